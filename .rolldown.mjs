@@ -1,6 +1,6 @@
 // Builds the shipped program: spoold's own modules in a few files, because to find and link modules one by one is most of
 // what a start takes; as CommonJS, which Node loads faster than ES modules. Dependencies stay packages of their own.
-import { cpSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { build } from 'rolldown'
 
@@ -14,17 +14,17 @@ const packages = Object.keys({ ...dependencies, ...peerDependencies })
 await build({
   // what a process or a thread begins with (src/base/package-root.ts), and what programs import
   input: {
-    spoold: 'src/cli/main.ts',
+    spoold: 'src/doors/cli/main.ts',
     index: 'src/index.ts',
-    testing: 'src/testing/index.ts',
-    worker: 'src/worker/main.ts',
-    'worker-thread': 'src/worker/thread.ts',
-    exporter: 'src/exporter/main.ts',
-    dashboard: 'src/dashboard/main.ts',
-    rehearse: 'src/worker/rehearse.ts',
-    'program-watcher': 'src/worker/program-watcher.ts',
-    'own-package-hook': 'src/worker/own-package-hook.ts',
-    'batch-thread': 'src/spool/store/batch-thread.ts',
+    testing: 'src/api/testing/index.ts',
+    worker: 'src/runtime/worker/main.ts',
+    'worker-thread': 'src/runtime/worker/thread.ts',
+    exporter: 'src/doors/exporter/main.ts',
+    dashboard: 'src/doors/dashboard/main.ts',
+    rehearse: 'src/runtime/worker/rehearse.ts',
+    'program-watcher': 'src/runtime/worker/program-watcher.ts',
+    'own-package-hook': 'src/runtime/worker/own-package-hook.ts',
+    'batch-thread': 'src/engines/spool/store/batch-thread.ts',
   },
   platform: 'node',
   external: name => name.startsWith('node:') || packages.some(each => `${name}/`.startsWith(`${each}/`)),
@@ -40,11 +40,14 @@ await build({
   plugins: [importable('index'), importable('testing')],
 })
 
-for (const file of ['index.d.ts', 'testing/index.d.ts']) copyTypes(file)
+for (const file of ['index.d.ts', 'api/testing/index.d.ts']) copyTypes(file)
+// where package.json promises them
+mkdirSync(join(made, 'types/testing'))
+writeFileSync(join(made, 'types/testing/index.d.ts'), "export * from '../api/testing/index.js'\n")
 // so that TypeScript takes them for both kinds of importers; there are no default exports, in which alone these differ
 writeFileSync(join(made, 'types/package.json'), '{ "type": "commonjs" }\n')
 cpSync('src/hosts', join(made, 'hosts'), { recursive: true, filter: path => !path.endsWith('__pycache__') })
-cpSync('src/dashboard/assets', join(made, 'dashboard'), { recursive: true })
+cpSync('src/doors/dashboard/assets', join(made, 'dashboard'), { recursive: true })
 // the libraries of named tasks store with the writers that people may also copy
 for (const writer of ['perl/Spool.pm', 'ruby/spool.rb'])
   cpSync(

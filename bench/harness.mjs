@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { encodePacket } from '../build/src/protocol/packet.js'
+import { encodePacket } from '../build/src/formats/protocol/packet.js'
 
 // with it set, each Node process reads all certificates at its start, which takes a quarter of a second
 delete process.env.NODE_EXTRA_CA_CERTS

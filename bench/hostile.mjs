@@ -4,7 +4,7 @@ import { mkdirSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { encodePacket } from '../build/src/protocol/packet.js'
+import { encodePacket } from '../build/src/formats/protocol/packet.js'
 import { memoryOf, percentile, startTaker, until, withDirectory } from './harness.mjs'
 
 const pair = (key, value) => [Buffer.from(key), Buffer.from(value)]

@@ -3,9 +3,9 @@
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { TellingPort } from '../build/src/embed/telling-port.js'
-import { encodePacket } from '../build/src/protocol/packet.js'
-import { EventHub, watchAll } from '../build/src/tasks/event-hub.js'
+import { TellingPort } from '../build/src/api/embed/telling-port.js'
+import { encodePacket } from '../build/src/formats/protocol/packet.js'
+import { EventHub, watchAll } from '../build/src/runtime/tasks/event-hub.js'
 import { BIN, inPairs, isInstalled, ROOT, withDirectory } from './harness.mjs'
 
 const INDEX = JSON.stringify(join(ROOT, 'dist/index.js'))

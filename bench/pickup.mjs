@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { encodePacket } from '../build/src/protocol/packet.js'
+import { encodePacket } from '../build/src/formats/protocol/packet.js'
 import { BIN, percentile, start, until, withDirectory } from './harness.mjs'
 
 const FILES = 1000

@@ -1,7 +1,7 @@
 // The effect of tasks that kill their process on the other tasks.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { encodePacket } from '../build/src/protocol/packet.js'
+import { encodePacket } from '../build/src/formats/protocol/packet.js'
 import { BIN, fill, inPairs, leftOnTmpfs, ROOT, start, until, withDirectory } from './harness.mjs'
 
 const KINDS = ['abort', 'exit-0', 'exit-1', 'memory', 'loop', 'rejection', 'stack']

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { encodePacket } from '../build/src/protocol/packet.js'
+import { encodePacket } from '../build/src/formats/protocol/packet.js'
 import {
   BIN,
   childrenOf,

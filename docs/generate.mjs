@@ -3,14 +3,14 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { COMMANDS } from '../build/src/cli/command-table.js'
-import { OPTION_TABLE } from '../build/src/config/option-table.js'
-import { keyOf } from '../build/src/config/spools.js'
-import { fullName } from '../build/src/exporter/exposition.js'
-import { METRICS } from '../build/src/exporter/metrics.js'
+import { COMMANDS } from '../build/src/doors/cli/command-table.js'
+import { fullName } from '../build/src/doors/exporter/exposition.js'
+import { METRICS } from '../build/src/doors/exporter/metrics.js'
+import { OPTION_TABLE } from '../build/src/formats/config/option-table.js'
+import { keyOf } from '../build/src/formats/config/spools.js'
 import { manualPage } from './man-page.mjs'
 
-const PREAMBLE = `<!-- Written by \`npm run docs\` from src/config/option-table.ts. Change it there. -->
+const PREAMBLE = `<!-- Written by \`npm run docs\` from src/formats/config/option-table.ts. Change it there. -->
 
 # Options
 
@@ -101,7 +101,7 @@ const declared = path => readFileSync(new URL(`../build/src/${path}.d.ts`, impor
 /** The snapshot, and what it has from the engines. */
 const ENGINES = ['PriorityStats', 'LookStats', 'DeadStats', 'DiskStats']
 const TYPES = [
-  ...interfacesIn(declared('stats/snapshot')),
+  ...interfacesIn(declared('runtime/stats/snapshot')),
   ...[declared('engines/feed'), declared('engines/upkeep')]
     .flatMap(interfacesIn)
     .filter(([name]) => ENGINES.includes(name)),
@@ -129,7 +129,7 @@ function fieldTables(types) {
     .concat('\n')
 }
 
-const METRICS_PREAMBLE = `<!-- Written by \`npm run docs\` from src/exporter/metrics.ts. Change it there. -->
+const METRICS_PREAMBLE = `<!-- Written by \`npm run docs\` from src/doors/exporter/metrics.ts. Change it there. -->
 
 # Metrics
 

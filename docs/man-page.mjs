@@ -24,7 +24,7 @@ const item = (name, text) => `.TP\n${term(name)}\n${escaped(text)}`
 /** @returns the page's source */
 export function manualPage(commands, options) {
   const groups = [...new Set(options.map(({ group }) => group))]
-  return `.\\" Written by "npm run docs" from src/cli/command-table.ts and src/config/option-table.ts. Change it there.
+  return `.\\" Written by "npm run docs" from src/doors/cli/command-table.ts and src/formats/config/option-table.ts. Change it there.
 .TH SPOOLD 1 "" "spoold ${version}" "User Commands"
 .SH NAME
 spoold \\- a drop\\-in uWSGI spooler: runs background tasks from plain files

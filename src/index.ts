@@ -1,10 +1,3 @@
-export { type ErrorCode, SpooldError } from './base/errors.js'
-export { Batch, BatchError, type BatchOptions, type BatchResult } from './client/batch.js'
-export type { Dictionary, TaskOptions } from './client/request-from.js'
-export { sendSignal } from './client/send-signal.js'
-export { enqueue, enqueueSync, type SpoolOptions, spool, spoolSync } from './client/spool.js'
-export type { Destination } from './client/target.js'
-export type { Value } from './client/value.js'
 export type {
   Logger,
   Mode,
@@ -12,8 +5,13 @@ export type {
   StartOptions,
   StopOptions,
   TaskSource,
-} from './embed/options.js'
-export { Spoold } from './embed/spoold.js'
+} from './api/embed/options.js'
+export { Spoold } from './api/embed/spoold.js'
+export { TaskBatch, type TaskBatchOptions } from './api/tasks/batch.js'
+export type { Scheduler } from './api/tasks/scheduler.js'
+export type { NamedTask } from './api/tasks/task-function.js'
+export { type AddOptions, Tasks, type TasksOptions } from './api/tasks/tasks.js'
+export { type ErrorCode, SpooldError } from './base/errors.js'
 export {
   AbortTask,
   type Answer,
@@ -22,13 +20,18 @@ export {
   type RetryAnswer,
   type RetryOptions,
   RetryTask,
-} from './task/answer.js'
-export { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './task/outcome.js'
-export type { Stored } from './task/request.js'
-export type { Env, Handler, Task } from './task/task.js'
-export { TaskBatch, type TaskBatchOptions } from './tasks/batch.js'
-export type { CallOptions, When } from './tasks/call-options.js'
-export { currentTask, type RunningTask } from './tasks/daemon.js'
+} from './base/task/answer.js'
+export { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './base/task/outcome.js'
+export type { Stored } from './base/task/request.js'
+export type { Env, Handler, Task } from './base/task/task.js'
+export { Batch, BatchError, type BatchOptions, type BatchResult } from './engines/client/batch.js'
+export type { Dictionary, TaskOptions } from './engines/client/request-from.js'
+export { sendSignal } from './engines/client/send-signal.js'
+export { enqueue, enqueueSync, type SpoolOptions, spool, spoolSync } from './engines/client/spool.js'
+export type { Destination } from './engines/client/target.js'
+export type { Value } from './engines/client/value.js'
+export type { CallOptions, When } from './runtime/tasks/call-options.js'
+export { currentTask, type RunningTask } from './runtime/tasks/daemon.js'
 export {
   type EventHub,
   events,
@@ -38,14 +41,11 @@ export {
   type TaskErrorEvent,
   type TaskEvent,
   type WorkerEvent,
-} from './tasks/event-hub.js'
-export type { Middleware, TaskCall, TaskCallChanges } from './tasks/middleware.js'
-export { type ScheduledTask, TaskStatus } from './tasks/scheduled-task.js'
-export type { Scheduler } from './tasks/scheduler.js'
-export type { TaskDefinition, TaskSettings } from './tasks/settings.js'
-export type { StandardSchema } from './tasks/standard-schema.js'
-export type { NamedTask } from './tasks/task-function.js'
-export { type AddOptions, Tasks, type TasksOptions } from './tasks/tasks.js'
+} from './runtime/tasks/event-hub.js'
+export type { Middleware, TaskCall, TaskCallChanges } from './runtime/tasks/middleware.js'
+export { type ScheduledTask, TaskStatus } from './runtime/tasks/scheduled-task.js'
+export type { TaskDefinition, TaskSettings } from './runtime/tasks/settings.js'
+export type { StandardSchema } from './runtime/tasks/standard-schema.js'
 export {
   addCron,
   addFileMonitor,
@@ -57,4 +57,4 @@ export {
   type SignalHandler,
   signal,
   signalRegistered,
-} from './worker/signal-api.js'
+} from './runtime/worker/signal-api.js'

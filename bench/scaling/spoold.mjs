@@ -2,8 +2,8 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { askDaemon } from '../../build/src/control/client.js'
-import { encodePacket } from '../../build/src/protocol/packet.js'
+import { askDaemon } from '../../build/src/engines/control/client.js'
+import { encodePacket } from '../../build/src/formats/protocol/packet.js'
 import { BIN, percentile, start, until, withDirectory } from '../harness.mjs'
 import { MAXIMUM, play, reversalsOf } from './arrivals.mjs'
 

@@ -1,7 +1,7 @@
 // How long a worker takes to start that has a processor of its own, on this machine.
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { askDaemon } from '../../build/src/control/client.js'
+import { askDaemon } from '../../build/src/engines/control/client.js'
 import { median, until } from '../harness.mjs'
 import { MAXIMUM } from './arrivals.mjs'
 import { optionsOf, withDaemon } from './spoold.mjs'

@@ -1,5 +1,5 @@
 import { SpooldError } from '../base/errors.js'
-import type { Request } from '../task/request.js'
+import type { Request } from '../base/task/request.js'
 
 /**
  * The whole body, in memory.

@@ -1,5 +1,5 @@
-import { type Changed, DONE, refused } from '../spool/admin/change.js'
-import type { CancelNews, CancelResult } from '../task/cancel.js'
+import type { CancelNews, CancelResult } from '../base/task/cancel.js'
+import { type Changed, DONE, refused } from './spool/admin/change.js'
 
 /** What became of a task that was to be cancelled. @returns undefined: it does not run there any more, or never did */
 export function changedBy({ result, detail = '' }: CancelResult): Changed | undefined {

@@ -1,11 +1,11 @@
-import type { Vars } from '../protocol/vars.js'
-import type { ClaimNotice } from '../task/claim-notice.js'
-import type { LastRun } from '../task/last-run.js'
-import type { Company, Outcome } from '../task/outcome.js'
-import type { Ref } from '../task/ref.js'
-import type { FeedReason, Report } from '../task/report.js'
-import type { NamedSlots, SlotNews } from '../task/slots.js'
-import type { Terms } from '../task/terms.js'
+import type { ClaimNotice } from '../base/task/claim-notice.js'
+import type { LastRun } from '../base/task/last-run.js'
+import type { Company, Outcome } from '../base/task/outcome.js'
+import type { Ref } from '../base/task/ref.js'
+import type { FeedReason, Report } from '../base/task/report.js'
+import type { NamedSlots, SlotNews } from '../base/task/slots.js'
+import type { Terms } from '../base/task/terms.js'
+import type { Vars } from '../formats/protocol/vars.js'
 
 /** A plain value where the engine can give one, which saves a promise and a turn of the event loop. */
 export type Awaitable<T> = T | Promise<T>

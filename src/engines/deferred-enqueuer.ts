@@ -1,4 +1,4 @@
-import type { Request, Stored } from '../task/request.js'
+import type { Request, Stored } from '../base/task/request.js'
 import type { Enqueuer, StoreResult } from './enqueuer.js'
 
 /** An enqueuer that is opened for the first task: most programs that may store tasks never do. */

@@ -1,4 +1,4 @@
-import type { Request, Stored } from '../task/request.js'
+import type { Request, Stored } from '../base/task/request.js'
 
 /** The result for one task of a batch. */
 export type StoreResult = { readonly stored: Stored } | { readonly error: Error }

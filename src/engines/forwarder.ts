@@ -1,4 +1,4 @@
-import type { Request } from '../task/request.js'
+import type { Request } from '../base/task/request.js'
 
 /** A task that lies in a directory. */
 export interface ForwardedTask {

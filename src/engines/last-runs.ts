@@ -1,6 +1,6 @@
-import type { LastRun } from '../task/last-run.js'
-import type { Ref } from '../task/ref.js'
-import type { Report, ReportKind } from '../task/report.js'
+import type { LastRun } from '../base/task/last-run.js'
+import type { Ref } from '../base/task/ref.js'
+import type { Report, ReportKind } from '../base/task/report.js'
 
 /** Reports of workers that have not dealt with what the last run left. */
 const UNDECIDED: ReadonlySet<ReportKind> = new Set(['untouched', 'locked', 'unreadable'])

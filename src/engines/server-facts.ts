@@ -1,4 +1,4 @@
-import type { MemberFacts } from '../task/member.js'
+import type { MemberFacts } from '../base/task/member.js'
 import type { FeedStats } from './feed.js'
 import type { UpkeepStats } from './upkeep.js'
 

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { describe, SpooldError } from '../base/errors.js'
-import { isRedisAddress, nameOfRedis, parseRedisAddress } from '../protocol/redis-address.js'
+import { isRedisAddress, nameOfRedis, parseRedisAddress } from '../formats/protocol/redis-address.js'
 import { realPathOf } from '../system/file-stats.js'
 import { DeferredEnqueuer } from './deferred-enqueuer.js'
 import { DirectoryEnqueuer } from './directory/enqueuer.js'

@@ -1,15 +1,15 @@
-import type { BuryReason } from '../task/bury-reasons.js'
-import type { LastRun } from '../task/last-run.js'
-import type { Outcome } from '../task/outcome.js'
-import type { ReportKind } from '../task/report.js'
+import type { BuryReason } from '../base/task/bury-reasons.js'
+import type { LastRun } from '../base/task/last-run.js'
+import type { Outcome } from '../base/task/outcome.js'
+import type { ReportKind } from '../base/task/report.js'
 import {
   crashDelayMs,
   LAST_ERROR,
   limitReached,
   type RetryPolicy,
   retryDelayMs,
-} from '../task/retry-policy.js'
-import type { Terms } from '../task/terms.js'
+} from '../base/task/retry-policy.js'
+import type { Terms } from '../base/task/terms.js'
 
 /** The mark of a run that has begun; it stays if the run never ends. */
 export type Past = 'none' | 'died-alone' | 'died-beside' | 'died-once'

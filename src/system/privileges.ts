@@ -1,5 +1,5 @@
 import { messageOf, SpooldError } from '../base/errors.js'
-import type { AdditionalGroup } from '../events/event-map.js'
+import type { AdditionalGroup } from '../base/events/event-map.js'
 import { findGroup, findGroupName, findPrimaryGroup, findUser } from './identity.js'
 
 /**

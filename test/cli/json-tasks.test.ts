@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { readJsonTasks } from '#src/cli/json-tasks.js'
+import { readJsonTasks } from '#src/doors/cli/json-tasks.js'
 
 async function numberOf(literal: string): Promise<unknown> {
   const input = [Buffer.from(`{"text":"n: 0.12345678901234567890","n":${literal}}\n`)]

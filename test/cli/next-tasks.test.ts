@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { askDaemon } from '#src/control/client.js'
+import { askDaemon } from '#src/engines/control/client.js'
 import { spoold } from '../helpers/cli.js'
 import { controlOf, spoolSnapshotOf } from '../helpers/control.js'
 import { type DaemonSetup, startDaemon } from '../helpers/daemon.js'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { redisPath } from '#src/cli/redis-paths.js'
+import { redisPath } from '#src/doors/cli/redis-paths.js'
 
 const ID = '0b9c2a4e-6f1d-4c7b-9a52-3f0e8d1c7a66'
 const NAMES = {

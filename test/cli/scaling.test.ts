@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { ALGORITHMS } from '#src/supervisor/scaling/algorithms.js'
+import { ALGORITHMS } from '#src/runtime/supervisor/scaling/algorithms.js'
 import { inProcess } from '../helpers/cli.js'
 import { workspace } from '../helpers/workspace.js'
 

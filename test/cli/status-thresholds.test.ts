@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { screenOf } from '#src/cli/status/screen.js'
-import type { DaemonStatus, SpoolStatus } from '#src/cli/status/spool-status.js'
-import { judge, thresholdsOf, worst } from '#src/cli/status/thresholds.js'
-import { readDaemonFacts, readSnapshot } from '#src/stats/read-snapshot.js'
+import { screenOf } from '#src/doors/cli/status/screen.js'
+import type { DaemonStatus, SpoolStatus } from '#src/doors/cli/status/spool-status.js'
+import { judge, thresholdsOf, worst } from '#src/doors/cli/status/thresholds.js'
+import { readDaemonFacts, readSnapshot } from '#src/runtime/stats/read-snapshot.js'
 import { daemonSnapshot, NO_TIMES, spoolSnapshot } from '../helpers/snapshots.js'
 
 const AT = 1_800_000_000_000

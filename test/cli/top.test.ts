@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import stringWidth from 'string-width'
-import { keyOf } from '#src/cli/top/keys.js'
-import { press } from '#src/cli/top/press.js'
-import { rateLine } from '#src/cli/top/rate-line.js'
-import { draw, pageOf } from '#src/cli/top/screen.js'
-import { initialState, type Look, looked, type Row, type TopState } from '#src/cli/top/state.js'
-import { TABS, type TabName } from '#src/cli/top/tabs.js'
-import type { TaskState } from '#src/spool/admin/task-view.js'
+import { keyOf } from '#src/doors/cli/top/keys.js'
+import { press } from '#src/doors/cli/top/press.js'
+import { rateLine } from '#src/doors/cli/top/rate-line.js'
+import { draw, pageOf } from '#src/doors/cli/top/screen.js'
+import { initialState, type Look, looked, type Row, type TopState } from '#src/doors/cli/top/state.js'
+import { TABS, type TabName } from '#src/doors/cli/top/tabs.js'
+import type { TaskState } from '#src/engines/spool/admin/task-view.js'
 
 const PAGE = 5
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the style of the cursor's line

@@ -13,10 +13,10 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { sweepSpool } from '#src/engines/spool/admin/sweep.js'
+import { hiddenRef } from '#src/engines/spool/store/draft.js'
+import { writeSteps } from '#src/engines/spool/store/write-steps.js'
 import { Batch, enqueue, enqueueSync } from '#src/index.js'
-import { sweepSpool } from '#src/spool/admin/sweep.js'
-import { hiddenRef } from '#src/spool/store/draft.js'
-import { writeSteps } from '#src/spool/store/write-steps.js'
 import { leftIn, packet } from '../helpers/files.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 

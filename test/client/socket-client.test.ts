@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { openSocketClient, type SocketClientOptions } from '#src/client/socket-client.js'
+import { openSocketClient, type SocketClientOptions } from '#src/engines/client/socket-client.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
@@ -200,7 +200,7 @@ describe('the client of a socket', () => {
   it('keeps no program alive', async () => {
     const { spool, address } = await server()
     const script = `
-      const { openSocketClient } = await import('${ROOT}/build/src/client/socket-client.js')
+      const { openSocketClient } = await import('${ROOT}/build/src/engines/client/socket-client.js')
       console.log(await openSocketClient('${address}').enqueue({ packet: Buffer.of(17, 0, 0, 0) }))`
     const program = new TestProcess(process.execPath, ['--input-type=module', '-e', script])
     assert.equal(await program.code(10_000), 0)

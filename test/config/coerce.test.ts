@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { coerce } from '#src/config/coerce.js'
-import { findOption } from '#src/config/option-table.js'
+import { coerce } from '#src/formats/config/coerce.js'
+import { findOption } from '#src/formats/config/option-table.js'
 
 it('seconds become milliseconds, whatever unit they have', () => {
   const spec = findOption('spooler-harakiri')

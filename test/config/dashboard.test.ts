@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { checkConfig } from '#src/config/check.js'
-import { parseDashboard } from '#src/net/dashboard-address.js'
+import { checkConfig } from '#src/doors/check/check.js'
+import { parseDashboard } from '#src/doors/net/dashboard-address.js'
 
 const where = { file: 'command line' }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { formatProblem } from '#src/ini/setting.js'
+import { formatProblem } from '#src/formats/ini/setting.js'
 import { checkGiven } from '../ini/reading.js'
 
 /** The problems of an ini, with what else it needs to be right. */

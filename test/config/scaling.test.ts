@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { SCALING_OPTIONS } from '#src/config/scaling-option-table.js'
-import { formatProblem } from '#src/ini/setting.js'
+import { SCALING_OPTIONS } from '#src/formats/config/scaling-option-table.js'
+import { formatProblem } from '#src/formats/ini/setting.js'
 import { checkGiven } from '../ini/reading.js'
 
 const HANDLER = { 'h.mjs': '' }

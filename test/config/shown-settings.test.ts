@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { resolveOptions } from '#src/config/options.js'
-import { shownSettings } from '#src/config/shown-settings.js'
-import { readConfig } from '#src/ini/read-config.js'
-import { Hide } from '#src/protocol/hide.js'
+import { resolveOptions } from '#src/formats/config/options.js'
+import { shownSettings } from '#src/formats/config/shown-settings.js'
+import { readConfig } from '#src/formats/ini/read-config.js'
+import { Hide } from '#src/formats/protocol/hide.js'
 
 const SECRET = 'zq31'
 

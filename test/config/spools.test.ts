@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { symlinkSync } from 'node:fs'
 import { describe, it } from 'node:test'
-import { effectiveSettings, effectiveSpools } from '#src/config/effective.js'
-import { OPTION_TABLE, type OptionSpec } from '#src/config/option-table.js'
-import { originOf, resolveOptions } from '#src/config/options.js'
-import { keyOf } from '#src/config/spools.js'
-import { formatProblem, formatWhere } from '#src/ini/setting.js'
+import { effectiveSettings, effectiveSpools } from '#src/formats/config/effective.js'
+import { OPTION_TABLE, type OptionSpec } from '#src/formats/config/option-table.js'
+import { originOf, resolveOptions } from '#src/formats/config/options.js'
+import { keyOf } from '#src/formats/config/spools.js'
+import { formatProblem, formatWhere } from '#src/formats/ini/setting.js'
 import { checkGiven, readGiven } from '../ini/reading.js'
 
 const APP = `[uwsgi]

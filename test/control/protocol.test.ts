@@ -1,11 +1,17 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { type ActionTable, findAction } from '#src/control/actions.js'
-import { LineBuffer } from '#src/control/line-buffer.js'
-import { isControlName } from '#src/control/names.js'
-import { checkControl, parseControlSocket } from '#src/control/option.js'
-import { ControlError, formatReply, formatRequest, parseReply, parseRequest } from '#src/control/protocol.js'
+import { type ActionTable, findAction } from '#src/doors/control/actions.js'
+import { LineBuffer } from '#src/engines/control/line-buffer.js'
+import { isControlName } from '#src/engines/control/names.js'
+import { checkControl, parseControlSocket } from '#src/formats/control/option.js'
+import {
+  ControlError,
+  formatReply,
+  formatRequest,
+  parseReply,
+  parseRequest,
+} from '#src/formats/control/protocol.js'
 
 const codeOf = (act: () => unknown) => {
   try {

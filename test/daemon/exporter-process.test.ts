@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { closeSync, openSync } from 'node:fs'
 import { after, describe, it } from 'node:test'
-import { checkConfig } from '#src/config/check.js'
-import { ExporterProcess } from '#src/daemon/exporter-process.js'
-import { Emitter } from '#src/events/emitter.js'
+import { Emitter } from '#src/base/events/emitter.js'
+import { checkConfig } from '#src/doors/check/check.js'
+import { ExporterProcess } from '#src/doors/daemon/exporter-process.js'
 import { childrenOf } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
 

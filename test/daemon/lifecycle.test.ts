@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Lifecycle } from '#src/daemon/lifecycle.js'
+import { Lifecycle } from '#src/doors/daemon/lifecycle.js'
 
 describe('the life of a daemon', () => {
   it('goes from its start over reloads to its end', async () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { LogStream } from '#src/daemon/log-stream.js'
-import { type LogLine, RememberedLog } from '#src/daemon/remembered-log.js'
-import type { Log } from '#src/log/log.js'
+import type { Log } from '#src/base/log/log.js'
+import { LogStream } from '#src/doors/daemon/log-stream.js'
+import { type LogLine, RememberedLog } from '#src/doors/daemon/remembered-log.js'
 
 const NOWHERE: Log = {
   fd: 2,

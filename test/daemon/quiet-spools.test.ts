@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { QuietSpools } from '#src/daemon/quiet-spools.js'
+import { QuietSpools } from '#src/doors/daemon/quiet-spools.js'
 import { checkGiven } from '../ini/reading.js'
 
 it('a quiet spool is known by its path and those of its files, and by no other', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
-import { askDaemon } from '#src/control/client.js'
+import { askDaemon } from '#src/engines/control/client.js'
 import { controlOf } from '../helpers/control.js'
 import { Browser, startDashboard, type TestDashboard } from '../helpers/dashboard.js'
 import { until } from '../helpers/until.js'

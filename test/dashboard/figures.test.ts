@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { concernsOf } from '#src/dashboard/models/attention.js'
-import { History } from '#src/dashboard/models/history.js'
-import { showBytes } from '#src/dashboard/models/shown-bytes.js'
-import { bytesText, fromNowText, rateText, spanText } from '#src/dashboard/views/text.js'
+import { concernsOf } from '#src/doors/dashboard/models/attention.js'
+import { History } from '#src/doors/dashboard/models/history.js'
+import { showBytes } from '#src/doors/dashboard/models/shown-bytes.js'
+import { bytesText, fromNowText, rateText, spanText } from '#src/doors/dashboard/views/text.js'
 import { daemonSnapshot, type SpoolFigures, spoolSnapshot } from '../helpers/snapshots.js'
 
 describe('the history of a dashboard', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { urlTextOf } from '#src/dashboard/spools.js'
+import { urlTextOf } from '#src/doors/dashboard/spools.js'
 import { spoold } from '../helpers/cli.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
 import type { Daemon } from '../helpers/daemon.js'

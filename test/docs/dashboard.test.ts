@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { it } from 'node:test'
-import { ACTIONS, type Action } from '#src/operate/actions.js'
+import { ACTIONS, type Action } from '#src/admin/operate/actions.js'
 import { ROOT } from '../helpers/workspace.js'
 
 it('docs/dashboard.md says who may do what, and to what', () => {

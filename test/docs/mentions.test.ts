@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { COMMANDS } from '#src/cli/command-table.js'
-import { findOption } from '#src/config/option-table.js'
-import { uwsgiArity } from '#src/config/uwsgi-names.js'
-import { LOGIC_KEYS } from '#src/ini/logic.js'
+import { COMMANDS } from '#src/doors/cli/command-table.js'
+import { findOption } from '#src/formats/config/option-table.js'
+import { uwsgiArity } from '#src/formats/config/uwsgi-names.js'
+import { LOGIC_KEYS } from '#src/formats/ini/logic.js'
 import { allPages, type Page } from '../helpers/markdown.js'
 
 /** The flags of the commands, which are no options of the daemon. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { checkMount } from '#src/doctor/file-system.js'
+import { checkMount } from '#src/doors/doctor/file-system.js'
 
 /** What cannot be mounted in a test, as the kernel writes it (proc_pid_mountinfo(5)). */
 const MOUNTINFO = `25 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw

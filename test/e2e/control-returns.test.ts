@@ -7,7 +7,7 @@ import { startDaemon } from '../helpers/daemon.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** How often the daemon looks whether its sockets are there (daemon/control.ts). */
+/** How often the daemon looks whether its sockets are there (doors/daemon/control.ts). */
 const LOOK_MS = 5000
 
 describe('a control socket that somebody removed', () => {

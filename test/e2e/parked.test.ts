@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { askParked } from '#src/control/parked-tasks.js'
+import { askParked } from '#src/engines/control/parked-tasks.js'
 import { spoold } from '../helpers/cli.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
 import { type DaemonSetup, startDaemon } from '../helpers/daemon.js'

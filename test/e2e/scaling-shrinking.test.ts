@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { askDaemon } from '#src/control/client.js'
+import { askDaemon } from '#src/engines/control/client.js'
 import { assertWhole, lines, put, ready, startScaled, stop } from '../helpers/adaptive.js'
 import { controlOf } from '../helpers/control.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'

@@ -4,7 +4,7 @@ import { linkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { askDaemon } from '#src/control/client.js'
+import { askDaemon } from '#src/engines/control/client.js'
 import {
   assertWhole,
   checks,

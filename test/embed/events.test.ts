@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
 import { events, Spoold, type SpooldOptions, type TaskEvent, Tasks } from '#src/index.js'
-import { InProcessPort } from '#src/supervisor/in-process-port.js'
+import { InProcessPort } from '#src/runtime/supervisor/in-process-port.js'
 import { until } from '../helpers/until.js'
 import { workspace } from '../helpers/workspace.js'
 

@@ -11,7 +11,7 @@ import {
   type StartOptions,
   Tasks,
 } from '#src/index.js'
-import { Maintenance } from '#src/supervisor/maintenance.js'
+import { Maintenance } from '#src/runtime/supervisor/maintenance.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { INDEX, program } from '../helpers/program.js'

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Emitter } from '#src/events/emitter.js'
-import type { EventMap, LoggedEvent } from '#src/events/event-map.js'
-import { subscribeLog } from '#src/events/log-subscriber.js'
-import type { Level, Log } from '#src/log/log.js'
-import { REPORT_KINDS, type Report } from '#src/task/report.js'
+import { Emitter } from '#src/base/events/emitter.js'
+import type { EventMap, LoggedEvent } from '#src/base/events/event-map.js'
+import { subscribeLog } from '#src/base/events/log-subscriber.js'
+import type { Level, Log } from '#src/base/log/log.js'
+import { REPORT_KINDS, type Report } from '#src/base/task/report.js'
 
 interface Line {
   readonly level: Level

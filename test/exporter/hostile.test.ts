@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { askDaemon } from '#src/control/client.js'
+import { askDaemon } from '#src/engines/control/client.js'
 import { controlOf, sendRaw, snapshotOf } from '../helpers/control.js'
 import { Crowd, type Places } from '../helpers/crowd.js'
 import { startDaemon } from '../helpers/daemon.js'

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { printed, uwsgiStats } from '#src/exporter/uwsgi-stats.js'
-import type { DaemonSnapshot } from '#src/stats/snapshot.js'
+import { printed, uwsgiStats } from '#src/doors/exporter/uwsgi-stats.js'
+import type { DaemonSnapshot } from '#src/runtime/stats/snapshot.js'
 import { FIXTURES } from '../helpers/workspace.js'
 
 /** A snapshot and the answer of a real uWSGI 2.0.21: fixtures/stats. */

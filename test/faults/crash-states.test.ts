@@ -3,15 +3,22 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utime
 import { basename, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
+import { fromThrown, toOutcome } from '#src/base/task/answer.js'
+import { IGNORE, OK, type Outcome, RELEASE, RETRY } from '#src/base/task/outcome.js'
 import type { DirectoryClaims } from '#src/engines/directory/claims.js'
+import {
+  type Changed,
+  change,
+  openSpool,
+  refused,
+  remove,
+  type TargetFile,
+} from '#src/engines/spool/admin/change.js'
+import { hold, kick, release } from '#src/engines/spool/admin/hold.js'
+import { rename } from '#src/engines/spool/admin/rename.js'
+import { requeue } from '#src/engines/spool/admin/requeue.js'
+import { sweepSpool } from '#src/engines/spool/admin/sweep.js'
 import { enqueueSync } from '#src/index.js'
-import { type Changed, change, openSpool, refused, remove, type TargetFile } from '#src/spool/admin/change.js'
-import { hold, kick, release } from '#src/spool/admin/hold.js'
-import { rename } from '#src/spool/admin/rename.js'
-import { requeue } from '#src/spool/admin/requeue.js'
-import { sweepSpool } from '#src/spool/admin/sweep.js'
-import { fromThrown, toOutcome } from '#src/task/answer.js'
-import { IGNORE, OK, type Outcome, RELEASE, RETRY } from '#src/task/outcome.js'
 import { openEngine, POLICY, refusalOf } from '../helpers/engine.js'
 import { FileJournal, replay, type Step } from '../helpers/file-journal.js'
 import { drop, packet } from '../helpers/files.js'

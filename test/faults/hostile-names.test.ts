@@ -79,7 +79,7 @@ const SCRIPT = `
 
 /** The same through the command line, in one process. */
 const COMMANDS = `
-  import { main } from './build/src/cli/program.js'
+  import { main } from './build/src/doors/cli/program.js'
   import { readFileSync, rmdirSync, writeFileSync } from 'node:fs'
   const { spool, names, lines } = JSON.parse(readFileSync(process.argv[1]))
   const counts = {}

@@ -114,9 +114,9 @@ describe('where inotify is refused', { skip: skipUnless('root') }, () => {
     mkdirSync(join(spool, '5'))
     const program = `
       import { writeFileSync } from 'node:fs'
-      import { Emitter } from '#src/events/emitter.js'
-      import { Scanner } from '#src/spool/index/scanner.js'
-      import { TaskIndex } from '#src/spool/index/task-index.js'
+      import { Emitter } from '#src/base/events/emitter.js'
+      import { Scanner } from '#src/engines/spool/index/scanner.js'
+      import { TaskIndex } from '#src/engines/spool/index/task-index.js'
       const frequencyMs = 1_000_000
       const rules = { ordered: true, strictNames: false }
       const index = new TaskIndex({ order: 'name', frequencyMs })

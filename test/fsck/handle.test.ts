@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdirSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { Handle } from '#src/fsck/handle.js'
+import { Handle } from '#src/doors/fsck/handle.js'
 import { drop } from '../helpers/files.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { Readable } from 'node:stream'
-import { main } from '#src/cli/program.js'
-import type { Screen } from '#src/cli/screen.js'
+import { main } from '#src/doors/cli/program.js'
+import type { Screen } from '#src/doors/cli/screen.js'
 import { patience } from './until.js'
 import { BIN } from './workspace.js'
 

@@ -1,8 +1,8 @@
 import { readdirSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { askDaemon } from '#src/control/client.js'
-import type { DaemonSnapshot, SpoolSnapshot } from '#src/stats/snapshot.js'
+import { askDaemon } from '#src/engines/control/client.js'
+import type { DaemonSnapshot, SpoolSnapshot } from '#src/runtime/stats/snapshot.js'
 
 /** The path of a control socket in a spool. */
 export const controlOf = (spool: string, name = 'control') => join(spool, '.spoold', name)

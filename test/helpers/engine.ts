@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { readFileSync, statSync, unlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { LastRun } from '#src/base/task/last-run.js'
+import type { Company } from '#src/base/task/outcome.js'
 import {
   type DirectoryClaims,
   type DirectoryClaimsOptions,
   openDirectoryClaims,
 } from '#src/engines/directory/claims.js'
-import type { LastRun } from '#src/task/last-run.js'
-import type { Company } from '#src/task/outcome.js'
 
 export type EngineSettings = Partial<Omit<DirectoryClaimsOptions, 'spool'>>
 

@@ -1,7 +1,7 @@
 import { type Dirent, existsSync, readdirSync, renameSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { errnoOf } from '#src/base/errors.js'
-import { encodePacket } from '#src/protocol/packet.js'
+import { encodePacket } from '#src/formats/protocol/packet.js'
 
 /** The bytes of a spool file. */
 export function packet(vars: Readonly<Record<string, string | Buffer>>, body: Buffer | string = ''): Buffer {

@@ -22,7 +22,7 @@ const SCRIPT = `
   import { appendFileSync, linkSync, mkdirSync, renameSync, rmdirSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from 'node:fs'
   import { execFileSync } from 'node:child_process'
   import { setTimeout } from 'node:timers/promises'
-  import { encodePacket } from '#src/protocol/packet.js'
+  import { encodePacket } from '#src/formats/protocol/packet.js'
   const { spool, outside, name, races, acts, tail } = JSON.parse(process.argv[1])
   const { Tail } = await import(tail)
   const BATCH = 100

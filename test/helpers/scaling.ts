@@ -1,6 +1,6 @@
-import type { ScaledWorker, Snapshot } from '#src/supervisor/scaling/algorithm.js'
-import { SCALING_DEFAULTS, type ScalingOptions } from '#src/supervisor/scaling/scaling-options.js'
-import { Histogram } from '#src/task/histogram.js'
+import { Histogram } from '#src/base/task/histogram.js'
+import type { ScaledWorker, Snapshot } from '#src/runtime/supervisor/scaling/algorithm.js'
+import { SCALING_DEFAULTS, type ScalingOptions } from '#src/runtime/supervisor/scaling/scaling-options.js'
 
 export const SECOND = 1_000_000
 

@@ -1,5 +1,5 @@
-import type { DaemonSnapshot, SpoolSnapshot, Totals } from '#src/stats/snapshot.js'
-import { NO_TOTALS } from '#src/stats/spool-counters.js'
+import type { DaemonSnapshot, SpoolSnapshot, Totals } from '#src/runtime/stats/snapshot.js'
+import { NO_TOTALS } from '#src/runtime/stats/spool-counters.js'
 
 const RATE = { m1: 0, m5: 0, m15: 0 }
 export const NO_TIMES = { count: 0, sumMicros: 0, p50Micros: 0, p95Micros: 0, p99Micros: 0, buckets: [] }

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { DeadLetters } from '#src/spool/dead-letters.js'
+import { DeadLetters } from '#src/engines/spool/dead-letters.js'
 import { spoold } from './cli.js'
 
 /** The output of `spoold ls --json`, by name. */

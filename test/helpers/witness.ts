@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { closeSync, existsSync, openSync, readFileSync, readSync } from 'node:fs'
 import { join } from 'node:path'
-import { HEADER_BYTES } from '#src/protocol/header.js'
-import { lastValue, parseVars } from '#src/protocol/vars.js'
-import type { DeadLetter } from '#src/spool/dead-letters.js'
+import type { DeadLetter } from '#src/engines/spool/dead-letters.js'
+import { HEADER_BYTES } from '#src/formats/protocol/header.js'
+import { lastValue, parseVars } from '#src/formats/protocol/vars.js'
 import { lettersIn } from './spools.js'
 
 /**

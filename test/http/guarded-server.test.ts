@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { describe, it, type TestContext } from 'node:test'
-import { GuardedServer } from '#src/http/guarded-server.js'
+import { GuardedServer } from '#src/doors/http/guarded-server.js'
 import { until } from '../helpers/until.js'
 
 const HOST = 'Host: 127.0.0.1\r\n'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { readIni, splitSetting } from '#src/ini/lines.js'
+import { readIni, splitSetting } from '#src/formats/ini/lines.js'
 
 /** What means something to other readers of ini files, and to uWSGI nothing. */
 const word = fc.constantFrom(

@@ -1,10 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Command } from 'commander'
-import { addOptionFlags, completeAbbreviations } from '#src/cli/option-flags.js'
-import { type CheckedConfig, checkConfig } from '#src/config/check.js'
-import { type Config, readConfig, type Sources } from '#src/ini/read-config.js'
-import type { Setting } from '#src/ini/setting.js'
+import { type CheckedConfig, checkConfig } from '#src/doors/check/check.js'
+import { addOptionFlags, completeAbbreviations } from '#src/doors/cli/option-flags.js'
+import { type Config, readConfig, type Sources } from '#src/formats/ini/read-config.js'
+import type { Setting } from '#src/formats/ini/setting.js'
 import { workspace } from '../helpers/workspace.js'
 
 export interface Given {

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
-import { resolveOptions } from '#src/config/options.js'
-import { readConfig } from '#src/ini/read-config.js'
-import { formatProblem, type Setting } from '#src/ini/setting.js'
+import { resolveOptions } from '#src/formats/config/options.js'
+import { readConfig } from '#src/formats/ini/read-config.js'
+import { formatProblem, type Setting } from '#src/formats/ini/setting.js'
 import { patience } from '../helpers/until.js'
 import { type Given, sourcesOf } from './reading.js'
 

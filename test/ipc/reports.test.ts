@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { eachDone, eachReport, Outbox } from '#src/ipc/reports.js'
-import { Histogram } from '#src/task/histogram.js'
-import { REPORT_KINDS } from '#src/task/report.js'
+import { Histogram } from '#src/base/task/histogram.js'
+import { REPORT_KINDS } from '#src/base/task/report.js'
+import { eachDone, eachReport, Outbox } from '#src/runtime/ipc/reports.js'
 
 describe('reports on their way to the master', () => {
   it('arrive as they were sent, through JSON', () => {

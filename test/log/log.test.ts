@@ -14,7 +14,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { type Log, type LogOptions, openLog } from '#src/log/log.js'
+import { type Log, type LogOptions, openLog } from '#src/base/log/log.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { workspace } from '../helpers/workspace.js'

@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Address, formatAddress, isLocal, parseAddress, parseNetwork } from '#src/protocol/address.js'
+import {
+  type Address,
+  formatAddress,
+  isLocal,
+  parseAddress,
+  parseNetwork,
+} from '#src/formats/protocol/address.js'
 
 const GOOD: ReadonlyArray<readonly [text: string, address: Address, shown?: string]> = [
   ['127.0.0.1:3031', { kind: 'tcp', host: '127.0.0.1', port: 3031 }],

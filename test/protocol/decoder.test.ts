@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { type Packet, PacketDecoder } from '#src/protocol/decoder.js'
-import { HEADER_BYTES } from '#src/protocol/header.js'
+import { type Packet, PacketDecoder } from '#src/formats/protocol/decoder.js'
+import { HEADER_BYTES } from '#src/formats/protocol/header.js'
 import { isLong } from '../helpers/requires.js'
 import { wire } from '../helpers/wire.js'
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { HEADER_BYTES } from '#src/protocol/header.js'
-import { Hide } from '#src/protocol/hide.js'
-import { parseVars, toPairs, type Vars } from '#src/protocol/vars.js'
+import { HEADER_BYTES } from '#src/formats/protocol/header.js'
+import { Hide } from '#src/formats/protocol/hide.js'
+import { parseVars, toPairs, type Vars } from '#src/formats/protocol/vars.js'
 import { packet } from '../helpers/files.js'
 
 const SECRET = 's3cr3t'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { isRedisAddress, parseRedisAddress, type RedisAddress } from '#src/protocol/redis-address.js'
+import { isRedisAddress, parseRedisAddress, type RedisAddress } from '#src/formats/protocol/redis-address.js'
 
 const GOOD: ReadonlyArray<readonly [text: string, name: string, parts: Partial<RedisAddress>]> = [
   [

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { SpooldError } from '#src/base/errors.js'
-import { requestFromPacket } from '#src/protocol/request-vars.js'
+import { requestFromPacket } from '#src/formats/protocol/request-vars.js'
 import { type Pair, wire } from '../helpers/wire.js'
 
 const read = (pairs: readonly Pair[]) => requestFromPacket(wire(pairs))

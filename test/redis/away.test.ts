@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { spool } from '#src/client/spool.js'
+import { spool } from '#src/engines/client/spool.js'
 import { movableClock } from '../helpers/clock.js'
 import { startRedis, type TestRedis } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'

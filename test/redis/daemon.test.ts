@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
-import { enqueue, spool } from '#src/client/spool.js'
+import { enqueue, spool } from '#src/engines/client/spool.js'
 import { inProcess, spoold } from '../helpers/cli.js'
 import { startRedis, type TestRedis } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'

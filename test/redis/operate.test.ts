@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
-import { enqueue } from '#src/client/spool.js'
+import { enqueue } from '#src/engines/client/spool.js'
 import { inProcess } from '../helpers/cli.js'
 import type { Daemon } from '../helpers/daemon.js'
 import { startRedis, type TestRedis } from '../helpers/redis.js'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { spool } from '#src/client/spool.js'
+import { spool } from '#src/engines/client/spool.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { startRedis, type TestRedis } from '../helpers/redis.js'
 import { isLong, skipUnless } from '../helpers/requires.js'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { basename } from 'node:path'
 import { before, describe, it } from 'node:test'
-import { enqueue } from '#src/client/spool.js'
+import { enqueue } from '#src/engines/client/spool.js'
 import { inProcess, spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { startRedis, type TestRedis } from '../helpers/redis.js'

@@ -3,9 +3,9 @@ import childProcess from 'node:child_process'
 import { openSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { describe, it } from 'node:test'
-import { Emitter } from '#src/events/emitter.js'
-import { Commands } from '#src/schedule/commands.js'
-import type { CronCommand } from '#src/task/schedule.js'
+import { Emitter } from '#src/base/events/emitter.js'
+import type { CronCommand } from '#src/base/task/schedule.js'
+import { Commands } from '#src/runtime/schedule/commands.js'
 import { until } from '../helpers/until.js'
 
 const entry = (command: string) => ({ command, isUnique: false, harakiriMs: 0 }) as unknown as CronCommand

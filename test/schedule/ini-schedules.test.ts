@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { SpooldError } from '#src/base/errors.js'
+import type { CronCommand } from '#src/base/task/schedule.js'
 import {
   parseCommand,
   parseCommand2,
   parseMonitor,
   parseSignalCron,
   parseTimer,
-} from '#src/schedule/ini-schedules.js'
-import type { CronCommand } from '#src/task/schedule.js'
+} from '#src/runtime/schedule/ini-schedules.js'
 
 describe('a value of', () => {
   const command = (given: Partial<CronCommand>): CronCommand => ({

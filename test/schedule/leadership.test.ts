@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
-import { Leadership, type Lease } from '#src/schedule/leadership.js'
+import { Leadership, type Lease } from '#src/runtime/schedule/leadership.js'
 import { until } from '../helpers/until.js'
 
 describe('the leadership', () => {

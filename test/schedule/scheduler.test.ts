@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
-import { Scheduler } from '#src/schedule/scheduler.js'
-import type { Schedule } from '#src/task/schedule.js'
+import type { Schedule } from '#src/base/task/schedule.js'
+import { Scheduler } from '#src/runtime/schedule/scheduler.js'
 import { until } from '../helpers/until.js'
 
 const timer = (number: number, everyMs = 3_600_000, iterations = 0): Schedule => ({

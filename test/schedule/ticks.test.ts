@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { openCron } from '#src/schedule/cron.js'
-import { CalendarTicks, TimerTicks } from '#src/schedule/ticks.js'
+import { openCron } from '#src/runtime/schedule/cron.js'
+import { CalendarTicks, TimerTicks } from '#src/runtime/schedule/ticks.js'
 
 const SECOND = 1000
 const MINUTE = 60 * SECOND

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { PAGES } from '#src/dashboard/pages/index.js'
-import { urlTextOf } from '#src/dashboard/spools.js'
-import { ROLES } from '#src/task/roles.js'
+import { ROLES } from '#src/base/task/roles.js'
+import { PAGES } from '#src/doors/dashboard/pages/index.js'
+import { urlTextOf } from '#src/doors/dashboard/spools.js'
 import { Browser, give, startDashboard } from '../helpers/dashboard.js'
 import { drop, packet } from '../helpers/files.js'
 

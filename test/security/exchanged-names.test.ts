@@ -1,7 +1,7 @@
 import { chmodSync, lchownSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { listen } from '#src/net/listen.js'
+import { listen } from '#src/doors/net/listen.js'
 import { Canaries, giveAway, USER } from '../helpers/canaries.js'
 import { spoold } from '../helpers/cli.js'
 import { startDaemon, writeIni } from '../helpers/daemon.js'

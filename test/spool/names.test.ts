@@ -9,8 +9,8 @@ import {
   isTaskName,
   isUwsgiName,
   UWSGI_PREFIX,
-} from '#src/spool/names.js'
-import { compareVersions } from '#src/spool/version-order.js'
+} from '#src/engines/spool/names.js'
+import { compareVersions } from '#src/engines/spool/version-order.js'
 
 const free = { ordered: false, strictNames: false }
 const strict = { ordered: false, strictNames: true }

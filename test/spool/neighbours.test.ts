@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { neighboursOf } from '#src/spool/neighbours.js'
+import { neighboursOf } from '#src/engines/spool/neighbours.js'
 import { TestProcess } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'

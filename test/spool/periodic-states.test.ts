@@ -11,8 +11,8 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { advancePeriodic, fateOfRun, periodicKey, readPeriodic } from '#src/spool/periodic-states.js'
-import type { PeriodicEntry } from '#src/task/periodic.js'
+import type { PeriodicEntry } from '#src/base/task/periodic.js'
+import { advancePeriodic, fateOfRun, periodicKey, readPeriodic } from '#src/engines/spool/periodic-states.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const ENTRY: PeriodicEntry = { name: 'tick', when: { everyMs: 1000 }, sinceMs: 1, nextMs: 1001 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { KICKED, ownState, type Past, pastOf, RECORDED, STATES } from '#src/spool/state-byte.js'
+import { KICKED, ownState, type Past, pastOf, RECORDED, STATES } from '#src/engines/spool/state-byte.js'
 import { ROOT } from '../helpers/workspace.js'
 
 const hex = (state: number) => state.toString(16).toUpperCase().padStart(2, '0')

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { chmodSync, chownSync, mkdirSync, renameSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { findState, makeState } from '#src/spool/state-directory.js'
+import { findState, makeState } from '#src/engines/spool/state-directory.js'
 import { skipUnless } from '../helpers/requires.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
-import { Emitter } from '#src/events/emitter.js'
-import { Collector } from '#src/stats/collector.js'
-import type { DaemonSnapshot, SpoolSnapshot } from '#src/stats/snapshot.js'
-import type { WorkerStats } from '#src/supervisor/pool-stats.js'
-import { Histogram } from '#src/task/histogram.js'
-import type { Report, ReportKind } from '#src/task/report.js'
+import { Emitter } from '#src/base/events/emitter.js'
+import { Histogram } from '#src/base/task/histogram.js'
+import type { Report, ReportKind } from '#src/base/task/report.js'
+import { Collector } from '#src/runtime/stats/collector.js'
+import type { DaemonSnapshot, SpoolSnapshot } from '#src/runtime/stats/snapshot.js'
+import type { WorkerStats } from '#src/runtime/supervisor/pool-stats.js'
 
 const SPOOL = 'memory:collected'
 const FEED = {

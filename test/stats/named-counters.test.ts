@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { NamedCounters } from '#src/stats/named-counters.js'
-import type { NamedRuns } from '#src/task/named-runs.js'
+import type { NamedRuns } from '#src/base/task/named-runs.js'
+import { NamedCounters } from '#src/runtime/stats/named-counters.js'
 
 const runs = (name: string, counts: Partial<NamedRuns> = {}): NamedRuns => ({
   ...{ name, slots: null, started: 0, done: 0, retried: 0, buried: 0, other: 0, ranMs: 0 },

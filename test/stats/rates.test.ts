@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { RateCounter } from '#src/stats/rates.js'
+import { RateCounter } from '#src/runtime/stats/rates.js'
 
 const MINUTE = 60_000
 

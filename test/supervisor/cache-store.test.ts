@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { CacheStore } from '#src/supervisor/cache-store.js'
+import { CacheStore } from '#src/runtime/supervisor/cache-store.js'
 
 describe('CacheStore', () => {
   it('makes room of what has ended, though it is not asked for', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { lastRunOf } from '#src/supervisor/cut-short.js'
+import { lastRunOf } from '#src/runtime/supervisor/cut-short.js'
 
 describe('a run that its worker’s end cut short', () => {
   const begun = { ref: 'a', startedAt: 1000 }

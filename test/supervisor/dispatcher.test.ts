@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { dispatch, type Source } from '#src/supervisor/dispatcher.js'
-import type { WorkerProcess } from '#src/supervisor/worker-process.js'
+import { dispatch, type Source } from '#src/runtime/supervisor/dispatcher.js'
+import type { WorkerProcess } from '#src/runtime/supervisor/worker-process.js'
 
 interface State {
   readonly isOpen?: boolean

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { GivenTasks } from '#src/supervisor/given-tasks.js'
+import { GivenTasks } from '#src/runtime/supervisor/given-tasks.js'
 
 const refsIn = (tasks: ReadonlyArray<{ readonly ref: string }>) => tasks.map(({ ref }) => ref)
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { failureLine, failureText } from '#src/task/failure-text.js'
+import { failureLine, failureText } from '#src/base/task/failure-text.js'
 
 const TOP = 'Traceback (most recent call last):'
 const place = (line: number) => `  File "/srv/tasks.py", line ${line}, in f\n    f()\n    ~^^`

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { Histogram } from '#src/task/histogram.js'
+import { Histogram } from '#src/base/task/histogram.js'
 
 describe('a histogram', () => {
   it('knows each duration to within a factor of 1.5', () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { SpooldError, Tasks } from '#src/index.js'
-import { durationMs } from '#src/tasks/durations.js'
-import { periodicOf } from '#src/tasks/periodic.js'
+import { durationMs } from '#src/runtime/tasks/durations.js'
+import { periodicOf } from '#src/runtime/tasks/periodic.js'
 
 describe('a periodic task', () => {
   const rhythms: Array<[options: Parameters<typeof periodicOf>[2], when: unknown]> = [

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { argumentsOf } from '#src/formats/protocol/named.js'
+import { parseVars, toDictionary } from '#src/formats/protocol/vars.js'
 import {
   BatchError,
   Spoold,
@@ -11,8 +13,6 @@ import {
   Tasks,
   type TasksOptions,
 } from '#src/index.js'
-import { argumentsOf } from '#src/protocol/named.js'
-import { parseVars, toDictionary } from '#src/protocol/vars.js'
 import { leftIn } from '../helpers/files.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 

@@ -1,5 +1,6 @@
 import assert, { AssertionError } from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
+import { fake, inline, type KitTasks, type TestKit } from '#src/api/testing/index.js'
 import {
   AbortTask,
   currentTask,
@@ -10,7 +11,6 @@ import {
   TaskStatus,
   Tasks,
 } from '#src/index.js'
-import { fake, inline, type KitTasks, type TestKit } from '#src/testing/index.js'
 
 const HOUR_MS = 3_600_000
 const kits: TestKit[] = []

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
-import type { WorkerMessage } from '#src/ipc/messages.js'
+import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
 import { closeFeeds, memoryWorker } from '../helpers/memory-worker.js'
 import { until } from '../helpers/until.js'
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { Readable } from 'node:stream'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
-import { logLines } from '#src/worker/log-lines.js'
+import { logLines } from '#src/runtime/worker/log-lines.js'
 
 const PIECE = `${'0'.repeat(1023)}\n`.repeat(64)
 const MiB = 1024 * 1024

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Retirement } from '#src/worker/retirement.js'
+import { Retirement } from '#src/runtime/worker/retirement.js'
 import { until } from '../helpers/until.js'
 
 describe('reload-on-rss', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Claims } from '#src/engines/claims.js'
-import { Succession } from '#src/worker/succession.js'
+import { Succession } from '#src/runtime/worker/succession.js'
 
 const SLOTS = { name: 'few', count: 3 }
 const given = (...numbers: number[]) =>

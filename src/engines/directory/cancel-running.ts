@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hasFields } from '../../base/json-guard.js'
-import { askDaemon, controlSocketsOf } from '../../control/client.js'
-import { cancel } from '../../spool/admin/cancel.js'
-import { type Changed, change, type OpenSpool, refused } from '../../spool/admin/change.js'
-import type { TaskView } from '../../spool/admin/task-view.js'
-import { commandOf } from '../../spool/neighbours.js'
-import { CANCEL_RESULTS, type CancelNews, type CancelResult } from '../../task/cancel.js'
-import { displayName, type Ref } from '../../task/ref.js'
+import { CANCEL_RESULTS, type CancelNews, type CancelResult } from '../../base/task/cancel.js'
+import { displayName, type Ref } from '../../base/task/ref.js'
 import { changedBy, waitsFor } from '../cancelled.js'
+import { askDaemon, controlSocketsOf } from '../control/client.js'
+import { cancel } from '../spool/admin/cancel.js'
+import { type Changed, change, type OpenSpool, refused } from '../spool/admin/change.js'
+import type { TaskView } from '../spool/admin/task-view.js'
+import { commandOf } from '../spool/neighbours.js'
 
 /** A daemon says every two seconds that it is still at it. */
 const ANSWER_MS = 15_000

@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs'
+import { displayName, type Ref, toFsPath } from '../../base/task/ref.js'
 import {
   type Changed,
   changeInSteps,
@@ -6,10 +7,9 @@ import {
   refused,
   remove,
   type TargetFile,
-} from '../../spool/admin/change.js'
-import { rename } from '../../spool/admin/rename.js'
-import { send } from '../../spool/admin/send.js'
-import { displayName, type Ref, toFsPath } from '../../task/ref.js'
+} from '../spool/admin/change.js'
+import { rename } from '../spool/admin/rename.js'
+import { send } from '../spool/admin/send.js'
 import type { TaskStore } from '../task-store.js'
 
 /**

@@ -1,6 +1,6 @@
-import { Claims, type ClaimsOptions } from '../../spool/claims/claims.js'
-import { type LockKind, openLocker } from '../../spool/locker.js'
-import { toByteString } from '../../task/ref.js'
+import { toByteString } from '../../base/task/ref.js'
+import { Claims, type ClaimsOptions } from '../spool/claims/claims.js'
+import { type LockKind, openLocker } from '../spool/locker.js'
 
 /** `spool` is the real path. */
 export interface DirectoryClaimsOptions extends ClaimsOptions {

@@ -1,9 +1,9 @@
-import { prepareSpool } from '../../spool/layout.js'
-import { type WriteOptions, writeAtOnce, writeTask, writeTaskSync } from '../../spool/store/write.js'
-import { writeTasks } from '../../spool/store/write-batch.js'
-import { toByteString } from '../../task/ref.js'
-import type { Request, Stored } from '../../task/request.js'
+import { toByteString } from '../../base/task/ref.js'
+import type { Request, Stored } from '../../base/task/request.js'
 import type { Enqueuer, StoreResult } from '../enqueuer.js'
+import { prepareSpool } from '../spool/layout.js'
+import { type WriteOptions, writeAtOnce, writeTask, writeTaskSync } from '../spool/store/write.js'
+import { writeTasks } from '../spool/store/write-batch.js'
 
 /** Stores tasks in one spool directory. Creates the directory if it is missing, as uWSGI's `spooler` does. */
 export class DirectoryEnqueuer implements Enqueuer {

@@ -1,10 +1,10 @@
-import type { BacklogCount, CountedBacklog } from '../../spool/index/backlog-count.js'
-import type { Census } from '../../spool/index/census.js'
-import type { ScannerStats } from '../../spool/index/scanner-stats.js'
-import type { TaskIndex } from '../../spool/index/task-index.js'
-import { compareVersions } from '../../spool/version-order.js'
-import { PARK_REASONS } from '../../task/report.js'
+import { PARK_REASONS } from '../../base/task/report.js'
 import type { FeedStats, PriorityStats } from '../feed.js'
+import type { BacklogCount, CountedBacklog } from '../spool/index/backlog-count.js'
+import type { Census } from '../spool/index/census.js'
+import type { ScannerStats } from '../spool/index/scanner-stats.js'
+import type { TaskIndex } from '../spool/index/task-index.js'
+import { compareVersions } from '../spool/version-order.js'
 
 /** Whoever may write to a spool makes its directories: more of them than this are only counted. */
 const MOST_PRIORITIES = 100

@@ -1,6 +1,6 @@
 import { errnoOf } from '../../base/errors.js'
-import { Listing } from '../../spool/admin/listing.js'
-import type { SpoolView, TaskView } from '../../spool/admin/task-view.js'
+import { Listing } from '../spool/admin/listing.js'
+import type { SpoolView, TaskView } from '../spool/admin/task-view.js'
 import type { ListingPlan } from '../task-store.js'
 import { nextTasks } from './next-tasks.js'
 

@@ -1,7 +1,7 @@
-import { type Keyed, keyed, windowsInOrder } from '../../spool/admin/ref-window.js'
-import type { SpoolView } from '../../spool/admin/task-view.js'
-import { createdAtMicros } from '../../spool/names.js'
-import type { Ref } from '../../task/ref.js'
+import type { Ref } from '../../base/task/ref.js'
+import { type Keyed, keyed, windowsInOrder } from '../spool/admin/ref-window.js'
+import type { SpoolView } from '../spool/admin/task-view.js'
+import { createdAtMicros } from '../spool/names.js'
 
 type Test = (ref: Ref) => boolean
 

@@ -1,9 +1,9 @@
 import { stat } from 'node:fs/promises'
-import type { Emitter } from '../../events/emitter.js'
-import { holderOf } from '../../files/lock-table.js'
-import { commandOf } from '../../spool/neighbours.js'
-import { displayName, type Ref, toFsPath } from '../../task/ref.js'
-import type { Report } from '../../task/report.js'
+import type { Emitter } from '../../base/events/emitter.js'
+import { displayName, type Ref, toFsPath } from '../../base/task/ref.js'
+import type { Report } from '../../base/task/report.js'
+import { holderOf } from '../../system/files/lock-table.js'
+import { commandOf } from '../spool/neighbours.js'
 
 /** A task that is locked for this long, and that no worker of ours is running, is reported. */
 const LONG_MS = 10_000

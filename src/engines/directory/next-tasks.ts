@@ -1,8 +1,8 @@
 import { messageOf } from '../../base/errors.js'
-import { askDaemon, controlSocketsOf } from '../../control/client.js'
-import { MOST_NAMED, readTaskNames, type TaskNames } from '../../control/task-names.js'
-import type { SpoolView, TaskView } from '../../spool/admin/task-view.js'
-import { displayName, type Ref } from '../../task/ref.js'
+import { displayName, type Ref } from '../../base/task/ref.js'
+import { askDaemon, controlSocketsOf } from '../control/client.js'
+import { MOST_NAMED, readTaskNames, type TaskNames } from '../control/task-names.js'
+import type { SpoolView, TaskView } from '../spool/admin/task-view.js'
 
 /** The tasks that daemons will start next, in that order. */
 interface NextTasks {

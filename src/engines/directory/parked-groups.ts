@@ -1,6 +1,6 @@
-import { MOST_PARKED_NAMED } from '../../control/parked-tasks.js'
-import type { TaskIndex } from '../../spool/index/task-index.js'
-import type { ParkedGroup, ParkedPart } from '../../task/parked.js'
+import type { ParkedGroup, ParkedPart } from '../../base/task/parked.js'
+import { MOST_PARKED_NAMED } from '../control/parked-tasks.js'
+import type { TaskIndex } from '../spool/index/task-index.js'
 
 /** Of more groups, the largest are told. */
 const MOST_GROUPS = 200

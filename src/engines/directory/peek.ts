@@ -1,11 +1,11 @@
 import { accessSync, closeSync, constants, openSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { readLocks } from '../../files/lock-table.js'
-import { toPairs } from '../../protocol/vars.js'
-import { inspectFile } from '../../spool/admin/inspect.js'
-import { hasUwsgiPrefix } from '../../spool/names.js'
-import { readBody } from '../../spool/spool-file.js'
-import { toByteString } from '../../task/ref.js'
+import { toByteString } from '../../base/task/ref.js'
+import { toPairs } from '../../formats/protocol/vars.js'
+import { readLocks } from '../../system/files/lock-table.js'
+import { inspectFile } from '../spool/admin/inspect.js'
+import { hasUwsgiPrefix } from '../spool/names.js'
+import { readBody } from '../spool/spool-file.js'
 
 /**
  * The tasks at the top level of a spool directory, including running and future ones, as uwsgi.spooler_jobs() lists

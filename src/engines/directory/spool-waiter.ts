@@ -1,7 +1,7 @@
-import { controlSocketsOf } from '../../control/client.js'
-import { type Watch, watchDirectory } from '../../files/directory-watch.js'
-import { fateOf } from '../../spool/admin/fate.js'
-import { baseName, prefixOf, type Ref, toByteString } from '../../task/ref.js'
+import { baseName, prefixOf, type Ref, toByteString } from '../../base/task/ref.js'
+import { type Watch, watchDirectory } from '../../system/files/directory-watch.js'
+import { controlSocketsOf } from '../control/client.js'
+import { fateOf } from '../spool/admin/fate.js'
 import type { Ended } from '../task-store.js'
 import { type Word, WordOfDaemon } from './word-of-daemon.js'
 

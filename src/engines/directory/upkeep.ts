@@ -1,24 +1,24 @@
-import { purge } from '../../spool/admin/purge.js'
-import { SpoolSummary } from '../../spool/admin/summary.js'
-import { sweepSpool } from '../../spool/admin/sweep.js'
-import { sweepRecords } from '../../spool/admin/sweep-records.js'
-import { noteFormat } from '../../spool/format.js'
-import { PauseWatch } from '../../spool/index/pause-watch.js'
-import { takeSpoolLease } from '../../spool/locker.js'
-import { createTaskName } from '../../spool/names.js'
-import { currentPauses } from '../../spool/pauses.js'
+import type { Pauses } from '../../base/task/pause.js'
+import type { PeriodicStates } from '../../base/task/periodic.js'
+import { displayName, toByteString } from '../../base/task/ref.js'
+import type { SchedulePauses } from '../../base/task/schedule.js'
+import { purge } from '../spool/admin/purge.js'
+import { SpoolSummary } from '../spool/admin/summary.js'
+import { sweepSpool } from '../spool/admin/sweep.js'
+import { sweepRecords } from '../spool/admin/sweep-records.js'
+import { noteFormat } from '../spool/format.js'
+import { PauseWatch } from '../spool/index/pause-watch.js'
+import { takeSpoolLease } from '../spool/locker.js'
+import { createTaskName } from '../spool/names.js'
+import { currentPauses } from '../spool/pauses.js'
 import {
   advancePeriodic,
   fateOfRun,
   forgetPeriodic,
   periodicKey,
   readPeriodic,
-} from '../../spool/periodic-states.js'
-import { pauseSchedule, readSchedulePauses, resumeSchedule } from '../../spool/schedule-pauses.js'
-import type { Pauses } from '../../task/pause.js'
-import type { PeriodicStates } from '../../task/periodic.js'
-import { displayName, toByteString } from '../../task/ref.js'
-import type { SchedulePauses } from '../../task/schedule.js'
+} from '../spool/periodic-states.js'
+import { pauseSchedule, readSchedulePauses, resumeSchedule } from '../spool/schedule-pauses.js'
 import type {
   Lease,
   LeaseListener,

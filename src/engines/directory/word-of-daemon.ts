@@ -1,7 +1,7 @@
 import { hasFields } from '../../base/json-guard.js'
-import { askDaemon } from '../../control/client.js'
-import { MAX_REQUEST_BYTES } from '../../control/protocol.js'
-import type { Ref } from '../../task/ref.js'
+import type { Ref } from '../../base/task/ref.js'
+import { MAX_REQUEST_BYTES } from '../../formats/control/protocol.js'
+import { askDaemon } from '../control/client.js'
 
 /** What a daemon says of tasks that ended. */
 export interface Word {

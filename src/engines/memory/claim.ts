@@ -1,7 +1,7 @@
 import { SpooldError } from '../../base/errors.js'
-import type { ClaimNotice } from '../../task/claim-notice.js'
-import type { Ref } from '../../task/ref.js'
-import type { Terms } from '../../task/terms.js'
+import type { ClaimNotice } from '../../base/task/claim-notice.js'
+import type { Ref } from '../../base/task/ref.js'
+import type { Terms } from '../../base/task/terms.js'
 import type { Claim } from '../claims.js'
 import type { MemoryTask } from './spool.js'
 

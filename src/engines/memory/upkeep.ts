@@ -1,6 +1,6 @@
-import { NO_PAUSES } from '../../task/pause.js'
-import type { PeriodicStates } from '../../task/periodic.js'
-import type { SchedulePauses } from '../../task/schedule.js'
+import { NO_PAUSES } from '../../base/task/pause.js'
+import type { PeriodicStates } from '../../base/task/periodic.js'
+import type { SchedulePauses } from '../../base/task/schedule.js'
 import type {
   Lease,
   PauseFollower,

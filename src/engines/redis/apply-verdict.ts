@@ -1,5 +1,5 @@
-import { isNamed, taskNameOf } from '../../protocol/named.js'
-import { unknownName } from '../../task/report.js'
+import { unknownName } from '../../base/task/report.js'
+import { isNamed, taskNameOf } from '../../formats/protocol/named.js'
 import type { Unsettled } from '../verdict.js'
 import type { RedisClaim } from './claim.js'
 import type { Refusal } from './pulls.js'

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hasFields } from '../../base/json-guard.js'
-import { CANCEL_RESULTS, type CancelNews, type CancelResult } from '../../task/cancel.js'
-import type { Member } from '../../task/member.js'
-import type { Ref } from '../../task/ref.js'
+import { CANCEL_RESULTS, type CancelNews, type CancelResult } from '../../base/task/cancel.js'
+import type { Member } from '../../base/task/member.js'
+import type { Ref } from '../../base/task/ref.js'
 import type { Connection } from './connection.js'
 
 /**

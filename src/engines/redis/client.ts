@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { messageOf, SpooldError } from '../../base/errors.js'
-import type { RedisAddress } from '../../protocol/redis-address.js'
+import type { RedisAddress } from '../../formats/protocol/redis-address.js'
 import type { Cluster, ClusterOptions, Libraries, Redis, RedisOptions } from './libraries.js'
 
 export const CONNECT_TIMEOUT_MS = 5000

@@ -1,5 +1,5 @@
 import { messageOf, SpooldError } from '../../base/errors.js'
-import { parseRedisAddress, type RedisAddress } from '../../protocol/redis-address.js'
+import { parseRedisAddress, type RedisAddress } from '../../formats/protocol/redis-address.js'
 import { CONNECT_TIMEOUT_MS, inTime, openClient } from './client.js'
 import { FewWrites } from './few-writes.js'
 import {

@@ -1,5 +1,5 @@
-import type { Emitter } from '../../events/emitter.js'
-import { parseRedisAddress } from '../../protocol/redis-address.js'
+import type { Emitter } from '../../base/events/emitter.js'
+import { parseRedisAddress } from '../../formats/protocol/redis-address.js'
 import type { Enqueuer } from '../enqueuer.js'
 import type { AwayListener, Forwarder } from '../forwarder.js'
 import type { RedisClaimsOptions } from './claims.js'

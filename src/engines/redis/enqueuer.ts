@@ -1,5 +1,5 @@
 import { toError } from '../../base/errors.js'
-import type { Request, Stored } from '../../task/request.js'
+import type { Request, Stored } from '../../base/task/request.js'
 import type { Enqueuer, StoreResult } from '../enqueuer.js'
 import type { Connection } from './connection.js'
 import { addKey, type Draft, draftOf, wholeRequest } from './drafts.js'

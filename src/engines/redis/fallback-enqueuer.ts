@@ -1,5 +1,5 @@
 import { messageOf, SpooldError, toError } from '../../base/errors.js'
-import type { Request, Stored } from '../../task/request.js'
+import type { Request, Stored } from '../../base/task/request.js'
 import type { Enqueuer, StoreResult } from '../enqueuer.js'
 import { markOf, wholeRequest } from './drafts.js'
 import type { RedisEnqueuer } from './enqueuer.js'

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto'
-import type { Emitter } from '../../events/emitter.js'
-import type { LastRun } from '../../task/last-run.js'
-import type { Ref } from '../../task/ref.js'
+import type { Emitter } from '../../base/events/emitter.js'
+import type { LastRun } from '../../base/task/last-run.js'
+import type { Ref } from '../../base/task/ref.js'
 import {
   type FeedReason,
   PARK_REASONS,
   type ParkReason,
   type Report,
   type ReportKind,
-} from '../../task/report.js'
+} from '../../base/task/report.js'
 import type { Counts, Feed, FeedStats, LeaseKeeper } from '../feed.js'
 import type { Connection } from './connection.js'
 import { HeldJobs } from './held-jobs.js'

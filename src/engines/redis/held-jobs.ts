@@ -1,5 +1,5 @@
-import type { Ref } from '../../task/ref.js'
-import type { FeedReason } from '../../task/report.js'
+import type { Ref } from '../../base/task/ref.js'
+import type { FeedReason } from '../../base/task/report.js'
 import { type HeldJob, heldRef } from './refs.js'
 
 /** The jobs whose locks a master has, because the workers that pulled them may not run them now. */

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { LastRun } from '../../task/last-run.js'
+import type { LastRun } from '../../base/task/last-run.js'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { LockedJobs, refusalCode } from './locked-jobs.js'

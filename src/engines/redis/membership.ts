@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hasFields } from '../../base/json-guard.js'
-import type { Member, MemberFacts } from '../../task/member.js'
+import type { Member, MemberFacts } from '../../base/task/member.js'
 import { obeyCancels } from './cancel-orders.js'
 import type { Connection } from './connection.js'
 

@@ -1,4 +1,4 @@
-import type { Stored } from '../../task/request.js'
+import type { Stored } from '../../base/task/request.js'
 import type { Connection } from './connection.js'
 import { type Draft, identityKey } from './drafts.js'
 import type { Client, Queue } from './libraries.js'

@@ -5,7 +5,7 @@ import {
   type PeriodicEntry,
   type PeriodicState,
   type PeriodicStates,
-} from '../../task/periodic.js'
+} from '../../base/task/periodic.js'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { queuesOf } from './queues.js'

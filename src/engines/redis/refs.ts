@@ -1,4 +1,4 @@
-import type { Ref } from '../../task/ref.js'
+import type { Ref } from '../../base/task/ref.js'
 
 /** A job whose lock a master has, until a worker that may run it takes the lock over. */
 export interface HeldJob {

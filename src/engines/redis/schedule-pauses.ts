@@ -1,4 +1,4 @@
-import type { SchedulePauses } from '../../task/schedule.js'
+import type { SchedulePauses } from '../../base/task/schedule.js'
 import type { Connection } from './connection.js'
 import { inWords } from './store-failure.js'
 

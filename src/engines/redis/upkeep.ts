@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import type { Member } from '../../task/member.js'
-import type { Pauses } from '../../task/pause.js'
-import type { PeriodicStates } from '../../task/periodic.js'
-import type { SchedulePauses } from '../../task/schedule.js'
+import type { Member } from '../../base/task/member.js'
+import type { Pauses } from '../../base/task/pause.js'
+import type { PeriodicStates } from '../../base/task/periodic.js'
+import type { SchedulePauses } from '../../base/task/schedule.js'
 import type {
   DeadStats,
   Lease,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { Stored } from '#src/base/task/request.js'
 import type { Claim } from '#src/engines/claims.js'
-import type { Stored } from '#src/task/request.js'
 import { requestFrom } from '../../helpers/request.js'
 import { claimOf, ENGINES, refsOf, type TestSpool } from './engines.js'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { OK } from '#src/task/outcome.js'
+import { OK } from '#src/base/task/outcome.js'
 import { requestFrom } from '../../helpers/request.js'
 import { until } from '../../helpers/until.js'
 import { beginOf, claimOf, ENGINES, refsOf, type TestSpool } from './engines.js'

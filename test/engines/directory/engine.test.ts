@@ -19,13 +19,13 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { fromThrown } from '#src/base/task/answer.js'
+import { IGNORE, OK, RELEASE, RETRY } from '#src/base/task/outcome.js'
 import type { Claim } from '#src/engines/claims.js'
 import type { DirectoryClaims } from '#src/engines/directory/claims.js'
-import { toDictionary, toPairs } from '#src/protocol/vars.js'
-import { probeSpool } from '#src/spool/probe.js'
-import { DONE, RECORDED, STARTED } from '#src/spool/state-byte.js'
-import { fromThrown } from '#src/task/answer.js'
-import { IGNORE, OK, RELEASE, RETRY } from '#src/task/outcome.js'
+import { probeSpool } from '#src/engines/spool/probe.js'
+import { DONE, RECORDED, STARTED } from '#src/engines/spool/state-byte.js'
+import { toDictionary, toPairs } from '#src/formats/protocol/vars.js'
 import {
   beginOf as beginRef,
   crash as crashRef,
@@ -210,7 +210,7 @@ describe('what is not claimed, and left exactly as it is', () => {
     chmodSync(drop(spool, NAME), 0o444)
     chmodSync(join(spool, '..'), 0o755)
     chmodSync(spool, 0o777)
-    const module = new URL('../../../src/spool/claims/claim.js', import.meta.url).href
+    const module = new URL('../../../src/engines/spool/claims/claim.js', import.meta.url).href
     const script = `process.setgid(65534); process.setuid(65534);
       const { claimFile } = await import(${JSON.stringify(module)});
       console.log(JSON.stringify(claimFile('x', ${JSON.stringify(join(spool, NAME))}, { skewMs: 50, tryLock: () => true, unlock() {} }, Date.now())))`
@@ -226,7 +226,7 @@ describe('a file that leaves its place between open and lock', () => {
   /** What a slow worker finds that had opened the file before another one was through with it. */
   async function claimAfter(spool: string, act: (path: string) => void) {
     const path = join(spool, NAME)
-    const { claimFile } = await import('#src/spool/claims/claim.js')
+    const { claimFile } = await import('#src/engines/spool/claims/claim.js')
     const tryLock = () => {
       act(path)
       return true

@@ -1,8 +1,8 @@
 import { closeSync, constants, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
-import { tryHold } from '#src/files/record-lock.js'
-import { HEADER_BYTES } from '#src/protocol/header.js'
-import { lastValue, parseVars } from '#src/protocol/vars.js'
+import { HEADER_BYTES } from '#src/formats/protocol/header.js'
+import { lastValue, parseVars } from '#src/formats/protocol/vars.js'
+import { tryHold } from '#src/system/files/record-lock.js'
 
 /** A task that a process had open when it was examined. */
 export interface HeldTask {

@@ -1,7 +1,7 @@
 import { appendFileSync, chmodSync, chownSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { makeToken } from '#src/operate/dashboard-tokens.js'
+import { makeToken } from '#src/admin/operate/dashboard-tokens.js'
 import { USER } from '../canaries.js'
 import type { Random } from '../chaos/random.js'
 import { spoold } from '../cli.js'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { appendFileSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { type AuditEntry, readAudit, writeAudit } from '#src/spool/admin/audit.js'
+import { type AuditEntry, readAudit, writeAudit } from '#src/engines/spool/admin/audit.js'
 import { spoolDirectory } from '../../helpers/workspace.js'
 
 const entry = (action: string): AuditEntry => ({ at: 1, who: 'joe', role: 'admin', action })

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { bestReady } from '#src/spool/index/best-ready.js'
-import { TaskIndex } from '#src/spool/index/task-index.js'
-import type { TaskOrder } from '#src/spool/task-order.js'
+import { bestReady } from '#src/engines/spool/index/best-ready.js'
+import { TaskIndex } from '#src/engines/spool/index/task-index.js'
+import type { TaskOrder } from '#src/engines/spool/task-order.js'
 
 const NOW = Date.now()
 

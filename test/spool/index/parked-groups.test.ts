@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { ParkReason, Report } from '#src/base/task/report.js'
 import { limited, parkedGroups, partOf } from '#src/engines/directory/parked-groups.js'
-import { TaskIndex } from '#src/spool/index/task-index.js'
-import type { ParkReason, Report } from '#src/task/report.js'
+import { TaskIndex } from '#src/engines/spool/index/task-index.js'
 
 const NOW = 1_700_000_000_000
 

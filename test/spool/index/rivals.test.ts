@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Glance } from '#src/spool/glance.js'
-import { TaskIndex } from '#src/spool/index/task-index.js'
-import type { TaskOrder } from '#src/spool/task-order.js'
+import type { Glance } from '#src/engines/spool/glance.js'
+import { TaskIndex } from '#src/engines/spool/index/task-index.js'
+import type { TaskOrder } from '#src/engines/spool/task-order.js'
 
 const NOW = Date.now()
 /** A look may take as long as it likes on a busy machine. */

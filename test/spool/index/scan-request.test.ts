@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { merged, NO_REQUEST } from '#src/spool/index/scan-request.js'
+import { merged, NO_REQUEST } from '#src/engines/spool/index/scan-request.js'
 
 describe('requests for a scan', () => {
   it('become one, at the earliest time, and for all files if one of them was', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { ScanTimetable } from '#src/spool/index/scan-timetable.js'
+import { ScanTimetable } from '#src/engines/spool/index/scan-timetable.js'
 
 describe('a listing because of unclear events', () => {
   it('that was put off comes at once when nothing else is to be done, unless the last one was just now', async () => {

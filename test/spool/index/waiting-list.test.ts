@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { WaitingList } from '#src/spool/index/waiting-list.js'
+import { WaitingList } from '#src/engines/spool/index/waiting-list.js'
 
 const NOW = 1_000_000
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { ArrivalWindow } from '#src/spool/index/arrival-window.js'
-import { SortedWindow, type Window } from '#src/spool/index/window.js'
-import { COMPARE_TASKS } from '#src/spool/task-order.js'
+import { ArrivalWindow } from '#src/engines/spool/index/arrival-window.js'
+import { SortedWindow, type Window } from '#src/engines/spool/index/window.js'
+import { COMPARE_TASKS } from '#src/engines/spool/task-order.js'
 import { isLong } from '../../helpers/requires.js'
 
 interface Task {

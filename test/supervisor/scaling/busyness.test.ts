@@ -1,9 +1,9 @@
 // cspell:ignoreRegExp /'[bis]+'/g
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Decision, Snapshot } from '#src/supervisor/scaling/algorithm.js'
-import { busyness } from '#src/supervisor/scaling/busyness.js'
-import { busynessSettings } from '#src/supervisor/scaling/busyness-state.js'
+import type { Decision, Snapshot } from '#src/runtime/supervisor/scaling/algorithm.js'
+import { busyness } from '#src/runtime/supervisor/scaling/busyness.js'
+import { busynessSettings } from '#src/runtime/supervisor/scaling/busyness-state.js'
 import { OPTIONS, SECOND, snapshot, workers } from '../../helpers/scaling.js'
 
 type Busyness = (typeof OPTIONS)['busyness']

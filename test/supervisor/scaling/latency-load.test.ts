@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { arrivalRate, emptyLoad, type Load, noteLoad } from '#src/supervisor/scaling/latency-load.js'
-import { learn, NO_RESERVE, type Reserve } from '#src/supervisor/scaling/latency-reserve.js'
-import { arrivalsOf } from '#src/supervisor/scaling/patterns.js'
-import { Histogram } from '#src/task/histogram.js'
+import { Histogram } from '#src/base/task/histogram.js'
+import { arrivalRate, emptyLoad, type Load, noteLoad } from '#src/runtime/supervisor/scaling/latency-load.js'
+import { learn, NO_RESERVE, type Reserve } from '#src/runtime/supervisor/scaling/latency-reserve.js'
+import { arrivalsOf } from '#src/runtime/supervisor/scaling/patterns.js'
 import { SECOND, snapshot } from '../../helpers/scaling.js'
 
 const LOOK_S = 0.05

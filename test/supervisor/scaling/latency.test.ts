@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { loadAlgorithm } from '#src/supervisor/scaling/algorithms.js'
-import { arrivalsOf } from '#src/supervisor/scaling/patterns.js'
-import { Histogram } from '#src/task/histogram.js'
+import { Histogram } from '#src/base/task/histogram.js'
+import { loadAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
+import { arrivalsOf } from '#src/runtime/supervisor/scaling/patterns.js'
 import { SECOND, snapshot, workers } from '../../helpers/scaling.js'
 import { fixed, MAXIMUM, run, SCALING } from '../../helpers/simulated.js'
 

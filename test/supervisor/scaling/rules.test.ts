@@ -1,8 +1,8 @@
 // cspell:ignoreRegExp /'[bis]+'/g
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Snapshot } from '#src/supervisor/scaling/algorithm.js'
-import { loadAlgorithm } from '#src/supervisor/scaling/algorithms.js'
+import type { Snapshot } from '#src/runtime/supervisor/scaling/algorithm.js'
+import { loadAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
 import { OPTIONS, SECOND, snapshot } from '../../helpers/scaling.js'
 
 type Tick = readonly [states: string, target: number, given?: Partial<Snapshot>]

@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { ALGORITHMS, loadAlgorithm } from '#src/supervisor/scaling/algorithms.js'
-import { Scaler } from '#src/supervisor/scaling/scaler.js'
-import { Histogram } from '#src/task/histogram.js'
+import { Histogram } from '#src/base/task/histogram.js'
+import { ALGORITHMS, loadAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
+import { Scaler } from '#src/runtime/supervisor/scaling/scaler.js'
 import { SECOND, snapshot } from '../../helpers/scaling.js'
 
 const directory = mkdtempSync(join(tmpdir(), 'spoold-test-scaling-'))

@@ -1,9 +1,9 @@
 // cspell:ignoreRegExp /'[bis]+'/g
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Snapshot } from '#src/supervisor/scaling/algorithm.js'
-import { manual } from '#src/supervisor/scaling/manual.js'
-import { spare } from '#src/supervisor/scaling/spare.js'
+import type { Snapshot } from '#src/runtime/supervisor/scaling/algorithm.js'
+import { manual } from '#src/runtime/supervisor/scaling/manual.js'
+import { spare } from '#src/runtime/supervisor/scaling/spare.js'
 import { OPTIONS, snapshot } from '../../helpers/scaling.js'
 
 type Tick = readonly [states: string, target: number, given?: Partial<Snapshot>]

@@ -1,5 +1,5 @@
 import { hasFields } from '../../../base/json-guard.js'
-import type { AuditEntry } from '../../../spool/admin/audit.js'
+import type { AuditEntry } from '../../spool/admin/audit.js'
 import type { Connection } from '../connection.js'
 
 /** So many entries are kept. */

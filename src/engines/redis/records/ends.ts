@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { TaskView } from '../../../spool/admin/task-view.js'
-import type { Ref } from '../../../task/ref.js'
+import type { Ref } from '../../../base/task/ref.js'
+import type { TaskView } from '../../spool/admin/task-view.js'
 import type { Ended } from '../../task-store.js'
 import type { Connection } from '../connection.js'
 import type { SpoolQueue } from '../queues.js'

@@ -1,4 +1,4 @@
-import { Hide } from '../../../protocol/hide.js'
+import { Hide } from '../../../formats/protocol/hide.js'
 import type { Connection } from '../connection.js'
 
 /** What the daemons of a spool hide. */

@@ -1,7 +1,7 @@
-import type { Sort } from '../../../spool/admin/listing.js'
-import { keyed, type RefWindow, windowsInOrder } from '../../../spool/admin/ref-window.js'
-import { sinceMsOf, TASK_STATES, type TaskState, type TaskView } from '../../../spool/admin/task-view.js'
-import type { Ref } from '../../../task/ref.js'
+import type { Ref } from '../../../base/task/ref.js'
+import type { Sort } from '../../spool/admin/listing.js'
+import { keyed, type RefWindow, windowsInOrder } from '../../spool/admin/ref-window.js'
+import { sinceMsOf, TASK_STATES, type TaskState, type TaskView } from '../../spool/admin/task-view.js'
 import type { ListingPlan } from '../../task-store.js'
 
 /** What a listing needs of the store. */

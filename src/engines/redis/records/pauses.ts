@@ -1,6 +1,6 @@
 import { SpooldError } from '../../../base/errors.js'
 import { hasFields } from '../../../base/json-guard.js'
-import { NO_PAUSES, type Pause, type PausedPair, type Pauses } from '../../../task/pause.js'
+import { NO_PAUSES, type Pause, type PausedPair, type Pauses } from '../../../base/task/pause.js'
 import type { Resumed } from '../../task-store.js'
 import type { PauseFollower } from '../../upkeep.js'
 import type { Connection } from '../connection.js'

@@ -1,5 +1,5 @@
-import { HEADER_BYTES, MAX_PACKET_BYTES } from '../../../protocol/header.js'
-import { parseVars, type Vars } from '../../../protocol/vars.js'
+import { HEADER_BYTES, MAX_PACKET_BYTES } from '../../../formats/protocol/header.js'
+import { parseVars, type Vars } from '../../../formats/protocol/vars.js'
 import type { Connection } from '../connection.js'
 import type { SpoolQueue } from '../queues.js'
 import { priorityOf, recordOf, type TaskRecord } from '../task-job.js'

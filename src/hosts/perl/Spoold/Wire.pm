@@ -1,4 +1,4 @@
-# The bytes between a worker and its host; src/worker/hosts/frames.ts is the other side and explains them.
+# The bytes between a worker and its host; src/runtime/worker/hosts/frames.ts is the other side and explains them.
 package Spoold::Wire;
 use strict;
 use warnings;

@@ -14,7 +14,7 @@ TASK, RECALL, SIGNAL = 1, 2, 3
 HEAD = struct.Struct('<B2H2I')
 HEAD_BYTES = 13
 
-# The page, one byte per task: src/worker/hosts/page.ts
+# The page, one byte per task: src/runtime/worker/hosts/page.ts
 STARTED, OK, RETRY, IGNORE, ERROR, ANSWER = 1, 2, 3, 4, 5, 6
 PRINTED = 8
 SLOTS, RECALL_FLAG = 4032, 4032

@@ -1,4 +1,4 @@
-"""Standard output and standard error as one pipe, which the worker reads; src/worker/hosts/host-output.ts explains it."""
+"""Standard output and standard error as one pipe, which the worker reads; src/runtime/worker/hosts/host-output.ts explains it."""
 
 import array
 import fcntl

@@ -1,4 +1,4 @@
-"""The bytes between a worker and its host; src/worker/hosts/frames.ts is the other side and explains them."""
+"""The bytes between a worker and its host; src/runtime/worker/hosts/frames.ts is the other side and explains them."""
 
 import mmap
 import os
@@ -10,7 +10,7 @@ PAGE_BYTES = 4096
 MAX_CALL_BYTES = 0x1FFFFFFF
 
 READY, UNLOADABLE, DONE, DETAIL, RECALLED, SIGNAL_ENDED, OUTPUT, ENDED, PRINTED = range(1, 10)
-#: on the page (src/worker/hosts/page.ts)
+#: on the page (src/runtime/worker/hosts/page.ts)
 OUTPUT_FLAG = 4033
 _UP = struct.Struct('<4sBII')
 _LENGTH = struct.Struct('<I')

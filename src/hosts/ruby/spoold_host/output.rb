@@ -1,5 +1,5 @@
 module SpooldHost
-  # Standard output and standard error as one pipe, which the worker reads; src/worker/hosts/host-output.ts explains it.
+  # Standard output and standard error as one pipe, which the worker reads; src/runtime/worker/hosts/host-output.ts explains it.
   class Output
     NO_TASK = 0xffffffff
     OUTPUT_FLAG = 4033

@@ -3,7 +3,7 @@ module SpooldHost
   class CallError < RuntimeError
   end
 
-  # The bytes between a worker and its host; src/worker/hosts/frames.ts is the other side and explains them.
+  # The bytes between a worker and its host; src/runtime/worker/hosts/frames.ts is the other side and explains them.
   class Wire
     TASKS_FD, CALLS_FD, PAGE_FD, LIFELINE_FD = 3, 4, 5, 6
     READY, UNLOADABLE, DONE, DETAIL, RECALLED, SIGNAL_ENDED, OUTPUT = *1..7

@@ -7,7 +7,7 @@ _MISSED = ('one', 'skip')
 
 
 def checked(name, func, periodicity, cron, time_zone, missed, overlap):
-    """What a daemon is told (src/tasks/periodic.ts checks the rest); None if the task is not periodic."""
+    """What a daemon is told (src/runtime/tasks/periodic.ts checks the rest); None if the task is not periodic."""
     if periodicity is None and cron is None:
         for option, value in (('time_zone', time_zone), ('missed', missed), ('overlap', overlap)):
             if value is not None:

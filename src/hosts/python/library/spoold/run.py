@@ -53,7 +53,7 @@ class Run:
     """One run of one task.
 
     `call` and then `succeeded` or `failed`. These return what becomes of the task: None, it is done; otherwise an answer with
-    `error`, `retry` or `bury`, which src/worker/hosts/host-answer.ts reads.
+    `error`, `retry` or `bury`, which src/runtime/worker/hosts/host-answer.ts reads.
     """
 
     def __init__(self, task, env, attempt):

@@ -39,7 +39,7 @@ class Task:
         return inspect.iscoroutinefunction(self.func)
 
     def declaration(self):
-        """For the worker of a daemon (src/worker/hosts/declared-tasks.ts)."""
+        """For the worker of a daemon (src/runtime/worker/hosts/declared-tasks.ts)."""
         limit = -1 if self.max_retries == math.inf else self.max_retries
         return {
             'name': self.full_name,

@@ -1,0 +1,90 @@
+import { messageOf } from '../../base/errors.js'
+import { Slices } from '../../base/slices.js'
+import type { Ref } from '../../base/task/ref.js'
+import { type Changed, refused } from '../../engines/spool/admin/change.js'
+import { ownStateOf, type TaskView } from '../../engines/spool/admin/task-view.js'
+import type { TaskStore } from '../../engines/task-store.js'
+import type { TaskAction } from './actions.js'
+import type { Args } from './args.js'
+import type { Selection } from './selection.js'
+
+/** More tasks than this are not acted on at once. */
+const MOST_IN_BULK = 50_000
+/** Nor are more looked at, of those whose names fit: that would take a minute. */
+const MOST_LOOKED_AT = 200_000
+/** A daemon's control socket serves 64 clients. */
+const AT_ONCE = 32
+
+interface Selected {
+  readonly refs: readonly Ref[]
+  /** False: more fit than may be acted on at once, or than are looked at. */
+  readonly isWhole: boolean
+}
+
+/** How many tasks ended how. */
+export type Tally = Readonly<Record<Changed['kind'], number>> & {
+  /** Why the first of those that were refused was. */
+  readonly detail?: string
+}
+
+/** Does something to one task, as the command line does. @param say gets what happens meanwhile */
+export async function actOnTask(
+  store: TaskStore,
+  task: TaskView,
+  action: TaskAction,
+  args: Args = {},
+  say: (text: string) => void = () => {},
+): Promise<Changed> {
+  if (!action.states.includes(ownStateOf(task.state)))
+    return refused(`it is ${task.state}; this is for tasks that are ${action.states.join(', ')}`)
+  try {
+    return await store.change(task, action.change(args), say)
+  } catch (error) {
+    return refused(messageOf(error))
+  }
+}
+
+/**
+ * The tasks to which an action would be done, as they are now.
+ *
+ * @param selection one without states means all in which a task can have the action
+ * @throws the file system's error if the spool cannot be listed
+ */
+export async function selectTasks(
+  store: TaskStore,
+  { states }: Pick<TaskAction, 'states'>,
+  selection: Selection,
+  most = MOST_IN_BULK,
+): Promise<Selected> {
+  const refs: Ref[] = []
+  const slices = new Slices()
+  let looked = 0
+  const mayHave = (ref: Ref) => selection.mayHave(ref) && ++looked <= MOST_LOOKED_AT + 1
+  for await (const task of store.views({ states, mayHave })) {
+    await slices.rest()
+    if (looked > MOST_LOOKED_AT) return { refs: [], isWhole: false }
+    if (!states.includes(ownStateOf(task.state)) || !selection.has(task)) continue
+    if (refs.length === most) return { refs, isWhole: false }
+    refs.push(task.ref)
+  }
+  return { refs, isWhole: true }
+}
+
+/** Does something to each of these tasks. Those that are gone, or in another state by now, are left alone. */
+export async function actOnTasks(store: TaskStore, action: TaskAction, refs: readonly Ref[]): Promise<Tally> {
+  const counts = { done: 0, gone: 0, running: 0, refused: 0 }
+  let detail: string | undefined
+  const left = refs.values()
+  const slices = new Slices()
+  const acting = Array.from({ length: AT_ONCE }, async () => {
+    for (const ref of left) {
+      const task = await store.view(ref)
+      const changed: Changed = task === undefined ? { kind: 'gone' } : await actOnTask(store, task, action)
+      counts[changed.kind]++
+      if (changed.kind === 'refused') detail ??= changed.detail
+      await slices.rest()
+    }
+  })
+  await Promise.all(acting)
+  return detail === undefined ? counts : { ...counts, detail }
+}

@@ -1,0 +1,88 @@
+import { Emitter } from '../../base/events/emitter.js'
+import { subscribeLog } from '../../base/events/log-subscriber.js'
+import { Maintenance } from '../../runtime/supervisor/maintenance.js'
+import { Master } from '../../runtime/supervisor/master.js'
+import { SignalRouter } from '../../runtime/supervisor/signal-router.js'
+import { logTo } from './logger.js'
+import type { SpooldOptions } from './options.js'
+import { OwnPeriodicTasks } from './periodic.js'
+import { maintained, type Place, planQueue, type Running } from './plan.js'
+
+const SIGNALS = ['SIGTERM', 'SIGINT'] as const
+
+/** What one `start` runs, from its start to its end: a daemon without a configuration, a log or a process of its own. */
+export class EmbeddedDaemon {
+  readonly queues: readonly string[]
+  readonly #places: readonly Place[]
+  readonly #events = new Emitter()
+  readonly #signals: SignalRouter
+  readonly #periodic: OwnPeriodicTasks
+  readonly #master = new Master(this.#events)
+  readonly #sweeper = new Maintenance(this.#events)
+  #stopping: Promise<void> | undefined
+  #tellStopped = () => {}
+  readonly whenStopped = new Promise<void>(resolve => {
+    this.#tellStopped = resolve
+  })
+
+  /** @param arePeriodic it schedules periodic tasks, too */
+  constructor(places: readonly Place[], options: SpooldOptions, arePeriodic: boolean) {
+    const { logger, sync = true } = options
+    this.#places = places
+    this.#periodic = new OwnPeriodicTasks(places, sync, this.#events)
+    this.#signals = new SignalRouter(this.#events, {
+      declared: (spool, _, periodic) => {
+        if (arePeriodic) this.#periodic.declared(spool, periodic)
+      },
+      added() {},
+    })
+    this.queues = places.map(({ queue }) => queue)
+    if (logger !== undefined) subscribeLog(this.#events, logTo(options), { isQuiet: () => false })
+    else
+      this.#events.on('task-printed', ({ stream, text }) => {
+        ;(stream === 'stderr' ? process.stderr : process.stdout).write(text)
+      })
+  }
+
+  /** Resolves when tasks are given out, or when a stop has come first. @throws SpooldError SPOOL_UNUSABLE, HANDLER_UNLOADABLE, START_FAILED */
+  async start(runningOf: (place: Place) => Running): Promise<void> {
+    const context = { events: this.#events, signals: this.#signals }
+    try {
+      const plans = await Promise.all(this.#places.map(place => planQueue(place, runningOf(place), context)))
+      await this.#master.start(plans)
+      if (this.#stopping === undefined) this.#sweeper.start(this.#places.flatMap(maintained))
+    } catch (error) {
+      this.#tellStopped()
+      throw error
+    }
+  }
+
+  /** Resolves when nothing is due and nothing runs, or when it is stopped. */
+  async whenEmpty(): Promise<void> {
+    await Promise.race([this.#master.whenDrained(() => true), this.whenStopped])
+  }
+
+  /** Takes no more tasks, and lets those that run end. */
+  stop(mercyMs?: number): Promise<void> {
+    this.#sweeper.stop()
+    this.#stopping ??= this.#stop(mercyMs)
+    return this.#stopping
+  }
+
+  async #stop(mercyMs?: number): Promise<void> {
+    await Promise.all([this.#periodic.stop(), this.#master.stop(mercyMs)])
+    this.#tellStopped()
+  }
+
+  /** As the daemon does: the first signal stops it, a second one at once. @returns what ends that */
+  obeySignals(): () => void {
+    const obey = () => {
+      if (this.#stopping === undefined) void this.stop()
+      else void this.#master.kill()
+    }
+    for (const signal of SIGNALS) process.on(signal, obey)
+    return () => {
+      for (const signal of SIGNALS) process.off(signal, obey)
+    }
+  }
+}

@@ -1,0 +1,121 @@
+import type { Emitter } from '../../base/events/emitter.js'
+import type { Engine } from '../../engines/open-engine.js'
+import { prepareSpool } from '../../engines/spool/layout.js'
+import { checkSpool } from '../../engines/spool/permissions.js'
+import { probeSpool } from '../../engines/spool/probe.js'
+import type { SpoolOptions } from '../../formats/config/option-table.js'
+import { defaultsOf } from '../../formats/config/option-values.js'
+import { retryPolicyOf } from '../../formats/config/retry-policy.js'
+import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
+import type { HandlerSpec, WorkerOptions } from '../../runtime/ipc/messages.js'
+import type { MaintainedSpool } from '../../runtime/supervisor/maintenance.js'
+import { memberOf } from '../../runtime/supervisor/member.js'
+import type { PoolOptions } from '../../runtime/supervisor/pool-options.js'
+import type { SignalRouter } from '../../runtime/supervisor/signal-router.js'
+import type { SpoolWorkersPlan } from '../../runtime/supervisor/spool-workers.js'
+import { WorkerPool } from '../../runtime/supervisor/worker-pool.js'
+import type { WorkerPort } from '../../runtime/supervisor/worker-port.js'
+import { MEMORY } from './memory-queues.js'
+
+/** A queue that is to be run. */
+export interface Place {
+  readonly queue: string
+  /** The spool's real path, or its name on Redis or in memory. */
+  readonly spool: string
+  readonly engine: Engine
+}
+
+/** How its tasks are run. */
+export interface Running {
+  readonly processes: number
+  readonly concurrency: number
+  readonly chain: readonly HandlerSpec[]
+  /** 0: nothing is killed. */
+  readonly harakiriMs: number
+  readonly isListenedTo: boolean
+  /** Several workers are in one process. */
+  readonly sharesProcess?: boolean
+  /** Where tasks go that handlers schedule, if their workers are not in this process. */
+  readonly targets: WorkerOptions['targets']
+  readonly queues: WorkerOptions['queues']
+  readonly sockets?: NonNullable<WorkerOptions['sockets']>
+  readonly namespace?: string
+  openPort(): WorkerPort
+}
+
+interface PlanContext {
+  readonly events: Emitter
+  readonly signals: SignalRouter
+}
+
+/** The daemon's defaults: an application has nothing to say about them. */
+const DEFAULTS = defaultsOf(({ perSpool }) => perSpool === true) as SpoolOptions
+
+/** @throws SpooldError SPOOL_UNUSABLE */
+export async function planQueue(
+  { spool, engine }: Place,
+  running: Running,
+  { events, signals }: PlanContext,
+): Promise<SpoolWorkersPlan> {
+  const hasFiles = !spool.startsWith(MEMORY) && !isRedisAddress(spool)
+  const { locks } = hasFiles ? await probeSpool(spool, DEFAULTS.spoolerLock) : { locks: 'ofd' as const }
+  const pool = poolOptions(spool, locks, running)
+  const feedOptions = {
+    order: 'arrival',
+    rules: { ordered: true, strictNames: false },
+    frequencyMs: DEFAULTS.spoolerFrequencyMs,
+    watch: DEFAULTS.spoolerWatch,
+  } as const
+  return {
+    spool,
+    engineKey: spool,
+    pool,
+    async open() {
+      const [upkeep, feed] = await Promise.all([engine.upkeep(), engine.feed(feedOptions, events)])
+      upkeep.prepare()
+      const workers = new WorkerPool(pool, feed, events, signals)
+      const pauses = upkeep.followPauses(now => workers.setPauses(now))
+      const leave = upkeep.join?.(memberOf(workers, { isDaemon: false, controls: null }))
+      return { spool, engineKey: spool, feed, pool: workers, pauses, leave }
+    },
+  }
+}
+
+/** @returns its real path, or its name on Redis @throws SpooldError SPOOL_UNUSABLE, ADDRESS_INVALID */
+export function prepared(directory: string): string {
+  if (isRedisAddress(directory)) return nameOfRedis(directory)
+  const spool = prepareSpool(directory)
+  checkSpool(spool)
+  return spool
+}
+
+function poolOptions(spool: string, locks: WorkerOptions['locks'], running: Running): PoolOptions {
+  const { processes, openPort, ...own } = running
+  const worker: WorkerOptions = {
+    ...{ spool, locks, ...own },
+    ...{ ordered: true, strictNames: false, frequencyMs: DEFAULTS.spoolerFrequencyMs },
+    policy: retryPolicyOf(DEFAULTS),
+    delivery: DEFAULTS.spoolerDelivery,
+    graceMs: DEFAULTS.spoolerGraceMs,
+    memory: { rssBytes: 0, vszBytes: 0, minAgeMs: 0 },
+    ...{ maxTasks: 0, signalAsTask: false, startTimeoutMs: DEFAULTS.spoolerStartTimeoutMs },
+    ...{ chdir: process.cwd(), application: process.cwd(), title: null, isDetailed: false },
+  }
+  return {
+    worker,
+    ...{ processes, scaling: null, startsCheap: false, idleMs: 0 },
+    limits: { evilRssBytes: 0, evilVszBytes: 0, lifetimeMs: 0, lifetimeDeltaMs: 0 },
+    mercyMs: DEFAULTS.workerReloadMercyMs,
+    startTimeoutMs: DEFAULTS.spoolerStartTimeoutMs,
+    answer: ({ id }) => ({ type: 'answer', id, values: [] }), // only interpreters ask
+    openPort,
+  }
+}
+
+/** What the daemon does for a spool by default besides running its tasks. */
+export function maintained({ spool }: Place): MaintainedSpool[] {
+  if (spool.startsWith(MEMORY)) return []
+  const { spoolerSweepMs, spoolerIdTtlMs } = DEFAULTS
+  const limits = { maxAgeMs: null, maxCount: null }
+  return [{ spool, isOwn: true, graceMs: spoolerSweepMs, idTtlMs: spoolerIdTtlMs, limits }]
+}

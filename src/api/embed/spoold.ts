@@ -1,0 +1,167 @@
+import { resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { SpooldError } from '../../base/errors.js'
+import { EventHub, type LifecycleEvent, type LifecycleEvents } from '../../runtime/tasks/event-hub.js'
+import type { AttachedDestinations } from '../../runtime/tasks/queues.js'
+import { hasRegistry, REGISTRY, Registry } from '../../runtime/tasks/registry.js'
+import type { LoadedHandler } from '../../runtime/worker/load-module.js'
+import { placeOfCallOf } from '../tasks/place.js'
+import { notTasks, TaskScheduler } from '../tasks/tasks.js'
+import type { EmbeddedDaemon } from './embedded-daemon.js'
+import { MEMORY, MemoryQueues } from './memory-queues.js'
+import {
+  checkOptions,
+  checkStartOptions,
+  type SpooldOptions,
+  type StartOptions,
+  type StopOptions,
+  type TaskSource,
+} from './options.js'
+
+/**
+ * An application: which tasks it has, where they go, and, if it starts that, what runs them.
+ *
+ * ```ts
+ * const spoold = new Spoold({ spooler: '/var/spool/app', queues: { mail: '/var/spool/mail' }, tasks })
+ * await spoold.schedule('send-mail', 'joe@example.com')
+ * await spoold.start({ concurrency: 50 })
+ * ```
+ */
+export class Spoold extends TaskScheduler {
+  readonly [REGISTRY]: Registry
+  readonly #options: SpooldOptions
+  readonly #place: string
+  readonly #memory: MemoryQueues | undefined
+  /** The files of modules of tasks. */
+  readonly #files: readonly string[]
+  /** What the modules export, once one of them is needed. */
+  #modules: Promise<readonly LoadedHandler[]> | undefined
+  #areLoaded: boolean
+  /** The registries that were given as such. */
+  readonly #given: readonly Registry[]
+  readonly #running = new Set<EmbeddedDaemon>()
+  readonly #events = new EventHub()
+
+  /** @throws SpooldError TASK_INVALID if two tasks have one name, or an option is wrong */
+  constructor(options: SpooldOptions) {
+    super()
+    this.#place = placeOfCallOf(new.target as never)
+    checkOptions(options, this.#place)
+    const { tasks = [], logger: _, namespace, ...destinations } = options
+    this.#options = options
+    this.#memory = options.spooler === MEMORY ? new MemoryQueues() : undefined
+    this[REGISTRY] = new Registry(
+      namespace === undefined ? {} : { namespace },
+      undefined,
+      this.#destinations(destinations),
+    )
+    const sources: readonly TaskSource[] = isMany(tasks) ? tasks : [tasks]
+    this.#files = sources.flatMap(source => fileOf(source) ?? [])
+    this.#areLoaded = this.#files.length === 0
+    this.#given = sources.flatMap(source => this.#use(source) ?? [])
+  }
+
+  /**
+   * Runs tasks, until `stop`. Several calls may run one queue each, in different ways.
+   *
+   * @throws SpooldError START_FAILED, QUEUE_UNKNOWN, SPOOL_UNUSABLE, HANDLER_UNLOADABLE; nothing is left running
+   */
+  async start(options: StartOptions = {}): Promise<void> {
+    checkStartOptions(options)
+    await this.prepare()
+    const { startDaemon } = await import('./start.js')
+    const daemon = await startDaemon(options, {
+      ...{ options: this.#options, memory: this.#memory, registry: this[REGISTRY], running: this.#running },
+      events: this.#events,
+      ...{ files: this.#files, given: await this.#handlers() },
+    })
+    if (options.block === true) await keepingAlive(daemon.whenStopped)
+  }
+
+  /** Takes no more tasks, and lets those that run end. Resolves when they have, or when their mercy is over. */
+  async stop({ mercyMs }: StopOptions = {}): Promise<void> {
+    await Promise.all([...this.#running].map(daemon => daemon.stop(mercyMs)))
+  }
+
+  /** Listens to what happens to this application's tasks and workers. */
+  on<Name extends LifecycleEvent>(name: Name, listen: (event: LifecycleEvents[Name]) => unknown): this {
+    this.#events.on(name, listen)
+    return this
+  }
+
+  /** The same for the first event alone. */
+  once<Name extends LifecycleEvent>(name: Name, listen: (event: LifecycleEvents[Name]) => unknown): this {
+    this.#events.once(name, listen)
+    return this
+  }
+
+  off<Name extends LifecycleEvent>(name: Name, listen: (event: LifecycleEvents[Name]) => unknown): this {
+    this.#events.off(name, listen)
+    return this
+  }
+
+  /** Resolves when nothing runs any more. */
+  get whenStopped(): Promise<void> {
+    return Promise.all([...this.#running].map(daemon => daemon.whenStopped)).then(() => {})
+  }
+
+  /** Loads the modules of tasks, for whoever schedules by name. */
+  protected override prepare(): Promise<void> | undefined {
+    if (this.#areLoaded) return undefined
+    this.#modules ??= this.#load()
+    return this.#modules.then(() => {})
+  }
+
+  async #load(): Promise<readonly LoadedHandler[]> {
+    const { loadHandler } = await import('../../runtime/worker/load-module.js')
+    const modules = await Promise.all(this.#files.map(file => loadHandler(file)))
+    const loaded = new Set(modules.flatMap(({ registries }) => registries))
+    for (const each of loaded) if (each.parent !== this[REGISTRY]) this[REGISTRY].use(each, this.#place)
+    this.#areLoaded = true
+    return modules
+  }
+
+  /** What runs in this process. */
+  async #handlers(): Promise<LoadedHandler[]> {
+    const given = { handler: undefined, registries: this.#given, delivery: undefined }
+    return [given, ...((await this.#modules) ?? [])]
+  }
+
+  #destinations(destinations: AttachedDestinations): AttachedDestinations {
+    const memory = this.#memory
+    if (memory === undefined) return destinations
+    return { ...destinations, enqueuerOf: queue => memory.enqueuerOf(queue) }
+  }
+
+  /** @returns the registry, if it is given as such */
+  #use(source: TaskSource): Registry | undefined {
+    if (fileOf(source) !== undefined) return undefined
+    if (!hasRegistry(source)) throw notTasks(this.#place, source)
+    this[REGISTRY].use(source[REGISTRY], this.#place)
+    return source[REGISTRY]
+  }
+}
+
+/** The module's file; undefined if it is none. @throws SpooldError TASK_INVALID */
+function fileOf(source: unknown): string | undefined {
+  if (typeof source === 'string' && !source.startsWith('file:')) return resolve(source)
+  if (typeof source !== 'string' && !(source instanceof URL)) return undefined
+  try {
+    return fileURLToPath(source)
+  } catch {
+    throw new SpooldError('TASK_INVALID', `tasks: expected the URL of a file, got ${source}`)
+  }
+}
+
+function isMany(tasks: TaskSource | readonly TaskSource[]): tasks is readonly TaskSource[] {
+  return Array.isArray(tasks)
+}
+
+const LONGEST_MS = 2 ** 31 - 1
+
+/** What waits for tasks in memory keeps no process alive by itself. */
+async function keepingAlive(end: Promise<void>): Promise<void> {
+  const alive = setInterval(() => {}, LONGEST_MS)
+  await end
+  clearInterval(alive)
+}

@@ -1,0 +1,91 @@
+import type { BegunTask, RunEnd } from '../../base/task/begun-task.js'
+import type { Hide } from '../../formats/protocol/hide.js'
+import type { MasterMessage } from '../../runtime/ipc/messages.js'
+import type { PortExit, WorkerPort } from '../../runtime/supervisor/worker-port.js'
+import { endByDeath, type Tell, tellBegun, tellEnded } from '../../runtime/tasks/lifecycle.js'
+
+interface TellingContext {
+  /** The worker's name. */
+  readonly name: string
+  readonly queue: string
+  readonly tell: Tell
+  /** Calls back when somebody listens, and when nobody does any more. @returns what ends it */
+  watch(changed: (isHeard: boolean) => void): () => void
+  /** What events do not tell. */
+  readonly hide: Hide
+}
+
+/** Tells the application what its worker does, once and in order. While nobody listens, the worker says nothing of it. */
+export class TellingPort implements WorkerPort {
+  readonly pid: number
+  readonly hasOwnProcess: boolean
+  readonly whenExited: Promise<PortExit>
+  readonly #port: WorkerPort
+  readonly #context: TellingContext
+  /** What runs, by number. */
+  readonly #begun = new Map<number, BegunTask>()
+  #unwatch: (() => void) | undefined
+
+  constructor(port: WorkerPort, context: TellingContext) {
+    this.#port = port
+    this.#context = context
+    this.pid = port.pid
+    this.hasOwnProcess = port.hasOwnProcess
+    this.whenExited = port.whenExited.then(exit => {
+      this.#exited(exit)
+      return exit
+    })
+  }
+
+  listen(hear: Parameters<WorkerPort['listen']>[0]): void {
+    this.#port.listen(message => {
+      switch (message.type) {
+        case 'run-began':
+          return this.#began(message.number, message.task)
+        case 'run-ended':
+          return this.#ended(message.number, message.end)
+        case 'ready':
+          this.#ready()
+      }
+      hear(message)
+    })
+  }
+
+  send(message: MasterMessage): void {
+    this.#port.send(message)
+  }
+
+  kill(): void {
+    this.#port.kill()
+  }
+
+  #ready(): void {
+    const { name, queue, tell, watch } = this.#context
+    this.#unwatch = watch(isOn => this.#port.send({ type: 'follow', isOn }))
+    tell('worker-started', { worker: name, queue })
+  }
+
+  #began(number: number, { args, kwargs, ...task }: BegunTask): void {
+    const { tell, name, hide } = this.#context
+    const begun = { ...task, args: hide.json(args), kwargs: hide.json(kwargs) }
+    this.#begun.set(number, begun)
+    tellBegun(tell, name, begun)
+  }
+
+  #ended(number: number, { detail, ...end }: RunEnd): void {
+    const { tell, name, hide } = this.#context
+    const begun = this.#begun.get(number)
+    if (begun === undefined) return
+    this.#begun.delete(number)
+    tellEnded(tell, name, begun, { ...end, detail: detail === undefined ? undefined : hide.text(detail) })
+  }
+
+  #exited({ code, signal }: PortExit): void {
+    if (this.#unwatch === undefined) return // it was never ready
+    this.#unwatch()
+    const { name, queue, tell } = this.#context
+    const detail = `Error: worker ${name} ${signal === null ? `exited with code ${code}` : `was killed by ${signal}`}`
+    for (const [number, begun] of this.#begun) this.#ended(number, endByDeath(begun, detail))
+    tell('worker-terminated', { worker: name, queue })
+  }
+}

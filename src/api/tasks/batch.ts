@@ -1,0 +1,160 @@
+import { describe, SpooldError } from '../../base/errors.js'
+import { BatchError, type BatchResult } from '../../engines/client/batch.js'
+import { forgetTargets } from '../../engines/client/target.js'
+import type { Enqueuer } from '../../engines/enqueuer.js'
+import { validated } from '../../runtime/tasks/arguments.js'
+import { type CallOptions, knownOptions, timeOf, type When } from '../../runtime/tasks/call-options.js'
+import { type Call, enqueueThrough, layersOf } from '../../runtime/tasks/onion.js'
+import type { AnyFunction, TaskEntry } from '../../runtime/tasks/registry.js'
+import type { ScheduledTask } from '../../runtime/tasks/scheduled-task.js'
+import { Meeting } from './meeting.js'
+import { type CheckedCall, checked } from './schedule.js'
+import type { Scheduler } from './scheduler.js'
+
+export interface TaskBatchOptions extends CallOptions {
+  /** If a task cannot be stored, none of its spool is. */
+  readonly allOrNothing?: boolean
+}
+
+interface Waiting {
+  readonly task: unknown
+  /** Absent: now. */
+  readonly at?: When
+  readonly args: readonly unknown[]
+}
+
+/**
+ * Many named tasks, all checked before any is stored, and stored with one sync per spool.
+ *
+ * ```ts
+ * const batch = new TaskBatch()
+ * for (let i = 0; i < 100; i++) batch.schedule(compute, i)
+ * await tasks.scheduleBatch(batch)
+ * ```
+ */
+export class TaskBatch {
+  readonly #options: TaskBatchOptions
+  readonly #waiting: Waiting[] = []
+  #isUsed = false
+
+  constructor(options: TaskBatchOptions = {}) {
+    this.#options = knownOptions(options, 'allOrNothing')
+  }
+
+  /** How many tasks it has. */
+  get size(): number {
+    return this.#waiting.length
+  }
+
+  /** Adds a task; nothing is checked or stored yet. */
+  schedule<Args extends readonly unknown[]>(task: Scheduler<Args>, ...args: Args): this
+  schedule<Args extends readonly unknown[]>(task: (...args: Args) => unknown, ...args: Args): this
+  schedule(task: string, ...args: readonly unknown[]): this
+  schedule(task: Scheduler<never> | AnyFunction | string, ...args: readonly unknown[]): this {
+    return this.#add({ task, args })
+  }
+
+  /** Adds a task that runs at this time or later. */
+  scheduleAt<Args extends readonly unknown[]>(task: Scheduler<Args>, at: When, ...args: Args): this
+  scheduleAt<Args extends readonly unknown[]>(task: (...args: Args) => unknown, at: When, ...args: Args): this
+  scheduleAt(task: string, at: When, ...args: readonly unknown[]): this
+  scheduleAt(task: Scheduler<never> | AnyFunction | string, at: When, ...args: readonly unknown[]): this {
+    return this.#add({ task, at, args })
+  }
+
+  #add(waiting: Waiting): this {
+    this.#refuseUsed()
+    this.#waiting.push(waiting)
+    return this
+  }
+
+  #refuseUsed(): void {
+    if (this.#isUsed)
+      throw new SpooldError(
+        'BATCH_USED',
+        'this batch has been scheduled: make a new TaskBatch for other tasks',
+      )
+  }
+
+  /** @internal Called by `storeBatch`. */
+  async store(find: (task: unknown) => TaskEntry): Promise<ScheduledTask[]> {
+    this.#refuseUsed()
+    const { allOrNothing = false, ...options } = this.#options
+    const calls = this.#waiting.map((waiting): Call => {
+      const { task, args } = waiting
+      const at = 'at' in waiting ? timeOf(waiting.at as When) : undefined
+      return { entry: find(task), at, args, options }
+    })
+    return throughMiddleware(calls, async within => {
+      const checkedCalls = within.map(checked)
+      for (const { entry, args } of within)
+        if (entry.definition.schema !== undefined) await validated(entry.name, entry.definition.schema, args)
+      this.#refuseUsed() // while the schemas took their time
+      this.#isUsed = true
+      return storeAll(checkedCalls, allOrNothing)
+    })
+  }
+}
+
+/**
+ * @param batch of this copy of the package or another one
+ * @param find finds a task, or throws TASK_UNKNOWN
+ * @throws SpooldError ARGUMENTS_INVALID for anything else
+ */
+export async function storeBatch(
+  batch: TaskBatch,
+  find: (task: unknown) => TaskEntry,
+): Promise<ScheduledTask[]> {
+  if (typeof (batch as Partial<TaskBatch> | undefined)?.store === 'function') return batch.store(find)
+  throw new SpooldError('ARGUMENTS_INVALID', `expected a TaskBatch, got ${describe(batch)}`)
+}
+
+/**
+ * Each task goes through its middleware, and all of them meet at the innermost: there they are stored together, or, if one of
+ * them is refused on its way, none is.
+ *
+ * @param storeAll of those that have come so far
+ */
+async function throughMiddleware(
+  calls: readonly Call[],
+  storeAll: (calls: readonly Call[]) => Promise<ScheduledTask[]>,
+): Promise<ScheduledTask[]> {
+  const layers = calls.map(({ entry }) => layersOf(entry.registry, 'enqueue'))
+  if (layers.every(({ length }) => length === 0)) return storeAll(calls)
+  const meeting = new Meeting(calls.length, storeAll)
+  const ways = calls.map((call, i) =>
+    meeting.hear(
+      i,
+      enqueueThrough(layers[i] ?? [], call, each => meeting.join(i, each)),
+    ),
+  )
+  const ends = await Promise.allSettled(ways)
+  const refused = ends.find(end => end.status === 'rejected')
+  if (meeting.error !== undefined) throw meeting.error
+  if (refused !== undefined) throw refused.reason
+  return ends.flatMap(end => (end.status === 'fulfilled' ? [end.value] : []))
+}
+
+async function storeAll(calls: readonly CheckedCall[], isAllOrNothing: boolean): Promise<ScheduledTask[]> {
+  const bySpool = new Map<Enqueuer, number[]>()
+  for (const [i, { enqueuer }] of calls.entries()) {
+    const places = bySpool.get(enqueuer) ?? []
+    bySpool.set(enqueuer, places)
+    places.push(i)
+  }
+  const results: BatchResult[] = []
+  await Promise.all(
+    [...bySpool].map(async ([enqueuer, places]) => {
+      const requests = places.flatMap(i => calls[i]?.request ?? [])
+      const stored = await enqueuer.storeAll(requests, isAllOrNothing)
+      for (const [place, i] of places.entries()) results[i] = stored[place] as BatchResult
+    }),
+  )
+  const tasks = calls.flatMap(({ scheduled }, i) => {
+    const result = results[i]
+    return result !== undefined && 'stored' in result ? [scheduled(result.stored)] : []
+  })
+  if (tasks.length === calls.length) return tasks
+  forgetTargets()
+  throw new BatchError(results)
+}

@@ -1,0 +1,189 @@
+import { parseDuration } from '../../base/duration.js'
+import { describe, SpooldError } from '../../base/errors.js'
+import type { Enqueuer } from '../../engines/enqueuer.js'
+import { MemoryEnqueuer } from '../../engines/memory/enqueuer.js'
+import { MemorySpool, type MemoryTask } from '../../engines/memory/spool.js'
+import { hasRegistry, REGISTRY, type Registry } from '../../runtime/tasks/registry.js'
+import type { ScheduledTask } from '../../runtime/tasks/scheduled-task.js'
+import { placeOfCallOf } from '../tasks/place.js'
+import type { Scheduler } from '../tasks/scheduler.js'
+import { notTasks, type TaskScheduler } from '../tasks/tasks.js'
+import { assertNone, assertScheduled, type Expected } from './assertions.js'
+import { TestClock } from './clock.js'
+import { InlineEnqueuer } from './inline-enqueuer.js'
+import { type EndedRun, TestRunner } from './runner.js'
+
+/** `Tasks`, or an application with all of its own. */
+export type KitTasks = TaskScheduler
+
+export interface DrainOptions {
+  /** Moves the clock to what waits for its time, until nothing is left. */
+  readonly future?: boolean
+  /** More is an error: tasks may schedule themselves. */
+  readonly maxRuns?: number
+}
+
+/** A task, by its name, itself or its function. */
+type TaskOf<Args extends readonly unknown[]> = string | Scheduler<Args> | ((...args: Args) => unknown)
+
+const MAX_RUNS = 10_000
+
+/** Collects what is scheduled: nothing is stored, and nothing runs until `drain`. */
+export function fake(...tasks: readonly KitTasks[]): TestKit {
+  return new TestKit(tasks, false, placeOfCallOf(fake))
+}
+
+/** Runs what is scheduled before `schedule` resolves, which rejects with what the task throws. What has a later time is collected. */
+export function inline(...tasks: readonly KitTasks[]): TestKit {
+  return new TestKit(tasks, true, placeOfCallOf(inline))
+}
+
+/** Takes the place of all spools of its tasks, until `restore`. */
+export class TestKit {
+  readonly #spool = new MemorySpool('test')
+  readonly #clock = new TestClock()
+  readonly #registries: readonly Registry[]
+  readonly #runner: TestRunner
+  #scheduled: ScheduledTask[] = []
+  #failed: EndedRun[] = []
+
+  /** @internal */
+  constructor(tasks: readonly KitTasks[], isInline: boolean, place: string) {
+    this.#registries = tasks.map(each => {
+      if (hasRegistry(each)) return each[REGISTRY]
+      throw notTasks(place, each)
+    })
+    const collecting = new MemoryEnqueuer(this.#spool)
+    const enqueuer: Enqueuer = isInline
+      ? new InlineEnqueuer(collecting, this.#spool, task => this.#run(task))
+      : collecting
+    this.#runner = new TestRunner(this.#spool, this.#registries, () => enqueuer)
+    for (const registry of this.#registries) registry.setStandIn(enqueuer, place)
+    this.#spool.watch(task => this.#scheduled.push(this.#runner.view(task)))
+  }
+
+  /** What was scheduled, in its order, whether it has run or not: as it was then. */
+  scheduled<Args extends readonly unknown[]>(task?: TaskOf<Args>): readonly ScheduledTask[] {
+    return this.#of(task, this.#scheduled)
+  }
+
+  /** What has not ended: it waits for `drain`, or for its time. */
+  waiting<Args extends readonly unknown[]>(task?: TaskOf<Args>): readonly ScheduledTask[] {
+    return this.#of(
+      task,
+      Array.from(this.#spool.tasks.values(), each => this.#runner.view(each)),
+    )
+  }
+
+  /** The last runs of tasks that failed, and do not run again. */
+  failed<Args extends readonly unknown[]>(task?: TaskOf<Args>): readonly EndedRun[] {
+    const name = this.#nameOf(task)
+    return this.#failed.filter(run => name === undefined || run.task.name === name)
+  }
+
+  /** @param args as the task gets them; without them any will do @throws AssertionError with a diff */
+  assertScheduled<Args extends readonly unknown[]>(
+    task: TaskOf<Args>,
+    args?: readonly [...Args],
+    expected: Expected = {},
+  ): void {
+    assertScheduled(this.#scheduled, this.#nameOf(task) ?? '', args, expected, this.assertScheduled)
+  }
+
+  assertNotScheduled<Args extends readonly unknown[]>(task: TaskOf<Args>): void {
+    assertNone(this.scheduled(task), `no ${this.#nameOf(task)}`, this.assertNotScheduled)
+  }
+
+  assertNothingScheduled(): void {
+    assertNone(this.#scheduled, 'that nothing was scheduled', this.assertNothingScheduled)
+  }
+
+  /** Runs what is due, also what that schedules, one after the other. @returns the runs, in their order */
+  async drain({ future = false, maxRuns = MAX_RUNS }: DrainOptions = {}): Promise<readonly EndedRun[]> {
+    const runs: EndedRun[] = []
+    const unknown = new Set<MemoryTask>()
+    for (;;) {
+      const next = firstOf(this.#spool, unknown)
+      if (next === undefined || (next.dueAtMs > Date.now() && !future)) return runs
+      if (next.dueAtMs > Date.now()) this.travelTo(new Date(next.dueAtMs))
+      if (runs.length >= maxRuns) throw tooManyRuns(maxRuns, this.#runner.view(next).name)
+      const run = await this.#run(next)
+      if (run === undefined) unknown.add(next)
+      else runs.push(run)
+    }
+  }
+
+  /**
+   * Moves the clock: `Date`, for all code of this process, until `restore`. It goes on to the next whole second, because times of
+   * tasks are whole seconds.
+   *
+   * @param duration seconds, or text such as `'10m'`
+   */
+  advance(duration: number | string): void {
+    const ms = typeof duration === 'number' ? duration * 1000 : parseDuration(duration)
+    if (ms === undefined || !Number.isFinite(ms))
+      throw new SpooldError(
+        'ARGUMENTS_INVALID',
+        `advance: expected seconds, or text such as '10m', got ${describe(duration)}`,
+      )
+    const now = Date.now()
+    this.#clock.move(Math.ceil((now + ms) / 1000) * 1000 - now)
+  }
+
+  /** Moves the clock to this time. */
+  travelTo(at: Date): void {
+    this.advance((at.getTime() - Date.now()) / 1000)
+  }
+
+  /** Forgets what was scheduled and what waits. The clock stays. */
+  clear(): void {
+    this.#scheduled = []
+    this.#failed = []
+    this.#spool.tasks.clear()
+    this.#spool.dead.clear()
+    this.#spool.ids.clear()
+  }
+
+  /** The tasks go to their spools again, and the clock is right. */
+  restore(): void {
+    for (const registry of this.#registries) registry.setStandIn(undefined, '')
+    this.#clock.restore()
+  }
+
+  [Symbol.dispose](): void {
+    this.restore()
+  }
+
+  async #run(task: MemoryTask): Promise<EndedRun | undefined> {
+    const run = await this.#runner.run(task)
+    if (run?.outcome === 'failed') this.#failed.push(run)
+    return run
+  }
+
+  #of(task: unknown, all: readonly ScheduledTask[]): readonly ScheduledTask[] {
+    const name = this.#nameOf(task)
+    return all.filter(each => name === undefined || each.name === name)
+  }
+
+  #nameOf(task: unknown): string | undefined {
+    if (task === undefined || typeof task === 'string') return task
+    for (const registry of this.#registries) {
+      const entry = registry.find(task)
+      if (entry !== undefined) return entry.name
+    }
+    throw new SpooldError('TASK_UNKNOWN', `expected a task of this kit, got ${describe(task)}`)
+  }
+}
+
+function firstOf({ tasks }: MemorySpool, without: ReadonlySet<MemoryTask>): MemoryTask | undefined {
+  let first: MemoryTask | undefined
+  for (const task of tasks.values())
+    if (!without.has(task) && (first === undefined || task.dueAtMs < first.dueAtMs)) first = task
+  return first
+}
+
+function tooManyRuns(maxRuns: number, name: string): Error {
+  return new Error(
+    `drain: ${maxRuns} runs, and ${name} still waits; does a task schedule itself, or fail for ever? (maxRuns)`,
+  )
+}

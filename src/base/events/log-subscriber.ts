@@ -1,0 +1,121 @@
+import { durationText } from '../duration.js'
+import type { Log } from '../log/log.js'
+import { displayName } from '../task/ref.js'
+import { drainedText } from './drained-text.js'
+import type { Emitter } from './emitter.js'
+import { subscribeLines } from './event-log.js'
+import type { EventName, Listeners } from './event-map.js'
+import { networkLines } from './network-lines.js'
+import { pauseLines } from './pause-lines.js'
+import { PrintedLines } from './printed-lines.js'
+import { stillRun } from './running-text.js'
+import { scalingLines } from './scaling-lines.js'
+import { periodicLines, scheduleLines, signalLines } from './signal-lines.js'
+import { spoolLines } from './spool-lines.js'
+import { TaskLines } from './task-lines.js'
+import { workerLines } from './worker-lines.js'
+
+interface LogSubscriberOptions {
+  /**
+   * spooler-quiet: no lines about tasks that succeed. A reload may change it.
+   *
+   * @param path of a spool, or of a file in it
+   */
+  isQuiet(path: string): boolean
+}
+
+/** The only place where events become text. Lines that uWSGI also has are the same to the byte (core/spooler.c, core/master*.c). */
+export function subscribeLog(events: Emitter, log: Log, { isQuiet }: LogSubscriberOptions): void {
+  subscribeLines(events, log, to => ({
+    ...serviceLines(to),
+    ...reloadLines(to),
+    ...workerLines(to, new TaskLines(to, isQuiet), new PrintedLines(to)),
+    ...scalingLines(to),
+    ...spoolLines(to),
+    ...pauseLines(to),
+    ...networkLines(to, isQuiet),
+    ...signalLines(to),
+    ...scheduleLines(to),
+    ...periodicLines(to),
+  }))
+}
+
+type ServiceEvent = Extract<
+  EventName,
+  `config-${string}` | `daemon-${string}` | `pidfile-${string}` | `stop-${string}`
+>
+
+function serviceLines(
+  log: Log,
+): Listeners<
+  | ServiceEvent
+  | 'master-spawned'
+  | 'identity-taken'
+  | 'directory-entered'
+  | 'start-failed'
+  | 'notification-failed'
+> {
+  return {
+    'config-read': ({ file }) => log.line('info', `[uWSGI] getting INI configuration from ${file}`, { file }),
+    'config-warning': ({ message }) => log.line('warn', message),
+    'pidfile-written': ({ file }) => log.line('info', `writing pidfile to ${file}`, { file }),
+    'identity-taken': ({ uid, gid, groups }) => {
+      log.line('info', `setgid() to ${gid}`, { gid })
+      for (const { gid: group, name } of groups)
+        log.line('info', `set additional group ${group}${name === null ? '' : ` (${name})`}`, { gid: group })
+      log.line('info', `setuid() to ${uid}`, { uid })
+    },
+    'directory-entered': ({ directory }) => log.line('info', `chdir() to ${directory}`, { directory }),
+    'master-spawned': ({ pid }) => log.line('info', `spawned uWSGI master process (pid: ${pid})`),
+    'daemon-started': ({ pid, version }) =>
+      log.line('info', `*** spoold ${version} is running (pid: ${pid}) ***`, { version }),
+    'notification-failed': ({ error }) =>
+      log.line(
+        'warn',
+        `unable to notify the service manager: ${error}; expected systemd-notify on PATH, and NotifyAccess=all in the unit`,
+      ),
+    'daemon-idle': ({ idleMs }) =>
+      log.line('info', `*** nothing to do for ${durationText(idleMs)}: stopping (die-on-idle) ***`),
+    'start-failed': ({ error }) => log.line('error', `spoold: ${error}`),
+    'stop-asked': ({ signal }) =>
+      log.line('info', 'SIGINT/SIGTERM received...killing workers...', { signal }),
+    'stop-waits': ({ running, mercyMs }) =>
+      log.line(
+        'warn',
+        `${stillRun(running)} ${durationText(mercyMs)}; a second SIGINT or SIGTERM ends ${running.length === 1 ? 'it' : 'them'} at once`,
+        {
+          tasks: running.map(displayName),
+          mercyMs,
+        },
+      ),
+    'stop-forced': ({ signal }) =>
+      log.line('warn', `${signal} received...killing everything now`, { signal }),
+    'daemon-drained': ({ done, unfinished }) =>
+      log.line('info', drainedText(done, unfinished), { done, ...unfinished }),
+    'daemon-stopped': () => log.line('info', 'goodbye to uWSGI.'),
+    'pidfile-removed': ({ kind }) => log.line('info', `VACUUM: ${kind} removed.`),
+    'pidfile-left': ({ file, error }) =>
+      log.line('warn', `VACUUM: ${file} cannot be removed: ${error}`, { file }),
+  }
+}
+
+type ReloadEvent = Extract<EventName, `reload-${string}` | `file-${string}`>
+
+function reloadLines(log: Log): Listeners<ReloadEvent> {
+  return {
+    'file-touched': ({ file, asks }) =>
+      log.dated(
+        'info',
+        `*** ${file} has been touched... ${asks === 'reload' ? 'grace them all' : 'spoolers reload'} !!! ***`,
+        { file },
+      ),
+    'file-awaited': ({ file }) =>
+      log.line('info', `unable to stat() ${file}, events will be triggered as soon as the file is created`, {
+        file,
+      }),
+    'reload-began': ({ because }) => log.line('info', '...gracefully killing workers...', { because }),
+    'reload-refused': ({ error }) =>
+      log.line('error', `the reload is rejected, keeping the current configuration: ${error}`),
+    'reload-done': () => log.line('info', 'the spoolers are reloaded'),
+  }
+}

@@ -1,0 +1,191 @@
+import { durationText } from '../duration.js'
+import type { Level, Log } from '../log/log.js'
+import { printable } from '../printable.js'
+import { baseName, displayName, priorityOf, type TaskName } from '../task/ref.js'
+import { isHandled, nameOf, type Report } from '../task/report.js'
+
+/** How long an unlocked, incomplete file may still be arriving. */
+const GRACE_MS = 10_000
+/** Files that are left alone are logged once; at most this many are remembered. */
+const MAX_REPORTED = 10_000
+
+/** The worker and the spool of a line. */
+interface Speaker {
+  readonly spool: string
+  readonly pid: number
+}
+
+/** The lines about single tasks (core/spooler.c, spooler_manage_task). */
+export class TaskLines {
+  readonly #log: Log
+  readonly #isQuiet: (spool: string) => boolean
+  readonly #reported = new Set<string>()
+
+  constructor(log: Log, isQuiet: (spool: string) => boolean) {
+    this.#log = log
+    this.#isQuiet = isQuiet
+  }
+
+  managing(speaker: Speaker, name: TaskName): void {
+    if (this.#isQuiet(speaker.spool)) return
+    const fields = this.#fields(speaker, name, { event: 'task-started' })
+    this.#log.line('info', `${prefixOf(speaker)} managing request ${lineName(name)} ...`, fields)
+  }
+
+  /** @param isKnown its `managing` line was written when it started */
+  reported(speaker: Speaker, report: Report, isKnown: boolean): void {
+    const { kind, atMs, detail } = report
+    const name = nameOf(report)
+    if (!isKnown && hasRun(kind)) this.managing(speaker, name)
+    const line = report.task === undefined ? lineName(name) : `${lineName(name)} (${printable(report.task)})`
+    switch (kind) {
+      case 'ok':
+        if (this.#isQuiet(speaker.spool)) return
+        return this.#tell('info', speaker, report, `done with task ${line} after ${this.#ran(report)}`)
+      case 'retry':
+        if (detail === undefined && !this.#log.isStructured) return // uWSGI logs nothing either
+        return this.#tell(
+          detail === undefined ? 'info' : 'error',
+          speaker,
+          report,
+          `task ${line}: ${detail ?? 'runs again'}`,
+        )
+      case 'error':
+        return this.#tell(
+          'error',
+          speaker,
+          report,
+          `task ${line} failed, runs again ${inTime(atMs)}: ${detail}`,
+        )
+      case 'ignore': // quiet or not, as in uWSGI
+        this.#log.line(
+          'warn',
+          'unable to find the spooler function, have you loaded it into the spooler process ?',
+          this.#endFields(speaker, report),
+        )
+        if (this.#isQuiet(speaker.spool)) return
+        return this.#log.line(
+          'warn',
+          `${prefixOf(speaker)} task ${line} was ignored by every handler, and is offered again: did one return 0, or register none?`,
+          this.#fields(speaker, name, {}),
+        )
+      case 'unsettled':
+        return this.#tell('error', speaker, report, `task ${line} ${detail}`)
+      case 'buried':
+      case 'set-aside':
+        return this.#tell('error', speaker, report, `task ${line} is buried: ${detail}`)
+      case 'malformed':
+      case 'unreadable':
+        return this.#leftAlone(speaker.spool, name, detail ?? kind)
+      case 'incomplete':
+        if (Date.now() - (atMs ?? 0) > GRACE_MS) this.#leftAlone(speaker.spool, name, detail ?? kind)
+        return
+      case 'gone':
+      case 'locked':
+      case 'later':
+      case 'untouched':
+        return
+      case 'parked':
+        if (report.reason === 'unknown-name') return this.#unknown(speaker.spool, name, detail ?? '')
+        return report.slots === undefined || detail === undefined
+          ? undefined
+          : this.#warnOnce(`${speaker.spool}/ ${report.slots.name}`, speaker.spool, name, `waits: ${detail}`)
+    }
+  }
+
+  overran(speaker: Speaker, name: TaskName): void {
+    const fields = this.#fields(speaker, name, {})
+    this.#log.line('error', `${prefixOf(speaker)} task ${lineName(name)} overran spooler-harakiri`, fields)
+  }
+
+  cancelling(speaker: Speaker, name: TaskName): void {
+    const fields = this.#fields(speaker, name, { event: 'task-cancelling' })
+    this.#log.line('warn', `${prefixOf(speaker)} task ${lineName(name)} is cancelled`, fields)
+  }
+
+  /** Its process is killed. */
+  stuck(speaker: Speaker, name: TaskName): void {
+    const fields = this.#fields(speaker, name, {})
+    const text = `task ${lineName(name)} does not end after its cancel: killing the process`
+    this.#log.line('warn', `${prefixOf(speaker)} ${text}`, fields)
+  }
+
+  #tell(level: Level, speaker: Speaker, report: Report, text: string): void {
+    this.#log.line(level, `${prefixOf(speaker)} ${text}`, this.#endFields(speaker, report))
+  }
+
+  /** Whole seconds as in uWSGI, unless the log is more precise. */
+  #ran({ ranMs }: Report): string {
+    return this.#log.isPrecise
+      ? `${(ranMs / 1000).toFixed(3)} seconds`
+      : `${Math.floor(ranMs / 1000)} seconds`
+  }
+
+  #endFields(speaker: Speaker, report: Report): object | undefined {
+    const { kind, ranMs, waitMs, attempt, atMs, detail } = report
+    const name = nameOf(report)
+    const taskName = report.task === undefined ? {} : { taskName: report.task }
+    const run = hasRun(kind) ? { ranMs, waitMs, attempt, arrivedAt: arrivalOf(name) } : {}
+    return this.#fields(speaker, name, {
+      event: 'task-ended',
+      outcome: kind,
+      ...taskName,
+      ...run,
+      nextRunAt: atMs,
+      error: detail,
+    })
+  }
+
+  /** A text log has none. */
+  #fields({ spool, pid }: Speaker, name: TaskName, more: object): object | undefined {
+    if (!this.#log.isStructured) return undefined
+    return {
+      spool,
+      worker: pid,
+      task: displayName(baseName(name)),
+      priority: priorityOf(name) ?? undefined,
+      ...more,
+    }
+  }
+
+  /** Once per name of a task. */
+  #unknown(spool: string, name: TaskName, task: string): void {
+    const why = `no handler knows the task ${task}; it waits until one does: reload or restart the daemon with the module that registers it`
+    this.#warnOnce(`${spool}/ ${task}`, spool, name, `is parked: ${why}`)
+  }
+
+  #leftAlone(spool: string, name: TaskName, detail: string): void {
+    this.#warnOnce(`${spool}/${name}`, spool, name, `is left alone: ${detail}`)
+  }
+
+  #warnOnce(key: string, spool: string, name: TaskName, text: string): void {
+    if (this.#reported.has(key)) return
+    if (this.#reported.size >= MAX_REPORTED) this.#reported.clear()
+    this.#reported.add(key)
+    const fields = { spool, task: displayName(name) }
+    this.#log.line('warn', `[spooler ${spool}] ${printable(displayName(name))} ${text}`, fields)
+  }
+}
+
+/** The task's name in a line. */
+function lineName(name: TaskName): string {
+  return printable(displayName(baseName(name)))
+}
+
+function prefixOf({ spool, pid }: Speaker): string {
+  return `[spooler ${spool} pid: ${pid}]`
+}
+
+function hasRun(kind: Report['kind']): boolean {
+  return isHandled(kind) || kind === 'ignore'
+}
+
+/** Epoch ms. uWSGI's names end in the time when the task was written (core/spooler.c, spool_request). */
+function arrivalOf(name: TaskName): number | undefined {
+  const [, seconds, micros] = /uwsgi_spoolfile_on_[^/]*_(\d{1,11})_(\d{1,6})$/.exec(name) ?? []
+  return seconds === undefined ? undefined : Number(seconds) * 1000 + Math.floor(Number(micros) / 1000)
+}
+
+function inTime(atMs: number | undefined): string {
+  return atMs === undefined ? 'later' : `in ${durationText(atMs - Date.now())}`
+}

@@ -1,0 +1,108 @@
+import { messageOf } from '../errors.js'
+import { onDemand } from '../on-demand.js'
+import { printableLine, printableLines } from '../printable.js'
+import { isJournal, type Severity, withSeverity } from './journal.js'
+import { LogOutput } from './output.js'
+import { createStamp, isPrecise } from './stamp.js'
+
+const pino = onDemand<typeof import('pino')>('pino')
+
+/** The least important first. */
+export const LEVELS = ['info', 'warn', 'error'] as const
+export type Level = (typeof LEVELS)[number]
+
+export interface LogOptions {
+  /** The file to append to; null means standard error. */
+  readonly file: string | null
+  readonly format: 'text' | 'json'
+  /** Start lines with the date: a strftime format, `iso`, or a value that means yes in uWSGI; null means no date. */
+  readonly date: string | null
+}
+
+/** The daemon's log. Writing never blocks and never throws: on a full disk lines are dropped, and tasks continue. */
+export interface Log {
+  /** The descriptor that children share; it changes with `reopen`. */
+  readonly fd: number
+  /** Whether fields are written. */
+  readonly isStructured: boolean
+  /** Whether times, and so durations, have milliseconds. */
+  readonly isPrecise: boolean
+  line(level: Level, text: string, fields?: object): void
+  /** A line that uWSGI always dates (uwsgi_log_verbose). */
+  dated(level: Level, text: string, fields?: object): void
+  /** A line printed by other code: in a text log it is written unchanged, without a date. */
+  plain(text: string, fields?: object): void
+  /** Reopens the file after logrotate has moved it. On failure it keeps the old one, and reports it there. */
+  reopen(): void
+  /** Writes the rest, before the process exits. */
+  end(): Promise<void>
+}
+
+/** @throws SpooldError LOG_UNWRITABLE */
+export function openLog({ file, format, date }: LogOptions): Log {
+  const output = new LogOutput(file, {
+    lost: lines => write('warn', `${lines} lines of this log were lost: there was no room`, { lines }, false),
+  })
+  const mark = file === null && isJournal(output.fd) ? markLines : asIs
+  const write = format === 'json' ? jsonWriter(output, mark) : textWriter(output, date, mark)
+  return {
+    get fd() {
+      return output.fd
+    },
+    isStructured: format === 'json',
+    isPrecise: isPrecise(date),
+    line: (level, text, fields) => write(level, text, fields, false),
+    dated: (level, text, fields) => write(level, text, fields, true),
+    plain: (text, fields) =>
+      format === 'json'
+        ? write('info', text, fields, false)
+        : output.write(mark('info', `${printableLine(text)}\n`)),
+    reopen() {
+      try {
+        output.reopen()
+      } catch (error) {
+        write('error', `the log goes on in the old file: ${messageOf(error)}`, undefined, false)
+      }
+    },
+    end: () => output.end(),
+  }
+}
+
+/** Gives each of the lines its severity, if the reader wants it. */
+type Mark = (level: Level, lines: string) => string
+
+const asIs: Mark = (_, lines) => lines
+const SEVERITIES: Readonly<Record<Level, Severity>> = { error: 3, warn: 4, info: 6 }
+const markLines: Mark = (level, lines) => withSeverity(SEVERITIES[level], lines)
+
+type Write = (level: Level, text: string, fields: object | undefined, isDated: boolean) => void
+
+/** The one place where text is made safe: no value, stack or error can start a line of its own. */
+function textWriter(output: LogOutput, date: string | null, mark: Mark): Write {
+  const stamp = createStamp(date)
+  return (level, text, _fields, isDated) => {
+    const safe = printableLines(text)
+    output.write(mark(level, isDated || date !== null ? `${stamp()} - ${safe}\n` : `${safe}\n`))
+  }
+}
+
+function jsonWriter(output: LogOutput, mark: Mark): Write {
+  let current: Level = 'info'
+  const stream = {
+    write: (line: string) => output.write(mark(current, NOT_ASCII.test(line) ? escapeJson(line) : line)),
+  }
+  const options = { base: { pid: process.pid }, formatters: { level: (label: string) => ({ level: label }) } }
+  const logger = pino().pino(options, stream)
+  return (level, text, fields) => {
+    current = level // pino writes at once
+    logger[level](fields ?? {}, text)
+  }
+}
+
+const NOT_ASCII = /[^\n\x20-\x7e]/
+/** Characters that JSON allows unescaped in a string, but that a terminal obeys. */
+const UNSAFE = /[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+
+function escapeJson(line: string): string {
+  return line.replace(UNSAFE, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}

@@ -1,0 +1,181 @@
+import { close, constants, fstatSync, lstatSync, openSync, statSync, write } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { errnoOf, messageOf, SpooldError } from '../errors.js'
+
+interface LogOutputListener {
+  /** Writing works again; this many lines were dropped in the meantime. */
+  lost(lines: number): void
+}
+
+/** The maximum that waits for a slow disk or reader; more is dropped. */
+const MAX_BACKLOG_BYTES = 8 * 1024 * 1024
+/** How long to wait before retrying a full disk, or a reader that does not read. */
+const RETRY_MS = 100
+/** How long a process waits for such a reader before it exits. */
+const LAST_CHANCE_MS = 1000
+export const STDERR = 2
+
+/**
+ * Writes a log's bytes. A write never blocks the event loop and never throws: on a full disk the bytes wait, and are dropped
+ * beyond MAX_BACKLOG_BYTES. (pino's own writer loops forever in its last flush on a full disk, and does not expose the
+ * descriptor of a file that it has reopened, which our children need.)
+ *
+ * States: idle → writing → idle, or → pausing (the last write failed) → writing.
+ */
+export class LogOutput {
+  readonly #file: string | null
+  readonly #listener: LogOutputListener
+  readonly #encoding: 'utf8' | 'latin1'
+  /** The descriptor that children inherit. */
+  #fd: number
+  /** The descriptor that we write to: the same file. */
+  #out: number
+  /** The descriptor in use by a write, which must not be closed. */
+  #fdInUse: number | undefined
+  #state: 'idle' | 'writing' | 'pausing' = 'idle'
+  #lines: string[] = []
+  #lineChars = 0
+  /** Being written, or the rest of an incomplete write. */
+  #chunk = Buffer.alloc(0)
+  #dropped = 0
+
+  /**
+   * @param file the file to append to; null means standard error
+   * @param encoding of the text; `latin1` means one character per byte
+   * @throws SpooldError LOG_UNWRITABLE
+   */
+  constructor(file: string | null, listener: LogOutputListener, encoding: 'utf8' | 'latin1' = 'utf8') {
+    this.#encoding = encoding
+    this.#file = file === null ? null : resolve(file) // the current directory may differ when it is reopened
+    this.#listener = listener
+    this.#fd = file === null ? STDERR : openLogFile(file)
+    this.#out = unblocked(this.#fd)
+  }
+
+  get fd(): number {
+    return this.#fd
+  }
+
+  write(line: string): void {
+    if (this.#lineChars + this.#chunk.length > MAX_BACKLOG_BYTES) {
+      this.#dropped++
+      return
+    }
+    this.#lines.push(line)
+    this.#lineChars += line.length
+    if (this.#state === 'idle') this.#next()
+  }
+
+  /**
+   * Reopens the file if it was moved. On failure nothing changes.
+   *
+   * @throws SpooldError LOG_UNWRITABLE
+   */
+  reopen(): void {
+    if (this.#file === null || isSameFile(this.#file, this.#fd)) return
+    const [fd, out] = [this.#fd, this.#out]
+    this.#fd = openLogFile(this.#file)
+    this.#out = unblocked(this.#fd)
+    if (fd !== out) closeQuietly(fd)
+    if (out !== this.#fdInUse) closeQuietly(out)
+  }
+
+  /** Resolves when everything is written, or the reader is gone. */
+  async end(): Promise<void> {
+    const deadline = performance.now() + LAST_CHANCE_MS
+    while (this.#state !== 'idle' && performance.now() < deadline)
+      await new Promise(resolve => setTimeout(resolve, 1))
+  }
+
+  #next(): void {
+    if (this.#chunk.length === 0) {
+      this.#chunk = Buffer.from(this.#lines.join(''), this.#encoding)
+      this.#lines = []
+      this.#lineChars = 0
+    }
+    this.#state = this.#chunk.length === 0 ? 'idle' : 'writing'
+    if (this.#state === 'idle') return
+    const fd = this.#out
+    this.#fdInUse = fd
+    write(fd, this.#chunk, (error, bytes) => {
+      this.#fdInUse = undefined
+      if (fd !== this.#out) closeQuietly(fd) // the file was reopened in the meantime
+      if (error === null) this.#wrote(bytes)
+      else this.#failed(error)
+    })
+  }
+
+  #wrote(bytes: number): void {
+    this.#chunk = this.#chunk.subarray(bytes)
+    const dropped = this.#dropped
+    this.#dropped = 0
+    if (dropped > 0) this.#listener.lost(dropped)
+    this.#next()
+  }
+
+  #failed(error: Error): void {
+    if (errnoOf(error) === 'EPIPE') this.#chunk = Buffer.alloc(0) // its reader is gone for good
+    this.#state = 'pausing'
+    setTimeout(() => this.#next(), RETRY_MS).unref()
+  }
+}
+
+/**
+ * Opens a log for appending, so that what children write goes to its end, too.
+ *
+ * @throws SpooldError LOG_UNWRITABLE
+ */
+export function openLogFile(file: string): number {
+  if (/^[^/]+:[0-9]+$/.test(file))
+    throw new SpooldError('LOG_UNWRITABLE', `logs are not sent over UDP, name a file instead of ${file}`)
+  try {
+    checkLink(file)
+    return openSync(file, APPEND | (isLink(file) ? 0 : constants.O_NOFOLLOW), 0o640)
+  } catch (error) {
+    throw new SpooldError(
+      'LOG_UNWRITABLE',
+      `the log file ${file} cannot be opened (${messageOf(error)}); name another one, or fix its directory`,
+      { cause: error },
+    )
+  }
+}
+
+const APPEND = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT
+
+function isLink(file: string): boolean {
+  return lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() === true
+}
+
+/** Root follows links, such as /dev/stdout, only where no other user can create one; elsewhere it refuses hard links, too. */
+function checkLink(file: string): void {
+  const stats = lstatSync(file, { throwIfNoEntry: false })
+  if (process.geteuid?.() !== 0 || stats === undefined) return
+  if (!stats.isSymbolicLink() && !(stats.isFile() && stats.nlink > 1)) return
+  const directory = statSync(dirname(file))
+  if (directory.uid === 0 && (directory.mode & 0o022) === 0) return
+  throw new Error('it is a link, in a directory that is not only root’s')
+}
+
+/**
+ * Reopens a pipe or terminal, so that a write returns even if its reader does not read. Otherwise the process could not
+ * exit, because exit waits for the writing thread. (A flag on `fd` itself would affect every process that shares it, and is
+ * cleared by each child that inherits it.) Sockets, and pipes of other users, cannot be reopened.
+ */
+function unblocked(fd: number): number {
+  const stats = fstatSync(fd)
+  if (!stats.isFIFO() && !stats.isCharacterDevice()) return fd
+  try {
+    return openSync(`/proc/self/fd/${fd}`, constants.O_WRONLY | constants.O_NONBLOCK)
+  } catch {
+    return fd
+  }
+}
+
+function isSameFile(path: string, fd: number): boolean {
+  const [there, here] = [statSync(path, { throwIfNoEntry: false }), fstatSync(fd)]
+  return there?.ino === here.ino && there.dev === here.dev
+}
+
+function closeQuietly(fd: number): void {
+  close(fd, () => {})
+}

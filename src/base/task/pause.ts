@@ -1,0 +1,59 @@
+import { printable } from '../printable.js'
+import { displayName } from './ref.js'
+
+/** A pair of a packet: exact bytes, one character each (latin1). */
+export type PausedPair = readonly [key: string, value: string]
+
+/** Tasks that a person has paused. */
+export interface Pause {
+  /** Only tasks whose packet has this pair; null: the whole spool, its signal handlers too. */
+  readonly pair: PausedPair | null
+  /** Epoch ms. */
+  readonly sinceMs: number
+  /** It is over at this time, epoch ms; null: when a person ends it. */
+  readonly untilMs: number | null
+}
+
+/** What is paused in a spool. */
+export interface Pauses {
+  readonly pauses: readonly Pause[]
+  /** Why it is unknown what is paused. Then the whole spool is, so that nothing starts that must not. */
+  readonly fault?: string
+}
+
+export const NO_PAUSES: Pauses = { pauses: [] }
+
+export function isWholePaused({ pauses, fault }: Pauses): boolean {
+  return fault !== undefined || pauses.some(({ pair }) => pair === null)
+}
+
+export function pausedPairs({ pauses }: Pauses): readonly PausedPair[] {
+  return pauses.flatMap(({ pair }) => (pair === null ? [] : [pair]))
+}
+
+/** The pauses that are not over. */
+export function lastingPauses(pauses: readonly Pause[], nowMs: number): readonly Pause[] {
+  return pauses.filter(({ untilMs }) => untilMs === null || untilMs > nowMs)
+}
+
+export function isSamePair(a: PausedPair | null, b: PausedPair | null): boolean {
+  return a === b || (a !== null && b !== null && a[0] === b[0] && a[1] === b[1])
+}
+
+/** For people: `all tasks, until 2026-12-24T08:00:00Z`. @param known null: this user may not see what is paused */
+export function describePauses(known: Pauses | null): string {
+  if (known === null) return 'unknown: only its user and root may enter .spoold'
+  const { pauses, fault } = known
+  const texts = pauses.map(({ pair, untilMs }) => `${describePair(pair)}${untilText(untilMs)}`)
+  return (fault === undefined ? texts : [`all tasks, because ${fault}`]).join('; ')
+}
+
+export function describePair(pair: PausedPair | null): string {
+  return pair === null
+    ? 'all tasks'
+    : `tasks with ${pair.map(part => printable(displayName(part))).join('=')}`
+}
+
+function untilText(untilMs: number | null): string {
+  return untilMs === null ? '' : `, until ${new Date(untilMs).toISOString().replace('.000Z', 'Z')}`
+}

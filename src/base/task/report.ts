@@ -1,0 +1,95 @@
+import { printable } from '../printable.js'
+import { displayName, type Ref, type TaskName } from './ref.js'
+import type { NamedSlots } from './slots.js'
+
+/**
+ * What a worker reports to the master about a ref. The kinds are sent as their position in this list (ipc/messages), so only
+ * append.
+ */
+export const REPORT_KINDS = [
+  'ok', // ran, removed
+  'retry', // ran, was kept, runs again at `atMs`
+  'error', // threw; otherwise like retry
+  'ignore', // no handler wanted it; kept
+  'gone', // no longer there: another process ran or removed it
+  'locked', // another process has it locked
+  'later', // not due before `atMs`
+  'incomplete', // shorter than its header says: perhaps still being written
+  'malformed', // not a spool packet
+  'unreadable', // cannot be opened, or is not a regular file
+  'unsettled', // ran, but could not be settled; `detail` says why
+  'untouched', // returned without being claimed, because its worker stops
+  'buried', // ran for the last time, and is now a dead letter
+  'set-aside', // became a dead letter without being run
+  'parked', // cannot run now for another reason than its time; `reason` says what it waits for
+] as const
+
+export type ReportKind = (typeof REPORT_KINDS)[number]
+
+/**
+ * What a parked task waits for: a worker that runs nothing else (`alone`), a free slot of its name (`slot`), the end of a
+ * pause (`paused`), or a handler for its name (`unknown-name`).
+ */
+export const PARK_REASONS = ['alone', 'slot', 'paused', 'unknown-name'] as const
+export type ParkReason = (typeof PARK_REASONS)[number]
+/** Those that end for all of their tasks at once, or for a kind of workers. The queue for a slot moves by itself. */
+export type FeedReason = Exclude<ParkReason, 'slot'>
+
+export interface Report {
+  readonly ref: Ref
+  /** If the ref is no name. It may be missing if the task was not claimed. */
+  readonly name?: TaskName | undefined
+  readonly kind: ReportKind
+  /** How long the handler ran. */
+  readonly ranMs: number
+  /** Epoch ms of the next look, if the worker knows it. */
+  readonly atMs?: number | undefined
+  /** The name of a named task, once it has run. */
+  readonly task?: string | undefined
+  /** For `parked`: it is not worth looking at again before that happens. */
+  readonly reason?: ParkReason | undefined
+  /** It waits for one of these (`parked`), or has had one and given it back. */
+  readonly slots?: NamedSlots | undefined
+  /** For people: the stack, the reason; for `unknown-name` the name. */
+  readonly detail?: string | undefined
+  /** The number of the run, from 1; reported only to listeners. */
+  readonly attempt?: number | undefined
+  /** From when it was due until it started; reported only to listeners. */
+  readonly waitMs?: number | undefined
+}
+
+/** The report of a named task that no handler takes. @param task its name, one character per byte */
+export function unknownName(task: string): Pick<Report, 'kind' | 'reason' | 'detail'> {
+  return { kind: 'parked', reason: 'unknown-name', detail: printable(displayName(task)) }
+}
+
+/** Names are a stranger's. */
+const MAX_NAME_CHARS = 200
+
+/** What nobody knows, of a task that is parked for `unknown-name`, for people; it may be cut. */
+export function parkedNameOf({ reason, detail }: Pick<Report, 'reason' | 'detail'>): string | undefined {
+  return reason === 'unknown-name' ? detail?.slice(0, MAX_NAME_CHARS) : undefined
+}
+
+/** What log lines call the task. */
+export function nameOf({ ref, name }: Pick<Report, 'ref' | 'name'>): TaskName {
+  return name ?? ref
+}
+
+/** It is parked until one of its slots is free. */
+export function waitsForSlot(report: Report): report is Report & { readonly slots: NamedSlots } {
+  return report.kind === 'parked' && report.reason === 'slot' && report.slots !== undefined
+}
+
+/** The kinds that end a handler's call, except `ignore`: `spooler-max-tasks` counts these, as in uWSGI. */
+export function isHandled(kind: ReportKind): boolean {
+  return kind === 'ok' || kind === 'retry' || kind === 'error' || kind === 'unsettled' || kind === 'buried'
+}
+
+/** It was not claimed, because its worker ran out of a system resource. */
+export function isLimit(report: Report): report is Report & { readonly detail: string } {
+  return report.kind === 'untouched' && report.detail !== undefined
+}
+
+/** The file of the task has left its place. */
+export const GONE_KINDS: readonly ReportKind[] = ['ok', 'gone', 'buried', 'set-aside']

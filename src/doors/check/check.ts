@@ -1,0 +1,186 @@
+import { dirname, resolve } from 'node:path'
+import { describe, messageOf } from '../../base/errors.js'
+import { checkFallbacks } from '../../formats/config/check-fallbacks.js'
+import { checkHandlers, hasHandlers, noHandlerMessage } from '../../formats/config/check-handlers.js'
+import type { Options } from '../../formats/config/option-table.js'
+import { originOf, type ResolvedOptions, resolveOptions } from '../../formats/config/options.js'
+import { checkQueues } from '../../formats/config/queues.js'
+import { checkSharedAreas } from '../../formats/config/shared-areas.js'
+import { addressOf, handlingSpools, labelOf, type SpoolConfig } from '../../formats/config/spools.js'
+import { checkControl } from '../../formats/control/option.js'
+import { readConfig, type Sources } from '../../formats/ini/read-config.js'
+import type { Problems, Where } from '../../formats/ini/setting.js'
+import { fallbackOf, isRedisAddress, parseRedisAddress } from '../../formats/protocol/redis-address.js'
+import { checkSchedules } from '../../runtime/schedule/ini-schedules.js'
+import { isLinkToNothing, statsOf } from '../../system/file-stats.js'
+import { findGroup, findUser } from '../../system/identity.js'
+import { checkNetwork } from '../net/check.js'
+import { checkPublishing } from '../net/check-publishing.js'
+import { checkScaling } from './check-scaling.js'
+
+export interface CheckedConfig extends ResolvedOptions {
+  readonly files: readonly string[]
+  readonly problems: Problems
+}
+
+const NOWHERE: Where = { file: 'configuration' }
+
+/**
+ * Reads and checks a whole configuration without starting or creating anything. Reports all problems at once, each with
+ * its file and line. The options are usable if no problem is an error.
+ */
+export function checkConfig(sources: Sources): CheckedConfig {
+  const config = readConfig(sources)
+  const resolved = resolveOptions(config)
+  // if no file could be read, what it may contain is not reported as missing
+  if (config.files.length > 0 || sources.files.length === 0) checkPresence(resolved, config.problems)
+  checkMeaning(resolved, config.problems)
+  return { ...resolved, files: config.files, problems: config.problems }
+}
+
+function checkPresence({ options, spools, anySpool }: ResolvedOptions, problems: Problems): void {
+  // the daemon may only receive tasks from the network, or forward them, for another daemon to run
+  const external = spools.filter(({ isExternal }) => isExternal)
+  const forwards = external.some(spool => fallbackOf(addressOf(spool)) !== undefined)
+  const onlyTakes = forwards || (external.length > 0 && options.socket.length > 0)
+  const runsNone = spools.every(({ isExternal }) => isExternal)
+  if (runsNone && !onlyTakes) problems.error(NOWHERE, 'there is no spool directory; add spooler = DIR')
+  if (runsNone) {
+    if (!onlyTakes && !hasHandlers(anySpool.options))
+      problems.error(NOWHERE, noHandlerMessage(anySpool.options))
+    return
+  }
+  const own = spools.filter(({ isExternal }) => !isExternal)
+  const isBare = (spool: SpoolConfig) => !hasHandlers(spool.options)
+  for (const { where, directory, options } of own.filter(isBare)) {
+    const message = noHandlerMessage(options)
+    if (own.every(isBare)) problems.error(NOWHERE, message)
+    else problems.error(where, `${directory}: ${message}`)
+  }
+}
+
+function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
+  const { options } = resolved
+  const where = (name: string, i = 0) => originOf(resolved, name, i)
+  const home = resolve(options.chdir ?? '.')
+  for (const spool of resolved.spools) checkSpool(spool, home, problems)
+  checkFallbacks(resolved.spools, problems, (...directory) => checkDirectoryOrFree(...directory, problems))
+  for (const spool of handlingSpools(resolved)) checkHandlers(spool, resolved, home, problems)
+  if (options.chdir !== null) checkDirectory(home, 'chdir', where('chdir'), problems)
+  checkWritten(options, home, where, problems)
+  for (const kind of ['uid', 'gid'] as const)
+    if (options[kind] !== null) checkIdentity(kind, options[kind], where(kind), problems)
+  for (const [i, group] of options.addGid.entries())
+    if (findGroup(group) === undefined)
+      problems.error(where('add-gid', i), `add-gid: group ${group} not found`)
+  checkNetwork(options, (severity, name, message, i) =>
+    problems[severity](where(name, i), `${name}: ${message}`),
+  )
+  checkControl(options.spoolerControl, (i, message) =>
+    problems.error(where('spooler-control', i), `spooler-control: ${message}`),
+  )
+  checkPublishing(options, (severity, name, message, i) =>
+    problems[severity](where(name, i), `${name}: ${message}`),
+  )
+  checkSchedules(options, (name, i, message) => problems.error(where(name, i), message))
+  checkQueues(options.spoolerQueue, (i, message) =>
+    problems.error(where('spooler-queue', i), `spooler-queue: ${message}`),
+  )
+  checkSharedAreas(options.sharedarea, where, problems)
+  checkScaling(resolved, home, problems)
+}
+
+function checkSpool(spool: SpoolConfig, home: string, problems: Problems): void {
+  const { spoolerChdir, spoolerConcurrency, spoolerProcesses } = spool.options
+  const where = (name: string) => originOf(spool, name)
+  const label = (name: string) => labelOf(spool, name)
+  const name = spool.describedBy === 'spooler2' ? 'spooler2: dir' : spool.describedBy
+  if (isRedisAddress(spool.directory)) checkRedis(name, spool, problems)
+  else checkDirectoryOrFree(name, spool.directory, spool.where, problems)
+  if (spoolerChdir !== null)
+    checkDirectory(resolve(home, spoolerChdir), label('spooler-chdir'), where('spooler-chdir'), problems)
+  if (spoolerConcurrency === 0)
+    problems.error(
+      where('spooler-concurrency'),
+      `${label('spooler-concurrency')}: expected at least 1, got 0`,
+    )
+  if (spoolerProcesses === 0)
+    problems.warning(
+      where('spooler-processes'),
+      `${label('spooler-processes')}: expected at least 1, got 0, which counts as 1, as in uWSGI`,
+    )
+  if (spoolerProcesses > 1024)
+    problems.error(
+      where('spooler-processes'),
+      `${label('spooler-processes')}: expected at most 1024, got ${spoolerProcesses}`,
+    )
+}
+
+function checkRedis(name: string, { directory, where }: SpoolConfig, problems: Problems): void {
+  try {
+    parseRedisAddress(directory)
+  } catch (error) {
+    problems.error(where, `${name}: ${messageOf(error)}`)
+  }
+}
+
+/** Files that will be created need an existing directory. safe-pidfile is written after chdir. */
+function checkWritten(
+  options: Options,
+  home: string,
+  where: (name: string) => Where,
+  problems: Problems,
+): void {
+  const files: Array<readonly [name: string, file: string | null, base: string]> = [
+    ['pidfile', options.pidfile, '.'],
+    ['safe-pidfile', options.safePidfile, home],
+    ['logto', options.logto, '.'],
+    ['daemonize', options.daemonize, '.'],
+  ]
+  for (const [name, file, base] of files) {
+    if (file === null) continue
+    const path = resolve(base, file)
+    if (statsOf(path)?.isDirectory())
+      problems.error(where(name), `${name}: expected a file, got the directory ${path}`)
+    else if (!statsOf(dirname(path))?.isDirectory())
+      problems.error(
+        where(name),
+        `${name}: ${path} cannot be written, because there is no directory ${dirname(path)}`,
+      )
+    else if (/^[^/]*:[0-9]+$/.test(file) && name !== 'pidfile' && name !== 'safe-pidfile')
+      problems.warning(
+        where(name),
+        `${name}: expected a file, got ${file}; spoold cannot log to an address, and takes this as a file name`,
+      )
+  }
+}
+
+function checkDirectoryOrFree(name: string, path: string, where: Where, problems: Problems): void {
+  const stats = statsOf(path)
+  const parent = resolve(path, '..')
+  if (stats !== undefined) {
+    if (!stats.isDirectory()) problems.error(where, `${name}: expected a directory, got the file ${path}`)
+  } else if (isLinkToNothing(path)) {
+    problems.error(where, `${name}: ${path} is a link that leads nowhere`)
+  } else if (/[ \t][;#]/.test(path)) {
+    problems.error(
+      where,
+      `${name}: there is no directory ${describe(path)} (a comment needs a line of its own)`,
+    )
+  } else if (!statsOf(parent)?.isDirectory()) {
+    problems.error(where, `${name}: ${path} cannot be made, because there is no directory ${parent}`)
+  }
+}
+
+function checkDirectory(path: string, name: string, where: Where, problems: Problems): void {
+  if (!statsOf(path)?.isDirectory()) problems.error(where, `${name}: expected a directory, got ${path}`)
+}
+
+function checkIdentity(kind: 'uid' | 'gid', wanted: string, where: Where, problems: Problems): void {
+  const number = kind === 'uid' ? findUser(wanted) : findGroup(wanted)
+  if (number === undefined)
+    return problems.error(where, `${kind}: ${kind === 'uid' ? 'user' : 'group'} ${wanted} not found`)
+  const mine = (kind === 'uid' ? process.geteuid : process.getegid)?.()
+  if (process.geteuid?.() !== 0 && number !== mine)
+    problems.error(where, `${kind}: only root can become ${wanted} (${number}); this process is ${mine}`)
+}

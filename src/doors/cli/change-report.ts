@@ -1,0 +1,127 @@
+import type { SelectionOptions } from '../../admin/operate/selection.js'
+import { type Ref, toByteString } from '../../base/task/ref.js'
+import type { Changed } from '../../engines/spool/admin/change.js'
+import type { TaskState, TaskView } from '../../engines/spool/admin/task-view.js'
+import type { TaskStore } from '../../engines/task-store.js'
+import type { IniOptions } from './ini-spools.js'
+import type { Output } from './output.js'
+import { jsonBytes, terminalName } from './render.js'
+import type { TaskPath } from './task-paths.js'
+
+export interface ChangeOptions extends SelectionOptions, IniOptions {
+  readonly all?: boolean
+  readonly dryRun?: boolean
+  readonly quiet?: boolean
+  readonly json?: boolean
+}
+
+/** A command that changes tasks. */
+export interface Action {
+  /** Its name on the command line. */
+  readonly command: string
+  /** For people: `remove`, and `removed`. */
+  readonly verb: string
+  readonly done: string
+  /** The default states if a whole spool is named; running tasks among them are reported and left alone. */
+  readonly states: readonly TaskState[]
+  /** Whether it also applies to dead letters, if they are selected. */
+  readonly isForDead: boolean
+  /** The spool that the tasks are moved to, for output; undefined if they stay. */
+  readonly target?: string
+  /** Called once before the first change, with the identity that makes the changes. */
+  prepare?(): Promise<void>
+  /** So many go on at the same time, begun in order; one unless given. */
+  readonly atOnce?: number
+  /** What was done is summed up in the end. */
+  readonly isSummedUp?: boolean
+  /** It ends tasks that run, which may take long: several go on at the same time. */
+  readonly endsRuns?: boolean
+  act(store: TaskStore, task: TaskView, say: (text: string) => void): Changed | Promise<Changed>
+}
+
+/** The result for one task. */
+export type Result = Changed | { readonly kind: 'would' }
+
+/** Reports the result for each task, and keeps the exit code. */
+export class ChangeReport {
+  readonly #action: Action
+  readonly #options: ChangeOptions
+  readonly #output: Output
+  #exitCode = 0
+  #count = 0
+  readonly #results = new Map<Result['kind'], number>()
+
+  constructor(action: Action, options: ChangeOptions, output: Output) {
+    this.#action = action
+    this.#options = options
+    this.#output = output
+  }
+
+  add(taskPath: TaskPath, ref: Ref, result: Result): void {
+    this.#count++
+    this.#results.set(result.kind, (this.#results.get(result.kind) ?? 0) + 1)
+    if (this.#options.json === true)
+      this.#output.line(JSON.stringify(asJson(this.#action, taskPath, ref, result)))
+    const path = pathOf(taskPath.shown, ref)
+    const { verb, done, target = taskPath.shown } = this.#action
+    switch (result.kind) {
+      case 'would':
+        return this.#print(`would ${verb} ${path}`)
+      case 'done':
+        return this.#print(
+          `${done} ${path}${result.to === undefined ? '' : ` to ${pathOf(target, result.to)}`}`,
+        )
+      case 'gone':
+        return this.#print(`${path} is gone: it has run, or was removed`)
+      case 'running':
+        return this.fault(`${path} is running; it was left alone`)
+      case 'refused':
+        return this.fault(`${path}: ${result.detail}`)
+    }
+  }
+
+  /** Something on the way, for people. */
+  say(text: string): void {
+    if (this.#options.quiet !== true) this.#output.complain(text)
+  }
+
+  fault(text: string): void {
+    this.#count++
+    this.#exitCode = 1
+    this.#output.complain(text)
+  }
+
+  end(): number {
+    if (this.#count === 0 && this.#options.quiet !== true) this.#output.complain('no task fits')
+    if (this.#action.isSummedUp === true && this.#options.dryRun !== true) this.#sumUp()
+    return this.#exitCode
+  }
+
+  #sumUp(): void {
+    const countOf = (kind: Result['kind']) => this.#results.get(kind) ?? 0
+    const rest = [
+      [countOf('running'), 'running, left alone'],
+      [countOf('refused'), 'refused'],
+      [countOf('gone'), 'gone meanwhile'],
+    ] as const
+    const parts = rest.filter(([count]) => count > 0).map(([count, what]) => `, ${count} ${what}`)
+    const isOne = countOf('done') === 0 && rest.reduce((sum, [count]) => sum + count, 0) === 1
+    if (parts.length > 0 && !isOne) this.say(`${this.#action.done} ${countOf('done')}${parts.join('')}`)
+  }
+
+  #print(text: string): void {
+    if (this.#options.quiet !== true && this.#options.json !== true) this.#output.line(text)
+  }
+}
+
+export function pathOf(directory: string, ref: Ref): string {
+  return terminalName(Buffer.from(`${toByteString(directory)}/${ref}`, 'latin1'))
+}
+
+function asJson({ command }: Action, { shown: spooler }: TaskPath, ref: Ref, result: Result) {
+  const name = jsonBytes(Buffer.from(ref, 'latin1'))
+  const { kind, ...rest } = result
+  const to =
+    'to' in result && result.to !== undefined ? { to: jsonBytes(Buffer.from(result.to, 'latin1')) } : {}
+  return { command, spooler, name, result: kind, ...rest, ...to }
+}

@@ -1,0 +1,178 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { PACKAGE_ROOT } from '../../../base/package-root.js'
+import { importLanguage } from '../../../formats/config/handlers.js'
+import type { Options } from '../../../formats/config/option-table.js'
+import type { ResolvedOptions } from '../../../formats/config/options.js'
+import { addressOf, handlingSpools, type SpoolConfig } from '../../../formats/config/spools.js'
+import type { Sources } from '../../../formats/ini/read-config.js'
+import { formatProblem } from '../../../formats/ini/setting.js'
+import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
+import { become, type Identity, identityOf } from '../../../system/privileges.js'
+import { checkConfig } from '../../check/check.js'
+import { checkLiveUwsgi } from '../../daemon/live-uwsgi.js'
+import { type Diagnosis, diagnosisOf, type Level } from '../../doctor/diagnosis.js'
+import { checkReadable } from '../../doctor/handlers.js'
+import { checkLimits, checkNode, inotifyUse, type Needs } from '../../doctor/machine.js'
+import { checkNeighbours } from '../../doctor/neighbours.js'
+import { examineRedis } from '../../doctor/redis.js'
+import { examineSpool } from '../../doctor/spools.js'
+import { type CommandContext, sourcesOf } from '../context.js'
+import { localOf } from '../destination.js'
+import { rehearseHandlers } from '../rehearse-handlers.js'
+
+interface DoctorOptions {
+  readonly json?: boolean
+}
+
+/** `spoold doctor app.ini`: examines the whole installation and changes nothing. @returns 1 if there is an error */
+export async function doctor(
+  files: readonly string[],
+  { json }: DoctorOptions,
+  context: CommandContext,
+): Promise<number> {
+  const { output } = context
+  output.purpose = 'judge'
+  const tally: Record<Level, number> = { ok: 0, note: 0, warning: 0, error: 0 }
+  for await (const diagnosis of examine(sourcesOf(files, context))) {
+    tally[diagnosis.level]++
+    output.line(json ? JSON.stringify(diagnosis) : asText(diagnosis))
+  }
+  const { error, warning, note } = tally
+  if (!json)
+    output.line(
+      `${files.join(', ')}: ${[count(error, 'error'), count(warning, 'warning'), count(note, 'note')].join(', ')}`,
+    )
+  return error === 0 ? 0 : 1
+}
+
+/** Runs the checks that need the caller's rights first, the rest with the rights of the daemon's user. */
+async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
+  const config = checkConfig(sources)
+  const { options, problems } = config
+  checkLiveUwsgi(config, problems)
+  for (const problem of problems.list)
+    yield {
+      level: problem.severity,
+      topic: 'configuration',
+      about: problem.where.file,
+      text: formatProblem(problem),
+    }
+  yield checkNode(enginesOf())
+  const home = resolve(options.chdir ?? '.')
+  const spools = distinct(config.spools)
+  for (const [path, { options }] of spools) yield* checkNeighbours(path, options.spoolerLock === 'lockfile')
+  const isRoot = process.geteuid?.() === 0
+  const identity = yield* takeIdentity(options, isRoot)
+  const owner = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 }
+  let isReadable = true
+  for (const diagnosis of checkReadable(importedFiles(config, home), [
+    ...(options.chdir === null ? [] : [home]),
+    ...new Set(
+      config.spools.flatMap(({ options: { spoolerChdir } }) =>
+        spoolerChdir === null ? [] : [resolve(home, spoolerChdir)],
+      ),
+    ),
+  ])) {
+    isReadable &&= diagnosis.level !== 'error'
+    yield diagnosis
+  }
+  for (const [path, { isExternal, options, directory }] of spools)
+    yield* examineSpool({
+      path,
+      isExternal,
+      isOrdered: options.spoolerOrdered !== false || isRedisAddress(directory), // forwarded in any case
+      locks: options.spoolerLock,
+      watch: options.spoolerWatch,
+      maker: { isRoot, owner },
+    })
+  for (const address of new Set(config.spools.map(spool => addressOf(spool)).filter(isRedisAddress)))
+    yield* examineRedis(address)
+  if (problems.errors.length === 0 && isReadable) yield* rehearseHandlers(config, home)
+  yield* checkLimits(needsOf(config), identity.inotify)
+}
+
+/** The files of spooler-import, except modules that an interpreter finds. */
+function importedFiles(config: ResolvedOptions, home: string): string[] {
+  const named = handlingSpools(config).flatMap(({ options }) => options.spoolerImport)
+  return [...new Set(named)]
+    .filter(file => importLanguage(file, home) === 'javascript' || existsSync(resolve(home, file)))
+    .map(file => resolve(home, file))
+}
+
+/** Becomes the configured user, for good: rights may depend on more than file modes. */
+function* takeIdentity(options: Options, isRoot: boolean) {
+  const identity = yield* configuredIdentity(options)
+  const uid = identity?.uid ?? process.geteuid?.() ?? 0
+  const inotify = inotifyUse(uid)
+  try {
+    if (identity !== null && isRoot) become(identity)
+  } catch (error) {
+    yield diagnosisOf('user', String(uid), error)
+  }
+  const text = `examined as uid ${process.geteuid?.()}, gid ${process.getegid?.()}`
+  if (uid === process.geteuid?.() && uid !== 0)
+    yield { level: 'ok', topic: 'user', about: String(uid), text } as const
+  else yield { ...(uid === 0 ? AS_ROOT : AS_OTHER), topic: 'user', about: String(uid), text } as const
+  return { inotify }
+}
+
+const AS_ROOT = {
+  level: 'note',
+  fix: 'set uid and gid, or User= in the systemd unit: handlers need not be root',
+} as const
+const AS_OTHER = { level: 'note', fix: 'run doctor as root, or as that user' } as const
+
+function* configuredIdentity(options: Options): Generator<Diagnosis, Identity | null> {
+  try {
+    return identityOf(options)
+  } catch (error) {
+    yield diagnosisOf('user', options.uid ?? options.gid ?? '', error)
+    return null
+  }
+}
+
+/** Estimated descriptors of one process: libraries, log, pidfiles, and some for the handlers. */
+const FILES_OF_A_PROCESS = 64
+/** Three pipes and an IPC channel. */
+const FILES_PER_WORKER = 4
+
+/** Directories, also those for when Redis is away, keyed by path; of a directory that is named twice, the entry that is run here wins. */
+function distinct(spools: readonly SpoolConfig[]): Map<string, SpoolConfig> {
+  const own = spools.filter(({ isExternal }) => !isExternal)
+  return new Map(
+    [...spools, ...own].flatMap(spool => {
+      const directory = localOf(addressOf(spool))
+      return directory === undefined ? [] : [[resolve(directory), spool] as const]
+    }),
+  )
+}
+
+function needsOf({ options, spools }: ResolvedOptions): Needs {
+  const touched = options.touchReload.length + options.touchSpoolersReload.length
+  const own = spools.filter(({ isExternal }) => !isExternal).map(spool => spool.options)
+  const workers = own.reduce((sum, { spoolerProcesses }) => sum + Math.max(1, spoolerProcesses), 0)
+  const concurrency = Math.max(0, ...own.map(({ spoolerConcurrency }) => spoolerConcurrency))
+  return {
+    watches: own.length + touched,
+    files: FILES_OF_A_PROCESS + Math.max(workers * FILES_PER_WORKER, 2 * concurrency),
+    connections: options.socket.length === 0 ? 0 : options.socketMaxConnections,
+    backlog: options.socket.length === 0 ? null : options.listen,
+  }
+}
+
+function enginesOf(): string {
+  const manifest: { engines: { node: string } } = JSON.parse(
+    readFileSync(join(PACKAGE_ROOT, 'package.json'), 'utf8'),
+  )
+  return manifest.engines.node
+}
+
+function asText({ level, topic, about, text, fix }: Diagnosis): string {
+  const line = `${level.padEnd(8)}${topic}: ${topic === 'configuration' ? '' : `${about}: `}${text}`
+  return fix === undefined ? line : `${line}\n        to fix it: ${fix}`
+}
+
+function count(n: number, word: string): string {
+  return `${n} ${word}${n === 1 ? '' : 's'}`
+}

@@ -1,0 +1,103 @@
+import { messageOf, SpooldError } from '../../../base/errors.js'
+import { hasFields } from '../../../base/json-guard.js'
+import { LEVELS } from '../../../base/log/log.js'
+import { printableLines } from '../../../base/printable.js'
+import { askDaemon } from '../../../engines/control/client.js'
+import { asOwners } from '../acting-owner.js'
+import type { CommandContext } from '../context.js'
+import { findDaemons, type LiveDaemon } from '../daemons.js'
+import { type IniOptions, spoolsOf } from '../ini-spools.js'
+import type { Output } from '../output.js'
+
+interface LogsOptions extends IniOptions {
+  readonly follow?: boolean
+  readonly level?: string
+  readonly json?: boolean
+}
+
+interface Line {
+  readonly atMs: number
+  readonly level: string
+  readonly text: string
+}
+
+/**
+ * `spoold logs [-f] [DIR…]`: what daemons have logged, from their memory; with -f also what they log from now on, until they
+ * end.
+ *
+ * @returns 1 if a daemon does not answer, or went without a word
+ */
+export async function logs(
+  named: readonly string[],
+  options: LogsOptions,
+  { output, ownProcess }: CommandContext,
+): Promise<number> {
+  output.purpose = 'look'
+  const { level = 'info' } = options
+  if (!LEVELS.some(each => each === level))
+    throw new SpooldError('USAGE', `--level: expected ${LEVELS.join(', ')}, got ${JSON.stringify(level)}`)
+  return asOwners(ownProcess, spoolsOf(named, options), async spools => {
+    const { daemons, silent } = await findDaemons(spools)
+    for (const { directory, because } of silent)
+      output.complain(`${directory}: ${because}; is its log in a file?`)
+    const isOne = daemons.length === 1
+    const codes = await Promise.all(daemons.map(each => logsOf(each, isOne, options, output)))
+    return Math.max(silent.length > 0 ? 1 : 0, ...codes)
+  })
+}
+
+async function logsOf(
+  { path, directory, facts: { pid } }: LiveDaemon,
+  isOne: boolean,
+  { follow = false, level, json = false }: LogsOptions,
+  output: Output,
+): Promise<number> {
+  const print = (line: Line) => {
+    if (json)
+      return output.line(
+        JSON.stringify({ pid, at: new Date(line.atMs).toISOString(), level: line.level, text: line.text }),
+      )
+    output.line(`${isOne ? '' : `${pid} `}${timeOf(line.atMs)} ${printableLines(line.text)}`)
+  }
+  return new Promise((resolve, reject) => {
+    const abort = new AbortController()
+    const event = (batch: unknown) => {
+      try {
+        const { lines, missed } = batchOf(batch)
+        for (const line of lines) print(line)
+        if (missed > 0)
+          output.complain(
+            `${missed} lines of process ${pid} were missed: they came faster than they were read`,
+          )
+      } catch (error) {
+        abort.abort() // the reader of our output has gone
+        reject(error)
+      }
+    }
+    const args = { follow, ...(level === undefined ? {} : { level }) }
+    askDaemon(path, 'events', args, { timeoutMs: follow ? 0 : 5000, event, signal: abort.signal }).then(
+      () => resolve(0),
+      (error: { readonly code?: string }) => {
+        if (error.code === 'stopped') return resolve(0)
+        output.complain(`${directory}: process ${pid}: ${messageOf(error)}`)
+        resolve(1)
+      },
+    )
+  })
+}
+
+function batchOf(batch: unknown): { readonly lines: readonly Line[]; readonly missed: number } {
+  if (!hasFields(batch, { lines: 'objects', missed: 'count' }, {})) return { lines: [], missed: 0 }
+  const { lines, missed } = batch as { lines: object[]; missed: number }
+  return { lines: lines.filter(isLine), missed }
+}
+
+function isLine(value: object): value is Line {
+  return hasFields(value, { atMs: 'time', level: 'text', text: 'text' }, {})
+}
+
+/** In this machine's time zone: 2026-12-24 08:00:00.123. */
+function timeOf(atMs: number): string {
+  const date = new Date(atMs)
+  return new Date(atMs - date.getTimezoneOffset() * 60_000).toISOString().replace('T', ' ').slice(0, -1)
+}

@@ -1,0 +1,145 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { ERROR_CATALOGUE, type ErrorCode, messageOf, SpooldError } from '../../../base/errors.js'
+import { openLogFile } from '../../../base/log/output.js'
+import type { Options } from '../../../formats/config/option-table.js'
+import type { Sources } from '../../../formats/ini/read-config.js'
+import { formatProblem } from '../../../formats/ini/setting.js'
+import { ALGORITHMS } from '../../../runtime/supervisor/scaling/algorithms.js'
+import { passWatchdogOn, takeServiceManager } from '../../../system/systemd/service-manager.js'
+import { checkConfig } from '../../check/check.js'
+import { takeInheritedSockets } from '../../daemon/inherited-sockets.js'
+import { runDaemon } from '../../daemon/run.js'
+import { socketsOfParent, tellParent } from '../../daemon/under-root.js'
+import { DrainProgress } from '../drain-progress.js'
+import { BACKGROUND_FLAG, UNDER_ROOT_FLAG } from '../option-flags.js'
+import type { Output } from '../output.js'
+
+interface RunOptions {
+  /** Set in the background process: the number of sockets passed by the process that started it. */
+  readonly backgroundSockets: number | undefined
+  /** Set in the child of a root parent: the number of sockets passed by the parent. */
+  readonly parentsSockets: number | undefined
+  /** Writes to standard output. */
+  print(text: string): void
+}
+
+const STOPS = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const
+
+/** The message from the background process to the one that started it. */
+type Word = { readonly started: true } | { readonly failed: string; readonly code: string }
+
+/** `spoold [app.ini] [--option value…]`: runs the daemon. @returns the exit code */
+export async function run(
+  sources: Sources,
+  { backgroundSockets, parentsSockets, print }: RunOptions,
+  output: Output,
+): Promise<number> {
+  const config = checkConfig(sources)
+  if (config.options.spoolerCheaperAlgosList) {
+    print(listOfAlgorithms())
+    return 0
+  }
+  const { errors, warnings } = config.problems
+  if (errors.length > 0)
+    throw new SpooldError(
+      'CONFIG_INVALID',
+      ['the configuration is wrong:', ...[...errors, ...warnings].map(formatProblem)].join('\n'),
+    )
+  const { daemonize } = config.options
+  const passedOn = parentsSockets ?? backgroundSockets
+  if (passedOn === undefined) passWatchdogOn()
+  const inherited = passedOn === undefined ? takeInheritedSockets() : socketsOfParent(passedOn)
+  if (daemonize !== null && passedOn === undefined) return sendToBackground(daemonize, inherited)
+  const isUnderRoot = parentsSockets !== undefined
+  if (!isUnderRoot && needsRootParent(config.options)) return underRoot(config.options, inherited)
+  try {
+    return await runDaemon({
+      config,
+      version: sources.version,
+      inherited,
+      logFile: daemonize,
+      isUnderRoot,
+      manager: takeServiceManager(),
+      progress: config.options.drain && output.isWatched ? new DrainProgress(output) : undefined,
+      readConfig: () => checkConfig({ ...sources, isReload: true }),
+      started: () => (isUnderRoot ? tellParent({ started: true }) : tell({ started: true })),
+    })
+  } catch (error) {
+    const code = error instanceof SpooldError ? error.code : undefined
+    if (isUnderRoot) tellParent({ failed: messageOf(error), ...(code === undefined ? {} : { code }) })
+    else tell({ failed: messageOf(error), code: code ?? '' })
+    throw error
+  }
+}
+
+/** As uWSGI prints it (core/uwsgi.c, cheaper_algo_list). */
+function listOfAlgorithms(): string {
+  const names = ALGORITHMS.map(({ name }) => `${name}\n`).join('')
+  return `\n*** uWSGI loaded cheaper algorithms ***\n${names}--- end of cheaper algorithms list ---\n\n`
+}
+
+/** With master-as-root, a separate parent stays root; the process that works in the spools does not. */
+function needsRootParent({ masterAsRoot, uid, gid }: Options): boolean {
+  return masterAsRoot && (uid ?? gid) !== null && process.geteuid?.() === 0
+}
+
+async function underRoot(options: Options, inherited: readonly number[]): Promise<number> {
+  const { runUnderRoot } = await import('../../daemon/root-parent.js')
+  try {
+    return await runUnderRoot({
+      options,
+      logFile: options.daemonize,
+      inherited,
+      flag: sockets => `${UNDER_ROOT_FLAG}=${sockets}`,
+      started: () => tell({ started: true }),
+    })
+  } catch (error) {
+    tell({ failed: messageOf(error), code: error instanceof SpooldError ? error.code : '' })
+    throw error
+  }
+}
+
+function tell(word: Word): void {
+  if (!process.connected) return
+  process.send?.(word, () => process.disconnect?.())
+}
+
+/**
+ * Starts this program again without a terminal, and waits until the daemon runs or reports why it cannot.
+ *
+ * @throws SpooldError LOG_UNWRITABLE, START_FAILED
+ */
+async function sendToBackground(logFile: string, inherited: readonly number[]): Promise<number> {
+  const log = openLogFile(logFile)
+  const [script = '', ...args] = process.argv.slice(1)
+  const flag = `${BACKGROUND_FLAG}=${inherited.length}`
+  const child = spawn(process.execPath, [...process.execArgv, script, flag, ...args], {
+    detached: true,
+    stdio: ['ignore', log, log, 'ipc', ...inherited],
+  })
+  closeSync(log)
+  // a signal that stops this process before the daemon runs is meant for the daemon
+  for (const signal of STOPS) process.on(signal, () => child.kill(signal))
+  const failure = await hearOf(child, logFile)
+  if (failure !== undefined) throw failure
+  return 0
+}
+
+/** Resolves with undefined once the daemon runs, or with the reason why it does not. */
+function hearOf(child: ChildProcess, logFile: string): Promise<SpooldError | undefined> {
+  return new Promise(hear => {
+    const fail = (message: string) => hear(new SpooldError('START_FAILED', message))
+    child.once('message', (word: Word) => hear('failed' in word ? failureOf(word) : undefined))
+    child.once('error', error => fail(`the process for the background cannot be made: ${messageOf(error)}`))
+    // its last message arrives before the channel closes
+    child.once('disconnect', () => fail(`the daemon ended before it ran; ${resolve(logFile)} says why`))
+  })
+}
+
+/** The same error as a daemon in the foreground would raise. */
+function failureOf({ failed, code }: { readonly failed: string; readonly code: string }): SpooldError {
+  const known = Object.keys(ERROR_CATALOGUE).find((each): each is ErrorCode => each === code)
+  return new SpooldError(known ?? 'START_FAILED', failed)
+}

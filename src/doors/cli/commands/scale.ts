@@ -1,0 +1,71 @@
+import { describe, messageOf, SpooldError } from '../../../base/errors.js'
+import { hasFields } from '../../../base/json-guard.js'
+import { askDaemon } from '../../../engines/control/client.js'
+import { openTaskStore } from '../../../engines/open-engine.js'
+import { asOwners } from '../acting-owner.js'
+import { audit } from '../audit.js'
+import type { CommandContext } from '../context.js'
+import { findDaemons } from '../daemons.js'
+import { type IniOptions, spoolsOf } from '../ini-spools.js'
+import { spoolAt } from '../redis-paths.js'
+
+interface ScaleOptions extends IniOptions {
+  readonly json?: boolean
+}
+
+const WISH = /^(?:[+-]?[0-9]+|auto)$/
+
+/**
+ * `spoold scale DIR… N|+N|-N|auto`: how many processes the daemons of these spools have for each of them.
+ *
+ * @returns 1 if a daemon does not answer or obey
+ */
+export async function scale(
+  args: readonly string[],
+  options: ScaleOptions,
+  { output, ownProcess }: CommandContext,
+): Promise<number> {
+  const wish = args.at(-1) ?? ''
+  if (!WISH.test(wish))
+    throw new SpooldError('USAGE', `expected N, +N, -N or auto at the end, got ${describe(wish)}`)
+  return asOwners(ownProcess, spoolsOf(args.slice(0, -1), options), async spools => {
+    let code = 0
+    for (const directory of spools) {
+      const { daemons, silent } = await findDaemons([directory])
+      for (const { because } of silent) output.complain(`${directory}: ${because}`)
+      if (silent.length > 0) code = 1
+      if (daemons.length > 0)
+        await audit(await openTaskStore(spoolAt(directory)), { action: `scale ${wish}` }, output)
+      for (const { path, facts } of daemons)
+        try {
+          const answer = await askDaemon(path, 'scale', { spool: spoolAt(directory), to: wish })
+          output.line(
+            options.json === true
+              ? JSON.stringify({ command: 'scale', spooler: directory, answer })
+              : `${directory}: process ${facts.pid}: ${sizeText(answer)}`,
+          )
+        } catch (error) {
+          code = 1
+          output.complain(`${directory}: process ${facts.pid}: ${messageOf(error)}`)
+        }
+    }
+    return code
+  })
+}
+
+interface Answer {
+  readonly wanted: number
+  readonly present: number
+  readonly size: { readonly algorithm?: unknown; readonly isByHand?: unknown }
+}
+
+function isAnswer(answer: unknown): answer is Answer {
+  return hasFields(answer, { wanted: 'count', present: 'count', size: 'object' }, {})
+}
+
+function sizeText(answer: unknown): string {
+  if (!isAnswer(answer)) throw new Error('it answers in another version')
+  const { wanted, present, size } = answer
+  const by = size.isByHand === true ? 'by hand, until auto' : (size.algorithm ?? 'always')
+  return `${wanted} processes, ${present} present (${by})`
+}

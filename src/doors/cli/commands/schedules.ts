@@ -1,0 +1,105 @@
+import { ACTIONS } from '../../../admin/operate/actions.js'
+import { messageOf, SpooldError } from '../../../base/errors.js'
+import { scheduleText } from '../../../base/task/schedule-text.js'
+import { openTaskStore } from '../../../engines/open-engine.js'
+import { asOwners } from '../acting-owner.js'
+import { audit } from '../audit.js'
+import type { CommandContext } from '../context.js'
+import { type IniOptions, spoolsOf } from '../ini-spools.js'
+import { spoolAt } from '../redis-paths.js'
+import { type DaemonStatus, statusOf } from '../status/spool-status.js'
+import { Table } from '../table.js'
+import { cellText } from '../text-width.js'
+import { nextInText } from '../top/columns.js'
+
+interface SchedulesOptions extends IniOptions {
+  readonly run?: string
+  readonly pause?: string
+  readonly resume?: string
+  readonly remove?: string
+  readonly json?: boolean
+}
+
+const VERBS = ['run', 'pause', 'resume', 'remove'] as const
+type Verb = (typeof VERBS)[number]
+type Scheduled = DaemonStatus['schedules'][number]
+
+/**
+ * `spoold schedules DIR…`: what the daemons of these spools fire by themselves; or does something to one of it.
+ *
+ * @returns 1 if a spool has no daemon that can be asked, or nothing was done
+ */
+export async function schedules(
+  named: readonly string[],
+  options: SchedulesOptions,
+  context: CommandContext,
+): Promise<number> {
+  const [verb, another] = VERBS.filter(each => options[each] !== undefined)
+  if (another !== undefined) throw new SpooldError('USAGE', `say either --${verb} or --${another}`)
+  const { json = false } = options
+  return asOwners(context.ownProcess, spoolsOf(named, options), async directories => {
+    let code = 0
+    for (const directory of directories)
+      try {
+        if (verb === undefined) await list(directory, json, context)
+        else await act(directory, verb, options[verb] ?? '', json, context)
+      } catch (error) {
+        code = 1
+        context.output.complain(`${directory}: ${messageOf(error)}`)
+      }
+    return code
+  })
+}
+
+async function list(directory: string, json: boolean, { output, screen }: CommandContext): Promise<void> {
+  const found = await schedulesOf(directory)
+  const print = (line: string) => output.line(line)
+  if (json) {
+    for (const each of found) print(JSON.stringify({ spooler: directory, ...each }))
+    return
+  }
+  const nowMs = Date.now()
+  const table = new Table<Scheduled>(
+    [
+      { title: 'SCHEDULE', fit: 'whole', cell: ({ id }) => cellText(id) },
+      { title: 'NEXT IN', isRight: true, cell: each => nextOf(each, nowMs) },
+      { title: 'FROM', cell: ({ origin }) => origin },
+      { title: 'WHEN', fit: 'shared', cell: ({ schedule }) => cellText(scheduleText(schedule, true).when) },
+      { title: 'WHAT', fit: 'rest', cell: ({ schedule }) => cellText(scheduleText(schedule, true).what) },
+    ],
+    screen(),
+    print,
+  )
+  for (const each of found) table.add(each)
+  table.end()
+}
+
+async function act(
+  directory: string,
+  verb: Verb,
+  schedule: string,
+  json: boolean,
+  { output }: CommandContext,
+): Promise<void> {
+  const spool = spoolAt(directory)
+  const action = `${verb}-schedule` as const
+  const store = await openTaskStore(spool)
+  await audit(store, { action, filter: JSON.stringify({ schedule }) }, output)
+  const done = await ACTIONS[action].run(spool, { schedule })
+  const answer = { command: 'schedules', spooler: directory, schedule, verb, done }
+  output.line(json ? JSON.stringify(answer) : `${directory}: ${schedule}: ${done}`)
+}
+
+/** Each once, however many daemons have it; the next one first. */
+async function schedulesOf(directory: string): Promise<Scheduled[]> {
+  const statuses = await statusOf(directory, false)
+  const daemons = statuses.filter(status => status.source === 'daemon')
+  if (daemons.length === 0) throw new Error('no daemon that can be asked runs it')
+  const once = new Map(daemons.flatMap(({ schedules: its }) => its.map(each => [each.id, each] as const)))
+  const soonest = ({ nextAtMs }: Scheduled) => nextAtMs ?? Number.POSITIVE_INFINITY
+  return [...once.values()].sort((a, b) => (soonest(a) < soonest(b) ? -1 : 1))
+}
+
+function nextOf({ nextAtMs, pausedSinceMs }: Scheduled, nowMs: number): string {
+  return pausedSinceMs === null ? nextInText(nextAtMs, nowMs) : 'paused'
+}

@@ -1,0 +1,148 @@
+import { errnoOf, messageOf, SpooldError } from '../../../base/errors.js'
+import { displayName } from '../../../base/task/ref.js'
+import { openTaskStore } from '../../../engines/open-engine.js'
+import { arrivedMsOf, TASK_STATES, type TaskView } from '../../../engines/spool/admin/task-view.js'
+import { toPairs } from '../../../formats/protocol/vars.js'
+import { asOwners } from '../acting-owner.js'
+import type { CommandContext } from '../context.js'
+import type { Output } from '../output.js'
+import { terminalName } from '../render.js'
+import { realPath } from '../spool-path.js'
+import { type Column, Table } from '../table.js'
+
+interface ShapeOptions {
+  readonly by?: string
+  readonly json?: boolean
+}
+
+const MINUTE = 60_000
+/** Each bucket's upper bound in minutes, as in Postfix's qshape; what is older is in one more. */
+const BOUNDS = [5, 10, 20, 40, 80, 160, 320, 640, 1280]
+/** The function that uwsgidecorators run. */
+const FUNCTION = 'ud_spool_func'
+/** More values than this are one row: they are a stranger's input. */
+const MOST_ROWS = 1000
+const LONGEST_VALUE = 30
+const NONE = '(none)'
+const OTHERS = '(others)'
+
+/** `spoold shape DIR…`: how many tasks of which kind arrived how long ago. @returns 1 if a part could not be listed */
+export async function shape(
+  directories: readonly string[],
+  options: ShapeOptions,
+  { output, ownProcess }: CommandContext,
+): Promise<number> {
+  output.purpose = 'look'
+  return asOwners(ownProcess, directories, async mine => {
+    let exitCode = 0
+    for (const directory of mine) exitCode = Math.max(exitCode, await shapeOf(directory, options, output))
+    return exitCode
+  })
+}
+
+async function shapeOf(
+  directory: string,
+  { by = FUNCTION, json }: ShapeOptions,
+  output: Output,
+): Promise<number> {
+  if (by === '') throw new SpooldError('USAGE', '--by: expected a key of the tasks, got nothing')
+  const nowMs = Date.now()
+  const shape = new Shape(Buffer.from(by), nowMs)
+  let exitCode = 0
+  try {
+    const store = await openTaskStore(displayName(realPath(directory)))
+    const failed = (prefix: string, error: unknown) => {
+      exitCode = 1
+      output.complain(
+        `${directory}/${terminalName(Buffer.from(prefix, 'latin1'))} cannot be listed: ${messageOf(error)}`,
+      )
+    }
+    const all = { states: ALIVE, mayHave: () => true, has: () => true, failed }
+    const order = { sort: 'none', isReversed: false, limit: Number.POSITIVE_INFINITY } as const
+    await store.list({ ...all, ...order }, task => {
+      shape.add(task)
+      return true
+    })
+  } catch (error) {
+    if (errnoOf(error) === undefined || error instanceof SpooldError) throw error
+    throw new SpooldError('SPOOL_UNUSABLE', `${directory} cannot be listed: ${messageOf(error)}`, {
+      cause: error,
+    })
+  }
+  if (json) output.line(JSON.stringify({ spooler: directory, by, boundsMinutes: BOUNDS, rows: shape.rows }))
+  else {
+    const table = new Table(COLUMNS, PLAIN, line => output.line(line))
+    for (const row of shape.rows) table.add(row)
+    table.end()
+  }
+  return exitCode
+}
+
+const ALIVE = TASK_STATES.filter(state => state !== 'dead')
+
+interface Row {
+  readonly name: string
+  readonly total: number
+  readonly counts: readonly number[]
+}
+
+const right = (title: string, cell: (row: Row) => string): Column<Row> => ({ title, cell, isRight: true })
+const COLUMNS: ReadonlyArray<Column<Row>> = [
+  { title: 'MINUTES', cell: ({ name }) => name },
+  right('T', ({ total }) => String(total)),
+  ...[...BOUNDS.map(String), `${BOUNDS.at(-1)}+`].map((title, i) =>
+    right(title, ({ counts }) => String(counts[i] ?? 0)),
+  ),
+]
+/** It fits 80 columns as it is. */
+const PLAIN = { columns: undefined, hasColor: false }
+
+/** Counts by value and age; memory grows with neither. */
+class Shape {
+  readonly #key: Buffer
+  readonly #nowMs: number
+  readonly #total = newCounts()
+  readonly #byValue = new Map<string, number[]>()
+
+  constructor(key: Buffer, nowMs: number) {
+    this.#key = key
+    this.#nowMs = nowMs
+  }
+
+  add(task: TaskView): void {
+    const minutes = (this.#nowMs - (arrivedMsOf(task, this.#nowMs) ?? this.#nowMs)) / MINUTE
+    const place = BOUNDS.findIndex(bound => minutes < bound)
+    const at = place < 0 ? BOUNDS.length : place
+    for (const counts of [this.#total, this.#countsOf(this.#valueOf(task))])
+      counts[at] = (counts[at] ?? 0) + 1
+  }
+
+  /** The total first, then the values with most tasks. */
+  get rows(): Row[] {
+    const rows = [...this.#byValue].map(([name, counts]) => rowOf(name, counts))
+    return [rowOf('TOTAL', this.#total), ...rows.sort((a, b) => b.total - a.total)]
+  }
+
+  #valueOf({ file: { vars } }: TaskView): string {
+    const pair = vars === undefined ? undefined : toPairs(vars).findLast(([key]) => key.equals(this.#key))
+    if (pair === undefined) return NONE
+    const text = terminalName(pair[1])
+    return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE - 1)}…` : text
+  }
+
+  #countsOf(value: string): number[] {
+    const isNew = !this.#byValue.has(value)
+    const name = isNew && this.#byValue.size >= MOST_ROWS ? OTHERS : value
+    const counts = this.#byValue.get(name) ?? newCounts()
+    this.#byValue.set(name, counts)
+    return counts
+  }
+}
+
+function newCounts(): number[] {
+  return [...BOUNDS, 0].map(() => 0)
+}
+
+function rowOf(name: string, counts: readonly number[]): Row {
+  return { name, counts, total: counts.reduce((sum, count) => sum + count, 0) }
+}

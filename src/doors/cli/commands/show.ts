@@ -1,0 +1,209 @@
+import { isUtf8 } from 'node:buffer'
+import { SpooldError } from '../../../base/errors.js'
+import { printable } from '../../../base/printable.js'
+import { openTaskStore } from '../../../engines/open-engine.js'
+import { hiddenTask } from '../../../engines/spool/admin/hidden-task.js'
+import { arrivedMsOf, type TaskView } from '../../../engines/spool/admin/task-view.js'
+import { EAGER_BODY_BYTES } from '../../../engines/spool/spool-file.js'
+import type { TaskStore } from '../../../engines/task-store.js'
+import { toPairs } from '../../../formats/protocol/vars.js'
+import { asOwners } from '../acting-owner.js'
+import type { CommandContext } from '../context.js'
+import { findTask, type StoreOf, unreadable } from '../find-task.js'
+import { type IniOptions, pathsOf } from '../ini-spools.js'
+import { namedTaskOf } from '../named-rows.js'
+import type { Output } from '../output.js'
+import { isoTime, jsonBytes } from '../render.js'
+import { idPath, parseTaskPath } from '../task-paths.js'
+
+interface ShowOptions extends IniOptions {
+  readonly json?: boolean
+}
+
+/** The maximum length of a value on a terminal. */
+const MAX_SHOWN_CHARS = 200
+
+/**
+ * `spoold show FILE…`: prints the decoded packet and the task's history. Text is shown as text, other bytes as base64.
+ *
+ * @returns 1 if one of several tasks could not be shown
+ */
+export async function show(
+  named: readonly string[],
+  options: ShowOptions,
+  { output, ownProcess }: CommandContext,
+): Promise<number> {
+  output.purpose = 'look'
+  if (named.length === 0) throw new SpooldError('USAGE', 'name a task: its file, or its name and --ini FILE')
+  const files = pathsOf(named, options).flat()
+  return asOwners(ownProcess, files, async mine => showAll(mine, options, output), spoolOf)
+}
+
+/** '' if the file is in no spool; `showOne` reports that. */
+function spoolOf(file: string): string {
+  try {
+    return (idPath(file) ?? parseTaskPath(file)).spool
+  } catch {
+    return ''
+  }
+}
+
+async function showAll(files: readonly string[], options: ShowOptions, output: Output): Promise<number> {
+  const stores = new Map<string, Promise<TaskStore>>()
+  /** One time, one reading of the locks and one question to the daemons of a spool for all files. */
+  const storeOf = (spool: string) => {
+    const store = stores.get(spool) ?? openTaskStore(spool, { asksDaemons: true })
+    stores.set(spool, store)
+    return store
+  }
+  if (files.length === 1) return showOne(files[0] ?? '', options, storeOf, output)
+  let exitCode = 0
+  for (const file of files)
+    try {
+      await showOne(file, options, storeOf, output)
+    } catch (error) {
+      if (!(error instanceof SpooldError)) throw error
+      output.complain(`[${error.code}] ${error.message}`)
+      exitCode = 1
+    }
+  return exitCode
+}
+
+async function showOne(
+  file: string,
+  { json }: ShowOptions,
+  storeOf: StoreOf,
+  output: Output,
+): Promise<number> {
+  const { store, found } = await findTask(file, storeOf)
+  const hide = await store.hide()
+  const task = hiddenTask(found, hide)
+  const { state, detail, vars } = task.file
+  if (state === 'unreadable') throw unreadable(file, detail)
+  // a dead letter is worth showing even without a packet
+  if (vars === undefined && task.letter === undefined)
+    throw new SpooldError('PACKET_MALFORMED', `${file} is not a spool packet (${state}): ${detail}`)
+  const body = await smallBody(store, found)
+  const shownTask = { file, task, body: body === undefined ? undefined : hide.body(body) }
+  output.line(json ? JSON.stringify(asJson(shownTask), null, 2) : asText(shownTask))
+  return 0
+}
+
+/** @returns undefined: it has none, or it is too large to be shown */
+export async function smallBody(store: TaskStore, task: TaskView): Promise<Buffer | undefined> {
+  const bytes = task.file.bytes - task.file.bodyOffset
+  const isShown = task.file.vars !== undefined && bytes > 0 && bytes <= EAGER_BODY_BYTES
+  return isShown ? await store.body(task) : undefined
+}
+
+/** A task without what is hidden. */
+interface ShownTask {
+  /** As it was named. */
+  readonly file: string
+  readonly task: TaskView
+  /** undefined: it has none, or it is too large to be shown. */
+  readonly body: Buffer | undefined
+}
+
+/** Everything about a task, for people; in several lines. */
+export function asText({ file, task, body }: ShownTask): string {
+  const { bytes, bodyOffset, vars, detail } = task.file
+  const lines = [`${printable(file)}: ${headline(task)}${arrival(task)}, ${bytes} bytes`]
+  if (vars === undefined) lines.push(`  no packet: ${detail}`)
+  else {
+    for (const [key, value] of toPairs(vars)) lines.push(`  ${shown(key)} = ${shown(value)}`)
+    const bodyBytes = bytes - bodyOffset
+    if (bodyBytes > EAGER_BODY_BYTES) lines.push(`  body: ${bodyBytes} bytes, from byte ${bodyOffset}`)
+    else if (body !== undefined) lines.push(`  body: ${cut(body)} (${bodyBytes} bytes)`)
+  }
+  return [...lines, ...failureLines(task)].join('\n')
+}
+
+function arrival(task: TaskView): string {
+  const arrivedMs = arrivedMsOf(task, Date.now())
+  return arrivedMs === undefined ? '' : `, arrived ${isoTime(arrivedMs)}`
+}
+
+function headline({ state, dueAtMs, file, letter, parked }: TaskView): string {
+  if (letter !== undefined) return `dead since ${isoTime(letter.buriedAt)} (${letter.reason})`
+  const { pid, startedAtMs } = file
+  const by = pid === undefined ? '' : ` by process ${pid}`
+  const since = startedAtMs === undefined ? '' : ` since ${isoTime(startedAtMs)}`
+  const why = parked === undefined ? '' : ` (${printable(parked.detail)})`
+  return `${state}${why}${by}${since}, due ${isoTime(dueAtMs)}`
+}
+
+/** Why the task is dead, and its earlier failures. */
+function failureLines({ record, letter }: TaskView): string[] {
+  const lines: string[] = []
+  const failures = letter ?? record
+  if (letter !== undefined) {
+    const handlers = letter.handlers.length === 0 ? 'no handler' : letter.handlers.join(', ')
+    lines.push(`  why: ${letter.detail}`)
+    if (letter.host !== '') lines.push(`  where: on ${letter.host}, by ${handlers}`)
+  }
+  if (record?.movedTo !== undefined) lines.push(`  a move to ${record.movedTo} did not end: it may run there`)
+  if (failures !== undefined && failures.attempts > 0) {
+    const { attempts, crashes, firstFailureAt, lastFailureAt } = failures
+    lines.push(`  failed: ${times(attempts)}, ${crashes} of them by a crash`)
+    if (firstFailureAt !== undefined && lastFailureAt !== undefined)
+      lines.push(`  first: ${isoTime(firstFailureAt)}, last: ${isoTime(lastFailureAt)}`)
+  }
+  for (const { at, kind, error = '' } of record?.history ?? [])
+    lines.push(`    ${isoTime(at)} ${kind}${error === '' ? '' : `: ${error}`}`)
+  if (failures?.lastError !== undefined) lines.push('  the last error:', ...indented(failures.lastError))
+  return lines.map(printable)
+}
+
+function times(count: number): string {
+  return count === 1 ? 'once' : `${count} times`
+}
+
+function indented(text: string): string[] {
+  return text.split('\n').map(line => `    ${line}`)
+}
+
+function asJson({ file, task, body }: ShownTask) {
+  const { state, dueAtMs, file: found, record, letter, parked } = task
+  const arrivedMs = arrivedMsOf(task, Date.now())
+  const { mtimeMs, bytes, mark, vars, bodyOffset, pid, startedAtMs, detail } = found
+  const bodyBytes = bytes - bodyOffset
+  const namedTask = namedTaskOf(task, vars, () => body)
+  return {
+    file,
+    state,
+    ...(parked === undefined ? {} : { parked }),
+    ...(letter === undefined ? { due: isoTime(dueAtMs) } : {}),
+    ...(arrivedMs === undefined ? {} : { arrived: isoTime(arrivedMs) }),
+    mtime: isoTime(mtimeMs),
+    bytes,
+    ...(pid === undefined ? {} : { pid }),
+    ...(startedAtMs === undefined ? {} : { started: isoTime(startedAtMs) }),
+    mark,
+    ...(detail === undefined ? {} : { detail }),
+    // an array of pairs: a packet may contain a key twice, and arbitrary keys
+    ...(vars === undefined
+      ? {}
+      : { vars: toPairs(vars).map(([key, value]) => [jsonBytes(key), jsonBytes(value)]) }),
+    ...(namedTask === undefined ? {} : { task: namedTask }),
+    bodyBytes,
+    bodyOffset,
+    ...(body === undefined ? {} : { body: jsonBytes(body) }),
+    ...(record === undefined ? {} : { record }),
+    ...(letter === undefined
+      ? {}
+      : { deadLetter: { ...letter, ref: jsonBytes(Buffer.from(letter.ref, 'latin1')) } }),
+  }
+}
+
+function shown(bytes: Buffer): string {
+  const text = cut(bytes)
+  return text.endsWith('…') ? `${text} (${bytes.length} bytes)` : text
+}
+
+function cut(bytes: Buffer): string {
+  const text = isUtf8(bytes)
+    ? printable(JSON.stringify(bytes.toString('utf8')))
+    : `base64 ${bytes.toString('base64')}`
+  return text.length > MAX_SHOWN_CHARS ? `${text.slice(0, MAX_SHOWN_CHARS)}…` : text
+}

@@ -1,0 +1,52 @@
+import { appendFileSync, closeSync, constants, fstatSync, openSync } from 'node:fs'
+import { makeToken } from '../../../admin/operate/dashboard-tokens.js'
+import { messageOf, SpooldError } from '../../../base/errors.js'
+import { ROLES } from '../../../base/task/roles.js'
+import { nameFault } from '../../../formats/protocol/named.js'
+import type { CommandContext } from '../context.js'
+
+interface TokenOptions {
+  readonly name: string
+  readonly role: string
+  readonly payload?: boolean
+}
+
+const APPEND =
+  constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK
+
+/** `spoold token FILE`: adds a token to the file of `spooler-dashboard-tokens`, and prints it. The file has its hash alone. */
+export async function token(
+  [file = '']: readonly string[],
+  { name, role, payload = false }: TokenOptions,
+  { output }: CommandContext,
+): Promise<number> {
+  output.purpose = 'change'
+  const known = ROLES.find(each => each === role)
+  if (known === undefined)
+    throw new SpooldError('USAGE', `--role: expected ${ROLES.join(', ')}, got ${JSON.stringify(role)}`)
+  const fault = nameFault(name)
+  if (fault !== undefined)
+    throw new SpooldError('USAGE', `--name: expected ${fault}, got ${JSON.stringify(name)}`)
+  const made = makeToken({ name, role: known, mayReadPayload: payload })
+  append(file, made.line)
+  output.line(made.token)
+  output.complain(`${file} has the hash of this token; the token itself is nowhere else`)
+  return 0
+}
+
+/** @throws SpooldError SYSTEM_REFUSED */
+function append(file: string, line: string): void {
+  try {
+    const fd = openSync(file, APPEND, 0o600)
+    try {
+      const { mode } = fstatSync(fd)
+      if ((mode & 0o077) !== 0)
+        throw new Error(`expected a file that nobody else can read; run chmod 600 ${file}`)
+      appendFileSync(fd, line)
+    } finally {
+      closeSync(fd)
+    }
+  } catch (error) {
+    throw new SpooldError('SYSTEM_REFUSED', `${file}: ${messageOf(error)}`, { cause: error })
+  }
+}

@@ -1,0 +1,92 @@
+import { realpathSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { SpooldError } from '../../base/errors.js'
+import type { Destination } from '../../engines/client/target.js'
+import { makeSpoolFor } from '../../engines/spool/layout.js'
+import type { Options } from '../../formats/config/option-table.js'
+import { resolveOptions } from '../../formats/config/options.js'
+import { addressOf } from '../../formats/config/spools.js'
+import { readConfig } from '../../formats/ini/read-config.js'
+import { fallbackOf, isRedisAddress } from '../../formats/protocol/redis-address.js'
+import { type Identity, identityOf } from '../../system/privileges.js'
+import { ownerOf } from './acting-owner.js'
+import type { OwnProcess } from './own-process.js'
+import { readVersion } from './version.js'
+
+/** The flags of `spoold enqueue` that say where tasks go; exactly one must be given. */
+export interface DestinationOptions {
+  readonly spooler?: string
+  readonly ini?: string
+  readonly socket?: string
+}
+
+/** Where tasks go, and what is known about the daemon that runs them. */
+export interface EnqueueDestination {
+  readonly destination: Destination
+  /** The configuration whose daemon does not enter priority directories; undefined if no such daemon is known. */
+  readonly unordered?: string
+  /** The identity that root takes on to store the tasks; null: none. */
+  readonly identity: Identity | null
+}
+
+/** @throws SpooldError USAGE, USER_UNKNOWN */
+export function destinationOf({ spooler, ini, socket }: DestinationOptions): EnqueueDestination {
+  if ([spooler, ini, socket].filter(place => place !== undefined).length !== 1)
+    throw new SpooldError('USAGE', 'say where: --spooler DIR, --ini FILE or --socket ADDRESS')
+  if (socket !== undefined) return { destination: { socket }, identity: null }
+  if (ini !== undefined) return destinationOfIni(ini)
+  return { destination: { spooler: spooler ?? '' }, identity: makerIn(spooler ?? '') }
+}
+
+/** The destination given by a configuration's spools. The other options, valid or not, concern only the daemon. */
+function destinationOfIni(file: string): EnqueueDestination {
+  const config = readConfig({ environment: {}, commandLine: [], files: [file], version: readVersion() })
+  const { options, spools } = resolveOptions(config)
+  const [first] = spools
+  if (first !== undefined) {
+    // another configuration runs the tasks of external spools
+    const isUnordered = spools.every(spool => !spool.isExternal && spool.options.spoolerOrdered === false)
+    const destination = {
+      spooler: spools.map(spool => addressOf(spool)),
+      sync: spools.some(spool => spool.options.spoolerSync), // a task itself determines the spool it goes to
+    }
+    const identity = writerIn(addressOf(first), options)
+    return { destination, identity, ...(isUnordered ? { unordered: file } : {}) }
+  }
+  const [problem] = config.problems.errors
+  const because = problem === undefined ? '' : `: ${problem.message}`
+  throw new SpooldError('CONFIG_INVALID', `${file} names no spooler${because}; add spooler = DIR`)
+}
+
+/** Root stores tasks as the user who will run them: the configured user, or else the spool's owner. */
+function writerIn(spool: string, options: Options): Identity | null {
+  if (process.geteuid?.() !== 0) return null
+  return identityOf(options) ?? makerIn(spool)
+}
+
+/** The directory that a task may be written to; undefined: there is none. */
+export function localOf(spool: string): string | undefined {
+  return isRedisAddress(spool) ? fallbackOf(spool) : spool
+}
+
+/** The owner of the spool; a missing spool is created as the owner of its parent directory. */
+function makerIn(spool: string): Identity | null {
+  const directory = localOf(spool)
+  if (directory === undefined) return null
+  for (const path of [directory, dirname(resolve(directory))])
+    try {
+      return ownerOf(realpathSync(path))
+    } catch {} // it does not exist
+  return null
+}
+
+/** Call it once the files that the user named are open: the identity changes for good. */
+export async function becomeWriter(
+  { destination: { spooler = [] }, identity }: EnqueueDestination,
+  ownProcess: OwnProcess,
+): Promise<void> {
+  if (identity === null) return
+  for (const directory of [spooler].flat().flatMap(spool => localOf(spool) ?? []))
+    makeSpoolFor(directory, identity)
+  await ownProcess.become(identity)
+}

@@ -1,0 +1,31 @@
+import { SpooldError } from '../../base/errors.js'
+import { isRedisAddress } from '../../formats/protocol/redis-address.js'
+
+/** The commands that work with a spool on Redis. */
+const WITH_REDIS: ReadonlySet<string> = new Set([
+  ...['check', 'config', 'enqueue', 'unit'],
+  ...['ls', 'show', 'shape', 'wait', 'rm', 'cancel', 'requeue', 'kick', 'hold', 'release', 'move'],
+  ...['purge', 'pause', 'resume', 'status', 'top', 'quiet', 'scale', 'logs', 'schedules', 'scaling'],
+])
+
+/**
+ * Refuses an address on Redis where a directory is meant, before it is taken for a path.
+ *
+ * @throws SpooldError NOT_ON_REDIS
+ */
+export function refuseRedis(command: string, values: readonly unknown[]): void {
+  if (!WITH_REDIS.has(command) && values.flat().some(isOnRedis)) throw notOnRedis(command)
+}
+
+export function isOnRedis(value: unknown): boolean {
+  return typeof value === 'string' && isRedisAddress(value)
+}
+
+export function notOnRedis(command: string): SpooldError {
+  const why = WHY[command] ?? `spoold ${command} does not work with a spool on Redis yet`
+  return new SpooldError('NOT_ON_REDIS', `${why}: name spools in directories`)
+}
+
+const WHY: Readonly<Record<string, string>> = {
+  fsck: 'spoold fsck repairs the files of a directory, and there are none of a spool on Redis (spoold doctor app.ini examines that)',
+}

@@ -1,0 +1,44 @@
+import type { Identity } from '../../system/privileges.js'
+
+// Every command line begins here, so what only a change of identity needs is loaded when it is needed.
+/** Operations on the command's own process. Tests replace them. */
+export interface OwnProcess {
+  /** The part of the command that this process carries out; undefined: all of it. */
+  readonly part: string | undefined
+  /** Takes on an identity for good. */
+  become(identity: Identity): Promise<void>
+  /** Runs the same command line in another process, for one part of it. @returns its exit code */
+  runPart(name: string): Promise<number>
+}
+
+/** Set in the environment of a process that carries out one part of its command. */
+const PART = '_SPOOLD_PART'
+
+/** Call it once: it removes the variable, so that programs started by the command do not inherit it. */
+export function takeOwnProcess(): OwnProcess {
+  const part = process.env[PART]
+  delete process.env[PART]
+  return { part, become: becomeForGood, runPart }
+}
+
+/** Loads the libraries first: Node's packages are often readable by root only. */
+async function becomeForGood(identity: Identity): Promise<void> {
+  const { become } = await import('../../system/privileges.js')
+  const { loadLockLibraries } = await import('../../engines/spool/locker.js')
+  await loadLockLibraries()
+  const { rememberCaller } = await import('./caller.js')
+  rememberCaller()
+  become(identity)
+}
+
+async function runPart(name: string): Promise<number> {
+  const { spawn } = await import('node:child_process')
+  const child = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {
+    stdio: 'inherit',
+    env: { ...process.env, [PART]: name },
+  })
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', code => resolve(code ?? 1))
+  })
+}

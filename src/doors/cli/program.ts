@@ -1,0 +1,174 @@
+import { Command, CommanderError, Option } from 'commander'
+import { errnoOf, SpooldError, toError } from '../../base/errors.js'
+import type { Setting } from '../../formats/ini/setting.js'
+import { obeyEarlySignals } from '../daemon/early-signals.js'
+import { refuseChangedBytes } from './argument-bytes.js'
+import type { Command as CommandRow } from './command.js'
+import { COMMANDS } from './command-table.js'
+import { type CommandContext, sourcesOf } from './context.js'
+import { commandExitCode } from './exit-code.js'
+import { HELP_LAYOUT } from './help-layout.js'
+import type { Io } from './io.js'
+import { refuseMistyped } from './mistyped.js'
+import { refuseRedis } from './not-on-redis.js'
+import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations, UNDER_ROOT_FLAG } from './option-flags.js'
+import { Output, ReaderGone } from './output.js'
+import { readVersion } from './version.js'
+
+const WRONG_USAGE = new SpooldError('USAGE', 'the command line is wrong')
+const NAMES = ['help', ...COMMANDS.map(({ name }) => name)]
+
+/** Runs one command line. @returns the exit code */
+export async function main(given: readonly string[], io: Io): Promise<number> {
+  // in uWSGI, -v is max-vars and needs a value; on its own it can only mean --version
+  const argv = given.length === 1 && given[0] === '-v' ? ['--version'] : given
+  const [word = ''] = argv
+  const isCommand = NAMES.includes(word)
+  // getopt_long(3)'s rules apply only to commands that accept uWSGI's options
+  const isStrict = isCommand && COMMANDS.find(({ name }) => name === word)?.takesConfiguration !== true
+  const output = new Output(io)
+  if (isCommand) obeyEarlySignals()
+  let exitCode = 0
+  try {
+    refuseChangedBytes(argv)
+    refuseMistyped(word, NAMES)
+    const args = isStrict ? argv : completeAbbreviations(argv)
+    const commandLine: Setting[] = []
+    const program = createProgram(args, { ...io, output, commandLine }, commandLine, code => {
+      exitCode = code
+    })
+    await program.parseAsync([...args], { from: 'user' })
+  } catch (error) {
+    exitCode = exitCodeOf(await ofServer(error), isStrict, output)
+  }
+  return output.exitCode(exitCode)
+}
+
+function exitCodeOf(error: unknown, isStrict: boolean, output: Output): number {
+  if (error instanceof ReaderGone) return 0
+  if (error instanceof CommanderError)
+    return error.exitCode === 0 ? 0 : isStrict ? commandExitCode(WRONG_USAGE) : 1
+  const named = withCode(error)
+  output.complain(describeFailure(named))
+  return isStrict || isOfCommandLine(named) ? commandExitCode(named) : 1
+}
+
+/** Errors of the command line itself, whose exit codes are the same for all commands. */
+function isOfCommandLine(error: unknown): boolean {
+  return error instanceof SpooldError && (error.code === 'USAGE' || error.code === 'OUTPUT_FAILED')
+}
+
+function createProgram(
+  argv: readonly string[],
+  context: CommandContext,
+  settings: Setting[],
+  done: (exitCode: number) => void,
+): Command {
+  const { output } = context
+  const program = new Command('spoold')
+    .description('Runs background tasks from plain files: a drop-in uWSGI spooler.')
+    .version(readVersion(), '--version')
+    .enablePositionalOptions()
+    .exitOverride()
+    .configureHelp(HELP_LAYOUT)
+    .configureOutput({
+      getOutHelpWidth: () => context.screen().columns ?? 80,
+      writeOut(text) {
+        output.purpose = 'look'
+        output.write(text)
+      },
+      writeErr: text => output.writeError(text),
+      outputError: (text, write) => write(usageError(text, argv)),
+    })
+    .helpCommand('help [command]', 'display help for a command')
+    .argument('[files...]', 'ini files, each as FILE or FILE:SECTION')
+    .usage('[app.ini] [--option value…]')
+    .addOption(new Option(`${BACKGROUND_FLAG} <sockets>`).hideHelp())
+    .addOption(new Option(`${UNDER_ROOT_FLAG} <sockets>`).hideHelp())
+    .addHelpText('after', EXAMPLES)
+    .action(async (files: string[], { inBackground, underRoot }) => {
+      const { run } = await import('./commands/run.js')
+      const sockets = (count: string | undefined) => (count === undefined ? undefined : Number(count))
+      const print = (text: string) => {
+        output.purpose = 'look'
+        output.write(text)
+      }
+      const options = { backgroundSockets: sockets(inBackground), parentsSockets: sockets(underRoot), print }
+      done(await run(sourcesOf(files, context), options, output))
+    })
+  const [word = ''] = argv
+  if (!NAMES.includes(word) || word === 'help') addOptionFlags(program, settings, argv)
+  for (const row of COMMANDS) {
+    const command = addCommand(program, row).action(async (args: string | string[], options: object) => {
+      const words = [args].flat()
+      refuseRedis(row.name, [...words, ...Object.values(options)])
+      const act = await row.load()
+      done(await act(words, options, context))
+    })
+    if (row.takesConfiguration === true && [row.name, 'help'].includes(word))
+      addOptionFlags(command, settings, argv)
+  }
+  return program
+}
+
+function addCommand(program: Command, { name, summary, args, argsHelp, flags }: CommandRow): Command {
+  const command = program.command(name).description(summary).argument(args, argsHelp)
+  for (const [names, help, kind] of flags) {
+    const option = new Option(names, help).makeOptionMandatory(kind === 'required')
+    if (kind === 'repeatable')
+      option.argParser((text: string, before: readonly string[] = []) => [...before, text])
+    command.addOption(option)
+  }
+  return command
+}
+
+/** What a server said is no bug of ours either. */
+async function ofServer(thrown: unknown): Promise<unknown> {
+  if (thrown instanceof SpooldError || thrown instanceof CommanderError) return thrown
+  const { serverFault } = await import('../../engines/redis/store-failure.js')
+  return serverFault(thrown) ?? thrown
+}
+
+/** An operating system error needs no stack trace: it is not a bug of ours. */
+function withCode(thrown: unknown): unknown {
+  if (thrown instanceof SpooldError || errnoOf(thrown) === undefined) return thrown
+  if (!(thrown instanceof Error) || !('syscall' in thrown)) return thrown
+  const text =
+    thrown.syscall === 'uv_cwd'
+      ? `the current directory is gone, or closed to uid ${process.geteuid?.()}: cd to another one (${thrown.message})`
+      : `uid ${process.geteuid?.()} is refused: ${thrown.message}`
+  return new SpooldError('SYSTEM_REFUSED', text, { cause: thrown })
+}
+
+/** A sentence for errors that users can fix, with their code in docs/errors.md; a stack trace for all others. */
+function describeFailure(thrown: unknown): string {
+  const error = toError(thrown)
+  return error instanceof SpooldError ? `[${error.code}] ${error.message}` : (error.stack ?? error.message)
+}
+
+/** commander's message as one sentence, with a hint at the help. */
+function usageError(text: string, [command = '']: readonly string[]): string {
+  const said = text
+    .replace(/^error: /, '')
+    .trim()
+    .replaceAll('\n', ' ')
+  const help = NAMES.includes(command) ? `spoold ${command} --help` : 'spoold --help'
+  return `spoold: ${said}; see ${help}\n`
+}
+
+const EXAMPLES = `
+Examples:
+  spoold app.ini                                     run
+  spoold --spooler /var/spool/app --spooler-import handler.js
+  spoold check app.ini                               is it right?
+  spoold doctor app.ini                              is the machine ready?
+  spoold enqueue --spooler /var/spool/app to=joe     store a task
+  spoold ls /var/spool/app                           what is there?
+  spoold fsck /var/spool/app                         is anything wrong there?
+  spoold requeue --reason crashes /var/spool/app     once more, please
+
+Signals: TERM, INT stop gracefully (twice: at once); QUIT stops at once; HUP
+reloads; USR1 looks for tasks now.
+Exit codes: 0 stopped, 1 wrong configuration or start-up error, 3 --drain, and
+not all of it was done. Commands: 0 done, 1 not all of it, 64 wrong usage, 74
+not all printed.`

@@ -1,0 +1,95 @@
+import { fork } from 'node:child_process'
+import { resolve } from 'node:path'
+import { messageOf } from '../../base/errors.js'
+import { entryFile } from '../../base/package-root.js'
+import type { ResolvedOptions } from '../../formats/config/options.js'
+import { sharedAreaBytes } from '../../formats/config/shared-areas.js'
+import type { SpoolConfig, SpoolSettings } from '../../formats/config/spools.js'
+import type { RehearsalOptions, RehearsalResult } from '../../runtime/worker/rehearse.js'
+import { planChain } from '../daemon/handler-plan.js'
+import { SharedAreas } from '../daemon/shared-areas.js'
+import type { Diagnosis } from '../doctor/diagnosis.js'
+
+const ENTRY = entryFile('rehearse')
+/** A handler whose top-level `await` never settles must not block doctor for ever. */
+const LOAD_MS = 60_000
+
+/** Loads the handlers of each spool in a separate, temporary process, as the daemon's user. */
+export async function* rehearseHandlers(config: ResolvedOptions, home: string): AsyncGenerator<Diagnosis> {
+  const own = config.spools.filter(({ isExternal }) => !isExternal)
+  // spools with the same handlers need them once
+  const different = new Map(own.map(spool => [codeOf(spool), spool]))
+  if (different.size === 0) yield* rehearseOne(config, home, config.anySpool, home, '')
+  for (const spool of different.values()) {
+    const whose = different.size === 1 ? '' : `those of ${spool.directory}, `
+    yield* rehearseOne(config, home, spool, resolve(spool.directory), whose)
+  }
+}
+
+function codeOf({ handlers, ownKeys }: SpoolConfig): string {
+  return JSON.stringify([handlers, ...ownKeys])
+}
+
+async function* rehearseOne(
+  config: ResolvedOptions,
+  home: string,
+  settings: SpoolSettings,
+  spool: string,
+  whose: string,
+): AsyncGenerator<Diagnosis> {
+  const about = `${whose}loaded in a process of their own`
+  const { error, warnings } = await rehearse(config, home, settings, spool)
+  for (const text of warnings) yield { level: 'warning', topic: 'handlers', about, text }
+  if (error !== undefined) yield { level: 'error', topic: 'handlers', about, text: error }
+  else yield { level: 'ok', topic: 'handlers', about, text: 'they can be loaded' }
+}
+
+async function rehearse(
+  config: ResolvedOptions,
+  home: string,
+  settings: SpoolSettings,
+  spool: string,
+): Promise<RehearsalResult> {
+  const { options, environment, spools } = config
+  const here = process.cwd()
+  try {
+    const targets = spools.map(({ directory }) => resolve(here, directory))
+    process.chdir(home) // relative handler names start there
+    const { spoolerChdir } = settings.options
+    const chdir = spoolerChdir === null ? null : resolve(spoolerChdir)
+    const areas = new SharedAreas()
+    areas.make(sharedAreaBytes(options.sharedarea))
+    const env = { ...process.env, ...Object.fromEntries(environment) }
+    return await load({ chain: planChain(settings, config, targets), spool, chdir }, areas.fds, env)
+  } catch (error) {
+    return { error: messageOf(error), warnings: [] }
+  } finally {
+    process.chdir(here)
+  }
+}
+
+function load(
+  options: RehearsalOptions,
+  areaFds: readonly number[],
+  env: NodeJS.ProcessEnv,
+): Promise<RehearsalResult> {
+  // stdout of the handlers goes to stderr: it is not part of doctor's output
+  const child = fork(ENTRY, [], { stdio: ['ignore', 2, 2, 'ipc', ...areaFds], env })
+  return new Promise(resolve => {
+    const end = (result: RehearsalResult) => {
+      clearTimeout(timer)
+      child.kill('SIGKILL')
+      resolve(result)
+    }
+    const timer = setTimeout(
+      () => end({ error: `they are still loading after ${LOAD_MS / 1000} s`, warnings: [] }),
+      LOAD_MS,
+    )
+    child.once('message', (result: RehearsalResult) => end(result))
+    child.once('error', error => end({ error: messageOf(error), warnings: [] }))
+    child.once('exit', (code, signal) =>
+      end({ error: `loading them ended the process (${signal ?? `code ${code}`})`, warnings: [] }),
+    )
+    child.send(options)
+  })
+}

@@ -1,0 +1,31 @@
+import { isUtf8 } from 'node:buffer'
+import { printable } from '../../base/printable.js'
+
+/** Bytes in JSON: a string if they are UTF-8, else an object with their base64. */
+export function jsonBytes(bytes: Buffer): string | { base64: string } {
+  return isUtf8(bytes) ? bytes.toString('utf8') : { base64: bytes.toString('base64') }
+}
+
+/** A file name for a terminal, with bytes that are not UTF-8 written as `\xff`. */
+export function terminalName(name: Buffer): string {
+  if (isUtf8(name)) return printable(name.toString('utf8'))
+  return printable(name.toString('latin1')).replace(
+    /[\xa0-\xff]/g,
+    char => `\\x${char.charCodeAt(0).toString(16)}`,
+  )
+}
+
+const LAST_DATE_MS = 8.64e15
+
+/** Clamps to the range of a Date: packets and files written by others may contain any number. */
+export function isoTime(ms: number): string {
+  return new Date(Math.max(-LAST_DATE_MS, Math.min(ms, LAST_DATE_MS))).toISOString()
+}
+
+/** `3 s`, `5 m`, `2 h`, `4 d`: one unit is enough. */
+export function shortDuration(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000))
+  if (seconds < 120) return `${seconds} s`
+  if (seconds < 7200) return `${Math.round(seconds / 60)} m`
+  return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`
+}

@@ -1,0 +1,96 @@
+import { createInterface } from 'node:readline'
+import { Readable } from 'node:stream'
+import { SpooldError } from '../../../base/errors.js'
+import type { Arrivals } from '../../../runtime/supervisor/scaling/simulate.js'
+import type { Io } from '../io.js'
+import { openInput } from '../task-input.js'
+
+const MICROS = 1_000_000
+/** Each simulated second costs time and memory: more are a mistake, such as seconds that are milliseconds. */
+const MAX_DAYS = 31
+const DAY_S = 86_400
+const MAX_RUN_DAYS = 7
+
+/** A task: when it was due and how long it ran, in seconds. */
+type Task = readonly [dueAt: number, ran: number]
+
+/**
+ * Reads `due,ran` lines, both in seconds: since whenever, or since 1970. A first line without numbers is a title, and what is
+ * behind a `#` a comment.
+ *
+ * @throws SpooldError REQUEST_INVALID with the line
+ */
+export function readCsv(file: string, stdin: Io['stdin']): Promise<Arrivals> {
+  return read(file, stdin, (line, number) => {
+    const text = line.replace(/#.*/, '').trim()
+    if (text === '' || (number === 1 && !/\d/.test(text))) return undefined
+    const fields = text.split(',').map(field => (field.trim() === '' ? Number.NaN : Number(field)))
+    const [dueAt = Number.NaN, ran = Number.NaN] = fields
+    if (fields.length === 2 && Number.isFinite(dueAt) && ran >= 0) return [dueAt, ran]
+    throw invalid(file, number, 'expected two numbers, such as 12.5,0.2: due and ran, in seconds', text)
+  })
+}
+
+/**
+ * Reads the JSON log of a daemon: each task that ended tells when it did, for how long it ran, and how long it had been due
+ * before. Other lines are skipped.
+ */
+export function readLog(file: string, stdin: Io['stdin'], spool: string | undefined): Promise<Arrivals> {
+  return read(file, stdin, line => {
+    if (!line.includes('"task-ended"')) return undefined
+    const { time, ranMs, waitMs, spool: of } = fieldsOf(line)
+    if (spool !== undefined && of !== spool) return undefined
+    const endedMs = typeof time === 'string' ? Date.parse(time) : time
+    if (typeof endedMs !== 'number' || typeof ranMs !== 'number' || Number.isNaN(endedMs)) return undefined
+    const waited = typeof waitMs === 'number' ? waitMs : 0
+    return [(endedMs - ranMs - waited) / 1000, ranMs / 1000]
+  })
+}
+
+function fieldsOf(line: string): Partial<Record<string, unknown>> {
+  try {
+    const parsed: unknown = JSON.parse(line)
+    return typeof parsed === 'object' && parsed !== null ? { ...parsed } : {}
+  } catch {
+    return {} // cut off when the log was rotated, or printed by a handler
+  }
+}
+
+async function read(
+  file: string,
+  stdin: Io['stdin'],
+  taskOf: (line: string, number: number) => Task | undefined,
+): Promise<Arrivals> {
+  const input = Readable.from(openInput('the load', file, stdin), { objectMode: false })
+  const tasks: Task[] = []
+  let number = 0
+  for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+    const task = taskOf(line, ++number)
+    if (task === undefined) continue
+    if (task[1] > MAX_RUN_DAYS * DAY_S)
+      throw invalid(file, number, `expected a run of at most ${MAX_RUN_DAYS} days`, `${task[1]} s`)
+    tasks.push(task)
+  }
+  if (tasks.length === 0) throw new SpooldError('REQUEST_INVALID', `${file} has no task`)
+  return arrivalsOf(file, tasks)
+}
+
+/** They begin at 0. */
+function arrivalsOf(file: string, tasks: Task[]): Arrivals {
+  tasks.sort(([a], [b]) => a - b)
+  const first = Math.floor(tasks[0]?.[0] ?? 0)
+  const days = ((tasks.at(-1)?.[0] ?? 0) - first) / DAY_S
+  if (days > MAX_DAYS)
+    throw new SpooldError(
+      'REQUEST_INVALID',
+      `${file}: expected at most ${MAX_DAYS} days between the first task and the last, got ${Math.round(days)}; are the times seconds?`,
+    )
+  return {
+    arrivedAt: Float64Array.from(tasks, ([dueAt]) => Math.round((dueAt - first) * MICROS)),
+    runMicros: Float64Array.from(tasks, ([, ran]) => Math.max(1, Math.round(ran * MICROS))),
+  }
+}
+
+function invalid(file: string, line: number, expected: string, got: string): SpooldError {
+  return new SpooldError('REQUEST_INVALID', `${file}:${line}: ${expected}; got ${JSON.stringify(got)}`)
+}

@@ -1,0 +1,228 @@
+import { printable } from '../../../base/printable.js'
+import { describePauses, isWholePaused } from '../../../base/task/pause.js'
+import type {
+  Distribution,
+  Rate,
+  SpoolSnapshot,
+  TaskCounts,
+  WorkerSnapshot,
+} from '../../../runtime/stats/snapshot.js'
+import { shortDuration } from '../render.js'
+import { redisRows } from './on-redis.js'
+import { periodicOf } from './periodic.js'
+import { bytes, clipped, LABEL, row, wrapped } from './rows.js'
+import type { AloneStatus, DaemonStatus, SpoolStatus } from './spool-status.js'
+import { dueOf } from './thresholds.js'
+
+/** More names of tasks that wait for slots than this are only counted. */
+const MOST_QUEUES = 5
+/** More workers than this are only counted. */
+const MOST_WORKERS = 16
+
+/** One spool on one screen, for people. */
+export function* screenOf(status: SpoolStatus): Generator<string> {
+  if (status.source === 'none') {
+    yield* wrapped(`${printable(status.directory)}:`, [printable(status.because)])
+    return
+  }
+  yield printable(status.directory)
+  yield* row('daemon', status.source === 'daemon' ? daemonOf(status) : [noDaemon(status)])
+  const paused = describePauses(status.paused)
+  if (paused !== '') yield* row('paused', [printable(paused)])
+  yield* row('tasks', tasksOf(status))
+  const priorities = prioritiesOf(status.tasks)
+  if (priorities.length > 0) yield* row('priorities', priorities)
+  if (status.source === 'daemon') yield* activity(status)
+  yield* row('dead', deadOf(status))
+  if (status.disk !== null) yield* row('disk', diskOf(status.disk))
+  if (status.redis !== undefined)
+    for (const [label, parts] of redisRows(status.redis)) yield* row(label, parts)
+  if (status.source === 'daemon') yield* processes(status)
+}
+
+/** For the first line. */
+export function summaryOf(statuses: readonly SpoolStatus[]): string {
+  const known = statuses.filter(each => each.source !== 'none')
+  const sum = (value: (status: AloneStatus | DaemonStatus) => number) =>
+    known.reduce((total, each) => total + value(each), 0)
+  const isLower = known.some(each => !dueOf(each).isWhole)
+  const due = `${isLower ? 'at least ' : ''}${count(sum(each => dueOf(each).count))} due`
+  const parts = [
+    due,
+    `${sum(({ tasks }) => tasks.running)} running`,
+    `${count(sum(({ tasks }) => tasks.waiting))} waiting`,
+  ]
+  const paused = known.some(each => each.paused !== null && isWholePaused(each.paused)) ? ['paused'] : []
+  return [...parts, `${count(sum(({ dead }) => dead.count))} dead`, ...paused].join(', ')
+}
+
+function daemonOf({ daemon, atMs }: DaemonStatus): string[] {
+  const { pid, host, version, state, startedAtMs, isQuiet, files } = daemon
+  const who = `pid ${pid} on ${printable(host)}`
+  return [
+    who,
+    `spoold ${printable(version)}`,
+    `${printable(state)} for ${shortDuration(atMs - startedAtMs)}`,
+    ...(isQuiet ? ['quiet: it gives out no tasks'] : []),
+    ...files.map(printable),
+  ]
+}
+
+function noDaemon({ because, source }: AloneStatus): string {
+  const shows = source === 'redis' ? 'what Redis shows' : 'what the directory itself shows'
+  if (because === null) return `none answers${source === 'redis' ? ' here' : ''}; this is ${shows}`
+  return `cannot be asked (${printable(because)}); this is ${shows}`
+}
+
+function tasksOf(status: AloneStatus | DaemonStatus): string[] {
+  const { tasks, atMs } = status
+  const { running, waiting, oldestDueMs, nextDueMs, stored, countedAtMs } = tasks
+  const due = dueOf(status)
+  const age = oldestDueMs === null ? '' : ` (oldest ${shortDuration(atMs - oldestDueMs)})`
+  const next = nextDueMs === null ? '' : ` (next in ${shortDuration(nextDueMs - atMs)})`
+  const counted = countedAtMs === null ? '' : ` (counted ${shortDuration(atMs - countedAtMs)} ago)`
+  const more = status.source === 'daemon' ? [] : otherStates(status)
+  return [
+    `${due.isWhole ? '' : 'at least '}${count(due.count)} due${age}`,
+    `${running} running`,
+    `${count(waiting)} waiting${next}`,
+    ...more,
+    ...parkedOf(tasks),
+    stored === null ? 'being counted' : `${count(stored)} in all${counted}`,
+  ]
+}
+
+function parkedOf({ parked, slotQueues = [] }: TaskCounts): string[] {
+  const reasons = Object.entries(parked).map(
+    ([reason, parkedCount]) => `${count(parkedCount)} parked: ${printable(reason)}`,
+  )
+  const queues = slotQueues
+    .slice(0, MOST_QUEUES)
+    .map(queue => `${count(queue.parked)} of ${printable(queue.name)} (${count(queue.count)} at a time)`)
+  const more = slotQueues.length > MOST_QUEUES ? [`and ${slotQueues.length - MOST_QUEUES} more names`] : []
+  return [...reasons, ...queues, ...more]
+}
+
+function otherStates({ states, tasks }: AloneStatus): string[] {
+  const rest = (['retrying', 'held', 'incomplete', 'malformed', 'unreadable'] as const).flatMap(state =>
+    states[state] === undefined ? [] : [`${count(states[state])} ${state}`],
+  )
+  return tasks.isWhole ? rest : [...rest, 'of those that were read']
+}
+
+function prioritiesOf({ priorities, prioritiesLeftOut }: TaskCounts): string[] {
+  if (priorities.every(({ priority }) => priority === null)) return []
+  const named = priorities.map(
+    ({ priority, due }) => `${priority === null ? 'none' : printable(priority)}: ${count(due)}`,
+  )
+  return prioritiesLeftOut === 0 ? named : [...named, `and ${prioritiesLeftOut} more`]
+}
+
+function* activity(status: DaemonStatus): Generator<string> {
+  const { rates, times, totals, look, atMs } = status
+  const periodic = periodicOf(status)
+  if (periodic.length > 0) yield* row('periodic', periodic)
+  const { done, failedShare } = rates
+  const failed = failedShare === null ? [] : [`${percent(failedShare)} failed in 5 minutes`]
+  yield* row('rate', [`${perSecond(done)} tasks/s over 1, 5 and 15 minutes`, ...failed])
+  if (times.ran.count > 0)
+    yield* row('times', [`runs ${quantiles(times.ran)}`, `waits ${quantiles(times.waited)}`])
+  const { retried, errors, buried, setAside, crashes, overran } = totals
+  const rare = { retried, errors, buried, 'set aside': setAside, crashes, 'over their deadline': overran }
+  const others = Object.entries(rare).filter(([, number]) => number > 0)
+  yield* row('since start', [
+    `${count(totals.done)} done`,
+    ...others.map(([name, number]) => `${count(number)} ${name}`),
+  ])
+  if (look === null) return
+  const ago =
+    look.lastAtMs === null ? [] : [`scanned ${shortDuration(atMs - look.lastAtMs)} ago in ${look.lastMs} ms`]
+  const lost = look.refused > 0 ? [`${look.refused} directories unwatched`] : []
+  yield* row('new tasks', [
+    `by ${hintsOf(look.hints)}`,
+    `scan every ${shortDuration(look.everyMs)}`,
+    ...ago,
+    ...lost,
+  ])
+}
+
+function hintsOf(hints: string): string {
+  return { events: 'events', poll: 'looking every second' }[hints] ?? 'scans alone'
+}
+
+function deadOf({ dead, records, atMs }: AloneStatus | DaemonStatus): string[] {
+  const reasons = Object.entries(dead.byReason).map(
+    ([reason, number]) => `${count(number)} ${printable(reason)}`,
+  )
+  const all = `${dead.isWhole ? '' : 'at least '}${count(dead.count)}`
+  const newest = dead.newestMs === null ? [] : [`last ${shortDuration(atMs - dead.newestMs)} ago`]
+  const failed = records.count === 0 ? [] : [`${count(records.count)} tasks that failed or are held wait`]
+  return [reasons.length === 0 ? all : `${all} (${reasons.join(', ')})`, ...newest, ...failed]
+}
+
+function diskOf({
+  freeBytes,
+  totalBytes,
+  freeInodes,
+  totalInodes,
+}: NonNullable<SpoolSnapshot['disk']>): string[] {
+  const inodes = totalInodes === 0 ? [] : [`${percent(freeInodes / totalInodes)} of the inodes`]
+  return [`${bytes(freeBytes)} free (${percent(totalBytes === 0 ? 0 : freeBytes / totalBytes)})`, ...inodes]
+}
+
+function* processes({
+  processes: { wanted, present, delayed, size, workers },
+  atMs,
+}: DaemonStatus): Generator<string> {
+  const late = delayed > 0 ? [`${delayed} wait to be started again after a failure`] : []
+  yield* row('workers', [`${present} of ${wanted}`, ...sizeText(size), ...late])
+  for (const worker of workers.slice(0, MOST_WORKERS)) yield clipped(workerLine(worker, atMs))
+  if (workers.length > MOST_WORKERS) yield `  and ${workers.length - MOST_WORKERS} more`
+}
+
+/** Nothing where the number is fixed. */
+function sizeText({
+  algorithm,
+  minimum,
+  maximum,
+  reason,
+  isByHand,
+}: SpoolSnapshot['processes']['size']): string[] {
+  const by = isByHand ? 'by hand' : algorithm
+  if (by === null) return []
+  const why = reason === null || isByHand ? '' : `: ${reason}`
+  return [`${by}, ${minimum} to ${maximum}${why}`]
+}
+
+function workerLine({ pid, state, running, ran, rssBytes }: WorkerSnapshot, atMs: number): string {
+  const [first, ...others] = running
+  const memory = rssBytes === null ? '' : `, ${bytes(rssBytes)}`
+  const facts = `${count(ran)} done${memory}`
+  const at = `  pid ${pid}`.padEnd(LABEL + 2)
+  if (first === undefined) return `${at}${state === 'ready' ? 'idle' : printable(state)}; ${facts}`
+  const more = others.length > 0 ? ` and ${others.length} more` : ''
+  return `${at}${shortDuration(atMs - first.sinceMs)}; ${facts}; ${printable(first.task)}${more}`
+}
+
+function perSecond({ m1, m5, m15 }: Rate): string {
+  return [m1, m5, m15]
+    .map(rate => (rate < 10 ? rate.toFixed(2) : Math.round(rate).toLocaleString('en')))
+    .join(', ')
+}
+
+function quantiles({ p50Micros, p95Micros, p99Micros }: Distribution): string {
+  return `${micros(p50Micros)} (95 %: ${micros(p95Micros)}, 99 %: ${micros(p99Micros)})`
+}
+
+function micros(value: number): string {
+  if (value < 1000) return `${Math.round(value)} µs`
+  return value < 1_000_000 ? `${Math.round(value / 1000)} ms` : shortDuration(value / 1000)
+}
+
+function count(number: number): string {
+  return number.toLocaleString('en')
+}
+
+function percent(share: number): string {
+  return `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`
+}

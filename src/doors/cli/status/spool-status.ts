@@ -1,0 +1,128 @@
+import { realpathSync, statSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { errnoOf, messageOf } from '../../../base/errors.js'
+import { askDaemon } from '../../../engines/control/client.js'
+import { daemonSocketsOf, openEngine } from '../../../engines/open-engine.js'
+import type { ServerStatus } from '../../../engines/server-facts.js'
+import { isRedisAddress, nameOfRedis } from '../../../formats/protocol/redis-address.js'
+import { readSnapshot } from '../../../runtime/stats/read-snapshot.js'
+import type {
+  DaemonFacts,
+  DaemonSnapshot,
+  ScheduleSnapshot,
+  SpoolSnapshot,
+} from '../../../runtime/stats/snapshot.js'
+import { type AloneSnapshot, aloneOnServer, lookAlone } from './alone.js'
+
+/** One spool, as one of its daemons sees it; or as it looks, if none answers. */
+export type SpoolStatus = DaemonStatus | AloneStatus | UnknownStatus
+
+export interface DaemonStatus extends SpoolSnapshot {
+  readonly source: 'daemon'
+  readonly atMs: number
+  /** Of a spool on Redis. */
+  readonly redis?: ServerStatus
+  readonly daemon: DaemonFacts
+  /** Those that are fired for this spool, and the periodic tasks that are stored in it. */
+  readonly schedules: readonly ScheduleSnapshot[]
+}
+
+export interface AloneStatus extends AloneSnapshot {
+  readonly source: 'directory' | 'redis'
+  readonly atMs: number
+  readonly redis?: ServerStatus
+  /** Why no daemon was asked, if there may be one; null: none runs. */
+  readonly because: string | null
+}
+
+/** It is no spool, or closed to this user. */
+interface UnknownStatus {
+  readonly source: 'none'
+  readonly directory: string
+  readonly because: string
+}
+
+/** How long a count of a long backlog is awaited. */
+const COUNT_MS = 10_000
+const COUNT_RETRY_MS = 250
+
+/**
+ * Asks every daemon of a spool.
+ *
+ * @param needsCount the number of due tasks has to be whole: wait while a daemon counts a long backlog
+ */
+export async function statusOf(directory: string, needsCount: boolean): Promise<SpoolStatus[]> {
+  try {
+    if (isRedisAddress(directory)) return await statusOnRedis(nameOfRedis(directory), needsCount)
+
+    const spool = realpathSync(directory)
+    if (!statSync(spool).isDirectory()) return [unknown(directory, 'it is not a directory')]
+    const { answered, because } = await askAll(spool, needsCount)
+    return answered.length > 0 ? answered : [await alone(spool, because)]
+  } catch (error) {
+    const isMissing = errnoOf(error) === 'ENOENT'
+    return [unknown(directory, isMissing ? 'it does not exist' : messageOf(error))]
+  }
+}
+
+/** As `statusOf`, of all spools of the daemon that listens at this path. */
+export async function statusAt(path: string, needsCount: boolean): Promise<SpoolStatus[]> {
+  try {
+    return of(await ask(path, undefined, needsCount))
+  } catch (error) {
+    return [unknown(path, messageOf(error))]
+  }
+}
+
+/** As its daemons on this machine see it, and as Redis does; of those on other machines, what they tell there. */
+async function statusOnRedis(spool: string, needsCount: boolean): Promise<SpoolStatus[]> {
+  const overview = await openEngine(spool).overview?.()
+  if (overview === undefined) return [unknown(spool, 'it is not on a server')]
+  const { answered, because } = await askAll(spool, needsCount)
+  const { server: redis } = overview
+  if (answered.length > 0) return answered.map(each => ({ ...each, redis }))
+  return [{ source: 'redis', because, redis, ...aloneOnServer(spool, overview) }]
+}
+
+function unknown(directory: string, because: string): UnknownStatus {
+  return { source: 'none', directory, because }
+}
+
+async function alone(spool: string, because: string | null): Promise<AloneStatus> {
+  return { source: 'directory', atMs: Date.now(), because, ...(await lookAlone(spool)) }
+}
+
+async function askAll(
+  spool: string,
+  needsCount: boolean,
+): Promise<{ answered: DaemonStatus[]; because: string | null }> {
+  let sockets: string[]
+  try {
+    sockets = await daemonSocketsOf(spool)
+  } catch (error) {
+    return { answered: [], because: messageOf(error) }
+  }
+  const answers = await Promise.allSettled(sockets.map(path => ask(path, spool, needsCount)))
+  const answered = answers.flatMap(answer => (answer.status === 'fulfilled' ? of(answer.value) : []))
+  // a socket that refuses belongs to a daemon that is dead
+  const faults = answers.flatMap(answer => (answer.status === 'rejected' ? [messageOf(answer.reason)] : []))
+  return { answered, because: faults.find(fault => !fault.includes('ECONNREFUSED')) ?? null }
+}
+
+function of({ atMs, daemon, spools, schedules }: DaemonSnapshot): DaemonStatus[] {
+  return spools.map(each => ({
+    ...{ source: 'daemon', atMs, daemon, ...each },
+    schedules: schedules.filter(({ spool }) => spool === each.directory),
+  }))
+}
+
+async function ask(path: string, spool: string | undefined, needsCount: boolean): Promise<DaemonSnapshot> {
+  const giveUpAt = performance.now() + COUNT_MS
+  for (;;) {
+    const snapshot = readSnapshot(await askDaemon(path, 'snapshot', spool === undefined ? {} : { spool }))
+    if (snapshot === undefined) throw new Error('its daemon answers in another version of the snapshot')
+    const isCounted = snapshot.spools.every(({ tasks }) => tasks.isWhole || tasks.stored !== null)
+    if (isCounted || !needsCount || performance.now() > giveUpAt) return snapshot
+    await sleep(COUNT_RETRY_MS)
+  }
+}

@@ -1,0 +1,146 @@
+import { failureLine } from '../../base/task/failure-text.js'
+import { displayName } from '../../base/task/ref.js'
+import { sinceMsOf, type TaskView, taskPriority } from '../../engines/spool/admin/task-view.js'
+import { isoTime, jsonBytes, shortDuration } from './render.js'
+import type { Column } from './table.js'
+import { lastValueOf } from './task-rows.js'
+import { cellText } from './text-width.js'
+
+/** What tasks have in common: the values are byte strings; undefined where a task has none. */
+type Values = ReadonlyArray<string | undefined>
+
+interface Group {
+  readonly values: Values
+  count: number
+  bytes: number
+  /** When its oldest task arrived, or was buried; epoch ms. */
+  oldestMs: number
+}
+
+const latin1 = (text: string) => Buffer.from(text).toString('latin1')
+
+/** The facts that tasks can be grouped by. Any other word is a key of the packet. */
+const FACTS: Readonly<Record<string, (task: TaskView) => string | undefined>> = {
+  state: ({ state }) => state,
+  priority: task => taskPriority(task)?.toString(),
+  reason: ({ letter }) => letter?.reason,
+  error: ({ record, letter }) => {
+    const error = failureLine((letter ?? record)?.lastError ?? letter?.detail ?? '')
+    return error === '' ? undefined : latin1(error)
+  },
+}
+/** For completion. */
+export const GROUP_FACTS = Object.keys(FACTS)
+/** Before a key that has the name of a fact. */
+const KEY_PREFIX = 'key:'
+
+/** Values are strangers' input: further ones are counted together. */
+const MAX_GROUPS = 10_000
+
+export const GROUP_SORTS = ['count', 'age', 'bytes', 'name'] as const
+export type GroupSort = (typeof GROUP_SORTS)[number]
+
+/** Counts tasks that have the same values. */
+export class TaskGroups {
+  readonly #words: readonly string[]
+  readonly #nowMs: number
+  readonly #groups = new Map<string, Group>()
+  #others: Group | undefined
+
+  /** @param words facts and keys */
+  constructor(words: readonly string[], nowMs: number) {
+    this.#words = words
+    this.#nowMs = nowMs
+  }
+
+  add(task: TaskView): void {
+    const group = this.#groupOf(this.#words.map(word => valueFor(word, task)))
+    group.count++
+    group.bytes += task.file.bytes
+    group.oldestMs = Math.min(group.oldestMs, sinceMsOf(task, this.#nowMs) ?? this.#nowMs)
+  }
+
+  /** The groups in order; those that were counted together are the last. */
+  sorted(sort: GroupSort, isReversed: boolean): Group[] {
+    const direction = isReversed ? -1 : 1
+    const groups = [...this.#groups.values()].sort((a, b) => direction * ORDERS[sort](a, b))
+    return this.#others === undefined ? groups : [...groups, this.#others]
+  }
+
+  columns(): Array<Column<Group>> {
+    const values = this.#words.map(
+      (word, i): Column<Group> => ({
+        title: FACTS[word] === undefined ? cellText(keyOf(word)) : word.toUpperCase(),
+        cell: ({ values: found }) =>
+          found.length === 0 ? '(others)' : found[i] === undefined ? '-' : cellText(displayName(found[i])),
+        fit: i === this.#words.length - 1 ? 'rest' : 'shared',
+      }),
+    )
+    return [
+      { title: 'COUNT', cell: ({ count }) => String(count), isRight: true, style: () => 'bold' },
+      { title: 'OLDEST', cell: ({ oldestMs }) => shortDuration(this.#nowMs - oldestMs), isRight: true },
+      { title: 'BYTES', cell: ({ bytes }) => String(bytes), isRight: true },
+      ...values,
+    ]
+  }
+
+  /** One group as `ls --by --json` prints it. */
+  asJson(spooler: string, { values, count, bytes, oldestMs }: Group) {
+    const by = this.#words.map((word, i) => [word, jsonOf(values[i])])
+    return {
+      spooler,
+      ...(values.length === 0 ? { others: true } : { by: Object.fromEntries(by) }),
+      count,
+      bytes,
+      oldest: isoTime(oldestMs),
+    }
+  }
+
+  #groupOf(values: Values): Group {
+    const id = JSON.stringify(values)
+    const known = this.#groups.get(id)
+    if (known !== undefined) return known
+    if (this.#groups.size >= MAX_GROUPS) {
+      this.#others ??= this.#emptyGroup([])
+      return this.#others
+    }
+    const group = this.#emptyGroup(values)
+    this.#groups.set(id, group)
+    return group
+  }
+
+  #emptyGroup(values: Values): Group {
+    return { values, count: 0, bytes: 0, oldestMs: this.#nowMs }
+  }
+}
+
+const ORDERS: Readonly<Record<GroupSort, (a: Group, b: Group) => number>> = {
+  count: (a, b) => b.count - a.count || byValues(a, b),
+  age: (a, b) => a.oldestMs - b.oldestMs || byValues(a, b),
+  bytes: (a, b) => b.bytes - a.bytes || byValues(a, b),
+  name: byValues,
+}
+
+/** By the values, one after the other; a missing one comes last. */
+function byValues({ values: a }: Group, { values: b }: Group): number {
+  for (const [i, left] of a.entries()) {
+    const right = b[i]
+    if (left === right) continue
+    if (left === undefined || right === undefined) return left === undefined ? 1 : -1
+    return left < right ? -1 : 1
+  }
+  return 0
+}
+
+function valueFor(word: string, task: TaskView): string | undefined {
+  const fact = FACTS[word]
+  return fact === undefined ? lastValueOf(task.file.vars, keyOf(word)) : fact(task)
+}
+
+function keyOf(word: string): string {
+  return word.startsWith(KEY_PREFIX) ? word.slice(KEY_PREFIX.length) : word
+}
+
+function jsonOf(value: string | undefined): ReturnType<typeof jsonBytes> | null {
+  return value === undefined ? null : jsonBytes(Buffer.from(value, 'latin1'))
+}

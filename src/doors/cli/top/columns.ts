@@ -1,0 +1,206 @@
+import { failureLine } from '../../../base/task/failure-text.js'
+import { priorityOf, type Ref } from '../../../base/task/ref.js'
+import { sinceMsOf, type TaskView } from '../../../engines/spool/admin/task-view.js'
+import { deadNameOf } from '../../../engines/spool/dead-letters.js'
+import { isNamed, taskNameOf } from '../../../formats/protocol/named.js'
+import type { ScheduleSnapshot, WorkerSnapshot } from '../../../runtime/stats/snapshot.js'
+import { shortDuration, terminalName } from '../render.js'
+import { bytes } from '../status/rows.js'
+import type { Column } from '../table.js'
+import { cellText } from '../text-width.js'
+import type { Row } from './state.js'
+import type { TabName } from './tabs.js'
+
+/** A column of a tab, and what it shows of one thing. */
+interface Cells<Item> extends Pick<Column<Row>, 'title' | 'isRight' | 'fit' | 'isOptional'> {
+  cell(item: Item, nowMs: number): string
+}
+
+export type TaskTab = 'running' | 'waiting' | 'retrying' | 'dead' | 'held'
+
+const STATE: Cells<TaskView> = { title: 'STATE', cell: ({ state }) => state }
+const PRIORITY: Cells<TaskView> = {
+  title: 'PRI',
+  isRight: true,
+  isOptional: true,
+  cell: ({ ref }) => String(priorityOf(deadNameOf(ref) ?? ref) ?? ''),
+}
+const DUE_IN: Cells<TaskView> = {
+  title: 'DUE IN',
+  isRight: true,
+  cell: ({ dueAtMs }, nowMs) => (dueAtMs <= nowMs ? 'now' : shortDuration(dueAtMs - nowMs)),
+}
+const AGE: Cells<TaskView> = {
+  title: 'AGE',
+  isRight: true,
+  cell: (task, nowMs) => shortDuration(nowMs - (sinceMsOf(task, nowMs) ?? nowMs)),
+}
+const FAILED: Cells<TaskView> = {
+  title: 'FAILED',
+  isRight: true,
+  isOptional: true,
+  cell: ({ record, letter }) => String((letter ?? record)?.attempts || ''),
+}
+const TASK: Cells<TaskView> = {
+  title: 'TASK',
+  fit: 'shared',
+  isOptional: true,
+  cell: task => taskOf(task),
+}
+const ERROR: Cells<TaskView> = {
+  title: 'ERROR',
+  fit: 'shared',
+  isOptional: true,
+  cell: ({ record, letter }) => failureLine((letter ?? record)?.lastError ?? letter?.detail ?? ''),
+}
+const NAME: Cells<TaskView> = { title: 'NAME', fit: 'rest', cell: ({ ref }) => shortName(ref) }
+
+export const TASK_COLUMNS: Readonly<Record<TaskTab, ReadonlyArray<Cells<TaskView>>>> = {
+  running: [
+    { title: 'FOR', isRight: true, cell: ({ file: { startedAtMs } }, nowMs) => ago(startedAtMs, nowMs) },
+    { title: 'PID', isRight: true, cell: ({ file: { pid } }) => String(pid ?? '') },
+    FAILED,
+    TASK,
+    NAME,
+  ],
+  waiting: [STATE, DUE_IN, AGE, PRIORITY, TASK, NAME],
+  retrying: [{ ...DUE_IN, title: 'AGAIN IN' }, FAILED, TASK, ERROR, NAME],
+  dead: [
+    { ...AGE, title: 'BURIED' },
+    { title: 'REASON', cell: ({ letter }) => letter?.reason ?? 'unknown' },
+    FAILED,
+    TASK,
+    ERROR,
+    NAME,
+  ],
+  held: [
+    STATE,
+    AGE,
+    TASK,
+    { title: 'WHY', fit: 'shared', cell: ({ parked }) => parked?.detail ?? 'held by hand' },
+    NAME,
+  ],
+}
+
+export const WORKER_COLUMNS: ReadonlyArray<Cells<WorkerSnapshot>> = [
+  { title: 'PID', isRight: true, cell: ({ pid }) => String(pid) },
+  { title: 'STATE', cell: ({ state, isLone }) => (isLone ? `${state}, alone` : state) },
+  { title: 'UP', isRight: true, cell: ({ spawnedAtMs }, nowMs) => ago(spawnedAtMs, nowMs) },
+  { title: 'DONE', isRight: true, cell: ({ ran }) => ran.toLocaleString('en') },
+  {
+    title: 'MS/TASK',
+    isRight: true,
+    cell: ({ paceMs }) =>
+      paceMs === null ? '' : paceMs < 10 ? paceMs.toFixed(1) : String(Math.round(paceMs)),
+  },
+  { title: 'MEMORY', isRight: true, cell: ({ rssBytes }) => (rssBytes === null ? '' : bytes(rssBytes)) },
+  { title: 'RUNS', fit: 'rest', cell: ({ running }, nowMs) => runningText(running, nowMs) },
+]
+
+/** How many tasks of a name there are, among those that were read. */
+export interface NameCounts {
+  readonly name: string
+  readonly running: number
+  readonly due: number
+  readonly waiting: number
+  readonly parked: number
+  readonly retrying: number
+  readonly dead: number
+  /** How many may run at a time; undefined: unknown, or any number. */
+  readonly slots: number | undefined
+  /** Runs that ended well and otherwise, since the daemons started; and both per second, over five minutes. */
+  readonly done: number
+  readonly failed: number
+  readonly perSecond: number
+  readonly isPaused: boolean
+}
+
+const number = (
+  title: string,
+  key: 'running' | 'due' | 'waiting' | 'parked' | 'retrying' | 'dead' | 'done' | 'failed',
+): Cells<NameCounts> => ({
+  title,
+  isRight: true,
+  isOptional: true,
+  cell: counts => (counts[key] === 0 ? '' : counts[key].toLocaleString('en')),
+})
+
+export const NAME_COLUMNS: ReadonlyArray<Cells<NameCounts>> = [
+  { title: 'TASK', fit: 'shared', cell: ({ name }) => name },
+  number('RUNNING', 'running'),
+  number('DUE', 'due'),
+  number('WAITING', 'waiting'),
+  number('PARKED', 'parked'),
+  number('RETRYING', 'retrying'),
+  number('DEAD', 'dead'),
+  number('DONE', 'done'),
+  number('FAILED', 'failed'),
+  {
+    title: '/S',
+    isRight: true,
+    isOptional: true,
+    cell: ({ perSecond }) => (perSecond === 0 ? '' : perSecond.toFixed(1)),
+  },
+  { title: 'LIMIT', isRight: true, isOptional: true, cell: ({ slots }) => String(slots ?? '') },
+  { title: 'PAUSED', isOptional: true, cell: ({ isPaused }) => (isPaused ? 'paused' : '') },
+]
+
+/** A schedule, for people. */
+interface Scheduled extends Pick<ScheduleSnapshot, 'nextAtMs' | 'pausedSinceMs'> {
+  readonly what: string
+  readonly when: string
+}
+
+export const SCHEDULE_COLUMNS: ReadonlyArray<Cells<Scheduled>> = [
+  {
+    title: 'NEXT IN',
+    isRight: true,
+    cell: ({ nextAtMs, pausedSinceMs }, nowMs) =>
+      pausedSinceMs !== null ? 'paused' : nextInText(nextAtMs, nowMs),
+  },
+  { title: 'WHEN', fit: 'shared', cell: ({ when }) => when },
+  { title: 'WHAT', fit: 'rest', cell: ({ what }) => what },
+]
+
+export function nextInText(nextAtMs: number | null, nowMs: number): string {
+  if (nextAtMs === null) return ''
+  return nextAtMs <= nowMs ? 'now' : shortDuration(nextAtMs - nowMs)
+}
+
+const HEADS: Readonly<Record<Exclude<TabName, 'overview'>, ReadonlyArray<Omit<Cells<never>, 'cell'>>>> = {
+  ...TASK_COLUMNS,
+  workers: WORKER_COLUMNS,
+  names: NAME_COLUMNS,
+  schedules: SCHEDULE_COLUMNS,
+}
+
+/** The columns of a tab, for rows whose cells are texts, which may have come from anybody. */
+export function columnsOf(tab: Exclude<TabName, 'overview'>): Array<Column<Row>> {
+  return HEADS[tab].map((head, i) => ({ ...head, cell: ({ cells }) => cellText(cells[i] ?? '') }))
+}
+
+export function cellsOf<Item>(columns: ReadonlyArray<Cells<Item>>, item: Item, nowMs: number): string[] {
+  return columns.map(({ cell }) => cell(item, nowMs))
+}
+
+/** The name of a named task; of a dictionary, none. As a text of its own: a part of the packet's would keep all of that in memory. */
+export function taskOf({ file: { vars } }: TaskView): string {
+  return vars !== undefined && isNamed(vars) ? Buffer.from(taskNameOf(vars) ?? '', 'latin1').toString() : ''
+}
+
+/** Without what the names of all tasks begin with. */
+function shortName(ref: Ref): string {
+  const name = deadNameOf(ref) ?? ref
+  return terminalName(Buffer.from(name.replace('uwsgi_spoolfile_on_', ''), 'latin1'))
+}
+
+function ago(sinceMs: number | undefined, nowMs: number): string {
+  return sinceMs === undefined ? '' : shortDuration(nowMs - sinceMs)
+}
+
+function runningText(running: WorkerSnapshot['running'], nowMs: number): string {
+  const [first, ...others] = running
+  if (first === undefined) return ''
+  const more = others.length === 0 ? '' : ` and ${others.length} more`
+  return `${shortDuration(nowMs - first.sinceMs)}: ${first.task}${more}`
+}

@@ -1,0 +1,193 @@
+import { selectionOf } from '../../../admin/operate/selection.js'
+import { messageOf } from '../../../base/errors.js'
+import { printable } from '../../../base/printable.js'
+import { Slices } from '../../../base/slices.js'
+import { displayName, type Ref, toByteString } from '../../../base/task/ref.js'
+import { openTaskStore } from '../../../engines/open-engine.js'
+import { hiddenTask } from '../../../engines/spool/admin/hidden-task.js'
+import { SpoolView, sinceMsOf, type TaskView } from '../../../engines/spool/admin/task-view.js'
+import type { ListingPlan, TaskStore } from '../../../engines/task-store.js'
+import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
+import { readLocks } from '../../../system/files/lock-table.js'
+import { asText, smallBody } from '../commands/show.js'
+import { spoolAt } from '../redis-paths.js'
+import { type SpoolStatus, statusAt, statusOf } from '../status/spool-status.js'
+import { candidatesOf, STATES_OF } from './candidates.js'
+import { cellsOf, TASK_COLUMNS, type TaskTab, taskOf } from './columns.js'
+import { factRows } from './fact-rows.js'
+import { type NamedState, nameRows } from './name-rows.js'
+import type { Look, Row } from './state.js'
+import type { TabName } from './tabs.js'
+
+/** What a tab has at most; and so many tasks are looked at for it. */
+const MOST_ROWS = 1000
+const MOST_LOOKED_AT = 10_000
+
+/** What is asked for. */
+export interface Question {
+  readonly spool: string
+  readonly tab: TabName
+  readonly filter: string
+  readonly daemons: Daemons
+}
+
+/** Where daemons are asked, if not at the sockets in their spools: `--control`. */
+export interface Daemons {
+  readonly sockets?: readonly string[]
+}
+
+/** Looks at spools: asks their daemons or, where none answers, the directories. Changes nothing. */
+export async function look({ daemons, ...topic }: Question): Promise<Look> {
+  const statuses = await statusesOf(topic.spool, daemons)
+  const found = statuses.every(({ source }) => source === 'none')
+    ? { rows: [], scope: '' }
+    : await rowsOf({ ...topic, daemons }, statuses).catch(error => ({
+        rows: [],
+        scope: printable(messageOf(error)),
+      }))
+  return { ...topic, atMs: Date.now(), statuses, ...found }
+}
+
+/** As the daemons see it that were named, if one of them answers and runs it. */
+async function statusesOf(spool: string, { sockets = [] }: Daemons): Promise<SpoolStatus[]> {
+  const answers = await Promise.all(sockets.map(path => statusAt(path, false)))
+  const named = answers.flat().filter(({ source, directory }) => source === 'daemon' && directory === spool)
+  return named.length > 0 ? named : statusOf(spool, false)
+}
+
+/** Everything about one task, in lines; undefined: it is gone. */
+export async function showTask(
+  directory: string,
+  ref: Ref,
+  daemons: Daemons,
+): Promise<readonly string[] | undefined> {
+  const store = await openTaskStore(spoolAt(directory), { asksDaemons: true, ...daemons })
+  const task = await store.view(ref)
+  if (task === undefined) return undefined
+  const hide = await store.hide()
+  const body = await smallBody(store, task).catch(() => undefined)
+  const file = displayName(`${store.spool}/${ref}`)
+  return asText({ file, task: hiddenTask(task, hide), body: body && hide.body(body) }).split('\n')
+}
+
+async function rowsOf(
+  { spool: directory, tab, filter, daemons }: Question,
+  statuses: readonly SpoolStatus[],
+): Promise<Pick<Look, 'rows' | 'scope'>> {
+  if (tab === 'overview') return { rows: [], scope: '' }
+  if (tab === 'workers' || tab === 'schedules')
+    return { rows: matching(factRows(tab, statuses, Date.now()), filter), scope: '' }
+  const spool = toByteString(spoolAt(directory))
+  const where = { spool, statuses, daemons }
+  if (tab === 'names') return namesOf(where, filter)
+  const { seen, isCut, scope } = await tasksOf(tab, where, filter)
+  const sorted = [...seen].sort((a, b) => a.order - b.order)
+  const more = isCut || seen.length > MOST_ROWS ? 'there are more' : ''
+  return {
+    rows: sorted.slice(0, MOST_ROWS).map(({ row }) => row),
+    scope: [scope, more].filter(text => text !== '').join('; '),
+  }
+}
+
+interface Where {
+  readonly spool: string
+  readonly statuses: readonly SpoolStatus[]
+  readonly daemons: Daemons
+}
+
+/** The names of the tasks that the other tabs have. */
+async function namesOf(where: Where, filter: string): Promise<Pick<Look, 'rows' | 'scope'>> {
+  const all = new Map<string, NamedState>()
+  let isAnyCut = false
+  for (const tab of ['running', 'waiting', 'dead', 'held', 'retrying'] as const) {
+    const { seen, isCut } = await tasksOf(tab, where, '')
+    for (const { row, name, state } of seen) all.set(row.id, { name, state })
+    isAnyCut ||= isCut
+  }
+  const rows = matching(nameRows([...all.values()], where.statuses, Date.now()), filter)
+  return { rows, scope: isAnyCut ? `of the ${all.size.toLocaleString('en')} tasks that were looked at` : '' }
+}
+
+/** What is kept of a task: its packet may be large. */
+interface Seen extends NamedState {
+  readonly row: Row
+  readonly order: number
+}
+
+interface Found {
+  readonly seen: readonly Seen[]
+  /** There may be more. */
+  readonly isCut: boolean
+  readonly scope: string
+}
+
+async function tasksOf(tab: TaskTab, where: Where, filter: string): Promise<Found> {
+  const nowMs = Date.now()
+  const store = await openTaskStore(displayName(where.spool), { asksDaemons: true, ...where.daemons })
+  const selection = selectionOf(filter === '' ? {} : { grep: [filter] })
+  const hide = await store.hide()
+  const seen = new Map<Ref, Seen>()
+  let looks = 0
+  /** @returns false: these are enough */
+  const visit = (found: TaskView | undefined): boolean => {
+    if (looks++ >= MOST_LOOKED_AT) return false
+    if (found === undefined || !STATES_OF[tab].includes(found.state)) return true
+    const task = hiddenTask(found, hide)
+    if (selection.has(task)) seen.set(task.ref, seenAs(tab, task, nowMs))
+    return true
+  }
+  const scope = await visitTasks(tab, where, store, visit)
+  return { seen: [...seen.values()], isCut: looks > MOST_LOOKED_AT, scope }
+}
+
+/** @returns which tasks these are, for people */
+async function visitTasks(
+  tab: TaskTab,
+  { spool, statuses, daemons }: Where,
+  store: TaskStore,
+  visit: (task: TaskView | undefined) => boolean,
+): Promise<string> {
+  const slices = new Slices()
+  if (isRedisAddress(spool)) {
+    const plan: ListingPlan = {
+      ...{ states: STATES_OF[tab], isReversed: tab === 'dead', limit: MOST_LOOKED_AT },
+      ...{ mayHave: () => true, has: () => true, failed() {} },
+      sort: 'run',
+    }
+    await store.list(plan, visit)
+    return ''
+  }
+  const view = new SpoolView(spool, readLocks(), Date.now())
+  const { refs, scope } = await candidatesOf(tab, spool, view, statuses, daemons.sockets)
+  for await (const ref of refs) {
+    if (!visit(await store.view(ref))) break
+    await slices.rest()
+  }
+  return scope
+}
+
+function seenAs(tab: TaskTab, task: TaskView, nowMs: number): Seen {
+  const { ref, state } = task
+  const row = { id: ref, cells: cellsOf(TASK_COLUMNS[tab], task, nowMs), task: { ref, state } }
+  return { row, state, name: taskOf(task), order: orderOf(tab, task, nowMs) }
+}
+
+/** What waits stays in the order of its source. */
+function orderOf(tab: TaskTab, task: TaskView, nowMs: number): number {
+  switch (tab) {
+    case 'running':
+      return task.file.startedAtMs ?? nowMs
+    case 'waiting':
+      return 0
+    case 'retrying':
+      return task.dueAtMs
+    case 'dead':
+      return -(sinceMsOf(task, nowMs) ?? 0)
+    case 'held':
+      return sinceMsOf(task, nowMs) ?? nowMs
+  }
+}
+
+function matching(rows: readonly Row[], filter: string): readonly Row[] {
+  return filter === '' ? rows : rows.filter(({ cells }) => cells.some(cell => cell.includes(filter)))
+}

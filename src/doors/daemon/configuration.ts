@@ -1,0 +1,45 @@
+import type { ResolvedOptions } from '../../formats/config/options.js'
+import { shownSettings } from '../../formats/config/shown-settings.js'
+import {
+  MOST_SETTINGS,
+  type ToldConfiguration,
+  type ToldSetting,
+} from '../../formats/control/configuration.js'
+import { Hide, keysOf } from '../../formats/protocol/hide.js'
+import type { Action } from '../control/actions.js'
+import { FIXED_OPTIONS } from './reload.js'
+
+interface Configurations {
+  /** The one that the daemon was started with. */
+  readonly started: ResolvedOptions
+  /** The one in effect: that of the last reload. */
+  current(): ResolvedOptions
+}
+
+/** The verb `config`: what the running daemon uses, whatever is in its files by now. */
+export function configAction({ started, current }: Configurations): Action {
+  return { role: 'operator', args: {}, run: () => told(started, current()) }
+}
+
+function told(started: ResolvedOptions, current: ResolvedOptions): ToldConfiguration {
+  const hide = new Hide(keysOf(current.options.spoolerHide))
+  const now = [...shownSettings(current, hide)]
+  const before = started === current ? now : [...shownSettings(started, hide)]
+  const waiting = FIXED_OPTIONS.filter(option => textOf(now, option) !== textOf(before, option))
+  const waits = ({ option }: ToldSetting) => waiting.includes(option)
+  const settings = [...before.filter(waits), ...now.filter(setting => !waits(setting))]
+  return {
+    pid: process.pid,
+    settings: settings.slice(0, MOST_SETTINGS),
+    isCut: settings.length > MOST_SETTINGS,
+    waiting: waiting.flatMap(option => {
+      const given = now.filter(setting => setting.option === option)
+      return given.length > 0 ? given : [{ option, value: '', from: 'default' }]
+    }),
+  }
+}
+
+/** All values of an option, to be compared. */
+function textOf(settings: readonly ToldSetting[], wanted: string): string {
+  return JSON.stringify(settings.flatMap(({ option, value }) => (option === wanted ? [value] : [])))
+}

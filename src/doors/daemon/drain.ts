@@ -1,0 +1,108 @@
+import type { Emitter } from '../../base/events/emitter.js'
+import type { TaskName } from '../../base/task/ref.js'
+import { nameOf, type Report } from '../../base/task/report.js'
+import type { Master } from '../../runtime/supervisor/master.js'
+
+/** How the last run of a task ended if not with SPOOL_OK. */
+const UNFINISHED_KINDS = ['retry', 'error', 'crash', 'buried', 'unsettled', 'ignore', 'unreadable'] as const
+type Unfinished = (typeof UNFINISHED_KINDS)[number]
+
+/** Shows people how a drain goes on. */
+export interface DrainProgress {
+  /** A line is about to be logged to the same terminal. */
+  logged(): void
+  /** @param left how many due tasks have not ended */
+  show(done: number, left: number): void
+}
+
+const SHOWN_EVERY_MS = 200
+
+/** The exit code if a due task did not end with SPOOL_OK, is paused or unknown, or the drain was stopped early. */
+const EXIT_UNFINISHED = 3
+
+/**
+ * `--drain`: records how the tasks ended. For a task that ran more than once, the last run counts.
+ *
+ * States: off; or draining → over.
+ */
+export class Drain {
+  readonly #events: Emitter
+  readonly #progress: DrainProgress | undefined
+  readonly #unfinished = new Map<string, Unfinished>()
+  #done = 0
+  #paused = 0
+  #unknown = 0
+  #state: 'off' | 'draining' | 'over' = 'off'
+
+  constructor(events: Emitter, isOn: boolean, progress?: DrainProgress) {
+    this.#events = events
+    this.#progress = progress
+    if (!isOn) return
+    this.#state = 'draining'
+    events.on('tasks-reported', ({ spool, done, reports }) => {
+      this.#done += done.length
+      if (this.#unfinished.size > 0) for (const name of done) this.#unfinished.delete(keyOf(spool, name))
+      for (const report of reports) this.#ended(spool, report)
+    })
+    events.on('worker-died', ({ spool, running }) => {
+      for (const name of running) this.#unfinished.set(keyOf(spool, name), 'crash')
+    })
+  }
+
+  /** 0 if every due task ended with SPOOL_OK, or if there was no drain. */
+  get exitCode(): number {
+    if (this.#state === 'off') return 0
+    return this.#state === 'over' && this.#unfinished.size + this.#paused + this.#unknown === 0
+      ? 0
+      : EXIT_UNFINISHED
+  }
+
+  /** Resolves when every due task has run, or when the master is stopped. */
+  async run(
+    master: Pick<Master, 'whenDrained' | 'isStopping' | 'paused' | 'unknown' | 'counts'>,
+    isIdle: () => boolean,
+  ): Promise<void> {
+    const show = () => this.#show(master.counts)
+    const timer = this.#progress === undefined ? undefined : setInterval(show, SHOWN_EVERY_MS)
+    await master.whenDrained(isIdle)
+    clearInterval(timer)
+    if (master.isStopping) return
+    this.#state = 'over'
+    this.#paused = master.paused
+    this.#unknown = master.unknown
+    const kinds = [...this.#unfinished.values()]
+    const counts = UNFINISHED_KINDS.map(kind => [kind, kinds.filter(each => each === kind).length] as const)
+    this.#events.emit('daemon-drained', {
+      done: this.#done,
+      unfinished: { ...Object.fromEntries(counts), paused: this.#paused, unknown: this.#unknown },
+    })
+  }
+
+  #show({ ready, busy }: Master['counts']): void {
+    this.#progress?.show(this.#done, ready + busy)
+  }
+
+  #ended(spool: string, report: Report): void {
+    const key = keyOf(spool, nameOf(report))
+    switch (report.kind) {
+      case 'ok':
+        this.#done++
+        this.#unfinished.delete(key)
+        return
+      case 'gone': // another process ran or removed it; but a task that was buried here is gone for that reason
+        if (this.#unfinished.get(key) !== 'buried') this.#unfinished.delete(key)
+        return
+      case 'set-aside':
+        this.#unfinished.set(key, 'buried')
+        return
+      default: {
+        const unfinished = UNFINISHED_KINDS.find(each => each === report.kind)
+        if (unfinished !== undefined) this.#unfinished.set(key, unfinished)
+      }
+    }
+  }
+}
+
+function keyOf(spool: string, name: TaskName): string {
+  return `${spool}/${name}`
+}

@@ -1,0 +1,153 @@
+import { dirname, resolve } from 'node:path'
+import { SpooldError } from '../../base/errors.js'
+import { HOSTS_ROOT } from '../../base/package-root.js'
+import { type Application, applicationsOf } from '../../formats/config/applications.js'
+import { valuesOf } from '../../formats/config/check-handlers.js'
+import {
+  findInterpreter,
+  HOST_LANGUAGES,
+  HOST_OPTIONS,
+  type HostLanguage,
+  importLanguage,
+  searchPath,
+} from '../../formats/config/handlers.js'
+import type { SpoolOptions } from '../../formats/config/option-table.js'
+import type { ResolvedOptions } from '../../formats/config/options.js'
+import { sharedAreaBytes } from '../../formats/config/shared-areas.js'
+import type { SpoolSettings } from '../../formats/config/spools.js'
+import { glob } from '../../formats/ini/glob.js'
+import type { HandlerSpec, HostOptions } from '../../runtime/ipc/messages.js'
+
+const NAMES = { python: 'Python', perl: 'Perl', ruby: 'Ruby' } as const
+const MAIN = { python: 'main.py', perl: 'main.pl', ruby: 'main.rb' } as const
+
+/**
+ * The handlers that are tried for each task of a spool, in uWSGI's order: Python, Perl, Ruby; then the kinds that uWSGI does not
+ * have, in the order of the configuration.
+ *
+ * @throws SpooldError CONFIG_INVALID when an interpreter has disappeared since the configuration was checked
+ */
+export function planChain(
+  spool: SpoolSettings,
+  resolved: ResolvedOptions,
+  targets: readonly string[],
+): HandlerSpec[] {
+  const home = process.cwd()
+  const others = spool.handlers.flatMap(([name, value]): HandlerSpec[] => {
+    if (name === 'spooler-exec')
+      return [{ kind: 'exec', command: value, input: spool.options.spoolerExecInput }]
+    if (name !== 'spooler-import' || importLanguage(value, home) !== 'javascript') return []
+    return [{ kind: 'javascript', file: resolve(value) }]
+  })
+  const path = searchPath(resolved.environment)
+  const languages = languagesOf(spool.options, path, home, others.length > 0)
+  const isAlone = languages.length + others.length === 1
+  const hosts = languages.map(
+    (language): HandlerSpec => ({
+      kind: 'host',
+      host: planHost(language, spool, resolved, targets, home, isAlone),
+    }),
+  )
+  return [...hosts, ...others]
+}
+
+/** Skips a web application whose interpreter is missing if there are other handlers. The check has warned about it. */
+function languagesOf(options: SpoolOptions, path: string, home: string, hasOthers: boolean): HostLanguage[] {
+  const named = HOST_LANGUAGES.filter(language => isNeeded(language, options, home))
+  const applications = applicationsOf(options, home)
+  return HOST_LANGUAGES.filter(language => {
+    if (named.includes(language)) return true
+    if (applications.every(each => each.language !== language)) return false
+    if (!hasOthers && named.length === 0) return true
+    return 'path' in findInterpreter(language, options, home, path)
+  })
+}
+
+function isNeeded(language: HostLanguage, options: SpoolOptions, home: string): boolean {
+  const values = valuesOf(options)
+  return (
+    HOST_OPTIONS[language].some(name => values[name].length > 0) ||
+    options.spoolerImport.some(value => importLanguage(value, home) === language)
+  )
+}
+
+function planHost(
+  language: HostLanguage,
+  spool: SpoolSettings,
+  resolved: ResolvedOptions,
+  targets: readonly string[],
+  home: string,
+  isAlone: boolean,
+): HostOptions {
+  const { options } = spool
+  const found = findInterpreter(language, options, home, searchPath(resolved.environment))
+  if ('missing' in found) throw new SpooldError('CONFIG_INVALID', found.missing)
+  const settings: Array<readonly [string, string]> = [['masterpid', String(process.pid)]]
+  for (const path of targets) settings.push(['spooler', path])
+  const written = resolved.settings.map(({ key, value }) => [key, value] as const)
+  for (const [key, value] of [...written, ...describedSpools(resolved)])
+    settings.push(['opt', key], ['opt', value])
+  const areas = sharedAreaBytes(resolved.options.sharedarea)
+  for (const bytes of areas) settings.push(['sharedarea', String(bytes)])
+  const loaded = loads(language, spool, home)
+  const applications = applicationsOf(options, home).filter(each => each.language === language)
+  settings.push(...loaded, ...applicationSettings(applications, options))
+  if (isAlone) settings.push(['alone', ''])
+  return {
+    language: NAMES[language],
+    command: found.path,
+    args: [`${HOSTS_ROOT}/${language}/${MAIN[language]}`],
+    environment: language === 'python' ? pythonEnvironment(found.path, options.virtualenv) : {},
+    home,
+    areas: areas.length,
+    files: [
+      ...loaded.filter(([name]) => name !== 'path').map(([, file]) => file),
+      ...applications.map(({ option, value }) => `${option} = ${value}`),
+    ],
+    settings,
+  }
+}
+
+/** Code that looks for a spooler in `uwsgi.opt`, as uwsgidecorators does, knows nothing of `spooler2`. */
+function describedSpools({ spools, settings }: ResolvedOptions): Array<readonly [string, string]> {
+  const named = new Set(settings.flatMap(({ key, value }) => (key === 'spooler' ? [value] : [])))
+  return spools
+    .filter(({ describedBy, isExternal }) => describedBy === 'spooler2' && !isExternal)
+    .flatMap(({ directory }) => (named.has(directory) ? [] : [['spooler', directory] as const]))
+}
+
+function applicationSettings(
+  applications: readonly Application[],
+  { callable, needApp, pyargv }: SpoolOptions,
+): Array<readonly [string, string]> {
+  return [
+    ...applications.flatMap(({ option, loader, value }) => [
+      ['application', option] as const,
+      ['application', loader] as const,
+      ['application', value] as const,
+    ]),
+    ...(callable === null ? [] : [['callable', callable] as const]),
+    ...(pyargv === null ? [] : [['pyargv', pyargv] as const]),
+    ...(needApp ? [['need-app', ''] as const] : []),
+  ]
+}
+
+/** What is to be loaded and the search path for it, in the order of the configuration. */
+function loads(language: HostLanguage, { options, handlers }: SpoolSettings, home: string) {
+  const last = { python: 'spooler-import', perl: 'perl-exec', ruby: 'rbrequire' }[language]
+  const paths = { python: options.pythonpath.flatMap(glob), perl: [], ruby: options.rbLib }[language]
+  const names: readonly string[] = HOST_OPTIONS[language]
+  return [
+    ...paths.map(path => ['path', resolve(path)] as const),
+    ...handlers.flatMap(([name, value]) => {
+      if (name === 'spooler-import')
+        return importLanguage(value, home) === language ? [[last, value] as const] : []
+      if (!names.includes(name)) return []
+      return [[name === 'spooler-python-import' ? last : name, value] as const]
+    }),
+  ]
+}
+
+function pythonEnvironment(command: string, virtualenv: string | null): Record<string, string> {
+  return virtualenv === null ? {} : { VIRTUAL_ENV: dirname(dirname(command)) }
+}

@@ -1,0 +1,139 @@
+import { LEVELS } from '../../base/log/log.js'
+import { ControlError } from '../../formats/control/protocol.js'
+import type { Action } from '../control/actions.js'
+import type { LogLine, RememberedLog } from './remembered-log.js'
+
+/** What waits for a client that reads slowly; more is dropped, and counted. */
+const MOST_LINES = 1000
+const MOST_CHARS = 256 * 1024
+/** How long a daemon that ends waits for a client that does not read. */
+const LAST_CHANCE_MS = 1000
+
+interface LogArgs {
+  readonly follow: boolean
+  readonly level?: string
+}
+
+export type LineSource = Pick<RememberedLog, 'lastLines' | 'read'>
+
+/** Tells clients of the control sockets the lines of the log. A slow client is told how many it has missed. */
+export class LogStream {
+  readonly #log: LineSource
+  readonly #ends = new Set<() => void>()
+  readonly #running = new Set<Promise<void>>()
+
+  constructor(log: LineSource) {
+    this.#log = log
+  }
+
+  /** The verb: the remembered lines at once, then each batch of new ones, if it follows. */
+  get action(): Action {
+    return {
+      role: 'operator', // handlers may print what a viewer must not see
+      args: { follow: 'flag', 'level?': 'text' },
+      run: ({ follow, level = 'info' }: LogArgs, call) => {
+        const least = LEVELS.map(String).indexOf(level)
+        if (least < 0)
+          throw new ControlError(
+            'invalid-args',
+            `level: expected one of ${LEVELS.join(', ')}, got ${JSON.stringify(level)}`,
+          )
+        const isWanted = (line: LogLine) => LEVELS.indexOf(line.level) >= least
+        const known = this.#log.lastLines.filter(isWanted)
+        if (!follow) {
+          call.send({ lines: known, missed: 0 })
+          return undefined
+        }
+        const running = this.#follow(known, isWanted, call)
+        const listed = running.catch(() => {}).then(() => void this.#running.delete(listed))
+        this.#running.add(listed)
+        return running
+      },
+    }
+  }
+
+  /** The daemon has ended. Resolves when every client that reads has its last line. */
+  async close(graceMs = LAST_CHANCE_MS): Promise<void> {
+    for (const end of this.#ends) end()
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>(resolve => {
+      timer = setTimeout(resolve, graceMs)
+    })
+    await Promise.race([Promise.all(this.#running), late])
+    clearTimeout(timer)
+  }
+
+  async #follow(
+    known: readonly LogLine[],
+    isWanted: (line: LogLine) => boolean,
+    call: Parameters<Action['run']>[1],
+  ): Promise<void> {
+    const backlog = new Backlog(known)
+    const stopReading = this.#log.read(line => {
+      if (isWanted(line)) backlog.add(line)
+    })
+    const end = () => backlog.end('stopped')
+    this.#ends.add(end)
+    void call.whenGone.then(() => backlog.end('gone'))
+    try {
+      // one batch at a time: the next one is what has come while the client took this one
+      while (await backlog.filled()) {
+        call.send(backlog.take())
+        await call.whenTaken()
+      }
+      if (backlog.why === 'stopped') throw new ControlError('stopped', 'the daemon stops')
+    } finally {
+      stopReading()
+      this.#ends.delete(end)
+    }
+  }
+}
+
+/** What a client has not been sent yet. */
+class Backlog {
+  #lines: LogLine[]
+  #chars = 0
+  #missed = 0
+  #wake = () => {}
+  why: 'stopped' | 'gone' | undefined
+
+  constructor(lines: readonly LogLine[]) {
+    this.#lines = [...lines]
+  }
+
+  add(line: LogLine): void {
+    const isFull = this.#missed > 0 || this.#lines.length >= MOST_LINES || this.#chars > MOST_CHARS
+    if (isFull) this.#missed++
+    else {
+      this.#lines.push(line)
+      this.#chars += line.text.length
+    }
+    this.#wake()
+  }
+
+  end(why: 'stopped' | 'gone'): void {
+    this.why ??= why
+    this.#wake()
+  }
+
+  /** Resolves when there is something to send, with false when there is nothing and nothing will come. */
+  async filled(): Promise<boolean> {
+    while (this.why !== 'gone') {
+      if (this.#lines.length > 0) return true
+      if (this.why !== undefined) return false
+      await new Promise<void>(resolve => {
+        this.#wake = resolve
+      })
+    }
+    return false
+  }
+
+  /** `missed`: how many were dropped after these lines. */
+  take(): { readonly lines: readonly LogLine[]; readonly missed: number } {
+    const taken = { lines: this.#lines, missed: this.#missed }
+    this.#lines = []
+    this.#chars = 0
+    this.#missed = 0
+    return taken
+  }
+}

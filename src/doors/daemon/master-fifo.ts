@@ -1,0 +1,138 @@
+import type { Socket } from 'node:net'
+import { resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { messageOf, SpooldError } from '../../base/errors.js'
+import type { Emitter } from '../../base/events/emitter.js'
+import type { PoolChecks } from '../../runtime/supervisor/pool-checks.js'
+import type { Acting } from './actions.js'
+import { type Fifo, openFifo } from './open-fifo.js'
+
+/** How long a FIFO that somebody removed is missing, at most. */
+const LOOK_MS = 5000
+/** Between two actions. Letters that arrive faster wait in the pipe, and then their writer waits. */
+const PACE_MS = 50
+/** `echo q` ends its line. */
+const BLANK = /\s/
+const SHOWN_LETTERS = 20
+/** Of what one read brings; a FIFO holds 64 KiB. */
+const MAX_ACTIONS = 20
+/** In a flood these come first. */
+const STOPS = ['Q', 'q']
+
+interface FifoActing extends Pick<Acting, 'quiet' | 'reload' | 'reopenLog' | 'stop'> {
+  readonly checks: Pick<PoolChecks, 'ask' | 'sleep'>
+}
+
+type Letters = Readonly<Record<string, () => void>>
+
+/** The FIFOs of `master-fifo`: letters that act as uWSGI's do (core/fifo.c), on all of them at once. */
+export class MasterFifos {
+  readonly #events: Emitter
+  readonly #letters: Letters
+  /** By path. */
+  readonly #open = new Map<string, Fifo>()
+  /** Why a path has no FIFO, as the log has it. */
+  readonly #missing = new Map<string, string>()
+  #watch: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  constructor(events: Emitter, acting: FifoActing) {
+    this.#events = events
+    this.#letters = {
+      q: acting.stop,
+      Q: () => process.kill(process.pid, 'SIGQUIT'),
+      r: acting.reload,
+      R: acting.reload, // uWSGI's kills what runs
+      l: acting.reopenLog,
+      '+': () => acting.checks.ask(1),
+      '-': () => acting.checks.ask(-1),
+      C: () => acting.checks.sleep(),
+      p: () => acting.quiet.toggle('SIGTSTP'),
+      s: () => process.kill(process.pid, 'SIGTTIN'),
+    }
+  }
+
+  /**
+   * Opens them the first time, with the privileges that the daemon keeps: whoever may write to one commands the daemon.
+   *
+   * @throws SpooldError START_FAILED
+   */
+  async serve(paths: readonly string[]): Promise<void> {
+    if (this.#watch !== undefined) return
+    const all = new Set(paths.map(each => resolve(each)))
+    this.#watch = setInterval(() => void this.#return(all), LOOK_MS).unref()
+    for (const path of all)
+      try {
+        await this.#listen(path)
+      } catch (error) {
+        throw new SpooldError(
+          'START_FAILED',
+          `master-fifo ${path} cannot be used: ${messageOf(error)}; name another path, or remove what is there`,
+          { cause: error },
+        )
+      }
+  }
+
+  /** The files stay, as in uWSGI. */
+  close(): void {
+    this.#isClosed = true
+    clearInterval(this.#watch)
+    for (const { socket } of this.#open.values()) socket.destroy()
+    this.#open.clear()
+  }
+
+  /** Opens again what somebody removed or replaced. */
+  async #return(paths: ReadonlySet<string>): Promise<void> {
+    for (const path of paths) {
+      if (this.#open.get(path)?.isReachable() === true) continue
+      try {
+        await this.#listen(path)
+        this.#missing.delete(path)
+      } catch (error) {
+        const why = messageOf(error)
+        if (this.#missing.get(path) !== why) this.#events.emit('fifo-unavailable', { path, why })
+        this.#missing.set(path, why)
+      }
+    }
+  }
+
+  async #listen(path: string): Promise<void> {
+    const fifo = await openFifo(path)
+    this.#open.get(path)?.socket.destroy()
+    if (this.#isClosed) return void fifo.socket.destroy()
+    this.#open.set(path, fifo)
+    void this.#read(path, fifo.socket)
+  }
+
+  async #read(path: string, socket: Socket): Promise<void> {
+    try {
+      for await (const chunk of socket) await this.#obey(path, (chunk as Buffer).toString('latin1'), socket)
+    } catch (error) {
+      if (!socket.destroyed) this.#events.emit('fifo-ignored', { path, why: messageOf(error) })
+    }
+  }
+
+  async #obey(path: string, text: string, socket: Socket): Promise<void> {
+    const known = [...text].filter(letter => Object.hasOwn(this.#letters, letter))
+    const stop = known.length > MAX_ACTIONS ? STOPS.find(letter => known.includes(letter)) : undefined
+    for (const letter of stop === undefined ? known.slice(0, MAX_ACTIONS) : [stop]) {
+      if (socket.destroyed) return
+      this.#letters[letter]?.()
+      await sleep(PACE_MS)
+    }
+    if (known.length > MAX_ACTIONS)
+      this.#events.emit('fifo-ignored', { path, why: `${known.length} letters at once` })
+    await this.#refuse(
+      path,
+      new Set([...text].filter(letter => !known.includes(letter) && !BLANK.test(letter))),
+    )
+  }
+
+  async #refuse(path: string, unknown: ReadonlySet<string>): Promise<void> {
+    if (unknown.size === 0) return
+    const letters = [...unknown].slice(0, SHOWN_LETTERS).join('')
+    const known = Object.keys(this.#letters).join(', ')
+    this.#events.emit('fifo-ignored', { path, why: `expected one of ${known}, got ${letters}` })
+    await sleep(PACE_MS)
+  }
+}

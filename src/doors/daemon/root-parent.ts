@@ -1,0 +1,173 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { lstatSync, unlinkSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { type ErrorCode, messageOf, SpooldError } from '../../base/errors.js'
+import { Emitter } from '../../base/events/emitter.js'
+import { LogOutput } from '../../base/log/output.js'
+import type { Options } from '../../formats/config/option-table.js'
+import { parseAddress } from '../../formats/protocol/address.js'
+import { tryHold } from '../../system/files/record-lock.js'
+import { uwsgiNamedIn } from './live-uwsgi.js'
+import { Pidfiles } from './pidfiles.js'
+
+/** Messages of the daemon to its root parent. They name no files: the parent has read the configuration itself. */
+export type Ask =
+  | { readonly ask: 'pidfile' | 'safe pidfile' }
+  | { readonly ask: 'reopen-log' }
+  | { readonly started: true }
+  | { readonly failed: string; readonly code?: ErrorCode }
+
+/** The answer to a request for a pidfile. */
+export interface Answer {
+  readonly warnings: readonly string[]
+  readonly refused?: { readonly code: ErrorCode; readonly message: string }
+}
+
+interface RootParentOptions {
+  readonly options: Options
+  /** The log file if the process was sent to the background. */
+  readonly logFile: string | null
+  /** The sockets that were passed to the process. */
+  readonly inherited: readonly number[]
+  /** The flag that is added to this process's own command line. @param sockets how many were passed */
+  flag(sockets: number): string
+  started(): void
+}
+
+const FORWARDED = [
+  'SIGTERM',
+  'SIGINT',
+  'SIGQUIT',
+  'SIGHUP',
+  'SIGUSR1',
+  'SIGUSR2',
+  'SIGTSTP',
+  'SIGTTIN',
+] as const
+
+/**
+ * Under `master-as-root`: the process that stays root. It holds what only root may reopen or remove (pidfiles, the
+ * log, the files of unix sockets), forwards signals, and ends as the daemon ends. The daemon is its child, which
+ * drops root for good before it enters a spool.
+ *
+ * States: starting → running → ended. @returns the daemon's exit code
+ */
+export async function runUnderRoot(request: RootParentOptions): Promise<number> {
+  const { options, logFile } = request
+  const file = logFile ?? options.logto
+  const log = file === null ? undefined : new LogOutput(file, { lost() {} }, 'latin1')
+  const warnings: string[] = []
+  const events = new Emitter()
+  events.on('config-warning', ({ message }) => warnings.push(message))
+  const pidfiles = new Pidfiles(events, tryHold, uwsgiNamedIn)
+  const sockets = new SocketFiles(options)
+  let hasStarted = false
+  let failure: Extract<Ask, { failed: string }> | undefined
+  const child = start(request, log)
+  for (const signal of FORWARDED)
+    process.on(signal, () => {
+      if (signal === 'SIGHUP') reopen(log)
+      child.kill(signal)
+    })
+  child.on('message', (ask: Ask) => {
+    if ('failed' in ask) failure = ask
+    else if ('started' in ask) {
+      hasStarted = true
+      sockets.note()
+      request.started()
+    } else if (ask.ask === 'reopen-log') reopen(log)
+    else void acquire(pidfiles, ask.ask, options, warnings).then(answer => sendTo(child, answer))
+  })
+  const { code, signal } = await endOf(child)
+  const isVacuum = options.vacuum || !hasStarted
+  pidfiles.release(isVacuum)
+  if (options.vacuum) sockets.remove()
+  if (signal !== null) log?.write(`the daemon (pid ${child.pid}) died of ${signal}\n`)
+  await log?.end()
+  if (failure !== undefined && log !== undefined)
+    throw new SpooldError(failure.code ?? 'START_FAILED', failure.failed)
+  return code ?? 1
+}
+
+/** Merges both output streams of the daemon into one, so that its lines stay in order. */
+function start({ inherited, flag }: RootParentOptions, log: LogOutput | undefined): ChildProcess {
+  const [script = '', ...args] = process.argv.slice(1)
+  const command = [process.execPath, ...process.execArgv, script, flag(inherited.length), ...args]
+  const out = log === undefined ? 'inherit' : 'pipe'
+  const child = spawn(
+    '/bin/sh',
+    ['-c', log === undefined ? 'exec "$@"' : 'exec "$@" 2>&1', 'sh', ...command],
+    {
+      stdio: ['ignore', out, 'inherit', 'ipc', ...inherited],
+    },
+  )
+  child.stdout?.on('data', (chunk: Buffer) => log?.write(chunk.toString('latin1')))
+  return child
+}
+
+function reopen(log: LogOutput | undefined): void {
+  try {
+    log?.reopen()
+  } catch (error) {
+    log?.write(`the log goes on in the old file: ${messageOf(error)}\n`)
+  }
+}
+
+async function acquire(
+  pidfiles: Pidfiles,
+  kind: 'pidfile' | 'safe pidfile',
+  options: Options,
+  warnings: string[],
+): Promise<Answer> {
+  const file = kind === 'pidfile' ? options.pidfile : options.safePidfile
+  try {
+    if (file !== null) await pidfiles.acquire(kind, file)
+    return { warnings: warnings.splice(0) }
+  } catch (error) {
+    const code = error instanceof SpooldError ? error.code : 'START_FAILED'
+    return { warnings: warnings.splice(0), refused: { code, message: messageOf(error) } }
+  }
+}
+
+function sendTo(child: ChildProcess, answer: Answer): void {
+  if (child.connected) child.send(answer, () => {}) // the child may be about to exit
+}
+
+function endOf(child: ChildProcess): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
+  return new Promise((resolve, reject) => {
+    child.once('error', error =>
+      reject(new SpooldError('START_FAILED', `the daemon cannot be started: ${messageOf(error)}`)),
+    )
+    child.once('close', (code, signal) => resolve({ code, signal }))
+  })
+}
+
+/** The files of the unix sockets that the daemon bound as root, before it dropped root. */
+class SocketFiles {
+  readonly #paths: readonly string[]
+  #inodes = new Map<string, bigint>()
+
+  constructor({ socket }: Options) {
+    this.#paths = socket.flatMap(text => {
+      const address = parseAddress(text)
+      return address.kind === 'unix' ? [resolve(address.path)] : []
+    })
+  }
+
+  note(): void {
+    for (const path of this.#paths) {
+      const stats = socketAt(path)
+      if (stats !== undefined) this.#inodes.set(path, stats.ino)
+    }
+  }
+
+  /** Leaves alone any file that has replaced one of them. */
+  remove(): void {
+    for (const [path, inode] of this.#inodes) if (socketAt(path)?.ino === inode) unlinkSync(path)
+  }
+}
+
+function socketAt(path: string) {
+  const stats = lstatSync(path, { bigint: true, throwIfNoEntry: false })
+  return stats?.isSocket() === true ? stats : undefined
+}

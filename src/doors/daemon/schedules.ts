@@ -1,0 +1,212 @@
+import { messageOf } from '../../base/errors.js'
+import type { Emitter } from '../../base/events/emitter.js'
+import { type Schedule, scheduleHash, scheduleId } from '../../base/task/schedule.js'
+import { openEngine } from '../../engines/open-engine.js'
+import type { SpoolTarget } from '../../engines/targets.js'
+import type { Options } from '../../formats/config/option-table.js'
+import { Commands } from '../../runtime/schedule/commands.js'
+import { schedulesOf } from '../../runtime/schedule/ini-schedules.js'
+import { Leadership } from '../../runtime/schedule/leadership.js'
+import { Scheduler } from '../../runtime/schedule/scheduler.js'
+import type { ScheduleSnapshot } from '../../runtime/stats/snapshot.js'
+import { SignalRouter } from '../../runtime/supervisor/signal-router.js'
+import { watchEntry, watchTouches } from '../../system/files/directory-watch.js'
+import { PausedSchedules } from './paused-schedules.js'
+import { PeriodicSpools } from './periodic.js'
+
+interface SchedulesContext {
+  readonly events: Emitter
+  /** Where the output of scheduled commands goes. */
+  logFd(): number
+}
+
+const INI = 'ini'
+
+/**
+ * Signals and what raises them: connects the options and the schedules of handlers to the processes that handle the
+ * signals.
+ */
+export class Schedules {
+  readonly router: SignalRouter
+  readonly #context: SchedulesContext
+  readonly #scheduler: Scheduler
+  readonly #commands: Commands
+  readonly #periodic: PeriodicSpools
+  readonly pauses = new PausedSchedules()
+  /** By spool: if several daemons run it, only the leader fires its schedules. */
+  readonly #leaderships = new Map<string, Leadership>()
+  #isFiring = false
+  /**
+   * The spool whose leader fires the schedules that belong to no spool; undefined: this daemon runs no tasks, and
+   * competes with no other.
+   */
+  #home: string | undefined
+
+  constructor(context: SchedulesContext) {
+    const { events } = context
+    this.#context = context
+    this.#commands = new Commands(context)
+    this.#periodic = new PeriodicSpools(events)
+    this.#scheduler = new Scheduler({
+      isHeld: schedule => this.#isHeld(schedule),
+      fire: (schedule, instantMs) => void this.#fire(schedule, instantMs),
+      watch: ({ kind, path }, changed) =>
+        kind === 'touch'
+          ? watchTouches([path], changed)
+          : watchEntry(path, changed, error =>
+              events.emit('schedule-watch-failed', { path, error: messageOf(error) }),
+            ),
+      refused: ({ kind }, limit) => events.emit('schedules-full', { kind, limit }),
+    })
+    this.router = new SignalRouter(events, {
+      declared: (spool, schedules, periodic) => {
+        this.#change(() => this.#scheduler.set(spool, schedules))
+        this.#periodic.declared(spool, periodic)
+      },
+      added: schedule => this.#change(() => this.#scheduler.add(schedule)),
+    })
+  }
+
+  /** Applies new options. @param spools those that the daemon runs, by their real paths */
+  serve(options: Options, spools: readonly SpoolTarget[]): void {
+    if (options.drain) return
+    this.#isFiring = true
+    this.#home = spools[0]?.directory
+    this.#periodic.serve(options, spools)
+    this.#change(() => {
+      this.#scheduler.reload()
+      this.#scheduler.set(INI, schedulesOf(options))
+    })
+  }
+
+  /** For people and monitoring. */
+  async plan(): Promise<ScheduleSnapshot[]> {
+    const fired = this.#scheduler.plan.map(({ key, schedule, nextAtMs, owners, isOfCode }) => ({
+      id: scheduleId(key),
+      schedule,
+      origin: isOfCode
+        ? ('code' as const)
+        : owners.has(INI)
+          ? ('configuration' as const)
+          : ('handlers' as const),
+      spool: this.#placeOf(schedule) ?? null,
+      nextAtMs: Number.isFinite(nextAtMs) ? nextAtMs : null,
+    }))
+    const periodic = this.#periodic.plan.map(each => ({
+      ...each,
+      id: each.schedule.name,
+      origin: 'handlers' as const,
+    }))
+    return Promise.all([...fired, ...periodic].map(each => this.#withPause(each)))
+  }
+
+  async #withPause(each: Omit<ScheduleSnapshot, 'pausedSinceMs'>): Promise<ScheduleSnapshot> {
+    const sinceMs =
+      each.spool === null ? undefined : (await this.pauses.of(each.spool)).get(scheduleHash(each.schedule))
+    return sinceMs === undefined
+      ? { ...each, pausedSinceMs: null }
+      : { ...each, nextAtMs: null, pausedSinceMs: sinceMs }
+  }
+
+  /**
+   * Fires a schedule because a person asks for it; its next regular time stays.
+   *
+   * @returns what was done, for people
+   * @throws Error why nothing was
+   */
+  async run({ schedule, spool }: ScheduleSnapshot): Promise<string> {
+    if (!this.#isFiring) throw new Error('this daemon fires nothing: it drains or stops')
+    if (schedule.kind === 'periodic')
+      return `stored as ${await this.#periodic.run(spool ?? '', schedule.name)}`
+    if (schedule.kind !== 'command') {
+      if (this.router.raise(schedule.number)) return `signal ${schedule.number} is raised`
+      throw new Error(`there is no room for signal ${schedule.number}: too many wait`)
+    }
+    const why = this.#commands.run(schedule)
+    if (why !== undefined) throw new Error(why)
+    return 'the command is started'
+  }
+
+  /** Removes one that running code has added. @returns false if it is another's, too */
+  remove({ id }: ScheduleSnapshot): boolean {
+    const found = this.#scheduler.plan.find(({ key }) => scheduleId(key) === id)
+    let isRemoved = false
+    this.#change(() => {
+      isRemoved = found !== undefined && this.#scheduler.remove(found.key)
+    })
+    return isRemoved
+  }
+
+  /** Whether its schedules are fired here; null: it has none. */
+  leadershipOf(spool: string): Leadership['state'] | null {
+    return this.#leaderships.get(spool)?.state ?? null
+  }
+
+  /** No signal waits or runs, and none is to come. */
+  get isIdle(): boolean {
+    const isToCome = this.#isFiring && !(this.#scheduler.schedules.length === 0 && this.#periodic.isEmpty)
+    return this.router.isIdle && !isToCome
+  }
+
+  /** @returns false when there is no room for the signal */
+  raise(number: number): boolean {
+    return this.router.raise(number)
+  }
+
+  /** Stops firing. */
+  async stop(): Promise<void> {
+    this.#isFiring = false
+    this.#scheduler.close()
+    await Promise.all([this.#periodic.stop(), this.#follow()])
+  }
+
+  #change(change: () => void): void {
+    change()
+    void this.#follow()
+  }
+
+  /** Takes part in the election for a spool only while there is something to fire for it. */
+  async #follow(): Promise<void> {
+    const schedules = this.#isFiring ? this.#scheduler.schedules : []
+    const places = new Set(schedules.map(schedule => this.#placeOf(schedule)))
+    for (const place of places)
+      if (place !== undefined && !this.#leaderships.has(place))
+        this.#leaderships.set(place, this.#stand(place))
+    const gone = [...this.#leaderships].filter(([place]) => !places.has(place))
+    for (const [place] of gone) this.#leaderships.delete(place)
+    await Promise.all(gone.map(([, leadership]) => leadership.stop()))
+  }
+
+  #stand(spool: string): Leadership {
+    const { events } = this.#context
+    return new Leadership({
+      async take(lost, renewed) {
+        const upkeep = await openEngine(spool).upkeep()
+        return upkeep.takeLease('schedules', { lost, renewed })
+      },
+      changed: isLeading => {
+        events.emit('schedules-led', { spool, isLeading })
+        this.#scheduler.restart(schedule => this.#placeOf(schedule) === spool)
+      },
+      failed: error => events.emit('schedule-lease-failed', { spool, error }),
+    })
+  }
+
+  #placeOf(schedule: Schedule): string | undefined {
+    return (schedule.kind === 'command' ? undefined : this.router.spoolOf(schedule.number)) ?? this.#home
+  }
+
+  #isHeld(schedule: Schedule): boolean {
+    const place = this.#placeOf(schedule)
+    return !this.#isFiring || (place !== undefined && this.#leaderships.get(place)?.isDecided !== true)
+  }
+
+  async #fire(schedule: Schedule, instantMs = Date.now()): Promise<void> {
+    const place = this.#placeOf(schedule)
+    if (place !== undefined && (await this.pauses.of(place)).has(scheduleHash(schedule))) return
+    if (place !== undefined && this.#leaderships.get(place)?.leadsAt(instantMs) !== true) return
+    if (schedule.kind === 'command') return void this.#commands.run(schedule)
+    this.#context.events.emit('schedule-fired', schedule)
+    this.router.raise(schedule.number, true)
+  }
+}

@@ -1,0 +1,194 @@
+import type { Emitter } from '../../base/events/emitter.js'
+import type { Master, Stall } from '../../runtime/supervisor/master.js'
+import { type Notification, Notifier } from '../../system/systemd/notifier.js'
+import type { DaemonRequest } from './daemon-request.js'
+
+/** A status line is sent at most this often. */
+const STATUS_MS = 5000
+/** How long systemd is asked to wait for the next message of a daemon that stops. */
+const EXTENSION_MS = 3 * STATUS_MS
+/** A message that could not be sent is followed by another after this time. */
+const RETRY_MS = 1000
+/** What the daemon needs after the mercy of its workers is over. */
+const AFTER_MERCY_MS = 5000
+
+type Watched = Pick<Master, 'counts' | 'running' | 'stalls'>
+
+/**
+ * Tells the service manager how the daemon is: READY, STATUS, RELOADING, STOPPING and WATCHDOG of sd_notify(3). Without
+ * one it does nothing.
+ *
+ * The watchdog is fed only while there is progress: this timer fires; the search for tasks in each spool meets something,
+ * or waits for its time; and no worker is idle while tasks are due. What a worker does with its task is harakiri's
+ * business. So an idle daemon is fed, and one whose file system hangs is not.
+ *
+ * States: starting → running ↔ reloading → stopping → ended.
+ */
+export class ServiceNotices {
+  readonly #events: Emitter
+  readonly #master: Watched
+  readonly #mainPid: number | null
+  readonly #notifier: Notifier | undefined
+  readonly #watchdogMs: number | null
+  #state: 'starting' | 'running' | 'reloading' | 'stopping' | 'ended' = 'starting'
+  #done = 0
+  #timer: NodeJS.Timeout | undefined
+  #status = ''
+  #statusAt = Number.NEGATIVE_INFINITY
+  #fedAt = Number.NEGATIVE_INFINITY
+  #mercyEndsAt = 0
+  /** What stands still, if the watchdog has to know. */
+  #stall: Stall | undefined
+  #hasFailed = false
+
+  constructor(
+    request: Pick<DaemonRequest, 'manager' | 'logFile' | 'isUnderRoot'>,
+    events: Emitter,
+    master: Watched,
+  ) {
+    const { manager } = request
+    this.#events = events
+    this.#master = master
+    this.#mainPid = mainPidOf(request)
+    this.#watchdogMs = manager?.watchdogMs ?? null
+    if (manager === undefined) return
+    this.#notifier = new Notifier(manager.socket, error => this.#failed(error))
+    events.on('tasks-reported', ({ done, reports }) => {
+      this.#done += done.length
+      for (const { kind } of reports) if (kind === 'ok') this.#done++
+    })
+  }
+
+  /** Tasks run from now on. Resolves when the service manager knows. */
+  async started(): Promise<void> {
+    if (this.#notifier === undefined || this.#state !== 'starting') return
+    this.#state = 'running'
+    const mainPid = this.#mainPid
+    await this.#send({ READY: '1', ...(mainPid === null ? {} : { MAINPID: String(mainPid) }) })
+    this.#beatIn(this.#beatMs)
+  }
+
+  reloading(): void {
+    if (this.#state !== 'running') return
+    this.#state = 'reloading'
+    const now = process.hrtime.bigint() / 1000n // CLOCK_MONOTONIC
+    void this.#send({ RELOADING: '1', MONOTONIC_USEC: String(now) })
+  }
+
+  /** @param error why the configuration was refused; null: it is in effect */
+  reloaded(error: string | null): void {
+    if (this.#state !== 'reloading') return
+    this.#state = 'running'
+    void this.#send({
+      READY: '1',
+      ...(error === null ? {} : { STATUS: `reload refused: ${firstLine(error)}` }),
+    })
+  }
+
+  /** @param mercyMs what running tasks have at most */
+  stopping(mercyMs: number): void {
+    if (this.#notifier === undefined || this.#state === 'stopping' || this.#state === 'ended') return
+    this.#state = 'stopping'
+    this.#mercyEndsAt = performance.now() + mercyMs
+    void this.#send({ STOPPING: '1' })
+    this.#beatIn(this.#beatMs)
+  }
+
+  /** Resolves when nothing is on its way. */
+  async end(): Promise<void> {
+    this.#state = 'ended'
+    clearTimeout(this.#timer)
+    await this.#notifier?.end()
+  }
+
+  /** Half of the watchdog's time, or less for the status. */
+  get #beatMs(): number {
+    return Math.min(STATUS_MS, this.#watchdogHalfMs)
+  }
+
+  get #watchdogHalfMs(): number {
+    return this.#watchdogMs === null ? Number.POSITIVE_INFINITY : this.#watchdogMs / 2
+  }
+
+  #beatIn(ms: number): void {
+    clearTimeout(this.#timer)
+    if (this.#state !== 'ended') this.#timer = setTimeout(() => void this.#beat(), ms)
+  }
+
+  async #beat(): Promise<void> {
+    this.#look()
+    const isSent = this.#notifier?.isBusy === true || (await this.#send({}))
+    this.#beatIn(isSent ? this.#beatMs : Math.min(RETRY_MS, this.#beatMs))
+  }
+
+  /** Sends `first`, and what else is due. */
+  async #send(first: Notification): Promise<boolean> {
+    const now = performance.now()
+    const notification = { ...this.#feed(now), ...this.#statusDue(now), ...this.#extension(now), ...first }
+    if (Object.keys(notification).length === 0) return true
+    const isSent = (await this.#notifier?.send(notification)) !== false
+    if (isSent) this.#hasFailed = false
+    else this.#status = ''
+    if (isSent && 'WATCHDOG' in notification) this.#fedAt = now
+    return isSent
+  }
+
+  /** A message of its own only when it is due; on another one it costs nothing. */
+  #feed(now: number): Notification {
+    if (this.#watchdogMs === null || this.#state === 'starting' || this.#stall !== undefined) return {}
+    const isDue = now - this.#fedAt >= 0.9 * this.#watchdogHalfMs
+    return isDue ? { WATCHDOG: '1' } : {}
+  }
+
+  #statusDue(now: number): Notification {
+    const status = this.#describe(now)
+    if (status === this.#status || now - this.#statusAt < 0.9 * STATUS_MS) return {}
+    this.#status = status
+    this.#statusAt = now
+    return { STATUS: status }
+  }
+
+  /** As long as tasks may run, and no longer: TimeoutStopSec may be shorter than their mercy. */
+  #extension(now: number): Notification {
+    const leftMs = this.#mercyEndsAt - now
+    if (this.#state !== 'stopping' || leftMs <= 0) return {}
+    const ms = Math.min(EXTENSION_MS, leftMs + AFTER_MERCY_MS)
+    return { EXTEND_TIMEOUT_USEC: String(Math.ceil(ms * 1000)) }
+  }
+
+  #describe(now: number): string {
+    const { counts, running } = this.#master
+    if (this.#state === 'stopping') {
+      const left = Math.ceil(Math.max(0, this.#mercyEndsAt - now) / 1000)
+      return running.length === 0 ? 'stopping' : `stopping: ${running.length} tasks running, ${left} s left`
+    }
+    const text = `${this.#done} tasks done, ${counts.busy} running, ${counts.ready} due, ${counts.waiting} waiting`
+    return this.#stall === undefined
+      ? text
+      : `the ${this.#stall.what} of ${this.#stall.spool} is stalled; ${text}`
+  }
+
+  #look(): void {
+    const [worst] = this.#master.stalls
+    const stall = worst !== undefined && worst.ms >= this.#watchdogHalfMs ? worst : undefined
+    if (stall !== undefined && this.#stall === undefined) this.#events.emit('spool-stalled', stall)
+    if (stall === undefined && this.#stall !== undefined) this.#events.emit('spool-resumed', this.#stall)
+    this.#stall = stall
+  }
+
+  /** Once, until a message gets through. */
+  #failed(error: string): void {
+    if (!this.#hasFailed) this.#events.emit('notification-failed', { error })
+    this.#hasFailed = true
+  }
+}
+
+/** After `daemonize`, the service manager has to be told which process stays: the root parent, if there is one. */
+function mainPidOf({ logFile, isUnderRoot }: Pick<DaemonRequest, 'logFile' | 'isUnderRoot'>): number | null {
+  if (logFile === null) return null
+  return isUnderRoot ? process.ppid : process.pid
+}
+
+function firstLine(text: string): string {
+  return text.split('\n')[0] ?? ''
+}

@@ -1,0 +1,208 @@
+import { resolve } from 'node:path'
+import type { Emitter } from '../../base/events/emitter.js'
+import { type FeedOptions, openEngine } from '../../engines/open-engine.js'
+import { probeSpool } from '../../engines/spool/probe.js'
+import type { TaskOrder } from '../../engines/spool/task-order.js'
+import type { SpoolTarget } from '../../engines/targets.js'
+import type { Options, SpoolOptions } from '../../formats/config/option-table.js'
+import type { ResolvedOptions } from '../../formats/config/options.js'
+import { queuesOf } from '../../formats/config/queues.js'
+import { retryPolicyOf } from '../../formats/config/retry-policy.js'
+import { sharedAreaBytes } from '../../formats/config/shared-areas.js'
+import { isRedisAddress } from '../../formats/protocol/redis-address.js'
+import type { HandlerSpec, WorkerOptions } from '../../runtime/ipc/messages.js'
+import { ForkedPort } from '../../runtime/supervisor/forked-port.js'
+import type { MaintainedSpool } from '../../runtime/supervisor/maintenance.js'
+import { memberOf } from '../../runtime/supervisor/member.js'
+import type { PoolOptions, SizeOptions } from '../../runtime/supervisor/pool-options.js'
+import type { QuestionHandler } from '../../runtime/supervisor/questions.js'
+import type { SignalRouter } from '../../runtime/supervisor/signal-router.js'
+import type { SpareWorker } from '../../runtime/supervisor/spare-worker.js'
+import type { SpoolWorkersPlan } from '../../runtime/supervisor/spool-workers.js'
+import { WorkerPool } from '../../runtime/supervisor/worker-pool.js'
+import { controlHomeOf } from './control-home.js'
+import { planChain } from './handler-plan.js'
+import { sizeOptions, workerLimits } from './pool-plan.js'
+import type { PreparedSpool } from './prepared-spools.js'
+import { SharedAreas } from './shared-areas.js'
+
+/** Belongs to the only daemon in this process. */
+const AREAS = new SharedAreas()
+
+/** Jobs have locks of their own. */
+const ON_REDIS = { locks: 'ofd', because: undefined } as const
+
+/** What a plan needs besides the options. */
+interface PlanContext {
+  readonly events: Emitter
+  readonly signals: SignalRouter
+  /** Answers questions of handlers to the daemon. */
+  readonly questions: QuestionHandler
+  /** Where handlers may store tasks. */
+  readonly targets: readonly SpoolTarget[]
+  /** `fd` changes when the log is reopened. */
+  readonly log: { readonly fd: number }
+  readonly spare: SpareWorker | undefined
+}
+
+/** Where tasks may be stored. */
+export function targetsOf(spools: readonly PreparedSpool[]): SpoolTarget[] {
+  return spools.map(({ directory, options }) => ({ directory, sync: options.spoolerSync }))
+}
+
+/** Selects from the options what each room needs: one plan per spool directory, however often it is listed. */
+export async function planSpools(
+  spools: readonly PreparedSpool[],
+  config: ResolvedOptions,
+  context: PlanContext,
+): Promise<SpoolWorkersPlan[]> {
+  const targets = context.targets.map(({ directory }) => directory)
+  AREAS.make(sharedAreaBytes(config.options.sharedarea))
+  /** A directory that is listed more than once gets the processes of all its entries. */
+  const processes = new Map<string, number>()
+  // 0 is one process, as in uWSGI
+  for (const { spool, options } of spools)
+    processes.set(spool, (processes.get(spool) ?? 0) + Math.max(1, options.spoolerProcesses))
+  const first = spools.filter(({ spool }, i) => spools.findIndex(each => each.spool === spool) === i)
+  return Promise.all(
+    first.map(each => {
+      const { forwardsTo } = each
+      const chain: readonly HandlerSpec[] =
+        forwardsTo === undefined ? planChain(each, config, targets) : [{ kind: 'forward', to: forwardsTo }]
+      return planSpoolWorkers(each, processes.get(each.spool) ?? 1, chain, config.options, context)
+    }),
+  )
+}
+
+async function planSpoolWorkers(
+  { spool, options, handlers }: PreparedSpool,
+  processes: number,
+  chain: readonly HandlerSpec[],
+  daemon: Options,
+  context: PlanContext,
+): Promise<SpoolWorkersPlan> {
+  const isOnRedis = isRedisAddress(spool)
+  const { locks, because } = isOnRedis ? ON_REDIS : await probeSpool(spool, options.spoolerLock)
+  const retry = {
+    policy: retryPolicyOf(options),
+    delivery: options.spoolerDelivery,
+    graceMs: options.spoolerGraceMs,
+  }
+  const feedOptions: FeedOptions = {
+    order: taskOrderOf(options),
+    rules: { ordered: options.spoolerOrdered !== false, strictNames: options.spoolerStrictNames },
+    frequencyMs: options.spoolerFrequencyMs,
+    watch: options.spoolerWatch,
+  }
+  const code = JSON.stringify(handlers)
+  const size = await sizeOptions(options, processes)
+  const pool = poolOptions({ spool, ...retry, chain, locks }, size, options, daemon, {
+    ...context,
+    answer: question => context.questions.answer(question, code),
+  })
+  const engineKey = JSON.stringify({ spool, locks, ...feedOptions })
+  return {
+    spool,
+    engineKey,
+    pool,
+    async open() {
+      const engine = openEngine(spool)
+      const [upkeep, feed] = await Promise.all([engine.upkeep(), engine.feed(feedOptions, context.events)])
+      upkeep.prepare()
+      context.events.emit('spool-opened', {
+        ...{ spool, locks: isOnRedis ? 'redis' : locks },
+        ...(because === undefined ? {} : { because }),
+      })
+      const workers = new WorkerPool(pool, feed, context.events, context.signals)
+      const pauses = upkeep.followPauses(now => workers.setPauses(now))
+      const leave = upkeep.join?.(memberOf(workers, { isDaemon: true, controls: controlHomeOf(spool) }))
+      return { spool, engineKey, feed, pool: workers, pauses, leave }
+    },
+  }
+}
+
+function taskOrderOf({ spoolerOrdered }: SpoolOptions): TaskOrder {
+  if (spoolerOrdered === 'age') return 'age'
+  return spoolerOrdered ? 'name' : 'arrival'
+}
+
+function poolOptions(
+  shared: Pick<WorkerOptions, 'spool' | 'chain' | 'locks' | 'policy' | 'delivery' | 'graceMs'>,
+  size: SizeOptions,
+  options: SpoolOptions,
+  daemon: Options,
+  context: PlanContext & Pick<PoolOptions, 'answer'>,
+): PoolOptions {
+  const worker: WorkerOptions = {
+    ordered: options.spoolerOrdered !== false,
+    strictNames: options.spoolerStrictNames,
+    frequencyMs: options.spoolerFrequencyMs,
+    ...shared,
+    targets: context.targets,
+    queues: queuesOf(daemon.spoolerQueue).map(([name, directory]) => [
+      name,
+      isRedisAddress(directory) ? directory : resolve(directory),
+    ]),
+    concurrency: options.spoolerConcurrency,
+    maxTasks: options.spoolerMaxTasks,
+    memory: {
+      rssBytes: options.spoolerReloadOnRssBytes,
+      vszBytes: options.spoolerReloadOnAsBytes,
+      minAgeMs: options.spoolerMinWorkerLifetimeMs,
+    },
+    signalAsTask: options.spoolerSignalAsTask,
+    harakiriMs: options.spoolerHarakiriMs,
+    startTimeoutMs: options.spoolerStartTimeoutMs,
+    chdir: options.spoolerChdir === null ? null : resolve(options.spoolerChdir),
+    title: processTitle(daemon, 'uWSGI spooler'),
+    isListenedTo: !options.spoolerQuiet,
+    isDetailed: daemon.logFormat === 'json',
+  }
+  return {
+    worker,
+    ...size,
+    limits: workerLimits(options),
+    mercyMs: options.workerReloadMercyMs,
+    startTimeoutMs: options.spoolerStartTimeoutMs,
+    answer: context.answer,
+    // a worker may be spawned long after the plan was made, and the log may have been reopened by then
+    openPort: () => context.spare?.take() ?? new ForkedPort({ logFd: context.log.fd, areas: AREAS.fds }),
+  }
+}
+
+/** How long a stop may take. */
+export function longestMercyMs({ spools, anySpool }: ResolvedOptions): number {
+  return Math.max(...[anySpool, ...spools].map(({ options }) => options.workerReloadMercyMs))
+}
+
+/**
+ * The process name for `ps`; null leaves it alone. Any procname option turns naming on, and prefix and suffix apply
+ * to every name (core/utils.c, uwsgi_set_processname).
+ */
+function processTitle(options: Options, role: 'uWSGI master' | 'uWSGI spooler'): string | null {
+  const { procname, procnameMaster, procnamePrefix, procnamePrefixSpaced, procnameAppend, autoProcname } =
+    options
+  const asked = [procname, procnameMaster, procnamePrefix, procnamePrefixSpaced, procnameAppend]
+  if (!autoProcname && asked.every(text => text === null)) return null
+  const name = (role === 'uWSGI master' ? procnameMaster : null) ?? procname ?? role
+  const prefix = procnamePrefixSpaced === null ? (procnamePrefix ?? '') : `${procnamePrefixSpaced} `
+  return `${prefix}${name}${procnameAppend ?? ''}`
+}
+
+/** Sets the name of this process, the master. */
+export function setProcessTitle(options: Options): void {
+  const title = processTitle(options, 'uWSGI master')
+  if (title !== null) process.title = title // even assigning the current title would drop the arguments from `ps`
+}
+
+/** What is done for a spool besides running its tasks. */
+export function maintained({ spool, isExternal, options }: PreparedSpool): MaintainedSpool {
+  const { spoolerSweepMs, spoolerIdTtlMs, spoolerDeadMaxAgeMs, spoolerDeadMaxCount } = options
+  return {
+    spool,
+    isOwn: !isExternal,
+    graceMs: spoolerSweepMs,
+    idTtlMs: spoolerIdTtlMs,
+    limits: { maxAgeMs: spoolerDeadMaxAgeMs || null, maxCount: spoolerDeadMaxCount || null },
+  }
+}

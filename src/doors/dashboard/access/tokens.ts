@@ -1,0 +1,58 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { parseTokens, type Token } from '../../../admin/operate/dashboard-tokens.js'
+import { messageOf } from '../../../base/errors.js'
+import { privateText } from '../../../system/private-file.js'
+
+const MAX_BYTES = 64 * 1024
+/** Nobody but its owner. */
+const OTHERS = 0o077
+/** However many come, the file is read this often at most; so soon a token that was removed is refused. */
+const SHARED_MS = 1000
+
+/** The tokens of `spooler-dashboard-tokens`. */
+export class Tokens {
+  readonly #path: string
+  readonly #trouble: (message: string) => void
+  /** What was wrong with the file; said once. */
+  #fault = ''
+  #read: { readonly tokens: Promise<readonly Token[]>; readonly untilMs: number } | undefined
+
+  /** @param trouble gets what is wrong with the file: nobody is let in meanwhile */
+  constructor(path: string, trouble: (message: string) => void) {
+    this.#path = path
+    this.#trouble = trouble
+  }
+
+  /** The hash of a token that the file has; undefined for any other text. Takes as long for each. */
+  async hashOf(text: string): Promise<string | undefined> {
+    const hash = createHash('sha256').update(text).digest()
+    let found: string | undefined
+    for (const token of await this.#all())
+      if (timingSafeEqual(Buffer.from(token.hash, 'hex'), hash)) found = token.hash
+    return found
+  }
+
+  /** Whose it is, while the file has it. */
+  async withHash(hash: string): Promise<Token | undefined> {
+    return (await this.#all()).find(token => token.hash === hash)
+  }
+
+  #all(): Promise<readonly Token[]> {
+    if (this.#read === undefined || performance.now() >= this.#read.untilMs)
+      this.#read = { tokens: this.#load(), untilMs: performance.now() + SHARED_MS }
+    return this.#read.tokens
+  }
+
+  async #load(): Promise<readonly Token[]> {
+    try {
+      const tokens = parseTokens(await privateText(this.#path, { maxBytes: MAX_BYTES, closedTo: OTHERS }))
+      this.#fault = ''
+      return tokens
+    } catch (error) {
+      const fault = messageOf(error)
+      if (fault !== this.#fault) this.#trouble(`nobody is let in by a token: ${fault}`)
+      this.#fault = fault
+      return []
+    }
+  }
+}

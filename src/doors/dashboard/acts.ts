@@ -1,0 +1,183 @@
+import { type Context, Hono } from 'hono'
+import { actOnTask, actOnTasks, type Tally } from '../../admin/operate/act.js'
+import {
+  ACTIONS,
+  type ActionName,
+  findAction,
+  type SpoolAction,
+  type TaskAction,
+} from '../../admin/operate/actions.js'
+import { given } from '../../admin/operate/args.js'
+import { messageOf } from '../../base/errors.js'
+import { displayName } from '../../base/task/ref.js'
+import type { AuditEntry } from '../../engines/spool/admin/audit.js'
+import type { Changed } from '../../engines/spool/admin/change.js'
+import type { TaskStore } from '../../engines/task-store.js'
+import { type Form, formOf, pathIn } from './access/form.js'
+import { mayDo } from './access/rights.js'
+import { meantBy } from './meant.js'
+import { PageError } from './page-error.js'
+import { refIn, type SpoolPlace } from './spools.js'
+import type { Env, World } from './world.js'
+
+/** What is done in a request, and where. */
+interface Act {
+  readonly name: ActionName
+  readonly place: SpoolPlace
+  readonly form: Form
+}
+
+/** What can be done: nothing in here is a GET, and each act is written into the audit before it is done. */
+export function acts(world: World): Hono<Env> {
+  const app = new Hono<Env>()
+  app.post('/spools/:spool/tasks/:ref/:action', async c => {
+    const act = await allowed(world, c)
+    return answered(world, c, act, await onTask(c, act, taskAction(act)))
+  })
+  app.post('/spools/:spool/bulk/:action', async c => {
+    const act = await allowed(world, c)
+    return answered(world, c, act, await onTasks(c, world, act, taskAction(act)))
+  })
+  app.post('/spools/:spool/:action', async c => {
+    const act = await allowed(world, c)
+    return answered(world, c, act, await onSpool(c, act, spoolAction(act)))
+  })
+  return app
+}
+
+/** @throws PageError unless the visitor may do it, and has asked for it with a form of ours */
+async function allowed(world: World, c: Context<Env>): Promise<Act> {
+  const form = await formOf(c, world)
+  const { spool = '', action: name = '' } = c.req.param() as Readonly<Record<string, string>>
+  const place = world.spools.find(spool)
+  if (place === undefined) throw new PageError(404, 'there is no such spool here')
+  if (findAction(name) === undefined) throw new PageError(404, 'there is no such action')
+  const act = { name: name as ActionName, place, form }
+  if (!mayDo(c.var.visitor, act.name, world.allowsNewWork)) throw new PageError(403, `${name} is not for you`)
+  return act
+}
+
+function taskAction({ name }: Act): TaskAction {
+  const action: TaskAction | SpoolAction = ACTIONS[name]
+  if (action.on !== 'task') throw new PageError(404, `${name} is nothing that is done to tasks`)
+  return action
+}
+
+function spoolAction({ name }: Act): SpoolAction {
+  const action: TaskAction | SpoolAction = ACTIONS[name]
+  if (action.on !== 'spool') throw new PageError(404, `${name} is nothing that is done to a spool`)
+  return action
+}
+
+/** What came of an act, for people. */
+interface Outcome {
+  readonly isGood: boolean
+  readonly text: string
+}
+
+async function onTask(c: Context<Env>, { name, place, form }: Act, action: TaskAction): Promise<Outcome> {
+  const ref = refIn(place, c.req.param('ref') ?? '')
+  const task = ref === undefined ? undefined : await (await place.look())(ref)
+  if (task === undefined) throw new PageError(404, 'this task is gone: it has run, or was removed')
+  return audited(c, place, { action: name, task: displayName(task.ref) }, async () => {
+    const changed = await actOnTask(await place.open(), task, action, form)
+    return { isGood: changed.kind === 'done', text: outcomeText(changed, action) }
+  })
+}
+
+function outcomeText(changed: Changed, { done }: TaskAction): string {
+  switch (changed.kind) {
+    case 'done':
+      return done
+    case 'gone':
+      return 'it is gone: it has run, or was removed'
+    case 'running':
+      return 'it is running, and was left alone'
+    case 'refused':
+      return changed.detail
+  }
+}
+
+/** As many tasks as the page with the preview has shown; more may have come, or others been meant. */
+async function onTasks(
+  c: Context<Env>,
+  { hide }: World,
+  { name, place, form }: Act,
+  action: TaskAction,
+): Promise<Outcome> {
+  if (!action.inBulk) throw new PageError(404, `${name} is done to one task at a time`)
+  const [expected, typed] = [form.count ?? '', form.typed ?? '']
+  if (!/^[0-9]{1,9}$/.test(expected)) throw new PageError(400, 'expected the count of the preview')
+  if (action.isFinal && typed.trim() !== expected)
+    return { isGood: false, text: `nothing was done: to ${name} ${expected} tasks, type ${expected}` }
+  const { refs, isWhole, about: which } = await meantBy(form, action, place, c.var.visitor, hide)
+  if (!isWhole) return { isGood: false, text: 'nothing was done: these are too many at once' }
+  if (refs.length > Number(expected))
+    return { isGood: false, text: `nothing was done: there are ${refs.length} now, and not ${expected}` }
+  const about = { action: name, ...which, count: refs.length }
+  return audited(c, place, about, async () => {
+    const tally = await actOnTasks(await place.open(), action, refs)
+    return { isGood: tally.done === refs.length, text: tallyText(tally, action) }
+  })
+}
+
+function tallyText({ done, gone, running, refused, detail }: Tally, action: TaskAction): string {
+  const parts = [`${done} ${action.done}`]
+  if (gone > 0) parts.push(`${gone} gone`)
+  if (running > 0) parts.push(`${running} running`)
+  if (refused > 0) parts.push(`${refused} refused: ${detail}`)
+  return parts.join(', ')
+}
+
+function onSpool(c: Context<Env>, { name, place, form }: Act, action: SpoolAction): Promise<Outcome> {
+  return audited(c, place, { action: name, ...argsFor(action, form) }, async () => {
+    try {
+      return { isGood: true, text: await action.run(place.directory, form) }
+    } catch (error) {
+      return { isGood: false, text: messageOf(error) }
+    }
+  })
+}
+
+/** What the audit says of how it is done; of a new task, nothing: its values are in it. */
+function argsFor({ isNewWork, args }: SpoolAction, form: Form): Pick<AuditEntry, 'filter'> {
+  const known = isNewWork ? [] : args.filter(name => given(form, name) !== undefined)
+  return known.length === 0
+    ? {}
+    : { filter: JSON.stringify(Object.fromEntries(known.map(name => [name, form[name]]))) }
+}
+
+/** Nothing is done that is not written down before. */
+async function audited(
+  c: Context<Env>,
+  place: SpoolPlace,
+  about: Omit<AuditEntry, 'at' | 'who' | 'role'>,
+  act: () => Promise<Outcome>,
+): Promise<Outcome> {
+  const { name: who, role } = c.var.visitor
+  let store: TaskStore
+  try {
+    store = await place.open()
+    await store.audit({ at: Date.now(), who, role, ...about })
+  } catch (error) {
+    throw new PageError(
+      503,
+      `nothing was done, because it cannot be written into the audit: ${messageOf(error)}`,
+    )
+  }
+  const outcome = await act()
+  try {
+    await store.audit({ at: Date.now(), who, role, ...about, result: outcome.text })
+  } catch {} // it is done, and the line before says so
+  return outcome
+}
+
+/** The next page says what came of it. */
+function answered({ sessions }: World, c: Context<Env>, { name, form }: Act, outcome: Outcome): Response {
+  const { text } = outcome
+  // what it says of pauses has the values of their tasks
+  const isPayload = outcome.isGood && (name === 'pause' || name === 'resume')
+  const seen = isPayload && !c.var.visitor.mayReadPayload ? (text.split(': ', 1)[0] ?? '') : text
+  sessions.tell(c.var.id, { ...outcome, text: seen })
+  return c.redirect(pathIn(form), 303)
+}

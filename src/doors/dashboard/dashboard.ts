@@ -1,0 +1,86 @@
+import { getRequestListener } from '@hono/node-server'
+import { parseAddress } from '../../formats/protocol/address.js'
+import { Hide } from '../../formats/protocol/hide.js'
+import { nameOfRedis } from '../../formats/protocol/redis-address.js'
+import { GuardedServer } from '../http/guarded-server.js'
+import { RetriedListener } from '../http/listener.js'
+import type { DashboardAddress } from '../net/dashboard-address.js'
+import { Sessions } from './access/sessions.js'
+import { Tokens } from './access/tokens.js'
+import { DaemonLink } from './daemon-link.js'
+import type { DashboardOptions, FromDashboard, ToDashboard } from './messages.js'
+import { type DashboardApp, dashboardApp, SECURITY_HEADERS } from './server.js'
+import { Spools } from './spools.js'
+
+/** A form with a task is larger than what a scraper sends. */
+const REQUEST_MS = 10_000
+/** That with an edited task is the largest. */
+const MAX_FORM_BYTES = 4 * 1024 * 1024
+/** An act on many tasks takes its time. */
+const ANSWER_MS = 60_000
+
+/** Shows a daemon's spools to browsers, in a process of its own, and does what they may ask for. */
+export class Dashboard {
+  readonly #send: (message: FromDashboard) => void
+  readonly #opened: RetriedListener[] = []
+
+  constructor(send: (message: FromDashboard) => void) {
+    this.#send = send
+  }
+
+  hear({ options }: ToDashboard): void {
+    if (process.geteuid?.() === 0) return this.#trouble('it does not run as root') // the daemon does not start it then
+    const app = appOf(options, message => this.#trouble(message))
+    for (const address of options.addresses) this.#listen(address, app)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#opened.map(each => each.close()))
+  }
+
+  #listen(at: DashboardAddress, app: DashboardApp): void {
+    const server = new GuardedServer({
+      hosts: new Set(['localhost', ...hostOf(at), ...at.hosts]),
+      headers: SECURITY_HEADERS,
+      requestMs: REQUEST_MS,
+      answerMs: ANSWER_MS,
+      mostBodyBytes: MAX_FORM_BYTES,
+      answer: getRequestListener((request, env) => app.fetch(request, { ...env, at }), {
+        overrideGlobalObjects: false,
+      }),
+    })
+    this.#opened.push(
+      new RetriedListener(at, {
+        accept: socket => server.accept(socket),
+        listening: address => this.#send({ type: 'listening', address }),
+        trouble: message => this.#trouble(message),
+      }),
+    )
+  }
+
+  #trouble(message: string): void {
+    this.#send({ type: 'trouble', message })
+  }
+}
+
+function appOf(
+  { spools, redisAddresses, controls, pid, tokensFile, allowsNewWork, hide }: DashboardOptions,
+  trouble: (message: string) => void,
+): DashboardApp {
+  for (const address of redisAddresses) nameOfRedis(address)
+  const daemon = new DaemonLink(controls, pid)
+  daemon.watch()
+  return dashboardApp({
+    spools: new Spools(spools),
+    daemon,
+    tokens: tokensFile === null ? null : new Tokens(tokensFile, trouble),
+    sessions: new Sessions(),
+    allowsNewWork,
+    hide: new Hide(hide),
+  })
+}
+
+function hostOf({ address }: DashboardAddress): string[] {
+  const parsed = parseAddress(address)
+  return parsed.kind === 'tcp' ? [parsed.host.toLowerCase()] : []
+}

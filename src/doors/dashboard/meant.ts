@@ -1,0 +1,56 @@
+import { selectTasks } from '../../admin/operate/act.js'
+import type { TaskAction } from '../../admin/operate/actions.js'
+import type { Ref } from '../../base/task/ref.js'
+import { type AuditEntry, namesForAudit } from '../../engines/spool/admin/audit.js'
+import { ownStateOf } from '../../engines/spool/admin/task-view.js'
+import type { Hide } from '../../formats/protocol/hide.js'
+import type { Form } from './access/form.js'
+import type { Visitor } from './access/visitor.js'
+import { filterIn, selectionFor } from './filter.js'
+import { PAGE_SIZE } from './models/listings.js'
+import { PageError } from './page-error.js'
+import { refIn, type SpoolPlace } from './spools.js'
+
+/** The tasks to which an action would be done now. */
+export interface Meant {
+  readonly refs: readonly Ref[]
+  /** False: more fit than may be acted on at once. */
+  readonly isWhole: boolean
+  /** For the audit. */
+  readonly about: Pick<AuditEntry, 'task' | 'filter'>
+}
+
+/**
+ * Which tasks a form means: those that were selected in a listing, if it has a `ref`, or else all that its filter selects.
+ *
+ * @throws PageError, SpooldError USAGE for a filter that makes no sense
+ */
+export async function meantBy(
+  form: Form,
+  { states }: Pick<TaskAction, 'states'>,
+  place: SpoolPlace,
+  visitor: Visitor,
+  hide: Hide,
+): Promise<Meant> {
+  if (form.ref !== undefined) {
+    const look = await place.look()
+    const refs: Ref[] = []
+    for (const ref of selectedIn(place, form.ref)) {
+      const task = await look(ref)
+      if (task !== undefined && states.includes(ownStateOf(task.state))) refs.push(ref)
+    }
+    return { refs, isWhole: true, about: { task: namesForAudit(refs) } }
+  }
+  const filter = filterIn(form)
+  const store = await place.open({ asksDaemons: true })
+  const selected = await selectTasks(store, { states }, selectionFor(filter, visitor, hide))
+  return { ...selected, about: { filter: JSON.stringify(filter) } }
+}
+
+/** @throws PageError if they are more than a page has */
+function selectedIn(place: SpoolPlace, texts: string): Ref[] {
+  const urlTexts = [...new Set(texts.split(' ').filter(text => text !== ''))]
+  if (urlTexts.length > PAGE_SIZE)
+    throw new PageError(400, `expected ${PAGE_SIZE} tasks at most, as a page has, got ${urlTexts.length}`)
+  return urlTexts.flatMap(text => refIn(place, text) ?? [])
+}

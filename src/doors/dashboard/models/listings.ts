@@ -1,0 +1,88 @@
+import { Slices } from '../../../base/slices.js'
+import { type Ref, toFsPath } from '../../../base/task/ref.js'
+import type { TaskView } from '../../../engines/spool/admin/task-view.js'
+import { DeadLetters, deadPathOf } from '../../../engines/spool/dead-letters.js'
+import { Records } from '../../../engines/spool/records.js'
+import { hasStateRoom, stateRoom } from '../../../engines/spool/state-directory.js'
+import { lstatSync } from '../../../system/files/anchored-path.js'
+import { listEntries } from '../../../system/files/entries.js'
+
+/** Names of files, of which only those of a page are opened. */
+export interface Names {
+  readonly refs: readonly Ref[]
+  /** There are more in the directory. */
+  readonly isCut: boolean
+}
+
+/** Part of a listing. */
+export interface Page {
+  readonly tasks: readonly TaskView[]
+  /** Where it begins, and where the next one does; null: this is the last. */
+  readonly from: number
+  readonly next: number | null
+  /** How many files were opened for it. */
+  readonly opened: number
+}
+
+/** More names are not listed: a page says so. */
+export const MOST_NAMES = 10_000
+export const PAGE_SIZE = 50
+/** A page that shows only some of the tasks opens at most so many. */
+export const MOST_OPENED = 500
+
+/** The dead letters, the newest first. Only the names and the times of the files are read. */
+export async function deadNames(spool: string): Promise<Names> {
+  const letters = new DeadLetters(spool)
+  const found: Array<{ readonly ref: Ref; readonly atMs: number }> = []
+  const slices = new Slices()
+  let isCut = false
+  for await (const name of letters.names()) {
+    if (found.length === MOST_NAMES) {
+      isCut = true
+      break
+    }
+    // a burial renames the file, and that is its last change
+    found.push({ ref: deadPathOf(name), atMs: lstatSync(toFsPath(letters.pathOf(name)))?.ctimeMs ?? 0 })
+    await slices.rest()
+  }
+  return { refs: found.sort((a, b) => b.atMs - a.atMs).map(({ ref }) => ref), isCut }
+}
+
+/** The tasks that have a record, because they failed or are held; the latest change first. */
+export async function recordedNames(spool: string): Promise<Names> {
+  const found: Array<{ readonly ref: Ref; readonly atMs: number }> = []
+  const records = new Records(spool)
+  let isCut = false
+  const below = hasStateRoom(spool, 'records') ? [''] : []
+  for (let prefix = below.pop(); prefix !== undefined && !isCut; prefix = below.pop())
+    for await (const entry of listEntries(`${stateRoom(spool, 'records')}/${prefix}`)) {
+      if (entry.isDirectory()) below.push(`${prefix}${entry.name}/`)
+      else if (entry.name.endsWith('.json')) {
+        const ref = prefix + entry.name.slice(0, -'.json'.length)
+        found.push({ ref, atMs: records.writtenAt(ref) })
+      }
+      isCut = found.length + below.length >= MOST_NAMES
+      if (isCut) break
+    }
+  return { refs: found.sort((a, b) => b.atMs - a.atMs).map(({ ref }) => ref), isCut }
+}
+
+/**
+ * Opens the tasks from a place in a listing on, until a page is full. Those that are gone, or not wanted, are passed over.
+ *
+ * @param from which name is the first
+ */
+export function pageOf(
+  look: (ref: Ref) => TaskView | undefined,
+  refs: readonly Ref[],
+  from: number,
+  isWanted: (task: TaskView) => boolean = () => true,
+): Page {
+  const tasks: TaskView[] = []
+  let at = from
+  for (; at < refs.length && tasks.length < PAGE_SIZE && at - from < MOST_OPENED; at++) {
+    const task = look(refs[at] ?? '')
+    if (task !== undefined && isWanted(task)) tasks.push(task)
+  }
+  return { tasks, from, next: at < refs.length ? at : null, opened: at - from }
+}

@@ -1,0 +1,114 @@
+import type { TaskView } from '../../../engines/spool/admin/task-view.js'
+import type { Failure } from '../../../engines/spool/records.js'
+import { toPairs } from '../../../formats/protocol/vars.js'
+import { type ShownBytes, showBytes } from './shown-bytes.js'
+import { type TaskRow, taskRow } from './task-row.js'
+
+/** What a packet says, for those who may read it. */
+export interface Payload {
+  readonly pairs: ReadonlyArray<{ readonly key: string; readonly value: ShownBytes }>
+  /** Null: there is none. */
+  readonly body: ShownBytes | null
+  readonly bodyBytes: number
+}
+
+/** A moment that is known of a task. */
+export interface Moment {
+  readonly atMs: number
+  readonly what: string
+  readonly detail: string | null
+}
+
+export interface TaskDetail {
+  readonly row: TaskRow
+  /** The file is no packet: why. */
+  readonly fault: string | null
+  /** Null: the viewer may not read it, or there is no packet. */
+  readonly payload: Payload | null
+  /** The oldest first. */
+  readonly moments: readonly Moment[]
+  /** The whole last error, with its stack. */
+  readonly lastError: string | null
+  /** Where it was buried, and the handlers there. */
+  readonly buried: {
+    readonly host: string
+    readonly handlers: readonly string[]
+    readonly detail: string
+  } | null
+}
+
+const MOST_BODY_BYTES = 64 * 1024
+
+interface DetailOptions {
+  readonly mayReadPayload: boolean
+  readonly nowMs: number
+  /** The beginning of the body. @throws Error if the task has ended */
+  readBody(most: number): Promise<Buffer>
+}
+
+export async function taskDetail(task: TaskView, options: DetailOptions): Promise<TaskDetail> {
+  const { mayReadPayload, nowMs } = options
+  const { record, letter, file } = task
+  const row = taskRow(task, mayReadPayload, nowMs)
+  return {
+    row,
+    fault: file.vars === undefined ? (file.detail ?? 'it is no packet') : null,
+    payload: mayReadPayload ? await payloadOf(task, options) : null,
+    moments: momentsOf(task, row, mayReadPayload),
+    lastError: mayReadPayload ? ((letter ?? record)?.lastError ?? null) : null,
+    buried:
+      letter === undefined
+        ? null
+        : {
+            host: letter.host,
+            handlers: letter.handlers,
+            detail: mayReadPayload ? letter.detail : letter.reason,
+          },
+  }
+}
+
+async function payloadOf({ file }: TaskView, { readBody }: DetailOptions): Promise<Payload | null> {
+  const { vars, bytes, bodyOffset } = file
+  if (vars === undefined) return null
+  const pairs = toPairs(vars).map(([key, value]) => ({ key: key.toString('utf8'), value: showBytes(value) }))
+  const bodyBytes = Math.max(0, bytes - bodyOffset)
+  return { pairs, body: bodyBytes === 0 ? null : await beginningOf(bodyBytes, readBody), bodyBytes }
+}
+
+async function beginningOf(bytes: number, readBody: DetailOptions['readBody']): Promise<ShownBytes | null> {
+  try {
+    const wanted = Math.min(bytes, MOST_BODY_BYTES)
+    const body = await readBody(wanted)
+    const isOther = body.length !== wanted // what is hidden in it changes its length
+    return showBytes(body, isOther ? body.length : bytes)
+  } catch {
+    return null // it has ended meanwhile
+  }
+}
+
+const FAILED: Readonly<Record<Failure['kind'], string>> = {
+  retry: 'asked to be run again',
+  error: 'failed with an error',
+  crash: 'died with its process',
+}
+
+function momentsOf(
+  { record, letter, file }: TaskView,
+  { arrivedMs, startedAtMs, dueAtMs, state }: TaskRow,
+  mayReadPayload: boolean,
+): Moment[] {
+  const moments: Moment[] = []
+  const add = (atMs: number | null | undefined, what: string, detail: string | null = null) => {
+    if (atMs !== null && atMs !== undefined) moments.push({ atMs, what, detail })
+  }
+  add(arrivedMs, 'arrived')
+  const { history = [], attempts = 0 } = record ?? { attempts: letter?.attempts ?? 0 }
+  if (attempts > history.length) add((letter ?? record)?.firstFailureAt, 'failed for the first time')
+  for (const { at, kind, error } of history) add(at, FAILED[kind], mayReadPayload ? (error ?? null) : null)
+  if (letter !== undefined && letter.lastFailureAt !== letter.firstFailureAt)
+    add(letter.lastFailureAt, 'failed for the last time')
+  add(letter?.buriedAt, `buried (${letter?.reason})`)
+  add(startedAtMs, file.pid === undefined ? 'began to run' : `began to run in process ${file.pid}`)
+  if (state === 'waiting' || state === 'retrying') add(dueAtMs, 'is to run')
+  return moments.sort((a, b) => a.atMs - b.atMs)
+}

@@ -1,0 +1,98 @@
+import type { Child } from 'hono/jsx'
+import { type ActionName, findAction, type TaskAction } from '../../../admin/operate/actions.js'
+import { pathIn } from '../access/form.js'
+import type { PageContext } from '../context.js'
+import { filterIn, textsOf } from '../filter.js'
+import type { Meant } from '../meant.js'
+import { PageError } from '../page-error.js'
+import { BulkForm, WORDING } from '../views/actions.js'
+import { spoolHref } from '../views/links.js'
+import { Names } from '../views/names.js'
+import { countOf } from '../views/text.js'
+import { framed, spoolScene } from './framed.js'
+
+type Params = Readonly<Record<string, string>>
+
+/** How many of the tasks that a filter selects an action would be done to, and the form that does it. */
+export async function bulkPage(context: PageContext, params: Params) {
+  const action = askedFor(context, params)
+  const query = Object.fromEntries(context.query)
+  const fields = textsOf(filterIn(query))
+  const place = context.spools.get(params.spool ?? '')
+  const meant = await place.meant(action, fields)
+  const words = Object.entries(fields).map(([key, value]) => `${key} ${value}`)
+  return preview(context, params, {
+    meant,
+    fields,
+    back: spoolHref(place.id, 'find', query),
+    source: `Counted now, among tasks that are ${action.states.join(', ')}; if there are more by the time you confirm, nothing is done.`,
+    which: <p>{words.length === 0 ? 'Every task of these states.' : `Those with ${words.join(', ')}.`}</p>,
+  })
+}
+
+/** The same of the tasks that were selected in a listing. */
+export async function chosenPage(context: PageContext, params: Params) {
+  const action = askedFor(context, params)
+  const { ref: chosen = '' } = context.form // without one, a filter would mean all
+  const place = context.spools.get(params.spool ?? '')
+  const meant = await place.meant(action, { ref: chosen })
+  const names = meant.refs.map(ref => ({ ref, href: place.urlOf(ref) }))
+  const back = pathIn(context.form)
+  return preview({ ...context, path: back, query: new URLSearchParams() }, params, {
+    meant,
+    fields: { ref: meant.refs.map(ref => place.textOf(ref)).join(' ') },
+    back,
+    source: `Of the tasks that were selected, those that are ${action.states.join(', ')} now; by the time you confirm, others are left alone.`,
+    which: names.length === 0 ? <p>None was selected that this can be done to.</p> : <Names names={names} />,
+  })
+}
+
+/** @throws PageError */
+function askedFor({ viewer }: PageContext, { action: name = '' }: Params): TaskAction {
+  const action = findAction(name)
+  if (action?.on !== 'task' || !action.inBulk) throw new PageError(404, 'there is no such action')
+  if (!viewer.may(name as ActionName)) throw new PageError(403, `${name} is not for you`)
+  return action
+}
+
+interface Preview {
+  readonly meant: Meant
+  /** What the form has to say, so that it means them. */
+  readonly fields: Readonly<Record<string, string>>
+  readonly back: string
+  readonly source: string
+  /** Which tasks these are, for people. */
+  readonly which: Child
+}
+
+async function preview(
+  context: PageContext,
+  params: Params,
+  { meant: { refs, isWhole }, fields, back, source, which }: Preview,
+) {
+  const { snapshot, place } = await spoolScene(context, params)
+  const name = params.action as ActionName
+  return framed(
+    context,
+    snapshot,
+    place,
+    { page: 'find', title: `${WORDING[name].label}: ${countOf(refs.length, 'task')}`, source },
+    <section class="card" aria-label="Confirmation">
+      {which}
+      {!isWhole && <p class="bad">These are too many at once: narrow the filter, or use the command line.</p>}
+      {isWhole && refs.length > 0 && (
+        <BulkForm
+          name={name}
+          actor={context.viewer}
+          at={spoolHref(place.id, 'spool')}
+          next={back}
+          fields={fields}
+          count={refs.length}
+        />
+      )}
+      <p>
+        <a href={back}>Back, and do nothing</a>
+      </p>
+    </section>,
+  )
+}

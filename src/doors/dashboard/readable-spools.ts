@@ -1,0 +1,191 @@
+import type { TaskAction } from '../../admin/operate/actions.js'
+import type { Selection, SelectionOptions } from '../../admin/operate/selection.js'
+import type { Ref } from '../../base/task/ref.js'
+import type { AuditEntry } from '../../engines/spool/admin/audit.js'
+import { hiddenTask } from '../../engines/spool/admin/hidden-task.js'
+import type { TaskState, TaskView } from '../../engines/spool/admin/task-view.js'
+import type { ListingPlan } from '../../engines/task-store.js'
+import type { Hide } from '../../formats/protocol/hide.js'
+import type { Form } from './access/form.js'
+import { withoutPayload } from './access/payload.js'
+import type { Visitor } from './access/visitor.js'
+import { selectionFor } from './filter.js'
+import { type Meant, meantBy } from './meant.js'
+import { MOST_OPENED, PAGE_SIZE, type Page } from './models/listings.js'
+import { PageError } from './page-error.js'
+import { refIn, type SpoolPlace, type Spools, urlTextOf } from './spools.js'
+
+/** More of a body is not read at once. */
+const MOST_BODY_BYTES = 1024 * 1024
+/** Nor more files for one page of what was found. */
+const MOST_LOOKED_AT = 20_000
+
+interface Listed {
+  readonly tasks: readonly TaskView[]
+  /** False: there are more. */
+  readonly isWhole: boolean
+}
+
+/** The spools, as far as one visitor may see them. */
+export class ReadableSpools {
+  readonly all: readonly ReadableSpool[]
+
+  constructor(spools: Spools, visitor: Visitor, hide: Hide) {
+    this.all = spools.all.map(place => new ReadableSpool(place, visitor, hide))
+  }
+
+  /** @param id as in a URL @throws PageError */
+  get(id: string): ReadableSpool {
+    const found = this.all.find(each => each.id === id)
+    if (found === undefined) throw new PageError(404, 'there is no such spool here')
+    return found
+  }
+}
+
+export class ReadableSpool {
+  readonly #place: SpoolPlace
+  readonly #visitor: Visitor
+  readonly #hide: Hide
+
+  constructor(place: SpoolPlace, visitor: Visitor, hide: Hide) {
+    this.#place = place
+    this.#visitor = visitor
+    this.#hide = hide
+  }
+
+  /** What URLs call it. */
+  get id(): string {
+    return this.#place.id
+  }
+
+  /** Its real path. */
+  get directory(): string {
+    return this.#place.directory
+  }
+
+  /** The path of a task's page, below which its acts are. */
+  urlOf(ref: Ref): string {
+    return `/spools/${this.id}/tasks/${this.textOf(ref)}`
+  }
+
+  /** What URLs and forms call a task. */
+  textOf(ref: Ref): string {
+    return urlTextOf(ref)
+  }
+
+  /** @param urlText as `urlOf` has it @throws PageError */
+  async task(urlText: string): Promise<TaskView> {
+    const ref = refIn(this.#place, urlText)
+    const task = ref === undefined ? undefined : await (await this.#place.look())(ref)
+    if (task === undefined) throw new PageError(404, 'this task is gone: it has run, or was removed')
+    return this.#seen(task)
+  }
+
+  /** The beginning of a task's body, without what is hidden: all of it, if that cannot be known. @throws PageError, and the file system's error */
+  async body(task: TaskView, most = MOST_BODY_BYTES): Promise<Buffer> {
+    if (!this.#visitor.mayReadPayload) throw new PageError(403, 'the payload of tasks is not for you')
+    return this.#hide.body(await (await this.#place.open()).body(task, Math.min(most, MOST_BODY_BYTES)))
+  }
+
+  /** Its tasks are in no directory: a page of them is a `part`. */
+  get isOnRedis(): boolean {
+    return this.#place.isOnRedis
+  }
+
+  /**
+   * Tasks in these states, from a place in the store's own order on: as many as a page has. Those that are not wanted are passed over.
+   *
+   * @throws Error for people
+   */
+  async part(
+    states: readonly TaskState[],
+    from: number,
+    isWanted: (task: TaskView) => boolean,
+    isReversed = false,
+  ): Promise<Page> {
+    const store = await this.#place.open()
+    const tasks: TaskView[] = []
+    for (let at = from; ; ) {
+      const found = await store.part?.(states, at, PAGE_SIZE, isReversed)
+      if (found === undefined) throw new Error('this spool has no such listing')
+      for (const [i, task] of found.tasks.entries()) {
+        if (!isWanted(task)) continue
+        if (tasks.length === PAGE_SIZE) return { tasks, from, next: at + i, opened: at + i - from }
+        tasks.push(this.#seen(task))
+      }
+      at += found.looked
+      if (found.looked < PAGE_SIZE) return { tasks, from, next: null, opened: at - from }
+      if (at - from >= MOST_OPENED) return { tasks, from, next: at, opened: at - from }
+    }
+  }
+
+  /** Looks at tasks of the directory, as they are now. */
+  async look(): Promise<(ref: Ref) => TaskView | undefined> {
+    const view = await this.#place.view()
+    return ref => {
+      const task = view.view(ref)
+      return task === undefined ? undefined : this.#seen(task)
+    }
+  }
+
+  /**
+   * The first tasks that a filter selects, in the order of the directory, and then dead letters. Stops after so many files.
+   *
+   * @throws PageError, SpooldError USAGE for a filter that makes no sense
+   */
+  async find(filter: SelectionOptions, most: number): Promise<Listed> {
+    const selection = selectionFor(filter, this.#visitor, this.#hide)
+    const { states } = selection
+    if (this.isOnRedis) return this.#findOnRedis(selection, most)
+    const view = await this.#place.view()
+    const tasks: TaskView[] = []
+    let looked = 0
+    let isWhole = true
+    const take = (ref: Ref): boolean => {
+      if (!selection.mayHave(ref)) return true
+      isWhole = tasks.length < most && looked++ < MOST_LOOKED_AT
+      const task = isWhole ? view.view(ref) : undefined
+      if (task !== undefined && selection.has(task)) tasks.push(this.#seen(task))
+      return isWhole
+    }
+    if (states === undefined || states.some(state => state !== 'dead')) await view.scan(take, () => {})
+    if (isWhole && (states === undefined || states.includes('dead')))
+      for await (const ref of view.dead()) if (!take(ref)) break
+    return { tasks, isWhole }
+  }
+
+  async #findOnRedis({ states, mayHave, has }: Selection, most: number): Promise<Listed> {
+    const tasks: TaskView[] = []
+    let looked = 0
+    const plan: ListingPlan = {
+      ...{ states, sort: 'run', isReversed: false, limit: most, mayHave },
+      has: () => true,
+      failed: (_place, error) => {
+        throw error
+      },
+    }
+    let isWhole = true
+    await (await this.#place.open()).list(plan, task => {
+      isWhole = tasks.length < most && looked++ < MOST_LOOKED_AT
+      if (isWhole && has(task)) tasks.push(this.#seen(task))
+      return isWhole
+    })
+    return { tasks, isWhole }
+  }
+
+  /** Which tasks an action would be done to. @throws as `meantBy` */
+  meant(action: Pick<TaskAction, 'states'>, form: Form): Promise<Meant> {
+    return meantBy(form, action, this.#place, this.#visitor, this.#hide)
+  }
+
+  /** The last lines of the audit, the newest first. */
+  async audit(most: number): Promise<AuditEntry[]> {
+    const entries = await (await this.#place.open()).readAudit(most)
+    if (this.#visitor.mayReadPayload) return entries
+    return entries.map(({ filter: _filter, result: _result, ...entry }) => entry) // a filter may have values
+  }
+
+  #seen(task: TaskView): TaskView {
+    return this.#visitor.mayReadPayload ? hiddenTask(task, this.#hide) : withoutPayload(task)
+  }
+}

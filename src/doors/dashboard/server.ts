@@ -1,0 +1,121 @@
+import { type Context, Hono } from 'hono'
+import { messageOf, SpooldError } from '../../base/errors.js'
+import { giveId, idIn } from './access/cookie.js'
+import { type Form, formOf } from './access/form.js'
+import { logIn, logOut } from './access/login.js'
+import { hasRight, mayDo } from './access/rights.js'
+import { visitorOf } from './access/visitor.js'
+import { acts } from './acts.js'
+import type { Page, Raw } from './context.js'
+import { PageError } from './page-error.js'
+import { ASSETS, FORM_PAGES, PAGES } from './pages/index.js'
+import { loginPage } from './pages/login.js'
+import { messagePage } from './pages/message.js'
+import { ReadableDaemon } from './readable-daemon.js'
+import { ReadableSpools } from './readable-spools.js'
+import { type Env, type World, whoseOf } from './world.js'
+
+export type DashboardApp = Hono<Env>
+
+/** Of every answer. No script, style or address of another site, nothing written into a page, and nobody may frame one. */
+export const SECURITY_HEADERS = {
+  'Cache-Control': 'no-store',
+  'Content-Security-Policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  // with no-referrer, browsers would send forms without their origin
+  'Referrer-Policy': 'same-origin',
+  'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'DENY',
+} as const
+
+export function dashboardApp(world: World): DashboardApp {
+  const app = new Hono<Env>()
+  app.use(async (c, next) => {
+    await next()
+    secure(c.res.headers)
+  })
+  for (const { path, asset } of ASSETS) app.get(path, async c => raw(c, await asset()))
+  app.get('/login', c => (world.tokens === null ? c.redirect('/', 303) : c.html(loginPage())))
+  app.post('/login', c => logIn(c, world))
+  app.use((c, next) => identify(c, world, next))
+  app.post('/logout', c => logOut(c, world))
+  for (const page of PAGES) app.get(page.path, c => answer(c, world, page))
+  for (const page of FORM_PAGES)
+    app.post(page.path, async c => answer(c, world, page, await formOf(c, world)))
+  app.route('/', acts(world))
+  app.notFound(c => said(c, 404, 'there is no such page'))
+  app.onError((error, c) => said(c, statusOf(error), messageOf(error)))
+  return app
+}
+
+function statusOf(error: Error): PageError['status'] {
+  if (error instanceof PageError) return error.status
+  return error instanceof SpooldError && error.code === 'USAGE' ? 400 : 503
+}
+
+/** A file that never changes may be kept by the browser. */
+function secure(headers: Headers): void {
+  for (const [name, value] of Object.entries(SECURITY_HEADERS))
+    if (name !== 'Cache-Control' || !headers.has(name)) headers.set(name, value)
+}
+
+/** Nothing is shown to anybody, or done, before it is known who it is. */
+async function identify(
+  c: Context<Env>,
+  { tokens, sessions }: World,
+  next: () => Promise<void>,
+): Promise<Response | undefined> {
+  const { incoming, at } = c.env
+  const known = idIn(incoming.headers.cookie)
+  const visitor = await visitorOf(at, incoming.headers, known, { tokens, sessions })
+  if (visitor === 'forbidden') return said(c, 403, 'the proxy does not say who you are')
+  if (visitor === 'unknown')
+    return c.req.method === 'GET' ? c.redirect('/login', 303) : said(c, 401, 'log in first')
+  c.set('visitor', visitor)
+  c.set('id', known ?? giveId(c, sessions.newId()))
+  await next()
+  return undefined
+}
+
+async function answer(c: Context<Env>, world: World, page: Page, form: Form = {}): Promise<Response> {
+  const { visitor, id } = c.var
+  if (!hasRight(visitor, page.right)) throw new PageError(403, 'this page is not for you')
+  const { sessions, allowsNewWork, daemon, spools, hide } = world
+  const made = await page.render(
+    {
+      viewer: {
+        ...visitor,
+        csrf: sessions.csrfOf(id, whoseOf(visitor)),
+        may: name => mayDo(visitor, name, allowsNewWork),
+      },
+      daemon: new ReadableDaemon(daemon, visitor, hide),
+      spools: new ReadableSpools(spools, visitor, hide),
+      path: c.req.path,
+      query: new URL(c.req.url).searchParams,
+      form,
+      notice: sessions.takeNotice(id),
+    },
+    c.req.param(),
+  )
+  return isRaw(made) ? raw(c, made) : c.html(made)
+}
+
+function isRaw(made: object): made is Raw {
+  return 'type' in made && 'body' in made
+}
+
+const LASTING = 'private, max-age=31536000, immutable'
+
+function raw(c: Context, { type, body, filename, isLasting }: Raw): Response {
+  c.header('Content-Type', type)
+  if (isLasting) c.header('Cache-Control', LASTING)
+  if (filename !== undefined)
+    c.header('Content-Disposition', `attachment; filename="${filename.replace(/[^A-Za-z0-9._-]/g, '_')}"`)
+  return c.body(typeof body === 'string' ? body : new Uint8Array(body))
+}
+
+function said(c: Context, status: PageError['status'], text: string): Response | Promise<Response> {
+  return c.html(messagePage(text), status)
+}

@@ -1,0 +1,118 @@
+import type { Child } from 'hono/jsx'
+import type { TaskState } from '../../../engines/spool/admin/task-view.js'
+import { fromNowText, isoText } from './text.js'
+
+/** A moment, as its distance from now; the whole time is its title. */
+export function When({ ms, nowMs }: { ms: number | null; nowMs: number }) {
+  if (ms === null) return <span class="quiet">unknown</span>
+  const iso = isoText(ms)
+  return (
+    <time datetime={iso} title={iso}>
+      {fromNowText(ms, nowMs)}
+    </time>
+  )
+}
+
+const TONES: Readonly<Partial<Record<TaskState, string>>> = {
+  running: 'good',
+  parked: 'warn',
+  retrying: 'warn',
+  held: 'warn',
+  incomplete: 'bad',
+  malformed: 'bad',
+  unreadable: 'bad',
+  dead: 'bad',
+}
+
+export function StateBadge({ state }: { state: TaskState }) {
+  return <span class={`badge ${TONES[state] ?? ''}`}>{state}</span>
+}
+
+interface Tile {
+  readonly label: string
+  readonly value: string
+  readonly note?: string
+  readonly href?: string
+}
+
+/** A few figures that matter, each a link to what it counts. */
+export function Tiles({ tiles }: { tiles: readonly Tile[] }) {
+  return (
+    <dl class="tiles">
+      {tiles.map(({ label, value, note, href }) => (
+        <div>
+          <dt>{href === undefined ? label : <a href={href}>{label}</a>}</dt>
+          <dd>
+            {value}
+            {note !== undefined && (
+              <>
+                {' '}
+                <small>{note}</small>
+              </>
+            )}
+          </dd>
+        </div>
+      ))}
+    </dl>
+  )
+}
+
+/** Names and what they stand for. Those whose value is null are left out. */
+export function Facts({ facts }: { facts: ReadonlyArray<readonly [name: string, value: Child | null]> }) {
+  const known = facts.filter(([, value]) => value !== null)
+  return (
+    <dl class="facts">
+      {known.map(([name, value]) => (
+        <>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </>
+      ))}
+    </dl>
+  )
+}
+
+export interface Column<Row> {
+  readonly title: string
+  readonly isNumber?: boolean
+  cell(row: Row): Child
+}
+
+interface TableProps<Row> {
+  /** Its name, for those who do not see what is above it. */
+  readonly name: string
+  readonly columns: ReadonlyArray<Column<Row>>
+  readonly rows: readonly Row[]
+  readonly empty: string
+}
+
+/** A table that becomes a list of cards where there is no room. The roles stay what they are in both. */
+export function Table<Row>({ name, columns, rows, empty }: TableProps<Row>) {
+  if (rows.length === 0) return <p class="quiet">{empty}</p>
+  return (
+    // biome-ignore-start lint/a11y/noRedundantRoles: laid out as blocks, they would lose them
+    <table class="stacked" role="table" aria-label={name}>
+      <thead role="rowgroup">
+        <tr role="row">
+          {columns.map(({ title, isNumber }) => (
+            <th scope="col" role="columnheader" class={isNumber ? 'number' : ''}>
+              {title}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody role="rowgroup">
+        {rows.map(row => (
+          <tr role="row">
+            {columns.map(({ title, isNumber, cell }) => (
+              <td role="cell" data-label={title} class={isNumber ? 'number' : ''}>
+                {cell(row)}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+    // biome-ignore-end lint/a11y/noRedundantRoles: as above
+  )
+}

@@ -1,0 +1,135 @@
+import { accessSync, constants, realpathSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { errnoOf } from '../../base/errors.js'
+import { describePauses, lastingPauses } from '../../base/task/pause.js'
+import { toByteString } from '../../base/task/ref.js'
+import type { LockChoice } from '../../engines/spool/locker.js'
+import { readPauses } from '../../engines/spool/pauses.js'
+import { readPeriodic } from '../../engines/spool/periodic-states.js'
+import {
+  asideCommand,
+  checkSpool,
+  checkWay,
+  makeCommand,
+  type Owner,
+  quote,
+} from '../../engines/spool/permissions.js'
+import type { WatchChoice } from '../../system/files/directory-watch.js'
+import { type Diagnosis, diagnosisOf } from './diagnosis.js'
+import { checkMount, checkRoom } from './file-system.js'
+import { checkPriorities } from './priorities.js'
+import { probe } from './probes.js'
+
+interface SpoolPatient {
+  /** The configured path, made absolute. */
+  readonly path: string
+  /** Another daemon runs its tasks. */
+  readonly isExternal: boolean
+  /** Whether priority directories are entered. */
+  readonly isOrdered: boolean
+  readonly locks: LockChoice
+  readonly watch: WatchChoice
+  /** The user that starts the daemon creates a missing spool for this one. */
+  readonly maker: { readonly isRoot: boolean; readonly owner: Owner }
+}
+
+/** Examines one spool directory, as the user of this process. */
+export async function* examineSpool(patient: SpoolPatient): AsyncGenerator<Diagnosis> {
+  const { path, isExternal, isOrdered, locks, watch, maker } = patient
+  try {
+    const spool = yield* findSpool(path, maker)
+    if (spool === undefined) return
+    checkSpool(spool)
+    yield {
+      level: 'ok',
+      topic: 'spool',
+      about: spool,
+      text: `uid ${process.geteuid?.()} may list, write and enter it`,
+    }
+    yield* checkMode(spool)
+    yield* checkPauses(spool)
+    yield* checkPeriodic(spool)
+    yield* checkMount(spool)
+    yield* checkRoom(spool)
+    if (isExternal) return
+    if (!isOrdered) yield* checkPriorities(spool)
+    yield* probe(spool, locks, watch)
+  } catch (error) {
+    yield diagnosisOf('spool', path, error)
+  }
+}
+
+/** @returns its real path; undefined if it does not exist, which has been reported if it matters */
+function* findSpool(
+  path: string,
+  { isRoot, owner }: SpoolPatient['maker'],
+): Generator<Diagnosis, string | undefined> {
+  const about = { topic: 'spool', about: path } as const
+  checkWay(path)
+  try {
+    const real = realpathSync(path)
+    if (statSync(real).isDirectory()) return real
+    yield {
+      level: 'error',
+      ...about,
+      text: 'it is not a directory',
+      fix: `${asideCommand(path)} && ${makeCommand(path, owner)}`,
+    }
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
+    const canBeMade = isRoot || isWritable(dirname(path))
+    yield {
+      level: canBeMade ? 'note' : 'error',
+      ...about,
+      text: canBeMade
+        ? 'it does not exist yet; the daemon creates it'
+        : `it does not exist, and cannot be created in ${dirname(path)}`,
+      fix: makeCommand(path, owner),
+    }
+  }
+  return undefined
+}
+
+function isWritable(directory: string): boolean {
+  try {
+    accessSync(directory, constants.W_OK | constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function* checkPauses(spool: string): Generator<Diagnosis> {
+  const { pauses, fault } = readPauses(toByteString(spool))
+  const about = { topic: 'spool', about: spool } as const
+  const fix = `spoold resume --all ${quote(spool)}`
+  if (fault !== undefined) yield { level: 'error', ...about, text: `no task starts, because ${fault}`, fix }
+  const lasting = lastingPauses(pauses, Date.now())
+  if (lasting.length > 0)
+    yield { level: 'warning', ...about, text: `paused: ${describePauses({ pauses: lasting })}`, fix }
+}
+
+function* checkPeriodic(spool: string): Generator<Diagnosis> {
+  const broken = [...readPeriodic(toByteString(spool)).values()].filter(({ entry }) => entry === undefined)
+  if (broken.length > 0)
+    yield {
+      level: 'warning',
+      topic: 'spool',
+      about: spool,
+      text: `what is remembered of ${broken.length} periodic tasks cannot be read; they start anew`,
+      fix: `spoold fsck --repair ${quote(spool)}`,
+    }
+}
+
+/** Anyone who may write to it decides what the handlers are called with. */
+function* checkMode(spool: string): Generator<Diagnosis> {
+  const { mode } = statSync(spool)
+  if ((mode & 0o002) === 0) return
+  yield {
+    level: 'warning',
+    topic: 'spool',
+    about: spool,
+    text: `its mode is ${(mode & 0o7777).toString(8).padStart(4, '0')}: all users of this machine may write and remove tasks`,
+    fix: `chmod o-w ${quote(spool)}`,
+  }
+}

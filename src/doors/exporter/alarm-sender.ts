@@ -1,0 +1,128 @@
+import { hostname } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { messageOf } from '../../base/errors.js'
+import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
+import type { Webhook } from '../net/alarm-target.js'
+import { type Alarm, alarmText } from './alarm-conditions.js'
+import { AlarmOutbox, type Undelivered } from './alarm-outbox.js'
+import { openWebhook, post } from './webhook.js'
+
+interface SenderContext {
+  /** Called once, until a message is taken again. */
+  trouble(message: string): void
+  /** What is undelivered has changed. */
+  changed(): void
+}
+
+const FIRST_RETRY_MS = 1000
+const LAST_RETRY_MS = 300_000
+/** Less than the daemon waits for the end of this process. */
+const LINGER_MS = 500
+
+/** Posts to one webhook, one message at a time. */
+export class AlarmSender {
+  readonly #webhook: Webhook
+  readonly #allowsPlain: boolean
+  readonly #context: SenderContext
+  readonly #outbox = new AlarmOutbox()
+  #daemon: DaemonSnapshot['daemon'] | undefined
+  #retry: NodeJS.Timeout | undefined
+  /** The message that is on its way. */
+  #posted: { readonly what: Undelivered; readonly whenEnded: Promise<void> } | undefined
+  #isClosed = false
+  #failures = 0
+  #isTroubled = false
+
+  constructor(
+    webhook: Webhook,
+    allowsPlain: boolean,
+    undelivered: Undelivered | undefined,
+    context: SenderContext,
+  ) {
+    this.#webhook = webhook
+    this.#allowsPlain = allowsPlain
+    this.#context = context
+    if (undelivered !== undefined) this.#outbox.giveBack(undelivered)
+    openWebhook(webhook, allowsPlain).catch(error => this.#failed(error)) // not only when the first alarm is due
+  }
+
+  get undelivered(): Undelivered {
+    const all = new AlarmOutbox()
+    all.giveBack(this.#outbox.content)
+    if (this.#posted !== undefined) all.giveBack(this.#posted.what)
+    return all.content
+  }
+
+  send(alarms: readonly Alarm[], { daemon }: DaemonSnapshot): void {
+    this.#daemon = daemon
+    for (const alarm of alarms) this.#outbox.add(alarm)
+    if (this.#retry === undefined) this.#post()
+  }
+
+  /** Gives a message that is on its way a moment to arrive. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearTimeout(this.#retry)
+    await Promise.race([this.#posted?.whenEnded, sleep(LINGER_MS)])
+  }
+
+  #post(): void {
+    if (this.#posted !== undefined || this.#outbox.isEmpty) return
+    const what = this.#outbox.take()
+    this.#posted = { what, whenEnded: this.#deliver(what) }
+  }
+
+  async #deliver(what: Undelivered): Promise<void> {
+    try {
+      await post(this.#webhook, this.#allowsPlain, this.#message(what))
+      this.#failures = 0
+      this.#isTroubled = false
+    } catch (error) {
+      this.#outbox.giveBack(what)
+      this.#failed(error)
+      this.#retryLater()
+    } finally {
+      this.#posted = undefined
+      this.#context.changed()
+    }
+  }
+
+  #retryLater(): void {
+    if (this.#isClosed) return
+    const again = () => {
+      this.#retry = undefined
+      this.#post()
+    }
+    this.#retry = setTimeout(again, retryDelay(this.#failures++))
+  }
+
+  #failed(error: unknown): void {
+    if (!this.#isTroubled)
+      this.#context.trouble(`spooler-alarm: alarms are not delivered: ${messageOf(error)}`)
+    this.#isTroubled = true
+  }
+
+  #message({ alarms, replaced }: Undelivered): string {
+    const sentAt = new Date().toISOString()
+    return JSON.stringify({
+      version: 1,
+      host: this.#daemon?.host ?? hostname(),
+      pid: this.#daemon?.pid,
+      sentAt,
+      replaced,
+      alarms: alarms.map(alarm => ({
+        kind: alarm.kind,
+        state: alarm.state,
+        spool: alarm.spool,
+        at: new Date(alarm.atMs).toISOString(),
+        text: alarmText(alarm),
+        ...(alarm.kind === 'buried' ? { count: alarm.count } : {}),
+      })),
+    })
+  }
+}
+
+/** Doubles, and varies by half: receivers that come back are not met by all daemons at once. */
+function retryDelay(failures: number): number {
+  return Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(failures, 20)) * (0.5 + Math.random() / 2)
+}

@@ -1,0 +1,120 @@
+import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
+import type { AlarmTarget } from '../net/alarm-target.js'
+import { type Alarm, AlarmConditions, alarmText, type ConditionsMemory } from './alarm-conditions.js'
+import type { Undelivered } from './alarm-outbox.js'
+import { AlarmSender } from './alarm-sender.js'
+
+export interface AlarmOptions extends AlarmTarget {
+  /** `spooler-http-insecure` */
+  readonly allowsPlain: boolean
+}
+
+/**
+ * What each target has been told, and is still to be told: the process goes with a reload that changes what is published, and
+ * the next one neither repeats an alarm nor forgets that it is raised. Plain JSON.
+ */
+export type AlarmMemory = ReadonlyArray<
+  readonly [
+    target: string,
+    { readonly conditions: ConditionsMemory | null; readonly undelivered: Undelivered },
+  ]
+>
+
+interface AlarmsContext {
+  snapshot(): Promise<DaemonSnapshot>
+  /** One line per alarm. */
+  alarm(text: string): void
+  /** Called once, until a message is taken again. */
+  trouble(message: string): void
+  /** Called when it has changed. */
+  remember(memory: AlarmMemory): void
+}
+
+interface Target {
+  readonly key: string
+  readonly conditions: AlarmConditions
+  /** Null: its alarms are only logged. */
+  readonly sender: AlarmSender | null
+}
+
+const EVERY_MS = 2000
+/** An exporter this young beside a daemon this young is its first. */
+const YOUNG_MS = 10_000
+const NOTHING: Undelivered = { alarms: [], replaced: 0 }
+
+/** Looks at the daemon regularly, logs what is alarming, and posts it. A slow receiver delays neither looks nor lines. */
+export class Alarms {
+  readonly #context: AlarmsContext
+  readonly #targets: readonly Target[]
+  readonly #timer: NodeJS.Timeout
+  #isLooking = false
+  #isClosed = false
+  #remembered = ''
+
+  constructor(options: readonly AlarmOptions[], memory: AlarmMemory, context: AlarmsContext) {
+    this.#context = context
+    const remembered = new Map(memory)
+    this.#targets = options.map(({ limits, webhook, allowsPlain }, i) => {
+      const key = keyOf(options, i)
+      const { conditions = null, undelivered } = remembered.get(key) ?? {}
+      const sender =
+        webhook === null
+          ? null
+          : new AlarmSender(webhook, allowsPlain, undelivered, {
+              trouble: context.trouble,
+              changed: () => this.#remember(),
+            })
+      return { key, conditions: new AlarmConditions(limits, conditions), sender }
+    })
+    this.#timer = setInterval(() => void this.#look(), EVERY_MS)
+    void this.#look()
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    this.#isClosed = true
+    await Promise.all(this.#targets.map(({ sender }) => sender?.close()))
+  }
+
+  async #look(): Promise<void> {
+    if (this.#isLooking) return
+    this.#isLooking = true
+    const snapshot = await this.#context.snapshot().catch(() => undefined) // the daemon is busy: the next look
+    this.#isLooking = false
+    if (snapshot !== undefined && !this.#isClosed) this.#compare(snapshot)
+  }
+
+  #compare(snapshot: DaemonSnapshot): void {
+    const lines = new Set<string>() // targets with the same limits raise the same alarms
+    const isFromStart = performance.timeOrigin - snapshot.daemon.startedAtMs < YOUNG_MS
+    for (const { conditions, sender } of this.#targets) {
+      const alarms = conditions.look(snapshot, isFromStart)
+      for (const alarm of alarms) lines.add(lineOf(alarm))
+      sender?.send(alarms, snapshot)
+    }
+    for (const line of lines) this.#context.alarm(line)
+    this.#remember()
+  }
+
+  #remember(): void {
+    const memory: AlarmMemory = this.#targets.map(({ key, conditions, sender }) => [
+      key,
+      { conditions: conditions.memory, undelivered: sender?.undelivered ?? NOTHING },
+    ])
+    const text = JSON.stringify(memory)
+    if (text !== this.#remembered) this.#context.remember(memory)
+    this.#remembered = text
+  }
+}
+
+/** Whoever receives at a URL knows what was sent there; what they are to be told may change. */
+function keyOf(options: readonly AlarmOptions[], i: number): string {
+  const urls = options.slice(0, i + 1).map(({ webhook }) => JSON.stringify(webhook?.url ?? null))
+  const url = urls.at(-1)
+  return `${url} ${urls.filter(each => each === url).length}`
+}
+
+function lineOf(alarm: Alarm): string {
+  const { kind, state, spool } = alarm
+  return `alarm${state === 'cleared' ? ' cleared' : ''}: ${kind}: [spooler ${spool}] ${alarmText(alarm)}`
+}

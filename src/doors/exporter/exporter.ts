@@ -1,0 +1,137 @@
+import type { Socket } from 'node:net'
+import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
+import { RetriedListener } from '../http/listener.js'
+import { type AlarmMemory, Alarms } from './alarms.js'
+import { Carbon } from './carbon.js'
+import type { ExporterOptions, FromExporter, PushOptions, ToExporter } from './messages.js'
+import { MetricsFile } from './metrics-file.js'
+import { metricsServer } from './metrics-server.js'
+import { type Destination, Pusher } from './pusher.js'
+import { StatsFile } from './stats-file.js'
+import { StatsServer } from './stats-server.js'
+import { Statsd } from './statsd.js'
+
+/** A daemon that needs longer is as good as blocked. */
+const ANSWER_MS = 3000
+/** However many ask, the daemon is asked this often at most. */
+const SHARED_MS = 200
+
+interface Waiting {
+  readonly answered: (snapshot: DaemonSnapshot) => void
+  readonly promise: Promise<DaemonSnapshot>
+}
+
+/** Publishes what a daemon tells of itself, in a process of its own: clients that flood it do not slow a single task. */
+export class Exporter {
+  readonly #send: (message: FromExporter) => void
+  readonly #opened: Array<{ close(): void | Promise<void> }> = []
+  #waiting: Waiting | undefined
+  #last: { readonly snapshot: DaemonSnapshot; readonly until: number } | undefined
+
+  constructor(send: (message: FromExporter) => void) {
+    this.#send = send
+  }
+
+  hear(message: ToExporter): void {
+    switch (message.type) {
+      case 'open':
+        return this.#open(message.options, message.alarmMemory)
+      case 'snapshot':
+        this.#last = { snapshot: message.snapshot, until: performance.now() + SHARED_MS }
+        this.#waiting?.answered(message.snapshot)
+        this.#waiting = undefined
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#opened.map(each => each.close()))
+  }
+
+  #open({ stats, metrics, metricsFile, pushes, alarms }: ExporterOptions, alarmMemory: AlarmMemory): void {
+    const snapshot = () => this.#snapshot()
+    if (stats !== null) this.#listen('stats', stats.listener, new StatsServer(stats, snapshot))
+    if (metrics !== null) {
+      this.#listen('metrics', metrics, metricsServer(metrics.address, snapshot))
+      snapshot().catch(() => {}) // run times are measured from now on, and not from the first scrape
+    }
+    if (metricsFile !== null)
+      this.#opened.push(
+        new MetricsFile(metricsFile, {
+          snapshot,
+          trouble: message => this.#send({ type: 'trouble', message }),
+        }),
+      )
+    for (const push of pushes) this.#push(push)
+    if (alarms.length > 0)
+      this.#opened.push(
+        new Alarms(alarms, alarmMemory, {
+          snapshot,
+          remember: memory => this.#send({ type: 'alarm-memory', memory }),
+          alarm: message => this.#send({ type: 'alarm', message }),
+          trouble: message => this.#send({ type: 'trouble', message }),
+        }),
+      )
+  }
+
+  #listen(
+    what: string,
+    options: ConstructorParameters<typeof RetriedListener>[0],
+    server: { accept(socket: Socket): void },
+  ): void {
+    this.#opened.push(
+      new RetriedListener(options, {
+        accept: socket => server.accept(socket),
+        listening: address => this.#send({ type: 'listening', what, address }),
+        trouble: message => this.#send({ type: 'trouble', message: `${what}: ${message}` }),
+      }),
+    )
+  }
+
+  #push(options: PushOptions): void {
+    const { kind, everyMs, withCores } = options
+    const pusher = new Pusher(destinationOf(options), everyMs, withCores, {
+      snapshot: () => this.#snapshot(),
+      trouble: message => this.#send({ type: 'trouble', message: `${kind}: ${message}` }),
+    })
+    this.#opened.push(pusher)
+  }
+
+  /** However many ask, the daemon is asked one question at a time. @throws when it does not answer */
+  #snapshot(): Promise<DaemonSnapshot> {
+    if (this.#last !== undefined && performance.now() < this.#last.until)
+      return Promise.resolve(this.#last.snapshot)
+    this.#waiting ??= this.#ask()
+    return withDeadline(this.#waiting.promise).catch(error => {
+      this.#waiting = undefined // the next one asks anew
+      throw error
+    })
+  }
+
+  #ask(): Waiting {
+    let answered: Waiting['answered'] = () => {}
+    const promise = new Promise<DaemonSnapshot>(resolve => {
+      answered = resolve
+    })
+    this.#send({ type: 'ask' })
+    return { answered, promise }
+  }
+}
+
+function destinationOf(options: PushOptions): Destination {
+  switch (options.kind) {
+    case 'carbon':
+      return new Carbon(options)
+    case 'statsd':
+      return new Statsd(options)
+    case 'file':
+      return new StatsFile(options)
+  }
+}
+
+async function withDeadline<T>(promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error('the daemon does not answer')), ANSWER_MS)
+  })
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer))
+}

@@ -1,0 +1,171 @@
+import { closeSync, constants, fstatSync, lstatSync, type Stats } from 'node:fs'
+import { baseName, type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
+import { openSpool } from '../../engines/spool/admin/change.js'
+import { type FailureOptions, Failures } from '../../engines/spool/claims/failures.js'
+import { DeadLetters } from '../../engines/spool/dead-letters.js'
+import { isLeased, type Locker } from '../../engines/spool/locker.js'
+import {
+  isPriorityDirectory,
+  isTaskName,
+  type NameRules,
+  STATE_DIRECTORY,
+} from '../../engines/spool/names.js'
+import { neighboursOf } from '../../engines/spool/neighbours.js'
+import type { Owner } from '../../engines/spool/permissions.js'
+import { inDirectoryOf } from '../../engines/spool/priority-directory.js'
+import { Records } from '../../engines/spool/records.js'
+import { packetState } from '../../engines/spool/spool-file.js'
+import { unlinkSync } from '../../system/files/anchored-path.js'
+import { listEntries } from '../../system/files/entries.js'
+import { type Locks, readLocks } from '../../system/files/lock-table.js'
+import { openSafely } from '../../system/files/quiet-open.js'
+import type { Finding } from './finding.js'
+
+/** The spool under examination, and the rules that apply. */
+export interface ExaminedSpool {
+  /** The spool's real path, a byte string. */
+  readonly spool: string
+  /** The user that has to be able to use it. */
+  readonly user: Owner
+  /** undefined if unknown. */
+  readonly rules: NameRules | undefined
+  /** A file that has been unchanged for this long has no writer; 0 means never. */
+  readonly graceMs: number
+  /** 0 means forever. */
+  readonly idTtlMs: number
+  /** A daemon uses the spool, and settles what its workers leave. */
+  readonly isInUse: boolean
+  readonly records: Records
+  readonly letters: DeadLetters
+  readonly failures: Failures
+  /** Called for each file that a check looks at. */
+  passed(): void
+  /** Only for repairs: it may create files. */
+  locker(): Promise<Locker>
+}
+
+/** Deeper than any priority scheme. */
+const MAX_DEPTH = 16
+
+/** By the directory that it is in now. */
+export function removeFile({ spool }: ExaminedSpool, path: string): void {
+  inDirectoryOf(spool, path, directory => unlinkSync(toFsPath(`${directory}/${baseName(path)}`)))
+}
+
+export function statsOf({ spool }: ExaminedSpool, path: string): Stats | undefined {
+  return lstatSync(toFsPath(path === '' ? spool : `${spool}/${path}`), { throwIfNoEntry: false })
+}
+
+/** Every file that may be a task, including those in priorities, whether or not a daemon scans them. */
+export async function* tasksIn(examined: ExaminedSpool, prefix = '', depth = 0): AsyncGenerator<Ref> {
+  for await (const entry of listEntries(`${examined.spool}/${prefix}`)) {
+    if (entry.isFile() && isTaskName(entry.name, { ordered: true, strictNames: false })) {
+      examined.passed()
+      yield prefix + entry.name
+    } else if (entry.isDirectory() && depth < MAX_DEPTH && isPriorityDirectory(entry.name))
+      yield* tasksIn(examined, `${prefix}${entry.name}/`, depth + 1)
+  }
+}
+
+/** Every file below one of our directories, by its relative path; links are neither followed nor returned. */
+export async function* filesIn(
+  examined: ExaminedSpool,
+  room: string,
+  prefix = '',
+  depth = 0,
+): AsyncGenerator<string> {
+  if (prefix === '' && !isOurDirectory(examined, room)) return
+  for await (const entry of listEntries(`${examined.spool}/${STATE_DIRECTORY}/${room}/${prefix}`)) {
+    if (entry.isDirectory() && depth < MAX_DEPTH)
+      yield* filesIn(examined, room, `${prefix}${entry.name}/`, depth + 1)
+    else if (entry.isFile()) {
+      examined.passed()
+      yield prefix + entry.name
+    }
+  }
+}
+
+export function isOurDirectory(examined: ExaminedSpool, room: string): boolean {
+  return [STATE_DIRECTORY, `${STATE_DIRECTORY}/${room}`].every(
+    path => statsOf(examined, path)?.isDirectory() === true,
+  )
+}
+
+interface ExaminedSpoolOptions
+  extends Pick<ExaminedSpool, 'rules' | 'graceMs' | 'idTtlMs' | 'passed'>,
+    Omit<FailureOptions, 'spool'> {
+  /** The user of the daemon; null means the owner of the directory. */
+  readonly user: Owner | null
+}
+
+/** @param spool its real path */
+export function openExaminedSpool(
+  spool: string,
+  options: ExaminedSpoolOptions,
+): { readonly examined: ExaminedSpool; readonly user: Owner; readonly inUse: readonly Finding[] } {
+  const { uid, gid } = lstatSync(spool)
+  const user = options.user ?? { uid, gid }
+  const bytes = toByteString(spool)
+  const neighbours = neighboursOf(bytes)
+  let locker: Promise<Locker> | undefined
+  const examined: ExaminedSpool = {
+    spool: bytes,
+    user,
+    rules: options.rules,
+    graceMs: options.graceMs,
+    idTtlMs: options.idTtlMs,
+    isInUse: neighbours.length > 0,
+    passed: options.passed,
+    records: new Records(bytes),
+    letters: new DeadLetters(bytes),
+    failures: new Failures({ ...options, spool: bytes }),
+    locker: () => (locker ??= openSpool(spool).then(opened => opened.locker)),
+  }
+  const inUse = neighbours.map(({ pid, command, workers }) => ({
+    kind: 'in-use' as const,
+    path: '',
+    meaning: `pid ${pid} (${command})${workers === 0 ? '' : ` with ${workers} worker${workers === 1 ? '' : 's'}`} uses this spool, and settles the runs of its workers`,
+    fix: '',
+    isNote: true as const,
+  }))
+  return { examined, user, inUse }
+}
+
+export interface Mark {
+  readonly state: number
+  readonly inode: number
+  readonly mtimeMs: number
+  readonly isHeld: boolean
+}
+
+/** A task's state byte; undefined if there is no readable packet. */
+export function markOf({ spool }: ExaminedSpool, ref: Ref): Mark | undefined {
+  const fd = tryOpen(`${spool}/${ref}`)
+  if (fd === undefined) return undefined
+  try {
+    const stats = fstatSync(fd)
+    const state = stats.isFile() ? packetState(fd) : undefined
+    if (state === undefined) return undefined
+    const isHeld = state !== 0 && (currentLocks().isHeld(stats.dev, stats.ino) || isLeased(spool, ref))
+    return { state, inode: stats.ino, mtimeMs: stats.mtimeMs, isHeld }
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function tryOpen(path: string): number | undefined {
+  try {
+    return openSafely(path, constants.O_RDONLY)
+  } catch {
+    return undefined
+  }
+}
+
+const LOCKS_LAST_MS = 50
+let locks: { readonly held: Locks; readonly readAt: number } | undefined
+
+function currentLocks(): Locks {
+  const now = performance.now()
+  if (locks === undefined || now - locks.readAt > LOCKS_LAST_MS) locks = { held: readLocks(), readAt: now }
+  return locks.held
+}

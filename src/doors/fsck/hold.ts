@@ -1,0 +1,32 @@
+import type { Ref } from '../../base/task/ref.js'
+import { type ClaimedFile, claimFile } from '../../engines/spool/claims/claim.js'
+import { letGo } from '../../engines/spool/claims/settle.js'
+import type { ExaminedSpool } from './examined-spool.js'
+import { OVER, type Repair } from './finding.js'
+
+/**
+ * Repairs a task while holding its lock, as a run does.
+ *
+ * @param isDue repair only a task that is due
+ * @param fixGone what remains to be done if the file is gone
+ */
+export async function whileHeld(
+  examined: ExaminedSpool,
+  ref: Ref,
+  { isDue = false, fixGone }: { isDue?: boolean; fixGone?: () => Repair },
+  fix: (file: ClaimedFile) => Repair,
+): Promise<Repair> {
+  const locker = await examined.locker()
+  const nowMs = isDue ? Date.now() : Number.POSITIVE_INFINITY
+  const leave = () => ({ kind: 'malformed', detail: 'it is not a spool packet' }) as const
+  const file = claimFile(ref, `${examined.spool}/${ref}`, locker, nowMs, leave)
+  if ('fd' in file)
+    try {
+      return fix(file)
+    } finally {
+      letGo(file, locker)
+    }
+  if (file.kind === 'gone' && fixGone !== undefined) return fixGone()
+  if (file.kind === 'gone' || file.kind === 'locked' || file.kind === 'later') return OVER
+  return { kind: 'left', detail: file.detail ?? file.kind }
+}

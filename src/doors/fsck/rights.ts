@@ -1,0 +1,139 @@
+import type { Stats } from 'node:fs'
+import { errnoOf, messageOf } from '../../base/errors.js'
+import { baseName, displayName, toFsPath } from '../../base/task/ref.js'
+import { isLeased } from '../../engines/spool/locker.js'
+import { STATE_DIRECTORY } from '../../engines/spool/names.js'
+import { type Owner, quote } from '../../engines/spool/permissions.js'
+import { inDirectoryOf } from '../../engines/spool/priority-directory.js'
+import { renameSync } from '../../system/files/anchored-path.js'
+import { listEntries } from '../../system/files/entries.js'
+import { type ExaminedSpool, filesIn, isOurDirectory, statsOf, tasksIn } from './examined-spool.js'
+import { type Finding, OVER, REPAIRED, type Repair } from './finding.js'
+import { Handle } from './handle.js'
+
+const ROOMS = ['records', 'dead', 'ids', 'locks', 'slots', 'periodic']
+
+/** `.spoold` and its subdirectories have to be directories; anything else of that name is moved aside. */
+export async function* checkStateDirectories(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  for (const path of [STATE_DIRECTORY, ...ROOMS.map(room => `${STATE_DIRECTORY}/${room}`)]) {
+    const stats = statsOf(examined, path)
+    if (stats === undefined || stats.isDirectory()) continue
+    const aside = freeName(examined, path)
+    yield {
+      kind: 'state-directory',
+      path,
+      meaning: `it is ${stats.isSymbolicLink() ? 'a symbolic link' : 'not a directory'}, so it is not entered: records, dead letters and ids are not found`,
+      fix: `mv -T ${quote(display(examined, path))} ${quote(display(examined, aside))}`,
+      repair() {
+        if (statsOf(examined, path)?.isDirectory() !== false) return OVER
+        inDirectoryOf(examined.spool, path, directory =>
+          renameSync(toFsPath(`${directory}/${baseName(path)}`), toFsPath(`${directory}/${baseName(aside)}`)),
+        )
+        return { kind: 'repaired', detail: `it is ${displayName(aside)} now` }
+      },
+    }
+    if (path === STATE_DIRECTORY) return
+  }
+}
+
+function freeName(examined: ExaminedSpool, path: string): string {
+  for (let n = 1; ; n++) {
+    const name = n === 1 ? `${path}.old` : `${path}.old.${n}`
+    if (statsOf(examined, name) === undefined) return name
+  }
+}
+
+/** Can the spool's user open everything that it has to? */
+export async function* checkRights(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  const state = statsOf(examined, STATE_DIRECTORY)
+  if (state?.isDirectory()) yield* checkEntry(examined, STATE_DIRECTORY, isPrivate) // else it is put aside
+  for (const room of ROOMS)
+    if (isOurDirectory(examined, room)) {
+      yield* checkEntry(examined, `${STATE_DIRECTORY}/${room}`, isOpenDirectory)
+      for await (const name of entriesOf(examined, room))
+        yield* checkEntry(examined, `${STATE_DIRECTORY}/${room}/${name}`, isUsable)
+    }
+  for await (const ref of tasksIn(examined)) yield* checkEntry(examined, ref, isUsable)
+}
+
+/** The files, and the priority directories among them. */
+async function* entriesOf(examined: ExaminedSpool, room: string): AsyncGenerator<string> {
+  if (room === 'locks') return // a lease is created again when it is taken over
+  for await (const entry of listEntries(`${examined.spool}/${STATE_DIRECTORY}/${room}`))
+    if (entry.isDirectory()) yield entry.name
+  yield* filesIn(examined, room)
+}
+
+type Rule = (stats: Stats, user: Owner) => boolean
+
+const isPrivate: Rule = (stats, user) => isOwned(stats, user) && (stats.mode & 0o777) === 0o700
+const isOpenDirectory: Rule = (stats, user) => isOwned(stats, user) && (stats.mode & 0o700) === 0o700
+const isOwned = ({ uid }: Stats, user: Owner) => user.uid === 0 || uid === user.uid
+
+/** Which permission bits apply, as in the kernel; a common group is the spool's. */
+function isUsable(stats: Stats, user: Owner): boolean {
+  const needed = stats.isDirectory() ? 7 : 6
+  const shift = stats.uid === user.uid ? 6 : stats.gid === user.gid ? 3 : 0
+  return user.uid === 0 || ((stats.mode >> shift) & needed) === needed
+}
+
+async function* checkEntry(examined: ExaminedSpool, path: string, isRight: Rule): AsyncGenerator<Finding> {
+  const { user } = examined
+  const stats = statsOf(examined, path)
+  const isWrong = (now = statsOf(examined, path)) =>
+    now !== undefined && (now.isFile() || now.isDirectory()) && !isRight(now, user)
+  if (stats === undefined || !isWrong(stats)) return
+  const mode = stats.isDirectory() ? 0o700 : 0o600 | (stats.mode & 0o7777)
+  const isChown = user.uid !== 0 && stats.uid !== user.uid
+  const commands = [
+    ...(isChown ? [`chown -h ${user.uid}:${user.gid} ${quote(display(examined, path))}`] : []),
+    `chmod ${mode.toString(8)} ${quote(display(examined, path))}`,
+  ]
+  yield {
+    kind: 'rights',
+    path,
+    meaning: `owner ${stats.uid}:${stats.gid}, mode ${(stats.mode & 0o7777).toString(8).padStart(4, '0')}: ${meaningOf(path, stats, user)}`,
+    fix: commands.join(' && '),
+    isStill: () => isWrong(),
+    repair: () => changeRights(examined, path, { isWrong, mode, owner: isChown ? user : null }),
+  }
+}
+
+function meaningOf(path: string, stats: Stats, { uid }: Owner): string {
+  if (path === STATE_DIRECTORY) return `it has to belong to uid ${uid}, with mode 0700`
+  if (stats.isDirectory()) return `uid ${uid} cannot keep anything there`
+  return path.startsWith(STATE_DIRECTORY)
+    ? `uid ${uid} cannot read it`
+    : `uid ${uid} cannot run it, so it waits forever`
+}
+
+interface Change {
+  readonly isWrong: (stats: Stats) => boolean
+  readonly mode: number
+  readonly owner: Owner | null
+}
+
+function changeRights({ spool }: ExaminedSpool, path: string, { isWrong, mode, owner }: Change): Repair {
+  let handle: Handle | undefined
+  try {
+    handle = new Handle(spool, path)
+    const stats = handle.stats()
+    if (!isWrong(stats) || isLeased(spool, path)) return OVER
+    if (stats.isFile() && stats.nlink > 1)
+      return { kind: 'left', detail: `it has ${stats.nlink} names, and the others may be outside the spool` }
+    if (owner !== null && stats.isFile() && !handle.looksLikeOurs())
+      return { kind: 'left', detail: 'it is not a spool packet: look at it before you change its owner' }
+    if (owner !== null) handle.chown(owner)
+    handle.chmod(mode)
+    return REPAIRED
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return OVER
+    return { kind: 'left', detail: messageOf(error) }
+  } finally {
+    handle?.close()
+  }
+}
+
+function display({ spool }: ExaminedSpool, path: string): string {
+  return displayName(`${spool}/${path}`)
+}

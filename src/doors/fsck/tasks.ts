@@ -1,0 +1,113 @@
+import type { Ref } from '../../base/task/ref.js'
+import type { ClaimedFile } from '../../engines/spool/claims/claim.js'
+import { settlePastRun } from '../../engines/spool/claims/past-run.js'
+import type { Settled } from '../../engines/spool/claims/settle.js'
+import { STATE_DIRECTORY } from '../../engines/spool/names.js'
+import { jsonNameOf } from '../../engines/spool/record-name.js'
+import { isCounted, ownRecord, type TaskRecord } from '../../engines/spool/records.js'
+import { setTime } from '../../engines/spool/spool-file.js'
+import { type Past, pastOf, RECORDED, writeState } from '../../engines/spool/state-byte.js'
+import { type ExaminedSpool, type Mark, markOf, statsOf, tasksIn } from './examined-spool.js'
+import { type Finding, OVER, REPAIRED, type Repair } from './finding.js'
+import { whileHeld } from './hold.js'
+
+/** The state bytes of unlocked tasks. */
+export async function* checkTasks(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  for await (const ref of tasksIn(examined)) {
+    const assessment = assess(examined, ref)
+    if (assessment === undefined) continue
+    const isStill = () => assess(examined, ref)?.kind === assessment.kind
+    yield { ...assessment, path: ref, isStill, repair: () => repairTask(examined, ref, assessment.kind) }
+  }
+}
+
+type Assessment = Pick<Finding, 'kind' | 'meaning' | 'fix' | 'isNote'>
+
+const AS_NEXT_CLAIM = '--repair does what the next claim would do'
+
+function assess(examined: ExaminedSpool, ref: Ref): Assessment | undefined {
+  const mark = markOf(examined, ref)
+  if (mark === undefined || mark.state === 0 || mark.isHeld) return undefined
+  const record = ownRecord(quietRecord(examined, ref), mark)
+  const past = pastOf(mark.state)
+  if (past === 'done' || (past === 'done-if-recorded' && record?.doneInode === mark.inode))
+    return {
+      kind: 'done-left',
+      meaning: 'it ran to SPOOL_OK, but could not be removed; it will not run again',
+      fix: `remove it: ${AS_NEXT_CLAIM}`,
+    }
+  if (record?.burial !== undefined || past === 'to-bury')
+    return {
+      kind: 'burial-open',
+      meaning: `it should be buried, but could not be: ${record?.burial?.detail ?? 'the reason could not be recorded'}`,
+      fix: `bury it: ${AS_NEXT_CLAIM}`,
+    }
+  if ((past === 'died-alone' || past === 'died-once') && !isCounted(record, mark.mtimeMs))
+    return openRun(examined, mark, past)
+  if ((mark.state & RECORDED) !== 0 && statsOf(examined, recordPath(ref)) === undefined)
+    return {
+      kind: 'mark-unrecorded',
+      meaning: 'it is marked as recorded, but there is no record: its attempts count from 1 again',
+      fix: '--repair clears the mark',
+      isNote: true,
+    }
+  return undefined
+}
+
+/** A task that is not due yet will still be claimed; and a running daemon knows better which task is to blame. */
+function openRun({ isInUse }: ExaminedSpool, { mtimeMs }: Mark, past: Past): Assessment | undefined {
+  if (isInUse || mtimeMs > Date.now()) return undefined
+  return {
+    kind: 'run-open',
+    meaning:
+      past === 'died-once'
+        ? 'a run started and did not end; it is delivered at most once, so the next claim buries it, because its outcome is unknown'
+        : 'a run started and did not end: its process died, and the next claim counts a crash',
+    fix: AS_NEXT_CLAIM,
+  }
+}
+
+function repairTask(examined: ExaminedSpool, ref: Ref, kind: Finding['kind']): Promise<Repair> {
+  if (kind === 'mark-unrecorded') return whileHeld(examined, ref, {}, file => clearMark(examined, file))
+  return whileHeld(examined, ref, { isDue: true }, file => {
+    const settled = settlePastRun(file, examined.failures.recordOf(file), examined.failures)
+    return settled === undefined ? OVER : repairOf(settled)
+  })
+}
+
+function repairOf({ kind, detail, atMs = 0 }: Settled): Repair {
+  switch (kind) {
+    case 'later':
+      return {
+        kind: 'repaired',
+        detail: `a crash was counted; it may run from ${new Date(atMs).toISOString()} on`,
+      }
+    case 'buried':
+      return { kind: 'repaired', detail: `it is buried: ${detail}` }
+    case 'gone':
+      return { kind: 'repaired', detail: 'it is removed' }
+    default:
+      return { kind: 'left', detail: detail ?? kind }
+  }
+}
+
+function clearMark(examined: ExaminedSpool, { ref, fd, state, mtimeMs }: ClaimedFile): Repair {
+  if ((state & RECORDED) === 0 || statsOf(examined, recordPath(ref)) !== undefined) return OVER
+  writeState(fd, state & ~RECORDED)
+  setTime(fd, mtimeMs) // the write has changed it
+  return REPAIRED
+}
+
+/** Relative to the spool. */
+function recordPath(ref: Ref): string {
+  return `${STATE_DIRECTORY}/records/${jsonNameOf(ref)}`
+}
+
+/** An unreadable file is reported as such. */
+export function quietRecord({ records }: ExaminedSpool, ref: Ref): TaskRecord | undefined {
+  try {
+    return records.read(ref)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,39 @@
+import { displayName } from '../../base/task/ref.js'
+import { isPriorityDirectory, isTaskName, isUwsgiName, STATE_DIRECTORY } from '../../engines/spool/names.js'
+import { quote } from '../../engines/spool/permissions.js'
+import { listEntries } from '../../system/files/entries.js'
+import type { ExaminedSpool } from './examined-spool.js'
+import type { Finding } from './finding.js'
+
+/** Tasks in directories that are not scanned. Without a configuration, this is known only for some of them. */
+export async function* checkVisits(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  const isOrdered = examined.rules?.ordered
+  for await (const entry of listEntries(examined.spool)) {
+    if (!entry.isDirectory() || entry.name === STATE_DIRECTORY) continue
+    const isPriority = isPriorityDirectory(entry.name)
+    if (isPriority && isOrdered === true) continue
+    const tasks = await countTasks(examined, entry.name, isPriority)
+    if (tasks === 0) continue
+    yield {
+      kind: 'unvisited',
+      path: entry.name,
+      meaning: `${tasks === 1 ? 'a task' : `${tasks} tasks`} in a directory that ${isPriority ? 'is only scanned with spooler-ordered' : 'is never scanned: its name is not a number'}`,
+      fix: isPriority ? 'set spooler-ordered = true' : moveUp(examined, entry.name),
+      ...(isPriority && isOrdered === undefined ? { isNote: true } : {}),
+    }
+  }
+}
+
+/** In a directory of any name, only files that uWSGI would have put there. */
+async function countTasks({ spool }: ExaminedSpool, directory: string, isPriority: boolean): Promise<number> {
+  const rules = { ordered: true, strictNames: false }
+  let tasks = 0
+  for await (const { name } of listEntries(`${spool}/${directory}`))
+    if (isPriority ? isTaskName(name, rules) : isUwsgiName(name, { ...rules, ordered: false })) tasks++
+  return tasks
+}
+
+function moveUp({ spool }: ExaminedSpool, directory: string): string {
+  const from = quote(displayName(`${spool}/${directory}`))
+  return `mv -n ${from}/uwsgi_spoolfile_on_* ${quote(displayName(spool))}/`
+}

@@ -1,0 +1,239 @@
+import { SpooldError } from '../../base/errors.js'
+import { type Packet, PacketDecoder } from '../../formats/protocol/decoder.js'
+import { KEEP_OPEN, SIGNAL_MODIFIER, SPOOL_MODIFIER } from '../../formats/protocol/header.js'
+import { requestFromPacket, type WireRequest } from '../../formats/protocol/request-vars.js'
+import { Answers, PONG, REFUSED, STORED, type StoreActions } from './answers.js'
+import { BodyReader } from './body-reader.js'
+import { type ConnectionChange, type ConnectionState, changed } from './connection-state.js'
+import type { FairTurns } from './fair-turns.js'
+import type { Peer } from './peer.js'
+import { ReplyQueue } from './reply-queue.js'
+
+export interface ConnectionLimits {
+  /** The most bytes a packet's block may have. */
+  readonly bufferBytes: number
+  readonly maxBodyBytes: number
+  /** A peer that stalls for this long is disconnected. */
+  readonly timeoutMs: number
+  /** The time limit for a packet, and for each MiB of its body. */
+  readonly requestTimeoutMs: number
+  /** How long an idle connection stays open. */
+  readonly keepaliveMs: number
+}
+
+export interface ConnectionActions extends StoreActions {
+  readonly turns: FairTurns
+  /** @returns false when there is no room for the signal */
+  raise(signal: number): boolean
+  unavailable(peer: string, modifier1: number): void
+  /** A packet arrived, so this connection is not idle. */
+  progressed(connection: Connection): void
+}
+
+const PING_MODIFIER = 100
+/** What one connection may have in flight. */
+const WINDOW_REQUESTS = 64
+const WINDOW_BYTES = 256 * 1024
+const NOTHING = Buffer.alloc(0)
+
+/** What follows a packet: perhaps another one; nothing, and nothing is unread; nothing, but input may remain. */
+type Served = 'more' | 'nothing' | 'unread'
+
+export class Connection {
+  readonly #peer: Peer
+  readonly #limits: ConnectionLimits
+  readonly #actions: ConnectionActions
+  readonly #decoder: PacketDecoder
+  readonly #replies: ReplyQueue
+  readonly #answers: Answers
+  /** Received, but not decoded yet. */
+  #rest: Buffer = NOTHING
+  #state: ConnectionState = 'open'
+
+  constructor(peer: Peer, limits: ConnectionLimits, actions: ConnectionActions) {
+    this.#peer = peer
+    this.#limits = limits
+    this.#actions = actions
+    this.#decoder = new PacketDecoder(limits.bufferBytes)
+    this.#answers = new Answers(actions, peer)
+    this.#replies = new ReplyQueue(
+      reply => peer.write(reply, limits.timeoutMs),
+      () => peer.close(),
+    )
+  }
+
+  /** Idle: no complete request of this connection is being stored or answered. */
+  get isWaiting(): boolean {
+    // a request whose body is arriving waits for its peer, not for us
+    const unanswered = this.#replies.size - (this.#isInBody ? 1 : 0)
+    return this.#state === 'parting' || (this.#peer.isReading && unanswered === 0)
+  }
+
+  get #isInBody(): boolean {
+    return this.#state === 'body' || this.#state === 'finishing-body'
+  }
+
+  /** Resolves when the connection is closed and every complete request is stored or refused. Never rejects. */
+  async serve(): Promise<void> {
+    try {
+      const end = await this.#serveAll()
+      await this.#replies.done()
+      this.#become('answered')
+      // closing with unread input would reset the connection and lose the last reply
+      if (end === 'unread') await this.#peer.part(this.#limits.timeoutMs)
+    } catch {
+      await this.#replies.done()
+    }
+    this.#become('ended')
+    this.#peer.close()
+  }
+
+  /** Accepts no further request; requests that have started are finished and answered. */
+  finish(): void {
+    this.#become('finish')
+    if (this.#isBetweenPackets) this.#peer.dismiss()
+  }
+
+  close(): void {
+    this.#peer.close()
+  }
+
+  #become(change: ConnectionChange): void {
+    this.#state = changed(this.#state, change)
+  }
+
+  /** It is finishing, and nothing has started that is not complete. */
+  get #isBetweenPackets(): boolean {
+    return this.#state === 'finishing' && this.#decoder.heldBytes === 0
+  }
+
+  /** Never waits for data that is already here: one chunk may contain many small packets. */
+  async #serveAll(): Promise<Served> {
+    const { timeoutMs, keepaliveMs } = this.#limits
+    for (let idleMs = timeoutMs; ; idleMs = keepaliveMs) {
+      const next = this.#next()
+      const packet = next === undefined ? await this.#receive(idleMs) : next
+      if (packet === null) return 'unread'
+      const turn = this.#actions.turns.take()
+      if (turn !== undefined) await turn
+      if (!this.#replies.hasRoom(WINDOW_REQUESTS, WINDOW_BYTES))
+        await this.#replies.room(WINDOW_REQUESTS, WINDOW_BYTES)
+      const serving = this.#serve(packet)
+      const served = typeof serving === 'string' ? serving : await serving
+      if (served !== 'more') return served
+    }
+  }
+
+  /** The next packet; null when there is none. An incomplete packet gets no reply, as in uWSGI. */
+  async #receive(idleMs: number): Promise<Packet | null> {
+    let deadlineMs = Number.POSITIVE_INFINITY
+    for (;;) {
+      if (this.#isBetweenPackets) return null
+      const isBegun = this.#decoder.heldBytes > 0
+      const nowMs = performance.now()
+      if (isBegun) deadlineMs = Math.min(deadlineMs, nowMs + this.#limits.requestTimeoutMs)
+      const chunk = await this.#read(
+        Math.min(nowMs + (isBegun ? this.#limits.timeoutMs : idleMs), deadlineMs),
+      )
+      if (chunk === null) return null
+      this.#rest = chunk
+      const packet = this.#next()
+      if (packet !== undefined) return packet
+    }
+  }
+
+  /** Decodes the next packet. undefined: more bytes are needed; null: the stream cannot continue. */
+  #next(): Packet | null | undefined {
+    if (this.#rest.length === 0 || this.#isBetweenPackets) return undefined
+    const decoded = this.#decoder.take(this.#rest)
+    this.#rest = decoded.kind === 'packet' ? decoded.rest : NOTHING
+    const modifier1 = decoded.kind === 'packet' ? decoded.packet.modifier1 : decoded.modifier1
+    if (modifier1 !== undefined && !isKnown(modifier1)) {
+      this.#actions.unavailable(this.#peer.name, modifier1)
+      return null
+    }
+    if (decoded.kind === 'packet') return decoded.packet
+    if (decoded.kind === 'partial') return undefined
+    const { bufferBytes } = this.#limits
+    const problem = `invalid request block size: ${decoded.blockBytes} (max ${bufferBytes})...skip`
+    this.#refuse(new SpooldError('REQUEST_INVALID', problem))
+    return null
+  }
+
+  #serve({ modifier1, modifier2, bytes }: Packet): Served | Promise<Served> {
+    this.#actions.progressed(this)
+    const isLast = modifier1 === SIGNAL_MODIFIER || modifier2 !== KEEP_OPEN
+    if (!isLast) this.#peer.expectMore()
+    const then = isLast ? this.#end : 'more'
+    switch (modifier1) {
+      case PING_MODIFIER:
+        this.#replies.push(PONG, 0)
+        return then
+      case SIGNAL_MODIFIER:
+        this.#replies.push(this.#actions.raise(modifier2) ? STORED : REFUSED, 0)
+        return then
+      default:
+        return this.#spool(bytes, then)
+    }
+  }
+
+  get #end(): Served {
+    return this.#rest.length > 0 ? 'unread' : 'nothing'
+  }
+
+  /** @param then if the start of another packet is known after this one */
+  #spool(packet: Buffer, then: Served): Served | Promise<Served> {
+    let wire: WireRequest
+    try {
+      wire = requestFromPacket(packet)
+      this.#checkBody(wire.bodyBytes)
+    } catch (error) {
+      this.#refuse(error)
+      return 'unread'
+    }
+    if (wire.bodyBytes > 0) return this.#spoolWithBody(wire, packet.length, then)
+    this.#replies.push(this.#answers.to(wire), packet.length)
+    return then
+  }
+
+  async #spoolWithBody(wire: WireRequest, bytes: number, then: Served): Promise<Served> {
+    const body = new BodyReader({
+      ...this.#limits,
+      bytes: wire.bodyBytes,
+      budget: this.#actions.budget,
+      read: deadlineMs => this.#read(deadlineMs),
+      unread: rest => {
+        this.#rest = rest
+      },
+      progressed: () => this.#actions.progressed(this),
+    })
+    this.#become('body-begins')
+    const reply = this.#answers.toBodied(wire, { ...wire.request, body })
+    this.#replies.push(reply, bytes)
+    await reply
+    this.#become('body-ended')
+    return (await body.skip()) ? then : 'unread' // it may have been refused before its end
+  }
+
+  #checkBody(bytes: number): void {
+    const { maxBodyBytes } = this.#limits
+    if (bytes <= maxBodyBytes) return
+    const problem = `a body of ${bytes} bytes is announced; socket-max-body allows ${maxBodyBytes}`
+    throw new SpooldError('REQUEST_INVALID', problem, { details: { bytes, limit: maxBodyBytes } })
+  }
+
+  #refuse(error: unknown): void {
+    this.#replies.push(this.#answers.refusal(error), 0)
+  }
+
+  async #read(deadlineMs: number): Promise<Buffer | null> {
+    if (this.#rest.length === 0) return this.#peer.read(deadlineMs)
+    const rest = this.#rest
+    this.#rest = NOTHING
+    return rest
+  }
+}
+
+function isKnown(modifier1: number): boolean {
+  return modifier1 === SPOOL_MODIFIER || modifier1 === PING_MODIFIER || modifier1 === SIGNAL_MODIFIER
+}

@@ -1,0 +1,68 @@
+import { SpooldError } from '../../base/errors.js'
+import { ROLES, type Role } from '../../base/task/roles.js'
+import { isLocal, parseAddress } from '../../formats/protocol/address.js'
+
+/** Where the dashboard listens, and who whoever comes there is: a value of `spooler-dashboard`. */
+export interface DashboardAddress {
+  /** As the option has it: host:port, or a path with a slash. */
+  readonly address: string
+  /** Of a unix socket. */
+  readonly mode: number
+  /** Of a unix socket: whoever may open it has this role; of a proxy's users, those of whom it says nothing. */
+  readonly role: Role
+  readonly mayReadPayload: boolean
+  /** Only a proxy can open it, which says in headers who its user is. */
+  readonly isProxied: boolean
+  /** The names under which browsers reach it, besides localhost and IP addresses. */
+  readonly hosts: readonly string[]
+}
+
+const EXPECTED =
+  'expected HOST:PORT or PATH[,role=viewer|operator|admin][,payload][,proxy][,mode=0660], each with [,host=NAME]'
+/** Those who act are the daemon's own user, and root; viewers and proxies its group too. */
+const OWN_MODE = 0o600
+const GROUP_MODE = 0o660
+const OTHERS_WRITE = 0o002
+
+/** @throws SpooldError ADDRESS_INVALID */
+export function parseDashboard(text: string): DashboardAddress {
+  const [address = '', ...rest] = text.split(',').map(part => part.trim())
+  const isUnix = parseAddress(address).kind === 'unix'
+  const words = rest.filter(word => !word.includes('='))
+  const values = rest.filter(word => word.includes('=')).map(word => cut(word))
+  const all = (name: string) => values.filter(([key]) => key === name).map(([, value]) => value)
+  const [isProxied, mayReadPayload] = [words.includes('proxy'), words.includes('payload')]
+  const [role = 'viewer'] = all('role')
+  const known = ROLES.find(each => each === role)
+  const [mode = ''] = all('mode')
+  const isKnown =
+    words.every(word => word === 'proxy' || word === 'payload') &&
+    values.every(([key, value]) => ['role', 'mode', 'host'].includes(key) && value !== '')
+  if (!isKnown || known === undefined || !/^(?:[0-7]{3,4})?$/.test(mode)) throw wrong(text, EXPECTED)
+  if (address.startsWith('@'))
+    throw wrong(text, `${EXPECTED}: anybody on this machine can open an abstract socket`)
+  if (!isUnix && (rest.length > all('host').length || address === ''))
+    throw wrong(
+      text,
+      'role, payload, proxy and mode are for unix sockets; on HOST:PORT there are spooler-dashboard-tokens',
+    )
+  const isShared = isProxied || known === 'viewer'
+  const given = mode === '' ? (isShared ? GROUP_MODE : OWN_MODE) : Number.parseInt(mode, 8)
+  if ((isProxied || known !== 'viewer' || mayReadPayload) && (given & OTHERS_WRITE) !== 0)
+    throw wrong(text, `with mode ${mode}, everybody on this machine could open it`)
+  const hosts = all('host').map(host => host.toLowerCase())
+  return { address, mode: given, role: known, mayReadPayload, isProxied, hosts }
+}
+
+function cut(word: string): readonly [key: string, value: string] {
+  return [word.slice(0, word.indexOf('=')), word.slice(word.indexOf('=') + 1)]
+}
+
+/** Other machines can reach it. */
+export function isReachable({ address }: DashboardAddress): boolean {
+  return !isLocal(parseAddress(address))
+}
+
+function wrong(text: string, why: string): SpooldError {
+  return new SpooldError('ADDRESS_INVALID', `${why}, got ${JSON.stringify(text)}`)
+}

@@ -1,0 +1,131 @@
+import { describe, SpooldError } from '../../base/errors.js'
+import type { Request } from '../../base/task/request.js'
+import { isSeconds, LAST_SECOND, parseTime } from '../../base/time-text.js'
+import { encodePacket, type VarPair } from '../../formats/protocol/packet.js'
+import { bytesOf, type Value } from './value.js'
+
+/** Keys and values. A Map keeps the order of its keys; any other iterable of pairs may also repeat keys. */
+export type Dictionary = Readonly<Record<string, Value>> | Iterable<readonly [key: string, value: Value]>
+
+export interface TaskOptions {
+  /** Run no earlier than: epoch seconds, a Date, ISO 8601 text (in this machine's zone unless it names one), or `+1h30m`. */
+  readonly at?: number | Date | string
+  /** The priority directory, in digits. Lower runs first. The daemon needs spooler-ordered. */
+  readonly priority?: number | string
+  /** Any number of bytes; handlers get them as `body`. A stream is read to its end while the task is written. */
+  readonly body?: Value | AsyncIterable<Uint8Array>
+  /** Your own name for the task, any text: a spool stores it once, even after the task has run (docs/enqueue.md). */
+  readonly id?: string
+}
+
+/** A request, and the spool that the dictionary names. */
+interface Addressed {
+  readonly request: Request
+  readonly spooler: Buffer | undefined
+}
+
+/**
+ * A dictionary as a request. uWSGI's magic keys have their meaning: `spooler`, `at` and `priority` stay in the packet,
+ * `body` does not. Options override keys; `at` and `priority` are written into the packet as well.
+ *
+ * @throws TypeError that names the key, for a value that cannot become bytes
+ * @throws SpooldError REQUEST_INVALID for an invalid size, priority, time or id; details has key and sizes
+ */
+export function addressedFrom(dictionary: Dictionary, options: TaskOptions = {}): Addressed {
+  const vars: VarPair[] = []
+  const magic: Magic = {}
+  if (typeof dictionary !== 'object' || dictionary === null)
+    throw new TypeError(`expected a dictionary, got ${describe(dictionary)}`)
+  if (isPairs(dictionary)) for (const [key, value] of dictionary) addPair(vars, magic, key, value)
+  else for (const key of Object.keys(dictionary)) addPair(vars, magic, key, dictionary[key])
+  const at = magicOption(vars, 'at', options.at === undefined ? undefined : secondsOf(options.at)) ?? magic.at
+  const priority = magicOption(vars, 'priority', options.priority) ?? magic.priority
+  const request: { -readonly [Key in keyof Request]: Request[Key] } = { packet: encodePacket(vars) }
+  const body = bodyOf(options.body) ?? magic.body
+  if (body !== undefined) request.body = body
+  const seconds = at === undefined || at.length === 0 ? 0 : Math.floor(Number(at.toString()))
+  if (seconds > 0) request.atSeconds = seconds
+  if (priority !== undefined && priority.length > 0) request.priority = checkedPriority(priority)
+  if (options.id !== undefined) request.id = checkedId(options.id)
+  return { request, spooler: magic.spooler }
+}
+
+type Magic = { [Key in 'at' | 'body' | 'priority' | 'spooler']?: Buffer }
+
+function isPairs(dictionary: Dictionary): dictionary is Iterable<readonly [string, Value]> {
+  return Symbol.iterator in dictionary
+}
+
+function addPair(vars: VarPair[], magic: Magic, key: string, value: unknown): void {
+  const bytes = bytesOf(key, value)
+  switch (key) {
+    case 'body':
+      magic.body = bytes
+      return
+    case 'at':
+      magic.at = atBytes(value, bytes)
+      vars.push([Buffer.from(key), magic.at])
+      return
+    case 'priority':
+    case 'spooler':
+      magic[key] = bytes
+  }
+  vars.push([Buffer.from(key), bytes])
+}
+
+/** Writes an option into the packet, replacing the key if there is one. */
+function magicOption(vars: VarPair[], key: string, value: string | number | undefined): Buffer | undefined {
+  if (value === undefined) return undefined
+  const bytes = bytesOf(key, value)
+  const i = vars.findLastIndex(([name]) => name.toString() === key)
+  vars.splice(i < 0 ? vars.length : i, i < 0 ? 0 : 1, [Buffer.from(key), bytes])
+  return bytes
+}
+
+function bodyOf(body: TaskOptions['body']): Request['body'] | undefined {
+  if (body === undefined) return undefined
+  if (typeof body === 'object' && body !== null && Symbol.asyncIterator in body) return body
+  return bytesOf('body', body)
+}
+
+/** A number stays as it was written; uWSGI and spoold read nothing else in a packet. */
+function atBytes(value: unknown, bytes: Buffer): Buffer {
+  const text = bytes.toString()
+  if (text === '') return bytes
+  const seconds = secondsOf(value instanceof Date ? value : text)
+  return isSeconds(text) && !(value instanceof Date) ? bytes : Buffer.from(String(seconds))
+}
+
+/** @throws SpooldError REQUEST_INVALID */
+function secondsOf(at: number | Date | string): number {
+  const seconds =
+    typeof at === 'number' ? at : at instanceof Date ? at.getTime() / 1000 : parseTime(String(at))
+  if (seconds !== undefined && Math.abs(seconds) <= LAST_SECOND) return seconds
+  const isLate = at instanceof Date ? Number.isFinite(at.getTime()) : isSeconds(String(at))
+  const hint = isLate
+    ? `, which is after the year 9999${at instanceof Date ? '' : ': are these milliseconds? Give seconds, or a Date'}`
+    : ''
+  throw new SpooldError(
+    'REQUEST_INVALID',
+    `at must be epoch seconds, a Date, an ISO 8601 date, or +1h30m from now, got ${describe(at)}${hint}`,
+    { details: { key: 'at', got: at } },
+  )
+}
+
+function checkedPriority(bytes: Buffer): string {
+  const priority = bytes.toString('latin1')
+  if (/^[0-9]{1,255}$/.test(priority)) return priority
+  throw new SpooldError(
+    'REQUEST_INVALID',
+    `priority must be digits only, got ${describe(bytes.toString())}`,
+    {
+      details: { key: 'priority', got: bytes.toString() },
+    },
+  )
+}
+
+function checkedId(id: unknown): string {
+  if (typeof id !== 'string') throw new TypeError(`id must be a string, got ${describe(id)}`)
+  if (id === '') throw new SpooldError('REQUEST_INVALID', 'the id is empty', { details: { key: 'id' } })
+  return id
+}

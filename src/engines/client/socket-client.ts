@@ -1,0 +1,169 @@
+import { SpooldError } from '../../base/errors.js'
+import { Queue } from '../../base/queue.js'
+import type { Request } from '../../base/task/request.js'
+import { type Address, formatAddress, parseAddress } from '../../formats/protocol/address.js'
+import { HEADER_BYTES, KEEP_OPEN, MODIFIER2_OFFSET } from '../../formats/protocol/header.js'
+import { encodePacket } from '../../formats/protocol/packet.js'
+import { BODY_LENGTH_KEY } from '../../formats/protocol/request-vars.js'
+import { lastValue, parseVars, toPairs } from '../../formats/protocol/vars.js'
+import { SocketConnection } from './socket-connection.js'
+
+export interface SocketClientOptions {
+  /** The time limit for a connection: 5,000 ms. */
+  readonly connectTimeoutMs?: number
+  /** The time limit for a reply, from the last byte sent: 30,000 ms. */
+  readonly timeoutMs?: number
+  /** Close a connection that has been idle this long; keep it below the daemon's socket-keepalive-timeout: 30,000 ms. */
+  readonly idleMs?: number
+  /** The maximum size of a body; a stream is collected up to this size: 64 MiB. */
+  readonly maxBodyBytes?: number
+}
+
+/** Enqueues over the network. Close it when done. */
+export interface SocketClient {
+  /**
+   * Resolves when the task is stored, to the address of the server: the protocol does not return the file's name.
+   *
+   * @throws SpooldError REQUEST_INVALID before anything is sent
+   * @throws SpooldError SOCKET_UNREACHABLE, SOCKET_REFUSED, SOCKET_BODYLESS: nothing was stored
+   * @throws SpooldError SOCKET_UNANSWERED: it may have been stored
+   */
+  enqueue(request: Request): Promise<string>
+  /** Resolves when all requests in flight have their replies and the connection is closed. */
+  close(): Promise<void>
+}
+
+/** The maximum number of connections to a server that accepts one packet per connection. */
+const SINGLE_CONNECTIONS = 32
+const DEFAULTS = { connectTimeoutMs: 5000, timeoutMs: 30_000, idleMs: 30_000, maxBodyBytes: 64 * 1024 * 1024 }
+
+/**
+ * A client of `socket = …`, of spoold or of a uWSGI. It connects on demand, and all tasks share one connection; if that
+ * breaks, the next task opens another one. With a uWSGI, it opens a connection per packet.
+ *
+ * @throws SpooldError ADDRESS_INVALID
+ */
+export function openSocketClient(address: string, options: SocketClientOptions = {}): SocketClient {
+  return new Client(parseAddress(address), { ...DEFAULTS, ...options })
+}
+
+class Client implements SocketClient {
+  readonly #address: Address
+  readonly #options: Required<SocketClientOptions>
+  /** The shared connection; undefined if the server turned out to accept one packet per connection. */
+  #shared: Promise<SocketConnection | undefined> | undefined
+  #isClosed = false
+  readonly #underWay = new Set<Promise<void>>()
+  /** How many more single-packet connections may be opened, and who waits for one. */
+  #slots = SINGLE_CONNECTIONS
+  readonly #queue = new Queue<() => void>()
+
+  constructor(address: Address, options: Required<SocketClientOptions>) {
+    this.#address = address
+    this.#options = options
+  }
+
+  async enqueue(request: Request): Promise<string> {
+    if (this.#isClosed) throw new SpooldError('SOCKET_UNREACHABLE', 'the transport was closed')
+    const sending = this.#send(request)
+    this.#underWay.add(sending)
+    try {
+      await sending
+      return formatAddress(this.#address)
+    } finally {
+      this.#underWay.delete(sending)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await Promise.allSettled(this.#underWay)
+    const connection = await this.#shared?.catch(() => undefined)
+    connection?.end()
+  }
+
+  async #send(request: Request): Promise<void> {
+    const body = await collect(request.body, this.#options.maxBodyBytes)
+    const packet = packetOf(request, body.length)
+    const connection = await this.#share()
+    if (connection === undefined) return this.#sendAlone(packet, body)
+    packet.writeUInt8(KEEP_OPEN, MODIFIER2_OFFSET)
+    await connection.request(packet, body)
+  }
+
+  async #share(): Promise<SocketConnection | undefined> {
+    this.#shared ??= this.#open()
+    const shared = this.#shared
+    try {
+      const connection = await shared
+      if (connection?.isOpen !== false) return connection
+    } catch (error) {
+      if (this.#shared === shared) this.#shared = undefined
+      throw error
+    }
+    if (this.#shared === shared) this.#shared = undefined // it was closed in the meantime: open another one
+    return this.#share()
+  }
+
+  async #open(): Promise<SocketConnection | undefined> {
+    const connection = await SocketConnection.open(this.#address, this.#options)
+    return (await connection.staysOpen()) ? connection : undefined
+  }
+
+  /** As to a uWSGI. */
+  async #sendAlone(packet: Buffer, body: Buffer): Promise<void> {
+    if (body.length > 0)
+      throw new SpooldError(
+        'SOCKET_BODYLESS',
+        `${formatAddress(this.#address)} accepts one packet per connection and no bodies, as uWSGI does; this task has a body of ${body.length} bytes`,
+        { details: { bytes: body.length } },
+      )
+    if (this.#slots > 0) this.#slots--
+    else await new Promise<void>(go => this.#queue.push(go))
+    try {
+      const connection = await SocketConnection.open(this.#address, this.#options)
+      await connection.request(packet).finally(() => connection.end())
+    } finally {
+      const next = this.#queue.pop()
+      if (next === undefined) this.#slots++
+      else next()
+    }
+  }
+}
+
+/** The protocol only has keys, so the other fields of the request become keys. */
+function packetOf({ packet, priority, atSeconds }: Request, bodyBytes: number): Buffer {
+  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
+  if ('fault' in vars) throw new SpooldError('PACKET_MALFORMED', vars.fault)
+  const has = (key: string) => lastValue(vars, key) !== undefined
+  if (has(BODY_LENGTH_KEY))
+    throw new SpooldError(
+      'REQUEST_INVALID',
+      `the key ${BODY_LENGTH_KEY} announces a body on the wire, and cannot be part of a task`,
+      { details: { key: BODY_LENGTH_KEY } },
+    )
+  const pairs = toPairs(vars)
+  const add = (key: string, value: string | number) =>
+    pairs.push([Buffer.from(key), Buffer.from(String(value))])
+  if (priority !== undefined && !has('priority')) add('priority', priority)
+  if (atSeconds !== undefined && !has('at')) add('at', atSeconds)
+  if (bodyBytes > 0) add(BODY_LENGTH_KEY, bodyBytes)
+  return encodePacket(pairs)
+}
+
+/** The protocol needs the length first. */
+async function collect(body: Request['body'], limit: number): Promise<Buffer> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of body === undefined ? [] : Buffer.isBuffer(body) ? [body] : body) {
+    bytes += chunk.length
+    if (bytes > limit)
+      throw new SpooldError(
+        'REQUEST_INVALID',
+        `the body takes more than ${limit} bytes, the limit over the network`,
+        { details: { key: 'body', bytes, limit } },
+      )
+    chunks.push(chunk)
+  }
+  return chunks.length === 1 && Buffer.isBuffer(chunks[0]) ? chunks[0] : Buffer.concat(chunks)
+}

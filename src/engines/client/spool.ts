@@ -1,0 +1,50 @@
+import type { Stored } from '../../base/task/request.js'
+import { addressedFrom, type Dictionary, type TaskOptions } from './request-from.js'
+import { notOverSocket } from './socket-target.js'
+import { type Destination, forgetTargets, openTarget } from './target.js'
+
+/** The destination and the options of a task. */
+export interface SpoolOptions extends Destination, TaskOptions {}
+
+/**
+ * Stores a task: `await spool({ to: 'joe' }, { spooler: '/var/spool/app' })`, as `uwsgi.spool()` does.
+ *
+ * @param dictionary keys of 1–65,535 bytes, values of 0–65,535, all together 65,535; uWSGI's magic keys have their
+ *   meaning (`spooler`, `at`, `priority`, `body`)
+ * @returns the path of the task's file; by then it is on disk, unless `sync` is false
+ * @throws TypeError that names the key, if its value cannot become bytes
+ * @throws SpooldError whose `code` is REQUEST_INVALID, SPOOLER_UNKNOWN or SPOOL_UNUSABLE before anything is written;
+ *   SPOOL_FULL or ENQUEUE_FAILED if nothing of it is left. `details` has the key, the sizes, the errno
+ */
+export async function spool(dictionary: Dictionary, options: SpoolOptions = {}): Promise<string> {
+  return (await enqueue(dictionary, options)).path
+}
+
+/** The same, but blocking, and without shared syncs. A body that is a stream is refused. */
+export function spoolSync(dictionary: Dictionary, options: SpoolOptions = {}): string {
+  return enqueueSync(dictionary, options).path
+}
+
+/** The same as `spool`, but the result says whether a task with this `id` existed. */
+export async function enqueue(dictionary: Dictionary, options: SpoolOptions = {}): Promise<Stored> {
+  const { request, spooler } = addressedFrom(dictionary, options)
+  try {
+    return await openTarget(options, spooler).store(request)
+  } catch (error) {
+    forgetTargets()
+    throw error
+  }
+}
+
+/** The same as `spoolSync`, but the result says whether a task with this `id` existed. */
+export function enqueueSync(dictionary: Dictionary, options: SpoolOptions = {}): Stored {
+  const { request, spooler } = addressedFrom(dictionary, options)
+  try {
+    const target = openTarget(options, spooler)
+    if (target.storeSync === undefined) throw notOverSocket('to store without waiting', 'socket')
+    return target.storeSync(request)
+  } catch (error) {
+    forgetTargets()
+    throw error
+  }
+}

@@ -1,0 +1,121 @@
+import { readdirSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { errnoOf, messageOf } from '../../base/errors.js'
+import { toByteString } from '../../base/task/ref.js'
+import { type ControlReply, formatRequest, parseReply } from '../../formats/control/protocol.js'
+import { lstatSync } from '../../system/files/anchored-path.js'
+import { findState } from '../spool/state-directory.js'
+import { LineBuffer } from './line-buffer.js'
+import { isControlName } from './names.js'
+
+/** A reply, or an event, may be this long. */
+const MAX_REPLY_BYTES = 64 * 1024 * 1024
+const ANSWER_MS = 5000
+/** Who is turned away tries again after this, or a little less, and for so long. */
+const AGAIN_MS = 200
+const TURNED_AWAY_MS = 5000
+
+/** Why a daemon could not be asked, or refused. */
+class ControlFailure extends Error {
+  /** A code of the protocol, or `unreachable`: no answer, or none that can be understood. */
+  readonly code: string
+
+  /** The daemon has not read the request: other clients took its turn, or it ended. */
+  readonly isUnread: boolean
+
+  constructor(code: string, message: string, isUnread = false) {
+    super(message)
+    this.code = code
+    this.isUnread = isUnread
+  }
+}
+
+interface AskOptions {
+  /** How long the daemon may take for each line of its answer; 0: for ever. */
+  readonly timeoutMs?: number
+  /** Called for each event of a verb that streams. */
+  event?(event: unknown): void
+  /** Ends the connection; the request then fails as `unreachable`. */
+  readonly signal?: AbortSignal
+}
+
+/**
+ * The sockets in a spool on which daemons may listen: those that this process may see. A dead daemon may have left one.
+ *
+ * @param spool its real path
+ * @throws SpooldError SPOOL_UNUSABLE, if `.spoold` belongs to somebody else than the spool; EACCES, if it is closed to us
+ */
+export function controlSocketsOf(spool: string): string[] {
+  const state = findState(toByteString(spool))
+  if (state === undefined) return []
+  const owner = lstatSync(`${state}/.`)?.uid
+  return readdirSync(state)
+    .filter(isControlName)
+    .sort()
+    .map(name => `${state}/${name}`)
+    .filter(path => {
+      const stats = lstatSync(path) // another user's socket may have been linked there, to be written to by us
+      return stats?.isSocket() === true && stats.uid === owner
+    })
+}
+
+/**
+ * Asks one daemon.
+ *
+ * @returns what the verb returns, as it came: it has to be checked
+ * @throws ControlFailure
+ */
+export async function askDaemon(
+  path: string,
+  verb: string,
+  args: object,
+  options: AskOptions = {},
+): Promise<unknown> {
+  for (const giveUpAt = performance.now() + TURNED_AWAY_MS; ; )
+    try {
+      return await askOnce(path, verb, args, options)
+    } catch (error) {
+      const mayTryAgain =
+        error instanceof ControlFailure && error.isUnread && options.signal?.aborted !== true
+      if (!mayTryAgain || performance.now() > giveUpAt) throw error
+      await sleep(AGAIN_MS * (0.5 + Math.random() / 2))
+    }
+}
+
+function askOnce(path: string, verb: string, args: object, options: AskOptions): Promise<unknown> {
+  const { timeoutMs = ANSWER_MS, event, signal } = options
+  const socket = connect(path)
+  return new Promise<unknown>((resolve, reject) => {
+    const fail = (code: string, message: string, isUnread?: boolean) =>
+      reject(new ControlFailure(code, message, isUnread))
+    if (timeoutMs > 0)
+      socket.setTimeout(timeoutMs, () => fail('unreachable', `no answer within ${timeoutMs / 1000} s`))
+    signal?.addEventListener('abort', () => socket.destroy(), { once: true })
+    // a unix socket that is closed while something in it is unread says so
+    const isReset = (error: unknown) => ['ECONNRESET', 'EPIPE'].includes(errnoOf(error) ?? '')
+    let isRead = false
+    socket.once('error', error => fail('unreachable', messageOf(error), !isRead && isReset(error)))
+    socket.once('close', () => fail('unreachable', 'the connection was closed without an answer'))
+    socket.once('connect', () => socket.write(formatRequest({ id: 1, verb, args })))
+    eachReply(socket, reply => {
+      isRead = true
+      if (reply === undefined) return fail('unreachable', 'another program than spoold answered')
+      if ('event' in reply) return event?.(reply.event)
+      if ('error' in reply) return fail(reply.error.code, reply.error.message)
+      resolve(reply.ok)
+    })
+  }).finally(() => socket.destroy())
+}
+
+/** @param take gets each reply; undefined for what is none */
+function eachReply(socket: Socket, take: (reply: ControlReply | undefined) => void): void {
+  const lines = new LineBuffer(MAX_REPLY_BYTES)
+  socket.on('data', chunk => {
+    lines.add(chunk)
+    for (let line = lines.next(); line !== undefined; line = lines.next()) {
+      take(line === null ? undefined : parseReply(line))
+      if (line === null) return
+    }
+  })
+}

@@ -1,0 +1,119 @@
+import { messageOf } from '../../base/errors.js'
+import { hasFields } from '../../base/json-guard.js'
+import { printable } from '../../base/printable.js'
+import type { Parked, ParkedGroup } from '../../base/task/parked.js'
+import { describePair, type PausedPair, pausedPairs } from '../../base/task/pause.js'
+import { displayName, type Ref } from '../../base/task/ref.js'
+import { PARK_REASONS } from '../../base/task/report.js'
+import { isNamed, taskNameOf } from '../../formats/protocol/named.js'
+import { lastValue, type Vars } from '../../formats/protocol/vars.js'
+import { currentPauses } from '../spool/pauses.js'
+import { askDaemon, controlSocketsOf } from './client.js'
+
+/** What a daemon's answer may have at most. */
+const MOST_GROUPS = 200
+const MOST_TOLD = 2000
+/** How many tasks of each reason and name a daemon can name. */
+export const MOST_PARKED_NAMED = 1000
+/** A daemon that is busy for longer is not waited for. */
+const ANSWER_MS = 1000
+
+/** Tells of each due task whether the daemons of its spool have it parked: by its name, by its pairs, or by its path. */
+class ParkedTasks {
+  readonly #pairs: readonly PausedPair[]
+  readonly #names = new Map<string, Parked>()
+  readonly #alone: ReadonlySet<Ref>
+
+  /** @param answers of all daemons that run the spool: what one of them does not park, it runs */
+  constructor(pairs: readonly PausedPair[], answers: ReadonlyArray<readonly ParkedGroup[]>) {
+    const [first = [], ...others] = answers
+    const isParkedBy = (groups: readonly ParkedGroup[], name: string) =>
+      groups.some(group => group.name === name)
+    this.#pairs = pairs
+    for (const group of first)
+      if (group.name !== undefined && others.every(each => isParkedBy(each, group.name ?? '')))
+        this.#names.set(group.name, { reason: group.reason, detail: describeGroup(group) })
+    this.#alone = new Set(
+      answers.flat().flatMap(({ reason, tasks }) => (reason === 'alone' ? [...tasks] : [])),
+    )
+  }
+
+  /** @param vars those of its packet */
+  whyOf(ref: Ref, vars: Vars): Parked | undefined {
+    const pair = this.#pairs.find(([key, value]) => lastValue(vars, key) === value)
+    if (pair !== undefined) return { reason: 'paused', detail: `paused: ${describePair(pair)}` }
+    if (this.#alone.has(ref)) return { reason: 'alone', detail: ALONE }
+    const name = this.#names.size > 0 && isNamed(vars) ? taskNameOf(vars) : undefined
+    return name === undefined ? undefined : this.#names.get(printable(displayName(name)))
+  }
+}
+
+const ALONE = 'runs alone, because the process that ran it with others died'
+
+/** Why the tasks of a group may not run, for people. */
+export function describeGroup({ reason, name = '', slots = 0 }: ParkedGroup): string {
+  switch (reason) {
+    case 'slot':
+      return `${slots} of ${printable(name)} run already`
+    case 'unknown-name':
+      return `no handler takes ${printable(name)}`
+    case 'paused':
+      return 'paused'
+    case 'alone':
+      return ALONE
+  }
+}
+
+/**
+ * Asks the daemons of a spool what they have parked.
+ *
+ * @param spool its real path, a byte string
+ * @param sockets where they listen; undefined: in the spool
+ * @returns undefined if none runs it, or if one cannot say
+ */
+export async function askParked(
+  spool: string,
+  limit: number,
+  sockets?: readonly string[],
+): Promise<ParkedGroup[][] | undefined> {
+  try {
+    const args = { spool: displayName(spool), limit }
+    const paths = sockets ?? controlSocketsOf(displayName(spool))
+    const answers = await Promise.all(paths.map(path => ask(path, args)))
+    const living = answers.filter(answer => answer !== undefined)
+    return living.length === 0 ? undefined : living
+  } catch {
+    return undefined // also where the control socket is for the spool's user
+  }
+}
+
+/** @param spool its real path, a byte string @param sockets as for `askParked` */
+export async function findParked(spool: string, sockets?: readonly string[]): Promise<ParkedTasks> {
+  const answers = await askParked(spool, MOST_TOLD, sockets)
+  return new ParkedTasks(pausedPairs(currentPauses(spool)), answers ?? [])
+}
+
+/** @returns undefined if the daemon is dead */
+async function ask(path: string, args: object): Promise<ParkedGroup[] | undefined> {
+  try {
+    const answer = await askDaemon(path, 'parked', args, { timeoutMs: ANSWER_MS })
+    return readParkedGroups(answer)
+  } catch (error) {
+    if (messageOf(error).includes('ECONNREFUSED')) return undefined
+    throw error
+  }
+}
+
+/** @param answer what a daemon says to `parked` @throws Error unless it is that */
+export function readParkedGroups(answer: unknown): ParkedGroup[] {
+  if (!hasFields(answer, { pid: 'count', groups: 'objects' }, {})) throw new Error('it answers otherwise')
+  return (answer as { readonly groups: readonly ParkedGroup[] }).groups.slice(0, MOST_GROUPS).filter(isGroup)
+}
+
+/** Whoever owns the spool can answer with anything. */
+function isGroup(group: ParkedGroup): boolean {
+  return (
+    hasFields(group, { reason: 'text', count: 'count', tasks: 'texts' }, { name: 'text', slots: 'count' }) &&
+    PARK_REASONS.includes(group.reason)
+  )
+}

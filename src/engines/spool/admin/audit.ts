@@ -1,0 +1,130 @@
+import { closeSync, constants, fdatasyncSync, fstatSync, readdirSync, readSync, writeSync } from 'node:fs'
+import { hasFields } from '../../../base/json-guard.js'
+import { displayName, type Ref } from '../../../base/task/ref.js'
+import { lstatSync, openSync, renameSync, unlinkSync } from '../../../system/files/anchored-path.js'
+import { hiddenKeysOf } from '../hidden-keys.js'
+import { findState, makeState } from '../state-directory.js'
+
+/** What somebody is about to do in a spool, or what it led to. One line of `.spoold/audit`. */
+export interface AuditEntry {
+  /** Epoch ms. */
+  readonly at: number
+  readonly who: string
+  /** How far that one's rights go; `owner` of who acts on the command line. */
+  readonly role: string
+  readonly action: string
+  /** Which task, as text; or which, with spaces between them. */
+  readonly task?: string
+  /** Or what selects the tasks, as JSON: values of tasks may be in it. */
+  readonly filter?: string
+  /** How many tasks it is about, as far as known. */
+  readonly count?: number
+  /** What it led to: the line before said that it begins. */
+  readonly result?: string
+}
+
+/** A file that is larger is put aside; so many are kept beside the current one. */
+const MAX_BYTES = 4 * 1024 * 1024
+const KEPT = 4
+const OLD = /^audit-\d+$/
+const MAX_TEXT_CHARS = 500
+/** So many tasks are named, and a name has 255 bytes at most. */
+const MOST_NAMED = 50
+const MAX_NAMES_CHARS = MOST_NAMED * 256
+/** Of a line with all its fields at their longest. */
+const TAIL_BYTES = 256 * 1024
+const APPEND = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK
+
+/** The names of tasks, as text: of the first of them, if they are many. */
+export function namesForAudit(refs: readonly Ref[]): string {
+  return refs.slice(0, MOST_NAMED).map(displayName).join(' ')
+}
+
+/**
+ * Appends a line, on disk when this returns.
+ *
+ * @param spool its real path, a byte string
+ * @throws Error why it cannot be written
+ */
+export function writeAudit(spool: string, entry: AuditEntry): void {
+  const state = makeState(spool)
+  const path = `${state}/audit`
+  const fd = openSync(path, APPEND, 0o600)
+  try {
+    const { size, ino } = fstatSync(fd)
+    const line = `${size > 0 && !endsLine(fd, size) ? '\n' : ''}${JSON.stringify(hiddenKeysOf(spool).texts(entry), shortened)}\n`
+    if (writeSync(fd, line) < Buffer.byteLength(line))
+      throw new Error('the audit has no room for a whole line')
+    fdatasyncSync(fd)
+    if (size > MAX_BYTES) putAside(state, ino)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** After a full disk, the last line may be half a one. */
+function endsLine(fd: number, size: number): boolean {
+  const last = Buffer.alloc(1)
+  readSync(fd, last, 0, 1, size - 1)
+  return last[0] === 10
+}
+
+function shortened(key: string, value: unknown): unknown {
+  const most = key === 'task' ? MAX_NAMES_CHARS : MAX_TEXT_CHARS
+  return typeof value === 'string' && value.length > most ? `${value.slice(0, most)}…` : value
+}
+
+/** Under a name of its own: of two processes that do this at once, neither removes what the other one has put aside. */
+function putAside(state: string, ino: number): void {
+  try {
+    if (lstatSync(`${state}/audit`)?.ino !== ino) return
+    renameSync(`${state}/audit`, `${state}/audit-${Date.now()}`)
+    for (const name of oldNames(state).slice(0, -KEPT)) unlinkSync(`${state}/${name}`)
+  } catch {} // the next line tries again
+}
+
+/** The oldest first. */
+function oldNames(state: string): string[] {
+  return readdirSync(state)
+    .filter(name => OLD.test(name))
+    .sort()
+}
+
+/**
+ * The last lines, the newest first: of the end of the current file, and of the one before it.
+ *
+ * @param spool its real path, a byte string
+ */
+export function readAudit(spool: string, most: number): AuditEntry[] {
+  const state = findState(spool)
+  if (state === undefined) return []
+  const texts = [...oldNames(state).slice(-1), 'audit'].map(name => tailOf(`${state}/${name}`))
+  return texts.join('').split('\n').flatMap(parsed).slice(-most).reverse()
+}
+
+function tailOf(path: string): string {
+  if (lstatSync(path)?.isFile() !== true) return ''
+  const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    const { size } = fstatSync(fd)
+    const bytes = Buffer.alloc(Math.min(size, TAIL_BYTES))
+    const read = readSync(fd, bytes, 0, bytes.length, size - bytes.length)
+    return bytes.toString('utf8', 0, read)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function parsed(line: string): AuditEntry[] {
+  try {
+    const value: unknown = JSON.parse(line)
+    const isEntry = hasFields(
+      value,
+      { at: 'time', who: 'text', role: 'text', action: 'text' },
+      { task: 'text', filter: 'text', count: 'count', result: 'text' },
+    )
+    return isEntry ? [value as AuditEntry] : []
+  } catch {
+    return [] // cut, or nothing that we wrote
+  }
+}

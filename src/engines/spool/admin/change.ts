@@ -1,0 +1,175 @@
+import { closeSync, constants, existsSync, fstatSync, type Stats } from 'node:fs'
+import { errnoOf, messageOf } from '../../../base/errors.js'
+import { baseName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
+import { unlinkSync } from '../../../system/files/anchored-path.js'
+import { isInPlace } from '../../../system/files/exact-move.js'
+import { openSafely } from '../../../system/files/quiet-open.js'
+import { DeadLetters, deadNameOf } from '../dead-letters.js'
+import { type Locker, leasesOf, openLocker } from '../locker.js'
+import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
+import { probeSpool } from '../probe.js'
+import { Records } from '../records.js'
+import { type LockedFile, packetState } from '../spool-file.js'
+
+/** A spool, and how its files are locked. */
+export interface OpenSpool {
+  /** Its real path, a byte string. */
+  readonly spool: string
+  readonly locker: Locker
+  /** Where its daemons are asked, if not at the sockets in the spool. */
+  readonly sockets?: readonly string[] | undefined
+}
+
+/** The file that a command changes, locked as for a run. `ref` is its path below the spool, for a dead letter too. */
+export interface TargetFile extends LockedFile {
+  readonly stats: Stats
+}
+
+/** The result of a requested change. */
+export type Changed =
+  /** `to`: the task's new path below its spool. */
+  | { readonly kind: 'done'; readonly to?: Ref }
+  /** It has run or has been removed meanwhile. */
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'running' }
+  | { readonly kind: 'refused'; readonly detail: string }
+
+export const DONE: Changed = { kind: 'done' }
+
+export function refused(detail: string): Changed {
+  return { kind: 'refused', detail }
+}
+
+/**
+ * Opens a spool with the locking of any daemon that may run on it: record locks if they work, and also leases if leases
+ * are in use.
+ *
+ * @param spool its real path
+ */
+export async function openSpool(spool: string): Promise<OpenSpool> {
+  const { locks } = await probeSpool(spool, 'auto')
+  const hasLeases = locks === 'lockfile' || existsSync(toFsPath(leasesOf(toByteString(spool))))
+  const kinds = [
+    ...(locks === 'ofd' ? (['ofd'] as const) : []),
+    ...(hasLeases ? (['lockfile'] as const) : []),
+  ]
+  const lockers = await Promise.all(kinds.map(kind => openLocker(spool, kind)))
+  return { spool: toByteString(spool), locker: all(lockers, locks) }
+}
+
+function all(lockers: readonly Locker[], kind: Locker['kind']): Locker {
+  return {
+    kind,
+    skewMs: Math.max(...lockers.map(({ skewMs }) => skewMs)),
+    tryLock(fd, ref) {
+      const missing = lockers.findIndex(locker => !locker.tryLock(fd, ref))
+      if (missing < 0) return true
+      for (const locker of lockers.slice(0, missing)) locker.unlock(ref)
+      return false
+    },
+    unlock(ref) {
+      for (const locker of lockers) locker.unlock(ref)
+    },
+    unshare(fd) {
+      for (const locker of lockers) locker.unshare(fd)
+    },
+  }
+}
+
+/**
+ * Locks a file and changes it. A running task is left alone.
+ *
+ * @throws the file system's error if the file cannot be changed
+ */
+export function change(at: OpenSpool, ref: Ref, act: (file: TargetFile) => Changed): Changed {
+  const target = lockTarget(at, ref)
+  if ('kind' in target) return target
+  try {
+    return act(target.file)
+  } finally {
+    target.unlock()
+  }
+}
+
+/** As `change`. The file stays locked until the change is over. */
+export async function changeInSteps(
+  at: OpenSpool,
+  ref: Ref,
+  act: (file: TargetFile) => Promise<Changed>,
+): Promise<Changed> {
+  const target = lockTarget(at, ref)
+  if ('kind' in target) return target
+  try {
+    return await act(target.file)
+  } finally {
+    target.unlock()
+  }
+}
+
+function lockTarget(
+  { spool, locker }: OpenSpool,
+  ref: Ref,
+): { readonly file: TargetFile; unlock(): void } | Changed {
+  let directory: FileDirectory | undefined
+  let fd: number | undefined
+  let isLocked = false
+  const unlock = () => {
+    if (isLocked) locker.unlock(ref)
+    if (fd !== undefined) closeSync(fd)
+    directory?.release()
+  }
+  let path: string
+  try {
+    directory = holdDirectoryOf(spool, ref)
+    path = `${directory.path}/${baseName(ref)}`
+    fd = openSafely(path, constants.O_RDWR)
+  } catch (error) {
+    unlock()
+    return refusalOfOpen(error)
+  }
+  try {
+    isLocked = locker.tryLock(fd, ref)
+    const file: TargetFile | Changed = isLocked ? examine(ref, toFsPath(path), fd) : { kind: 'running' }
+    if (!('kind' in file)) return { file, unlock }
+    unlock()
+    return file
+  } catch (error) {
+    unlock()
+    throw error
+  }
+}
+
+function refusalOfOpen(error: unknown): Changed {
+  switch (errnoOf(error)) {
+    case 'ENOENT':
+    case 'ENOTDIR':
+      return { kind: 'gone' }
+    case 'ELOOP':
+      return refused('it is a symbolic link, which is never run')
+    case 'ENXIO':
+    case 'EISDIR':
+      return refused('it is not a regular file, so it is never run')
+    default:
+      return refused(`uid ${process.geteuid?.()} cannot open it: ${messageOf(error)}`)
+  }
+}
+
+function examine(ref: Ref, fsPath: string | Buffer, fd: number): TargetFile | Changed {
+  const stats = fstatSync(fd)
+  const file = { ref, fsPath, fd, stats, inode: stats.ino }
+  if (!stats.isFile()) return refused('it is not a regular file, so it is never run')
+  if (!isInPlace(file)) return { kind: 'gone' }
+  const state = packetState(fd)
+  return state === undefined ? file : { ...file, state }
+}
+
+/** Removes the file first: a record or a reason without a file does no harm, and fsck finds it. */
+export function remove({ spool }: OpenSpool, { ref, fsPath }: TargetFile): Changed {
+  unlinkSync(fsPath)
+  const name = deadNameOf(ref)
+  try {
+    if (name === undefined) new Records(spool).remove(ref)
+    else new DeadLetters(spool).forget(name)
+  } catch {} // the task is gone
+  return DONE
+}

@@ -1,0 +1,174 @@
+import type { Ref } from '../../../base/task/ref.js'
+import { deadNameOf } from '../dead-letters.js'
+import { createdAtMicros } from '../names.js'
+import { inOrder, type Keyed, keyed, RefWindow, visit } from './ref-window.js'
+import { runTimes } from './run-order.js'
+import { type SpoolView, sinceMsOf, type TaskView } from './task-view.js'
+
+/**
+ * The orders in which tasks can be listed:
+ *
+ *   run       in which they will start; those that wait for their time follow
+ *   priority  by priority and arrival, whether they wait or not
+ *   name      that of spooler-ordered = true
+ *   age       the oldest first
+ *   due       the next one first
+ *   attempts  most failed runs first
+ *   bytes     the largest first
+ *   none      that of the directory
+ */
+export const SORTS = ['run', 'priority', 'name', 'age', 'due', 'attempts', 'bytes', 'none'] as const
+export type Sort = (typeof SORTS)[number]
+
+/** Which tasks of a spool are listed, and in which order. */
+interface ListingPlan {
+  readonly sort: Sort
+  readonly isReversed: boolean
+  /** Tests the path alone, before the file is opened. */
+  mayHave(ref: Ref): boolean
+  has(task: TaskView): boolean
+  /** Called for a priority directory that could not be listed. */
+  failed(prefix: string, error: unknown): void
+}
+
+/** Takes one task. Returns false to end the listing. */
+type Take = (task: TaskView) => boolean
+
+type KeyOf = (task: TaskView, nowMs: number) => number
+type VisitAll = (each: (ref: Ref) => boolean) => Promise<void>
+type Scan = (offer: (task: Keyed) => void) => Promise<void>
+
+/** The values of the orders that need a look into the file; the smallest comes first. */
+const KEYS: Partial<Record<Sort, KeyOf>> = {
+  age: (task, nowMs) => sinceMsOf(task, nowMs) ?? nowMs,
+  due: ({ dueAtMs }) => dueAtMs,
+  attempts: ({ letter, record }) => -((letter ?? record)?.attempts ?? 0),
+  bytes: ({ file }) => -file.bytes,
+}
+
+/** Lists one spool, in bounded memory whatever its size. A task is read again when its turn comes. */
+export class Listing {
+  readonly #spool: string
+  readonly #view: SpoolView
+  readonly #plan: ListingPlan
+  readonly #nowMs: number
+
+  /** @param spool its real path, a byte string */
+  constructor(spool: string, view: SpoolView, plan: ListingPlan, nowMs: number) {
+    this.#spool = spool
+    this.#view = view
+    this.#plan = plan
+    this.#nowMs = nowMs
+  }
+
+  /** @throws the file system's error if the spool cannot be listed */
+  async living(take: Take): Promise<void> {
+    const { sort } = this.#plan
+    if (sort === 'run') return this.#inRunOrder(take)
+    const visitAll = (each: (ref: Ref) => boolean) => this.#view.scan(each, this.#plan.failed)
+    if (sort === 'priority') {
+      const times = await runTimes(this.#spool)
+      return this.#sorted(this.#scan(visitAll, times), take, true)
+    }
+    return this.#listed(visitAll, take)
+  }
+
+  /** @throws the file system's error if they cannot be listed: only the spool's user may read them */
+  dead(take: Take): Promise<void> {
+    return this.#listed(each => this.#visitDead(each), take)
+  }
+
+  /** In the orders that living tasks and dead letters share. */
+  async #listed(visitAll: VisitAll, take: Take): Promise<void> {
+    const { sort, mayHave } = this.#plan
+    if (sort === 'none') return visitAll(ref => !mayHave(ref) || this.#taken(ref, take))
+    const keyOf = KEYS[sort]
+    if (keyOf === undefined)
+      return this.#sorted(
+        this.#scan(visitAll, () => 0),
+        take,
+      )
+    return this.#sorted(
+      this.#scan(visitAll, ref => this.#keyOf(ref, keyOf)),
+      take,
+    )
+  }
+
+  /** Those that wait for their time come last, by that time; in reverse, first. */
+  async #inRunOrder(take: Take): Promise<void> {
+    const { isReversed } = this.#plan
+    const visitAll = (each: (ref: Ref) => boolean) => this.#view.scan(each, this.#plan.failed)
+    const times = await runTimes(this.#spool)
+    const sort = { isReversed }
+    const window = new RefWindow(sort)
+    let isOver = false
+    const each = (ref: Ref) => {
+      isOver = !this.#taken(ref, take)
+      return !isOver
+    }
+    const scanWaiting = this.#scan(visitAll, ref => {
+      const task = this.#look(ref)
+      return task !== undefined && isWaiting(task) ? task.dueAtMs : undefined
+    })
+    if (isReversed) await inOrder(scanWaiting, sort, each)
+    if (isOver) return
+    await inOrder(this.#scan(visitAll, times), { byPriority: true, isReversed }, ref => {
+      const task = this.#look(ref)
+      if (task === undefined) return true
+      if (!isWaiting(task)) isOver = !take(task)
+      else if (!isReversed) window.offer(keyed(ref, task.dueAtMs))
+      return !isOver
+    })
+    if (isOver || isReversed) return
+    const last = visit(window, each)
+    if (last !== undefined && window.isPartial) await inOrder(scanWaiting, sort, each, last)
+  }
+
+  /** Reading each file for its key, and once more when it is listed: views of a million would take a gigabyte. */
+  #keyOf(ref: Ref, keyOf: KeyOf): number | undefined {
+    const arrivedMs = this.#plan.sort === 'age' ? this.#arrivalOf(ref) : undefined
+    if (arrivedMs !== undefined) return arrivedMs
+    const task = this.#look(ref)
+    return task === undefined ? undefined : keyOf(task, this.#nowMs)
+  }
+
+  /** When a task arrived, if its name says so: then its file need not be read; epoch ms. */
+  #arrivalOf(ref: Ref): number | undefined {
+    if (deadNameOf(ref) !== undefined) return undefined
+    const createdMs = (createdAtMicros(ref) ?? Number.NaN) / 1000
+    return createdMs <= this.#nowMs ? createdMs : undefined
+  }
+
+  #sorted(scan: Scan, take: Take, byPriority = false): Promise<void> {
+    return inOrder(scan, { byPriority, isReversed: this.#plan.isReversed }, ref => this.#taken(ref, take))
+  }
+
+  /** Offers the tasks that the filters for names let pass, and that have a key. */
+  #scan(visitAll: VisitAll, keyOf: (ref: Ref) => number | undefined): Scan {
+    return offer =>
+      visitAll(ref => {
+        const key = this.#plan.mayHave(ref) ? keyOf(ref) : undefined
+        if (key !== undefined) offer(keyed(ref, key))
+        return true
+      })
+  }
+
+  async #visitDead(each: (ref: Ref) => boolean): Promise<void> {
+    for await (const ref of this.#view.dead()) if (!each(ref)) return
+  }
+
+  /** The task, if it is still there and wanted. */
+  #look(ref: Ref): TaskView | undefined {
+    const task = this.#view.view(ref)
+    return task !== undefined && this.#plan.has(task) ? task : undefined
+  }
+
+  #taken(ref: Ref, take: Take): boolean {
+    const task = this.#look(ref)
+    return task === undefined || take(task)
+  }
+}
+
+function isWaiting({ state }: TaskView): boolean {
+  return state === 'waiting' || state === 'retrying'
+}

@@ -1,0 +1,165 @@
+import { statfs } from 'node:fs/promises'
+import { Slices } from '../../../base/slices.js'
+import { BURY_REASONS, type BuryReason } from '../../../base/task/bury-reasons.js'
+import { type Ref, toFsPath } from '../../../base/task/ref.js'
+import { listEntries } from '../../../system/files/entries.js'
+import { DeadLetters } from '../dead-letters.js'
+import { hasStateRoom, stateRoom } from '../state-directory.js'
+
+/** Of more files than this, only so many are read. */
+const MOST_FILES = 10_000
+/** The next look waits this long, and twenty times as long as the last one took. */
+const MIN_PAUSE_MS = 1000
+const PAUSE = 20
+/** A file system that takes longer does not answer: a hanging NFS server, say. */
+const ANSWER_MS = 1000
+
+/** What one letter says. */
+interface Cause {
+  readonly reason: BuryReason
+  readonly buriedAt: number
+}
+
+interface Dead {
+  readonly count: number
+  readonly isWhole: boolean
+  readonly byReason: Readonly<Record<string, number>>
+  readonly oldestMs: number | null
+  readonly newestMs: number | null
+}
+
+interface Disk {
+  readonly freeBytes: number
+  readonly totalBytes: number
+  readonly freeInodes: number
+  readonly totalInodes: number
+}
+
+interface Summary {
+  readonly dead: Dead
+  readonly records: { readonly count: number; readonly isWhole: boolean }
+  readonly disk: Disk | null
+}
+
+/** What `.spoold` of one spool holds, read on request, and not more often than is cheap. */
+export class SpoolSummary {
+  readonly #spool: string
+  readonly #letters: DeadLetters
+  /** Each letter is read once. */
+  #known = new Map<Ref, Cause>()
+  readonly #disk: DiskWatch
+  #last: Promise<Summary> | undefined
+  /** On the clock of `performance.now()`. */
+  #nextAt = Number.NEGATIVE_INFINITY
+
+  /** @param spool its real path, a byte string */
+  constructor(spool: string) {
+    this.#spool = spool
+    this.#letters = new DeadLetters(spool)
+    this.#disk = new DiskWatch(spool)
+  }
+
+  /** What cannot be read counts as empty: another user's `.spoold` is not ours to see. */
+  take(): Promise<Summary> {
+    if (this.#last === undefined || performance.now() >= this.#nextAt) {
+      this.#nextAt = Number.POSITIVE_INFINITY
+      this.#last = this.#look()
+    }
+    return this.#last
+  }
+
+  async #look(): Promise<Summary> {
+    const startedAt = performance.now()
+    const [dead, records, disk] = await Promise.all([
+      this.#deadLetters().catch(() => NO_DEAD),
+      this.#records().catch(() => NO_RECORDS),
+      this.#disk.look(),
+    ])
+    const tookMs = performance.now() - startedAt
+    this.#nextAt = performance.now() + Math.max(MIN_PAUSE_MS, PAUSE * tookMs)
+    return { dead, records, disk }
+  }
+
+  async #deadLetters(): Promise<Dead> {
+    const read = new Map<Ref, Cause>()
+    const slices = new Slices()
+    let isWhole = true
+    for await (const name of this.#letters.names()) {
+      if (read.size >= MOST_FILES) {
+        isWhole = false
+        break
+      }
+      read.set(name, this.#known.get(name) ?? this.#reasonOf(name))
+      await slices.rest()
+    }
+    this.#known = read
+    return { isWhole, ...summed(read.values()) }
+  }
+
+  #reasonOf(name: Ref): Cause {
+    const { reason = 'unknown', buriedAt = Number.NaN } = this.#letters.read(name) ?? {}
+    return { reason: BURY_REASONS.includes(reason) ? reason : 'unknown', buriedAt }
+  }
+
+  async #records(): Promise<{ count: number; isWhole: boolean }> {
+    let count = 0
+    const below = hasStateRoom(this.#spool, 'records') ? [''] : []
+    for (let prefix = below.pop(); prefix !== undefined; prefix = below.pop())
+      for await (const entry of listEntries(`${stateRoom(this.#spool, 'records')}/${prefix}`)) {
+        if (entry.isDirectory()) below.push(`${prefix}${entry.name}/`)
+        else if (entry.name.endsWith('.json')) count++
+        if (count + below.length >= MOST_FILES) return { count, isWhole: false }
+      }
+    return { count, isWhole: true }
+  }
+}
+
+const NO_RECORDS = { count: 0, isWhole: true }
+const NO_DEAD: Dead = { count: 0, isWhole: true, byReason: {}, oldestMs: null, newestMs: null }
+
+function summed(letters: Iterable<Cause>) {
+  const byReason: Record<string, number> = {}
+  let [count, oldest, newest] = [0, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
+  for (const { reason, buriedAt } of letters) {
+    count++
+    byReason[reason] = (byReason[reason] ?? 0) + 1
+    if (buriedAt < oldest) oldest = buriedAt
+    if (buriedAt > newest) newest = buriedAt
+  }
+  const known = (ms: number) => (Number.isFinite(ms) ? ms : null)
+  return { count, byReason, oldestMs: known(oldest), newestMs: known(newest) }
+}
+
+/** The room that is left where a directory is. */
+class DiskWatch {
+  readonly #path: string
+  /** One that hangs keeps a thread of Node's, so there is no second one. */
+  #asked: Promise<Disk | null> | undefined
+
+  /** @param path a byte string */
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  async look(): Promise<Disk | null> {
+    this.#asked ??= this.#ask().finally(() => {
+      this.#asked = undefined
+    })
+    const late = new Promise<null>(resolve => setTimeout(resolve, ANSWER_MS, null).unref())
+    return Promise.race([this.#asked, late])
+  }
+
+  async #ask(): Promise<Disk | null> {
+    try {
+      const { bsize, bavail, blocks, ffree, files } = await statfs(toFsPath(this.#path))
+      return {
+        freeBytes: bsize * bavail,
+        totalBytes: bsize * blocks,
+        freeInodes: ffree,
+        totalInodes: files,
+      }
+    } catch {
+      return null
+    }
+  }
+}

@@ -1,0 +1,169 @@
+import { closeSync, constants, type Dirent, fstatSync } from 'node:fs'
+import { errnoOf, SpooldError } from '../../../base/errors.js'
+import { Slices } from '../../../base/slices.js'
+import { baseName, type Ref, toFsPath } from '../../../base/task/ref.js'
+import { lstatSync, openSync, unlinkSync } from '../../../system/files/anchored-path.js'
+import { listEntries, listLocalEntries } from '../../../system/files/entries.js'
+import { beside, giveBack } from '../../../system/files/exact-move.js'
+import { isLocal } from '../../../system/files/local.js'
+import { tryHold } from '../../../system/files/record-lock.js'
+import { doneInode } from '../claims/settle.js'
+import { createTaskName, isPriorityDirectory } from '../names.js'
+import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
+import { draftedName, hiddenRef } from '../store/draft.js'
+import { idsDirectory, publishPromised, readId } from '../store/ids.js'
+
+interface SweepOptions {
+  /** The spool's real path, a byte string. */
+  readonly spool: string
+  /** A hidden file unchanged for this long has no live writer, unless its lock is held. 0: never. */
+  readonly graceMs: number
+  /** Ids are forgotten after this time. 0: never. */
+  readonly idTtlMs: number
+}
+
+/** The results of a sweep. */
+interface Swept {
+  /** Removed hidden files of dead writers. */
+  readonly removed: number
+  /** Published tasks that were promised under an id, but whose writer had died before publishing them. */
+  readonly published: number
+  /** Restored tasks: they took the name of a finished task at the moment that was removed. */
+  readonly givenBack: number
+  /** Forgotten ids. */
+  readonly forgotten: number
+}
+
+/**
+ * Removes the leftovers of dead writers in a spool, its priority directories and `.spoold/ids`. It opens only files with
+ * our own hidden names, never tasks, so a sweep costs as much as a scan. Ages are those of ctimes, which cannot be set.
+ */
+export async function sweepSpool({ spool, graceMs, idTtlMs }: SweepOptions): Promise<Swept> {
+  const nowMs = Date.now()
+  let [removed, published, givenBack, forgotten] = [0, 0, 0, 0]
+  if (graceMs > 0)
+    for await (const { ref, isPromised } of leftoversIn(spool, nowMs - graceMs)) {
+      const cleared = isPromised ? undefined : await clearLeftover(spool, ref)
+      if (isPromised) published += Number(publishPromised(spool, ref))
+      else if (cleared === 'removed') removed++
+      else if (cleared === 'given-back') givenBack++
+    }
+  if (idTtlMs > 0)
+    for await (const { link, ref, sinceMs } of idsIn(spool)) {
+      if (ref === undefined || sinceMs >= nowMs - idTtlMs) continue
+      published += Number(publishPromised(spool, ref))
+      forgotten += Number(forget(link))
+    }
+  return { removed, published, givenBack, forgotten }
+}
+
+/** A hidden file that a writer left behind. */
+interface Leftover {
+  /** The task that it was meant to become. */
+  readonly ref: Ref
+  /** Its id is taken, so a caller may know that the task is stored. */
+  readonly isPromised: boolean
+}
+
+const LEFTOVERS_PER_SCAN = 1000
+
+/** The hidden files of writers, in the spool and its priorities, that have not changed since `beforeMs`. */
+export async function* leftoversIn(spool: string, beforeMs: number): AsyncGenerator<Leftover> {
+  let refs = new Set<Ref>()
+  for await (const ref of findLeftovers(spool, beforeMs)) {
+    refs.add(ref)
+    if (refs.size < LEFTOVERS_PER_SCAN) continue
+    yield* withPromises(spool, refs)
+    refs = new Set()
+  }
+  if (refs.size > 0) yield* withPromises(spool, refs)
+}
+
+async function* withPromises(spool: string, refs: ReadonlySet<Ref>): AsyncGenerator<Leftover> {
+  const promised = new Set<Ref>()
+  for await (const { ref } of idsIn(spool)) if (ref !== undefined && refs.has(ref)) promised.add(ref)
+  for (const ref of refs) yield { ref, isPromised: promised.has(ref) }
+}
+
+async function* findLeftovers(spool: string, beforeMs: number): AsyncGenerator<Ref> {
+  const list = (await isLocal(spool).catch(() => false)) ? listLocalEntries : listEntries
+  const slices = new Slices()
+  const mayBe = (entry: Dirent) => entry.isDirectory() || entry.name.startsWith('.')
+  async function* findIn(prefix: string): AsyncGenerator<Ref> {
+    const rest = slices.rest()
+    if (rest !== undefined) await rest
+    for await (const entry of list(`${spool}/${prefix}`, mayBe)) {
+      if (entry.isDirectory() && prefix === '' && isPriorityDirectory(entry.name))
+        yield* findIn(`${entry.name}/`)
+      const name = entry.isFile() ? draftedName(entry.name) : undefined
+      if (name === undefined) continue
+      const stats = lstatSync(toFsPath(`${spool}/${prefix}${entry.name}`))
+      if (stats !== undefined && stats.ctimeMs < beforeMs) yield prefix + name
+    }
+  }
+  yield* findIn('')
+}
+
+/** @returns false if another process was faster */
+function forget(link: string): boolean {
+  try {
+    unlinkSync(toFsPath(link))
+    return true
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
+    return false
+  }
+}
+
+/** Takes the file's lock, so that slow writers, which hold it, are skipped. @returns false if the file stays */
+export async function clearLeftover(spool: string, ref: Ref): Promise<'removed' | 'given-back' | false> {
+  let directory: FileDirectory | undefined
+  let fd: number | undefined
+  try {
+    directory = holdDirectoryOf(spool, ref)
+    const path = toFsPath(`${directory.path}/${hiddenRef(baseName(ref))}`)
+    fd = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+    if (!(await tryHold(fd).catch(() => true))) return false
+    const ranAs = doneInode(baseName(ref))
+    if (ranAs !== undefined && fstatSync(fd, { bigint: true }).ino !== ranAs) {
+      giveBack(path, beside(path, createTaskName()), createTaskName)
+      return 'given-back'
+    }
+    unlinkSync(path)
+    return 'removed'
+  } catch {
+    return false // gone, or another user's
+  } finally {
+    if (fd !== undefined) closeSync(fd)
+    directory?.release()
+  }
+}
+
+interface IdEntry {
+  /** Its name in `.spoold/ids`. */
+  readonly name: string
+  /** Its path, a byte string. */
+  readonly link: string
+  /** undefined if it is not an id. */
+  readonly ref: Ref | undefined
+  /** Epoch ms. */
+  readonly sinceMs: number
+}
+
+export async function* idsIn(spool: string): AsyncGenerator<IdEntry> {
+  for await (const { name } of listEntries(idsDirectory(spool))) {
+    const link = `${idsDirectory(spool)}/${name}`
+    const stats = lstatSync(toFsPath(link))
+    if (stats !== undefined) yield { name, link, ref: refOf(link), sinceMs: stats.ctimeMs }
+  }
+}
+
+/** Ignores an invalid id file, so that it does not prevent the sweep of the others. */
+function refOf(link: string): Ref | undefined {
+  try {
+    return readId(link)
+  } catch (error) {
+    if (error instanceof SpooldError) return undefined
+    throw error
+  }
+}

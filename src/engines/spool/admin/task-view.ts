@@ -1,0 +1,174 @@
+import { existsSync } from 'node:fs'
+import type { Parked } from '../../../base/task/parked.js'
+import { priorityOf, type Ref, toFsPath } from '../../../base/task/ref.js'
+import type { Vars } from '../../../formats/protocol/vars.js'
+import { isLocal } from '../../../system/files/local.js'
+import type { Locks } from '../../../system/files/lock-table.js'
+import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
+import { isLeased, leasesOf } from '../locker.js'
+import { createdAtMicros } from '../names.js'
+import { ownRecord, Records, type TaskRecord } from '../records.js'
+import { type ScanVisitor, scanSpool } from '../scan.js'
+import { ownState } from '../state-byte.js'
+import { heldMtimeOf } from './held-time.js'
+import { type FileState, type Inspection, inspectFile } from './inspect.js'
+
+/** The state of a task, as shown to people. */
+export const TASK_STATES = [
+  'due', // may run now
+  'parked', // due, and a daemon keeps it back: only a daemon says so
+  'waiting', // not due yet
+  'retrying', // failed, and waiting for its next run
+  'held', // by `spoold hold`
+  'running', // locked by a process
+  'incomplete', // shorter than its own header says
+  'malformed', // not a spool packet
+  'unreadable', // cannot be opened
+  'dead', // a dead letter
+] as const
+export type TaskState = (typeof TASK_STATES)[number]
+
+/** The state that decides what can be done to a task: one that a daemon keeps back is due. */
+export function ownStateOf(state: TaskState): Exclude<TaskState, 'parked'> {
+  return state === 'parked' ? 'due' : state
+}
+
+/** Everything that can be known about a task without changing anything. */
+export interface TaskView {
+  /** In a directory its path below the spool; a dead letter's begins with `.spoold/dead/`. */
+  readonly ref: Ref
+  readonly state: TaskState
+  /** undefined: its ref says it. */
+  readonly priority?: number | null
+  /** When it is due; epoch ms. */
+  readonly dueAtMs: number
+  readonly file: Inspection
+  readonly record?: TaskRecord
+  readonly letter?: DeadLetter
+  readonly parked?: Parked
+}
+
+/** Tells why a due task is not run; undefined: nothing keeps it back, as far as is known. */
+type WhyParked = (ref: Ref, vars: Vars) => Parked | undefined
+
+/** undefined if it belongs to another user and cannot be read. */
+function seen<T>(look: () => T): T | undefined {
+  try {
+    return look()
+  } catch {
+    return undefined
+  }
+}
+
+function hasLeases(spool: string): boolean {
+  return seen(() => existsSync(toFsPath(leasesOf(spool)))) ?? false
+}
+
+/** A read-only view of one spool: takes no locks, and changes nothing. */
+export class SpoolView {
+  readonly #spool: string
+  readonly #locks: Locks
+  readonly #nowMs: number
+  readonly #records: Records
+  readonly #letters: DeadLetters
+  readonly #hasLeases: boolean
+  readonly #whyParked: WhyParked
+
+  /** @param spool its real path, a byte string @param whyParked what daemons have said; without it, no task is parked */
+  constructor(spool: string, locks: Locks, nowMs: number, whyParked: WhyParked = () => undefined) {
+    this.#spool = spool
+    this.#locks = locks
+    this.#nowMs = nowMs
+    this.#records = new Records(spool)
+    this.#letters = new DeadLetters(spool)
+    this.#hasLeases = hasLeases(spool)
+    this.#whyParked = whyParked
+  }
+
+  /**
+   * Calls `visit` for each task, including those in priority directories, even if the spool is not ordered. It ends when
+   * `visit` returns false.
+   *
+   * @throws the file system's error if the spool cannot be listed
+   */
+  async scan(visit: (ref: Ref) => boolean, failed: ScanVisitor['failed']): Promise<void> {
+    const visitor = { task: visit, directory() {}, listed() {}, unvisited() {}, failed }
+    const rules = { ordered: true, strictNames: false }
+    await scanSpool(this.#spool, rules, visitor, await isLocal(this.#spool).catch(() => false))
+  }
+
+  /** The paths of the dead letters, in directory order. */
+  async *dead(): AsyncGenerator<Ref> {
+    for await (const name of this.#letters.names()) yield deadPathOf(name)
+  }
+
+  /** undefined if it is gone. */
+  view(ref: Ref): TaskView | undefined {
+    const task = this.#look(ref)
+    const vars = task?.state === 'due' ? task.file.vars : undefined
+    const parked = vars === undefined ? undefined : this.#whyParked(ref, vars)
+    return task === undefined || parked === undefined ? task : { ...task, state: 'parked', parked }
+  }
+
+  #look(ref: Ref): TaskView | undefined {
+    const file = inspectFile(`${this.#spool}/${ref}`, this.#locks, this.#nowMs)
+    const { state, dueAtMs } = file
+    if (state === 'gone') return undefined
+    const name = deadNameOf(ref)
+    if (name !== undefined) {
+      const letter = seen(() => this.#letters.read(name))
+      return { ref, state: 'dead', dueAtMs, file, ...(letter === undefined ? {} : { letter }) }
+    }
+    const record = this.#recordOf(ref, file)
+    const heldMtime = heldMtimeOf(file.mtimeMs)
+    if (heldMtime !== undefined && state === 'waiting')
+      return { ref, state: 'held', dueAtMs: heldMtime, file, ...(record === undefined ? {} : { record }) }
+    if (record === undefined) return { ref, state: this.#stateOf(ref, state), dueAtMs, file }
+    return { ref, ...this.#timed(this.#stateOf(ref, state), file, record), file, record }
+  }
+
+  /** The task's record, as a claim would read it. */
+  #recordOf(ref: Ref, { mark, mtimeMs }: Inspection): TaskRecord | undefined {
+    const state = ownState(mark)
+    if (state === 0) return undefined
+    return ownRecord(
+      seen(() => this.#records.read(ref)),
+      { state, mtimeMs },
+    )
+  }
+
+  #timed(state: TaskState, file: Inspection, record: TaskRecord): Pick<TaskView, 'state' | 'dueAtMs'> {
+    const { nextRunAt = 0, isTimeUnset, heldMtime, attempts } = record
+    const dueAtMs = isTimeUnset === true ? Math.max(nextRunAt, file.dueAtMs) : file.dueAtMs
+    if (state !== 'due' && state !== 'waiting') return { state, dueAtMs }
+    if (heldMtime !== undefined) return { state: 'held', dueAtMs: heldMtime }
+    if (dueAtMs <= this.#nowMs) return { state: 'due', dueAtMs }
+    return { state: attempts > 0 ? 'retrying' : 'waiting', dueAtMs }
+  }
+
+  #stateOf(ref: Ref, state: Exclude<FileState, 'gone'>): TaskState {
+    return this.#hasLeases && seen(() => isLeased(this.#spool, ref)) === true ? 'running' : state
+  }
+}
+
+/** Null: it has none, and runs last. */
+export function taskPriority({ ref, priority }: TaskView): number | null {
+  return priority === undefined ? priorityOf(deadNameOf(ref) ?? ref) : priority
+}
+
+/**
+ * When the task was created, epoch ms: taken from a name of uWSGI's form. For other names, it is the earliest time in the
+ * file's stats and in its record; undefined if there is none.
+ */
+export function arrivedMsOf({ ref, file, record, letter }: TaskView, nowMs: number): number | undefined {
+  const createdMs = (createdAtMicros(letter?.ref ?? deadNameOf(ref) ?? ref) ?? Number.NaN) / 1000
+  if (createdMs <= nowMs) return Math.floor(createdMs)
+  const failedMs = (letter ?? record)?.firstFailureAt
+  const known = [file.sinceMs, failedMs].filter(ms => ms !== undefined)
+  return known.length === 0 ? undefined : Math.min(...known)
+}
+
+/** When the task arrived or, for a dead letter, was buried; epoch ms. */
+export function sinceMsOf(task: TaskView, nowMs: number): number | undefined {
+  return task.letter?.buriedAt ?? arrivedMsOf(task, nowMs)
+}

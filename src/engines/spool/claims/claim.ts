@@ -1,0 +1,200 @@
+import { closeSync, constants, fstatSync, readSync, type Stats } from 'node:fs'
+import { errnoOf, messageOf } from '../../../base/errors.js'
+import { baseName, type Ref, toFsPath } from '../../../base/task/ref.js'
+import type { ReportKind } from '../../../base/task/report.js'
+import type { Terms } from '../../../base/task/terms.js'
+import {
+  HEADER_BYTES,
+  MAX_PACKET_BYTES,
+  modifier2Of,
+  packetBytesOf,
+} from '../../../formats/protocol/header.js'
+import { lastValue, parseVars, type Vars } from '../../../formats/protocol/vars.js'
+import { openSync } from '../../../system/files/anchored-path.js'
+import { isStillThere, mayHaveMoved } from '../../../system/files/exact-move.js'
+import type { Locker } from '../locker.js'
+import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
+import { dueAtMsOf, EAGER_BODY_BYTES, type LockedFile, packetFault, readBody } from '../spool-file.js'
+import { KICKED, ownState } from '../state-byte.js'
+
+/** A task file that this process holds locked, with its packet decoded. */
+export interface ClaimedFile extends LockedFile {
+  readonly vars: Vars
+  readonly mtimeMs: number
+  /** Somebody set its time to a later one, as settling does. */
+  readonly isPostponed: boolean
+  /** The later of mtime and the packet's `at`; epoch ms. Whether it is due is a matter of whole seconds, its wait is not. */
+  readonly dueAtMs: number
+  readonly state: number
+  readonly bodyOffset: number
+  readonly bodyBytes: number
+  /** The body, if it was small enough to be read at once. */
+  readonly body: Buffer | undefined
+  /** What the handlers of this worker say of it. */
+  terms: Terms | undefined
+}
+
+/** Why a ref was not claimed. Nothing is locked any more. */
+export interface Refusal {
+  readonly kind: Extract<
+    ReportKind,
+    'gone' | 'locked' | 'later' | 'incomplete' | 'malformed' | 'unreadable' | 'set-aside' | 'untouched'
+  >
+  /** `later`: when it is due, epoch ms. */
+  readonly atMs?: number
+  readonly detail?: string
+}
+
+/** A file that cannot be a task, or not yet. */
+export interface Unfit extends LockedFile {
+  readonly kind: 'incomplete' | 'malformed'
+  readonly detail: string
+  /** When its bytes or its inode changed last, epoch ms. */
+  readonly changedAtMs: number
+}
+
+/** Handles an unfit file while it is locked. */
+export type HandleUnfit = (file: Unfit) => Refusal
+
+// O_NONBLOCK: a FIFO under a task's name must not stop us. O_NOFOLLOW: neither must a link lead us out of the spool.
+const OPEN_FLAGS = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK
+const scratch = Buffer.allocUnsafeSlow(MAX_PACKET_BYTES)
+
+const GONE: Refusal = { kind: 'gone' }
+const LOCKED: Refusal = { kind: 'locked' }
+
+/**
+ * The steps of spooler_manage_task (core/spooler.c): open, lock without waiting, check that the file was not removed in
+ * between, read, decode, compare with the clock. Synchronous on purpose: it is several times faster than promises.
+ */
+export function claimFile(
+  ref: Ref,
+  bytePath: string,
+  locker: Locker,
+  nowMs: number,
+  handleUnfit: HandleUnfit,
+): ClaimedFile | Refusal {
+  const openedAtMs = Date.now()
+  const isAtTop = !ref.includes('/')
+  let directory: FileDirectory | undefined
+  let file: OpenFile
+  try {
+    directory = isAtTop ? undefined : holdDirectoryOf(bytePath.slice(0, -ref.length - 1), ref)
+    const fsPath = toFsPath(directory === undefined ? bytePath : `${directory.path}/${baseName(ref)}`)
+    file = { ref, fsPath, directory, fd: openSync(fsPath, OPEN_FLAGS) }
+  } catch (error) {
+    directory?.release()
+    return refusalOfOpen(error)
+  }
+  let isLocked = false
+  try {
+    isLocked = locker.tryLock(file.fd, ref)
+    const found = isLocked ? examine(file, nowMs, openedAtMs - locker.skewMs) : LOCKED
+    if ('vars' in found) return found
+    const refusal = 'fd' in found ? handleUnfit(found) : found
+    letGo(file, locker, isLocked)
+    return refusal
+  } catch (error) {
+    letGo(file, locker, isLocked)
+    return refusalOf(error)
+  }
+}
+
+type OpenFile = Pick<LockedFile, 'ref' | 'fd' | 'fsPath' | 'directory'>
+
+function letGo({ fd, ref, directory }: OpenFile, locker: Locker, isLocked: boolean): void {
+  if (isLocked) locker.unlock(ref)
+  closeSync(fd)
+  directory?.release()
+}
+
+function refusalOfOpen(error: unknown): Refusal {
+  switch (errnoOf(error)) {
+    case 'ENOENT':
+    case 'ENOTDIR':
+    case 'EISDIR': // an event does not distinguish a priority directory from a task of that name
+      return GONE
+    case 'ELOOP':
+      return { kind: 'unreadable', detail: 'it is a symbolic link' }
+    case 'ENXIO':
+      return { kind: 'unreadable', detail: 'it is a socket or a FIFO' }
+    default:
+      return refusalOf(error)
+  }
+}
+
+/** Errors of a process or machine that has run out of a resource: they say nothing about the file. */
+const LIMITS = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOLCK'])
+
+/** The process or the machine has run out of a resource. */
+export function isShortage(error: unknown): boolean {
+  return LIMITS.has(errnoOf(error) ?? '')
+}
+
+/** `untouched`, with the reason: nothing can be claimed here. */
+function refusalOf(error: unknown): Refusal {
+  const isOurs = isShortage(error)
+  const advice =
+    errnoOf(error) === 'EACCES' ? '; chown and chmod it, or run spoold fsck --repair as root' : ''
+  return { kind: isOurs ? 'untouched' : 'unreadable', detail: messageOf(error) + advice }
+}
+
+type Found = ClaimedFile | Unfit | Refusal
+
+/** @param sinceMs the earliest time when it was opened, by the clock of its file system */
+function examine(file: OpenFile, nowMs: number, sinceMs: number): Found {
+  const { fd } = file
+  const stats = fstatSync(fd)
+  if (stats.nlink === 0) return GONE // removed by its last runner between our open and our lock
+  if (!stats.isFile()) return { kind: 'unreadable', detail: 'it is not a regular file' }
+  if (mayHaveMoved(stats, sinceMs) && !isStillThere(file, stats)) return GONE // between our open and our lock
+  const mtimeDueMs = dueAtMsOf(stats.mtimeMs, undefined)
+  if (mtimeDueMs > nowMs) return { kind: 'later', atMs: mtimeDueMs } // strictly later, as in uWSGI
+  const read = readSync(fd, scratch, 0, Math.min(stats.size, MAX_PACKET_BYTES), 0)
+  return decode(file, read, stats, nowMs)
+}
+
+/** @param read how many bytes of it `scratch` has */
+function decode({ ref, fsPath, directory, fd }: OpenFile, read: number, stats: Stats, nowMs: number): Found {
+  const unfit = (kind: Unfit['kind'], detail: string): Unfit => {
+    const changedAtMs = Math.max(stats.mtimeMs, stats.ctimeMs)
+    return { kind, detail, ref, fd, fsPath, directory, inode: stats.ino, changedAtMs }
+  }
+  const fault = packetFault(scratch, read)
+  if (fault !== undefined) return unfit(fault.kind, fault.detail)
+  const bodyOffset = packetBytesOf(scratch)
+  const vars = parseVars(scratch.toString('latin1', 0, bodyOffset), HEADER_BYTES, bodyOffset)
+  if ('fault' in vars) return unfit('malformed', vars.fault)
+  const state = ownState(modifier2Of(scratch))
+  const dueAtMs = dueAtMsOf(stats.mtimeMs, (state & KICKED) === 0 ? lastValue(vars, 'at') : undefined)
+  if (dueAtMs > nowMs) return { kind: 'later', atMs: dueAtMs }
+  const bodyBytes = stats.size - bodyOffset
+  const body =
+    bodyBytes > 0 && bodyBytes <= EAGER_BODY_BYTES ? smallBody(fd, bodyOffset, bodyBytes, read) : undefined
+  return {
+    ref,
+    fd,
+    fsPath,
+    directory,
+    vars,
+    inode: stats.ino,
+    mtimeMs: stats.mtimeMs,
+    isPostponed: stats.mtimeMs > stats.ctimeMs,
+    dueAtMs: Math.max(dueAtMs, Math.min(stats.mtimeMs, nowMs)),
+    state,
+    bodyOffset,
+    bodyBytes,
+    body,
+    terms: undefined,
+  }
+}
+
+/** A body that cannot be read now is read again during the run, which then fails and counts. */
+function smallBody(fd: number, offset: number, bytes: number, read: number): Buffer | undefined {
+  if (offset + bytes <= read) return Buffer.from(scratch.subarray(offset, offset + bytes))
+  try {
+    return readBody(fd, offset, bytes)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,270 @@
+import { messageOf, toError } from '../../../base/errors.js'
+import type { Delivery } from '../../../base/task/delivery.js'
+import type { LastRun } from '../../../base/task/last-run.js'
+import type { Company, Outcome } from '../../../base/task/outcome.js'
+import { displayName, type Ref } from '../../../base/task/ref.js'
+import { type FeedReason, type Report, unknownName } from '../../../base/task/report.js'
+import type { NamedSlots, SlotNews } from '../../../base/task/slots.js'
+import type { TermsOrPark } from '../../../base/task/terms.js'
+import { isNamed, taskNameOf } from '../../../formats/protocol/named.js'
+import { lastValue, type Vars } from '../../../formats/protocol/vars.js'
+import type { Locker } from '../locker.js'
+import { type TaskRecord, withFailure } from '../records.js'
+import { setTime } from '../spool-file.js'
+import { lasting, pastOf, readState, STARTED } from '../state-byte.js'
+import { reopenState } from '../state-directory.js'
+import { markBegun } from './begin.js'
+import { type ClaimedFile, claimFile, type HandleUnfit, isShortage } from './claim.js'
+import { ClaimedTask } from './claimed-task.js'
+import { type FailureOptions, Failures } from './failures.js'
+import { settlePastRun } from './past-run.js'
+import { leaveAsFound, letGo, removeTask, type Settled } from './settle.js'
+import { Slots } from './slots.js'
+import { handleUnfit, type UnfitOptions } from './unfit.js'
+
+export interface ClaimsOptions extends FailureOptions, UnfitOptions {
+  /** Unless the packet says otherwise. */
+  readonly delivery: Delivery
+  /** Its handler only passes tasks on: those that nobody holds are due, whatever their time, and none is delivered at most once. */
+  readonly forwards?: boolean | undefined
+  /** What the handlers say of a task; absent: nothing of any. */
+  readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
+}
+
+/** The packet's key for a delivery of its own. */
+const DELIVERY_KEY = 'spooler_delivery'
+
+/** Before the times that held tasks have, of which the earliest is the end of 32-bit time. */
+const LATEST_MS = (2 ** 31 - 1) * 1000 - 1
+
+const UNTOUCHED = { kind: 'untouched' } as const
+
+/** The report of a run whose outcome could not be applied to its file. */
+const KIND_WHEN_UNSETTLED = {
+  ok: 'unsettled',
+  ignore: 'ignore',
+  release: 'untouched',
+  retry: 'retry',
+  error: 'error',
+  bury: 'unsettled',
+  cancel: 'unsettled',
+  crash: 'later',
+} as const satisfies Record<Outcome['kind'], Report['kind']>
+
+// Longer than others: what becomes of a claim, from its first to its last step, is here.
+/** Claims, begins, settles and releases the tasks of one spool: a worker's part in the life of a task. */
+export class Claims {
+  readonly #options: ClaimsOptions
+  readonly #locker: Locker
+  readonly #failures: Failures
+  readonly #handleUnfit: HandleUnfit
+  readonly #slots: Slots
+  /** The spool's real path, as text. */
+  readonly #spool: string
+
+  constructor(options: ClaimsOptions, locker: Locker) {
+    this.#options = options
+    this.#locker = locker
+    this.#failures = new Failures(options)
+    this.#handleUnfit = file => handleUnfit(file, options, this.#failures)
+    this.#spool = displayName(options.spool)
+    this.#slots = new Slots(options.spool, locker.kind)
+  }
+
+  claim(ref: Ref, lastRun?: LastRun): ClaimedTask | Report {
+    const path = `${this.#options.spool}/${ref}`
+    const nowMs = this.#options.forwards === true ? LATEST_MS : Date.now()
+    const file = claimFile(ref, path, this.#locker, nowMs, this.#handleUnfit)
+    if (!('fd' in file)) return { ref, ranMs: 0, ...file }
+    try {
+      const terms = this.#options.termsOf?.(file.vars)
+      if (typeof terms === 'object') file.terms = terms
+      const claim = file.state === 0 ? this.#take(file, undefined) : this.#resume(file, lastRun)
+      if ('file' in claim)
+        return terms === 'unknown-name' ? { ...this.release(claim), ...unknownNameOf(file) } : claim
+      letGo(file, this.#locker)
+      return { ref, ranMs: 0, ...claim, kind: claim.kind === 'buried' ? 'set-aside' : claim.kind }
+    } catch (error) {
+      letGo(file, this.#locker)
+      return { ref, ranMs: 0, kind: 'unreadable', detail: toError(error).message }
+    }
+  }
+
+  #take(file: ClaimedFile, record: TaskRecord | undefined): ClaimedTask {
+    return new ClaimedTask(file, record, this.#isOnce(file), this.#locker.kind === 'ofd', this.#spool)
+  }
+
+  #isOnce({ vars, terms }: ClaimedFile): boolean {
+    if (this.#options.forwards === true) return false
+    return (lastValue(vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery) === 'at-most-once'
+  }
+
+  /** @see Claims.queue */
+  queue(claim: ClaimedTask): Report | undefined {
+    const slots = claim.terms?.slots
+    if (slots === undefined || this.#slots.mayTake(claim.ref, slots, claim.mustBeAlone)) return undefined
+    return this.#parkForSlot(claim, slots)
+  }
+
+  /** @see Claims.begin */
+  begin(claim: ClaimedTask, company: Company): Report | undefined {
+    if (claim.terms?.slots !== undefined) {
+      const refusal = this.#takeSlot(claim, claim.terms.slots)
+      if (refusal !== undefined) return refusal
+    }
+    try {
+      markBegun(claim, company)
+      return undefined
+    } catch (error) {
+      const { slots } = this.release(claim)
+      const detail = `was not started, because its run cannot be marked in its file: ${toError(error).message}`
+      return { ref: claim.ref, ranMs: 0, kind: 'unreadable', detail, slots }
+    }
+  }
+
+  #takeSlot(claim: ClaimedTask, slots: NamedSlots): Report | undefined {
+    try {
+      // one that must be alone is with the worker for such, and would come back from all others
+      claim.slot = this.#slots.take(claim.ref, slots, claim.mustBeAlone)
+      return claim.slot === undefined ? this.#parkForSlot(claim, slots) : undefined
+    } catch (error) {
+      reopenState(this.#options.spool)
+      const detail = `a slot of ${slots.name} cannot be taken: ${messageOf(error)}`
+      return isShortage(error)
+        ? { ...this.release(claim), detail }
+        : { ...this.#parkForSlot(claim, slots), detail }
+    }
+  }
+
+  #parkForSlot(claim: ClaimedTask, slots: NamedSlots): Report {
+    return { ...this.release(claim), kind: 'parked', reason: 'slot', slots }
+  }
+
+  /** @see Claims.refresh */
+  refresh(news?: SlotNews): void {
+    this.#slots.refresh(news)
+  }
+
+  /** @see Claims.release */
+  release(claim: ClaimedTask, reason?: FeedReason): Report {
+    claim.isSettled = true
+    letGo(claim.file, this.#locker)
+    const report = { ref: claim.ref, ranMs: 0 }
+    if (reason !== undefined) return { ...report, kind: 'parked', reason }
+    return { ...report, ...UNTOUCHED, ...this.#giveSlotBack(claim) }
+  }
+
+  #giveSlotBack(claim: ClaimedTask): Pick<Report, 'slots'> | undefined {
+    const { slot, terms } = claim
+    if (slot === undefined || terms?.slots === undefined) return undefined
+    this.#slots.giveBack(terms.slots, slot)
+    claim.slot = undefined
+    return { slots: terms.slots }
+  }
+
+  /** The file has a past: an earlier run failed, crashed its process, or could not be settled. */
+  #resume(file: ClaimedFile, lastRun: LastRun | undefined): ClaimedTask | Settled {
+    const record = this.#failures.recordOf(file)
+    const settled = settlePastRun(file, record, this.#failures, lastRun)
+    if (settled === undefined) {
+      const mustBeAlone = pastOf(file.state) === 'died-beside' && lastRun?.kind !== 'blameless'
+      return this.#resumeAt(mustBeAlone ? file : { ...file, state: lasting(file.state) }, record)
+    }
+    if (settled.kind !== 'later' || (settled.atMs ?? 0) > Date.now()) return settled
+    const settledFile = { ...file, state: readState(file.fd) }
+    if ((settledFile.state & STARTED) !== 0) return settled // nothing could be written down
+    return this.#take(settledFile, this.#failures.recordOf(settledFile))
+  }
+
+  /** Due at the time its last run asked for; an mtime of whole seconds is only close to it. `touch` ends the wait. */
+  #resumeAt(file: ClaimedFile, record: TaskRecord | undefined): ClaimedTask | Settled {
+    const { nextRunAt = 0, isTimeUnset = false } = record ?? {}
+    const isWaiting = isTimeUnset || Math.abs(file.mtimeMs - nextRunAt) < 1000
+    if (nextRunAt <= Date.now()) return this.#take(file, record)
+    if (!isWaiting && !this.#failures.isTimeLost(file)) return this.#take(file, record)
+    if (!isWaiting) setTime(file.fd, nextRunAt)
+    return { kind: 'later', atMs: nextRunAt }
+  }
+
+  settle(claim: ClaimedTask, outcome: Outcome, ranMs: number, _next?: Ref, isFollowed = false): Report {
+    const report = this.#settle(claim, outcome, ranMs)
+    const { slot, terms } = claim
+    if (slot === undefined || terms?.slots === undefined) return report
+    if (!isFollowed) return { ...report, ...this.#giveSlotBack(claim) }
+    this.#slots.keep(terms.slots, slot)
+    return { ...report, slots: terms.slots }
+  }
+
+  /** @see Claims.dropKept */
+  dropKept(slots: NamedSlots): boolean {
+    return this.#slots.dropKept(slots)
+  }
+
+  /** @see Claims.heldSlots */
+  heldSlots(name: string): number {
+    return this.#slots.heldOf(name)
+  }
+
+  #settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
+    const { ref } = claim
+    try {
+      const { kind, atMs, detail, reason } = this.#apply(claim, outcome, ranMs)
+      return { ref, kind, ranMs, atMs, detail, reason }
+    } catch (error) {
+      return {
+        ref,
+        ranMs,
+        kind: KIND_WHEN_UNSETTLED[outcome.kind],
+        detail: `could not be settled: ${toError(error).message}`,
+      }
+    } finally {
+      claim.isSettled = true
+      if (claim.isShared) this.#locker.unshare(claim.file.fd)
+      letGo(claim.file, this.#locker)
+    }
+  }
+
+  #apply({ file, record, isOnce }: ClaimedTask, outcome: Outcome, ranMs: number): Settled {
+    switch (outcome.kind) {
+      case 'ok': {
+        const fault = removeTask(file, ranMs)
+        if (fault !== undefined) return this.#failures.rememberDone(file, fault)
+        if (record !== undefined) this.#failures.forget(file.ref)
+        return { kind: 'ok' }
+      }
+      case 'release':
+        if (isOnce && outcome.isUnbegun !== true)
+          return this.#failures.bury(file, record, 'outcome-unknown', CUT_SHORT)
+        leaveAsFound(file)
+        return { kind: 'untouched' }
+      case 'ignore':
+        leaveAsFound(file)
+        return isNamed(file.vars) ? unknownNameOf(file) : { kind: 'ignore' }
+      case 'crash': {
+        if (isOnce) return this.#failures.bury(file, record, 'outcome-unknown', outcome.detail)
+        return this.#failures.settle(file, record, { kind: 'crash', error: outcome.detail })
+      }
+      case 'retry':
+      case 'error': {
+        const { kind, detail: error } = outcome
+        return this.#failures.settle(file, record, {
+          kind,
+          ...(error === undefined ? {} : { error }),
+          ...(outcome.kind === 'retry' ? { wish: outcome } : {}),
+        })
+      }
+      case 'cancel':
+        return this.#failures.bury(file, record, 'cancelled', outcome.detail)
+      case 'bury': {
+        const failure = { kind: 'error' as const, nowMs: Date.now(), error: outcome.detail }
+        return this.#failures.bury(file, withFailure(record, failure), 'asked', outcome.detail)
+      }
+    }
+  }
+}
+
+const CUT_SHORT = 'its process ended in the middle of it; it is delivered at most once'
+
+function unknownNameOf({ vars }: ClaimedFile) {
+  return unknownName(taskNameOf(vars) ?? '')
+}

@@ -1,0 +1,176 @@
+import { errnoOf } from '../../base/errors.js'
+import { hasFields } from '../../base/json-guard.js'
+import type { BuryReason } from '../../base/task/bury-reasons.js'
+import { baseName, type Ref, toFsPath } from '../../base/task/ref.js'
+import { lstatSync, readFileSync, unlinkSync } from '../../system/files/anchored-path.js'
+import { listEntries } from '../../system/files/entries.js'
+import { moveExactly } from '../../system/files/exact-move.js'
+import { createTaskName, STATE_DIRECTORY } from './names.js'
+import { jsonNameOf } from './record-name.js'
+import type { LockedFile } from './spool-file.js'
+import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
+
+/** Why a task is a dead letter: the JSON next to its file. Times are epoch ms. */
+export interface DeadLetter {
+  /** The task's path in the spool; one character per byte. */
+  readonly ref: Ref
+  readonly reason: BuryReason
+  /** A sentence for people. */
+  readonly detail: string
+  readonly buriedAt: number
+  readonly attempts: number
+  readonly crashes: number
+  readonly firstFailureAt?: number
+  readonly lastFailureAt?: number
+  readonly lastError?: string
+  /** The loaded handler files. */
+  readonly handlers: readonly string[]
+  readonly host: string
+}
+
+/** The maximum number of dead letters of one name. */
+export const MAX_NAMESAKES = 10_000
+const DEAD = `${STATE_DIRECTORY}/dead/`
+
+/** The name of the dead letter at a path below the spool; undefined for any other path. */
+export function deadNameOf(path: Ref): Ref | undefined {
+  return path.startsWith(DEAD) ? path.slice(DEAD.length) : undefined
+}
+
+/** The inverse of `deadNameOf`. */
+export function deadPathOf(name: Ref): Ref {
+  return DEAD + name
+}
+
+/** The dead letters of one spool: `.spoold/dead/<path>` is the unchanged file, `.spoold/dead/<path>.json` the reason. */
+export class DeadLetters {
+  readonly #spool: string
+
+  /** @param spool its real path, a byte string */
+  constructor(spool: string) {
+    this.#spool = spool
+  }
+
+  /**
+   * Moves a file that the caller has locked out of the spool. Writes the reason to disk first: if the process dies in
+   * between, the task is still in the spool, and a later burial overwrites the orphaned reason, or fsck repairs it.
+   *
+   * @returns the name of the dead letter; undefined if the file is no longer at its path
+   */
+  bury(file: LockedFile, letter: DeadLetter): Ref | undefined {
+    makeStateRoom(this.#spool, 'dead', letter.ref)
+    const name = this.#freeName(letter.ref)
+    writeWhole(this.jsonPathOf(name), JSON.stringify(letter), { flush: true })
+    if (moveExactly(file, toFsPath(this.pathOf(name)), createTaskName)) return name
+    this.forget(name)
+    return undefined
+  }
+
+  /** undefined if there is no dead letter of that name, or if its reason is not valid. */
+  read(name: Ref): DeadLetter | undefined {
+    try {
+      const value: unknown = JSON.parse(readFileSync(toFsPath(this.jsonPathOf(name))))
+      return isLetter(value) ? value : undefined
+    } catch (error) {
+      if (errnoOf(error) === undefined || errnoOf(error) === 'ENOENT') return undefined
+      throw error
+    }
+  }
+
+  /** The names of all dead letters, in directory order. */
+  async *names(): AsyncGenerator<Ref> {
+    if (hasStateRoom(this.#spool, 'dead')) yield* this.#files('')
+  }
+
+  /** The letters of one task name, the earliest first. */
+  *namesakesOf(ref: Ref): Generator<Ref> {
+    for (let n = 1; n < MAX_NAMESAKES; n++) {
+      const name = nameOfNth(ref, n)
+      if (!exists(this.pathOf(name))) return
+      yield name
+    }
+  }
+
+  /** Removes the reason of a removed file. */
+  forget(name: Ref): void {
+    try {
+      unlinkSync(toFsPath(this.jsonPathOf(name)))
+    } catch (error) {
+      if (errnoOf(error) !== 'ENOENT') throw error
+    }
+  }
+
+  /** A byte string. */
+  pathOf(name: Ref): string {
+    return `${stateRoom(this.#spool, 'dead')}/${name}`
+  }
+
+  /** A byte string. */
+  jsonPathOf(name: Ref): string {
+    return `${stateRoom(this.#spool, 'dead')}/${jsonNameOf(name)}`
+  }
+
+  #freeName(ref: Ref): Ref {
+    for (let n = 1; n < MAX_NAMESAKES; n++) {
+      const name = nameOfNth(ref, n)
+      if (!exists(this.pathOf(name)) && !isFileOfSomebody(this.jsonPathOf(name))) return name
+    }
+    throw new Error(`there are ${MAX_NAMESAKES} dead letters named ${ref}`)
+  }
+
+  async *#files(prefix: string): AsyncGenerator<Ref> {
+    for await (const entry of listEntries(this.pathOf(prefix))) {
+      const name = prefix + entry.name
+      if (entry.isDirectory()) yield* this.#files(`${name}/`)
+      else if (entry.isFile() && !this.#isJson(name)) yield name
+    }
+  }
+
+  /** A task's own name may end in .json too. If no file fits such a name, its content decides. */
+  #isJson(name: Ref): boolean {
+    if (!name.endsWith('.json')) return name.endsWith('.tmp')
+    return exists(this.pathOf(name.slice(0, -5))) || !isFileOfSomebody(this.pathOf(name))
+  }
+}
+
+function nameOfNth(ref: Ref, n: number): Ref {
+  return n === 1 ? ref : namesake(ref, `.${n}`)
+}
+
+const NAME_BYTES = 255
+
+/** Cuts a name that would be too long; the letter contains the full one. */
+function namesake(ref: Ref, suffix: string): Ref {
+  const excess = Math.max(0, baseName(ref).length + suffix.length - NAME_BYTES)
+  return ref.slice(0, ref.length - excess) + suffix
+}
+
+function exists(path: string): boolean {
+  return lstatSync(toFsPath(path)) !== undefined
+}
+
+/** Is there a file at the path that is not a reason? */
+function isFileOfSomebody(path: string): boolean {
+  try {
+    const value: unknown = JSON.parse(readFileSync(toFsPath(path)))
+    return !isLetter(value)
+  } catch (error) {
+    return errnoOf(error) !== 'ENOENT'
+  }
+}
+
+export function isLetter(value: unknown): value is DeadLetter {
+  return hasFields(value, LETTER, OPTIONAL)
+}
+
+const LETTER = {
+  ref: 'text',
+  reason: 'text',
+  detail: 'text',
+  buriedAt: 'time',
+  attempts: 'count',
+  crashes: 'count',
+  handlers: 'texts',
+  host: 'text',
+} as const
+const OPTIONAL = { firstFailureAt: 'time', lastFailureAt: 'time', lastError: 'text' } as const

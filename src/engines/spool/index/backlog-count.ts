@@ -1,0 +1,79 @@
+import { isLocal } from '../../../system/files/local.js'
+import type { NameRules } from '../names.js'
+import { scanSpool } from '../scan.js'
+
+/** Tasks by directory, by its prefix: '' for the spool itself, `5/` for a priority. */
+export interface CountedBacklog {
+  readonly byPrefix: ReadonlyMap<string, number>
+  readonly total: number
+  /** Epoch ms. */
+  readonly atMs: number
+}
+
+/** A million names take a second: they are counted again after two hundred times as long, and this long at least. */
+const PAUSE = 200
+const MIN_PAUSE_MS = 60_000
+
+/** Counts the names of a spool that has more tasks than an index holds. In the background, and only on request. */
+export class BacklogCount {
+  readonly #spool: string
+  readonly #rules: NameRules
+  #last: CountedBacklog | undefined
+  #isCounting = false
+  /** On the clock of `performance.now()`. */
+  #nextAt = Number.NEGATIVE_INFINITY
+  #ended = 0
+
+  /** @param spool its path, a byte string */
+  constructor(spool: string, rules: NameRules) {
+    this.#spool = spool
+    this.#rules = rules
+  }
+
+  /** The last count, less the tasks that have ended since; undefined until the first one is over. Begins another if it is time. */
+  ask(): CountedBacklog | undefined {
+    if (!this.#isCounting && performance.now() >= this.#nextAt) void this.#count()
+    if (this.#last === undefined) return undefined
+    return { ...this.#last, total: Math.max(0, this.#last.total - this.#ended) }
+  }
+
+  /** These tasks have left the spool. */
+  ended(count: number): void {
+    this.#ended += count
+  }
+
+  async #count(): Promise<void> {
+    this.#isCounting = true
+    const startedAt = performance.now()
+    const byPrefix = new Map<string, number>()
+    let [total, count] = [0, 0]
+    this.#ended = 0 // half of what ends during the count may be counted, or not: an estimate
+    try {
+      await scanSpool(
+        this.#spool,
+        this.#rules,
+        {
+          task() {
+            count++
+            return true
+          },
+          directory() {
+            count = 0
+          },
+          listed(prefix) {
+            if (count > 0) byPrefix.set(prefix, count)
+            total += count
+            count = 0
+          },
+          unvisited() {},
+          failed() {},
+        },
+        await isLocal(this.#spool),
+      )
+      this.#last = { byPrefix, total, atMs: Date.now() }
+    } catch {} // the scanner reports a directory that cannot be listed
+    const tookMs = performance.now() - startedAt
+    this.#nextAt = performance.now() + Math.max(MIN_PAUSE_MS, PAUSE * tookMs)
+    this.#isCounting = false
+  }
+}

@@ -1,0 +1,128 @@
+import { Slices } from '../../../base/slices.js'
+import { directoryOf, isSame, type TakeStamp, UNKNOWN } from '../../../system/files/stamps.js'
+import type { Listed, ScanVisitor } from '../scan.js'
+
+/** Directories of a spool by their prefixes: '' for the spool itself, `5/` for a priority. */
+export type Listing = ReadonlyMap<string, Listed>
+
+/** The parent's prefix: `5/` for `5/3/`. */
+function parentOf(prefix: string): string {
+  return prefix.slice(0, prefix.lastIndexOf('/', prefix.length - 2) + 1)
+}
+
+/**
+ * The directories of a spool and their stamps when they were last listed. As long as a directory's stamp is unchanged, a
+ * `stat` replaces listing it again.
+ */
+export class Directories {
+  readonly #spool: string
+  #known: Map<string, Listed> = new Map()
+  #isDoubtful = false
+
+  constructor(spool: string) {
+    this.#spool = spool
+  }
+
+  get listing(): Listing {
+    return this.#known
+  }
+
+  /** The stamps may have missed something: the next scan lists everything. */
+  doubt(): void {
+    this.#isDoubtful = true
+  }
+
+  forget(): void {
+    this.#known = new Map()
+    this.#isDoubtful = false
+  }
+
+  /**
+   * Those that may have changed since they were listed. A directory with another inode, or none, is forgotten: it may be a
+   * link that leads outside, so its parent is listed again.
+   *
+   * @returns undefined if nothing is known for certain
+   */
+  async changed(take: TakeStamp): Promise<ReadonlySet<string> | undefined> {
+    if (this.#isDoubtful) return undefined
+    const changed = new Set<string>()
+    const gone = new Set<string>()
+    const slices = new Slices()
+    for (const [prefix, { stamp }] of this.#known) {
+      const parent = parentOf(prefix)
+      const taken = take(directoryOf(this.#spool, prefix))
+      const now = taken instanceof Promise ? await taken : taken
+      if (gone.has(parent) || now.inode !== stamp.inode) {
+        gone.add(prefix)
+        if (!gone.has(parent)) changed.add(parent)
+      } else if (!isSame(now, stamp)) changed.add(prefix)
+      const rest = slices.rest()
+      if (rest !== undefined) await rest
+    }
+    if (gone.has('')) this.forget()
+    for (const prefix of gone) this.#known.delete(prefix)
+    return this.#known.size === 0 ? undefined : changed
+  }
+
+  /** A scan starts. @param again the directories that it lists; undefined means all of them */
+  beginScan(again: ReadonlySet<string> | undefined): ScannedDirectories {
+    if (again === undefined) this.forget()
+    return new ScannedDirectories(this.#known)
+  }
+}
+
+/** Updates the known directories during one scan. */
+export class ScannedDirectories {
+  readonly #known: Map<string, Listed>
+  readonly #listed = new Set<string>()
+  readonly #named = new Set<string>()
+
+  constructor(known: Map<string, Listed>) {
+    this.#known = known
+  }
+
+  /** One that also tells `then`. */
+  visitor(then: Omit<ScanVisitor, 'enters' | 'listed'>): ScanVisitor {
+    return {
+      ...then,
+      enters: prefix => {
+        this.#named.add(prefix)
+        return !this.#known.has(prefix)
+      },
+      directory: (prefix, stamp) => {
+        this.#known.set(prefix, { stamp, entries: Number.POSITIVE_INFINITY })
+        then.directory(prefix, stamp)
+      },
+      listed: (prefix, stamp, entries) => {
+        this.#known.set(prefix, { stamp, entries })
+        this.#listed.add(prefix)
+      },
+      failed: (prefix, error) => {
+        const { stamp } = this.#known.get(prefix) ?? { stamp: UNKNOWN }
+        // the next pass tries again
+        this.#known.set(prefix, { stamp: { ...stamp, mtimeMs: Number.NaN }, entries: 0 })
+        then.failed(prefix, error)
+      },
+    }
+  }
+
+  /** Forgets directories that a scan no longer found. */
+  end(): void {
+    for (const prefix of this.#known.keys()) {
+      if (prefix === '') continue
+      const parent = parentOf(prefix)
+      const isNamed = this.#known.has(parent) && (!this.#listed.has(parent) || this.#named.has(prefix))
+      if (!isNamed) this.#known.delete(prefix)
+    }
+  }
+
+  /** Whether this scan skipped a known directory, so that its tasks are still valid. */
+  isAsBefore(prefix: string): boolean {
+    return this.#known.has(prefix) && !this.#listed.has(prefix)
+  }
+
+  /** Whether this scan met all that is in a directory, or found that it is gone. */
+  isListed(prefix: string): boolean {
+    return this.#listed.has(prefix)
+  }
+}

@@ -1,0 +1,148 @@
+import { Queue } from '../../../base/queue.js'
+import type { ParkedGroup } from '../../../base/task/parked.js'
+import type { Ref } from '../../../base/task/ref.js'
+import type { ParkReason } from '../../../base/task/report.js'
+import { LabelCounts } from './label-counts.js'
+import { hash, SHARDS } from './ref-hash.js'
+
+/** The maximum number of names kept per reason; further refs are kept as hashes only. */
+const NAMED = 1000
+/** 50 MB. */
+const MAX_PARKED = 1_000_000
+
+/** Refs that are due but may not run now: a hash each. They cost nothing until an event ends their reason. */
+export class ParkedRefs {
+  readonly #byReason = new Map<ParkReason, ParkedForReason>()
+  readonly #limit: number
+  #size = 0
+
+  /** @param limit the maximum number of refs, for all reasons together */
+  constructor(limit = MAX_PARKED) {
+    this.#limit = limit
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  countOf(reason: ParkReason): number {
+    return this.#byReason.get(reason)?.size ?? 0
+  }
+
+  /** For each reason and label, at most `limit` of the refs whose names are known. */
+  *groups(limit: number): Generator<ParkedGroup> {
+    for (const [reason, parked] of this.#byReason) yield* parked.groups(reason, limit)
+  }
+
+  /** @param label the name of the task, for a reason that has names @returns false if there is no room */
+  add(ref: Ref, reason: ParkReason, label?: string): boolean {
+    if (this.#size >= this.#limit) return false
+    const parked = this.#byReason.get(reason) ?? new ParkedForReason()
+    this.#byReason.set(reason, parked)
+    if (parked.add(ref, label)) this.#size++
+    return true
+  }
+
+  /** @param reason undefined: whatever the reason */
+  has(ref: Ref, reason?: ParkReason): boolean {
+    if (this.#size === 0) return false
+    const key = hash(ref)
+    if (reason !== undefined) return this.#byReason.get(reason)?.has(key) === true
+    for (const parked of this.#byReason.values()) if (parked.has(key)) return true
+    return false
+  }
+
+  remove(ref: Ref): void {
+    if (this.#size === 0) return
+    const key = hash(ref)
+    for (const parked of this.#byReason.values()) if (parked.delete(key)) this.#size--
+  }
+
+  /** Removes and returns at most `limit` refs whose names are known, in the order in which they were parked. */
+  take(reason: ParkReason, limit: number): Ref[] {
+    const refs: Ref[] = []
+    const parked = this.#byReason.get(reason)
+    while (refs.length < limit) {
+      const ref = parked?.takeNamed()
+      if (ref === undefined) break
+      this.#size--
+      refs.push(ref)
+    }
+    return refs
+  }
+
+  /** Forgets all refs that are parked for this reason. */
+  clearReason(reason: ParkReason): void {
+    this.#size -= this.countOf(reason)
+    this.#byReason.delete(reason)
+  }
+
+  /**
+   * Forgets refs that may run after all if their files have changed; a worker looks, and parks them again. Not those
+   * that a person has paused: there may be a million of them, and none runs before that person says so.
+   */
+  clearDoubtful(): void {
+    for (const reason of [...this.#byReason.keys()]) if (reason !== 'paused') this.clearReason(reason)
+  }
+}
+
+class ParkedForReason {
+  readonly #hashes: ReadonlyArray<Set<number>> = Array.from({ length: SHARDS }, () => new Set())
+  /** Some of the names, including those of refs that were removed since. */
+  readonly #names = new Queue<Ref>()
+  readonly #labels = new LabelCounts()
+  #size = 0
+
+  get size(): number {
+    return this.#size
+  }
+
+  *groups(reason: ParkReason, limit: number): Generator<ParkedGroup> {
+    const refs = new Map<string | undefined, Ref[]>()
+    for (const ref of new Set(this.#names)) {
+      const key = hash(ref)
+      if (!this.has(key)) continue
+      const label = this.#labels.of(key)
+      const its = refs.get(label) ?? []
+      refs.set(label, its)
+      if (its.length < limit) its.push(ref)
+    }
+    let rest = this.#size
+    for (const [name, count] of this.#labels.counts()) {
+      rest -= count
+      yield { reason, name, count, tasks: refs.get(name) ?? [] }
+    }
+    if (rest > 0) yield { reason, count: rest, tasks: refs.get(undefined) ?? [] }
+  }
+
+  add(ref: Ref, label?: string): boolean {
+    const key = hash(ref)
+    if (this.#names.size < NAMED) this.#names.push(ref)
+    if (label !== undefined) this.#labels.add(key, label)
+    if (this.has(key)) return false
+    this.#shardOf(key).add(key)
+    this.#size++
+    return true
+  }
+
+  has(key: number): boolean {
+    return this.#shardOf(key).has(key)
+  }
+
+  delete(key: number): boolean {
+    const wasThere = this.#shardOf(key).delete(key)
+    if (wasThere) this.#size--
+    this.#labels.delete(key)
+    return wasThere
+  }
+
+  takeNamed(): Ref | undefined {
+    for (let ref = this.#names.pop(); ref !== undefined; ref = this.#names.pop())
+      if (this.delete(hash(ref))) return ref
+    return undefined
+  }
+
+  #shardOf(key: number): Set<number> {
+    return this.#hashes[key % SHARDS] as Set<number>
+  }
+}

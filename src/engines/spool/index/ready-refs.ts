@@ -1,0 +1,235 @@
+import { Heap } from '../../../base/heap.js'
+import { prefixOf, type Ref } from '../../../base/task/ref.js'
+import { COMPARE_TASKS, type CompareTasks, type TaskOrder } from '../task-order.js'
+import { Ahead } from './ahead.js'
+import { ArrivalWindow } from './arrival-window.js'
+import { type Placed, SortedWindow, type Window } from './window.js'
+
+/** What a scan did with the directories, by their prefixes. */
+export interface Scanned {
+  /** It left this one out: what is known of it is still true. */
+  isAsBefore(prefix: string): boolean
+  /** It listed this one completely. */
+  isListed(prefix: string): boolean
+}
+
+/**
+ * The refs that may run now, in order: those that the last scan met, and those that became ready otherwise. A ref may be in
+ * both, and may have left its place in the meantime: whoever takes one looks.
+ */
+export class ReadyRefs {
+  readonly #order: TaskOrder
+  readonly #compare: CompareTasks
+  readonly #limit: number
+  /** The refs that the last scan met. */
+  #window: Window
+  /** Refs that became ready otherwise. */
+  #fresh: Heap<Placed>
+  /** The scan during which, or after which, each was last named. */
+  readonly #freshNames = new Map<Ref, number>()
+  #scans = 0
+  /** Those that come next, while others run them, too. */
+  readonly #ahead = new Ahead()
+  /** More refs are due than there is room for. */
+  #overflowed = false
+  /** A scan in progress: what it has found so far, and what was given away in the meantime. */
+  #harvest: Window | undefined
+  readonly #takenSinceScan = new Set<Ref>()
+
+  /** @param limit the maximum number of refs that a scan adds, and of those that become ready between two scans */
+  constructor(order: TaskOrder, limit: number) {
+    this.#order = order
+    this.#compare = COMPARE_TASKS[order]
+    this.#limit = limit
+    this.#window = this.#newWindow()
+    this.#fresh = this.#newHeap()
+  }
+
+  get size(): number {
+    return this.#window.size + this.#freshNames.size + this.#ahead.size
+  }
+
+  /** More refs are due than are known, and the known ones run low: a scan finds the next. */
+  get runsLow(): boolean {
+    return this.#overflowed && this.#window.size < this.#limit / 4
+  }
+
+  /** All due refs are known. */
+  get areAll(): boolean {
+    return !this.#overflowed
+  }
+
+  /** There are refs that only a scan can name. */
+  missSome(): void {
+    this.#overflowed = true
+  }
+
+  /** Calls back with each, once, and when it became runnable. In no order. */
+  each(visit: (ref: Ref, time: number) => void): void {
+    this.#window.each((ref, time) => this.#freshNames.has(ref) || visit(ref, time))
+    for (const { ref, time } of this.#fresh.values()) visit(ref, time)
+    this.#ahead.each(visit)
+  }
+
+  /** It became ready otherwise than by a scan. */
+  isFresh(ref: Ref): boolean {
+    return this.#freshNames.has(ref)
+  }
+
+  /** It is one of those that come next, which others may take, too. */
+  isAhead(ref: Ref): boolean {
+    return this.#ahead.has(ref)
+  }
+
+  /** Somebody changed the file of one of those ahead, as whoever begins it does: all others go first. */
+  postpone(ref: Ref): void {
+    this.#ahead.postpone(ref)
+  }
+
+  /** One of those ahead is gone. */
+  forget(ref: Ref): void {
+    this.#ahead.delete(ref)
+  }
+
+  /** It became ready again. @returns false if it is not among those that did */
+  renew(ref: Ref): boolean {
+    if (this.#ahead.has(ref)) return true
+    const isKnown = this.#freshNames.has(ref)
+    if (isKnown) this.#freshNames.set(ref, this.#scans)
+    return isKnown
+  }
+
+  /** It has become ready, and is not among those that did. If there is no room, the next scan finds it. */
+  add(ref: Ref, time: number): void {
+    if (this.#freshNames.size >= this.#limit) {
+      this.#overflowed = true
+      return
+    }
+    this.#freshNames.set(ref, this.#scans)
+    this.#fresh.push({ ref, time })
+  }
+
+  /** The one that `next` removes. */
+  peek(): Placed | undefined {
+    return this.#isAheadNext ? this.#ahead.peek() : this.#peekInOrder()
+  }
+
+  /** Would it be the first one? */
+  isFirst(placed: Placed): boolean {
+    const first = this.#isAheadNext ? this.#ahead.last : this.#peekInOrder()
+    return first === undefined ? this.#window.isBeforeTheRest(placed) : this.#isBefore(placed, first)
+  }
+
+  /**
+   * Removes and returns the first one.
+   *
+   * @param spread others run them, too: it may be any of so many that come next, unless they have an order by name
+   */
+  next(spread = 1): Ref | undefined {
+    if (spread > 1 && this.#ahead.size === 0 && this.#order !== 'name') this.#lookAhead(spread)
+    return this.#isAheadNext ? this.#ahead.next() : this.#nextInOrder()
+  }
+
+  #lookAhead(count: number): void {
+    this.#ahead.fill({ peek: () => this.#peekInOrder(), next: () => this.#nextInOrder() }, count)
+  }
+
+  /** None has come whose place is before the last of those ahead, which have no order among themselves. */
+  get #isAheadNext(): boolean {
+    const { last } = this.#ahead
+    if (last === undefined) return false
+    const other = this.#peekInOrder()
+    return other === undefined || this.#isBefore(last, other)
+  }
+
+  #peekInOrder(): Placed | undefined {
+    const fresh = this.#fresh.peek()
+    return fresh !== undefined && this.#comesFirst(fresh) ? fresh : this.#window.peek()
+  }
+
+  #nextInOrder(): Ref | undefined {
+    const fresh = this.#fresh.peek()
+    if (fresh === undefined || !this.#comesFirst(fresh)) return this.#window.next()
+    this.#fresh.pop()
+    this.#freshNames.delete(fresh.ref)
+    return fresh.ref
+  }
+
+  /** It was given away: a scan in progress may have met it before. */
+  given(ref: Ref): void {
+    if (this.#harvest !== undefined) this.#takenSinceScan.add(ref)
+  }
+
+  beginScan(): void {
+    this.#ahead.each((ref, time) => this.#freshNames.has(ref) || this.add(ref, time))
+    this.#ahead.clear()
+    this.#harvest = this.#newWindow()
+    this.#scans++
+    this.#takenSinceScan.clear()
+    this.#overflowed = false
+  }
+
+  get isScanning(): boolean {
+    return this.#harvest !== undefined
+  }
+
+  /** The scan in progress met it. @returns whether it should continue */
+  seen(ref: Ref, time: number): boolean {
+    const harvest = this.#harvest
+    if (harvest === undefined) return false
+    if (this.#freshNames.size > 0) this.renew(ref)
+    const isWorthMore = harvest.add(ref, time)
+    this.#overflowed ||= harvest.isOverflowed
+    return isWorthMore
+  }
+
+  endScan(scanned?: Scanned): void {
+    const harvest = this.#harvest ?? this.#newWindow()
+    this.#harvest = undefined
+    if (scanned !== undefined) harvest.adopt(this.#window, ref => scanned.isAsBefore(prefixOf(ref)))
+    const elsewhere = this.#takenSinceScan.size + this.#freshNames.size + this.#ahead.size
+    harvest.seal(elsewhere === 0 ? undefined : ref => this.#isElsewhere(ref))
+    this.#overflowed ||= harvest.isOverflowed
+    this.#window = harvest
+    this.#takenSinceScan.clear()
+    if (scanned !== undefined && !this.#overflowed) this.#dropUnmet(scanned)
+  }
+
+  /** While nothing is taken (a pause, long tasks), what somebody removed would otherwise be counted for ever. */
+  #dropUnmet(scanned: Scanned): void {
+    const before = this.#freshNames.size
+    for (const [ref, scan] of this.#freshNames)
+      if (scan < this.#scans && scanned.isListed(prefixOf(ref))) this.#freshNames.delete(ref)
+    if (this.#freshNames.size === before) return
+    const all = this.#fresh.values()
+    this.#fresh = this.#newHeap()
+    for (const placed of all) if (this.#freshNames.has(placed.ref)) this.#fresh.push(placed)
+  }
+
+  #newHeap(): Heap<Placed> {
+    const compare = this.#compare
+    return new Heap<Placed>((a, b) => compare(a.ref, a.time, b.ref, b.time) < 0)
+  }
+
+  /** Given away since the scan met it, or ready otherwise. (With a full window, a fresh ref may be listed twice.) */
+  #isElsewhere(ref: Ref): boolean {
+    if (this.#takenSinceScan.has(ref) || this.#ahead.has(ref)) return true
+    return !this.#overflowed && this.#freshNames.has(ref)
+  }
+
+  #newWindow(): Window {
+    return this.#order === 'arrival'
+      ? new ArrivalWindow(this.#limit)
+      : new SortedWindow(this.#order, this.#limit)
+  }
+
+  #comesFirst(fresh: Placed): boolean {
+    const first = this.#window.peek()
+    if (first === undefined) return this.#window.isBeforeTheRest(fresh)
+    return this.#isBefore(fresh, first)
+  }
+
+  #isBefore(a: Placed, b: Placed): boolean {
+    return this.#compare(a.ref, a.time, b.ref, b.time) < 0
+  }
+}

@@ -1,0 +1,260 @@
+import { Alarm } from '../../../base/clock.js'
+import type { Emitter } from '../../../base/events/emitter.js'
+import { Stall } from '../../../base/stall.js'
+import type { WatchChoice } from '../../../system/files/directory-watch.js'
+import { isLocal } from '../../../system/files/local.js'
+import { stampTaker } from '../../../system/files/stamps.js'
+import { type ScanVisitor, scanSpool } from '../scan.js'
+import { Directories, type ScannedDirectories } from './directories.js'
+import { DrainRate, LONG_BACKLOG } from './drain-rate.js'
+import { ScanNews } from './scan-news.js'
+import { ScanTimetable } from './scan-timetable.js'
+import type { ScannerStats } from './scanner-stats.js'
+import type { TaskIndex } from './task-index.js'
+import { Watches, type WatchesOptions } from './watches.js'
+
+/** An entry takes 20 bytes on tmpfs, and more on disks. */
+const LONG_BACKLOG_BYTES = 20 * LONG_BACKLOG
+
+// Longer than others: what a look lists depends on which events are listened to, and the other way round.
+type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
+
+/**
+ * Keeps a TaskIndex true to its directory. The scan is the truth, waits for nothing but the directory, and comes every
+ * `frequencyMs`; it lists directories whose stamps do not prove that nothing was made or removed there. Events, or
+ * `scanNow`, only bring it (or a single name) forward. Where there are no events from other hosts, the stamps are compared every second.
+ *
+ * Watches on large directories are suspended while the workers race through a long backlog.
+ */
+export class Scanner {
+  readonly #options: ScannerOptions
+  readonly #timetable: ScanTimetable
+  readonly #index: TaskIndex
+  readonly #wakeUp: () => void
+  readonly #watches: Watches
+  readonly #directories: Directories
+  readonly #race = new DrainRate()
+  readonly #alarm = new Alarm(() => void this.#turn())
+  readonly #news: ScanNews
+  #turning: Promise<void> | undefined
+  /** Counts what was met: proof that a long scan goes on. */
+  #signs = 0
+  readonly #stall = new Stall()
+  #isLocal = false
+  #isClosed = false
+  #isSuspended = false
+
+  constructor(options: ScannerOptions, index: TaskIndex, events: Emitter, wakeUp: () => void) {
+    this.#options = options
+    this.#timetable = new ScanTimetable(options.frequencyMs)
+    this.#index = index
+    this.#news = new ScanNews(options.spool, events)
+    this.#wakeUp = wakeUp
+    this.#directories = new Directories(options.spool)
+    this.#watches = new Watches(options, events, {
+      changed: (ref, renamed) => {
+        if (this.#isClosed || (renamed && this.#index.tries.isOver(ref))) return
+        if (this.#index.changed(ref, renamed)) this.#wakeUp()
+      },
+      unclear: () => this.#wantUnclearScan(),
+    })
+  }
+
+  /** Resolves after the first scan. */
+  start(): Promise<void> {
+    return this.#turn()
+  }
+
+  /** Looks at everything again, including files that are not due yet. */
+  scanNow(): void {
+    this.#wantScan(0, true)
+  }
+
+  /** From now on, starting with a look at everything. */
+  setFrequency(frequencyMs: number): void {
+    this.#timetable.frequencyMs = frequencyMs
+    this.#watches.frequencyMs = frequencyMs
+    this.scanNow()
+  }
+
+  /** The workers ended tasks: they may soon run out of work, or be so fast that events cost more than they tell. */
+  tasksEnded(count: number, isAnyGone: boolean): void {
+    if (isAnyGone) this.#directories.doubt() // as far as a worker can see: the next pass lists
+    this.#race.tasksEnded(count)
+    this.#judge()
+    if (this.#isSuspended && this.#index.ready === 0) {
+      this.#isSuspended = false
+      this.#wantScan(0)
+    } else this.scanIfLow()
+    // a scan that was too expensive costs little once the tasks have run, or keeps nothing waiting
+    if (this.#timetable.isWanted && this.#index.ready === 0)
+      this.#wantScan(this.#timetable.idleUnclearInMs(this.#index.size))
+    this.wakeWhenDue()
+  }
+
+  /** Scans if refs are due whose names are not known. */
+  scanIfLow(): void {
+    if (this.#index.runsLow) this.#wakeAt(0)
+  }
+
+  /** All due tasks are known, and none is left. */
+  get isDrained(): boolean {
+    const isSettled = this.#turning === undefined && !this.#timetable.isWanted
+    const { runsLow, ready, busy, rivals } = this.#index
+    return isSettled && !this.#isSuspended && !runsLow && ready === 0 && busy === 0 && !rivals.haveSome
+  }
+
+  /** For how long it has met nothing though it is scanning, or has not scanned though it should, in milliseconds. */
+  get stalledMs(): number {
+    const isLate = !this.#isClosed && performance.now() > this.#nextTurnAt
+    return this.#stall.look(this.#turning !== undefined || isLate ? this.#signs : undefined)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#alarm.clear()
+    this.#watches.close()
+  }
+
+  /** One turn: makes due refs ready, scans if necessary, and sets the alarm for the next turn. */
+  async #turn(): Promise<void> {
+    if (this.#turning !== undefined || this.#isClosed) return this.#turning
+    this.#turning = this.#scanIfNeeded()
+    await this.#turning
+    this.#turning = undefined
+    this.#signs++
+    if (this.#isClosed) return
+    this.#setAlarm()
+    this.#wakeUp()
+  }
+
+  async #scanIfNeeded(): Promise<void> {
+    this.#index.promote(Date.now())
+    if (this.#index.later.horizonMs <= Date.now()) this.#timetable.want(performance.now(), true)
+    if (this.#isSuspended) this.#judge()
+    const startedAt = performance.now()
+    const isPass = this.#timetable.isPassDue(startedAt, this.#isPolled)
+    if (isPass && this.#timetable.isLookAgainDue(this.#index.waiting)) this.#timetable.want(startedAt, true)
+    if (startedAt >= this.#nextTurnAt || this.#index.runsLow) await this.#scan()
+    if (isPass) this.#timetable.passed(startedAt)
+  }
+
+  get #isPolled(): boolean {
+    const { watch } = this.#options
+    return watch === 'poll' || (watch === 'auto' && !this.#isLocal)
+  }
+
+  get #nextTurnAt(): number {
+    return this.#timetable.nextAt({ isPolled: this.#isPolled, isSuspended: this.#isSuspended })
+  }
+
+  async #scan(): Promise<void> {
+    const startedAt = performance.now()
+    const isFirst = !this.#timetable.hasScanned
+    const recheckWaiting = this.#timetable.begin()
+    const mayTell = !recheckWaiting && !this.#index.runsLow
+    const changed = mayTell ? await this.#directories.changed(stampTaker(this.#isLocal)) : undefined
+    const isAll = changed === undefined || (changed.size > 0 && !this.#index.knowsAll)
+    if (isAll) await this.#list(undefined, recheckWaiting)
+    else if (changed.size > 0) await this.#list(changed, false)
+    this.#timetable.ended(startedAt, isAll, recheckWaiting, this.#index.size)
+    if (isFirst && this.#index.ready > LONG_BACKLOG) this.#suspendWatches()
+    else if (isAll || changed.size > 0) this.#followListed()
+  }
+
+  /** @param changed the directories that are listed again, undefined: all of them */
+  async #list(changed: ReadonlySet<string> | undefined, recheckWaiting: boolean): Promise<void> {
+    const { spool, rules } = this.#options
+    const scanned = this.#directories.beginScan(changed)
+    this.#index.beginScan(recheckWaiting, changed === undefined)
+    try {
+      this.#isLocal = await isLocal(spool)
+      await scanSpool(spool, rules, this.#visitor(scanned), this.#isLocal, changed)
+      scanned.end()
+      this.#news.listed()
+    } catch (error) {
+      this.#miss(error)
+    }
+    this.#index.endScan(scanned)
+  }
+
+  #visitor(scanned: ScannedDirectories): ScanVisitor {
+    const nowMs = Date.now()
+    return scanned.visitor({
+      task: ref => {
+        this.#signs++
+        return this.#index.seen(ref, nowMs) && !this.#isClosed
+      },
+      directory: (prefix, stamp) => {
+        this.#signs++
+        // opened now, the watch on the spool itself saves a second listing; of a long backlog it would be closed at once,
+        // and the kernel visits every entry for each
+        const isWorthIt = prefix === '' && stamp.bytes <= LONG_BACKLOG_BYTES && !this.#isSuspended
+        if (isWorthIt && this.#isWatching) this.#watches.follow(prefix, stamp)
+      },
+      unvisited: prefix => this.#news.priority('spool-unvisited', prefix),
+      failed: (prefix, error) => this.#news.priority('spool-list-failed', prefix, error),
+    })
+  }
+
+  get stats(): ScannerStats {
+    const hints = this.#options.watch === 'off' ? 'none' : this.#isPolled ? 'poll' : 'events'
+    const [everyMs, isSuspended] = [this.#timetable.frequencyMs, this.#isSuspended]
+    return { everyMs, hints, ...this.#watches.counts, isSuspended, ...this.#timetable.stats }
+  }
+
+  get #isWatching(): boolean {
+    return !this.#isClosed && this.#isLocal && this.#options.watch === 'auto'
+  }
+
+  #followListed(): void {
+    if (this.#isWatching) this.#watches.followOnly(this.#directories.listing, this.#isSuspended)
+  }
+
+  #wantScan(inMs: number, isForAll = false): void {
+    this.#wakeAt(this.#timetable.want(performance.now() + inMs, isForAll))
+  }
+
+  #wantUnclearScan(): void {
+    this.#wantScan(this.#timetable.unclearInMs(this.#index.size))
+  }
+
+  /** Suspended while the backlog is long and tasks end fast; the start of a backlog counts as fast. */
+  #judge(): void {
+    const isRace = this.#race.judge(this.#index)
+    if (isRace === true && !this.#isSuspended) this.#suspendWatches()
+    if (isRace !== false || !this.#isSuspended) return
+    this.#isSuspended = false // stamps tell whether something happened in the meantime
+    this.#followListed()
+  }
+
+  #suspendWatches(): void {
+    this.#isSuspended = true
+    this.#followListed()
+    this.#race.restart()
+    this.#wakeAt(this.#race.judgeableAt)
+  }
+
+  #miss(error: unknown): void {
+    this.#directories.forget()
+    this.#watches.close()
+    this.#wantScan(Math.min(1000, this.#timetable.frequencyMs)) // costs nothing
+    this.#news.missing(error)
+  }
+
+  #setAlarm(): void {
+    this.#wakeAt(this.#nextTurnAt)
+    this.wakeWhenDue()
+    if (this.#isSuspended) this.#wakeAt(this.#race.judgeableAt)
+  }
+
+  /** Call it when refs may wait for another time than before. */
+  wakeWhenDue(): void {
+    this.#wakeAt(performance.now() + Math.max(0, this.#index.later.wakesAtMs - Date.now()))
+  }
+
+  /** @param at on the clock of `performance.now()`; what workers report late must not keep alive what was closed */
+  #wakeAt(at: number): void {
+    if (!this.#isClosed) this.#alarm.wakeAt(at)
+  }
+}

@@ -1,0 +1,300 @@
+import type { Ref } from '../../../base/task/ref.js'
+import {
+  type FeedReason,
+  GONE_KINDS,
+  type ParkReason,
+  parkedNameOf,
+  type Report,
+  waitsForSlot,
+} from '../../../base/task/report.js'
+import { Arrivals } from './arrivals.js'
+import { BusyRefs } from './busy-refs.js'
+import type { TaskIndexOptions } from './index-options.js'
+import { ParkedRefs } from './parked-refs.js'
+import { PATIENT_KINDS, Patience } from './patience.js'
+import { ReadyRefs, type Scanned } from './ready-refs.js'
+import { Rivals } from './rivals.js'
+import { SlotQueues } from './slot-queues.js'
+import { SlotTries } from './slot-tries.js'
+import { WaitingList } from './waiting-list.js'
+
+const WINDOW = 120_000
+
+// Longer than others: each state of a ref is entered and left here.
+/**
+ * What the master knows of a directory of any size: a bounded window of the best due refs, the refs that wait, and
+ * those that are with a worker. A ref is in one of these states:
+ *
+ *   ready (in the window, or fresh from an event) → busy (with a worker) → forgotten | waiting → ready
+ *                                                                        | parked → ready | busy
+ *                                                                        | in the queue for a slot → ready
+ *
+ * Nothing here opens a file, unless others run tasks of the directory, too: a worker that tries a ref too early says so in its report.
+ */
+export class TaskIndex {
+  readonly #frequencyMs: number
+  /** Of no use to an order by name. */
+  readonly #isByTime: boolean
+  readonly #ready: ReadyRefs
+  readonly #busy = new BusyRefs()
+  /** Those that wait for their time. */
+  readonly later = new WaitingList()
+  readonly #parked: ParkedRefs
+  readonly #slots: SlotQueues
+  readonly tries: SlotTries
+  /** The scan in progress need not meet more of what is ready. */
+  #isHarvestFull = false
+  readonly #arrivals = new Arrivals()
+  readonly #patience = new Patience()
+  readonly rivals: Rivals
+
+  constructor({ order, frequencyMs, windowSize = WINDOW, ...more }: TaskIndexOptions) {
+    this.#frequencyMs = frequencyMs
+    const glance = more.glance ?? (() => 'at rest')
+    this.#isByTime = order !== 'name'
+    this.#ready = new ReadyRefs(order, windowSize)
+    this.rivals = new Rivals(this.#patience, {
+      ready: this.#ready,
+      glance,
+      gone: ref => this.#gone(ref),
+      begun: ref => this.#waitPatiently(ref, Date.now()),
+    })
+    this.#parked = new ParkedRefs(more.parkedSize)
+    this.#slots = new SlotQueues(order, more.parkedSize, more.namedPerSlots)
+    this.tries = new SlotTries(this.#slots, {
+      ready: this.#ready,
+      busy: this.#busy,
+      makeReady: ref => this.#makeReady(ref),
+      takeFirst: ref => this.#ready.next() === ref && this.#give(ref, Date.now()),
+      glance,
+      haveRivals: () => this.rivals.areLikely || this.rivals.spread > 0,
+    })
+  }
+
+  get ready(): number {
+    return this.#ready.size
+  }
+
+  /** Calls back with each ready ref, once, and when it became runnable (epoch µs; 0: see its name). In no order. */
+  eachReady(visit: (ref: Ref, time: number) => void, nowMs: number): void {
+    this.#ready.each((ref, time) => this.#isElsewhere(ref, nowMs) || visit(ref, time))
+  }
+
+  get size(): number {
+    return this.ready + this.busy + this.waiting
+  }
+
+  get busy(): number {
+    return this.#busy.size
+  }
+
+  /** In the order in which they were taken. */
+  get busyRefs(): Iterable<Ref> {
+    return this.#busy.refs
+  }
+
+  /** Known, but not to run now: not yet due, or parked. */
+  get waiting(): number {
+    return this.later.size + this.#parked.size + this.#slots.size
+  }
+
+  parkedFor(reason: ParkReason): number {
+    return reason === 'slot' ? this.#slots.size : this.#parked.countOf(reason)
+  }
+
+  /** What is parked for another reason than a slot, to be looked at. */
+  get parked(): Pick<ParkedRefs, 'groups'> {
+    return this.#parked
+  }
+
+  /** More refs are due than are known, and the known ones run low: a scan finds the next. */
+  get runsLow(): boolean {
+    return this.#ready.runsLow || this.#slots.runsLow
+  }
+
+  /** All due refs are known: a scan of what changed since the last one finds the rest. */
+  get knowsAll(): boolean {
+    return this.#ready.areAll
+  }
+
+  /** The file was created, renamed, written or removed. Returns whether there may be something to run now. */
+  changed(ref: Ref, renamed: boolean, nowMs = Date.now()): boolean {
+    if (this.#busy.changed(ref, renamed) || this.rivals.changed(ref, renamed)) return false
+    const waited = this.later.endOnChange(ref)
+    if (waited === 'goes on') return false
+    // the worker that parked it has set its time back; and no change gives it a handler
+    if (!renamed && this.#parked.has(ref, 'unknown-name')) return false
+    // no change of the file gives it a slot; whether it is there yet, the worker sees that tries it
+    if (!renamed && this.#slots.has(ref)) return false
+    this.#slots.remove(ref)
+    this.#parked.remove(ref)
+    if (this.rivals.isOver(ref)) return false
+    // of a task that ran, the first event may be of its own settling: its place is that of its next run
+    if (waited === 'ended' && !this.#patience.has(ref)) this.#arrivals.runsAt(ref, nowMs)
+    this.#patience.end(ref)
+    this.#makeReady(ref)
+    return true
+  }
+
+  /** Moves what came due from waiting to ready. */
+  promote(nowMs: number): void {
+    this.rivals.promoted(nowMs)
+    for (let due = this.later.popDue(nowMs); due !== undefined; due = this.later.popDue(nowMs)) {
+      const { ref, atMs } = due
+      if (this.#busy.has(ref)) continue
+      if (!this.#patience.has(ref)) this.#arrivals.runsAt(ref, atMs) // a locked or incomplete task has already been runnable
+      this.#makeReady(ref)
+    }
+  }
+
+  /** Takes the best `limit` refs, which are busy from now on. */
+  take(limit: number, nowMs = Date.now()): Ref[] {
+    const taken: Ref[] = []
+    while (taken.length < limit) {
+      const ref = this.#ready.next(this.rivals.spread)
+      if (ref === undefined) break
+      if (this.#give(ref, nowMs)) taken.push(ref)
+    }
+    return taken
+  }
+
+  /** @returns false if it is elsewhere by now: named by an event and by a scan, or run by others */
+  #give(ref: Ref, nowMs: number): boolean {
+    if (this.#isElsewhere(ref, nowMs)) return false
+    const isUnseen = this.rivals.areLikely && !this.tries.isTry(ref) // that has just been looked at
+    if (isUnseen && this.rivals.haveTaken(ref, nowMs)) return false
+    this.#given(ref)
+    return true
+  }
+
+  #waitPatiently(ref: Ref, nowMs: number): number {
+    const atMs = nowMs + this.#patience.of(ref, Math.min(1000, this.#frequencyMs))
+    this.later.add(ref, atMs, true)
+    return atMs
+  }
+
+  /** Takes at most `limit` refs parked for this reason, which are busy from now on. Those without a known name stay. */
+  takeParked(reason: FeedReason, limit: number): Ref[] {
+    const taken = this.#parked.take(reason, limit)
+    for (const ref of taken) this.#given(ref)
+    return taken
+  }
+
+  /** The reason is over: the refs parked for it are ready; a scan finds the unknown names. */
+  unpark(reason: FeedReason): void {
+    const count = this.#parked.countOf(reason)
+    const named = this.#parked.take(reason, count)
+    for (const ref of named) this.#makeReady(ref)
+    if (named.length < count) this.#ready.missSome()
+    this.#parked.clearReason(reason)
+  }
+
+  #given(ref: Ref): void {
+    this.#busy.add(ref)
+    this.rivals.given(ref)
+    this.#ready.given(ref)
+  }
+
+  /** It is with a worker, or not to run now. */
+  #isElsewhere(ref: Ref, nowMs: number): boolean {
+    if (this.#busy.has(ref) || this.later.isWaiting(ref, nowMs)) return true
+    return this.#parked.has(ref) || this.#slots.has(ref)
+  }
+
+  /** A worker ran it to SPOOL_OK, and it is gone, unless there is a new file of that name. */
+  done(ref: Ref): void {
+    this.#gone(ref)
+    this.tries.ranWithout(ref)
+  }
+
+  #gone(ref: Ref): void {
+    const isRenewed = this.#busy.isRenewed(ref)
+    this.#busy.end(ref)
+    this.#patience.end(ref)
+    this.#arrivals.forget(ref)
+    if (isRenewed) this.#makeReady(ref)
+  }
+
+  /** A worker has finished with it. */
+  returned(report: Report, nowMs: number): void {
+    this.#place(report, nowMs)
+    this.tries.reported(report)
+  }
+
+  #place(report: Report, nowMs: number): void {
+    const { ref } = report
+    if (report.kind === 'gone' || report.kind === 'locked') this.rivals.met()
+    if (GONE_KINDS.includes(report.kind)) return this.#gone(ref)
+    const isTouched = this.#busy.isTouched(ref)
+    this.#busy.end(ref)
+    if (!PATIENT_KINDS.includes(report.kind)) this.#patience.end(ref)
+    if (isTouched && report.kind === 'later') return this.#makeReady(ref) // the worker has written nothing: somebody else did
+    switch (report.kind) {
+      case 'untouched':
+        this.#makeReady(ref)
+        return
+      case 'locked':
+        return void this.#waitPatiently(ref, nowMs)
+      case 'incomplete':
+        return this.later.add(ref, nowMs + this.#patience.of(ref, this.#frequencyMs), true)
+      case 'parked': {
+        const isParked = waitsForSlot(report)
+          ? this.#slots.add({ ref, time: this.#timeOf(ref, nowMs) }, report.slots)
+          : this.#parked.add(ref, report.reason ?? 'alone', parkedNameOf(report))
+        return isParked ? undefined : this.later.add(ref, nowMs + this.#frequencyMs, true)
+      }
+      case 'later':
+      case 'malformed':
+      case 'unreadable':
+      case 'retry': // a change ends the wait, although it may be our own: `touch` and `spoold kick` mean now
+      case 'error':
+        return this.later.add(ref, report.atMs ?? nowMs + this.#frequencyMs, true)
+      case 'ignore':
+      case 'unsettled':
+        return this.later.add(ref, report.atMs ?? nowMs + this.#frequencyMs, false)
+    }
+  }
+
+  /** Its worker died. */
+  abandoned(ref: Ref): void {
+    this.#busy.end(ref)
+    this.#makeReady(ref)
+  }
+
+  /**
+   * @param recheckWaiting look again at every waiting or parked file, but paused ones and those that wait for a slot: it may
+   *   have changed without an event
+   * @param isWhole everything is listed
+   */
+  beginScan(recheckWaiting: boolean, isWhole = true): void {
+    if (recheckWaiting) {
+      this.later.clear()
+      this.#parked.clearDoubtful()
+    }
+    if (isWhole) this.#slots.beginScan()
+    this.#isHarvestFull = false
+    this.#ready.beginScan()
+  }
+
+  /** The scan in progress met a task's name. Returns whether it should continue. */
+  seen(ref: Ref, nowMs: number): boolean {
+    if (!this.#ready.isScanning) return false
+    if (this.#slots.size > 0 && this.#slots.met(ref, its => this.#timeOf(its, nowMs))) return true
+    if (this.#isElsewhere(ref, nowMs)) return true
+    if (!this.#isHarvestFull) this.#isHarvestFull = !this.#ready.seen(ref, this.#timeOf(ref, nowMs))
+    return !this.#isHarvestFull || this.#slots.isHarvesting
+  }
+
+  endScan(scanned?: Scanned): void {
+    this.#slots.endScan(scanned !== undefined)
+    this.#ready.endScan(scanned)
+  }
+
+  #makeReady(ref: Ref): void {
+    if (!this.#ready.renew(ref)) this.#ready.add(ref, this.#timeOf(ref, Date.now()))
+  }
+
+  #timeOf(ref: Ref, nowMs: number): number {
+    return this.#isByTime ? this.#arrivals.of(ref, nowMs) : 0
+  }
+}

@@ -1,0 +1,111 @@
+import { Heap, orderedPart } from '../../../base/heap.js'
+import type { Ref } from '../../../base/task/ref.js'
+import { hash, SHARDS } from './ref-hash.js'
+
+/** The number of names kept for an exact wake-up; of later ones only a hash is kept. */
+const NAMED = 50_000
+
+interface Waiting {
+  readonly ref: Ref
+  readonly atMs: number
+}
+
+/**
+ * Refs that are not worth a look before some time. A million of them take 60 MB: a hash and a second each, and the names of
+ * the soonest 50,000. When one of the others comes due, only a scan can find its name: `horizonMs`.
+ */
+export class WaitingList {
+  /** hash → second; negative if a change of the file does not end the wait, because the change was our own. */
+  readonly #seconds: ReadonlyArray<Map<number, number>> = Array.from({ length: SHARDS }, () => new Map())
+  #size = 0
+  #soonest = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
+  #horizonMs = Number.POSITIVE_INFINITY
+
+  get size(): number {
+    return this.#size
+  }
+
+  /** When the next ref with a known name comes due; epoch ms. */
+  get nextAtMs(): number {
+    return this.#soonest.peek()?.atMs ?? Number.POSITIVE_INFINITY
+  }
+
+  /** From this time on, refs with unknown names are due; epoch ms. */
+  get horizonMs(): number {
+    return this.#horizonMs
+  }
+
+  /** When something comes due by itself; epoch ms. */
+  get wakesAtMs(): number {
+    return Math.min(this.nextAtMs, this.#horizonMs)
+  }
+
+  add(ref: Ref, atMs: number, endsOnChange: boolean): void {
+    const second = Math.ceil(atMs / 1000)
+    const key = hash(ref)
+    const seconds = this.#shardOf(key)
+    if (!seconds.has(key)) this.#size++
+    seconds.set(key, endsOnChange ? second : -second)
+    this.#soonest.push({ ref, atMs })
+    if (this.#soonest.size < 2 * NAMED) return
+    const firstUnnamed = this.#soonest.truncate(NAMED)
+    if (firstUnnamed !== undefined) this.#horizonMs = Math.min(this.#horizonMs, firstUnnamed.atMs)
+  }
+
+  isWaiting(ref: Ref, nowMs: number): boolean {
+    if (this.#size === 0) return false
+    const second = this.#secondOf(ref)
+    return second !== undefined && second * 1000 > nowMs
+  }
+
+  /** The file changed. Ends the wait, if there is one, unless the file waits for a time that we set ourselves. */
+  endOnChange(ref: Ref): 'no wait' | 'ended' | 'goes on' {
+    if (this.#size === 0) return 'no wait'
+    const key = hash(ref)
+    const second = this.#shardOf(key).get(key)
+    if (second === undefined) return 'no wait'
+    if (second < 0) return 'goes on'
+    this.#forget(key)
+    return 'ended'
+  }
+
+  /** Removes and returns one ref that is due; undefined if there is none. */
+  popDue(nowMs: number): Waiting | undefined {
+    const next = this.#soonest.peek()
+    if (next === undefined || next.atMs > nowMs) return undefined
+    this.#soonest.pop()
+    this.#forget(hash(next.ref))
+    return next
+  }
+
+  /** Part of those that come due next, in that order, as far as their names are known. They go on waiting. */
+  soonest(from: number, count: number, nowMs: number): Ref[] {
+    // a time that was changed leaves an entry behind
+    const isSo = ({ ref, atMs }: Waiting) => atMs > nowMs && this.#secondOf(ref) === Math.ceil(atMs / 1000)
+    const waiting = [...this.#soonest.values()].filter(isSo)
+    const part = orderedPart(waiting, from, count, (a, b) => a.atMs < b.atMs)
+    return [...new Set(part.map(({ ref }) => ref))]
+  }
+
+  /** Forgets everything: a scan finds what still waits. */
+  clear(): void {
+    for (const seconds of this.#seconds) seconds.clear()
+    this.#size = 0
+    this.#soonest = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
+    this.#horizonMs = Number.POSITIVE_INFINITY
+  }
+
+  #secondOf(ref: Ref): number | undefined {
+    const key = hash(ref)
+    const second = this.#shardOf(key).get(key)
+    return second === undefined ? undefined : Math.abs(second)
+  }
+
+  #shardOf(key: number): Map<number, number> {
+    return this.#seconds[key % SHARDS] as Map<number, number>
+  }
+
+  #forget(key: number): void {
+    if (this.#shardOf(key).delete(key)) this.#size--
+  }
+}

@@ -1,0 +1,235 @@
+import { lstatSync, readdirSync } from 'node:fs'
+import { Alarm } from '../../../base/clock.js'
+import { errnoOf, messageOf } from '../../../base/errors.js'
+import type { Emitter } from '../../../base/events/emitter.js'
+import { Heap } from '../../../base/heap.js'
+import { baseName, displayName, type Ref, toFsPath } from '../../../base/task/ref.js'
+import { type Watch, watchDirectory } from '../../../system/files/directory-watch.js'
+import { isSmall } from '../../../system/files/entries.js'
+import { directoryOf, isSame, type Stamp, takeStampSync } from '../../../system/files/stamps.js'
+import { isPriorityDirectory, isTaskName, type NameRules } from '../names.js'
+import { compareVersions } from '../version-order.js'
+import type { Listing } from './directories.js'
+
+export interface WatchesOptions {
+  readonly spool: string
+  readonly rules: NameRules
+  readonly frequencyMs: number
+  /** How long to wait before retrying a refused watch; doubled each time, up to 10 minutes. */
+  readonly refusedMs?: number
+}
+
+interface WatchesListener {
+  /** This entry may have become a task. */
+  changed(ref: Ref, renamed: boolean): void
+  /** Something happened that only a scan can identify. */
+  unclear(): void
+}
+
+/**
+ * The kernel's event queue holds 16,384 by default, and overflows silently. One turn of the event loop empties it: if that has so many,
+ * some may be missing. Other watches of this process share the queue.
+ */
+const EVENTS_PER_TURN = 8192
+/** A watch takes kernel memory, and counts against a limit of the user; beyond this many, only stamps reveal changes. */
+const MOST_WATCHES = 1024
+/** Directories with this few entries are watched even during a long backlog, so that an urgent task is noticed at once. */
+const FEW_ENTRIES = 1000
+const REFUSED_MS = 60_000
+const MOST_REFUSED_MS = 600_000
+
+interface Followed {
+  readonly inode: number
+  readonly watch: Watch
+}
+
+interface Refused {
+  readonly inode: number
+  readonly stamp: Stamp
+  readonly delayMs: number
+  /** On the clock of `performance.now()`. */
+  readonly retryAt: number
+}
+
+/**
+ * The watches on a spool's directories: one on the spool itself ('') and one on each of the most urgent priorities
+ * (`5/`). They are opened without waiting. A refused watch is retried after minutes, by a timer of its own.
+ */
+export class Watches {
+  readonly #options: WatchesOptions
+  readonly #events: Emitter
+  readonly #listener: WatchesListener
+  readonly #followed = new Map<string, Followed>()
+  readonly #refused = new Map<string, Refused>()
+  readonly #alarm = new Alarm(() => this.#retry())
+  /** For the report of a lost watch: the interval at which the spool is still scanned. */
+  frequencyMs: number
+  #isReported = false
+  /** Events in this turn of the event loop. */
+  #heard = 0
+
+  constructor(options: WatchesOptions, events: Emitter, listener: WatchesListener) {
+    this.#options = options
+    this.frequencyMs = options.frequencyMs
+    this.#events = events
+    this.#listener = listener
+  }
+
+  /** How many directories are watched, and for how many the system refused it. */
+  get counts(): { readonly watched: number; readonly refused: number } {
+    return { watched: this.#followed.size, refused: this.#refused.size }
+  }
+
+  /** Called before a directory is listed: later changes are then noticed. */
+  follow(prefix: string, stamp: Stamp): void {
+    if (this.#isNew(prefix, stamp)) this.#open(prefix, stamp)
+  }
+
+  /** Called with the directories that were listed. Watches on others end. @param few keep only those with few entries */
+  followOnly(listing: Listing, few: boolean): void {
+    const chosen = mostUrgent(few ? small(listing) : listing)
+    for (const prefix of this.#followed.keys()) if (!chosen.has(prefix)) this.#drop(prefix)
+    for (const prefix of this.#refused.keys()) if (!chosen.has(prefix)) this.#refused.delete(prefix)
+    for (const [prefix, { stamp }] of chosen) this.#followLate(prefix, stamp)
+    this.#tellIfBack()
+  }
+
+  close(): void {
+    this.#alarm.clear()
+    this.#refused.clear()
+    for (const prefix of this.#followed.keys()) this.#drop(prefix)
+  }
+
+  #isNew(prefix: string, { inode }: Stamp): boolean {
+    if (inode === 0 || this.#followed.get(prefix)?.inode === inode) return false
+    return this.#refused.get(prefix)?.inode !== inode
+  }
+
+  /** What happened between the stamp and the watch is unclear, unless a second stamp is equal. */
+  #followLate(prefix: string, stamp: Stamp): void {
+    if (!this.#isNew(prefix, stamp) || !this.#open(prefix, stamp)) return
+    if (!isSame(stamp, takeStampSync(directoryOf(this.#options.spool, prefix)))) this.#listener.unclear()
+  }
+
+  #open(prefix: string, stamp: Stamp): boolean {
+    this.#drop(prefix)
+    try {
+      const watch = watchDirectory(directoryOf(this.#options.spool, prefix), {
+        event: (name, renamed) => this.#hear(prefix, name, renamed),
+        lost: error => this.#lose(prefix, stamp, error),
+      })
+      this.#followed.set(prefix, { inode: stamp.inode, watch })
+      this.#refused.delete(prefix)
+      return true
+    } catch (error) {
+      this.#refuse(prefix, stamp, error)
+      return false
+    }
+  }
+
+  #hear(prefix: string, name: string | null, renamed: boolean): void {
+    if (this.#heard++ === 0)
+      setImmediate(() => {
+        this.#heard = 0
+      })
+    if (name !== null && renamed && name === ownName(this.#options.spool, prefix)) {
+      this.#drop(prefix) // it was removed or moved, and its inode may be reused
+      this.#listener.unclear()
+    } else if (name === null || this.#heard === EVENTS_PER_TURN || this.#isDirectoryNews(name, renamed))
+      this.#listener.unclear()
+    if (name === null) return
+    if (this.#isDirectoryNews(name, renamed)) this.#enter(`${prefix}${name}/`)
+    if (isTaskName(name, this.#options.rules)) this.#listener.changed(prefix + name, renamed)
+  }
+
+  /** Until a scan finds a new priority, less urgent tasks would be given away first. */
+  #enter(prefix: string): void {
+    const path = directoryOf(this.#options.spool, prefix)
+    const stamp = takeStampSync(path)
+    if (!isSmall(stamp) || this.#followed.size >= MOST_WATCHES || !isRealDirectory(path)) return
+    if (!this.#isNew(prefix, stamp) || !this.#open(prefix, stamp)) return
+    for (const entry of entriesNow(path)) this.#hear(prefix, entry, true)
+  }
+
+  /** A priority was created or removed. */
+  #isDirectoryNews(name: string, renamed: boolean): boolean {
+    return renamed && this.#options.rules.ordered && /^[0-9]/.test(name) && isPriorityDirectory(name)
+  }
+
+  #lose(prefix: string, stamp: Stamp, error: unknown): void {
+    this.#drop(prefix)
+    this.#refuse(prefix, stamp, error)
+    this.#listener.unclear()
+  }
+
+  #refuse(prefix: string, stamp: Stamp, error: unknown): void {
+    if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return // the next scan knows more
+    const before = this.#refused.get(prefix)?.delayMs
+    const { refusedMs = REFUSED_MS, spool } = this.#options
+    const delayMs = before === undefined ? refusedMs : Math.min(2 * before, MOST_REFUSED_MS)
+    const retryAt = performance.now() + delayMs
+    this.#refused.set(prefix, { inode: stamp.inode, stamp, delayMs, retryAt })
+    this.#alarm.wakeAt(retryAt)
+    if (this.#isReported) return
+    this.#isReported = true
+    this.#events.emit('watch-lost', {
+      spool,
+      prefix: displayName(prefix),
+      error: messageOf(error),
+      frequencyMs: this.frequencyMs,
+    })
+  }
+
+  #retry(): void {
+    const now = performance.now()
+    for (const [prefix, { stamp, retryAt }] of this.#refused)
+      if (retryAt > now) this.#alarm.wakeAt(retryAt)
+      else if (this.#open(prefix, stamp)) this.#listener.unclear()
+    this.#tellIfBack()
+  }
+
+  #tellIfBack(): void {
+    if (!this.#isReported || this.#refused.size > 0 || !this.#followed.has('')) return
+    this.#isReported = false
+    this.#events.emit('watch-back', { spool: this.#options.spool })
+  }
+
+  #drop(prefix: string): void {
+    this.#followed.get(prefix)?.watch.close()
+    this.#followed.delete(prefix)
+  }
+}
+
+/** A link is not entered. */
+function isRealDirectory(path: string): boolean {
+  return lstatSync(toFsPath(path), { throwIfNoEntry: false })?.isDirectory() === true
+}
+
+/** Nothing if it is gone again, or we may not enter it: the scan reports that. */
+function entriesNow(path: string): string[] {
+  try {
+    return readdirSync(toFsPath(path), 'latin1')
+  } catch {
+    return []
+  }
+}
+
+function ownName(spool: string, prefix: string): string {
+  return baseName(directoryOf(spool, prefix))
+}
+
+function small(listing: Listing): Listing {
+  return new Map([...listing].filter(([, { entries }]) => entries <= FEW_ENTRIES))
+}
+
+function mostUrgent(directories: Listing): Listing {
+  if (directories.size <= MOST_WATCHES) return directories
+  const best = new Heap<string>((a, b) => compareVersions(a, b) > 0) // the least urgent of them on top
+  for (const prefix of directories.keys()) {
+    if (best.size >= MOST_WATCHES && compareVersions(prefix, best.peek() ?? '') >= 0) continue
+    best.push(prefix)
+    if (best.size > MOST_WATCHES) best.pop()
+  }
+  const leastUrgent = best.peek() ?? ''
+  return new Map([...directories].filter(([prefix]) => compareVersions(prefix, leastUrgent) <= 0))
+}

@@ -1,0 +1,202 @@
+import { Heap } from '../../../base/heap.js'
+import type { Ref } from '../../../base/task/ref.js'
+import { COMPARE_TASKS, type CompareTasks, type TaskOrder } from '../task-order.js'
+
+/** So many refs are sorted at once, in some 2 ms: a hundred thousand would keep the event loop for a tenth of a second. */
+const RUN = 1024
+/** Room for more than the limit, so that what is beyond it need not be dropped for every ref. */
+const SLACK = 1.5
+/** How exact the limit is where it is large: it is found by a sample of about so many refs. */
+const SAMPLE = 2048
+
+/** A ref, and when it became runnable; epoch µs. */
+export interface Placed {
+  readonly ref: Ref
+  readonly time: number
+}
+
+/** The due refs that one scan met, up to a limit; they are added while it lasts, and taken when it is over. */
+export interface Window {
+  /** How many are there. */
+  readonly size: number
+  /** More were met than there is room for. */
+  readonly isOverflowed: boolean
+  /** @returns whether more are worth to be met */
+  add(ref: Ref, time: number): boolean
+  /** Takes over what is left in another one, and wanted. */
+  adopt(other: this, isWanted: (ref: Ref) => boolean): void
+  /** The scan is over. @param isUnwanted refs that have another place by now */
+  seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void
+  /** In no particular order. */
+  each(visit: (ref: Ref, time: number) => void): void
+  peek(): Placed | undefined
+  next(): Ref | undefined
+  /** Is it sure that nothing of what had no room runs before this one? */
+  isBeforeTheRest(placed: Placed): boolean
+}
+
+/** Refs in order, and when each became runnable; taken from the head. */
+interface Run {
+  readonly refs: Ref[]
+  readonly times: number[]
+  head: number
+}
+
+/** In an order of priorities: the best of all that are met, as sorted runs that are merged while they are taken. */
+export class SortedWindow implements Window {
+  readonly #limit: number
+  readonly #compare: CompareTasks
+  #runs: Run[] = []
+  #unsorted: Run = emptyRun()
+  readonly #heads: Heap<Run>
+  #size = 0
+  /** Nothing that comes after this one is kept. */
+  #last: Placed | undefined
+  #isOverflowed = false
+
+  constructor(order: TaskOrder, limit: number) {
+    const compare = COMPARE_TASKS[order]
+    this.#limit = limit
+    this.#compare = compare
+    this.#heads = new Heap<Run>((a, b) => compare(refOf(a), timeOf(a), refOf(b), timeOf(b)) < 0)
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  get isOverflowed(): boolean {
+    return this.#isOverflowed
+  }
+
+  add(ref: Ref, time: number): boolean {
+    if (!this.#isBeforeTheRest(ref, time)) return true
+    this.#unsorted.refs.push(ref)
+    this.#unsorted.times.push(time)
+    this.#size++
+    if (this.#unsorted.refs.length >= RUN) this.#sort()
+    if (this.#size >= SLACK * this.#limit) this.#cut()
+    return true
+  }
+
+  adopt(other: SortedWindow, isWanted: (ref: Ref) => boolean): void {
+    for (const run of other.#heads.values()) this.#addRun(filter(run, isWanted))
+  }
+
+  seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void {
+    this.#sort()
+    if (this.#size > this.#limit) this.#cut()
+    const runs = this.#runs
+    this.#runs = []
+    this.#size = 0
+    for (const run of runs) {
+      const wanted = isUnwanted === undefined ? run : filter(run, ref => !isUnwanted(ref))
+      this.#size += wanted.refs.length
+      if (wanted.refs.length > 0) this.#heads.push(wanted)
+    }
+  }
+
+  each(visit: (ref: Ref, time: number) => void): void {
+    for (const { refs, times, head } of this.#heads.values())
+      for (let i = head; i < refs.length; i++) visit(refs[i] ?? '', times[i] ?? 0)
+  }
+
+  peek(): Placed | undefined {
+    const run = this.#heads.peek()
+    return run === undefined ? undefined : { ref: refOf(run), time: timeOf(run) }
+  }
+
+  next(): Ref | undefined {
+    const run = this.#heads.peek()
+    if (run === undefined) return undefined
+    const ref = run.refs[run.head++]
+    if (run.head < run.refs.length) this.#heads.topChanged()
+    else this.#heads.pop()
+    this.#size--
+    return ref
+  }
+
+  isBeforeTheRest({ ref, time }: Placed): boolean {
+    return this.#isBeforeTheRest(ref, time)
+  }
+
+  #isBeforeTheRest(ref: Ref, time: number): boolean {
+    return this.#last === undefined || this.#compare(ref, time, this.#last.ref, this.#last.time) < 0
+  }
+
+  #addRun(run: Run): void {
+    this.#runs.push(run)
+    this.#size += run.refs.length
+  }
+
+  #sort(): void {
+    const { refs, times } = this.#unsorted
+    if (refs.length === 0) return
+    const places = refs.map((_, i) => i).sort((a, b) => this.#compareIn(refs, times, a, b))
+    this.#runs.push({ refs: places.map(i => refs[i] ?? ''), times: places.map(i => times[i] ?? 0), head: 0 })
+    this.#unsorted = emptyRun()
+  }
+
+  #compareIn(refs: readonly Ref[], times: readonly number[], a: number, b: number): number {
+    return this.#compare(refs[a] ?? '', times[a] ?? 0, refs[b] ?? '', times[b] ?? 0)
+  }
+
+  /** Drops what is beyond the limit. All that stays is better than all that goes, whatever the sample misses. */
+  #cut(): void {
+    this.#sort()
+    const step = Math.max(1, Math.floor(this.#limit / SAMPLE))
+    const sample = this.#runs
+      .flatMap(run => sampleOf(run, step))
+      .sort((a, b) => this.#compare(a.ref, a.time, b.ref, b.time))
+    const last = sample[Math.floor(this.#limit / step) - 1]
+    if (last === undefined) return
+    this.#last = last
+    this.#isOverflowed = true
+    this.#size = 0
+    for (const run of this.#runs) {
+      run.refs.length = run.times.length = this.#firstAfter(run, last)
+      this.#size += run.refs.length
+    }
+    this.#runs = this.#runs.filter(run => run.refs.length > 0)
+  }
+
+  /** Where the first ref of a run is that comes after this one. */
+  #firstAfter({ refs, times }: Run, { ref, time }: Placed): number {
+    let [low, high] = [0, refs.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#compare(refs[middle] ?? '', times[middle] ?? 0, ref, time) <= 0) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}
+
+function emptyRun(): Run {
+  return { refs: [], times: [], head: 0 }
+}
+
+function refOf({ refs, head }: Run): Ref {
+  return refs[head] ?? ''
+}
+
+function timeOf({ times, head }: Run): number {
+  return times[head] ?? 0
+}
+
+/** What is left of it, and wanted. */
+function filter({ refs, times, head }: Run, isWanted: (ref: Ref) => boolean): Run {
+  const wanted = emptyRun()
+  for (let i = head; i < refs.length; i++) {
+    if (!isWanted(refs[i] ?? '')) continue
+    wanted.refs.push(refs[i] ?? '')
+    wanted.times.push(times[i] ?? 0)
+  }
+  return wanted
+}
+
+function sampleOf({ refs, times }: Run, step: number): Placed[] {
+  const sample: Placed[] = []
+  for (let i = step - 1; i < refs.length; i += step) sample.push({ ref: refs[i] ?? '', time: times[i] ?? 0 })
+  return sample
+}

@@ -1,0 +1,95 @@
+import { crypto } from '../../base/crypto.js'
+import { SpooldError } from '../../base/errors.js'
+import { type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
+import { type Directory, holdDirectory, lstatSync } from '../../system/files/anchored-path.js'
+import { isStale, type Lease, loadLeases, openLeases, takeLease } from '../../system/files/lease.js'
+import { isLocal } from '../../system/files/local.js'
+import { loadRecordLocks } from '../../system/files/record-lock.js'
+import { STATE_DIRECTORY } from './names.js'
+import { makeStateRoom, stateRoom } from './state-directory.js'
+
+export type LockKind = 'ofd' | 'lockfile'
+export type LockChoice = LockKind | 'auto'
+
+/** The way in which task files are claimed. */
+export interface Locker {
+  readonly kind: LockKind
+  /** The maximum skew between this process's clock and the clock that dates file changes. */
+  readonly skewMs: number
+  /** Never blocks. Returns true if the caller now holds the claim on the file open at `fd`. */
+  tryLock(fd: number, ref: Ref): boolean
+  /** Releases the claim. Call it after the file is settled and before `fd` is closed. */
+  unlock(ref: Ref): void
+  /** Releases the claim even if other processes inherited the descriptor: just closing ours would leave them the lock. */
+  unshare(fd: number): void
+}
+
+/** File times are as coarse as the kernel's timer ticks. */
+const TICKS_MS = 50
+/** The assumed clock skew between hosts of a network. */
+const HOSTS_MS = 2000
+
+export async function openLocker(spool: string, kind: LockKind): Promise<Locker> {
+  const skewMs = (await isLocal(toByteString(spool))) ? TICKS_MS : HOSTS_MS
+  return kind === 'ofd' ? recordLocker(skewMs) : leaseLocker(spool, skewMs)
+}
+
+/** OFD locks. They conflict with uWSGI's POSIX record locks both ways; `close` or the end of the process releases them. */
+function recordLocker(skewMs: number): Locker {
+  const { tryLock, unlock } = loadRecordLocks()
+  return { kind: 'ofd', skewMs, tryLock: fd => tryLock(fd), unlock: () => {}, unshare: fd => unlock(fd) }
+}
+
+/** Leases in `.spoold/locks`, if record locks cannot be trusted (NFS without lockd). A plain uWSGI does not see them. */
+function leaseLocker(spool: string, skewMs: number): Locker {
+  const { path: directory } = holdLeases(spool) // never released: the library uses its paths as long as the process lives
+  const pathOf = (ref: Ref) => `${directory}/${leaseName(ref)}`
+  const leases = openLeases()
+  const lost = (ref: Ref) => (error: Error) => {
+    throw new SpooldError('CLAIM_LOST', `the lease on ${ref} was lost: ${error.message}`, { cause: error })
+  }
+  return {
+    kind: 'lockfile',
+    skewMs,
+    tryLock: (_fd, ref) => leases.tryTake(pathOf(ref), lost(ref)),
+    unlock: ref => leases.giveBack(pathOf(ref)),
+    unshare() {},
+  }
+}
+
+export function leasesOf(spool: string): string {
+  return stateRoom(spool, 'locks')
+}
+
+function leaseName(ref: Ref): string {
+  return `${crypto().createHash('sha1').update(ref, 'latin1').digest('hex')}.lock`
+}
+
+/** Is the file leased? @param spool a byte string */
+export function isLeased(spool: string, ref: Ref): boolean {
+  const stats = lstatSync(toFsPath(`${leasesOf(spool)}/${leaseName(ref)}`))
+  return stats !== undefined && !isStale(stats)
+}
+
+/** Takes a named lease of the spool, which belongs to no task; undefined while another process has it. */
+export function takeSpoolLease(
+  spool: string,
+  name: string,
+  events: { lost(): void; renewed(): void },
+): Promise<Lease | undefined> {
+  const leases = holdLeases(spool)
+  return takeLease(`${leases.path}/${name}.lock`, { ...events, ended: leases.release })
+}
+
+/** Loads the lock libraries that are available. */
+export async function loadLockLibraries(): Promise<void> {
+  for (const load of [loadRecordLocks, loadLeases])
+    try {
+      load()
+    } catch {} // no prebuilt binary for this platform
+}
+
+function holdLeases(spool: string): Directory {
+  const path = makeStateRoom(toByteString(spool), 'locks', '')
+  return holdDirectory(path, `${toByteString(spool)}/${STATE_DIRECTORY}/locks`)
+}

@@ -1,0 +1,115 @@
+import { errnoOf, messageOf } from '../../base/errors.js'
+import { hasFields } from '../../base/json-guard.js'
+import { lastingPauses, NO_PAUSES, type Pause, type Pauses } from '../../base/task/pause.js'
+import { displayName, toFsPath } from '../../base/task/ref.js'
+import { lstatSync, readFileSync } from '../../system/files/anchored-path.js'
+import { STATE_DIRECTORY } from './names.js'
+import { findState, makeState, writeWhole } from './state-directory.js'
+
+/** Every daemon reads the file at each change, and checks each task's packet for each pair. */
+const MAX_BYTES = 64 * 1024
+const MOST_PAUSES = 100
+
+/** The name of the file, for a `stat`; reading it goes through `readPauses`. */
+export function pausesPath(spool: string): string {
+  return `${spool}/${STATE_DIRECTORY}/paused`
+}
+
+/**
+ * What `.spoold/paused` says, including pauses that are over by now. A file that cannot be read, or that is not what
+ * spoold writes, pauses the whole spool: it is unknown what must not start.
+ *
+ * @param spool its real path, a byte string
+ */
+export function readPauses(spool: string): Pauses {
+  const text = readText(spool)
+  if (text === undefined) return NO_PAUSES
+  if (typeof text !== 'string') return faulty(spool, text.fault)
+  try {
+    const value: unknown = JSON.parse(text)
+    return isFile(value)
+      ? { pauses: value.pauses.map(toPause) }
+      : faulty(spool, 'does not have the form that spoold writes')
+  } catch {
+    return faulty(spool, 'is not JSON')
+  }
+}
+
+/** As `readPauses`, without those that are over. */
+export function currentPauses(spool: string): Pauses {
+  const found = readPauses(spool)
+  return { ...found, pauses: lastingPauses(found.pauses, Date.now()) }
+}
+
+/** Only the spool's user may enter `.spoold`; to anyone else, what is paused is unknown. */
+export function maySeePauses(spool: string): boolean {
+  try {
+    lstatSync(toFsPath(pausesPath(spool)))
+    return true
+  } catch {
+    return false
+  }
+}
+
+function readText(spool: string): string | { readonly fault: string } | undefined {
+  try {
+    const state = findState(spool)
+    if (state === undefined) return undefined
+    const path = toFsPath(`${state}/paused`)
+    const stats = lstatSync(path)
+    if (stats === undefined) return undefined
+    if (stats.isDirectory()) return { fault: 'is a directory' }
+    if (!stats.isFile()) return { fault: 'is not a regular file' }
+    if (stats.size > MAX_BYTES) return { fault: `is larger than ${MAX_BYTES} bytes` }
+    return readFileSync(path)
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return undefined
+    return { fault: `cannot be read: ${messageOf(error)}` }
+  }
+}
+
+function faulty(spool: string, fault: string): Pauses {
+  return { pauses: [], fault: `${displayName(pausesPath(spool))} ${fault}` }
+}
+
+/** One pause in the file: without a key it is the whole spool's. */
+interface Stored {
+  readonly since: number
+  readonly until?: number
+  readonly key?: string
+  readonly value?: string
+}
+
+function isFile(value: unknown): value is { readonly pauses: readonly Stored[] } {
+  return (
+    hasFields(value, { pauses: 'objects' }, {}) &&
+    (value as { pauses: readonly unknown[] }).pauses.every(each =>
+      hasFields(each, { since: 'time' }, { until: 'time', key: 'text', value: 'text' }),
+    )
+  )
+}
+
+function toPause({ since, until, key, value = '' }: Stored): Pause {
+  return { pair: key === undefined ? null : [key, value], sinceMs: since, untilMs: until ?? null }
+}
+
+/**
+ * Replaces the file. Two writers at once would lose a pause, so the caller holds a lease.
+ *
+ * @throws Error when there are too many for the file, or the error of a write
+ */
+export function writePauses(spool: string, pauses: readonly Pause[]): void {
+  const stored = pauses.map(
+    ({ pair, sinceMs, untilMs }): Stored => ({
+      since: sinceMs,
+      ...(untilMs === null ? {} : { until: untilMs }),
+      ...(pair === null ? {} : { key: pair[0], value: pair[1] }),
+    }),
+  )
+  const text = `${JSON.stringify({ pauses: stored })}\n`
+  if (pauses.length > MOST_PAUSES || Buffer.byteLength(text) > MAX_BYTES)
+    throw new Error(
+      `no room for another pause: at most ${MOST_PAUSES}, and ${MAX_BYTES} bytes; spoold resume ends some`,
+    )
+  writeWhole(`${makeState(spool)}/paused`, text, { flush: true })
+}

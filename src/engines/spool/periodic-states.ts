@@ -1,0 +1,145 @@
+import { closeSync, constants } from 'node:fs'
+import { crypto } from '../../base/crypto.js'
+import { errnoOf } from '../../base/errors.js'
+import { isPeriodicEntry, type PeriodicEntry, type PeriodicState } from '../../base/task/periodic.js'
+import { type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
+import { openSync, readlinkSync, symlinkSync, unlinkSync } from '../../system/files/anchored-path.js'
+import { syncDirectory } from '../../system/files/disk-sync.js'
+import { listAtOnce } from '../../system/files/entries.js'
+import { packetState } from './spool-file.js'
+import { STARTED } from './state-byte.js'
+import { hasStateRoom, makeStateRoom, reopenState, stateRoom } from './state-directory.js'
+
+/**
+ * What a spool remembers of periodic tasks: `.spoold/periodic/<sha-256 of the name>.<version>`, a symbolic link whose text is the
+ * entry as JSON. A link is made in one step, whole, and only where there is none: so of all daemons that find a task due
+ * one makes the next version and stores the task, without a lock, and whatever clock or file system they have.
+ */
+const LINK = /^([0-9a-f]{64})\.([1-9][0-9]{0,14})$/
+
+interface Link {
+  readonly file: string
+  readonly key: string
+  readonly version: number
+}
+
+/** @param spool its real path, a byte string @returns the latest entries, by `periodicKey` */
+export function readPeriodic(spool: string): Map<string, PeriodicState> {
+  const room = stateRoom(spool, 'periodic')
+  const latest = new Map<string, Link>()
+  for (const link of linksIn(spool))
+    if ((latest.get(link.key)?.version ?? 0) < link.version) latest.set(link.key, link)
+  try {
+    return new Map(
+      [...latest].map(([key, { file, version }]) => [
+        key,
+        { version, entry: readEntry(`${room}/${file}`, key) },
+      ]),
+    )
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
+    return readPeriodic(spool) // one was replaced since it was listed
+  }
+}
+
+export function periodicKey(name: string): string {
+  return crypto().createHash('sha256').update(name).digest('hex')
+}
+
+/**
+ * Replaces the entry of this version; 0: there is none.
+ *
+ * @param sync on disk when it resolves
+ * @returns false if somebody else was faster
+ */
+export async function advancePeriodic(
+  spool: string,
+  entry: PeriodicEntry,
+  from: number,
+  sync: boolean,
+): Promise<boolean> {
+  try {
+    const room = makeStateRoom(spool, 'periodic', '')
+    if (!replace(spool, room, entry, from)) return false
+    if (sync) await syncDirectory(room)
+    return true
+  } catch (error) {
+    reopenState(spool)
+    throw error
+  }
+}
+
+function replace(spool: string, room: string, entry: PeriodicEntry, from: number): boolean {
+  const key = periodicKey(entry.name)
+  const path = `${room}/${key}.${from + 1}`
+  if (!makeLink(toByteString(JSON.stringify(entry)), path)) return false
+  const others = linksIn(spool).filter(link => link.key === key && link.version !== from + 1)
+  if (others.some(({ version }) => version > from)) {
+    remove(path) // we were suspended since we read, and made a version that had come and gone
+    return false
+  }
+  for (const { file } of others)
+    try {
+      remove(`${room}/${file}`)
+    } catch {} // not ours; it is never read again
+  return true
+}
+
+/** Removes all that is known under this key, unless it is newer than this version. */
+export function forgetPeriodic(spool: string, key: string, version: number): void {
+  const room = stateRoom(spool, 'periodic')
+  for (const link of linksIn(spool))
+    if (link.key === key && link.version <= version) remove(`${room}/${link.file}`)
+}
+
+/** @returns `waiting` also between two runs, and for a file that cannot be read */
+export function fateOfRun(spool: string, ref: Ref): 'gone' | 'waiting' | 'begun' {
+  let fd: number
+  try {
+    fd = openSync(toFsPath(`${spool}/${ref}`), constants.O_RDONLY | constants.O_NONBLOCK)
+  } catch (error) {
+    return errnoOf(error) === 'ENOENT' ? 'gone' : 'waiting'
+  }
+  try {
+    return ((packetState(fd) ?? 0) & STARTED) === 0 ? 'waiting' : 'begun'
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function linksIn(spool: string): Link[] {
+  if (!hasStateRoom(spool, 'periodic')) return []
+  return listAtOnce(stateRoom(spool, 'periodic')).flatMap(({ name }) => {
+    const [, key, version] = LINK.exec(name) ?? []
+    return key === undefined ? [] : [{ file: name, key, version: Number(version) }]
+  })
+}
+
+function makeLink(text: string, path: string): boolean {
+  try {
+    symlinkSync(toFsPath(text), toFsPath(path))
+    return true
+  } catch (error) {
+    if (errnoOf(error) !== 'EEXIST') throw error
+    return false
+  }
+}
+
+function remove(path: string): void {
+  try {
+    unlinkSync(toFsPath(path))
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
+  }
+}
+
+/** @returns undefined if it is none that spoold writes */
+function readEntry(path: string, key: string): PeriodicEntry | undefined {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(readlinkSync(toFsPath(path)), 'latin1').toString())
+    return isPeriodicEntry(value) && periodicKey(value.name) === key ? value : undefined
+  } catch (error) {
+    if (errnoOf(error) === undefined || errnoOf(error) === 'EINVAL') return undefined // no JSON, or no link
+    throw error
+  }
+}

@@ -1,0 +1,160 @@
+import { accessSync, constants, lstatSync, readdirSync, type Stats, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { errnoOf, SpooldError } from '../../base/errors.js'
+import { STATE_DIRECTORY } from './names.js'
+
+/** The user and group that are going to use a directory, if not those of this process. */
+export interface Owner {
+  readonly uid: number
+  readonly gid: number
+}
+
+const CHECKS = [
+  ['x', 'entered'],
+  ['r', 'listed'],
+  ['w', 'written to'],
+] as const
+type Right = (typeof CHECKS)[number][0]
+const MODES: Readonly<Record<Right, number>> = { r: constants.R_OK, w: constants.W_OK, x: constants.X_OK }
+
+/**
+ * Checks that tasks in a spool can be found, run and removed, and that `.spoold` in it can be used.
+ *
+ * @throws SpooldError SPOOL_UNUSABLE
+ */
+export function checkSpool(spool: string): void {
+  checkWay(spool)
+  const state = join(spool, STATE_DIRECTORY)
+  const { uid } = me()
+  checkMaster(spool, uid)
+  checkDirectory(spool, spool)
+  const stats = lstatSync(state, { throwIfNoEntry: false })
+  if (stats === undefined) return
+  if (!stats.isDirectory()) throw unusable(spool, `${state} is not a directory`, asideCommand(state))
+  checkDirectory(spool, state)
+  if (stats.uid !== uid) throw foreignState(spool, stats.uid, me())
+  for (const entry of readdirSync(state, { withFileTypes: true }))
+    if (entry.isDirectory()) checkDirectory(spool, join(state, entry.name))
+}
+
+/** Root does not work in directories that other users can change, and runs no other user's tasks. */
+function checkMaster(spool: string, uid: number): void {
+  const owner = statSync(spool).uid
+  if (uid !== 0 || owner === 0) return
+  throw unusable(
+    spool,
+    `it belongs to uid ${owner}, and a daemon that is root works only in what is root's`,
+    `set uid = ${owner} in the configuration, or chown -R -h 0:0 ${quote(spool)}`,
+  )
+}
+
+/** The error for a `.spoold` that belongs to another user, who could misuse its contents. */
+export function foreignState(spool: string, owner: number, { uid, gid }: Owner): SpooldError {
+  const path = quote(join(spool, STATE_DIRECTORY))
+  return unusable(
+    spool,
+    `${path} belongs to uid ${owner}, and uid ${uid} takes only its own`,
+    `chown -R -h ${uid}:${gid} ${path}, or mv ${path} ${path}.old if you do not know where it comes from`,
+  )
+}
+
+function checkDirectory(spool: string, directory: string): void {
+  for (const [right, done] of CHECKS) {
+    if (mayUse(directory, right)) continue
+    const { uid, gid } = me()
+    const which = directory === spool ? 'it' : directory
+    const fault = `${which} cannot be ${done} by uid ${uid} (${describeRights(directory)})`
+    if (isReadOnly(directory)) throw unusable(spool, `${fault}: read-only`, remountCommand(directory))
+    const [path, recursive] = [quote(directory), directory === spool ? '' : '-R ']
+    const fix = `chown ${recursive}${uid}:${gid} ${path} && chmod ${recursive}u+rwX ${path}`
+    throw unusable(spool, fault, fix)
+  }
+}
+
+/**
+ * Checks that everything above a path is a directory that this process may search.
+ *
+ * @throws SpooldError SPOOL_UNUSABLE
+ */
+export function checkWay(path: string): void {
+  for (const above of ancestors(path)) {
+    const stats = statSync(above, { throwIfNoEntry: false })
+    if (stats === undefined) return
+    if (!stats.isDirectory())
+      throw unusable(
+        path,
+        `${above} is not a directory`,
+        `${asideCommand(above)} && ${makeCommand(path, null)}`,
+      )
+    if (mayUse(above, 'x')) continue
+    const who = me()
+    const fault = `${above} cannot be entered by uid ${who.uid} (${describeRights(above)})`
+    throw unusable(path, fault, `chmod ${classOf(stats, who)}+x ${quote(above)}`)
+  }
+}
+
+/** The directories above a path, from the root down. */
+export function ancestors(path: string): string[] {
+  const above = dirname(path)
+  return above === path ? [] : [...ancestors(above), above]
+}
+
+export function me(): Owner {
+  return { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 }
+}
+
+function mayUse(path: string, right: Right): boolean {
+  try {
+    accessSync(path, MODES[right])
+    return true
+  } catch {
+    return false
+  }
+}
+
+function isReadOnly(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK)
+    return false
+  } catch (error) {
+    return errnoOf(error) === 'EROFS'
+  }
+}
+
+function describeRights(path: string): string {
+  const { uid, gid, mode } = statSync(path)
+  return `owner ${uid}:${gid}, mode ${(mode & 0o7777).toString(8).padStart(4, '0')}`
+}
+
+/** Which class of mode bits applies to a user, as a letter of chmod. */
+function classOf({ uid, gid }: Stats, user: Owner): 'u' | 'g' | 'o' {
+  if (uid === user.uid) return 'u'
+  return gid === user.gid ? 'g' : 'o'
+}
+
+/** The shell command that creates a directory and its missing parents. */
+export function makeCommand(path: string, owner: Owner | null): string {
+  const { uid, gid } = owner ?? me()
+  return `install -d -m 0750 -o ${uid} -g ${gid} ${quote(path)}`
+}
+
+export function asideCommand(path: string): string {
+  return `mv ${quote(path)} ${quote(`${path}.old`)}`
+}
+
+export function remountCommand(path: string): string {
+  return `mount -o remount,rw "$(findmnt -n -o TARGET --target ${quote(path)})"`
+}
+
+/** Quotes a word for the shell. */
+export function quote(path: string): string {
+  return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`
+}
+
+export function unusable(path: string, fault: string, fix: string, cause?: unknown): SpooldError {
+  return new SpooldError(
+    'SPOOL_UNUSABLE',
+    `the spool directory ${path} cannot be used: ${fault}. To fix it: ${fix}`,
+    { cause, details: { path, fault, fix } },
+  )
+}

@@ -1,0 +1,97 @@
+import { closeSync, constants } from 'node:fs'
+import { statfs } from 'node:fs/promises'
+import { crypto } from '../../base/crypto.js'
+import { messageOf, SpooldError } from '../../base/errors.js'
+import { toByteString, toFsPath } from '../../base/task/ref.js'
+import { openSync, unlinkSync } from '../../system/files/anchored-path.js'
+import { loadRecordLocks } from '../../system/files/record-lock.js'
+import type { LockChoice, LockKind } from './locker.js'
+import { makeState } from './state-directory.js'
+
+/** The capabilities of a spool's file system. */
+interface Capabilities {
+  readonly locks: LockKind
+  /** With `auto`: why record locks are not used. */
+  readonly because?: string
+}
+
+/**
+ * File systems whose locks are managed by this machine's kernel alone: ext2 to ext4, XFS, Btrfs, tmpfs, overlayfs, F2FS,
+ * bcachefs, ZFS, VFAT, exFAT, NTFS (statfs f_type).
+ */
+const LOCKING = new Set([
+  0xef53, 0x58465342, 0x9123683e, 0x01021994, 0x794c7630, 0xf2f52010, 0xca451a4e, 0x2fc12fc1, 0x4d44,
+  0x2011bab0, 0x7366746e,
+])
+
+/**
+ * Determines how tasks in a spool are claimed: from the type of its file system or, for an unknown type, by a test with a
+ * file in `.spoold`. For a known type nothing is written, so tasks can be run and removed even on a full disk.
+ *
+ * @param choice `spooler-lock`; `auto` uses record locks if two descriptors exclude each other
+ * @throws SpooldError LOCKS_UNUSABLE if `ofd` was requested and does not work
+ */
+export async function probeSpool(spool: string, choice: LockChoice): Promise<Capabilities> {
+  if (choice === 'lockfile') return { locks: 'lockfile' }
+  const fault = await ofdFault(spool)
+  if (fault === undefined) return { locks: 'ofd' }
+  if (choice === 'auto') return { locks: 'lockfile', because: fault }
+  throw new SpooldError(
+    'LOCKS_UNUSABLE',
+    `spooler-lock = ofd does not work in ${spool}: ${fault}. Use spooler-lock = lockfile there, or mount it with locking`,
+  )
+}
+
+/** Why OFD locks do not work in this directory; undefined if they do. */
+async function ofdFault(spool: string): Promise<string | undefined> {
+  try {
+    const { tryLock } = loadRecordLocks()
+    if (LOCKING.has((await statfs(spool)).type)) return undefined
+    return exclusionFault(spool, tryLock)
+  } catch (error) {
+    return messageOf(error)
+  }
+}
+
+const TRIES = 3
+
+/** In doubt, record locks are used: a process with leases and another with record locks would not exclude each other. */
+function exclusionFault(spool: string, tryLock: (fd: number) => boolean): string | undefined {
+  for (let n = 1; n <= TRIES; n++) {
+    const files = openProbe(spool)
+    if (files === undefined) return undefined
+    try {
+      if (!tryLock(files.first)) continue // a new file with a random name: perhaps a virus scanner has locked it
+      return tryLock(files.second) ? 'two holders get the same lock' : undefined
+    } finally {
+      files.close()
+    }
+  }
+  return 'a fresh file is already locked'
+}
+
+interface ProbeFiles {
+  readonly first: number
+  readonly second: number
+  close(): void
+}
+
+/** undefined if no file can be created; that proves nothing about locks. */
+function openProbe(spool: string): ProbeFiles | undefined {
+  const name = `probe-${crypto().randomBytes(8).toString('hex')}`
+  let first: number | undefined
+  try {
+    const path = toFsPath(`${makeState(toByteString(spool))}/${name}`)
+    first = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600)
+    const opened = { first, second: openSync(path, constants.O_RDWR) }
+    const close = () => {
+      closeSync(opened.second)
+      closeSync(opened.first)
+      unlinkSync(path)
+    }
+    return { ...opened, close }
+  } catch {
+    if (first !== undefined) closeSync(first)
+    return undefined
+  }
+}

@@ -1,0 +1,170 @@
+import { errnoOf } from '../../base/errors.js'
+import { hasFields } from '../../base/json-guard.js'
+import type { BuryReason } from '../../base/task/bury-reasons.js'
+import { failureLine, failureText } from '../../base/task/failure-text.js'
+import { type Ref, toFsPath } from '../../base/task/ref.js'
+import type { RetryPolicy } from '../../base/task/retry-policy.js'
+import { lstatSync, readFileSync, unlinkSync } from '../../system/files/anchored-path.js'
+import { isNamedInFull, jsonNameOf } from './record-name.js'
+import { RECORDED } from './state-byte.js'
+import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
+
+/** The record of a task that failed at least once, or that is held. Times are epoch ms. */
+export interface TaskRecord {
+  /** Runs that ended in a retry, an error or a crash. */
+  readonly attempts: number
+  /** The task, if its name is too long for the record's file name. */
+  readonly ref?: Ref
+  /** Runs that crashed their process. */
+  readonly crashes: number
+  readonly firstFailureAt?: number
+  readonly lastFailureAt?: number
+  /** The stack of the thrown error, the handler's reason, or how the process died. */
+  readonly lastError?: string
+  readonly nextRunAt?: number
+  /** Identifies the last run counted here: the mtime that the file got when that run began. */
+  readonly countedRun?: number
+  /** `nextRunAt` could not be set as the file's mtime, because another user owns the file. */
+  readonly isTimeUnset?: boolean
+  /** The last few failures, oldest first. */
+  readonly history?: readonly Failure[]
+  /** The retry policy requested by the handler, which overrides the options. */
+  readonly policy?: Partial<RetryPolicy>
+  /** The task has to be buried, which has failed so far. It does not run. */
+  readonly burial?: { readonly reason: BuryReason; readonly detail: string }
+  /** Held by `spoold hold`: the mtime is far in the future, and this is the one from before. */
+  readonly heldMtime?: number
+  /** It is held because `spoold move` takes it to this spool, where it may be already. */
+  readonly movedTo?: string
+  /** What that spool knows it by. */
+  readonly moveKey?: string
+  readonly movedAt?: number
+  /** It was held before. */
+  readonly wasHeld?: boolean
+  /** Written by spoold 0.1.0: the file with this inode ran to SPOOL_OK but could not be removed. It must not run again. */
+  readonly doneInode?: number
+}
+
+export interface Failure {
+  readonly at: number
+  readonly kind: 'retry' | 'error' | 'crash'
+  /** The first line of the error. */
+  readonly error?: string
+}
+
+const MAX_ERROR_CHARS = 8192
+const MAX_LINE_CHARS = 200
+const MAX_HISTORY = 10
+
+/** The records of one spool: `.spoold/records/<path>.json`, written atomically. */
+export class Records {
+  readonly #spool: string
+
+  /** @param spool its real path, a byte string */
+  constructor(spool: string) {
+    this.#spool = spool
+  }
+
+  /** undefined if there is no valid record: a task is never refused because of a broken one. */
+  read(ref: Ref): TaskRecord | undefined {
+    if (!hasStateRoom(this.#spool, 'records')) return undefined
+    try {
+      const value: unknown = JSON.parse(readFileSync(toFsPath(this.pathOf(ref))))
+      return isRecord(value) ? value : undefined
+    } catch (error) {
+      if (errnoOf(error) === undefined || errnoOf(error) === 'ENOENT') return undefined
+      throw error
+    }
+  }
+
+  /** When the task's record was written, on the file system's clock; epoch ms; 0 if there is none. */
+  writtenAt(ref: Ref): number {
+    return lstatSync(toFsPath(this.pathOf(ref)))?.ctimeMs ?? 0
+  }
+
+  write(ref: Ref, record: TaskRecord): void {
+    makeStateRoom(this.#spool, 'records', ref)
+    const named = isNamedInFull(ref) ? record : { ...record, ref }
+    writeWhole(this.pathOf(ref), JSON.stringify(named), { flush: false })
+  }
+
+  remove(ref: Ref): void {
+    try {
+      unlinkSync(toFsPath(this.pathOf(ref)))
+    } catch (error) {
+      if (errnoOf(error) !== 'ENOENT') throw error
+    }
+  }
+
+  /** A byte string. */
+  pathOf(ref: Ref): string {
+    return `${stateRoom(this.#spool, 'records')}/${jsonNameOf(ref)}`
+  }
+}
+
+/**
+ * Does the record already count the run that began when the file got this mtime? The process that counted it may have died
+ * before it updated the file.
+ */
+export function isCounted(record: TaskRecord | undefined, mtimeMs: number): boolean {
+  return record?.countedRun === mtimeMs
+}
+
+/**
+ * The record, if it belongs to this file. A record that the state byte does not announce belongs to an earlier file of
+ * the same name, unless it counts this file's last run.
+ */
+export function ownRecord(
+  record: TaskRecord | undefined,
+  { state = 0, mtimeMs }: { readonly state?: number; readonly mtimeMs: number },
+): TaskRecord | undefined {
+  if (state === 0) return undefined
+  return (state & RECORDED) !== 0 || isCounted(record, mtimeMs) ? record : undefined
+}
+
+export function isRecord(value: unknown): value is TaskRecord {
+  return hasFields(value, { attempts: 'count', crashes: 'count' }, OPTIONAL)
+}
+
+const OPTIONAL = {
+  ref: 'text',
+  firstFailureAt: 'time',
+  lastFailureAt: 'time',
+  lastError: 'text',
+  nextRunAt: 'time',
+  isTimeUnset: 'flag',
+  history: 'objects',
+  policy: 'object',
+  burial: 'object',
+  heldMtime: 'time',
+  countedRun: 'time',
+  movedTo: 'text',
+  moveKey: 'text',
+  movedAt: 'time',
+  wasHeld: 'flag',
+} as const
+
+/** Adds a failed run to a record. */
+export function withFailure(
+  before: TaskRecord | undefined,
+  failure: {
+    readonly kind: Failure['kind']
+    readonly nowMs: number
+    readonly error?: string
+    readonly policy?: Partial<RetryPolicy>
+  },
+): TaskRecord {
+  const { kind, nowMs, error, policy } = failure
+  const line = failureLine(error ?? '')
+  const entry = { at: nowMs, kind, ...(line === '' ? {} : { error: line.slice(0, MAX_LINE_CHARS) }) }
+  return {
+    ...before,
+    attempts: (before?.attempts ?? 0) + 1,
+    crashes: (before?.crashes ?? 0) + (kind === 'crash' ? 1 : 0),
+    firstFailureAt: before?.firstFailureAt ?? nowMs,
+    lastFailureAt: nowMs,
+    ...(error === undefined ? {} : { lastError: failureText(error, MAX_ERROR_CHARS) }),
+    ...(policy === undefined ? {} : { policy: { ...before?.policy, ...policy } }),
+    history: [...(before?.history ?? []), entry].slice(-MAX_HISTORY),
+  }
+}

@@ -1,0 +1,107 @@
+import type { Dirent } from 'node:fs'
+import { errnoOf } from '../../base/errors.js'
+import { Slices } from '../../base/slices.js'
+import type { Ref } from '../../base/task/ref.js'
+import { entryBatches, isSmall, listAtOnce } from '../../system/files/entries.js'
+import { directoryOf, type Stamp, takeStampAsync, takeStampSync, UNKNOWN } from '../../system/files/stamps.js'
+import { isPriorityDirectory, isTaskName, type NameRules, STATE_DIRECTORY } from './names.js'
+
+/** Nested directories: deeper than any priority scheme, shallow enough for any stack. */
+const MAX_DEPTH = 16
+
+export interface ScanVisitor {
+  /** Called for each name that may be a task. Returning false ends the scan. */
+  task(ref: Ref): boolean
+  /** Called for each priority directory. Returning false skips it. */
+  enters?(prefix: string): boolean
+  /** Called before a directory is listed; the prefix is '' for the spool itself, `5/` for a priority. */
+  directory(prefix: string, stamp: Stamp): void
+  /** Called after a directory was listed completely, or was found to be gone. */
+  listed(prefix: string, stamp: Stamp, entries: number): void
+  /** Called for a priority directory that is not entered, because the spool is not ordered or the nesting too deep. */
+  unvisited(prefix: string): void
+  /** Called for a priority directory that could not be listed; for the spool itself, the scan throws instead. */
+  failed(prefix: string, error: unknown): void
+}
+
+/** The state of a directory during a scan. */
+export interface Listed {
+  /** Taken before the listing. */
+  readonly stamp: Stamp
+  /** Infinity if it was not listed completely. */
+  readonly entries: number
+}
+
+/**
+ * Lists a spool as a stream, so memory does not grow with the directory. It reads only names and types: one system call
+ * per two thousand entries. In an ordered spool it enters priority directories, as spooler_scandir does.
+ *
+ * @param isLocal the file system is local: small directories are listed synchronously, at a tenth of the cost
+ * @param directories the prefixes of the directories to list, including the priorities below them
+ * @throws the error of `opendir` if the spool itself cannot be listed
+ */
+export async function scanSpool(
+  spool: string,
+  rules: NameRules,
+  visitor: ScanVisitor,
+  isLocal = false,
+  directories: Iterable<string> = [''],
+): Promise<void> {
+  const slices = new Slices()
+  let entries = 0
+
+  const below = [...directories].map(prefix => ({ prefix, depth: prefix.split('/').length - 1 }))
+
+  /** @returns false to end the scan */
+  function meet(entry: Dirent, prefix: string, depth: number): boolean {
+    entries++
+    if (entry.isFile()) return !isTaskName(entry.name, rules) || visitor.task(prefix + entry.name)
+    if (!entry.isDirectory() || entry.name === STATE_DIRECTORY || !isPriorityDirectory(entry.name))
+      return true
+    const lower = `${prefix}${entry.name}/`
+    if (!rules.ordered || depth >= MAX_DEPTH) visitor.unvisited(lower)
+    else if (visitor.enters?.(lower) !== false) below.push({ prefix: lower, depth: depth + 1 })
+    return true
+  }
+
+  /** Avoids promises where possible: with thousands of small priorities, each would cost more than the listing. */
+  function list(prefix: string, depth: number): boolean | Promise<boolean> {
+    if (!isLocal) return listSlowly(prefix, depth, undefined)
+    const path = directoryOf(spool, prefix)
+    const stamp = takeStampSync(path)
+    if (!isSmall(stamp)) return listSlowly(prefix, depth, stamp)
+    visitor.directory(prefix, stamp)
+    const before = entries
+    for (const entry of listAtOnce(path)) if (!meet(entry, prefix, depth)) return false
+    visitor.listed(prefix, stamp, entries - before)
+    return true
+  }
+
+  async function listSlowly(prefix: string, depth: number, known: Stamp | undefined): Promise<boolean> {
+    const path = directoryOf(spool, prefix)
+    const stamp = known ?? (await takeStampAsync(path))
+    visitor.directory(prefix, stamp)
+    const before = entries
+    for await (const batch of entryBatches(path, isLocal))
+      for (const entry of batch) if (!meet(entry, prefix, depth)) return false
+    visitor.listed(prefix, stamp, entries - before)
+    return true
+  }
+
+  function failed(prefix: string, error: unknown): void {
+    if (prefix === '') throw error
+    if (errnoOf(error) !== 'ENOENT' && errnoOf(error) !== 'ENOTDIR') visitor.failed(prefix, error)
+    else visitor.listed(prefix, UNKNOWN, 0)
+  }
+
+  for (let next = below.pop(); next !== undefined; next = below.pop()) {
+    try {
+      const listing = list(next.prefix, next.depth)
+      if (!(listing instanceof Promise ? await listing : listing)) break
+    } catch (error) {
+      failed(next.prefix, error)
+    }
+    const rest = slices.rest()
+    if (rest !== undefined) await rest
+  }
+}

@@ -1,0 +1,185 @@
+import { closeSync, constants, fstatSync } from 'node:fs'
+import { crypto } from '../../base/crypto.js'
+import { errnoOf, SpooldError } from '../../base/errors.js'
+import { toFsPath } from '../../base/task/ref.js'
+import type { NamedSlots } from '../../base/task/slots.js'
+import { type Directory, holdDirectory, lstatSync, openSync } from '../../system/files/anchored-path.js'
+import { isStale, openLeases } from '../../system/files/lease.js'
+import { loadRecordLocks } from '../../system/files/record-lock.js'
+import type { LockKind } from './locker.js'
+import { STATE_DIRECTORY } from './names.js'
+import { makeStateRoom, stateRoom } from './state-directory.js'
+
+/**
+ * The slots of named tasks on disk. Slot n of a name is a lock on the file `.spoold/slots/<SHA-1 of the name>/<n>`, so the slot
+ * of a process that dies is free at once. Under leases it is the lease `<n>.lock` in the same place, and is free when that
+ * ends.
+ */
+
+/** A slot that this process has. */
+export interface HeldSlot {
+  readonly number: number
+  release(): void
+}
+
+// O_NONBLOCK, O_NOFOLLOW: neither a FIFO nor a link under the name of a slot may lead us astray
+const OPEN = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK
+const directories = new Map<string, string>()
+
+/** The name of a directory in `.spoold/slots`; tasks have few names. */
+function directoryOf(name: string): string {
+  const known = directories.get(name)
+  if (known !== undefined) return known
+  const hash = crypto().createHash('sha1').update(name, 'utf8').digest('hex')
+  directories.set(name, hash)
+  return hash
+}
+
+/** Takes a slot of a name, whichever is free; this process may have several. */
+export interface SlotFiles {
+  /**
+   * @param spool a byte string @param from the slot that is tried first @param held not tried: this process has them
+   * @returns undefined if all are taken
+   * @throws the error of a call, if it is unknown whether one is free
+   */
+  take(spool: string, slots: NamedSlots, from: number, held: ReadonlySet<number>): HeldSlot | undefined
+}
+
+export function openSlotFiles(kind: LockKind): SlotFiles {
+  const tryTake = kind === 'ofd' ? lockTaker() : leaseTaker()
+  const isLease = kind === 'lockfile' // it is renewed by its path, so its directory is held as long
+  return {
+    take(spool, { name, count }, from, held) {
+      const directory = holdSlots(spool, name, true)
+      if (directory === undefined) return undefined
+      let isHeld = false
+      try {
+        for (let i = 0; i < count; i++) {
+          const number = (from + i) % count
+          if (held.has(number)) continue
+          const release = tryTake(directory, number)
+          if (release === undefined) continue
+          isHeld = isLease
+          return { number, release: isLease ? bothOf(release, () => directory.release()) : release }
+        }
+        return undefined
+      } finally {
+        if (!isHeld) directory.release()
+      }
+    },
+  }
+}
+
+function bothOf(first: () => void, second: () => void): () => void {
+  return () => {
+    try {
+      first()
+    } finally {
+      second()
+    }
+  }
+}
+
+type TryTake = (directory: Directory, number: number) => (() => void) | undefined
+
+function lockTaker(): TryTake {
+  const locks = loadRecordLocks()
+  return (directory, number) => {
+    const fd = openSync(toFsPath(`${directory.path}/${number}`), OPEN | constants.O_CREAT, 0o600)
+    let isTaken = false
+    try {
+      isTaken = locks.tryLock(fd) && isInUse(fd, number)
+    } finally {
+      if (!isTaken) closeSync(fd)
+    }
+    return isTaken ? () => closeSync(fd) : undefined
+  }
+}
+
+/** @returns false if somebody has removed it: the next look makes a new one @throws if it is no regular file */
+function isInUse(fd: number, number: number): boolean {
+  const stats = fstatSync(fd)
+  if (!stats.isFile())
+    throw new SpooldError('SPOOL_UNUSABLE', `slot ${number} is not a regular file; remove it`)
+  return stats.nlink > 0
+}
+
+function leaseTaker(): TryTake {
+  const leases = openLeases()
+  return (directory, number) => {
+    const path = `${directory.path}/${number}.lock`
+    const lost = (error: Error) => {
+      throw new SpooldError('CLAIM_LOST', `the lease on slot ${number} was lost: ${error.message}`, {
+        cause: error,
+      })
+    }
+    if (!leases.tryTake(path, lost)) return undefined
+    return () => leases.giveBack(path)
+  }
+}
+
+/**
+ * How many slots of a name are free, as far as the locks and leases of all processes tell.
+ *
+ * @param most so many are enough @throws the error of a call, if it is unknown
+ */
+export function freeSlots(spool: string, { name, count }: NamedSlots, most: number): number {
+  const directory = holdSlots(spool, name, false)
+  if (directory === undefined) return Math.min(count, most)
+  try {
+    let free = 0
+    for (let number = 0; number < count && free < most; number++)
+      if (isFree(`${directory.path}/${number}`)) free++
+    return free
+  } finally {
+    directory.release()
+  }
+}
+
+function isFree(path: string): boolean {
+  const lease = lstatSync(toFsPath(`${path}.lock`))
+  return (lease === undefined || isStale(lease)) && !isLocked(path)
+}
+
+/** A shared lock, so that several daemons may look at once. */
+function isLocked(path: string): boolean {
+  let fd: number
+  try {
+    fd = openSync(toFsPath(path), OPEN)
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return false
+    throw error
+  }
+  try {
+    return !loadRecordLocks().tryShare(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/**
+ * Holds the directory of a name, anchored: `.spoold` is ours, and neither it nor what is below may be a link.
+ *
+ * @returns undefined if it is missing, unless it is made
+ */
+function holdSlots(spool: string, name: string, isMade: boolean): Directory | undefined {
+  const hash = directoryOf(name)
+  try {
+    return holdBoth(spool, hash)
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
+  }
+  if (!isMade) return undefined
+  makeStateRoom(spool, 'slots', `${hash}/`)
+  return holdBoth(spool, hash)
+}
+
+function holdBoth(spool: string, hash: string): Directory {
+  const name = `${spool}/${STATE_DIRECTORY}/slots`
+  const all = holdDirectory(stateRoom(spool, 'slots'), name)
+  try {
+    return holdDirectory(`${all.path}/${hash}`, `${name}/${hash}`)
+  } finally {
+    all.release()
+  }
+}

@@ -1,0 +1,101 @@
+import { futimesSync, readSync } from 'node:fs'
+import { isPlainNumber } from '../../base/duration.js'
+import { errnoOf, SpooldError } from '../../base/errors.js'
+import type { Ref } from '../../base/task/ref.js'
+import {
+  blockBytesOf,
+  HEADER_BYTES,
+  modifier1Of,
+  modifier2Of,
+  packetBytesOf,
+  SPOOL_MODIFIER,
+} from '../../formats/protocol/header.js'
+import type { FileDirectory } from './priority-directory.js'
+import { ownState } from './state-byte.js'
+
+/** Bodies of at most this size are read with the packet; larger ones when the handler asks for them. */
+export const EAGER_BODY_BYTES = 1024 * 1024
+
+/** A file that this process has open and locked. */
+export interface LockedFile {
+  readonly ref: Ref
+  readonly fd: number
+  /** The path, anchored in `directory`. */
+  readonly fsPath: string | Buffer
+  /** For a file in a priority: the directory, to be released with the claim. */
+  readonly directory?: FileDirectory | undefined
+  readonly inode: number
+  /** modifier2 when the file was locked (spool/state-byte); undefined if there is no packet. */
+  readonly state?: number
+}
+
+/**
+ * Why the beginning of a file is not a spool packet; undefined if it is one. The pairs are not checked.
+ *
+ * @param read the number of valid bytes
+ */
+export function packetFault(bytes: Uint8Array, read: number): PacketFault | undefined {
+  if (read < HEADER_BYTES)
+    return { kind: 'incomplete', detail: `it has ${read} of the header's ${HEADER_BYTES} bytes` }
+  const modifier1 = modifier1Of(bytes)
+  if (modifier1 !== SPOOL_MODIFIER)
+    return { kind: 'malformed', detail: `modifier1 is ${modifier1}, expected ${SPOOL_MODIFIER}` }
+  if (read >= packetBytesOf(bytes)) return undefined
+  const detail = `its header announces ${blockBytesOf(bytes)} bytes, ${read - HEADER_BYTES} are there`
+  return { kind: 'incomplete', detail }
+}
+
+interface PacketFault {
+  readonly kind: 'incomplete' | 'malformed'
+  readonly detail: string
+}
+
+const header = Buffer.alloc(HEADER_BYTES)
+
+/** modifier2 of a file, which holds our mark; undefined if the file does not begin with a spool packet. */
+export function packetState(fd: number): number | undefined {
+  const read = readSync(fd, header, 0, HEADER_BYTES, 0)
+  if (read < HEADER_BYTES || modifier1Of(header) !== SPOOL_MODIFIER) return undefined
+  return ownState(modifier2Of(header))
+}
+
+/**
+ * Reads a body of any size that fits into a Buffer.
+ *
+ * @throws SpooldError PACKET_MALFORMED if the file has become shorter since it was claimed
+ */
+export function readBody(fd: number, offset: number, bytes: number): Buffer {
+  const body = Buffer.allocUnsafe(bytes)
+  let filled = 0
+  while (filled < bytes) {
+    // one read(2) returns at most 2 GiB
+    const got = readSync(fd, body, filled, Math.min(bytes - filled, 2 ** 30), offset + filled)
+    if (got === 0)
+      throw new SpooldError(
+        'PACKET_MALFORMED',
+        `the body ends after ${filled} of ${bytes} bytes: the file was cut while it ran`,
+      )
+    filled += got
+  }
+  return body
+}
+
+/** Sets the mtime (and the atime, which has no meaning here). @returns false if only the file's owner may do that */
+export function setTime(fd: number, mtimeMs: number): boolean {
+  try {
+    futimesSync(fd, mtimeMs / 1000, mtimeMs / 1000)
+    return true
+  } catch (error) {
+    if (errnoOf(error) !== 'EPERM') throw error
+    return false
+  }
+}
+
+/**
+ * When a task is due, epoch ms: the later of the file's mtime, in whole seconds as in uWSGI, and the packet's `at`, because
+ * enqueuers in other languages rarely set the mtime. An `at` that is not a plain number is ignored.
+ */
+export function dueAtMsOf(mtimeMs: number, at: string | undefined): number {
+  const mtimeDueMs = Math.floor(mtimeMs / 1000) * 1000
+  return at !== undefined && isPlainNumber(at) ? Math.max(mtimeDueMs, Number(at) * 1000) : mtimeDueMs
+}

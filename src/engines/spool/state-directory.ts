@@ -1,0 +1,193 @@
+import type { BigIntStats } from 'node:fs'
+import { crypto } from '../../base/crypto.js'
+import { errnoOf, SpooldError } from '../../base/errors.js'
+import { displayName, toFsPath } from '../../base/task/ref.js'
+import {
+  chmodSync,
+  createFileSync,
+  type Directory,
+  holdDirectory,
+  lstatExactlySync,
+  lstatSync,
+  mkdirSync,
+  renameSync,
+  unlinkSync,
+} from '../../system/files/anchored-path.js'
+import { STATE_DIRECTORY } from './names.js'
+import { foreignState, me } from './permissions.js'
+
+type StateRoom = 'records' | 'dead' | 'locks' | 'ids' | 'slots' | 'periodic'
+
+interface State {
+  readonly directory: Directory
+  isUsed: boolean
+}
+
+/** Open `.spoold` directories by spool, cached for uses in quick succession, such as a series of failures. */
+const states = new Map<string, State>()
+/** Released one interval later, because operations that have begun may still use their paths. */
+let retired: Directory[] = []
+const IDLE_MS = 1000
+let clock: NodeJS.Timeout | undefined
+
+/** Closes directories that were idle for an interval: an open one would keep its file system from being unmounted. */
+function tidy(): void {
+  for (const directory of retired) directory.release()
+  retired = []
+  for (const [spool, state] of states) {
+    if (!state.isUsed) retire(spool, state)
+    state.isUsed = false
+  }
+  if (states.size + retired.length > 0) return
+  clearInterval(clock)
+  clock = undefined
+}
+
+function retire(spool: string, { directory }: State): void {
+  states.delete(spool)
+  retired.push(directory)
+}
+
+function keep(spool: string, directory: Directory): void {
+  states.set(spool, { directory, isUsed: true })
+  clock ??= setInterval(tidy, IDLE_MS).unref()
+}
+
+/**
+ * The path of `.spoold`, a byte string. It is anchored, because users who may write to the spool could replace the
+ * directory. It must be a real directory, and belong to us or to the owner of the spool that we are looking at.
+ *
+ * @returns undefined if there is none
+ * @throws SpooldError SPOOL_UNUSABLE for anything else of that name
+ */
+export function findState(spool: string): string | undefined {
+  const path = `${spool}/${STATE_DIRECTORY}`
+  const stats = lstatExactlySync(toFsPath(path))
+  const known = states.get(spool)
+  if (known !== undefined && isSame(stats, known.directory.stats)) {
+    known.isUsed = true
+    return known.directory.path
+  }
+  if (stats === undefined) return undefined
+  const directory = hold(path)
+  try {
+    checkOwner(spool, directory)
+  } catch (error) {
+    directory.release()
+    throw error
+  }
+  if (known !== undefined) retire(spool, known)
+  keep(spool, directory)
+  return directory.path
+}
+
+/**
+ * Makes the next use reopen `.spoold`. Call it after a refused write: the open directory belongs to the mount in which it
+ * was opened, which may have been read-only, or may be gone.
+ */
+export function reopenState(spool: string): void {
+  const known = states.get(spool)
+  if (known !== undefined) retire(spool, known)
+}
+
+function isSame(a: BigIntStats | undefined, b: BigIntStats): boolean {
+  return a?.ino === b.ino && a.dev === b.dev
+}
+
+function hold(path: string): Directory {
+  try {
+    return holdDirectory(path)
+  } catch (error) {
+    if (errnoOf(error) === 'ENOTDIR' || errnoOf(error) === 'ELOOP') throw notDirectory(path)
+    throw error
+  }
+}
+
+function checkOwner(spool: string, { stats: { uid } }: Directory): void {
+  const owner = Number(uid)
+  if (owner === me().uid || owner === lstatSync(toFsPath(spool))?.uid) return
+  throw foreignState(displayName(spool), owner, me())
+}
+
+/** Creates `.spoold` if it is missing, and removes other users' access. @returns its path, see `findState` */
+export function makeState(spool: string): string {
+  for (;;) {
+    const path = findState(spool)
+    if (path === undefined) makeDirectory(`${spool}/${STATE_DIRECTORY}`)
+    else {
+      const stats = states.get(spool)?.directory.stats
+      if (stats !== undefined && (stats.mode & 0o77n) !== 0n && Number(stats.uid) === me().uid)
+        chmodSync(toFsPath(path), 0o700)
+      return path
+    }
+  }
+}
+
+/** The path of a directory in `.spoold`, a byte string. If `.spoold` is missing, the path does not exist. */
+export function stateRoom(spool: string, room: StateRoom): string {
+  return `${findState(spool) ?? `${spool}/${STATE_DIRECTORY}`}/${room}`
+}
+
+/**
+ * Creates a directory in `.spoold`, and the subdirectories that `ref` needs (its priority), each 0700.
+ *
+ * @throws SpooldError SPOOL_UNUSABLE if one of them is not a directory, such as a symlink that leads out of the spool
+ */
+export function makeStateRoom(spool: string, room: StateRoom, ref: string): string {
+  const top = `${makeState(spool)}/${room}`
+  makeOwn(spool, top, room)
+  for (let cut = ref.indexOf('/'); cut >= 0; cut = ref.indexOf('/', cut + 1))
+    makeOwn(spool, `${top}/${ref.slice(0, cut)}`, `${room}/${ref.slice(0, cut)}`)
+  return top
+}
+
+function makeOwn(spool: string, path: string, name: string): void {
+  makeDirectory(path)
+  const stats = lstatSync(toFsPath(path))
+  if (stats?.isDirectory() !== true) throw notDirectory(`${spool}/${STATE_DIRECTORY}/${name}`)
+}
+
+function makeDirectory(path: string): void {
+  try {
+    mkdirSync(toFsPath(path), 0o700)
+  } catch (error) {
+    if (errnoOf(error) !== 'EEXIST') throw error
+  }
+}
+
+function notDirectory(path: string): SpooldError {
+  return new SpooldError('SPOOL_UNUSABLE', `${displayName(path)} is not a directory; remove it`)
+}
+
+/** Is the directory there, in a `.spoold` of ours? Anything else of that name is ignored. */
+export function hasStateRoom(spool: string, room: StateRoom): boolean {
+  const state = hasState(spool)
+  return state !== undefined && lstatSync(toFsPath(`${state}/${room}`))?.isDirectory() === true
+}
+
+function hasState(spool: string): string | undefined {
+  try {
+    return findState(spool)
+  } catch (error) {
+    if (errnoOf(error) === 'SPOOL_UNUSABLE') return undefined
+    throw error
+  }
+}
+
+/** Writes a file atomically; the last writer wins. @param flush sync the content to disk before the rename */
+export function writeWhole(path: string, text: string, { flush }: { flush: boolean }): void {
+  const unfinished = toFsPath(`${path}.${crypto().randomBytes(4).toString('hex')}.tmp`)
+  try {
+    createFileSync(unfinished, text, flush)
+    renameSync(unfinished, toFsPath(path))
+  } catch (error) {
+    if (errnoOf(error) !== 'EEXIST') removeQuietly(unfinished)
+    throw error
+  }
+}
+
+function removeQuietly(path: string | Buffer): void {
+  try {
+    unlinkSync(path)
+  } catch {} // it was not created, or its directory is gone
+}

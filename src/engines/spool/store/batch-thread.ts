@@ -1,0 +1,32 @@
+import { parentPort } from 'node:worker_threads'
+import { errnoOf, messageOf } from '../../../base/errors.js'
+import { writeInPlace } from './draft.js'
+
+/** The tasks that the thread should write: complete packets, concatenated. */
+export interface Chunk {
+  /** Byte strings. */
+  readonly paths: readonly string[]
+  readonly packets: Uint8Array
+  /** The end of each packet. */
+  readonly ends: readonly number[]
+}
+
+/** What could not be written, by its position in the chunk. An error that crosses threads would lose its code. */
+export type ChunkFailures = ReadonlyArray<
+  readonly [place: number, message: string, errno: string | undefined]
+>
+
+/** The entry of the thread behind spool/batch-writer. Its first message says that it is there. */
+parentPort?.postMessage([] satisfies ChunkFailures)
+parentPort?.on('message', (chunk: Chunk) => parentPort?.postMessage(writeChunk(chunk)))
+
+function writeChunk({ paths, packets, ends }: Chunk): ChunkFailures {
+  return paths.flatMap((path, place) => {
+    try {
+      writeInPlace(path, packets.subarray(ends[place - 1] ?? 0, ends[place]))
+      return []
+    } catch (error) {
+      return [[place, messageOf(error), errnoOf(error)] as const]
+    }
+  })
+}

@@ -1,0 +1,161 @@
+import { closeSync, constants, futimesSync, writeSync } from 'node:fs'
+import { errnoOf, SpooldError } from '../../../base/errors.js'
+import { baseName, displayName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
+import type { Request } from '../../../base/task/request.js'
+import { openSync, renameSync, unlinkSync, utimesSync } from '../../../system/files/anchored-path.js'
+import { createTaskName } from '../names.js'
+import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
+
+const { O_WRONLY, O_CREAT, O_EXCL } = constants
+const NEW_FILE = O_WRONLY | O_CREAT | O_EXCL
+const HIDDEN = /^\.spoold-(.*)\.tmp$/s
+
+/** The name under which a task is written, which is never run. */
+export function hiddenRef(ref: Ref): Ref {
+  const name = baseName(ref)
+  return `${ref.slice(0, ref.length - name.length)}.spoold-${name}.tmp`
+}
+
+/** The reverse: the task's name; undefined for a file that is none of our drafts. */
+export function draftedName(hidden: string): string | undefined {
+  return HIDDEN.exec(hidden)?.[1]
+}
+
+/**
+ * A task on its way into a spool: a hidden file that becomes the task by one rename, so that no reader ever sees half of it.
+ *
+ * States: open → closed → published | discarded → ended. A process that dies leaves the hidden file, which `sweep` removes.
+ */
+export class Draft {
+  readonly spool: string
+  readonly ref: Ref
+  /** The directory that the task lies in, by its name: the spool, or a priority. */
+  readonly directory: string
+  /** The same, as it was found or made, whatever its name leads to now. */
+  readonly #at: FileDirectory
+  /** The priority directory is new. */
+  readonly isDirectoryNew: boolean
+  readonly fd: number
+  #bytes = 0
+  #isOpen = true
+
+  /** @throws SpooldError REQUEST_INVALID, or the file system's error; then nothing is left behind */
+  constructor(spool: string, request: Pick<Request, 'priority' | 'mark' | 'name'>) {
+    const { priority } = request
+    const name = nameOf(request)
+    this.spool = spool
+    this.ref = priority === undefined ? name : `${priority}/${name}`
+    this.directory = priority === undefined ? spool : `${spool}/${priority}`
+    this.#at = holdPriority(spool, priority, this.ref)
+    this.isDirectoryNew = this.#at.isNew
+    try {
+      this.fd = openSync(this.#hiddenPath, NEW_FILE, 0o600)
+    } catch (error) {
+      this.#at.release()
+      throw error
+    }
+  }
+
+  get path(): string {
+    return `${this.spool}/${this.ref}`
+  }
+
+  get #fsPath(): string | Buffer {
+    return toFsPath(`${this.#at.path}/${baseName(this.ref)}`)
+  }
+
+  get #hiddenPath(): string | Buffer {
+    return toFsPath(`${this.#at.path}/${hiddenRef(baseName(this.ref))}`)
+  }
+
+  append(bytes: Uint8Array): void {
+    writeAll(this.fd, bytes, this.#bytes)
+    this.#bytes += bytes.length
+  }
+
+  setTime(seconds: number): void {
+    futimesSync(this.fd, seconds, seconds)
+  }
+
+  /** A time of change that is now, so that the sweep leaves it alone. */
+  renew(atSeconds = Date.now() / 1000): void {
+    utimesSync(this.#hiddenPath, atSeconds, atSeconds)
+  }
+
+  close(): void {
+    if (this.#isOpen) closeSync(this.fd)
+    this.#isOpen = false
+  }
+
+  publish(): void {
+    renameSync(this.#hiddenPath, this.#fsPath)
+  }
+
+  /** Also takes a published task back; whoever runs it already ends his run. */
+  discard(isPublished: boolean): void {
+    this.close()
+    try {
+      unlinkSync(isPublished ? this.#fsPath : this.#hiddenPath)
+    } catch {} // it has gone, or a disk has just failed; the sweep comes by
+  }
+
+  /** To be called when there is nothing more to do with it. */
+  end(): void {
+    this.close()
+    this.#at.release()
+  }
+}
+
+/** The path of a new task at the top of a spool, a byte string. */
+export function newTaskPath(spool: string, request: Pick<Request, 'mark' | 'name'> = {}): string {
+  return `${spool}/${nameOf(request)}`
+}
+
+function nameOf({ mark, name }: Pick<Request, 'mark' | 'name'>): string {
+  return name === undefined ? createTaskName(undefined, mark) : toByteString(name)
+}
+
+/** Straight under its final name, in one write: a reader sees nothing or all of it, as long as it fits a page. */
+export function writeInPlace(path: string, bytes: Uint8Array): void {
+  const fsPath = toFsPath(path)
+  const fd = openSync(fsPath, NEW_FILE, 0o600)
+  try {
+    writeAll(fd, bytes, 0)
+  } catch (error) {
+    unlinkQuietly(fsPath)
+    throw error
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** `write` may take less than it was given, on a disk that is nearly full. */
+function writeAll(fd: number, bytes: Uint8Array, position: number): void {
+  let done = 0
+  while (done < bytes.length) done += writeSync(fd, bytes, done, bytes.length - done, position + done)
+}
+
+function unlinkQuietly(fsPath: string | Buffer): void {
+  try {
+    unlinkSync(fsPath)
+  } catch {} // it has gone
+}
+
+/** Digits are one path segment, whoever chose them; and what has that name must not lead elsewhere. */
+function holdPriority(spool: string, priority: string | undefined, ref: Ref): FileDirectory {
+  if (priority !== undefined && !/^[0-9]{1,255}$/.test(priority))
+    throw new SpooldError(
+      'REQUEST_INVALID',
+      `priority must be digits only, got ${JSON.stringify(priority)}`,
+      {
+        details: { key: 'priority', got: priority },
+      },
+    )
+  try {
+    return holdDirectoryOf(spool, ref, { mayMake: true })
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOTDIR') throw error
+    const path = displayName(`${spool}/${priority}`)
+    throw new SpooldError('ENQUEUE_FAILED', `${path} is not a directory; remove it`, { details: { path } })
+  }
+}

@@ -1,0 +1,107 @@
+import { spawnSync } from 'node:child_process'
+import { resolve } from 'node:path'
+import { statsOf } from '../../system/file-stats.js'
+import { syntaxErrorIn, unsupportedEnding } from '../../system/module-files.js'
+import type { Problems } from '../ini/setting.js'
+import { applicationFile, applicationsOf } from './applications.js'
+import { valuesOf } from './check-handlers.js'
+import { findInterpreter, type HostLanguage, importLanguage, searchPath } from './handlers.js'
+import type { SpoolOptions } from './option-table.js'
+import { originOf, type ResolvedOptions } from './options.js'
+import { handlingSpools, labelOf } from './spools.js'
+
+const PARSE_MS = 10_000
+/** Parses without writing a compiled file. */
+const PYTHON = 'import sys; f = sys.argv[1]; compile(open(f, "rb").read(), f, "exec")'
+
+/**
+ * Parses the files of handlers and algorithms without running any code. Perl is left out, because it cannot be parsed without running it.
+ */
+export function checkSyntax(resolved: ResolvedOptions, problems: Problems): void {
+  const home = resolve(resolved.options.chdir ?? '.')
+  const path = searchPath(resolved.environment)
+  /** Several spools may share a handler. */
+  const parsed = new Map<string, string | undefined>()
+  for (const spool of handlingSpools(resolved))
+    for (const { name, index, file, language } of [
+      ...handlerFiles(spool.options, home),
+      ...algorithmFiles(spool.options, home),
+    ]) {
+      if (statsOf(file)?.isFile() !== true) continue // already reported
+      const interpreter =
+        language === 'javascript' ? undefined : interpreterOf(language, spool.options, home, path)
+      const key = `${language} ${interpreter} ${file}`
+      if (!parsed.has(key)) parsed.set(key, syntaxFault(language, interpreter, file))
+      const text = parsed.get(key)
+      if (text !== undefined)
+        problems.error(
+          originOf(spool, name, index),
+          `${labelOf(spool, name)}: ${file} cannot be parsed: ${text}`,
+        )
+    }
+}
+
+interface CheckedFile {
+  readonly name: string
+  readonly index: number
+  readonly file: string
+  readonly language: 'javascript' | HostLanguage
+}
+
+function handlerFiles(options: SpoolOptions, home: string): CheckedFile[] {
+  const values = valuesOf(options)
+  const python = ['shared-import', 'import', 'spooler-python-import'] as const
+  const ruby = ['shared-rbrequire', 'rbrequire'] as const
+  const named = [
+    ...python.flatMap(name =>
+      values[name].map((value, index) => ({ name, index, value, language: 'python' as const })),
+    ),
+    ...ruby.flatMap(name =>
+      values[name].map((value, index) => ({ name, index, value, language: 'ruby' as const })),
+    ),
+    ...options.spoolerImport.map((value, index) => ({
+      name: 'spooler-import',
+      index,
+      value,
+      language: importLanguage(value, home),
+    })),
+  ]
+  const applications = applicationsOf(options, home).flatMap(application => {
+    const file = application.loader === 'pecan' ? undefined : applicationFile(application, home)
+    return file === undefined ? [] : [{ ...application, name: application.option, file }]
+  })
+  return [...named.map(each => ({ ...each, file: resolve(home, each.value) })), ...applications]
+}
+
+/** The module that decides how many processes there are. */
+function algorithmFiles({ spoolerCheaper, spoolerCheaperAlgo }: SpoolOptions, home: string): CheckedFile[] {
+  if (spoolerCheaper === 0 || !spoolerCheaperAlgo.includes('/')) return []
+  const file = resolve(home, spoolerCheaperAlgo)
+  return [{ name: 'spooler-cheaper-algo', index: 0, file, language: 'javascript' }]
+}
+
+function interpreterOf(
+  language: HostLanguage,
+  options: SpoolOptions,
+  home: string,
+  path: string,
+): string | undefined {
+  const found = findInterpreter(language, options, home, path)
+  return 'missing' in found ? undefined : found.path
+}
+
+/** @param interpreter undefined: there is none, which is already reported */
+function syntaxFault(
+  language: CheckedFile['language'],
+  interpreter: string | undefined,
+  file: string,
+): string | undefined {
+  if (language === 'javascript') return unsupportedEnding(file) ?? syntaxErrorIn(file)
+  if (language === 'perl' || interpreter === undefined) return undefined
+  const args = language === 'python' ? ['-I', '-c', PYTHON, file] : ['-c', file]
+  const { status, stderr } = spawnSync(interpreter, args, { encoding: 'utf8', timeout: PARSE_MS })
+  if (status === 0 || status === null) return undefined
+  const lines = stderr.trimEnd().split('\n')
+  const first = language === 'python' ? lines.findLastIndex(line => /^ {2}File /.test(line)) : 0
+  return lines.slice(Math.max(0, first)).join('\n').trim()
+}

@@ -1,0 +1,44 @@
+import { hasFields } from '../../base/json-guard.js'
+
+/** An option in effect, as a daemon tells it to `config`: without secrets. */
+export interface ToldSetting {
+  readonly option: string
+  readonly value: string
+  /** `app.ini:7`, `command line`, `environment NAME`, or `default`. */
+  readonly from: string
+  /** The spool whose own option it is; undefined: it holds for all. */
+  readonly spool?: string
+  /** The value is a command or a program, in which anything may be secret. */
+  readonly isCode?: true
+}
+
+/** What a daemon runs with. */
+export interface ToldConfiguration {
+  readonly pid: number
+  readonly settings: readonly ToldSetting[]
+  /** There are more. */
+  readonly isCut: boolean
+  /** What the last reload has read, and only a restart puts into service. */
+  readonly waiting: readonly ToldSetting[]
+}
+
+/** A daemon tells no more. */
+export const MOST_SETTINGS = 2000
+
+/** @param answer what a daemon says to `config` @throws Error unless it is that */
+export function readConfiguration(answer: unknown): ToldConfiguration {
+  if (!hasFields(answer, { pid: 'count', settings: 'objects', isCut: 'flag', waiting: 'objects' }, {}))
+    throw new Error('the daemon answered config with something else than settings')
+  const told = answer as ToldConfiguration
+  if (![...told.settings, ...told.waiting].every(isSetting))
+    throw new Error('the daemon answered config with something else than settings')
+  return told
+}
+
+function isSetting(setting: ToldSetting): boolean {
+  return hasFields(
+    setting,
+    { option: 'text', value: 'text', from: 'text' },
+    { spool: 'text', isCode: 'flag' },
+  )
+}

@@ -1,0 +1,97 @@
+import { isPlainNumber } from '../../base/duration.js'
+import { describe, SpooldError } from '../../base/errors.js'
+import type { Request } from '../../base/task/request.js'
+import { LAST_SECOND } from '../../base/time-text.js'
+import { HEADER_BYTES, MODIFIER2_OFFSET } from './header.js'
+import { encodePacket, type VarPair } from './packet.js'
+import { lastValue, parseVars, toPairs, type Vars } from './vars.js'
+
+/** A spool request from the network. */
+export interface WireRequest {
+  /** Without its body, which follows the packet. */
+  readonly request: Request
+  /** The spool that it names; undefined means the first one. */
+  readonly spooler: Buffer | undefined
+  /** The size of the body that follows. */
+  readonly bodyBytes: number
+}
+
+/** The key that announces a body. It is part of the transfer, not of the task. */
+export const BODY_LENGTH_KEY = 'CONTENT_LENGTH'
+
+const BODY_KEY = Buffer.from('body')
+
+/**
+ * Reads a packet as uWSGI's workers do (core/spooler.c, uwsgi_spool_request): the last `spooler`, `priority` and `at`
+ * count, empty ones do not, and all of them stay in the task. `body` is a key like any other here.
+ *
+ * @param packet becomes part of the request: the bytes of most tasks are stored unchanged
+ * @throws SpooldError PACKET_MALFORMED if the block is not a list of pairs; uWSGI would store it
+ * @throws SpooldError REQUEST_INVALID for an impossible length or time
+ */
+export function requestFromPacket(packet: Buffer): WireRequest {
+  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
+  if ('fault' in vars) throw new SpooldError('PACKET_MALFORMED', vars.fault)
+  const request = { packet: storedPacket(packet, vars), ...magicOf(vars) }
+  return { request, spooler: spoolerOf(vars), bodyBytes: bodyBytesOf(vars) }
+}
+
+/**
+ * The same for a dictionary from a program, whose key `body` is the body.
+ *
+ * @throws SpooldError REQUEST_INVALID
+ */
+export function requestFromPairs(pairs: readonly VarPair[]): Omit<WireRequest, 'bodyBytes'> {
+  const isBody = ([key]: VarPair) => key.equals(BODY_KEY)
+  const packet = encodePacket(pairs.filter(pair => !isBody(pair)))
+  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
+  if ('fault' in vars) throw new SpooldError('REQUEST_INVALID', vars.fault)
+  const body = pairs.findLast(isBody)?.[1]
+  const request = { packet, ...magicOf(vars), ...(body && body.length > 0 ? { body } : {}) }
+  return { request, spooler: spoolerOf(vars) }
+}
+
+function magicOf(vars: Vars): Pick<Request, 'atSeconds' | 'priority'> {
+  const atSeconds = secondsOf(lastValue(vars, 'at'))
+  const priority = lastValue(vars, 'priority')
+  return {
+    ...(atSeconds === undefined ? {} : { atSeconds }),
+    ...(priority === undefined || priority === '' ? {} : { priority }),
+  }
+}
+
+function spoolerOf(vars: Vars): Buffer | undefined {
+  const spooler = lastValue(vars, 'spooler')
+  return spooler === undefined || spooler === '' ? undefined : Buffer.from(spooler, 'latin1')
+}
+
+/** Removes what belongs to the transfer. */
+function storedPacket(packet: Buffer, vars: Vars): Buffer {
+  packet[MODIFIER2_OFFSET] = 0
+  if (lastValue(vars, BODY_LENGTH_KEY) === undefined) return packet
+  return encodePacket(toPairs(vars).filter(([key]) => key.toString('latin1') !== BODY_LENGTH_KEY))
+}
+
+/** A value that is not a plain number does not count, neither here nor when the file is read. */
+function secondsOf(at: string | undefined): number | undefined {
+  if (at === undefined || !isPlainNumber(at)) return undefined
+  const seconds = Math.floor(Number(at))
+  if (seconds > LAST_SECOND)
+    throw new SpooldError('REQUEST_INVALID', `at must not be after the year 9999, got ${describe(at)}`, {
+      details: { key: 'at', got: at },
+    })
+  return seconds === 0 ? undefined : seconds
+}
+
+function bodyBytesOf(vars: Vars): number {
+  const length = lastValue(vars, BODY_LENGTH_KEY) ?? ''
+  if (length !== '' && !/^[0-9]{1,15}$/.test(length))
+    throw new SpooldError(
+      'REQUEST_INVALID',
+      `${BODY_LENGTH_KEY} must be a number of bytes, got ${describe(length)}`,
+      {
+        details: { key: BODY_LENGTH_KEY, got: length },
+      },
+    )
+  return Number(length)
+}

@@ -1,0 +1,184 @@
+import type { ClaimNotice } from '../../base/task/claim-notice.js'
+import { Histogram } from '../../base/task/histogram.js'
+import type { NamedRuns } from '../../base/task/named-runs.js'
+import type { Ref } from '../../base/task/ref.js'
+import { REPORT_KINDS, type Report, waitsForSlot } from '../../base/task/report.js'
+import type { NamedSlots, SlotWish } from '../../base/task/slots.js'
+import { NamedRunCounts } from './named-runs.js'
+
+/** Reports as flat numbers: at 50,000 tasks per second, JSON of objects would cost more than running the tasks. */
+export interface PackedReports {
+  readonly type: 'reports'
+  /** Runs that ended with SPOOL_OK and need no details: pairs of first number and count. */
+  readonly done: readonly number[]
+  /** Tasks that found no slot, by name: pairs of first number and count. There may be thousands in a row. */
+  readonly waiting?: ReadonlyArray<{ readonly slots: NamedSlots; readonly numbers: readonly number[] }>
+  /** Triples of number, kind (index in REPORT_KINDS) and run time in ms. */
+  readonly packed: readonly number[]
+  /** Further fields of the few reports that have any, by number. */
+  readonly more?: { readonly [number: string]: MoreOfReport }
+  /** Of all runs that ended in this message; only while there is a listener for times. */
+  readonly times?: RunTimes
+  /** Of named tasks, all runs that began or ended since the last message. */
+  readonly named?: readonly NamedRuns[]
+  /** Numbers of running tasks whose start was not announced before. */
+  readonly started: readonly number[]
+  /** How long the worker was busy with all of this. */
+  readonly busyMs: number
+  /** Of names whose tasks have ended: how many more could follow. */
+  readonly wishes?: readonly SlotWish[]
+  /** How many tasks wait in the worker until others of their name end there; absent: none. */
+  readonly following?: number
+}
+
+type MoreOfReport = Omit<Report, 'ref' | 'kind' | 'ranMs'>
+
+const KIND_NUMBERS = new Map(REPORT_KINDS.map((kind, number) => [kind, number]))
+
+/** What there are listeners for. */
+export interface Listening {
+  /** Single tasks: even those that ended with SPOOL_OK are reported one by one, with their times. */
+  readonly tasks: boolean
+  /** How long runs took, and how long their tasks had waited, as histograms. */
+  readonly times: boolean
+}
+
+/** Histograms (task/histogram) in microseconds, packed. */
+export interface RunTimes {
+  readonly ran: readonly number[]
+  readonly waited: readonly number[]
+}
+
+/** Collects reports until they are worth a message. */
+export class Outbox {
+  #listening: Listening
+  /** Made once: a worker sends thousands of messages per second. */
+  readonly #ran = new Histogram()
+  readonly #waited = new Histogram()
+  readonly named = new NamedRunCounts()
+  #done: number[] = []
+  readonly #waiting = new Map<string, { readonly slots: NamedSlots; readonly numbers: number[] }>()
+  #packed: number[] = []
+  #more: Record<string, MoreOfReport> | undefined
+
+  constructor(listening: Listening) {
+    this.#listening = listening
+  }
+
+  listen(listening: Listening): void {
+    this.#listening = listening
+  }
+
+  get listening(): Listening {
+    return this.#listening
+  }
+
+  get isEmpty(): boolean {
+    return this.#done.length === 0 && this.#packed.length === 0 && this.#waiting.size === 0
+  }
+
+  add(number: number, report: Report): void {
+    if (report.kind === 'ok' && !this.#listening.tasks && report.slots === undefined)
+      return addTo(this.#done, number)
+    if (waitsForSlot(report) && report.detail === undefined) return this.#wait(number, report.slots)
+    this.#packed.push(number, KIND_NUMBERS.get(report.kind) ?? 0, Math.round(report.ranMs))
+    const { name, task, atMs, reason, slots, detail, attempt, waitMs } = report
+    const isPlain =
+      atMs === undefined && reason === undefined && detail === undefined && attempt === undefined
+    if (isPlain && name === undefined && task === undefined && slots === undefined) return
+    this.#more ??= {}
+    this.#more[number] = { name, task, atMs, reason, slots, detail, attempt, waitMs } // JSON leaves out undefined fields
+  }
+
+  /** Call it besides `add`, and only while there is a listener for times. */
+  addTimes(ranMs: number, waitedMs: number): void {
+    this.#ran.add(ranMs * 1000)
+    this.#waited.add(waitedMs * 1000)
+  }
+
+  #wait(number: number, slots: NamedSlots): void {
+    const waiting = this.#waiting.get(slots.name) ?? { slots, numbers: [] } // a worker knows one count per name
+    this.#waiting.set(slots.name, waiting)
+    addTo(waiting.numbers, number)
+  }
+
+  take(started: readonly number[], busyMs: number): PackedReports {
+    const named = this.named.take()
+    const message: PackedReports = {
+      type: 'reports',
+      done: this.#done,
+      packed: this.#packed,
+      ...(this.#more === undefined ? {} : { more: this.#more }),
+      ...(this.#waiting.size === 0 ? {} : { waiting: [...this.#waiting.values()] }),
+      ...(this.#ran.count === 0 ? {} : { times: this.#takeTimes() }),
+      ...(named === undefined ? {} : { named }),
+      started,
+      busyMs,
+    }
+    this.#done = []
+    this.#packed = []
+    this.#more = undefined
+    this.#waiting.clear()
+    return message
+  }
+
+  #takeTimes(): RunTimes {
+    const [ran, waited] = [this.#ran.pack(), this.#waited.pack()]
+    this.#ran.clear()
+    this.#waited.clear()
+    return { ran, waited }
+  }
+}
+
+/** Numbers as pairs of the first one and how many follow each other. */
+function addTo(pairs: number[], number: number): void {
+  const last = pairs.length - 1
+  if (last > 0 && (pairs[last - 1] ?? 0) + (pairs[last] ?? 0) === number) pairs[last] = (pairs[last] ?? 0) + 1
+  else pairs.push(number, 1)
+}
+
+function eachOf(pairs: readonly number[], tell: (number: number) => void): void {
+  for (let i = 0; i < pairs.length; i += 2) {
+    const first = pairs[i] ?? 0
+    for (let left = pairs[i + 1] ?? 0, number = first; left > 0; left--, number++) tell(number)
+  }
+}
+
+/** The reverse of `Outbox`: calls `tell` with the number of each task in `done`. */
+export function eachDone({ done }: PackedReports, tell: (number: number) => void): void {
+  eachOf(done, tell)
+}
+
+/** A task that a worker was given, and what it has announced of its claim. */
+export interface GivenTask {
+  readonly ref: Ref
+  readonly notice: ClaimNotice | undefined
+}
+
+/** Calls `tell` with the number and report of each other task. @param given returns undefined for a task to skip */
+export function eachReport(
+  message: PackedReports,
+  given: (number: number) => GivenTask | undefined,
+  tell: (number: number, report: Report) => void,
+): void {
+  const { packed, more, waiting = [] } = message
+  for (let i = 0; i < packed.length; i += 3) {
+    const number = packed[i] ?? 0
+    const kind = REPORT_KINDS[packed[i + 1] ?? 0]
+    const task = given(number)
+    if (kind === undefined || task === undefined) continue
+    const { ref, notice } = task
+    const ranMs = packed[i + 2] ?? 0
+    const rest = more?.[number]
+    const name = notice === undefined ? undefined : { name: notice.name }
+    const isPlain = rest === undefined && name === undefined
+    tell(number, isPlain ? { ref, kind, ranMs } : { ref, kind, ranMs, ...name, ...rest }) // one object per task
+  }
+  for (const { slots, numbers } of waiting)
+    eachOf(numbers, number => {
+      const task = given(number)
+      if (task === undefined) return
+      const name = task.notice === undefined ? undefined : { name: task.notice.name }
+      tell(number, { ref: task.ref, ...name, kind: 'parked', ranMs: 0, reason: 'slot', slots })
+    })
+}

@@ -1,0 +1,143 @@
+import { Alarm, machineNowMs } from '../../base/clock.js'
+import { crypto } from '../../base/crypto.js'
+import { messageOf } from '../../base/errors.js'
+import type { Emitter } from '../../base/events/emitter.js'
+import type { PeriodicTask } from '../../base/task/periodic.js'
+import { scheduleHash } from '../../base/task/schedule.js'
+import type { Engine } from '../../engines/open-engine.js'
+import { ARGS_KEY, DEFAULT_QUEUE, ID_KEY, QUEUE_KEY, TASK_KEY } from '../../formats/protocol/named.js'
+import { encodePacket } from '../../formats/protocol/packet.js'
+import { bootId } from '../../system/boot.js'
+import { storeNow } from './store-now.js'
+import { PeriodicTasks, type PeriodicTasksOptions } from './tasks.js'
+
+/** After an engine could not be opened. */
+const RETRY_MS = 1000
+
+/** Where periodic tasks are stored. */
+interface PeriodicPlace {
+  readonly engine: Engine
+  /** Each stored task is on disk before the next one. */
+  readonly sync: boolean
+}
+
+/** Looks after the periodic tasks of one spool whenever it is time. */
+export class PeriodicSpool {
+  readonly #spool: string
+  readonly #place: PeriodicPlace
+  readonly #events: Emitter
+  readonly #alarm = new Alarm(() => this.#look())
+  #declared: readonly PeriodicTask[] = []
+  #tasks: PeriodicTasks | undefined
+  #looking: Promise<void> | undefined
+  #isAsked = false
+  #isClosed = false
+
+  constructor(spool: string, place: PeriodicPlace, events: Emitter) {
+    this.#spool = spool
+    this.#place = place
+    this.#events = events
+  }
+
+  set(tasks: readonly PeriodicTask[]): void {
+    this.#declared = tasks
+    this.#tasks?.set(tasks)
+    this.#look()
+  }
+
+  get sync(): boolean {
+    return this.#place.sync
+  }
+
+  get isEmpty(): boolean {
+    return this.#declared.length === 0
+  }
+
+  /** Each task, and when it is scheduled next; epoch ms, null: that is not known yet. */
+  get plan(): PeriodicTasks['plan'] {
+    return this.#tasks?.plan ?? []
+  }
+
+  /** Stores a run of one task now. @returns the name of the stored task @throws Error why nothing was stored */
+  async run(name: string): Promise<string> {
+    while (this.#looking !== undefined) await this.#looking
+    const task = this.#declared.find(each => each.name === name)
+    if (task === undefined || this.#isClosed)
+      throw new Error(`this daemon does not schedule ${name} any more`)
+    const stored = this.#options().then(options => storeNow(options, task))
+    this.#looking = stored.then(
+      () => this.#rest(0),
+      () => this.#rest(0),
+    )
+    return stored
+  }
+
+  /** Resolves when what it does is done. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#alarm.clear()
+    await this.#looking
+  }
+
+  #look(): void {
+    this.#isAsked = true
+    this.#looking ??= this.#run()
+  }
+
+  async #run(): Promise<void> {
+    this.#alarm.clear()
+    let nextMs = RETRY_MS
+    try {
+      this.#tasks ??= await this.#open()
+      while (this.#isAsked && !this.#isClosed) {
+        this.#isAsked = false
+        nextMs = await this.#tasks.look()
+      }
+    } catch (error) {
+      this.#events.emit('periodic-failed', { spool: this.#spool, error: messageOf(error) })
+    }
+    this.#rest(nextMs)
+  }
+
+  #rest(ms: number): void {
+    this.#looking = undefined
+    if (Number.isFinite(ms) && !this.#isClosed) this.#alarm.wakeAt(performance.now() + ms)
+  }
+
+  async #open(): Promise<PeriodicTasks> {
+    const tasks = new PeriodicTasks(await this.#options())
+    tasks.set(this.#declared)
+    return tasks
+  }
+
+  async #options(): Promise<PeriodicTasksOptions> {
+    const spool = this.#spool
+    const { engine, sync } = this.#place
+    const events = this.#events
+    const { periodic, schedulePauses } = await engine.upkeep()
+    return {
+      states: periodic,
+      now: () => ({ epochMs: periodic.nowMs?.() ?? Date.now(), machineMs: machineNowMs(), boot: bootId() }),
+      isPaused: async task => (await schedulePauses.read()).has(scheduleHash(task)),
+      async store(task, name) {
+        const packet = packetOf(task)
+        const { path } = await (await engine.enqueuer(sync)).store({ packet, name })
+        events.emit('request-stored', { path, bytes: packet.length })
+      },
+      leftOut: ({ name }, stored) => events.emit('periodic-left-out', { spool, name, stored }),
+      damaged: ({ name }) => events.emit('periodic-damaged', { spool, name }),
+      failed: error => events.emit('periodic-failed', { spool, error }),
+    }
+  }
+}
+
+/** A run is a named task like any other. */
+function packetOf({ name, queue }: PeriodicTask): Buffer {
+  const pairs = [
+    [TASK_KEY, name],
+    [ARGS_KEY, '[]'],
+    [ID_KEY, crypto().randomUUID()],
+    ...(queue === DEFAULT_QUEUE ? [] : [[QUEUE_KEY, queue]]),
+  ]
+  return encodePacket(pairs.map(([key = '', value = '']) => [Buffer.from(key), Buffer.from(value)]))
+}

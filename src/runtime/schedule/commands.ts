@@ -1,0 +1,66 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { toError } from '../../base/errors.js'
+import type { Emitter } from '../../base/events/emitter.js'
+import { type CronCommand, scheduleKey } from '../../base/task/schedule.js'
+
+interface CommandsOptions {
+  readonly events: Emitter
+  /** Receives the output. */
+  logFd(): number
+}
+
+/**
+ * The commands of `cron` (core/cron.c, core/master_checks.c): each in a shell and session of its own. As in uWSGI, they
+ * continue when the daemon stops.
+ */
+export class Commands {
+  readonly #options: CommandsOptions
+  readonly #running = new Map<string, Set<ChildProcess>>()
+
+  constructor(options: CommandsOptions) {
+    this.#options = options
+  }
+
+  /** @returns why it was not started, for people; undefined: it was */
+  run(entry: CronCommand): string | undefined {
+    const { command, isUnique, harakiriMs } = entry
+    const { events } = this.#options
+    const siblings = this.#running.get(scheduleKey(entry)) ?? new Set()
+    if (isUnique && siblings.size > 0) return 'its last run has not ended, and it is unique'
+    const startedAt = performance.now()
+    const child = this.#spawn(command)
+    const pid = child?.pid
+    if (child === undefined || pid === undefined) return 'it cannot be started: the log says why'
+    child.unref()
+    this.#running.set(scheduleKey(entry), siblings.add(child))
+    events.emit('command-started', { command, pid })
+    const timer = harakiriMs === 0 ? undefined : setTimeout(() => this.#kill(command, pid), harakiriMs)
+    child.once('exit', () => {
+      clearTimeout(timer)
+      siblings.delete(child)
+      events.emit('command-ended', { command, pid, ranMs: performance.now() - startedAt })
+    })
+    return undefined
+  }
+
+  /** Undefined if there is no memory for another process: then Node throws; it reports other failures by an event. */
+  #spawn(command: string): ChildProcess | undefined {
+    const { events, logFd } = this.#options
+    const failed = (error: unknown) =>
+      events.emit('command-failed', { command, error: toError(error).message })
+    try {
+      const stdio = ['ignore', logFd(), logFd()] as const
+      return spawn('/bin/sh', ['-c', command], { detached: true, stdio: [...stdio] }).once('error', failed)
+    } catch (error) {
+      failed(error)
+      return undefined
+    }
+  }
+
+  #kill(command: string, pid: number): void {
+    this.#options.events.emit('command-overran', { command, pid })
+    try {
+      process.kill(-pid, 'SIGKILL')
+    } catch {} // it has just ended
+  }
+}

@@ -1,0 +1,112 @@
+import { messageOf } from '../../base/errors.js'
+
+/** The right to fire schedules, held for a limited time and renewed continually. */
+export interface Lease {
+  /** Epoch ms. No other process can have it before then. */
+  readonly validUntilMs: number
+  /** Taken over from a dead holder. Another process may have done the same; ownership is certain after the first renewal. */
+  readonly isTakenOver: boolean
+  release(): Promise<void>
+}
+
+interface LeadershipOptions {
+  /** Undefined if another process has it. @param lost called if it could not be renewed @param renewed called when it was */
+  take(lost: () => void, renewed: () => void): Promise<Lease | undefined>
+  changed(isLeading: boolean): void
+  failed(error: string): void
+}
+
+const RETRY_MS = 1000
+
+/**
+ * One of several candidates to fire the same schedules.
+ *
+ * States: asking → leading → asking …, or asking → waiting (another one leads) → leading; then stopped.
+ */
+export class Leadership {
+  readonly #options: LeadershipOptions
+  #state: 'asking' | 'waiting' | 'leading' | 'stopped' = 'asking'
+  #lease: Lease | undefined
+  #timer: NodeJS.Timeout | undefined
+  #asked: Promise<void>
+  #reported: string | undefined
+
+  constructor(options: LeadershipOptions) {
+    this.#options = options
+    this.#asked = this.#ask()
+  }
+
+  /**
+   * Whether we may fire what is due at this time. A process that was suspended fires nothing that its successor may have
+   * fired, because the successor gets the lease, and starts, only after ours has expired.
+   */
+  leadsAt(instantMs: number): boolean {
+    return this.#state === 'leading' && this.#lease !== undefined && instantMs < this.#lease.validUntilMs
+  }
+
+  get state(): 'asking' | 'waiting' | 'leading' | 'stopped' {
+    return this.#state
+  }
+
+  /** Whether the leader is known. */
+  get isDecided(): boolean {
+    return this.#state === 'leading' || this.#state === 'waiting'
+  }
+
+  async stop(): Promise<void> {
+    this.#state = 'stopped'
+    clearTimeout(this.#timer)
+    await this.#asked
+    await this.#lease?.release().catch(() => {})
+    this.#lease = undefined
+  }
+
+  async #ask(): Promise<void> {
+    try {
+      const lease = await this.#options.take(
+        () => this.#lose(),
+        () => this.#lead(),
+      )
+      this.#lease = lease
+      if (lease === undefined) this.#wait()
+      else if (!lease.isTakenOver) this.#lead()
+    } catch (error) {
+      this.#fail(messageOf(error))
+    }
+  }
+
+  #lead(): void {
+    if (this.#state === 'stopped' || this.#state === 'leading' || this.#lease === undefined) return
+    this.#state = 'leading'
+    this.#reported = undefined
+    this.#options.changed(true)
+  }
+
+  #wait(): void {
+    if (this.#state === 'asking') {
+      this.#state = 'waiting'
+      this.#options.changed(false)
+    }
+    this.#askLater()
+  }
+
+  #lose(): void {
+    this.#lease = undefined
+    if (this.#state !== 'stopped') this.#state = 'asking'
+    this.#askLater()
+  }
+
+  #fail(error: string): void {
+    if (error !== this.#reported) this.#options.failed(error)
+    this.#reported = error
+    this.#askLater()
+  }
+
+  #askLater(): void {
+    if (this.#state === 'stopped') return
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => {
+      this.#asked = this.#ask()
+    }, RETRY_MS)
+  }
+}

@@ -1,0 +1,165 @@
+import { Alarm } from '../../base/clock.js'
+import { type FileMonitor, type Schedule, scheduleKey } from '../../base/task/schedule.js'
+import { openCron } from './cron.js'
+import { CalendarTicks, type Ticks, TimerTicks } from './ticks.js'
+
+interface SchedulerOptions {
+  /** The leader is not known yet: do not fire or advance. `restart` follows once it is known. */
+  isHeld(schedule: Schedule): boolean
+  /** @param instantMs epoch ms of the occurrence of a cron schedule; undefined for all others */
+  fire(schedule: Schedule, instantMs: number | undefined): void
+  /** Calls back whenever the file changes. */
+  watch(monitor: FileMonitor, changed: () => void): { close(): void }
+  /** The limit is reached: this schedule is not added. */
+  refused(schedule: Schedule, limit: number): void
+}
+
+interface Entry {
+  readonly schedule: Schedule
+  /** Remove it once it has ended. Others stay, so that they do not start over when their code is loaded again. */
+  readonly isTemporary: boolean
+  readonly owners: Set<string>
+  readonly ticks?: Ticks
+  readonly watch?: { close(): void }
+}
+
+interface Planned {
+  /** Its `scheduleKey`; a timer with an end that running code has added has one of its own. */
+  readonly key: string
+  readonly schedule: Schedule
+  /** Epoch ms; Infinity: at no known time. */
+  readonly nextAtMs: number
+  /** Who asked for it. */
+  readonly owners: ReadonlySet<string>
+  /** Only running code did. */
+  readonly isOfCode: boolean
+}
+
+/** The wall clock may be set while we sleep, so check it this often. */
+const LONGEST_SLEEP_MS = 1000
+/** uWSGI's limit is 64 of each kind. */
+const MAX_SCHEDULES = 1024
+/** The owner of schedules that running code adds; a reload drops them. */
+const CODE = 'code'
+
+/** Fires all schedules. A schedule exists as long as it has an owner: those who asked for it. */
+export class Scheduler {
+  readonly #options: SchedulerOptions
+  readonly #entries = new Map<string, Entry>()
+  readonly #alarm = new Alarm(() => this.#ring())
+  #added = 0
+
+  constructor(options: SchedulerOptions) {
+    this.#options = options
+  }
+
+  get schedules(): Schedule[] {
+    return [...this.#entries.values()].map(({ schedule }) => schedule)
+  }
+
+  /** All schedules. */
+  get plan(): Planned[] {
+    return [...this.#entries].map(([key, { schedule, ticks, owners }]) => {
+      const leftMs = (ticks?.nextAtMs ?? Number.POSITIVE_INFINITY) - clockOf(schedule)
+      const isOfCode = owners.size === 1 && owners.has(CODE)
+      return { key, schedule, nextAtMs: Math.round(Date.now() + leftMs), owners, isOfCode }
+    })
+  }
+
+  /** Replaces the schedules of an owner. Those that it keeps continue undisturbed. */
+  set(owner: string, schedules: readonly Schedule[]): void {
+    const wanted = new Map(schedules.map(schedule => [scheduleKey(schedule), schedule]))
+    for (const [key, entry] of this.#entries) {
+      if (wanted.has(key) || !entry.owners.delete(owner) || entry.owners.size > 0) continue
+      entry.watch?.close()
+      this.#entries.delete(key)
+    }
+    for (const [key, schedule] of wanted) this.#own(key, schedule, owner)
+    this.#sleep()
+  }
+
+  /** Adds a schedule for running code. A timer with an end is always new; any other that already exists is the same one. */
+  add(schedule: Schedule): void {
+    const isTemporary = schedule.kind === 'timer' && schedule.iterations > 0
+    const key = scheduleKey(schedule)
+    this.#own(isTemporary ? `${key} ${this.#added++}` : key, schedule, CODE, isTemporary)
+    this.#sleep()
+  }
+
+  /** Removes one that running code has added, and nobody else asked for. @returns false if there is none */
+  remove(key: string): boolean {
+    const entry = this.#entries.get(key)
+    if (entry === undefined || entry.owners.size > 1 || !entry.owners.has(CODE)) return false
+    entry.watch?.close()
+    return this.#entries.delete(key)
+  }
+
+  /** Removes what running code has added. */
+  reload(): void {
+    this.set(CODE, [])
+  }
+
+  /** Restarts these schedules: none of their past occurrences was fired. */
+  restart(matches: (schedule: Schedule) => boolean): void {
+    for (const { schedule, ticks } of this.#entries.values())
+      if (matches(schedule)) ticks?.restart(clockOf(schedule))
+    this.#alarm.clear()
+    this.#sleep()
+  }
+
+  close(): void {
+    this.#alarm.clear()
+    for (const { watch } of this.#entries.values()) watch?.close()
+    this.#entries.clear()
+  }
+
+  #own(key: string, schedule: Schedule, owner: string, isTemporary = false): void {
+    const known = this.#entries.get(key)
+    if (known !== undefined) return void known.owners.add(owner)
+    if (this.#entries.size >= MAX_SCHEDULES) return this.#options.refused(schedule, MAX_SCHEDULES)
+    this.#entries.set(key, { schedule, isTemporary, owners: new Set([owner]), ...this.#open(schedule) })
+  }
+
+  #open(schedule: Schedule): Pick<Entry, 'ticks' | 'watch'> {
+    switch (schedule.kind) {
+      case 'timer':
+        return { ticks: new TimerTicks(schedule.everyMs, schedule.iterations, clockOf(schedule)) }
+      case 'cron':
+      case 'command':
+        return {
+          ticks: new CalendarTicks(openCron(schedule.expression, schedule.zone), clockOf(schedule)),
+        }
+      case 'monitor':
+      case 'touch':
+        return { watch: this.#options.watch(schedule, () => this.#options.fire(schedule, undefined)) }
+    }
+  }
+
+  #ring(): void {
+    for (const [key, { schedule, isTemporary, ticks }] of this.#entries) {
+      if (this.#options.isHeld(schedule)) continue
+      const instant = ticks?.take(clockOf(schedule))
+      if (isTemporary && ticks?.nextAtMs === Number.POSITIVE_INFINITY) this.#entries.delete(key)
+      if (instant !== undefined) this.#options.fire(schedule, isOnCalendar(schedule) ? instant : undefined)
+    }
+    this.#sleep()
+  }
+
+  #sleep(): void {
+    for (const { schedule, ticks } of this.#entries.values()) {
+      if (ticks === undefined || this.#options.isHeld(schedule)) continue
+      const leftMs = ticks.nextAtMs - clockOf(schedule)
+      const longestMs = isOnCalendar(schedule) ? LONGEST_SLEEP_MS : Number.POSITIVE_INFINITY
+      this.#alarm.wakeAt(performance.now() + Math.min(leftMs, longestMs))
+    }
+  }
+}
+
+function isOnCalendar({ kind }: Schedule): boolean {
+  return kind === 'cron' || kind === 'command'
+}
+
+/** Cron follows the wall clock; timers are unaffected when it is set. */
+function clockOf(schedule: Schedule): number {
+  return isOnCalendar(schedule) ? Date.now() : performance.now()
+}

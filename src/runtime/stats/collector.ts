@@ -1,0 +1,210 @@
+import type { Emitter } from '../../base/events/emitter.js'
+import { LastKnown } from '../../base/last-known.js'
+import { NO_PAUSES } from '../../base/task/pause.js'
+import { displayName, type Ref, toByteString } from '../../base/task/ref.js'
+import type { SlotQueueStats } from '../../base/task/slots.js'
+import { openEngine } from '../../engines/open-engine.js'
+import type { UpkeepStats } from '../../engines/upkeep.js'
+import { memoryOf } from '../../system/process-memory.js'
+import type { WorkerStats } from '../supervisor/pool-stats.js'
+import type { SpoolWorkersStats } from '../supervisor/spool-workers.js'
+import { NamedCounters } from './named-counters.js'
+import { RunTimes } from './run-times.js'
+import {
+  type DaemonFacts,
+  type DaemonSnapshot,
+  type Processes,
+  type RunningTask,
+  type ScheduleSnapshot,
+  SNAPSHOT_VERSION,
+  type SocketSnapshot,
+  type SpoolSnapshot,
+  type TaskCounts,
+  type WorkerSnapshot,
+} from './snapshot.js'
+import { SpoolCounters } from './spool-counters.js'
+
+/** What the collector does not count itself. */
+interface Sources {
+  daemon(): Omit<DaemonFacts, 'stored' | 'refused'>
+  /** Those that are run now. */
+  spools(): readonly SpoolWorkersStats[]
+  leadershipOf(spool: string): SpoolSnapshot['leadership']
+  schedules(): Promise<readonly ScheduleSnapshot[]>
+  sockets(): readonly SocketSnapshot[]
+}
+
+/** Names are a user's: no snapshot grows with them. */
+const MOST_QUEUES = 100
+/** However many ask, a snapshot is taken this often at most. */
+const SHARED_MS = 200
+/** While a file system, or Redis, does not answer, a snapshot has what was known last. */
+const PATIENCE_MS = 800
+const NOTHING_KNOWN: UpkeepStats = {
+  dead: { count: 0, isWhole: false, byReason: {}, oldestMs: null, newestMs: null },
+  records: { count: 0, isWhole: false },
+  paused: NO_PAUSES,
+  disk: null,
+}
+
+/** Counts what happens in a daemon, and takes its snapshot when asked. */
+export class Collector {
+  readonly #sources: Sources
+  readonly #counters = new Map<string, SpoolCounters>()
+  readonly #named = new Map<string, NamedCounters>()
+  readonly #upkeeps = new Map<string, LastKnown<UpkeepStats>>()
+  readonly #times: RunTimes
+  #stored = 0
+  #refused = 0
+  #last: Promise<DaemonSnapshot> | undefined
+  /** On the clock of `performance.now()`. */
+  #nextAt = Number.NEGATIVE_INFINITY
+
+  constructor(events: Emitter, sources: Sources) {
+    this.#sources = sources
+    this.#times = new RunTimes(events)
+    this.#subscribe(events)
+  }
+
+  /** As it is now, or was a moment ago. Never rejects, never takes longer than about a second. */
+  snapshot(): Promise<DaemonSnapshot> {
+    const now = performance.now()
+    if (this.#last === undefined || now >= this.#nextAt) {
+      this.#nextAt = now + SHARED_MS
+      this.#last = this.#take()
+    }
+    return this.#last
+  }
+
+  /** Something was changed on request: the next snapshot is a new one. */
+  outdate(): void {
+    this.#last = undefined
+  }
+
+  close(): void {
+    this.#times.close()
+  }
+
+  async #take(): Promise<DaemonSnapshot> {
+    this.#times.ask()
+    const spools = this.#sources.spools()
+    this.#forget(spools)
+    return {
+      version: SNAPSHOT_VERSION,
+      atMs: Date.now(),
+      daemon: { ...this.#sources.daemon(), stored: this.#stored, refused: this.#refused },
+      spools: await Promise.all(spools.map(each => this.#spool(each))),
+      schedules: await this.#sources.schedules(),
+      sockets: this.#sources.sockets(),
+    }
+  }
+
+  async #spool(stats: SpoolWorkersStats): Promise<SpoolSnapshot> {
+    const { spool, feed } = stats
+    const { totals, rates } = this.#of(spool)
+    const [processes, upkeep] = await Promise.all([processesOf(stats), this.#upkeep(spool)])
+    return {
+      directory: spool,
+      tasks: tasksOf(stats),
+      totals: { ...totals },
+      rates,
+      times: this.#times.of(spool),
+      named: this.#namedOf(spool).stats(new Set(stats.pool.workers.map(({ pid }) => pid))),
+      processes,
+      ...upkeep,
+      look: feed.look,
+      leadership: this.#sources.leadershipOf(spool),
+    }
+  }
+
+  #upkeep(spool: string): Promise<UpkeepStats> {
+    const upkeep = this.#upkeeps.get(spool) ?? upkeepOf(spool)
+    this.#upkeeps.set(spool, upkeep)
+    return upkeep.get()
+  }
+
+  /** Forgets spools that a reload removed; a spool that stays keeps its counters. */
+  #forget(spools: readonly SpoolWorkersStats[]): void {
+    const own = new Set(spools.map(({ spool }) => spool))
+    for (const spool of this.#upkeeps.keys()) if (!own.has(spool)) this.#upkeeps.delete(spool)
+  }
+
+  #of(spool: string): SpoolCounters {
+    const known = this.#counters.get(spool)
+    if (known !== undefined) return known
+    const counters = new SpoolCounters()
+    this.#counters.set(spool, counters)
+    return counters
+  }
+
+  #namedOf(spool: string): NamedCounters {
+    const named = this.#named.get(spool) ?? new NamedCounters()
+    this.#named.set(spool, named)
+    return named
+  }
+
+  #subscribe(events: Emitter): void {
+    const total = (spool: string) => this.#of(spool).totals
+    events.on('tasks-reported', payload => this.#of(payload.spool).reported(payload))
+    events.on('named-runs', ({ spool, pid, runs }) => this.#namedOf(spool).told(pid, runs))
+    events.on('worker-died', ({ spool, running }) => this.#of(spool).crashed(running.length))
+    events.on('worker-overran', ({ spool }) => total(spool).overran++)
+    events.on('worker-out-of-mercy', ({ spool }) => total(spool).outOfMercy++)
+    events.on('worker-spawned', ({ spool }) => total(spool).spawned++)
+    events.on('worker-recycling', ({ spool }) => total(spool).recycled++)
+    events.on('host-died', ({ spool }) => total(spool).hostsDied++)
+    events.on('watch-lost', ({ spool }) => total(spool).watchesLost++)
+    events.on('spool-purged', ({ spool, removed }) => {
+      total(spool).purged += removed
+    })
+    events.on('request-stored', () => this.#stored++)
+    events.on('request-refused', () => this.#refused++)
+  }
+}
+
+function upkeepOf(spool: string): LastKnown<UpkeepStats> {
+  const upkeep = openEngine(spool).upkeep()
+  return new LastKnown(async () => (await upkeep).stats(), NOTHING_KNOWN, PATIENCE_MS)
+}
+
+function tasksOf({ feed, pool }: SpoolWorkersStats): TaskCounts {
+  const { ready, busy, waiting, isWhole, parked, tasks, countedAtMs, oldestDueMs, nextDueMs } = feed
+  const { priorities, prioritiesLeftOut, slotQueues } = feed
+  const begun = pool.workers.reduce((sum, { running }) => sum + running.length, 0)
+  const running = Math.min(begun, busy)
+  return {
+    due: ready + busy - running,
+    isWhole,
+    running,
+    waiting,
+    parked,
+    ...(slotQueues.length === 0 ? {} : { slotQueues: longest(slotQueues) }),
+    stored: tasks,
+    countedAtMs,
+    priorities,
+    prioritiesLeftOut,
+    oldestDueMs,
+    nextDueMs,
+  }
+}
+
+function longest(queues: readonly SlotQueueStats[]): SlotQueueStats[] {
+  return [...queues].sort((a, b) => b.parked - a.parked).slice(0, MOST_QUEUES)
+}
+
+async function processesOf({ pool }: SpoolWorkersStats): Promise<Processes> {
+  return { ...pool, workers: await Promise.all(pool.workers.map(workerOf)) }
+}
+
+function runningTask(ref: Ref, sinceMs: number): RunningTask {
+  const task = displayName(ref)
+  return { task, ...(toByteString(task) === ref ? {} : { ref }), sinceMs }
+}
+
+async function workerOf({ running, ...stats }: WorkerStats): Promise<WorkerSnapshot> {
+  return {
+    ...stats,
+    running: running.map(({ ref, sinceMs }) => runningTask(ref, sinceMs)),
+    ...(stats.pid === 0 ? { rssBytes: null, vszBytes: null } : await memoryOf(stats.pid)),
+  }
+}

@@ -1,0 +1,86 @@
+import type { NamedRuns } from '../../base/task/named-runs.js'
+import { RateCounter } from './rates.js'
+import type { NamedStats } from './snapshot.js'
+
+/** More names are counted together: handlers may make them up, and no snapshot grows with them. */
+const MOST_NAMES = 100
+/** The name of all others together, which no task has. */
+const OTHERS = ''
+
+interface Counters extends Omit<NamedRuns, 'slots'> {
+  slots: number | null
+  /** Runs that ended with their process. */
+  killed: number
+  readonly doneRate: RateCounter
+  readonly failedRate: RateCounter
+  /** By the process that runs them. */
+  readonly running: Map<number, number>
+}
+
+/** What happened to the named tasks of one spool since its start. */
+export class NamedCounters {
+  readonly #byName = new Map<string, Counters>()
+
+  told(pid: number, all: readonly NamedRuns[]): void {
+    const now = performance.now()
+    for (const runs of all) {
+      const counters = this.#of(runs.name)
+      const { started, done, retried, buried, other } = runs
+      counters.slots = counters.name === OTHERS ? null : runs.slots
+      counters.started += started
+      counters.done += done
+      counters.retried += retried
+      counters.buried += buried
+      counters.other += other
+      counters.ranMs += runs.ranMs
+      if (done > 0) counters.doneRate.add(done, now)
+      if (retried + buried > 0) counters.failedRate.add(retried + buried, now)
+      const running = (counters.running.get(pid) ?? 0) + started - done - retried - buried - other
+      if (running > 0) counters.running.set(pid, running)
+      else counters.running.delete(pid)
+    }
+  }
+
+  /** Those with most runs first. @param pids of the workers that there are: what others ran has ended with them */
+  stats(pids: ReadonlySet<number>): NamedStats[] {
+    const now = performance.now()
+    for (const counters of this.#byName.values()) settle(counters, pids, now)
+    return [...this.#byName.values()]
+      .sort((a, b) => b.started - a.started)
+      .map(({ doneRate, failedRate, running, ...counts }) => ({
+        ...counts,
+        running: sum(running.values()),
+        rates: { done: doneRate.rate(now), failed: failedRate.rate(now) },
+      }))
+  }
+
+  #of(name: string): Counters {
+    const known = this.#byName.get(name)
+    if (known !== undefined) return known
+    if (this.#byName.size >= MOST_NAMES && name !== OTHERS) return this.#of(OTHERS)
+    const now = performance.now()
+    const counters: Counters = {
+      ...{ name, slots: null, started: 0, done: 0, retried: 0, buried: 0, other: 0, killed: 0, ranMs: 0 },
+      doneRate: new RateCounter(now),
+      failedRate: new RateCounter(now),
+      running: new Map(),
+    }
+    this.#byName.set(name, counters)
+    return counters
+  }
+}
+
+function settle(counters: Counters, pids: ReadonlySet<number>, now: number): void {
+  for (const [pid, count] of counters.running) {
+    if (pids.has(pid)) continue
+    counters.running.delete(pid)
+    counters.killed += count
+    counters.failedRate.add(count, now)
+  }
+}
+
+function sum(counts: Iterable<number>): number {
+  let total = 0
+  for (const count of counts) total += count
+  return total
+}

@@ -1,0 +1,95 @@
+import type { Emitter } from '../../base/events/emitter.js'
+import {
+  isSamePair,
+  isWholePaused,
+  NO_PAUSES,
+  type PausedPair,
+  type Pauses,
+  pausedPairs,
+} from '../../base/task/pause.js'
+import type { Feed } from '../../engines/feed.js'
+import type { WorkerProcess } from './worker-process.js'
+
+interface BrakeContext {
+  readonly spool: string
+  readonly feed: Feed
+  readonly events: Emitter
+  workers(): Iterable<WorkerProcess>
+  /** Tasks may be given out again. */
+  released(): void
+}
+
+/**
+ * Keeps the workers of a spool from starting anything (a pause of the spool, or a quiet daemon), or from starting the
+ * tasks that have a paused pair. What runs is left alone.
+ *
+ * Of a whole spool nothing is given out, and what workers were given and have not started is taken back. A worker
+ * whose handler blocks it reads that before it starts anything else. A task with a paused pair is known only to a
+ * worker that has read it: the worker parks it, until any pause of a pair ends.
+ */
+export class Brake {
+  readonly #context: BrakeContext
+  #pauses: Pauses = NO_PAUSES
+  #isQuiet = false
+
+  constructor(context: BrakeContext) {
+    this.#context = context
+  }
+
+  /** Nothing may start. */
+  get isOn(): boolean {
+    return this.#isQuiet || this.isPaused
+  }
+
+  /** The whole spool is paused. */
+  get isPaused(): boolean {
+    return isWholePaused(this.#pauses)
+  }
+
+  setQuiet(isQuiet: boolean): void {
+    this.#change(() => {
+      this.#isQuiet = isQuiet
+    })
+  }
+
+  setPauses(pauses: Pauses): void {
+    const { spool, events, feed } = this.#context
+    const [before, now] = [pausedPairs(this.#pauses), pausedPairs(pauses)]
+    this.#change(() => {
+      this.#pauses = pauses
+      if (pauses.pauses.length === 0 && pauses.fault === undefined) events.emit('pauses-ended', { spool })
+      else events.emit('pauses-changed', { spool, pauses })
+      if (before.length + now.length > 0) this.#tellAll()
+    })
+    if (now.some(pair => !includes(before, pair))) this.#takeBack()
+    if (before.some(pair => !includes(now, pair))) feed.unpark('paused')
+  }
+
+  /** The worker is ready; it was given nothing yet. */
+  joined(worker: WorkerProcess): void {
+    const pairs = pausedPairs(this.#pauses)
+    if (pairs.length > 0) worker.tellPaused(pairs)
+  }
+
+  #change(change: () => void): void {
+    const wasOn = this.isOn
+    change()
+    if (this.isOn && !wasOn) this.#takeBack()
+    if (!this.isOn && wasOn) this.#context.released()
+  }
+
+  #tellAll(): void {
+    const pairs = pausedPairs(this.#pauses)
+    for (const worker of this.#context.workers()) if (worker.state === 'ready') worker.tellPaused(pairs)
+  }
+
+  /** What they have not started goes back: they may start it otherwise whenever they get to it. */
+  #takeBack(): void {
+    for (const worker of this.#context.workers())
+      if (worker.isOpen && worker.work.outstanding > 0) this.#context.feed.abandoned(worker.recall())
+  }
+}
+
+function includes(pairs: readonly PausedPair[], pair: PausedPair): boolean {
+  return pairs.some(each => isSamePair(each, pair))
+}

@@ -1,0 +1,91 @@
+import type { LastRun } from '../../base/task/last-run.js'
+import type { Ref } from '../../base/task/ref.js'
+import type { SlotHints } from '../../engines/feed.js'
+import type { LastRuns } from '../ipc/messages.js'
+import type { WorkerProcess } from './worker-process.js'
+
+const MAX_BATCH = 64
+
+export interface Source {
+  readonly ready: number
+  /**
+   * A batch is sized to take a worker about this long at its recent pace. A worker has two of them: one runs, one
+   * waits.
+   */
+  readonly batchMs: number
+  /** A worker is to go as soon as it is idle, so none is given anything ahead. */
+  readonly isShrinking: boolean
+  due(limit: number): readonly Ref[]
+  /** How the last run of `ref` was cut short, if it was. */
+  lastRun(ref: Ref): LastRun | undefined
+  /** What is known of slots; undefined: nothing. */
+  readonly slots: SlotHints | undefined
+  /** A signal that this worker is to handle before any task. */
+  signalFor(worker: WorkerProcess): number | undefined
+}
+
+interface Open {
+  readonly worker: WorkerProcess
+  /** How many more refs it takes, in batches of at most `batch`. */
+  room: number
+  readonly batch: number
+}
+
+/**
+ * Gives ready refs to workers with room. Slow tasks are given one at a time (`concurrency` at a time), so that the
+ * most urgent one goes to the next free worker. Fast tasks are given in batches, so that no worker waits for a
+ * message.
+ */
+export function dispatch(workers: Iterable<WorkerProcess>, source: Source): void {
+  const now = performance.now()
+  const free: Open[] = []
+  for (const worker of workers) {
+    const open = openingOf(worker, now, source)
+    if (open.room > 0) free.push(open)
+  }
+  if (free.length > 1) free.sort((a, b) => a.worker.work.outstanding - b.worker.work.outstanding)
+  for (const [i, open] of free.entries()) {
+    const signal = source.signalFor(open.worker)
+    if (signal !== undefined) {
+      open.worker.signal(signal)
+      open.room--
+    }
+    give(open, Math.ceil(source.ready / (free.length - i)), source)
+  }
+}
+
+function give({ worker, room, batch }: Open, share: number, source: Source): void {
+  for (let left = Math.min(room, share); left > 0; left -= batch) {
+    const refs = source.due(Math.min(left, batch))
+    if (refs.length === 0) return
+    worker.run(refs, lastRunsOf(refs, source), source.slots)
+  }
+}
+
+/** How the last runs of these were cut short. */
+export function lastRunsOf(refs: readonly Ref[], source: Pick<Source, 'lastRun'>): LastRuns {
+  const found: Array<readonly [number, LastRun]> = []
+  for (const [place, ref] of refs.entries()) {
+    const lastRun = source.lastRun(ref)
+    if (lastRun !== undefined) found.push([place, lastRun])
+  }
+  return found
+}
+
+/**
+ * A worker whose tasks are slow, or whose oldest running task has become slow, is given nothing beyond what it can
+ * run now.
+ */
+function openingOf(worker: WorkerProcess, now: number, { isShrinking, batchMs }: Source): Open {
+  const { concurrency, following, runningSince = now, pace } = worker.work
+  const outstanding = worker.work.outstanding - following
+  if (!worker.isOpen) return { worker, room: 0, batch: 1 }
+  if (pace.ms === undefined || pace.ms > batchMs || now - runningSince > batchMs)
+    return { worker, room: concurrency - outstanding, batch: concurrency }
+  const batch = Math.max(concurrency, Math.min(MAX_BATCH, Math.floor(batchMs / pace.ms)))
+  if (isShrinking) return { worker, room: outstanding === 0 ? batch : 0, batch }
+  const beside = concurrency - 1 // these run beside the first one of a batch, and do not wait
+  const room = outstanding === 0 ? 2 * batch + beside : batch
+  const settling = beside // as many again may have ended
+  return { worker, room: outstanding > batch + beside + settling ? 0 : room, batch }
+}

@@ -1,0 +1,180 @@
+import type { Emitter } from '../../base/events/emitter.js'
+import { Stall } from '../../base/stall.js'
+import type { Ref, TaskName } from '../../base/task/ref.js'
+import type { SlotWish } from '../../base/task/slots.js'
+import type { Feed } from '../../engines/feed.js'
+import type { Cancellations } from './cancellations.js'
+import { lastRunOf } from './cut-short.js'
+import { dispatch, lastRunsOf } from './dispatcher.js'
+import type { Begun } from './given-tasks.js'
+import type { Lane } from './lane.js'
+import type { Roster } from './roster.js'
+import type { SignalRouter } from './signal-router.js'
+import { Watchdog } from './watchdog.js'
+import type { Exit, Reported } from './worker-listener.js'
+import type { WorkerProcess } from './worker-process.js'
+
+interface FeederContext {
+  readonly spool: string
+  readonly roster: Roster
+  readonly feed: Feed
+  readonly lane: Lane
+  readonly events: Emitter
+  readonly signals: SignalRouter
+  readonly cancellations: Cancellations
+  /** Nothing is to be started. */
+  isBraked(): boolean
+}
+
+/** Of the tasks that wait for one worker others are kept from for so long. */
+const BATCH_MS = 2
+/** How long tasks that killed their process are held back, so that they do not starve the others. */
+const YIELD_MS = 1000
+
+/** Tracks which worker has which task: feeds the workers of a pool, takes tasks back, and enforces deadlines. */
+export class Feeder {
+  readonly #context: FeederContext
+  readonly #watchdog: Watchdog
+  readonly #stall = new Stall()
+  /** How many refs were given out. */
+  #given = 0
+  readonly #renewal: NodeJS.Timeout | undefined
+
+  constructor(context: FeederContext) {
+    const { roster, feed } = context
+    this.#context = context
+    this.#watchdog = new Watchdog({
+      harakiriMs: () => roster.options.worker.harakiriMs,
+      workers: () => roster.workers,
+      overran: worker => this.#harakiri(worker),
+      slow: worker => {
+        feed.abandoned(worker.recall())
+        this.dispatch()
+      },
+    })
+    const { leases } = feed
+    if (leases !== undefined)
+      this.#renewal = setInterval(() => {
+        leases.keep([...roster.workers].flatMap(worker => worker.work.tasks.leases))
+      }, leases.everyMs).unref()
+  }
+
+  /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
+  dispatch(): void {
+    const { roster, feed, lane, signals, isBraked } = this.#context
+    if (roster.isClosed) return
+    if (!isBraked())
+      dispatch(roster.workers, {
+        signalFor: worker => signals.take(worker),
+        get ready() {
+          return lane.ready
+        },
+        batchMs: feed.batchMs ?? BATCH_MS,
+        isShrinking: roster.excess > 0,
+        due: limit => {
+          const refs = lane.take(limit)
+          this.#given += refs.length
+          return refs
+        },
+        lastRun: ref => feed.lastRunOf(ref),
+        slots: feed.slotHints,
+      })
+    this.#watchdog.look()
+  }
+
+  /** For how long tasks have been due and a worker idle, and nothing was given out, in milliseconds. */
+  get stalledMs(): number {
+    const { roster, lane, isBraked } = this.#context
+    const mayGive = !roster.isClosed && !isBraked() && lane.ready > 0 && [...roster.workers].some(isIdle)
+    return this.#stall.look(mayGive ? this.#given : undefined)
+  }
+
+  /** Call it when a deadline has changed. */
+  watch(): void {
+    this.#watchdog.look()
+  }
+
+  reported(worker: WorkerProcess, { done, doneNames, reports, late, known, wishes }: Reported): void {
+    const { spool, feed, events } = this.#context
+    const { pid } = worker
+    if (done.length > 0) feed.done(done)
+    if (reports.length > 0) feed.returned(reports)
+    for (const wish of wishes) this.#follow(worker, wish)
+    events.emit('tasks-reported', {
+      spool,
+      pid,
+      done: doneNames,
+      reports: late.length === 0 ? reports : [...reports, ...late],
+      known,
+    })
+  }
+
+  /** Gives a worker more tasks of a name that it runs: they begin there as soon as the slots are free that it has. */
+  #follow(worker: WorkerProcess, { wanted, name, count }: SlotWish): void {
+    const { roster, lane, feed, isBraked } = this.#context
+    if (roster.isClosed || roster.excess > 0 || isBraked() || !worker.isOpen) return
+    const refs = lane.takeFollowers?.({ name, count }, wanted) ?? []
+    if (refs.length === 0) return
+    this.#given += refs.length
+    const lastRuns = lastRunsOf(refs, { lastRun: ref => feed.lastRunOf(ref) })
+    worker.run(refs, lastRuns, feed.slotHints, name)
+  }
+
+  dropped(refs: readonly Ref[]): void {
+    this.#context.feed.abandoned(refs)
+  }
+
+  /** Called just before a worker is killed because it did not stop within its mercy. */
+  outOfMercy(worker: WorkerProcess): void {
+    const { spool, events } = this.#context
+    events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: namesOf(worker.work.begun) })
+  }
+
+  exited(worker: WorkerProcess, exit: Exit): void {
+    const { feed, signals, cancellations } = this.#context
+    const buried = cancellations.exited(worker, exit)
+    const others = (refs: readonly Ref[]) => refs.filter(ref => !buried.has(ref))
+    const all = worker.work.begun
+    for (const begun of all)
+      if (!buried.has(begun.ref)) feed.cutShort(begun.ref, lastRunOf(begun, worker.killed, exit), begun.lease)
+    feed.workerGone?.(
+      worker.identity,
+      all.flatMap(({ lease }) => lease ?? []),
+    )
+    signals.exited(worker)
+    const { begun, untouched } = worker.work.tasks.left
+    feed.abandoned(others(untouched))
+    if (exit.why === 'failed' && !exit.isExplained) this.#yield(others(begun))
+    else feed.abandoned(others(begun))
+  }
+
+  close(): void {
+    this.#watchdog.close()
+    clearInterval(this.#renewal)
+  }
+
+  #yield(refs: readonly Ref[]): void {
+    const { feed, lane } = this.#context
+    if (refs.length === 0) return
+    const giveBack = () => {
+      feed.abandoned(refs)
+      this.dispatch()
+    }
+    if (lane.ready === 0) giveBack()
+    else setTimeout(giveBack, YIELD_MS).unref()
+  }
+
+  #harakiri(worker: WorkerProcess): void {
+    const { spool, roster, events } = this.#context
+    events.emit('worker-overran', { spool, pid: worker.pid, running: namesOf(worker.work.begun) })
+    worker.killForOverrun(roster.options.worker.harakiriMs)
+  }
+}
+
+function isIdle({ isOpen, work }: WorkerProcess): boolean {
+  return isOpen && work.outstanding === 0
+}
+
+function namesOf(begun: readonly Begun[]): TaskName[] {
+  return begun.map(({ name }) => name)
+}

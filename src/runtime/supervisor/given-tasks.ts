@@ -1,0 +1,248 @@
+import type { ClaimNotice } from '../../base/task/claim-notice.js'
+import type { Ref, TaskName } from '../../base/task/ref.js'
+import type { ReportKind } from '../../base/task/report.js'
+import type { GivenTask } from '../ipc/reports.js'
+
+export interface Given extends GivenTask {
+  /** Undefined until the worker announces it, or for ever if the ref says it all. */
+  notice: ClaimNotice | undefined
+  /**
+   * The latest time at which it can have begun, on the clock of `performance.now()`; undefined: no start was
+   * reported.
+   */
+  startedAt: number | undefined
+  /** The worker announced its start, and `task-started` was emitted. */
+  isAnnounced: boolean
+  /**
+   * It was recalled and given to another worker. A report of this worker then still says what the run did, but not
+   * where the ref is now.
+   */
+  isRecalled: boolean
+}
+
+/** Is told how a task was reported. */
+type Watcher = (kind: ReportKind, detail?: string) => void
+
+/** The refs that a worker still had when it exited. */
+interface Left {
+  /** Those that it may have begun. */
+  readonly begun: readonly Ref[]
+  readonly untouched: readonly Ref[]
+}
+
+/** A task as its feed knows it, and as people do. */
+export interface NamedRef {
+  readonly ref: Ref
+  readonly name: TaskName
+}
+
+export interface Begun extends NamedRef {
+  readonly lease: string | undefined
+  /** The latest time at which it can have begun, on the clock of `performance.now()`. */
+  readonly startedAt: number
+}
+
+/**
+ * The refs that one worker was given and has not reported, by number, in the order in which they were given.
+ *
+ * Recalled refs are kept until the worker has confirmed the recall, because it may begin some of them before that.
+ * It is given nothing meanwhile, so this never holds more than the worker had when it last sent a message.
+ */
+export class GivenTasks {
+  readonly #owned = new Map<number, Given>()
+  readonly #recalled = new Map<number, Given>()
+  /** Refs of both maps whose start was reported, oldest first. */
+  readonly #started = new Set<Given>()
+  readonly #concurrency: number
+  #next = 0
+  readonly #watchers = new Map<number, Watcher>()
+
+  /** @param concurrency how many tasks the worker runs at a time */
+  constructor(concurrency: number) {
+    this.#concurrency = concurrency
+  }
+
+  /** How many refs it owns or runs. */
+  get size(): number {
+    let size = this.#owned.size
+    if (this.#recalled.size > 0) for (const { isRecalled } of this.#started) if (isRecalled) size++
+    return size
+  }
+
+  /** True if it has more refs than it can run now. */
+  get hasAhead(): boolean {
+    return this.#owned.size > Math.max(1, this.#started.size)
+  }
+
+  /** How many other tasks than this one it may have begun, as far as it has told. */
+  besides(number: number): number {
+    const unconfirmed = this.#recalled.size
+    return this.#owned.size + unconfirmed - (this.of(number) === undefined ? 0 : 1)
+  }
+
+  /** @returns the number of the first ref */
+  give(refs: readonly Ref[]): number {
+    const first = this.#next
+    for (const ref of refs)
+      this.#owned.set(this.#next++, {
+        ...{ ref, notice: undefined },
+        ...{ startedAt: undefined, isAnnounced: false, isRecalled: false },
+      })
+    return first
+  }
+
+  /** The numbers under which the worker has the task with this name, if it does: once, or again after a recall. */
+  numbersOf(name: TaskName): number[] {
+    return [...this.#owned, ...this.#recalled].flatMap(([number, given]) =>
+      nameOf(given) === name ? [number] : [],
+    )
+  }
+
+  of(number: number): Given | undefined {
+    return this.#owned.get(number) ?? this.#recalled.get(number)
+  }
+
+  /** The worker has claimed these. @returns their refs */
+  claimed(claims: ReadonlyArray<readonly [number: number, notice: ClaimNotice]>): Ref[] {
+    return claims.flatMap(([number, notice]) => {
+      const given = this.of(number)
+      if (given === undefined) return []
+      given.notice = notice
+      return given.ref
+    })
+  }
+
+  /** @returns its name, if the worker still has it */
+  start(number: number, now: number): TaskName | undefined {
+    const given = this.#begin(number, now)
+    if (given === undefined) return undefined
+    given.isAnnounced = true
+    return nameOf(given)
+  }
+
+  #begin(number: number, now: number): Given | undefined {
+    const given = this.of(number)
+    if (given === undefined) return undefined
+    given.startedAt = now
+    this.#started.add(given)
+    return given
+  }
+
+  end(number: number): Given | undefined {
+    const given = this.of(number)
+    if (given === undefined) return undefined
+    this.#started.delete(given)
+    if (!this.#owned.delete(number)) this.#recalled.delete(number)
+    return given
+  }
+
+  /** @param watcher is told when the worker has reported this task, or turns out not to have begun it */
+  watch(number: number, watcher: Watcher): void {
+    this.#watchers.set(number, watcher)
+  }
+
+  unwatch(number: number): void {
+    this.#watchers.delete(number)
+  }
+
+  /** Call it for each report. */
+  tell(number: number, kind: ReportKind, detail?: string): void {
+    if (this.#watchers.size > 0) this.#watchers.get(number)?.(kind, detail)
+  }
+
+  /**
+   * Takes back the refs that have not been started, so that other workers can have them. If both workers try, the
+   * claim decides.
+   *
+   * @param runsFirst in a sequential worker, whether the first ref counts as running even if its start was not
+   *   announced; false while the worker handles a signal
+   */
+  recall(runsFirst: boolean): Ref[] {
+    const refs: Ref[] = []
+    let mayRun = runsFirst
+    for (const [number, given] of this.#owned) {
+      if (given.startedAt === undefined && !mayRun) {
+        given.isRecalled = true
+        this.#owned.delete(number)
+        this.#recalled.set(number, given)
+        refs.push(given.ref)
+      }
+      mayRun = false
+    }
+    return refs
+  }
+
+  /**
+   * Handles the worker's answer to a recall: it has dropped the recalled refs except those that it had begun, which
+   * it will report.
+   *
+   * @returns refs that it dropped and no other worker has: `recall` had left the first one as running, but it was not
+   */
+  confirmed(begun: readonly number[], now: number): Ref[] {
+    for (const number of begun) if (this.of(number)?.startedAt === undefined) this.#begin(number, now)
+    for (const [number, { startedAt }] of this.#recalled)
+      if (startedAt === undefined) {
+        this.#recalled.delete(number)
+        this.tell(number, 'untouched')
+      }
+    const dropped: Ref[] = []
+    for (const [number, { ref, startedAt }] of this.#owned) {
+      if (startedAt !== undefined || begun.includes(number)) continue
+      this.#owned.delete(number)
+      this.tell(number, 'untouched')
+      dropped.push(ref)
+    }
+    return dropped
+  }
+
+  /** The reported start time of the task that has been running longest. */
+  get runningSince(): number | undefined {
+    for (const { startedAt } of this.#started) return startedAt
+    return undefined
+  }
+
+  /** The refs that no other worker has. */
+  get left(): Left {
+    const left = { begun: [] as Ref[], untouched: [] as Ref[] }
+    let place = 0
+    for (const { ref, startedAt } of this.#owned.values()) {
+      const mayHaveBegun = startedAt !== undefined || place < this.#concurrency
+      left[mayHaveBegun ? 'begun' : 'untouched'].push(ref)
+      place++
+    }
+    return left
+  }
+
+  /**
+   * The refs that it may have begun and not settled: its own, and the recalled ones until it confirms that it did
+   * not begin them.
+   */
+  get unsettled(): readonly NamedRef[] {
+    return this.#all.map(given => ({ ref: given.ref, name: nameOf(given) }))
+  }
+
+  /** The leases of the claims that it has announced and not reported. */
+  get leases(): string[] {
+    return this.#all.flatMap(({ notice }) => notice?.lease ?? [])
+  }
+
+  get #all(): Given[] {
+    return [...this.#owned.values(), ...this.#recalled.values()]
+  }
+
+  /** The tasks that may have begun. A start that directly follows a report is not announced, but each lease is. */
+  begun(lastHeardAt: number): readonly Begun[] {
+    const inferred = [...this.#owned.values()].filter(
+      ({ startedAt, notice }, place) =>
+        startedAt === undefined && (place < this.#concurrency || notice?.lease !== undefined),
+    )
+    return [...this.#started, ...inferred].map(given => ({
+      ...{ ref: given.ref, name: nameOf(given), lease: given.notice?.lease },
+      startedAt: given.startedAt ?? lastHeardAt,
+    }))
+  }
+}
+
+export function nameOf({ ref, notice }: GivenTask): TaskName {
+  return notice?.name ?? ref
+}

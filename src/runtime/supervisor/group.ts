@@ -1,0 +1,108 @@
+import type { Emitter } from '../../base/events/emitter.js'
+import type { RespawnPace } from '../../base/respawn-pace.js'
+import { isHandled, type Report } from '../../base/task/report.js'
+import type { Feed } from '../../engines/feed.js'
+import type { Cancellations } from './cancellations.js'
+import { Feeder } from './feeder.js'
+import type { Lane } from './lane.js'
+import { Roster, type RosterOptions } from './roster.js'
+import type { SignalRouter } from './signal-router.js'
+import type { Exit, Reported, WorkerListener } from './worker-listener.js'
+import type { WorkerProcess } from './worker-process.js'
+
+export interface GroupContext {
+  readonly events: Emitter
+  readonly signals: SignalRouter
+  readonly feed: Feed
+  readonly lane: Lane
+  readonly pace: RespawnPace
+  readonly cancellations: Cancellations
+  /** Nothing is to be started. */
+  isBraked(): boolean
+  /** The worker is ready. */
+  joined(worker: WorkerProcess): void
+  /** A task may now be given to a worker. */
+  dispatch(): void
+  /** There may be fewer workers than the target. */
+  vacant(): void
+  /** So many tasks have ended. */
+  progressed(count: number): void
+}
+
+/** Workers with a common source of tasks: a roster, a feeder, and the events of both. */
+export class Group {
+  readonly roster: Roster
+  readonly feeder: Feeder
+  readonly #context: GroupContext
+  readonly #spool: string
+
+  constructor(options: RosterOptions, context: GroupContext) {
+    const { events, pace } = context
+    this.#context = context
+    this.#spool = options.worker.spool
+    this.roster = new Roster(
+      options,
+      {
+        worker: this.#listener(),
+        joined: context.joined,
+        outOfMercy: worker => this.feeder.outOfMercy(worker),
+        exited: (worker, exit) => this.#exited(worker, exit),
+        vacant: context.vacant,
+      },
+      pace,
+      events,
+    )
+    this.feeder = new Feeder({ ...context, roster: this.roster, spool: this.#spool })
+  }
+
+  #listener(): WorkerListener<WorkerProcess> {
+    const { events, feed, signals, cancellations, dispatch } = this.#context
+    const spool = this.#spool
+    return {
+      opened: dispatch,
+      signalled: (worker, message) => signals.hear(worker, message),
+      reported: (worker, reported) => this.#reported(worker, reported),
+      timed: times => events.emit('run-times', { spool, ...times }),
+      named: ({ pid }, runs) => events.emit('named-runs', { spool, pid, runs }),
+      started: ({ pid }, name) => events.emit('task-started', { spool, pid, name }),
+      claimed: refs => feed.claimed?.(refs),
+      dropped: refs => this.feeder.dropped(refs),
+      cancelling: (worker, message) => cancellations.answered(worker, message),
+      recycling: ({ pid }, because) => events.emit('worker-recycling', { spool, pid, because }),
+      faulted: ({ pid }, error) => events.emit('worker-faulted', { spool, pid, error }),
+      unfit: ({ pid }, error) => events.emit('worker-unfit', { spool, pid, error }),
+      logged: ({ pid }, { type: _, ...said }) => events.emit('task-logged', { spool, pid, ...said }),
+      printed: ({ pid }, name, { stream, text, isBeside }) =>
+        events.emit('task-printed', { spool, pid, name, stream, text, isBeside }),
+      deadline: () => this.feeder.watch(),
+      hostDied: (pid, detail) => events.emit('host-died', { spool, pid, detail }),
+      stored: (path, bytes) => events.emit('request-stored', { path, bytes }),
+    }
+  }
+
+  #reported(worker: WorkerProcess, reported: Reported): void {
+    this.feeder.reported(worker, reported)
+    const ended = reported.done.length + reported.reports.filter(hasEnded).length
+    if (ended > 0) this.#context.progressed(ended)
+    this.#context.dispatch()
+  }
+
+  #exited(worker: WorkerProcess, exit: Exit): void {
+    const { pid, work } = worker
+    const { code, signal, why, isExplained, unforked } = exit
+    if (why === 'failed' && !isExplained && unforked === undefined)
+      this.#context.events.emit('worker-died', {
+        spool: this.#spool,
+        pid,
+        code,
+        signal,
+        running: work.begun.map(({ name }) => name),
+      })
+    this.feeder.exited(worker, exit)
+  }
+}
+
+/** `gone` counts: the task ended in another worker, or in one that died before it could report. */
+function hasEnded({ kind }: Report): boolean {
+  return isHandled(kind) || kind === 'ignore' || kind === 'gone'
+}

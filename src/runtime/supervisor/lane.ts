@@ -1,0 +1,37 @@
+import type { Ref } from '../../base/task/ref.js'
+import type { NamedSlots } from '../../base/task/slots.js'
+import type { Feed } from '../../engines/feed.js'
+
+/** The source of tasks of one group of workers. */
+export interface Lane {
+  /** How many tasks could be taken now. It may be an estimate. */
+  readonly ready: number
+  /** The most urgent tasks, at most `limit`. */
+  take(limit: number): readonly Ref[]
+  /** @see Feed.takeFollowers */
+  takeFollowers?(slots: NamedSlots, limit: number): readonly Ref[]
+}
+
+/** All due tasks. */
+export function dueLane(feed: Feed): Lane {
+  return {
+    get ready() {
+      return feed.counts().ready
+    },
+    take: limit => feed.take(limit),
+    takeFollowers: (slots, limit) => feed.takeFollowers?.(slots, limit) ?? [],
+  }
+}
+
+/**
+ * The tasks that have to run alone. If several tasks were running when their process died, any of them may be to
+ * blame: they become suspects, and no crash is counted. A suspect that crashes again takes no other task with it.
+ */
+export function aloneLane(feed: Feed): Lane {
+  return {
+    get ready() {
+      return feed.parkedFor('alone')
+    },
+    take: limit => feed.takeParked('alone', limit),
+  }
+}

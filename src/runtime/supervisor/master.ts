@@ -1,0 +1,283 @@
+import { SpooldError } from '../../base/errors.js'
+import type { Emitter } from '../../base/events/emitter.js'
+import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
+import type { ParkedGroup, ParkedPart } from '../../base/task/parked.js'
+import type { Ref, TaskName } from '../../base/task/ref.js'
+import type { Counts } from '../../engines/feed.js'
+import { PoolChecks } from './pool-checks.js'
+import type { SpoolControls } from './questions.js'
+import type { Replacement } from './replacement.js'
+import {
+  closeSources,
+  type SpoolWorkers,
+  type SpoolWorkersPlan,
+  type SpoolWorkersStats,
+} from './spool-workers.js'
+import type { WorkerPool } from './worker-pool.js'
+
+/** Part of a daemon that makes no progress, and for how long. */
+export interface Stall {
+  readonly spool: string
+  readonly what: 'scan' | 'dispatch'
+  readonly ms: number
+}
+
+/** What a feed says of some of its tasks; undefined: no such spool is run, or it cannot say. */
+export type Told<T> = readonly T[] | Promise<readonly T[]> | undefined
+
+/** How often `--drain` checks whether any task is left. */
+const DRAIN_CHECK_MS = 50
+const STOPPING = new SpooldError('START_FAILED', 'the daemon is being stopped')
+
+// Longer than others: every state of the daemon's spools is left and entered here.
+/**
+ * All spools of a daemon.
+ *
+ * States: starting → running ↔ reloading → stopping → stopped. `stop` works in each of them.
+ */
+export class Master {
+  #spools: SpoolWorkers[] = []
+  /** Spools that are starting, or that finish what they run after a reload has replaced them. */
+  readonly #aside = new Set<SpoolWorkers>()
+  #stopping: Promise<void> | undefined
+  #isQuiet = false
+  readonly checks: PoolChecks
+
+  constructor(events: Emitter) {
+    this.checks = new PoolChecks(events, () => this.pools)
+  }
+
+  /** The controls that handlers have over each spool. */
+  get controls(): SpoolControls[] {
+    return this.#spools.map(({ feed, pool }) => ({
+      pids: [...pool.workers].map(({ pid }) => pid),
+      setFrequency: frequencyMs => feed.setFrequency(frequencyMs),
+    }))
+  }
+
+  get pools(): WorkerPool[] {
+    return this.#spools.map(({ pool }) => pool)
+  }
+
+  get stats(): SpoolWorkersStats[] {
+    return this.#spools.map(({ spool, feed, pool }) => ({ spool, feed: feed.stats(), pool: pool.stats }))
+  }
+
+  /** @returns `Feed.next` */
+  nextOf(spool: string, limit: number, from: number): Told<Ref> {
+    return this.#spools.find(each => each.spool === spool)?.feed.next?.(limit, from)
+  }
+
+  /** @returns `Feed.later` */
+  laterOf(spool: string, limit: number, from: number): Told<Ref> {
+    return this.#spools.find(each => each.spool === spool)?.feed.later?.(limit, from)
+  }
+
+  /** @returns `Feed.parked` */
+  parkedOf(spool: string, limit: number, part?: ParkedPart): Told<ParkedGroup> {
+    return this.#spools.find(each => each.spool === spool)?.feed.parked?.(limit, part)
+  }
+
+  /** The running tasks, including those of spools that are being replaced. */
+  get running(): TaskName[] {
+    const pools = [...this.#spools, ...this.#aside].map(({ pool }) => pool)
+    return pools.flatMap(({ workers }) =>
+      [...workers].flatMap(({ work }) => work.begun.map(({ name }) => name)),
+    )
+  }
+
+  /** The sum over all spools. */
+  get counts(): Counts {
+    const sum = { ready: 0, busy: 0, waiting: 0 }
+    for (const { feed } of this.#spools) {
+      const { ready, busy, waiting } = feed.counts()
+      sum.ready += ready
+      sum.busy += busy
+      sum.waiting += waiting
+    }
+    return sum
+  }
+
+  /** No task is known, due or not. */
+  get isIdle(): boolean {
+    const { ready, busy, waiting } = this.counts
+    return ready + busy + waiting === 0
+  }
+
+  /** What stands still though it should go on, the worst first. It has to be asked from time to time. */
+  get stalls(): Stall[] {
+    const all = this.#spools.flatMap(({ spool, feed, pool }) => [
+      { spool, what: 'scan' as const, ms: feed.stalledMs },
+      { spool, what: 'dispatch' as const, ms: pool.stalledMs },
+    ])
+    return all.sort((a, b) => b.ms - a.ms)
+  }
+
+  get isStopping(): boolean {
+    return this.#stopping !== undefined
+  }
+
+  /**
+   * Resolves when every spool has a ready worker, or when a stop comes first.
+   *
+   * @throws SpooldError what keeps a spool from starting; nothing is left running
+   */
+  async start(plans: readonly SpoolWorkersPlan[]): Promise<void> {
+    try {
+      const spools = await Promise.all(plans.map(plan => this.#openSpoolWorkers(plan)))
+      if (this.isStopping) return
+      for (const workers of spools) {
+        this.#aside.delete(workers)
+        this.#spools.push(workers)
+        workers.pool.begin()
+      }
+    } catch (error) {
+      if (this.isStopping) return
+      await this.kill()
+      throw error
+    }
+  }
+
+  /** @param stored the path of a task that this daemon itself has stored, so that its feed does not have to find it */
+  lookNow(stored?: string): void {
+    for (const { feed } of this.#spools) feed.lookNow(stored)
+  }
+
+  get isQuiet(): boolean {
+    return this.#isQuiet
+  }
+
+  /** While it is quiet, it gives out no tasks and no signals. What runs is left alone. */
+  setQuiet(isQuiet: boolean): void {
+    this.#isQuiet = isQuiet
+    for (const { pool } of this.#spools) pool.setQuiet(isQuiet)
+  }
+
+  /** Ends a task that a process of one of its spools runs, also while that spool is being replaced. */
+  async cancel(spool: string, task: TaskName, tell: (news: CancelNews) => void): Promise<CancelResult> {
+    for (const { pool } of [...this.#spools, ...this.#aside].filter(each => each.spool === spool)) {
+      const result = await pool.cancel(task, tell)
+      if (result.result !== 'elsewhere') return result
+    }
+    return { result: 'elsewhere' }
+  }
+
+  /** How many tasks wait for the end of a pause; of a whole spool, also those that would not be due. */
+  get paused(): number {
+    return this.#spools.reduce((sum, { feed, pool }) => {
+      const whole = pool.isPaused ? feed.counts().ready + feed.parkedFor('alone') : 0
+      return sum + whole + feed.parkedFor('paused')
+    }, 0)
+  }
+
+  /** How many named tasks no handler knows. */
+  get unknown(): number {
+    return this.#spools.reduce((sum, { feed }) => sum + feed.parkedFor('unknown-name'), 0)
+  }
+
+  /** Resolves when every spool has run its due tasks that are not paused, and `isIdle` holds. */
+  async whenDrained(isIdle: () => boolean): Promise<void> {
+    const isDrained = ({ feed, pool }: SpoolWorkers) =>
+      feed.isDrained || (pool.isPaused && feed.counts().busy === 0)
+    while (!isIdle() || !this.#spools.every(isDrained))
+      await new Promise(resolve => setTimeout(resolve, DRAIN_CHECK_MS))
+  }
+
+  /**
+   * Makes the spools match the plans. Everything that can fail is done first, so that nothing changes when a spool
+   * cannot be used or a handler cannot be loaded. Only one reload runs at a time.
+   *
+   * @throws SpooldError why nothing was changed
+   */
+  async reload(plans: readonly SpoolWorkersPlan[]): Promise<void> {
+    const old = new Map(this.#spools.map(workers => [workers.spool, workers]))
+    const fresh: SpoolWorkers[] = []
+    const replacements: Replacement[] = []
+    const staying = new Set<SpoolWorkers>()
+    try {
+      for (const plan of plans) {
+        if (this.isStopping) throw STOPPING
+        const workers = old.get(plan.spool)
+        if (workers?.engineKey !== plan.engineKey) fresh.push(await this.#openSpoolWorkers(plan))
+        else {
+          replacements.push(await workers.pool.prepare(plan.pool))
+          staying.add(workers)
+        }
+      }
+      if (this.isStopping) throw STOPPING
+    } catch (error) {
+      for (const replacement of replacements) replacement.abandon()
+      for (const workers of fresh) this.#retire(workers)
+      throw error
+    }
+    const gone = this.#spools.filter(workers => !staying.has(workers))
+    this.#spools = [...staying, ...fresh]
+    for (const workers of fresh) this.#aside.delete(workers)
+    for (const workers of gone) this.#retire(workers)
+    for (const { pool } of fresh) pool.begin()
+    for (const replacement of replacements) await replacement.commit()
+    for (const { feed } of staying) feed.handlersReplaced()
+  }
+
+  /** Resolves when the workers are ready and the spool is listed. No worker is given a task yet. */
+  async #openSpoolWorkers(plan: SpoolWorkersPlan): Promise<SpoolWorkers> {
+    const workers = await plan.open()
+    this.#aside.add(workers)
+    try {
+      if (this.isStopping) throw STOPPING
+      const isReady = workers.pool.start()
+      const isListed = workers.feed.open(() => workers.pool.dispatch())
+      // later than a ready worker gets its first tasks: to fork a large process takes long
+      void isListed.then(
+        () => setImmediate(() => workers.pool.complete()),
+        () => {},
+      )
+      await Promise.all([isReady, isListed, workers.pauses.start()])
+      return workers
+    } catch (error) {
+      closeSources(workers)
+      if (!this.isStopping) {
+        await workers.pool.kill()
+        this.#aside.delete(workers)
+        await workers.leave?.()
+      }
+      throw error
+    }
+  }
+
+  /** Lets the workers finish. Meanwhile their successors share the directory with them, as two daemons would. */
+  #retire(workers: SpoolWorkers): void {
+    this.#aside.add(workers)
+    closeSources(workers)
+    void workers.pool.stop().then(() => {
+      this.#aside.delete(workers)
+      return workers.leave?.()
+    })
+  }
+
+  /** @param mercyMs how long running tasks may take; else each pool's own */
+  async stop(mercyMs?: number): Promise<void> {
+    this.#stopping ??= this.#end(pool => pool.stop(mercyMs))
+    for (let awaited: unknown; awaited !== this.#stopping; ) {
+      awaited = this.#stopping // a kill may replace it
+      await awaited
+    }
+  }
+
+  async kill(): Promise<void> {
+    this.#stopping = this.#end(pool => pool.kill())
+    await this.#stopping
+  }
+
+  async #end(endPool: (pool: WorkerPool) => Promise<void>): Promise<void> {
+    this.checks.stop()
+    const spools = [...this.#spools, ...this.#aside]
+    for (const workers of spools) closeSources(workers)
+    await Promise.all(
+      spools.map(async ({ pool, leave }) => {
+        await endPool(pool)
+        await leave?.()
+      }),
+    )
+  }
+}

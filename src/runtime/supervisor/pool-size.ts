@@ -1,0 +1,260 @@
+import type { Emitter } from '../../base/events/emitter.js'
+import { IdleTimer } from './idle-timer.js'
+import type { Load } from './load.js'
+import { initialSize, isFixed, type PoolScaling, type SizeOptions } from './pool-options.js'
+import type { PoolSizeStats } from './pool-stats.js'
+import { PoolView } from './pool-view.js'
+import type { Roster } from './roster.js'
+import { Scaler } from './scaling/scaler.js'
+import { EAGER_PACE_MS } from './scaling/scaling-options.js'
+import type { WorkerProcess } from './worker-process.js'
+
+/** What people want of a pool: so many workers, so many more or fewer, or again what its options say. */
+export type Wish = { readonly to: number } | { readonly by: number } | 'auto'
+
+interface PoolSizeContext {
+  readonly spool: string
+  readonly roster: Roster
+  readonly load: Load
+  readonly events: Emitter
+  /** Nothing is to be started: the spool is paused, or the daemon is quiet. */
+  isBraked(): boolean
+}
+
+// Longer than others: whatever changes the number is here, so that one thing has to give way to another.
+/**
+ * How many workers a pool has: always the same number, or as many as its algorithm or people say; and none while it
+ * sleeps, until there is something to do.
+ *
+ * While it is frozen, only waking changes anything: a reload replaces the workers.
+ */
+export class PoolSize {
+  #options: SizeOptions
+  readonly #context: PoolSizeContext
+  readonly #view: PoolView
+  #scaler: Scaler | undefined
+  #idleTimer: IdleTimer | undefined
+  #byHand: number | undefined
+  #reason: string | null = null
+  /** The workers are being replaced. */
+  #isFrozen = false
+  /** False: memory is short. */
+  #mayGrow = true
+  #decidedAt = Number.NEGATIVE_INFINITY
+  #nextDecision: NodeJS.Timeout | undefined
+  /** When that is, in ms; Infinity: there is none. */
+  #nextDecisionAt = Number.POSITIVE_INFINITY
+
+  constructor(options: SizeOptions, context: PoolSizeContext) {
+    this.#context = context
+    this.#view = new PoolView(context.roster, context.load)
+    this.#options = options
+    this.#adopt(options)
+    context.roster.target = initialSize(options)
+  }
+
+  get stats(): PoolSizeStats {
+    return {
+      algorithm: this.#scaler?.algorithm.name ?? null,
+      minimum: this.#minimum,
+      maximum: this.#options.processes,
+      reason: this.#reason,
+      isByHand: this.#byHand !== undefined,
+    }
+  }
+
+  /** It has to be ticked. */
+  get isAdaptive(): boolean {
+    return this.#options.scaling !== null
+  }
+
+  get isFrozen(): boolean {
+    return this.#isFrozen
+  }
+
+  /** A worker is to go as soon as one is idle. */
+  get isShrinking(): boolean {
+    return this.#context.roster.excess > 0
+  }
+
+  /** Applies from now on. The number stays as far as it is allowed. */
+  set options(options: SizeOptions) {
+    this.#options = options
+    this.#adopt(options)
+    const { roster } = this.#context
+    if (roster.target === 0) return
+    if (this.#byHand !== undefined) this.#byHand = this.#allowed(this.#byHand)
+    roster.target =
+      this.#byHand ?? (options.scaling === null ? options.processes : this.#allowed(roster.target))
+  }
+
+  /** @param isFrozen the workers are being replaced */
+  freeze(isFrozen: boolean): void {
+    this.#isFrozen = isFrozen
+    if (isFrozen) return
+    if (this.#byHand !== undefined) this.#change(this.#byHand, 'by hand')
+    this.look()
+  }
+
+  /** Workers that are to go leave as soon as they are idle, before they are given more. */
+  letGo(): void {
+    if (!this.#isFrozen && !this.#isStill) this.#context.roster.trim()
+  }
+
+  /** Tasks have come or ended, or a worker is ready or gone, and what can be is given out. Costs next to nothing where the number is fixed. */
+  look(): void {
+    const { roster, load, isBraked } = this.#context
+    if (roster.isClosed || this.#isStill) return
+    if (roster.target === 0 && !isBraked() && load.total > 0) this.#wake()
+    if (this.#isFrozen) return
+    if (this.#byHand === undefined) {
+      this.#idleTimer?.look(load.total === 0 && roster.target > 0)
+      if (this.#scaler?.algorithm.isEager === true) this.#decideSoon()
+    }
+    roster.trim()
+  }
+
+  /** A check interval is over. @param mayGrow false: memory is short */
+  tick(mayGrow: boolean): void {
+    this.#mayGrow = mayGrow
+    if (this.#isFrozen || this.#context.roster.isClosed) return
+    const sleeps = this.#context.roster.target === 0 && this.#minimum > 0
+    if (this.#byHand === undefined && !sleeps) this.#decide()
+    this.#context.roster.trim()
+  }
+
+  /** @throws Error what is wrong with the wish */
+  set(wish: Wish, because: string): void {
+    const { roster } = this.#context
+    if (wish === 'auto') {
+      this.#byHand = undefined
+      if (this.#options.scaling === null) this.#change(this.#options.processes, because)
+      return this.look()
+    }
+    const wanted = 'to' in wish ? wish.to : roster.target + wish.by
+    const [least, most] = [Math.max(1, this.#minimum), this.#options.processes]
+    if (wanted < least || wanted > most)
+      throw new Error(
+        `expected ${least} to ${most} processes, got ${wanted}; spooler-processes is the maximum`,
+      )
+    this.#byHand = wanted
+    if (!this.#isFrozen) this.#change(wanted, because)
+  }
+
+  /** One more or one fewer, until the algorithm decides otherwise. @returns false if that is not possible */
+  nudge(by: 1 | -1, because: string): boolean {
+    const { roster } = this.#context
+    const wanted = this.#allowed(roster.target + by)
+    if (wanted === roster.target || roster.target === 0 || this.#isFrozen) return false
+    if (by > 0 && !this.#mayGrow) return false
+    if (this.#byHand !== undefined) this.#byHand = wanted
+    this.#change(wanted, because)
+    return true
+  }
+
+  /** Lets all workers go until there is something to do. */
+  sleep(because: string): void {
+    this.#byHand = undefined
+    this.#change(0, because)
+  }
+
+  /** The number of a worker of this pool, from 1. */
+  numberOf(worker: WorkerProcess): number {
+    return this.#view.numberOf(worker)
+  }
+
+  close(): void {
+    this.#idleTimer?.clear()
+    this.#forgetNextDecision()
+    this.#context.load.measure(false)
+  }
+
+  get #minimum(): number {
+    return this.#options.scaling?.options.minimum ?? 1
+  }
+
+  /** Nothing changes the number, and nothing has. */
+  get #isStill(): boolean {
+    return isFixed(this.#options) && this.#reason === null && this.#context.roster.target > 0
+  }
+
+  #allowed(count: number): number {
+    return Math.max(this.#minimum, Math.min(this.#options.processes, count))
+  }
+
+  #adopt({ scaling, idleMs }: SizeOptions): void {
+    if (this.#scaler?.algorithm !== scaling?.algorithm)
+      this.#scaler = scaling === null ? undefined : this.#openScaler(scaling)
+    this.#context.load.measure(scaling?.wantsTimes ?? false)
+    this.#idleTimer?.clear()
+    this.#idleTimer = idleMs === 0 ? undefined : new IdleTimer(() => this.sleep('nothing to do'), idleMs)
+  }
+
+  #openScaler({ algorithm, options }: PoolScaling): Scaler {
+    this.#say(algorithm.introduce(options))
+    return new Scaler(algorithm)
+  }
+
+  #wake(): void {
+    const { scaling, processes } = this.#options
+    if (scaling === null) this.#change(processes, 'there is something to do')
+    else if (this.#minimum > 0) this.#change(this.#minimum, 'there is something to do')
+    else this.#decide()
+  }
+
+  /** At once, but not again and again. */
+  #decideSoon(): void {
+    const at = this.#decidedAt + EAGER_PACE_MS
+    if (this.#nextDecisionAt <= at) return // asked thousands of times per second
+    if (at <= performance.now()) this.#decide()
+    else this.#decideAt(at)
+  }
+
+  #decideAt(at: number): void {
+    clearTimeout(this.#nextDecision)
+    this.#nextDecisionAt = at
+    this.#nextDecision = setTimeout(() => {
+      this.#forgetNextDecision()
+      if (!this.#context.roster.isClosed && !this.#isFrozen && this.#byHand === undefined) this.#decide()
+    }, at - performance.now())
+  }
+
+  #forgetNextDecision(): void {
+    clearTimeout(this.#nextDecision)
+    this.#nextDecisionAt = Number.POSITIVE_INFINITY
+  }
+
+  #decide(): void {
+    const { events, spool, roster, isBraked } = this.#context
+    const { scaling } = this.#options
+    if (scaling === null || this.#scaler === undefined) return
+    this.#forgetNextDecision()
+    this.#decidedAt = performance.now()
+    const canSpawn = this.#mayGrow && !isBraked()
+    const seen = this.#view.snapshot(scaling.options, this.#decidedAt, canSpawn)
+    const { target, reason, lines = [], problem, askAgainMicros } = this.#scaler.decide(seen)
+    if (problem !== undefined) events.emit('scaling-failed', { spool, error: problem })
+    this.#say(lines)
+    this.#change(target, reason)
+    if (askAgainMicros !== undefined) this.#decideAt(this.#decidedAt + askAgainMicros / 1000)
+    roster.trim()
+  }
+
+  #say(lines: readonly string[]): void {
+    for (const line of lines)
+      this.#context.events.emit('scaling-logged', { spool: this.#context.spool, line })
+  }
+
+  #change(target: number, reason: string): void {
+    const { roster, events, spool } = this.#context
+    this.#reason = reason
+    const { target: before } = roster
+    if (target === before) return
+    roster.target = target
+    const algorithm = this.#scaler?.algorithm.name ?? null
+    events.emit('pool-scaled', { spool, algorithm, from: before, to: target, reason })
+    if (target === 0) events.emit('spool-went-cheap', { spool })
+    if (target > before) roster.fill()
+    else roster.trim()
+  }
+}

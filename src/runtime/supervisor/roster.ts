@@ -1,0 +1,249 @@
+import { SpooldError, toError } from '../../base/errors.js'
+import type { Emitter } from '../../base/events/emitter.js'
+import type { RespawnPace } from '../../base/respawn-pace.js'
+import { dispensable } from './dispensable.js'
+import type { NamedRef } from './given-tasks.js'
+import { Respawns } from './respawns.js'
+import type { Exit, WorkerListener } from './worker-listener.js'
+import type { SpawnOptions } from './worker-port.js'
+import { WorkerProcess } from './worker-process.js'
+
+export interface RosterOptions extends SpawnOptions {
+  /** How long a worker that is stopped or replaced may take to finish what it runs. */
+  readonly mercyMs: number
+  /** How long a worker may take to become ready; 0: no limit. */
+  readonly startTimeoutMs: number
+}
+
+interface RosterListener {
+  /** Receives what the workers report. */
+  readonly worker: WorkerListener<WorkerProcess>
+  /** The worker is ready, and is one of the pool. */
+  joined(worker: WorkerProcess): void
+  /** Its mercy is over, and it is about to be killed. */
+  outOfMercy(worker: WorkerProcess): void
+  /** The worker has exited. */
+  exited(worker: WorkerProcess, exit: Exit): void
+  /** There may be fewer workers than the target. */
+  vacant(): void
+}
+
+/**
+ * Keeps the workers of a pool alive: spawns them, stops them, and replaces those that exited, at a pace that depends
+ * on how they exited.
+ *
+ * States: open → closed (no worker is spawned any more).
+ */
+export class Roster {
+  readonly workers = new Set<WorkerProcess>()
+  /** How many workers there should be; `fill` and `trim` bring the number to it. */
+  target = 0
+  /** Spawned but not yet part of the pool: a reload waits for them to become ready. */
+  readonly #aside = new Set<WorkerProcess>()
+  #options: RosterOptions
+  readonly #listener: RosterListener
+  readonly #events: Emitter
+  readonly #pace: RespawnPace
+  readonly #respawns = new Respawns(() => this.#listener.vacant())
+  /** The workers that were asked to stop. */
+  readonly #stopped = new Set<WorkerProcess>()
+  /** The workers that were killed after their mercy while everything was being stopped. */
+  readonly #killed: WorkerProcess[] = []
+  #isClosed = false
+
+  constructor(options: RosterOptions, listener: RosterListener, pace: RespawnPace, events: Emitter) {
+    this.#options = options
+    this.#listener = listener
+    this.#pace = pace
+    this.#events = events
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
+  get options(): RosterOptions {
+    return this.#options
+  }
+
+  /** They apply to workers that are spawned from now on. */
+  set options(options: RosterOptions) {
+    this.#options = options
+  }
+
+  /** How many workers are not draining. */
+  get present(): number {
+    let present = 0
+    for (const { state } of this.workers) if (state !== 'draining') present++
+    return present
+  }
+
+  /** How many respawns wait for their delay. */
+  get delayed(): number {
+    return this.#respawns.size
+  }
+
+  /** Spawns workers up to the target, except those whose respawn is still delayed. */
+  fill(): WorkerProcess[] {
+    if (this.#isClosed) return []
+    const spawned: WorkerProcess[] = []
+    for (let missing = this.target - this.present - this.delayed; missing > 0; missing--) {
+      const worker = this.#trySpawn()
+      if (worker === undefined) break
+      spawned.push(worker)
+    }
+    return spawned
+  }
+
+  /** Dismisses workers beyond the target, as many as can go now. */
+  trim(): void {
+    if (this.excess <= 0 || this.#isClosed) return
+    for (const worker of dispensable(this.workers, this.excess, this.target)) {
+      const { spool, pid, work } = worker
+      const isLoading = worker.state === 'starting'
+      const idleMs = isLoading ? null : performance.now() - work.activity.idleSince
+      this.#events.emit('worker-cheaped', { spool, pid, idleMs })
+      void this.dismiss(worker)
+      if (isLoading) worker.killForMercy() // it has nothing
+    }
+  }
+
+  /** How many workers are to go. */
+  get excess(): number {
+    return this.present - this.target
+  }
+
+  /**
+   * Spawns a worker that gets no tasks until `takeIn`.
+   *
+   * @throws SpooldError START_FAILED when it cannot even be forked
+   */
+  spawnAside(options: RosterOptions = this.#options): WorkerProcess {
+    const worker = this.#spawn(options)
+    this.#aside.add(worker)
+    return worker
+  }
+
+  /** Makes a worker that was spawned aside part of the pool. */
+  takeIn(worker: WorkerProcess): void {
+    if (!this.#aside.delete(worker) || worker.state === 'exited') return
+    this.workers.add(worker)
+    this.#joinWhenReady(worker)
+  }
+
+  /** Lets the worker finish what it runs, and kills it if that takes too long. Resolves when it has exited. */
+  async stop(worker: WorkerProcess, mercyMs?: number): Promise<void> {
+    this.#stopped.add(worker)
+    if (worker.hasOwnProcess) this.#events.emit('worker-stopping', { spool: worker.spool, pid: worker.pid })
+    await this.dismiss(worker, mercyMs)
+  }
+
+  /** As `stop`, but without the event. The only place that ends a worker gracefully: drain, mercy, SIGKILL. */
+  async dismiss(worker: WorkerProcess, mercyMs = this.#options.mercyMs): Promise<void> {
+    worker.drain(mercyMs)
+    const timer = setTimeout(() => {
+      this.#listener.outOfMercy(worker)
+      if (this.#isClosed) this.#killed.push(worker) // before that, the feed keeps the cut-short run
+      worker.killForMercy()
+    }, mercyMs)
+    await worker.whenExited
+    clearTimeout(timer)
+  }
+
+  /** @returns the tasks that killed workers had and may have begun */
+  async stopAll(mercyMs?: number): Promise<readonly NamedRef[]> {
+    this.#close()
+    await Promise.all(this.#all.map(worker => this.stop(worker, mercyMs)))
+    return this.#killed.splice(0).flatMap(worker => worker.work.tasks.unsettled)
+  }
+
+  /** @returns as `stopAll` */
+  async killAll(): Promise<readonly NamedRef[]> {
+    this.#close()
+    const all = this.#all
+    for (const worker of all) worker.killForMercy()
+    await Promise.all(all.map(worker => worker.whenExited))
+    return [...all, ...this.#killed.splice(0)].flatMap(worker => worker.work.tasks.unsettled)
+  }
+
+  get #all(): WorkerProcess[] {
+    return [...this.workers, ...this.#aside]
+  }
+
+  /** Shortens pending respawn delays: tasks end again, so workers no longer fail for a common reason. */
+  hasten(): void {
+    this.#respawns.delayAnew(() => this.#pace.delayOfBurst())
+  }
+
+  #close(): void {
+    this.#isClosed = true
+    this.#respawns.clear()
+  }
+
+  /** Returns undefined when the worker could not be forked; a retry is then scheduled. */
+  #trySpawn(): WorkerProcess | undefined {
+    try {
+      const worker = this.#spawn(this.#options)
+      this.workers.add(worker)
+      this.#joinWhenReady(worker)
+      worker.start.whenReady.catch(error => {
+        if (error.code === 'HANDLER_UNLOADABLE')
+          this.#events.emit('worker-unloadable', { spool: worker.spool, error: error.message })
+      })
+      return worker
+    } catch {
+      this.#replaceFailed(0)
+      return undefined
+    }
+  }
+
+  #spawn(options: RosterOptions): WorkerProcess {
+    const { spool } = options.worker
+    let worker: WorkerProcess
+    try {
+      worker = new WorkerProcess(options, this.#listener.worker)
+    } catch (error) {
+      this.#events.emit('worker-fork-failed', { spool, error: toError(error).message })
+      throw new SpooldError('START_FAILED', `no worker could be forked: ${toError(error).message}`)
+    }
+    if (worker.hasOwnProcess) this.#events.emit('worker-spawned', { spool, pid: worker.pid })
+    worker.start.watch({
+      timeoutMs: options.startTimeoutMs,
+      slow: (what, afterMs) => this.#events.emit('worker-loading', { spool, pid: worker.pid, what, afterMs }),
+      gaveUp: () => worker.kill(),
+    })
+    void worker.whenExited.then(exit => this.#exited(worker, exit))
+    return worker
+  }
+
+  #joinWhenReady(worker: WorkerProcess): void {
+    worker.start.whenReady.then(
+      () => this.#listener.joined(worker),
+      () => {},
+    )
+  }
+
+  #exited(worker: WorkerProcess, exit: Exit): void {
+    const { spool, pid } = worker
+    const wasAside = this.#aside.delete(worker)
+    this.workers.delete(worker)
+    if (exit.unforked !== undefined) this.#events.emit('worker-fork-failed', { spool, error: exit.unforked })
+    else if ((this.#stopped.delete(worker) || this.#isClosed) && worker.hasOwnProcess)
+      this.#events.emit('worker-stopped', { spool, pid })
+    this.#listener.exited(worker, exit)
+    if (wasAside || this.#isClosed) return
+    if (exit.why === 'failed') this.#replaceFailed(performance.now() - worker.spawnedAt)
+    else if (this.excess + this.delayed < 0) this.#respawnIn(0)
+  }
+
+  #replaceFailed(livedMs: number): void {
+    const delayMs = this.#pace.failed(livedMs)
+    const { spool } = this.#options.worker
+    if (delayMs > 0) this.#events.emit('worker-respawn-delayed', { spool, delayMs })
+    this.#respawnIn(delayMs)
+  }
+
+  #respawnIn(delayMs: number): void {
+    if (!this.#isClosed) this.#respawns.addIn(delayMs)
+  }
+}

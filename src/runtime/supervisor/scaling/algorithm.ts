@@ -1,0 +1,62 @@
+import type { Histogram } from '../../../base/task/histogram.js'
+import type { ScalingOptions } from './scaling-options.js'
+
+/** What an algorithm knows of a worker. One that drains is not shown: it takes no more tasks. */
+export interface ScaledWorker {
+  /** The lowest number from 1 that no other worker of the pool had when it was spawned, as uWSGI numbers its workers. */
+  readonly number: number
+  /** It still loads: neither busy nor idle. */
+  readonly isStarting: boolean
+  /** It has no room for another task. */
+  readonly isBusy: boolean
+  /**
+   * For how long workers of this number have been running anything, the current run and predecessors of the same
+   * number included: it never decreases.
+   */
+  readonly busyMicros: number
+}
+
+/** What an algorithm knows of the pool at a tick. Times are microseconds on one monotonic clock. */
+export interface Snapshot {
+  readonly options: ScalingOptions
+  readonly nowMicros: number
+  /** When the pool was opened. */
+  readonly openedMicros: number
+  /** In the order in which they were spawned. */
+  readonly workers: readonly ScaledWorker[]
+  /** Workers that are spawned later, because others failed: present, but neither busy nor idle. */
+  readonly delayed: number
+  /** How many workers there should be by now. Below `workers` + `delayed`: one is to go as soon as it is idle. */
+  readonly target: number
+  /** False: memory is short, the spool is paused, or the daemon is quiet. No answer may then grow the pool. */
+  readonly canSpawn: boolean
+  /** Tasks that could run now: due, neither parked nor held, and given to no worker. */
+  readonly backlog: number
+  /** Tasks that workers have, run or not. */
+  readonly running: number
+  /** Signals that wait for a worker, or that one has. */
+  readonly signals: number
+  /** Tasks that became claimable since the last decision. */
+  readonly arrived: number
+  /** Tasks that ended since the last decision. */
+  readonly finished: number
+  /** Of those that ended since the last decision: how long they ran, and had waited for it since they were due. */
+  readonly runs: Histogram
+  readonly waits: Histogram
+}
+
+export interface Decision<State = unknown> {
+  /** How many workers there should be. */
+  readonly target: number
+  /** What the algorithm is given with the next snapshot; it is not changed in place. */
+  readonly state: State
+  /** Why, in a few words, for events and people. */
+  readonly reason: string
+  /** Lines for the log, as uWSGI writes them. */
+  readonly lines?: readonly string[]
+  /** The algorithm is to be asked again so much later, if no tick comes before. */
+  readonly askAgainMicros?: number
+}
+
+/** @param state that of the last decision; undefined at the first */
+export type Algorithm<State = unknown> = (snapshot: Snapshot, state: State | undefined) => Decision<State>

@@ -1,0 +1,120 @@
+import { realpathSync, statSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { describe, messageOf, SpooldError } from '../../../base/errors.js'
+import type { Algorithm, Decision, Snapshot } from './algorithm.js'
+import { backlog } from './backlog.js'
+import { busyness } from './busyness.js'
+import { busynessSettings } from './busyness-state.js'
+import { cheap } from './cheap.js'
+import { latency } from './latency.js'
+import { manual } from './manual.js'
+import type { ScalingOptions } from './scaling-options.js'
+import { spare } from './spare.js'
+import { spare2 } from './spare2.js'
+
+export interface NamedAlgorithm {
+  /** As `cheaper-algo` names it. */
+  readonly name: string
+  /** It is also asked between ticks: when tasks arrive or end. */
+  readonly isEager: boolean
+  /** What it says in the log before the first tick. */
+  readonly introduce: (options: ScalingOptions) => readonly string[]
+  /** Begins without a state; what is returned keeps it from one decision to the next. */
+  readonly open: () => (snapshot: Snapshot) => Decision
+}
+
+type Extras = Partial<Pick<NamedAlgorithm, 'isEager' | 'introduce'>>
+
+function named<State>(
+  name: string,
+  decide: Algorithm<State>,
+  { isEager = false, introduce = () => [] }: Extras = {},
+): NamedAlgorithm {
+  const open = () => {
+    let state: State | undefined
+    return (snapshot: Snapshot) => {
+      const decision = decide(snapshot, state)
+      state = decision?.state // a module of the user's may answer nothing
+      return decision
+    }
+  }
+  return { name, isEager, introduce, open }
+}
+
+/** As `cheaper-algos-list` shows them; the first is the default. */
+export const ALGORITHMS: readonly NamedAlgorithm[] = [
+  named('spare', spare),
+  named('spare2', spare2),
+  named('backlog', backlog),
+  named('busyness', busyness, { introduce: busynessSettings }),
+  named('manual', manual),
+  named('cheap', cheap, { isEager: true }),
+  named('latency', latency, { isEager: true }),
+]
+
+/**
+ * One of those, or what a module of the user's exports, as its default or as `decide`: a name with a slash is its file.
+ *
+ * @throws SpooldError ALGORITHM_UNLOADABLE
+ */
+export async function loadAlgorithm(name: string): Promise<NamedAlgorithm> {
+  const known = ALGORITHMS.find(algorithm => algorithm.name === name)
+  if (known !== undefined) return known
+  if (name.includes('/')) return named(name, await importAlgorithm(resolve(name)))
+  const names = ALGORITHMS.map(algorithm => algorithm.name).join(', ')
+  throw new SpooldError(
+    'ALGORITHM_UNLOADABLE',
+    `expected one of ${names}, or a file like ./mine.mjs, got ${describe(name)}`,
+  )
+}
+
+/** A module whose top-level `await` never settles must not keep the daemon from starting, or in a reload, for ever. */
+const LOAD_MS = 10_000
+
+async function importAlgorithm(path: string): Promise<Algorithm> {
+  let exported: object
+  try {
+    exported = await inTime(importAnew(realpathSync(path)))
+  } catch (error) {
+    throw new SpooldError('ALGORITHM_UNLOADABLE', `${path} could not be loaded: ${messageOf(error)}`)
+  }
+  const decide = decideOf(exported)
+  if (decide !== undefined) return decide
+  const names = Object.keys(exported).join(', ') || 'nothing'
+  throw new SpooldError(
+    'ALGORITHM_UNLOADABLE',
+    `${path} exports no algorithm: expected a default function or one named "decide", got ${names}`,
+  )
+}
+
+/** A reload finds what has been changed since, except in modules that this one imports. */
+function importAnew(path: string): Promise<object> {
+  delete createRequire(path).cache[path]
+  return import(`${pathToFileURL(path).href}?changed=${statSync(path).mtimeMs}`)
+}
+
+async function inTime<T>(loading: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`it is still loading after ${LOAD_MS / 1000} s`)), LOAD_MS)
+  })
+  try {
+    return await Promise.race([loading, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function decideOf(exported: object): Algorithm | undefined {
+  const inner = 'default' in exported ? exported.default : undefined
+  const candidates = [inner, 'decide' in exported ? exported.decide : undefined]
+  if (typeof inner === 'object' && inner !== null && 'default' in inner) candidates.push(inner.default)
+  return candidates.find(isAlgorithm)
+}
+
+/** What it returns is checked at each decision. */
+function isAlgorithm(value: unknown): value is Algorithm {
+  return typeof value === 'function'
+}

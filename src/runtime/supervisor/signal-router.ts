@@ -1,0 +1,240 @@
+import type { Emitter } from '../../base/events/emitter.js'
+import type { PeriodicTask } from '../../base/task/periodic.js'
+import type { SignalNews, SignalSchedule } from '../../base/task/schedule.js'
+import type { SignalMessage } from '../ipc/messages.js'
+import { audienceOf } from './signal-targets.js'
+import type { WorkerProcess } from './worker-process.js'
+
+/** The processes of one spool. */
+export interface SignalReceivers {
+  readonly spool: string
+  readonly workers: ReadonlySet<WorkerProcess>
+  /** Nothing is to be started: signals wait. */
+  readonly isBraked: boolean
+  /** A signal may be waiting for one of them. */
+  dispatch(): void
+}
+
+interface SignalRouterListener {
+  /** All schedules and periodic tasks that the handlers of this spool declared while they were loaded. They replace the others. */
+  declared(spool: string, schedules: readonly SignalSchedule[], periodic: readonly PeriodicTask[]): void
+  /** A schedule that was requested after loading. */
+  added(schedule: SignalSchedule): void
+}
+
+/** A signal that no process has been given yet. */
+interface Waiting {
+  readonly number: number
+  /** Only a process of this spool; null: one of any spool. */
+  readonly spool: string | null
+  /** Only this process; null: whichever has room. */
+  readonly worker: WorkerProcess | null
+}
+
+/** Roughly as many as uWSGI's pipe holds. */
+const MAX_WAITING = 1024
+
+/**
+ * Brings signals to the processes that handle them. A signal waits here until a process has room for it, so that a
+ * slow task does not hold it up, and its handler never runs twice at once.
+ */
+export class SignalRouter {
+  readonly #events: Emitter
+  readonly #listener: SignalRouterListener
+  readonly #teams = new Set<SignalReceivers>()
+  /** By spool, the targets of the signals that its newest process has handlers for. */
+  readonly #targets = new Map<string, ReadonlyMap<number, string>>()
+  #waiting: Waiting[] = []
+
+  constructor(events: Emitter, listener: SignalRouterListener) {
+    this.#events = events
+    this.#listener = listener
+  }
+
+  join(team: SignalReceivers): void {
+    this.#teams.add(team)
+  }
+
+  leave(team: SignalReceivers): void {
+    this.#teams.delete(team)
+    if (this.#spools.includes(team.spool)) return // its successor has joined
+    this.#targets.delete(team.spool)
+    this.#listener.declared(team.spool, [], [])
+  }
+
+  /**
+   * @param isOnce do not queue it again if it is already waiting
+   * @returns false when there is no room for it. A signal without a handler is accepted and dropped, as in uWSGI
+   */
+  raise(number: number, isOnce = false): boolean {
+    const target = this.#targetOf(number)
+    if (target === undefined) {
+      this.#events.emit('signal-unhandled', { number })
+      return true
+    }
+    const hasRoom = this.#route(number, target, isOnce)
+    if (!hasRoom) this.#events.emit('signals-full', { number, limit: MAX_WAITING })
+    this.#dispatch()
+    return hasRoom
+  }
+
+  /** True when no signal runs, and none waits but for the end of a pause. */
+  get isIdle(): boolean {
+    const isHeldUp = ({ number, spool }: Waiting) => this.#isBraked(spool ?? this.#homeOf(number))
+    return this.#waiting.every(isHeldUp) && this.#workers.every(({ work }) => work.signals.size === 0)
+  }
+
+  #isBraked(spool: string | undefined): boolean {
+    const teams = [...this.#teams].filter(team => team.spool === spool)
+    return teams.length > 0 && teams.every(({ isBraked }) => isBraked)
+  }
+
+  /** Takes a signal for a worker that has room. It then counts as given. */
+  take(worker: WorkerProcess): number | undefined {
+    if (this.#waiting.length === 0) return undefined
+    const at = this.#waiting.findIndex(waiting => this.#suits(waiting, worker))
+    return this.#waiting.splice(at, at === -1 ? 0 : 1)[0]?.number
+  }
+
+  /** The spool that the signal is for; undefined: none in particular. */
+  spoolOf(number: number): string | undefined {
+    const audience = audienceOf(this.#targetOf(number) ?? '', this.#spools, [])
+    return audience.kind === 'one' ? (audience.spool ?? undefined) : undefined
+  }
+
+  /** How many signals wait for a spool or run there. */
+  loadOf({ spool, workers }: SignalReceivers): number {
+    const waiting = this.#waiting.filter(each => (each.spool ?? this.#homeOf(each.number)) === spool).length
+    return [...workers].reduce((sum, { work }) => sum + work.signals.size, waiting)
+  }
+
+  /** Call it when a worker has loaded its handlers. */
+  declared({ spool, work }: WorkerProcess, news: readonly SignalNews[]): void {
+    const targets = new Map<number, string>()
+    const schedules: SignalSchedule[] = []
+    const periodic: PeriodicTask[] = []
+    const raised: number[] = []
+    for (const each of news)
+      if (each.kind === 'handler') targets.set(each.number, each.target)
+      else if (each.kind === 'raise') raised.push(each.number)
+      else if (each.kind === 'periodic') periodic.push(each)
+      else schedules.push(each)
+    for (const [number, target] of targets) this.#register(spool, number, target)
+    for (const number of targets.keys()) work.signals.handled.add(number)
+    this.#targets.set(spool, targets)
+    this.#listener.declared(spool, schedules, periodic)
+    for (const number of raised) this.raise(number)
+  }
+
+  hear(worker: WorkerProcess, message: SignalMessage): void {
+    switch (message.type) {
+      case 'signal-news':
+        return this.#hearNews(worker, message.news)
+      case 'signal-started':
+        return worker.work.signals.start(message.number)
+      case 'signal-returned':
+        worker.work.signals.remove(message.number)
+        this.#again(message.number)
+        return this.#dispatch()
+      case 'signal-ended': {
+        const { number, error } = message
+        worker.work.signals.remove(number)
+        if (error !== undefined)
+          this.#events.emit('signal-failed', { spool: worker.spool, pid: worker.pid, number, error })
+        this.#dispatch()
+      }
+    }
+  }
+
+  /** Signals that a dead worker had not begun go to another one. Those that it was running are lost, as in uWSGI. */
+  exited(worker: WorkerProcess): void {
+    const { spool, pid } = worker
+    const { signals } = worker.work
+    this.#waiting = this.#waiting.filter(({ worker: only }) => only !== worker)
+    for (const number of signals.running)
+      this.#events.emit('signal-failed', { spool, pid, number, error: 'its process ended' })
+    for (const number of signals.waiting) this.#again(number)
+  }
+
+  #hearNews({ spool, work }: WorkerProcess, news: SignalNews): void {
+    if (news.kind === 'raise') return void this.raise(news.number)
+    if (news.kind === 'periodic') return // declared only while handlers are loaded
+    if (news.kind !== 'handler') return this.#listener.added(news)
+    work.signals.handled.add(news.number)
+    this.#register(spool, news.number, news.target)
+    this.#targets.set(spool, new Map(this.#targets.get(spool)).set(news.number, news.target))
+  }
+
+  #register(spool: string, number: number, target: string): void {
+    if (this.#targets.get(spool)?.get(number) !== target)
+      this.#events.emit('signal-registered', { spool, number, target })
+  }
+
+  /** @returns false when there is no room */
+  #route(number: number, target: string, isOnce: boolean): boolean {
+    const audience = audienceOf(target, this.#spools, this.#workers)
+    switch (audience.kind) {
+      case 'none':
+        this.#events.emit('signal-unroutable', { target, because: audience.because })
+        return true
+      case 'one':
+        return this.#wait({ number, spool: audience.spool, worker: null }, isOnce)
+      case 'each': {
+        const able = audience.workers.filter(({ work }) => work.signals.handled.has(number))
+        return able.map(worker => this.#wait({ number, spool: null, worker }, isOnce)).every(Boolean)
+      }
+    }
+  }
+
+  #wait(waiting: Waiting, isOnce: boolean): boolean {
+    const isThere = ({ number, worker }: Waiting) => number === waiting.number && worker === waiting.worker
+    if (isOnce && (this.#waiting.some(isThere) || this.#isGiven(waiting))) return true
+    if (this.#waiting.length >= MAX_WAITING) return false
+    this.#waiting.push(waiting)
+    return true
+  }
+
+  /** A process was given it and has not begun: it may hand it back. */
+  #isGiven({ number, worker: only }: Waiting): boolean {
+    const workers = only === null ? this.#workers : [only]
+    return workers.some(({ work }) => work.signals.waiting.includes(number))
+  }
+
+  /**
+   * Requeues a signal that a worker handed back without having begun it. If it was for that worker alone, it is
+   * dropped.
+   */
+  #again(number: number): void {
+    const target = this.#targetOf(number)
+    if (target === undefined) return
+    const audience = audienceOf(target, this.#spools, this.#workers)
+    if (audience.kind === 'one') this.#waiting.unshift({ number, spool: audience.spool, worker: null })
+  }
+
+  #dispatch(): void {
+    for (const team of this.#teams) team.dispatch()
+  }
+
+  #suits({ number, spool, worker: only }: Waiting, worker: WorkerProcess): boolean {
+    if (!worker.work.signals.handled.has(number) || (spool ?? worker.spool) !== worker.spool) return false
+    if (only !== null) return only === worker && !worker.work.signals.has(number)
+    return !this.#workers.some(({ work }) => work.signals.has(number))
+  }
+
+  #targetOf(number: number): string | undefined {
+    return this.#targets.get(this.#homeOf(number) ?? '')?.get(number)
+  }
+
+  /** The first spool whose processes handle the signal. */
+  #homeOf(number: number): string | undefined {
+    return this.#spools.find(spool => this.#targets.get(spool)?.has(number))
+  }
+
+  get #spools(): string[] {
+    return [...this.#teams].map(({ spool }) => spool)
+  }
+
+  get #workers(): WorkerProcess[] {
+    return [...this.#teams].flatMap(({ workers }) => [...workers])
+  }
+}

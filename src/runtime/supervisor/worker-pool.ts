@@ -1,0 +1,249 @@
+import { availableParallelism } from 'node:os'
+import type { Emitter } from '../../base/events/emitter.js'
+import { RespawnPace } from '../../base/respawn-pace.js'
+import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
+import type { Pauses } from '../../base/task/pause.js'
+import type { TaskName } from '../../base/task/ref.js'
+import type { Feed } from '../../engines/feed.js'
+import { Alone } from './alone.js'
+import { Brake } from './brake.js'
+import { Cancellations } from './cancellations.js'
+import { clearMarks } from './clear-marks.js'
+import type { NamedRef } from './given-tasks.js'
+import { Group } from './group.js'
+import { dueLane } from './lane.js'
+import { Load } from './load.js'
+import type { PoolOptions } from './pool-options.js'
+import { PoolSize } from './pool-size.js'
+import { type PoolStats, poolStats } from './pool-stats.js'
+import { prepareReplacement, type Replacement } from './replacement.js'
+import type { SignalReceivers, SignalRouter } from './signal-router.js'
+import type { WorkerProcess } from './worker-process.js'
+
+/** One processor is left for listing the spool. A worker without a processor would only delay the first ready one. */
+const STARTED_AT_ONCE = Math.max(1, availableParallelism() - 1)
+
+/**
+ * The worker processes of one spool: as many as its size says, each replaced when it dies. There is one more while there
+ * are tasks that have to run alone.
+ *
+ * States: starting (no task is given out) → open → stopping (workers drain, and none is replaced).
+ */
+export class WorkerPool implements SignalReceivers {
+  readonly #feed: Feed
+  readonly #events: Emitter
+  readonly #signals: SignalRouter
+  #options: PoolOptions
+  readonly #main: Group
+  readonly #alone: Alone
+  readonly #load: Load
+  readonly size: PoolSize
+  readonly #pace = new RespawnPace()
+  #hasBegun = false
+  readonly #unfollow: () => void
+  readonly #brake: Brake
+  readonly #cancellations: Cancellations
+
+  constructor(options: PoolOptions, feed: Feed, events: Emitter, signals: SignalRouter) {
+    this.#options = options
+    this.#feed = feed
+    this.#events = events
+    this.#signals = signals
+    signals.join(this)
+    this.#unfollow = events.followListeners('run-times', isHeard => this.#tellTimes(isHeard))
+    const all = {
+      ...{ feed, events },
+      workers: () => this.#groups.flatMap(({ roster }) => [...roster.workers]),
+      released: () => this.dispatch(),
+    }
+    this.#brake = new Brake({ ...all, spool: this.spool })
+    this.#cancellations = new Cancellations({ ...all, options: () => this.#options })
+    const shared = {
+      feed,
+      events,
+      signals,
+      pace: this.#pace,
+      cancellations: this.#cancellations,
+      isBraked: () => this.isBraked,
+      dispatch: () => this.dispatch(),
+      vacant: () => {
+        this.#main.roster.fill()
+        this.dispatch()
+      },
+      progressed: (count: number) => this.#progressed(count),
+    }
+    this.#main = new Group(options, {
+      ...shared,
+      lane: dueLane(feed),
+      joined: worker => {
+        signals.declared(worker, worker.start.news)
+        this.#joined(worker)
+      },
+    })
+    this.#alone = new Alone(options, { ...shared, joined: worker => this.#joined(worker) })
+    const beside = () => ({ alone: this.#alone.busy, signals: signals.loadOf(this) })
+    this.#load = new Load({ spool: this.spool, feed, events, beside })
+    this.size = new PoolSize(options, {
+      ...{ spool: this.spool, roster: this.#main.roster, load: this.#load, events },
+      isBraked: () => this.isBraked,
+    })
+  }
+
+  #joined(worker: WorkerProcess): void {
+    if (!this.#events.isSilent('run-times')) worker.tellTimes(true)
+    this.#brake.joined(worker)
+    this.dispatch()
+  }
+
+  /** Call it when the first listener has come or the last one has gone. */
+  #tellTimes(isHeard: boolean): void {
+    for (const { roster } of this.#groups)
+      for (const worker of roster.workers) if (worker.state === 'ready') worker.tellTimes(isHeard)
+  }
+
+  get spool(): string {
+    return this.#options.worker.spool
+  }
+
+  get workers(): ReadonlySet<WorkerProcess> {
+    return this.#main.roster.workers
+  }
+
+  get #groups(): Group[] {
+    return [this.#main, this.#alone.group]
+  }
+
+  get options(): PoolOptions {
+    return this.#options
+  }
+
+  get stats(): PoolStats {
+    return poolStats(this.#main.roster, this.#alone.group.roster, this.size.stats)
+  }
+
+  /** For how long the worker that has been idle longest has been so, in milliseconds; undefined: none is idle. */
+  get idleMs(): number | undefined {
+    const now = performance.now()
+    const idle = [...this.workers].filter(({ isOpen, work }) => isOpen && work.outstanding === 0)
+    return idle.length === 0 ? undefined : Math.max(...idle.map(({ work }) => now - work.activity.idleSince))
+  }
+
+  /** Since when the task that has been due for longest has been due, epoch ms; null: none is due. */
+  get oldestDueMs(): number | null {
+    return this.#feed.stats().oldestDueMs
+  }
+
+  /** Replaces a worker, which finishes what it runs first. */
+  recycle(worker: WorkerProcess): void {
+    void this.#main.roster.dismiss(worker)
+    this.#main.roster.fill()
+  }
+
+  /**
+   * Spawns the first workers, as many as have a processor; resolves when one is ready.
+   *
+   * @throws SpooldError HANDLER_UNLOADABLE with the message of the worker
+   */
+  async start(): Promise<void> {
+    const { roster } = this.#main
+    const length = Math.max(1, Math.min(roster.target, STARTED_AT_ONCE))
+    const first = Array.from({ length }, () => roster.spawnAside())
+    for (const worker of first) roster.takeIn(worker)
+    await Promise.race(first.map(({ start }) => start.whenReady))
+  }
+
+  /** For how long tasks could be given out and are not, in milliseconds. */
+  get stalledMs(): number {
+    return Math.max(...this.#groups.map(({ feeder }) => feeder.stalledMs))
+  }
+
+  /** Spawns the remaining workers: the spool is listed by now, which leaves them a processor. */
+  complete(): void {
+    this.#main.roster.fill()
+  }
+
+  /** From now on the workers are given due tasks. */
+  begin(): void {
+    this.#hasBegun = true
+    this.dispatch()
+  }
+
+  /** Nothing is to be started: the spool is paused, or the daemon is quiet. */
+  get isBraked(): boolean {
+    return this.#brake.isOn
+  }
+
+  /** The whole spool is paused. */
+  get isPaused(): boolean {
+    return this.#brake.isPaused
+  }
+
+  /** Ends a task that one of its workers runs or has claimed. @param tell hears what it waits for */
+  cancel(name: TaskName, tell: (news: CancelNews) => void): Promise<CancelResult> {
+    return this.#cancellations.cancel(name, tell)
+  }
+
+  setPauses(pauses: Pauses): void {
+    this.#brake.setPauses(pauses)
+  }
+
+  setQuiet(isQuiet: boolean): void {
+    this.#brake.setQuiet(isQuiet)
+  }
+
+  /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
+  dispatch(): void {
+    if (!this.#hasBegun || this.#main.roster.isClosed || this.isBraked) return
+    this.size.letGo()
+    this.#main.feeder.dispatch()
+    this.#alone.dispatch()
+    this.size.look() // at what nobody had room for
+  }
+
+  /** @throws SpooldError HANDLER_UNLOADABLE if no worker can start with these options; then nothing has changed */
+  prepare(options: PoolOptions): Promise<Replacement> {
+    const adopt = () => this.#adopt(options)
+    return prepareReplacement(options, { roster: this.#main.roster, size: this.size, adopt })
+  }
+
+  #adopt(options: PoolOptions): void {
+    this.#options = options
+    this.#main.roster.options = options
+    this.#alone.options = options
+    this.size.options = options
+    this.#alone.dismiss()
+  }
+
+  /** Lets the workers finish what they run, and kills those that take too long. */
+  async stop(mercyMs?: number): Promise<void> {
+    await this.#end(roster => roster.stopAll(mercyMs))
+  }
+
+  /** Kills all workers now. The tasks that were running will run again. */
+  async kill(): Promise<void> {
+    await this.#end(roster => roster.killAll())
+  }
+
+  /** Ends the workers. Being ended from outside does not count as a crash of a task. */
+  async #end(end: (roster: Group['roster']) => Promise<readonly NamedRef[]>): Promise<void> {
+    this.#signals.leave(this)
+    this.#unfollow()
+    this.size.close()
+    this.#alone.close()
+    const left = await Promise.all(
+      this.#groups.map(async ({ roster, feeder }) => {
+        const tasks = await end(roster)
+        feeder.close()
+        return tasks
+      }),
+    )
+    await this.#cancellations.settled()
+    await clearMarks(this.#options, left.flat(), this.#events)
+  }
+
+  #progressed(count: number): void {
+    this.#load.ended(count)
+    if (!this.#pace.progressed()) return
+    for (const { roster } of this.#groups) roster.hasten()
+  }
+}

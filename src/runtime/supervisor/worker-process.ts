@@ -1,0 +1,249 @@
+import { randomUUID } from 'node:crypto'
+import { machineNowMs } from '../../base/clock.js'
+import type { PausedPair } from '../../base/task/pause.js'
+import type { Ref } from '../../base/task/ref.js'
+import type { SlotHints } from '../../engines/feed.js'
+import type { LastRuns, MasterMessage, WorkerMessage } from '../ipc/messages.js'
+import type { KillReason } from './cut-short.js'
+import { Departure } from './departure.js'
+import { HostMessages } from './host-messages.js'
+import { ToldSlots } from './told-slots.js'
+import type { Exit, WorkerListener } from './worker-listener.js'
+import type { SpawnOptions, WorkerPort } from './worker-port.js'
+import { WorkerStart } from './worker-start.js'
+import { Workload } from './workload.js'
+
+/**
+ * The master's view of one worker process.
+ *
+ * States: starting → ready → draining (takes no more, exits when it is done) → exited.
+ */
+export class WorkerProcess {
+  readonly #port: WorkerPort
+  readonly #listener: WorkerListener<WorkerProcess>
+  readonly #hosts: HostMessages
+  /** Its tasks run in another process, so it stays responsive, and hands back tasks that have not started at once. */
+  readonly #answersWhileItRuns: boolean
+  readonly #mostTasks: number
+  readonly #isListenedTo: boolean
+  #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
+  readonly #departure = new Departure()
+  readonly #slots = new ToldSlots()
+  readonly start = new WorkerStart()
+  readonly spawnedAt = performance.now()
+  readonly spool: string
+  #work: Workload
+  /** It is given nothing more: it has to be killed for a cancelled task as soon as it runs nothing else. */
+  isReserved = false
+  /** No other worker has it. */
+  readonly identity = randomUUID()
+  readonly pid: number
+  readonly hasOwnProcess: boolean
+  /** Resolves after its last message was received. */
+  readonly whenExited: Promise<Exit>
+
+  /** @throws when the system has no memory for another process */
+  constructor(options: SpawnOptions, listener: WorkerListener<WorkerProcess>) {
+    const { worker, answer } = options
+    this.#listener = listener
+    this.#hosts = new HostMessages({ listener, answer, send: message => this.#send(message) })
+    this.#answersWhileItRuns = worker.chain.length === 1 && worker.chain[0]?.kind === 'host'
+    this.#mostTasks = worker.concurrency
+    // an interpreter runs one after the other, until it says otherwise
+    this.#work = new Workload(this.#answersWhileItRuns ? 1 : worker.concurrency)
+    this.spool = worker.spool
+    this.#isListenedTo = worker.isListenedTo
+    this.#port = options.openPort()
+    this.pid = this.#port.pid
+    this.hasOwnProcess = this.#port.hasOwnProcess
+    this.#port.listen(message => {
+      if (message.type !== 'marks-cleared' && message.type !== 'cancelled-buried') this.#hear(message)
+      this.#work.noteActivity()
+    })
+    this.whenExited = this.#awaitExit()
+    this.#send({ type: 'open', options: { ...worker, identity: this.identity } })
+  }
+
+  /** What it was given and has not reported. */
+  get work(): Workload {
+    return this.#work
+  }
+
+  get state() {
+    return this.#state
+  }
+
+  /** True if it can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */
+  get isOpen(): boolean {
+    return this.#state === 'ready' && !this.#work.isRecalling && !this.isReserved && !this.#hosts.areDown
+  }
+
+  /** The latest time at which it has to be killed; infinite when nothing runs, or when there is no limit. */
+  deadlineAt(harakiriMs: number): number {
+    const { runningSince } = this.#work
+    if (runningSince === undefined || this.#departure.isKilled) return Number.POSITIVE_INFINITY
+    return Math.min(
+      this.#hosts.deadlineAt,
+      harakiriMs === 0 ? Number.POSITIVE_INFINITY : runningSince + harakiriMs,
+    )
+  }
+
+  signal(number: number): void {
+    this.#work.giveSignal(number)
+    this.#send({ type: 'signal', number })
+  }
+
+  /** @param follow the name of them all, if they may wait until others of it end there */
+  run(refs: readonly Ref[], lastRuns: LastRuns, hints?: SlotHints, follow?: string): void {
+    const first = this.#work.giveTasks(refs)
+    if (follow !== undefined) this.#work.following += refs.length
+    const sentAtMs = Math.floor(machineNowMs())
+    const more = lastRuns.length === 0 ? undefined : { lastRuns }
+    this.#send({ type: 'run', first, refs, sentAtMs, ...more, ...this.#slots.newsOf(refs, hints, follow) })
+  }
+
+  /**
+   * For a worker that is silent or slow: recalls the tasks that it has not started. It is given nothing until it has
+   * confirmed that.
+   *
+   * @returns refs that other workers may have at once; none where tasks run in another process, because the worker
+   *   then holds claims ahead and has to release them first
+   */
+  recall(): Ref[] {
+    this.#work.isRecalling = true
+    this.#send({ type: 'recall' })
+    return this.#answersWhileItRuns ? [] : this.#work.recall()
+  }
+
+  /** Asks it to end the run of one task, which it was given under this number. */
+  cancel(number: number): void {
+    this.#send({ type: 'cancel', number })
+  }
+
+  /** Why it was killed; undefined if it was not, or if no reason was given. */
+  get killed(): KillReason | undefined {
+    return this.#departure.killed
+  }
+
+  /** Starts or stops its reports of run times. Only once it is ready. */
+  tellTimes(times: boolean): void {
+    this.#send({ type: 'listen', tasks: this.#isListenedTo, times })
+  }
+
+  /** From now on it starts no task that has one of these pairs. Only once it is ready. */
+  tellPaused(pairs: readonly PausedPair[]): void {
+    this.#send({ type: 'pause', pairs })
+  }
+
+  /** Takes no more tasks, finishes what runs, exits. */
+  drain(mercyMs: number): void {
+    if (this.#state === 'exited') return
+    this.#state = 'draining'
+    this.#departure.asked()
+    this.#send({ type: 'drain', mercyMs })
+  }
+
+  /** It was asked to stop, and its mercy is over. */
+  killForMercy(): void {
+    this.#departure.asked()
+    this.kill({ kind: 'mercy' })
+  }
+
+  /** A cancelled task does not end, and nothing else runs: as planned an exit as that of a worker that recycles. */
+  killForCancel(): void {
+    this.#leaves('recycled')
+    this.kill({ kind: 'cancel' })
+  }
+
+  killForOverrun(harakiriMs: number): void {
+    const now = performance.now()
+    this.kill(
+      now >= this.#hosts.deadlineAt ? { kind: 'own-deadline' } : { kind: 'harakiri', at: now, harakiriMs },
+    )
+  }
+
+  /** Only the first reason counts. */
+  kill(reason?: KillReason): void {
+    this.#departure.kill(reason)
+    this.#port.kill()
+  }
+
+  #send(message: MasterMessage): void {
+    this.#port.send(message)
+  }
+
+  #hear(message: WorkerMessage): void {
+    this.#work.heard()
+    switch (message.type) {
+      case 'loading':
+      case 'ready':
+      case 'unloadable':
+        if (message.type === 'ready' && this.#state === 'starting') this.#state = 'ready'
+        if (message.type === 'ready' && message.isBeside === true) this.#work = new Workload(this.#mostTasks) // it was given nothing yet
+        return this.start.hear(message)
+      case 'reports':
+        return this.#settle(message)
+      case 'claimed':
+        return this.#listener.claimed(this.#work.tasks.claimed(message.claims))
+      case 'recalled':
+        this.#listener.dropped(this.#work.recalled(message.begun))
+        return this.#listener.opened()
+      case 'cancelling':
+        return this.#listener.cancelling(this, message)
+      case 'recycling':
+        this.#leaves('recycled')
+        return this.#listener.recycling(this, message.because)
+      case 'faulted':
+        this.#leaves('failed')
+        return this.#listener.faulted(this, message.error)
+      case 'unfit':
+        this.#leaves('failed')
+        return this.#listener.unfit(this, message.error)
+      case 'run-began':
+      case 'run-ended':
+        return // for an application, which has heard them on their way
+      case 'drained':
+        return this.#leaves('recycled')
+      case 'log':
+        return this.#listener.logged(this, message)
+      case 'output':
+        return this.#listener.printed(this, this.#work.nameOf(message.number), message)
+      case 'signal-news':
+      case 'signal-started':
+      case 'signal-ended':
+      case 'signal-returned':
+        return this.#listener.signalled(this, message)
+      default:
+        return this.#hosts.hear(message, this.pid)
+    }
+  }
+
+  #leaves(why: Exit['why']): void {
+    this.#state = 'draining'
+    this.#departure.explained(why)
+  }
+
+  #settle(message: Extract<WorkerMessage, { type: 'reports' }>): void {
+    if (message.times !== undefined) this.#listener.timed(message.times)
+    if (message.named !== undefined) this.#listener.named(this, message.named)
+    const before = this.#work.outstanding
+    const reported = this.#work.settle(message)
+    if (reported.known.size > 0) this.#hosts.taskEnded() // a task that set a deadline was announced before
+    if (reported.count > 0) this.#listener.reported(this, reported)
+    else if (this.#work.outstanding < before) this.#listener.opened() // it has released what was recalled
+    const isNews = message.started.length > 0 && this.#work.activity.isSorting
+    for (const number of message.started) {
+      const name = this.#work.started(number)
+      if (name !== undefined) this.#listener.started(this, name)
+    }
+    if (isNews) this.#listener.opened() // from now on it counts as busy, which may make the pool grow
+  }
+
+  async #awaitExit(): Promise<Exit> {
+    const exit = await this.#port.whenExited
+    this.#hosts.workerExited()
+    this.start.ended(exit)
+    this.#state = 'exited'
+    return { ...exit, ...this.#departure.exit }
+  }
+}

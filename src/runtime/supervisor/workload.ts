@@ -1,0 +1,118 @@
+import type { Ref, TaskName } from '../../base/task/ref.js'
+import type { WorkerMessage } from '../ipc/messages.js'
+import { Activity } from './activity.js'
+import { GivenSignals } from './given-signals.js'
+import { type Begun, GivenTasks, nameOf } from './given-tasks.js'
+import { Pace, parkedOf, ranOf } from './pace.js'
+import { takeReports } from './take-reports.js'
+import type { Reported } from './worker-listener.js'
+
+/** The tasks and signals that one worker was given and has not reported, and how long they take. */
+export class Workload {
+  /** How many tasks the worker runs at a time. */
+  readonly concurrency: number
+  readonly tasks: GivenTasks
+  readonly signals = new GivenSignals()
+  readonly activity = new Activity()
+  readonly pace = new Pace()
+  /** How many of its tasks wait until others of their name end there, as far as it has told. */
+  following = 0
+  /** The worker was asked to hand back what it has not started, and has not answered yet. */
+  isRecalling = false
+  #lastHeardAt = performance.now()
+
+  constructor(concurrency: number) {
+    this.concurrency = concurrency
+    this.tasks = new GivenTasks(concurrency)
+  }
+
+  /** How many tasks and signals the worker answers for. */
+  get outstanding(): number {
+    return this.tasks.size + this.signals.size
+  }
+
+  /** How many tasks and signal handlers may run beside this task, which has begun. */
+  besides(number: number): number {
+    const tasks = this.concurrency === 1 ? 0 : this.tasks.besides(number)
+    return tasks + this.signals.running.length
+  }
+
+  /** True if there is more than can run now, and the worker was not yet asked to hand that back. */
+  get hasAhead(): boolean {
+    if (this.isRecalling) return false
+    return this.tasks.hasAhead || (this.signals.size > 0 && this.outstanding > 1)
+  }
+
+  /** The latest time at which the longest-running task can have begun; undefined when nothing runs. */
+  get runningSince(): number | undefined {
+    const starts = [this.signals.runningSince, this.tasks.runningSince].filter(since => since !== undefined)
+    if (starts.length > 0) return Math.min(...starts)
+    // until the worker confirms a recall, it may still begin a recalled task
+    return this.outstanding > 0 || this.isRecalling ? this.#lastHeardAt : undefined
+  }
+
+  /** The tasks that may have begun, and the latest time at which each can have. */
+  get begun(): readonly Begun[] {
+    return this.tasks.begun(this.#lastHeardAt)
+  }
+
+  nameOf(number: number | null): TaskName | null {
+    const given = number === null ? undefined : this.tasks.of(number)
+    return given === undefined ? null : nameOf(given)
+  }
+
+  giveSignal(number: number): void {
+    if (this.outstanding === 0) this.heard()
+    this.signals.give(number)
+    this.noteActivity()
+    this.activity.started() // a signal is due
+  }
+
+  /** @returns the number of the first task */
+  giveTasks(refs: readonly Ref[]): number {
+    if (this.tasks.size === 0) this.heard()
+    const first = this.tasks.give(refs)
+    this.noteActivity()
+    return first
+  }
+
+  /** The worker has sent something: what it does not speak of had not begun before. */
+  heard(): void {
+    this.#lastHeardAt = performance.now()
+  }
+
+  /** Call it when `outstanding` may have changed. */
+  noteActivity(): void {
+    this.activity.note(this.outstanding)
+  }
+
+  /** @returns its name, if the worker still has it */
+  started(number: number): TaskName | undefined {
+    this.activity.started()
+    return this.tasks.start(number, this.#lastHeardAt)
+  }
+
+  /** Takes back what has not started; tasks that may have are left. @returns what others may have at once */
+  recall(): Ref[] {
+    return this.tasks.recall(this.signals.size === 0)
+  }
+
+  /** @returns what the worker has handed back now */
+  recalled(begun: readonly number[]): Ref[] {
+    this.isRecalling = false
+    this.following = 0
+    return this.tasks.confirmed(begun, this.#lastHeardAt)
+  }
+
+  settle(message: Extract<WorkerMessage, { type: 'reports' }>): Reported & { readonly count: number } {
+    const reported = takeReports(message, this.tasks)
+    const { done, reports, late } = reported
+    this.following = message.following ?? 0
+    const count = done.length + reports.length + late.length
+    const ran = done.length + ranOf(reports) + ranOf(late)
+    this.activity.reported(count, ran)
+    this.noteActivity()
+    this.pace.note(message.busyMs, ran, parkedOf(reports))
+    return { ...reported, count }
+  }
+}

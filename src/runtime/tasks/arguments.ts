@@ -1,0 +1,157 @@
+import { describe, messageOf, SpooldError } from '../../base/errors.js'
+import { IN_BODY } from '../../formats/protocol/named.js'
+import { issuesText, type StandardSchema } from './standard-schema.js'
+
+/** More belongs into a file or a database, and its place into the arguments. */
+const MAX_JSON_BYTES = 1_048_576
+/** What a packet of 65,535 bytes has room for besides the other keys. */
+const MAX_IN_PACKET_BYTES = 64_000
+
+/** How the arguments are stored: in the packet, or in the body. */
+interface StoredArguments {
+  readonly args: string
+  readonly body?: Buffer
+}
+
+/**
+ * The arguments as JSON that gives back exactly what was put in.
+ *
+ * @throws SpooldError ARGUMENTS_INVALID that names the task and the place
+ */
+export function toStored(task: string, args: readonly unknown[]): StoredArguments {
+  for (let i = 0; i < args.length; i++) checkJson(task, args[i], i)
+  const json = JSON.stringify(args)
+  const bytes = json.length > MAX_IN_PACKET_BYTES / 3 ? Buffer.byteLength(json) : 0 // at most 3 a character
+  if (bytes > MAX_JSON_BYTES)
+    throw invalid(
+      task,
+      `the arguments take ${bytes} bytes as JSON; ${MAX_JSON_BYTES} is the limit: store the data, and pass its place`,
+      { bytes, limit: MAX_JSON_BYTES },
+    )
+  return bytes > MAX_IN_PACKET_BYTES
+    ? { args: IN_BODY, body: Buffer.from(`{"args":${json}}`) }
+    : { args: json }
+}
+
+function checkJson(task: string, value: unknown, index: number): void {
+  if (typeof value === 'string' || typeof value === 'boolean' || value === null) return
+  if (typeof value === 'number' && Number.isFinite(value)) return
+  const fault = faultIn(value, `args[${index}]`, [])
+  if (fault !== undefined) throw invalid(task, fault)
+}
+
+/** Why JSON cannot carry the value, or would change it. @param holders the objects that it is in */
+function faultIn(value: unknown, place: string, holders: readonly object[]): string | undefined {
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return undefined
+    case 'number':
+      return Number.isFinite(value) ? undefined : `${place} is ${value}, which JSON does not have; pass null`
+    case 'bigint':
+      return `${place} is a BigInt, which JSON does not have; pass String(value)`
+    case 'undefined':
+      return `${place} is undefined, which JSON does not have; leave it out, or pass null`
+    case 'object':
+      return value === null ? undefined : faultInObject(value, place, holders)
+    default:
+      return `${place} is ${describe(value)}; pass what JSON can carry`
+  }
+}
+
+const MAX_DEPTH = 200
+
+function faultInObject(value: object, place: string, holders: readonly object[]): string | undefined {
+  if (holders.includes(value)) return `${place} contains itself`
+  if (holders.length >= MAX_DEPTH) return `${place} is more than ${MAX_DEPTH} objects deep`
+  const within = [...holders, value]
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) {
+      const fault = faultIn(value[i], `${place}[${i}]`, within)
+      if (fault !== undefined) return fault
+    }
+    return undefined
+  }
+  const prototype: unknown = Object.getPrototypeOf(value)
+  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null // of any realm
+  if (!isPlain)
+    return value instanceof Date
+      ? `${place} is a Date, which would arrive as a string; pass value.toISOString()`
+      : `${place} is ${describe(value)}; pass a plain object`
+  for (const [key, each] of Object.entries(value)) {
+    const fault = faultIn(each, `${place}.${key}`, within)
+    if (fault !== undefined) return fault
+  }
+  return undefined
+}
+
+/**
+ * Does the function take that many arguments? What a function with a default value, a rest parameter or `arguments` takes is
+ * known only from its source.
+ *
+ * @throws SpooldError ARGUMENTS_INVALID
+ */
+export function checkCount(task: string, fewest: number, most: number, given: number): void {
+  if (given >= fewest && given <= most) return
+  const expected =
+    fewest === most
+      ? `${fewest}`
+      : most === Number.POSITIVE_INFINITY
+        ? `at least ${fewest}`
+        : `${fewest} to ${most}`
+  const hint =
+    given < fewest
+      ? `; a parameter that may be left out needs a default value in the function, such as cc = null, or the task the option required: ${given}`
+      : ''
+  throw invalid(task, `expected ${expected} argument${expected === '1' ? '' : 's'}, got ${given}${hint}`, {
+    expected: [fewest, most],
+    given,
+  })
+}
+
+/** The most arguments that a function takes. */
+export function mostArguments(fn: (...args: never[]) => unknown): number {
+  const source = Function.prototype.toString.call(fn)
+  const parameters = parametersIn(source)
+  const isOpen = parameters === undefined || /=|\.\.\./.test(parameters) || /\barguments\b/.test(source)
+  return isOpen ? Number.POSITIVE_INFINITY : fn.length
+}
+
+/** The text between the parentheses; undefined for native and bound functions, and where there are none. */
+function parametersIn(source: string): string | undefined {
+  if (/\{\s*\[native code\]\s*\}$/.test(source)) return undefined
+  const single = /^(?:async\s+)?([\w$]+)\s*=>/.exec(source)
+  if (single !== null) return single[1]
+  const start = source.indexOf('(')
+  let depth = 0
+  for (let i = start; i >= 0 && i < source.length; i++) {
+    if (source[i] === '(') depth++
+    if (source[i] === ')' && --depth === 0) return source.slice(start + 1, i)
+  }
+  return undefined
+}
+
+/**
+ * What the schema makes of the arguments.
+ *
+ * @throws SpooldError ARGUMENTS_INVALID with its issues
+ */
+export async function validated(
+  task: string,
+  schema: StandardSchema,
+  args: readonly unknown[],
+): Promise<readonly unknown[]> {
+  let result: Awaited<ReturnType<(typeof schema)['~standard']['validate']>>
+  try {
+    result = await schema['~standard'].validate(args)
+  } catch (error) {
+    throw invalid(task, `its schema threw: ${messageOf(error)}`)
+  }
+  if (result.issues !== undefined) throw invalid(task, issuesText(result.issues), { issues: result.issues })
+  if (Array.isArray(result.value)) return result.value
+  throw invalid(task, `its schema made ${describe(result.value)} of the arguments, expected an array`)
+}
+
+function invalid(task: string, what: string, details: Record<string, unknown> = {}): SpooldError {
+  return new SpooldError('ARGUMENTS_INVALID', `task ${task}: ${what}`, { details: { task, ...details } })
+}

@@ -1,0 +1,76 @@
+import type { BegunTask, RunEnd } from '../../base/task/begun-task.js'
+import { LAST_ERROR } from '../../base/task/retry-policy.js'
+import type { EventHub, LifecycleEvents, TaskEvent } from './event-hub.js'
+import { type ScheduledTask, TaskStatus, toldTask } from './scheduled-task.js'
+
+/** Of an application that has no name of its own, and of the tasks that a daemon runs. */
+export const DEFAULT_NAMESPACE = 'default'
+
+/** Emits one event, of the application unless the payload has another namespace. */
+export type Tell = <Name extends keyof LifecycleEvents>(
+  name: Name,
+  payload: Omit<LifecycleEvents[Name], 'namespace'> & { readonly namespace?: string },
+) => void
+
+/** @param hubs each is told */
+export function tellerOf(
+  namespace: string,
+  hubs: readonly EventHub[],
+  failed: (message: string) => void,
+): Tell {
+  return (name, payload) => {
+    const event = Object.freeze({ namespace, ...payload }) as LifecycleEvents[typeof name]
+    for (const hub of hubs) hub.emit(name, event, failed)
+  }
+}
+
+/** @param worker its name */
+export function tellBegun(tell: Tell, worker: string, begun: BegunTask): void {
+  tell('task-started', { worker, ...namespaceOf(begun), task: toldTask(begun, TaskStatus.RUNNING) })
+}
+
+/** Tells what a run has come to: `task-retried` or `task-failed` if it was no success, and `task-finished` last. */
+export function tellEnded(tell: Tell, worker: string, begun: BegunTask, end: RunEnd): void {
+  const event = { worker, ...namespaceOf(begun), task: endedTask(begun, end) }
+  const { status } = event.task
+  if (status === TaskStatus.FAILED) tell('task-failed', { ...event, error: errorOf(end) })
+  else if (status !== TaskStatus.SUCCEEDED) tell('task-retried', { ...event, error: errorOf(end) })
+  tell('task-finished', event)
+}
+
+function namespaceOf({ namespace }: BegunTask): Partial<Pick<TaskEvent, 'namespace'>> {
+  return namespace === undefined ? {} : { namespace }
+}
+
+/** Its process has died: whether it runs again is in its retries, for a crash counts as a run. */
+export function endByDeath({ maxRetries, retries }: BegunTask, detail: string): RunEnd {
+  const mayRunAgain = maxRetries === null || retries < maxRetries
+  return mayRunAgain ? { kind: 'error', atMs: Date.now(), detail } : { kind: 'buried', detail }
+}
+
+function endedTask(begun: BegunTask, { kind, atMs = Date.now() }: RunEnd): ScheduledTask {
+  switch (kind) {
+    case 'ok':
+      return toldTask(begun, TaskStatus.SUCCEEDED)
+    case 'buried':
+    case 'unsettled':
+      return toldTask(begun, TaskStatus.FAILED)
+    case 'untouched': // it was interrupted, and that does not count
+      return toldTask(begun, TaskStatus.QUEUED)
+    default: {
+      const again = { ...begun, atMs, retries: begun.retries + 1 }
+      return toldTask(again, atMs > Date.now() ? TaskStatus.WAITING : TaskStatus.QUEUED)
+    }
+  }
+}
+
+/** What was thrown, as far as it can travel: its class is only a name, and its stack a text. */
+function errorOf({ detail = 'its worker has ended' }: RunEnd): Error {
+  const text = detail.split(LAST_ERROR).at(-1) ?? detail
+  const [first = ''] = text.split('\n', 1)
+  const [, name, message = first] = /^([\w.]*(?:Error|Exception))(?:: (.*))?$/.exec(first) ?? []
+  const error = new Error(message)
+  if (name !== undefined) error.name = name
+  error.stack = text
+  return error
+}

@@ -1,0 +1,34 @@
+import { SpooldError } from '../../base/errors.js'
+import { AbortTask } from '../../base/task/answer.js'
+import { validated } from './arguments.js'
+import { currentTask } from './daemon.js'
+import { layersOf, runThrough } from './onion.js'
+import type { TaskEntry } from './registry.js'
+
+/**
+ * What runs a task: its function, in its middleware. What it returns is of no interest; it may throw or reject.
+ *
+ * @returns to be called while `currentTask` is the task
+ */
+export function performerOf(entry: TaskEntry): (args: readonly unknown[]) => unknown {
+  const perform = functionOf(entry)
+  const layers = layersOf(entry.registry, 'run')
+  if (layers.length === 0) return perform
+  return args => {
+    const task = currentTask()
+    return task === undefined ? perform(args) : runThrough(layers, entry, task, () => perform(args))
+  }
+}
+
+function functionOf({ fn, definition, name }: TaskEntry): (args: readonly unknown[]) => unknown {
+  const callable = fn as (...args: readonly unknown[]) => unknown
+  const { schema } = definition
+  if (schema === undefined) return args => callable(...args)
+  return args => validated(name, schema, args).then(valid => callable(...valid), giveUp)
+}
+
+/** No later run could take what is wrong with these arguments. @throws AbortTask, or any other error */
+export function giveUp(error: unknown): never {
+  if (error instanceof SpooldError && error.code === 'ARGUMENTS_INVALID') throw new AbortTask(error.message)
+  throw error
+}

@@ -1,0 +1,157 @@
+import { isUtf8 } from 'node:buffer'
+import { spawn } from 'node:child_process'
+import type { Writable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { messageOf } from '../../base/errors.js'
+import { CANCEL_MS } from '../../base/task/cancel.js'
+import { IGNORE, OK, type Outcome, RETRY } from '../../base/task/outcome.js'
+import type { VarPair } from '../../formats/protocol/packet.js'
+import type { HandlerSpec, WorkerMessage } from '../ipc/messages.js'
+import type { HandlerCall } from './handler-call.js'
+import type { HandlerTask } from './handler-task.js'
+import { logLines } from './log-lines.js'
+import { OutputPipe } from './output-pipe.js'
+import { type Programs, signalGroup } from './programs.js'
+import type { Run } from './run.js'
+
+/** Descriptor 3 of the program. */
+const BODY_FD = 3
+/** How often a group is looked at whose leader has ended. */
+const LOOK_MS = 20
+/**
+ * Waits for a line on standard input before it becomes the command, so that no program starts before it is watched.
+ * `read` takes single bytes, so the input behind the line stays in the pipe.
+ */
+const GATE = 'read -r spoold_gate && exec /bin/sh -c "$1"'
+const OPEN_GATE = '\n'
+/** sysexits.h: the permanent failures (64–78) and the one temporary failure (75). */
+const EX_USAGE = 64
+const EX_TEMPFAIL = 75
+const EX_CONFIG = 78
+/** Not from sysexits.h. */
+const EX_IGNORE = 100
+const UNWATCHED: Outcome = { kind: 'error', detail: 'sh cannot be run to watch the program' }
+const SIGNALS = 64
+/** Keys of a packet must not set PATH or LD_PRELOAD. */
+const PREFIX = 'SPOOL_'
+
+/**
+ * Runs a program, as one process per task. It shares the task's lock (descriptor 4), so no other process runs the
+ * task before the program has ended, even if its worker or the daemon is killed.
+ */
+export function callProgram(
+  { command, input }: Extract<HandlerSpec, { kind: 'exec' }>,
+  send: (message: WorkerMessage) => void,
+  programs: Programs,
+): HandlerCall {
+  return async (run, task) => {
+    const { bodyBytes, vars } = run.claim
+    const lock = run.claim.shareLock()
+    const pipes = [OutputPipe.open(), OutputPipe.open()]
+    const [stdout, stderr] = pipes.map(pipe => pipe?.writer ?? 'pipe')
+    const child = spawn('/bin/sh', ['-c', GATE, 'sh', command], {
+      stdio: ['pipe', stdout, stderr, bodyBytes === 0 ? 'ignore' : 'pipe', lock ?? 'ignore'],
+      env: { ...process.env, ...environmentOf(task) },
+      detached: true, // its own process group, which can be killed as a whole
+    })
+    const ended = new Promise<Outcome>(resolve => {
+      child.once('error', error =>
+        resolve({ kind: 'error', detail: `sh cannot be run: ${messageOf(error)}` }),
+      )
+      child.once('exit', (code, signal) => resolve(outcomeOf(code, signal, run.claim.isOnce)))
+    })
+    const { pid } = child
+    for (const pipe of pipes) pipe?.spawned(pid)
+    if (pid === undefined) return ended
+    send({ type: 'child-started', pid })
+    const whenEnded = endWhenCancelled(run, pid)
+    const isWatched = await programs.started(pid).then(
+      () => true,
+      () => false,
+    )
+    const packet = input === 'json' ? Buffer.from(jsonOf(task)) : Buffer.from(vars.text, 'latin1')
+    feed(child.stdio[0], isWatched ? Buffer.concat([Buffer.from(OPEN_GATE), packet]) : Buffer.alloc(0))
+    if (bodyBytes > 0) feed(child.stdio[BODY_FD] as Writable | null, task.body ?? Buffer.alloc(0))
+    const logged = (['stdout', 'stderr'] as const).map((stream, i) =>
+      logLines(pipes[i]?.reader ?? child[stream], message => task.logAndWait({ message, stream })),
+    )
+    const outcome = isWatched ? await ended : await ended.then(() => UNWATCHED)
+    await whenEnded()
+    programs.ended(pid)
+    send({ type: 'child-ended', pid })
+    for (const last of logged) await last()
+    return outcome
+  }
+}
+
+/**
+ * A cancel ends the program, and what it has started: by SIGTERM, and by SIGKILL if that takes too long.
+ *
+ * @returns to be called when the program has ended: resolves when all that it has started had its time to end
+ */
+function endWhenCancelled(run: Run, group: number): () => Promise<void> {
+  let killAt = 0
+  let timer: NodeJS.Timeout | undefined
+  run.isProgram = true
+  run.whenCancelled(() => {
+    signalGroup(group, 'SIGTERM')
+    killAt = performance.now() + CANCEL_MS
+    timer = setTimeout(() => signalGroup(group, 'SIGKILL'), CANCEL_MS)
+  })
+  return async () => {
+    // a shell dies of SIGTERM before the command that it has started has cleaned up
+    while (performance.now() < killAt && signalGroup(group, 0)) await sleep(LOOK_MS)
+    clearTimeout(timer)
+    run.isProgram = false
+    run.whenCancelled(() => {})
+  }
+}
+
+/** @param isOnce a killed program may have done its work, so the outcome of an at-most-once task is unknown */
+function outcomeOf(code: number | null, signal: string | null, isOnce: boolean): Outcome {
+  if (code === 0) return OK
+  if (code === EX_TEMPFAIL) return RETRY
+  if (code === EX_IGNORE) return IGNORE
+  const where =
+    code === 126 || code === 127
+      ? `, which is the shell's for a program that it cannot run (in ${process.cwd()})`
+      : ''
+  const detail =
+    signal === null ? `the program exited with code ${code}${where}` : `the program was killed by ${signal}`
+  if (isOnce && isKilled(code, signal))
+    return { kind: 'crash', detail: `${detail}; it may have done its work` }
+  return code !== null && code >= EX_USAGE && code <= EX_CONFIG
+    ? { kind: 'bury', detail }
+    : { kind: 'error', detail }
+}
+
+/** A shell exits with 128 plus the signal's number if a signal ended its command. */
+function isKilled(code: number | null, signal: string | null): boolean {
+  return signal !== null || (code !== null && code > 128 && code <= 128 + SIGNALS)
+}
+
+/** Ignores errors, because a program need not read all of its input. */
+function feed(stream: Writable | null, bytes: Buffer): void {
+  stream?.on('error', () => {})
+  stream?.end(bytes)
+}
+
+/** Values that are not UTF-8 are `{"base64": "…"}`, as in `spoold show --json`. */
+function jsonOf(task: HandlerTask): string {
+  const entries = task.vars.map(([key, value]) => [
+    key.toString(),
+    isUtf8(value) ? value.toString() : { base64: value.toString('base64') },
+  ])
+  return `${JSON.stringify({ ...Object.fromEntries(entries), spooler_task_name: task.name })}\n`
+}
+
+function environmentOf(task: HandlerTask): Record<string, string> {
+  const usable = ([key, value]: VarPair) =>
+    /^[A-Za-z0-9_]+$/.test(key.toString('latin1')) && !value.includes(0)
+  const entries = task.vars.filter(usable).map(([key, value]) => [`${PREFIX}${key}`, value.toString()])
+  return {
+    ...Object.fromEntries(entries),
+    [`${PREFIX}task_name`]: task.name,
+    [`${PREFIX}task_path`]: task.path,
+  }
+}

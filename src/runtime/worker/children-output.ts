@@ -1,0 +1,136 @@
+import childProcess, { ChildProcess, type SpawnOptions, type StdioOptions } from 'node:child_process'
+import { readSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import type { Readable } from 'node:stream'
+import { StringDecoder } from 'node:string_decoder'
+import type { Stream } from '../../base/task/stream.js'
+import { OutputPipe } from './output-pipe.js'
+import type { Print } from './own-output.js'
+
+const NAMES = { 1: 'stdout', 2: 'stderr' } as const
+const OWN = Symbol('a process of spoold')
+/** Spread this into the spawn options of spoold's own processes: they inherit our descriptors unchanged. */
+export const OWN_CHILD: object = { [OWN]: true }
+
+/** The descriptors of the child that were meant to be our standard output or error. */
+type Taken = ReadonlyMap<number, Stream>
+
+/**
+ * Captures the output of processes that handlers start with inherited standard output or error, however they import
+ * `child_process`, and prints it as the handler's own. All asynchronous functions end in `ChildProcess.prototype.spawn`.
+ */
+export function takeChildrensOutput(print: Print): void {
+  const prototype = ChildProcess.prototype as unknown as { spawn(options: SpawnOptions): unknown }
+  const { spawn } = prototype
+  prototype.spawn = function (this: ChildProcess, options) {
+    const [stdio, taken] = divert(options)
+    if (taken.size === 0 || !Array.isArray(stdio)) return spawn.call(this, options)
+    const pipes = new Map(Array.from(taken.keys(), fd => [fd, OutputPipe.open()]))
+    try {
+      return spawn.call(this, { ...options, stdio: stdio.map((entry, fd) => pipes.get(fd)?.writer ?? entry) })
+    } finally {
+      for (const [fd, name] of taken) {
+        const pipe = pipes.get(fd)
+        pipe?.spawned(this.pid)
+        forward(this, pipe?.reader ?? this.stdio?.[fd], name, print)
+      }
+    }
+  }
+  Object.assign(childProcess, {
+    spawnSync: sync(childProcess.spawnSync, print),
+    execFileSync: sync(childProcess.execFileSync, print),
+    execSync: sync(childProcess.execSync, print),
+  })
+  syncBuiltinESMExports()
+}
+
+function divert(options: SpawnOptions): [StdioOptions | undefined, Taken] {
+  const { stdio } = options
+  const taken = new Map<number, Stream>()
+  if (stdio === undefined || stdio === null || OWN in options) return [stdio, taken]
+  const list = typeof stdio === 'string' ? [stdio, stdio, stdio] : stdio
+  const diverted = list.map((entry, fd) => {
+    const ours = ourDescriptor(entry, fd)
+    if (ours !== 1 && ours !== 2) return entry
+    taken.set(fd, NAMES[ours])
+    return 'pipe' as const
+  })
+  return [diverted, taken]
+}
+
+function ourDescriptor(entry: unknown, fd: number): unknown {
+  if (entry === 'inherit') return fd
+  return typeof entry === 'object' && entry !== null && 'fd' in entry ? entry.fd : entry
+}
+
+function forward(child: ChildProcess, from: unknown, name: Stream, print: Print): void {
+  const stream = from as (Readable & { _handle?: { fd?: number } | null }) | null | undefined
+  if (stream === null || stream === undefined) return // the spawn failed
+  const decoder = new StringDecoder('utf8')
+  stream.on('data', (chunk: Buffer) => {
+    stream.pause()
+    print(name, decoder.write(chunk), () => stream.resume())
+  })
+  stream.on('error', () => {})
+  // a handler that waits for the exit may end the task then, so the remaining output comes first
+  child.prependListener('exit', () => {
+    while (stream.read() !== null) {} // read while the log was slow; 'data' is emitted for it
+    for (const chunk of rest(stream._handle?.fd)) print(name, decoder.write(chunk), () => {})
+  })
+}
+
+const CHUNK_BYTES = 65_536
+/** A process that the child leaves running may write forever. */
+const MAX_CHUNKS = 64
+
+function* rest(fd: number | undefined): Generator<Buffer> {
+  for (let i = 0; fd !== undefined && fd >= 0 && i < MAX_CHUNKS; i++) {
+    const chunk = Buffer.alloc(CHUNK_BYTES)
+    let bytes = 0
+    try {
+      bytes = readSync(fd, chunk)
+    } catch {} // EAGAIN: nothing is left
+    if (bytes === 0) return
+    yield chunk.subarray(0, bytes)
+  }
+}
+
+type SyncFunction = (...args: never[]) => unknown
+
+/** A blocked process cannot read a pipe, so the output is printed at the end. */
+function sync(original: SyncFunction, print: Print): SyncFunction {
+  return (...args: unknown[]) => {
+    const at = args.findIndex(
+      (arg, i) => i > 0 && typeof arg === 'object' && arg !== null && !Array.isArray(arg),
+    )
+    const options = (args[at] ?? {}) as SpawnOptions
+    const [stdio, taken] = divert(options)
+    if (taken.size === 0) return Reflect.apply(original, childProcess, args)
+    const replaced = args.with(at, { ...options, stdio, maxBuffer: Number.POSITIVE_INFINITY })
+    try {
+      return withoutCaptured(Reflect.apply(original, childProcess, replaced), taken, print)
+    } catch (error) {
+      throw withoutCaptured(error, taken, print)
+    }
+  }
+}
+
+/** Prints the captured output of a result, or of an error that holds one, and removes it there. */
+function withoutCaptured(result: unknown, taken: Taken, print: Print): unknown {
+  const say = (name: Stream, text: unknown) => {
+    if (text !== null && text !== undefined) print(name, String(text), () => {})
+  }
+  if (typeof result !== 'object' || result === null || !('output' in result)) {
+    const name = taken.get(1)
+    if (name === undefined) return result
+    say(name, result)
+    return null
+  }
+  const output = Array.isArray(result.output) ? result.output : []
+  for (const [fd, name] of taken) {
+    say(name, output[fd])
+    output[fd] = null
+    if (fd === 1 || fd === 2) Object.assign(result, { [NAMES[fd]]: null })
+  }
+  return result
+}

@@ -1,0 +1,139 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { fromThrown } from '../../base/task/answer.js'
+import { IGNORE, type Outcome, RELEASE } from '../../base/task/outcome.js'
+import type { RunningTask } from '../tasks/daemon.js'
+import type { Executor, ExecutorListener } from './executor.js'
+import type { HandlerCall } from './handler-call.js'
+import { HandlerTask, type TaskContext } from './handler-task.js'
+import { runningTask } from './named-tasks.js'
+import type { Run } from './run.js'
+import type { WorkingDirectory } from './working-directory.js'
+
+interface FunctionExecutorOptions {
+  readonly chain: readonly HandlerCall[]
+  readonly context: TaskContext
+  /** Entered before each task; null: the directory that holds the task, as in uWSGI. */
+  readonly chdir: string | null
+  readonly directory: WorkingDirectory
+  /** How many tasks run at a time. If there are several, the one that throws late has to be identified. */
+  readonly concurrency: number
+  /** Set if other code runs in this process: calls handlers so that their code can be told from it. */
+  readonly around?: (<Result>(call: () => Result) => Result) | undefined
+}
+
+/** Calls the user's handlers in this process, and turns whatever they return or throw into an outcome. */
+export class FunctionExecutor implements Executor {
+  readonly batchTasks = 1
+  readonly isOpen = true
+  readonly takesAhead = false
+  readonly running = undefined
+  readonly slots: number
+  /** What executes belongs to one of several runs, or to none. */
+  readonly #isTracked: boolean
+  readonly #options: FunctionExecutorOptions
+  readonly #listener: ExecutorListener
+  readonly #author = new AsyncLocalStorage<Run>()
+  /** The run that started last; used where one runs at a time. */
+  #latest: Run | undefined
+
+  constructor(options: FunctionExecutorOptions, listener: ExecutorListener) {
+    this.#options = options
+    this.#listener = listener
+    this.slots = options.concurrency
+    this.#isTracked = options.concurrency > 1 || options.around !== undefined
+  }
+
+  start(batch: readonly Run[], now: number): void {
+    for (const run of batch) this.#start(run, now)
+  }
+
+  #start(run: Run, now: number): void {
+    run.startedAt = now
+    run.hasStarted = true
+    this.#listener.starting(run, now)
+    const outcome = this.#perform(run)
+    if (outcome instanceof Promise)
+      void outcome.then(
+        late => this.#endedLater(run, late),
+        thrown => this.#endedLater(run, fromThrown(thrown)),
+      )
+    else this.#ended(run, outcome)
+  }
+
+  #ended(run: Run, outcome: Outcome): void {
+    this.#listener.ended(run, outcome, performance.now() - run.startedAt)
+  }
+
+  #endedLater(run: Run, outcome: Outcome): void {
+    if (run.hasEnded) return // a fault has ended it
+    this.#ended(run, outcome)
+    this.#listener.hasRoom()
+  }
+
+  /** Does nothing: every run that has begun is running. */
+  recall(): void {}
+
+  /** Counts as a failure of the run that threw. The others end as if they had not begun. */
+  fault(thrown: unknown, runs: Iterable<Run>): boolean {
+    const { author } = this
+    let isReported = false
+    for (const run of [...runs]) {
+      const isGuilty = this.slots === 1 || run === author
+      if (isGuilty) isReported = true
+      this.#ended(run, isGuilty ? fromThrown(thrown) : RELEASE)
+    }
+    return isReported
+  }
+
+  /**
+   * Returns an outcome directly if there was nothing to await: a promise per task would cost a tenth of the rate. May
+   * reject.
+   */
+  #perform(run: Run): Outcome | Promise<Outcome> {
+    const { chdir, context, directory, around } = this.#options
+    this.#latest = run
+    const place = chdir ?? run.claim.directory
+    if (place !== undefined) directory.enter(place)
+    try {
+      const task = new HandlerTask(run, context)
+      if (!this.#isTracked) return this.#ask(0, run, task)
+      const ask = () => this.#author.run(run, () => this.#ask(0, run, task))
+      return around === undefined ? ask() : around(ask)
+    } catch (thrown) {
+      return fromThrown(thrown)
+    }
+  }
+
+  turnBegan(): void {
+    this.#options.directory.forget()
+  }
+
+  /** The run whose code is executing. For an exception outside any call, the run that started the code that threw. */
+  get author(): Run | undefined {
+    const author = this.#isTracked ? this.#author.getStore() : this.#latest
+    return author?.hasEnded === true ? undefined : author
+  }
+
+  /** The named task whose code is executing. */
+  get current(): RunningTask | undefined {
+    const { author } = this
+    return author === undefined ? undefined : runningTask(author, this.#options.context)
+  }
+
+  /** Calls one handler after the other until one does not return SPOOL_IGNORE. */
+  #ask(first: number, run: Run, task: HandlerTask): Outcome | Promise<Outcome> {
+    const { chain } = this.#options
+    for (let i = first; i < chain.length; i++) {
+      const outcome = chain[i]?.(run, task) ?? IGNORE // may throw
+      if (outcome instanceof Promise)
+        return i === chain.length - 1 ? outcome : this.#askLater(outcome, i + 1, run, task)
+      if (outcome.kind !== 'ignore') return outcome
+    }
+    return IGNORE
+  }
+
+  async #askLater(answer: Promise<Outcome>, next: number, run: Run, task: HandlerTask): Promise<Outcome> {
+    const outcome = await answer
+    return outcome.kind === 'ignore' && !run.isCancelled ? await this.#ask(next, run, task) : outcome
+  }
+}

@@ -1,0 +1,162 @@
+import type { Delivery } from '../../base/task/delivery.js'
+import type { PeriodicTask } from '../../base/task/periodic.js'
+import type { TermsOrPark } from '../../base/task/terms.js'
+import type { Vars } from '../../formats/protocol/vars.js'
+import type { HandlerSpec, HostOptions, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import { Registry } from '../tasks/registry.js'
+import { checkSettings, termsOf } from '../tasks/settings.js'
+import { callFunction, type HandlerCall } from './handler-call.js'
+import type { Host, HostCallbacks, HostStart } from './hosts/host.js'
+import { type LoadedHandler, loadHandler } from './load-module.js'
+import { NamedTasks } from './named-tasks.js'
+import type { Programs } from './programs.js'
+import type { Run } from './run.js'
+
+/** The handlers of a worker, loaded and started. */
+export interface LoadedHandlers {
+  readonly hosts: readonly Host[]
+  /** Set if the only handlers are in one host, which takes tasks in batches. */
+  readonly only: Host | undefined
+  /** That host runs tasks beside each other. */
+  readonly isBeside: boolean
+  readonly performers: readonly HandlerCall[]
+  /** The delivery that the JavaScript modules request; the strictest, because any of them may run a task. */
+  readonly delivery: Delivery | undefined
+  /** What they say of named tasks; undefined: nothing of any. */
+  readonly termsOf: ((vars: Vars) => TermsOrPark) | undefined
+  /** Tasks of theirs that the daemon schedules itself. */
+  readonly periodic: readonly PeriodicTask[]
+  /** The programs of `spooler-exec`. */
+  readonly programs: Programs | undefined
+}
+
+/** The handlers of the chain by name, for readers of a dead letter. */
+export function handlerNames(chain: readonly HandlerSpec[]): string[] {
+  return chain.flatMap(link => {
+    if (link.kind === 'host') return link.host.files
+    if (link.kind === 'given') return link.names
+    if (link.kind === 'forward') return [link.to]
+    return link.kind === 'exec' ? [link.command] : [link.file]
+  })
+}
+
+/**
+ * Loads the handlers. The code for each kind is imported only if it is used, because every worker pays for it at its
+ * start.
+ *
+ * @throws SpooldError HANDLER_UNLOADABLE
+ */
+export async function openHandlers(
+  options: Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs'> &
+    Partial<Pick<WorkerOptions, 'locks' | 'concurrency' | 'namespace'>>,
+  callbacksOf: (host: () => Host) => HostCallbacks,
+  send: (message: WorkerMessage) => void,
+  print: (author: Run | undefined, text: string) => void,
+  given: readonly LoadedHandler[] = [],
+): Promise<LoadedHandlers> {
+  const { chain } = options
+  const hosts: Host[] = []
+  const loaded: LoadedHandler[] = []
+  const performers: HandlerCall[] = []
+  const named = new NamedTasks()
+  let isNamedOnly = true
+  let programs: Programs | undefined
+  const only = chain.length === 1 && chain[0]?.kind === 'host'
+  for (const link of chain) {
+    send({ type: 'loading', name: handlerNames([link]).join(', ') })
+    switch (link.kind) {
+      case 'host': {
+        const { Host } = await import('./hosts/host.js')
+        const host = await Host.start(settled(link.host, options), callbacksOf)
+        hosts.push(host)
+        for (const { name, maxRetries, maxConcurrency, queue, periodic, place } of host.declared) {
+          const limit = maxRetries < 0 ? Number.POSITIVE_INFINITY : maxRetries
+          const most = maxConcurrency ?? undefined
+          named.declare(
+            termsOf(name, { maxRetries: limit, maxConcurrency: most, backoff: 'exponential' }),
+            place,
+          )
+          if (periodic === null) continue
+          checkSettings(`task ${name} (${place})`, periodic, 'task')
+          named.repeat(`task ${name} (${place})`, name, { ...periodic, queue })
+        }
+        if (only) break
+        const { callHost } = await import('./hosts/call-host.js')
+        performers.push(callHost(host, print))
+        break
+      }
+      case 'given':
+      case 'javascript': {
+        const modules = link.kind === 'given' ? given : [await loadHandler(link.file)]
+        loaded.push(...modules)
+        const registries = modules.flatMap(module => module.registries)
+        if (options.namespace !== undefined) standFor(options.namespace, registries)
+        if (registries.length > 0) performers.push(named.link(registries))
+        const handlers = modules.flatMap(({ handler }) => handler ?? [])
+        if (handlers.length === 0) continue
+        performers.push(...handlers.map(callFunction))
+        break
+      }
+      case 'forward': {
+        const { openForward } = await import('./forward.js')
+        const told = (why?: string) => send({ type: 'log', name: link.to, message: saysAway(why) })
+        performers.push(await openForward(link.to, told))
+        break
+      }
+      case 'exec': {
+        const { callProgram } = await import('./call-program.js')
+        const { Programs } = await import('./programs.js')
+        programs ??= new Programs(options.locks === 'lockfile')
+        performers.push(callProgram(link, send, programs))
+      }
+    }
+    isNamedOnly = false
+  }
+  return {
+    hosts,
+    only: only ? hosts[0] : undefined,
+    isBeside: only && (options.concurrency ?? 1) > 1 && hosts.some(runsCoroutines),
+    performers,
+    delivery: strictestDelivery(loaded),
+    termsOf: named.isEmpty && !isNamedOnly ? undefined : named.terms(isNamedOnly),
+    periodic: named.periodic,
+    programs,
+  }
+}
+
+function saysAway(why: string | undefined): string {
+  return why === undefined
+    ? 'tasks are forwarded again'
+    : `tasks wait here until they can be forwarded: ${why}`
+}
+
+/** Does what the application's object does, which is in another process. */
+function standFor(namespace: string, registries: readonly Registry[]): void {
+  const application = new Registry({ namespace })
+  for (const each of registries) if (each.parent === undefined) application.use(each, 'the application')
+}
+
+/** The host decides by the same rule (src/hosts/python/spoold_host/named.py). */
+function runsCoroutines(host: Host): boolean {
+  return host.declared.some(({ isAsync }) => isAsync)
+}
+
+function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefined {
+  const named = loaded.flatMap(({ delivery }) => delivery ?? [])
+  return named.includes('at-most-once') ? 'at-most-once' : named[0]
+}
+
+/** Adds what is specific to this worker: the plan is the same for all spools. */
+function settled(
+  host: HostOptions,
+  {
+    spool,
+    chdir,
+    startTimeoutMs,
+    concurrency = 1,
+  }: Pick<WorkerOptions, 'spool' | 'chdir' | 'startTimeoutMs'> & Partial<Pick<WorkerOptions, 'concurrency'>>,
+): HostStart {
+  const place = [['spool', spool] as const, ...(chdir === null ? [] : [['chdir', chdir] as const])]
+  const many = concurrency > 1 ? [['concurrency', String(concurrency)] as const] : []
+  return { ...host, startTimeoutMs, settings: [...place, ...many, ...host.settings] }
+}

@@ -1,0 +1,149 @@
+import { Queue } from '../../base/queue.js'
+import { fromThrown } from '../../base/task/answer.js'
+import { UNBEGUN } from '../../base/task/outcome.js'
+import type { Executor, ExecutorListener } from './executor.js'
+import { loadBody } from './hosts/frames.js'
+import type { Host } from './hosts/host.js'
+import type { Printer } from './printer.js'
+import { REPORT_WITHIN_MS } from './report-buffer.js'
+import type { Run } from './run.js'
+
+/** One message is run while the next is prepared. */
+const MESSAGES_AHEAD = 2
+
+/** Runs tasks in one host, which takes them in batches and runs them one after the other. */
+export class HostExecutor implements Executor {
+  readonly slots = 1
+  /** Sharing them makes a message and a context switch cheap. */
+  readonly batchTasks = 64
+  readonly #host: Host
+  readonly #printer: Printer
+  readonly #listener: ExecutorListener
+  /** The runs that were sent to the host, oldest first. */
+  readonly #sent = new Queue<Run>()
+  #lastEndAt = 0
+  #ticker: NodeJS.Timeout | undefined
+
+  constructor(host: Host, printer: Printer, listener: ExecutorListener) {
+    this.#host = host
+    this.#printer = printer
+    this.#listener = listener
+    host.attach({
+      progress: () => this.#progress(),
+      recalled: count => this.#released(count),
+      died: detail => this.#died(detail),
+      revived: () => listener.hasRoom(),
+      failed() {}, // no call waits for it here
+    })
+  }
+
+  get isOpen(): boolean {
+    return this.#host.isOpen
+  }
+
+  get takesAhead(): boolean {
+    return this.#host.messages < MESSAGES_AHEAD
+  }
+
+  get running(): Run | undefined {
+    return this.#sent.peek()
+  }
+
+  /** A body that cannot be read, or that is too large for a host, fails only its own task. */
+  start(batch: readonly Run[], now: number): void {
+    // it is not known yet whether the first one begins: it may be handed back
+    if (this.#sent.size === 0) this.#lastEndAt = now
+    const loaded = batch.filter(run => this.#load(run))
+    if (loaded.length === 0) return
+    for (const run of loaded) {
+      run.startedAt = now
+      this.#sent.push(run)
+    }
+    this.#host.send(loaded.map(({ claim }) => claim))
+    this.#ticker ??= setInterval(() => this.#tick(), REPORT_WITHIN_MS)
+  }
+
+  #load(run: Run): boolean {
+    try {
+      if (run.claim.bodyBytes > 0) loadBody(run.claim)
+      return true
+    } catch (error) {
+      this.#listener.ended(run, fromThrown(error), 0)
+      return false
+    }
+  }
+
+  turnBegan(): void {}
+
+  recall(): void {
+    if (this.#sent.size > 1 && !this.#host.isRecalling) {
+      const left = this.#host.recall()
+      this.#released(this.#sent.size - left)
+    }
+  }
+
+  /** It is unknown whose code threw, so every run that has not ended counts as not begun. */
+  fault(): boolean {
+    this.#settleEnded()
+    this.#released(this.#sent.size)
+    return false
+  }
+
+  /** While a host is silent: collects what it did, and reports the start of a task that takes long. */
+  #tick(): void {
+    if (this.#sent.size === 0) {
+      clearInterval(this.#ticker)
+      this.#ticker = undefined
+      return
+    }
+    this.#host.listen()
+    this.#progress()
+    const head = this.#sent.peek()
+    if (head !== undefined && this.#host.hasStarted()) this.#listener.announce(head)
+  }
+
+  #progress(): void {
+    this.#settleEnded()
+    this.#listener.batchEnded()
+  }
+
+  #settleEnded(): void {
+    const ended = this.#host.collect()
+    const now = performance.now()
+    // the run time of each task is not known if several ended together: share it evenly
+    const ranMs = (now - this.#lastEndAt) / ended.length
+    if (ended.length > 0) this.#lastEndAt = now
+    for (const { outcome, printed } of ended) {
+      this.#print(printed, this.#sent.peek())
+      const run = this.#sent.pop()
+      if (run !== undefined) this.#listener.ended(run, outcome, ranMs)
+    }
+    const printed = this.#host.takePrinted()
+    if (printed !== '') this.#print(printed, this.#host.hasStarted() ? this.#sent.peek() : undefined)
+  }
+
+  /** Announces the author first, so that the log line of its start precedes its output. */
+  #print(text: string, author: Run | undefined): void {
+    if (text !== '' && author !== undefined) this.#listener.announce(author)
+    this.#printer.print(author?.number ?? null, 'output', text)
+  }
+
+  /** The host will not start the last `count` of its tasks. */
+  #released(count: number): void {
+    const all = [...this.#sent]
+    this.#sent.clear()
+    const kept = all.length - count
+    for (const run of all.slice(0, kept)) this.#sent.push(run)
+    for (const run of all.slice(kept)) this.#listener.ended(run, UNBEGUN, 0)
+    this.#listener.batchEnded()
+  }
+
+  #died(detail: string): void {
+    this.#settleEnded()
+    const ran = this.#host.hasStarted() ? this.#sent.pop() : undefined
+    if (ran !== undefined)
+      this.#listener.ended(ran, { kind: 'crash', detail }, performance.now() - this.#lastEndAt)
+    this.#released(this.#sent.size)
+    this.#listener.closed()
+  }
+}

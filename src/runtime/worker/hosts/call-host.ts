@@ -1,0 +1,66 @@
+import { Queue } from '../../../base/queue.js'
+import { fromThrown } from '../../../base/task/answer.js'
+import { type Outcome, RELEASE } from '../../../base/task/outcome.js'
+import type { HandlerCall } from '../handler-call.js'
+import type { Run } from '../run.js'
+import { loadBody } from './frames.js'
+import type { Host } from './host.js'
+
+interface Waiting {
+  readonly run: Run
+  settle(outcome: Outcome): void
+}
+
+/** A host as one handler among others in the chain: it is given one task at a time. */
+export function callHost(host: Host, print: (author: Run | undefined, text: string) => void): HandlerCall {
+  const queue = new Queue<Waiting>()
+  let isBusy = false
+
+  function next(): void {
+    for (let first = queue.peek(); first !== undefined && !isBusy && host.isOpen; first = queue.peek())
+      try {
+        loadBody(first.run.claim)
+        host.send([first.run.claim])
+        isBusy = true
+      } catch (error) {
+        queue.pop()
+        first.settle(fromThrown(error))
+      }
+  }
+
+  function collect(): Outcome | undefined {
+    const [ended] = host.collect()
+    const author = queue.peek()?.run
+    if (ended !== undefined && ended.printed !== '') print(author, ended.printed)
+    const printed = ended === undefined ? host.takePrinted() : ''
+    if (printed !== '') print(host.hasStarted() ? author : undefined, printed)
+    return ended?.outcome
+  }
+
+  function end(outcome: Outcome | undefined): void {
+    isBusy = false
+    if (outcome !== undefined) queue.pop()?.settle(outcome)
+    next()
+  }
+
+  host.attach({
+    progress() {
+      const outcome = collect()
+      if (outcome !== undefined) end(outcome)
+    },
+    recalled() {}, // no task is ever queued in the host
+    died(detail) {
+      end(collect() ?? (host.hasStarted() ? { kind: 'crash', detail } : undefined))
+    },
+    revived: next,
+    failed() {
+      for (let first = queue.pop(); first !== undefined; first = queue.pop()) first.settle(RELEASE)
+    },
+  })
+
+  return run =>
+    new Promise<Outcome>(settle => {
+      queue.push({ run, settle })
+      next()
+    })
+}

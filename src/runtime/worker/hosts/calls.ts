@@ -1,0 +1,124 @@
+import { hostname } from 'node:os'
+import { SpooldError } from '../../../base/errors.js'
+import { listTasks, peekTask } from '../../../engines/directory/peek.js'
+import { type SpoolTarget, SpoolTargets } from '../../../engines/targets.js'
+import type { VarPair } from '../../../formats/protocol/packet.js'
+import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
+import { requestFromPairs } from '../../../formats/protocol/request-vars.js'
+import type { WorkerMessage } from '../../ipc/messages.js'
+import type { SignalActions } from '../signal-actions.js'
+
+interface CallsOptions {
+  readonly targets: readonly SpoolTarget[]
+  readonly signals: SignalActions
+  /** Makes the host call the function that it registered for a signal. */
+  runSignal(number: number): Promise<void>
+  send(message: WorkerMessage): void
+  /** Asks the master. */
+  ask(name: string, values: Values): Promise<Answer>
+  /** Sets the deadline of the running task, counted from now; 0: no deadline of its own. */
+  setDeadline(afterMs: number): void
+}
+
+type Values = readonly Buffer[]
+type Answer = ReadonlyArray<string | Uint8Array>
+type Call = (values: Values) => Answer | Promise<Answer> | undefined
+
+/** The calls that a host can make to the daemon, by name. Every language's module is a thin layer over them. */
+export class Calls {
+  readonly #options: CallsOptions
+  #targets: SpoolTargets | undefined
+  #isFirst: Promise<boolean> | undefined
+  readonly #calls: Readonly<Record<string, Call>> = {
+    spool: values => this.#spool(values),
+    'spool-while-loading': values => this.#spoolWhileLoading(values),
+    warn: values => this.#options.ask('warn', values),
+    jobs: () => this.#jobs(),
+    task: ([path]) => peekTask(String(path)) ?? [],
+    harakiri: ([seconds]) => this.#harakiri(Number(seconds)),
+    'register-signal': ([number, target]) => this.#register(Number(number), String(target)),
+    signal: ([number]) => void this.#signals.raise(Number(number)),
+    timer: ([number, everyMs, iterations]) =>
+      void this.#signals.addRbTimer(Number(number), Number(everyMs), Number(iterations)),
+    cron: ([number, minute, hour, day, month, weekday]) =>
+      void this.#signals.addCron(
+        Number(number),
+        Number(minute),
+        Number(hour),
+        Number(day),
+        Number(month),
+        Number(weekday),
+      ),
+    'file-monitor': ([number, path]) => void this.#signals.addFileMonitor(Number(number), String(path)),
+    pids: values => this.#options.ask('pids', values),
+    frequency: values => this.#options.ask('frequency', values),
+    cache: values => this.#options.ask('cache', values),
+  }
+
+  constructor(options: CallsOptions) {
+    this.#options = options
+  }
+
+  /** @throws why the call failed, worded for a handler */
+  async answer(name: string, values: Values): Promise<Answer> {
+    const call = this.#calls[name]
+    if (call === undefined) throw new SpooldError('REQUEST_INVALID', `spoold has no call ${name}`)
+    return (await call(values)) ?? []
+  }
+
+  get #places(): SpoolTargets {
+    this.#targets ??= new SpoolTargets(this.#options.targets)
+    return this.#targets
+  }
+
+  /**
+   * @param values the keys and values of a dictionary in turn
+   * @returns the new task's path
+   */
+  async #spool(values: Values): Promise<Answer> {
+    const { request, spooler } = requestFromPairs(pairsOf(values))
+    const enqueuer = this.#places.get(spooler)
+    const { path } = enqueuer.storeSync?.(request) ?? (await enqueuer.store(request))
+    const bodyBytes = request.body instanceof Buffer ? request.body.length : 0
+    this.#options.send({ type: 'stored', path, bytes: request.packet.length + bodyBytes })
+    return [path]
+  }
+
+  /**
+   * Here every worker loads the code, while uWSGI loads it once, in its master. So a task that code stores while it
+   * is being loaded is stored by the first worker only.
+   */
+  async #spoolWhileLoading(values: Values): Promise<Answer> {
+    this.#isFirst ??= this.#options.ask('first', []).then(({ length }) => length > 0)
+    if (await this.#isFirst) return this.#spool(values)
+    const { spooler } = requestFromPairs(pairsOf(values))
+    return [`${this.#places.get(spooler).name}/uwsgi_spoolfile_on_${hostname()}_0_0_0_0_0`]
+  }
+
+  get #signals(): SignalActions {
+    return this.#options.signals
+  }
+
+  #register(number: number, target: string): undefined {
+    if (/^(mule|farm_)/.test(target))
+      void this.#options.ask('warn', [
+        Buffer.from(
+          `signal ${number} is for ${target}, and there are no mules: a process of the spools handles it`,
+        ),
+      ])
+    this.#signals.register(number, target, () => this.#options.runSignal(number))
+  }
+
+  #jobs(): Answer {
+    const [first] = this.#places.directories
+    return first === undefined || isRedisAddress(first) ? [] : listTasks(first)
+  }
+
+  #harakiri(seconds: number): undefined {
+    this.#options.setDeadline(seconds * 1000)
+  }
+}
+
+function pairsOf(values: Values): VarPair[] {
+  return Array.from({ length: values.length / 2 }, (_, i) => [values[2 * i], values[2 * i + 1]] as VarPair)
+}

@@ -1,0 +1,247 @@
+import { SpooldError } from '../../../base/errors.js'
+import type { Claim } from '../../../engines/claims.js'
+
+/**
+ * The protocol between a worker and its host. All numbers are little-endian.
+ *
+ * Descriptor 3, worker to host: messages, each a u32 length and that many bytes. The first message is a list (see
+ * `packList`) of settings, names and values in turn. The second answers the frame `output`: a list with the token for
+ * marks (host-output.ts), or an empty list if output is not captured. Every other message is a sequence of items: u8
+ * kind, u16 d, u16 a, u32 b, u32 c, then a + b + c bytes.
+ * - task: its ref (a bytes), its packet as stored in the file (b), its body (c). d is the number of its run, from 1;
+ *   65,535 means that many or more. Tasks are counted from 0 and carry no number.
+ * - recall: follows all tasks that the recall flag applies to (page.ts).
+ * - signal: a is not a length but the number of the uwsgi signal whose function is to be called.
+ *
+ * Descriptor 3, host to worker: four bytes of magic, which reveal output of a handler in the stream, u8 kind, u32
+ * number, u32 length, and that many bytes (see `UpFrame`).
+ *
+ * Descriptor 4 carries calls of the host and the worker's answers, one at a time: a u32 length and a list. A call is
+ * a name and its arguments; an answer is `ok` and its values, or `error` and a message.
+ *
+ * Descriptor 5 is the page. Nothing is ever written to descriptor 6: it reaches its end when the worker ends.
+ */
+export const TASKS_FD = 3
+export const CALLS_FD = 4
+export const LIFELINE_FD = 6
+
+const TASK = 1
+const RECALL = 2
+const SIGNAL = 3
+const ITEM_BYTES = 13
+const MAX_ATTEMPT = 0xffff
+
+export type UpFrame =
+  /** `text`: the named tasks that its code declared (declared-tasks.ts); empty: none. */
+  | { readonly kind: 'ready'; readonly text: string }
+  /** `text`: why the configured handlers could not be loaded. */
+  | { readonly kind: 'unloadable'; readonly text: string }
+  /** A message has been processed. */
+  | { readonly kind: 'done' }
+  /**
+   * What the task with this number threw, what is wrong with its return value, or its answer (host-answer.ts). Sent before
+   * its result.
+   */
+  | { readonly kind: 'detail'; readonly number: number; readonly text: string }
+  /** Tasks from this number on were not started, and will not be. */
+  | { readonly kind: 'recalled'; readonly number: number }
+  /** `text`: what its function threw, or empty. */
+  | { readonly kind: 'signal-ended'; readonly number: number; readonly text: string }
+  /** The task with this number has ended, beside others. `text`: its state as on the page, in decimal, and its detail. */
+  | { readonly kind: 'ended'; readonly number: number; readonly text: string }
+  /** The task with this number has printed the text, beside others. */
+  | { readonly kind: 'printed'; readonly number: number; readonly text: string }
+  /** `text`: the path of the pipe that takes its output. The host waits for the answer before it prints. */
+  | { readonly kind: 'output'; readonly text: string }
+
+/** What a host says that runs tasks beside each other. */
+export type BesideFrame = Extract<UpFrame, { kind: 'ended' | 'printed' }>
+
+const UP_KINDS = [
+  'ready',
+  'unloadable',
+  'done',
+  'detail',
+  'recalled',
+  'signal-ended',
+  'output',
+  'ended',
+  'printed',
+] as const
+const MAGIC = 0x4c5053ff
+const UP_HEAD_BYTES = 13
+/** A host truncates its texts, so a longer one is not from a host. */
+const MAX_TEXT_BYTES = 1024 * 1024
+/**
+ * A call may carry a body. Four ASCII letters read as a larger number, which reveals output of a handler in the
+ * stream.
+ */
+const MAX_CALL_BYTES = 0x1fff_ffff
+
+/** Below the range of the u32: limited by the size of a message and by memory. */
+const MAX_BODY_BYTES = 2 ** 31 - 1
+
+/**
+ * Reads the body of a task that is about to be sent, so that a failure affects this task only.
+ *
+ * @throws why it cannot be sent: it is too large, or cannot be read
+ */
+export function loadBody(claim: Claim): void {
+  if (claim.bodyBytes > MAX_BODY_BYTES)
+    throw new SpooldError(
+      'PACKET_MALFORMED',
+      `its body has ${claim.bodyBytes} bytes, a handler in another language takes ${MAX_BODY_BYTES}`,
+    )
+  claim.readBody()
+}
+
+/** Encodes the tasks as one message. Their bodies have been loaded. */
+export function encodeTasks(claims: readonly Claim[]): Buffer {
+  let bytes = 4
+  for (const { ref, vars, bodyBytes } of claims)
+    bytes += ITEM_BYTES + ref.length + vars.text.length + bodyBytes
+  const message = Buffer.allocUnsafe(bytes)
+  message.writeUInt32LE(bytes - 4, 0)
+  let at = 4
+  for (const claim of claims) at = appendTask(message, at, claim)
+  return message
+}
+
+function appendTask(message: Buffer, start: number, claim: Claim): number {
+  const { ref, vars, bodyBytes, attempt } = claim
+  const run = Math.min(attempt, MAX_ATTEMPT)
+  let at = writeItem(message, start, TASK, run, ref.length, vars.text.length, bodyBytes)
+  at += message.write(ref, at, 'latin1')
+  at += message.write(vars.text, at, 'latin1')
+  return bodyBytes === 0 ? at : at + (claim.readBody()?.copy(message, at) ?? 0)
+}
+
+export function encodeRecall(): Buffer {
+  return single(RECALL, 0)
+}
+
+export function encodeSignal(number: number): Buffer {
+  return single(SIGNAL, number)
+}
+
+function single(kind: number, a: number): Buffer {
+  const message = Buffer.allocUnsafe(4 + ITEM_BYTES)
+  message.writeUInt32LE(ITEM_BYTES, 0)
+  writeItem(message, 4, kind, 0, a, 0, 0)
+  return message
+}
+
+function writeItem(
+  message: Buffer,
+  at: number,
+  kind: number,
+  d: number,
+  a: number,
+  b: number,
+  c: number,
+): number {
+  message[at] = kind
+  message.writeUInt16LE(d, at + 1)
+  message.writeUInt16LE(a, at + 3)
+  message.writeUInt32LE(b, at + 5)
+  message.writeUInt32LE(c, at + 9)
+  return at + ITEM_BYTES
+}
+
+/** Byte strings, each preceded by its u32 length. */
+function packList(items: ReadonlyArray<string | Uint8Array>): Buffer {
+  const parts = items.flatMap(item => {
+    const bytes = Buffer.from(item as string)
+    const length = Buffer.allocUnsafe(4)
+    length.writeUInt32LE(bytes.length)
+    return [length, bytes]
+  })
+  return Buffer.concat(parts)
+}
+
+/** Encodes a list as a message. */
+export function encodeList(items: ReadonlyArray<string | Uint8Array>): Buffer {
+  const list = packList(items)
+  const length = Buffer.allocUnsafe(4)
+  length.writeUInt32LE(list.length)
+  return Buffer.concat([length, list])
+}
+
+/** @throws SpooldError PACKET_MALFORMED */
+function unpackList(list: Buffer): Buffer[] {
+  const items: Buffer[] = []
+  let at = 0
+  while (at < list.length) {
+    const end = at + 4 > list.length ? Number.POSITIVE_INFINITY : at + 4 + list.readUInt32LE(at)
+    if (end > list.length) throw garbage()
+    items.push(list.subarray(at + 4, end))
+    at = end
+  }
+  return items
+}
+
+/** Splits a stream into frames. */
+abstract class Decoder<Frame> {
+  #chunks: Buffer[] = []
+  #bytes = 0
+  #needed = 0
+
+  /** @throws SpooldError PACKET_MALFORMED at the first byte that cannot be from a host */
+  push(chunk: Buffer): Frame[] {
+    this.#chunks.push(chunk)
+    this.#bytes += chunk.length
+    if (this.#bytes < this.#needed) return []
+    const input = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks)
+    const frames: Frame[] = []
+    let at = 0
+    for (;;) {
+      this.#needed = this.frameBytes(input, at)
+      if (at + this.#needed > input.length || at === input.length) break
+      frames.push(this.decode(input.subarray(at, at + this.#needed)))
+      at += this.#needed
+    }
+    this.#chunks = at === input.length ? [] : [input.subarray(at)]
+    this.#bytes = input.length - at
+    return frames
+  }
+
+  /** The length of the frame at `at`, as far as it is known. */
+  protected abstract frameBytes(input: Buffer, at: number): number
+  protected abstract decode(frame: Buffer): Frame
+}
+
+export class UpDecoder extends Decoder<UpFrame> {
+  protected override frameBytes(input: Buffer, at: number): number {
+    const left = input.length - at
+    if (left >= 4 && input.readUInt32LE(at) !== MAGIC) throw garbage()
+    if (left < UP_HEAD_BYTES) return UP_HEAD_BYTES
+    const length = input.readUInt32LE(at + 9)
+    if (length > MAX_TEXT_BYTES) throw garbage()
+    return UP_HEAD_BYTES + length
+  }
+
+  protected override decode(frame: Buffer): UpFrame {
+    const kind = UP_KINDS[(frame[4] ?? 0) - 1]
+    if (kind === undefined) throw garbage()
+    const number = frame.readUInt32LE(5)
+    return { kind, number, text: frame.toString('utf8', UP_HEAD_BYTES) }
+  }
+}
+
+/** A call: its name and arguments. */
+export class CallDecoder extends Decoder<Buffer[]> {
+  protected override frameBytes(input: Buffer, at: number): number {
+    if (input.length - at < 4) return 4
+    const length = input.readUInt32LE(at)
+    if (length > MAX_CALL_BYTES) throw garbage()
+    return 4 + length
+  }
+
+  protected override decode(frame: Buffer): Buffer[] {
+    return unpackList(frame.subarray(4))
+  }
+}
+
+function garbage(): SpooldError {
+  return new SpooldError('PACKET_MALFORMED', 'something else than the host wrote to its descriptors 3 and 4')
+}

@@ -1,0 +1,25 @@
+import { toOutcome } from '../../../base/task/answer.js'
+import type { Outcome } from '../../../base/task/outcome.js'
+import { resultOfState } from './page.js'
+
+/** The host died before its detail arrived. */
+export const LOST: Outcome = { kind: 'error', detail: 'what it said is lost' }
+
+/** @param text of a frame `ended` */
+export function fromEnded(text: string): Outcome {
+  const result = resultOfState(Number(text.slice(0, 1)))
+  if (result === undefined) return LOST
+  return typeof result === 'string' ? fromHost(result, text.slice(1)) : result
+}
+
+/**
+ * What a host said of a run. An `answer` is that of a named task: JSON, with the keys of an answer in JavaScript
+ * (base/task/answer.ts). It may have `error` instead of `retry` and `bury`: the stack of what the task threw.
+ */
+export function fromHost(kind: 'error' | 'answer', text: string): Outcome {
+  if (kind === 'error') return { kind, detail: text }
+  const answer: unknown = JSON.parse(text)
+  return typeof answer === 'object' && answer !== null && 'error' in answer
+    ? { kind: 'error', detail: String(answer.error) }
+    : toOutcome(answer)
+}

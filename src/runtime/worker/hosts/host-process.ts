@@ -1,0 +1,267 @@
+// Longer than others: a process, what it is sent and what it says are one state machine.
+import { type ChildProcess, spawn } from 'node:child_process'
+import type { Duplex } from 'node:stream'
+import { setTimeout as delay } from 'node:timers/promises'
+import { messageOf, SpooldError } from '../../../base/errors.js'
+import type { Outcome } from '../../../base/task/outcome.js'
+import type { Claim } from '../../../engines/claims.js'
+import { FIRST_AREA_FD, type HostOptions } from '../../ipc/messages.js'
+import { OWN_CHILD } from '../children-output.js'
+import {
+  type BesideFrame,
+  CALLS_FD,
+  CallDecoder,
+  encodeList,
+  encodeRecall,
+  encodeSignal,
+  encodeTasks,
+  LIFELINE_FD,
+  TASKS_FD,
+  UpDecoder,
+  type UpFrame,
+} from './frames.js'
+import { fromHost, LOST } from './host-answer.js'
+import { closed, type Death, deathOf } from './host-death.js'
+import { type Ended, HostReader, type HostReaderListener } from './host-reader.js'
+import { Page, STARTED } from './page.js'
+import { readFrames } from './read-frames.js'
+
+/** How long a host may take to exit when it is asked to. */
+const LEAVE_MS = 2000
+
+interface HostProcessListener extends HostReaderListener {
+  /** The last `count` of the tasks that were sent will not be started. */
+  recalled(count: number): void
+  signalEnded(number: number, error: string): void
+  /** A task has ended or printed something, beside others. */
+  beside(frame: BesideFrame): void
+  /** Answers a call of the host. @throws why it failed, worded for a handler */
+  call(name: string, values: readonly Buffer[]): Promise<ReadonlyArray<string | Uint8Array>>
+}
+
+/**
+ * One interpreter process, from its start to its death.
+ *
+ * States: loading → ready → dead.
+ */
+export class HostProcess {
+  readonly #child: ChildProcess
+  readonly #listener: HostProcessListener
+  readonly #page = new Page()
+  readonly #details = new Map<number, string>()
+  /** Tasks are numbered in the order in which they were sent. */
+  #sent = 0
+  #collected = 0
+  #messages = 0
+  #isRecalling = false
+  #isDead = false
+  #fault: string | undefined
+  #declared = ''
+  /** Reads its output. */
+  readonly output: HostReader
+  /** Rejects with a SpooldError when it cannot load the handlers. */
+  readonly whenReady: Promise<void>
+  readonly whenDead: Promise<Death>
+  #settleReady: { resolve(): void; reject(error: SpooldError): void } = { resolve() {}, reject() {} }
+
+  constructor(options: HostOptions, listener: HostProcessListener) {
+    const { command, args, environment, home, settings } = options
+    const areas = Array.from({ length: options.areas }, (_, i) => FIRST_AREA_FD + i)
+    this.#listener = listener
+    this.output = new HostReader(this.#page, listener)
+    this.#child = spawn(command, args, {
+      stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'pipe', this.#page.fd, 'pipe', ...areas],
+      env: { ...process.env, ...environment },
+      cwd: home,
+      ...OWN_CHILD,
+    })
+    this.whenReady = new Promise((resolve, reject) => {
+      this.#settleReady = { resolve, reject }
+    })
+    this.whenReady.catch(() => {}) // not every caller awaits it; a failure is also reported by the death
+    this.whenDead = this.#awaitDeath()
+    if (this.#child.pid === undefined) return // it has no pipes; its death gives the reason
+    const broken = (error: unknown) => this.#broken(error)
+    readFrames(this.#pipe(TASKS_FD), new UpDecoder(), frame => this.#hear(frame), broken)
+    readFrames(this.#pipe(CALLS_FD), new CallDecoder(), call => void this.#answer(call), broken)
+    this.#pipe(LIFELINE_FD).on('error', () => {})
+    this.#pipe(TASKS_FD).write(encodeList(settings.flat()))
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0
+  }
+
+  /** How many messages it has not finished. */
+  get messages(): number {
+    return this.#messages
+  }
+
+  /** What its code declared (declared-tasks.ts). */
+  get declared(): string {
+    return this.#declared
+  }
+
+  get isRecalling(): boolean {
+    return this.#isRecalling
+  }
+
+  /** The number of the oldest task that has not been collected. */
+  get oldest(): number {
+    return this.#collected
+  }
+
+  /** Whether the task with this number has begun, as of the last `collect`. */
+  hasStarted(number: number): boolean {
+    return this.#page.stateOf(number) === STARTED
+  }
+
+  /** @returns the number of the first one */
+  send(claims: readonly Claim[]): number {
+    const first = this.#sent
+    this.#sent += claims.length
+    this.#messages++
+    this.#pipe(TASKS_FD).write(encodeTasks(claims))
+    return first
+  }
+
+  signal(number: number): void {
+    this.#messages++
+    this.#pipe(TASKS_FD).write(encodeSignal(number))
+  }
+
+  /** The tasks that have ended since the last call, in the order in which they were sent. */
+  collect(): Ended[] {
+    this.#page.refresh()
+    const ended: Ended[] = []
+    const first = this.#collected
+    for (; this.#collected < this.#sent; this.#collected++) {
+      const outcome = this.output.hasHeard(this.#collected) ? this.#outcomeOf(this.#collected) : undefined
+      if (outcome === undefined) break
+      ended.push({ outcome, printed: this.output.takeOf(this.#collected) })
+    }
+    this.#page.clear(first, ended.length)
+    return ended
+  }
+
+  /**
+   * Takes back the tasks that have not started.
+   *
+   * @returns the number of the first one; the host may hand back one more, with `recalled`
+   */
+  recall(): number {
+    this.#page.recall()
+    this.#isRecalling = true
+    this.#pipe(TASKS_FD).write(encodeRecall())
+    this.#page.refresh()
+    let first = this.#collected
+    while (first < this.#sent && this.#page.stateOf(first) !== 0) first++
+    this.#sent = first
+    return first
+  }
+
+  kill(): void {
+    this.#child.kill('SIGKILL')
+  }
+
+  /** @throws SpooldError HANDLER_UNLOADABLE. @param timeoutMs 0: no limit */
+  async readyWithin(timeoutMs: number): Promise<void> {
+    const late = () => {
+      this.#fault ??= `is still loading after ${timeoutMs / 1000} s (spooler-start-timeout)`
+      this.kill()
+    }
+    const timer = timeoutMs === 0 ? undefined : setTimeout(late, timeoutMs)
+    try {
+      await this.whenReady
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Lets an idle host exit. Resolves when it is gone. */
+  async end(): Promise<void> {
+    this.#pipe(TASKS_FD).end()
+    const late = delay(LEAVE_MS, false, { ref: false })
+    if (!(await Promise.race([this.whenDead.then(() => true), late]))) this.kill()
+  }
+
+  /** Returns undefined until the result is known. */
+  #outcomeOf(number: number): Outcome | undefined {
+    const result = this.#page.resultOf(number)
+    if (typeof result !== 'string') return result
+    // the result byte may arrive before its detail frame; once the host is dead, a missing frame never will
+    const said = this.#details.get(number)
+    this.#details.delete(number)
+    if (said === undefined) return this.#isDead ? LOST : undefined
+    return fromHost(result, said)
+  }
+
+  #hear(frame: UpFrame): void {
+    switch (frame.kind) {
+      case 'ready':
+        this.#declared = frame.text
+        this.output.loaded()
+        return this.#settleReady.resolve()
+      case 'unloadable':
+        this.output.loaded()
+        return this.#settleReady.reject(new SpooldError('HANDLER_UNLOADABLE', frame.text))
+      case 'detail':
+        return void this.#details.set(frame.number, frame.text)
+      case 'output':
+        return void this.#pipe(TASKS_FD).write(encodeList(this.output.open(frame.text)))
+      case 'done':
+        this.#messages--
+        return this.#listener.progress()
+      case 'recalled':
+        return this.#recalled(frame.number)
+      case 'ended':
+      case 'printed':
+        return this.#listener.beside(frame)
+      case 'signal-ended':
+        return this.#listener.signalEnded(frame.number, frame.text)
+    }
+  }
+
+  #recalled(first: number): void {
+    this.#isRecalling = false
+    this.#messages = 0
+    const count = Math.max(0, this.#sent - first)
+    this.#sent = first
+    this.#listener.recalled(count)
+    this.#listener.progress()
+  }
+
+  async #answer([name, ...values]: readonly Buffer[]): Promise<void> {
+    try {
+      this.#pipe(CALLS_FD).write(encodeList(['ok', ...(await this.#listener.call(String(name), values))]))
+    } catch (error) {
+      this.#pipe(CALLS_FD).write(encodeList(['error', messageOf(error)]))
+    }
+  }
+
+  #pipe(fd: number): Duplex {
+    return this.#child.stdio[fd] as Duplex
+  }
+
+  #broken(error: unknown): void {
+    this.#fault ??= `was killed, because ${messageOf(error)}`
+    this.kill()
+  }
+
+  async #awaitDeath(): Promise<Death> {
+    const child = this.#child
+    const how = await deathOf(child)
+    await closed(child, [TASKS_FD, CALLS_FD, LIFELINE_FD], TASKS_FD)
+    this.#isDead = true
+    this.output.stop()
+    const why = this.#fault ?? `${how} before it was ready`
+    this.#settleReady.reject(new SpooldError('HANDLER_UNLOADABLE', `${child.spawnfile} ${why}`))
+    return this.#fault ?? how
+  }
+
+  /** Call it after the death, once everything has been collected. */
+  release(): void {
+    this.output.close()
+    this.#page.close()
+  }
+}

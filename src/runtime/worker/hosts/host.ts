@@ -1,0 +1,224 @@
+import { toError } from '../../../base/errors.js'
+import { RespawnPace } from '../../../base/respawn-pace.js'
+import type { Claim } from '../../../engines/claims.js'
+import type { HostOptions } from '../../ipc/messages.js'
+import { type DeclaredTask, declaredTasks } from './declared-tasks.js'
+import type { BesideFrame } from './frames.js'
+import { HostProcess } from './host-process.js'
+import type { Ended } from './host-reader.js'
+
+/** The code that runs tasks in a host. */
+interface HostTaskListener {
+  /** Some of the tasks that were sent have ended and can be collected. */
+  progress(): void
+  /** The last `count` of the tasks that were sent will not be started. */
+  recalled(count: number): void
+  /** The host died, and the tasks that had not ended are lost with it. `detail` says how it died. */
+  died(detail: string): void
+  /** A task has ended or printed something, beside others. */
+  beside?(frame: BesideFrame): void
+  /** It accepts tasks again. */
+  revived(): void
+  /** It will not accept tasks again. */
+  failed(): void
+}
+
+export interface HostStart extends HostOptions {
+  /** How long an interpreter that replaces a dead one may take to start; 0: no limit. */
+  readonly startTimeoutMs: number
+}
+
+export interface HostCallbacks {
+  call(name: string, values: readonly Buffer[]): Promise<ReadonlyArray<string | Uint8Array>>
+  /** The log is full for now. */
+  isLogBehind(): boolean
+  /** Output that belongs to no task: it was printed while the host's code was loaded. */
+  printed(text: string): void
+  /** It died, and a replacement is being started. */
+  died(host: Host, death: string): void
+  /** The replacement is ready. */
+  revived(): void
+  /** It died before any task had ended, or a replacement could not be started: the worker cannot go on. */
+  failed(error: Error): void
+}
+
+/**
+ * The host of one language: an interpreter process that is replaced when it dies.
+ *
+ * States: loading → open → (dies) loading → … → closed.
+ */
+export class Host {
+  readonly options: HostStart
+  readonly #callbacks: HostCallbacks
+  #user: HostTaskListener | undefined
+  #process: HostProcess
+  #state: 'loading' | 'open' | 'closed' = 'loading'
+  readonly #pace = new RespawnPace()
+  #spawnedAt = performance.now()
+  #hasProgressed = false
+  readonly #signals = new Map<number, { resolve(): void; reject(error: Error): void }>()
+
+  private constructor(options: HostStart, callbacksOf: (host: () => Host) => HostCallbacks) {
+    this.options = options
+    this.#callbacks = callbacksOf(() => this)
+    this.#process = this.#spawn()
+  }
+
+  /** @throws SpooldError HANDLER_UNLOADABLE */
+  static async start(options: HostStart, callbacksOf: (host: () => Host) => HostCallbacks): Promise<Host> {
+    const host = new Host(options, callbacksOf)
+    await host.#process.whenReady
+    host.#state = 'open'
+    return host
+  }
+
+  attach(user: HostTaskListener): void {
+    this.#user = user
+  }
+
+  get pid(): number {
+    return this.#process.pid
+  }
+
+  /** It accepts tasks. */
+  get isOpen(): boolean {
+    return this.#state === 'open' && !this.#process.isRecalling
+  }
+
+  get isRecalling(): boolean {
+    return this.#process.isRecalling
+  }
+
+  get messages(): number {
+    return this.#process.messages
+  }
+
+  /** The named tasks that its code declared. */
+  get declared(): readonly DeclaredTask[] {
+    return declaredTasks(this.#process.declared)
+  }
+
+  /** @returns the number of the first one */
+  send(claims: readonly Claim[]): number {
+    return this.#process.send(claims)
+  }
+
+  /** The tasks that have ended since the last call, in the order in which they were sent. */
+  collect(): Ended[] {
+    const ended = this.#process.collect()
+    if (ended.length > 0) this.#hasProgressed = true
+    return ended
+  }
+
+  /** Reads what was printed. */
+  listen(): void {
+    this.#process.output.listen()
+  }
+
+  /** Output of the oldest task that has not been collected; of no task if that one has not started. */
+  takePrinted(): string {
+    return this.#process.output.takeOpen(this.#process.oldest)
+  }
+
+  /** Whether the oldest task that has not been collected is running, as of the last `collect`. */
+  hasStarted(): boolean {
+    return this.#process.hasStarted(this.#process.oldest)
+  }
+
+  /** Takes back the tasks that have not started. @returns how many it keeps; `recalled` may reduce that by one */
+  recall(): number {
+    return this.#process.recall() - this.#process.oldest
+  }
+
+  /** Calls the function that the host registered for a signal. Rejects with what it throws. */
+  signal(number: number): Promise<void> {
+    if (this.#state !== 'open') return Promise.reject(new Error('the interpreter is being replaced'))
+    return new Promise((resolve, reject) => {
+      this.#signals.set(number, { resolve, reject })
+      this.#process.signal(number)
+    })
+  }
+
+  async end(): Promise<void> {
+    this.#state = 'closed'
+    await this.#process.end()
+  }
+
+  #spawn(): HostProcess {
+    this.#spawnedAt = performance.now()
+    this.#hasProgressed = false
+    const process = new HostProcess(this.options, {
+      progress: () => this.#user?.progress(),
+      recalled: count => this.#user?.recalled(count),
+      signalEnded: (number, error) => this.#signalEnded(number, error),
+      beside: frame => {
+        if (frame.kind === 'ended') this.#hasProgressed = true
+        this.#user?.beside?.(frame)
+      },
+      isLogBehind: () => this.#callbacks.isLogBehind(),
+      printed: text => this.#callbacks.printed(text),
+      call: (name, values) => this.#callbacks.call(name, values),
+    })
+    void process.whenDead.then(death => this.#died(process, death))
+    return process
+  }
+
+  #signalEnded(number: number, error: string): void {
+    const waiting = this.#signals.get(number)
+    this.#signals.delete(number)
+    if (error === '') waiting?.resolve()
+    else waiting?.reject(new Error(error))
+  }
+
+  #died(process: HostProcess, death: string): void {
+    const { language } = this.options
+    const wasOpen = this.#state === 'open'
+    if (wasOpen) {
+      this.#state = 'loading'
+      this.#callbacks.died(this, death)
+      for (const { reject } of this.#signals.values())
+        reject(new Error(`the ${language} interpreter ${death}`))
+      this.#signals.clear()
+      this.#user?.died(`the ${language} interpreter that ran it ${death}`)
+    } else this.#callbacks.printed(process.output.takeOpen(process.oldest)) // printed while loading, or at its exit
+    process.release()
+    if (wasOpen) this.#replace(death)
+  }
+
+  /**
+   * If it died before any task had ended, the worker gives up: the master sets the pace then, as it knows all
+   * workers.
+   */
+  #replace(death: string): void {
+    const { language, startTimeoutMs } = this.options
+    if (!this.#hasProgressed)
+      return this.#failed(new Error(`the ${language} interpreter ${death} before any task had ended`))
+    this.#pace.progressed()
+    const delayMs = this.#pace.failed(performance.now() - this.#spawnedAt)
+    setTimeout(() => void this.#revive(startTimeoutMs), delayMs).unref()
+  }
+
+  async #revive(startTimeoutMs: number): Promise<void> {
+    if (this.#state === 'closed') return
+    try {
+      this.#process = this.#spawn() // may throw EMFILE
+      await this.#process.readyWithin(startTimeoutMs)
+    } catch (error) {
+      return this.#failed(toError(error))
+    }
+    if (this.#isClosed) return
+    this.#state = 'open'
+    this.#callbacks.revived()
+    this.#user?.revived()
+  }
+
+  #failed(error: Error): void {
+    this.#callbacks.failed(error)
+    this.#user?.failed()
+  }
+
+  /** True if it was closed while an await was pending. */
+  get #isClosed(): boolean {
+    return this.#state === 'closed'
+  }
+}

@@ -1,0 +1,109 @@
+import { realpathSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { describe, SpooldError, toError } from '../../base/errors.js'
+import { DELIVERIES, type Delivery, isDelivery } from '../../base/task/delivery.js'
+import { stackOf } from '../../base/task/stack.js'
+import type { Handler } from '../../base/task/task.js'
+import { syntaxErrorIn, unsupportedEnding } from '../../system/module-files.js'
+import { hasRegistry, REGISTRY, type Registry } from '../tasks/registry.js'
+import { offerOwnPackage } from './own-package.js'
+
+export interface LoadedHandler {
+  readonly handler: Handler | undefined
+  /** Of the `Tasks` that the module exports. */
+  readonly registries: readonly Registry[]
+  /** The `delivery` that the module exports, or that is a property of the function. */
+  readonly delivery: Delivery | undefined
+}
+
+/**
+ * Loads a handler file: its default export, or the one named `spooler`, and all `Tasks` that it exports. CommonJS may assign
+ * either to `module.exports`.
+ *
+ * @throws SpooldError HANDLER_UNLOADABLE with the file, what was expected, and the stack of the error
+ */
+export async function loadHandler(file: string): Promise<LoadedHandler> {
+  const path = resolve(file)
+  const exports = await importFile(path)
+  const handler = findHandler(exports)
+  const registries = findRegistries(exports)
+  if (handler !== undefined) return { handler, registries, delivery: findDelivery(path, exports, handler) }
+  if (registries.length > 0) return { handler, registries, delivery: undefined }
+  const names = Object.keys(exports).join(', ') || 'nothing'
+  throw new SpooldError(
+    'HANDLER_UNLOADABLE',
+    `${path} exports no handler: expected a default function or one named "spooler", or Tasks, got ${names}`,
+  )
+}
+
+async function importFile(path: string): Promise<object> {
+  try {
+    const file = realpathSync(path)
+    offerOwnPackage(file)
+    return await import(pathToFileURL(file).href)
+  } catch (thrown) {
+    const error = toError(thrown)
+    throw new SpooldError('HANDLER_UNLOADABLE', `${path} could not be loaded: ${explain(error, path)}`, {
+      cause: error,
+    })
+  }
+}
+
+/**
+ * The stack without Node's own frames, which are of no help. A syntax error in an ES module has no others, so its
+ * place is found separately.
+ */
+function explain(error: Error, path: string): string {
+  if ('code' in error && error.code === 'ERR_UNKNOWN_FILE_EXTENSION') {
+    const unsupported = unsupportedEnding(path)
+    if (unsupported !== undefined) return unsupported
+  }
+  const lines = stackOf(error).split('\n')
+  const text = lines.filter(line => !/^ +at (.*\()?node:/.test(line)).join('\n')
+  if (error.name !== 'SyntaxError' || /:\d+/.test(text)) return text
+  return syntaxErrorIn(realpathSync(path)) ?? text
+}
+
+function findHandler(exports: object): Handler | undefined {
+  const candidates = [exports, 'default' in exports ? exports.default : undefined]
+  for (const candidate of candidates) {
+    if (isHandler(candidate)) return candidate
+    if (typeof candidate !== 'object' || candidate === null) continue
+    if ('default' in candidate && isHandler(candidate.default)) return candidate.default
+    if ('spooler' in candidate && isHandler(candidate.spooler)) return candidate.spooler
+  }
+  return undefined
+}
+
+/** A registry that another one uses is not one more. */
+function findRegistries(exports: object): Registry[] {
+  const inDefault = 'default' in exports ? exports.default : undefined
+  const isHolder = typeof inDefault === 'object' && inDefault !== null
+  const values: unknown[] = [
+    exports,
+    ...Object.values(exports),
+    ...(isHolder ? Object.values(inDefault) : []),
+  ]
+  return [...new Set(values.filter(hasRegistry).map(value => value[REGISTRY]))]
+}
+
+function findDelivery(path: string, exports: object, handler: Handler): Delivery | undefined {
+  const inDefault = 'default' in exports ? exports.default : undefined
+  for (const candidate of [handler, exports, inDefault]) {
+    const isHolder = typeof candidate === 'function' || (typeof candidate === 'object' && candidate !== null)
+    if (!isHolder || !('delivery' in candidate)) continue
+    const { delivery } = candidate
+    if (isDelivery(delivery)) return delivery
+    throw new SpooldError(
+      'HANDLER_UNLOADABLE',
+      `${path}: delivery must be one of ${DELIVERIES.join(', ')}, got ${describe(delivery)}`,
+    )
+  }
+  return undefined
+}
+
+/** A task that schedules itself is no handler of dictionaries. */
+function isHandler(value: unknown): value is Handler {
+  return typeof value === 'function' && !('scheduleAt' in value)
+}

@@ -1,0 +1,66 @@
+import { isRedisAddress } from '../../formats/protocol/redis-address.js'
+import { giveMemoryBackWhenIdle } from '../../system/idle-memory.js'
+import type { MasterMessage } from '../ipc/messages.js'
+import { offerDaemon } from '../tasks/daemon.js'
+import { events } from '../tasks/event-hub.js'
+import { DEFAULT_NAMESPACE, tellerOf } from '../tasks/lifecycle.js'
+import { takeChildrensOutput } from './children-output.js'
+import { engineOf, openClaims } from './open-claims.js'
+import { takeOutput } from './own-output.js'
+import { followHere } from './run-follower.js'
+import { offerSignals } from './signal-api.js'
+import { EXIT_REQUESTED, Worker } from './worker.js'
+import { ProcessDirectory } from './working-directory.js'
+
+/** The entry point of a worker process. The master forks it and sends the first message. */
+
+/** Without a master there is no configured mercy: the default of worker-reload-mercy. */
+const ORPHAN_MERCY_MS = 60_000
+
+const worker = new Worker({
+  directory: new ProcessDirectory(),
+  entered({ title, spool, application }, signals, daemon) {
+    if (title !== null) process.title = title
+    const home = application ?? spool
+    if (!isRedisAddress(home)) process.chdir(home)
+    offerSignals(signals)
+    offerDaemon(daemon)
+  },
+  opened({ application }, runner) {
+    if (application !== undefined) return // it tells of runs itself
+    const tell = tellerOf(DEFAULT_NAMESPACE, [events], message =>
+      process.emitWarning(message, 'SpooldWarning'),
+    )
+    const follower = followHere(tell, String(process.pid))
+    events.watch(isHeard => runner.follow(isHeard ? follower : undefined))
+  },
+  openClaims: (options, ...more) => openClaims(engineOf(options), options, ...more),
+  send(message, sent) {
+    if (!process.connected || process.send === undefined) return sent()
+    process.send(message, undefined, undefined, sent)
+  },
+  exit: code => process.exit(code),
+})
+
+takeChildrensOutput((stream, text, sent) => worker.printed(stream, text, sent))
+takeOutput((stream, text, sent) => worker.printed(stream, text, sent))
+
+process.on('message', (message: MasterMessage) => worker.hear(message))
+
+// the master is gone: finish what runs, so that it does not run twice, and leave no orphan
+process.on('disconnect', () => {
+  process.on('exit', () => process.kill(process.pid, 'SIGKILL')) // Node's own exit may hang (forked-port.ts)
+  setTimeout(() => process.exit(EXIT_REQUESTED), ORPHAN_MERCY_MS).unref()
+  worker.drain(ORPHAN_MERCY_MS)
+})
+
+// a terminal's Ctrl-C reaches the whole process group, but the master decides; SIGUSR1 would open Node's debugger
+for (const signal of [
+  ...(['SIGINT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGTSTP'] as const),
+  ...(['SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGIO', 'SIGPWR'] as const),
+])
+  process.on(signal, () => {})
+process.on('SIGTERM', () => worker.drain(ORPHAN_MERCY_MS))
+process.on('uncaughtException', thrown => worker.fault(thrown))
+
+giveMemoryBackWhenIdle()

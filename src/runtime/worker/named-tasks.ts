@@ -1,0 +1,130 @@
+import type { BegunTask } from '../../base/task/begun-task.js'
+import { IGNORE, OK, type Outcome } from '../../base/task/outcome.js'
+import type { PeriodicTask } from '../../base/task/periodic.js'
+import { toByteString } from '../../base/task/ref.js'
+import type { Terms, TermsOrPark } from '../../base/task/terms.js'
+import { isNamed, taskNameOf } from '../../formats/protocol/named.js'
+import type { Vars } from '../../formats/protocol/vars.js'
+import { argumentsIn, claimedTask } from '../tasks/claimed-task.js'
+import type { RunningTask } from '../tasks/daemon.js'
+import { performerOf } from '../tasks/perform.js'
+import { periodicOf } from '../tasks/periodic.js'
+import { fullNameOf, type Registry, settingsOf, takenTwice } from '../tasks/registry.js'
+import { type ScheduledTask, TaskStatus } from '../tasks/scheduled-task.js'
+import { termsOf } from '../tasks/settings.js'
+import type { HandlerCall } from './handler-call.js'
+import type { TaskContext } from './handler-task.js'
+import type { Run } from './run.js'
+
+/** The named tasks of all handlers of a worker, by name; one character per byte, as in packets. */
+export class NamedTasks {
+  readonly #terms = new Map<string, Terms>()
+  readonly #places = new Map<string, string>()
+  /** Each looks for what a registry has got since. */
+  readonly #learners: Array<() => void> = []
+  /** Those that the daemon schedules itself. */
+  readonly periodic: PeriodicTask[] = []
+
+  get isEmpty(): boolean {
+    return this.#terms.size === 0
+  }
+
+  /**
+   * Makes the tasks of a registry one link of the chain.
+   *
+   * @throws SpooldError TASK_INVALID if another link has one of the names
+   */
+  link(registries: readonly Registry[]): HandlerCall {
+    const performers = new Map<string, (args: readonly unknown[]) => unknown>()
+    const learn = (mayClash: boolean) => {
+      for (const entry of new Set(registries.flatMap(registry => [...registry.all()]))) {
+        const { place, definition } = entry
+        const name = fullNameOf(entry)
+        const key = toByteString(name)
+        if (performers.has(key) || (mayClash && this.#places.has(key))) continue
+        const settings = settingsOf(entry)
+        this.declare(termsOf(name, settings), place)
+        this.repeat(`task ${name} (${place})`, name, { ...definition, queue: settings.queue })
+        performers.set(key, performerOf(entry))
+      }
+    }
+    learn(false)
+    this.#learners.push(() => learn(true))
+    return run => {
+      const perform = performers.get(taskNameOf(run.claim.vars) ?? '')
+      return perform === undefined ? IGNORE : call(perform, run)
+    }
+  }
+
+  /** @param place where it is registered, for people */
+  declare(terms: Terms, place: string): void {
+    const key = toByteString(terms.name)
+    const taken = this.#places.get(key)
+    if (taken !== undefined) throw takenTwice(terms.name, taken, place)
+    this.#places.set(key, place)
+    this.#terms.set(key, terms)
+  }
+
+  /** The daemon schedules it, if its settings say so. @param what whose they are, for messages */
+  repeat(what: string, name: string, settings: Parameters<typeof periodicOf>[2]): void {
+    const periodic = periodicOf(what, name, settings, 0)
+    if (periodic !== undefined) this.periodic.push(periodic)
+  }
+
+  /** @param areAll no handler but registries is there, so that a name that they do not have has no use */
+  terms(areAll: boolean): (vars: Vars) => TermsOrPark {
+    return vars => {
+      const name = taskNameOf(vars)
+      if (name === undefined) return undefined
+      let known = this.#terms.get(name)
+      if (known === undefined && isNamed(vars)) {
+        for (const learn of this.#learners) learn()
+        known = this.#terms.get(name)
+      }
+      return known === undefined && areAll && isNamed(vars) ? 'unknown-name' : known
+    }
+  }
+}
+
+/** May throw or reject. */
+function call(perform: (args: readonly unknown[]) => unknown, { claim }: Run): Outcome | Promise<Outcome> {
+  const result = perform(argumentsIn(claim))
+  return isThenable(result) ? Promise.resolve(result).then(() => OK) : OK
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+}
+
+const UNREADABLE = { args: [], kwargs: undefined }
+
+/** What a run is of, for whoever follows runs; undefined if it is no named task. Without arguments if they cannot be read. */
+export function begunTask({ claim }: Run): BegunTask | undefined {
+  if (claim.terms === undefined) return undefined
+  const { namespace } = claim.terms
+  try {
+    return toldOf(claimedTask(claim, TaskStatus.RUNNING), namespace)
+  } catch {
+    return toldOf(claimedTask(claim, TaskStatus.RUNNING, UNREADABLE), namespace) // the run fails
+  }
+}
+
+function toldOf({ at, maxRetries, ...task }: ScheduledTask, namespace: string | undefined): BegunTask {
+  const limit = Number.isFinite(maxRetries) ? maxRetries : null
+  return { ...task, ...(namespace === undefined ? {} : { namespace }), atMs: at.getTime(), maxRetries: limit }
+}
+
+/** A named task during its run, as `currentTask` shows it; undefined if the run is of none. */
+export function runningTask(run: Run, { log }: TaskContext): RunningTask | undefined {
+  const { claim } = run
+  if (claim.terms === undefined) return undefined
+  const task = claimedTask(claim, TaskStatus.RUNNING)
+  return Object.freeze({
+    ...task,
+    fencingToken: claim.fencingToken,
+    get signal() {
+      return run.signal
+    },
+    log: (message: string) => log(run, run.claim.name, { message: String(message) }),
+  })
+}

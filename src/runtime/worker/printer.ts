@@ -1,0 +1,31 @@
+import type { Stream } from '../../base/task/stream.js'
+import type { WorkerMessage } from '../ipc/messages.js'
+
+/** The limit of text on its way to the master. Above it a writer has to wait, where that is possible. */
+const HIGH_WATER_CHARS = 1024 * 1024
+
+/** Sends what handlers print to the master. The runner has announced the author's run before. */
+export class Printer {
+  readonly #send: (message: WorkerMessage, sent: () => void) => void
+  /** Tasks run concurrently in this worker. */
+  isBeside = false
+  #waitingChars = 0
+
+  constructor(send: (message: WorkerMessage, sent: () => void) => void) {
+    this.#send = send
+  }
+
+  get isBehind(): boolean {
+    return this.#waitingChars > HIGH_WATER_CHARS
+  }
+
+  /** @param author the number of the task that printed it, if that is known */
+  print(author: number | null, stream: Stream, text: string, sent: () => void = () => {}): void {
+    if (text === '') return sent()
+    this.#waitingChars += text.length
+    this.#send({ type: 'output', number: author, stream, text, isBeside: this.isBeside }, () => {
+      this.#waitingChars -= text.length
+      sent()
+    })
+  }
+}

@@ -1,0 +1,65 @@
+import { toError } from '../../base/errors.js'
+import type { Enqueuer } from '../../engines/enqueuer.js'
+import type { WorkerOptions } from '../ipc/messages.js'
+import { offerDaemon } from '../tasks/daemon.js'
+import { openHandlers } from './handlers.js'
+import { WorkerSignals } from './signal-actions.js'
+import { offerSignals } from './signal-api.js'
+
+/**
+ * The entry point of a process that loads handlers as a worker does, reports the result, and exits. Nothing is run or
+ * stored.
+ */
+
+export type RehearsalOptions = Pick<WorkerOptions, 'chain' | 'spool' | 'chdir'>
+
+export interface RehearsalResult {
+  /** Why they could not be loaded. */
+  readonly error?: string
+  /** What the interpreters would have logged as warnings. */
+  readonly warnings: readonly string[]
+}
+
+async function rehearse(options: RehearsalOptions): Promise<RehearsalResult> {
+  const warnings: string[] = []
+  const answer = (name: string, values: readonly Buffer[]): string[] => {
+    if (name === 'warn') warnings.push(String(values[0]))
+    return name.startsWith('spool') ? [`${options.spool}/uwsgi_spoolfile_on_nowhere`] : []
+  }
+  try {
+    offerSignals(new WorkerSignals(() => {}))
+    offerDaemon({ enqueuerOf: () => nowhere(options.spool), current() {} })
+    const chain = await openHandlers(
+      { ...options, startTimeoutMs: 0 },
+      () => ({
+        call: async (name, values) => answer(name, values),
+        isLogBehind: () => false,
+        printed: text => void process.stderr.write(text),
+        died() {},
+        revived() {},
+        failed() {},
+      }),
+      () => {},
+      () => {},
+    )
+    await Promise.all(chain.hosts.map(host => host.end()))
+    return { warnings }
+  } catch (thrown) {
+    return { error: toError(thrown).message, warnings }
+  }
+}
+
+/** Tasks that a module schedules while it is loaded are not stored. */
+function nowhere(spool: string): Enqueuer {
+  const stored = { path: `${spool}/uwsgi_spoolfile_on_nowhere`, isDuplicate: false }
+  return {
+    name: spool,
+    store: async () => stored,
+    storeAll: async requests => requests.map(() => ({ stored })),
+  }
+}
+
+process.once('message', (options: RehearsalOptions) => {
+  void rehearse(options).then(result => process.send?.(result, () => process.exit(0)))
+})
+process.once('disconnect', () => process.exit(1))

@@ -1,0 +1,130 @@
+import type { ArraySet } from '../../base/array-set.js'
+import { isHandled, type Report } from '../../base/task/report.js'
+import type { WorkerMessage } from '../ipc/messages.js'
+import { type Listening, Outbox } from '../ipc/reports.js'
+import type { Run } from './run.js'
+import type { RunFollower } from './run-follower.js'
+import type { SuccessionNews } from './succession.js'
+
+/**
+ * If the last report is older than this, the master gets a report before a task begins. It also gets one of running
+ * tasks after this time. Deadlines are accurate to this.
+ */
+export const REPORT_WITHIN_MS = 20
+
+export interface ReportBufferOptions {
+  /** There is a listener for single tasks. */
+  readonly isListenedTo: boolean
+  /** Reports include the number of the attempt and how long the task waited. */
+  readonly isDetailed: boolean
+  send(message: WorkerMessage): void
+}
+
+/** Collects reports of tasks, and sends them when they are worth a message or have waited long enough. */
+export class ReportBuffer {
+  readonly #send: (message: WorkerMessage) => void
+  readonly #inFlight: ArraySet<Run>
+  readonly #succession: () => SuccessionNews
+  readonly #outbox: Outbox
+  readonly #isDetailed: boolean
+  /**
+   * The first end is reported at once: if the process then dies, its replacement need not be delayed
+   * (base/respawn-pace).
+   */
+  #hasReported = false
+  #reportedAt = 0
+  #busySince = 0
+  #timer: NodeJS.Timeout | undefined
+  #follower: RunFollower | undefined
+
+  /** @param inFlight each message also announces those of these runs that have started since the last one @param succession is told with each */
+  constructor(
+    { isListenedTo, isDetailed, send }: ReportBufferOptions,
+    inFlight: ArraySet<Run>,
+    succession: () => SuccessionNews,
+  ) {
+    this.#outbox = new Outbox({ tasks: isListenedTo, times: false })
+    this.#isDetailed = isDetailed
+    this.#inFlight = inFlight
+    this.#succession = succession
+    this.#send = send
+  }
+
+  /** From now on, tells of each run by itself, too. */
+  follow(follower: RunFollower | undefined): void {
+    this.#follower = follower
+  }
+
+  listen(listening: Listening): void {
+    this.#outbox.listen(listening)
+  }
+
+  /** Adds a report of a task that did not run. */
+  add(number: number, report: Report): void {
+    this.#outbox.add(number, report)
+  }
+
+  /** Adds the report of a run that has just ended. */
+  ended(run: Run, plain: Report): void {
+    const { number, claim } = run
+    this.#follower?.ended(run, plain)
+    const { terms } = claim
+    if (terms !== undefined) this.#outbox.named.ended(terms, plain.kind, plain.ranMs)
+    const report = terms === undefined ? plain : { ...plain, task: terms.name }
+    const { times } = this.#outbox.listening
+    if (!times && !this.#isDetailed) return this.#outbox.add(number, report)
+    const waitMs = Math.max(0, Math.round(Date.now() - report.ranMs - claim.dueAtMs))
+    this.#outbox.add(number, this.#isDetailed ? { ...report, attempt: claim.attempt, waitMs } : report)
+    if (times && isHandled(report.kind)) this.#outbox.addTimes(report.ranMs, waitMs)
+  }
+
+  /** Call it when the worker is no longer idle. */
+  busy(): void {
+    this.#busySince = performance.now()
+  }
+
+  /** Call it right before a handler, which may block for long. */
+  starting(run: Run, now: number): void {
+    const { terms } = run.claim
+    if (terms !== undefined) this.#outbox.named.started(terms)
+    if (now - this.#reportedAt > REPORT_WITHIN_MS) this.tell(run)
+    this.#follower?.began(run)
+  }
+
+  /** @param isQueueEmpty the master should send more tasks @param isIdle nothing is claimed or runs */
+  turnEnded(isQueueEmpty: boolean, isIdle: boolean): void {
+    const isWanted = !this.#outbox.isEmpty && (isQueueEmpty || !this.#hasReported)
+    if (isIdle || isWanted) this.tell()
+    else this.#tellLater()
+  }
+
+  /** Most promises settle soon, so a message for each would cost more than its task. */
+  #tellLater(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined
+      this.tell()
+    }, REPORT_WITHIN_MS)
+  }
+
+  /**
+   * Sends the master all reports, and announces running tasks that it does not know of.
+   *
+   * @param starting a run that starts now
+   */
+  tell(starting?: Run): void {
+    if (starting !== undefined) starting.hasStarted = true
+    const unannounced = starting === undefined || this.#inFlight.has(starting) ? [] : [starting]
+    for (const run of this.#inFlight)
+      if (run.hasStarted && !run.isAnnounced && !run.hasEnded) unannounced.push(run)
+    const hasEnded = !this.#outbox.isEmpty
+    if (!hasEnded && unannounced.length === 0) return
+    const now = performance.now()
+    for (const run of unannounced) run.isAnnounced = true
+    const started = unannounced.map(({ number }) => number)
+    this.#send({ ...this.#outbox.take(started, now - this.#busySince), ...this.#succession() })
+    this.#reportedAt = now
+    if (!hasEnded) return // the busy time belongs to tasks that are still running
+    this.#busySince = now
+    this.#hasReported = true
+  }
+}

@@ -1,0 +1,117 @@
+import { describe, SpooldError } from '../../base/errors.js'
+import { MAX_SIGNAL, type SignalNews } from '../../base/task/schedule.js'
+import { openCron } from '../schedule/cron.js'
+
+/**
+ * uWSGI's signal framework, as code in a worker uses it: JavaScript modules through the package, other languages
+ * through their hosts. All of it may be called while handlers are loaded, and at any time after that. Every worker of
+ * a daemon loads the same code and so requests the same schedules; equal ones count once.
+ *
+ * @throws SpooldError SIGNAL_INVALID, SCHEDULE_INVALID from every method
+ */
+export interface SignalActions {
+  /**
+   * Registers `run` to be called when this worker handles the signal; it may return a promise. A second registration
+   * replaces the first one.
+   *
+   * @param target who handles it: '' or `spooler` one process, `workers` every process, an absolute spool directory …
+   */
+  register(number: number, target: string, run: (number: number) => unknown): void
+  /** Whether it is registered in this worker. */
+  isRegistered(number: number): boolean
+  raise(number: number): void
+  addTimer(number: number, everyMs: number): void
+  /** @param iterations 0: forever; with a limit, 0 milliseconds mean as soon as possible */
+  addRbTimer(number: number, everyMs: number, iterations: number): void
+  /** uWSGI's numbers: -1 means any, -n every multiple of n. */
+  addCron(number: number, minute: number, hour: number, day: number, month: number, weekday: number): void
+  /** @param zone null: that of the daemon */
+  addCronExpression(number: number, expression: string, zone: string | null): void
+  addFileMonitor(number: number, path: string): void
+}
+
+/** uWSGI's limit for every target (core/signal.c, uwsgi_register_signal). */
+const MAX_NAME_BYTES = 63
+
+/** Keeps the handler functions here, and reports everything else to the master. */
+export class WorkerSignals implements SignalActions {
+  readonly #handlers = new Map<number, (number: number) => unknown>()
+  readonly #tell: (news: SignalNews) => void
+
+  /** @param tell reports to the master, in this order */
+  constructor(tell: (news: SignalNews) => void) {
+    this.#tell = tell
+  }
+
+  register(number: number, target: string, run: (number: number) => unknown): void {
+    checkNumber(number)
+    if (typeof run !== 'function')
+      throw invalid(`signal ${number}: expected a function, got ${describe(run)}`)
+    if (typeof target !== 'string' || (!target.startsWith('/') && Buffer.byteLength(target) > MAX_NAME_BYTES))
+      throw invalid(
+        `signal ${number}: expected a directory or a name of at most ${MAX_NAME_BYTES} bytes, got ${describe(target)}`,
+      )
+    this.#handlers.set(number, run)
+    this.#tell({ kind: 'handler', number, target })
+  }
+
+  isRegistered(number: number): boolean {
+    return this.#handlers.has(number)
+  }
+
+  raise(number: number): void {
+    checkNumber(number)
+    this.#tell({ kind: 'raise', number })
+  }
+
+  addTimer(number: number, everyMs: number): void {
+    this.addRbTimer(number, everyMs, 0)
+  }
+
+  addRbTimer(number: number, everyMs: number, iterations: number): void {
+    checkNumber(number)
+    const isAtOnce = everyMs === 0 && iterations > 0
+    if (!isAtOnce && !(Number.isFinite(everyMs) && everyMs > 0))
+      throw invalid(`timer ${number}: expected more than 0 milliseconds, got ${describe(everyMs)}`)
+    if (!Number.isInteger(iterations) || iterations < 0)
+      throw invalid(
+        `timer ${number}: expected a whole number of iterations from 0, got ${describe(iterations)}`,
+      )
+    this.#tell({ kind: 'timer', number, everyMs: isAtOnce ? 1 : everyMs, iterations })
+  }
+
+  addCron(number: number, minute: number, hour: number, day: number, month: number, weekday: number): void {
+    const fields = [minute, hour, day, month, weekday]
+    for (const field of fields)
+      if (!Number.isInteger(field))
+        throw invalid(`cron ${number}: expected five whole numbers, got ${describe(field)}`)
+    this.addCronExpression(number, fields.join(' '), null)
+  }
+
+  addCronExpression(number: number, expression: string, zone: string | null): void {
+    checkNumber(number)
+    openCron(expression, zone)
+    this.#tell({ kind: 'cron', number, expression, zone })
+  }
+
+  addFileMonitor(number: number, path: string): void {
+    checkNumber(number)
+    if (typeof path !== 'string' || path === '' || path.includes('\0'))
+      throw invalid(`file monitor ${number}: expected a path, got ${describe(path)}`)
+    this.#tell({ kind: 'monitor', number, path })
+  }
+
+  /** Runs the handler of a signal. Throws, or rejects with, what the handler throws. */
+  run(number: number): unknown {
+    return this.#handlers.get(number)?.(number)
+  }
+}
+
+function checkNumber(number: number): void {
+  if (!Number.isInteger(number) || number < 0 || number > MAX_SIGNAL)
+    throw invalid(`expected a signal number from 0 to ${MAX_SIGNAL}, got ${describe(number)}`)
+}
+
+function invalid(problem: string): SpooldError {
+  return new SpooldError('SIGNAL_INVALID', problem)
+}

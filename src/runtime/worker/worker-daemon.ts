@@ -1,0 +1,98 @@
+import type { Request, Stored } from '../../base/task/request.js'
+import { DeferredEnqueuer } from '../../engines/deferred-enqueuer.js'
+import type { Enqueuer } from '../../engines/enqueuer.js'
+import { DEFAULT_QUEUE } from '../../formats/protocol/named.js'
+import type { WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { CurrentDaemon, RunningTask } from '../tasks/daemon.js'
+import { unknownQueue } from '../tasks/queues.js'
+
+type Places = Pick<WorkerOptions, 'spool' | 'targets' | 'queues' | 'sockets'>
+
+/** The daemon as the named tasks of this worker see it. */
+export class WorkerDaemon implements CurrentDaemon {
+  readonly #options: Places
+  readonly #send: (message: WorkerMessage) => void
+  readonly #current: () => RunningTask | undefined
+  readonly #enqueuers = new Map<string, Enqueuer>()
+
+  constructor(
+    options: Places,
+    send: (message: WorkerMessage) => void,
+    current: () => RunningTask | undefined,
+  ) {
+    this.#options = options
+    this.#send = send
+    this.#current = current
+  }
+
+  enqueuerOf(queue: string): Enqueuer {
+    const enqueuer = this.#enqueuers.get(queue) ?? this.#open(queue)
+    this.#enqueuers.set(queue, enqueuer)
+    return enqueuer
+  }
+
+  current(): RunningTask | undefined {
+    return this.#current()
+  }
+
+  #open(queue: string): Enqueuer {
+    const { spool, targets, queues, sockets = [] } = this.#options
+    const socket = sockets.find(([name]) => name === queue)?.[1]
+    if (socket !== undefined) return new DeferredEnqueuer(socket, () => openSocket(socket))
+    const mapped = queues.find(([name]) => name === queue)?.[1]
+    if (mapped === undefined && queue !== DEFAULT_QUEUE)
+      throw unknownQueue(
+        queue,
+        [...queues, ...sockets].map(([name]) => name),
+        `the daemon's configuration: spooler-queue = ${queue}=/var/spool/${queue}`,
+      )
+    const directory = mapped ?? spool
+    const open = async () => {
+      const { SpoolTargets } = await import('../../engines/targets.js')
+      const own = new SpoolTargets(targets).find(Buffer.from(directory))
+      return own ?? new SpoolTargets([{ directory, sync: true }]).get() // of another daemon, or of none
+    }
+    return new Announcing(new DeferredEnqueuer(directory, open), this.#send)
+  }
+}
+
+/** @throws SpooldError ADDRESS_INVALID */
+async function openSocket(socket: string): Promise<Enqueuer> {
+  const { attachedOf } = await import('../tasks/destinations.js')
+  return attachedOf(DEFAULT_QUEUE, { socket })
+}
+
+/** Tells the master what was stored, so that it does not have to find it. */
+class Announcing implements Enqueuer {
+  readonly #enqueuer: Enqueuer
+  readonly #send: (message: WorkerMessage) => void
+
+  constructor(enqueuer: Enqueuer, send: (message: WorkerMessage) => void) {
+    this.#enqueuer = enqueuer
+    this.#send = send
+  }
+
+  get name(): string {
+    return this.#enqueuer.name
+  }
+
+  async store(request: Request): Promise<Stored> {
+    const stored = await this.#enqueuer.store(request)
+    this.#stored(stored, request)
+    return stored
+  }
+
+  async storeAll(requests: readonly Request[], isAllOrNothing?: boolean) {
+    const results = await this.#enqueuer.storeAll(requests, isAllOrNothing)
+    for (const [i, request] of requests.entries()) {
+      const result = results[i]
+      if (result !== undefined && 'stored' in result) this.#stored(result.stored, request)
+    }
+    return results
+  }
+
+  #stored({ path, isDuplicate }: Stored, { packet, body }: Request): void {
+    const bytes = packet.length + (body instanceof Buffer ? body.length : 0)
+    if (!isDuplicate) this.#send({ type: 'stored', path, bytes })
+  }
+}

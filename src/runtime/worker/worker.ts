@@ -1,0 +1,248 @@
+import { toError } from '../../base/errors.js'
+import type { SignalNews } from '../../base/task/schedule.js'
+import { stackOf } from '../../base/task/stack.js'
+import type { Stream } from '../../base/task/stream.js'
+import type { Claims } from '../../engines/claims.js'
+import type { AsideReply, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { Executor, ExecutorListener } from './executor.js'
+import { FunctionExecutor } from './function-executor.js'
+import { type LoadedHandlers, openHandlers } from './handlers.js'
+import { Printer } from './printer.js'
+import { MasterQuestions } from './questions.js'
+import type { Run } from './run.js'
+import { followForMaster } from './run-follower.js'
+import { Runner } from './runner.js'
+import { WorkerSignals } from './signal-actions.js'
+import { WorkerDaemon } from './worker-daemon.js'
+import type { WorkerHome } from './worker-home.js'
+
+/** The exit code of uWSGI's spooler when it is asked to exit (end_me, core/uwsgi.c). */
+export const EXIT_REQUESTED = 30
+
+/**
+ * Receives messages from the master, has them carried out, and reports the results.
+ *
+ * States: silent (until `open` or `clear-marks`) → loading → ready → drained.
+ */
+export class Worker {
+  readonly #home: WorkerHome
+  readonly #printer: Printer
+  readonly #questions: MasterQuestions
+  readonly #signals: WorkerSignals
+  /** What handlers declared about signals before this worker was ready. */
+  readonly #earlyNews: SignalNews[] = []
+  #runner: Runner | undefined
+  #handlers: LoadedHandlers | undefined
+  /** Runs functions in this process. */
+  #functions: FunctionExecutor | undefined
+
+  constructor(home: WorkerHome) {
+    this.#home = home
+    this.#printer = new Printer((message, sent) => home.send(message, sent))
+    this.#questions = new MasterQuestions(message => this.#send(message))
+    this.#signals = new WorkerSignals(news => {
+      if (this.#runner === undefined) this.#earlyNews.push(news)
+      else this.#send({ type: 'signal-news', news })
+    })
+  }
+
+  hear(message: MasterMessage): void {
+    switch (message.type) {
+      case 'open':
+        return void this.#open(message.options)
+      case 'clear-marks':
+        return void this.#actAside(message.options, async claims => {
+          const { clearMarks } = await import('./clear-marks.js')
+          return { type: 'marks-cleared', ...(await clearMarks(claims, message.refs)) }
+        })
+      case 'run':
+        return this.#runner?.take(message)
+      case 'signal':
+        return this.#runner?.signal(message.number)
+      case 'answer':
+        return this.#questions.answered(message)
+      case 'bury-cancelled':
+        return void this.#actAside(message.options, async claims => {
+          const { buryCancelled } = await import('./bury-cancelled.js')
+          return { type: 'cancelled-buried', reports: await buryCancelled(claims, message.tasks) }
+        })
+      case 'cancel':
+        return this.#runner?.cancel(message.number)
+      case 'recall':
+        return this.#runner?.recall()
+      case 'pause':
+        return this.#runner?.pause(message.pairs)
+      case 'follow':
+        return this.#runner?.follow(message.isOn ? followForMaster(each => this.#send(each)) : undefined)
+      case 'listen':
+        return this.#runner?.listen(message)
+      case 'drain':
+        return this.drain(message.mercyMs)
+    }
+  }
+
+  /** Takes no more, finishes what runs, and exits. */
+  drain(mercyMs: number): void {
+    if (this.#runner === undefined) return this.#home.exit(EXIT_REQUESTED)
+    this.#runner.drain(mercyMs)
+  }
+
+  /** After an exception outside any call the state of the process is unknown: no task may run any more. */
+  fault(thrown: unknown): void {
+    if (this.#runner === undefined) return this.#exitAfter({ type: 'unloadable', error: stackOf(thrown) }, 1)
+    this.#handlers?.programs?.killAll() // before others may take their tasks
+    const isReported = this.#runner.fault(thrown)
+    const error = isReported ? toError(thrown).message : stackOf(thrown)
+    const exit = () => this.#exitAfter({ type: 'faulted', error }, 1)
+    if (this.#runner.whenSettled === undefined) exit()
+    else void this.#runner.whenSettled.then(exit)
+  }
+
+  /** Code in this process has printed something, on behalf of the running task if that is known. */
+  printed(stream: Stream, text: string, sent?: () => void): void {
+    this.#print(this.#functions?.author, stream, text, sent)
+  }
+
+  /** Announces the author first, so that the log line of its start precedes its output. */
+  #print(author: Run | undefined, stream: Stream, text: string, sent?: () => void): void {
+    if (author !== undefined) this.#runner?.announce(author)
+    this.#printer.print(author?.number ?? null, stream, text, sent)
+  }
+
+  async #open(options: WorkerOptions): Promise<void> {
+    try {
+      const current = () => this.#functions?.current
+      const daemon = new WorkerDaemon(options, message => this.#send(message), current)
+      this.#home.entered(options, this.#signals, daemon)
+      const handlers = await this.#openHandlers(options)
+      this.#handlers = handlers
+      const delivery = handlers.delivery ?? options.delivery
+      const tell = (name: string, message: string) => this.#send({ type: 'log', name, message })
+      const claims = await this.#home.openClaims({ ...options, delivery }, handlers.termsOf, tell)
+      this.#runner = new Runner(claims, await this.#executorOf(handlers, options), {
+        ...options,
+        harakiriMs: this.#home.shared?.deadlineMs ?? options.harakiriMs,
+        isKilled: this.#home.shared === undefined,
+        isConcurrent:
+          (handlers.only === undefined || handlers.isBeside) &&
+          (options.concurrency > 1 || options.sharesProcess === true),
+        handle: number => this.#runSignal(options.spool, number),
+        send: message => this.#send(message),
+        drained: () => void this.#leave(),
+      })
+      this.#home.opened?.(options, this.#runner)
+      this.#send({
+        type: 'ready',
+        news: [...this.#earlyNews, ...handlers.periodic],
+        isBeside: handlers.isBeside,
+      })
+    } catch (thrown) {
+      this.#exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
+    }
+  }
+
+  #openHandlers(options: WorkerOptions): Promise<LoadedHandlers> {
+    return openHandlers(
+      options,
+      host => {
+        const opening = import('./hosts/calls.js').then(
+          ({ Calls }) =>
+            new Calls({
+              ...options,
+              signals: this.#signals,
+              runSignal: number => host().signal(number),
+              send: message => this.#send(message),
+              ask: (name, values) => this.#questions.ask(name, values),
+              setDeadline: afterMs => this.#setDeadline(afterMs),
+            }),
+        )
+        return {
+          call: async (name, values) => (await opening).answer(name, values),
+          isLogBehind: () => this.#printer.isBehind,
+          printed: text => this.#print(undefined, 'output', text),
+          died: ({ pid, options: { language } }, death) =>
+            this.#send({ type: 'host-died', detail: `the ${language} interpreter (pid: ${pid}) ${death}` }),
+          revived: () => this.#send({ type: 'host-revived' }),
+          failed: ({ message }) => {
+            if (this.#runner !== undefined) this.#runner.giveUp(message)
+            else this.#exitAfter({ type: 'unloadable', error: message }, 1)
+          },
+        }
+      },
+      message => this.#send(message),
+      (author, text) => this.#print(author, 'output', text),
+      this.#home.shared?.given,
+    )
+  }
+
+  async #executorOf(
+    { only, isBeside, performers }: LoadedHandlers,
+    options: WorkerOptions,
+  ): Promise<(listener: ExecutorListener) => Executor> {
+    this.#printer.isBeside = options.concurrency > 1 && (only === undefined || isBeside)
+    if (only !== undefined && isBeside) {
+      const { BesideExecutor } = await import('./beside-executor.js')
+      const lost = (error: string) => this.#exitAfter({ type: 'faulted', error }, 1)
+      return listener => new BesideExecutor(only, options.concurrency, this.#printer, listener, lost)
+    }
+    if (only !== undefined) {
+      const { HostExecutor } = await import('./host-executor.js')
+      return listener => new HostExecutor(only, this.#printer, listener)
+    }
+    return listener => {
+      this.#functions = new FunctionExecutor(
+        {
+          chain: performers,
+          context: {
+            spool: options.spool,
+            log: (run, name, { message, stream }, sent = () => {}) => {
+              this.#runner?.announce(run) // the log line of its start comes first
+              this.#home.send({ type: 'log', name, message, ...(stream && { stream }) }, sent)
+            },
+          },
+          chdir: options.chdir,
+          directory: this.#home.directory,
+          concurrency: options.concurrency,
+          around: this.#home.shared?.around,
+        },
+        listener,
+      )
+      return this.#functions
+    }
+  }
+
+  #runSignal(spool: string, number: number): unknown {
+    this.#home.directory.enter(spool)
+    return this.#signals.run(number)
+  }
+
+  /** Sets the deadline of what a host is running. */
+  #setDeadline(afterMs: number): void {
+    this.#runner?.announce()
+    this.#send({ type: 'deadline', afterMs })
+  }
+
+  /** Does something else than run tasks, and exits. */
+  async #actAside(options: WorkerOptions, act: (claims: Claims) => Promise<AsideReply>): Promise<void> {
+    try {
+      this.#exitAfter(await act(await this.#home.openClaims(options)), 0)
+    } catch (thrown) {
+      this.#exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
+    }
+  }
+
+  /** All tasks are done: ends the interpreters and programs in good order, too. */
+  async #leave(): Promise<void> {
+    const { hosts = [], programs } = this.#handlers ?? {}
+    await Promise.all([...hosts, programs].map(each => each?.end()))
+    this.#exitAfter({ type: 'drained' }, EXIT_REQUESTED)
+  }
+
+  #send(message: WorkerMessage): void {
+    this.#home.send(message, () => {})
+  }
+
+  #exitAfter(message: WorkerMessage | AsideReply, code: number): void {
+    this.#home.send(message, () => this.#home.exit(code))
+  }
+}

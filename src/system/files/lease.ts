@@ -1,0 +1,111 @@
+import fs, { type Stats } from 'node:fs'
+import { errnoOf } from '../../base/errors.js'
+import { onDemand } from '../../base/on-demand.js'
+import { lstatSync } from './anchored-path.js'
+
+/** This is the only module that uses the library; it is loaded on first use. */
+export const loadLeases = onDemand<typeof import('proper-lockfile')>('proper-lockfile')
+
+/** A lease not renewed for this long may be taken over; longer than any event loop should ever pause. */
+const STALE_MS = 60_000
+
+/**
+ * Short-lived leases, for file systems whose record locks cannot be trusted. Each lease is a directory that its holder
+ * keeps renewing.
+ */
+export function openLeases() {
+  const { lockSync, unlockSync } = loadLeases()
+  const options = (path: string) => ({ realpath: false, lockfilePath: path, stale: STALE_MS })
+  return {
+    /** @param lost called when another process has taken the lease over @returns false while another process has it */
+    tryTake(path: string, lost: (error: Error) => void): boolean {
+      try {
+        lockSync(path, { ...options(path), update: STALE_MS / 6, onCompromised: lost })
+        return true
+      } catch (error) {
+        if (errnoOf(error) === 'ELOCKED') return false
+        throw error
+      }
+    },
+    giveBack(path: string): void {
+      unlockSync(path, options(path))
+    },
+  }
+}
+
+/** Is this the directory of an expired lease? Any process may take it over. */
+export function isStale({ mtimeMs }: Stats): boolean {
+  return mtimeMs < Date.now() - STALE_MS
+}
+
+/** Takes over an expired lease and releases it. @returns false if it is still renewed */
+export async function clearLease(path: string): Promise<boolean> {
+  const { lockSync, unlockSync } = loadLeases()
+  const options = { realpath: false, lockfilePath: path, stale: STALE_MS }
+  try {
+    lockSync(path, options)
+    unlockSync(path, options)
+    return true
+  } catch (error) {
+    if (errnoOf(error) !== 'ELOCKED') throw error
+    return false
+  }
+}
+
+/** A long-lived lease. If its holder stops renewing it, another process may take it over. */
+export interface Lease {
+  /** Epoch ms. No other process takes it over before then. */
+  readonly validUntilMs: number
+  /** Taken over from a dead holder. Another process may have done the same; ownership is certain only after the first renewal. */
+  readonly isTakenOver: boolean
+  release(): Promise<void>
+}
+
+const LONG_STALE_MS = 5000
+const LONG_RENEWAL_MS = 1000
+
+/**
+ * Takes a lease, or resolves with undefined while another process has it. `lost` is called when another process has taken
+ * the lease over, for instance because it could not see the renewals. `ended` is called once this process no longer has
+ * the lease, or has failed to take it.
+ */
+export async function takeLease(
+  path: string,
+  { lost, renewed, ended }: { lost(): void; renewed(): void; ended(): void },
+): Promise<Lease | undefined> {
+  const { lock } = loadLeases()
+  const isTakenOver = lstatSync(path) !== undefined
+  let renewedAtMs = Date.now()
+  // the library does not report renewals, but it makes them through this function
+  const watchedFs = {
+    ...fs,
+    utimes(at: string, atime: Date, mtime: Date, done: (error: Error | null) => void) {
+      fs.utimes(at, atime, mtime, error => {
+        if (error === null) renewedAtMs = mtime.getTime()
+        done(error)
+        if (error === null) renewed()
+      })
+    },
+  }
+  try {
+    const release = await lock(path, {
+      realpath: false,
+      lockfilePath: path,
+      stale: LONG_STALE_MS,
+      update: LONG_RENEWAL_MS,
+      onCompromised: lost,
+      fs: watchedFs,
+    })
+    return {
+      get validUntilMs() {
+        return renewedAtMs + LONG_STALE_MS
+      },
+      isTakenOver,
+      release: () => release().finally(ended),
+    }
+  } catch (error) {
+    ended()
+    if (errnoOf(error) === 'ELOCKED') return undefined
+    throw error
+  }
+}

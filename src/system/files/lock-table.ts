@@ -1,0 +1,88 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { Slices } from '../../base/slices.js'
+
+/** The holders of POSIX and OFD record locks, by device and inode. */
+export interface Locks {
+  isHeld(device: number, inode: number): boolean
+  /** undefined if no process holds the lock, or if we may not inspect the holder. */
+  pidOf(device: number, inode: number): number | undefined
+}
+
+const HELD = /(POSIX|OFDLCK)\s+\S+\s+\S+\s+(-?\d+)\s+([0-9a-f]+:[0-9a-f]+:\d+)/
+
+/** Reads /proc/locks, which exists on Linux only; elsewhere no lock appears to be held. */
+export function readLocks(): Locks {
+  const pids = new Map<string, number | undefined>()
+  let owners: ReadonlyMap<string, number> | undefined
+  for (const line of linesOf('/proc/locks')) {
+    // "1: OFDLCK ADVISORY  WRITE -1 00:1b:3405 0 EOF"; lines of waiters begin with "1: ->"
+    const [, , pid = '', file = ''] = line.includes('->') ? [] : (HELD.exec(line) ?? [])
+    if (file !== '') pids.set(file, Number(pid) > 0 ? Number(pid) : undefined)
+  }
+  return {
+    isHeld: (device, inode) => pids.has(nameOf(device, inode)),
+    pidOf(device, inode) {
+      const file = nameOf(device, inode)
+      if (!pids.has(file)) return undefined
+      const pid = pids.get(file)
+      if (pid !== undefined) return pid
+      owners ??= readOwners()
+      return owners.get(file)
+    },
+  }
+}
+
+/** An OFD lock belongs to an open file, which several processes may share; only their fdinfo shows which ones. */
+function readOwners(): ReadonlyMap<string, number> {
+  const owners = new Map<string, number>()
+  for (const pid of namesIn('/proc').filter(name => /^\d+$/.test(name)))
+    for (const fd of namesIn(`/proc/${pid}/fdinfo`))
+      for (const line of linesOf(`/proc/${pid}/fdinfo/${fd}`)) {
+        const [, kind, , file = ''] = line.startsWith('lock:') ? (HELD.exec(line) ?? []) : []
+        if (kind === 'OFDLCK' && !owners.has(file)) owners.set(file, Number(pid))
+      }
+  return owners
+}
+
+/** The pid that holds a lock on one file. Like `readLocks`, but yields to the event loop regularly. */
+export async function holderOf({ dev, ino }: { dev: number; ino: number }): Promise<number | undefined> {
+  const file = nameOf(dev, ino)
+  const slices = new Slices()
+  for (const line of linesOf('/proc/locks')) {
+    const [, , pid, locked] = line.includes('->') ? [] : (HELD.exec(line) ?? [])
+    if (locked === file && Number(pid) > 0) return Number(pid)
+  }
+  for (const pid of namesIn('/proc').filter(name => /^\d+$/.test(name))) {
+    for (const fd of namesIn(`/proc/${pid}/fdinfo`))
+      if (
+        linesOf(`/proc/${pid}/fdinfo/${fd}`).some(
+          line => line.startsWith('lock:') && line.includes(` ${file} `),
+        )
+      )
+        return Number(pid)
+    await slices.rest()
+  }
+  return undefined
+}
+
+function linesOf(path: string): string[] {
+  try {
+    return readFileSync(path, 'utf8').split('\n')
+  } catch {
+    return [] // the process has ended, or belongs to another user
+  }
+}
+
+function namesIn(path: string): string[] {
+  try {
+    return readdirSync(path)
+  } catch {
+    return []
+  }
+}
+
+const nameOf = (device: number, inode: number) => `${hex(majorOf(device))}:${hex(minorOf(device))}:${inode}`
+const hex = (number: number) => number.toString(16).padStart(2, '0')
+/** Splits a Linux dev_t as glibc's major() and minor() do. */
+export const majorOf = (device: number) => (device >>> 8) & 0xfff
+export const minorOf = (device: number) => (device & 0xff) | ((device >>> 12) & 0xfff00)

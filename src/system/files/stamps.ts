@@ -1,0 +1,70 @@
+import { statSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { toFsPath } from '../../base/task/ref.js'
+
+/** FAT's resolution is 2 s, so a more recent time does not prove that nothing arrived after it. */
+const COARSEST_TIME_MS = 2000
+
+/** Distinguishes one state of a directory from another. */
+export interface Stamp {
+  readonly inode: number
+  /** NaN, which equals nothing, if the times are too recent to prove that nothing changed. */
+  readonly mtimeMs: number
+  /** The ctime: rsync, tar and cp can restore an mtime, but nothing can set this one. */
+  readonly ctimeMs: number
+  /** The size of the directory itself: hints at how many names it holds. */
+  readonly bytes: number
+}
+
+export const UNKNOWN: Stamp = {
+  inode: 0,
+  mtimeMs: Number.NaN,
+  ctimeMs: Number.NaN,
+  bytes: Number.POSITIVE_INFINITY,
+}
+
+/** The path of a directory in a spool, from its prefix: '' for the spool itself, `5/` for a priority. */
+export function directoryOf(spool: string, prefix: string): string {
+  return prefix === '' ? spool : `${spool}/${prefix.slice(0, -1)}`
+}
+
+/** Takes the stamp of a directory. Call it before listing the directory. */
+export type TakeStamp = (path: string) => Stamp | Promise<Stamp>
+
+interface Stats {
+  readonly ino: number
+  readonly mtimeMs: number
+  readonly ctimeMs: number
+  readonly size: number
+}
+
+function stampOf({ ino, mtimeMs, ctimeMs, size }: Stats): Stamp {
+  const isOld = Math.max(mtimeMs, ctimeMs) < Date.now() - COARSEST_TIME_MS
+  return { inode: ino, mtimeMs: isOld ? mtimeMs : Number.NaN, ctimeMs, bytes: size }
+}
+
+/** For local directories: 3 µs instead of 30 µs with a promise. */
+export function takeStampSync(path: string): Stamp {
+  try {
+    return stampOf(statSync(toFsPath(path)))
+  } catch {
+    return UNKNOWN
+  }
+}
+
+export async function takeStampAsync(path: string): Promise<Stamp> {
+  try {
+    return stampOf(await stat(toFsPath(path)))
+  } catch {
+    return UNKNOWN
+  }
+}
+
+export function isSame(one: Stamp, other: Stamp): boolean {
+  const { inode, mtimeMs, ctimeMs } = one
+  return inode === other.inode && mtimeMs === other.mtimeMs && ctimeMs === other.ctimeMs
+}
+
+export function stampTaker(isLocal: boolean): TakeStamp {
+  return isLocal ? takeStampSync : takeStampAsync
+}
