@@ -1,4 +1,4 @@
-// Which test files run together, and which of them begin first. Each entry is the beginning of a path below test/.
+// Which test files run together. Each entry is the beginning of a path below test/.
 
 /**
  * `npm test`: what needs no daemon, and then the built daemon, once for each promise and each row of README
@@ -79,45 +79,77 @@ const SHORT = [
   'security/identity',
 ]
 
-/** They take longest, so they begin first: otherwise the last of them would run alone. */
-const SLOW = [
-  'faults/everything',
-  'faults/kill',
-  'e2e/life',
-  'interop/',
-  'faults/suspects',
-  'cli/output',
-  'control/sockets',
-  'faults/crowd',
-  'e2e/handlers',
-  'e2e/scanning',
-  'e2e/failures',
-  'hosts/perl-like-uwsgi',
-  'faults/watches',
-  'faults/hostile-names',
-  'net/listening',
-  'cli/fsck.',
-  'e2e/schedules',
-  'faults/commands-killed',
-  'e2e/signals',
-  'e2e/service',
-  'cli/doctor',
-  'cli/dead-letters',
-  'hosts/python-like-uwsgi',
-  'e2e/leadership',
-  'hosts/faults',
-  'cli/usage',
-  'faults/',
-  'net/',
-  'hosts/',
-]
-
-const startsWith = entry => file => file.startsWith(entry)
-
-export const isShort = file => SHORT.some(entry => file.startsWith(entry))
-
-/** Slow files first, the others in their order. */
-export function slowFirst(files) {
-  const slow = SLOW.flatMap(entry => files.filter(startsWith(entry)))
-  return [...new Set([...slow, ...files])]
+/** What a later Node may change, and which tests see it: these run on Nodes 24 and 26 too. Everything else is language alone. */
+const LATER = {
+  'system calls through koffi; file system, watches': [
+    'engines/conformance/claims',
+    'engines/conformance/enqueuer',
+    'engines/directory/engine',
+    'e2e/drop',
+    'e2e/scanning',
+    'faults/crowd',
+    'faults/file-errors',
+    'faults/refused-calls',
+    'faults/sync-order',
+    'faults/watches',
+    'files/',
+    'interop/uwsgi',
+    'spool/names',
+    'system/',
+  ],
+  'processes: descriptors, signals, exit codes, identity': [
+    'e2e/drain',
+    'e2e/early-signals',
+    'e2e/failures',
+    'e2e/life.',
+    'e2e/service',
+    'faults/limits',
+    'faults/orphans',
+    'faults/programs',
+    'faults/suspects',
+    'hosts/exec',
+    'hosts/faults',
+    'hosts/named-python',
+    'hosts/perl-ruby.',
+    'hosts/python.',
+    'hosts/shared-areas',
+    'security/identity',
+    'supervisor/worker-process',
+    'systemd/',
+    'worker/worker',
+  ],
+  'how modules are found, loaded and checked': [
+    'cli/completion',
+    'docs/typescript',
+    'e2e/handlers',
+    'e2e/life-of-handlers',
+    'e2e/loading',
+    'e2e/named-tasks',
+    'tasks/importing',
+    'tasks/packed',
+    'testing/kit',
+  ],
+  'streams, sockets, HTTP': [
+    'cli/output',
+    'client/socket-client',
+    'dashboard/pages',
+    'e2e/logging',
+    'exporter/hostile',
+    'http/',
+    'net/hostile',
+    'net/keep-alive',
+    'net/listening',
+    'redis/named',
+  ],
+  'threads, asynchronous contexts, garbage collection': [
+    'embed/in-process',
+    'embed/workers',
+    'e2e/cancel',
+    'system/idle-memory',
+  ],
+  'node:test itself': ['run-files'],
 }
+
+const startsWithOneOf = entries => file => entries.some(entry => file.startsWith(entry))
+export const isShort = startsWithOneOf(SHORT)
+export const differsOnLaterNodes = startsWithOneOf(Object.values(LATER).flat())

@@ -1,9 +1,12 @@
 // Runs test files side by side, and sees to it that nothing of a file outlives it.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { endStartedBy, markWhatStarts, startedBy } from './started.mjs'
+import { endStartedBy, markWhatStarts, startedBy, usageFile } from './started.mjs'
 
 /** What was signalled at a file's end, or notices it by itself, may take so long on a busy machine. */
 const LINGER_MS = 20_000
@@ -11,62 +14,101 @@ const LINGER_STEP_MS = 50
 const SIGNALS = ['SIGINT', 'SIGTERM']
 /** The line by which the reporter begins to say again what failed. */
 const FAILURES = /^.*failing tests:.*\n/gm
+/** A file that waits takes no processor, but memory. */
+const MOST_BESIDE = 12
 
 /**
- * Runs test files and shows each when it has ended, and at the end what failed. A file that takes longer than `limitMs` is ended
- * with all that it has started, and fails; so does one that leaves a process behind, which is ended too. SIGINT and SIGTERM end
- * all of them.
+ * Runs test files and shows each when it has ended, and at the end what failed. Those that take longest begin first, and beside
+ * each other run as many as keep `processors` busy. A file that takes longer than `limitMs` is ended with all that it has started,
+ * and fails; so does one that leaves a process behind, which is ended too. SIGINT and SIGTERM end all of them.
  *
- * @returns per file: the numbers of tests that passed, failed and were skipped, and how long it took, in ms
+ * @param weightOf says of a path what it is expected to take: `{ cpu, wall }`, in seconds
+ * @returns per file: the numbers of tests that passed, failed and were skipped; its time and its processor time, in seconds; and
+ *   its tests, as `{ title, outcome, reason }`
  */
-export async function runFiles(paths, { concurrency, limitMs, lingerMs = LINGER_MS }) {
+export async function runFiles(paths, { processors, weightOf, limitMs, lingerMs = LINGER_MS }) {
   const results = new Map()
   const failures = []
-  markWhatStarts()
+  const usage = mkdtempSync(join(tmpdir(), 'spoold-test-usage-'))
+  markWhatStarts(usage)
   const endAll = () => {
     say('ended with this run', endStartedBy())
     process.exit(1)
   }
   for (const signal of SIGNALS) process.once(signal, endAll)
-  const left = paths.values()
-  const runNext = async () => {
-    for (const path of left) {
-      const { counts, shown, failed } = await runFile(path, limitMs)
-      await lookBehind(path, counts, lingerMs)
-      results.set(path, counts)
-      process.stdout.write(shown)
-      if (failed !== '') failures.push(failed)
-    }
-  }
-  await Promise.all(Array.from({ length: concurrency }, runNext))
+  await inTurn(paths, { processors, weightOf }, async path => {
+    const { result, shown, failed } = await runFile(path, limitMs)
+    await lookBehind(path, result, lingerMs)
+    result.cpu = cpuOf(path, usage)
+    results.set(path, result)
+    process.stdout.write(shown)
+    if (failed !== '') failures.push(failed)
+  })
   for (const signal of SIGNALS) process.off(signal, endAll)
+  rmSync(usage, { recursive: true })
   if (failures.length > 0) process.stdout.write(`\n✖ failing tests:\n${failures.join('')}`)
   return results
 }
 
+/** Always one, and more as long as the shares of a processor that they take add up to no more than there are. */
+async function inTurn(paths, { processors, weightOf }, act) {
+  const share = path => weightOf(path).cpu / weightOf(path).wall
+  const waiting = [...paths].sort((a, b) => weightOf(b).wall - weightOf(a).wall)
+  const running = new Map()
+  const next = () => {
+    const taken = [...running.keys()].reduce((sum, path) => sum + share(path), 0)
+    const fits = path =>
+      running.size === 0 || (running.size < MOST_BESIDE && taken + share(path) <= processors)
+    const index = waiting.findIndex(fits)
+    return index < 0 ? undefined : waiting.splice(index, 1)[0]
+  }
+  while (waiting.length > 0 || running.size > 0) {
+    for (let path = next(); path !== undefined; path = next()) {
+      const ending = path
+      running.set(
+        ending,
+        act(ending).then(() => running.delete(ending)),
+      )
+    }
+    await Promise.race(running.values())
+  }
+}
+
 /** One stream for each file: an event says where its test was written, which may be a suite that several files share. */
 async function runFile(path, limitMs) {
-  const counts = { passed: 0, failed: 0, skipped: 0, ms: performance.now() }
+  const result = { passed: 0, failed: 0, skipped: 0, seconds: 0, cpu: undefined, tests: [] }
+  const since = performance.now()
   // Not `timeout`: since Node 24 that is one per test, and a file that hangs between its tests is never ended.
   const limit = setTimeout(
     () => say(`${path} did not end within ${limitMs / 1000} s: ended`, endStartedBy(path)),
     limitMs,
   )
   const stream = run({ files: [path], concurrency: 1 })
-  stream.on('test:pass', ({ name, skip, details }) => {
-    if (details?.type === 'suite' || name === path) return
-    counts[skip === undefined ? 'passed' : 'skipped']++
+  const suites = []
+  stream.on('test:start', ({ name, nesting }) => suites.splice(nesting, suites.length, name))
+  const note = (outcome, { name, nesting, skip }) => {
+    const title = [...suites.slice(0, nesting), name].join(' › ')
+    result.tests.push({ title, outcome, ...(typeof skip === 'string' ? { reason: skip } : {}) })
+  }
+  const count = (outcome, test) => {
+    result[outcome]++
+    note(outcome, test)
+  }
+  stream.on('test:pass', test => {
+    if (test.name === path) return
+    if (test.details?.type !== 'suite') count(test.skip === undefined ? 'passed' : 'skipped', test)
+    else if (test.skip !== undefined) note('skipped', test) // nothing of it runs
   })
-  stream.on('test:fail', ({ details }) => {
-    if (details?.type === 'suite' && details.error?.failureType === 'subtestsFailed') return
-    counts.failed++
+  stream.on('test:fail', test => {
+    if (test.details?.type === 'suite' && test.details.error?.failureType === 'subtestsFailed') return
+    count('failed', test)
   })
   const all = await text(stream.compose(withoutSums).compose(new spec()))
   clearTimeout(limit)
-  counts.ms = performance.now() - counts.ms
+  result.seconds = (performance.now() - since) / 1000
   const at = [...all.matchAll(FAILURES)].at(-1)
-  if (at === undefined) return { counts, shown: all, failed: '' }
-  return { counts, shown: all.slice(0, at.index), failed: all.slice(at.index + at[0].length) }
+  if (at === undefined) return { result, shown: all, failed: '' }
+  return { result, shown: all.slice(0, at.index), failed: all.slice(at.index + at[0].length) }
 }
 
 /** Each file would say how many tests it had. */
@@ -75,13 +117,22 @@ async function* withoutSums(events) {
     if (event.type !== 'test:diagnostic' || event.data.nesting > 0) yield event
 }
 
-async function lookBehind(path, counts, lingerMs) {
+async function lookBehind(path, result, lingerMs) {
   for (let waited = 0; waited < lingerMs && startedBy(path).length > 0; waited += LINGER_STEP_MS)
     await sleep(LINGER_STEP_MS)
   const left = endStartedBy(path)
   if (left.length === 0) return
-  counts.failed++
+  result.failed++
   say(`${path} left processes behind: ended`, left)
+}
+
+/** @returns undefined for a file whose process was killed */
+function cpuOf(path, usage) {
+  try {
+    return Number(readFileSync(usageFile(usage, path), 'utf8'))
+  } catch {
+    return undefined
+  }
 }
 
 function say(line, processes) {

@@ -43,7 +43,8 @@ function runFiles(files: Readonly<Record<string, string>>, limitMs: number): Run
     import { basename } from 'node:path'
     import { runFiles } from ${JSON.stringify(join(ROOT, 'test/run-files.mjs'))}
     const paths = ${JSON.stringify(names.map(name => join(directory, name)))}
-    const counts = await runFiles(paths, { concurrency: 2, limitMs: ${limitMs}, lingerMs: 500 })
+    const weightOf = () => ({ cpu: 1, wall: 1 })
+    const counts = await runFiles(paths, { processors: 2, weightOf, limitMs: ${limitMs}, lingerMs: 500 })
     const named = [...counts].map(([file, { passed, failed }]) => [basename(file, '.test.js'), { passed, failed }])
     writeFileSync(${JSON.stringify(join(directory, 'counts'))}, JSON.stringify(Object.fromEntries(named)))`,
   )

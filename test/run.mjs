@@ -1,12 +1,14 @@
-// Builds the tests and runs the short ones (lanes.mjs), or with `--all` all of them, with `--rest` all but the short ones,
-// with other arguments those whose path contains one of them.
+// Builds the tests and runs the short ones (lanes.mjs), or with `--all` all of them, with `--rest` all but the short ones, with
+// `--later` those whose subject a later Node may change; with other arguments those whose path contains one of them.
+// `--weigh` keeps what each file took in weights.json.
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { isShort, slowFirst } from './lanes.mjs'
+import { differsOnLaterNodes, isShort } from './lanes.mjs'
 import { runFiles } from './run-files.mjs'
+import { readWeights, writeWeights } from './weights.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const built = join(root, 'build/test')
@@ -21,39 +23,72 @@ const lane = process.argv.slice(2).filter(argument => argument.startsWith('--'))
 const parts = process.argv.slice(2).filter(argument => !argument.startsWith('--'))
 const isWanted = file => {
   if (parts.length > 0) return parts.some(part => file.includes(part))
+  if (lane.includes('--later')) return differsOnLaterNodes(file)
   return lane.includes('--all') || isShort(file) !== lane.includes('--rest')
 }
-const found = readdirSync(built, { recursive: true }).filter(file => file.endsWith('.test.js'))
-const files = slowFirst(found.sort().filter(isWanted)).map(file => join(built, file))
+const nameOf = path => relative(built, path).replace(/\.test\.js$/, '')
+const found = readdirSync(built, { recursive: true })
+  .filter(file => file.endsWith('.test.js'))
+  .sort()
+const files = found.filter(isWanted).map(file => join(built, file))
 
 /** What is there to test with is found out once per run: test/helpers/requires.ts. */
 process.env.SPOOLD_TEST_PROBES = join(built, 'probes')
 mkdirSync(process.env.SPOOLD_TEST_PROBES, { recursive: true })
+/** Where it is set, each of some thousand starts of Node reads all certificates first. No test leaves the machine. */
+delete process.env.NODE_EXTRA_CA_CERTS
 
 /** A file that hangs is ended, with all that it has started, and fails. */
 const LIMIT_MS = (process.env.SPOOLD_TEST_LONG === undefined ? 10 : 45) * 60_000
-/** Most tests wait more than they work. */
-const CONCURRENCY = Math.max(4, availableParallelism())
+/** What files take is an average: now and then both wait. To weigh them they are given room. */
+const PROCESSORS = availableParallelism() * (lane.includes('--weigh') ? 0.8 : 1.15)
 /** With SPOOLD_TEST_AGAIN=1 a file that failed beside others runs once more, alone. More than so many are no accident. */
-const MAX_AGAIN = 8
+const MAX_AGAIN = 2
 const SLOWEST_SHOWN = 10
 
-const runOnce = (paths, concurrency) => runFiles(paths, { concurrency, limitMs: LIMIT_MS })
-const results = await runOnce(files, CONCURRENCY)
+const weights = readWeights()
+const weightOf = path => weights(nameOf(path))
+const runOnce = (paths, processors) => runFiles(paths, { processors, weightOf, limitMs: LIMIT_MS })
+const results = await runOnce(files, PROCESSORS)
 
-const slowest = [...results].sort(([, a], [, b]) => b.ms - a.ms).slice(0, SLOWEST_SHOWN)
-console.log('slowest:')
-for (const [file, { ms }] of slowest)
-  console.log(`${(ms / 1000).toFixed(1).padStart(7)} s  ${relative(built, file)}`)
+const seconds = value => `${value.toFixed(1).padStart(7)} s`
+const slowest = [...results].sort(([, a], [, b]) => b.seconds - a.seconds).slice(0, SLOWEST_SHOWN)
+console.log('slowest, and the processor time of each:')
+for (const [path, { seconds: took, cpu = 0 }] of slowest)
+  console.log(`${seconds(took)}${seconds(cpu)}  ${nameOf(path)}`)
 
-const suspects = files.filter(file => results.get(file)?.failed > 0)
-const mayRunAgain = process.env.SPOOLD_TEST_AGAIN === '1' && suspects.length <= MAX_AGAIN
-if (mayRunAgain && suspects.length > 0) {
-  console.log(`again, alone: ${suspects.map(file => relative(built, file)).join(', ')}`)
-  for (const [file, counts] of await runOnce(suspects, 1)) results.set(file, counts)
+if (lane.includes('--weigh')) {
+  const measured = [...results].filter(([, { cpu, failed }]) => cpu !== undefined && failed === 0)
+  const existing = new Set(found.map(file => nameOf(join(built, file))))
+  writeWeights(
+    measured.map(([path, { cpu, seconds: took }]) => [nameOf(path), [cpu, took]]),
+    existing,
+  )
 }
 
-const sum = key => [...results.values()].reduce((total, counts) => total + counts[key], 0)
+const suspects = files.filter(path => results.get(path)?.failed > 0)
+const mayRunAgain = process.env.SPOOLD_TEST_AGAIN === '1' && suspects.length <= MAX_AGAIN
+if (mayRunAgain && suspects.length > 0) {
+  console.log(`again, alone: ${suspects.map(nameOf).join(', ')}`)
+  for (const [path, result] of await runOnce(suspects, 0)) results.set(path, result)
+}
+
+/** What ran, for test/claims.mjs: a line per test. */
+const { SPOOLD_TEST_RESULTS: log } = process.env
+if (log !== undefined) {
+  const lines = [...results].flatMap(([path, { tests }]) =>
+    tests.map(test => ({ file: nameOf(path), ...test })),
+  )
+  appendFileSync(log, lines.map(line => `${JSON.stringify(line)}\n`).join(''))
+}
+
+const sum = key => [...results.values()].reduce((total, result) => total + result[key], 0)
 const [passed, failed, skipped] = [sum('passed'), sum('failed'), sum('skipped')]
+console.log(
+  `${seconds(sum('seconds'))}${[...results.values()]
+    .reduce((total, { cpu = 0 }) => total + cpu, 0)
+    .toFixed(0)
+    .padStart(7)} s of processor time`,
+)
 if (failed > 0 || passed === 0) process.exitCode = 1 // no test is no success
 process.on('exit', () => console.log(`${skipped} skipped\n${passed} passed, ${failed} failed`))

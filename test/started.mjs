@@ -7,13 +7,26 @@ const LONGEST_COMMAND = 150
 const ROUND_MS = 50
 /** Processes that begin others while they are ended give work for several rounds. */
 const MAX_ROUNDS = 100
+const TICKS_PER_S = 100
 
-/** From now on, whatever a test file starts has the file's name in its environment. */
-export function markWhatStarts() {
+/** From now on, whatever a test file starts has the file's name in its environment; its own process tells `usage` what it took. */
+export function markWhatStarts(usage) {
+  process.env.SPOOLD_TEST_USAGE = usage
   process.env.SPOOLD_TEST_RUN = String(process.pid)
   delete process.env.SPOOLD_TEST_FILE // a run inside a test marks its own files
   const load = `--import=${MARK}`
   if (!process.execArgv.includes(load)) process.execArgv.push(load) // `run` passes it on
+}
+
+/** Where the process of a test file says at its end what it took (mark.mjs). */
+export const usageFile = (directory, path) => `${directory}/${path.replaceAll('/', '%').slice(-200)}`
+
+/** @returns the processor time of this process and of the children it has waited for, theirs included, in seconds */
+export function cpuSeconds() {
+  const fields = read('/proc/self/stat')
+    .replace(/^.*\) /s, '')
+    .split(' ')
+  return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / TICKS_PER_S
 }
 
 /** @returns the file's own process and all that it has started, as pids and command lines; without a file, those of all files */
