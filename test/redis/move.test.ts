@@ -146,9 +146,14 @@ describe('spoold move between a directory and Redis', { skip: skipUnless('redis-
     const move = (from: string, to: string) =>
       new TestProcess(process.execPath, [BIN, 'move', '--all', '--quiet', '--to', to, from])
     let [kills, restarts] = [0, 0]
+    let takesMs = 1500 // what a move took that was not killed
     for (let round = 0; ran().length < TASKS * 0.8; round++) {
+      const began = performance.now()
       const going = round % 2 === 0 ? move(directory, spooler) : move(spooler, directory)
-      await sleep(Math.random() * 2500) // it may be killed at any moment
+      void going.exited.then(({ code }) => {
+        if (code === 0) takesMs = performance.now() - began
+      })
+      await sleep(Math.random() * takesMs) // it may be killed at any moment
       if (round % 3 === 1 && going.isRunning) {
         await redis.kill()
         await redis.restart()
