@@ -137,6 +137,14 @@ describe('a spool on Redis', { skip: isMissing }, () => {
         ),
       ),
     )
+    const address = `redis+cluster://127.0.0.1:${first}/0/idle`
+    await spool({ n: 'first' }, { spooler: address })
+    const clients = () =>
+      ports
+        .map(port => execFileSync('redis-cli', ['-p', String(port), 'client', 'list'], { encoding: 'utf8' }))
+        .join('')
+    await until('its idle connections are closed', () => !clients().includes('name=spoold'))
+    await spool({ n: 'second' }, { spooler: address })
     for (const name of ['mail', 'other', 'third'])
       await isUsable(`redis+cluster://127.0.0.1:${first}/0/${name}`)
     const counts = ports.map(port => {
@@ -145,7 +153,7 @@ describe('a spool on Redis', { skip: isMissing }, () => {
     })
     assert.equal(
       counts.reduce((sum, count) => sum + count),
-      3,
+      4,
       'each spool is on one node',
     )
   })

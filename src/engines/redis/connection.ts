@@ -73,6 +73,9 @@ export class Connection {
       for (const ready of this.#waiting) ready()
       this.#waiting.clear()
     })
+    // of a cluster that was disconnected while somebody came back
+    if (this.#client.isCluster)
+      this.#client.on('close', () => void (this.#waiting.size > 0 && this.#connect()))
     this.#client.on('connect', () => {
       this.#lastError = new Error('it is loading its data set, or does not answer')
       if (this.#interest === 0) this.#mayEnd()
@@ -235,10 +238,16 @@ export class Connection {
     this.#idle = setTimeout(() => this.#client.disconnect(), CLUSTER_IDLE_MS)
   }
 
+  /** After it was disconnected, a cluster's client ends as `close`: each of its nodes says once more that it is gone. */
+  #connect(): void {
+    const { status, isCluster } = this.#client
+    if (status === 'wait' || status === 'end' || (isCluster && status === 'close'))
+      this.#client.connect().catch(() => {}) // an event says it, too
+  }
+
   async #connected(patienceMs: number): Promise<void> {
-    const client = this.#client
-    if (client.status === 'ready') return
-    if (client.status === 'wait' || client.status === 'end') client.connect().catch(() => {}) // an event says it, too
+    if (this.isReady) return
+    this.#connect()
     await new Promise<void>((resolve, reject) => {
       const late = () => {
         this.#waiting.delete(ready)
