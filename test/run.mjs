@@ -1,16 +1,19 @@
 // Builds the tests and runs the short ones (lanes.mjs), or with `--all` all of them, with `--rest` all but the short ones, with
 // `--later` those whose subject a later Node may change; with other arguments those whose path contains one of them.
 // `--weigh` keeps what each file took in weights.json.
-import { execFileSync } from 'node:child_process'
-import { appendFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
-import { join, relative } from 'node:path'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { differsOnLaterNodes, isShort } from './lanes.mjs'
 import { runFiles } from './run-files.mjs'
 import { readWeights, writeWeights } from './weights.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
+if (process.getuid() === 0 && !isOpenToAll(root)) process.exit(await runInCopy())
+
 const built = join(root, 'build/test')
 rmSync(built, { recursive: true, force: true })
 execFileSync(
@@ -92,3 +95,30 @@ console.log(
 )
 if (failed > 0 || passed === 0) process.exitCode = 1 // no test is no success
 process.on('exit', () => console.log(`${skipped} skipped\n${passed} passed, ${failed} failed`))
+
+/** Whether any user can read the checkout: some tests of root's drop their rights before they load it. */
+function isOpenToAll(path) {
+  const { mode } = statSync(path)
+  if ((statSync(join(path, 'package.json')).mode & 0o004) === 0 || (mode & 0o005) !== 0o005) return false
+  for (let at = dirname(path); at !== dirname(at); at = dirname(at))
+    if ((statSync(at).mode & 0o001) === 0) return false
+  return true
+}
+
+/** Runs the tests of a copy that any user can read. @returns the exit code */
+async function runInCopy() {
+  const copy = mkdtempSync(join(tmpdir(), 'spoold-checkout-'))
+  console.log(`others may not read ${root}: the tests run in ${copy}`)
+  execFileSync('sh', ['-c', 'tar -c --exclude=./.git . | tar -x --no-same-owner -C "$0"', copy], {
+    cwd: root,
+  })
+  execFileSync('chmod', ['-R', 'go+rX', copy])
+  const run = spawn(process.execPath, [join(copy, 'test/run.mjs'), ...process.argv.slice(2)], {
+    cwd: copy,
+    stdio: 'inherit',
+  })
+  for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => run.kill(signal))
+  const [code] = await once(run, 'exit')
+  rmSync(copy, { recursive: true, force: true })
+  return code ?? 1
+}
