@@ -41,6 +41,10 @@ mkdirSync(process.env.SPOOLD_TEST_PROBES, { recursive: true })
 /** Where it is set, each of some thousand starts of Node reads all certificates first. No test leaves the machine. */
 delete process.env.NODE_EXTRA_CA_CERTS
 
+/** What chance decides is decided by this again, but for the timing. */
+process.env.SPOOLD_TEST_SEED ??= String(Math.floor(Math.random() * 2 ** 31))
+console.log(`SPOOLD_TEST_SEED=${process.env.SPOOLD_TEST_SEED}`)
+
 /** A file that hangs is ended, with all that it has started, and fails. */
 const LIMIT_MS = (process.env.SPOOLD_TEST_LONG === undefined ? 10 : 45) * 60_000
 /** What files take is an average: now and then both wait. To weigh them they are given room. */

@@ -1,3 +1,6 @@
+/** SPOOLD_TEST_SEED repeats the choices of a run, which prints it (test/run.mjs). */
+export const SEED = Number(process.env.SPOOLD_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31))
+
 /** Random choices, reproducible from a seed; their timing is not. */
 export class Random {
   #state: number
