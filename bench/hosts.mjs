@@ -1,6 +1,7 @@
 // Throughput of no-op tasks with handlers in Python, Perl and Ruby, compared with uWSGI and the same handler.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { PYTHON } from '../test/python/environments.mjs'
 import { rate } from './drain.mjs'
 import { BIN, inPairs, isInstalled, start } from './harness.mjs'
 
@@ -11,8 +12,7 @@ const LANGUAGES = [
     option: '--import',
     file: 'noop.py',
     source: 'import uwsgi\ndef spooler(env): return uwsgi.SPOOL_OK\nuwsgi.spooler = spooler\n',
-    // Debian's interpreter, for which Debian's uWSGI is built
-    extra: ['--python', '/usr/bin/python3'],
+    extra: ['--python', PYTHON],
     tasks: 100_000,
     processes: [1, 2],
     mostPairs: 5,

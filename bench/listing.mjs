@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { PYTHON } from '../test/python/environments.mjs'
 import { BIN, fill, median, startSpoold, until, withDirectory } from './harness.mjs'
 
 const FILES = 1_000_000
@@ -90,7 +91,7 @@ print(json.dumps({'status': status, 'lines': lines, 'seconds': time.perf_counter
 
 function measured(args) {
   const result = JSON.parse(
-    execFileSync('python3', ['-c', MEASURE, process.execPath, BIN, ...args], { encoding: 'utf8' }),
+    execFileSync(PYTHON, ['-c', MEASURE, process.execPath, BIN, ...args], { encoding: 'utf8' }),
   )
   if (result.status !== 0) throw new Error(`${args.join(' ')} exited with code ${result.status}`)
   return result

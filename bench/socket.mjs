@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { PYTHON } from '../test/python/environments.mjs'
 import { inPairs, isInstalled, ROOT, startTaker, startUwsgi, until, withDirectory } from './harness.mjs'
 
 const CLIENTS = 4
@@ -21,7 +22,7 @@ async function rate(startDaemon, options, count, mode, window) {
       await until('it serves', () => /is running|spawned uWSGI worker 2/.test(daemon.log()))
       const ask = requests =>
         Number(
-          execFileSync('python3', [CLIENT, port(), requests, CLIENTS, mode, window].map(String), {
+          execFileSync(PYTHON, [CLIENT, port(), requests, CLIENTS, mode, window].map(String), {
             encoding: 'utf8',
           }),
         )
@@ -49,7 +50,7 @@ uWSGI, except in the rows marked synced. uWSGI has 2 workers and always one pack
 0.7 times as many connections as uWSGI, which stores a task for each. If you have many tasks, keep the connection open.`
 
 export async function run({ pairs, scale, say }) {
-  if (!isInstalled('uwsgi') || !isInstalled('python3')) return undefined
+  if (!isInstalled('uwsgi') || !isInstalled(PYTHON)) return undefined
   const count = Math.round(20_000 * scale)
   const rows = []
   for (const { name, options, mode, window, target } of CASES) {

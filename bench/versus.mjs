@@ -3,6 +3,7 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { PYTHON } from '../test/python/environments.mjs'
 import { fill, isInstalled, median, ROOT, withDirectory } from './harness.mjs'
 
 const JS_SYNC = {
@@ -11,17 +12,17 @@ const JS_SYNC = {
   options: ['--spooler-import'],
 }
 const JS_ASYNC = { ...JS_SYNC, source: 'export default async (env, task) => task.SPOOL_OK\n' }
-const PYTHON = {
+const PYTHON_HOST = {
   file: 'noop.py',
   source: 'import uwsgi\ndef spooler(env): return uwsgi.SPOOL_OK\nuwsgi.spooler = spooler\n',
-  options: ['--python', '/usr/bin/python3', '--import'],
+  options: ['--python', PYTHON, '--import'],
 }
 
 const CASES = [
   { name: 'start and stop, no task', handler: JS_SYNC, count: 0 },
   { name: 'synchronous JavaScript', handler: JS_SYNC, count: 100_000 },
   { name: 'async JavaScript', handler: JS_ASYNC, count: 100_000 },
-  { name: 'Python', handler: PYTHON, count: 100_000 },
+  { name: 'Python', handler: PYTHON_HOST, count: 100_000 },
 ]
 
 /** CPU seconds, user and system, of all children that have been waited for; in hundredths. */
@@ -87,7 +88,7 @@ export async function versus({ other, only, pairs, scale, say }) {
   const rows = []
   const wanted = CASES.filter(({ name }) => only.length === 0 || only.some(word => name.includes(word)))
   for (const { name, handler, count: full } of wanted) {
-    if (handler === PYTHON && !isInstalled('/usr/bin/python3')) continue
+    if (handler === PYTHON_HOST && !isInstalled(PYTHON)) continue
     const count = Math.round(full * scale)
     const run = where => () => drain(where, { handler, count })
     const results = []

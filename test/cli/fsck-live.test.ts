@@ -20,6 +20,7 @@ import {
   summary,
 } from '../helpers/fsck.js'
 import { TestProcess } from '../helpers/process.js'
+import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
@@ -79,7 +80,7 @@ describe('spoold fsck settles runs that did not end', () => {
     const path = drop(spool, NAME, Buffer.from([17, 0, 0, 0x80]), LONG_AGO)
     const hold = `import fcntl, sys, time
 f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)`
-    const holder = new TestProcess('python3', ['-c', hold, path])
+    const holder = new TestProcess(PYTHON, ['-c', hold, path])
     await holder.waitFor('held')
     await isClean(spool)
     await isClean(spool, '--repair')

@@ -8,6 +8,7 @@ import stringWidth from 'string-width'
 import { fit, widthOf } from '#src/doors/cli/text-width.js'
 import { inProcess, spoold } from '../helpers/cli.js'
 import { drop, packet } from '../helpers/files.js'
+import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
@@ -120,7 +121,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 describe('the built command in a real terminal', { skip: skipUnless('python3') }, () => {
   const inTerminal = (env: NodeJS.ProcessEnv, ...args: string[]) => {
-    const { stdout, status } = spawnSync('python3', ['-c', PTY, process.execPath, BIN, ...args], {
+    const { stdout, status } = spawnSync(PYTHON, ['-c', PTY, process.execPath, BIN, ...args], {
       encoding: 'utf8',
       timeout: 60_000,
       env: { PATH: process.env.PATH, TERM: 'xterm', LC_ALL: 'C.UTF-8', ...env },

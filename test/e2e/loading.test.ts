@@ -6,6 +6,7 @@ import { spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
+import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
@@ -128,7 +129,10 @@ describe('an error in a handler is shown with its place', () => {
   for (const [language, name, text, pattern, needed] of FILES)
     it(`by check, in ${language}`, { skip: needed === undefined ? false : skipUnless(needed) }, async () => {
       const directory = dirname(spoolDirectory())
-      write(directory, { [name]: text, 'app.ini': `[uwsgi]\nspooler = spool\nspooler-import = ${name}\n` })
+      write(directory, {
+        [name]: text,
+        'app.ini': `[uwsgi]\nspooler = spool\nspooler-import = ${name}\npython = ${PYTHON}\n`,
+      })
       const { code, stdout } = await spoold(['check', 'app.ini'], { cwd: directory })
       assert.equal(code, 1)
       assert.match(stdout, pattern)
@@ -178,7 +182,7 @@ describe('spoold doctor loads the handlers', () => {
   for (const [what, files, line, pattern] of CASES)
     it(what, { skip: line.startsWith('module') ? skipUnless('python3') : false }, async () => {
       const directory = dirname(spoolDirectory())
-      write(directory, { ...files, 'app.ini': `[uwsgi]\nspooler = spool\n${line}\n` })
+      write(directory, { ...files, 'app.ini': `[uwsgi]\nspooler = spool\n${line}\npython = ${PYTHON}\n` })
       const { stdout } = await spoold(['doctor', 'app.ini'], { cwd: directory })
       assert.match(stdout, pattern)
     })
@@ -187,7 +191,7 @@ describe('spoold doctor loads the handlers', () => {
     const directory = dirname(spoolDirectory())
     write(directory, {
       'tasks.py': `import uwsgi\nuwsgi.spooler = lambda env: -2\nuwsgi.spool({b'a': b'b'})\n`,
-      'app.ini': '[uwsgi]\nspooler = spool\nspooler-import = tasks.py\n',
+      'app.ini': `[uwsgi]\nspooler = spool\nspooler-import = tasks.py\npython = ${PYTHON}\n`,
     })
     const { stdout } = await spoold(['doctor', '--json', 'app.ini'], { cwd: directory })
     assert.match(stdout, /they can be loaded/)

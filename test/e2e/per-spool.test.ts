@@ -6,6 +6,7 @@ import { spoold } from '../helpers/cli.js'
 import { type Daemon, startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { isAlive } from '../helpers/process.js'
+import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
@@ -224,7 +225,7 @@ uwsgi.spooler = spooler
       spool: join(directory, 'spool'),
       isForeign: true,
       isAside: true,
-      ini: { spooler2: ini },
+      ini: { python: PYTHON, spooler2: ini },
     })
     await until('both have run', () => daemon.journal().length === 2)
     assert.deepEqual(daemon.journal().sort(), ['a runs a', 'b runs b'])

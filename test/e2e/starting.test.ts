@@ -6,6 +6,7 @@ import { setTimeout } from 'node:timers/promises'
 import { type Daemon, readJournal, startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { isAlive } from '../helpers/process.js'
+import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
@@ -130,7 +131,7 @@ def spooler(env):
 uwsgi.spooler = spooler
 `,
     )
-    const ini = { ...INI, 'spooler-python-import': file, 'spooler-max-crashes': 1 }
+    const ini = { ...INI, python: PYTHON, 'spooler-python-import': file, 'spooler-max-crashes': 1 }
     const daemon = await startDaemon({ spool, isForeign: true, ini })
     await runs(daemon, spool, 'good')
     drop(spool, 'dies', packet({ do: 'die' }))

@@ -1,6 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { PYTHON } from '../helpers/python.js'
 import type { Requirement } from '../helpers/requires.js'
 import { FIXTURES, ROOT } from '../helpers/workspace.js'
 import type { Row } from './enqueue-table.js'
@@ -31,7 +32,7 @@ export const WRITERS: readonly Writer[] = [
     folder: 'python',
     needs: 'python3',
     driver: 'driver.py',
-    run: main => ['python3', '-B', main],
+    run: main => [PYTHON, '-B', main],
   },
   {
     language: 'Perl',

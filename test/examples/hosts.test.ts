@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
 import { leftIn } from '../helpers/files.js'
+import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { ROOT, workspace } from '../helpers/workspace.js'
 
@@ -33,10 +34,7 @@ describe('the example of handlers in', () => {
 
 function skipDecorators(): string | false {
   try {
-    execFileSync('/usr/bin/python3', [
-      '-c',
-      'import importlib.util as u; assert u.find_spec("uwsgidecorators")',
-    ])
+    execFileSync(PYTHON, ['-c', 'import importlib.util as u; assert u.find_spec("uwsgidecorators")'])
     return false
   } catch {
     return 'needs python3-uwsgidecorators'

@@ -5,6 +5,7 @@ import { describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
 import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
+import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { ROOT, workspace } from '../helpers/workspace.js'
 import { pythonEnv } from '../hosts/named-host.js'
@@ -15,7 +16,7 @@ describe('the example of named tasks in Python', { skip: skipUnless('python3') }
     cpSync(join(ROOT, 'spool-examples/python-tasks'), directory, { recursive: true })
     const spool = join(directory, 'spool')
     mkdirSync(spool, { recursive: true })
-    const web = new TestProcess('python3', ['web.py', '0'], { cwd: directory, env: pythonEnv(spool) })
+    const web = new TestProcess(PYTHON, ['web.py', '0'], { cwd: directory, env: pythonEnv(spool) })
     await web.waitFor(/http:\S+\n/)
     const url = web.output.trim()
     for (const to of ['jane@example.com', 'jane']) {

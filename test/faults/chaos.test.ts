@@ -6,6 +6,7 @@ import { Random, SEED } from '../helpers/chaos/random.js'
 import { Scene } from '../helpers/chaos/scene.js'
 import type { Variant } from '../helpers/chaos/variant.js'
 import { judge } from '../helpers/chaos/verdict.js'
+import { PYTHON } from '../helpers/python.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 
 /**
@@ -65,7 +66,7 @@ const TRIALS: Readonly<Record<string, Trial>> = {
   },
   'Python hosts': {
     language: 'python',
-    ini: { python: '/usr/bin/python3' },
+    ini: { python: PYTHON },
     acts: BELOW,
     pauseMs: 15,
     kills: [60, 3],

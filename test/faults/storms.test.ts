@@ -5,6 +5,7 @@ import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { type Daemon, type DaemonSetup, startDaemon } from '../helpers/daemon.js'
 import { drop, packet } from '../helpers/files.js'
+import { PYTHON } from '../helpers/python.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
@@ -66,7 +67,10 @@ def die():
 threading.Thread(target=die).start()
 `,
       )
-      return { isForeign: true, ini: { 'spooler-python-import': file, 'spooler-processes': 2 } }
+      return {
+        isForeign: true,
+        ini: { python: PYTHON, 'spooler-python-import': file, 'spooler-processes': 2 },
+      }
     },
   },
   {

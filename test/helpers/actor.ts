@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { type Daemon, startDaemon } from './daemon.js'
 import { drop, leftIn, packet } from './files.js'
 import { isAlive } from './process.js'
+import { PYTHON } from './python.js'
 import { until } from './until.js'
 
 /**
@@ -61,5 +62,5 @@ export async function assertGone(spool: string, pids: readonly number[]): Promis
   await until('no process is left', () => !pids.some(isAlive))
   const script = `import fcntl, sys, os
 for f in sys.argv[1:]: fcntl.lockf(open(f, 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)`
-  execFileSync('python3', ['-c', script, ...leftIn(spool).map(name => join(spool, name))])
+  execFileSync(PYTHON, ['-c', script, ...leftIn(spool).map(name => join(spool, name))])
 }

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { TestProcess } from './process.js'
+import { PYTHON } from './python.js'
 import { workspace } from './workspace.js'
 
 /** Atomically exchanges each pair of names, without pause, as a given user. */
@@ -25,7 +26,7 @@ export async function exchangeNames(
 ): Promise<TestProcess> {
   const script = join(workspace(), 'exchange.py')
   writeFileSync(script, SCRIPT)
-  const exchanger = new TestProcess('python3', [script, String(uid), ...pairs.flat()])
+  const exchanger = new TestProcess(PYTHON, [script, String(uid), ...pairs.flat()])
   await exchanger.waitFor('exchanging')
   return exchanger
 }

@@ -1,13 +1,18 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { ENVIRONMENTS, isInstalled, PYTHON, python, type Version } from './python.js'
+
+/** Debian's. */
+export const UWSGI = '/usr/bin/uwsgi'
 
 /** Programs and privileges that a test may need, and how to detect them. */
 const PROBES = {
-  uwsgi: () => execFileSync('uwsgi', ['--plugin', 'python3', '--version'], { stdio: 'ignore' }),
-  'uwsgi-perl': () => execFileSync('uwsgi', ['--plugin', 'psgi', '--version'], { stdio: 'ignore' }),
-  'uwsgi-ruby': () => execFileSync('uwsgi', ['--plugin', 'rack_ruby31', '--version'], { stdio: 'ignore' }),
-  python3: () => execFileSync('python3', ['--version'], { stdio: 'ignore' }),
+  uwsgi: () => execFileSync(UWSGI, ['--plugin', 'python3', '--version'], { stdio: 'ignore' }),
+  'uwsgi-perl': () => execFileSync(UWSGI, ['--plugin', 'psgi', '--version'], { stdio: 'ignore' }),
+  'uwsgi-ruby': () => execFileSync(UWSGI, ['--plugin', 'rack_ruby31', '--version'], { stdio: 'ignore' }),
+  python3: () => execFileSync(PYTHON, ['--version'], { stdio: 'ignore' }),
+  'python3-venv': () => execFileSync(PYTHON, ['-c', 'import ensurepip, venv'], { stdio: 'ignore' }),
   root: () => {
     if (process.getuid?.() !== 0) throw new Error('not root')
   },
@@ -56,7 +61,23 @@ function anyOf(...commands: ReadonlyArray<readonly [string, ...string[]]>): void
     throw new Error('none is there')
 }
 
-export type Requirement = keyof typeof PROBES
+/** Besides: an interpreter, as `python3.12`, and a virtual environment that test/python/install.mjs makes, as `venv:uwsgi`. */
+export type Requirement = keyof typeof PROBES | `python${Version}` | `venv:${string}`
+
+/** How to detect it. @returns undefined for a name that stands for nothing */
+function probeOf(need: string): (() => void) | undefined {
+  if (Object.hasOwn(PROBES, need)) return PROBES[need as keyof typeof PROBES]
+  const [, version] = /^python(3\.\d+)$/.exec(need) ?? []
+  if (version !== undefined)
+    return () => execFileSync(python(version as Version), ['--version'], { stdio: 'ignore' })
+  const [, name = ''] = /^venv:(.+)$/.exec(need) ?? []
+  if (!ENVIRONMENTS.has(name)) return undefined
+  return () => {
+    if (!isInstalled(name)) throw new Error('node test/python/install.mjs makes it')
+  }
+}
+
+export const isRequirement = (name: string): name is Requirement => probeOf(name) !== undefined
 
 /**
  * For the `skip` option of a test: false if everything is available, else the reason. Requirements in
@@ -71,12 +92,14 @@ export function skipUnless(...needs: Requirement[]): string | false {
 }
 
 /** Available requirements are cached in a directory that test/run.mjs creates per run; missing ones are probed again. */
-function isThere(need: Requirement): boolean {
+export function isThere(need: Requirement): boolean {
   const { SPOOLD_TEST_PROBES: directory } = process.env
   const found = directory === undefined ? undefined : join(directory, need)
   if (found !== undefined && existsSync(found)) return true
+  const probe = probeOf(need)
+  if (probe === undefined) throw new Error(`${need}: expected a requirement of test/helpers/requires.ts`)
   try {
-    PROBES[need]()
+    probe()
     if (found !== undefined) writeFileSync(found, '')
     return true
   } catch {

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { TestProcess } from './process.js'
+import { PYTHON } from './python.js'
 import { until } from './until.js'
 import { workspace } from './workspace.js'
 
@@ -36,7 +37,7 @@ export class ServiceManagerSocket {
 
   private constructor(socket: string) {
     this.socket = socket
-    this.#process = new TestProcess('python3', ['-c', RECEIVER, socket])
+    this.#process = new TestProcess(PYTHON, ['-c', RECEIVER, socket])
   }
 
   /** @param socket a path, or `@` and the name of an abstract socket */

@@ -19,6 +19,7 @@ import { type DaemonSetup, startDaemon, writeIni } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { endWithTest, identityOf, untilGone } from '../helpers/proc.js'
 import { childrenOf, TestProcess } from '../helpers/process.js'
+import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { Client, exchange, PONG, portOf, REFUSED, STORED, wire } from '../helpers/wire.js'
@@ -222,7 +223,7 @@ os.execv(sys.argv[2], sys.argv[2:])`
       giveAway(spool)
     }
     const where = address === 'unix' ? join(directory, 'handed.sock') : address
-    const daemon = new TestProcess('python3', ['-c', ACTIVATE, where, process.execPath, BIN, 'app.ini'], {
+    const daemon = new TestProcess(PYTHON, ['-c', ACTIVATE, where, process.execPath, BIN, 'app.ini'], {
       cwd: directory,
     })
     return { daemon, where, spool }

@@ -6,6 +6,7 @@ import { before, describe, it } from 'node:test'
 import { enqueue } from '#src/engines/client/spool.js'
 import { Page } from '../helpers/markdown.js'
 import { TestProcess } from '../helpers/process.js'
+import { PYTHON } from '../helpers/python.js'
 import { freePort, startRedis, type TestRedis } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
 import { BIN, ROOT, workspace } from '../helpers/workspace.js'
@@ -46,7 +47,7 @@ describe('the example of a composition', () => {
   const compose = join(EXAMPLE, 'compose.yaml')
   const isYaml = () => {
     try {
-      execFileSync('python3', ['-c', 'import yaml'], { stdio: 'ignore' })
+      execFileSync(PYTHON, ['-c', 'import yaml'], { stdio: 'ignore' })
       return false
     } catch {
       return 'needs python3 with yaml'
@@ -56,7 +57,7 @@ describe('the example of a composition', () => {
   it('is YAML whose services, volumes and files are there', { skip: isYaml() }, () => {
     const program = 'import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))'
     const { services, volumes } = JSON.parse(
-      execFileSync('python3', ['-c', program, compose], { encoding: 'utf8' }),
+      execFileSync(PYTHON, ['-c', program, compose], { encoding: 'utf8' }),
     ) as Record<'services' | 'volumes', Record<string, Record<string, unknown>>>
     assert.deepEqual(Object.keys(services), ['redis', 'tasks', 'enqueue'])
     for (const service of Object.values(services)) {

@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { compareVersions } from '#src/engines/spool/version-order.js'
+import { PYTHON } from '../helpers/python.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 
 /** Few different characters, so that long common prefixes, runs of digits and leading zeros are frequent. */
@@ -61,7 +62,7 @@ cmp.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
 sign = lambda n: (n > 0) - (n < 0)
 print(json.dumps([sign(cmp(a.encode('latin1'), b.encode('latin1'))) for a, b in json.load(sys.stdin)]))`
     const oracle: number[] = JSON.parse(
-      execFileSync('python3', ['-c', script], { input: JSON.stringify(pairs), maxBuffer: 1e8 }).toString(),
+      execFileSync(PYTHON, ['-c', script], { input: JSON.stringify(pairs), maxBuffer: 1e8 }).toString(),
     )
     for (const [i, [a, b]] of pairs.entries())
       assert.equal(

@@ -8,6 +8,7 @@ import { type DaemonSetup, startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { endWithTest, untilGone } from '../helpers/proc.js'
 import { TestProcess } from '../helpers/process.js'
+import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { ServiceManagerSocket } from '../helpers/service-manager.js'
 import { until } from '../helpers/until.js'
@@ -247,7 +248,7 @@ describe('a daemon that is not the process that systemd started', { skip }, () =
     if (owner !== undefined) giveAway(spool)
     writeFileSync(join(home, 'h.mjs'), 'export default () => -2')
     writeIni(join(home, 'app.ini'), { spooler: spool, 'spooler-import': 'h.mjs', pidfile: 'pid', ...ini })
-    const starter = new TestProcess('python3', ['-c', BECOME, process.execPath, BIN, 'app.ini'], {
+    const starter = new TestProcess(PYTHON, ['-c', BECOME, process.execPath, BIN, 'app.ini'], {
       cwd: home,
       env: { NOTIFY_SOCKET: manager.socket, WATCHDOG_USEC: String(SECOND) },
     })

@@ -8,6 +8,7 @@ import { spoold } from '../cli.js'
 import { writeIni } from '../daemon.js'
 import { Browser } from '../dashboard.js'
 import { childrenOf, isAlive, TestProcess } from '../process.js'
+import { PYTHON } from '../python.js'
 import { smallDisk } from '../small-disk.js'
 import { patience, until } from '../until.js'
 import { deadOf, Tail } from '../witness.js'
@@ -83,7 +84,7 @@ export class Soak {
 
   #configure(name: Name, algorithm: string): void {
     const isSteady = name === 'steady'
-    const python = `python=/usr/bin/python3,python-import=${join(this.#directory, 'tasks.py')}`
+    const python = `python=${PYTHON},python-import=${join(this.#directory, 'tasks.py')}`
     writeIni(join(this.#directory, `${name}.ini`), {
       ...{ uid: USER, gid: USER },
       ...(isSteady ? { 'spooler-dashboard': '127.0.0.1:0', 'spooler-dashboard-tokens': this.#tokens } : {}),

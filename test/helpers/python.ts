@@ -1,0 +1,43 @@
+import { join } from 'node:path'
+import { ROOT } from './workspace.js'
+
+interface Environment {
+  readonly name: string
+  readonly python: string
+  readonly directory: string
+}
+
+interface Pythons {
+  readonly PYTHON: string
+  python(version: Version): string
+  environments(): Environment[]
+  isComplete(environment: Environment): boolean
+}
+
+export type Version = `3.${number}`
+
+/** What is in test/python is also for programs that run before the tests are built. */
+const pythons: Pythons = await import(join(ROOT, 'test/python/environments.mjs'))
+
+/** Debian's, for which its uWSGI and uwsgidecorators.py are made: the requirement `python3`. */
+export const PYTHON = pythons.PYTHON
+
+/** The interpreter of another version: the requirement `python3.12`, for `3.12`. */
+export const python = pythons.python
+
+/** The virtual environments that test/python asks for; a test names one as the requirement `venv:NAME`. */
+export const ENVIRONMENTS: ReadonlyMap<string, Environment> = new Map(
+  pythons.environments().map(environment => [environment.name, environment]),
+)
+
+/** Where a virtual environment is; install.mjs makes it. */
+export function virtualenv(name: string): string {
+  const environment = ENVIRONMENTS.get(name)
+  if (environment === undefined) throw new Error(`test/python/${name}.txt is missing`)
+  return environment.directory
+}
+
+export function isInstalled(name: string): boolean {
+  const environment = ENVIRONMENTS.get(name)
+  return environment !== undefined && pythons.isComplete(environment)
+}
