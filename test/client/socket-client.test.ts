@@ -10,7 +10,7 @@ import { TestProcess } from '../helpers/process.js'
 import { requestFrom } from '../helpers/request.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { startUwsgi } from '../helpers/uwsgi.js'
+import { DEBIAN, PYPI, startUwsgi, withPlugins } from '../helpers/uwsgi.js'
 import { portOf, wire } from '../helpers/wire.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 
@@ -208,17 +208,25 @@ describe('the client of a socket', () => {
   })
 })
 
-describe('the client of a real uWSGI', { skip: skipUnless('uwsgi') }, () => {
-  for (const plugins of ['spooler,ping', 'spooler'])
-    it(`speaks a packet a connection (plugins ${plugins}), and sends no body`, async () => {
+describe('the client of a real uWSGI', () => {
+  const ROWS = [
+    [DEBIAN, 'spooler,ping'],
+    [DEBIAN, 'spooler'],
+    [PYPI, ''],
+  ] as const
+  for (const [uwsgi, plugins] of ROWS)
+    it(`speaks a packet a connection (${uwsgi.title} ${plugins}), and sends no body`, {
+      skip: skipUnless(uwsgi.needs),
+    }, async () => {
       const spool = spoolDirectory()
-      const uwsgi = startUwsgi({
+      const peer = startUwsgi({
+        uwsgi,
         spool,
         handler: '',
-        args: ['--plugin', plugins, '--socket', '127.0.0.1:0', '--spooler-frequency', '3600'],
+        args: [...withPlugins(uwsgi, plugins), '--socket', '127.0.0.1:0', '--spooler-frequency', '3600'],
       })
-      const address = `127.0.0.1:${await portOf(uwsgi)}`
-      await uwsgi.waitFor(/spawned uWSGI worker 1/)
+      const address = `127.0.0.1:${await portOf(peer)}`
+      await peer.waitFor(/spawned uWSGI worker 1/)
       const transport = open(address)
       await Promise.all(Array.from({ length: 100 }, (_, i) => transport.enqueue(requestFrom({ i }))))
       assert.equal(leftIn(spool).length, 100)

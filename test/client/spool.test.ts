@@ -8,7 +8,7 @@ import { type Dictionary, SpooldError, type SpoolOptions, spool, spoolSync, type
 import { leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { startUwsgi } from '../helpers/uwsgi.js'
+import { startUwsgi, UWSGIS } from '../helpers/uwsgi.js'
 import { FIXTURES, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 /** A dictionary as uWSGI was asked to spool it, and the file that it made of it. */
@@ -59,38 +59,41 @@ describe('spool()', () => {
       assert.equal(leftIn(ours).length, ASKED.length, 'nothing else is left')
     })
 
-  it('writes what a real uWSGI runs with the same dictionary', { skip: skipUnless('uwsgi') }, async () => {
-    const directory = spoolDirectory()
-    for (const [i, store] of Object.values(WAYS).entries())
-      for (const [n, each] of ASKED.entries())
-        await store([...(dictionaryOf(each) as Array<[string, Value]>), ['which', `${i}-${n}`]], {
-          spooler: directory,
-        })
-    const handler = `import base64, json
+  for (const uwsgi of UWSGIS)
+    it(`writes what ${uwsgi.title} runs with the same dictionary`, {
+      skip: skipUnless(uwsgi.needs),
+    }, async () => {
+      const directory = spoolDirectory()
+      for (const [i, store] of Object.values(WAYS).entries())
+        for (const [n, each] of ASKED.entries())
+          await store([...(dictionaryOf(each) as Array<[string, Value]>), ['which', `${i}-${n}`]], {
+            spooler: directory,
+          })
+      const handler = `import base64, json
 def spooler(env):
     journal(json.dumps({k: base64.b64encode(v if isinstance(v, bytes) else str(v).encode()).decode() for k, v in
       ((k.decode('utf8') if isinstance(k, bytes) else k, v) for k, v in env.items())}))
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`
-    startUwsgi({ spool: directory, handler, args: ['--spooler-ordered', '--spooler-quiet'] })
-    await until('all have run', () => leftIn(directory).length === 0, 60_000)
-    const got = new Map<string, Record<string, string>>()
-    for (const line of readFileSync(join(dirname(directory), 'journal'), 'utf8')
-      .trim()
-      .split('\n')) {
-      const { which = '', spooler_task_name: _, ...env } = JSON.parse(line)
-      got.set(Buffer.from(which, 'base64').toString(), env)
-    }
-    assert.equal(got.size, ASKED.length * Object.keys(WAYS).length)
-    for (const [which, env] of got) {
-      const asked = ASKED[Number(which.split('-')[1])]?.asked ?? {}
-      const expected = Object.entries(asked).map(([key, value]) => [
-        Buffer.from(key, 'latin1').toString(),
-        value,
-      ])
-      assert.deepEqual(env, Object.fromEntries(expected), which)
-    }
-  })
+      startUwsgi({ uwsgi, spool: directory, handler, args: ['--spooler-ordered', '--spooler-quiet'] })
+      await until('all have run', () => leftIn(directory).length === 0, 60_000)
+      const got = new Map<string, Record<string, string>>()
+      for (const line of readFileSync(join(dirname(directory), 'journal'), 'utf8')
+        .trim()
+        .split('\n')) {
+        const { which = '', spooler_task_name: _, ...env } = JSON.parse(line)
+        got.set(Buffer.from(which, 'base64').toString(), env)
+      }
+      assert.equal(got.size, ASKED.length * Object.keys(WAYS).length)
+      for (const [which, env] of got) {
+        const asked = ASKED[Number(which.split('-')[1])]?.asked ?? {}
+        const expected = Object.entries(asked).map(([key, value]) => [
+          Buffer.from(key, 'latin1').toString(),
+          value,
+        ])
+        assert.deepEqual(env, Object.fromEntries(expected), which)
+      }
+    })
 
   const VALUES: ReadonlyArray<readonly [what: string, value: Value, bytes: Buffer | string]> = [
     ['text', 'żółw', Buffer.from('żółw')],

@@ -7,7 +7,7 @@ import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { startUwsgi } from '../helpers/uwsgi.js'
+import { startUwsgi, UWSGIS } from '../helpers/uwsgi.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 
 const NAME = 'uwsgi_spoolfile_on_x'
@@ -106,19 +106,20 @@ describe('a task that always fails', { concurrency: 3 }, () => {
     assert.deepEqual(runsOf(next, 'waits'), ['waits 1', 'waits 2'])
   })
 
-  it('waits under a plain uWSGI too', { skip: skipUnless('uwsgi') }, async () => {
-    const spool = spoolDirectory()
-    const daemon = await startAnswerer(spool)
-    ask(spool, NAME, 'return { retry: "1h" }')
-    await until('it waits', () => existsSync(join(spool, `.spoold/records/${NAME}.json`)))
-    daemon.child.kill('SIGTERM')
-    await daemon.code()
-    startUwsgi({ spool, handler: 'uwsgi.spooler = lambda env: uwsgi.SPOOL_OK' })
-    const other = 'uwsgi_spoolfile_on_y'
-    drop(spool, other, packet({ n: 'y' }))
-    await until('uWSGI has run the other', () => leftIn(spool).length === 1)
-    assert.deepEqual(leftIn(spool), [NAME])
-  })
+  for (const uwsgi of UWSGIS)
+    it(`waits under ${uwsgi.title} too`, { skip: skipUnless(uwsgi.needs) }, async () => {
+      const spool = spoolDirectory()
+      const daemon = await startAnswerer(spool)
+      ask(spool, NAME, 'return { retry: "1h" }')
+      await until('it waits', () => existsSync(join(spool, `.spoold/records/${NAME}.json`)))
+      daemon.child.kill('SIGTERM')
+      await daemon.code()
+      startUwsgi({ uwsgi, spool, handler: 'uwsgi.spooler = lambda env: uwsgi.SPOOL_OK' })
+      const other = 'uwsgi_spoolfile_on_y'
+      drop(spool, other, packet({ n: 'y' }))
+      await until('uWSGI has run the other', () => leftIn(spool).length === 1)
+      assert.deepEqual(leftIn(spool), [NAME])
+    })
 })
 
 describe('a task that kills its process', { concurrency: 3 }, () => {

@@ -8,6 +8,7 @@ import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
+import { asOptions, UWSGIS } from '../helpers/uwsgi.js'
 import { FIXTURES, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 /** A task as uWSGI's own spooler function got it: each key with its Python type and its bytes. */
@@ -48,99 +49,102 @@ describe('real spool files', () => {
     assert.deepEqual(got, expected.map(bytesOf))
   })
 
-  it('that a live uWSGI writes while we run are run as they were asked for', {
-    skip: skipUnless('uwsgi'),
-  }, async () => {
-    const spool = spoolDirectory()
-    const asked = join(dirname(spool), 'asked.json')
-    const daemon = await startDaemon({
-      spool,
-      handler: RECORDER,
-      ini: { 'spooler-ordered': true, 'spooler-processes': 2 },
+  for (const uwsgi of UWSGIS)
+    it(`that ${uwsgi.title} writes while we run are run as they were asked for`, {
+      skip: skipUnless(uwsgi.needs),
+    }, async () => {
+      const spool = spoolDirectory()
+      const asked = join(dirname(spool), 'asked.json')
+      const daemon = await startDaemon({
+        spool,
+        handler: RECORDER,
+        ini: { 'spooler-ordered': true, 'spooler-processes': 2 },
+      })
+      // the reader of the script counts files that appear; ours must not run them before it has seen them
+      const hidden = join(dirname(spool), 'written')
+      mkdirSync(hidden)
+      const writer = new TestProcess(
+        uwsgi.command,
+        [
+          ...asOptions(uwsgi.python),
+          '--master',
+          '--die-on-term',
+          '--socket',
+          join(dirname(spool), 'a.sock'),
+          '--spooler-external',
+          hidden,
+          '--workers',
+          '0',
+          '--import',
+          join(FIXTURES, 'uwsgi/golden_write.py'),
+        ],
+        { env: { GOLD_SEED: '7', GOLD_N: '150', GOLD_OUT: asked, GOLD_SPOOL: hidden } },
+      )
+      await until(
+        'uWSGI has written all',
+        () => existsSync(asked) && readFileSync(asked).length > 0 && isJson(asked),
+      )
+      const files: Array<{ file: string; asked: Record<string, string> }> = JSON.parse(
+        readFileSync(asked, 'utf8'),
+      )
+      execFileSync('sh', ['-c', 'cp -a --parents * "$0"', spool], { cwd: hidden }) // in place, under their final names
+      await until(
+        'all have run',
+        () => leftIn(spool).length === 0 && daemon.journal().length === files.length,
+      )
+      const got = new Map(
+        daemon
+          .journal()
+          .map(line => Object.fromEntries(JSON.parse(line)))
+          .map(({ spooler_task_name: name, ...rest }) => [Buffer.from(name, 'base64').toString(), rest]),
+      )
+      for (const { file, asked: dictionary } of files)
+        assert.deepEqual(got.get(file.split('/').at(-1) ?? ''), dictionary)
+      writer.child.kill('SIGTERM')
+      await writer.code()
     })
-    // the reader of the script counts files that appear; ours must not run them before it has seen them
-    const hidden = join(dirname(spool), 'written')
-    mkdirSync(hidden)
-    const writer = new TestProcess(
-      'uwsgi',
-      [
-        '--plugin',
-        'python3',
-        '--master',
-        '--die-on-term',
-        '--socket',
-        join(dirname(spool), 'a.sock'),
-        '--spooler-external',
-        hidden,
-        '--workers',
-        '0',
-        '--import',
-        join(FIXTURES, 'uwsgi/golden_write.py'),
-      ],
-      { env: { GOLD_SEED: '7', GOLD_N: '150', GOLD_OUT: asked, GOLD_SPOOL: hidden } },
-    )
-    await until(
-      'uWSGI has written all',
-      () => existsSync(asked) && readFileSync(asked).length > 0 && isJson(asked),
-    )
-    const files: Array<{ file: string; asked: Record<string, string> }> = JSON.parse(
-      readFileSync(asked, 'utf8'),
-    )
-    execFileSync('sh', ['-c', 'cp -a --parents * "$0"', spool], { cwd: hidden }) // in place, under their final names
-    await until('all have run', () => leftIn(spool).length === 0 && daemon.journal().length === files.length)
-    const got = new Map(
-      daemon
-        .journal()
-        .map(line => Object.fromEntries(JSON.parse(line)))
-        .map(({ spooler_task_name: name, ...rest }) => [Buffer.from(name, 'base64').toString(), rest]),
-    )
-    for (const { file, asked: dictionary } of files)
-      assert.deepEqual(got.get(file.split('/').at(-1) ?? ''), dictionary)
-    writer.child.kill('SIGTERM')
-    await writer.code()
-  })
 
-  it('that a live uWSGI spools straight into our directory are all run', {
-    skip: skipUnless('uwsgi'),
-  }, async () => {
-    const spool = spoolDirectory()
-    const daemon = await startDaemon({
-      spool,
-      handler: `export default (env, task) => { JOURNAL(env.n); return task.SPOOL_OK }`,
-    })
-    const script = `import uwsgi
+  for (const uwsgi of UWSGIS)
+    it(`that ${uwsgi.title} spools straight into our directory are all run`, {
+      skip: skipUnless(uwsgi.needs),
+    }, async () => {
+      const spool = spoolDirectory()
+      const daemon = await startDaemon({
+        spool,
+        handler: `export default (env, task) => { JOURNAL(env.n); return task.SPOOL_OK }`,
+      })
+      const script = `import uwsgi
 for i in range(500): uwsgi.spool({b'n': str(i).encode()})
 open('done', 'w').close()`
-    const producer = new TestProcess(
-      'uwsgi',
-      [
-        '--plugin',
-        'python3',
-        '--master',
-        '--die-on-term',
-        '--socket',
-        'a.sock',
-        '--spooler-external',
-        spool,
-        '--workers',
-        '0',
-        '--spooler-quiet',
-        '--import',
-        'produce.py',
-      ],
-      { cwd: writeScript(dirname(spool), 'produce.py', script) },
-    )
-    await until('all have run', () => daemon.journal().length >= 500 && leftIn(spool).length === 0, 40_000)
-    assert.deepEqual(
-      daemon
-        .journal()
-        .map(Number)
-        .sort((a, b) => a - b),
-      Array.from({ length: 500 }, (_, i) => i),
-    )
-    producer.child.kill('SIGTERM')
-    await producer.code()
-  })
+      const producer = new TestProcess(
+        uwsgi.command,
+        [
+          ...asOptions(uwsgi.python),
+          '--master',
+          '--die-on-term',
+          '--socket',
+          'a.sock',
+          '--spooler-external',
+          spool,
+          '--workers',
+          '0',
+          '--spooler-quiet',
+          '--import',
+          'produce.py',
+        ],
+        { cwd: writeScript(dirname(spool), 'produce.py', script) },
+      )
+      await until('all have run', () => daemon.journal().length >= 500 && leftIn(spool).length === 0, 40_000)
+      assert.deepEqual(
+        daemon
+          .journal()
+          .map(Number)
+          .sort((a, b) => a - b),
+        Array.from({ length: 500 }, (_, i) => i),
+      )
+      producer.child.kill('SIGTERM')
+      await producer.code()
+    })
 })
 
 function isJson(file: string): boolean {

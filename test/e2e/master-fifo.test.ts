@@ -21,7 +21,7 @@ import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { startUwsgi } from '../helpers/uwsgi.js'
+import { startUwsgi, UWSGIS } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 /** Never blocks: without a reader it fails. */
@@ -144,38 +144,40 @@ describe('master-fifo', { skip: skipUnless('mkfifo') }, () => {
     assert.match(daemon.output, /it belongs to uid 65534, who could command this daemon/)
   })
 
-  it('has the letters p and q in common with uWSGI, which leaves its FIFO too', {
-    skip: skipUnless('uwsgi'),
-  }, async () => {
-    const spool = spoolDirectory()
-    const fifo = join(dirname(spool), 'fifo')
-    const socket = join(dirname(spool), 'uwsgi.sock')
-    const uwsgi = startUwsgi({
-      spool,
-      handler: '',
-      args: ['--master-fifo', fifo, '--socket', socket],
-    })
-    await uwsgi.waitFor('spawned uWSGI worker')
-    await until('it reads', () => lstatSync(fifo, { throwIfNoEntry: false })?.isFIFO())
-    assert.equal(lstatSync(fifo).mode & 0o777, 0o600)
-    const { fifo: ours, daemon } = await withFifo()
-    const PAUSED = '*** PAUSE (press start to resume, if you do not have a joypad send SIGTSTP) ***'
-    for (const [path, process] of [
-      [fifo, uwsgi],
-      [ours, daemon],
-    ] as const) {
-      send(path, 'p')
-      await process.waitFor(PAUSED)
-      await until('it reads again', () => {
-        try {
-          send(path, 'q') // uWSGI makes a new FIFO whenever a writer leaves
-          return true
-        } catch {
-          return false
-        }
+  for (const uwsgi of UWSGIS)
+    it(`has the letters p and q in common with ${uwsgi.title}, which leaves its FIFO too`, {
+      skip: skipUnless(uwsgi.needs),
+    }, async () => {
+      const spool = spoolDirectory()
+      const fifo = join(dirname(spool), 'fifo')
+      const socket = join(dirname(spool), 'uwsgi.sock')
+      const peer = startUwsgi({
+        uwsgi,
+        spool,
+        handler: '',
+        args: ['--master-fifo', fifo, '--socket', socket],
       })
-      assert.equal(await process.code(), 0)
-      assert.ok(lstatSync(path).isFIFO())
-    }
-  })
+      await peer.waitFor('spawned uWSGI worker')
+      await until('it reads', () => lstatSync(fifo, { throwIfNoEntry: false })?.isFIFO())
+      assert.equal(lstatSync(fifo).mode & 0o777, 0o600)
+      const { fifo: ours, daemon } = await withFifo()
+      const PAUSED = '*** PAUSE (press start to resume, if you do not have a joypad send SIGTSTP) ***'
+      for (const [path, process] of [
+        [fifo, peer],
+        [ours, daemon],
+      ] as const) {
+        send(path, 'p')
+        await process.waitFor(PAUSED)
+        await until('it reads again', () => {
+          try {
+            send(path, 'q') // uWSGI makes a new FIFO whenever a writer leaves
+            return true
+          } catch {
+            return false
+          }
+        })
+        assert.equal(await process.code(), 0)
+        assert.ok(lstatSync(path).isFIFO())
+      }
+    })
 })

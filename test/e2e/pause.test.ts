@@ -9,10 +9,11 @@ import { clockBeforeMinute } from '../helpers/clock.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
+import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { journaled, withSignals } from '../helpers/signals.js'
 import { until } from '../helpers/until.js'
-import { startUwsgi } from '../helpers/uwsgi.js'
+import { startUwsgi, UWSGIS } from '../helpers/uwsgi.js'
 import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
 /** Journals the start; `gate`: then blocks its process until that file is there. */
@@ -175,15 +176,16 @@ describe('a paused spool', () => {
     assert.deepEqual(await drained(), [0, 'drained: 1 done'])
   })
 
-  it('says so when a uWSGI goes on in it', { skip: skipUnless('uwsgi') }, async () => {
-    const spool = spoolDirectory()
-    const uwsgi = startUwsgi({ spool, handler: 'uwsgi.spooler = lambda env: uwsgi.SPOOL_OK' })
-    await uwsgi.waitFor(/spawned the uWSGI spooler/)
-    await until('it is named', async () => {
-      const { code, stderr } = await inProcess(['pause', spool])
-      return code === 1 && /a uWSGI \(pid \d+\) works on it/.test(stderr)
+  for (const uwsgi of UWSGIS)
+    it(`says so when ${uwsgi.title} goes on in it`, { skip: skipUnless(uwsgi.needs) }, async () => {
+      const spool = spoolDirectory()
+      const peer = startUwsgi({ uwsgi, spool, handler: 'uwsgi.spooler = lambda env: uwsgi.SPOOL_OK' })
+      await peer.waitFor(/spawned the uWSGI spooler/)
+      await until('it is named', async () => {
+        const { code, stderr } = await inProcess(['pause', spool])
+        return code === 1 && /a uWSGI \(pid \d+\) works on it/.test(stderr)
+      })
     })
-  })
 })
 
 describe('paused tasks of one kind', () => {
@@ -257,7 +259,7 @@ uwsgi.spooler = spooler
     const daemon = await startDaemon({
       spool,
       isForeign: true,
-      ini: { import: script, 'spooler-quiet': 'true' },
+      ini: { python: PYTHON, import: script, 'spooler-quiet': 'true' },
     })
     for (let i = 0; i < 2000; i++) drop(spool, `1-${i}`, packet({ n: 'fast' }))
     await until('it is fast', () => leftIn(spool).length === 0)
@@ -315,7 +317,7 @@ describe('SIGTTIN', () => {
       return processes.workers.filter(({ state }) => state === 'ready').length === 2
     })
     daemon.child.kill('SIGTTIN')
-    await daemon.waitFor(/pid: \d+\] ready: runs a for \d+ m?s; 0 ahead; [RS] \(/)
+    await daemon.waitFor(/pid: \d+\] ready: runs a for [\d.]+ m?s; 0 ahead; [RS] \(/)
     await daemon.waitFor(/pid: \d+\] ready: runs nothing; 0 ahead; S \(sleeping\)/)
     writeFileSync(gate, '')
     await until('it has run', () => leftIn(spool).length === 0)

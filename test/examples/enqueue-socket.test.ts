@@ -6,6 +6,7 @@ import { after, describe, it } from 'node:test'
 import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { type Requirement, skipUnless } from '../helpers/requires.js'
+import { UWSGIS, type Uwsgi, withPlugins } from '../helpers/uwsgi.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 import { hasNul, type Row, storedRows } from './enqueue-table.js'
 import { driverSource, hexFields, prepare, WRITERS, type Writer } from './enqueue-writers.js'
@@ -62,46 +63,47 @@ async function send(
 const joe: Row = { name: 'joe', dictionary: [[Buffer.from('to'), Buffer.from('joe')]] }
 
 for (const sender of SENDERS) {
-  describe(`a sender in ${sender.language}, and a real uWSGI`, {
-    skip: skipUnless(sender.needs, 'uwsgi'),
-  }, () => {
-    const rows = storedRows().filter(row => row.body === undefined && !(sender.lacksNul && hasNul(row)))
+  for (const uwsgi of UWSGIS)
+    describe(`a sender in ${sender.language}, and ${uwsgi.title}`, {
+      skip: skipUnless(sender.needs, uwsgi.needs),
+    }, () => {
+      const rows = storedRows().filter(row => row.body === undefined && !(sender.lacksNul && hasNul(row)))
 
-    it(`has ${rows.length} rows of the table stored over TCP`, async () => {
-      const { spool, port } = await startServer('127.0.0.1:0')
-      assert.deepEqual(await send(sender, `127.0.0.1:${port}`, rows), { code: 0, output: '' })
-      assertStored(spool, rows)
-    })
-
-    it('over a unix socket', { skip: skipUnless(...sender.forPaths) }, async () => {
-      const address = join(workspace(), 'a.sock')
-      const { spool } = await startServer(address)
-      assert.deepEqual(await send(sender, address, rows), { code: 0, output: '' })
-      assertStored(spool, rows)
-    })
-
-    if (sender.hasAbstract)
-      it('over an abstract unix socket', async () => {
-        const address = `@spoold-test-${process.pid}-${sender.language}`
-        const { spool } = await startServer(address)
-        assert.deepEqual(await send(sender, address, [joe]), { code: 0, output: '' })
-        assert.equal(leftIn(spool).length, 1)
+      it(`has ${rows.length} rows of the table stored over TCP`, async () => {
+        const { spool, port } = await startServer(uwsgi, '127.0.0.1:0')
+        assert.deepEqual(await send(sender, `127.0.0.1:${port}`, rows), { code: 0, output: '' })
+        assertStored(spool, rows)
       })
 
-    it('tells a refusal from a missing answer', async () => {
-      const { spool, port } = await startServer('127.0.0.1:0', '--buffer-size', '4096')
-      const address = `127.0.0.1:${port}`
-      const refused = await send(sender, address, [joe], { spooler: '/nowhere' })
-      assert.notEqual(refused.code, 0)
-      assert.ok(refused.output.includes(`${address} did not store the task`), refused.output)
-      const tooLarge: Row = { name: '', dictionary: [[Buffer.from('to'), Buffer.alloc(5000, 'x')]] }
-      const unanswered = await send(sender, address, [tooLarge])
-      assert.notEqual(unanswered.code, 0)
-      assert.match(unanswered.output, /its buffer-size may be smaller/)
-      assert.deepEqual(await send(sender, address, [joe], { spooler: spool }), { code: 0, output: '' })
-      assert.equal(leftIn(spool).length, 1)
+      it('over a unix socket', { skip: skipUnless(...sender.forPaths) }, async () => {
+        const address = join(workspace(), 'a.sock')
+        const { spool } = await startServer(uwsgi, address)
+        assert.deepEqual(await send(sender, address, rows), { code: 0, output: '' })
+        assertStored(spool, rows)
+      })
+
+      if (sender.hasAbstract)
+        it('over an abstract unix socket', async () => {
+          const address = `@spoold-test-${process.pid}-${sender.language}`
+          const { spool } = await startServer(uwsgi, address)
+          assert.deepEqual(await send(sender, address, [joe]), { code: 0, output: '' })
+          assert.equal(leftIn(spool).length, 1)
+        })
+
+      it('tells a refusal from a missing answer', async () => {
+        const { spool, port } = await startServer(uwsgi, '127.0.0.1:0', '--buffer-size', '4096')
+        const address = `127.0.0.1:${port}`
+        const refused = await send(sender, address, [joe], { spooler: '/nowhere' })
+        assert.notEqual(refused.code, 0)
+        assert.ok(refused.output.includes(`${address} did not store the task`), refused.output)
+        const tooLarge: Row = { name: '', dictionary: [[Buffer.from('to'), Buffer.alloc(5000, 'x')]] }
+        const unanswered = await send(sender, address, [tooLarge])
+        assert.notEqual(unanswered.code, 0)
+        assert.match(unanswered.output, /its buffer-size may be smaller/)
+        assert.deepEqual(await send(sender, address, [joe], { spooler: spool }), { code: 0, output: '' })
+        assert.equal(leftIn(spool).length, 1)
+      })
     })
-  })
 
   describe(`a sender in ${sender.language}`, { skip: skipUnless(sender.needs) }, () => {
     it('announces a body by CONTENT_LENGTH and sends it behind the packet', async () => {
@@ -159,12 +161,15 @@ for (const sender of SENDERS) {
 }
 
 /** A uWSGI that stores what comes to its socket, and runs nothing. */
-async function startServer(socket: string, ...args: string[]): Promise<{ spool: string; port: number }> {
+async function startServer(
+  uwsgi: Uwsgi,
+  socket: string,
+  ...args: string[]
+): Promise<{ spool: string; port: number }> {
   const spool = spoolDirectory()
   const limits = args.length > 0 ? args : ['--buffer-size', '65535']
   const options = [
-    '--plugin',
-    'spooler',
+    ...withPlugins(uwsgi, 'spooler'),
     '--master',
     '--die-on-term',
     '--socket',
@@ -172,9 +177,9 @@ async function startServer(socket: string, ...args: string[]): Promise<{ spool: 
     '--spooler-external',
     spool,
   ]
-  const uwsgi = new TestProcess('uwsgi', [...options, ...limits], { cwd: dirname(spool) })
-  await uwsgi.waitFor(/spawned uWSGI worker 1/)
-  return { spool, port: Number(/bound to TCP address 127\.0\.0\.1:(\d+)/.exec(uwsgi.output)?.[1]) }
+  const peer = new TestProcess(uwsgi.command, [...options, ...limits], { cwd: dirname(spool) })
+  await peer.waitFor(/spawned uWSGI worker 1/)
+  return { spool, port: Number(/bound to TCP address 127\.0\.0\.1:(\d+)/.exec(peer.output)?.[1]) }
 }
 
 /** The rows, in the order of uWSGI's counter, which is the fourth part from the end of a name. */

@@ -8,7 +8,7 @@ import { leftIn } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { smallDisk } from '../helpers/small-disk.js'
 import { until } from '../helpers/until.js'
-import { startUwsgi } from '../helpers/uwsgi.js'
+import { startUwsgi, UWSGIS } from '../helpers/uwsgi.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 import {
   goldenRows,
@@ -165,48 +165,56 @@ function assertStored(row: StoredRow, path: string, spool: string, began: number
   if (!bytes.equals(row.bytes)) assert.equal(bytes.toString('hex'), row.bytes.toString('hex'), row.name)
 }
 
-describe('the table', { skip: skipUnless('uwsgi') }, () => {
-  it('is what uWSGI writes when it is asked the same', async () => {
-    const spool = spoolDirectory()
-    const rows = storedRows()
-    const asked = rows.map(({ dictionary, at, priority, body }) => ({
-      pairs: dictionary.map(pair => pair.map(bytes => bytes.toString('hex'))),
-      magic: { at, priority, body: body?.toString('hex') },
-    }))
-    const file = join(dirname(spool), 'asked.json')
-    writeFileSync(file, JSON.stringify(asked))
-    const uwsgi = startUwsgi({
-      spool,
-      handler: `import json
+describe('the table', () => {
+  for (const uwsgi of UWSGIS)
+    it(`is what ${uwsgi.title} writes when it is asked the same`, {
+      skip: skipUnless(uwsgi.needs),
+    }, async () => {
+      const spool = spoolDirectory()
+      const rows = storedRows()
+      const asked = rows.map(({ dictionary, at, priority, body }) => ({
+        pairs: dictionary.map(pair => pair.map(bytes => bytes.toString('hex'))),
+        magic: { at, priority, body: body?.toString('hex') },
+      }))
+      const file = join(dirname(spool), 'asked.json')
+      writeFileSync(file, JSON.stringify(asked))
+      const peer = startUwsgi({
+        uwsgi,
+        spool,
+        handler: `import json
 for row in json.load(open(${JSON.stringify(file)})):
     asked = {bytes.fromhex(key): bytes.fromhex(value) for key, value in row['pairs']}
     for key in ('at', 'priority'):
         if key in row['magic']: asked[key.encode()] = row['magic'][key].encode()
     if 'body' in row['magic']: asked[b'body'] = bytes.fromhex(row['magic']['body'])
     journal(uwsgi.spool(asked).decode())`,
+      })
+      await until('it has written all', () => {
+        if (!peer.isRunning || peer.output.includes('Traceback')) throw new Error(peer.output)
+        return readJournal(dirname(spool)).length === rows.length
+      })
+      const paths = readJournal(dirname(spool))
+      for (const [i, row] of rows.entries()) {
+        const path = paths[i] ?? ''
+        const { mode, mtimeMs } = statSync(path)
+        assert.equal(readFileSync(path).toString('hex'), row.bytes.toString('hex'), row.name)
+        assert.equal(relative(spool, dirname(path)) || '.', row.directory, row.name)
+        assert.equal(mode & 0o777, row.mode, row.name)
+        if (row.mtime !== null) assert.equal(mtimeMs / 1000, row.mtime, row.name)
+      }
     })
-    await until('it has written all', () => {
-      if (!uwsgi.isRunning || uwsgi.output.includes('Traceback')) throw new Error(uwsgi.output)
-      return readJournal(dirname(spool)).length === rows.length
-    })
-    const paths = readJournal(dirname(spool))
-    for (const [i, row] of rows.entries()) {
-      const path = paths[i] ?? ''
-      const { mode, mtimeMs } = statSync(path)
-      assert.equal(readFileSync(path).toString('hex'), row.bytes.toString('hex'), row.name)
-      assert.equal(relative(spool, dirname(path)) || '.', row.directory, row.name)
-      assert.equal(mode & 0o777, row.mode, row.name)
-      if (row.mtime !== null) assert.equal(mtimeMs / 1000, row.mtime, row.name)
-    }
-  })
 })
 
 describe('what all of them wrote', () => {
-  it('is run by a real uWSGI, with the same dictionaries', { skip: skipUnless('uwsgi') }, async () => {
-    const { spool, written } = copyOfEverything()
-    startUwsgi({
-      spool,
-      handler: `import hashlib
+  for (const uwsgi of UWSGIS)
+    it(`is run by ${uwsgi.title}, with the same dictionaries`, {
+      skip: skipUnless(uwsgi.needs),
+    }, async () => {
+      const { spool, written } = copyOfEverything()
+      startUwsgi({
+        uwsgi,
+        spool,
+        handler: `import hashlib
 def spooler(env):
     del env['spooler_task_name']
     body = env.pop('body', b'')
@@ -215,10 +223,10 @@ def spooler(env):
     journal(' '.join(pairs) + ' ' + hashlib.sha256(body).hexdigest())
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`,
-      args: ['--spooler-ordered', '--spooler-quiet'],
+        args: ['--spooler-ordered', '--spooler-quiet'],
+      })
+      await assertAllRun(spool, written)
     })
-    await assertAllRun(spool, written)
-  })
 
   it('is run by spoold, with the same dictionaries', async () => {
     const { spool, written } = copyOfEverything()

@@ -11,7 +11,7 @@ import { isAlive } from '../helpers/process.js'
 import { isOnce } from '../helpers/producer.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { startUwsgi } from '../helpers/uwsgi.js'
+import { startUwsgi, UWSGIS } from '../helpers/uwsgi.js'
 import { assertWitnessed, Tail } from '../helpers/witness.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
@@ -131,32 +131,34 @@ describe('a crowd on one directory', () => {
     t.diagnostic(await crowd.assertFenced())
   })
 
-  it(`with two live uWSGIs, ${SHARED_TASKS} tasks: one runner at a time, none lost`, {
-    skip: skipUnless('uwsgi'),
-  }, async t => {
-    const crowd = new Crowd(false)
-    const uwsgis = [1, 2].map(() =>
-      startUwsgi({
-        spool: crowd.spool,
-        handler: FENCED_PYTHON(crowd.fences),
-        args: ['--spooler-processes', '2'],
-      }),
-    )
-    for (const uwsgi of uwsgis) await uwsgi.waitFor(/spawned the uWSGI spooler/)
-    const daemons = await crowd.startDaemons(2)
-    const filled = crowd.fill(SHARED_TASKS)
-    await until('work has begun', () => crowd.journal.read().length > 10)
-    await crowd.killSome(daemons)
-    await filled
-    const spoolers = new Set(uwsgis.flatMap(uwsgi => uwsgi.children()).map(String))
-    const shares = () => {
-      const ends = [...crowd.ends]
-      const sum = (of: typeof ends) => of.reduce((total, [, count]) => total + count, 0)
-      const theirs = sum(ends.filter(([pid]) => spoolers.has(pid)))
-      return [theirs, sum(ends) - theirs]
-    }
-    await crowd.fillUntil('both had their share', () => shares().every(share => share > LEAST_SHARE))
-    t.diagnostic(await crowd.assertFenced())
-    t.diagnostic(`uWSGI and spoold ran ${shares().join(' and ')}`)
-  })
+  for (const uwsgi of UWSGIS)
+    it(`with two of ${uwsgi.title}, ${SHARED_TASKS} tasks: one runner at a time, none lost`, {
+      skip: skipUnless(uwsgi.needs),
+    }, async t => {
+      const crowd = new Crowd(false)
+      const peers = [1, 2].map(() =>
+        startUwsgi({
+          uwsgi,
+          spool: crowd.spool,
+          handler: FENCED_PYTHON(crowd.fences),
+          args: ['--spooler-processes', '2'],
+        }),
+      )
+      for (const peer of peers) await peer.waitFor(/spawned the uWSGI spooler/)
+      const daemons = await crowd.startDaemons(2)
+      const filled = crowd.fill(SHARED_TASKS)
+      await until('work has begun', () => crowd.journal.read().length > 10)
+      await crowd.killSome(daemons)
+      await filled
+      const spoolers = new Set(peers.flatMap(peer => peer.children()).map(String))
+      const shares = () => {
+        const ends = [...crowd.ends]
+        const sum = (of: typeof ends) => of.reduce((total, [, count]) => total + count, 0)
+        const theirs = sum(ends.filter(([pid]) => spoolers.has(pid)))
+        return [theirs, sum(ends) - theirs]
+      }
+      await crowd.fillUntil('both had their share', () => shares().every(share => share > LEAST_SHARE))
+      t.diagnostic(await crowd.assertFenced())
+      t.diagnostic(`uWSGI and spoold ran ${shares().join(' and ')}`)
+    })
 })

@@ -1,8 +1,55 @@
 import { writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { TestProcess } from './process.js'
+import { PYTHON, virtualenv } from './python.js'
+import { type Requirement, UWSGI } from './requires.js'
+
+/** One of the uWSGIs that tests run beside, and with which they compare. */
+export interface Uwsgi {
+  /** In the titles of tests. */
+  readonly title: string
+  readonly needs: Requirement
+  readonly command: string
+  /** What its ini has so that it runs Python. */
+  readonly python: Readonly<Record<string, string>>
+  /** What the ini of a spoold has that runs the same Python, with the same modules. */
+  readonly samePython: Readonly<Record<string, string>>
+  /** Are other plugins part of the program? */
+  readonly isWhole: boolean
+}
+
+const VENV = virtualenv('uwsgi')
+
+export const DEBIAN: Uwsgi = {
+  title: "Debian's uWSGI",
+  needs: 'uwsgi',
+  command: UWSGI,
+  python: { plugin: 'python3' },
+  samePython: { python: PYTHON },
+  isWhole: false,
+}
+
+export const PYPI: Uwsgi = {
+  title: "PyPI's uWSGI",
+  needs: 'venv:uwsgi',
+  command: join(VENV, 'bin/uwsgi'),
+  python: { virtualenv: VENV },
+  samePython: { virtualenv: VENV },
+  isWhole: true,
+}
+
+export const UWSGIS: readonly Uwsgi[] = [DEBIAN, PYPI]
+
+/** Options that load plugins of any other kind. */
+export const withPlugins = ({ isWhole }: Uwsgi, ...names: string[]): string[] =>
+  isWhole ? [] : ['--plugin', names.join(',')]
+
+/** Lines of an ini as options of the command line. */
+export const asOptions = (settings: Readonly<Record<string, string>>): string[] =>
+  Object.entries(settings).flatMap(([key, value]) => [`--${key}`, value])
 
 interface UwsgiSetup {
+  readonly uwsgi: Uwsgi
   readonly spool: string
   /** Python source, in which `journal(line)` appends to the same journal as the daemon's handlers. */
   readonly handler: string
@@ -17,13 +64,12 @@ def journal(line): os.write(_fd, (line + '\\n').encode())
 `
 
 /** Starts a real uWSGI with its spooler on the directory. */
-export function startUwsgi({ spool, handler, args = [], env = {} }: UwsgiSetup): TestProcess {
+export function startUwsgi({ uwsgi, spool, handler, args = [], env = {} }: UwsgiSetup): TestProcess {
   const directory = dirname(spool)
   const script = join(directory, 'uwsgi_handler.py')
   writeFileSync(script, PRELUDE(join(directory, 'journal')) + handler)
   const options = [
-    '--plugin',
-    'python3',
+    ...asOptions(uwsgi.python),
     '--master',
     '--die-on-term',
     '--spooler-frequency',
@@ -31,5 +77,5 @@ export function startUwsgi({ spool, handler, args = [], env = {} }: UwsgiSetup):
     '--import',
     script,
   ]
-  return new TestProcess('uwsgi', [...options, '--spooler', spool, ...args], { cwd: directory, env })
+  return new TestProcess(uwsgi.command, [...options, '--spooler', spool, ...args], { cwd: directory, env })
 }

@@ -6,16 +6,17 @@ import { describe, it } from 'node:test'
 import { readJournal, startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
-import { skipUnless } from '../helpers/requires.js'
+import { type Requirement, skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
+import { DEBIAN, UWSGIS, type Uwsgi } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
-import { PYTHON } from './host-daemon.js'
 
 type Ini = Readonly<Record<string, string | number | boolean | readonly string[]>>
 
 /** A web application with what uWSGI is configured with; JOURNAL in a file is the path of the journal. */
 interface Shape {
-  readonly plugin: string
+  /** What loads the plugin of a language that is not Python. */
+  readonly plugin?: string
   readonly files: Readonly<Record<string, string>>
   readonly ini: Ini
   readonly tasks: ReadonlyArray<Readonly<Record<string, string>>>
@@ -31,7 +32,6 @@ def journal(line):
 
 /** The module makes an application, deep inside of which an object sets the handler; it needs a cache. */
 const FACTORY: Shape = {
-  plugin: 'python3',
   files: {
     'comments/__init__.py': '',
     'comments/run.py': 'from comments.app import make_app\napplication = make_app()\n',
@@ -61,7 +61,6 @@ def make_app():
 
 /** Decorated functions of a package, and timers for a mule where the configuration has one. */
 const PACKAGE: Shape = {
-  plugin: 'python3',
   files: {
     'project/__init__.py': 'from . import tasks\n',
     'project/tasks.py': `${JOURNAL}
@@ -78,7 +77,6 @@ def report(arguments):
 
 /** A file for WSGI with its settings in the environment; a backend that pickles. */
 const WSGI_FILE: Shape = {
-  plugin: 'python3',
   files: {
     'site/settings.py': `BACKEND = 'mails'\n`,
     'site/mails.py': `${JOURNAL}
@@ -109,7 +107,6 @@ def application(environ, start): return [b'']
 
 /** A factory that is named with its parentheses, and one under a mountpoint. */
 const MOUNTED: Shape = {
-  plugin: 'python3',
   files: {
     'first.py': `${JOURNAL}
 def create():
@@ -177,55 +174,56 @@ run ->(env) { [200, {}, ['x']] }
 }
 
 describe('an application that registers handlers runs its tasks as under uWSGI', () => {
-  const python = skipUnless('uwsgi', 'python3')
-  const shapes: ReadonlyArray<readonly [string, Shape, string | false]> = [
-    ['module, an object deep in a package', FACTORY, python],
-    ['spooler-import with the directory of a package', PACKAGE, python],
-    ['wsgi-file, which stores a task while it is loaded', WSGI_FILE, python],
-    ['module with a factory, and mount', MOUNTED, python],
-    ['psgi', PSGI, skipUnless('uwsgi-perl', 'perl')],
-    ['rack', RACK, skipUnless('uwsgi-ruby', 'ruby')],
+  const shapes: ReadonlyArray<readonly [string, Shape, readonly Uwsgi[], ...Requirement[]]> = [
+    ['module, an object deep in a package', FACTORY, UWSGIS, 'python3'],
+    ['spooler-import with the directory of a package', PACKAGE, UWSGIS, 'python3'],
+    ['wsgi-file, which stores a task while it is loaded', WSGI_FILE, UWSGIS, 'python3'],
+    ['module with a factory, and mount', MOUNTED, UWSGIS, 'python3'],
+    ['psgi', PSGI, [DEBIAN], 'uwsgi-perl', 'perl'],
+    ['rack', RACK, [DEBIAN], 'uwsgi-ruby', 'ruby'],
   ]
-  for (const [name, shape, skip] of shapes)
-    it(name, { skip }, async () => {
-      assert.deepEqual(await linesOf(shape, 'uwsgi'), shape.lines)
-      assert.deepEqual(await linesOf(shape, 'spoold'), shape.lines)
-    })
+  for (const [name, shape, uwsgis, ...needs] of shapes)
+    for (const uwsgi of uwsgis)
+      it(`${name}: ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs, ...needs) }, async () => {
+        assert.deepEqual(await linesOf(shape, uwsgi, 'uwsgi'), shape.lines)
+        assert.deepEqual(await linesOf(shape, uwsgi, 'spoold'), shape.lines)
+      })
 
   it('also with a mule in the ini: its work goes to the spooler', {
     skip: skipUnless('python3'),
   }, async () => {
     assert.deepEqual(
-      await linesOf({ ...PACKAGE, ini: { ...PACKAGE.ini, mule: true } }, 'spoold'),
+      await linesOf({ ...PACKAGE, ini: { ...PACKAGE.ini, mule: true } }, DEBIAN, 'spoold'),
       PACKAGE.lines,
     )
   })
 })
 
-/** Writes the files, runs what reads the ini until all tasks are gone. @returns the journal, sorted */
-async function linesOf(shape: Shape, by: 'uwsgi' | 'spoold'): Promise<string[]> {
+/** Writes the files, runs what reads the ini until all tasks are gone, a uWSGI or spoold. @returns the journal, sorted */
+async function linesOf(shape: Shape, uwsgi: Uwsgi, by: 'uwsgi' | 'spoold'): Promise<string[]> {
   const spool = spoolDirectory()
   const home = dirname(spool)
   write(home, shape.files)
   for (const [i, { body, ...vars }] of shape.tasks.entries())
     drop(spool, `uwsgi_spoolfile_on_t_${i}`, packet(vars, body))
-  const ini = { plugin: shape.plugin, master: true, 'spooler-frequency': 1, ...shape.ini }
+  const ini = { master: true, 'spooler-frequency': 1, ...shape.ini }
   let process: TestProcess
   if (by === 'spoold')
     process = await startDaemon({
       spool,
       isForeign: true,
-      ini: { ...ini, python: PYTHON, 'spooler-processes': 2 },
+      ini: { ...ini, ...uwsgi.samePython, 'spooler-processes': 2 },
     })
   else {
     writeIni(join(home, 'app.ini'), {
+      ...(shape.plugin === undefined ? uwsgi.python : { plugin: shape.plugin }),
       ...ini,
       spooler: spool,
       socket: 'app.sock',
       'die-on-term': true,
       'worker-reload-mercy': 2,
     })
-    process = new TestProcess('uwsgi', [join(home, 'app.ini')], { cwd: home })
+    process = new TestProcess(uwsgi.command, [join(home, 'app.ini')], { cwd: home })
   }
   await until(
     `${shape.lines.length} lines are journaled`,

@@ -2,11 +2,9 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Daemon, type DaemonSetup, startDaemon } from '../helpers/daemon.js'
+import { PYTHON } from '../helpers/python.js'
 
 export type Language = 'python' | 'perl' | 'ruby'
-
-/** Debian's, for which its uwsgi and uwsgidecorators.py are made. */
-export const PYTHON = '/usr/bin/python3'
 
 /** A function `journal(line)` in each language, to the file that `daemon.journal()` reads. */
 const PRELUDES: Readonly<Record<Language, (journal: string) => string>> = {

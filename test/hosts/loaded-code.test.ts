@@ -4,10 +4,10 @@ import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, packet } from '../helpers/files.js'
+import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
-import { PYTHON } from './host-daemon.js'
 
 type Files = Readonly<Record<string, string>>
 type Ini = Readonly<Record<string, string | number | boolean | readonly string[]>>

@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { type CliResult, spoold } from '../helpers/cli.js'
+import { PYTHON } from '../helpers/python.js'
 import { FIXTURES, ROOT } from '../helpers/workspace.js'
-import { PYTHON } from './host-daemon.js'
 
 /** What programs install that only schedule. */
 export const PYTHON_LIBRARY = join(ROOT, 'dist/hosts/python/library')

@@ -7,10 +7,11 @@ import { after, describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
 import { readJournal, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
+import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
-import { hostsOf, PYTHON, startHost } from './host-daemon.js'
+import { hostsOf, startHost } from './host-daemon.js'
 import { drain, pythonEnv, runPython, sample, schedule } from './named-host.js'
 
 const RETRIES = sample('python/retries.py')

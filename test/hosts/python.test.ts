@@ -5,10 +5,11 @@ import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
+import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { FIXTURES, spoolDirectory, workspace } from '../helpers/workspace.js'
-import { hostsOf, PYTHON, startHost, writeHandler } from './host-daemon.js'
+import { hostsOf, startHost, writeHandler } from './host-daemon.js'
 
 /** Journals what it gets with its types, in the form of got.jsonl; and the pickle of the keys' types. */
 const RECORDER = `

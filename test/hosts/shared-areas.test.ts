@@ -6,10 +6,12 @@ import { spoold } from '../helpers/cli.js'
 import { readJournal, startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
+import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
+import { DEBIAN, UWSGIS } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
-import { PYTHON, writeHandler } from './host-daemon.js'
+import { writeHandler } from './host-daemon.js'
 
 /** What is asked in Python, in this order; uWSGI answers as well. */
 const PYTHON_CALLS = `
@@ -51,29 +53,31 @@ uwsgi::spooler(sub { return -2 });
 `
 
 describe('sharedarea_* answers as under uWSGI', () => {
+  const python = ['python', 'import', PYTHON_SOURCE, PYTHON_CALLS.length] as const
+  const perl = ['perl', 'perl-exec', PERL_SOURCE, PERL_CALLS.length + 1] as const
   const CASES = [
-    ['python', 'python3', 'import', PYTHON_SOURCE, PYTHON_CALLS.length, skipUnless('uwsgi', 'python3')],
-    ['perl', 'psgi', 'perl-exec', PERL_SOURCE, PERL_CALLS.length + 1, skipUnless('uwsgi-perl', 'perl')],
+    ...UWSGIS.map(uwsgi => [...python, uwsgi, skipUnless(uwsgi.needs, 'python3')] as const),
+    [...perl, { ...DEBIAN, python: { plugin: 'psgi' } }, skipUnless('uwsgi-perl', 'perl')],
   ] as const
-  for (const [language, plugin, option, source, count, skip] of CASES)
-    it(language, { skip }, async () => {
+  for (const [language, option, source, count, uwsgi, skip] of CASES)
+    it(`${language}: ${uwsgi.title}`, { skip }, async () => {
       const answers = await Promise.all(
         (['uwsgi', 'spoold'] as const).map(async by => {
           const spool = spoolDirectory()
           const home = dirname(spool)
           const ini = {
-            plugin,
+            ...uwsgi.python,
             master: true,
             sharedarea: ['2', 'pages=1'],
             [option]: writeHandler(spool, language, source),
           }
           let process: TestProcess
           if (by === 'spoold')
-            process = await startDaemon({ spool, isForeign: true, ini: { ...ini, python: PYTHON } })
+            process = await startDaemon({ spool, isForeign: true, ini: { ...ini, ...uwsgi.samePython } })
           else {
             const more = { spooler: spool, socket: 'app.sock', 'die-on-term': true, 'worker-reload-mercy': 2 }
             writeIni(join(home, 'app.ini'), { ...ini, ...more })
-            process = new TestProcess('uwsgi', [join(home, 'app.ini')], { cwd: home })
+            process = new TestProcess(uwsgi.command, [join(home, 'app.ini')], { cwd: home })
           }
           await until(`${by} answered`, () => readJournal(home).length >= count).catch(error => {
             throw new Error(`${error}\n${readJournal(home).join('\n')}\n${process.output}`)

@@ -7,6 +7,7 @@ import { parseVars, toPairs } from '#src/formats/protocol/vars.js'
 import { type DaemonSetup, readJournal, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
+import { UWSGI } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { FIXTURES, spoolDirectory } from '../helpers/workspace.js'
 import { type Language, OPTIONS, SUFFIXES, startHost, writeHandler } from './host-daemon.js'
@@ -37,7 +38,7 @@ export interface Seen {
   readonly log: readonly string[]
 }
 
-/** Runs it under the installed uWSGI and under spoold, from one ini. */
+/** Runs it under Debian's uWSGI and under spoold, from one ini. */
 export async function compare(program: Program): Promise<void> {
   const theirs = await runUnderUwsgi(program)
   const ours = await runUnderSpoold(program, theirs)
@@ -76,7 +77,7 @@ async function runUnderUwsgi(program: Program): Promise<Seen> {
   const handler = writeHandler(spool, program.language, sourceOf(program), program.name)
   const iniFile = join(dirname(spool), 'app.ini')
   writeIni(iniFile, { spooler: spool, [OPTIONS[program.language]]: handler, ...settingsOf(program) })
-  return watch(program, spool, new TestProcess('uwsgi', [iniFile], { cwd: dirname(spool) }))
+  return watch(program, spool, new TestProcess(UWSGI, [iniFile], { cwd: dirname(spool) }))
 }
 
 async function runUnderSpoold(program: Program, theirs: Seen): Promise<Seen> {

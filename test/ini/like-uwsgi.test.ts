@@ -3,16 +3,22 @@ import { availableParallelism, cpus } from 'node:os'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { isLong, skipUnless } from '../helpers/requires.js'
+import { DEBIAN, PYPI, UWSGIS, type Uwsgi } from '../helpers/uwsgi.js'
 import type { Given } from './reading.js'
-import { compare, UWSGI_VERSION } from './uwsgi-oracle.js'
-
-const skip = skipUnless('uwsgi')
+import { compare, versionOf } from './uwsgi-oracle.js'
 
 /** Lines of the section uwsgi, or files, command lines and environments. */
-type Snippet = string | Given
+type Snippet = string | (Given & OfOne)
 
-const ini = (snippet: Snippet): Given =>
+/** It is so in one uWSGI alone, because of what it was built with. */
+interface OfOne {
+  readonly of?: Uwsgi
+}
+
+const ini = (snippet: Snippet): Given & OfOne =>
   typeof snippet === 'string' ? { files: { 'app.ini': `[uwsgi]\n${snippet}` } } : snippet
+
+const isOf = (uwsgi: Uwsgi, { of }: OfOne) => of === undefined || of === uwsgi
 
 const SAME: Readonly<Record<string, Readonly<Record<string, Snippet>>>> = {
   lines: {
@@ -241,8 +247,13 @@ const SAME: Readonly<Record<string, Readonly<Record<string, Snippet>>>> = {
       'if-plugin = nope\na = %(_)\nendif\nif-not-plugin = nope\nb = %(_)\nendif\nifplugin = nope\nc = 1\nendif\n',
     'if-hostname':
       'if-hostname = %h\na = %(_)\nendif\nif-not-hostname = %h\nb = %(_)\nendif\nif-hostname = nope\nc = 1\nendif\nif-not-hostname = nope\nd = %(_)\nendif\n',
-    'if-hostname-match':
-      'if-hostname-match = ^[^/]+$\na = %(_)\nendif\nif-not-hostname-match = ^/\nb = %(_)\nendif\nif-hostname-match = /\nc = 1\nendif\n',
+    'if-hostname-match': {
+      of: DEBIAN,
+      files: {
+        'app.ini':
+          '[uwsgi]\nif-hostname-match = ^[^/]+$\na = %(_)\nendif\nif-not-hostname-match = ^/\nb = %(_)\nendif\nif-hostname-match = /\nc = 1\nendif\n',
+      },
+    },
     'if-reload': 'if-reload =\na = %(_)\nendif\nif-not-reload =\nb = %(_)\nendif\n',
     'every end ends everything': ['end', 'endif', 'endfor', 'end-if', 'end-for']
       .map(end => `for = a\nx = %(_)\n${end} = 1\ny = %(_)\n`)
@@ -404,7 +415,7 @@ const SAME: Readonly<Record<string, Readonly<Record<string, Snippet>>>> = {
   },
 }
 
-interface Difference {
+interface Difference extends OfOne {
   readonly given: Snippet
   /** The lines that differ; undefined when uWSGI ends with an error. */
   readonly uwsgi?: readonly string[]
@@ -412,7 +423,7 @@ interface Difference {
   readonly ours?: readonly string[]
 }
 
-/** Everything in which we are not like uWSGI 2.0.21 on purpose, and why. */
+/** Everything in which we are not like uWSGI on purpose, and why. */
 const DIFFERENT: Readonly<Record<string, Difference>> = {
   'else is of uWSGI 2.1': {
     given: 'if-env = NOPE\na = 1\nelse =\nb = 1\nendif\nif-env = NAME\nc = 1\nelse =\nd = 1\nendif\n',
@@ -448,8 +459,21 @@ const DIFFERENT: Readonly<Record<string, Difference>> = {
     ours: ['a = 1'],
   },
   'only ini files are read': {
+    of: DEBIAN,
     given: { files: { 'app.json': '{"uwsgi": {"a": 1}}' }, argv: ['app.json'] },
     uwsgi: ['a = 1'],
+  },
+  'if-hostname-match finds nothing in a uWSGI with PCRE2': {
+    of: PYPI,
+    given: 'if-hostname-match = ^[^/]+$\na = 1\nendif\nif-not-hostname-match = ^[^/]+$\nb = 1\nendif\n',
+    uwsgi: [
+      'if-hostname-match = ^[^/]+$',
+      'endif = ',
+      'if-not-hostname-match = ^[^/]+$',
+      'b = 1',
+      'endif = ',
+    ],
+    ours: ['if-hostname-match = ^[^/]+$', 'a = 1', 'endif = ', 'if-not-hostname-match = ^[^/]+$', 'endif = '],
   },
   'capital letters speak of a bare argument too': {
     given: { files: { 'app.ini': '[uwsgi]\na = [%S]\n' }, argv: ['app.ini'] },
@@ -503,7 +527,7 @@ const DIFFERENT: Readonly<Record<string, Difference>> = {
   'the program and its version are our own': {
     given: { files: { 'app.ini': '[uwsgi]\na = %V\n' }, version: '1.2.3' },
     ours: ['a = 1.2.3'],
-    uwsgi: [`a = ${skip === false ? UWSGI_VERSION() : ''}`],
+    uwsgi: ['a = THEIR VERSION'],
   },
   'processors are those that this process may use': {
     given: 'a = %k\n',
@@ -513,29 +537,35 @@ const DIFFERENT: Readonly<Record<string, Difference>> = {
   'a file that includes itself is refused instead of read for ever': { given: 'a = 1\nini = app.ini\n' },
 }
 
-describe('the configuration reads like uWSGI', { skip }, () => {
-  const version = skip === false ? UWSGI_VERSION() : ''
-  for (const [topic, snippets] of Object.entries(SAME))
-    describe(topic, () => {
-      for (const [title, snippet] of Object.entries(snippets))
-        it(title, () => {
-          const { uwsgi, ours } = compare({ version, ...ini(snippet) })
-          if ('failure' in uwsgi) return assert.notDeepEqual(ours.errors, [], `uWSGI ended: ${uwsgi.failure}`)
-          assert.equal(ours.list, uwsgi.list)
-          assert.deepEqual(ours.errors, [])
-        })
-    })
-})
+for (const uwsgi of UWSGIS)
+  describe(`the configuration reads like ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, () => {
+    const version = skipUnless(uwsgi.needs) === false ? versionOf(uwsgi) : ''
+    for (const [topic, snippets] of Object.entries(SAME))
+      describe(topic, () => {
+        for (const [title, snippet] of Object.entries(snippets))
+          if (isOf(uwsgi, ini(snippet)))
+            it(title, () => {
+              const { theirs, ours } = compare(uwsgi, { version, ...ini(snippet) })
+              if ('failure' in theirs)
+                return assert.notDeepEqual(ours.errors, [], `uWSGI ended: ${theirs.failure}`)
+              assert.equal(ours.list, theirs.list)
+              assert.deepEqual(ours.errors, [])
+            })
+      })
+  })
 
-describe('the configuration differs from uWSGI', { skip }, () => {
-  for (const [title, { given, ...expected }] of Object.entries(DIFFERENT))
-    it(title, () => {
-      const { uwsgi, ours } = compare(ini(given))
-      const theirs = 'list' in uwsgi ? withoutFlags(uwsgi.list) : undefined
-      assert.deepEqual(theirs, expected.uwsgi, JSON.stringify(uwsgi))
-      assert.deepEqual(ours.errors.length > 0 ? undefined : withoutFlags(ours.list), expected.ours)
-    })
-})
+for (const uwsgi of UWSGIS)
+  describe(`the configuration differs from ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, () => {
+    for (const [title, { given, ...expected }] of Object.entries(DIFFERENT))
+      if (isOf(uwsgi, expected))
+        it(title, () => {
+          const { theirs, ours } = compare(uwsgi, ini(given))
+          const shown = 'list' in theirs ? withoutFlags(theirs.list) : undefined
+          const wanted = expected.uwsgi?.map(line => line.replace('THEIR VERSION', versionOf(uwsgi)))
+          assert.deepEqual(shown, wanted, JSON.stringify(theirs))
+          assert.deepEqual(ours.errors.length > 0 ? undefined : withoutFlags(ours.list), expected.ours)
+        })
+  })
 
 /** Only what the files brought. */
 function withoutFlags(list: string): string[] {
@@ -693,39 +723,40 @@ const noise = fc
   )
   .map(parts => parts.join(''))
 
-describe('generated configurations read like uWSGI', { skip }, () => {
-  const version = skip === false ? UWSGI_VERSION() : ''
-  const agree = (generated: string) => {
-    const text = generated
-      .replace(/%+(?=[^\0-\x7f])/g, '') // see "a character that is no letter"
-      .replace(/%$/, '%\n') // uWSGI reads behind its buffer where a percent sign is the very last byte
-    const { uwsgi, ours } = compare({
-      files: {
-        'app.ini': text,
-        f: '1 $(NAME)\ntwo %(k0)x\n',
-        g: 'g',
-        'b.ini': '[uwsgi]\nb = %n %(k1)\n[more]\nc = %x %S %(k2)\n',
-      },
-      env: { R: '(r) $(NAME)' },
-      version,
-    })
-    if ('failure' in uwsgi) assert.notDeepEqual(ours.errors, [], `uWSGI ended: ${uwsgi.failure}`)
-    else {
-      assert.equal(ours.list, uwsgi.list)
-      assert.deepEqual(ours.errors, [])
+for (const uwsgi of UWSGIS)
+  describe(`generated configurations read like ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, () => {
+    const version = skipUnless(uwsgi.needs) === false ? versionOf(uwsgi) : ''
+    const agree = (generated: string) => {
+      const text = generated
+        .replace(/%+(?=[^\0-\x7f])/g, '') // see "a character that is no letter"
+        .replace(/%$/, '%\n') // uWSGI reads behind its buffer where a percent sign is the very last byte
+      const { theirs, ours } = compare(uwsgi, {
+        files: {
+          'app.ini': text,
+          f: '1 $(NAME)\ntwo %(k0)x\n',
+          g: 'g',
+          'b.ini': '[uwsgi]\nb = %n %(k1)\n[more]\nc = %x %S %(k2)\n',
+        },
+        env: { R: '(r) $(NAME)' },
+        version,
+      })
+      if ('failure' in theirs) assert.notDeepEqual(ours.errors, [], `uWSGI ended: ${theirs.failure}`)
+      else {
+        assert.equal(ours.list, theirs.list)
+        assert.deepEqual(ours.errors, [])
+      }
     }
-  }
-  const settings = {
-    seed: isLong ? Date.now() : 17,
-    numRuns: isLong ? 10_000 : 400,
-    interruptAfterTimeLimit: isLong ? 120_000 : 10_000,
-  }
+    const settings = {
+      seed: isLong ? Date.now() : 17,
+      numRuns: isLong ? 10_000 : 400,
+      interruptAfterTimeLimit: isLong ? 120_000 : 10_000,
+    }
 
-  it('whatever values, logic and sections they have', () => {
-    fc.assert(fc.property(file, agree), settings)
-  })
+    it('whatever values, logic and sections they have', () => {
+      fc.assert(fc.property(file, agree), settings)
+    })
 
-  it('whatever noise they are', () => {
-    fc.assert(fc.property(noise, agree), settings)
+    it('whatever noise they are', () => {
+      fc.assert(fc.property(noise, agree), settings)
+    })
   })
-})

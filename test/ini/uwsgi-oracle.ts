@@ -3,13 +3,14 @@ import { resolveOptions } from '#src/formats/config/options.js'
 import { readConfig } from '#src/formats/ini/read-config.js'
 import { formatProblem, type Setting } from '#src/formats/ini/setting.js'
 import { patience } from '../helpers/until.js'
+import type { Uwsgi } from '../helpers/uwsgi.js'
 import { type Given, sourcesOf } from './reading.js'
 
 /** What a real uWSGI makes of its start: `key = value` lines as --show-config prints them, or how it failed. */
 type Shown = { readonly list: string } | { readonly failure: string }
 
 interface Compared {
-  readonly uwsgi: Shown
+  readonly theirs: Shown
   readonly ours: { readonly list: string; readonly errors: readonly string[] }
 }
 
@@ -18,16 +19,17 @@ const QUIET = ['--no-server', '--show-config']
 /** So that neither looks up what it needs in an environment that only one of them has. */
 const BASE_ENV = { PATH: process.env.PATH, HOME: '/root', EMPTY: '', NAME: 'value' }
 
-export const UWSGI_VERSION = () => spawnSync('uwsgi', ['--version'], { encoding: 'utf8' }).stdout.trim()
+export const versionOf = ({ command }: Uwsgi): string =>
+  spawnSync(command, ['--version'], { encoding: 'utf8' }).stdout.trim()
 
 /** Gives both the same files, command line and environment. */
-export function compare({ argv = ['--ini', 'app.ini'], env = {}, ...more }: Given): Compared {
+export function compare(uwsgi: Uwsgi, { argv = ['--ini', 'app.ini'], env = {}, ...more }: Given): Compared {
   const flags = [...QUIET, ...argv]
   const environment = { ...BASE_ENV, ...env }
   const config = readConfig(sourcesOf({ ...more, argv: flags, env: environment }))
   resolveOptions(config)
   return {
-    uwsgi: askUwsgi(flags, environment),
+    theirs: askUwsgi(uwsgi, flags, environment),
     ours: { list: format(config.settings, argv), errors: config.problems.errors.map(formatProblem) },
   }
 }
@@ -35,9 +37,9 @@ export function compare({ argv = ['--ini', 'app.ini'], env = {}, ...more }: Give
 /** It grows without limit where a value refers to itself, deaf to SIGTERM. */
 const BOUNDED = ['-c', 'ulimit -v 1000000; exec env -i "$@"', 'sh']
 
-function askUwsgi(argv: readonly string[], env: NodeJS.ProcessEnv): Shown {
+function askUwsgi({ command }: Uwsgi, argv: readonly string[], env: NodeJS.ProcessEnv): Shown {
   const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`) // env(1) keeps their order
-  const { stdout, stderr, status, signal } = spawnSync('sh', [...BOUNDED, ...variables, 'uwsgi', ...argv], {
+  const { stdout, stderr, status, signal } = spawnSync('sh', [...BOUNDED, ...variables, command, ...argv], {
     input: '',
     timeout: 2000 * patience(),
     killSignal: 'SIGKILL',

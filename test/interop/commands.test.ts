@@ -8,7 +8,7 @@ import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { listed } from '../helpers/spools.js'
 import { until } from '../helpers/until.js'
-import { startUwsgi } from '../helpers/uwsgi.js'
+import { startUwsgi, UWSGIS } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const NAME = 'uwsgi_spoolfile_on_x'
@@ -31,68 +31,71 @@ async function done(...args: string[]): Promise<void> {
   assert.equal(code, 0, stderr)
 }
 
-describe('the commands, beside a plain uWSGI', { skip: skipUnless('uwsgi') }, () => {
-  it('a held task is not run by it, until it is released; a kicked one is, at once', async () => {
-    const spool = spoolDirectory()
-    const held = drop(spool, `${NAME}_held`)
-    const kicked = drop(spool, `${NAME}_kicked`, packet({ at: String(IN_A_YEAR) }), IN_A_YEAR)
-    await done('hold', held)
-    startUwsgi({ spool, handler: JOURNALS })
-    await untilScanned(spool, `${NAME}_1`)
-    await untilScanned(spool, `${NAME}_2`)
-    assert.deepEqual(leftIn(spool), [`${NAME}_held`, `${NAME}_kicked`])
-    await done('kick', kicked)
-    await until('the kicked one has run', () => !leftIn(spool).includes(`${NAME}_kicked`))
-    assert.deepEqual(leftIn(spool), [`${NAME}_held`])
-    await done('release', held)
-    await until('the released one has run', () => leftIn(spool).length === 0)
-  })
+for (const uwsgi of UWSGIS)
+  describe(`the commands, beside ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, () => {
+    it('a held task is not run by it, until it is released; a kicked one is, at once', async () => {
+      const spool = spoolDirectory()
+      const held = drop(spool, `${NAME}_held`)
+      const kicked = drop(spool, `${NAME}_kicked`, packet({ at: String(IN_A_YEAR) }), IN_A_YEAR)
+      await done('hold', held)
+      startUwsgi({ uwsgi, spool, handler: JOURNALS })
+      await untilScanned(spool, `${NAME}_1`)
+      await untilScanned(spool, `${NAME}_2`)
+      assert.deepEqual(leftIn(spool), [`${NAME}_held`, `${NAME}_kicked`])
+      await done('kick', kicked)
+      await until('the kicked one has run', () => !leftIn(spool).includes(`${NAME}_kicked`))
+      assert.deepEqual(leftIn(spool), [`${NAME}_held`])
+      await done('release', held)
+      await until('the released one has run', () => leftIn(spool).length === 0)
+    })
 
-  it('a requeued task is run by it', async () => {
-    const spool = spoolDirectory()
-    const daemon = await startDaemon({ spool, handler: `export default () => ({ bury: 'not mine' })` })
-    drop(spool, NAME, packet({ to: 'joe' }, 'a body'))
-    await until(
-      'it is dead',
-      () => existsSync(join(spool, '.spoold/dead', NAME)) && leftIn(spool).length === 0,
-    )
-    daemon.child.kill('SIGTERM')
-    await daemon.code()
-    const uwsgi = startUwsgi({
-      spool,
-      handler: `def spooler(env):
+    it('a requeued task is run by it', async () => {
+      const spool = spoolDirectory()
+      const daemon = await startDaemon({ spool, handler: `export default () => ({ bury: 'not mine' })` })
+      drop(spool, NAME, packet({ to: 'joe' }, 'a body'))
+      await until(
+        'it is dead',
+        () => existsSync(join(spool, '.spoold/dead', NAME)) && leftIn(spool).length === 0,
+      )
+      daemon.child.kill('SIGTERM')
+      await daemon.code()
+      const peer = startUwsgi({
+        uwsgi,
+        spool,
+        handler: `def spooler(env):
     journal(env['spooler_task_name'].decode() + ' ' + env[b'to'].decode() + ' ' + env['body'].decode())
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`,
+      })
+      await done('requeue', '--all', '--keep-attempts', spool)
+      await until('it has run', () => readJournal(dirname(spool)).includes(`${NAME} joe a body`))
+      await until('it is removed', () => leftIn(spool).length === 0)
+      assert.doesNotMatch(peer.output, /error|horrible/i)
     })
-    await done('requeue', '--all', '--keep-attempts', spool)
-    await until('it has run', () => readJournal(dirname(spool)).includes(`${NAME} joe a body`))
-    await until('it is removed', () => leftIn(spool).length === 0)
-    assert.doesNotMatch(uwsgi.output, /error|horrible/i)
-  })
 
-  it('what it runs is known, with its pid, and left alone', async () => {
-    const spool = spoolDirectory()
-    const other = spoolDirectory()
-    const gate = join(dirname(spool), 'gate')
-    const path = drop(spool, NAME)
-    startUwsgi({
-      spool,
-      handler: `def spooler(env):
+    it('what it runs is known, with its pid, and left alone', async () => {
+      const spool = spoolDirectory()
+      const other = spoolDirectory()
+      const gate = join(dirname(spool), 'gate')
+      const path = drop(spool, NAME)
+      startUwsgi({
+        uwsgi,
+        spool,
+        handler: `def spooler(env):
     journal(str(os.getpid()))
     while not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.005)
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`,
+      })
+      const pid = await until('it runs', () => readJournal(dirname(spool))[0])
+      const { state, pid: seen } = (await listed(spool)).get(NAME)
+      assert.deepEqual([state, seen], ['running', Number(pid)])
+      for (const command of [['rm'], ['kick'], ['hold'], ['move', '--to', other]]) {
+        const { code, stderr } = await spoold([...command, path])
+        assert.deepEqual([code, stderr], [1, `spoold: ${path} is running; it was left alone\n`])
+      }
+      assert.deepEqual([leftIn(spool), leftIn(other)], [[NAME], []])
+      writeFileSync(gate, '')
+      await until('it is done', () => leftIn(spool).length === 0)
     })
-    const pid = await until('it runs', () => readJournal(dirname(spool))[0])
-    const { state, pid: seen } = (await listed(spool)).get(NAME)
-    assert.deepEqual([state, seen], ['running', Number(pid)])
-    for (const command of [['rm'], ['kick'], ['hold'], ['move', '--to', other]]) {
-      const { code, stderr } = await spoold([...command, path])
-      assert.deepEqual([code, stderr], [1, `spoold: ${path} is running; it was left alone\n`])
-    }
-    assert.deepEqual([leftIn(spool), leftIn(other)], [[NAME], []])
-    writeFileSync(gate, '')
-    await until('it is done', () => leftIn(spool).length === 0)
   })
-})

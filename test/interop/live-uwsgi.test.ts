@@ -8,58 +8,69 @@ import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { startUwsgi } from '../helpers/uwsgi.js'
+import { asOptions, startUwsgi, UWSGIS } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-describe('with the ini of a uWSGI that runs', { skip: skipUnless('uwsgi') }, () => {
-  it('spoold leaves its pidfile alone; check warns of it and of the socket', async () => {
-    const spool = spoolDirectory()
-    const pidfile = join(dirname(spool), 'master.pid')
-    const socket = join(dirname(spool), 'app.sock')
-    const uwsgi = startUwsgi({
-      spool,
-      handler: 'uwsgi.spooler = lambda env: -2\n',
-      args: ['--pidfile', pidfile, '--socket', socket],
+for (const uwsgi of UWSGIS)
+  describe(`with the ini that ${uwsgi.title} runs`, { skip: skipUnless(uwsgi.needs) }, () => {
+    it('spoold leaves its pidfile alone; check warns of it and of the socket', async () => {
+      const spool = spoolDirectory()
+      const pidfile = join(dirname(spool), 'master.pid')
+      const socket = join(dirname(spool), 'app.sock')
+      const peer = startUwsgi({
+        uwsgi,
+        spool,
+        handler: 'uwsgi.spooler = lambda env: -2\n',
+        args: ['--pidfile', pidfile, '--socket', socket],
+      })
+      await peer.waitFor('spawned the uWSGI spooler')
+      const before = readFileSync(pidfile, 'utf8')
+      const daemon = await startDaemon({ spool, ini: { pidfile, vacuum: true } })
+      await daemon.waitFor(/master.pid names a uWSGI that runs \(pid \d+\), and is left alone/)
+      daemon.child.kill('SIGTERM')
+      await daemon.code()
+      assert.equal(readFileSync(pidfile, 'utf8'), before)
+      const ini = join(dirname(spool), 'shared.ini')
+      writeFileSync(
+        ini,
+        `[uwsgi]\nspooler = ${spool}\npidfile = ${pidfile}\nsocket = ${socket}\nspooler-import = handler.mjs\n`,
+      )
+      const { stdout } = await spoold(['check', ini], { cwd: dirname(spool) })
+      assert.match(stdout, /shared.ini:3: warning: pidfile: .* names a uWSGI that runs/)
+      assert.match(stdout, /shared.ini:4: warning: socket: a uWSGI \(pid \d+\) listens on .*app.sock now/)
     })
-    await uwsgi.waitFor('spawned the uWSGI spooler')
-    const before = readFileSync(pidfile, 'utf8')
-    const daemon = await startDaemon({ spool, ini: { pidfile, vacuum: true } })
-    await daemon.waitFor(/master.pid names a uWSGI that runs \(pid \d+\), and is left alone/)
-    daemon.child.kill('SIGTERM')
-    await daemon.code()
-    assert.equal(readFileSync(pidfile, 'utf8'), before)
-    const ini = join(dirname(spool), 'shared.ini')
-    writeFileSync(
-      ini,
-      `[uwsgi]\nspooler = ${spool}\npidfile = ${pidfile}\nsocket = ${socket}\nspooler-import = handler.mjs\n`,
-    )
-    const { stdout } = await spoold(['check', ini], { cwd: dirname(spool) })
-    assert.match(stdout, /shared.ini:3: warning: pidfile: .* names a uWSGI that runs/)
-    assert.match(stdout, /shared.ini:4: warning: socket: a uWSGI \(pid \d+\) listens on .*app.sock now/)
-  })
 
-  it('whose spooler is external, decorators work with the lines that the documentation has', async () => {
-    const spool = spoolDirectory()
-    const home = dirname(spool)
-    const page = readFileSync(new URL('../../../docs/compatibility.md', import.meta.url), 'utf8')
-    const [, lines = ''] = /```python\n# spooler_is_external.py\n([\s\S]*?)```/.exec(page) ?? []
-    writeFileSync(join(home, 'spooler_is_external.py'), lines)
-    writeFileSync(
-      join(home, 'web.py'),
-      `from uwsgidecorators import spool
+    it('whose spooler is external, decorators work with the lines that the documentation has', async () => {
+      const spool = spoolDirectory()
+      const home = dirname(spool)
+      const page = readFileSync(new URL('../../../docs/compatibility.md', import.meta.url), 'utf8')
+      const [, lines = ''] = /```python\n# spooler_is_external.py\n([\s\S]*?)```/.exec(page) ?? []
+      writeFileSync(join(home, 'spooler_is_external.py'), lines)
+      writeFileSync(
+        join(home, 'web.py'),
+        `from uwsgidecorators import spool
 @spool
 def mail(arguments): pass
 mail(to='joe')
 def application(environ, start): return [b'']
 `,
-    )
-    const options = ['--plugin', 'python3', '--master', '--socket', 'app.sock', '--spooler-external', spool]
-    const run = (more: readonly string[]) =>
-      new TestProcess('uwsgi', [...options, ...more, '--module', 'web', '--die-on-term'], { cwd: home })
-    // it is not stopped here: a signal that comes while it starts is lost, and then it runs for ever
-    await run([]).waitFor('you have to enable the uWSGI spooler')
-    run(['--shared-import', 'spooler_is_external'])
-    await until('the task is there', () => leftIn(spool).length === 1)
-    assert.ok(existsSync(spool))
+      )
+      const options = [
+        ...asOptions(uwsgi.python),
+        '--master',
+        '--socket',
+        'app.sock',
+        '--spooler-external',
+        spool,
+      ]
+      const run = (more: readonly string[]) =>
+        new TestProcess(uwsgi.command, [...options, ...more, '--module', 'web', '--die-on-term'], {
+          cwd: home,
+        })
+      // it is not stopped here: a signal that comes while it starts is lost, and then it runs for ever
+      await run([]).waitFor('you have to enable the uWSGI spooler')
+      run(['--shared-import', 'spooler_is_external'])
+      await until('the task is there', () => leftIn(spool).length === 1)
+      assert.ok(existsSync(spool))
+    })
   })
-})

@@ -7,6 +7,7 @@ import { drop, leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
+import { UWSGIS, type Uwsgi } from '../helpers/uwsgi.js'
 import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
 const HANDLER = `
@@ -22,13 +23,17 @@ uwsgi.spooler = spooler
 `
 
 /** The log from the spooler's birth to the end, as one ini makes it, with the same names for what differs by chance. */
-async function logOf(command: string, args: readonly string[]): Promise<string[]> {
+async function logOf(
+  python: Uwsgi['python'],
+  command: string,
+  ...args: readonly string[]
+): Promise<string[]> {
   const spool = spoolDirectory()
   const home = dirname(spool)
   writeFileSync(join(home, 'tasks.py'), HANDLER)
   for (const n of ['first', 'second', 'twice']) drop(spool, `uwsgi_spoolfile_on_${n}`, packet({ n }))
   writeIni(join(home, 'app.ini'), {
-    plugin: 'python3',
+    ...python,
     master: true,
     'die-on-term': true,
     spooler: spool,
@@ -60,15 +65,16 @@ const EXTRA = [
   /^worker 1 buried after /,
 ]
 
-describe('the log of a simple spool', { skip: skipUnless('uwsgi') }, () => {
-  it("has uWSGI's lines, in uWSGI's order", async () => {
-    const [theirs, ours] = await Promise.all([
-      logOf('uwsgi', ['--ini', 'app.ini']),
-      logOf(process.execPath, [BIN, 'app.ini']),
-    ])
-    const spoken = (lines: readonly string[]) => lines.filter(line => !EXTRA.some(each => each.test(line)))
-    assert.deepEqual(spoken(ours), spoken(theirs))
-    assert.equal(theirs.filter(line => line.includes('done with task')).length, 3)
-    assert.equal(theirs.filter(line => line.endsWith(', run 2')).length, 1)
-  })
+describe('the log of a simple spool', () => {
+  for (const uwsgi of UWSGIS)
+    it(`has the lines of ${uwsgi.title}, in their order`, { skip: skipUnless(uwsgi.needs) }, async () => {
+      const [theirs, ours] = await Promise.all([
+        logOf(uwsgi.python, uwsgi.command, '--ini', 'app.ini'),
+        logOf({ ...uwsgi.python, ...uwsgi.samePython }, process.execPath, BIN, 'app.ini'),
+      ])
+      const spoken = (lines: readonly string[]) => lines.filter(line => !EXTRA.some(each => each.test(line)))
+      assert.deepEqual(spoken(ours), spoken(theirs))
+      assert.equal(theirs.filter(line => line.includes('done with task')).length, 3)
+      assert.equal(theirs.filter(line => line.endsWith(', run 2')).length, 1)
+    })
 })

@@ -8,10 +8,8 @@ import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { startUwsgi } from '../helpers/uwsgi.js'
+import { startUwsgi, UWSGIS, withPlugins } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
-
-const PLUGINS = ['--plugin', 'carbon,stats_pusher_statsd,stats_pusher_file']
 
 /** A Graphite that keeps the lines of each push. */
 async function graphite() {
@@ -47,70 +45,83 @@ const carbonNames = (lines: readonly string[]) =>
 const statsdNames = (lines: readonly string[]) =>
   lines.map(line => line.replace(/^app\.(\S+):-?[0-9]+\|([cg])$/, '$1 $2'))
 
-describe('statistics are pushed', { skip: skipUnless('uwsgi') }, () => {
-  it('to Graphite, under the names that a real uWSGI has', async () => {
-    const [theirs, ours] = [await graphite(), await graphite()]
-    startUwsgi({
-      spool: spoolDirectory(),
-      handler: 'uwsgi.spooler = lambda env: uwsgi.SPOOL_OK',
-      args: [
-        ...PLUGINS,
-        '--socket',
-        '127.0.0.1:0',
-        '--memory-report',
-        '--carbon',
-        theirs.address,
-        '--carbon-freq',
-        '1',
-      ],
+for (const uwsgi of UWSGIS)
+  describe(`statistics are pushed under the names that ${uwsgi.title} has`, {
+    skip: skipUnless(uwsgi.needs),
+  }, () => {
+    it('to Graphite', async () => {
+      const [theirs, ours] = [await graphite(), await graphite()]
+      startUwsgi({
+        uwsgi,
+        spool: spoolDirectory(),
+        handler: 'uwsgi.spooler = lambda env: uwsgi.SPOOL_OK',
+        args: [
+          ...withPlugins(uwsgi, 'carbon'),
+          '--socket',
+          '127.0.0.1:0',
+          '--memory-report',
+          '--carbon',
+          theirs.address,
+          '--carbon-freq',
+          '1',
+        ],
+      })
+      const spool = spoolDirectory()
+      await startDaemon({ spool, ini: { carbon: ours.address, 'carbon-freq': 1 } })
+      drop(spool)
+      await until('the task has run', () => leftIn(spool).length === 0)
+      const counted = await until('a push counts it', () =>
+        ours.pushes.find(lines => / 1 [0-9]{10}$/.test(lines[0] ?? '')),
+      )
+      await until('uWSGI has pushed', () => theirs.pushes.length > 0)
+      const [theirNames, ourNames] = [carbonNames(theirs.pushes[0] ?? []), carbonNames(counted)]
+      assert.ok(theirNames.length > 10, theirNames.join(' '))
+      // ours are those of uWSGI 2.1, which has more
+      assert.deepEqual(
+        theirNames.filter(name => !ourNames.includes(name)),
+        [],
+      )
     })
-    const spool = spoolDirectory()
-    await startDaemon({ spool, ini: { carbon: ours.address, 'carbon-freq': 1 } })
-    drop(spool)
-    await until('the task has run', () => leftIn(spool).length === 0)
-    const counted = await until('a push counts it', () =>
-      ours.pushes.find(lines => / 1 [0-9]{10}$/.test(lines[0] ?? '')),
-    )
-    await until('uWSGI has pushed', () => theirs.pushes.length > 0)
-    const [theirNames, ourNames] = [carbonNames(theirs.pushes[0] ?? []), carbonNames(counted)]
-    assert.ok(theirNames.length > 10, theirNames.join(' '))
-    // ours are those of the latest uWSGI, which has more than Debian's
-    assert.deepEqual(
-      theirNames.filter(name => !ourNames.includes(name)),
-      [],
-    )
+
+    it('to statsd, counters as what was added', async () => {
+      const [theirs, ours] = [await statsd(), await statsd()]
+      startUwsgi({
+        uwsgi,
+        spool: spoolDirectory(),
+        handler: 'uwsgi.spooler = lambda env: uwsgi.SPOOL_OK',
+        args: [
+          ...withPlugins(uwsgi, 'stats_pusher_statsd'),
+          '--socket',
+          '127.0.0.1:0',
+          '--stats-push',
+          `statsd:${theirs.address},app`,
+        ],
+      })
+      const spool = spoolDirectory()
+      await startDaemon({
+        spool,
+        ini: { 'stats-push': `statsd:${ours.address},app`, 'stats-pusher-default-freq': 1 },
+      })
+      const requests = () => ours.lines.filter(line => line.startsWith('app.worker.1.requests:'))
+      await until('a push came before the task', () => requests().length > 0)
+      drop(spool)
+      await until('it was counted', () => requests().includes('app.worker.1.requests:1|c'))
+      const counted = requests().indexOf('app.worker.1.requests:1|c')
+      await until('two more pushes have come', () => requests().length > counted + 2)
+      assert.equal(requests().filter(line => line.endsWith(':1|c')).length, 1, 'it was counted once')
+      await until('uWSGI has pushed', () => theirs.lines.some(line => line.includes('worker.1.requests')))
+      const known = new Set(statsdNames(theirs.lines))
+      const shared = statsdNames(ours.lines).filter(
+        name => /^worker\.1\./.test(name) && !/delta_requests/.test(name),
+      )
+      assert.deepEqual(
+        shared.filter(name => !known.has(name)),
+        [],
+      )
+    })
   })
 
-  it('to statsd, with names of uWSGI, counters as what was added', async () => {
-    const [theirs, ours] = [await statsd(), await statsd()]
-    startUwsgi({
-      spool: spoolDirectory(),
-      handler: 'uwsgi.spooler = lambda env: uwsgi.SPOOL_OK',
-      args: [...PLUGINS, '--socket', '127.0.0.1:0', '--stats-push', `statsd:${theirs.address},app`],
-    })
-    const spool = spoolDirectory()
-    await startDaemon({
-      spool,
-      ini: { 'stats-push': `statsd:${ours.address},app`, 'stats-pusher-default-freq': 1 },
-    })
-    const requests = () => ours.lines.filter(line => line.startsWith('app.worker.1.requests:'))
-    await until('a push came before the task', () => requests().length > 0)
-    drop(spool)
-    await until('it was counted', () => requests().includes('app.worker.1.requests:1|c'))
-    const counted = requests().indexOf('app.worker.1.requests:1|c')
-    await until('two more pushes have come', () => requests().length > counted + 2)
-    assert.equal(requests().filter(line => line.endsWith(':1|c')).length, 1, 'it was counted once')
-    await until('uWSGI has pushed', () => theirs.lines.some(line => line.includes('worker.1.requests')))
-    const known = new Set(statsdNames(theirs.lines))
-    const shared = statsdNames(ours.lines).filter(
-      name => /^worker\.1\./.test(name) && !/delta_requests/.test(name),
-    )
-    assert.deepEqual(
-      shared.filter(name => !known.has(name)),
-      [],
-    )
-  })
-
+describe('statistics are pushed', () => {
   it('to a file, as a document each time', async () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 'stats.log')

@@ -7,6 +7,7 @@ import { TestProcess } from '../helpers/process.js'
 import { freePort, startRedis, type TestRedis } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
+import { asOptions, UWSGIS } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 import { daemonOn } from '../redis/redis-daemon.js'
 
@@ -24,44 +25,47 @@ const HANDLER = `export default (env, task) => {
   JOURNAL([env.n, task.priority, task.body.length].join(' '))
   return task.SPOOL_OK
 }`
-const skip = skipUnless('redis-server') || skipUnless('uwsgi')
 
-describe('uwsgi.spool() of a live uWSGI', { skip }, () => {
-  let redis: TestRedis
-  if (skip === false) redis = startRedis({ durability: 'always' })
-  before(() => redis.ready())
+for (const uwsgi of UWSGIS) {
+  const skip = skipUnless('redis-server', uwsgi.needs)
+  describe(`uwsgi.spool() of ${uwsgi.title}`, { skip }, () => {
+    let redis: TestRedis
+    if (skip === false) redis = startRedis({ durability: 'always' })
+    before(() => redis.ready())
 
-  it('reaches Redis through a directory that is forwarded, once, also while Redis is away', async () => {
-    const directory = spoolDirectory()
-    const home = dirname(directory)
-    const port = freePort()
-    writeFileSync(join(home, 'web.py'), WEB)
-    const daemon = await daemonOn(redis.address('uwsgi'), {
-      handler: HANDLER,
-      ini: { 'spooler-fallback': directory },
+    it('reaches Redis through a directory that is forwarded, once, also while Redis is away', async () => {
+      const directory = spoolDirectory()
+      const home = dirname(directory)
+      const port = freePort()
+      writeFileSync(join(home, 'web.py'), WEB)
+      const daemon = await daemonOn(redis.address('uwsgi'), {
+        handler: HANDLER,
+        ini: { 'spooler-fallback': directory },
+      })
+      const peer = new TestProcess(
+        uwsgi.command,
+        [
+          ...asOptions(uwsgi.python),
+          ...['--master', '--die-on-term', '--module', 'web'],
+          ...['--http-socket', `127.0.0.1:${port}`, '--spooler-external', directory],
+        ],
+        { cwd: home },
+      )
+      await peer.waitFor('spawned uWSGI worker 1')
+      const ask = async (n: string) => {
+        const answer = await fetch(`http://127.0.0.1:${port}/?${n}`)
+        assert.match(await answer.text(), /uwsgi_spoolfile_on_/, peer.output)
+      }
+      for (const n of ['first', 'urgent', 'later']) await ask(n)
+      await until('all have run', () => daemon.journal().length === 3)
+      assert.deepEqual(daemon.journal().toSorted(), ['first  100000', 'later  100000', 'urgent 3 100000'])
+      await redis.kill()
+      await ask('away')
+      await daemon.waitFor('tasks wait here until they can be forwarded')
+      await redis.restart()
+      await until('it has run', () => daemon.journal().includes('away  100000'))
+      await until('nothing is left', () => leftIn(directory).every(name => !/uwsgi_spoolfile_on_/.test(name)))
+      assert.equal(daemon.journal().length, 4)
     })
-    const uwsgi = new TestProcess(
-      'uwsgi',
-      [
-        ...['--plugin', 'python3', '--master', '--die-on-term', '--module', 'web'],
-        ...['--http-socket', `127.0.0.1:${port}`, '--spooler-external', directory],
-      ],
-      { cwd: home },
-    )
-    await uwsgi.waitFor('spawned uWSGI worker 1')
-    const ask = async (n: string) => {
-      const answer = await fetch(`http://127.0.0.1:${port}/?${n}`)
-      assert.match(await answer.text(), /uwsgi_spoolfile_on_/, uwsgi.output)
-    }
-    for (const n of ['first', 'urgent', 'later']) await ask(n)
-    await until('all have run', () => daemon.journal().length === 3)
-    assert.deepEqual(daemon.journal().toSorted(), ['first  100000', 'later  100000', 'urgent 3 100000'])
-    await redis.kill()
-    await ask('away')
-    await daemon.waitFor('tasks wait here until they can be forwarded')
-    await redis.restart()
-    await until('it has run', () => daemon.journal().includes('away  100000'))
-    await until('nothing is left', () => leftIn(directory).every(name => !/uwsgi_spoolfile_on_/.test(name)))
-    assert.equal(daemon.journal().length, 4)
   })
-})
+}

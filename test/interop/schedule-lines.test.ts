@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { it } from 'node:test'
+import { describe, it } from 'node:test'
 import type { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { withSignals } from '../helpers/signals.js'
-import { startUwsgi } from '../helpers/uwsgi.js'
+import { asOptions, startUwsgi, UWSGIS } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const INI = [
@@ -46,27 +46,31 @@ async function linesOf(directory: string, program: TestProcess): Promise<string[
   return LINES.map(line => line.exec(normal(program.output))?.[0] ?? '')
 }
 
-it('an ini with schedules leads to the same lines in a uWSGI', { skip: skipUnless('uwsgi') }, async () => {
-  const [spool, theirs] = [spoolDirectory(), spoolDirectory()]
-  for (const directory of [dirname(spool), dirname(theirs)])
-    for (const file of ['watched', 'touched']) writeFileSync(join(directory, file), '')
-  const settings = Object.fromEntries(INI.map(line => line.split(' = ') as [string, string]))
-  const uwsgi = startUwsgi({
-    spool: theirs,
-    handler: `
+describe('an ini with schedules', { concurrency: true }, () => {
+  for (const uwsgi of UWSGIS)
+    it(`leads to the same lines as in ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, async () => {
+      const [spool, theirs] = [spoolDirectory(), spoolDirectory()]
+      for (const directory of [dirname(spool), dirname(theirs)])
+        for (const file of ['watched', 'touched']) writeFileSync(join(directory, file), '')
+      const settings = Object.fromEntries(INI.map(line => line.split(' = ') as [string, string]))
+      const peer = startUwsgi({
+        uwsgi,
+        spool: theirs,
+        handler: `
 def fail(num): raise Exception('no luck')
 uwsgi.register_signal(1, 'spooler', fail)`,
-    args: Object.entries(settings).flatMap(([key, value]) => [`--${key}`, value]),
-  })
-  const daemon = await withSignals(`registerSignal(1, 'spooler', () => { throw new Error('no luck') })`, {
-    spool,
-    ini: settings,
-  })
-  await uwsgi.waitFor('spawned the uWSGI spooler on dir')
-  await daemon.waitFor('this daemon fires the schedules')
-  const [ours, reference] = await Promise.all([
-    linesOf(dirname(spool), daemon),
-    linesOf(dirname(theirs), uwsgi),
-  ])
-  assert.deepEqual(ours, reference)
+        args: asOptions(settings),
+      })
+      const daemon = await withSignals(`registerSignal(1, 'spooler', () => { throw new Error('no luck') })`, {
+        spool,
+        ini: settings,
+      })
+      await peer.waitFor('spawned the uWSGI spooler on dir')
+      await daemon.waitFor('this daemon fires the schedules')
+      const [ours, reference] = await Promise.all([
+        linesOf(dirname(spool), daemon),
+        linesOf(dirname(theirs), peer),
+      ])
+      assert.deepEqual(ours, reference)
+    })
 })

@@ -10,7 +10,7 @@ import { readJournal } from '../helpers/daemon.js'
 import { skipUnless } from '../helpers/requires.js'
 import { journaled, withSignals } from '../helpers/signals.js'
 import { until } from '../helpers/until.js'
-import { startUwsgi } from '../helpers/uwsgi.js'
+import { startUwsgi, UWSGIS, withPlugins } from '../helpers/uwsgi.js'
 import { portOf } from '../helpers/wire.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
@@ -44,14 +44,15 @@ describe('a signal from outside', () => {
     assert.deepEqual(await journaled(daemon, /./, 2), ['17', '1'])
   })
 
-  it('comes with uwsgi --signal', { skip: skipUnless('uwsgi') }, async () => {
-    const daemon = await daemonWithSocket()
-    const address = `127.0.0.1:${await portOf(daemon)}`
-    const { status, stderr } = spawnSync('uwsgi', ['--signal', `${address},17`], { encoding: 'utf8' })
-    assert.equal(status, 0)
-    assert.match(stderr, new RegExp(`signal 17 delivered to node ${address}`))
-    await journaled(daemon, /17/, 1)
-  })
+  for (const uwsgi of UWSGIS)
+    it(`comes with --signal of ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, async () => {
+      const daemon = await daemonWithSocket()
+      const address = `127.0.0.1:${await portOf(daemon)}`
+      const { status, stderr } = spawnSync(uwsgi.command, ['--signal', `${address},17`], { encoding: 'utf8' })
+      assert.equal(status, 0)
+      assert.match(stderr, new RegExp(`signal 17 delivered to node ${address}`))
+      await journaled(daemon, /17/, 1)
+    })
 
   it('comes from who does not wait for the answer, as the Perl client does', async () => {
     const daemon = await daemonWithSocket()
@@ -60,21 +61,27 @@ describe('a signal from outside', () => {
     await journaled(daemon, /17/, 1)
   })
 
-  it('reaches a real uWSGI as well', { skip: skipUnless('uwsgi') }, async () => {
-    const spool = spoolDirectory()
-    const uwsgi = startUwsgi({
-      spool,
-      handler: `
+  for (const uwsgi of UWSGIS)
+    it(`reaches ${uwsgi.title} as well`, { skip: skipUnless(uwsgi.needs) }, async () => {
+      const spool = spoolDirectory()
+      const peer = startUwsgi({
+        uwsgi,
+        spool,
+        handler: `
 def handle(num): journal('got %d' % num)
 uwsgi.register_signal(17, 'spooler', handle)
 uwsgi.spooler = lambda env: uwsgi.SPOOL_OK`,
-      args: ['--plugin', 'signal', '--socket', 'app.sock'],
+        args: [...withPlugins(uwsgi, 'signal'), '--socket', 'app.sock'],
+      })
+      await peer.waitFor('spawned uWSGI worker 1')
+      const socket = join(dirname(spool), 'app.sock')
+      assert.deepEqual(await spoold(['signal', '17', '--socket', socket]), {
+        code: 0,
+        stdout: '',
+        stderr: '',
+      })
+      await until('it is handled', () => readJournal(dirname(spool)).includes('got 17'))
     })
-    await uwsgi.waitFor('spawned uWSGI worker 1')
-    const socket = join(dirname(spool), 'app.sock')
-    assert.deepEqual(await spoold(['signal', '17', '--socket', socket]), { code: 0, stdout: '', stderr: '' })
-    await until('it is handled', () => readJournal(dirname(spool)).includes('got 17'))
-  })
 
   const WRONG: ReadonlyArray<readonly [args: readonly string[], code: number, expected: RegExp]> = [
     [['17'], 64, /\[USAGE\] say where: --socket ADDRESS or --ini FILE/],

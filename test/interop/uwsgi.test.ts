@@ -5,131 +5,134 @@ import { describe, it } from 'node:test'
 import { readJournal, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
+import { PYTHON } from '../helpers/python.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { startUwsgi } from '../helpers/uwsgi.js'
+import { startUwsgi, UWSGIS } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const TASKS = isLong ? 50_000 : 5000
 
-describe('beside a live uWSGI on one directory', { skip: skipUnless('uwsgi') }, () => {
-  it(`${TASKS} tasks of 1–3 ms are run once each, and each side runs its part`, async () => {
-    const spool = spoolDirectory()
-    for (let i = 0; i < TASKS; i++) drop(spool, `uwsgi_spoolfile_on_shared_${i}`, packet({ n: String(i) }))
-    const uwsgi = startUwsgi({
-      spool,
-      handler: `def spooler(env):
+for (const uwsgi of UWSGIS)
+  describe(`beside ${uwsgi.title} on one directory`, { skip: skipUnless(uwsgi.needs) }, () => {
+    it(`${TASKS} tasks of 1–3 ms are run once each, and each side runs its part`, async () => {
+      const spool = spoolDirectory()
+      for (let i = 0; i < TASKS; i++) drop(spool, `uwsgi_spoolfile_on_shared_${i}`, packet({ n: String(i) }))
+      const peer = startUwsgi({
+        uwsgi,
+        spool,
+        handler: `def spooler(env):
     journal('uwsgi ' + env[b'n'].decode())
     time.sleep(random.uniform(0.001, 0.003))
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`,
-      args: ['--spooler-processes', '2', '--spooler-quiet'],
-    })
-    const daemon = await startDaemon({
-      spool,
-      handler: `export default async (env, task) => {
+        args: ['--spooler-processes', '2', '--spooler-quiet'],
+      })
+      const daemon = await startDaemon({
+        spool,
+        handler: `export default async (env, task) => {
         JOURNAL('spoold ' + env.n)
         await new Promise(resolve => setTimeout(resolve, 1 + 2 * Math.random()))
         return task.SPOOL_OK
       }`,
-      ini: { 'spooler-processes': 2, 'spooler-quiet': true, 'spooler-frequency': 1 },
+        ini: { 'spooler-processes': 2, 'spooler-quiet': true, 'spooler-frequency': 1 },
+      })
+      await until('all have run', () => leftIn(spool).length === 0, 60_000)
+      const lines = daemon.journal()
+      const numbers = lines.map(line => Number(line.split(' ')[1])).sort((a, b) => a - b)
+      assert.deepEqual(
+        numbers,
+        Array.from({ length: TASKS }, (_, i) => i),
+      )
+      const ours = lines.filter(line => line.startsWith('spoold')).length
+      // uWSGI's spoolers run at nice 19, and get little where others want the processors
+      assert.ok(ours >= TASKS * 0.02 && ours <= TASKS * 0.98, `spoold ran ${ours} of ${TASKS}`)
+      assert.doesNotMatch(peer.output, /something horrible/)
     })
-    await until('all have run', () => leftIn(spool).length === 0, 60_000)
-    const lines = daemon.journal()
-    const numbers = lines.map(line => Number(line.split(' ')[1])).sort((a, b) => a - b)
-    assert.deepEqual(
-      numbers,
-      Array.from({ length: TASKS }, (_, i) => i),
-    )
-    const ours = lines.filter(line => line.startsWith('spoold')).length
-    // uWSGI's spoolers run at nice 19, and get little where others want the processors
-    assert.ok(ours >= TASKS * 0.02 && ours <= TASKS * 0.98, `spoold ran ${ours} of ${TASKS}`)
-    assert.doesNotMatch(uwsgi.output, /something horrible/)
-  })
 
-  it('a task that runs here is left alone there', async () => {
-    const spool = spoolDirectory()
-    const gate = join(dirname(spool), 'gate')
-    const daemon = await startDaemon({
-      spool,
-      handler: `import { existsSync } from 'node:fs'
+    it('a task that runs here is left alone there', async () => {
+      const spool = spoolDirectory()
+      const gate = join(dirname(spool), 'gate')
+      const daemon = await startDaemon({
+        spool,
+        handler: `import { existsSync } from 'node:fs'
       export default async (env, task) => {
         JOURNAL('spoold ' + task.name)
         while (!existsSync(${JSON.stringify(gate)})) await new Promise(resolve => setTimeout(resolve, 5))
         return task.SPOOL_OK
       }`,
-    })
-    drop(spool, 'uwsgi_spoolfile_on_held')
-    await until('it runs', () => daemon.journal().length === 1)
-    const handler = `def spooler(env):
+      })
+      drop(spool, 'uwsgi_spoolfile_on_held')
+      await until('it runs', () => daemon.journal().length === 1)
+      const handler = `def spooler(env):
     journal('uwsgi ' + env['spooler_task_name'].decode())
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`
-    startUwsgi({ spool, handler })
-    for (const name of ['uwsgi_spoolfile_on_1', 'uwsgi_spoolfile_on_2']) {
-      drop(spool, name) // the only worker here is busy: uWSGI runs it, in a scan of its own each
-      await until('uWSGI has scanned', () => daemon.journal().includes(`uwsgi ${name}`))
-    }
-    writeFileSync(gate, '')
-    await until('the held one is done', () => leftIn(spool).length === 0)
-    assert.deepEqual(
-      daemon.journal().filter(line => line.includes('held')),
-      ['spoold uwsgi_spoolfile_on_held'],
-    )
-  })
+      startUwsgi({ uwsgi, spool, handler })
+      for (const name of ['uwsgi_spoolfile_on_1', 'uwsgi_spoolfile_on_2']) {
+        drop(spool, name) // the only worker here is busy: uWSGI runs it, in a scan of its own each
+        await until('uWSGI has scanned', () => daemon.journal().includes(`uwsgi ${name}`))
+      }
+      writeFileSync(gate, '')
+      await until('the held one is done', () => leftIn(spool).length === 0)
+      assert.deepEqual(
+        daemon.journal().filter(line => line.includes('held')),
+        ['spoold uwsgi_spoolfile_on_held'],
+      )
+    })
 
-  it('a task that runs there is left alone here, until it is released', async () => {
-    const spool = spoolDirectory()
-    const gate = join(dirname(spool), 'gate')
-    const handler = `def spooler(env):
+    it('a task that runs there is left alone here, until it is released', async () => {
+      const spool = spoolDirectory()
+      const gate = join(dirname(spool), 'gate')
+      const handler = `def spooler(env):
     journal('uwsgi ' + env['spooler_task_name'].decode())
     while not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.005)
     return uwsgi.SPOOL_RETRY
 uwsgi.spooler = spooler`
-    drop(spool, 'uwsgi_spoolfile_on_held')
-    const uwsgi = startUwsgi({ spool, handler })
-    await until('uWSGI runs it', () => readJournal(dirname(spool)).length === 1)
-    const daemon = await startDaemon({
-      spool,
-      handler: `export default (env, task) => { JOURNAL('spoold ' + task.name); return task.SPOOL_OK }`,
-      ini: { 'spooler-frequency': 1 },
+      drop(spool, 'uwsgi_spoolfile_on_held')
+      const peer = startUwsgi({ uwsgi, spool, handler })
+      await until('uWSGI runs it', () => readJournal(dirname(spool)).length === 1)
+      const daemon = await startDaemon({
+        spool,
+        handler: `export default (env, task) => { JOURNAL('spoold ' + task.name); return task.SPOOL_OK }`,
+        ini: { 'spooler-frequency': 1 },
+      })
+      for (const name of ['uwsgi_spoolfile_on_1', 'uwsgi_spoolfile_on_2']) {
+        drop(spool, name)
+        await until('we have looked around', () => daemon.journal().includes(`spoold ${name}`))
+      }
+      assert.ok(!daemon.journal().includes('spoold uwsgi_spoolfile_on_held'))
+      peer.child.kill('SIGKILL')
+      for (const pid of peer.children()) process.kill(pid, 'SIGKILL')
+      await until('uWSGI is gone and we run it', () => {
+        for (const pid of peer.children()) process.kill(pid, 'SIGKILL')
+        writeFileSync(gate, '')
+        return daemon.journal().includes('spoold uwsgi_spoolfile_on_held')
+      })
     })
-    for (const name of ['uwsgi_spoolfile_on_1', 'uwsgi_spoolfile_on_2']) {
-      drop(spool, name)
-      await until('we have looked around', () => daemon.journal().includes(`spoold ${name}`))
-    }
-    assert.ok(!daemon.journal().includes('spoold uwsgi_spoolfile_on_held'))
-    uwsgi.child.kill('SIGKILL')
-    for (const pid of uwsgi.children()) process.kill(pid, 'SIGKILL')
-    await until('uWSGI is gone and we run it', () => {
-      for (const pid of uwsgi.children()) process.kill(pid, 'SIGKILL')
-      writeFileSync(gate, '')
-      return daemon.journal().includes('spoold uwsgi_spoolfile_on_held')
-    })
-  })
 
-  it('our files run under it, retried and recorded ones too, and it does not notice our state', async () => {
-    const spool = spoolDirectory()
-    const daemon = await startDaemon({
-      spool,
-      handler: `export default (env, task) => { JOURNAL('spoold'); return task.SPOOL_RETRY }`,
-      ini: { 'spooler-frequency': 2 },
-    })
-    drop(spool, 'uwsgi_spoolfile_on_retried', packet({ n: '7' }, 'body'))
-    await until('it was tried here', () => daemon.journal().length === 1)
-    daemon.child.kill('SIGTERM')
-    await daemon.code()
-    const handler = `def spooler(env):
+    it('our files run under it, retried and recorded ones too, and it does not notice our state', async () => {
+      const spool = spoolDirectory()
+      const daemon = await startDaemon({
+        spool,
+        handler: `export default (env, task) => { JOURNAL('spoold'); return task.SPOOL_RETRY }`,
+        ini: { 'spooler-frequency': 2 },
+      })
+      drop(spool, 'uwsgi_spoolfile_on_retried', packet({ n: '7' }, 'body'))
+      await until('it was tried here', () => daemon.journal().length === 1)
+      daemon.child.kill('SIGTERM')
+      await daemon.code()
+      const handler = `def spooler(env):
     journal('uwsgi ' + env[b'n'].decode() + ' ' + env['body'].decode())
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`
-    const uwsgi = startUwsgi({ spool, handler })
-    await until('it ran there', () => leftIn(spool).length === 0)
-    assert.deepEqual(daemon.journal(), ['spoold', 'uwsgi 7 body'])
-    assert.ok(existsSync(join(spool, '.spoold/records/uwsgi_spoolfile_on_retried.json')))
-    assert.doesNotMatch(uwsgi.output, /error|horrible/i)
+      const peer = startUwsgi({ uwsgi, spool, handler })
+      await until('it ran there', () => leftIn(spool).length === 0)
+      assert.deepEqual(daemon.journal(), ['spoold', 'uwsgi 7 body'])
+      assert.ok(existsSync(join(spool, '.spoold/records/uwsgi_spoolfile_on_retried.json')))
+      assert.doesNotMatch(peer.output, /error|horrible/i)
+    })
   })
-})
 
 describe('a file under a foreign lock', { skip: skipUnless('python3') }, () => {
   const lockers = {
@@ -148,7 +151,7 @@ f = open(${JSON.stringify(path)}, 'r+')
 ${call}
 print('locked', flush=True)
 while not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.005)`
-      const locker = new TestProcess('python3', ['-c', script])
+      const locker = new TestProcess(PYTHON, ['-c', script])
       await locker.waitFor('locked')
       const daemon = await startDaemon({ spool })
       for (let i = 0; i < 3; i++) {
@@ -163,7 +166,7 @@ while not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.005)`
   it('flock(2), which uWSGI does not see either, does not count', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, 'flocked')
-    const locker = new TestProcess('python3', [
+    const locker = new TestProcess(PYTHON, [
       '-c',
       `import fcntl, sys
 f = open(${JSON.stringify(path)}, 'r+')

@@ -5,7 +5,7 @@ import { before, describe, it } from 'node:test'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
-import { startUwsgi } from '../helpers/uwsgi.js'
+import { startUwsgi, UWSGIS, withPlugins } from '../helpers/uwsgi.js'
 import { Client, type Pair, PONG, portOf, REFUSED, STORED, wire } from '../helpers/wire.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
@@ -22,8 +22,10 @@ interface Case {
   readonly send: Buffer | ((spool: string) => Buffer)
   /** The client closes its half behind it. */
   readonly isHalf?: true
-  /** What uWSGI 2.0.21 answers, as measured; each run measures again. */
+  /** What uWSGI answers, as measured; each run measures again. */
   readonly uwsgi: Answer | ((spool: string) => Answer)
+  /** What a uWSGI answers that has all plugins. */
+  readonly whole?: Answer
   /** What spoold answers where it differs on purpose (docs/compatibility.md). */
   readonly spoold?: Answer | ((spool: string) => Answer)
 }
@@ -34,6 +36,10 @@ const AB = '0100610100' + '62'
 const MALFORMED = Buffer.from('\x05\0ab')
 const stored = (file: string): Answer => ({ reply: STORED, end: 'eof', file })
 const refused: Answer = { reply: REFUSED, end: 'eof', file: null }
+/** It has the plugin symcall for modifier1 18, and no function. */
+const NOT_FOUND = Buffer.from(
+  'HTTP/1.0 404 Not Found\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\nNot Found',
+).toString('hex')
 const silent: Answer = { reply: '', end: 'eof', file: null }
 const reset: Answer = { reply: '', end: 'reset', file: null }
 const only = (reply: string): Answer => ({ reply, end: 'eof', file: null })
@@ -171,7 +177,8 @@ const CASES: readonly Case[] = [
     send: wire(Buffer.from('abc'), { modifier1: 110, modifier2: 3 }),
     uwsgi: only(STORED),
   },
-  ...[1, 5, 18, 99, 111, 173, 255].map(modifier1 => ({
+  { name: 'modifier1 18', send: wire([ab], { modifier1: 18 }), uwsgi: silent, whole: only(NOT_FOUND) },
+  ...[1, 5, 99, 111, 173, 255].map(modifier1 => ({
     name: `modifier1 ${modifier1}`,
     send: wire([ab], { modifier1 }),
     uwsgi: silent,
@@ -179,41 +186,46 @@ const CASES: readonly Case[] = [
   { name: 'HTTP', send: Buffer.from('GET / HTTP/1.0\r\n\r\n'), isHalf: true, uwsgi: silent },
 ]
 
-describe('the networked spooler', { skip: skipUnless('uwsgi') }, () => {
-  const ours = { spool: spoolDirectory(), port: 0 }
-  const theirs = { spool: spoolDirectory(), port: 0 }
-  const network = { socket: '127.0.0.1:0', 'socket-timeout': 2, 'buffer-size': BUFFER_SIZE }
-  const plugins = ['--plugin', 'spooler,ping,signal', '--spooler-frequency', '3600']
-  const flags = Object.entries(network).flatMap(([key, value]) => [`--${key}`, String(value)])
-  const uwsgi = startUwsgi({ spool: theirs.spool, handler: '', args: [...plugins, ...flags] })
-  const starting = startDaemon({ spool: ours.spool, isAside: true, ini: network })
+for (const uwsgi of UWSGIS)
+  describe(`the networked spooler, beside ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, () => {
+    const ours = { spool: spoolDirectory(), port: 0 }
+    const theirs = { spool: spoolDirectory(), port: 0 }
+    const network = { socket: '127.0.0.1:0', 'socket-timeout': 2, 'buffer-size': BUFFER_SIZE }
+    const plugins = [...withPlugins(uwsgi, 'spooler', 'ping', 'signal'), '--spooler-frequency', '3600']
+    const flags = Object.entries(network).flatMap(([key, value]) => [`--${key}`, String(value)])
+    const peer = startUwsgi({ uwsgi, spool: theirs.spool, handler: '', args: [...plugins, ...flags] })
+    const starting = startDaemon({ spool: ours.spool, isAside: true, ini: network })
 
-  before(async () => {
-    ours.port = await portOf(await starting)
-    theirs.port = await portOf(uwsgi)
-    await uwsgi.waitFor(/spawned uWSGI worker 1/)
-  })
-
-  for (const { name, send, isHalf, ...expected } of CASES)
-    it(name, async () => {
-      const ask = async ({ spool, port }: { spool: string; port: number }) => {
-        const real = realpathSync(spool)
-        return answerTo(port, typeof send === 'function' ? send(real) : send, isHalf === true, spool)
-      }
-      const wanted = (answer: Case['uwsgi'], { spool }: { spool: string }) =>
-        typeof answer === 'function' ? answer(realpathSync(spool)) : answer
-      const [mine, real] = await Promise.all([ask(ours), ask(theirs)])
-      assert.deepEqual(real, wanted(expected.uwsgi, theirs), 'uWSGI')
-      assert.deepEqual(mine, wanted(expected.spoold ?? expected.uwsgi, ours), 'spoold')
+    before(async () => {
+      ours.port = await portOf(await starting)
+      theirs.port = await portOf(peer)
+      await peer.waitFor(/spawned uWSGI worker 1/)
     })
 
-  it('leaves nothing outside of the spool', () => {
-    assert.deepEqual(
-      leftIn(dirname(ours.spool)).filter(path => !/^(spool\/|app\.ini$|handler\.mjs$|journal$)/.test(path)),
-      [],
-    )
+    for (const { name, send, isHalf, ...expected } of CASES)
+      it(name, async () => {
+        const ask = async ({ spool, port }: { spool: string; port: number }) => {
+          const real = realpathSync(spool)
+          return answerTo(port, typeof send === 'function' ? send(real) : send, isHalf === true, spool)
+        }
+        const wanted = (answer: Case['uwsgi'], { spool }: { spool: string }) =>
+          typeof answer === 'function' ? answer(realpathSync(spool)) : answer
+        const [mine, real] = await Promise.all([ask(ours), ask(theirs)])
+        assert.deepEqual(
+          real,
+          wanted((uwsgi.isWhole ? expected.whole : undefined) ?? expected.uwsgi, theirs),
+          'uWSGI',
+        )
+        assert.deepEqual(mine, wanted(expected.spoold ?? expected.uwsgi, ours), 'spoold')
+      })
+
+    it('leaves nothing outside of the spool', () => {
+      assert.deepEqual(
+        leftIn(dirname(ours.spool)).filter(path => !/^(spool\/|app\.ini$|handler\.mjs$|journal$)/.test(path)),
+        [],
+      )
+    })
   })
-})
 
 async function answerTo(port: number, bytes: Buffer, isHalf: boolean, spool: string): Promise<Answer> {
   const client = await Client.to(port)

@@ -7,7 +7,7 @@ import { isAlive, type TestProcess } from '../process.js'
 import { isLong } from '../requires.js'
 import { recordOf } from '../spools.js'
 import { until } from '../until.js'
-import { startUwsgi } from '../uwsgi.js'
+import { DEBIAN, startUwsgi } from '../uwsgi.js'
 import { Tail } from '../witness.js'
 import { spoolDirectory, workspace } from '../workspace.js'
 import { Evidence } from './evidence.js'
@@ -90,6 +90,7 @@ export class Scene {
       writeFileSync(file, (language === 'python' ? CHAOS_PYTHON : CHAOS_SHELL)(this.witnesses))
     if (hasUwsgi && this.#uwsgi === undefined)
       this.#uwsgi = startUwsgi({
+        uwsgi: DEBIAN,
         spool: this.spool,
         handler: CHAOS_PYTHON(this.witnesses, false),
         args: ['--spooler-processes', '2'],

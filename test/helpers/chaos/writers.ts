@@ -5,7 +5,7 @@ import { tryHold } from '#src/system/files/record-lock.js'
 import { spoold } from '../cli.js'
 import { drop, packet, taskName } from '../files.js'
 import { TestProcess } from '../process.js'
-import { isLong } from '../requires.js'
+import { isLong, UWSGI } from '../requires.js'
 import { Client, STORED, wire } from '../wire.js'
 import { Tail } from '../witness.js'
 import { ENQUEUING_MULE } from './handlers.js'
@@ -187,7 +187,7 @@ export class Writers {
     const script = `${directory}/mule.py`
     writeFileSync(script, ENQUEUING_MULE(spool, acknowledged, 4 * pauseMs))
     const args = ['--plugin', 'python3', '--master', '--die-on-term', '--spooler-external', spool]
-    return new TestProcess('uwsgi', [...args, `--mule=${script}`], { cwd: directory })
+    return new TestProcess(UWSGI, [...args, `--mule=${script}`], { cwd: directory })
   }
 }
 
