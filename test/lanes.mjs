@@ -2,11 +2,12 @@
 
 /**
  * `npm test`: what needs no daemon, and then the built daemon, once for each promise and each row of README
- * (docs/development.md says which file is for what). A new file is in it when its room is; else it is left to `npm run
+ * (claims.json says which tests are for what). A new file is in it when its room is; else it is left to `npm run
  * test:all`.
  */
 const SHORT = [
   'architecture',
+  'claims',
   'base/',
   'client/',
   'config/',
