@@ -8,8 +8,10 @@ import { build } from 'rolldown'
 const made = `.dist-${process.pid}`
 const replaced = `${made}-replaced`
 
-const { dependencies, peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
-const packages = Object.keys({ ...dependencies, ...peerDependencies })
+const { dependencies, optionalDependencies, peerDependencies } = JSON.parse(
+  readFileSync('package.json', 'utf8'),
+)
+const packages = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies })
 
 await build({
   // what a process or a thread begins with (src/base/package-root.ts), and what programs import

@@ -1,0 +1,274 @@
+import type { Socket } from 'node:net'
+import { getSystemErrorMap } from 'node:util'
+import { displayName } from '../task/ref.js'
+
+/**
+ * The system calls that spoold makes for itself: over libc (libc.ts), or over node:fs where libc cannot be called
+ * (elsewhere.ts).
+ *
+ * Names are bytes: a string has one character per byte, a Buffer none that is NUL. A name is looked up below `directory`,
+ * a descriptor, or below the working directory (`CWD`). Errors are those of node:fs; functions that begin with `try` return
+ * the error's number instead, which is negative, because their callers expect it. Descriptors are close-on-exec.
+ */
+export interface SystemCalls {
+  /** Whether record locks and all that node:fs lacks are there. */
+  readonly isLibc: boolean
+
+  openat(directory: number, name: Name, flags: number, mode?: number): number
+  tryOpenat(directory: number, name: Name, flags: number, mode?: number): number
+  /**
+   * Opens a path below `directory`, following no link, and never leaving it.
+   *
+   * @throws ELOOP for a link, EXDEV or ELOOP for a way out
+   */
+  openBeneath(directory: number, path: Name, flags: number): number
+  close(fd: number): void
+  /** Closes a run of descriptors. Each number in it must be the caller's own: any other may be one of Node's. */
+  closeRun(first: number, last: number): void
+  /** No process that is started from now on inherits a descriptor from this number on. */
+  keepFromChildren(first: number): void
+
+  /**
+   * An open-file-description lock on the whole file, without waiting. It conflicts with uWSGI's POSIX record locks in both
+   * directions, and lasts until the last copy of the descriptor is closed, whatever other descriptors the process closes.
+   *
+   * @returns false if somebody else has locked any part of it
+   */
+  tryLock(fd: number): boolean
+  /** The same, shared: only an exclusive lock keeps it away. */
+  tryShare(fd: number): boolean
+  unlock(fd: number): void
+
+  status(fd: number): FileStatus
+  /** Of the name itself, also if it is a link. @returns undefined if there is no such name */
+  statusAt(directory: number, name: Name): FileStatus | undefined
+  /** @returns how many bytes were read @param bytes at most the Buffer's length */
+  pread(fd: number, into: Uint8Array, bytes: number, position: number): number
+  pwrite(fd: number, from: Uint8Array, bytes: number, position: number): number
+  /**
+   * The next entries of an open directory, as the kernel writes them (struct linux_dirent64); see `eachEntry`.
+   *
+   * @returns how many bytes; 0 at the end
+   */
+  getdents(fd: number, into: Uint8Array): number
+  /** The same, in a thread. `into` must not be used before it is over. */
+  getdentsAside(fd: number, into: Uint8Array): Promise<number>
+
+  unlinkat(directory: number, name: Name): void
+  tryUnlinkat(directory: number, name: Name): number
+  rmdirat(directory: number, name: Name): void
+  mkdirat(directory: number, name: Name, mode: number): void
+  /** The name itself is linked, also if it is a symbolic link. */
+  linkat(directory: number, name: Name, toDirectory: number, to: Name): void
+  renameat(directory: number, name: Name, toDirectory: number, to: Name): void
+  /** @throws EEXIST if the new name is taken. Where the file system cannot do that, the file has both names for a moment. */
+  renameFreely(directory: number, name: Name, toDirectory: number, to: Name): void
+  /** Both names must be there. @throws EINVAL or ENOSYS where that cannot be done */
+  exchange(directory: number, name: Name, toDirectory: number, to: Name): void
+  /** Of the name itself, also if it is a link; -1 leaves the user or the group as it is. */
+  fchownat(directory: number, name: Name, uid: number, gid: number): void
+  /** Follows a link: where there may be one, open the file and use `fchmod`. */
+  fchmodat(directory: number, name: Name, mode: number): void
+  /** Of the name itself, also if it is a link. Times are epoch ms. */
+  utimensat(directory: number, name: Name, atimeMs: number, mtimeMs: number): void
+
+  mkfifo(path: Name, mode: number): void
+  /** @returns the reading and the writing end */
+  pipe(): [reader: number, writer: number]
+  /** Sends one datagram to a unix socket; `@` begins an abstract address. @returns false if its queue is full */
+  sendDatagram(address: Name, message: Uint8Array): boolean
+  /** Who has opened the other end of a unix socket. */
+  peerOf(socket: number): Peer
+  /** @returns its wait status, which is taken; undefined while it runs */
+  waitpid(pid: number): number | undefined
+}
+
+export type Name = string | Uint8Array
+
+/** Looks names up below the working directory. */
+export const CWD = -100
+
+export interface Peer {
+  readonly pid: number
+  readonly uid: number
+  readonly gid: number
+}
+
+const KINDS = 0o170000
+const REGULAR = 0o100000
+const DIRECTORY = 0o040000
+const LINK = 0o120000
+
+/** The parts of an inode or a device number are kept apart: as one Number, neighbours above 2^53 would be equal. */
+export class FileStatus {
+  readonly mode: number
+  readonly links: number
+  readonly uid: number
+  readonly gid: number
+  readonly size: number
+  readonly mtimeMs: number
+  readonly ctimeMs: number
+  readonly inodeHigh: number
+  readonly inodeLow: number
+  readonly major: number
+  readonly minor: number
+
+  constructor(
+    mode: number,
+    links: number,
+    uid: number,
+    gid: number,
+    size: number,
+    mtimeMs: number,
+    ctimeMs: number,
+    inodeHigh: number,
+    inodeLow: number,
+    major: number,
+    minor: number,
+  ) {
+    this.mode = mode
+    this.links = links
+    this.uid = uid
+    this.gid = gid
+    this.size = size
+    this.mtimeMs = mtimeMs
+    this.ctimeMs = ctimeMs
+    this.inodeHigh = inodeHigh
+    this.inodeLow = inodeLow
+    this.major = major
+    this.minor = minor
+  }
+
+  get isFile(): boolean {
+    return (this.mode & KINDS) === REGULAR
+  }
+
+  get isDirectory(): boolean {
+    return (this.mode & KINDS) === DIRECTORY
+  }
+
+  get isLink(): boolean {
+    return (this.mode & KINDS) === LINK
+  }
+
+  get inode(): bigint {
+    return (BigInt(this.inodeHigh) << 32n) | BigInt(this.inodeLow)
+  }
+
+  /** One inode of one file system. */
+  isSame(other: FileStatus): boolean {
+    return (
+      this.inodeLow === other.inodeLow &&
+      this.inodeHigh === other.inodeHigh &&
+      this.minor === other.minor &&
+      this.major === other.major
+    )
+  }
+}
+
+/** As node:fs throws it. @param error negative, as in its `errno` */
+export function systemError(error: number, syscall: string, path?: string, dest?: string): Error {
+  const [code, text] = getSystemErrorMap().get(error) ?? [`Unknown system error ${error}`, undefined]
+  const names = [path, dest].flatMap(name => (name === undefined ? [] : [`'${name}'`])).join(' -> ')
+  const reason = text === undefined ? code : `${code}: ${text}`
+  return Object.assign(new Error(`${reason}, ${syscall}${names === '' ? '' : ` ${names}`}`), {
+    errno: error,
+    code,
+    syscall,
+    ...(path === undefined ? {} : { path }),
+    ...(dest === undefined ? {} : { dest }),
+  })
+}
+
+/** What a name below a directory is called where only paths will do, and in errors; files/anchored-path names it for people. */
+export function pathBelow(directory: number, name: Name): string {
+  const text = typeof name === 'string' ? name : Buffer.from(name).toString('latin1')
+  return directory === CWD || text.startsWith('/') ? text : `/proc/self/fd/${directory}/${text}`
+}
+
+/** The same for an error. */
+export function shownBelow(directory: number, name: Name): string {
+  return displayName(pathBelow(directory, name))
+}
+
+// What a caller did wrong: nothing has been called then.
+
+export function checkDescriptor(fd: number): number {
+  if ((fd | 0) !== fd || fd < 0) throw outOfRange('a descriptor', fd)
+  return fd
+}
+
+export function checkDirectory(fd: number): number {
+  return fd === CWD ? fd : checkDescriptor(fd)
+}
+
+export function checkInteger(what: string, value: number, least: number, most: number): number {
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < least || value > most)
+    throw outOfRange(`${what} from ${least} to ${most}`, value)
+  return value
+}
+
+export function checkBytes(buffer: Uint8Array): Uint8Array {
+  if (!(buffer instanceof Uint8Array) || !(buffer.buffer instanceof ArrayBuffer))
+    throw new TypeError('expected a Buffer of its own memory')
+  return buffer
+}
+
+export function refusedName(name: unknown): TypeError {
+  const fault =
+    typeof name === 'string' || name instanceof Uint8Array
+      ? 'expected one byte per character, and none that is NUL'
+      : 'expected a string or a Buffer'
+  return Object.assign(new TypeError(`a name: ${fault}`), { code: 'ERR_INVALID_ARG_VALUE' })
+}
+
+function outOfRange(what: string, value: unknown): RangeError {
+  const got = typeof value === 'number' ? String(value) : typeof value
+  return Object.assign(new RangeError(`expected ${what}, got ${got}`), { code: 'ERR_OUT_OF_RANGE' })
+}
+
+/** The kinds of entries in a directory that matter to us (DT_*); 0 where the file system does not tell. */
+export const UNTOLD = 0
+export const ENTRY_DIRECTORY = 4
+export const ENTRY_FILE = 8
+
+const RECORD_LENGTH_AT = 16
+const KIND_AT = 18
+const NAME_AT = 19
+
+/**
+ * Reads what `getdents` has filled in, but for `.` and `..`. A name is a byte string.
+ *
+ * @param visit returns false to leave the rest
+ * @returns false if it did
+ */
+export function eachEntry(
+  entries: Buffer,
+  bytes: number,
+  visit: (name: string, kind: number) => boolean,
+): boolean {
+  for (let at = 0; at < bytes; ) {
+    const from = at + NAME_AT
+    const kind = entries[at + KIND_AT] ?? UNTOLD
+    at += (entries[at + RECORD_LENGTH_AT] ?? 0) | ((entries[at + RECORD_LENGTH_AT + 1] ?? 0) << 8)
+    // records are padded to 8 bytes with whatever was there before, so the first NUL of the last 8 ends the name
+    let end = Math.max(from, at - 8)
+    while (entries[end] !== 0) end++
+    if (isDots(entries, from, end)) continue
+    if (!visit(entries.toString('latin1', from, end), kind)) return false
+  }
+  return true
+}
+
+const DOT = 46
+
+function isDots(entries: Buffer, from: number, end: number): boolean {
+  return entries[from] === DOT && (end === from + 1 || (end === from + 2 && entries[from + 1] === DOT))
+}
+
+/** The descriptor of a socket, which Node has no other name for; undefined once it is closed. */
+export function descriptorOf(socket: Socket): number | undefined {
+  const { _handle: handle } = socket as Socket & { readonly _handle?: { readonly fd?: number } | null }
+  const fd = handle?.fd ?? -1
+  return fd < 0 ? undefined : fd
+}

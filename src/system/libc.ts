@@ -1,0 +1,616 @@
+import fs, { constants } from 'node:fs'
+import { createRequire } from 'node:module'
+import { basename } from 'node:path'
+import { messageOf } from '../base/errors.js'
+import {
+  CWD,
+  checkBytes,
+  checkDescriptor,
+  checkDirectory,
+  checkInteger,
+  FileStatus,
+  type Name,
+  refusedName,
+  type SystemCalls,
+  shownBelow,
+  systemError,
+} from './calls.js'
+import { nodeCalls, openByComponents } from './elsewhere.js'
+
+/**
+ * System calls through koffi, the only module that knows it. No pointer leaves it: each function checks what it is given,
+ * because koffi takes `undefined` for NULL, a number for an address, and an integer that does not fit for another one.
+ *
+ * Linux on 64-bit processors only: all structures used here look the same on all of them.
+ */
+
+type Native = ((...args: unknown[]) => number) & {
+  async(...args: [...unknown[], (error: Error | null, result: number) => void]): void
+}
+
+/** What is used of koffi. */
+export interface Koffi {
+  load(library: null): { func(name: string, result: string, args: string[]): Native }
+  /** The number of the last error of this thread; anything that runs in between may change it. */
+  errno(number?: number): number
+}
+
+// errno(3), the same on all processors
+const ENOENT = 2
+const EIO = 5
+const EAGAIN = 11
+const EACCES = 13
+const EPERM = 1
+const EINTR = 4
+const EINVAL = 22
+const ENAMETOOLONG = 36
+const ENOSYS = 38
+
+const O_CLOEXEC = 0o2000000
+const F_SETFD = 2
+const FD_CLOEXEC = 1
+const [F_OFD_SETLK, F_RDLCK, F_WRLCK, F_UNLCK] = [37, 0, 1, 2]
+const [AT_SYMLINK_NOFOLLOW, AT_REMOVEDIR, AT_EMPTY_PATH] = [0x100, 0x200, 0x1000]
+const STATX_BASIC_STATS = 0x7ff
+const [RENAME_NOREPLACE, RENAME_EXCHANGE] = [1, 2]
+const [RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH] = [2, 4, 8]
+const BENEATH = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
+const CLOSE_RANGE_CLOEXEC = 4
+const [AF_UNIX, SOCK_DGRAM, SOCK_CLOEXEC] = [1, 2, O_CLOEXEC]
+const [MSG_DONTWAIT, MSG_NOSIGNAL] = [0x40, 0x4000]
+const [SOL_SOCKET, SO_PEERCRED] = [1, 17]
+const WNOHANG = 1
+
+const MOST_DESCRIPTOR = 2 ** 31 - 1
+const MOST_MODE = 0o7777
+const PATH_MAX = 4096
+const SUN_PATH = 108
+
+/** The numbers of what some libc does not export: musl before 1.2.5, glibc before 2.30. RISC-V and LoongArch count as arm64. */
+const NUMBERS = {
+  getdents64: [217, 61],
+  statx: [332, 291],
+  renameat2: [316, 276],
+  close_range: [436, 436],
+  openat2: [437, 437],
+} as const
+const COLUMNS: Readonly<Record<string, 0 | 1>> = {
+  x64: 0,
+  arm64: 1,
+  riscv64: 1,
+  loong64: 1,
+}
+
+const PROTOTYPES = {
+  openat: ['int', 'int', 'const char *', 'int', 'unsigned int'],
+  openat2: ['long', 'int', 'const char *', 'void *', 'size_t'],
+  close: ['int', 'int'],
+  close_range: ['int', 'unsigned int', 'unsigned int', 'unsigned int'],
+  fcntl: ['int', 'int', 'int', 'void *'],
+  statx: ['int', 'int', 'const char *', 'int', 'unsigned int', 'void *'],
+  pread: ['long', 'int', 'void *', 'size_t', 'long'],
+  pwrite: ['long', 'int', 'void *', 'size_t', 'long'],
+  getdents64: ['long', 'int', 'void *', 'size_t'],
+  unlinkat: ['int', 'int', 'const char *', 'int'],
+  mkdirat: ['int', 'int', 'const char *', 'unsigned int'],
+  linkat: ['int', 'int', 'const char *', 'int', 'const char *', 'int'],
+  renameat: ['int', 'int', 'const char *', 'int', 'const char *'],
+  renameat2: ['int', 'int', 'const char *', 'int', 'const char *', 'unsigned int'],
+  fchownat: ['int', 'int', 'const char *', 'unsigned int', 'unsigned int', 'int'],
+  fchmodat: ['int', 'int', 'const char *', 'unsigned int', 'int'],
+  utimensat: ['int', 'int', 'const char *', 'void *', 'int'],
+  mkfifo: ['int', 'const char *', 'unsigned int'],
+  pipe2: ['int', 'void *', 'int'],
+  socket: ['int', 'int', 'int', 'int'],
+  sendto: ['long', 'int', 'void *', 'size_t', 'int', 'void *', 'unsigned int'],
+  getsockopt: ['int', 'int', 'int', 'int', 'void *', 'void *'],
+  waitpid: ['int', 'int', 'void *', 'int'],
+} as const
+
+type Call = keyof typeof PROTOTYPES
+
+/** Each function is declared when it is called first: a declaration takes 40 µs. */
+function declarations(koffi: Koffi, arch: string): Readonly<Record<Call, Native>> {
+  const library = koffi.load(null)
+  const table = {} as Record<Call, Native>
+  for (const name of Object.keys(PROTOTYPES) as Call[])
+    Object.defineProperty(table, name, {
+      configurable: true,
+      get() {
+        const value = declare(name)
+        Object.defineProperty(table, name, { value })
+        return value
+      },
+    })
+  return table
+
+  function declare(name: Call): Native {
+    const [result, ...args] = PROTOTYPES[name]
+    try {
+      return library.func(name, result, args)
+    } catch {
+      return byNumber(name, args)
+    }
+  }
+
+  function byNumber(name: Call, args: readonly string[]): Native {
+    const numbers = name in NUMBERS ? NUMBERS[name as keyof typeof NUMBERS] : undefined
+    const number = numbers?.[COLUMNS[arch] ?? 0]
+    if (number === undefined) return Object.assign(() => notThere(), { async: notThereAside })
+    // integers of 32 bits are passed as long ones, whose sign the kernel looks at
+    const wide = args.map(type =>
+      type === 'int' ? 'long' : type === 'unsigned int' ? 'unsigned long' : type,
+    )
+    const syscall = library.func('syscall', 'long', ['long', ...wide])
+    return Object.assign((...given: unknown[]) => syscall(number, ...given), {
+      async: (...given: [...unknown[], () => void]) => syscall.async(number, ...given),
+    })
+  }
+
+  function notThere(): number {
+    koffi.errno(ENOSYS)
+    return -1
+  }
+
+  function notThereAside(...args: [...unknown[], (error: null, result: number) => void]): void {
+    const done = args[args.length - 1]
+    koffi.errno(ENOSYS)
+    if (typeof done === 'function') done(null, -1)
+  }
+}
+
+/** What libc is given as a name: a string that is one byte per character anyway, otherwise bytes that NUL ends. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII but NUL
+const PLAIN = /^[\x01-\x7f]*$/
+
+function toC(name: Name, bytes: Buffer): string | Buffer {
+  if (typeof name === 'string') {
+    if (name.length > PATH_MAX) return TOO_LONG
+    if (PLAIN.test(name)) return name
+    if (!BYTES.test(name)) throw refusedName(name)
+    bytes[bytes.write(name, 0, 'latin1')] = 0
+    return bytes
+  }
+  if (!(name instanceof Uint8Array) || name.includes(0)) throw refusedName(name)
+  if (name.length > PATH_MAX) return TOO_LONG
+  bytes.set(name)
+  bytes[name.length] = 0
+  return bytes
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: all bytes but NUL
+const BYTES = /^[\x01-\xff]*$/
+/** The kernel says so itself. */
+const TOO_LONG = 'x'.repeat(PATH_MAX + 1)
+
+/** The face over libc. @param arch whose numbers `syscall` is given */
+export function libcOver(koffi: Koffi, arch: string = process.arch): SystemCalls {
+  const libc = declarations(koffi, arch)
+  const [name1, name2] = [Buffer.alloc(PATH_MAX + 1), Buffer.alloc(PATH_MAX + 1)]
+  /** struct flock: type, whence 0, start 0, length 0 (to the end), pid 0 */
+  const [writeLock, readLock, noLock] = [F_WRLCK, F_RDLCK, F_UNLCK].map(type => {
+    const lock = Buffer.alloc(32)
+    lock.writeInt16LE(type)
+    return lock
+  })
+  const statx = new Uint32Array(64)
+  const words = new Int32Array(4)
+  const times = new BigInt64Array(4)
+
+  /** The negative number of the error. Must be called in the statement after the call. */
+  function failed(): number {
+    const error = koffi.errno()
+    return error > 0 ? -error : -EIO
+  }
+
+  function isRefused(error: number): boolean {
+    return error === -ENOSYS || error === -EPERM
+  }
+
+  function below(error: number, syscall: string, directory: number, name: Name): Error {
+    return systemError(error, syscall, shownBelow(directory, name))
+  }
+
+  function fromTo(error: number, syscall: string, from: number, name: Name, to: number, toName: Name): Error {
+    return systemError(error, syscall, shownBelow(from, name), shownBelow(to, toName))
+  }
+
+  function tryOpenat(directory: number, name: Name, flags: number, mode = 0o666): number {
+    checkDirectory(directory)
+    checkInteger('flags', flags, 0, MOST_DESCRIPTOR)
+    checkInteger('a mode', mode, 0, MOST_MODE)
+    const result = libc.openat(directory, toC(name, name1), flags | O_CLOEXEC, mode)
+    return result < 0 ? failed() : result
+  }
+
+  function openat(directory: number, name: Name, flags: number, mode = 0o666): number {
+    const fd = tryOpenat(directory, name, flags, mode)
+    if (fd < 0) throw below(fd, 'open', directory, name)
+    return fd
+  }
+
+  let hasOpenat2: boolean | undefined
+  function tryOpenat2(directory: number, name: string | Buffer, flags: number, resolve: number): number {
+    const how = BigUint64Array.of(BigInt(flags | O_CLOEXEC), 0n, BigInt(resolve))
+    const result = libc.openat2(directory, name, how, how.byteLength)
+    return result < 0 ? failed() : result
+  }
+
+  /** A filter of system calls may refuse it, and an old kernel does not know it. */
+  function probeOpenat2(): boolean {
+    const fd = tryOpenat2(CWD, '/', constants.O_RDONLY | constants.O_DIRECTORY, RESOLVE_NO_SYMLINKS)
+    if (fd >= 0) libc.close(fd)
+    return !isRefused(fd)
+  }
+
+  function openBeneath(directory: number, path: Name, flags: number): number {
+    checkDirectory(directory)
+    checkInteger('flags', flags, 0, MOST_DESCRIPTOR)
+    const name = toC(path, name1)
+    hasOpenat2 ??= probeOpenat2()
+    if (!hasOpenat2) return openByComponents(calls, directory, path, flags)
+    const fd = tryOpenat2(directory, name, flags, BENEATH)
+    if (fd < 0) throw below(fd, 'open', directory, path)
+    return fd
+  }
+
+  function close(fd: number): void {
+    const result = libc.close(checkDescriptor(fd))
+    if (result === 0) return
+    const error = failed()
+    if (error !== -EINTR) throw systemError(error, 'close') // interrupted, it is closed all the same
+  }
+
+  function closeRun(first: number, last: number): void {
+    checkDescriptor(first)
+    checkInteger('the last descriptor', last, first, MOST_DESCRIPTOR)
+    if (first !== last && libc.close_range(first, last, 0) === 0) return
+    for (let fd = first; fd <= last; fd++) close(fd)
+  }
+
+  function keepFromChildren(first: number): void {
+    checkDescriptor(first)
+    const result = libc.close_range(first, MOST_DESCRIPTOR, CLOSE_RANGE_CLOEXEC)
+    if (result === 0) return
+    // before Linux 5.11; one that is closed meanwhile needs no flag
+    for (const fd of fs.readdirSync('/proc/self/fd').map(Number))
+      if (fd >= first) libc.fcntl(fd, F_SETFD, FD_CLOEXEC)
+  }
+
+  function lock(fd: number, kind: Buffer | undefined): boolean {
+    const result = libc.fcntl(checkDescriptor(fd), F_OFD_SETLK, kind)
+    if (result === 0) return true
+    const error = failed()
+    if (error === -EAGAIN || error === -EACCES) return false
+    throw systemError(error, 'fcntl')
+  }
+
+  /** `statx` has been filled. */
+  function statusFound(): FileStatus {
+    const at = (i: number) => statx[i] ?? 0
+    return new FileStatus(
+      at(7) & 0xffff,
+      at(4),
+      at(5),
+      at(6),
+      at(10) + at(11) * 2 ** 32,
+      ((at(29) | 0) * 2 ** 32 + at(28)) * 1000 + at(30) / 1e6,
+      ((at(25) | 0) * 2 ** 32 + at(24)) * 1000 + at(26) / 1e6,
+      at(9),
+      at(8),
+      at(34),
+      at(35),
+    )
+  }
+
+  function status(fd: number): FileStatus {
+    const result = libc.statx(checkDescriptor(fd), '', AT_EMPTY_PATH, STATX_BASIC_STATS, statx)
+    if (result === 0) return statusFound()
+    const error = failed()
+    if (isRefused(error)) return nodeCalls.status(fd)
+    throw systemError(error, 'fstat')
+  }
+
+  function statusAt(directory: number, name: Name): FileStatus | undefined {
+    checkDirectory(directory)
+    const result = libc.statx(directory, toC(name, name1), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, statx)
+    if (result === 0) return statusFound()
+    const error = failed()
+    if (error === -ENOENT) return undefined
+    if (isRefused(error)) return nodeCalls.statusAt(directory, name)
+    throw below(error, 'lstat', directory, name)
+  }
+
+  function checkTransfer(fd: number, buffer: Uint8Array, bytes: number, position: number): void {
+    checkDescriptor(fd)
+    checkInteger('bytes', bytes, 0, checkBytes(buffer).length)
+    checkInteger('a position', position, 0, Number.MAX_SAFE_INTEGER)
+  }
+
+  function pread(fd: number, into: Uint8Array, bytes: number, position: number): number {
+    checkTransfer(fd, into, bytes, position)
+    const result = libc.pread(fd, into, bytes, position)
+    if (result >= 0) return result
+    throw systemError(failed(), 'read')
+  }
+
+  function pwrite(fd: number, from: Uint8Array, bytes: number, position: number): number {
+    checkTransfer(fd, from, bytes, position)
+    const result = libc.pwrite(fd, from, bytes, position)
+    if (result >= 0) return result
+    throw systemError(failed(), 'write')
+  }
+
+  function getdents(fd: number, into: Uint8Array): number {
+    const result = libc.getdents64(checkDescriptor(fd), checkBytes(into), into.length)
+    if (result >= 0) return result
+    throw systemError(failed(), 'scandir')
+  }
+
+  function getdentsAside(fd: number, into: Uint8Array): Promise<number> {
+    checkDescriptor(fd)
+    checkBytes(into)
+    return new Promise((resolve, reject) => {
+      libc.getdents64.async(fd, into, into.length, (fault, result) => {
+        const error = failed()
+        if (fault !== null) reject(fault)
+        else if (result < 0) reject(systemError(error, 'scandir'))
+        else resolve(result)
+      })
+    })
+  }
+
+  function tryUnlinkat(directory: number, name: Name): number {
+    checkDirectory(directory)
+    const result = libc.unlinkat(directory, toC(name, name1), 0)
+    return result < 0 ? failed() : 0
+  }
+
+  function unlinkat(directory: number, name: Name): void {
+    const error = tryUnlinkat(directory, name)
+    if (error < 0) throw below(error, 'unlink', directory, name)
+  }
+
+  function rmdirat(directory: number, name: Name): void {
+    checkDirectory(directory)
+    const result = libc.unlinkat(directory, toC(name, name1), AT_REMOVEDIR)
+    if (result < 0) throw below(failed(), 'rmdir', directory, name)
+  }
+
+  function mkdirat(directory: number, name: Name, mode: number): void {
+    checkDirectory(directory)
+    checkInteger('a mode', mode, 0, MOST_MODE)
+    const result = libc.mkdirat(directory, toC(name, name1), mode)
+    if (result < 0) throw below(failed(), 'mkdir', directory, name)
+  }
+
+  function linkat(directory: number, name: Name, toDirectory: number, to: Name): void {
+    checkDirectory(directory)
+    checkDirectory(toDirectory)
+    const [from, target] = [toC(name, name1), toC(to, name2)]
+    const result = libc.linkat(directory, from, toDirectory, target, 0)
+    if (result < 0) throw fromTo(failed(), 'link', directory, name, toDirectory, to)
+  }
+
+  function renameat(directory: number, name: Name, toDirectory: number, to: Name): void {
+    checkDirectory(directory)
+    checkDirectory(toDirectory)
+    const [from, target] = [toC(name, name1), toC(to, name2)]
+    const result = libc.renameat(directory, from, toDirectory, target)
+    if (result < 0) throw fromTo(failed(), 'rename', directory, name, toDirectory, to)
+  }
+
+  function tryRename(from: number, name: Name, to: number, toName: Name, flag: number): number {
+    checkDirectory(from)
+    checkDirectory(to)
+    const [source, target] = [toC(name, name1), toC(toName, name2)]
+    const result = libc.renameat2(from, source, to, target, flag)
+    return result < 0 ? failed() : 0
+  }
+
+  function renameFreely(directory: number, name: Name, toDirectory: number, to: Name): void {
+    const error = tryRename(directory, name, toDirectory, to, RENAME_NOREPLACE)
+    if (error === 0) return
+    if (error !== -EINVAL && !isRefused(error))
+      throw fromTo(error, 'rename', directory, name, toDirectory, to)
+    linkat(directory, name, toDirectory, to)
+    unlinkat(directory, name)
+  }
+
+  function exchange(directory: number, name: Name, toDirectory: number, to: Name): void {
+    const error = tryRename(directory, name, toDirectory, to, RENAME_EXCHANGE)
+    if (error < 0) throw fromTo(error, 'rename', directory, name, toDirectory, to)
+  }
+
+  function fchownat(directory: number, name: Name, uid: number, gid: number): void {
+    checkDirectory(directory)
+    checkInteger('a user', uid, -1, 2 ** 32 - 2)
+    checkInteger('a group', gid, -1, 2 ** 32 - 2)
+    const result = libc.fchownat(directory, toC(name, name1), uid >>> 0, gid >>> 0, AT_SYMLINK_NOFOLLOW)
+    if (result < 0) throw below(failed(), 'lchown', directory, name)
+  }
+
+  function fchmodat(directory: number, name: Name, mode: number): void {
+    checkDirectory(directory)
+    checkInteger('a mode', mode, 0, MOST_MODE)
+    const result = libc.fchmodat(directory, toC(name, name1), mode, 0)
+    if (result < 0) throw below(failed(), 'chmod', directory, name)
+  }
+
+  function utimensat(directory: number, name: Name, atimeMs: number, mtimeMs: number): void {
+    checkDirectory(directory)
+    for (const [i, ms] of [atimeMs, mtimeMs].entries()) {
+      if (typeof ms !== 'number' || !(Math.abs(ms) < Number.MAX_SAFE_INTEGER))
+        throw new RangeError(`expected a time in epoch milliseconds, got ${String(ms)}`)
+      const seconds = Math.floor(ms / 1000)
+      times[2 * i] = BigInt(seconds)
+      times[2 * i + 1] = BigInt(Math.min(999_999_999, Math.round((ms - seconds * 1000) * 1e6)))
+    }
+    const result = libc.utimensat(directory, toC(name, name1), times, AT_SYMLINK_NOFOLLOW)
+    if (result < 0) throw below(failed(), 'lutime', directory, name)
+  }
+
+  function mkfifo(path: Name, mode: number): void {
+    checkInteger('a mode', mode, 0, MOST_MODE)
+    const result = libc.mkfifo(toC(path, name1), mode)
+    if (result < 0) throw below(failed(), 'mkfifo', CWD, path)
+  }
+
+  function pipe(): [reader: number, writer: number] {
+    const result = libc.pipe2(words, O_CLOEXEC)
+    if (result < 0) throw systemError(failed(), 'pipe')
+    return [words[0] ?? -1, words[1] ?? -1]
+  }
+
+  function sendDatagram(address: Name, message: Uint8Array): boolean {
+    checkBytes(message)
+    const to = socketAddress(address)
+    const fd = libc.socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)
+    if (fd < 0) throw systemError(failed(), 'socket')
+    const result = libc.sendto(fd, message, message.length, MSG_DONTWAIT | MSG_NOSIGNAL, to, to.length)
+    const error = result < 0 ? failed() : 0
+    libc.close(fd)
+    if (error === -EAGAIN) return false
+    if (error < 0) throw systemError(error, 'send', shownBelow(CWD, address))
+    return true
+  }
+
+  /** struct sockaddr_un, as long as it has to be: that says where an abstract name ends. */
+  function socketAddress(address: Name): Buffer {
+    const path = Buffer.from(toC(address, name1))
+    const end = path.indexOf(0)
+    const name = end < 0 ? path : path.subarray(0, end)
+    if (name.length >= SUN_PATH || name.length === 0)
+      throw systemError(name.length === 0 ? -EINVAL : -ENAMETOOLONG, 'send', shownBelow(CWD, address))
+    const isAbstract = name[0] === '@'.charCodeAt(0)
+    const to = Buffer.alloc(2 + name.length + (isAbstract ? 0 : 1))
+    to.writeUInt16LE(AF_UNIX)
+    name.copy(to, 2)
+    if (isAbstract) to[2] = 0
+    return to
+  }
+
+  function peerOf(socket: number) {
+    const length = Uint32Array.of(12)
+    const result = libc.getsockopt(checkDescriptor(socket), SOL_SOCKET, SO_PEERCRED, words, length)
+    if (result < 0) throw systemError(failed(), 'getsockopt')
+    const [pid = 0, uid = 0, gid = 0] = words
+    return { pid, uid: uid >>> 0, gid: gid >>> 0 }
+  }
+
+  function waitpid(pid: number): number | undefined {
+    checkInteger('a process', pid, 1, MOST_DESCRIPTOR)
+    const result = libc.waitpid(pid, words, WNOHANG)
+    if (result < 0) throw systemError(failed(), 'waitpid')
+    return result === 0 ? undefined : words[0]
+  }
+
+  const calls: SystemCalls = {
+    isLibc: true,
+    openat,
+    tryOpenat,
+    openBeneath,
+    close,
+    closeRun,
+    keepFromChildren,
+    tryLock: fd => lock(fd, writeLock),
+    tryShare: fd => lock(fd, readLock),
+    unlock: fd => void lock(fd, noLock),
+    status,
+    statusAt,
+    pread,
+    pwrite,
+    getdents,
+    getdentsAside,
+    unlinkat,
+    tryUnlinkat,
+    rmdirat,
+    mkdirat,
+    linkat,
+    renameat,
+    renameFreely,
+    exchange,
+    fchownat,
+    fchmodat,
+    utimensat,
+    mkfifo,
+    pipe,
+    sendDatagram,
+    peerOf,
+    waitpid,
+  }
+  return calls
+}
+
+let loaded: { calls: SystemCalls; fault: string | undefined } | undefined
+
+function load(): { calls: SystemCalls; fault: string | undefined } {
+  try {
+    return { calls: libcOver(openKoffi()), fault: undefined }
+  } catch (error) {
+    return { calls: nodeCalls, fault: messageOf(error).split('\n')[0] }
+  }
+}
+
+/** The system calls of this machine; koffi is loaded on first use, once per thread. */
+export function systemCalls(): SystemCalls {
+  loaded ??= load()
+  return loaded.calls
+}
+
+/** Why they are not libc's; undefined if they are. */
+export function libcFault(): string | undefined {
+  loaded ??= load()
+  return loaded.fault
+}
+
+/** koffi itself. @throws Error why it cannot be had here */
+export function openKoffi(): Koffi {
+  const { platform, arch, execPath } = process
+  if (platform !== 'linux' || COLUMNS[arch] === undefined)
+    throw new Error(
+      `libc is called on Linux on ${Object.keys(COLUMNS).join(', ')} only, not on ${platform} ${arch}`,
+    )
+  const kind = isMusl(interpreterOf(execPath)) ? 'musl' : 'linux'
+  const require = createRequire(import.meta.url)
+  const own = require.resolve('koffi')
+  try {
+    // the binary itself: 2 ms; koffi's search for it takes 9
+    return createRequire(own)(`@koromix/koffi-${platform}-${arch}/${kind}_${arch}/koffi.node`)
+  } catch {
+    return require('koffi')
+  }
+}
+
+/** A binary for another libc than Node's may crash the process as it is opened. */
+function isMusl(interpreter: string): boolean {
+  return basename(interpreter).startsWith('ld-musl-')
+}
+
+const PT_INTERP = 3
+const HEADER_BYTES = 4096
+
+/** What loads a program's libraries, by its ELF header. @throws Error for a program that loads none */
+export function interpreterOf(program: string): string {
+  const fd = fs.openSync(program, 'r')
+  try {
+    const header = Buffer.alloc(HEADER_BYTES)
+    const read = fs.readSync(fd, header, 0, HEADER_BYTES, 0)
+    if (read < 64 || header.toString('latin1', 0, 6) !== '\x7fELF\x02\x01')
+      throw new Error(`${program} is not a program for a 64-bit little-endian processor`)
+    const [start, size, count] = [
+      Number(header.readBigUInt64LE(32)),
+      header.readUInt16LE(54),
+      header.readUInt16LE(56),
+    ]
+    for (let at = start; at < start + size * count && at + 56 <= read; at += size) {
+      if (header.readUInt32LE(at) !== PT_INTERP) continue
+      const path = Buffer.alloc(Math.min(Number(header.readBigUInt64LE(at + 32)), HEADER_BYTES))
+      fs.readSync(fd, path, 0, path.length, Number(header.readBigUInt64LE(at + 8)))
+      return path.toString('latin1').replace(/\0.*$/s, '')
+    }
+  } finally {
+    fs.closeSync(fd)
+  }
+  throw new Error(`${program} is linked statically: it loads no libraries`)
+}
