@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { constants } from 'node:os'
 import { getSystemErrorMap } from 'node:util'
 import { displayName } from '../task/ref.js'
 
@@ -168,7 +169,7 @@ export class FileStatus {
 
 /** As node:fs throws it. @param error negative, as in its `errno` */
 export function systemError(error: number, syscall: string, path?: string, dest?: string): Error {
-  const [code, text] = getSystemErrorMap().get(error) ?? [`Unknown system error ${error}`, undefined]
+  const [code, text] = getSystemErrorMap().get(error) ?? [nameOf(error), undefined]
   const names = [path, dest].flatMap(name => (name === undefined ? [] : [`'${name}'`])).join(' -> ')
   const reason = text === undefined ? code : `${code}: ${text}`
   return Object.assign(new Error(`${reason}, ${syscall}${names === '' ? '' : ` ${names}`}`), {
@@ -178,6 +179,12 @@ export function systemError(error: number, syscall: string, path?: string, dest?
     ...(path === undefined ? {} : { path }),
     ...(dest === undefined ? {} : { dest }),
   })
+}
+
+/** Of an error that no call of node:fs can have. */
+function nameOf(error: number): string {
+  const [name] = Object.entries(constants.errno).find(([, number]) => number === -error) ?? []
+  return name ?? `Unknown system error ${error}`
 }
 
 /** What a name below a directory is called where only paths will do, and in errors; files/anchored-path names it for people. */
@@ -208,9 +215,22 @@ export function checkInteger(what: string, value: number, least: number, most: n
   return value
 }
 
+/** Of `pread` and `pwrite`. */
+export function checkTransfer(fd: number, buffer: Uint8Array, bytes: number, position: number): void {
+  checkDescriptor(fd)
+  checkInteger('bytes', bytes, 0, checkBytes(buffer).length)
+  checkInteger('a position', position, 0, Number.MAX_SAFE_INTEGER)
+}
+
+export function checkRun(first: number, last: number): void {
+  checkDescriptor(first)
+  checkInteger('the last descriptor', last, first, MOST_DESCRIPTOR)
+}
+
+export const MOST_DESCRIPTOR = 2 ** 31 - 1
+
 export function checkBytes(buffer: Uint8Array): Uint8Array {
-  if (!(buffer instanceof Uint8Array) || !(buffer.buffer instanceof ArrayBuffer))
-    throw new TypeError('expected a Buffer of its own memory')
+  if (!(buffer instanceof Uint8Array)) throw new TypeError('expected a Buffer')
   return buffer
 }
 

@@ -3,6 +3,8 @@ import { toFsPath } from '../task/ref.js'
 import {
   checkDescriptor,
   checkDirectory,
+  checkRun,
+  checkTransfer,
   FileStatus,
   type Name,
   pathBelow,
@@ -113,6 +115,7 @@ export const nodeCalls: SystemCalls = {
   openBeneath: (directory, path, flags) => openByComponents(nodeCalls, directory, path, flags),
   close,
   closeRun(first, last) {
+    checkRun(first, last)
     for (let fd = first; fd <= last; fd++) close(fd)
   },
   keepFromChildren() {}, // Node's own descriptors, and so those of node:fs, are close-on-exec
@@ -121,8 +124,14 @@ export const nodeCalls: SystemCalls = {
   unlock: () => missing('fcntl'),
   status: fd => fromBig(fs.fstatSync(checkDescriptor(fd), { bigint: true })),
   statusAt,
-  pread: (fd, into, bytes, position) => fs.readSync(checkDescriptor(fd), into, 0, bytes, position),
-  pwrite: (fd, from, bytes, position) => fs.writeSync(checkDescriptor(fd), from, 0, bytes, position),
+  pread(fd, into, bytes, position) {
+    checkTransfer(fd, into, bytes, position)
+    return fs.readSync(fd, into, 0, bytes, position)
+  },
+  pwrite(fd, from, bytes, position) {
+    checkTransfer(fd, from, bytes, position)
+    return fs.writeSync(fd, from, 0, bytes, position)
+  },
   getdents: () => missing('scandir'),
   getdentsAside: async () => missing('scandir'),
   unlinkat,

@@ -8,7 +8,10 @@ import {
   checkDescriptor,
   checkDirectory,
   checkInteger,
+  checkRun,
+  checkTransfer,
   FileStatus,
+  MOST_DESCRIPTOR,
   type Name,
   refusedName,
   type SystemCalls,
@@ -61,7 +64,6 @@ const [MSG_DONTWAIT, MSG_NOSIGNAL] = [0x40, 0x4000]
 const [SOL_SOCKET, SO_PEERCRED] = [1, 17]
 const WNOHANG = 1
 
-const MOST_DESCRIPTOR = 2 ** 31 - 1
 const MOST_MODE = 0o7777
 const PATH_MAX = 4096
 const SUN_PATH = 108
@@ -262,8 +264,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch): SystemCalls
   }
 
   function closeRun(first: number, last: number): void {
-    checkDescriptor(first)
-    checkInteger('the last descriptor', last, first, MOST_DESCRIPTOR)
+    checkRun(first, last)
     if (first !== last && libc.close_range(first, last, 0) === 0) return
     for (let fd = first; fd <= last; fd++) close(fd)
   }
@@ -319,12 +320,6 @@ export function libcOver(koffi: Koffi, arch: string = process.arch): SystemCalls
     if (error === -ENOENT) return undefined
     if (isRefused(error)) return nodeCalls.statusAt(directory, name)
     throw below(error, 'lstat', directory, name)
-  }
-
-  function checkTransfer(fd: number, buffer: Uint8Array, bytes: number, position: number): void {
-    checkDescriptor(fd)
-    checkInteger('bytes', bytes, 0, checkBytes(buffer).length)
-    checkInteger('a position', position, 0, Number.MAX_SAFE_INTEGER)
   }
 
   function pread(fd: number, into: Uint8Array, bytes: number, position: number): number {
@@ -573,12 +568,20 @@ export function openKoffi(): Koffi {
     )
   const kind = isMusl(interpreterOf(execPath)) ? 'musl' : 'linux'
   const require = createRequire(import.meta.url)
-  const own = require.resolve('koffi')
+  const own = find(require)
   try {
     // the binary itself: 2 ms; koffi's search for it takes 9
     return createRequire(own)(`@koromix/koffi-${platform}-${arch}/${kind}_${arch}/koffi.node`)
   } catch {
     return require('koffi')
+  }
+}
+
+function find(require: NodeJS.Require): string {
+  try {
+    return require.resolve('koffi')
+  } catch (error) {
+    throw new Error('koffi is not installed: npm did without optional dependencies', { cause: error })
   }
 }
 

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { interpreterOf, libcFault } from '#src/system/libc.js'
+import { withoutKoffi } from '../helpers/elsewhere.js'
+import { workspace } from '../helpers/workspace.js'
+
+/** The beginning of a program that this loads the libraries of; null: it is linked statically. */
+function program(interpreter: string | null, { at = 64 + 2 * 56, bits = 2, order = 1 } = {}): string {
+  const bytes = Buffer.alloc(at + 256)
+  bytes.write('\x7fELF', 'latin1')
+  bytes.set([bits, order, 1], 4)
+  bytes.writeBigUInt64LE(64n, 32) // where the program headers begin, how long each is, and how many there are
+  bytes.writeUInt16LE(56, 54)
+  bytes.writeUInt16LE(2, 56)
+  bytes.writeUInt32LE(1, 64) // PT_LOAD
+  if (interpreter !== null) {
+    const header = 64 + 56
+    bytes.writeUInt32LE(3, header) // PT_INTERP
+    bytes.writeBigUInt64LE(BigInt(at), header + 8)
+    bytes.writeBigUInt64LE(BigInt(interpreter.length + 1), header + 32)
+    bytes.write(interpreter, at, 'latin1')
+  }
+  const path = join(workspace(), 'program')
+  writeFileSync(path, bytes)
+  return path
+}
+
+describe('the libc of Node', () => {
+  it('is told by what loads its libraries', () => {
+    const GLIBC = '/lib64/ld-linux-x86-64.so.2'
+    assert.equal(interpreterOf(program(GLIBC)), GLIBC)
+    assert.equal(interpreterOf(program('/lib/ld-musl-x86_64.so.1')), '/lib/ld-musl-x86_64.so.1')
+    assert.equal(interpreterOf(program(GLIBC, { at: 1_000_000 })), GLIBC, 'as patchelf leaves it')
+    assert.throws(() => interpreterOf(program(null)), /linked statically/)
+    assert.throws(() => interpreterOf(program(GLIBC, { bits: 1 })), /64-bit/)
+    assert.throws(() => interpreterOf(program(GLIBC, { order: 2 })), /little-endian/)
+    const script = join(workspace(), 'script')
+    writeFileSync(script, '#!/bin/sh\n')
+    assert.throws(() => interpreterOf(script), /not a program/)
+    assert.throws(() => interpreterOf('/nowhere'), { code: 'ENOENT' })
+  })
+
+  /** What a Node process says that would be of this program. */
+  function loadedBy(execPath: string): string {
+    const code = `
+      process.dlopen = (_module, file) => {
+        console.log(file)
+        process.exit()
+      }
+      process.execPath = ${JSON.stringify(execPath)}
+      const { libcFault } = await import(${JSON.stringify(import.meta.resolve('#src/system/libc.js'))})
+      console.log(libcFault())`
+    return spawnSync(process.execPath, ['--input-type=module', '-e', code], { encoding: 'utf8' }).stdout
+  }
+
+  const skip = libcFault() !== undefined && 'there is no libc'
+  it('decides which binary is opened, before any is', { skip }, () => {
+    const { arch } = process
+    assert.match(
+      loadedBy(process.execPath),
+      new RegExp(`/koffi-linux-${arch}/(linux|musl)_${arch}/koffi.node\n$`),
+    )
+    assert.match(loadedBy(program('/lib/ld-musl-x86_64.so.1')), new RegExp(`/musl_${arch}/koffi.node\n$`))
+    assert.match(loadedBy(program('/lib64/ld-linux-x86-64.so.2')), new RegExp(`/linux_${arch}/koffi.node\n$`))
+    assert.match(loadedBy(program(null)), /linked statically/)
+  })
+
+  it('is not called where koffi is not installed', () => {
+    const code = `
+      const { libcFault, systemCalls } = await import(${JSON.stringify(import.meta.resolve('#src/system/libc.js'))})
+      console.log(systemCalls().isLibc, libcFault())`
+    const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', code], {
+      encoding: 'utf8',
+      env: { ...process.env, ...withoutKoffi() },
+    })
+    assert.match(stdout, /^false koffi is not installed/)
+  })
+})
