@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { constants } from 'node:os'
 import { getSystemErrorMap } from 'node:util'
-import { displayName } from '../task/ref.js'
+import { displayName } from '../base/task/ref.js'
 
 /**
  * The system calls that spoold makes for itself: over libc (libc.ts), or over node:fs where libc cannot be called

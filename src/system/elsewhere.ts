@@ -1,5 +1,5 @@
 import fs, { constants } from 'node:fs'
-import { toFsPath } from '../task/ref.js'
+import { toFsPath } from '../base/task/ref.js'
 import {
   checkDescriptor,
   checkDirectory,

@@ -1,6 +1,7 @@
 import fs, { constants } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename } from 'node:path'
+import { isMainThread } from 'node:worker_threads'
 import { messageOf } from '../base/errors.js'
 import {
   CWD,
@@ -185,9 +186,10 @@ const BYTES = /^[\x01-\xff]*$/
 /** The kernel says so itself. */
 const TOO_LONG = 'x'.repeat(PATH_MAX + 1)
 
-/** The face over libc. @param arch whose numbers `syscall` is given */
-export function libcOver(koffi: Koffi, arch: string = process.arch): SystemCalls {
+/** The face over libc. @param arch whose numbers `syscall` is given @param isAtOnce all functions are declared now */
+export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = false): SystemCalls {
   const libc = declarations(koffi, arch)
+  if (isAtOnce) for (const name of Object.keys(PROTOTYPES) as Call[]) void libc[name]
   const [name1, name2] = [Buffer.alloc(PATH_MAX + 1), Buffer.alloc(PATH_MAX + 1)]
   /** struct flock: type, whence 0, start 0, length 0 (to the end), pid 0 */
   const [writeLock, readLock, noLock] = [F_WRLCK, F_RDLCK, F_UNLCK].map(type => {
@@ -537,11 +539,29 @@ export function libcOver(koffi: Koffi, arch: string = process.arch): SystemCalls
   return calls
 }
 
+/**
+ * In a thread, Node opens and closes: when the thread is ended, it closes what it has opened itself, so that no lock of a
+ * killed worker stays. All functions are declared at once, because koffi ends the process if its thread is ended amid a
+ * declaration; amid a call it may be.
+ */
+function libcInThread(koffi: Koffi): SystemCalls {
+  const { openat, tryOpenat, close, closeRun } = nodeCalls
+  const calls: SystemCalls = {
+    ...libcOver(koffi, process.arch, true),
+    openat,
+    tryOpenat,
+    openBeneath: (directory, path, flags) => openByComponents(calls, directory, path, flags),
+    close,
+    closeRun,
+  }
+  return calls
+}
+
 let loaded: { calls: SystemCalls; fault: string | undefined } | undefined
 
 function load(): { calls: SystemCalls; fault: string | undefined } {
   try {
-    return { calls: libcOver(openKoffi()), fault: undefined }
+    return { calls: isMainThread ? libcOver(openKoffi()) : libcInThread(openKoffi()), fault: undefined }
   } catch (error) {
     return { calls: nodeCalls, fault: messageOf(error).split('\n')[0] }
   }
@@ -591,25 +611,24 @@ function isMusl(interpreter: string): boolean {
 }
 
 const PT_INTERP = 3
-const HEADER_BYTES = 4096
+const MOST_BYTES = 4096
 
 /** What loads a program's libraries, by its ELF header. @throws Error for a program that loads none */
 export function interpreterOf(program: string): string {
   const fd = fs.openSync(program, 'r')
   try {
-    const header = Buffer.alloc(HEADER_BYTES)
-    const read = fs.readSync(fd, header, 0, HEADER_BYTES, 0)
-    if (read < 64 || header.toString('latin1', 0, 6) !== '\x7fELF\x02\x01')
+    const read = (position: number, bytes: number) => {
+      const into = Buffer.alloc(Math.min(bytes, MOST_BYTES))
+      return into.subarray(0, fs.readSync(fd, into, 0, into.length, position))
+    }
+    const header = read(0, 64)
+    if (header.length < 64 || header.toString('latin1', 0, 6) !== '\x7fELF\x02\x01')
       throw new Error(`${program} is not a program for a 64-bit little-endian processor`)
-    const [start, size, count] = [
-      Number(header.readBigUInt64LE(32)),
-      header.readUInt16LE(54),
-      header.readUInt16LE(56),
-    ]
-    for (let at = start; at < start + size * count && at + 56 <= read; at += size) {
-      if (header.readUInt32LE(at) !== PT_INTERP) continue
-      const path = Buffer.alloc(Math.min(Number(header.readBigUInt64LE(at + 32)), HEADER_BYTES))
-      fs.readSync(fd, path, 0, path.length, Number(header.readBigUInt64LE(at + 8)))
+    const size = header.readUInt16LE(54)
+    const segments = read(Number(header.readBigUInt64LE(32)), size * header.readUInt16LE(56))
+    for (let at = 0; at + 56 <= segments.length; at += size) {
+      if (segments.readUInt32LE(at) !== PT_INTERP) continue
+      const path = read(Number(segments.readBigUInt64LE(at + 8)), Number(segments.readBigUInt64LE(at + 32)))
       return path.toString('latin1').replace(/\0.*$/s, '')
     }
   } finally {

@@ -8,16 +8,17 @@ import { withoutKoffi } from '../helpers/elsewhere.js'
 import { workspace } from '../helpers/workspace.js'
 
 /** The beginning of a program that this loads the libraries of; null: it is linked statically. */
-function program(interpreter: string | null, { at = 64 + 2 * 56, bits = 2, order = 1 } = {}): string {
+function program(interpreter: string | null, { segments = 64, bits = 2, order = 1 } = {}): string {
+  const at = segments + 2 * 56
   const bytes = Buffer.alloc(at + 256)
   bytes.write('\x7fELF', 'latin1')
   bytes.set([bits, order, 1], 4)
-  bytes.writeBigUInt64LE(64n, 32) // where the program headers begin, how long each is, and how many there are
+  bytes.writeBigUInt64LE(BigInt(segments), 32) // where the program headers begin, how long each is, and how many there are
   bytes.writeUInt16LE(56, 54)
   bytes.writeUInt16LE(2, 56)
-  bytes.writeUInt32LE(1, 64) // PT_LOAD
+  bytes.writeUInt32LE(1, segments) // PT_LOAD
   if (interpreter !== null) {
-    const header = 64 + 56
+    const header = segments + 56
     bytes.writeUInt32LE(3, header) // PT_INTERP
     bytes.writeBigUInt64LE(BigInt(at), header + 8)
     bytes.writeBigUInt64LE(BigInt(interpreter.length + 1), header + 32)
@@ -33,7 +34,7 @@ describe('the libc of Node', () => {
     const GLIBC = '/lib64/ld-linux-x86-64.so.2'
     assert.equal(interpreterOf(program(GLIBC)), GLIBC)
     assert.equal(interpreterOf(program('/lib/ld-musl-x86_64.so.1')), '/lib/ld-musl-x86_64.so.1')
-    assert.equal(interpreterOf(program(GLIBC, { at: 1_000_000 })), GLIBC, 'as patchelf leaves it')
+    assert.equal(interpreterOf(program(GLIBC, { segments: 1_000_000 })), GLIBC, 'as patchelf leaves it')
     assert.throws(() => interpreterOf(program(null)), /linked statically/)
     assert.throws(() => interpreterOf(program(GLIBC, { bits: 1 })), /64-bit/)
     assert.throws(() => interpreterOf(program(GLIBC, { order: 2 })), /little-endian/)
