@@ -24,7 +24,7 @@ export interface SystemCalls {
    */
   openBeneath(directory: number, path: Name, flags: number): number
   close(fd: number): void
-  /** Closes a run of descriptors. Each number in it must be the caller's own: any other may be one of Node's. */
+  /** Closes a run of descriptors. Each number in it must be the caller's own, or it may be one of Node's. */
   closeRun(first: number, last: number): void
   /** No process that is started from now on inherits a descriptor from this number on. */
   keepFromChildren(first: number): void
@@ -248,7 +248,7 @@ function outOfRange(what: string, value: unknown): RangeError {
 }
 
 /** The kinds of entries in a directory that matter to us (DT_*); 0 where the file system does not tell. */
-export const UNTOLD = 0
+const UNTOLD = 0
 export const ENTRY_DIRECTORY = 4
 export const ENTRY_FILE = 8
 

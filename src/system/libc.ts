@@ -188,8 +188,8 @@ const TOO_LONG = 'x'.repeat(PATH_MAX + 1)
 
 /** The face over libc. @param arch whose numbers `syscall` is given @param isAtOnce all functions are declared now */
 export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = false): SystemCalls {
-  const libc = declarations(koffi, arch)
-  if (isAtOnce) for (const name of Object.keys(PROTOTYPES) as Call[]) void libc[name]
+  const native = declarations(koffi, arch)
+  if (isAtOnce) for (const name of Object.keys(PROTOTYPES) as Call[]) void native[name]
   const [name1, name2] = [Buffer.alloc(PATH_MAX + 1), Buffer.alloc(PATH_MAX + 1)]
   /** struct flock: type, whence 0, start 0, length 0 (to the end), pid 0 */
   const [writeLock, readLock, noLock] = [F_WRLCK, F_RDLCK, F_UNLCK].map(type => {
@@ -223,7 +223,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     checkDirectory(directory)
     checkInteger('flags', flags, 0, MOST_DESCRIPTOR)
     checkInteger('a mode', mode, 0, MOST_MODE)
-    const result = libc.openat(directory, toC(name, name1), flags | O_CLOEXEC, mode)
+    const result = native.openat(directory, toC(name, name1), flags | O_CLOEXEC, mode)
     return result < 0 ? failed() : result
   }
 
@@ -236,14 +236,14 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
   let hasOpenat2: boolean | undefined
   function tryOpenat2(directory: number, name: string | Buffer, flags: number, resolve: number): number {
     const how = BigUint64Array.of(BigInt(flags | O_CLOEXEC), 0n, BigInt(resolve))
-    const result = libc.openat2(directory, name, how, how.byteLength)
+    const result = native.openat2(directory, name, how, how.byteLength)
     return result < 0 ? failed() : result
   }
 
   /** A filter of system calls may refuse it, and an old kernel does not know it. */
   function probeOpenat2(): boolean {
     const fd = tryOpenat2(CWD, '/', constants.O_RDONLY | constants.O_DIRECTORY, RESOLVE_NO_SYMLINKS)
-    if (fd >= 0) libc.close(fd)
+    if (fd >= 0) native.close(fd)
     return !isRefused(fd)
   }
 
@@ -259,7 +259,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
   }
 
   function close(fd: number): void {
-    const result = libc.close(checkDescriptor(fd))
+    const result = native.close(checkDescriptor(fd))
     if (result === 0) return
     const error = failed()
     if (error !== -EINTR) throw systemError(error, 'close') // interrupted, it is closed all the same
@@ -267,21 +267,21 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
 
   function closeRun(first: number, last: number): void {
     checkRun(first, last)
-    if (first !== last && libc.close_range(first, last, 0) === 0) return
+    if (first !== last && native.close_range(first, last, 0) === 0) return
     for (let fd = first; fd <= last; fd++) close(fd)
   }
 
   function keepFromChildren(first: number): void {
     checkDescriptor(first)
-    const result = libc.close_range(first, MOST_DESCRIPTOR, CLOSE_RANGE_CLOEXEC)
+    const result = native.close_range(first, MOST_DESCRIPTOR, CLOSE_RANGE_CLOEXEC)
     if (result === 0) return
     // before Linux 5.11; one that is closed meanwhile needs no flag
     for (const fd of fs.readdirSync('/proc/self/fd').map(Number))
-      if (fd >= first) libc.fcntl(fd, F_SETFD, FD_CLOEXEC)
+      if (fd >= first) native.fcntl(fd, F_SETFD, FD_CLOEXEC)
   }
 
   function lock(fd: number, kind: Buffer | undefined): boolean {
-    const result = libc.fcntl(checkDescriptor(fd), F_OFD_SETLK, kind)
+    const result = native.fcntl(checkDescriptor(fd), F_OFD_SETLK, kind)
     if (result === 0) return true
     const error = failed()
     if (error === -EAGAIN || error === -EACCES) return false
@@ -307,7 +307,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
   }
 
   function status(fd: number): FileStatus {
-    const result = libc.statx(checkDescriptor(fd), '', AT_EMPTY_PATH, STATX_BASIC_STATS, statx)
+    const result = native.statx(checkDescriptor(fd), '', AT_EMPTY_PATH, STATX_BASIC_STATS, statx)
     if (result === 0) return statusFound()
     const error = failed()
     if (isRefused(error)) return nodeCalls.status(fd)
@@ -316,7 +316,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
 
   function statusAt(directory: number, name: Name): FileStatus | undefined {
     checkDirectory(directory)
-    const result = libc.statx(directory, toC(name, name1), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, statx)
+    const result = native.statx(directory, toC(name, name1), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, statx)
     if (result === 0) return statusFound()
     const error = failed()
     if (error === -ENOENT) return undefined
@@ -326,20 +326,20 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
 
   function pread(fd: number, into: Uint8Array, bytes: number, position: number): number {
     checkTransfer(fd, into, bytes, position)
-    const result = libc.pread(fd, into, bytes, position)
+    const result = native.pread(fd, into, bytes, position)
     if (result >= 0) return result
     throw systemError(failed(), 'read')
   }
 
   function pwrite(fd: number, from: Uint8Array, bytes: number, position: number): number {
     checkTransfer(fd, from, bytes, position)
-    const result = libc.pwrite(fd, from, bytes, position)
+    const result = native.pwrite(fd, from, bytes, position)
     if (result >= 0) return result
     throw systemError(failed(), 'write')
   }
 
   function getdents(fd: number, into: Uint8Array): number {
-    const result = libc.getdents64(checkDescriptor(fd), checkBytes(into), into.length)
+    const result = native.getdents64(checkDescriptor(fd), checkBytes(into), into.length)
     if (result >= 0) return result
     throw systemError(failed(), 'scandir')
   }
@@ -348,7 +348,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     checkDescriptor(fd)
     checkBytes(into)
     return new Promise((resolve, reject) => {
-      libc.getdents64.async(fd, into, into.length, (fault, result) => {
+      native.getdents64.async(fd, into, into.length, (fault, result) => {
         const error = failed()
         if (fault !== null) reject(fault)
         else if (result < 0) reject(systemError(error, 'scandir'))
@@ -359,7 +359,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
 
   function tryUnlinkat(directory: number, name: Name): number {
     checkDirectory(directory)
-    const result = libc.unlinkat(directory, toC(name, name1), 0)
+    const result = native.unlinkat(directory, toC(name, name1), 0)
     return result < 0 ? failed() : 0
   }
 
@@ -370,14 +370,14 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
 
   function rmdirat(directory: number, name: Name): void {
     checkDirectory(directory)
-    const result = libc.unlinkat(directory, toC(name, name1), AT_REMOVEDIR)
+    const result = native.unlinkat(directory, toC(name, name1), AT_REMOVEDIR)
     if (result < 0) throw below(failed(), 'rmdir', directory, name)
   }
 
   function mkdirat(directory: number, name: Name, mode: number): void {
     checkDirectory(directory)
     checkInteger('a mode', mode, 0, MOST_MODE)
-    const result = libc.mkdirat(directory, toC(name, name1), mode)
+    const result = native.mkdirat(directory, toC(name, name1), mode)
     if (result < 0) throw below(failed(), 'mkdir', directory, name)
   }
 
@@ -385,7 +385,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     checkDirectory(directory)
     checkDirectory(toDirectory)
     const [from, target] = [toC(name, name1), toC(to, name2)]
-    const result = libc.linkat(directory, from, toDirectory, target, 0)
+    const result = native.linkat(directory, from, toDirectory, target, 0)
     if (result < 0) throw fromTo(failed(), 'link', directory, name, toDirectory, to)
   }
 
@@ -393,7 +393,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     checkDirectory(directory)
     checkDirectory(toDirectory)
     const [from, target] = [toC(name, name1), toC(to, name2)]
-    const result = libc.renameat(directory, from, toDirectory, target)
+    const result = native.renameat(directory, from, toDirectory, target)
     if (result < 0) throw fromTo(failed(), 'rename', directory, name, toDirectory, to)
   }
 
@@ -401,7 +401,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     checkDirectory(from)
     checkDirectory(to)
     const [source, target] = [toC(name, name1), toC(toName, name2)]
-    const result = libc.renameat2(from, source, to, target, flag)
+    const result = native.renameat2(from, source, to, target, flag)
     return result < 0 ? failed() : 0
   }
 
@@ -423,14 +423,14 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     checkDirectory(directory)
     checkInteger('a user', uid, -1, 2 ** 32 - 2)
     checkInteger('a group', gid, -1, 2 ** 32 - 2)
-    const result = libc.fchownat(directory, toC(name, name1), uid >>> 0, gid >>> 0, AT_SYMLINK_NOFOLLOW)
+    const result = native.fchownat(directory, toC(name, name1), uid >>> 0, gid >>> 0, AT_SYMLINK_NOFOLLOW)
     if (result < 0) throw below(failed(), 'lchown', directory, name)
   }
 
   function fchmodat(directory: number, name: Name, mode: number): void {
     checkDirectory(directory)
     checkInteger('a mode', mode, 0, MOST_MODE)
-    const result = libc.fchmodat(directory, toC(name, name1), mode, 0)
+    const result = native.fchmodat(directory, toC(name, name1), mode, 0)
     if (result < 0) throw below(failed(), 'chmod', directory, name)
   }
 
@@ -443,18 +443,18 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
       times[2 * i] = BigInt(seconds)
       times[2 * i + 1] = BigInt(Math.min(999_999_999, Math.round((ms - seconds * 1000) * 1e6)))
     }
-    const result = libc.utimensat(directory, toC(name, name1), times, AT_SYMLINK_NOFOLLOW)
+    const result = native.utimensat(directory, toC(name, name1), times, AT_SYMLINK_NOFOLLOW)
     if (result < 0) throw below(failed(), 'lutime', directory, name)
   }
 
   function mkfifo(path: Name, mode: number): void {
     checkInteger('a mode', mode, 0, MOST_MODE)
-    const result = libc.mkfifo(toC(path, name1), mode)
+    const result = native.mkfifo(toC(path, name1), mode)
     if (result < 0) throw below(failed(), 'mkfifo', CWD, path)
   }
 
   function pipe(): [reader: number, writer: number] {
-    const result = libc.pipe2(words, O_CLOEXEC)
+    const result = native.pipe2(words, O_CLOEXEC)
     if (result < 0) throw systemError(failed(), 'pipe')
     return [words[0] ?? -1, words[1] ?? -1]
   }
@@ -462,11 +462,11 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
   function sendDatagram(address: Name, message: Uint8Array): boolean {
     checkBytes(message)
     const to = socketAddress(address)
-    const fd = libc.socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)
+    const fd = native.socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)
     if (fd < 0) throw systemError(failed(), 'socket')
-    const result = libc.sendto(fd, message, message.length, MSG_DONTWAIT | MSG_NOSIGNAL, to, to.length)
+    const result = native.sendto(fd, message, message.length, MSG_DONTWAIT | MSG_NOSIGNAL, to, to.length)
     const error = result < 0 ? failed() : 0
-    libc.close(fd)
+    native.close(fd)
     if (error === -EAGAIN) return false
     if (error < 0) throw systemError(error, 'send', shownBelow(CWD, address))
     return true
@@ -489,7 +489,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
 
   function peerOf(socket: number) {
     const length = Uint32Array.of(12)
-    const result = libc.getsockopt(checkDescriptor(socket), SOL_SOCKET, SO_PEERCRED, words, length)
+    const result = native.getsockopt(checkDescriptor(socket), SOL_SOCKET, SO_PEERCRED, words, length)
     if (result < 0) throw systemError(failed(), 'getsockopt')
     const [pid = 0, uid = 0, gid = 0] = words
     return { pid, uid: uid >>> 0, gid: gid >>> 0 }
@@ -497,7 +497,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
 
   function waitpid(pid: number): number | undefined {
     checkInteger('a process', pid, 1, MOST_DESCRIPTOR)
-    const result = libc.waitpid(pid, words, WNOHANG)
+    const result = native.waitpid(pid, words, WNOHANG)
     if (result < 0) throw systemError(failed(), 'waitpid')
     return result === 0 ? undefined : words[0]
   }
@@ -571,6 +571,23 @@ function load(): { calls: SystemCalls; fault: string | undefined } {
 export function systemCalls(): SystemCalls {
   loaded ??= load()
   return loaded.calls
+}
+
+/** Whether this process has needed system calls of its own so far. */
+export function hasChosen(): boolean {
+  return loaded !== undefined
+}
+
+/** libc's. @throws Error why they are not: then there are no record locks, and nothing else that node:fs lacks */
+export function libc(): SystemCalls {
+  loaded ??= load()
+  if (loaded.fault !== undefined) throw new Error(loaded.fault)
+  return loaded.calls
+}
+
+/** @see SystemCalls.tryLock @returns rejects where there are no record locks */
+export async function tryHold(fd: number): Promise<boolean> {
+  return libc().tryLock(fd)
 }
 
 /** Why they are not libc's; undefined if they are. */

@@ -306,7 +306,7 @@ describe('spoold doctor examines the file system', { skip: skipUnless('root', 'm
 
 describe('spoold doctor tries out', () => {
   it('locks: a library that is not there', { skip: skipUnless('root', 'mount') }, () => {
-    const library = join(ROOT, 'node_modules/fs-native-extensions')
+    const library = join(ROOT, 'node_modules/koffi')
     const without = `exec unshare -m sh -c 'mount -t tmpfs tmpfs ${library} && exec "$@"' sh "$@"`
     const spool = spoolDirectory()
     const auto = doctor(install(spool), without)

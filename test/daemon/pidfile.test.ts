@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 import { Emitter } from '#src/base/events/emitter.js'
 import { acquirePidfile } from '#src/doors/daemon/pidfile.js'
 import { Pidfiles } from '#src/doors/daemon/pidfiles.js'
-import { tryHold } from '#src/system/files/record-lock.js'
+import { tryHold } from '#src/system/libc.js'
 import { workspace } from '../helpers/workspace.js'
 
 const MINE = `${process.pid}\n`

@@ -278,8 +278,8 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   'spool-resumed': [{ spool, what: 'scan' }, '[spooler /s] the scan makes progress again'],
   'daemon-idle': [{ idleMs: 60_000 }, '*** nothing to do for 60 s: stopping (die-on-idle) ***'],
   'notification-failed': [
-    { error: 'spawn systemd-notify ENOENT' },
-    'unable to notify the service manager: spawn systemd-notify ENOENT; expected systemd-notify on PATH, and NotifyAccess=all in the unit',
+    { error: "ENOENT: no such file or directory, send '/run/n'" },
+    "unable to notify the service manager: ENOENT: no such file or directory, send '/run/n'",
   ],
   'spool-back': [{ spool }, '[spooler /s] the directory is back'],
   'spool-unreachable': [{ spool, error: 'no route' }, '[spooler /s] waiting for Redis: no route'],

@@ -49,7 +49,7 @@ describe('spoold unit', () => {
     assert.equal(stderr, '')
     const expected = {
       Type: [/^notify(-reload)?$/],
-      NotifyAccess: ['all'],
+      NotifyAccess: [],
       ExecStart: [`${realpathSync(process.execPath)} ${BIN} ${home}/app.ini`],
       User: ['daemon'],
       Group: ['daemon'],
@@ -85,6 +85,7 @@ describe('spoold unit', () => {
     const roots = application({ spooler: 'elsewhere', 'master-as-root': true, daemonize: 'log' })
     const { lines, stderr } = await roots.print()
     assert.deepEqual(valuesOf(lines, 'User'), [])
+    assert.deepEqual(valuesOf(lines, 'NotifyAccess'), ['all'])
     assert.match(stderr, /^spoold: nothing names a user, and so the handlers run as root/m)
     assert.match(stderr, /^spoold: leave out daemonize/m)
     assert.match(stderr, /^spoold: master-as-root has no effect/m)

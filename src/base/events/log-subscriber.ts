@@ -69,11 +69,7 @@ function serviceLines(
     'master-spawned': ({ pid }) => log.line('info', `spawned uWSGI master process (pid: ${pid})`),
     'daemon-started': ({ pid, version }) =>
       log.line('info', `*** spoold ${version} is running (pid: ${pid}) ***`, { version }),
-    'notification-failed': ({ error }) =>
-      log.line(
-        'warn',
-        `unable to notify the service manager: ${error}; expected systemd-notify on PATH, and NotifyAccess=all in the unit`,
-      ),
+    'notification-failed': ({ error }) => log.line('warn', `unable to notify the service manager: ${error}`),
     'daemon-idle': ({ idleMs }) =>
       log.line('info', `*** nothing to do for ${durationText(idleMs)}: stopping (die-on-idle) ***`),
     'start-failed': ({ error }) => log.line('error', `spoold: ${error}`),

@@ -17,7 +17,7 @@ import {
   unlinkSync,
 } from '../../system/files/anchored-path.js'
 import { isLocal } from '../../system/files/local.js'
-import { tryHold } from '../../system/files/record-lock.js'
+import { tryHold } from '../../system/libc.js'
 
 /** The control socket of this daemon in one spool. */
 export interface SpoolSocket {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { CONTROL_LOCK } from '../../engines/control/names.js'
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
-import { tryHold } from '../../system/files/record-lock.js'
+import { tryHold } from '../../system/libc.js'
 
 /**
  * A directory of this machine for the control socket of a spool that has none: one on Redis. Its daemons tell in Redis where it is.

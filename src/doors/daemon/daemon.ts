@@ -79,7 +79,7 @@ export class Daemon {
     await schedules.stop()
     await network.close(hasFailed || (vacuum && !this.#request.isUnderRoot)) // else the parent does it
     pidfiles.release(hasFailed || vacuum)
-    await notices.end()
+    notices.end()
   }
 
   #listen(): void {
@@ -146,7 +146,7 @@ export class Daemon {
     await this.#serve(this.#config, spools)
     if (options.safePidfile !== null) await pidfiles.acquire('safe pidfile', options.safePidfile)
     this.#events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
-    await notices.started() // before the process that started this one ends, if there is one
+    notices.started() // before the process that started this one ends, if there is one
     this.#request.started()
     life.become('running')
     reloader.serve()

@@ -97,7 +97,7 @@ export class MasterFifos {
   }
 
   async #listen(path: string): Promise<void> {
-    const fifo = await openFifo(path)
+    const fifo = openFifo(path)
     this.#open.get(path)?.socket.destroy()
     if (this.#isClosed) return void fifo.socket.destroy()
     this.#open.set(path, fifo)

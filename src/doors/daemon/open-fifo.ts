@@ -1,7 +1,8 @@
-import { execFile } from 'node:child_process'
-import { closeSync, constants, existsSync, fstatSync, lstatSync, openSync } from 'node:fs'
+import { closeSync, constants, fstatSync, lstatSync, openSync } from 'node:fs'
 import { Socket } from 'node:net'
-import { promisify } from 'node:util'
+import { errnoOf } from '../../base/errors.js'
+import { toByteString } from '../../base/task/ref.js'
+import { libc } from '../../system/libc.js'
 
 /** Missing from Node's constants: opens a descriptor that refers to a file without opening the file itself. */
 const O_PATH = 0o10000000
@@ -13,19 +14,17 @@ export interface Fifo {
 }
 
 /** Opens a FIFO for reading, and makes it if it is missing. @throws Error why not */
-export async function openFifo(path: string): Promise<Fifo> {
-  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) await makeFifo(path)
+export function openFifo(path: string): Fifo {
+  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) makeFifo(path)
   return readerOf(path)
 }
 
-/** Node has no mkfifo(2). It follows no link, and fails if the name is taken. */
-async function makeFifo(path: string): Promise<void> {
+/** Follows no link, and fails if the name is taken. */
+function makeFifo(path: string): void {
   try {
-    await promisify(execFile)('/bin/sh', ['-c', 'umask 077; exec mkfifo -- "$1"', 'sh', path])
+    libc().mkfifo(toByteString(path), 0o600)
   } catch (error) {
-    if (existsSync(path)) return // another daemon was faster
-    const stderr = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : ''
-    throw stderr === '' ? error : new Error(stderr)
+    if (errnoOf(error) !== 'EEXIST') throw error // else another daemon was faster
   }
 }
 

@@ -6,7 +6,7 @@ import { Emitter } from '../../base/events/emitter.js'
 import { LogOutput } from '../../base/log/output.js'
 import type { Options } from '../../formats/config/option-table.js'
 import { parseAddress } from '../../formats/protocol/address.js'
-import { tryHold } from '../../system/files/record-lock.js'
+import { tryHold } from '../../system/libc.js'
 import { uwsgiNamedIn } from './live-uwsgi.js'
 import { Pidfiles } from './pidfiles.js'
 

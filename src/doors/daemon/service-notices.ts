@@ -1,6 +1,6 @@
 import type { Emitter } from '../../base/events/emitter.js'
 import type { Master, Stall } from '../../runtime/supervisor/master.js'
-import { type Notification, Notifier } from '../../system/systemd/notifier.js'
+import { type Notification, notify, type ServiceManager } from '../../system/systemd/service-manager.js'
 import type { DaemonRequest } from './daemon-request.js'
 
 /** A status line is sent at most this often. */
@@ -28,7 +28,7 @@ export class ServiceNotices {
   readonly #events: Emitter
   readonly #master: Watched
   readonly #mainPid: number | null
-  readonly #notifier: Notifier | undefined
+  readonly #manager: ServiceManager | undefined
   readonly #watchdogMs: number | null
   #state: 'starting' | 'running' | 'reloading' | 'stopping' | 'ended' = 'starting'
   #done = 0
@@ -51,20 +51,20 @@ export class ServiceNotices {
     this.#master = master
     this.#mainPid = mainPidOf(request)
     this.#watchdogMs = manager?.watchdogMs ?? null
+    this.#manager = manager
     if (manager === undefined) return
-    this.#notifier = new Notifier(manager.socket, error => this.#failed(error))
     events.on('tasks-reported', ({ done, reports }) => {
       this.#done += done.length
       for (const { kind } of reports) if (kind === 'ok') this.#done++
     })
   }
 
-  /** Tasks run from now on. Resolves when the service manager knows. */
-  async started(): Promise<void> {
-    if (this.#notifier === undefined || this.#state !== 'starting') return
+  /** Tasks run from now on. */
+  started(): void {
+    if (this.#manager === undefined || this.#state !== 'starting') return
     this.#state = 'running'
     const mainPid = this.#mainPid
-    await this.#send({ READY: '1', ...(mainPid === null ? {} : { MAINPID: String(mainPid) }) })
+    this.#send({ READY: '1', ...(mainPid === null ? {} : { MAINPID: String(mainPid) }) })
     this.#beatIn(this.#beatMs)
   }
 
@@ -72,14 +72,14 @@ export class ServiceNotices {
     if (this.#state !== 'running') return
     this.#state = 'reloading'
     const now = process.hrtime.bigint() / 1000n // CLOCK_MONOTONIC
-    void this.#send({ RELOADING: '1', MONOTONIC_USEC: String(now) })
+    this.#send({ RELOADING: '1', MONOTONIC_USEC: String(now) })
   }
 
   /** @param error why the configuration was refused; null: it is in effect */
   reloaded(error: string | null): void {
     if (this.#state !== 'reloading') return
     this.#state = 'running'
-    void this.#send({
+    this.#send({
       READY: '1',
       ...(error === null ? {} : { STATUS: `reload refused: ${firstLine(error)}` }),
     })
@@ -87,18 +87,16 @@ export class ServiceNotices {
 
   /** @param mercyMs what running tasks have at most */
   stopping(mercyMs: number): void {
-    if (this.#notifier === undefined || this.#state === 'stopping' || this.#state === 'ended') return
+    if (this.#manager === undefined || this.#state === 'stopping' || this.#state === 'ended') return
     this.#state = 'stopping'
     this.#mercyEndsAt = performance.now() + mercyMs
-    void this.#send({ STOPPING: '1' })
+    this.#send({ STOPPING: '1' })
     this.#beatIn(this.#beatMs)
   }
 
-  /** Resolves when nothing is on its way. */
-  async end(): Promise<void> {
+  end(): void {
     this.#state = 'ended'
     clearTimeout(this.#timer)
-    await this.#notifier?.end()
   }
 
   /** Half of the watchdog's time, or less for the status. */
@@ -112,25 +110,25 @@ export class ServiceNotices {
 
   #beatIn(ms: number): void {
     clearTimeout(this.#timer)
-    if (this.#state !== 'ended') this.#timer = setTimeout(() => void this.#beat(), ms)
+    if (this.#state !== 'ended') this.#timer = setTimeout(() => this.#beat(), ms)
   }
 
-  async #beat(): Promise<void> {
+  #beat(): void {
     this.#look()
-    const isSent = this.#notifier?.isBusy === true || (await this.#send({}))
+    const isSent = this.#send({})
     this.#beatIn(isSent ? this.#beatMs : Math.min(RETRY_MS, this.#beatMs))
   }
 
   /** Sends `first`, and what else is due. */
-  async #send(first: Notification): Promise<boolean> {
+  #send(first: Notification): boolean {
     const now = performance.now()
     const notification = { ...this.#feed(now), ...this.#statusDue(now), ...this.#extension(now), ...first }
-    if (Object.keys(notification).length === 0) return true
-    const isSent = (await this.#notifier?.send(notification)) !== false
-    if (isSent) this.#hasFailed = false
-    else this.#status = ''
-    if (isSent && 'WATCHDOG' in notification) this.#fedAt = now
-    return isSent
+    if (this.#manager === undefined || Object.keys(notification).length === 0) return true
+    const error = notify(this.#manager.socket, notification)
+    if (error !== undefined) return this.#failed(error)
+    this.#hasFailed = false
+    if ('WATCHDOG' in notification) this.#fedAt = now
+    return true
   }
 
   /** A message of its own only when it is due; on another one it costs nothing. */
@@ -177,9 +175,11 @@ export class ServiceNotices {
   }
 
   /** Once, until a message gets through. */
-  #failed(error: string): void {
+  #failed(error: string): false {
+    this.#status = ''
     if (!this.#hasFailed) this.#events.emit('notification-failed', { error })
     this.#hasFailed = true
+    return false
   }
 }
 

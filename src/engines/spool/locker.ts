@@ -4,7 +4,7 @@ import { type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
 import { type Directory, holdDirectory, lstatSync } from '../../system/files/anchored-path.js'
 import { isStale, type Lease, loadLeases, openLeases, takeLease } from '../../system/files/lease.js'
 import { isLocal } from '../../system/files/local.js'
-import { loadRecordLocks } from '../../system/files/record-lock.js'
+import { libc } from '../../system/libc.js'
 import { STATE_DIRECTORY } from './names.js'
 import { makeStateRoom, stateRoom } from './state-directory.js'
 
@@ -36,7 +36,7 @@ export async function openLocker(spool: string, kind: LockKind): Promise<Locker>
 
 /** OFD locks. They conflict with uWSGI's POSIX record locks both ways; `close` or the end of the process releases them. */
 function recordLocker(skewMs: number): Locker {
-  const { tryLock, unlock } = loadRecordLocks()
+  const { tryLock, unlock } = libc()
   return { kind: 'ofd', skewMs, tryLock: fd => tryLock(fd), unlock: () => {}, unshare: fd => unlock(fd) }
 }
 
@@ -83,7 +83,7 @@ export function takeSpoolLease(
 
 /** Loads the lock libraries that are available. */
 export async function loadLockLibraries(): Promise<void> {
-  for (const load of [loadRecordLocks, loadLeases])
+  for (const load of [libc, loadLeases])
     try {
       load()
     } catch {} // no prebuilt binary for this platform

@@ -4,7 +4,7 @@ import { crypto } from '../../base/crypto.js'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { toByteString, toFsPath } from '../../base/task/ref.js'
 import { openSync, unlinkSync } from '../../system/files/anchored-path.js'
-import { loadRecordLocks } from '../../system/files/record-lock.js'
+import { libc } from '../../system/libc.js'
 import type { LockChoice, LockKind } from './locker.js'
 import { makeState } from './state-directory.js'
 
@@ -45,7 +45,7 @@ export async function probeSpool(spool: string, choice: LockChoice): Promise<Cap
 /** Why OFD locks do not work in this directory; undefined if they do. */
 async function ofdFault(spool: string): Promise<string | undefined> {
   try {
-    const { tryLock } = loadRecordLocks()
+    const { tryLock } = libc()
     if (LOCKING.has((await statfs(spool)).type)) return undefined
     return exclusionFault(spool, tryLock)
   } catch (error) {

@@ -5,7 +5,7 @@ import { toFsPath } from '../../base/task/ref.js'
 import type { NamedSlots } from '../../base/task/slots.js'
 import { type Directory, holdDirectory, lstatSync, openSync } from '../../system/files/anchored-path.js'
 import { isStale, openLeases } from '../../system/files/lease.js'
-import { loadRecordLocks } from '../../system/files/record-lock.js'
+import { libc } from '../../system/libc.js'
 import type { LockKind } from './locker.js'
 import { STATE_DIRECTORY } from './names.js'
 import { makeStateRoom, stateRoom } from './state-directory.js'
@@ -83,7 +83,7 @@ function bothOf(first: () => void, second: () => void): () => void {
 type TryTake = (directory: Directory, number: number) => (() => void) | undefined
 
 function lockTaker(): TryTake {
-  const locks = loadRecordLocks()
+  const locks = libc()
   return (directory, number) => {
     const fd = openSync(toFsPath(`${directory.path}/${number}`), OPEN | constants.O_CREAT, 0o600)
     let isTaken = false
@@ -151,7 +151,7 @@ function isLocked(path: string): boolean {
     throw error
   }
   try {
-    return !loadRecordLocks().tryShare(fd)
+    return !libc().tryShare(fd)
   } finally {
     closeSync(fd)
   }

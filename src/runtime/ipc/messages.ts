@@ -78,6 +78,9 @@ export type HandlerSpec =
  */
 export const FIRST_AREA_FD = 4
 
+/** The first message of a thread: from then on it may be ended. */
+export const THREAD_IS_UP = 'up'
+
 /** An interpreter process that a worker keeps for the handlers of one language. */
 export interface HostOptions {
   readonly language: 'Python' | 'Perl' | 'Ruby'

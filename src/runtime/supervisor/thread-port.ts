@@ -1,6 +1,6 @@
 import { Worker as Thread } from 'node:worker_threads'
 import { entryFile } from '../../base/package-root.js'
-import type { AsideReply, MasterMessage, WorkerMessage } from '../ipc/messages.js'
+import { type AsideReply, type MasterMessage, THREAD_IS_UP, type WorkerMessage } from '../ipc/messages.js'
 import type { PortExit, WorkerPort } from './worker-port.js'
 
 /** A worker in a thread of this process. A kill ends the thread, whatever it is doing, and closes its files. */
@@ -9,11 +9,13 @@ export class ThreadPort implements WorkerPort {
   readonly hasOwnProcess = false
   readonly whenExited: Promise<PortExit>
   readonly #thread = new Thread(entryFile('worker-thread'))
+  readonly #whenUp: Promise<unknown>
   #isKilled = false
   #hasExited = false
 
   constructor() {
     this.#thread.on('error', () => {}) // its exit follows
+    this.#whenUp = new Promise(resolve => this.#thread.once('message', resolve))
     this.whenExited = new Promise(resolve => {
       this.#thread.once('exit', code => {
         this.#hasExited = true
@@ -23,7 +25,7 @@ export class ThreadPort implements WorkerPort {
   }
 
   listen(hear: (message: WorkerMessage | AsideReply) => void): void {
-    this.#thread.on('message', hear)
+    this.#thread.on('message', message => message === THREAD_IS_UP || hear(message))
   }
 
   send(message: MasterMessage): void {
@@ -32,6 +34,6 @@ export class ThreadPort implements WorkerPort {
 
   kill(): void {
     if (!this.#hasExited) this.#isKilled = true
-    void this.#thread.terminate()
+    void this.#whenUp.then(() => this.#thread.terminate())
   }
 }

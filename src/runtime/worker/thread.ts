@@ -1,10 +1,14 @@
 import { parentPort } from 'node:worker_threads'
-import type { MasterMessage } from '../ipc/messages.js'
+import { systemCalls } from '../../system/libc.js'
+import { type MasterMessage, THREAD_IS_UP } from '../ipc/messages.js'
 import { offerDaemon } from '../tasks/daemon.js'
 import { engineOf, openClaims } from './open-claims.js'
 import { Worker } from './worker.js'
 
 /** The entry point of a worker in a thread. What its tasks print is printed by the program itself. */
+
+systemCalls() // at once: koffi ends the process if its thread is ended while it is being loaded
+parentPort?.postMessage(THREAD_IS_UP)
 
 const worker = new Worker({
   directory: { enter() {}, forget() {} }, // threads share one

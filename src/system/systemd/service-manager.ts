@@ -1,3 +1,7 @@
+import { messageOf } from '../../base/errors.js'
+import { toByteString } from '../../base/task/ref.js'
+import { libc } from '../libc.js'
+
 /** What a service manager wants to hear from this daemon: sd_notify(3), sd_watchdog_enabled(3). */
 export interface ServiceManager {
   /** NOTIFY_SOCKET: an absolute path, or `@` and the name of an abstract socket. */
@@ -23,4 +27,22 @@ export function takeServiceManager(): ServiceManager | undefined {
   if (!/^[/@]./.test(socket)) return undefined
   const watchdogMs = Number(WATCHDOG_USEC) / 1000
   return { socket, watchdogMs: watchdogMs > 0 ? watchdogMs : null }
+}
+
+/** Variables of sd_notify(3), such as `READY` and `STATUS`. */
+export type Notification = Readonly<Record<string, string>>
+
+/**
+ * Tells the service manager, without waiting for it.
+ *
+ * @returns why it has not heard; undefined if it has
+ */
+export function notify(socket: string, notification: Notification): string | undefined {
+  const lines = Object.entries(notification).map(([name, value]) => `${name}=${value}`)
+  try {
+    const isSent = libc().sendDatagram(toByteString(socket), Buffer.from(lines.join('\n')))
+    return isSent ? undefined : 'its queue is full'
+  } catch (error) {
+    return messageOf(error)
+  }
 }

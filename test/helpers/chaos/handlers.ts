@@ -24,7 +24,9 @@ const FENCE_MS = 3000
 export const CHAOS_JS = ({ journal, fences }: Witnesses, promisesMs?: number) => `
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { createRequire } from 'node:module'
-const { tryLock } = createRequire(${JSON.stringify(ROOT)})('fs-native-extensions')
+const fcntl = createRequire(${JSON.stringify(ROOT)})('koffi').load(null).func('int fcntl(int fd, int command, void *lock)')
+const WRITE_LOCK = Buffer.from(new Int16Array([1, ...Array(15).fill(0)]).buffer) // struct flock, all of the file
+const tryLock = fd => fcntl(fd, 37 /* F_OFD_SETLK */, WRITE_LOCK) === 0
 const journal = openSync(${JSON.stringify(journal)}, 'a')
 const line = (word, env, more = '') => writeSync(journal, word + ' ' + env.n + ' ' + process.pid + ' ' + more + '\\n')
 const sleep = ms => new Promise(resolve => setTimeout(resolve, ms))

@@ -2,7 +2,7 @@ import { closeSync, constants, openSync, readdirSync, readFileSync, readlinkSync
 import { setTimeout } from 'node:timers/promises'
 import { HEADER_BYTES } from '#src/formats/protocol/header.js'
 import { lastValue, parseVars } from '#src/formats/protocol/vars.js'
-import { tryHold } from '#src/system/files/record-lock.js'
+import { tryHold } from '#src/system/libc.js'
 
 /** A task that a process had open when it was examined. */
 export interface HeldTask {

@@ -1,7 +1,7 @@
 import { appendFileSync, closeSync, openSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { tryHold } from '#src/system/files/record-lock.js'
+import { tryHold } from '#src/system/libc.js'
 import { spoold } from '../cli.js'
 import { drop, packet, taskName } from '../files.js'
 import { TestProcess } from '../process.js'

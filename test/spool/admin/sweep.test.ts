@@ -6,6 +6,7 @@ import {
   openSync,
   readdirSync,
   rmSync,
+  statSync,
   symlinkSync,
   unlinkSync,
   utimesSync,
@@ -19,11 +20,12 @@ import { sweepSpool } from '#src/engines/spool/admin/sweep.js'
 import { sweepRecords } from '#src/engines/spool/admin/sweep-records.js'
 import { toDictionary } from '#src/formats/protocol/vars.js'
 import { enqueue } from '#src/index.js'
-import { tryHold } from '#src/system/files/record-lock.js'
+import { tryHold } from '#src/system/libc.js'
 import { startDaemon } from '../../helpers/daemon.js'
 import { beginOf, openEngine } from '../../helpers/engine.js'
 import { drop, leftIn, packet } from '../../helpers/files.js'
 import { errnoError, hookFs } from '../../helpers/fs-hooks.js'
+import { TestProcess } from '../../helpers/process.js'
 import { until } from '../../helpers/until.js'
 import { spoolDirectory } from '../../helpers/workspace.js'
 
@@ -148,6 +150,33 @@ describe('a sweep', () => {
     const { path } = await enqueue({ a: 1 }, { spooler: spool, body })
     assert.equal(sweeps, 5, 'five sweeps, nothing removed')
     assert.deepEqual(leftIn(spool), [path.slice(spool.length + 1)])
+  })
+
+  it('does not disturb a program whose body comes slowly, and that loads no libc for it', async () => {
+    const spool = spoolDirectory()
+    const program = new TestProcess(process.execPath, [
+      '--input-type=module',
+      '-e',
+      `
+      import { readFileSync } from 'node:fs'
+      import { enqueue } from ${JSON.stringify(import.meta.resolve('#src/index.js'))}
+      const body = (async function* () {
+        yield Buffer.from('begun')
+        console.log('waits')
+        await new Promise(resolve => process.once('SIGUSR2', resolve))
+      })()
+      const { path } = await enqueue({ a: 1 }, { spooler: ${JSON.stringify(spool)}, body })
+      console.log(path, /koffi/.test(readFileSync('/proc/self/maps', 'latin1')))
+      process.exit()`,
+    ])
+    await program.waitFor('waits')
+    const [draft = ''] = leftIn(spool)
+    const { ctimeMs } = statSync(join(spool, draft))
+    await until('it shows life', () => statSync(join(spool, draft)).ctimeMs > ctimeMs)
+    program.child.kill('SIGUSR2')
+    assert.equal(await program.code(), 0)
+    const [task = ''] = leftIn(spool)
+    assert.match(program.output, new RegExp(`${task} false\n`))
   })
 
   it('is nothing to a spool that is not there, and goes on behind what is closed to it', async () => {

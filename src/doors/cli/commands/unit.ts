@@ -11,9 +11,13 @@ import { type Address, formatAddress, parseAddress } from '../../../formats/prot
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { statsOf } from '../../../system/file-stats.js'
 import { findGroupName, findPrimaryGroup, findUserName } from '../../../system/identity.js'
-import { pathUnit, socketUnit } from '../../../system/systemd/activation-units.js'
-import { logrotateRule } from '../../../system/systemd/logrotate.js'
-import { type ServicePlan, serviceUnit } from '../../../system/systemd/service-unit.js'
+import {
+  logrotateRule,
+  pathUnit,
+  type ServicePlan,
+  serviceUnit,
+  socketUnit,
+} from '../../../system/systemd/units.js'
 import { type CheckedConfig, checkConfig } from '../../check/check.js'
 import { longestMercyMs } from '../../daemon/spool-plan.js'
 import { type CommandContext, sourcesOf } from '../context.js'
@@ -99,6 +103,7 @@ function servicePlan({ config, files, name, owner }: Origin, { hardened, user }:
     startMs: starts.includes(0) ? 0 : Math.max(0, ...starts),
     mercyMs: longestMercyMs(config),
     isOnce: options.drain,
+    isMainProcess: options.daemonize === null && !options.masterAsRoot,
     isOnDemand: options.spoolerDieOnIdle,
     hasLowPort: addresses.some(address => address.kind === 'tcp' && address.port > 0 && address.port < 1024),
     isNetworked: addresses.some(({ kind }) => kind === 'tcp'),

@@ -6,7 +6,7 @@ import { lstatSync, openSync, unlinkSync } from '../../../system/files/anchored-
 import { listEntries, listLocalEntries } from '../../../system/files/entries.js'
 import { beside, giveBack } from '../../../system/files/exact-move.js'
 import { isLocal } from '../../../system/files/local.js'
-import { tryHold } from '../../../system/files/record-lock.js'
+import { tryHold } from '../../../system/libc.js'
 import { doneInode } from '../claims/settle.js'
 import { createTaskName, isPriorityDirectory } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'

@@ -82,6 +82,13 @@ export class Draft {
     utimesSync(this.#hiddenPath, atSeconds, atSeconds)
   }
 
+  /** As `renew`, while it is being written. */
+  showLife(): void {
+    try {
+      futimesSync(this.fd, Date.now() / 1000, Date.now() / 1000)
+    } catch {} // the next write says what is wrong
+  }
+
   close(): void {
     if (this.#isOpen) closeSync(this.fd)
     this.#isOpen = false

@@ -4,7 +4,7 @@ import { displayName, toFsPath } from '../../../base/task/ref.js'
 import type { Request, Stored } from '../../../base/task/request.js'
 import { openSync } from '../../../system/files/anchored-path.js'
 import { syncData, syncDirectory } from '../../../system/files/disk-sync.js'
-import { tryHold } from '../../../system/files/record-lock.js'
+import { hasChosen, tryHold } from '../../../system/libc.js'
 import { type Draft, newTaskPath, writeInPlace } from './draft.js'
 import { writeError } from './write-error.js'
 import { type Steps, type Wait, type WriteOptions, writeSteps } from './write-steps.js'
@@ -55,10 +55,21 @@ export async function perform(wait: Wait): Promise<void> {
   }
 }
 
-/** A streamed body may take long: the lock tells the sweep that its writer is alive. */
+/** Far less than `spooler-sweep` is ever set to. */
+const SIGN_OF_LIFE_MS = 1000
+
+/**
+ * A streamed body may take long, and the sweep has to see that its writer is alive: by new times of change, which cost next
+ * to nothing; and by a lock, but only where libc has been loaded for other reasons. A program that stores does not load it.
+ */
 async function receive(draft: Draft, body: AsyncIterable<Uint8Array>): Promise<void> {
-  await tryHold(draft.fd).catch(() => {}) // without locks, only its age protects it
-  for await (const bytes of body) draft.append(bytes)
+  if (hasChosen()) await tryHold(draft.fd).catch(() => {})
+  const life = setInterval(() => draft.showLife(), SIGN_OF_LIFE_MS)
+  try {
+    for await (const bytes of body) draft.append(bytes)
+  } finally {
+    clearInterval(life)
+  }
 }
 
 function driveSync(steps: Steps): Stored {

@@ -1,4 +1,4 @@
-import { argument, value, word } from './escape.js'
+import { SpooldError } from '../../base/errors.js'
 
 /** What a service unit is made from. Paths are absolute, and times in milliseconds. */
 export interface ServicePlan {
@@ -27,6 +27,8 @@ export interface ServicePlan {
   readonly mercyMs: number
   /** `--drain`: it runs what is due, and ends. */
   readonly isOnce: boolean
+  /** What systemd starts is the daemon itself, which `daemonize` and `master-as-root` put elsewhere. */
+  readonly isMainProcess: boolean
   /** It ends when idle; something else starts it. */
   readonly isOnDemand: boolean
   /** It binds a port below 1024. */
@@ -68,14 +70,13 @@ function unitLines({ about, spools, isNetworked }: ServicePlan): string[] {
   ]
 }
 
-function kindLines({ isOnce, command, systemdVersion, startMs }: ServicePlan): string[] {
+function kindLines({ isOnce, isMainProcess, command, systemdVersion, startMs }: ServicePlan): string[] {
   const start = `ExecStart=${command.map(argument).join(' ')}`
   if (isOnce) return ['Type=oneshot', start, 'TimeoutStartSec=infinity']
   const isReloadedBySystemd = (systemdVersion ?? 0) >= HAS_NOTIFY_RELOAD
   return [
     `Type=${isReloadedBySystemd ? 'notify-reload' : 'notify'}`,
-    '# systemd-notify speaks for the daemon',
-    'NotifyAccess=all',
+    ...(isMainProcess ? [] : ['# the daemon is not the process that systemd starts', 'NotifyAccess=all']),
     start,
     ...(isReloadedBySystemd ? [] : ['ExecReload=/bin/kill -HUP $MAINPID']),
     `TimeoutStartSec=${startMs === 0 ? 'infinity' : seconds(startMs + MARGIN_MS)}`,
@@ -171,4 +172,113 @@ function hardeningLines(plan: ServicePlan): string[] {
 
 function seconds(ms: number): string {
   return String(Math.ceil(ms / 1000))
+}
+
+/** A spool whose tasks start the daemon. */
+interface WatchedSpool {
+  readonly directory: string
+  /** Its priority directories at this time; null: priorities are not entered. */
+  readonly priorities: readonly string[] | null
+  /** Only uWSGI's names run. */
+  readonly strictNames: boolean
+}
+
+/**
+ * The text of a `.path` unit. systemd looks at a directory again when the service has ended, so no task is overlooked. It
+ * passes by names with a dot in front, `.spoold` among them.
+ */
+export function pathUnit(about: string, spools: readonly WatchedSpool[]): string {
+  return `[Unit]
+Description=Tasks for spoold ${value(about)}
+
+[Path]
+${spools.flatMap(conditions).join('\n')}
+
+[Install]
+WantedBy=paths.target
+`
+}
+
+function conditions({ directory, priorities, strictNames }: WatchedSpool): string[] {
+  const inSpool = (name: string) => `PathExistsGlob=${literal(directory)}/${name}`
+  if (priorities === null)
+    return [strictNames ? inSpool('uwsgi_spoolfile_on_*') : `DirectoryNotEmpty=${value(directory)}`]
+  return [
+    '# systemd does not watch below a glob: print this unit again when there is a new priority',
+    inSpool('[!0-9]*'),
+    ...priorities.map(name => `DirectoryNotEmpty=${value(`${directory}/${name}`)}`),
+  ]
+}
+
+/** The sockets of the configuration, in systemd's notation. */
+interface SocketPlan {
+  readonly addresses: readonly string[]
+  readonly backlog: number
+  /** Of unix sockets. */
+  readonly mode: number
+  /** Of unix sockets; null: root. */
+  readonly owner: { readonly user: string; readonly group: string | null } | null
+}
+
+/** The text of a `.socket` unit. */
+export function socketUnit(about: string, { addresses, backlog, mode, owner }: SocketPlan): string {
+  return [
+    '[Unit]',
+    `Description=Sockets of spoold ${value(about)}`,
+    '',
+    '[Socket]',
+    ...addresses.map(address => `ListenStream=${value(address)}`),
+    `Backlog=${backlog}`,
+    `SocketMode=${mode.toString(8).padStart(4, '0')}`,
+    ...(owner === null ? [] : [`SocketUser=${value(owner.user)}`]),
+    ...(owner?.group == null ? [] : [`SocketGroup=${value(owner.group)}`]),
+    '',
+    '[Install]',
+    'WantedBy=sockets.target',
+    '',
+  ].join('\n')
+}
+
+/** A rule for logrotate(8): the daemon opens its log again on SIGHUP, and may not be able to create it. */
+export function logrotateRule(log: string, owner: { user: string; group: string }, signal: string): string {
+  return `"${log.replace(/["\\]/g, '\\$&')}" {
+    weekly
+    rotate 8
+    missingok
+    notifempty
+    compress
+    delaycompress
+    create 0640 ${owner.user} ${owner.group}
+    postrotate
+        ${signal}
+    endscript
+}
+`
+}
+
+/** A whole value, such as a path: `%` would begin a specifier. @throws SpooldError CONFIG_INVALID */
+function value(text: string): string {
+  for (const char of text)
+    if (char < ' ' || char === '\x7f' || char === '\ufffd')
+      throw new SpooldError(
+        'CONFIG_INVALID',
+        `${JSON.stringify(text)} cannot be written in a unit: expected UTF-8 without control characters`,
+      )
+  return text.replaceAll('%', '%%')
+}
+
+/** One of the words of a value (systemd.syntax(7)). */
+function word(text: string): string {
+  const safe = value(text)
+  return /^[^\s"'\\;]+$/.test(safe) ? safe : `"${safe.replace(/["\\]/g, '\\$&')}"`
+}
+
+/** One of the words of a command, in which `$` begins a variable. */
+function argument(text: string): string {
+  return word(text).replaceAll('$', '$$$$')
+}
+
+/** A path in a glob(7). */
+function literal(path: string): string {
+  return value(path).replace(/[*?[\\]/g, '[$&]')
 }
