@@ -183,6 +183,17 @@ const CHANGERS_BY_PATH: Readonly<Record<string, string>> = {
   'system/files/disk-sync.ts': 'opens directories to sync them',
   'doors/fsck/handle.ts': 'owners and modes, of an inode that it holds',
 }
+/** What names a descriptor by a path, because it has to be one. */
+const BY_DESCRIPTOR_PATH: Readonly<Record<string, string>> = {
+  'base/log/output.ts': 'opens a pipe or terminal again, with a file description of its own',
+  'doors/daemon/open-fifo.ts': 'opens a FIFO that it has looked at',
+  'doors/fsck/handle.ts':
+    'opens an inode again, and changes the owner and mode of a socket or link that it holds',
+  'doors/net/listen.ts': 'chmod of a socket that it has bound; which socket a descriptor is',
+  'system/calls.ts':
+    'names below a directory for programs that only store, for bind and connect, leases and watches, and in errors',
+  'system/files/anchored-path.ts': 'a held directory, for the same',
+}
 /** What bin/spoold.js calls, and the commands of one module that doors/cli/command-table.ts loads. */
 const BY_NAME_AT_RUN_TIME = /^doors\/cli\/main\.ts start$|^doors\/cli\/commands\/tasks\.ts [a-z]+$/
 const sourcesIn = (directory: string) =>
@@ -353,6 +364,18 @@ describe('the house', () => {
       return ROOMS_IN_SPOOLS.includes(roomOf(file) ?? '') && CHANGES_BY_PATH.test(names.join())
     })
     assert.deepEqual(wrong.map(({ file }) => file).sort(), Object.keys(CHANGERS_BY_PATH).sort())
+  })
+
+  it('names descriptors by paths in one way, and only where nothing else will do', () => {
+    const importers = files.filter(({ text }) =>
+      importsOf(text).some(name => name.endsWith('/descriptor-path.js')),
+    )
+    assert.deepEqual(importers.map(({ file }) => file).sort(), Object.keys(BY_DESCRIPTOR_PATH).sort())
+    const others = files.filter(({ text }) => /`\/proc\/self\/fd\/\$\{/.test(text))
+    assert.deepEqual(
+      others.map(({ file }) => file),
+      ['base/descriptor-path.ts'],
+    )
   })
 
   it('has no any, no non-null assertion, no console below the command line', () => {

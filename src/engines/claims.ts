@@ -97,8 +97,10 @@ export interface Claims {
    * @param isFollowed keeps the slot for the next claim of the name that begins. Only if there is `dropKept`
    */
   settle(claim: Claim, outcome: Outcome, ranMs: number, next?: Ref, isFollowed?: boolean): Awaitable<Report>
-  /** No ref waits to be claimed: what `settle` fetched and nobody has claimed is given up. */
+  /** No ref waits to be claimed: what `settle` fetched and nobody has claimed is given up, and what is kept for the next claim. */
   giveBack?(): void
+  /** A report is about to be sent: what `settle` has put off is done. */
+  flush?(): void
   /** A slot that `settle` has kept is given back: none follows. @returns whether there was one */
   dropKept?(slots: NamedSlots): boolean
   /** How many slots of a name the claims have that have begun; those that are kept, too. */

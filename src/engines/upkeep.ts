@@ -94,8 +94,8 @@ export interface PauseFollower {
  * number of processes may do it at the same time.
  */
 export interface Upkeep {
-  /** Call it before tasks of the spool are run. It may be called again, and is optional. */
-  prepare(): void
+  /** Call it before tasks of the spool are run. It may be called again, and is optional. @param locks how they are claimed */
+  prepare(locks: 'ofd' | 'lockfile'): void
   /** Removes what dead writers left, and expired ids. @throws why the spool cannot be scanned */
   sweep(ages: SweepAges): Promise<Swept>
   /** Removes dead letters beyond the limits. @throws why they cannot be listed */

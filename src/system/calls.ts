@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import { constants } from 'node:os'
 import { getSystemErrorMap } from 'node:util'
+import { descriptorPath } from '../base/descriptor-path.js'
 import { displayName } from '../base/task/ref.js'
 
 /**
@@ -156,6 +157,11 @@ export class FileStatus {
     return (BigInt(this.inodeHigh) << 32n) | BigInt(this.inodeLow)
   }
 
+  /** As node:fs gives it: rounded above 2^53. */
+  get inodeNumber(): number {
+    return this.inodeHigh * 2 ** 32 + this.inodeLow
+  }
+
   /** One inode of one file system. */
   isSame(other: FileStatus): boolean {
     return (
@@ -190,7 +196,7 @@ function nameOf(error: number): string {
 /** What a name below a directory is called where only paths will do, and in errors; files/anchored-path names it for people. */
 export function pathBelow(directory: number, name: Name): string {
   const text = typeof name === 'string' ? name : Buffer.from(name).toString('latin1')
-  return directory === CWD || text.startsWith('/') ? text : `/proc/self/fd/${directory}/${text}`
+  return directory === CWD || text.startsWith('/') ? text : `${descriptorPath(directory)}/${text}`
 }
 
 /** The same for an error. */
@@ -248,7 +254,7 @@ function outOfRange(what: string, value: unknown): RangeError {
 }
 
 /** The kinds of entries in a directory that matter to us (DT_*); 0 where the file system does not tell. */
-const UNTOLD = 0
+export const UNTOLD = 0
 export const ENTRY_DIRECTORY = 4
 export const ENTRY_FILE = 8
 

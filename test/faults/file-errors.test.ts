@@ -70,6 +70,7 @@ class Script {
     const engine = await openEngine(this.spool, { policy })
     const failed = engine.claim(NAMED('failed-before'))
     if (!('kind' in failed) && engine.begin(failed, 'alone') === undefined) engine.settle(failed, RETRY, 0)
+    engine.giveBack()
     drop(
       this.spool,
       NAMED('crashed-before'),
@@ -105,6 +106,7 @@ class Script {
       if (outcome.kind === 'ok') this.done.set(n, (this.done.get(n) ?? 0) + 1)
       engine.settle(claim, outcome, 2)
     }
+    engine.giveBack() // as a worker does that waits for more
   }
 
   open(): Promise<DirectoryClaims> {

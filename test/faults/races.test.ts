@@ -95,13 +95,13 @@ describe('races for the files of a spool', { skip: skipUnless('mkfifo') }, () =>
       spool: setup.spool,
       handler: HANDLER,
       ini: { ...INI, 'spooler-processes': 1 }, // no other one that starts later, and loads what it needs
-      under: ['strace', '-f', '--seccomp-bpf', '-s', '4096', '-e', `trace=${TOUCHES}`, '-o', log],
+      under: ['strace', '-f', '-y', '--seccomp-bpf', '-s', '4096', '-e', `trace=${TOUCHES}`, '-o', log],
     })
     const begun = readFileSync(log, 'utf8').length
     await race(setup, isLong ? 4000 : 600)
     await assertFair(daemon, setup)
     const lines = readFileSync(log, 'utf8').slice(begun).split('\n')
-    const touches = lines.filter(line => line.includes(`"${setup.spool}/`))
+    const touches = lines.filter(line => pathsIn(line).some(path => path.startsWith(`${setup.spool}/`)))
     assert.ok(touches.length > 600, `strace saw ${touches.length} calls in the spool`)
     assert.deepEqual(
       lines.filter(line => isStray(line, setup.spool)),
@@ -114,11 +114,18 @@ describe('races for the files of a spool', { skip: skipUnless('mkfifo') }, () =>
 const TOUCHES =
   'open,openat,creat,mkdir,mkdirat,mknod,mknodat,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,rmdir,chmod,fchmodat,chown,fchownat,utimensat,truncate'
 
+/** The paths of a call, as `strace -y` shows them: those below a descriptor begin with the path of that. */
+function pathsIn(line: string): string[] {
+  const call = /^\d+\s+\w+\((.*)/.exec(line)?.[1] ?? ''
+  const named = call.matchAll(/(?:\d+<([^>]*)>, )?"((?:[^"\\]|\\.)*)"/g)
+  return [...named].map(([, below, name = '']) =>
+    below === undefined || name.startsWith('/') ? name : `${below}/${name}`,
+  )
+}
+
 /** Any path that is neither in the spool nor something that Node or the handler needs. */
 function isStray(line: string, spool: string): boolean {
-  const call = /^\d+\s+\w+\((.*)/.exec(line)?.[1] ?? ''
-  const paths = [...call.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, path = '']) => path)
-  return paths.some(path => {
+  return pathsIn(line).some(path => {
     if (/(^|\/)\.\.(\/|$)/.test(path)) return true
     if (path === spool || path.startsWith(`${spool}/`)) return false
     return !OWN.some(own => path.startsWith(own)) && path !== join(dirname(spool), 'journal')

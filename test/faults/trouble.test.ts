@@ -5,6 +5,7 @@ import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
+import { HOOK_KOFFI } from '../helpers/koffi-hooks.js'
 import { isLong } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { cpuShare } from '../helpers/usage.js'
@@ -14,7 +15,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
  * Loaded before the daemon and each of its workers: while the file of TROUBLE names a call and an error, that call fails
  * so for whatever lies in the spool.
  */
-const TROUBLE = `
+const TROUBLE = `${HOOK_KOFFI}
   import fs from 'node:fs'
   import { syncBuiltinESMExports } from 'node:module'
   const { readFileSync } = fs
@@ -41,7 +42,13 @@ const TROUBLE = `
   const { opendir, stat } = fs.promises
   fs.promises.opendir = async (...args) => { check('opendir', args[0]); return opendir(...args) }
   fs.promises.stat = async (...args) => { check('stat', args[0]); return stat(...args) }
-  syncBuiltinESMExports()`
+  syncBuiltinESMExports()
+  hookKoffi((name, target, proceed) => {
+    check(name, target)
+    const result = proceed()
+    if (name === 'openSync' && isOurs(target) && result >= 0) fds.add(result)
+    return result
+  })`
 
 const HANDLER = `
   export default (env, task) => {
@@ -106,7 +113,7 @@ describe('while a file operation fails', () => {
       const said = daemon.output
         .slice(saidBefore)
         .split('\n')
-        .filter(line => line.includes('injected'))
+        .filter(line => line.includes(`${trouble.split(' ')[1]}: `))
       for (const name of names) {
         const aboutIt = said.filter(line => line.includes(name))
         assert.equal(

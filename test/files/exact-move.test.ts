@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict'
 import {
-  type BigIntStats,
   closeSync,
-  fstatSync,
   openSync,
   readdirSync,
   readFileSync,
   renameSync,
-  type Stats,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -15,7 +12,9 @@ import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
 import { OK } from '#src/base/task/outcome.js'
 import { createTaskName } from '#src/engines/spool/names.js'
+import { CWD } from '#src/system/calls.js'
 import { isStillThere, moveExactly } from '#src/system/files/exact-move.js'
+import { systemCalls } from '#src/system/libc.js'
 import { beginOf, openEngine } from '../helpers/engine.js'
 import { drop, leftIn } from '../helpers/files.js'
 import { errnoError, hookFs } from '../helpers/fs-hooks.js'
@@ -28,13 +27,16 @@ afterEach(() => {
   for (const fd of opened.splice(0)) closeSync(fd)
 })
 
+/** Where a path leads, from the working directory. */
+const at = (name: string) => ({ directory: CWD, name })
+
 function setUp() {
   const spool = spoolDirectory()
   const [path, to] = [join(spool, 'task'), join(spool, '.elsewhere')]
   writeFileSync(path, 'ran')
   const fd = openSync(path, 'r')
   opened.push(fd)
-  const file = { fd, fsPath: path }
+  const file = { ...at(path), fd }
   /** Somebody writes another one beside it and renames it over. */
   const replace = (text: string) => {
     writeFileSync(`${path}.new`, text)
@@ -43,14 +45,14 @@ function setUp() {
   return { spool, path, to, file, replace }
 }
 
-/** Does something in the last moment before the first such call. */
-function before(call: 'renameSync' | 'linkSync', act: () => void): void {
-  let isDone = false
-  unhook = hookFs([call], (_name, _args, proceed) => {
-    if (!isDone) {
-      isDone = true
-      act()
-    }
+/** Does these things in the last moment before the first rename, before the second, and so on. */
+function beforeRenames(...acts: Array<() => void>): void {
+  let isActing = false // which may be a rename, too
+  unhook = hookFs(['renameSync'], (_name, _args, proceed) => {
+    if (isActing) return proceed()
+    isActing = true
+    acts.shift()?.()
+    isActing = false
     return proceed()
   })
 }
@@ -58,7 +60,7 @@ function before(call: 'renameSync' | 'linkSync', act: () => void): void {
 describe('the file that is held', () => {
   it('is moved', () => {
     const { spool, to, file } = setUp()
-    assert.equal(moveExactly(file, to, createTaskName), true)
+    assert.equal(moveExactly(file, at(to), createTaskName), true)
     assert.equal(readFileSync(to, 'utf8'), 'ran')
     assert.deepEqual(leftIn(spool), ['.elsewhere'])
   })
@@ -66,36 +68,36 @@ describe('the file that is held', () => {
   it('is not moved when it is gone, or when something else has its name', () => {
     const { spool, path, to, file, replace } = setUp()
     replace('another')
-    assert.equal(moveExactly(file, to, createTaskName), false)
+    assert.equal(moveExactly(file, at(to), createTaskName), false)
     renameSync(path, join(spool, 'away'))
-    assert.equal(moveExactly(file, to, createTaskName), false)
+    assert.equal(moveExactly(file, at(to), createTaskName), false)
     symlinkSync('away', path)
-    assert.equal(moveExactly(file, to, createTaskName), false)
+    assert.equal(moveExactly(file, at(to), createTaskName), false)
     assert.deepEqual(leftIn(spool), ['away', 'task'])
   })
 
   it('is not confused with one that takes its place in the last moment', () => {
     const { spool, path, to, file, replace } = setUp()
-    before('renameSync', () => replace('another'))
-    assert.equal(moveExactly(file, to, createTaskName), false)
+    beforeRenames(() => replace('another'))
+    assert.equal(moveExactly(file, at(to), createTaskName), false)
     assert.equal(readFileSync(path, 'utf8'), 'another')
     assert.deepEqual(leftIn(spool), ['task'])
   })
 
   it('nor with one that leaves in the last moment', () => {
     const { spool, path, to, file } = setUp()
-    before('renameSync', () => renameSync(path, join(spool, 'away')))
-    assert.equal(moveExactly(file, to, createTaskName), false)
+    beforeRenames(() => renameSync(path, join(spool, 'away')))
+    assert.equal(moveExactly(file, at(to), createTaskName), false)
     assert.deepEqual(leftIn(spool), ['away'])
   })
 
   it('and when the place is taken once more, both of the others stay', () => {
     const { spool, path, to, file, replace } = setUp()
-    before('renameSync', () => replace('second'))
-    const unhookRename = unhook
-    before('linkSync', () => writeFileSync(path, 'third'))
-    assert.equal(moveExactly(file, to, createTaskName), false)
-    unhookRename()
+    beforeRenames(
+      () => replace('second'),
+      () => writeFileSync(path, 'third'),
+    )
+    assert.equal(moveExactly(file, at(to), createTaskName), false)
     const texts = readdirSync(spool).map(name => readFileSync(join(spool, name), 'utf8'))
     assert.deepEqual(texts.sort(), ['second', 'third'])
     assert.ok(readdirSync(spool).every(name => !name.startsWith('.')))
@@ -103,17 +105,15 @@ describe('the file that is held', () => {
 
   it('is known by its whole inode, also where those are larger than a number can tell apart', () => {
     const { path, to, file, replace } = setUp()
-    const [held, other] = [2n ** 53n, 2n ** 53n + 1n]
-    const ids = { [file.fd]: held, [path]: other, [to]: other } as Record<string, bigint>
+    const inodes: Record<string, number> = { [file.fd]: 0, [path]: 1, [to]: 1 }
     replace('another')
-    unhook = hookFs(['lstatSync', 'fstatSync'], (_name, [of], proceed) => {
-      const stats = proceed() as Stats | BigIntStats | undefined
-      const ino = ids[String(of)]
-      if (stats === undefined || ino === undefined) return stats
-      return Object.assign(stats, { ino: typeof stats.ino === 'bigint' ? ino : Number(ino) })
-    })
-    assert.equal(isStillThere(file, fstatSync(file.fd)), false)
-    assert.equal(moveExactly(file, to, createTaskName), false)
+    unhook = hookFs(['lstatSync', 'fstatSync'], (_name, [of], proceed) =>
+      Object.assign(proceed() as object, { inodeHigh: 2 ** 21, inodeLow: inodes[String(of)] }),
+    )
+    const held = systemCalls().status(file.fd)
+    assert.equal(held.inode, 2n ** 53n)
+    assert.equal(isStillThere(file, held), false)
+    assert.equal(moveExactly(file, at(to), createTaskName), false)
     assert.equal(readFileSync(path, 'utf8'), 'another')
   })
 

@@ -52,13 +52,20 @@ interface PlanContext {
 const DEFAULTS = defaultsOf(({ perSpool }) => perSpool === true) as SpoolOptions
 
 /** @throws SpooldError SPOOL_UNUSABLE */
+/** Engines without files have locks of their own. */
+const NO_FILES = { locks: 'ofd', because: undefined } as const
+
 export async function planQueue(
   { spool, engine }: Place,
   running: Running,
   { events, signals }: PlanContext,
 ): Promise<SpoolWorkersPlan> {
   const hasFiles = !spool.startsWith(MEMORY) && !isRedisAddress(spool)
-  const { locks } = hasFiles ? await probeSpool(spool, DEFAULTS.spoolerLock) : { locks: 'ofd' as const }
+  const { locks, because } = hasFiles ? await probeSpool(spool, DEFAULTS.spoolerLock) : NO_FILES
+  if (because !== undefined)
+    events.emit('config-warning', {
+      message: `${spool}: tasks are claimed with lease files, which uWSGI does not see: ${because}`,
+    })
   const pool = poolOptions(spool, locks, running)
   const feedOptions = {
     order: 'arrival',
@@ -72,7 +79,7 @@ export async function planQueue(
     pool,
     async open() {
       const [upkeep, feed] = await Promise.all([engine.upkeep(), engine.feed(feedOptions, events)])
-      upkeep.prepare()
+      upkeep.prepare(locks)
       const workers = new WorkerPool(pool, feed, events, signals)
       const pauses = upkeep.followPauses(now => workers.setPauses(now))
       const leave = upkeep.join?.(memberOf(workers, { isDaemon: false, controls: null }))

@@ -1,5 +1,6 @@
 import { close, constants, fstatSync, lstatSync, openSync, statSync, write } from 'node:fs'
 import { dirname, resolve } from 'node:path'
+import { descriptorPath } from '../descriptor-path.js'
 import { errnoOf, messageOf, SpooldError } from '../errors.js'
 
 interface LogOutputListener {
@@ -165,7 +166,7 @@ function unblocked(fd: number): number {
   const stats = fstatSync(fd)
   if (!stats.isFIFO() && !stats.isCharacterDevice()) return fd
   try {
-    return openSync(`/proc/self/fd/${fd}`, constants.O_WRONLY | constants.O_NONBLOCK)
+    return openSync(descriptorPath(fd), constants.O_WRONLY | constants.O_NONBLOCK)
   } catch {
     return fd
   }

@@ -1,6 +1,7 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync } from 'node:fs'
 import { Socket } from 'node:net'
-import { errnoOf } from '../../base/errors.js'
+import { descriptorPath } from '../../base/descriptor-path.js'
+import { errnoOf, messageOf } from '../../base/errors.js'
 import { toByteString } from '../../base/task/ref.js'
 import { libc } from '../../system/libc.js'
 
@@ -24,7 +25,8 @@ function makeFifo(path: string): void {
   try {
     libc().mkfifo(toByteString(path), 0o600)
   } catch (error) {
-    if (errnoOf(error) !== 'EEXIST') throw error // else another daemon was faster
+    if (errnoOf(error) === 'EEXIST') return // another daemon was faster
+    throw new Error(`it cannot be made: ${messageOf(error)}`, { cause: error })
   }
 }
 
@@ -38,7 +40,7 @@ function readerOf(path: string): Fifo {
     const { uid, ino, dev } = checkFifo(held)
     if (uid !== 0 && uid !== process.geteuid?.())
       throw new Error(`it belongs to uid ${uid}, who could command this daemon`)
-    const fd = openSync(`/proc/self/fd/${held}`, constants.O_RDWR | constants.O_NONBLOCK)
+    const fd = openSync(descriptorPath(held), constants.O_RDWR | constants.O_NONBLOCK)
     const socket = new Socket({ fd, readable: true, writable: false })
     return { socket, isReachable: () => !socket.destroyed && isAt(path, ino, dev) }
   } finally {

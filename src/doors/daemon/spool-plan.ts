@@ -108,7 +108,7 @@ async function planSpoolWorkers(
     async open() {
       const engine = openEngine(spool)
       const [upkeep, feed] = await Promise.all([engine.upkeep(), engine.feed(feedOptions, context.events)])
-      upkeep.prepare()
+      upkeep.prepare(locks)
       context.events.emit('spool-opened', {
         ...{ spool, locks: isOnRedis ? 'redis' : locks },
         ...(because === undefined ? {} : { because }),

@@ -9,6 +9,7 @@ import {
   readSync,
   openSync as reopenSync,
 } from 'node:fs'
+import { descriptorPath } from '../../base/descriptor-path.js'
 import { baseName, toFsPath } from '../../base/task/ref.js'
 import type { Owner } from '../../engines/spool/permissions.js'
 import { holdBelow } from '../../engines/spool/priority-directory.js'
@@ -52,7 +53,7 @@ export class Handle {
   #firstByte(): number | undefined {
     const byte = Buffer.alloc(1)
     if (O_PATH === 0) return readSync(this.#fd, byte, 0, 1, 0) === 1 ? byte[0] : undefined
-    const fd = reopenSync(`/proc/self/fd/${this.#fd}`, constants.O_RDONLY | constants.O_NONBLOCK)
+    const fd = reopenSync(descriptorPath(this.#fd), constants.O_RDONLY | constants.O_NONBLOCK)
     try {
       return readSync(fd, byte, 0, 1, 0) === 1 ? byte[0] : undefined
     } finally {
@@ -62,12 +63,12 @@ export class Handle {
 
   chmod(mode: number): void {
     if (O_PATH === 0) fchmodSync(this.#fd, mode)
-    else chmodSync(`/proc/self/fd/${this.#fd}`, mode)
+    else chmodSync(descriptorPath(this.#fd), mode)
   }
 
   chown({ uid, gid }: Owner): void {
     if (O_PATH === 0) fchownSync(this.#fd, uid, gid)
-    else chownSync(`/proc/self/fd/${this.#fd}`, uid, gid)
+    else chownSync(descriptorPath(this.#fd), uid, gid)
   }
 
   close(): void {

@@ -1,6 +1,7 @@
 import type { Ref } from '../../base/task/ref.js'
 import { type ClaimedFile, claimFile } from '../../engines/spool/claims/claim.js'
 import { letGo } from '../../engines/spool/claims/settle.js'
+import { TaskDirectories } from '../../engines/spool/priority-directory.js'
 import type { ExaminedSpool } from './examined-spool.js'
 import { OVER, type Repair } from './finding.js'
 
@@ -19,7 +20,9 @@ export async function whileHeld(
   const locker = await examined.locker()
   const nowMs = isDue ? Date.now() : Number.POSITIVE_INFINITY
   const leave = () => ({ kind: 'malformed', detail: 'it is not a spool packet' }) as const
-  const file = claimFile(ref, `${examined.spool}/${ref}`, locker, nowMs, leave)
+  const directories = new TaskDirectories(examined.spool)
+  const file = claimFile(ref, directories, locker, nowMs, leave)
+  directories.release()
   if ('fd' in file)
     try {
       return fix(file)

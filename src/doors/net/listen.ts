@@ -2,6 +2,7 @@ import { constants, existsSync } from 'node:fs'
 import { chmod, chown, lstat, open, readFile, readlink, rename, rm } from 'node:fs/promises'
 import { connect, createServer, type ListenOptions, type Server, type Socket } from 'node:net'
 import { dirname, resolve } from 'node:path'
+import { descriptorPath } from '../../base/descriptor-path.js'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { type Address, formatAddress, socketPath } from '../../formats/protocol/address.js'
 
@@ -90,7 +91,7 @@ async function setRights(path: string, { mode, owner }: ListenSettings): Promise
   try {
     const stats = handle === undefined ? await lstat(path) : await handle.stat()
     if (!stats.isSocket()) throw new Error(`${path} is no longer a socket`)
-    const target = handle === undefined ? path : `/proc/self/fd/${handle.fd}`
+    const target = handle === undefined ? path : descriptorPath(handle.fd)
     if (mode !== null) await chmod(target, mode)
     if (owner !== null) await chown(target, owner.uid, owner.gid)
   } finally {
@@ -147,7 +148,7 @@ function boundAddress(server: Server, asked: Address): Address {
 
 /** The path of a unix socket that another process has bound: the kernel's list has it, Node does not expose it. */
 async function unixAddressOf(fd: number): Promise<Address> {
-  const inode = /^socket:\[(\d+)\]$/.exec(await readlink(`/proc/self/fd/${fd}`))?.[1]
+  const inode = /^socket:\[(\d+)\]$/.exec(await readlink(descriptorPath(fd)))?.[1]
   const list = await readFile('/proc/net/unix', 'utf8').catch(() => '')
   const path = list
     .split('\n')

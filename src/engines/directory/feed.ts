@@ -1,3 +1,4 @@
+import { readdirSync, readlinkSync } from 'node:fs'
 import type { Emitter } from '../../base/events/emitter.js'
 import { Rationed, RationedPart } from '../../base/rationed.js'
 import type { LastRun } from '../../base/task/last-run.js'
@@ -6,7 +7,6 @@ import { type Ref, toByteString } from '../../base/task/ref.js'
 import type { FeedReason, ParkReason, Report } from '../../base/task/report.js'
 import type { NamedSlots } from '../../base/task/slots.js'
 import type { WatchChoice } from '../../system/files/directory-watch.js'
-import { hasOpen } from '../../system/open-files.js'
 import { MOST_NAMED, MOST_REACHED } from '../control/task-names.js'
 import type { Counts, Feed, FeedStats, SlotHints } from '../feed.js'
 import { LastRuns } from '../last-runs.js'
@@ -220,4 +220,25 @@ export class DirectoryFeed implements Feed {
 /** As many names from a place on as may be told. */
 function reachable(part: (from: number, count: number) => readonly Ref[]): (from: number) => readonly Ref[] {
   return from => (from < MOST_REACHED ? part(from, Math.min(MOST_NAMED, MOST_REACHED - from)) : [])
+}
+
+/**
+ * Whether a process of this user has a file open. Linux only: elsewhere, and for processes of other users, it is not known.
+ *
+ * @param path its real path, a byte string
+ */
+function hasOpen(pid: number, path: string): boolean {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).some(fd => targetOf(pid, fd) === path)
+  } catch {
+    return false // it has ended
+  }
+}
+
+function targetOf(pid: number, fd: string): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/fd/${fd}`, 'latin1')
+  } catch {
+    return undefined // it was closed meanwhile
+  }
 }

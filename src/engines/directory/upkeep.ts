@@ -8,7 +8,7 @@ import { sweepSpool } from '../spool/admin/sweep.js'
 import { sweepRecords } from '../spool/admin/sweep-records.js'
 import { noteFormat } from '../spool/format.js'
 import { PauseWatch } from '../spool/index/pause-watch.js'
-import { takeSpoolLease } from '../spool/locker.js'
+import { type LockKind, takeSpoolLease } from '../spool/locker.js'
 import { createTaskName } from '../spool/names.js'
 import { currentPauses } from '../spool/pauses.js'
 import {
@@ -41,8 +41,8 @@ export class DirectoryUpkeep implements Upkeep {
     this.#spool = spool
   }
 
-  prepare(): void {
-    noteFormat(this.#spool)
+  prepare(locks: LockKind): void {
+    noteFormat(this.#spool, locks)
   }
 
   sweep(ages: SweepAges): Promise<Swept> {

@@ -2,7 +2,7 @@ import { errnoOf } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
 import type { BuryReason } from '../../base/task/bury-reasons.js'
 import { baseName, type Ref, toFsPath } from '../../base/task/ref.js'
-import { lstatSync, readFileSync, unlinkSync } from '../../system/files/anchored-path.js'
+import { lstatSync, placeOf, readFileSync, unlinkSync } from '../../system/files/anchored-path.js'
 import { listEntries } from '../../system/files/entries.js'
 import { moveExactly } from '../../system/files/exact-move.js'
 import { createTaskName, STATE_DIRECTORY } from './names.js'
@@ -61,7 +61,7 @@ export class DeadLetters {
     makeStateRoom(this.#spool, 'dead', letter.ref)
     const name = this.#freeName(letter.ref)
     writeWhole(this.jsonPathOf(name), JSON.stringify(letter), { flush: true })
-    if (moveExactly(file, toFsPath(this.pathOf(name)), createTaskName)) return name
+    if (moveExactly(file, placeOf(this.pathOf(name)), createTaskName)) return name
     this.forget(name)
     return undefined
   }

@@ -1,6 +1,7 @@
 import { errnoOf } from '../../base/errors.js'
 import { type Ref, toFsPath } from '../../base/task/ref.js'
-import { type Directory, holdDirectory, mkdirSync } from '../../system/files/anchored-path.js'
+import type { FileStatus } from '../../system/calls.js'
+import { type Directory, holdDirectory, mkdirSync, statusOf } from '../../system/files/anchored-path.js'
 import { STATE_DIRECTORY } from './names.js'
 import { findState } from './state-directory.js'
 
@@ -33,26 +34,37 @@ export function holdDirectoryOf(spool: string, ref: Ref, { mayMake = false } = {
 /** Holds a directory below a spool, whoever owns it, without following symlinks. @param prefix '': the spool itself */
 export function holdBelow(spool: string, prefix: string, { mayMake = false } = {}): FileDirectory {
   if (prefix === '') return { path: spool, isNew: false, release() {} }
-  let above: Directory | undefined
-  let isNew = false
-  let name = spool
-  try {
-    for (const segment of prefix.split('/')) {
-      name += `/${segment}`
-      const next = enter(`${above?.path ?? spool}/${segment}`, name, mayMake)
-      above?.release()
-      above = next.directory
-      isNew = next.isNew
-    }
-    const directory = above
-    return { path: directory?.path ?? spool, isNew, release: () => directory?.release() }
-  } catch (error) {
-    above?.release()
-    throw error
-  }
+  const { directory, isNew } = descend(spool, prefix, mayMake)
+  return { path: directory.path, isNew, release: () => directory.release() }
 }
 
-function enter(path: string, name: string, mayMake: boolean): { directory: Directory; isNew: boolean } {
+/** @param shown the path of the spool for people, where `spool` is anchored */
+function descend(spool: string, prefix: string, mayMake: boolean, shown = spool): Entered {
+  let path = spool
+  let name = shown
+  let last: Entered | undefined
+  for (const segment of prefix.split('/')) {
+    name += `/${segment}`
+    try {
+      const next = enter(`${path}/${segment}`, name, mayMake)
+      path = next.directory.path
+      last?.directory.release()
+      last = next
+    } catch (error) {
+      last?.directory.release()
+      throw error
+    }
+  }
+  if (last === undefined) throw new Error('expected the name of a directory')
+  return last
+}
+
+interface Entered {
+  readonly directory: Directory
+  readonly isNew: boolean
+}
+
+function enter(path: string, name: string, mayMake: boolean): Entered {
   for (let isNew = false; ; isNew = true)
     try {
       return { directory: holdDirectory(path, name), isNew }
@@ -77,5 +89,85 @@ export function inDirectoryOf<T>(spool: string, ref: Ref, act: (path: string) =>
     return act(directory.path)
   } finally {
     directory.release()
+  }
+}
+
+/** A directory that several claims use. */
+export class HeldDirectory {
+  readonly #directory: Directory
+  #users = 1
+
+  constructor(directory: Directory) {
+    this.#directory = directory
+  }
+
+  get fd(): number {
+    return this.#directory.fd
+  }
+
+  get path(): string {
+    return this.#directory.path
+  }
+
+  get status(): FileStatus {
+    return this.#directory.status
+  }
+
+  use(): this {
+    this.#users++
+    return this
+  }
+
+  release(): void {
+    if (--this.#users === 0) this.#directory.release()
+  }
+}
+
+/**
+ * The directories of the tasks that a worker claims: the spool and one priority at a time, held over many claims, so that a
+ * task is found by its name alone, and nobody can exchange what lies above it.
+ */
+export class TaskDirectories {
+  readonly #spool: string
+  #top: HeldDirectory | undefined
+  #priority: { readonly prefix: string; readonly held: HeldDirectory } | undefined
+
+  /** @param spool its real path, a byte string */
+  constructor(spool: string) {
+    this.#spool = spool
+  }
+
+  /** To be released by the caller. @throws ENOENT, or ENOTDIR for anything that is not a directory, such as a link to one */
+  hold(ref: Ref): HeldDirectory {
+    this.#top ??= new HeldDirectory(holdDirectory(this.#spool))
+    if (!ref.includes('/')) return this.#top.use()
+    const prefix = ref.slice(0, ref.lastIndexOf('/'))
+    if (this.#priority?.prefix !== prefix) {
+      this.#leavePriority()
+      const { directory } = descend(this.#top.path, prefix, false, this.#spool)
+      this.#priority = { prefix, held: new HeldDirectory(directory) }
+    }
+    return this.#priority.held.use()
+  }
+
+  /** Holds the spool anew if its name leads elsewhere by now, and priorities in any case. @returns whether it does */
+  check(): boolean {
+    this.#leavePriority()
+    if (this.#top === undefined) return false
+    const isThere = statusOf(this.#spool)?.isSame(this.#top.status) === true
+    if (!isThere) this.release()
+    return !isThere
+  }
+
+  /** Holds nothing but what claims use. */
+  release(): void {
+    this.#leavePriority()
+    this.#top?.release()
+    this.#top = undefined
+  }
+
+  #leavePriority(): void {
+    this.#priority?.held.release()
+    this.#priority = undefined
   }
 }

@@ -4,8 +4,11 @@ import { crypto } from '../../base/crypto.js'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { toByteString, toFsPath } from '../../base/task/ref.js'
 import { openSync, unlinkSync } from '../../system/files/anchored-path.js'
-import { libc } from '../../system/libc.js'
+import { libc, libcFault } from '../../system/libc.js'
+import { notedLocks } from './format.js'
 import type { LockChoice, LockKind } from './locker.js'
+import { STATE_DIRECTORY } from './names.js'
+import { neighboursOf } from './neighbours.js'
 import { makeState } from './state-directory.js'
 
 /** The capabilities of a spool's file system. */
@@ -29,17 +32,38 @@ const LOCKING = new Set([
  * file in `.spoold`. For a known type nothing is written, so tasks can be run and removed even on a full disk.
  *
  * @param choice `spooler-lock`; `auto` uses record locks if two descriptors exclude each other
- * @throws SpooldError LOCKS_UNUSABLE if `ofd` was requested and does not work
+ * @throws SpooldError LOCKS_UNUSABLE if `ofd` was requested and does not work; or with `auto`, if record locks cannot be taken
+ *   here, and somebody else claims by them
  */
 export async function probeSpool(spool: string, choice: LockChoice): Promise<Capabilities> {
   if (choice === 'lockfile') return { locks: 'lockfile' }
   const fault = await ofdFault(spool)
   if (fault === undefined) return { locks: 'ofd' }
-  if (choice === 'auto') return { locks: 'lockfile', because: fault }
+  if (choice === 'auto')
+    return { locks: 'lockfile', because: libcFault() === undefined ? fault : refuseBesideLocks(spool, fault) }
   throw new SpooldError(
     'LOCKS_UNUSABLE',
     `spooler-lock = ofd does not work in ${spool}: ${fault}. Use spooler-lock = lockfile there, or mount it with locking`,
   )
+}
+
+/**
+ * Where libc cannot be called, leases exclude only who takes leases, too.
+ *
+ * @returns what that means, for people
+ */
+function refuseBesideLocks(spool: string, fault: string): string {
+  const noted = notedLocks(spool)
+  const other = neighboursOf(toByteString(spool)).find(({ isUwsgi }) => isUwsgi || noted !== 'lockfile')
+  if (noted === 'ofd' || other !== undefined) {
+    const who =
+      other === undefined ? `${STATE_DIRECTORY}/format says so` : `process ${other.pid}, ${other.command}`
+    throw new SpooldError(
+      'LOCKS_UNUSABLE',
+      `the tasks in ${spool} are claimed with record locks (${who}), which cannot be taken here: ${fault}. Install koffi; or stop all that runs tasks there, and set spooler-lock = lockfile`,
+    )
+  }
+  return `${fault}; no daemon may claim with record locks there, either`
 }
 
 /** Why OFD locks do not work in this directory; undefined if they do. */

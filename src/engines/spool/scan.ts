@@ -1,10 +1,11 @@
-import type { Dirent } from 'node:fs'
 import { errnoOf } from '../../base/errors.js'
 import { Slices } from '../../base/slices.js'
-import type { Ref } from '../../base/task/ref.js'
-import { entryBatches, isSmall, listAtOnce } from '../../system/files/entries.js'
+import { type Ref, toFsPath } from '../../base/task/ref.js'
+import { ENTRY_DIRECTORY, ENTRY_FILE, UNTOLD } from '../../system/calls.js'
+import { statusOf } from '../../system/files/anchored-path.js'
+import { isSmall, meetAll, meetAtOnce } from '../../system/files/entries.js'
 import { directoryOf, type Stamp, takeStampAsync, takeStampSync, UNKNOWN } from '../../system/files/stamps.js'
-import { isPriorityDirectory, isTaskName, type NameRules, STATE_DIRECTORY } from './names.js'
+import { hasUwsgiPrefix, isPriorityDirectory, isTaskName, type NameRules, STATE_DIRECTORY } from './names.js'
 
 /** Nested directories: deeper than any priority scheme, shallow enough for any stack. */
 const MAX_DEPTH = 16
@@ -53,12 +54,13 @@ export async function scanSpool(
   const below = [...directories].map(prefix => ({ prefix, depth: prefix.split('/').length - 1 }))
 
   /** @returns false to end the scan */
-  function meet(entry: Dirent, prefix: string, depth: number): boolean {
+  function meet(name: string, told: number, prefix: string, depth: number): boolean {
     entries++
-    if (entry.isFile()) return !isTaskName(entry.name, rules) || visitor.task(prefix + entry.name)
-    if (!entry.isDirectory() || entry.name === STATE_DIRECTORY || !isPriorityDirectory(entry.name))
-      return true
-    const lower = `${prefix}${entry.name}/`
+    const kind = told === UNTOLD && isNumber(name) ? kindAt(`${spool}/${prefix}${name}`) : told
+    // what is not told may be a task: whoever claims it looks
+    if (kind === ENTRY_FILE || kind === UNTOLD) return !isTaskName(name, rules) || visitor.task(prefix + name)
+    if (kind !== ENTRY_DIRECTORY || name === STATE_DIRECTORY || !isPriorityDirectory(name)) return true
+    const lower = `${prefix}${name}/`
     if (!rules.ordered || depth >= MAX_DEPTH) visitor.unvisited(lower)
     else if (visitor.enters?.(lower) !== false) below.push({ prefix: lower, depth: depth + 1 })
     return true
@@ -72,7 +74,7 @@ export async function scanSpool(
     if (!isSmall(stamp)) return listSlowly(prefix, depth, stamp)
     visitor.directory(prefix, stamp)
     const before = entries
-    for (const entry of listAtOnce(path)) if (!meet(entry, prefix, depth)) return false
+    if (!meetAtOnce(path, (name, kind) => meet(name, kind, prefix, depth))) return false
     visitor.listed(prefix, stamp, entries - before)
     return true
   }
@@ -82,8 +84,7 @@ export async function scanSpool(
     const stamp = known ?? (await takeStampAsync(path))
     visitor.directory(prefix, stamp)
     const before = entries
-    for await (const batch of entryBatches(path, isLocal))
-      for (const entry of batch) if (!meet(entry, prefix, depth)) return false
+    if (!(await meetAll(path, isLocal, (name, kind) => meet(name, kind, prefix, depth)))) return false
     visitor.listed(prefix, stamp, entries - before)
     return true
   }
@@ -104,4 +105,14 @@ export async function scanSpool(
     const rest = slices.rest()
     if (rest !== undefined) await rest
   }
+}
+
+/** As priorities are called, and hardly ever a task. */
+function isNumber(name: string): boolean {
+  return isPriorityDirectory(name) && !hasUwsgiPrefix(name)
+}
+
+/** Few file systems do not tell. */
+function kindAt(path: string): number {
+  return statusOf(toFsPath(path))?.isDirectory === true ? ENTRY_DIRECTORY : UNTOLD
 }

@@ -10,20 +10,17 @@ import {
   packetBytesOf,
   SPOOL_MODIFIER,
 } from '../../formats/protocol/header.js'
-import type { FileDirectory } from './priority-directory.js'
+import type { Place } from '../../system/files/anchored-path.js'
+import { systemCalls } from '../../system/libc.js'
 import { ownState } from './state-byte.js'
 
 /** Bodies of at most this size are read with the packet; larger ones when the handler asks for them. */
 export const EAGER_BODY_BYTES = 1024 * 1024
 
 /** A file that this process has open and locked. */
-export interface LockedFile {
+export interface LockedFile extends Place {
   readonly ref: Ref
   readonly fd: number
-  /** The path, anchored in `directory`. */
-  readonly fsPath: string | Buffer
-  /** For a file in a priority: the directory, to be released with the claim. */
-  readonly directory?: FileDirectory | undefined
   readonly inode: number
   /** modifier2 when the file was locked (spool/state-byte); undefined if there is no packet. */
   readonly state?: number
@@ -54,7 +51,7 @@ const header = Buffer.alloc(HEADER_BYTES)
 
 /** modifier2 of a file, which holds our mark; undefined if the file does not begin with a spool packet. */
 export function packetState(fd: number): number | undefined {
-  const read = readSync(fd, header, 0, HEADER_BYTES, 0)
+  const read = systemCalls().pread(fd, header, HEADER_BYTES, 0)
   if (read < HEADER_BYTES || modifier1Of(header) !== SPOOL_MODIFIER) return undefined
   return ownState(modifier2Of(header))
 }

@@ -1,5 +1,5 @@
-import { readSync, writeSync } from 'node:fs'
 import { MODIFIER2_OFFSET } from '../../formats/protocol/header.js'
+import { systemCalls } from '../../system/libc.js'
 
 /**
  * Our only write-ahead mark: the packet's fourth byte, modifier2, which uWSGI writes as 0 and never reads in a spool
@@ -73,11 +73,11 @@ export function lasting(state: number): number {
 
 /** The current state: a run may have changed it since the claim. */
 export function readState(fd: number): number {
-  return readSync(fd, byte, 0, 1, MODIFIER2_OFFSET) === 1 ? ownState(byte[0] ?? 0) : 0
+  return systemCalls().pread(fd, byte, 1, MODIFIER2_OFFSET) === 1 ? ownState(byte[0] ?? 0) : 0
 }
 
 /** One `pwrite`. The page cache outlives every process, so the mark survives `kill -9` of all of them. */
 export function writeState(fd: number, state: number): void {
   byte[0] = state
-  writeSync(fd, byte, 0, 1, MODIFIER2_OFFSET)
+  systemCalls().pwrite(fd, byte, 1, MODIFIER2_OFFSET)
 }

@@ -1,4 +1,3 @@
-import type { BigIntStats } from 'node:fs'
 import { crypto } from '../../base/crypto.js'
 import { errnoOf, SpooldError } from '../../base/errors.js'
 import { displayName, toFsPath } from '../../base/task/ref.js'
@@ -7,10 +6,10 @@ import {
   createFileSync,
   type Directory,
   holdDirectory,
-  lstatExactlySync,
   lstatSync,
   mkdirSync,
   renameSync,
+  statusOf,
   unlinkSync,
 } from '../../system/files/anchored-path.js'
 import { STATE_DIRECTORY } from './names.js'
@@ -62,13 +61,13 @@ function keep(spool: string, directory: Directory): void {
  */
 export function findState(spool: string): string | undefined {
   const path = `${spool}/${STATE_DIRECTORY}`
-  const stats = lstatExactlySync(toFsPath(path))
+  const status = statusOf(toFsPath(path))
   const known = states.get(spool)
-  if (known !== undefined && isSame(stats, known.directory.stats)) {
+  if (known !== undefined && status?.isSame(known.directory.status) === true) {
     known.isUsed = true
     return known.directory.path
   }
-  if (stats === undefined) return undefined
+  if (status === undefined) return undefined
   const directory = hold(path)
   try {
     checkOwner(spool, directory)
@@ -90,10 +89,6 @@ export function reopenState(spool: string): void {
   if (known !== undefined) retire(spool, known)
 }
 
-function isSame(a: BigIntStats | undefined, b: BigIntStats): boolean {
-  return a?.ino === b.ino && a.dev === b.dev
-}
-
 function hold(path: string): Directory {
   try {
     return holdDirectory(path)
@@ -103,8 +98,7 @@ function hold(path: string): Directory {
   }
 }
 
-function checkOwner(spool: string, { stats: { uid } }: Directory): void {
-  const owner = Number(uid)
+function checkOwner(spool: string, { status: { uid: owner } }: Directory): void {
   if (owner === me().uid || owner === lstatSync(toFsPath(spool))?.uid) return
   throw foreignState(displayName(spool), owner, me())
 }
@@ -115,8 +109,8 @@ export function makeState(spool: string): string {
     const path = findState(spool)
     if (path === undefined) makeDirectory(`${spool}/${STATE_DIRECTORY}`)
     else {
-      const stats = states.get(spool)?.directory.stats
-      if (stats !== undefined && (stats.mode & 0o77n) !== 0n && Number(stats.uid) === me().uid)
+      const status = states.get(spool)?.directory.status
+      if (status !== undefined && (status.mode & 0o77) !== 0 && status.uid === me().uid)
         chmodSync(toFsPath(path), 0o700)
       return path
     }

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { Alarm, machineNowMs } from '../../base/clock.js'
 import { crypto } from '../../base/crypto.js'
 import { messageOf } from '../../base/errors.js'
@@ -7,7 +8,6 @@ import { scheduleHash } from '../../base/task/schedule.js'
 import type { Engine } from '../../engines/open-engine.js'
 import { ARGS_KEY, DEFAULT_QUEUE, ID_KEY, QUEUE_KEY, TASK_KEY } from '../../formats/protocol/named.js'
 import { encodePacket } from '../../formats/protocol/packet.js'
-import { bootId } from '../../system/boot.js'
 import { storeNow } from './store-now.js'
 import { PeriodicTasks, type PeriodicTasksOptions } from './tasks.js'
 
@@ -140,4 +140,20 @@ function packetOf({ name, queue }: PeriodicTask): Buffer {
     ...(queue === DEFAULT_QUEUE ? [] : [[QUEUE_KEY, queue]]),
   ]
   return encodePacket(pairs.map(([key = '', value = '']) => [Buffer.from(key), Buffer.from(value)]))
+}
+
+let knownBoot: string | undefined
+
+/** Which start of the machine this is. Where that is unknown, each process has its own. */
+function bootId(): string {
+  knownBoot ??= readBoot() ?? crypto().randomUUID()
+  return knownBoot
+}
+
+function readBoot(): string | undefined {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+  } catch {
+    return undefined
+  }
 }

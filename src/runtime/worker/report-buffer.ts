@@ -25,6 +25,7 @@ export class ReportBuffer {
   readonly #send: (message: WorkerMessage) => void
   readonly #inFlight: ArraySet<Run>
   readonly #succession: () => SuccessionNews
+  readonly #sending: () => void
   readonly #outbox: Outbox
   readonly #isDetailed: boolean
   /**
@@ -37,16 +38,18 @@ export class ReportBuffer {
   #timer: NodeJS.Timeout | undefined
   #follower: RunFollower | undefined
 
-  /** @param inFlight each message also announces those of these runs that have started since the last one @param succession is told with each */
+  /** @param inFlight each message also announces those of these runs that have started since the last one @param succession is told with each @param sending called before each */
   constructor(
     { isListenedTo, isDetailed, send }: ReportBufferOptions,
     inFlight: ArraySet<Run>,
     succession: () => SuccessionNews,
+    sending: () => void = () => {},
   ) {
     this.#outbox = new Outbox({ tasks: isListenedTo, times: false })
     this.#isDetailed = isDetailed
     this.#inFlight = inFlight
     this.#succession = succession
+    this.#sending = sending
     this.#send = send
   }
 
@@ -118,6 +121,7 @@ export class ReportBuffer {
       if (run.hasStarted && !run.isAnnounced && !run.hasEnded) unannounced.push(run)
     const hasEnded = !this.#outbox.isEmpty
     if (!hasEnded && unannounced.length === 0) return
+    this.#sending()
     const now = performance.now()
     for (const run of unannounced) run.isAnnounced = true
     const started = unannounced.map(({ number }) => number)

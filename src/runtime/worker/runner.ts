@@ -51,7 +51,12 @@ export class Runner implements ExecutorListener {
     this.#executor = open(this)
     this.#signals = new SignalRunner(options)
     this.#retirement = new Retirement(options, () => this.#lookAtMemory())
-    this.#reports = new ReportBuffer(options, this.#inFlight, () => this.#claimer.takeNews())
+    this.#reports = new ReportBuffer(
+      options,
+      this.#inFlight,
+      () => this.#claimer.takeNews(),
+      () => claims.flush?.(),
+    )
     this.#claimer = new Claimer({
       claims,
       isConcurrent,

@@ -1,5 +1,9 @@
 import fs, { constants } from 'node:fs'
+import { descriptorPath } from '../../base/descriptor-path.js'
 import { displayName, toFsPath } from '../../base/task/ref.js'
+import { CWD, type FileStatus, pathBelow, type SystemCalls } from '../calls.js'
+import { nodeCalls } from '../elsewhere.js'
+import { hasChosen, systemCalls } from '../libc.js'
 
 /**
  * The only module that changes the files of a spool by path. Two rules hold for every path below a spool:
@@ -7,10 +11,10 @@ import { displayName, toFsPath } from '../../base/task/ref.js'
  * - The last component is never followed: files are opened with O_NOFOLLOW, or created with O_EXCL.
  * - Any user who may write to the spool may replace a directory in the path (a priority or `.spoold`) with a symlink. So
  *   the directory is opened first, without following links, and the path starts from there: `/proc/self/fd/N/name`.
+ *   Where libc can be called, such a path is only how the place is written down: the name is looked up below the
+ *   descriptor, which is faster by far.
  *
- * A task at the top of the spool keeps its plain path: users who can write to the spool cannot replace any directory in
- * it, and the kernel resolves a short path as fast as an anchored one. A process with more rights than the spool's owner
- * never gets here (privileges.ts): it becomes that owner first.
+ * A process with more rights than the spool's owner never gets here (privileges.ts): it becomes that owner first.
  */
 
 /** Linux: opens a directory without needing the right to list it. Node has no constant for it. */
@@ -19,11 +23,41 @@ const DIRECTORY = constants.O_DIRECTORY | constants.O_NOFOLLOW | O_PATH
 /** Without /proc, an lstat check has to do. */
 const HAS_PROC = fs.existsSync('/proc/self/fd')
 
+/** Where a file is: a name below a directory that is held, or a path below the working directory (CWD). */
+export interface Place {
+  readonly directory: number
+  /** A byte string. */
+  readonly name: string
+}
+
+const BELOW = /^\/proc\/self\/fd\/(\d+)\/(.+)$/s
+
+/** @param path a byte string, anchored or not, or its bytes */
+export function placeOf(path: Path): Place {
+  const text = typeof path === 'string' ? path : path.toString('latin1')
+  const [, fd, name] = text.startsWith('/proc/self/fd/') ? (BELOW.exec(text) ?? []) : []
+  return fd === undefined || name === undefined
+    ? { directory: CWD, name: text }
+    : { directory: Number(fd), name }
+}
+
+/** The same as a path: for what takes nothing else, and for a change that is made seldom. */
+export function pathOf({ directory, name }: Place): Path {
+  return toFsPath(pathBelow(directory, name))
+}
+
+/** Programs that only store do without libc. */
+function calls(): SystemCalls {
+  return hasChosen() ? systemCalls() : nodeCalls
+}
+
 /** A directory that stays the same, whatever happens to its name. */
 export interface Directory {
+  /** What names below it are looked up by. */
+  readonly fd: number
   /** The prefix of paths below it: a byte string without a trailing slash. */
   readonly path: string
-  readonly stats: fs.BigIntStats
+  readonly status: FileStatus
   /** After this, `path` must not be used. */
   release(): void
 }
@@ -31,7 +65,7 @@ export interface Directory {
 interface Held {
   readonly fd: number
   readonly path: string
-  readonly stats: fs.BigIntStats
+  readonly status: FileStatus
   /** The name under which it was opened, for people. */
   readonly name: string
   users: number
@@ -55,8 +89,9 @@ export function holdDirectory(path: string, name = path): Directory {
   shared.users++
   let isOver = false
   return {
+    fd: shared.fd,
     path: shared.path,
-    stats: shared.stats,
+    status: shared.status,
     release() {
       if (isOver) return
       isOver = true
@@ -65,32 +100,37 @@ export function holdDirectory(path: string, name = path): Directory {
   }
 }
 
-function isNamed(path: string, { stats }: Held): boolean {
-  const now = fs.lstatSync(toFsPath(path), { bigint: true, throwIfNoEntry: false })
-  return now?.ino === stats.ino && now.dev === stats.dev
+function isNamed(path: string, { status }: Held): boolean {
+  return statusOf(path)?.isSame(status) === true
 }
 
 function open(path: string, name: string): Held {
   const fd = openDirectory(path)
-  const stats = statsOf(fd)
-  const opened = { fd, path: HAS_PROC ? `/proc/self/fd/${fd}` : path, stats, name, users: 0 }
+  const opened = {
+    fd,
+    path: HAS_PROC ? descriptorPath(fd) : path,
+    status: statusOfOpen(fd),
+    name,
+    users: 0,
+  }
   held.set(name, opened)
   names.set(fd, name)
   return opened
 }
 
-function statsOf(fd: number): fs.BigIntStats {
+function statusOfOpen(fd: number): FileStatus {
   try {
-    return fs.fstatSync(fd, { bigint: true })
+    return calls().status(fd)
   } catch (error) {
-    fs.closeSync(fd)
+    calls().close(fd)
     throw error
   }
 }
 
 function openDirectory(path: string): number {
+  const { directory, name } = placeOf(path)
   try {
-    return fs.openSync(toFsPath(path), DIRECTORY)
+    return calls().openat(directory, name, DIRECTORY)
   } catch (error) {
     throw named(error)
   }
@@ -99,7 +139,7 @@ function openDirectory(path: string): number {
 function close(directory: Held): void {
   if (held.get(directory.name) === directory) held.delete(directory.name)
   names.delete(directory.fd)
-  fs.closeSync(directory.fd)
+  calls().close(directory.fd)
 }
 
 /** The path to show to people. @param path a byte string, anchored or not */
@@ -133,20 +173,22 @@ function plainly<Args extends unknown[], Result>(call: (...args: Args) => Result
 type Path = string | Buffer
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
-// The next two are called for every task, so they do not use `plainly`: its rest arguments cost half a microsecond.
+// The next two are called often, so they do not use `plainly`: its rest arguments cost half a microsecond.
 
 /** Opens an existing file or creates a new one. The last component is not followed; nothing is overwritten. */
 export function openSync(path: Path, flags: number, mode?: number): number {
+  const { directory, name } = placeOf(path)
   try {
-    return fs.openSync(path, flags | constants.O_NOFOLLOW, mode)
+    return calls().openat(directory, name, flags | constants.O_NOFOLLOW, mode)
   } catch (error) {
     throw named(error)
   }
 }
 
 export function unlinkSync(path: Path): void {
+  const { directory, name } = placeOf(path)
   try {
-    fs.unlinkSync(path)
+    calls().unlinkat(directory, name)
   } catch (error) {
     throw named(error)
   }
@@ -158,8 +200,14 @@ export const createFileSync = plainly((path: Path, text: string, flush: boolean)
 )
 export const mkdirSync = plainly((path: Path, mode?: number) => void fs.mkdirSync(path, { mode }))
 export const rmdirSync = plainly((path: Path) => fs.rmdirSync(path))
-export const renameSync = plainly((from: Path, to: Path) => fs.renameSync(from, to))
-export const linkSync = plainly((from: Path, to: Path) => fs.linkSync(from, to))
+export const renameSync = plainly((from: Path, to: Path) => {
+  const [source, target] = [placeOf(from), placeOf(to)]
+  calls().renameat(source.directory, source.name, target.directory, target.name)
+})
+export const linkSync = plainly((from: Path, to: Path) => {
+  const [source, target] = [placeOf(from), placeOf(to)]
+  calls().linkat(source.directory, source.name, target.directory, target.name)
+})
 export const symlinkSync = plainly((text: Path, path: Path) => fs.symlinkSync(text, path))
 export const readlinkSync = plainly((path: Path) => fs.readlinkSync(path, 'latin1'))
 export const readFileSync = plainly((path: Path) => {
@@ -174,6 +222,11 @@ export const utimesSync = plainly((path: Path, atime: number, mtime: number) =>
   fs.utimesSync(path, atime, mtime),
 )
 export const chmodSync = plainly((path: Path, mode: number) => fs.chmodSync(path, mode))
+/** Of the name itself, also if it is a link; undefined if there is none. */
+export const statusOf = plainly((path: Path): FileStatus | undefined => {
+  const { directory, name } = placeOf(path)
+  return calls().statusAt(directory, name)
+})
 export const lstatSync = plainly((path: Path) => fs.lstatSync(path, { throwIfNoEntry: false }))
 /** With exact inode and device numbers: as doubles, large neighbouring inode numbers would be equal. */
 export const lstatExactlySync = plainly((path: Path) =>

@@ -1,19 +1,16 @@
-import { fstatSync, type Stats } from 'node:fs'
 import { errnoOf } from '../../base/errors.js'
-import { linkSync, lstatExactlySync, lstatSync, renameSync, unlinkSync } from './anchored-path.js'
+import type { FileStatus } from '../calls.js'
+import { systemCalls } from '../libc.js'
+import { named, type Place } from './anchored-path.js'
 
-/** An open file, and the path by which it was opened. */
-interface OpenFile {
+/** An open file, and where it was opened. */
+interface OpenFile extends Place {
   readonly fd: number
-  readonly fsPath: string | Buffer
 }
 
-/** Does the path still lead to the file? Another process may have moved or replaced it. */
-export function isInPlace({ fd, fsPath }: OpenFile): boolean {
-  const there = lstatExactlySync(fsPath)
-  if (there === undefined) return false
-  const { dev, ino } = fstatSync(fd, { bigint: true })
-  return there.ino === ino && there.dev === dev
+/** Is the file still there? Another process may have moved or replaced it. */
+export function isInPlace(file: OpenFile): boolean {
+  return isStillThere(file, systemCalls().status(file.fd))
 }
 
 /** FAT, and ext4 with small inodes, keep times in whole seconds; FAT's resolution is 2 s. */
@@ -24,16 +21,18 @@ const COARSEST_CTIME_MS = 2000
  *
  * @param sinceMs epoch ms on the file system's clock
  */
-export function mayHaveMoved({ nlink, ctimeMs }: Stats, sinceMs: number): boolean {
+export function mayHaveMoved({ links, ctimeMs }: FileStatus, sinceMs: number): boolean {
   const isCoarse = ctimeMs % 1000 === 0
-  return nlink > 1 || ctimeMs > sinceMs - (isCoarse ? COARSEST_CTIME_MS : 0)
+  return links > 1 || ctimeMs > sinceMs - (isCoarse ? COARSEST_CTIME_MS : 0)
 }
 
-/** As `isInPlace`, but without bigints for most inodes: they cost more than the lstat itself. */
-export function isStillThere(file: OpenFile, { dev, ino }: Pick<Stats, 'dev' | 'ino'>): boolean {
-  if (!Number.isSafeInteger(ino)) return isInPlace(file)
-  const there = lstatSync(file.fsPath)
-  return there?.ino === ino && there.dev === dev
+/** Does the name still lead to the file that has this status? */
+export function isStillThere({ directory, name }: Place, held: FileStatus): boolean {
+  try {
+    return systemCalls().statusAt(directory, name)?.isSame(held) === true
+  } catch (error) {
+    throw named(error)
+  }
 }
 
 /**
@@ -43,33 +42,37 @@ export function isStillThere(file: OpenFile, { dev, ino }: Pick<Stats, 'dev' | '
  * @param freeName makes a name for a file that cannot be moved back because its own name has been taken meanwhile
  * @returns false if the path leads to another file, or to none
  */
-export function moveExactly(file: OpenFile, to: string | Buffer, freeName: () => string): boolean {
-  const held = fstatSync(file.fd)
+export function moveExactly(file: OpenFile, to: Place, freeName: () => string): boolean {
+  const held = systemCalls().status(file.fd)
   if (!isStillThere(file, held)) return false
   try {
-    renameSync(file.fsPath, to)
+    systemCalls().renameat(file.directory, file.name, to.directory, to.name)
   } catch (error) {
-    if (errnoOf(error) !== 'ENOENT' || isStillThere(file, held)) throw error
+    if (errnoOf(error) !== 'ENOENT' || isStillThere(file, held)) throw named(error)
     return false
   }
-  if (isStillThere({ fd: file.fd, fsPath: to }, held)) return true
-  giveBack(to, file.fsPath, freeName)
+  if (isStillThere(to, held)) return true
+  giveBack(to, file, freeName)
   return false
 }
 
 /** Moves a file back to its own name or, if that has been taken again, to a new one: only the name is lost. */
-export function giveBack(from: string | Buffer, to: string | Buffer, freeName: () => string): void {
+export function giveBack(from: Place, to: Place, freeName: () => string): void {
+  const { renameFreely, renameat } = systemCalls()
   try {
-    linkSync(from, to)
-    unlinkSync(from)
+    renameFreely(from.directory, from.name, to.directory, to.name)
   } catch (error) {
-    // directories cannot be hard-linked, and some file systems have no hard links
-    renameSync(from, errnoOf(error) === 'EEXIST' ? beside(to, freeName()) : to)
+    // some file systems have neither a rename that overwrites nothing nor hard links
+    const name = errnoOf(error) === 'EEXIST' ? beside(to, freeName()).name : to.name
+    try {
+      renameat(from.directory, from.name, to.directory, name)
+    } catch (last) {
+      throw named(last)
+    }
   }
 }
 
-/** The path of another name in the same directory. */
-export function beside(path: string | Buffer, name: string): string | Buffer {
-  if (typeof path === 'string') return path.slice(0, path.lastIndexOf('/') + 1) + name
-  return Buffer.concat([path.subarray(0, path.lastIndexOf('/') + 1), Buffer.from(name, 'latin1')])
+/** Another name in the same directory. */
+export function beside({ directory, name }: Place, other: string): Place {
+  return { directory, name: name.slice(0, name.lastIndexOf('/') + 1) + other }
 }

@@ -22,7 +22,7 @@ for (const [engine, open] of Object.entries(ENGINES))
     it('prepares a spool as often as it is asked, and touches no task', async () => {
       const spool = open()
       await spool.enqueuer.store(requestFrom({ n: 1 }))
-      for (let i = 0; i < 2; i++) spool.upkeep().prepare()
+      for (let i = 0; i < 2; i++) spool.upkeep().prepare('ofd')
       assert.equal((await refsOf(spool)).length, 1)
     })
 

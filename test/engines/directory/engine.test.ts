@@ -211,9 +211,11 @@ describe('what is not claimed, and left exactly as it is', () => {
     chmodSync(join(spool, '..'), 0o755)
     chmodSync(spool, 0o777)
     const module = new URL('../../../src/engines/spool/claims/claim.js', import.meta.url).href
+    const holder = new URL('../../../src/engines/spool/priority-directory.js', import.meta.url).href
     const script = `process.setgid(65534); process.setuid(65534);
       const { claimFile } = await import(${JSON.stringify(module)});
-      console.log(JSON.stringify(claimFile('x', ${JSON.stringify(join(spool, NAME))}, { skewMs: 50, tryLock: () => true, unlock() {} }, Date.now())))`
+      const { TaskDirectories } = await import(${JSON.stringify(holder)});
+      console.log(JSON.stringify(claimFile(${JSON.stringify(NAME)}, new TaskDirectories(${JSON.stringify(spool)}), { skewMs: 50, tryLock: () => true, unlock() {} }, Date.now())))`
     const refusal = JSON.parse(
       execFileSync(process.execPath, ['--input-type=module', '-e', script]).toString(),
     )
@@ -227,12 +229,13 @@ describe('a file that leaves its place between open and lock', () => {
   async function claimAfter(spool: string, act: (path: string) => void) {
     const path = join(spool, NAME)
     const { claimFile } = await import('#src/engines/spool/claims/claim.js')
+    const { TaskDirectories } = await import('#src/engines/spool/priority-directory.js')
     const tryLock = () => {
       act(path)
       return true
     }
     const locker = { kind: 'ofd' as const, skewMs: 50, tryLock, unlock() {}, unshare() {} }
-    return claimFile(NAME, path, locker, Date.now(), () => assert.fail())
+    return claimFile(NAME, new TaskDirectories(spool), locker, Date.now(), () => assert.fail())
   }
 
   const OTHERS: Readonly<Record<string, (path: string) => void>> = {
@@ -273,7 +276,8 @@ describe('a file that leaves its place between open and lock', () => {
     const spool = spoolDirectory()
     drop(spool, NAME, undefined, LONG_AGO)
     const unhook = hookFs(['fstatSync'], (_name, _args, proceed) => {
-      const stats = proceed() as { ctimeMs: number }
+      const stats = proceed() as { ctimeMs: number | bigint }
+      if (typeof stats.ctimeMs !== 'number') return stats
       return Object.assign(stats, { ctimeMs: Math.floor(stats.ctimeMs / 1000) * 1000 })
     })
     try {

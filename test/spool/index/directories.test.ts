@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
-import fs, { mkdirSync, renameSync, rmSync, statSync, symlinkSync, utimesSync } from 'node:fs'
-import { syncBuiltinESMExports } from 'node:module'
+import { mkdirSync, renameSync, rmSync, statSync, symlinkSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Emitter } from '#src/base/events/emitter.js'
 import { Scanner } from '#src/engines/spool/index/scanner.js'
 import { TaskIndex } from '#src/engines/spool/index/task-index.js'
 import { drop } from '../../helpers/files.js'
+import { hookFs } from '../../helpers/fs-hooks.js'
 import { until } from '../../helpers/until.js'
 import { spoolDirectory } from '../../helpers/workspace.js'
 
@@ -28,18 +28,14 @@ async function aged(...paths: string[]): Promise<void> {
 
 /** Called with each path that is listed; what they throw, listing it throws. */
 const listeners = new Set<(path: string) => void>()
-const { readdirSync } = fs
+let unhook = () => {}
 before(() => {
-  fs.readdirSync = ((path: unknown, ...rest: unknown[]) => {
+  unhook = hookFs(['readdirSync'], (_call, [path], proceed) => {
     for (const listed of listeners) listed(String(path))
-    return (readdirSync as (...args: unknown[]) => unknown)(path, ...rest)
-  }) as typeof readdirSync
-  syncBuiltinESMExports()
+    return proceed()
+  })
 })
-after(() => {
-  fs.readdirSync = readdirSync
-  syncBuiltinESMExports()
-})
+after(() => unhook())
 
 const passes = (count: number) => new Promise(resolve => setTimeout(resolve, count * FREQUENCY_MS))
 

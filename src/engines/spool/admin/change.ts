@@ -1,7 +1,7 @@
 import { closeSync, constants, existsSync, fstatSync, type Stats } from 'node:fs'
 import { errnoOf, messageOf } from '../../../base/errors.js'
 import { baseName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
-import { unlinkSync } from '../../../system/files/anchored-path.js'
+import { type Place, pathOf, placeOf, unlinkSync } from '../../../system/files/anchored-path.js'
 import { isInPlace } from '../../../system/files/exact-move.js'
 import { openSafely } from '../../../system/files/quiet-open.js'
 import { DeadLetters, deadNameOf } from '../dead-letters.js'
@@ -129,7 +129,7 @@ function lockTarget(
   }
   try {
     isLocked = locker.tryLock(fd, ref)
-    const file: TargetFile | Changed = isLocked ? examine(ref, toFsPath(path), fd) : { kind: 'running' }
+    const file: TargetFile | Changed = isLocked ? examine(ref, placeOf(path), fd) : { kind: 'running' }
     if (!('kind' in file)) return { file, unlock }
     unlock()
     return file
@@ -154,9 +154,9 @@ function refusalOfOpen(error: unknown): Changed {
   }
 }
 
-function examine(ref: Ref, fsPath: string | Buffer, fd: number): TargetFile | Changed {
+function examine(ref: Ref, place: Place, fd: number): TargetFile | Changed {
   const stats = fstatSync(fd)
-  const file = { ref, fsPath, fd, stats, inode: stats.ino }
+  const file = { ref, ...place, fd, stats, inode: stats.ino }
   if (!stats.isFile()) return refused('it is not a regular file, so it is never run')
   if (!isInPlace(file)) return { kind: 'gone' }
   const state = packetState(fd)
@@ -164,8 +164,9 @@ function examine(ref: Ref, fsPath: string | Buffer, fd: number): TargetFile | Ch
 }
 
 /** Removes the file first: a record or a reason without a file does no harm, and fsck finds it. */
-export function remove({ spool }: OpenSpool, { ref, fsPath }: TargetFile): Changed {
-  unlinkSync(fsPath)
+export function remove({ spool }: OpenSpool, file: TargetFile): Changed {
+  const { ref } = file
+  unlinkSync(pathOf(file))
   const name = deadNameOf(ref)
   try {
     if (name === undefined) new Records(spool).remove(ref)

@@ -1,6 +1,6 @@
 import { errnoOf } from '../../../base/errors.js'
 import { displayName } from '../../../base/task/ref.js'
-import { renameSync } from '../../../system/files/anchored-path.js'
+import { pathOf, renameSync } from '../../../system/files/anchored-path.js'
 import { Records } from '../records.js'
 import { pastOf } from '../state-byte.js'
 import { makeArrival } from './arrival.js'
@@ -29,7 +29,7 @@ export function rename(from: OpenSpool, to: OpenSpool, file: TargetFile): Change
   try {
     if (record === undefined) new Records(to.spool).remove(arrival.ref)
     else new Records(to.spool).write(arrival.ref, record)
-    renameSync(file.fsPath, arrival.fsPath)
+    renameSync(pathOf(file), arrival.fsPath)
     hasArrived = true
     records.remove(file.ref)
     return { kind: 'done', to: arrival.ref }

@@ -1,4 +1,4 @@
-import { renameSync } from '../../../system/files/anchored-path.js'
+import { pathOf, renameSync } from '../../../system/files/anchored-path.js'
 import { type DeadLetter, DeadLetters, deadNameOf } from '../dead-letters.js'
 import { Records, type TaskRecord } from '../records.js'
 import { setTime } from '../spool-file.js'
@@ -33,7 +33,7 @@ export function requeue(
     const nowMs = Date.now()
     writeState(file.fd, record === undefined ? 0 : RECORDED)
     setTime(file.fd, nowMs) // if another user owns the file, the write above has already set the mtime to now
-    renameSync(file.fsPath, arrival.fsPath)
+    renameSync(pathOf(file), arrival.fsPath)
     hasArrived = true
     letters.forget(name)
     return { kind: 'done', to: arrival.ref }

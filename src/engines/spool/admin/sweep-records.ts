@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, readFileSync } from 'node:fs'
 import { errnoOf } from '../../../base/errors.js'
 import { type Ref, toFsPath } from '../../../base/task/ref.js'
-import { lstatSync, openSync, unlinkSync } from '../../../system/files/anchored-path.js'
+import { lstatSync, openSync, pathOf, placeOf, unlinkSync } from '../../../system/files/anchored-path.js'
 import { listEntries } from '../../../system/files/entries.js'
 import { moveExactly } from '../../../system/files/exact-move.js'
 import { createTaskName } from '../names.js'
@@ -74,8 +74,9 @@ function isThere(path: string): boolean {
 
 /** Removes exactly the open file, and not a record just written for a new task of the same name. */
 function removeExactly(fd: number, fsPath: string | Buffer): boolean {
-  const aside = Buffer.concat([Buffer.from(fsPath), Buffer.from(`.${process.pid}.tmp`)])
-  if (!moveExactly({ fd, fsPath }, aside, createTaskName)) return false
-  unlinkSync(aside)
+  const place = placeOf(fsPath)
+  const aside = { ...place, name: `${place.name}.${process.pid}.tmp` }
+  if (!moveExactly({ ...place, fd }, aside, createTaskName)) return false
+  unlinkSync(pathOf(aside))
   return true
 }

@@ -2,7 +2,7 @@ import { closeSync, constants, type Dirent, fstatSync } from 'node:fs'
 import { errnoOf, SpooldError } from '../../../base/errors.js'
 import { Slices } from '../../../base/slices.js'
 import { baseName, type Ref, toFsPath } from '../../../base/task/ref.js'
-import { lstatSync, openSync, unlinkSync } from '../../../system/files/anchored-path.js'
+import { lstatSync, openSync, placeOf, unlinkSync } from '../../../system/files/anchored-path.js'
 import { listEntries, listLocalEntries } from '../../../system/files/entries.js'
 import { beside, giveBack } from '../../../system/files/exact-move.js'
 import { isLocal } from '../../../system/files/local.js'
@@ -126,7 +126,7 @@ export async function clearLeftover(spool: string, ref: Ref): Promise<'removed' 
     if (!(await tryHold(fd).catch(() => true))) return false
     const ranAs = doneInode(baseName(ref))
     if (ranAs !== undefined && fstatSync(fd, { bigint: true }).ino !== ranAs) {
-      giveBack(path, beside(path, createTaskName()), createTaskName)
+      giveBack(placeOf(path), beside(placeOf(path), createTaskName()), createTaskName)
       return 'given-back'
     }
     unlinkSync(path)

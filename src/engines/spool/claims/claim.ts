@@ -1,6 +1,6 @@
-import { closeSync, constants, fstatSync, readSync, type Stats } from 'node:fs'
+import { constants } from 'node:fs'
 import { errnoOf, messageOf } from '../../../base/errors.js'
-import { baseName, type Ref, toFsPath } from '../../../base/task/ref.js'
+import { baseName, type Ref } from '../../../base/task/ref.js'
 import type { ReportKind } from '../../../base/task/report.js'
 import type { Terms } from '../../../base/task/terms.js'
 import {
@@ -10,15 +10,23 @@ import {
   packetBytesOf,
 } from '../../../formats/protocol/header.js'
 import { lastValue, parseVars, type Vars } from '../../../formats/protocol/vars.js'
-import { openSync } from '../../../system/files/anchored-path.js'
+import { type FileStatus, shownBelow, systemError } from '../../../system/calls.js'
+import { named } from '../../../system/files/anchored-path.js'
 import { isStillThere, mayHaveMoved } from '../../../system/files/exact-move.js'
+import { systemCalls } from '../../../system/libc.js'
 import type { Locker } from '../locker.js'
-import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
+import type { HeldDirectory, TaskDirectories } from '../priority-directory.js'
 import { dueAtMsOf, EAGER_BODY_BYTES, type LockedFile, packetFault, readBody } from '../spool-file.js'
 import { KICKED, ownState } from '../state-byte.js'
 
 /** A task file that this process holds locked, with its packet decoded. */
 export interface ClaimedFile extends LockedFile {
+  /** Its directory, to be released with the claim. */
+  readonly held: HeldDirectory
+  /** It has other names, too. */
+  readonly isLinked: boolean
+  /** Its name is gone: nobody can see its lock. */
+  isRemoved: boolean
   readonly vars: Vars
   readonly mtimeMs: number
   /** Somebody set its time to a later one, as settling does. */
@@ -69,23 +77,14 @@ const LOCKED: Refusal = { kind: 'locked' }
  */
 export function claimFile(
   ref: Ref,
-  bytePath: string,
+  directories: TaskDirectories,
   locker: Locker,
   nowMs: number,
   handleUnfit: HandleUnfit,
 ): ClaimedFile | Refusal {
   const openedAtMs = Date.now()
-  const isAtTop = !ref.includes('/')
-  let directory: FileDirectory | undefined
-  let file: OpenFile
-  try {
-    directory = isAtTop ? undefined : holdDirectoryOf(bytePath.slice(0, -ref.length - 1), ref)
-    const fsPath = toFsPath(directory === undefined ? bytePath : `${directory.path}/${baseName(ref)}`)
-    file = { ref, fsPath, directory, fd: openSync(fsPath, OPEN_FLAGS) }
-  } catch (error) {
-    directory?.release()
-    return refusalOfOpen(error)
-  }
+  const file = open(ref, directories)
+  if ('kind' in file) return file
   let isLocked = false
   try {
     isLocked = locker.tryLock(file.fd, ref)
@@ -96,16 +95,37 @@ export function claimFile(
     return refusal
   } catch (error) {
     letGo(file, locker, isLocked)
-    return refusalOf(error)
+    return refusalOf(named(error))
   }
 }
 
-type OpenFile = Pick<LockedFile, 'ref' | 'fd' | 'fsPath' | 'directory'>
+type OpenFile = Pick<ClaimedFile, 'ref' | 'fd' | 'directory' | 'name' | 'held'>
 
-function letGo({ fd, ref, directory }: OpenFile, locker: Locker, isLocked: boolean): void {
+function open(ref: Ref, directories: TaskDirectories): OpenFile | Refusal {
+  const name = baseName(ref)
+  try {
+    for (;;) {
+      const held = directories.hold(ref)
+      const fd = systemCalls().tryOpenat(held.fd, name, OPEN_FLAGS)
+      if (fd >= 0) return { ref, fd, directory: held.fd, name, held }
+      held.release()
+      // a spool that was moved away has no tasks any more, and one in its place has others
+      const isGone = fd === ENOENT
+      if (isGone && directories.check()) continue
+      return isGone ? GONE : refusalOfOpen(named(systemError(fd, 'open', shownBelow(held.fd, name))))
+    }
+  } catch (error) {
+    return refusalOfOpen(error)
+  }
+}
+
+/** Missing, as the negative number of the error. */
+const ENOENT = -2
+
+function letGo({ fd, ref, held }: OpenFile, locker: Locker, isLocked: boolean): void {
   if (isLocked) locker.unlock(ref)
-  closeSync(fd)
-  directory?.release()
+  systemCalls().close(fd)
+  held.release()
 }
 
 function refusalOfOpen(error: unknown): Refusal {
@@ -144,21 +164,22 @@ type Found = ClaimedFile | Unfit | Refusal
 /** @param sinceMs the earliest time when it was opened, by the clock of its file system */
 function examine(file: OpenFile, nowMs: number, sinceMs: number): Found {
   const { fd } = file
-  const stats = fstatSync(fd)
-  if (stats.nlink === 0) return GONE // removed by its last runner between our open and our lock
-  if (!stats.isFile()) return { kind: 'unreadable', detail: 'it is not a regular file' }
-  if (mayHaveMoved(stats, sinceMs) && !isStillThere(file, stats)) return GONE // between our open and our lock
-  const mtimeDueMs = dueAtMsOf(stats.mtimeMs, undefined)
+  const status = systemCalls().status(fd)
+  if (status.links === 0) return GONE // removed by its last runner between our open and our lock
+  if (!status.isFile) return { kind: 'unreadable', detail: 'it is not a regular file' }
+  if (mayHaveMoved(status, sinceMs) && !isStillThere(file, status)) return GONE // between our open and our lock
+  const mtimeDueMs = dueAtMsOf(status.mtimeMs, undefined)
   if (mtimeDueMs > nowMs) return { kind: 'later', atMs: mtimeDueMs } // strictly later, as in uWSGI
-  const read = readSync(fd, scratch, 0, Math.min(stats.size, MAX_PACKET_BYTES), 0)
-  return decode(file, read, stats, nowMs)
+  const read = systemCalls().pread(fd, scratch, Math.min(status.size, MAX_PACKET_BYTES), 0)
+  return decode(file, read, status, nowMs)
 }
 
 /** @param read how many bytes of it `scratch` has */
-function decode({ ref, fsPath, directory, fd }: OpenFile, read: number, stats: Stats, nowMs: number): Found {
+function decode(file: OpenFile, read: number, status: FileStatus, nowMs: number): Found {
+  const { ref, fd, directory, name, held } = file
+  const { mtimeMs, ctimeMs, size, inodeNumber: inode } = status
   const unfit = (kind: Unfit['kind'], detail: string): Unfit => {
-    const changedAtMs = Math.max(stats.mtimeMs, stats.ctimeMs)
-    return { kind, detail, ref, fd, fsPath, directory, inode: stats.ino, changedAtMs }
+    return { kind, detail, ref, fd, directory, name, inode, changedAtMs: Math.max(mtimeMs, ctimeMs) }
   }
   const fault = packetFault(scratch, read)
   if (fault !== undefined) return unfit(fault.kind, fault.detail)
@@ -166,21 +187,24 @@ function decode({ ref, fsPath, directory, fd }: OpenFile, read: number, stats: S
   const vars = parseVars(scratch.toString('latin1', 0, bodyOffset), HEADER_BYTES, bodyOffset)
   if ('fault' in vars) return unfit('malformed', vars.fault)
   const state = ownState(modifier2Of(scratch))
-  const dueAtMs = dueAtMsOf(stats.mtimeMs, (state & KICKED) === 0 ? lastValue(vars, 'at') : undefined)
+  const dueAtMs = dueAtMsOf(mtimeMs, (state & KICKED) === 0 ? lastValue(vars, 'at') : undefined)
   if (dueAtMs > nowMs) return { kind: 'later', atMs: dueAtMs }
-  const bodyBytes = stats.size - bodyOffset
+  const bodyBytes = size - bodyOffset
   const body =
     bodyBytes > 0 && bodyBytes <= EAGER_BODY_BYTES ? smallBody(fd, bodyOffset, bodyBytes, read) : undefined
   return {
     ref,
     fd,
-    fsPath,
     directory,
+    name,
+    held,
+    isLinked: status.links > 1,
+    isRemoved: false,
     vars,
-    inode: stats.ino,
-    mtimeMs: stats.mtimeMs,
-    isPostponed: stats.mtimeMs > stats.ctimeMs,
-    dueAtMs: Math.max(dueAtMs, Math.min(stats.mtimeMs, nowMs)),
+    inode,
+    mtimeMs,
+    isPostponed: mtimeMs > ctimeMs,
+    dueAtMs: Math.max(dueAtMs, Math.min(mtimeMs, nowMs)),
     state,
     bodyOffset,
     bodyBytes,

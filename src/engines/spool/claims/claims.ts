@@ -9,6 +9,7 @@ import type { TermsOrPark } from '../../../base/task/terms.js'
 import { isNamed, taskNameOf } from '../../../formats/protocol/named.js'
 import { lastValue, type Vars } from '../../../formats/protocol/vars.js'
 import type { Locker } from '../locker.js'
+import { TaskDirectories } from '../priority-directory.js'
 import { type TaskRecord, withFailure } from '../records.js'
 import { setTime } from '../spool-file.js'
 import { lasting, pastOf, readState, STARTED } from '../state-byte.js'
@@ -18,7 +19,7 @@ import { type ClaimedFile, claimFile, type HandleUnfit, isShortage } from './cla
 import { ClaimedTask } from './claimed-task.js'
 import { type FailureOptions, Failures } from './failures.js'
 import { settlePastRun } from './past-run.js'
-import { leaveAsFound, letGo, removeTask, type Settled } from './settle.js'
+import { closeRemoved, leaveAsFound, letGo, removeTask, type Settled } from './settle.js'
 import { Slots } from './slots.js'
 import { handleUnfit, type UnfitOptions } from './unfit.js'
 
@@ -59,6 +60,7 @@ export class Claims {
   readonly #failures: Failures
   readonly #handleUnfit: HandleUnfit
   readonly #slots: Slots
+  readonly #directories: TaskDirectories
   /** The spool's real path, as text. */
   readonly #spool: string
 
@@ -69,12 +71,12 @@ export class Claims {
     this.#handleUnfit = file => handleUnfit(file, options, this.#failures)
     this.#spool = displayName(options.spool)
     this.#slots = new Slots(options.spool, locker.kind)
+    this.#directories = new TaskDirectories(options.spool)
   }
 
   claim(ref: Ref, lastRun?: LastRun): ClaimedTask | Report {
-    const path = `${this.#options.spool}/${ref}`
     const nowMs = this.#options.forwards === true ? LATEST_MS : Date.now()
-    const file = claimFile(ref, path, this.#locker, nowMs, this.#handleUnfit)
+    const file = claimFile(ref, this.#directories, this.#locker, nowMs, this.#handleUnfit)
     if (!('fd' in file)) return { ref, ranMs: 0, ...file }
     try {
       const terms = this.#options.termsOf?.(file.vars)
@@ -142,7 +144,19 @@ export class Claims {
 
   /** @see Claims.refresh */
   refresh(news?: SlotNews): void {
+    this.#directories.check()
     this.#slots.refresh(news)
+  }
+
+  /** @see Claims.flush */
+  flush(): void {
+    closeRemoved()
+  }
+
+  /** @see Claims.giveBack */
+  giveBack(): void {
+    closeRemoved()
+    this.#directories.release()
   }
 
   /** @see Claims.release */

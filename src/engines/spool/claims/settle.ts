@@ -1,10 +1,10 @@
-import { closeSync, fstatSync } from 'node:fs'
 import { crypto } from '../../../base/crypto.js'
-import { errnoOf, messageOf } from '../../../base/errors.js'
-import { baseName } from '../../../base/task/ref.js'
+import { messageOf } from '../../../base/errors.js'
 import type { Report } from '../../../base/task/report.js'
-import { unlinkSync } from '../../../system/files/anchored-path.js'
+import { shownBelow, systemError } from '../../../system/calls.js'
+import { named } from '../../../system/files/anchored-path.js'
 import { beside, isInPlace, moveExactly } from '../../../system/files/exact-move.js'
+import { systemCalls } from '../../../system/libc.js'
 import type { Locker } from '../locker.js'
 import { createTaskName, hasUwsgiPrefix } from '../names.js'
 import { setTime } from '../spool-file.js'
@@ -22,7 +22,7 @@ const QUICK_MS = 1
  * if its inode differs from the one in the name.
  */
 function doneName({ fd, inode }: ClaimedFile): string {
-  const exactly = Number.isSafeInteger(inode) ? inode : fstatSync(fd, { bigint: true }).ino
+  const exactly = Number.isSafeInteger(inode) ? inode : systemCalls().status(fd).inode
   const random = crypto().randomUUID().slice(-12) // Node draws the bytes of many at once: 6 alone cost as much as 100
   return `.spoold-done-${exactly}-${process.pid}-${random}.tmp`
 }
@@ -43,28 +43,37 @@ export function doneInode(name: string): bigint | undefined {
  * @returns the error if it could not be removed
  */
 export function removeTask(claim: ClaimedFile, ranMs: number): string | undefined {
-  const isAlone = ranMs < QUICK_MS && hasUwsgiPrefix(baseName(claim.ref))
+  const isAlone = ranMs < QUICK_MS && hasUwsgiPrefix(claim.name)
   try {
-    if (isAlone) unlinkSync(claim.fsPath)
+    if (isAlone) removeHere(claim)
     else removeExactly(claim)
   } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') return messageOf(error) // ENOENT: it was removed by hand during the run
+    return messageOf(named(error))
   }
   return undefined
 }
 
+/** As `unlink` for whatever has the name; that there is none is no error, because people may remove a task while it runs. */
+function removeHere(claim: ClaimedFile): void {
+  const error = systemCalls().tryUnlinkat(claim.directory, claim.name)
+  if (error < 0 && error !== ENOENT)
+    throw systemError(error, 'unlink', shownBelow(claim.directory, claim.name))
+  claim.isRemoved = error === 0 // otherwise it may have another name now, under which somebody waits for its lock
+}
+
+/** Missing, as the negative number of the error. */
+const ENOENT = -2
+
 function removeExactly(claim: ClaimedFile): void {
-  const hidden = beside(claim.fsPath, doneName(claim))
+  const hidden = beside(claim, doneName(claim))
   try {
     if (!moveExactly(claim, hidden, createTaskName)) return // it was moved or replaced while it ran
   } catch {
     // a full disk may have no room for another name, or the name may be too long; then a check has to do
-    if (isInPlace(claim)) unlinkSync(claim.fsPath)
+    if (isInPlace(claim)) removeHere(claim)
     return
   }
-  try {
-    unlinkSync(hidden)
-  } catch {} // the sweep does
+  claim.isRemoved = systemCalls().tryUnlinkat(hidden.directory, hidden.name) === 0 // otherwise the sweep does it
 }
 
 /**
@@ -86,6 +95,32 @@ export function leaveAsFound(claim: ClaimedFile): void {
 /** Ends the claim; the lock is released last. */
 export function letGo(claim: ClaimedFile, locker: Locker): void {
   locker.unlock(claim.ref)
-  closeSync(claim.fd)
-  claim.directory?.release()
+  if (claim.isRemoved && !claim.isLinked) closeLater(claim.fd)
+  else systemCalls().close(claim.fd)
+  claim.held.release()
+}
+
+/** More than that would keep much memory, and many descriptors, from others. */
+const MOST_UNCLOSED = 16
+
+/**
+ * Descriptors of removed files. One call closes all that follow one another, none of which is anybody else's, and most do: the
+ * kernel gives the lowest number that is free. Until then the files stay locked, which nobody sees, since no name leads to them.
+ */
+const removed: number[] = []
+
+function closeLater(fd: number): void {
+  if (removed.push(fd) >= MOST_UNCLOSED) closeRemoved()
+}
+
+/** Closes what is left open of removed files. */
+export function closeRemoved(): void {
+  if (removed.length === 0) return
+  const fds = removed.splice(0).sort((a, b) => a - b)
+  let [first = 0] = fds
+  for (const [i, fd] of fds.entries())
+    if (fds[i + 1] !== fd + 1) {
+      systemCalls().closeRun(first, fd)
+      first = fds[i + 1] ?? fd
+    }
 }

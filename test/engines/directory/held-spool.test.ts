@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict'
+import { linkSync, mkdirSync, readdirSync, readlinkSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { OK, RETRY } from '#src/base/task/outcome.js'
+import { systemCalls } from '#src/system/libc.js'
+import { beginOf, claimOf, openEngine, refusalOf } from '../../helpers/engine.js'
+import { drop, leftIn, packet } from '../../helpers/files.js'
+import { spoolDirectory } from '../../helpers/workspace.js'
+
+const NAMES = Array.from({ length: 40 }, (_, n) => `uwsgi_spoolfile_on_x_${n}`)
+
+/** What this process has open below a directory, removed files too. */
+function openBelow(directory: string): string[] {
+  return readdirSync('/proc/self/fd').flatMap(fd => {
+    try {
+      const target = readlinkSync(`/proc/self/fd/${fd}`)
+      return target.startsWith(`${directory}/`) ? [target.slice(directory.length + 1)] : []
+    } catch {
+      return [] // the descriptor of the listing itself
+    }
+  })
+}
+
+describe('a spool that is held', () => {
+  it('is held anew when its name leads elsewhere, at the latest with the next batch', async () => {
+    const spool = spoolDirectory()
+    const away = join(dirname(spool), 'away')
+    for (const name of NAMES.slice(0, 3)) drop(spool, name, packet({ of: 'old' }))
+    const engine = await openEngine(spool)
+    engine.settle(beginOf(engine, NAMES[0] ?? ''), OK, 0)
+    renameSync(spool, away)
+    mkdirSync(spool)
+    drop(spool, 'only-here', packet({ of: 'new' }))
+    engine.release(claimOf(engine, 'only-here')) // what it does not find, it looks for anew
+    assert.equal(refusalOf(engine, NAMES[1] ?? '').kind, 'gone')
+    assert.deepEqual(leftIn(away), NAMES.slice(1, 3))
+  })
+
+  it('a task of the same name in the directory that took its place is another task', async () => {
+    const spool = spoolDirectory()
+    const away = join(dirname(spool), 'away')
+    const [name = ''] = NAMES
+    drop(spool, name, packet({ of: 'old' }))
+    const engine = await openEngine(spool)
+    engine.release(claimOf(engine, name))
+    renameSync(spool, away)
+    mkdirSync(spool)
+    drop(spool, name, packet({ of: 'new' }))
+    engine.refresh()
+    engine.settle(beginOf(engine, name), OK, 0)
+    assert.deepEqual([leftIn(spool), leftIn(away)], [[], [name]])
+  })
+
+  it('nobody can exchange what lies above a task between its claim and its end', async () => {
+    const spool = spoolDirectory()
+    const [real, decoy] = [join(spool, '.real'), join(dirname(spool), 'decoy')]
+    mkdirSync(join(spool, '5'))
+    mkdirSync(decoy)
+    const ref = `5/${NAMES[0]}`
+    drop(spool, ref)
+    drop(decoy, NAMES[0] ?? '')
+    for (const ranMs of [0, 5]) {
+      const engine = await openEngine(spool)
+      const claim = beginOf(engine, ref)
+      renameSync(join(spool, '5'), real)
+      symlinkSync(decoy, join(spool, '5'))
+      assert.equal(engine.settle(claim, OK, ranMs).kind, 'ok')
+      assert.deepEqual([leftIn(real), leftIn(decoy)], [[], [NAMES[0]]])
+      assert.equal(refusalOf(engine, ref).kind, 'gone')
+      rmSync(join(spool, '5'))
+      renameSync(real, join(spool, '5'))
+      drop(spool, ref)
+      engine.giveBack()
+    }
+  })
+
+  it('is let go of when there is nothing to claim', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '5'))
+    drop(spool, '5/task')
+    drop(spool, 'task')
+    const engine = await openEngine(spool)
+    for (const ref of ['5/task', 'task']) engine.settle(beginOf(engine, ref), OK, 5)
+    engine.giveBack()
+    assert.deepEqual(openBelow(dirname(spool)), [])
+  })
+})
+
+describe('the descriptors of tasks that have ended', () => {
+  it('are closed sixteen at a time, where the files are removed, and before each report', async () => {
+    const spool = spoolDirectory()
+    for (const name of NAMES) drop(spool, name)
+    const engine = await openEngine(spool)
+    const calls = systemCalls() as { closeRun: (first: number, last: number) => void }
+    const { closeRun } = calls
+    const runs: number[] = []
+    calls.closeRun = (first, last) => {
+      runs.push(last - first + 1)
+      closeRun(first, last)
+    }
+    try {
+      for (const name of NAMES) {
+        engine.settle(beginOf(engine, name), OK, 0)
+        assert.ok(openBelow(spool).length < 16)
+      }
+      assert.equal(openBelow(spool).length, NAMES.length % 16)
+      engine.flush()
+      assert.deepEqual(openBelow(spool), [])
+      assert.equal(
+        runs.reduce((sum, count) => sum + count, 0),
+        NAMES.length,
+      )
+      assert.ok(runs.length <= 9 && runs.some(count => count > 4), `in runs of ${runs}`)
+    } finally {
+      calls.closeRun = closeRun
+    }
+  })
+
+  it('are closed at once where the files stay, or have another name: somebody may wait for their locks', async () => {
+    const spool = spoolDirectory()
+    const [kept = '', linked = ''] = NAMES
+    drop(spool, kept)
+    linkSync(drop(spool, linked), join(spool, 'other-name'))
+    const engine = await openEngine(spool)
+    engine.settle(beginOf(engine, kept), RETRY, 0)
+    engine.settle(beginOf(engine, linked), OK, 0)
+    assert.deepEqual(
+      openBelow(spool).filter(name => !name.startsWith('.')),
+      [],
+    )
+    const other = await openEngine(spool)
+    assert.equal(refusalOf(other, kept).kind, 'later')
+    other.settle(beginOf(other, 'other-name'), OK, 0)
+    other.giveBack()
+  })
+})
