@@ -64,8 +64,14 @@ function kindOf(entry: Dirent): number {
 const SLICE_BYTES = 64 * 1024
 const LISTED = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
+/** In the order of their bytes: a name is a byte string. */
+function byName([a]: [string, number], [b]: [string, number]): number {
+  return a < b ? -1 : 1
+}
+
 /**
- * Meets the entries of a small directory of a local file system, synchronously.
+ * Meets the entries of a small directory of a local file system by name, synchronously: people look at such lists, and
+ * `readdir` sorts them, too.
  *
  * @returns false if `meet` did
  * @throws the error of `opendir`
@@ -76,9 +82,10 @@ export function meetAtOnce(path: string, meet: Meet): boolean {
   const fd = openToList(path)
   try {
     const slice = Buffer.allocUnsafe(SLICE_BYTES)
+    const entries: [name: string, kind: number][] = []
     for (let bytes = calls.getdents(fd, slice); bytes > 0; bytes = calls.getdents(fd, slice))
-      if (!eachEntry(slice, bytes, meet)) return false
-    return true
+      eachEntry(slice, bytes, (...entry) => entries.push(entry) > 0)
+    return entries.sort(byName).every(entry => meet(...entry))
   } finally {
     calls.close(fd)
   }
