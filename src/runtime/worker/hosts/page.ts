@@ -1,4 +1,5 @@
-import { closeSync, ftruncateSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'node:fs'
+import { randomUUID } from 'node:crypto'
+import { closeSync, ftruncateSync, openSync, readSync, unlinkSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { IGNORE, OK, type Outcome, RETRY } from '../../../base/task/outcome.js'
@@ -92,16 +93,16 @@ export class Page {
 
 /** Opens a file that has no name. It is in memory if possible, because it is written for each task. */
 export function openUnnamed(): number {
-  for (const base of ['/dev/shm', tmpdir()])
-    try {
-      const directory = mkdtempSync(join(base, 'spoold-host-'))
-      try {
-        return openSync(join(directory, 'page'), 'wx+', 0o600)
-      } finally {
-        rmSync(directory, { recursive: true, force: true })
-      }
-    } catch (error) {
-      if (base === tmpdir()) throw error
-    }
-  throw new Error('unreachable')
+  const name = `spoold-host-${randomUUID()}`
+  try {
+    return openAndUnlink(join('/dev/shm', name))
+  } catch {
+    return openAndUnlink(join(tmpdir(), name))
+  }
+}
+
+function openAndUnlink(path: string): number {
+  const fd = openSync(path, 'wx+', 0o600)
+  unlinkSync(path)
+  return fd
 }
