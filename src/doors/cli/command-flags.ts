@@ -57,6 +57,7 @@ export const PURGE: readonly Flag[] = [
 ]
 
 export const SHAPE: readonly Flag[] = [
+  INI,
   ['--by <key>', 'the key whose values are counted (default: ud_spool_func)'],
   ['--json', 'one JSON object per directory'],
 ]

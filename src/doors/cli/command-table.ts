@@ -109,7 +109,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'shape',
     summary: 'count tasks by the value of a key and by age in minutes, as qshape does for mail',
-    args: '<dir...>',
+    ...SPOOLS,
     flags: SHAPE,
     load: async () => (await import('./commands/shape.js')).shape,
   },
@@ -184,6 +184,7 @@ export const COMMANDS: readonly Command[] = [
       load: async () => (await tasks()).move,
     },
     ['--to <spool>', 'the other spool: a directory, or an address on Redis', 'required'],
+    ['--create', 'also into a directory that is missing, or holds other files than tasks'],
   ),
   {
     name: 'pause',

@@ -1,4 +1,5 @@
 import { type EarlySignals, keepEarlySignals } from '../daemon/early-signals.js'
+import { leave } from './interruption.js'
 import { processIo } from './io.js'
 import { takeOwnProcess } from './own-process.js'
 import { main } from './program.js'
@@ -7,5 +8,5 @@ import { main } from './program.js'
 export function start(signals: EarlySignals): void {
   keepEarlySignals(signals)
   process.umask(process.umask(0o077) & 0o077) // the owner must be able to open the tasks, or they would never run
-  main(process.argv.slice(2), processIo(takeOwnProcess())).then(code => process.exit(code))
+  main(process.argv.slice(2), processIo(takeOwnProcess())).then(leave)
 }
