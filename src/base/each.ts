@@ -1,7 +1,8 @@
 import { onDemand } from './on-demand.js'
 import { Slices } from './slices.js'
 
-const load = onDemand<typeof import('p-map')>('p-map')
+/** To be called before this process becomes somebody who may not read packages. */
+export const loadEach = onDemand<typeof import('p-map')>('p-map')
 
 interface EachOptions {
   /** So many are in hand at the same time, begun in order; one unless given. */
@@ -36,7 +37,7 @@ export async function doEach<T>(
   }
   try {
     // it rejects at once when it is aborted, and does not wait for what is in hand
-    await load().default(items, one, { concurrency: atOnce, ...(signal === undefined ? {} : { signal }) })
+    await loadEach().default(items, one, { concurrency: atOnce, ...(signal === undefined ? {} : { signal }) })
   } catch (error) {
     if (signal?.aborted !== true || error !== signal.reason) throw error
   } finally {

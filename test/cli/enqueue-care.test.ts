@@ -10,9 +10,7 @@ import { skipUnless } from '../helpers/requires.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const enqueue = async (spool: string, args: readonly string[], input?: string | Buffer) =>
-  besidesIdle(
-    await inProcess(['enqueue', '--spooler', spool, ...args], input === undefined ? {} : { input }),
-  )
+  besidesIdle(await inProcess(['enqueue', '--spooler', spool, ...args], input === undefined ? {} : { input }))
 
 describe('spoold enqueue, into a directory that may be a misspelt name', () => {
   const into = (spool: string, args: readonly string[], input = '') =>
@@ -282,8 +280,7 @@ describe('root that enqueues', { skip: skipUnless('root'), concurrency: 4 }, () 
     const made = join(directory, 'spool')
     const text = `spoold: made the spool directory ${made}; no daemon runs ${made}: its tasks wait for one\n`
     assert.deepEqual([code, stderr], [0, text])
-    for (const path of [stdout.trim(), made])
-      assert.deepEqual(ownersOf(path), [USER, USER])
+    for (const path of [stdout.trim(), made]) assert.deepEqual(ownersOf(path), [USER, USER])
   })
 
   it('stays root where the spool is, and nothing else is known', async () => {

@@ -12,9 +12,7 @@ import { smallDisk } from '../helpers/small-disk.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const enqueue = async (spool: string, args: readonly string[], input?: string): Promise<CliResult> =>
-  besidesIdle(
-    await inProcess(['enqueue', '--spooler', spool, ...args], input === undefined ? {} : { input }),
-  )
+  besidesIdle(await inProcess(['enqueue', '--spooler', spool, ...args], input === undefined ? {} : { input }))
 const paths = ({ stdout }: CliResult) => stdout.trim().split('\n')
 
 describe('spoold enqueue --json', () => {

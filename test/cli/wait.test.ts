@@ -73,7 +73,11 @@ describe('spoold wait', () => {
     assert.equal((await inProcess(['wait', '--timeout', 'soon', drop(spool)])).code, 64)
     for (const word of [`${spool}/a`, `${spool}/a/b`, '/nowhere/a']) {
       const { code, stderr } = await spoold(['wait', word])
-      assert.deepEqual([code, /^spoold: unknown .*: (?:it leads to no spool|no task)/.test(stderr)], [4, true], stderr)
+      assert.deepEqual(
+        [code, /^spoold: unknown .*: (?:it leads to no spool|no task)/.test(stderr)],
+        [4, true],
+        stderr,
+      )
     }
     const file = join(dirname(spool), 'letter')
     writeFileSync(file, '')

@@ -2,9 +2,8 @@ import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
 import { type Identity, ownerIdentity } from '../../system/privileges.js'
-import { isInterrupted } from './interruption.js'
 import type { OwnProcess } from './own-process.js'
-import type { Place } from './places.js'
+import { isInterrupted } from './signals.js'
 
 /**
  * The identity that a root command takes on, for good, before it acts in a spool. The spool's daemon can then use the files
@@ -23,8 +22,15 @@ export function ownerOf(spool: string): Identity | null {
   return null
 }
 
+/** What is known of a spool before anybody looks into it. */
+interface Spool {
+  /** Its real path, or its name on Redis. */
+  readonly spool: string
+  readonly fault?: unknown
+}
+
 /** If all of these spools have one owner, root becomes that before anything in them is looked at. */
-export async function becomeOnlyOwner({ become }: OwnProcess, places: readonly Place[]): Promise<void> {
+export async function becomeOnlyOwner({ become }: OwnProcess, places: readonly Spool[]): Promise<void> {
   const there = places.filter(({ fault }) => fault === undefined)
   const owners = there.map(({ spool }) => ownerOf(spool))
   const [first = null, ...others] = owners
@@ -38,7 +44,7 @@ export async function becomeOnlyOwner({ become }: OwnProcess, places: readonly P
  * @param act called at most once, with this process's spools
  * @returns the highest exit code, or that of the part that a signal has ended
  */
-export async function asOwners(
+export async function asOwners<Place extends Spool>(
   { part, become, runPart }: OwnProcess,
   places: readonly Place[],
   act: (places: readonly Place[]) => Promise<number>,

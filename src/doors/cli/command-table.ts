@@ -132,7 +132,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'wait',
     summary:
-      'wait until tasks have ended; exit 0 if all are done, 1 if one is dead, 124 if one has not ended in time',
+      'wait until tasks have ended; exit 0 if all are done, 1 if one is dead, 4 if one is unknown, 124 if one has not ended in time',
     args: '[path...]',
     argsHelp:
       'tasks, as enqueue and ls name them, or a spool and an id: SPOOL/ID; with --ini, bare names and ids',

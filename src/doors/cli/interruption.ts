@@ -1,12 +1,6 @@
-import { closeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isatty } from 'node:tty'
 import type { Output } from './output.js'
-
-/** The signals that end a command, and its exit code then: 128 and the number, as a shell has it for who died of the signal. */
-const EXIT_CODES = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const
-type Ending = keyof typeof EXIT_CODES
-const NAMES = Object.keys(EXIT_CODES) as readonly Ending[]
+import type { Ending, Signals } from './signals.js'
 
 /** What is in hand by then is given up: a command ends within a second of the signal. */
 const MERCY_MS = 700
@@ -14,62 +8,6 @@ const MERCY_MS = 700
 const LAST_WORDS_MS = 100
 /** A terminal and the process that started this one may both pass on one signal; what comes later is meant as a second. */
 const SAME_SIGNAL_MS = 250
-
-/** Did a signal end the process with this exit code? */
-export function isInterrupted(exitCode: number): boolean {
-  return NAMES.some(name => EXIT_CODES[name] === exitCode)
-}
-
-/** The signals of a process. Tests replace them. */
-export interface Signals {
-  /** From now on nobody else listens to them. */
-  take(): void
-  /** @returns what ends it */
-  hear(listener: (signal: Ending) => void): () => void
-  /** Ends this process. @param isStuck one of its threads is blocked, for which an ordinary exit would wait */
-  end(signal: Ending, isStuck: boolean): void
-}
-
-const ours = new WeakSet<object>()
-
-/** Of a listener that stays where `Signals.take` lets no other. */
-export function ownListener<Listener extends () => void>(listener: Listener): Listener {
-  ours.add(listener)
-  return listener
-}
-
-export const PROCESS_SIGNALS: Signals = {
-  /**
-   * Libraries put handlers on them (that of locks does, through signal-exit). With a handler, a signal no longer ends the
-   * process by itself: a loop that gives the event loop no turn never hears of it, nor does a write that is blocked.
-   */
-  take() {
-    for (const name of NAMES) process.removeAllListeners(name)
-    process.on('newListener', (name: string | symbol, listener: () => void) => {
-      const signal = NAMES.find(each => each === name)
-      if (signal !== undefined && !ours.has(listener)) queueMicrotask(() => process.off(signal, listener))
-    })
-  },
-  hear(listener) {
-    const listeners = NAMES.map(name => [name, ownListener(() => listener(name))] as const)
-    for (const [name, each] of listeners) process.on(name, each)
-    return () => {
-      for (const [name, each] of listeners) process.off(name, each)
-    }
-  },
-  end(signal, isStuck) {
-    if (!isStuck) leave(EXIT_CODES[signal])
-    process.kill(process.pid, signal) // of the signal itself: there is no handler any more
-  },
-}
-
-const TERMINALS = [0, 1, 2].filter(fd => isatty(fd))
-
-/** Ends this process. Node wants to restore the terminals, and would abort at one that has been closed meanwhile. */
-export function leave(exitCode: number): never {
-  for (const fd of TERMINALS) if (!isatty(fd)) closeSync(fd)
-  process.exit(exitCode)
-}
 
 /**
  * How INT, TERM, HUP and a closed terminal end a command. While it only looks, they do so by themselves, at once. One that changes much heeds
@@ -83,7 +21,7 @@ export class Interruption {
   #isHeeded = false
   #first: { readonly signal: Ending; readonly atMs: number } | undefined
   #hasSaid = false
-  #unhear = () => {}
+  #stopHearing = () => {}
 
   constructor(signals: Signals, output: Output) {
     this.#signals = signals
@@ -100,7 +38,7 @@ export class Interruption {
     if (this.#isHeeded) return
     this.#isHeeded = true
     this.#output.printAside(() => this.#heard('SIGHUP'))
-    this.#unhear = this.#signals.hear(signal => this.#heard(signal))
+    this.#stopHearing = this.#signals.hear(signal => this.#heard(signal))
   }
 
   /** Aborted by the first signal; never, if none is heeded. */
@@ -112,7 +50,7 @@ export class Interruption {
   async ended(own: number): Promise<number> {
     if (this.#first !== undefined && !this.#hasSaid) this.#output.complain(this.#lastWords())
     await this.#output.flushed()
-    this.#unhear()
+    this.#stopHearing()
     if (this.#first !== undefined) this.#signals.end(this.#first.signal, false)
     return this.#output.exitCode(own)
   }
@@ -132,7 +70,7 @@ export class Interruption {
   }
 
   async #giveUp(signal: Ending): Promise<void> {
-    this.#unhear()
+    this.#stopHearing()
     if (!this.#hasSaid || this.#output.isStuck)
       await Promise.race([this.#output.complainPast(this.#lastWords()), sleep(LAST_WORDS_MS)])
     this.#signals.end(signal, this.#output.isStuck)

@@ -2,9 +2,9 @@ import { write, writeSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { errnoOf } from '../../base/errors.js'
 import { isJournal } from '../../base/log/journal.js'
-import { PROCESS_SIGNALS, type Signals } from './interruption.js'
 import type { OwnProcess } from './own-process.js'
 import { type Screen, screenOf } from './screen.js'
+import { PROCESS_SIGNALS, type Signals } from './signals.js'
 
 /**
  * The input and output of a command line: the descriptors of the process, or replacements in a test. The working directory

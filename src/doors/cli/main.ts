@@ -1,8 +1,8 @@
 import { type EarlySignals, keepEarlySignals } from '../daemon/early-signals.js'
-import { leave } from './interruption.js'
 import { processIo } from './io.js'
 import { takeOwnProcess } from './own-process.js'
 import { main } from './program.js'
+import { leave } from './signals.js'
 
 /** Runs the program, from its command line to its exit code. */
 export function start(signals: EarlySignals): void {

@@ -1,6 +1,6 @@
 import { constants } from 'node:os'
 import type { Identity } from '../../system/privileges.js'
-import { PROCESS_SIGNALS } from './interruption.js'
+import { PROCESS_SIGNALS } from './signals.js'
 
 // Every command line begins here, so what only a change of identity needs is loaded when it is needed.
 /** Operations on the command's own process. Tests replace them. */
@@ -28,6 +28,8 @@ async function becomeForGood(identity: Identity): Promise<void> {
   const { become } = await import('../../system/privileges.js')
   const { loadLockLibraries } = await import('../../engines/spool/locker.js')
   await loadLockLibraries()
+  const { loadEach } = await import('../../base/each.js')
+  loadEach()
   const { rememberCaller } = await import('./caller.js')
   rememberCaller()
   become(identity)
@@ -39,13 +41,13 @@ async function runPart(name: string): Promise<number> {
     stdio: 'inherit',
     env: { ...process.env, [PART]: name },
   })
-  const unhear = PROCESS_SIGNALS.hear(signal => child.kill(signal))
+  const stopHearing = PROCESS_SIGNALS.hear(signal => child.kill(signal))
   try {
     return await new Promise((resolve, reject) => {
       child.once('error', reject)
       child.once('exit', (code, signal) => resolve(code ?? 128 + constants.signals[signal ?? 'SIGKILL']))
     })
   } finally {
-    unhear()
+    stopHearing()
   }
 }

@@ -49,7 +49,9 @@ export function readIni(
   const [problem, ...others] = config.problems.errors
   const count = wanted === 'spooler' ? resolved.spools.length : resolved.options.socket.length
   if (count === 0) {
-    const because = problem === undefined ? '' : `: ${problem.message}`
+    const left = config.problems.warnings.find(({ message }) => message.startsWith('left to uWSGI'))
+    const [why] = [problem, ...(wanted === 'socket' ? [left] : [])].filter(each => each !== undefined)
+    const because = why === undefined ? '' : `: ${why.message}`
     const value = wanted === 'spooler' ? 'DIR' : 'ADDRESS'
     throw new SpooldError('CONFIG_INVALID', `${file} names no ${wanted}${because}; add ${wanted} = ${value}`)
   }

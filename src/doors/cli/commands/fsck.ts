@@ -12,12 +12,12 @@ import { countLooks } from '../../fsck/looks.js'
 import { ownerOf } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { codeFor } from '../in-each-spool.js'
-import { isInterrupted } from '../interruption.js'
 import { isOnRedis, notOnRedis } from '../not-on-redis.js'
 import type { OwnProcess } from '../own-process.js'
 import { type IniOptions, type Place, readIni, spoolsOf } from '../places.js'
 import { Progress } from '../progress.js'
 import { countText, jsonBytes, terminalName } from '../render.js'
+import { isInterrupted } from '../signals.js'
 import { readVersion } from '../version.js'
 
 interface FsckOptions extends IniOptions {

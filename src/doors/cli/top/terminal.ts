@@ -3,7 +3,7 @@ import { emitKeypressEvents } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isatty, ReadStream } from 'node:tty'
 import { SpooldError } from '../../../base/errors.js'
-import { ownListener } from '../interruption.js'
+import { ownListener } from '../signals.js'
 import { keyOf } from './keys.js'
 import type { Size } from './screen.js'
 
