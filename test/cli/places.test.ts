@@ -3,7 +3,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { enqueue } from '#src/engines/client/spool.js'
-import { besidesIdle, inProcess, inProcessAt } from '../helpers/cli.js'
+import { besidesIdle, inProcess, inProcessAt, spoold } from '../helpers/cli.js'
 import { drop, leftIn } from '../helpers/files.js'
 import { freePort, startRedis, type TestRedis } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -99,7 +99,8 @@ describe('which spools', () => {
       [['fsck'], /dead\/died/],
     ]
     for (const [args, wanted] of table) {
-      const { code, stdout, stderr } = await run(...args, missing, spool)
+      const each = args[0] === 'fsck' ? spoold : inProcess // root's has a process for each spool
+      const { code, stdout, stderr } = await each([...args, missing, spool])
       assert.match(stdout, wanted, `${args}: ${stderr}`)
       assert.match(stderr, /missing does not exist/)
       assert.equal(code, 1, args.join(' '))
@@ -116,9 +117,9 @@ describe('which spools', () => {
       const { code, stderr } = await run('wait', '--ini', ini, '--timeout', '0', 'ord2')
       assert.deepEqual([code, /REDIS_UNREACHABLE/.test(stderr)], [75, true], 'it may be there')
     }
-    // each waits some seconds for Redis; fsck does not look at it
+    // each waits some seconds for Redis; fsck does not look at it, and schedules asks daemons
     await Promise.all([
-      ...table.slice(0, -1).map(behind),
+      ...table.slice(0, -2).map(behind),
       found(0, 'show'),
       found(0, 'rm', '--dry-run'),
       found(124, 'wait', '--timeout', '0'),
@@ -213,6 +214,11 @@ describe('which task', { skip: skipUnless('redis-server') }, () => {
     drop(spool, '.spoold/records/secret')
     drop(spool, 'other/file')
     drop(spool, '5/urgent')
+    drop(home, 'secret')
+    const ini = iniOf([spool])
+    for (const word of ['5/../../secret', 'other/file', '.spoold/records/secret', '5/', '5/..', ''])
+      assert.equal((await run('rm', '--dry-run', '--ini', ini, word)).code, 1, word)
+    assert.equal((await run('rm', '--dry-run', '--ini', ini, '5/urgent')).code, 0)
     for (const word of ['sp/nothing/../../sp/5/urgent', 'sp/x/../5/urgent'])
       assert.equal((await inProcessAt(home, ['rm', '--dry-run', word])).code, 1, word)
     assert.equal((await inProcessAt(home, ['rm', '--dry-run', 'sp/5/urgent'])).code, 0)

@@ -162,7 +162,7 @@ function foreignIn(directory: string): string | undefined {
       const entry = listing.readSync()
       if (entry === null) break
       const { name } = entry
-      if (name === STATE_DIRECTORY) return undefined
+      if (name.startsWith(STATE_DIRECTORY)) return undefined // or what one of ours was about to store
       const isTask = entry.isDirectory()
         ? isPriorityDirectory(name)
         : hasUwsgiPrefix(name) || HAS_PACKET.has(inspectFile(`${directory}/${name}`, locks, Date.now()).state)
