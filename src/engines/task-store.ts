@@ -73,13 +73,18 @@ export interface TaskStore {
   noteHidden(keys: readonly string[]): void | Promise<void>
   /** The task that was stored under a caller's id, even if it has ended since; undefined: none that is remembered. */
   find(id: string): Ref | undefined | Promise<Ref | undefined>
+  /**
+   * The task at this path below the spool; else those that have this name elsewhere in it: in priorities or, if there are none,
+   * the latest dead letter. Any text will do.
+   */
+  named(name: Ref): readonly TaskView[] | Promise<readonly TaskView[]>
   /** A task as it is now; undefined: it is gone. */
   view(ref: Ref): TaskView | undefined | Promise<TaskView | undefined>
   /**
    * The tasks that may be in one of these states, dead letters last, in no order unless one is wanted. What is done to them meanwhile does not
    * disturb.
    *
-   * @param counted hears how many there will be, in parts
+   * @param counted hears how many there will be, before the first of them
    * @throws why they cannot be listed
    */
   views(wanted: Wanted, counted?: (count: number) => void): AsyncIterable<TaskView>
@@ -119,7 +124,8 @@ export interface TaskStore {
   forget(key: string): void | Promise<void>
   /** How many dead letters are beyond the limits. */
   countPurgeable(limits: PurgeLimits): Promise<number>
-  purge(limits: PurgeLimits, passed?: () => void): Promise<Purged>
+  /** @param passed called after each letter that was to be removed @param signal ends it after the letter in hand */
+  purge(limits: PurgeLimits, passed?: () => void, signal?: AbortSignal): Promise<Purged>
   /**
    * Waits until tasks have ended.
    *

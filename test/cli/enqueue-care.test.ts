@@ -3,23 +3,43 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { inProcess, spoold } from '../helpers/cli.js'
+import { besidesIdle, inProcess, spoold } from '../helpers/cli.js'
+import { startDaemon } from '../helpers/daemon.js'
 import { leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
-const enqueue = (spool: string, args: readonly string[], input?: string | Buffer) =>
-  inProcess(['enqueue', '--spooler', spool, ...args], input === undefined ? {} : { input })
+const enqueue = async (spool: string, args: readonly string[], input?: string | Buffer) =>
+  besidesIdle(await inProcess(['enqueue', '--spooler', spool, ...args], input === undefined ? {} : { input }))
 
-describe('spoold enqueue, of a spool that is not there', () => {
-  it('says that it made it, unless it is to be quiet', async () => {
+describe('spoold enqueue, into a directory that may be a misspelt name', () => {
+  const into = (spool: string, args: readonly string[], input = '') =>
+    inProcess(['enqueue', '--spooler', spool, ...args], { input })
+  const idle = (spool: string) => `no daemon runs ${spool}: its tasks wait for one\n`
+
+  it('says that it made it, and that no daemon runs it, also if it is to be quiet', async () => {
     const directory = workspace()
-    const made = await enqueue(join(directory, 'spol'), ['a=b'])
-    assert.deepEqual([made.code, made.stderr], [0, `spoold: made the spool directory ${directory}/spol\n`])
-    assert.equal((await enqueue(join(directory, 'spol'), ['a=b'])).stderr, '')
-    assert.equal((await enqueue(join(directory, 'other'), ['a=b', '--quiet'])).stderr, '')
-    const many = await enqueue(join(directory, 'many'), ['--json', '-'], '{"a":1}\n{"a":2}\n')
-    assert.equal(many.stderr, `spoold: made the spool directory ${directory}/many\n`)
+    for (const [name, args] of [
+      ['spol', ['a=b']],
+      ['other', ['a=b', '--quiet']],
+      ['many', ['--json', '-', '--quiet']],
+    ] as const) {
+      const spool = join(directory, name)
+      const made = await into(spool, args, '{"a":1}\n{"a":2}\n')
+      const text = `spoold: made the spool directory ${spool}; ${idle(spool)}`
+      assert.deepEqual([made.code, made.stderr], [0, text])
+      const again = await into(spool, args, '{"a":1}\n')
+      assert.deepEqual([again.code, again.stderr], [0, `spoold: ${idle(spool)}`])
+    }
+  })
+
+  it('says nothing where a daemon runs it, and knows a dead one', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, isGroup: true })
+    assert.deepEqual((await into(spool, ['a=b', '--quiet'])).stderr, '')
+    process.kill(-daemon.pid, 'SIGKILL')
+    await daemon.exited
+    assert.deepEqual((await into(spool, ['a=b', '--quiet'])).stderr, `spoold: ${idle(spool)}`)
   })
 
   it('says so of each spool of an ini, and with the error of a task that failed', async () => {
@@ -171,7 +191,7 @@ describe('spoold enqueue --ini with a priority', () => {
     const directory = workspace()
     const file = join(directory, 'app.ini')
     writeFileSync(file, `[uwsgi]\nspooler = ${spoolDirectory()}\n${ini}`)
-    return inProcess(['enqueue', '--ini', file, ...args], { input })
+    return besidesIdle(await inProcess(['enqueue', '--ini', file, ...args], { input }))
   }
 
   it('is warned that it is not entered, once', async () => {
@@ -221,7 +241,8 @@ it('a purge and the filters by age want a unit', async () => {
 describe('root that enqueues', { skip: skipUnless('root'), concurrency: 4 }, () => {
   const USER = 65_533
   const ownersOf = (path: string) => [statSync(path).uid, statSync(path).gid]
-  const enqueue = (spool: string, args: readonly string[]) => spoold(['enqueue', '--spooler', spool, ...args])
+  const enqueue = async (spool: string, args: readonly string[]) =>
+    besidesIdle(await spoold(['enqueue', '--spooler', spool, ...args]))
 
   /** A spool of the user, in a directory that he may enter. */
   function usersSpool(): string {
@@ -256,9 +277,10 @@ describe('root that enqueues', { skip: skipUnless('root'), concurrency: 4 }, () 
     const ini = join(directory, 'app.ini')
     writeFileSync(ini, `[uwsgi]\nspooler = ${directory}/spool\nuid = ${USER}\ngid = ${USER}\n`)
     const { code, stdout, stderr } = await spoold(['enqueue', '--ini', ini, 'a=b'])
-    assert.deepEqual([code, stderr], [0, `spoold: made the spool directory ${directory}/spool\n`])
-    for (const path of [stdout.trim(), join(directory, 'spool')])
-      assert.deepEqual(ownersOf(path), [USER, USER])
+    const made = join(directory, 'spool')
+    const text = `spoold: made the spool directory ${made}; no daemon runs ${made}: its tasks wait for one\n`
+    assert.deepEqual([code, stderr], [0, text])
+    for (const path of [stdout.trim(), made]) assert.deepEqual(ownersOf(path), [USER, USER])
   })
 
   it('stays root where the spool is, and nothing else is known', async () => {

@@ -4,15 +4,15 @@ import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileS
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { parseAt } from '#src/doors/cli/at-time.js'
-import { type CliResult, inProcess, spoold } from '../helpers/cli.js'
+import { besidesIdle, type CliResult, inProcess, spoold } from '../helpers/cli.js'
 import { leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { smallDisk } from '../helpers/small-disk.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
-const enqueue = (spool: string, args: readonly string[], input?: string): Promise<CliResult> =>
-  inProcess(['enqueue', '--spooler', spool, ...args], input === undefined ? {} : { input })
+const enqueue = async (spool: string, args: readonly string[], input?: string): Promise<CliResult> =>
+  besidesIdle(await inProcess(['enqueue', '--spooler', spool, ...args], input === undefined ? {} : { input }))
 const paths = ({ stdout }: CliResult) => stdout.trim().split('\n')
 
 describe('spoold enqueue --json', () => {
@@ -139,7 +139,8 @@ describe('spoold enqueue', () => {
       await new Promise(resolve => setTimeout(resolve, 5))
     }
     assert.equal(await child.code(), 0, child.output)
-    assert.equal(statSync(child.output.trim()).size, 300 * 2 ** 20 + packet({ a: '1' }).length)
+    const path = besidesIdle({ stderr: child.output }).stderr.trim()
+    assert.equal(statSync(path).size, 300 * 2 ** 20 + packet({ a: '1' }).length)
     assert.ok(peak > 0 && peak < 200, `${peak} MB`)
   })
 

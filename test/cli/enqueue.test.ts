@@ -3,15 +3,14 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { inProcess } from '../helpers/cli.js'
+import { besidesIdle, inProcess } from '../helpers/cli.js'
 import { packet } from '../helpers/files.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
 /** Enqueues, and returns the path that was printed. */
 async function enqueue(spool: string, args: readonly string[], input?: Buffer): Promise<string> {
-  const { code, stdout, stderr } = await inProcess(
-    ['enqueue', '--spooler', spool, ...args],
-    input === undefined ? {} : { input },
+  const { code, stdout, stderr } = besidesIdle(
+    await inProcess(['enqueue', '--spooler', spool, ...args], input === undefined ? {} : { input }),
   )
   assert.equal(stderr, '')
   assert.equal(code, 0)

@@ -66,7 +66,10 @@ describe('spoold fsck', () => {
 
   it('refuses what is no spool, and to guess', async () => {
     const nowhere = await inProcess(['fsck', '/nowhere'])
-    assert.match(nowhere.stderr, /^spoold: \[SPOOL_UNUSABLE\] \/nowhere is not a spool directory: ENOENT/)
+    assert.match(
+      nowhere.stderr,
+      /^spoold: \[SPOOL_UNUSABLE\] \/nowhere does not exist; name a spool directory$/m,
+    )
     assert.equal(nowhere.code, 1)
     assert.match((await inProcess(['fsck'])).stderr, /\[USAGE\] name a spool directory, or --ini FILE/)
   })

@@ -62,7 +62,10 @@ describe('--ini', () => {
       shown.map(line => line.split(': ', 1)[0]),
       [`${one}/first`, `${two}/.spoold/dead/died`, ''],
     )
-    assert.match(stderr, /^spoold: \[FILE_UNREADABLE\] gone does not exist: done or unknown\n$/)
+    assert.match(
+      stderr,
+      /^spoold: \S+app\.ini:5: error: spooler-processes: .*\nspoold: \[FILE_UNREADABLE\] gone does not exist: done or unknown\n$/,
+    )
     assert.equal(code, 1)
   })
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmodSync, mkdirSync, readFileSync, statSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -8,7 +8,7 @@ import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { byteOf, recordOf, stateOf } from '../helpers/spools.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const NAME = 'uwsgi_spoolfile_on_x'
 const IN_A_YEAR = Math.floor(Date.now() / 1000) + 31_536_000
@@ -126,5 +126,40 @@ describe('spoold move', () => {
     const part = await inProcess(['move', '--all', '--to', spoolDirectory(), join(spool, '5')])
     assert.equal(part.code, 64)
     assert.match(part.stderr, /5 is a part of the spool .*: name that, with --priority 5/)
+  })
+
+  it('into what is hardly meant as a spool is refused without --create', async () => {
+    const home = workspace()
+    const [missing, sources, empty, used, uwsgis] = ['missing', 'sources', 'empty', 'used', 'uwsgis'].map(
+      name => join(home, name),
+    ) as [string, string, string, string, string]
+    for (const each of [sources, empty, used, uwsgis]) mkdirSync(each)
+    writeFileSync(join(sources, 'main.c'), 'int main() {}\n')
+    writeFileSync(join(used, 'README'), 'not a task')
+    mkdirSync(join(used, '.spoold'), { mode: 0o700 })
+    mkdirSync(join(uwsgis, '5'))
+    for (const name of [NAME, 'plain']) drop(uwsgis, name)
+    const from = spoolDirectory()
+    const moveTo = async (to: string, ...args: string[]) => {
+      const path = drop(from)
+      const { code, stdout, stderr } = await inProcess(['move', '--to', to, ...args, path])
+      return { code, said: stdout + stderr, isMoved: leftIn(from).length === 0 }
+    }
+    const refused = [
+      [missing, `${missing} does not exist`],
+      [sources, `${sources} holds main.c, which is no task, and no .spoold`],
+    ] as const
+    for (const [to, why] of refused)
+      for (const args of [[], ['--dry-run']]) {
+        const { code, said, isMoved } = await moveTo(to, ...args)
+        assert.equal(said, `spoold: [SPOOL_UNUSABLE] --to: ${why}: with --create it is a spool from now on\n`)
+        assert.deepEqual([code, isMoved, leftIn(missing), leftIn(sources)], [1, false, [], ['main.c']])
+        assert.equal((await inProcess(['rm', '--all', from])).code, 0)
+      }
+    for (const to of [empty, used, uwsgis]) assert.equal((await moveTo(to)).isMoved, true, to)
+    for (const [to] of refused) assert.equal((await moveTo(to, '--create')).isMoved, true, to)
+    assert.equal(statSync(missing).mode & 0o777, 0o750)
+    const file = await moveTo(join(sources, 'main.c'))
+    assert.deepEqual([file.code, /--to: expected a spool directory/.test(file.said)], [64, true])
   })
 })

@@ -129,24 +129,27 @@ describe('spoold show', () => {
     }
   })
 
-  it('knows where a task is whose name alone was given', async () => {
+  it('finds a task whose name alone was given, as log lines have it, and so does every command', async () => {
     const spool = spoolDirectory()
     for (const below of ['7', '.spoold/dead/8'])
       mkdirSync(join(spool, below), { recursive: true, mode: 0o700 })
     drop(spool, '7/urgent')
+    drop(spool, '.spoold/dead/died')
     drop(spool, '.spoold/dead/gone')
     drop(spool, '.spoold/dead/8/gone')
-    for (const command of ['show', 'requeue', 'rm']) {
-      const urgent = await inProcess([command, join(spool, 'urgent')])
-      assert.equal(urgent.code, 1)
-      assert.ok(
-        urgent.stderr.endsWith(`${spool}/urgent does not exist; there is ${spool}/7/urgent\n`),
-        urgent.stderr,
-      )
-      const gone = await inProcess([command, join(spool, 'gone')])
-      const there = `${spool}/.spoold/dead/gone, ${spool}/.spoold/dead/8/gone`
-      assert.ok(gone.stderr.endsWith(`${spool}/gone does not exist; there is ${there}\n`), gone.stderr)
+    const said = async (...args: string[]) => {
+      const { code, stdout, stderr } = await inProcess(args)
+      return [code, stdout + stderr] as const
     }
+    assert.match((await said('show', join(spool, 'urgent')))[1], new RegExp(`^${spool}/7/urgent: due`))
+    assert.deepEqual(await said('hold', join(spool, 'urgent')), [0, `held ${spool}/7/urgent\n`])
+    assert.deepEqual(await said('requeue', join(spool, 'died')), [
+      0,
+      `requeued ${spool}/.spoold/dead/died to ${spool}/died\n`,
+    ])
+    const both = `several tasks have this name: ${spool}/.spoold/dead/gone, ${spool}/.spoold/dead/8/gone`
+    const [code, text] = await said('rm', join(spool, 'gone'))
+    assert.deepEqual([code, text.includes(both)], [64, true], text)
     const [shown, held] = await Promise.all(
       ['show', 'hold'].map(each => inProcess([each, join(spool, 'nowhere')])),
     )

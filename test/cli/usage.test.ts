@@ -63,11 +63,11 @@ describe('a wrong command line', { concurrency: 4 }, () => {
     [['purge', '/tmp', '--max-count', 'x'], /--max-count: expected a whole number, got "x"/, 64],
     [
       ['fsck', 'package.json'],
-      /^spoold: \[SPOOL_UNUSABLE\] package\.json is not a directory; an ini file goes with --ini$/,
+      /^spoold: \[SPOOL_UNUSABLE\] package\.json is not a directory; .*; an ini file goes with --ini$/,
     ],
     [['show'], /name a task: its file, or its name and --ini FILE/, 64],
     [['show', missing], /\/nonexistent\/spool does not exist/],
-    [['show', '/tmp'], /\/tmp cannot be read: it is a directory; see spoold ls/],
+    [['show', '/tmp'], /expected a task, got the spool \/tmp; spoold ls lists it/, 64],
     [['show', '/dev/null'], /\/dev\/null cannot be read: it is not a regular file/],
     [
       ['show', join(ROOT, 'package.json')],

@@ -2,12 +2,14 @@ import assert from 'node:assert/strict'
 import { rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { enqueue } from '#src/engines/client/spool.js'
 import { inProcess, spoold } from '../helpers/cli.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { socketsOf } from '../helpers/proc.js'
 import { TestProcess } from '../helpers/process.js'
+import { isLong } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
@@ -23,6 +25,8 @@ const waiting = (...args: string[]) => new TestProcess(process.execPath, [BIN, '
 /** Its standard streams are sockets, too. */
 const isConnected = ({ pid }: TestProcess) => socketsOf(pid) > 3
 const lines = (text: string) => text.split('\n').filter(Boolean)
+
+const TRIES = isLong ? 1000 : 200
 
 describe('spoold wait, beside a daemon', { concurrency: 3 }, () => {
   it('outlives the daemon, and learns from the next one', async () => {
@@ -90,7 +94,7 @@ describe('spoold wait, beside a daemon', { concurrency: 3 }, () => {
     await until('it is known', async () => (await spoolSnapshotOf(spool)).tasks.waiting === 1)
     rmSync(task)
     assert.equal(await wait.code(), 0)
-    assert.match(JSON.parse(wait.output).result, /^(?:gone|unknown)$/)
+    assert.match(JSON.parse(wait.output).result, /^(?:gone|done or unknown)$/)
   })
 
   it('goes by names and ids of a configuration', async () => {
@@ -113,6 +117,57 @@ describe('spoold wait, beside a daemon', { concurrency: 3 }, () => {
     assert.deepEqual([code, lines(stdout).length], [0, 2])
     assert.deepEqual(leftIn(other), [])
     const gone = await inProcess(['wait', '--ini', ini, 'order 7'])
-    assert.deepEqual([gone.code, gone.stdout.startsWith('done or unknown ')], [0, true])
+    assert.deepEqual([gone.code, gone.stdout], [0, `done ${path}\n`])
+  })
+
+  it('knows how a task ended that was done before it waited, each time', async () => {
+    const spool = spoolDirectory()
+    await startDaemon({
+      spool,
+      ini: { 'spooler-quiet': true },
+      handler: 'export default (env, task) => task.SPOOL_OK',
+    })
+    const failures: string[] = []
+    const tryOne = async (i: number) => {
+      const { path } = await enqueue({ n: String(i) }, { spooler: spool, sync: false, id: `try-${i}` })
+      const word = i % 2 === 0 ? path : `${spool}/try-${i}`
+      const { code, stdout, stderr } = await inProcess(['wait', '--timeout', '60s', word])
+      if (code !== 0 || !/^done /.test(stdout)) failures.push(`${code} ${stdout}${stderr}`)
+    }
+    for (let i = 0; i < TRIES; i += 10) await Promise.all(Array.from({ length: 10 }, (_, k) => tryOne(i + k)))
+    assert.deepEqual(failures, [])
+  })
+
+  it('asks the daemon for what is gone, by name, by id and by UUID, until 10,000 more have ended', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      handler: `import { Tasks } from 'spoold'
+        export const tasks = new Tasks()
+        tasks.task('mail', async () => {})
+        export default (env, task) => (env.say === 'bury' ? { bury: 'no' } : task.SPOOL_OK)`,
+      ini: { 'spooler-quiet': true, 'spooler-processes': 2 },
+    })
+    const uuid = '0b9c2a4e-6f1d-4c7b-9a52-3f0e8d1c7a66'
+    const done = drop(spool)
+    drop(spool, undefined, packet({ task: 'mail', args: '[]', id: uuid }))
+    const dead = drop(spool, undefined, packet({ say: 'bury' }))
+    await enqueue({ n: '7' }, { spooler: spool, id: 'order 7' })
+    const told = async (word: string) => {
+      const { code, stdout, stderr } = await inProcess(['wait', word])
+      return [code, (stdout + stderr).replace(/^spoold: /, '').split(` ${spool}`)[0]]
+    }
+    await until('all have ended', async () => (await spoolSnapshotOf(spool)).totals.done === 3)
+    assert.equal((await spoold(['purge', '--all', spool])).code, 0)
+    for (const word of [done, `${spool}/${uuid}`, `${spool}/order 7`])
+      assert.deepEqual(await told(word), [0, 'done'])
+    assert.deepEqual(await told(dead), [1, 'dead'])
+    for (const word of [`${spool}/typo-name`, '/nowhere/task'])
+      assert.deepEqual((await told(word))[0], 4, word)
+    for (let i = 0; i < 10_100; i++) drop(spool, undefined, packet({}))
+    await until('10,000 more have ended', async () => (await spoolSnapshotOf(spool)).totals.done >= 10_103)
+    for (const word of [done, `${spool}/${uuid}`, `${spool}/order 7`, dead])
+      assert.deepEqual(await told(word), [0, 'done or unknown'], word)
+    assert.ok(daemon.isRunning)
   })
 })

@@ -48,8 +48,8 @@ describe('spoold wait', () => {
     assert.deepEqual(
       rows.map(row => JSON.parse(row)).map(({ name, result, reason }) => [basename(name), result, reason]),
       [
+        [basename(good), 'done', undefined],
         [basename(bad), 'dead', 'asked'],
-        [basename(good), 'unknown', undefined],
       ],
     )
     assert.equal(dead.code, 1)
@@ -61,9 +61,9 @@ describe('spoold wait', () => {
     const waits = inProcess(['wait', one, two])
     rmSync(one)
     setImmediate(() => rmSync(two))
-    const { code, stdout } = await waits
+    const { code, stdout, stderr } = await waits
     assert.equal(code, 0)
-    assert.match(stdout, new RegExp(`^done or unknown ${one}: `, 'm'))
+    assert.match(stderr, new RegExp(`^spoold: done or unknown ${one}: `, 'm'))
     assert.match(stdout, new RegExp(`^gone ${two}: it is done, or was removed`, 'm'))
   })
 
@@ -71,11 +71,17 @@ describe('spoold wait', () => {
     const spool = spoolDirectory()
     assert.equal((await inProcess(['wait', spool])).code, 64)
     assert.equal((await inProcess(['wait', '--timeout', 'soon', drop(spool)])).code, 64)
-    const { code, stderr } = await spoold(['wait', `${spool}/a`])
-    assert.deepEqual([code, stderr.includes('is no spool')], [1, true])
+    for (const word of [`${spool}/a`, `${spool}/a/b`, '/nowhere/a']) {
+      const { code, stderr } = await spoold(['wait', word])
+      assert.deepEqual(
+        [code, /^spoold: unknown .*: (?:it leads to no spool|no task)/.test(stderr)],
+        [4, true],
+        stderr,
+      )
+    }
     const file = join(dirname(spool), 'letter')
     writeFileSync(file, '')
     const other = await inProcess(['wait', '--timeout', '20s', file])
-    assert.deepEqual([other.code, other.stderr.includes('is no task: ')], [1, true], other.stderr)
+    assert.deepEqual([other.code, other.stderr.includes('is no spool')], [4, true], other.stderr)
   })
 })

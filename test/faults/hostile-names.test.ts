@@ -83,7 +83,7 @@ const COMMANDS = `
   import { readFileSync, rmdirSync, writeFileSync } from 'node:fs'
   const { spool, names, lines } = JSON.parse(readFileSync(process.argv[1]))
   const counts = {}
-  const IO = { stdout() {}, stderr() {}, stdin: () => [], isWatched: false, env: {}, ownProcess: {} }
+  const IO = { stdout() {}, stderr() {}, stdin: () => [], isWatched: false, env: {}, ownProcess: {}, signals: { take() {}, hear: () => () => {}, end() {} } }
   const run = async (what, ...args) => {
     const key = what + ' ' + (await main(['enqueue', '--quiet', '--spooler', spool, ...args], IO))
     counts[key] = (counts[key] ?? 0) + 1

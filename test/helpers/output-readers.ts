@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { it } from 'node:test'
-import { spoold } from './cli.js'
+import { besidesIdle, spoold } from './cli.js'
 import { leftIn, packet } from './files.js'
 import { LEAVER, piped, SLEEPER } from './pipe.js'
 import { isLong } from './requires.js'
@@ -97,7 +97,7 @@ export function changesNoAnswer(each: Case): void {
 /** A command that changes something, and tells of it. */
 export function keepsNoWorkUndone(each: Case): void {
   it(`does not keep spoold ${each.name} from doing all of it, and ends with 74`, async () => {
-    const { path, code, stderr } = await run(each, LEAVER)
+    const { path, code, stderr } = besidesIdle(await run(each, LEAVER))
     assert.deepEqual({ code, stderr }, { code: 74, stderr: '' })
     if (each.left !== undefined) assert.equal(leftIn(path).length, each.left)
   })

@@ -1,3 +1,4 @@
+import { doEach } from '../../base/each.js'
 import { messageOf } from '../../base/errors.js'
 import { Slices } from '../../base/slices.js'
 import type { Ref } from '../../base/task/ref.js'
@@ -74,17 +75,12 @@ export async function selectTasks(
 export async function actOnTasks(store: TaskStore, action: TaskAction, refs: readonly Ref[]): Promise<Tally> {
   const counts = { done: 0, gone: 0, running: 0, refused: 0 }
   let detail: string | undefined
-  const left = refs.values()
-  const slices = new Slices()
-  const acting = Array.from({ length: AT_ONCE }, async () => {
-    for (const ref of left) {
-      const task = await store.view(ref)
-      const changed: Changed = task === undefined ? { kind: 'gone' } : await actOnTask(store, task, action)
-      counts[changed.kind]++
-      if (changed.kind === 'refused') detail ??= changed.detail
-      await slices.rest()
-    }
-  })
-  await Promise.all(acting)
+  const act = async (ref: Ref) => {
+    const task = await store.view(ref)
+    const changed: Changed = task === undefined ? { kind: 'gone' } : await actOnTask(store, task, action)
+    counts[changed.kind]++
+    if (changed.kind === 'refused') detail ??= changed.detail
+  }
+  await doEach(refs, act, { atOnce: AT_ONCE })
   return detail === undefined ? counts : { ...counts, detail }
 }

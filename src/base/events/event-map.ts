@@ -76,7 +76,7 @@ export interface EventMap {
   'task-started': { spool: string; pid: number; name: TaskName }
   /**
    * `done`: ran to SPOOL_OK, without details unless there are listeners for single tasks; `reports`: all others. `known`:
-   * the tasks for which 'task-started' was emitted.
+   * the tasks for which 'task-started' was emitted. `ids`: of named tasks that ran to SPOOL_OK, by name.
    */
   'tasks-reported': {
     spool: string
@@ -84,6 +84,7 @@ export interface EventMap {
     done: readonly TaskName[]
     reports: readonly Report[]
     known: ReadonlySet<TaskName>
+    ids?: ReadonlyMap<TaskName, string>
   }
   /**
    * Of the runs that a worker has reported: histograms (task/histogram), packed, of how long they took and how long their

@@ -3,10 +3,10 @@ import { type Ref, toByteString } from '../../base/task/ref.js'
 import type { Changed } from '../../engines/spool/admin/change.js'
 import type { TaskState, TaskView } from '../../engines/spool/admin/task-view.js'
 import type { TaskStore } from '../../engines/task-store.js'
-import type { IniOptions } from './ini-spools.js'
 import type { Output } from './output.js'
-import { jsonBytes, terminalName } from './render.js'
-import type { TaskPath } from './task-paths.js'
+import type { IniOptions } from './places.js'
+import { Progress } from './progress.js'
+import { countText, jsonBytes, terminalName } from './render.js'
 
 export interface ChangeOptions extends SelectionOptions, IniOptions {
   readonly all?: boolean
@@ -28,8 +28,8 @@ export interface Action {
   readonly isForDead: boolean
   /** The spool that the tasks are moved to, for output; undefined if they stay. */
   readonly target?: string
-  /** Called once before the first change, with the identity that makes the changes. */
-  prepare?(): Promise<void>
+  /** Called once before the first change, with the identity that makes the changes. @param isDry nothing is to be changed */
+  prepare?(isDry: boolean): Promise<void>
   /** So many go on at the same time, begun in order; one unless given. */
   readonly atOnce?: number
   /** What was done is summed up in the end. */
@@ -42,28 +42,77 @@ export interface Action {
 /** The result for one task. */
 export type Result = Changed | { readonly kind: 'would' }
 
-/** Reports the result for each task, and keeps the exit code. */
+/** Reports the result for each task, and keeps the exit code, and how far the command has come. */
 export class ChangeReport {
   readonly #action: Action
   readonly #options: ChangeOptions
   readonly #output: Output
+  readonly #progress: Progress
   #exitCode = 0
   #count = 0
   readonly #results = new Map<Result['kind'], number>()
+  /** Of tasks. */
+  #expected = 0
+  #looked = 0
+  #begun = 0
+  #ended = 0
+  #spoolsLeft = 0
 
   constructor(action: Action, options: ChangeOptions, output: Output) {
     this.#action = action
     this.#options = options
     this.#output = output
+    this.#progress = new Progress(output, 'tasks', options.quiet !== true)
   }
 
-  add(taskPath: TaskPath, ref: Ref, result: Result): void {
+  /** So many more will be looked at. */
+  expect(count: number): void {
+    this.#expected += count
+    this.#progress.expect(count)
+  }
+
+  expectSpools(count: number): void {
+    this.#spoolsLeft = count
+  }
+
+  reachedSpool(): void {
+    this.#spoolsLeft--
+  }
+
+  looked(): void {
+    this.#looked++
+    this.#progress.step()
+  }
+
+  /** One that was looked at is being changed. */
+  begun(): void {
+    this.#begun++
+  }
+
+  /** How far it has come: `636 of 5,000 removed`; of those that filters select, nobody knows how many there will be. */
+  tally(): string {
+    const { done } = this.#action
+    const changed = countText(this.#results.get('done') ?? 0)
+    const all = countText(this.#expected)
+    const inHand = this.#begun - this.#ended
+    return [
+      this.#begun === this.#looked
+        ? `${changed} of ${all} ${done}`
+        : `${changed} ${done}, of ${countText(this.#looked)} that were looked at, of ${all}`,
+      ...(inHand === 0 ? [] : [`${countText(inHand)} more may be ${done} by now`]),
+      ...(this.#spoolsLeft === 0 ? [] : [`${countText(this.#spoolsLeft)} more spools were not reached`]),
+    ].join('; ')
+  }
+
+  /** @param spool what output calls it */
+  add(spool: string, ref: Ref, result: Result): void {
     this.#count++
+    this.#ended++
     this.#results.set(result.kind, (this.#results.get(result.kind) ?? 0) + 1)
     if (this.#options.json === true)
-      this.#output.line(JSON.stringify(asJson(this.#action, taskPath, ref, result)))
-    const path = pathOf(taskPath.shown, ref)
-    const { verb, done, target = taskPath.shown } = this.#action
+      this.#output.line(JSON.stringify(asJson(this.#action, spool, ref, result)))
+    const path = pathOf(spool, ref)
+    const { verb, done, target = spool } = this.#action
     switch (result.kind) {
       case 'would':
         return this.#print(`would ${verb} ${path}`)
@@ -85,9 +134,9 @@ export class ChangeReport {
     if (this.#options.quiet !== true) this.#output.complain(text)
   }
 
-  fault(text: string): void {
+  fault(text: string, exitCode = 1): void {
     this.#count++
-    this.#exitCode = 1
+    this.#exitCode = Math.max(this.#exitCode, exitCode)
     this.#output.complain(text)
   }
 
@@ -118,7 +167,7 @@ export function pathOf(directory: string, ref: Ref): string {
   return terminalName(Buffer.from(`${toByteString(directory)}/${ref}`, 'latin1'))
 }
 
-function asJson({ command }: Action, { shown: spooler }: TaskPath, ref: Ref, result: Result) {
+function asJson({ command }: Action, spooler: string, ref: Ref, result: Result) {
   const name = jsonBytes(Buffer.from(ref, 'latin1'))
   const { kind, ...rest } = result
   const to =

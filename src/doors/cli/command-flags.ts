@@ -57,6 +57,7 @@ export const PURGE: readonly Flag[] = [
 ]
 
 export const SHAPE: readonly Flag[] = [
+  INI,
   ['--by <key>', 'the key whose values are counted (default: ud_spool_func)'],
   ['--json', 'one JSON object per directory'],
 ]
@@ -108,7 +109,8 @@ export const change = (
 ): Command => ({
   ...row,
   args: '[path...]',
-  argsHelp: 'tasks, as ls and enqueue name them; or spools, with filters or --all; with --ini, bare names',
+  argsHelp:
+    'tasks, as ls and enqueue name them, or SPOOL/ID; or spools, with filters or --all; with --ini, bare names and ids',
   flags: [
     ...FILTERS,
     INI,
@@ -130,7 +132,7 @@ export const NEW_TASKS: readonly Flag[] = [
   ['--priority <n>', 'lower numbers run first; a directory needs spooler-ordered'],
   ['--body <file>', 'the body; - is standard input'],
   ['--id <text>', 'store it only once: the same id again changes nothing'],
-  ['--quiet', 'print nothing on success'],
+  ['--quiet', 'print no path on success'],
 ]
 
 /** Of `token`. */

@@ -109,7 +109,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'shape',
     summary: 'count tasks by the value of a key and by age in minutes, as qshape does for mail',
-    args: '<dir...>',
+    ...SPOOLS,
     flags: SHAPE,
     load: async () => (await import('./commands/shape.js')).shape,
   },
@@ -132,7 +132,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'wait',
     summary:
-      'wait until tasks have ended; exit 0 if all are done, 1 if one is dead, 124 if one has not ended in time',
+      'wait until tasks have ended; exit 0 if all are done, 1 if one is dead, 4 if one is unknown, 124 if one has not ended in time',
     args: '[path...]',
     argsHelp:
       'tasks, as enqueue and ls name them, or a spool and an id: SPOOL/ID; with --ini, bare names and ids',
@@ -184,6 +184,7 @@ export const COMMANDS: readonly Command[] = [
       load: async () => (await tasks()).move,
     },
     ['--to <spool>', 'the other spool: a directory, or an address on Redis', 'required'],
+    ['--create', 'also into a directory that is missing, or holds other files than tasks'],
   ),
   {
     name: 'pause',

@@ -1,17 +1,20 @@
-import { messageOf } from '../../base/errors.js'
+import { connect } from 'node:net'
+import { errnoOf, messageOf } from '../../base/errors.js'
 import { printable } from '../../base/printable.js'
-import { askDaemon } from '../../engines/control/client.js'
+import { toByteString } from '../../base/task/ref.js'
+import { askDaemon, controlSocketsOf } from '../../engines/control/client.js'
 import { daemonSocketsOf, openEngine } from '../../engines/open-engine.js'
+import { neighboursOf } from '../../engines/spool/neighbours.js'
 import { readDaemonFacts } from '../../runtime/stats/read-snapshot.js'
 import type { DaemonFacts } from '../../runtime/stats/snapshot.js'
-import { spoolAt } from './redis-paths.js'
+import type { Place } from './places.js'
 
 /** A daemon that answers. */
 export interface LiveDaemon {
   /** The path of a control socket. */
   readonly path: string
-  /** The directory in which it was found. */
-  readonly directory: string
+  /** The spool in which it was found. */
+  readonly place: Place
   readonly facts: DaemonFacts
 }
 
@@ -19,20 +22,21 @@ interface FoundDaemons {
   /** Each once, however many of the spools it runs. */
   readonly daemons: readonly LiveDaemon[]
   /** Spools of which no daemon answers, and why. */
-  readonly silent: ReadonlyArray<{ readonly directory: string; readonly because: string }>
+  readonly silent: ReadonlyArray<{ readonly place: Place; readonly because: string }>
 }
 
 /** Finds the daemons of spools, by their control sockets. */
-export async function findDaemons(directories: readonly string[]): Promise<FoundDaemons> {
+export async function findDaemons(places: readonly Place[]): Promise<FoundDaemons> {
   const daemons = new Map<string, LiveDaemon>()
-  const silent: Array<{ directory: string; because: string }> = []
-  for (const directory of directories)
+  const silent: Array<{ place: Place; because: string }> = []
+  for (const place of places)
     try {
-      const spool = spoolAt(directory)
+      const { spool, fault } = place
+      if (fault !== undefined) throw fault
       const sockets = await daemonSocketsOf(spool)
       const answers = await Promise.allSettled(sockets.map(factsAt))
       const found = answers.flatMap((answer, i) =>
-        answer.status === 'fulfilled' ? [{ path: sockets[i] ?? '', directory, facts: answer.value }] : [],
+        answer.status === 'fulfilled' ? [{ path: sockets[i] ?? '', place, facts: answer.value }] : [],
       )
       for (const each of found) {
         const { host, pid, startedAtMs } = each.facts
@@ -41,9 +45,9 @@ export async function findDaemons(directories: readonly string[]): Promise<Found
       }
       const elsewhere = found.length > 0 ? [] : await hostsOf(spool)
       if (found.length === 0)
-        silent.push({ directory, because: elsewhere.length > 0 ? askThere(elsewhere) : whySilent(answers) })
+        silent.push({ place, because: elsewhere.length > 0 ? askThere(elsewhere) : whySilent(answers) })
     } catch (error) {
-      silent.push({ directory, because: messageOf(error) })
+      silent.push({ place, because: messageOf(error) })
     }
   return { daemons: [...daemons.values()], silent }
 }
@@ -68,4 +72,32 @@ async function factsAt(path: string): Promise<DaemonFacts> {
 function whySilent(answers: ReadonlyArray<PromiseSettledResult<unknown>>): string {
   const faults = answers.flatMap(answer => (answer.status === 'rejected' ? [messageOf(answer.reason)] : []))
   return faults.find(fault => !fault.includes('ECONNREFUSED')) ?? 'no daemon runs it'
+}
+
+/**
+ * Does anybody run the tasks of a directory, as far as this user sees it? @param spool its real path
+ *
+ * @returns undefined: it is closed to this user, or a daemon of another host has been there
+ */
+export async function hasDaemon(spool: string): Promise<boolean | undefined> {
+  let sockets: readonly string[]
+  try {
+    sockets = controlSocketsOf(spool)
+  } catch {
+    return undefined
+  }
+  const faults = await Promise.all(sockets.map(faultOf))
+  if (faults.includes(undefined)) return true
+  if (neighboursOf(toByteString(spool)).length > 0) return true
+  const isElsewhere = (path: string) => path.includes('/control@')
+  return faults.some(fault => fault !== 'ECONNREFUSED') || sockets.some(isElsewhere) ? undefined : false
+}
+
+/** Why nobody listens there; undefined: somebody does. */
+function faultOf(path: string): Promise<string | undefined> {
+  const socket = connect(path)
+  return new Promise<string | undefined>(resolve => {
+    socket.once('connect', () => resolve(undefined))
+    socket.once('error', error => resolve(errnoOf(error) ?? ''))
+  }).finally(() => socket.destroy())
 }

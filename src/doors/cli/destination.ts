@@ -4,14 +4,13 @@ import { SpooldError } from '../../base/errors.js'
 import type { Destination } from '../../engines/client/target.js'
 import { makeSpoolFor } from '../../engines/spool/layout.js'
 import type { Options } from '../../formats/config/option-table.js'
-import { resolveOptions } from '../../formats/config/options.js'
 import { addressOf } from '../../formats/config/spools.js'
-import { readConfig } from '../../formats/ini/read-config.js'
 import { fallbackOf, isRedisAddress } from '../../formats/protocol/redis-address.js'
 import { type Identity, identityOf } from '../../system/privileges.js'
 import { ownerOf } from './acting-owner.js'
+import type { CommandContext } from './context.js'
 import type { OwnProcess } from './own-process.js'
-import { readVersion } from './version.js'
+import { readIni } from './places.js'
 
 /** The flags of `spoold enqueue` that say where tasks go; exactly one must be given. */
 export interface DestinationOptions {
@@ -30,32 +29,29 @@ export interface EnqueueDestination {
 }
 
 /** @throws SpooldError USAGE, USER_UNKNOWN */
-export function destinationOf({ spooler, ini, socket }: DestinationOptions): EnqueueDestination {
+export function destinationOf(
+  { spooler, ini, socket }: DestinationOptions,
+  context: CommandContext,
+): EnqueueDestination {
   if ([spooler, ini, socket].filter(place => place !== undefined).length !== 1)
     throw new SpooldError('USAGE', 'say where: --spooler DIR, --ini FILE or --socket ADDRESS')
   if (socket !== undefined) return { destination: { socket }, identity: null }
-  if (ini !== undefined) return destinationOfIni(ini)
+  if (ini !== undefined) return destinationOfIni(ini, context)
   return { destination: { spooler: spooler ?? '' }, identity: makerIn(spooler ?? '') }
 }
 
 /** The destination given by a configuration's spools. The other options, valid or not, concern only the daemon. */
-function destinationOfIni(file: string): EnqueueDestination {
-  const config = readConfig({ environment: {}, commandLine: [], files: [file], version: readVersion() })
-  const { options, spools } = resolveOptions(config)
+function destinationOfIni(file: string, context: CommandContext): EnqueueDestination {
+  const { options, spools } = readIni(file, context)
   const [first] = spools
-  if (first !== undefined) {
-    // another configuration runs the tasks of external spools
-    const isUnordered = spools.every(spool => !spool.isExternal && spool.options.spoolerOrdered === false)
-    const destination = {
-      spooler: spools.map(spool => addressOf(spool)),
-      sync: spools.some(spool => spool.options.spoolerSync), // a task itself determines the spool it goes to
-    }
-    const identity = writerIn(addressOf(first), options)
-    return { destination, identity, ...(isUnordered ? { unordered: file } : {}) }
+  // another configuration runs the tasks of external spools
+  const isUnordered = spools.every(spool => !spool.isExternal && spool.options.spoolerOrdered === false)
+  const destination = {
+    spooler: spools.map(spool => addressOf(spool)),
+    sync: spools.some(spool => spool.options.spoolerSync), // a task itself determines the spool it goes to
   }
-  const [problem] = config.problems.errors
-  const because = problem === undefined ? '' : `: ${problem.message}`
-  throw new SpooldError('CONFIG_INVALID', `${file} names no spooler${because}; add spooler = DIR`)
+  const identity = first === undefined ? null : writerIn(addressOf(first), options)
+  return { destination, identity, ...(isUnordered ? { unordered: file } : {}) }
 }
 
 /** Root stores tasks as the user who will run them: the configured user, or else the spool's owner. */

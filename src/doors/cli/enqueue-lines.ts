@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs'
+import { doEach } from '../../base/each.js'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { Batch, BatchError } from '../../engines/client/batch.js'
 import type { TaskOptions } from '../../engines/client/request-from.js'
@@ -6,6 +7,7 @@ import type { Destination } from '../../engines/client/target.js'
 import type { CommandContext } from './context.js'
 import { type JsonTask, readJsonTasks } from './json-tasks.js'
 import { Progress } from './progress.js'
+import { countText } from './render.js'
 import { openInput, type Pair } from './task-input.js'
 
 interface EnqueueLines {
@@ -20,6 +22,8 @@ interface EnqueueLines {
   opened(): Promise<void>
   readonly isQuiet: boolean
   readonly context: CommandContext
+  /** Gets the path of a task of each chunk. */
+  readonly stored: Set<string>
   /** Called for each task. */
   warn(task: { readonly pairs: readonly Pair[]; readonly common: TaskOptions }): void
 }
@@ -33,31 +37,65 @@ const CHUNK = 1000
  * @throws SpooldError at the first line that cannot be stored; the message says how many tasks were stored
  */
 export async function enqueueLines(work: EnqueueLines): Promise<void> {
-  const { output, stdin } = work.context
+  const { output, stdin, interruption } = work.context
   const tasks = readJsonTasks(openInput('the input', work.file, stdin))
   const progress = new Progress(output, 'tasks', !work.isQuiet)
   const bytes = sizeOf(work.file)
   await work.opened()
   const batch = new Batch(work.destination)
-  let stored = 0
-  const flush = async () => {
-    const { paths, failure } = await spoolAll(batch)
+  let [stored, inHand] = [0, 0]
+  interruption.heed(
+    () => `${countText(stored)} stored${inHand === 0 ? '' : `, and up to ${countText(inHand)} more`}`,
+  )
+  const store = async ({ tasks: chunk, fault }: Chunk) => {
+    let failed = fault
+    try {
+      for (const task of chunk) addTask(batch, task, work)
+    } catch (error) {
+      failed = { error } // those before the faulty line are stored
+    }
+    inHand = batch.size
+    const { paths, failure } = inHand === 0 ? NOTHING : await spoolAll(batch)
+    inHand = 0
     stored += paths.length
+    const [first] = paths
+    if (first !== undefined) work.stored.add(first)
     if (!work.isQuiet && paths.length > 0) output.write(`${paths.join('\n')}\n`)
     if (failure !== undefined) throw failure
+    if (failed !== undefined) throw failed.error
+    const read = chunk.at(-1)?.bytes ?? 0
+    progress.show(stored, bytes === undefined ? undefined : read / bytes)
+    await output.room()
   }
   try {
-    for await (const task of tasks) {
-      addTask(batch, task, work)
-      if (batch.size < CHUNK) continue
-      await flush()
-      progress.show(stored, bytes === undefined ? undefined : task.bytes / bytes)
-    }
-    await flush()
+    await doEach(chunksOf(tasks), store, { signal: interruption.signal })
   } catch (error) {
-    if (batch.size > 0) await flush() // the tasks before the faulty line
     throw withCount(error, stored)
   }
+}
+
+const NOTHING = { paths: [], failure: undefined }
+
+/** Tasks that are stored with one sync, and why there are no more of them. */
+interface Chunk {
+  readonly tasks: readonly JsonTask[]
+  readonly fault?: { readonly error: unknown }
+}
+
+async function* chunksOf(tasks: AsyncIterable<JsonTask>): AsyncGenerator<Chunk> {
+  let chunk: JsonTask[] = []
+  try {
+    for await (const task of tasks) {
+      chunk.push(task)
+      if (chunk.length < CHUNK) continue
+      yield { tasks: chunk }
+      chunk = []
+    }
+  } catch (error) {
+    yield { tasks: chunk, fault: { error } }
+    return
+  }
+  if (chunk.length > 0) yield { tasks: chunk }
 }
 
 function addTask(batch: Batch, { line, pairs }: JsonTask, { pairs: more, common, warn }: EnqueueLines) {

@@ -2,7 +2,7 @@ import { errnoOf, SpooldError } from '../../base/errors.js'
 import { EX_IOERR } from './output.js'
 
 /** From sysexits.h, so that scripts can distinguish failures. */
-const EX_USAGE = 64
+export const EX_USAGE = 64
 const EX_TEMPFAIL = 75
 
 /** Transient failures. */
@@ -50,4 +50,11 @@ export function commandExitCode(error: unknown): number {
     default:
       return 1
   }
+}
+
+/** What a server said is no bug of ours either. */
+export async function ofServer(thrown: unknown): Promise<unknown> {
+  if (thrown instanceof SpooldError) return thrown
+  const { serverFault } = await import('../../engines/redis/store-failure.js')
+  return serverFault(thrown) ?? thrown
 }

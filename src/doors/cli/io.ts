@@ -1,9 +1,10 @@
-import { writeSync } from 'node:fs'
+import { write, writeSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { errnoOf } from '../../base/errors.js'
 import { isJournal } from '../../base/log/journal.js'
 import type { OwnProcess } from './own-process.js'
 import { type Screen, screenOf } from './screen.js'
+import { PROCESS_SIGNALS, type Signals } from './signals.js'
 
 /**
  * The input and output of a command line: the descriptors of the process, or replacements in a test. The working directory
@@ -12,6 +13,9 @@ import { type Screen, screenOf } from './screen.js'
 export interface Io {
   readonly stdout: Sink
   readonly stderr: Sink
+  /** The same, without blocking this thread. Absent: they never block for long. */
+  readonly stdoutAside?: SinkAside
+  readonly stderrAside?: SinkAside
   /** Opens standard input. A command that does not call it leaves standard input untouched. */
   stdin(): AsyncIterable<Uint8Array>
   /** Standard error leads to the systemd journal. */
@@ -24,6 +28,7 @@ export interface Io {
   screen(): Screen
   readonly env: Readonly<Record<string, string | undefined>>
   readonly ownProcess: OwnProcess
+  readonly signals: Signals
 }
 
 /**
@@ -32,6 +37,8 @@ export interface Io {
  * @throws Error with an errno, such as EPIPE if the reader has closed the pipe
  */
 export type Sink = (text: string) => void
+/** Resolves when all of a text is written. */
+export type SinkAside = (text: string) => Promise<void>
 
 const STDOUT = 1
 const STDERR = 2
@@ -46,6 +53,8 @@ export function processIo(ownProcess: OwnProcess): Io {
   return {
     stdout: text => writeWhole(STDOUT, text),
     stderr: text => writeWhole(STDERR, text),
+    stdoutAside: text => writeAside(STDOUT, text),
+    stderrAside: text => writeAside(STDERR, text),
     stdin: () => process.stdin,
     isJournal: isJournal(STDERR),
     isWatched: isatty(STDERR) && process.env.TERM !== 'dumb',
@@ -53,6 +62,7 @@ export function processIo(ownProcess: OwnProcess): Io {
     screen: () => screenOf(process.env),
     env: process.env,
     ownProcess,
+    signals: PROCESS_SIGNALS,
   }
 }
 
@@ -65,6 +75,24 @@ function writeWhole(fd: number, text: string): void {
       if (errnoOf(error) !== 'EAGAIN') throw error
       sleep(RETRY_MS)
     }
+}
+
+async function writeAside(fd: number, text: string): Promise<void> {
+  const bytes = Buffer.from(text)
+  for (let at = 0; at < bytes.length; )
+    try {
+      at += await written(fd, bytes, at)
+    } catch (error) {
+      if (errnoOf(error) !== 'EAGAIN') throw error
+      await new Promise(resolve => setTimeout(resolve, RETRY_MS))
+    }
+}
+
+/** In another thread. @returns how many bytes were taken */
+function written(fd: number, bytes: Buffer, at: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    write(fd, bytes, at, (error, count) => (error === null ? resolve(count) : reject(error)))
+  })
 }
 
 const never = new Int32Array(new SharedArrayBuffer(4))

@@ -10,6 +10,7 @@ import {
 } from '../../formats/config/option-table.js'
 import { type Arity, UWSGI_LETTERS, uwsgiArity, uwsgiNames } from '../../formats/config/uwsgi-names.js'
 import { LOGIC_KEYS, logicTakesValue } from '../../formats/ini/logic.js'
+import { COMMAND_LINE } from '../../formats/ini/read-config.js'
 import type { Setting } from '../../formats/ini/setting.js'
 
 /** Marks the background process, with the number of sockets passed to it. Internal, so not in the option table. */
@@ -52,7 +53,7 @@ export function addOptionFlags(command: Command, settings: Setting[], argv: read
   const collect = (key: string, flag: Option) => {
     command.addOption(flag)
     command.on(`option:${flag.name()}`, (value: string | undefined) => {
-      settings.push({ key, value: value ?? '', where: { file: 'command line' } })
+      settings.push({ key, value: value ?? '', where: { file: COMMAND_LINE } })
     })
   }
   for (const spec of OPTION_TABLE) addOption(spec, collect)

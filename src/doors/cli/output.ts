@@ -1,6 +1,6 @@
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { withSeverity } from '../../base/log/journal.js'
-import type { Io, Sink } from './io.js'
+import type { Io, Sink, SinkAside } from './io.js'
 
 /** What a command does once its output cannot be written any longer. */
 type Purpose =
@@ -11,7 +11,10 @@ type Purpose =
   /** It changes something: it continues without output, and exits with a code other than 0. */
   | 'change'
 
-type Streams = Pick<Io, 'stdout' | 'stderr' | 'isJournal' | 'isWatched' | 'isPrintedToTerminal'>
+type Streams = Pick<
+  Io,
+  'stdout' | 'stderr' | 'stdoutAside' | 'stderrAside' | 'isJournal' | 'isWatched' | 'isPrintedToTerminal'
+>
 
 const CLEAR_LINE = '\r\x1b[K'
 
@@ -23,15 +26,29 @@ export class ReaderGone extends Error {
   override readonly name = 'ReaderGone'
 }
 
+/** So much may wait to be printed aside. */
+const MOST_WAITING_CHARS = 64 * 1024
+
+/** Something to be printed aside, in its turn. */
+interface Piece {
+  readonly isError: boolean
+  text: string
+}
+
 /**
  * Standard output and standard error of a command. A write blocks until the reader has taken it, so that no output is cut
  * off at exit, and none piles up in memory.
+ *
+ * A command that heeds signals prints aside: a write that is blocked must not keep it from hearing them. It waits for `room`
+ * instead.
  */
 export class Output {
   /** A command that does not set it counts as one that changes something. */
   purpose: Purpose = 'change'
   readonly #stdout: Sink
   readonly #stderr: Sink
+  readonly #stdoutAside: SinkAside
+  readonly #stderrAside: SinkAside
   readonly #isJournal: boolean
   /** A status can be shown. */
   readonly isWatched: boolean
@@ -40,10 +57,27 @@ export class Output {
   /** Since the last status. */
   #hasPrinted = false
   #fault: unknown
+  #isAside = false
+  #hungUp = () => {}
+  #waiting: Piece[] = []
+  #waitingChars = 0
+  #printing: Promise<void> | undefined
+  /** A piece is with the reader, who has not taken all of it. */
+  isStuck = false
 
-  constructor({ stdout, stderr, isJournal = false, isWatched, isPrintedToTerminal = false }: Streams) {
+  constructor({
+    stdout,
+    stderr,
+    stdoutAside = async text => stdout(text),
+    stderrAside = async text => stderr(text),
+    isJournal = false,
+    isWatched,
+    isPrintedToTerminal = false,
+  }: Streams) {
     this.#stdout = stdout
     this.#stderr = stderr
+    this.#stdoutAside = stdoutAside
+    this.#stderrAside = stderrAside
     this.#isJournal = isJournal
     this.isWatched = isWatched
     this.#isPrintedToTerminal = isPrintedToTerminal
@@ -64,6 +98,7 @@ export class Output {
       this.clearStatus()
       this.#hasPrinted = true
     }
+    if (this.#isAside) return this.#queue({ isError: false, text })
     try {
       this.#stdout(text)
     } catch (error) {
@@ -72,10 +107,66 @@ export class Output {
     }
   }
 
+  /** From now on, what is printed waits its turn, and nothing here blocks. @param hungUp called if the terminal is closed */
+  printAside(hungUp: () => void): void {
+    this.#isAside = true
+    this.#hungUp = hungUp
+  }
+
+  /** Resolves when more may be printed aside; undefined: now. */
+  room(): Promise<void> | undefined {
+    return this.#waitingChars > MOST_WAITING_CHARS ? this.flushed() : undefined
+  }
+
+  /** Resolves when all has been printed. */
+  async flushed(): Promise<void> {
+    while (this.#printing !== undefined) await this.#printing
+  }
+
+  /** As `complain`, past what waits. */
+  complainPast(text: string): Promise<void> {
+    return this.#stderrAside(this.#complaint(text)).catch(() => {})
+  }
+
+  #queue(piece: Piece): void {
+    const last = this.#waiting.at(-1)
+    if (last?.isError === piece.isError) last.text += piece.text
+    else this.#waiting.push(piece)
+    this.#waitingChars += piece.text.length
+    this.#printing ??= this.#printWaiting()
+  }
+
+  async #printWaiting(): Promise<void> {
+    await new Promise(resolve => setImmediate(resolve)) // what is printed in one turn of the event loop is one write
+    for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
+      this.isStuck = true
+      await this.#printPiece(next)
+      this.isStuck = false
+      this.#waitingChars -= next.text.length
+    }
+    this.#printing = undefined
+  }
+
+  async #printPiece({ isError, text }: Piece): Promise<void> {
+    try {
+      if (isError) await this.#stderrAside(text).catch(() => {})
+      else if (this.#fault === undefined) await this.#stdoutAside(text)
+    } catch (error) {
+      this.#fault = error
+      // the shell of a closed terminal gets the signal, and need not pass it on
+      if (this.#isPrintedToTerminal && errnoOf(error) === 'EIO') return this.#hungUp()
+      this.#failed(error)
+    }
+  }
+
   /** Writes a line to standard error; write errors there are ignored. */
   complain(text: string): void {
+    this.writeError(this.#complaint(text))
+  }
+
+  #complaint(text: string): string {
     const line = `spoold: ${text}\n`
-    this.writeError(this.#isJournal ? withSeverity(3, line) : line)
+    return this.#isJournal ? withSeverity(3, line) : line
   }
 
   /** Writes text to standard error as it is. */
@@ -100,6 +191,7 @@ export class Output {
   }
 
   #writeQuietly(text: string): void {
+    if (this.#isAside) return this.#queue({ isError: true, text })
     try {
       this.#stderr(text)
     } catch {}

@@ -1,4 +1,6 @@
+import { constants } from 'node:os'
 import type { Identity } from '../../system/privileges.js'
+import { PROCESS_SIGNALS } from './signals.js'
 
 // Every command line begins here, so what only a change of identity needs is loaded when it is needed.
 /** Operations on the command's own process. Tests replace them. */
@@ -7,7 +9,7 @@ export interface OwnProcess {
   readonly part: string | undefined
   /** Takes on an identity for good. */
   become(identity: Identity): Promise<void>
-  /** Runs the same command line in another process, for one part of it. @returns its exit code */
+  /** Runs the same command line in another process, for one part of it, and passes signals on to it. @returns its exit code */
   runPart(name: string): Promise<number>
 }
 
@@ -26,6 +28,8 @@ async function becomeForGood(identity: Identity): Promise<void> {
   const { become } = await import('../../system/privileges.js')
   const { loadLockLibraries } = await import('../../engines/spool/locker.js')
   await loadLockLibraries()
+  const { loadEach } = await import('../../base/each.js')
+  loadEach()
   const { rememberCaller } = await import('./caller.js')
   rememberCaller()
   become(identity)
@@ -37,8 +41,13 @@ async function runPart(name: string): Promise<number> {
     stdio: 'inherit',
     env: { ...process.env, [PART]: name },
   })
-  return new Promise((resolve, reject) => {
-    child.once('error', reject)
-    child.once('exit', code => resolve(code ?? 1))
-  })
+  const stopHearing = PROCESS_SIGNALS.hear(signal => child.kill(signal))
+  try {
+    return await new Promise((resolve, reject) => {
+      child.once('error', reject)
+      child.once('exit', (code, signal) => resolve(code ?? 128 + constants.signals[signal ?? 'SIGKILL']))
+    })
+  } finally {
+    stopHearing()
+  }
 }

@@ -6,8 +6,9 @@ import { refuseChangedBytes } from './argument-bytes.js'
 import type { Command as CommandRow } from './command.js'
 import { COMMANDS } from './command-table.js'
 import { type CommandContext, sourcesOf } from './context.js'
-import { commandExitCode } from './exit-code.js'
+import { commandExitCode, ofServer } from './exit-code.js'
 import { HELP_LAYOUT } from './help-layout.js'
+import { Interruption } from './interruption.js'
 import type { Io } from './io.js'
 import { refuseMistyped } from './mistyped.js'
 import { refuseRedis } from './not-on-redis.js'
@@ -27,21 +28,25 @@ export async function main(given: readonly string[], io: Io): Promise<number> {
   // getopt_long(3)'s rules apply only to commands that accept uWSGI's options
   const isStrict = isCommand && COMMANDS.find(({ name }) => name === word)?.takesConfiguration !== true
   const output = new Output(io)
-  if (isCommand) obeyEarlySignals()
+  const interruption = new Interruption(io.signals, output)
+  if (isCommand) {
+    io.signals.take()
+    obeyEarlySignals()
+  }
   let exitCode = 0
   try {
     refuseChangedBytes(argv)
     refuseMistyped(word, NAMES)
     const args = isStrict ? argv : completeAbbreviations(argv)
     const commandLine: Setting[] = []
-    const program = createProgram(args, { ...io, output, commandLine }, commandLine, code => {
+    const program = createProgram(args, { ...io, output, interruption, commandLine }, commandLine, code => {
       exitCode = code
     })
     await program.parseAsync([...args], { from: 'user' })
   } catch (error) {
-    exitCode = exitCodeOf(await ofServer(error), isStrict, output)
+    exitCode = exitCodeOf(error instanceof CommanderError ? error : await ofServer(error), isStrict, output)
   }
-  return output.exitCode(exitCode)
+  return interruption.ended(exitCode)
 }
 
 function exitCodeOf(error: unknown, isStrict: boolean, output: Output): number {
@@ -120,13 +125,6 @@ function addCommand(program: Command, { name, summary, args, argsHelp, flags }: 
     command.addOption(option)
   }
   return command
-}
-
-/** What a server said is no bug of ours either. */
-async function ofServer(thrown: unknown): Promise<unknown> {
-  if (thrown instanceof SpooldError || thrown instanceof CommanderError) return thrown
-  const { serverFault } = await import('../../engines/redis/store-failure.js')
-  return serverFault(thrown) ?? thrown
 }
 
 /** An operating system error needs no stack trace: it is not a bug of ours. */

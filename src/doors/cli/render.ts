@@ -29,3 +29,8 @@ export function shortDuration(ms: number): string {
   if (seconds < 7200) return `${Math.round(seconds / 60)} m`
   return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`
 }
+
+/** `1,234` */
+export function countText(count: number): string {
+  return count.toLocaleString('en')
+}

@@ -10,7 +10,7 @@ import type { Quiet } from './quiet.js'
 
 export interface Acting {
   readonly stats: Collector
-  readonly watch: { readonly action: Action }
+  readonly watch: { readonly action: Action; readonly recall: Action }
   /** What runs in a spool, and what will be started next; undefined: it is not run here. */
   nextOf(spool: string, limit: number, from: number): Told<Ref>
   /** What waits for its time, the next one to come due first. */
@@ -60,6 +60,7 @@ export function actionsOf({
       run: async ({ spool }: { readonly spool?: string }) => onlyOf(await stats.snapshot(), spool),
     },
     wait: watch.action,
+    ended: watch.recall,
     next: naming(nextOf),
     later: naming(laterOf),
     parked: parkedAction(parkedOf),

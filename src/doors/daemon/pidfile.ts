@@ -112,7 +112,7 @@ function writePid(path: string, fd: number): void {
 
 function release(path: string, fd: number, remove: boolean): string | undefined {
   try {
-    if (remove && isAt(path, fd)) rmSync(path) // if another file has replaced it, it is not ours
+    if (remove && isAt(path, fd) && namesUs(fd)) rmSync(path)
     return undefined
   } catch (error) {
     return messageOf(error)
@@ -121,6 +121,13 @@ function release(path: string, fd: number, remove: boolean): string | undefined 
   }
 }
 
+/** A uWSGI that has the same pidfile writes its pid into the same file, whatever we have locked. */
+function namesUs(fd: number): boolean {
+  const content = Buffer.alloc(MAX_BYTES)
+  return content.toString('latin1', 0, readSync(fd, content, 0, MAX_BYTES, 0)).trim() === String(process.pid)
+}
+
+/** No other file has replaced it. */
 function isAt(path: string, fd: number): boolean {
   const here = fstatSync(fd, { bigint: true })
   const there = lstatSync(path, { bigint: true, throwIfNoEntry: false })

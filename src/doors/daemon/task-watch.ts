@@ -22,14 +22,29 @@ interface TaskWatchContext {
 /** Kinds of reports after which a task is a dead letter. */
 const DEAD: ReadonlySet<ReportKind> = new Set(['buried', 'set-aside'])
 
-/** Tells clients of the control sockets how tasks end. While nobody waits, it hears nothing. */
+/** The tasks of a spool that ended at one time, by name, and by id where they have one. */
+interface Ends {
+  readonly spool: string
+  readonly done: readonly string[]
+  readonly dead: readonly string[]
+  /** Another process ran or removed it. */
+  readonly gone: readonly string[]
+}
+
+/** How these ended last, at least, is remembered: who asks a moment later has not missed it. */
+const MOST_REMEMBERED = 10_000
+
+/** Tells clients of the control sockets how tasks end, and how the last ones ended. */
 export class TaskWatch {
   readonly #context: TaskWatchContext
   readonly #watchers = new Set<Watcher>()
-  #stopHearing = () => {}
+  /** The latest ones last. */
+  readonly #remembered: Ends[] = []
+  #count = 0
 
   constructor(context: TaskWatchContext) {
     this.#context = context
+    context.events.on('tasks-reported', reported => this.#hear(reported))
   }
 
   /**
@@ -40,9 +55,8 @@ export class TaskWatch {
     return {
       role: 'viewer',
       args: { spool: 'text', tasks: 'texts' },
-      run: ({ spool, tasks }: { readonly spool: string; readonly tasks: readonly string[] }, call) => {
-        if (!this.#context.spools().includes(spool))
-          throw new ControlError('failed', `this daemon does not run ${JSON.stringify(spool)}`)
+      run: ({ spool, tasks }: Asked, call) => {
+        this.#check(spool)
         return new Promise<void>((resolve, reject) => {
           const watcher: Watcher = {
             spool,
@@ -56,12 +70,35 @@ export class TaskWatch {
           }
           void call.whenGone.then(() => watcher.end())
           this.#watchers.add(watcher)
-          if (this.#watchers.size === 1)
-            this.#stopHearing = this.#context.events.on('tasks-reported', reported => this.#hear(reported))
           call.send({ awaited: watcher.awaited.size })
         })
       },
     }
+  }
+
+  /** The verb: which of these tasks, by their names or ids, are remembered, and how they ended last. */
+  get recall(): Action {
+    return {
+      role: 'viewer',
+      args: { spool: 'text', tasks: 'texts' },
+      run: ({ spool, tasks }: Asked) => {
+        this.#check(spool)
+        const wanted = new Set(tasks)
+        const isWanted = (task: string) => wanted.delete(task)
+        const found = { done: [] as string[], dead: [] as string[], gone: [] as string[] }
+        const latest = this.#remembered.filter(ends => ends.spool === spool).reverse()
+        // a worker that comes too late for a task calls it gone, whatever another one made of it
+        for (const kinds of [['done', 'dead'], ['gone']] as const)
+          for (const ends of latest) for (const how of kinds) found[how].push(...ends[how].filter(isWanted))
+        return { pid: process.pid, ...found }
+      },
+    }
+  }
+
+  /** @throws ControlError */
+  #check(spool: string): void {
+    if (!this.#context.spools().includes(spool))
+      throw new ControlError('failed', `this daemon does not run ${JSON.stringify(spool)}`)
   }
 
   /** The daemon stops: what has not ended will not end here. */
@@ -69,22 +106,46 @@ export class TaskWatch {
     for (const watcher of this.#watchers) watcher.end(new ControlError('stopped', 'the daemon stops'))
   }
 
-  #hear({ spool, done, reports }: EventMap['tasks-reported']): void {
+  #hear({ spool, done, reports, ids }: EventMap['tasks-reported']): void {
+    const namesOf = (isIt: (kind: ReportKind) => boolean) =>
+      reports.filter(({ kind }) => isIt(kind)).map(nameOf)
+    const ok = namesOf(kind => kind === 'ok')
+    const names = ok.length === 0 ? done : [...done, ...ok]
+    const dead = namesOf(kind => DEAD.has(kind))
+    const gone = namesOf(kind => kind === 'gone')
+    const known = ids === undefined || ids.size === 0 ? names : [...names, ...ids.values()]
+    this.#remember({ spool, done: known, dead, gone })
     for (const watcher of this.#watchers) {
       if (watcher.spool !== spool) continue
       const isAwaited = (name: TaskName) => watcher.awaited.delete(name)
-      const namesOf = (isIt: (kind: ReportKind) => boolean) =>
-        reports.filter(({ kind }) => isIt(kind)).map(nameOf)
-      const ended = {
-        done: [...done, ...namesOf(kind => kind === 'ok')].filter(isAwaited),
-        dead: namesOf(kind => DEAD.has(kind)).filter(isAwaited),
-      }
+      const ended = { done: names.filter(isAwaited), dead: dead.filter(isAwaited) }
       if (ended.done.length + ended.dead.length > 0 && !watcher.send(ended)) watcher.end()
       else if (watcher.awaited.size === 0) watcher.end()
     }
   }
 
-  #forget(watcher: Watcher): void {
-    if (this.#watchers.delete(watcher) && this.#watchers.size === 0) this.#stopHearing()
+  #remember(ends: Ends): void {
+    const count = countOf(ends)
+    if (count === 0) return
+    this.#remembered.push(ends)
+    this.#count += count
+    for (let [first] = this.#remembered; first !== undefined; [first] = this.#remembered) {
+      if (this.#count - countOf(first) < MOST_REMEMBERED) break
+      this.#count -= countOf(first)
+      this.#remembered.shift()
+    }
   }
+
+  #forget(watcher: Watcher): void {
+    this.#watchers.delete(watcher)
+  }
+}
+
+interface Asked {
+  readonly spool: string
+  readonly tasks: readonly string[]
+}
+
+function countOf({ done, dead, gone }: Ends): number {
+  return done.length + dead.length + gone.length
 }

@@ -5,21 +5,41 @@ import { createdAtMicros } from '../spool/names.js'
 
 type Test = (ref: Ref) => boolean
 
-/** All living tasks of a spool, before any of them is changed: changes would change the listing. */
-export async function* allRefs(look: SpoolView, mayHave: Test): AsyncGenerator<readonly Ref[]> {
+/**
+ * All living tasks of a spool, before any of them is changed: changes would change the listing.
+ *
+ * @param counted hears how many there are, before the first of them
+ */
+export async function* allRefs(
+  look: SpoolView,
+  mayHave: Test,
+  counted: (count: number) => void = () => {},
+): AsyncGenerator<readonly Ref[]> {
   const refs: Ref[] = []
   await scan(look, ref => {
     if (mayHave(ref)) refs.push(ref)
   })
+  counted(refs.length)
   yield refs
 }
 
 /** By priority, and by what their names say, which no change changes; as many at a time as a window has. */
-export async function* refsInOrder(look: SpoolView, mayHave: Test): AsyncGenerator<readonly Ref[]> {
-  const offerAll = (offer: (task: Keyed) => void) =>
-    scan(look, ref => {
-      if (mayHave(ref)) offer(keyed(ref, createdAtMicros(ref) ?? 0))
+export async function* refsInOrder(
+  look: SpoolView,
+  mayHave: Test,
+  counted: (count: number) => void = () => {},
+): AsyncGenerator<readonly Ref[]> {
+  let isFirst = true
+  const offerAll = async (offer: (task: Keyed) => void) => {
+    let count = 0
+    await scan(look, ref => {
+      if (!mayHave(ref)) return
+      count++
+      offer(keyed(ref, createdAtMicros(ref) ?? 0))
     })
+    if (isFirst) counted(count)
+    isFirst = false
+  }
   for await (const window of windowsInOrder(offerAll, { byPriority: true, isReversed: false }))
     yield [...window.inOrder()].map(({ ref }) => ref)
 }

@@ -17,7 +17,7 @@ import {
   remove,
   type TargetFile,
 } from '../spool/admin/change.js'
-import { taskOfId } from '../spool/admin/fate.js'
+import { isTaskPath, Namesakes, taskOfId } from '../spool/admin/fate.js'
 import { hold, kick, release } from '../spool/admin/hold.js'
 import type { Parcel, Received } from '../spool/admin/parcel.js'
 import { pauseSpool, resumeSpool } from '../spool/admin/pause.js'
@@ -47,6 +47,7 @@ export class DirectoryTaskStore implements TaskStore {
   readonly #sockets: readonly string[] | undefined
   #locking: Promise<OpenSpool> | undefined
   readonly #oldKeys: OldKeys
+  readonly #namesakes: Namesakes
 
   private constructor(
     path: string,
@@ -56,6 +57,7 @@ export class DirectoryTaskStore implements TaskStore {
     this.spool = toByteString(path)
     this.#path = path
     this.#oldKeys = new OldKeys(this.spool)
+    this.#namesakes = new Namesakes(this.spool)
     this.#look = look(this.#nowMs)
     this.#sockets = sockets
   }
@@ -87,26 +89,34 @@ export class DirectoryTaskStore implements TaskStore {
     return taskOfId(this.spool, id)
   }
 
+  named(name: Ref): TaskView[] {
+    if (!isTaskPath(name)) return []
+    const there = this.#look.view(name)
+    if (there !== undefined) return [there]
+    return this.#namesakes.of(name).flatMap(ref => this.#look.view(ref) ?? [])
+  }
+
   view(ref: Ref): TaskView | undefined {
     return this.#look.view(ref)
   }
 
   async *views(
     { states, mayHave, isInOrder }: Wanted,
-    counted: (count: number) => void = () => {},
+    counted?: (count: number) => void,
   ): AsyncGenerator<TaskView> {
+    const hasDead = states.includes('dead')
+    if (hasDead && counted !== undefined) counted(await this.#countDead(mayHave))
+    const refs = isInOrder === true ? refsInOrder : allRefs
     if (states.some(state => state !== 'dead'))
-      for await (const refs of isInOrder === true
-        ? refsInOrder(this.#look, mayHave)
-        : allRefs(this.#look, mayHave)) {
-        counted(refs.length)
-        for (const ref of refs) yield* this.#viewOf(ref)
-      }
-    if (!states.includes('dead')) return
-    for await (const ref of this.#look.dead()) {
-      counted(1)
-      if (mayHave(ref)) yield* this.#viewOf(ref)
-    }
+      for await (const some of refs(this.#look, mayHave, counted))
+        for (const ref of some) yield* this.#viewOf(ref)
+    if (hasDead) for await (const ref of this.#look.dead()) if (mayHave(ref)) yield* this.#viewOf(ref)
+  }
+
+  async #countDead(mayHave: Wanted['mayHave']): Promise<number> {
+    let count = 0
+    for await (const ref of this.#look.dead()) if (mayHave(ref)) count++
+    return count
   }
 
   *#viewOf(ref: Ref): Generator<TaskView> {
@@ -162,8 +172,8 @@ export class DirectoryTaskStore implements TaskStore {
     return count
   }
 
-  async purge(limits: PurgeLimits, passed?: () => void): Promise<Purged> {
-    const { removed, fault } = await purge(this.#path, limits, passed)
+  async purge(limits: PurgeLimits, passed?: () => void, signal?: AbortSignal): Promise<Purged> {
+    const { removed, fault } = await purge(this.#path, limits, passed, signal)
     return { removed, fault }
   }
 

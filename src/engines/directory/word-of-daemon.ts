@@ -80,7 +80,8 @@ interface WaitArgs {
   readonly tasks: readonly Ref[]
 }
 
-function chunksOf(refs: readonly Ref[]): Ref[][] {
+/** @param refs as many as fit into the requests of one client are used */
+export function chunksOf(refs: readonly Ref[]): Ref[][] {
   const chunks: Ref[][] = []
   let room = 0
   for (const ref of refs) {

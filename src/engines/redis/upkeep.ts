@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { doEach } from '../../base/each.js'
 import type { Member } from '../../base/task/member.js'
 import type { Pauses } from '../../base/task/pause.js'
 import type { PeriodicStates } from '../../base/task/periodic.js'
@@ -46,7 +47,11 @@ export class RedisUpkeep implements Upkeep {
     return { removed: 0, published: 0, givenBack: 0, forgotten }
   }
 
-  async purge({ maxAgeMs, maxCount }: PurgeLimits): Promise<Purged> {
+  async purge(
+    { maxAgeMs, maxCount }: PurgeLimits,
+    passed?: () => void,
+    signal?: AbortSignal,
+  ): Promise<Purged> {
     const nowMs = await this.#connection.nowMs()
     for (let removed = 0; ; ) {
       const { count, jobs } = await deadJobs(this.#connection)
@@ -55,9 +60,13 @@ export class RedisUpkeep implements Upkeep {
         i < tooMany || (maxAgeMs !== null && atMs < Math.floor(nowMs - maxAgeMs))
       const over = jobs.filter(({ atMs }, i) => isOver(atMs, i))
       let gone = 0
-      for (const { queue, id } of over) gone += await queue.remove(id)
+      const removeOne = async ({ queue, id }: (typeof over)[number]) => {
+        gone += await queue.remove(id)
+        passed?.()
+      }
+      await doEach(over, removeOne, { signal })
       removed += gone
-      if (over.length === 0) return { removed, fault: undefined }
+      if (over.length === 0 || signal?.aborted === true) return { removed, fault: undefined }
       if (gone === 0) return { removed, fault: `BullMQ removed none of ${over.length} failed jobs` }
     }
   }

@@ -201,6 +201,7 @@ export const OPTION_TABLE = [
   { name: 'set-placeholder', aliases: ['set-ph'], kind: 'directive', value: 'KEY=VALUE', group: 'configuration', help: 'set a placeholder; allowed under strict' },
   { name: 'env', kind: 'directive', value: 'NAME=VALUE', group: 'configuration', help: 'set an environment variable for handlers' },
   { name: 'unenv', kind: 'directive', value: 'NAME', group: 'configuration', help: 'remove an environment variable' },
+  { name: 'spooler-take', kind: 'text', isList: true, value: 'OPTION,…', group: 'configuration', isOurs: true, help: "in the ini of a web site, take these options too, which are left to its uWSGI otherwise: socket, pidfile, safe-pidfile, logto, daemonize, stats, master-fifo, vacuum, or all" },
   { name: 'strict', kind: 'flag', fallback: false, group: 'configuration', help: 'make unknown options an error, not a warning' },
   { name: 'master', short: 'M', kind: 'flag', fallback: true, group: 'configuration', help: 'accepted for compatibility: there is always a master' },
   { name: 'die-on-term', kind: 'flag', fallback: true, group: 'configuration', help: 'accepted for compatibility: SIGTERM always stops the daemon' },

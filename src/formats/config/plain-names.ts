@@ -1,7 +1,7 @@
 import type { Config } from '../ini/read-config.js'
 import { formatWhere, type Setting } from '../ini/setting.js'
 import { findOption, type OptionSpec } from './option-table.js'
-import { requestServing } from './request-serving.js'
+import { leftToSite, requestServing } from './site.js'
 
 /** uWSGI's maximum, which is of its request workers. */
 const MAXIMUM = new Set(['workers', 'processes'])
@@ -17,7 +17,7 @@ interface Meanings {
 /**
  * Decides whose processes uWSGI's names are about (`plain` in the option table). Where requests are served, they belong to
  * uWSGI's request workers; otherwise they mean the processes of the spools, and beside a plain `cheaper`, `workers` is
- * their maximum.
+ * their maximum. What belongs to a site means nothing here, either.
  */
 export function meaningsOf({ settings, problems }: Config): Meanings {
   const options = settings.filter(({ isPlaceholder }) => isPlaceholder !== true)
@@ -36,9 +36,11 @@ export function meaningsOf({ settings, problems }: Config): Meanings {
         `for the processes of spools write ${ours.join(', ')}`,
     )
   }
+  const left = leftToSite(settings, problems)
   return {
     settings: [...settings].sort((a, b) => Number(isPlain(b)) - Number(isPlain(a))),
     optionOf(setting) {
+      if (left.has(setting)) return undefined
       if (takesMaximum && MAXIMUM.has(setting.key)) return findOption('spooler-processes')
       return serving !== undefined && isPlain(setting) ? undefined : findOption(setting.key)
     },

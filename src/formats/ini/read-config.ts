@@ -58,10 +58,12 @@ export function readConfig(sources: Sources): Config {
   const reader = new ConfigReader(sources)
   for (const setting of fromEnvironment(sources.environment)) reader.add(setting)
   for (const setting of sources.commandLine) reader.add(setting)
-  for (const file of sources.files) reader.readFile(file, { file: 'command line' }, 'argument')
+  for (const file of sources.files) reader.readFile(file, { file: COMMAND_LINE }, 'argument')
   return reader.finish()
 }
 
+/** The place of a setting from the command line. */
+export const COMMAND_LINE = 'command line'
 /** The place of a setting from a variable. */
 export const ENVIRONMENT = 'environment '
 

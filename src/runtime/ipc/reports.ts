@@ -17,6 +17,8 @@ export interface PackedReports {
   readonly packed: readonly number[]
   /** Further fields of the few reports that have any, by number. */
   readonly more?: { readonly [number: string]: MoreOfReport }
+  /** The ids of named tasks that ran to SPOOL_OK, by number: nothing is left that knows them. */
+  readonly ids?: { readonly [number: string]: string }
   /** Of all runs that ended in this message; only while there is a listener for times. */
   readonly times?: RunTimes
   /** Of named tasks, all runs that began or ended since the last message. */
@@ -60,6 +62,7 @@ export class Outbox {
   readonly #waiting = new Map<string, { readonly slots: NamedSlots; readonly numbers: number[] }>()
   #packed: number[] = []
   #more: Record<string, MoreOfReport> | undefined
+  #ids: Record<string, string> | undefined
 
   constructor(listening: Listening) {
     this.#listening = listening
@@ -90,6 +93,12 @@ export class Outbox {
     this.#more[number] = { name, task, atMs, reason, slots, detail, attempt, waitMs } // JSON leaves out undefined fields
   }
 
+  /** Call it besides `add`. */
+  addId(number: number, id: string): void {
+    this.#ids ??= {}
+    this.#ids[number] = id
+  }
+
   /** Call it besides `add`, and only while there is a listener for times. */
   addTimes(ranMs: number, waitedMs: number): void {
     this.#ran.add(ranMs * 1000)
@@ -109,6 +118,7 @@ export class Outbox {
       done: this.#done,
       packed: this.#packed,
       ...(this.#more === undefined ? {} : { more: this.#more }),
+      ...(this.#ids === undefined ? {} : { ids: this.#ids }),
       ...(this.#waiting.size === 0 ? {} : { waiting: [...this.#waiting.values()] }),
       ...(this.#ran.count === 0 ? {} : { times: this.#takeTimes() }),
       ...(named === undefined ? {} : { named }),
@@ -118,6 +128,7 @@ export class Outbox {
     this.#done = []
     this.#packed = []
     this.#more = undefined
+    this.#ids = undefined
     this.#waiting.clear()
     return message
   }

@@ -94,7 +94,7 @@ export class Feeder {
     this.#watchdog.look()
   }
 
-  reported(worker: WorkerProcess, { done, doneNames, reports, late, known, wishes }: Reported): void {
+  reported(worker: WorkerProcess, { done, doneNames, reports, late, known, ids, wishes }: Reported): void {
     const { spool, feed, events } = this.#context
     const { pid } = worker
     if (done.length > 0) feed.done(done)
@@ -106,6 +106,7 @@ export class Feeder {
       done: doneNames,
       reports: late.length === 0 ? reports : [...reports, ...late],
       known,
+      ids,
     })
   }
 

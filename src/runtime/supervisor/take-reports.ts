@@ -12,11 +12,17 @@ export function takeReports(message: PackedReports, given: GivenTasks): Reported
   let names: TaskName[] | undefined
   const reports: Report[] = []
   const late: Report[] = []
+  const ids = new Map<TaskName, string>()
+  const noteId = (number: number, name: TaskName) => {
+    const id: unknown = message.ids?.[number]
+    if (typeof id === 'string') ids.set(name, id)
+  }
   eachDone(message, number => {
     const ended = given.end(number)
     if (ended === undefined) return
     given.tell(number, 'ok')
     const { ref, notice, isAnnounced, isRecalled } = ended
+    if (message.ids !== undefined) noteId(number, nameOf(ended))
     if (isAnnounced) known.add(nameOf(ended))
     if (isRecalled) late.push({ ref, name: notice?.name, kind: 'ok', ranMs: 0 })
     else {
@@ -30,9 +36,10 @@ export function takeReports(message: PackedReports, given: GivenTasks): Reported
     const ended = given.end(number)
     given.tell(number, report.kind, report.detail)
     if (ended === undefined || (ended.isRecalled && report.kind === 'untouched')) return
+    if (message.ids !== undefined) noteId(number, nameOf(ended))
     if (ended.isAnnounced) known.add(nameOf(ended))
     const list = ended.isRecalled ? late : reports
     list.push(report)
   })
-  return { done, doneNames: names ?? done, reports, late, known, wishes: message.wishes ?? [] }
+  return { done, doneNames: names ?? done, reports, late, known, ids, wishes: message.wishes ?? [] }
 }

@@ -19,6 +19,8 @@ export interface Reported {
   readonly late: readonly Report[]
   /** The tasks whose start was announced before. */
   readonly known: ReadonlySet<TaskName>
+  /** The ids of named tasks that ended with SPOOL_OK. */
+  readonly ids: ReadonlyMap<TaskName, string>
   /** How many more tasks of a name could follow those that the worker runs. */
   readonly wishes: readonly SlotWish[]
 }

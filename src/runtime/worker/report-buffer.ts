@@ -1,5 +1,7 @@
 import type { ArraySet } from '../../base/array-set.js'
 import { isHandled, type Report } from '../../base/task/report.js'
+import { ID_KEY } from '../../formats/protocol/named.js'
+import { lastValue } from '../../formats/protocol/vars.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { type Listening, Outbox } from '../ipc/reports.js'
 import type { Run } from './run.js'
@@ -11,6 +13,9 @@ import type { SuccessionNews } from './succession.js'
  * tasks after this time. Deadlines are accurate to this.
  */
 export const REPORT_WITHIN_MS = 20
+
+/** A packet is a stranger's. */
+const LONGEST_ID = 200
 
 export interface ReportBufferOptions {
   /** There is a listener for single tasks. */
@@ -72,7 +77,11 @@ export class ReportBuffer {
     const { number, claim } = run
     this.#follower?.ended(run, plain)
     const { terms } = claim
-    if (terms !== undefined) this.#outbox.named.ended(terms, plain.kind, plain.ranMs)
+    if (terms !== undefined) {
+      this.#outbox.named.ended(terms, plain.kind, plain.ranMs)
+      const id = plain.kind === 'ok' ? lastValue(claim.vars, ID_KEY) : undefined
+      if (id !== undefined && id.length <= LONGEST_ID) this.#outbox.addId(number, id)
+    }
     const report = terms === undefined ? plain : { ...plain, task: terms.name }
     const { times } = this.#outbox.listening
     if (!times && !this.#isDetailed) return this.#outbox.add(number, report)

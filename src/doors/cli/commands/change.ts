@@ -1,5 +1,6 @@
 import { type Selection, selectionOf } from '../../../admin/operate/selection.js'
-import { errnoOf, messageOf, SpooldError } from '../../../base/errors.js'
+import { doEach } from '../../../base/each.js'
+import { errnoOf, SpooldError } from '../../../base/errors.js'
 import type { Ref } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { namesForAudit } from '../../../engines/spool/admin/audit.js'
@@ -9,10 +10,8 @@ import { asOwners } from '../acting-owner.js'
 import { audit } from '../audit.js'
 import { type Action, type ChangeOptions, ChangeReport, pathOf, type Result } from '../change-report.js'
 import type { CommandContext } from '../context.js'
-import { pathsOf } from '../ini-spools.js'
-import { Progress } from '../progress.js'
-import { parseTaskPath, type TaskPath } from '../task-paths.js'
-import { Turns } from '../turns.js'
+import { refusalOf } from '../in-each-spool.js'
+import { isSpool, type NamedTask, type Place, spoolsOf, tasksOf, unlisted } from '../places.js'
 
 /**
  * Changes the named tasks, or the tasks of whole spools that the filters select. Reports each, changed or not.
@@ -20,169 +19,199 @@ import { Turns } from '../turns.js'
  * @returns 0, or 1 if something could not be done
  */
 export async function changeTasks(
-  paths: readonly string[],
+  words: readonly string[],
   options: ChangeOptions,
   action: Action,
-  { output, ownProcess }: CommandContext,
+  context: CommandContext,
 ): Promise<number> {
-  output.purpose = options.dryRun === true ? 'look' : 'change'
+  const { output, ownProcess, interruption } = context
+  const isDry = options.dryRun === true
+  output.purpose = isDry ? 'look' : 'change'
   const selection = selectionOf(options)
   if (selection.states?.includes('parked') === true)
     throw new SpooldError(
       'USAGE',
       '--state parked: only ls can tell; for this command these tasks are due: use --state due with --task NAME or --key KEY=VALUE',
     )
+  if (words.length === 0 && options.ini === undefined)
+    throw new SpooldError('USAGE', 'name a file or a spool directory, or --ini FILE')
   const report = new ChangeReport(action, options, output)
-  const taskPaths = parseTaskPaths(
-    pathsOf(paths, options).map(onlyOne),
-    report,
-    ownProcess.part === undefined,
-  )
-  const whole = taskPaths.find(({ ref }) => ref === undefined)
+  const spools = words.filter(word => isSpool(word, options))
+  const isWhole = words.length === 0 || spools.length > 0
+  const wholes = isWhole ? spoolsOf(spools, options, context) : []
+  const [whole] = wholes
   if (whole !== undefined && selection.isAll && options.all !== true)
     throw new SpooldError('USAGE', `which tasks in ${whole.shown}? Use filters, or --all`)
-  const groups = bySpool(taskPaths)
-  const progress = new Progress(output, 'tasks', options.quiet !== true)
-  progress.expect(taskPaths.filter(({ ref }) => ref !== undefined).length)
-  return asOwners(ownProcess, [...groups.keys()], async spools => {
-    if (options.dryRun !== true) await action.prepare?.()
-    for (const spool of spools) {
-      const members = groups.get(spool) ?? []
-      const begin = (store: TaskStore) => audit(store, aboutOf(members, options, action), output)
-      try {
-        await changeIn(spool, members, { selection, options, action, report, progress, begin })
-      } catch (error) {
-        report.fault(refusalOf(error, members[0]?.shown ?? spool))
-      }
-    }
-    return report.end()
+  const others = words.filter(word => !isSpool(word, options))
+  const named = await namedTasks(others, options, context, report, wholes)
+  const groups = bySpool(wholes, named)
+  report.expect(named.length)
+  const places = [...groups.values()].map(({ place }) => place)
+  return asOwners(ownProcess, places, async mine => {
+    await action.prepare?.(isDry)
+    if (!isDry) interruption.heed(() => report.tally())
+    report.expectSpools(mine.length)
+    await doEach(
+      mine.flatMap(({ spool }) => groups.get(spool) ?? []),
+      async group => {
+        try {
+          const begin = (store: TaskStore) => audit(store, aboutOf(group, options, action), output)
+          await changeIn(group, { selection, options, action, report, context, begin })
+        } catch (error) {
+          const { text, exitCode } = await refusalOf(error, group.place)
+          report.fault(text, exitCode)
+        }
+      },
+      { signal: interruption.signal },
+    )
+    return interruption.signal.aborted ? 0 : report.end()
   })
 }
 
-function aboutOf(taskPaths: readonly TaskPath[], options: ChangeOptions, { command, target }: Action) {
-  const { all: _all, dryRun: _dryRun, quiet: _quiet, json: _json, ini: _ini, ...filter } = options
-  const refs = taskPaths.flatMap(({ ref }) => ref ?? [])
-  const isWhole = refs.length < taskPaths.length
-  const isFiltered = isWhole || Object.keys(filter).length > 0
-  return {
-    action: target === undefined ? command : `${command} to ${target}`,
-    ...(refs.length === 0 ? {} : { task: namesForAudit(refs) }),
-    ...(isFiltered ? { filter: JSON.stringify(filter) } : {}),
-    ...(isWhole ? {} : { count: refs.length }),
-  }
-}
-
-function onlyOne(paths: readonly string[]): string {
-  const [path = '', ...others] = paths
-  if (others.length === 0) return path
-  throw new SpooldError('USAGE', `several tasks have this name: ${paths.join(', ')}; give the path of one`)
-}
-
-/** Why a whole spool was refused; the next spool is processed all the same. */
-function refusalOf(error: unknown, shown: string): string {
-  if (error instanceof SpooldError) return `[${error.code}] ${error.message}`
-  if (errnoOf(error) === undefined) throw error
-  return `${shown}: ${messageOf(error)}`
-}
-
-/** @param isFirst this is the first process of the command, so it reports faulty paths */
-function parseTaskPaths(paths: readonly string[], report: ChangeReport, isFirst: boolean): TaskPath[] {
-  return paths.flatMap(path => {
-    try {
-      return parseTaskPath(path)
-    } catch (error) {
-      if (error instanceof SpooldError && error.code === 'USAGE') throw error
-      if (isFirst) report.fault(messageOf(error))
-      return []
+/** @throws SpooldError USAGE if a word means several tasks */
+async function namedTasks(
+  words: readonly string[],
+  options: ChangeOptions,
+  context: CommandContext,
+  report: ChangeReport,
+  besides: readonly Place[],
+): Promise<NamedTask[]> {
+  const fault = ({ message }: SpooldError) => report.fault(message)
+  const tasks = await tasksOf(words, options, context, fault, besides)
+  const byWord = new Map<string, NamedTask[]>()
+  for (const task of tasks)
+    if (task.how !== 'gone') byWord.set(task.word, [...(byWord.get(task.word) ?? []), task])
+    else if (context.ownProcess.part === undefined) report.fault(`${task.word} does not exist`)
+  for (const found of byWord.values())
+    if (new Set(found.map(({ place, task }) => `${place.spool}/${task.ref}`)).size > 1) {
+      const paths = found.map(({ place, task }) => pathOf(place.shown, task.ref))
+      throw new SpooldError(
+        'USAGE',
+        `several tasks have this name: ${paths.join(', ')}; give the path of one`,
+      )
     }
-  })
+  return [...byWord.values()].flat()
 }
 
-function bySpool(taskPaths: readonly TaskPath[]): Map<string, TaskPath[]> {
-  const groups = new Map<string, TaskPath[]>()
-  for (const taskPath of taskPaths) {
-    const members = groups.get(taskPath.spool) ?? []
-    members.push(taskPath)
-    groups.set(taskPath.spool, members)
+/** What is to be changed in one spool. */
+interface Group {
+  readonly place: Place
+  /** All of it that the filters select, besides those that are named. */
+  isWhole: boolean
+  readonly named: Map<Ref, NamedTask>
+}
+
+function bySpool(wholes: readonly Place[], named: readonly NamedTask[]): Map<string, Group> {
+  const groups = new Map<string, Group>()
+  const groupOf = (place: Place) => {
+    const group = groups.get(place.spool) ?? { place, isWhole: false, named: new Map<Ref, NamedTask>() }
+    groups.set(place.spool, group)
+    return group
   }
+  for (const place of wholes) groupOf(place).isWhole = true
+  for (const each of named) groupOf(each.place).named.set(each.task.ref, each)
   return groups
 }
 
+function aboutOf({ isWhole, named }: Group, options: ChangeOptions, { command, target }: Action) {
+  const { all: _all, dryRun: _dryRun, quiet: _quiet, json: _json, ini: _ini, ...filter } = options
+  const isFiltered = isWhole || Object.keys(filter).length > 0
+  return {
+    action: target === undefined ? command : `${command} to ${target}`,
+    ...(named.size === 0 ? {} : { task: namesForAudit([...named.keys()]) }),
+    ...(isFiltered ? { filter: JSON.stringify(filter) } : {}),
+    ...(isWhole ? {} : { count: named.size }),
+  }
+}
+
 /** A daemon's control socket serves 64 clients. */
-const FINISHED_AT_ONCE = 32
+const ENDED_AT_ONCE = 32
 
 interface Order {
   readonly selection: Selection
   readonly options: ChangeOptions
   readonly action: Action
   readonly report: ChangeReport
-  readonly progress: Progress
+  readonly context: Pick<CommandContext, 'output' | 'interruption'>
   /** Called before the first change. */
   begin(store: TaskStore): Promise<void>
 }
 
-async function changeIn(spool: string, taskPaths: readonly TaskPath[], order: Order): Promise<void> {
-  const { options, action, report, progress } = order
-  const store = await openTaskStore(spool)
-  const running: Array<() => Promise<void>> = []
-  const turns = new Turns(action.atOnce ?? 1)
-  let hasBegun = options.dryRun === true
-  for (const taskPath of taskPaths)
-    for await (const task of candidates(taskPath, store, order)) {
-      progress.step()
-      const { ref } = task
-      const fault = (text: string) => report.fault(`${pathOf(taskPath.shown, ref)} ${text}`)
-      if (!matches(task, taskPath, order)) {
-        if (task.file.isUnread === true)
-          fault(`was left alone, because it cannot be read: ${task.file.detail}`)
-        continue
-      }
-      if (!hasBegun) await order.begin(store)
-      hasBegun = true
-      const perform = async () => {
-        const say = (text: string) => report.say(`${pathOf(taskPath.shown, ref)} ${text}`)
-        report.add(taskPath, ref, await resultOf(store, task, order, say))
-      }
-      if (task.state === 'running' && action.endsRuns === true && options.dryRun !== true)
-        running.push(perform)
-      else await turns.take(perform)
+interface Candidate {
+  readonly task: TaskView
+  /** What output calls its spool. */
+  readonly shown: string
+  readonly isNamed: boolean
+}
+
+async function changeIn(group: Group, order: Order): Promise<void> {
+  const { options, action, report, context } = order
+  report.reachedSpool()
+  if (group.place.fault !== undefined) throw group.place.fault
+  const store = await openTaskStore(group.place.spool)
+  const endsRuns = action.endsRuns === true && options.dryRun !== true
+  let begun: Promise<void> | undefined
+  const changeOne = async ({ task, shown, isNamed }: Candidate) => {
+    report.looked()
+    const path = pathOf(shown, task.ref)
+    if (!matches(task, isNamed, order)) {
+      if (task.file.isUnread === true)
+        report.fault(`${path} was left alone, because it cannot be read: ${task.file.detail}`)
+      return
     }
-  await turns.end()
-  const ending = Array.from({ length: FINISHED_AT_ONCE }, async () => {
-    for (let next = running.shift(); next !== undefined; next = running.shift()) await next()
+    if (options.dryRun !== true) {
+      begun ??= order.begin(store)
+      await begun
+    }
+    report.begun()
+    report.add(shown, task.ref, await resultOf(store, task, order, text => report.say(`${path} ${text}`)))
+    await context.output.room()
+  }
+  const tasks = candidates(group, store, order)
+  await doEach(endsRuns ? runningLast(tasks) : tasks, changeOne, {
+    atOnce: endsRuns ? ENDED_AT_ONCE : (action.atOnce ?? 1),
+    signal: context.interruption.signal,
   })
-  await Promise.all(ending)
 }
 
 async function* candidates(
-  taskPath: TaskPath,
+  { place: { shown }, isWhole, named }: Group,
   store: TaskStore,
-  { selection, action, progress, report }: Order,
-): AsyncGenerator<TaskView> {
-  const { ref, shown } = taskPath
-  if (ref !== undefined) {
-    const task = selection.mayHave(ref) ? await store.view(ref) : undefined
-    if (task !== undefined) yield task
-    else if (selection.mayHave(ref)) report.fault(`${pathOf(shown, ref)} does not exist`)
-    return
+  { selection, action, report }: Order,
+): AsyncGenerator<Candidate> {
+  for (const [ref, { place }] of named) {
+    if (!selection.mayHave(ref)) continue
+    const task = await store.view(ref)
+    if (task !== undefined) yield { task, shown: place.shown, isNamed: true }
+    else report.fault(`${pathOf(place.shown, ref)} does not exist`)
   }
+  if (!isWhole) return
   const wanted = {
     isInOrder: action.atOnce !== undefined,
     states: selection.states ?? action.states,
-    mayHave: (each: Ref) => selection.mayHave(each),
+    mayHave: (ref: Ref) => selection.mayHave(ref) && !named.has(ref),
   }
   try {
-    yield* store.views(wanted, count => progress.expect(count))
+    for await (const task of store.views(wanted, count => report.expect(count)))
+      yield { task, shown, isNamed: false }
   } catch (error) {
-    if (errnoOf(error) === undefined || error instanceof SpooldError) throw error
-    throw new SpooldError('SPOOL_UNUSABLE', `${shown} cannot be listed: ${messageOf(error)}`)
+    throw errnoOf(error) === undefined || error instanceof SpooldError ? error : unlisted(shown, error)
   }
 }
 
+/** Those that run take long to end, and the others need not wait for that. */
+async function* runningLast(tasks: AsyncGenerator<Candidate>): AsyncGenerator<Candidate> {
+  const running: Candidate[] = []
+  for await (const each of tasks)
+    if (each.task.state === 'running') running.push(each)
+    else yield each
+  yield* running
+}
+
 /** Selected by its path, by a state that was asked for, or by one of the command's default states. */
-function matches(task: TaskView, { ref }: TaskPath, { selection, action }: Order): boolean {
+function matches(task: TaskView, isNamed: boolean, { selection, action }: Order): boolean {
   if (!selection.has(task)) return false
-  return ref !== undefined || selection.states !== undefined || action.states.includes(ownStateOf(task.state))
+  return isNamed || selection.states !== undefined || action.states.includes(ownStateOf(task.state))
 }
 
 async function resultOf(

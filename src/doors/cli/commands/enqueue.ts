@@ -4,6 +4,7 @@ import { SpooldError } from '../../../base/errors.js'
 import type { TaskOptions } from '../../../engines/client/request-from.js'
 import { enqueue as store } from '../../../engines/client/spool.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
+import { realPathOf } from '../../../system/file-stats.js'
 import { parseAt } from '../at-time.js'
 import type { CommandContext } from '../context.js'
 import {
@@ -30,7 +31,7 @@ export async function enqueue(
   options: EnqueueOptions,
   context: CommandContext,
 ): Promise<number> {
-  const target = destinationOf(options)
+  const target = destinationOf(options, context)
   const { at, priority, id, body, json, quiet = false } = options
   if (args.length === 0 && body === undefined && json === undefined)
     throw new SpooldError('USAGE', 'the task is empty: give it key=value pairs, --body FILE or --json FILE')
@@ -42,8 +43,9 @@ export async function enqueue(
     ...(priority === undefined ? {} : { priority }),
     ...(id === undefined ? {} : { id }),
   }
-  const work = { pairs, common, target, isQuiet: quiet, context, warn: priorityWarning(target, context) }
-  await tellingWhatIsMade(work, () =>
+  const warn = priorityWarning(target, context)
+  const work = { pairs, common, target, isQuiet: quiet, context, warn, stored: new Set<string>() }
+  await tellingWhereTasksGo(work, () =>
     json === undefined ? enqueueOne(work, body) : enqueueJson(work, json, body),
   )
   return 0
@@ -55,16 +57,19 @@ interface Work {
   readonly target: EnqueueDestination
   readonly isQuiet: boolean
   readonly context: CommandContext
+  /** Paths of tasks that were stored, at least one of each spool. */
+  readonly stored: Set<string>
   /** Called for each stored task. */
   warn(task: { readonly pairs: readonly Pair[]; readonly common: TaskOptions }): void
 }
 
 async function enqueueOne(work: Work, body: string | undefined): Promise<void> {
-  const { pairs, common, target, isQuiet, context, warn } = work
+  const { pairs, common, target, isQuiet, context, warn, stored } = work
   const { stdin, ownProcess, output } = context
   const opened = body === undefined ? {} : { body: openInput('the body', body, stdin) }
   await becomeWriter(target, ownProcess)
   const { path, isDuplicate } = await store(pairs, { ...target.destination, ...common, ...opened })
+  stored.add(path)
   warn(work)
   if (isQuiet) return
   output.line(path)
@@ -80,19 +85,35 @@ async function enqueueJson(work: Work, file: string, body: string | undefined): 
   await enqueueLines({ ...work, file, common: shared, destination: target.destination, opened })
 }
 
-/** Reports a spool directory that was created: a missing one is created, as in uWSGI, but it may be a misspelt name. */
-async function tellingWhatIsMade(work: Work, act: () => Promise<void>): Promise<void> {
-  const { target, isQuiet, context } = work
+/**
+ * Tells of a spool directory that was made, and of one that no daemon runs: a missing one is made, as in uWSGI, but either may
+ * be a misspelt name.
+ */
+async function tellingWhereTasksGo(work: Work, act: () => Promise<void>): Promise<void> {
+  const { target, context, stored } = work
   const { spooler = [] } = target.destination
-  const directories = [spooler].flat().filter(each => !isRedisAddress(each))
+  const directories = [...new Set([spooler].flat())].filter(each => !isRedisAddress(each))
   const missing = directories.filter(directory => !existsSync(directory))
   try {
     await act()
   } finally {
-    for (const directory of missing)
-      if (!isQuiet && existsSync(directory))
-        context.output.complain(`made the spool directory ${resolve(directory)}`)
+    for (const directory of directories) {
+      const spool = realPathOf(directory)
+      if (spool === undefined) continue
+      const made = missing.includes(directory) ? `made the spool directory ${resolve(directory)}` : undefined
+      const isUsed = [...stored].some(path => path.startsWith(`${spool}/`))
+      const isIdle = isUsed && (await isRun(spool)) === false
+      const idle = isIdle ? `no daemon runs ${resolve(directory)}: its tasks wait for one` : undefined
+      if (made !== undefined || isIdle)
+        context.output.complain([made, idle].filter(text => text !== undefined).join('; '))
+    }
   }
+}
+
+/** @returns undefined: nobody can tell from here */
+async function isRun(spool: string): Promise<boolean | undefined> {
+  const { hasDaemon } = await import('../daemons.js')
+  return hasDaemon(spool)
 }
 
 /** Warns once per run, about the first task with a priority that the daemon would not see. */

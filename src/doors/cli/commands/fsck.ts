@@ -1,5 +1,5 @@
-import { realpathSync, statSync } from 'node:fs'
-import { messageOf, SpooldError } from '../../../base/errors.js'
+import { doEach } from '../../../base/each.js'
+import { messageOf } from '../../../base/errors.js'
 import { type ResolvedOptions, resolveOptions } from '../../../formats/config/options.js'
 import { retryPolicyOf } from '../../../formats/config/retry-policy.js'
 import { readConfig } from '../../../formats/ini/read-config.js'
@@ -11,16 +11,18 @@ import type { Finding, Repair } from '../../fsck/finding.js'
 import { countLooks } from '../../fsck/looks.js'
 import { ownerOf } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
+import { codeFor } from '../in-each-spool.js'
 import { isOnRedis, notOnRedis } from '../not-on-redis.js'
 import type { OwnProcess } from '../own-process.js'
+import { type IniOptions, type Place, readIni, spoolsOf } from '../places.js'
 import { Progress } from '../progress.js'
-import { jsonBytes, terminalName } from '../render.js'
+import { countText, jsonBytes, terminalName } from '../render.js'
+import { isInterrupted } from '../signals.js'
 import { readVersion } from '../version.js'
 
-interface FsckOptions {
+interface FsckOptions extends IniOptions {
   readonly repair?: boolean
   readonly json?: boolean
-  readonly ini?: string
 }
 
 type State = 'found' | 'note' | 'repaired' | 'left'
@@ -28,59 +30,68 @@ type RepairResult = { readonly state: State; readonly detail?: string }
 
 /** `spoold fsck DIR…`: finds faults in spools, and repairs them on request. @returns 1 if a fault is left */
 export async function fsck(
-  directories: readonly string[],
-  { repair, json, ini }: FsckOptions,
-  { output, ownProcess }: CommandContext,
+  named: readonly string[],
+  { repair = false, json = false, ini }: FsckOptions,
+  context: CommandContext,
 ): Promise<number> {
+  const { output, ownProcess, interruption } = context
   const { part, runPart } = ownProcess
+  const { signal } = interruption
   output.purpose = repair ? 'change' : 'judge'
-  const config = readOptions(ini)
+  const config = ini === undefined ? unconfigured() : readIni(ini, context)
   const own = config.spools.filter(({ isExternal }) => !isExternal).map(({ directory }) => directory)
-  const spools = directories.length > 0 ? directories : own
-  if (spools.length === 0) throw new SpooldError('USAGE', 'name a spool directory, or --ini FILE')
-  const all = [...new Set(spools)].filter(spool => !isOnRedis(spool))
+  const all = spoolsOf(named.length > 0 ? named : own, {}, context).filter(({ spool }) => !isOnRedis(spool))
   if (all.length === 0) throw notOnRedis('fsck')
   // each spool needs root first, for owners and modes, and then a process that becomes its user for good
   if (process.geteuid?.() === 0 && all.length > 1 && part === undefined) {
     let exitCode = 0
-    for (const i of all.keys()) exitCode = Math.max(exitCode, await runPart(String(i)))
+    for (const i of all.keys()) {
+      const ofPart = await runPart(String(i))
+      if (isInterrupted(ofPart)) return ofPart
+      exitCode = Math.max(exitCode, ofPart)
+    }
     return exitCode
   }
-  let exitCode = 0
-  for (const directory of part === undefined ? all : [all[Number(part)] ?? '']) {
+  let repaired = 0
+  if (repair) interruption.heed(() => `${countText(repaired)} repaired`)
+  const examineOne = async (place: Place) => {
     const tally = { found: 0, note: 0, repaired: 0, left: 0 }
     const progress = new Progress(output, 'checks')
-    for await (const finding of examine(directory, config, ini !== undefined, ownProcess, progress)) {
+    const settle = async (finding: Finding) => {
       const result = repair ? await repairOne(finding) : asFound(finding)
-      if (result === undefined) continue
+      if (result === undefined) return
       tally[result.state]++
-      output.line(json ? asJson(directory, finding, result) : asText(finding, result))
+      if (result.state === 'repaired') repaired++
+      output.line(json ? asJson(place.shown, finding, result) : asText(finding, result))
+      await output.room()
     }
-    if (!json) output.line(`${directory}: ${verdict(tally)}`)
-    if (tally.found + tally.left > 0) exitCode = 1
+    const findings = examine(place.spool, config, ini !== undefined, ownProcess, progress)
+    await doEach(findings, settle, { signal })
+    if (!json && !signal.aborted) output.line(`${place.shown}: ${verdict(tally)}`)
+    return tally.found + tally.left > 0 ? 1 : 0
   }
+  let exitCode = 0
+  const mine = part === undefined ? all : all.slice(Number(part), Number(part) + 1)
+  const examineNext = async (place: Place) => {
+    exitCode = Math.max(exitCode, await codeFor(place, examineOne, output))
+  }
+  await doEach(mine, examineNext, { signal })
   return exitCode
 }
 
-/** Without a configuration, the defaults of the option table. */
-function readOptions(ini: string | undefined): ResolvedOptions {
-  const files = ini === undefined ? [] : [ini]
-  const config = readConfig({ environment: {}, commandLine: [], files, version: readVersion() })
-  const resolved = resolveOptions(config)
-  const [problem] = config.problems.errors
-  if (problem !== undefined) throw new SpooldError('CONFIG_INVALID', `${ini}: ${problem.message}`)
-  return resolved
+/** The defaults of the option table. */
+function unconfigured(): ResolvedOptions {
+  return resolveOptions(readConfig({ environment: {}, commandLine: [], files: [], version: readVersion() }))
 }
 
 /** Uses the caller's rights only for the checks that need them. */
 async function* examine(
-  directory: string,
+  spool: string,
   { options, spools, anySpool }: ResolvedOptions,
   isConfigured: boolean,
   ownProcess: OwnProcess,
   progress: Progress,
 ): AsyncGenerator<Finding> {
-  const spool = realPath(directory)
   const configured = identityOf(options)
   const identity = configured ?? ownerOf(spool)
   const own = spools.find(each => realPathOf(each.directory) === spool)?.options ?? anySpool.options
@@ -101,18 +112,6 @@ async function* examine(
   yield* examineRights(examined)
   if (process.geteuid?.() === 0 && identity !== null && user.uid !== 0) await ownProcess.become(identity)
   yield* examineSpool(examined)
-}
-
-function realPath(directory: string): string {
-  try {
-    const path = realpathSync(directory)
-    if (statSync(path).isDirectory()) return path
-  } catch (error) {
-    throw new SpooldError('SPOOL_UNUSABLE', `${directory} is not a spool directory: ${messageOf(error)}`, {
-      cause: error,
-    })
-  }
-  throw new SpooldError('SPOOL_UNUSABLE', `${directory} is not a directory; an ini file goes with --ini`)
 }
 
 function asFound({ isNote }: Finding): RepairResult {

@@ -6,8 +6,8 @@ import { askDaemon } from '../../../engines/control/client.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { findDaemons, type LiveDaemon } from '../daemons.js'
-import { type IniOptions, spoolsOf } from '../ini-spools.js'
 import type { Output } from '../output.js'
+import { type IniOptions, spoolsOf } from '../places.js'
 
 interface LogsOptions extends IniOptions {
   readonly follow?: boolean
@@ -30,16 +30,17 @@ interface Line {
 export async function logs(
   named: readonly string[],
   options: LogsOptions,
-  { output, ownProcess }: CommandContext,
+  context: CommandContext,
 ): Promise<number> {
+  const { output, ownProcess } = context
   output.purpose = 'look'
   const { level = 'info' } = options
   if (!LEVELS.some(each => each === level))
     throw new SpooldError('USAGE', `--level: expected ${LEVELS.join(', ')}, got ${JSON.stringify(level)}`)
-  return asOwners(ownProcess, spoolsOf(named, options), async spools => {
+  return asOwners(ownProcess, spoolsOf(named, options, context), async spools => {
     const { daemons, silent } = await findDaemons(spools)
-    for (const { directory, because } of silent)
-      output.complain(`${directory}: ${because}; is its log in a file?`)
+    for (const { place, because } of silent)
+      output.complain(`${place.shown}: ${because}; is its log in a file?`)
     const isOne = daemons.length === 1
     const codes = await Promise.all(daemons.map(each => logsOf(each, isOne, options, output)))
     return Math.max(silent.length > 0 ? 1 : 0, ...codes)
@@ -47,7 +48,7 @@ export async function logs(
 }
 
 async function logsOf(
-  { path, directory, facts: { pid } }: LiveDaemon,
+  { path, place, facts: { pid } }: LiveDaemon,
   isOne: boolean,
   { follow = false, level, json = false }: LogsOptions,
   output: Output,
@@ -79,7 +80,7 @@ async function logsOf(
       () => resolve(0),
       (error: { readonly code?: string }) => {
         if (error.code === 'stopped') return resolve(0)
-        output.complain(`${directory}: process ${pid}: ${messageOf(error)}`)
+        output.complain(`${place.shown}: process ${pid}: ${messageOf(error)}`)
         resolve(1)
       },
     )

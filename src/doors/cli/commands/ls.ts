@@ -1,19 +1,18 @@
 import { type Selection, type SelectionOptions, selectionOf } from '../../../admin/operate/selection.js'
 import { errnoOf, messageOf, SpooldError } from '../../../base/errors.js'
 import { describePauses, lastingPauses, NO_PAUSES } from '../../../base/task/pause.js'
-import { displayName, type Ref } from '../../../base/task/ref.js'
+import type { Ref } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { SORTS, type Sort } from '../../../engines/spool/admin/listing.js'
 import type { TaskView } from '../../../engines/spool/admin/task-view.js'
 import type { TaskStore } from '../../../engines/task-store.js'
 import { keepHeapSmall } from '../../../system/small-heap.js'
-import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { hiding, type Printer } from '../hiding.js'
-import { type IniOptions, spoolsOf } from '../ini-spools.js'
+import { inEachSpool } from '../in-each-spool.js'
 import type { Output } from '../output.js'
+import { type IniOptions, spoolsOf, unlisted } from '../places.js'
 import { terminalName } from '../render.js'
-import { realPath, unlisted } from '../spool-path.js'
 import { Table } from '../table.js'
 import { GROUP_SORTS, type GroupSort, TaskGroups } from '../task-groups.js'
 import { type ShownValues, taskAsJson, taskColumns } from '../task-rows.js'
@@ -54,23 +53,22 @@ export async function ls(
   options: LsOptions,
   context: CommandContext,
 ): Promise<number> {
-  const { output, ownProcess } = context
+  const { output } = context
   output.purpose = 'look'
   keepHeapSmall()
   const order = orderOf(options)
-  const directories = spoolsOf(named, options)
-  return asOwners(ownProcess, directories, async mine => {
-    const nowMs = Date.now()
-    let exitCode = 0
-    for (const [i, directory] of mine.entries()) {
-      const store = await openTaskStore(displayName(realPath(directory)), { asksDaemons: true })
-      await tellPauses(directory, store, nowMs, output)
-      if (!order.isJson && directories.length > 1) output.line(`${i === 0 ? '' : '\n'}${directory}:`)
-      const printer = hiding(await store.hide(), printerFor(directory, order, nowMs, context))
-      if (!(await list(directory, store, order, printer, output))) exitCode = 1
-      printer.end()
-    }
-    return exitCode
+  const places = spoolsOf(named, options, context)
+  const nowMs = Date.now()
+  let isFirst = true
+  return inEachSpool(places, context, async ({ shown: directory, spool }) => {
+    const store = await openTaskStore(spool, { asksDaemons: true })
+    await tellPauses(directory, store, nowMs, output)
+    if (!order.isJson && places.length > 1) output.line(`${isFirst ? '' : '\n'}${directory}:`)
+    isFirst = false
+    const printer = hiding(await store.hide(), printerFor(directory, order, nowMs, context))
+    const isWhole = await list(directory, store, order, printer, output)
+    printer.end()
+    return isWhole ? 0 : 1
   })
 }
 

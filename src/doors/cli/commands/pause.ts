@@ -1,5 +1,5 @@
 import { pairOf } from '../../../admin/operate/selection.js'
-import { messageOf, SpooldError } from '../../../base/errors.js'
+import { SpooldError } from '../../../base/errors.js'
 import {
   describePair,
   describePauses,
@@ -10,15 +10,13 @@ import {
 import { toByteString } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { neighboursOf } from '../../../engines/spool/neighbours.js'
-import type { TaskStore } from '../../../engines/task-store.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
-import { asOwners } from '../acting-owner.js'
 import { parseTime } from '../at-time.js'
 import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
-import { type IniOptions, spoolsOf } from '../ini-spools.js'
+import { inEachSpool } from '../in-each-spool.js'
+import { type IniOptions, type Place, spoolsOf } from '../places.js'
 import { jsonBytes } from '../render.js'
-import { parseTaskPath } from '../task-paths.js'
 
 interface PauseOptions extends IniOptions {
   readonly key?: readonly string[]
@@ -38,24 +36,27 @@ export async function pause(
   { key, until, ini, json = false }: PauseOptions,
   context: CommandContext,
 ): Promise<number> {
-  const directories = spoolsOf(named, ini === undefined ? {} : { ini })
+  const places = spoolsOf(named, ini === undefined ? {} : { ini }, context)
   const pair = onlyPair(key)
   const sinceMs = Date.now()
   const untilMs = until === undefined ? null : parseTime('--until', until, sinceMs) * 1000
   if (untilMs !== null && untilMs <= sinceMs)
     throw new SpooldError('USAGE', `--until: expected a time to come, got ${JSON.stringify(until)}`)
-  const others = context.ownProcess.part === undefined ? uwsgisIn(directories) : []
-  const code = await changeEach(directories, context, async (directory, store) => {
+  const others = context.ownProcess.part === undefined ? uwsgisIn(places) : []
+  const pauseOne = async ({ shown: directory, spool }: Place) => {
+    const store = await openTaskStore(spool)
     await audit(store, { action: 'pause', ...aboutOf(key, until) }, context.output)
     const now = await store.pause({ pair, sinceMs, untilMs })
     const text = `${directory}: paused: ${describePauses(now)}`
     context.output.line(json ? asJson('pause', directory, now) : text)
-  })
+    return 0
+  }
+  const code = await inEachSpool(places, context, pauseOne, done => `${done} paused`)
   for (const { directory, pid } of others)
     context.output.complain(
       `${directory}: a uWSGI (pid ${pid}) works on it, knows no pauses, and goes on; stop it, or use spoold hold`,
     )
-  return others.length > 0 ? 1 : code
+  return others.length > 0 ? Math.max(1, code) : code
 }
 
 /** `spoold resume DIR…`. @returns 1 if a spool could not be resumed */
@@ -64,13 +65,17 @@ export async function resume(
   { key, all = false, ini, json = false }: ResumeOptions,
   context: CommandContext,
 ): Promise<number> {
-  const directories = spoolsOf(named, ini === undefined ? {} : { ini })
+  const places = spoolsOf(named, ini === undefined ? {} : { ini }, context)
   const pair = onlyPair(key)
   if (all && pair !== null) throw new SpooldError('USAGE', 'say either --key or --all')
-  return changeEach(directories, context, async (directory, store) => {
+  const resumeOne = async ({ shown: directory, spool }: Place) => {
+    const store = await openTaskStore(spool)
     await audit(store, { action: 'resume', ...aboutOf(key) }, context.output)
     const { ended, left } = await store.resume(all ? 'all' : pair)
-    if (json) return context.output.line(asJson('resume', directory, left))
+    if (json) {
+      context.output.line(asJson('resume', directory, left))
+      return 0
+    }
     const what = all ? 'nothing' : describePair(pair)
     const done =
       ended.length > 0
@@ -78,43 +83,14 @@ export async function resume(
         : `not paused: ${what}`
     const rest = left.pauses.length > 0 ? `; still paused: ${describePauses(left)}` : ''
     context.output.line(`${directory}: ${all && ended.length === 0 ? 'resumed' : done}${rest}`)
-  })
+    return 0
+  }
+  return inEachSpool(places, context, resumeOne, done => `${done} resumed`)
 }
 
 function aboutOf(key: readonly string[] = [], until?: string): { readonly filter?: string } {
   const filter = { ...(key.length === 0 ? {} : { key }), ...(until === undefined ? {} : { until }) }
   return Object.keys(filter).length === 0 ? {} : { filter: JSON.stringify(filter) }
-}
-
-/** Acts in each spool as its owner, and goes on with the next one after an error. */
-async function changeEach(
-  directories: readonly string[],
-  { output, ownProcess }: CommandContext,
-  act: (directory: string, store: TaskStore) => Promise<void>,
-): Promise<number> {
-  output.purpose = 'change'
-  return asOwners(ownProcess, directories, async mine => {
-    let code = 0
-    for (const directory of mine)
-      try {
-        await act(directory, await openTaskStore(spoolAt(directory)))
-      } catch (error) {
-        if (error instanceof SpooldError && error.code === 'USAGE') throw error
-        code = 1
-        output.complain(`${directory}: ${messageOf(error)}`)
-      }
-    return code
-  })
-}
-
-/** @returns the real path */
-function spoolAt(directory: string): string {
-  const { spool, ref } = parseTaskPath(directory)
-  if (ref === undefined) return spool
-  throw new SpooldError(
-    'USAGE',
-    `expected a spool directory, got ${directory}; to keep one task from running: spoold hold`,
-  )
 }
 
 /** Several would leave open whether a task needs all of them. */
@@ -127,11 +103,11 @@ function onlyPair(keys: readonly string[] = []): PausedPair | null {
 }
 
 /** Before this process becomes the spool's owner: it may see fewer processes then. */
-function uwsgisIn(directories: readonly string[]) {
-  return directories.flatMap(directory => {
-    if (isRedisAddress(directory)) return []
+function uwsgisIn(places: readonly Place[]) {
+  return places.flatMap(({ shown: directory, spool }) => {
+    if (isRedisAddress(spool)) return []
     try {
-      return neighboursOf(toByteString(spoolAt(directory)))
+      return neighboursOf(toByteString(spool))
         .filter(({ isUwsgi }) => isUwsgi)
         .map(({ pid }) => ({ directory, pid }))
     } catch {

@@ -2,13 +2,12 @@ import { ageOf } from '../../../admin/operate/selection.js'
 import { SpooldError } from '../../../base/errors.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import type { PurgeLimits } from '../../../engines/upkeep.js'
-import { asOwners } from '../acting-owner.js'
 import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
-import { type IniOptions, spoolsOf } from '../ini-spools.js'
-import type { Output } from '../output.js'
+import { inEachSpool } from '../in-each-spool.js'
+import { type IniOptions, type Place, spoolsOf } from '../places.js'
 import { Progress } from '../progress.js'
-import { parseTaskPath } from '../task-paths.js'
+import { countText } from '../render.js'
 
 interface PurgeOptions extends IniOptions {
   readonly maxAge?: string
@@ -22,43 +21,46 @@ interface PurgeOptions extends IniOptions {
 export async function purge(
   named: readonly string[],
   options: PurgeOptions,
-  { output, ownProcess }: CommandContext,
+  context: CommandContext,
 ): Promise<number> {
-  output.purpose = options.dryRun === true ? 'look' : 'change'
+  const { output, interruption } = context
+  const { dryRun = false, json = false } = options
+  output.purpose = dryRun ? 'look' : 'change'
   const limits = limitsOf(options)
-  return asOwners(ownProcess, spoolsOf(named, options), mine => purgeAll(mine, limits, options, output))
-}
-
-async function purgeAll(
-  directories: readonly string[],
-  limits: PurgeLimits,
-  { dryRun = false, json = false }: PurgeOptions,
-  output: Output,
-): Promise<number> {
-  let code = 0
+  const places = spoolsOf(named, options, context)
   const progress = new Progress(output, 'dead letters')
-  for (const directory of directories) {
-    const { spool, ref } = parseTaskPath(directory)
-    if (ref !== undefined)
-      throw new SpooldError(
-        'USAGE',
-        `expected a spool directory, got ${directory}; to remove a file: spoold rm`,
-      )
+  let [expected, removed] = [0, 0]
+  const tally = () => `${countText(removed)} of ${countText(expected)} removed`
+  const purgeOne = async ({ shown: directory, spool }: Place) => {
     const store = await openTaskStore(spool)
-    if (!dryRun && progress.isShown) progress.expect(await store.countPurgeable(limits))
-    if (!dryRun) await audit(store, { action: 'purge', filter: JSON.stringify(limits) }, output)
-    const { removed: purged, fault } = dryRun
-      ? { removed: await store.countPurgeable(limits), fault: undefined }
-      : await store.purge(limits, () => progress.step())
-    const letters = `${purged} dead letter${purged === 1 ? '' : 's'}`
-    if (json) output.line(JSON.stringify({ command: 'purge', spooler: directory, purged, dryRun }))
-    else output.line(`${directory}: ${dryRun ? `would remove ${letters}` : `removed ${letters}`}`)
-    if (fault !== undefined) {
-      code = 1
-      output.complain(`${directory}: not all could be removed: ${fault}`)
+    const count = await store.countPurgeable(limits)
+    const say = (letters: number) => {
+      const text = `${letters} dead letter${letters === 1 ? '' : 's'}`
+      const row = { command: 'purge', spooler: directory, purged: letters, dryRun }
+      const line = `${directory}: ${dryRun ? `would remove ${text}` : `removed ${text}`}`
+      output.line(json ? JSON.stringify(row) : line)
     }
+    if (dryRun) {
+      say(count)
+      return 0
+    }
+    expected += count
+    progress.expect(count)
+    await audit(store, { action: 'purge', filter: JSON.stringify(limits) }, output)
+    const { removed: purged, fault } = await store.purge(
+      limits,
+      () => {
+        removed++
+        progress.step()
+      },
+      interruption.signal,
+    )
+    say(purged)
+    if (fault === undefined) return 0
+    output.complain(`${directory}: not all could be removed: ${fault}`)
+    return 1
   }
-  return code
+  return inEachSpool(places, context, purgeOne, dryRun ? undefined : tally)
 }
 
 /** @throws SpooldError USAGE */

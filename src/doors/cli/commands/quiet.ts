@@ -1,12 +1,12 @@
+import { doEach } from '../../../base/each.js'
 import { messageOf } from '../../../base/errors.js'
 import { askDaemon } from '../../../engines/control/client.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { asOwners } from '../acting-owner.js'
 import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
-import { findDaemons } from '../daemons.js'
-import { type IniOptions, spoolsOf } from '../ini-spools.js'
-import { spoolAt } from '../redis-paths.js'
+import { findDaemons, type LiveDaemon } from '../daemons.js'
+import { type IniOptions, spoolsOf } from '../places.js'
 
 interface QuietOptions extends IniOptions {
   readonly json?: boolean
@@ -22,29 +22,35 @@ const VERBS = { on: 'quiet', off: 'unquiet' } as const
 export async function quiet(
   args: readonly string[],
   options: QuietOptions,
-  { output, ownProcess }: CommandContext,
+  context: CommandContext,
 ): Promise<number> {
+  const { output, ownProcess, interruption } = context
   const last = args.at(-1)
   const isWord = last === 'on' || last === 'off'
   const state = isWord ? last : 'on'
-  const directories = spoolsOf(isWord ? args.slice(0, -1) : args, options)
-  return asOwners(ownProcess, directories, async spools => {
-    const { daemons, silent } = await findDaemons(spools)
+  const spools = spoolsOf(isWord ? args.slice(0, -1) : args, options, context)
+  return asOwners(ownProcess, spools, async mine => {
+    const { daemons, silent } = await findDaemons(mine)
     let code = silent.length > 0 ? 1 : 0
-    for (const { directory, because } of silent) output.complain(`${directory}: ${because}`)
-    for (const { path, directory, facts } of daemons)
+    let count = 0
+    for (const { place, because } of silent) output.complain(`${place.shown}: ${because}`)
+    const tell = async ({ path, place: { shown: directory, spool }, facts }: LiveDaemon) => {
       try {
-        await audit(await openTaskStore(spoolAt(directory)), { action: VERBS[state] }, output)
+        await audit(await openTaskStore(spool), { action: VERBS[state] }, output)
         await askDaemon(path, VERBS[state], {})
         output.line(
           options.json === true
             ? JSON.stringify({ command: 'quiet', spooler: directory, pid: facts.pid, quiet: state === 'on' })
             : `${directory}: process ${facts.pid} ${state === 'on' ? 'is quiet: it starts nothing more' : 'is not quiet'}`,
         )
+        count++
       } catch (error) {
         code = 1
         output.complain(`${directory}: process ${facts.pid}: ${messageOf(error)}`)
       }
+    }
+    interruption.heed(() => `${count} of ${daemons.length} daemons told`)
+    await doEach(daemons, tell, { signal: interruption.signal })
     return code
   })
 }

@@ -2,12 +2,11 @@ import { describe, messageOf, SpooldError } from '../../../base/errors.js'
 import { hasFields } from '../../../base/json-guard.js'
 import { askDaemon } from '../../../engines/control/client.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
-import { asOwners } from '../acting-owner.js'
 import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
 import { findDaemons } from '../daemons.js'
-import { type IniOptions, spoolsOf } from '../ini-spools.js'
-import { spoolAt } from '../redis-paths.js'
+import { inEachSpool } from '../in-each-spool.js'
+import { type IniOptions, type Place, spoolsOf } from '../places.js'
 
 interface ScaleOptions extends IniOptions {
   readonly json?: boolean
@@ -23,34 +22,34 @@ const WISH = /^(?:[+-]?[0-9]+|auto)$/
 export async function scale(
   args: readonly string[],
   options: ScaleOptions,
-  { output, ownProcess }: CommandContext,
+  context: CommandContext,
 ): Promise<number> {
+  const { output } = context
   const wish = args.at(-1) ?? ''
   if (!WISH.test(wish))
     throw new SpooldError('USAGE', `expected N, +N, -N or auto at the end, got ${describe(wish)}`)
-  return asOwners(ownProcess, spoolsOf(args.slice(0, -1), options), async spools => {
-    let code = 0
-    for (const directory of spools) {
-      const { daemons, silent } = await findDaemons([directory])
-      for (const { because } of silent) output.complain(`${directory}: ${because}`)
-      if (silent.length > 0) code = 1
-      if (daemons.length > 0)
-        await audit(await openTaskStore(spoolAt(directory)), { action: `scale ${wish}` }, output)
-      for (const { path, facts } of daemons)
-        try {
-          const answer = await askDaemon(path, 'scale', { spool: spoolAt(directory), to: wish })
-          output.line(
-            options.json === true
-              ? JSON.stringify({ command: 'scale', spooler: directory, answer })
-              : `${directory}: process ${facts.pid}: ${sizeText(answer)}`,
-          )
-        } catch (error) {
-          code = 1
-          output.complain(`${directory}: process ${facts.pid}: ${messageOf(error)}`)
-        }
-    }
+  const scaleOne = async (place: Place) => {
+    const { shown: directory, spool } = place
+    const { daemons, silent } = await findDaemons([place])
+    for (const { because } of silent) output.complain(`${directory}: ${because}`)
+    let code = silent.length > 0 ? 1 : 0
+    if (daemons.length > 0) await audit(await openTaskStore(spool), { action: `scale ${wish}` }, output)
+    for (const { path, facts } of daemons)
+      try {
+        const answer = await askDaemon(path, 'scale', { spool, to: wish })
+        output.line(
+          options.json === true
+            ? JSON.stringify({ command: 'scale', spooler: directory, answer })
+            : `${directory}: process ${facts.pid}: ${sizeText(answer)}`,
+        )
+      } catch (error) {
+        code = 1
+        output.complain(`${directory}: process ${facts.pid}: ${messageOf(error)}`)
+      }
     return code
-  })
+  }
+  const places = spoolsOf(args.slice(0, -1), options, context)
+  return inEachSpool(places, context, scaleOne, done => `${done} scaled`)
 }
 
 interface Answer {

@@ -3,7 +3,7 @@ import { parseDuration } from '../../../base/duration.js'
 import { SpooldError } from '../../../base/errors.js'
 import { resolveOptions } from '../../../formats/config/options.js'
 import type { SpoolConfig } from '../../../formats/config/spools.js'
-import { readConfig } from '../../../formats/ini/read-config.js'
+import { COMMAND_LINE, readConfig } from '../../../formats/ini/read-config.js'
 import { formatProblem, type Setting } from '../../../formats/ini/setting.js'
 import {
   ALGORITHMS,
@@ -21,6 +21,7 @@ import {
 import { checkScaling } from '../../check/check-scaling.js'
 import { initialWorkers, scalingOptions } from '../../daemon/pool-plan.js'
 import { type CommandContext, sourcesOf } from '../context.js'
+import { placeAt } from '../places.js'
 import { chartOf } from '../scaling/chart.js'
 import { readCsv, readLog } from '../scaling/load.js'
 import { csvOf, summaryColumns } from '../scaling/summary.js'
@@ -96,7 +97,7 @@ export async function scaling(
 
 /** The files, and then what has the last word. */
 function settingsOf(files: readonly string[], set: readonly string[]): Setting[] {
-  const where = { file: 'command line' }
+  const where = { file: COMMAND_LINE }
   const given = set.map(text => {
     const [key = '', ...value] = text.split('=')
     return { key: key.trim(), value: value.length > 0 ? value.join('=').trim() : 'true', where }
@@ -142,7 +143,9 @@ function arrivalsFor(
 /** @throws SpooldError USAGE if it cannot be told which one is meant */
 function spoolOf(spools: readonly SpoolConfig[], wanted: string | undefined): SpoolConfig | undefined {
   const own = spools.filter(({ isExternal }) => !isExternal)
-  const found = wanted === undefined ? own : own.filter(({ directory }) => directory === wanted)
+  const place = wanted === undefined ? undefined : placeAt(wanted)
+  const found =
+    place === undefined ? own : own.filter(({ directory }) => placeAt(directory).spool === place.spool)
   if (found.length === 1 || (wanted === undefined && own.length === 0)) return found[0]
   const names = own.map(({ directory }) => directory).join(', ') || 'none'
   throw new SpooldError('USAGE', `--spool: expected one of those of the configuration (${names})`)

@@ -1,12 +1,11 @@
 import { ACTIONS } from '../../../admin/operate/actions.js'
-import { messageOf, SpooldError } from '../../../base/errors.js'
+import { SpooldError } from '../../../base/errors.js'
 import { scheduleText } from '../../../base/task/schedule-text.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
-import { asOwners } from '../acting-owner.js'
 import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
-import { type IniOptions, spoolsOf } from '../ini-spools.js'
-import { spoolAt } from '../redis-paths.js'
+import { inEachSpool } from '../in-each-spool.js'
+import { type IniOptions, type Place, spoolsOf } from '../places.js'
 import { type DaemonStatus, statusOf } from '../status/spool-status.js'
 import { Table } from '../table.js'
 import { cellText } from '../text-width.js'
@@ -37,26 +36,30 @@ export async function schedules(
   const [verb, another] = VERBS.filter(each => options[each] !== undefined)
   if (another !== undefined) throw new SpooldError('USAGE', `say either --${verb} or --${another}`)
   const { json = false } = options
-  return asOwners(context.ownProcess, spoolsOf(named, options), async directories => {
-    let code = 0
-    for (const directory of directories)
-      try {
-        if (verb === undefined) await list(directory, json, context)
-        else await act(directory, verb, options[verb] ?? '', json, context)
-      } catch (error) {
-        code = 1
-        context.output.complain(`${directory}: ${messageOf(error)}`)
-      }
-    return code
-  })
+  const places = spoolsOf(named, options, context)
+  if (verb === undefined) {
+    context.output.purpose = 'look'
+    return inEachSpool(places, context, place => list(place, json, context))
+  }
+  const schedule = options[verb] ?? ''
+  return inEachSpool(
+    places,
+    context,
+    place => act(place, verb, schedule, json, context),
+    done => `${done} done`,
+  )
 }
 
-async function list(directory: string, json: boolean, { output, screen }: CommandContext): Promise<void> {
-  const found = await schedulesOf(directory)
+async function list(
+  { shown: directory, spool }: Place,
+  json: boolean,
+  { output, screen }: CommandContext,
+): Promise<number> {
+  const found = await schedulesOf(spool)
   const print = (line: string) => output.line(line)
   if (json) {
     for (const each of found) print(JSON.stringify({ spooler: directory, ...each }))
-    return
+    return 0
   }
   const nowMs = Date.now()
   const table = new Table<Scheduled>(
@@ -72,27 +75,28 @@ async function list(directory: string, json: boolean, { output, screen }: Comman
   )
   for (const each of found) table.add(each)
   table.end()
+  return 0
 }
 
 async function act(
-  directory: string,
+  { shown: directory, spool }: Place,
   verb: Verb,
   schedule: string,
   json: boolean,
   { output }: CommandContext,
-): Promise<void> {
-  const spool = spoolAt(directory)
+): Promise<number> {
   const action = `${verb}-schedule` as const
   const store = await openTaskStore(spool)
   await audit(store, { action, filter: JSON.stringify({ schedule }) }, output)
   const done = await ACTIONS[action].run(spool, { schedule })
   const answer = { command: 'schedules', spooler: directory, schedule, verb, done }
   output.line(json ? JSON.stringify(answer) : `${directory}: ${schedule}: ${done}`)
+  return 0
 }
 
 /** Each once, however many daemons have it; the next one first. */
-async function schedulesOf(directory: string): Promise<Scheduled[]> {
-  const statuses = await statusOf(directory, false)
+async function schedulesOf(spool: string): Promise<Scheduled[]> {
+  const statuses = await statusOf(spool, false)
   const daemons = statuses.filter(status => status.source === 'daemon')
   if (daemons.length === 0) throw new Error('no daemon that can be asked runs it')
   const once = new Map(daemons.flatMap(({ schedules: its }) => its.map(each => [each.id, each] as const)))

@@ -1,16 +1,15 @@
 import { errnoOf, messageOf, SpooldError } from '../../../base/errors.js'
-import { displayName } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { arrivedMsOf, TASK_STATES, type TaskView } from '../../../engines/spool/admin/task-view.js'
 import { toPairs } from '../../../formats/protocol/vars.js'
-import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
+import { inEachSpool } from '../in-each-spool.js'
 import type { Output } from '../output.js'
+import { type IniOptions, type Place, spoolsOf, unlisted } from '../places.js'
 import { terminalName } from '../render.js'
-import { realPath } from '../spool-path.js'
 import { type Column, Table } from '../table.js'
 
-interface ShapeOptions {
+interface ShapeOptions extends IniOptions {
   readonly by?: string
   readonly json?: boolean
 }
@@ -28,20 +27,18 @@ const OTHERS = '(others)'
 
 /** `spoold shape DIR…`: how many tasks of which kind arrived how long ago. @returns 1 if a part could not be listed */
 export async function shape(
-  directories: readonly string[],
+  named: readonly string[],
   options: ShapeOptions,
-  { output, ownProcess }: CommandContext,
+  context: CommandContext,
 ): Promise<number> {
-  output.purpose = 'look'
-  return asOwners(ownProcess, directories, async mine => {
-    let exitCode = 0
-    for (const directory of mine) exitCode = Math.max(exitCode, await shapeOf(directory, options, output))
-    return exitCode
-  })
+  context.output.purpose = 'look'
+  return inEachSpool(spoolsOf(named, options, context), context, place =>
+    shapeOf(place, options, context.output),
+  )
 }
 
 async function shapeOf(
-  directory: string,
+  { shown: directory, spool }: Place,
   { by = FUNCTION, json }: ShapeOptions,
   output: Output,
 ): Promise<number> {
@@ -50,7 +47,7 @@ async function shapeOf(
   const shape = new Shape(Buffer.from(by), nowMs)
   let exitCode = 0
   try {
-    const store = await openTaskStore(displayName(realPath(directory)))
+    const store = await openTaskStore(spool)
     const failed = (prefix: string, error: unknown) => {
       exitCode = 1
       output.complain(
@@ -64,10 +61,7 @@ async function shapeOf(
       return true
     })
   } catch (error) {
-    if (errnoOf(error) === undefined || error instanceof SpooldError) throw error
-    throw new SpooldError('SPOOL_UNUSABLE', `${directory} cannot be listed: ${messageOf(error)}`, {
-      cause: error,
-    })
+    throw errnoOf(error) === undefined || error instanceof SpooldError ? error : unlisted(directory, error)
   }
   if (json) output.line(JSON.stringify({ spooler: directory, by, boundsMinutes: BOUNDS, rows: shape.rows }))
   else {

@@ -1,6 +1,8 @@
 import { isUtf8 } from 'node:buffer'
+import { doEach } from '../../../base/each.js'
 import { SpooldError } from '../../../base/errors.js'
 import { printable } from '../../../base/printable.js'
+import { displayName } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { hiddenTask } from '../../../engines/spool/admin/hidden-task.js'
 import { arrivedMsOf, type TaskView } from '../../../engines/spool/admin/task-view.js'
@@ -9,12 +11,11 @@ import type { TaskStore } from '../../../engines/task-store.js'
 import { toPairs } from '../../../formats/protocol/vars.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
-import { findTask, type StoreOf, unreadable } from '../find-task.js'
-import { type IniOptions, pathsOf } from '../ini-spools.js'
+import { commandExitCode } from '../exit-code.js'
 import { namedTaskOf } from '../named-rows.js'
 import type { Output } from '../output.js'
+import { distinct, type IniOptions, type NamedTask, tasksOf } from '../places.js'
 import { isoTime, jsonBytes } from '../render.js'
-import { idPath, parseTaskPath } from '../task-paths.js'
 
 interface ShowOptions extends IniOptions {
   readonly json?: boolean
@@ -29,64 +30,66 @@ const MAX_SHOWN_CHARS = 200
  * @returns 1 if one of several tasks could not be shown
  */
 export async function show(
-  named: readonly string[],
+  words: readonly string[],
   options: ShowOptions,
-  { output, ownProcess }: CommandContext,
+  context: CommandContext,
 ): Promise<number> {
+  const { output, ownProcess } = context
   output.purpose = 'look'
-  if (named.length === 0) throw new SpooldError('USAGE', 'name a task: its file, or its name and --ini FILE')
-  const files = pathsOf(named, options).flat()
-  return asOwners(ownProcess, files, async mine => showAll(mine, options, output), spoolOf)
-}
-
-/** '' if the file is in no spool; `showOne` reports that. */
-function spoolOf(file: string): string {
-  try {
-    return (idPath(file) ?? parseTaskPath(file)).spool
-  } catch {
-    return ''
-  }
-}
-
-async function showAll(files: readonly string[], options: ShowOptions, output: Output): Promise<number> {
-  const stores = new Map<string, Promise<TaskStore>>()
-  /** One time, one reading of the locks and one question to the daemons of a spool for all files. */
-  const storeOf = (spool: string) => {
-    const store = stores.get(spool) ?? openTaskStore(spool, { asksDaemons: true })
-    stores.set(spool, store)
-    return store
-  }
-  if (files.length === 1) return showOne(files[0] ?? '', options, storeOf, output)
+  if (words.length === 0) throw new SpooldError('USAGE', 'name a task: its file, or its name and --ini FILE')
   let exitCode = 0
-  for (const file of files)
-    try {
-      await showOne(file, options, storeOf, output)
-    } catch (error) {
-      if (!(error instanceof SpooldError)) throw error
-      output.complain(`[${error.code}] ${error.message}`)
-      exitCode = 1
-    }
-  return exitCode
+  const fault = (error: SpooldError) => {
+    output.complain(`[${error.code}] ${error.message}`)
+    exitCode = Math.max(exitCode, commandExitCode(error))
+  }
+  const found = await tasksOf(words, { ...options, asksDaemons: true }, context, fault)
+  const named = found.filter(each => each.how !== 'gone')
+  if (ownProcess.part === undefined)
+    for (const each of found)
+      if (each.how === 'gone')
+        fault(new SpooldError('FILE_UNREADABLE', `${each.word} does not exist: done or unknown`))
+  const places = distinct(named.map(({ place }) => place))
+  const finder = process.geteuid?.()
+  const code = await asOwners(ownProcess, places, async mine => {
+    const spools = mine.map(({ spool }) => spool)
+    await doEach(
+      named.filter(({ place }) => spools.includes(place.spool)),
+      async task => {
+        try {
+          await showOne(process.geteuid?.() === finder ? task : await again(task), options, output)
+        } catch (error) {
+          if (!(error instanceof SpooldError) || error.code === 'OUTPUT_FAILED') throw error
+          fault(error)
+        }
+      },
+    )
+    return exitCode
+  })
+  return Math.max(code, exitCode)
 }
 
-async function showOne(
-  file: string,
-  { json }: ShowOptions,
-  storeOf: StoreOf,
-  output: Output,
-): Promise<number> {
-  const { store, found } = await findTask(file, storeOf)
+/** What root has found where spools have several owners is shown as its owner sees it. @throws SpooldError FILE_UNREADABLE */
+async function again(named: NamedTask): Promise<NamedTask> {
+  const store = await openTaskStore(named.place.spool, { asksDaemons: true })
+  const task = await store.view(named.task.ref)
+  if (task === undefined)
+    throw new SpooldError('FILE_UNREADABLE', `${named.word} does not exist: done or unknown`)
+  return { ...named, store, task }
+}
+
+async function showOne(named: NamedTask, { json }: ShowOptions, output: Output): Promise<void> {
+  const { store, place, task: found } = named
+  const file = `${place.shown}/${displayName(found.ref)}`
   const hide = await store.hide()
   const task = hiddenTask(found, hide)
   const { state, detail, vars } = task.file
-  if (state === 'unreadable') throw unreadable(file, detail)
+  if (state === 'unreadable') throw new SpooldError('FILE_UNREADABLE', `${file} cannot be read: ${detail}`)
   // a dead letter is worth showing even without a packet
   if (vars === undefined && task.letter === undefined)
     throw new SpooldError('PACKET_MALFORMED', `${file} is not a spool packet (${state}): ${detail}`)
   const body = await smallBody(store, found)
   const shownTask = { file, task, body: body === undefined ? undefined : hide.body(body) }
   output.line(json ? JSON.stringify(asJson(shownTask), null, 2) : asText(shownTask))
-  return 0
 }
 
 /** @returns undefined: it has none, or it is too large to be shown */

@@ -1,8 +1,7 @@
 import { describe, SpooldError } from '../../../base/errors.js'
 import { sendSignal } from '../../../engines/client/send-signal.js'
-import { resolveOptions } from '../../../formats/config/options.js'
-import { readConfig } from '../../../formats/ini/read-config.js'
-import { readVersion } from '../version.js'
+import type { CommandContext } from '../context.js'
+import { readIni } from '../places.js'
 
 interface SignalOptions {
   readonly socket?: string
@@ -13,21 +12,13 @@ interface SignalOptions {
 export async function signal(
   [number = '']: readonly string[],
   { socket, ini }: SignalOptions,
+  context: CommandContext,
 ): Promise<number> {
   if (!/^\d{1,3}$/.test(number))
     throw new SpooldError('USAGE', `expected a signal number from 0 to 255, got ${describe(number)}`)
   if ((socket === undefined) === (ini === undefined))
     throw new SpooldError('USAGE', 'say where: --socket ADDRESS or --ini FILE')
-  await sendSignal(Number(number), { socket: socket ?? socketOfIni(ini ?? '') })
+  const [first = ''] = ini === undefined ? [] : readIni(ini, context, 'socket').options.socket
+  await sendSignal(Number(number), { socket: socket ?? first })
   return 0
-}
-
-/** The first socket of a configuration. The other options, valid or not, concern only the daemon. */
-function socketOfIni(file: string): string {
-  const config = readConfig({ environment: {}, commandLine: [], files: [file], version: readVersion() })
-  const [socket] = resolveOptions(config).options.socket
-  if (socket !== undefined) return socket
-  const [problem] = config.problems.errors
-  const because = problem === undefined ? '' : `: ${problem.message}`
-  throw new SpooldError('CONFIG_INVALID', `${file} names no socket${because}; add socket = ADDRESS`)
 }

@@ -1,11 +1,9 @@
 import { SpooldError } from '../../../base/errors.js'
 import { printable } from '../../../base/printable.js'
-import { resolveOptions } from '../../../formats/config/options.js'
-import { readConfig } from '../../../formats/ini/read-config.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import type { Output } from '../output.js'
-import { shownPath } from '../redis-paths.js'
+import { type IniOptions, spoolsOf } from '../places.js'
 import { screenOf, summaryOf } from '../status/screen.js'
 import { type SpoolStatus, statusAt, statusOf } from '../status/spool-status.js'
 import {
@@ -17,10 +15,8 @@ import {
   type Verdict,
   worst,
 } from '../status/thresholds.js'
-import { readVersion } from '../version.js'
 
-interface StatusOptions extends ThresholdOptions {
-  readonly ini?: string
+interface StatusOptions extends ThresholdOptions, IniOptions {
   readonly control?: string
   readonly json?: boolean
 }
@@ -36,29 +32,21 @@ const JSON_VERSION = 1
 export async function status(
   directories: readonly string[],
   options: StatusOptions,
-  { output, ownProcess }: CommandContext,
+  context: CommandContext,
 ): Promise<number> {
+  const { output, ownProcess } = context
   output.purpose = 'judge'
   const thresholds = thresholdsOf(options)
   const needsCount = thresholds.due !== undefined
   const { control, ini } = options
   if (control !== undefined) return report(await statusAt(control, needsCount), thresholds, options, output)
-  const spools = directories.length > 0 ? directories.map(shownPath) : spoolsOf(ini)
-  if (spools.length === 0)
+  if (directories.length === 0 && ini === undefined)
     throw new SpooldError('USAGE', 'name a spool directory, --ini FILE or --control PATH')
-  return asOwners(ownProcess, [...new Set(spools)], async mine => {
-    const statuses = await Promise.all(mine.map(each => statusOf(each, needsCount)))
+  const places = spoolsOf(directories, options, context)
+  return asOwners(ownProcess, places, async mine => {
+    const statuses = await Promise.all(mine.map(({ shown }) => statusOf(shown, needsCount)))
     return report(statuses.flat(), thresholds, options, output)
   })
-}
-
-function spoolsOf(ini: string | undefined): string[] {
-  if (ini === undefined) return []
-  const config = readConfig({ environment: {}, commandLine: [], files: [ini], version: readVersion() })
-  const { spools } = resolveOptions(config)
-  const [problem] = config.problems.errors
-  if (problem !== undefined) throw new SpooldError('CONFIG_INVALID', `${ini}: ${problem.message}`)
-  return spools.map(({ directory }) => shownPath(directory))
 }
 
 function report(

@@ -1,9 +1,8 @@
 import { SpooldError } from '../../../base/errors.js'
 import { printable } from '../../../base/printable.js'
-import { realPathOf } from '../../../system/file-stats.js'
 import { asOwners, ownerOf } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
-import { type IniOptions, spoolsOf } from '../ini-spools.js'
+import { type IniOptions, type Place, spoolsOf } from '../places.js'
 import { statusAt } from '../status/spool-status.js'
 import { checkTerminal } from '../top/terminal.js'
 import { Top } from '../top/top.js'
@@ -20,26 +19,28 @@ interface TopOptions extends IniOptions {
 export async function top(
   named: readonly string[],
   { control, ...options }: TopOptions,
-  { output, ownProcess, env, screen }: CommandContext,
+  context: CommandContext,
 ): Promise<number> {
+  const { output, ownProcess, env, screen } = context
   output.purpose = 'look'
-  const known = control === undefined ? spoolsOf(named, options) : await spoolsAt(control, named, options)
-  const spools = [...new Set(known)]
+  const places =
+    control === undefined ? spoolsOf(named, options, context) : await spoolsAt(control, named, options)
   checkTerminal(env)
-  const owners = new Set(spools.map(spool => ownerOf(realPathOf(spool) ?? spool)?.uid))
+  const owners = new Set(places.map(({ spool }) => ownerOf(spool)?.uid))
   if (owners.size > 1)
     throw new SpooldError(
       'USAGE',
-      `${spools.map(printable).join(', ')} belong to several users, and top acts as one: name the spools of one user`,
+      `${places.map(({ shown }) => printable(shown)).join(', ')} belong to several users, and top acts as one: name the spools of one user`,
     )
-  return asOwners(ownProcess, spools, async mine => {
-    await new Top(mine, screen().hasColor, control === undefined ? {} : { sockets: [control] }).run()
+  return asOwners(ownProcess, places, async mine => {
+    const spools = mine.map(({ shown }) => shown)
+    await new Top(spools, screen().hasColor, control === undefined ? {} : { sockets: [control] }).run()
     return 0
   })
 }
 
 /** The spools of the daemon that listens there. @throws SpooldError USAGE, SPOOL_UNUSABLE if none answers */
-async function spoolsAt(control: string, named: readonly string[], { ini }: IniOptions): Promise<string[]> {
+async function spoolsAt(control: string, named: readonly string[], { ini }: IniOptions): Promise<Place[]> {
   if (named.length > 0 || ini !== undefined)
     throw new SpooldError(
       'USAGE',
@@ -49,5 +50,5 @@ async function spoolsAt(control: string, named: readonly string[], { ini }: IniO
   for (const status of statuses)
     if (status.source === 'none')
       throw new SpooldError('SPOOL_UNUSABLE', `no daemon answers at ${printable(control)}: ${status.because}`)
-  return statuses.map(({ directory }) => directory)
+  return statuses.map(({ directory: spool }) => ({ shown: spool, spool }))
 }

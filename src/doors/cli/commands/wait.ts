@@ -1,37 +1,56 @@
+import { UUID } from '../../../admin/operate/find.js'
 import { MAX_TIMER_MS } from '../../../base/clock.js'
 import { parseDuration } from '../../../base/duration.js'
 import { SpooldError } from '../../../base/errors.js'
-import type { Ref } from '../../../base/task/ref.js'
+import { baseName, type Ref, toByteString } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
-import type { Ended } from '../../../engines/task-store.js'
+import { createdAtMicros, hasUwsgiPrefix } from '../../../engines/spool/names.js'
+import type { Ended, TaskStore } from '../../../engines/task-store.js'
+import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
-import { candidatesOf, type IniOptions } from '../ini-spools.js'
-import { type AwaitedTask, awaitedTasks } from '../wait/awaited-tasks.js'
-import { type ReportOptions, WaitReport } from '../wait/wait-report.js'
+import { commandExitCode } from '../exit-code.js'
+import { distinct, type GoneTask, type IniOptions, isUsed, type NamedTask, tasksOf } from '../places.js'
+import { type End, recall } from '../wait/recall.js'
+import { type AwaitedTask, type ReportOptions, type UnfinishedTask, WaitReport } from '../wait/wait-report.js'
 
 interface WaitOptions extends IniOptions, ReportOptions {
   readonly timeout?: string
 }
 
-/** `spoold wait PATH…`. @returns 0 if all are done, 1 if one is dead, 124 if one has not ended in time */
+/** `spoold wait PATH…`. @returns 0 if all are done, 1 if one is dead, 4 if one is unknown, 124 if one has not ended in time */
 export async function wait(
-  named: readonly string[],
+  words: readonly string[],
   options: WaitOptions,
-  { output, ownProcess }: CommandContext,
+  context: CommandContext,
 ): Promise<number> {
+  const { output, ownProcess } = context
   output.purpose = 'judge'
+  if (words.length === 0)
+    throw new SpooldError('USAGE', 'name a task: its file, or its name or id and --ini FILE')
   const timeoutMs = timeoutOf(options.timeout)
   const report = new WaitReport(options, output)
-  const bySpool = new Map<string, Map<Ref, AwaitedTask>>()
-  for (const paths of candidatesOf(named, options))
-    for (const task of await tasksOf(paths, ownProcess.part === undefined ? report : undefined)) {
-      const tasks = bySpool.get(task.spool) ?? new Map<Ref, AwaitedTask>()
-      bySpool.set(task.spool, tasks.set(task.ref, task))
+  const fault = (error: SpooldError) =>
+    report.fault(`[${error.code}] ${error.message}`, commandExitCode(error))
+  const found = await tasksOf(words, options, context, fault)
+  const gone = found.filter(each => each.how === 'gone')
+  if (ownProcess.part === undefined) await reportGone(gone, report)
+  const bySpool = new Map<string, Map<Ref, NamedTask>>()
+  for (const each of found) {
+    if (each.how === 'gone') continue
+    if (!isTask(each)) {
+      if (ownProcess.part === undefined) report.unknown(each.word, `${each.place.spool} is no spool`)
+      continue
     }
-  return asOwners(ownProcess, [...bySpool.keys()], async spools => {
+    const tasks = bySpool.get(each.place.spool) ?? new Map<Ref, NamedTask>()
+    bySpool.set(each.place.spool, tasks.set(each.task.ref, each))
+  }
+  const places = distinct(
+    [...bySpool.values()].flatMap(tasks => [...tasks.values()].map(({ place }) => place)),
+  )
+  return asOwners(ownProcess, places, async mine => {
     const signal = timeoutMs === undefined ? new AbortController().signal : AbortSignal.timeout(timeoutMs)
-    const waits = spools.map(spool => waitIn(spool, bySpool.get(spool) ?? new Map(), report, signal))
+    const waits = mine.map(({ spool }) => waitIn(spool, bySpool.get(spool) ?? new Map(), report, signal))
     await report.unfinished((await Promise.all(waits)).flat(), timeoutMs ?? 0)
     return report.exitCode
   })
@@ -48,29 +67,79 @@ function timeoutOf(text: string | undefined): number | undefined {
   )
 }
 
-/** @param report undefined: another process of this command reports what is wrong */
-async function tasksOf(paths: readonly string[], report: WaitReport | undefined): Promise<AwaitedTask[]> {
-  try {
-    return await awaitedTasks(paths)
-  } catch (error) {
-    if (!(error instanceof SpooldError) || error.code === 'USAGE') throw error
-    report?.fault(error.message)
-    return []
+/** What is in none of the spools in which it may have been: how it ended, if a daemon of one of them remembers it. */
+async function reportGone(gone: readonly GoneTask[], report: WaitReport): Promise<void> {
+  const names = new Map<string, Set<string>>()
+  for (const each of gone.flatMap(({ sought }) => sought))
+    names.set(each.place.spool, new Set([...(names.get(each.place.spool) ?? []), ...callsOf(each)]))
+  const asked = [...names].map(async ([spool, all]) => [spool, await recall(spool, [...all])] as const)
+  const ends = new Map(await Promise.all(asked))
+  for (const { word, sought } of gone) {
+    const [end] = sought.flatMap(each => {
+      const [kind] = callsOf(each).flatMap(name => ends.get(each.place.spool)?.get(name) ?? [])
+      return kind === undefined ? [] : [{ each, kind }]
+    })
+    const lost = sought.find(mayHaveBeen)
+    if (end !== undefined) report.ended(shownOf(end.each), endOf(end.kind))
+    else if (lost !== undefined) report.ended(shownOf(lost), { kind: 'unknown' })
+    else report.unknown(word, sought.length === 0 ? 'it leads to no spool' : 'no task has this name or id')
   }
+}
+
+type SoughtIn = GoneTask['sought'][number]
+
+/** What a daemon may call it. */
+function callsOf({ ref, id, stored }: SoughtIn): string[] {
+  return [stored ?? ref, ref, toByteString(id)]
+}
+
+function shownOf({ place: { shown }, ref, stored }: SoughtIn): AwaitedTask {
+  return { shown, ref: stored ?? ref }
+}
+
+function endOf(kind: End): Ended {
+  return kind === 'dead' ? { kind, letter: undefined } : { kind }
+}
+
+/** Has its name the form that writers give to tasks, or has something been stored under its id? Then it may have ended long ago. */
+function mayHaveBeen({ place, ref, id, stored }: SoughtIn): boolean {
+  if (stored !== undefined || UUID.test(id)) return true
+  return isRedisAddress(place.spool) ? /^\d+$/.test(id) : createdAtMicros(ref) !== undefined
+}
+
+/** Nothing would ever remove any other file of any other directory. */
+function isTask({ place: { spool }, task: { ref } }: NamedTask): boolean {
+  return isRedisAddress(spool) || isUsed(spool) || hasUwsgiPrefix(baseName(ref))
 }
 
 /** @returns what has not ended */
 async function waitIn(
   spool: string,
-  tasks: ReadonlyMap<Ref, AwaitedTask>,
+  tasks: ReadonlyMap<Ref, NamedTask>,
   report: WaitReport,
   signal: AbortSignal,
-): Promise<AwaitedTask[]> {
-  const taskOf = (ref: Ref) => tasks.get(ref) ?? []
+): Promise<UnfinishedTask[]> {
+  const asShown = (ref: Ref) => ({ shown: tasks.get(ref)?.place.shown ?? spool, ref })
   report.expect(tasks.size)
   const store = await openTaskStore(spool)
+  const missing: Ref[] = []
   const tell = (ref: Ref, how: Ended) => {
-    for (const task of [taskOf(ref)].flat()) report.ended(task, how)
+    if (how.kind === 'unknown') missing.push(ref)
+    else report.ended(asShown(ref), how)
   }
-  return (await store.awaitEnds([...tasks.keys()], tell, signal)).flatMap(taskOf)
+  const left = await store.awaitEnds([...tasks.keys()], tell, signal)
+  const ends = missing.length === 0 ? undefined : await recall(spool, missing)
+  for (const ref of missing) {
+    const kind = ends?.get(ref) ?? 'gone' // it was there a moment ago
+    report.ended(asShown(ref), endOf(kind))
+  }
+  return left.map(ref => ({ ...asShown(ref), state: stateOf(store, ref) }))
+}
+
+async function stateOf(store: TaskStore, ref: Ref): Promise<string> {
+  try {
+    return (await store.view(ref))?.state ?? 'gone'
+  } catch {
+    return 'closed to this user'
+  }
 }

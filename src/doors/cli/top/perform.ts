@@ -5,7 +5,7 @@ import { openTaskStore } from '../../../engines/open-engine.js'
 import { type AuditEntry, namesForAudit } from '../../../engines/spool/admin/audit.js'
 import type { TaskStore } from '../../../engines/task-store.js'
 import { audit } from '../audit.js'
-import { spoolAt } from '../redis-paths.js'
+import { placeAt } from '../places.js'
 import type { Daemons } from './source.js'
 import type { Intent } from './state.js'
 
@@ -18,7 +18,7 @@ export async function perform(directory: string, intent: Intent, { sockets }: Da
   const announced = (store: TaskStore, about: Partial<AuditEntry>) =>
     audit(store, { action: name, ...about }, { complain: text => unaudited.push(text) })
   const done = async () => {
-    const spool = spoolAt(directory)
+    const { spool } = placeAt(directory)
     if (action.on === 'task') return onTasks(spool, action, intent, sockets, announced)
     const store = await openTaskStore(spool)
     await announced(store, Object.keys(args).length === 0 ? {} : { filter: JSON.stringify(args) })

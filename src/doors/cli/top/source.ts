@@ -10,7 +10,7 @@ import type { ListingPlan, TaskStore } from '../../../engines/task-store.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { readLocks } from '../../../system/files/lock-table.js'
 import { asText, smallBody } from '../commands/show.js'
-import { spoolAt } from '../redis-paths.js'
+import { placeAt } from '../places.js'
 import { type SpoolStatus, statusAt, statusOf } from '../status/spool-status.js'
 import { candidatesOf, STATES_OF } from './candidates.js'
 import { cellsOf, TASK_COLUMNS, type TaskTab, taskOf } from './columns.js'
@@ -61,7 +61,7 @@ export async function showTask(
   ref: Ref,
   daemons: Daemons,
 ): Promise<readonly string[] | undefined> {
-  const store = await openTaskStore(spoolAt(directory), { asksDaemons: true, ...daemons })
+  const store = await openTaskStore(placeAt(directory).spool, { asksDaemons: true, ...daemons })
   const task = await store.view(ref)
   if (task === undefined) return undefined
   const hide = await store.hide()
@@ -77,7 +77,7 @@ async function rowsOf(
   if (tab === 'overview') return { rows: [], scope: '' }
   if (tab === 'workers' || tab === 'schedules')
     return { rows: matching(factRows(tab, statuses, Date.now()), filter), scope: '' }
-  const spool = toByteString(spoolAt(directory))
+  const spool = toByteString(placeAt(directory).spool)
   const where = { spool, statuses, daemons }
   if (tab === 'names') return namesOf(where, filter)
   const { seen, isCut, scope } = await tasksOf(tab, where, filter)

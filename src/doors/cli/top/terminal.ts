@@ -3,6 +3,7 @@ import { emitKeypressEvents } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isatty, ReadStream } from 'node:tty'
 import { SpooldError } from '../../../base/errors.js'
+import { ownListener } from '../signals.js'
 import { keyOf } from './keys.js'
 import type { Size } from './screen.js'
 
@@ -58,7 +59,7 @@ export class Terminal {
 
   constructor(user: TerminalUser) {
     this.#user = user
-    const stop = (signal: NodeJS.Signals) => () => void this.#dieOf(signal)
+    const stop = (signal: NodeJS.Signals) => ownListener(() => void this.#dieOf(signal))
     this.#signals = [
       ['SIGCONT', () => this.#enter()],
       ['SIGTSTP', () => void this.suspend()],

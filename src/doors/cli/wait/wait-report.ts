@@ -1,19 +1,32 @@
 import { durationText } from '../../../base/duration.js'
-import { toByteString } from '../../../base/task/ref.js'
-import { openTaskStore } from '../../../engines/open-engine.js'
+import { printable } from '../../../base/printable.js'
+import { type Ref, toByteString } from '../../../base/task/ref.js'
 import type { Ended } from '../../../engines/task-store.js'
 import type { Output } from '../output.js'
 import { Progress } from '../progress.js'
 import { jsonBytes, terminalName } from '../render.js'
-import type { AwaitedTask } from './awaited-tasks.js'
 
 export interface ReportOptions {
   readonly quiet?: boolean
   readonly json?: boolean
 }
 
+/** What output calls a task. */
+export interface AwaitedTask {
+  readonly shown: string
+  readonly ref: Ref
+}
+
+export interface UnfinishedTask extends AwaitedTask {
+  readonly state: Promise<string>
+}
+
+/** One cannot have been a task. */
+const EX_UNKNOWN = 4
 /** As timeout(1): not all of them ended in time. */
 const EX_TIMED_OUT = 124
+/** A task that is done leaves no trace. */
+const MAYBE_DONE = 'done or unknown'
 /** So many tasks that have not ended are named. */
 const MOST_NAMED = 10
 
@@ -45,7 +58,9 @@ export class WaitReport {
       case 'gone':
         return this.#say(`gone ${path}: it is done, or was removed or moved`)
       case 'unknown':
-        return this.#say(`done or unknown ${path}: it is not there, and a task that is done leaves no trace`)
+        return this.#output.complain(
+          `${MAYBE_DONE} ${path}: it is not there, and no daemon remembers how it ended`,
+        )
       case 'dead': {
         const { reason, detail = 'its reason is missing', attempts = 0 } = how.letter ?? {}
         const why = [...(reason === undefined ? [] : [reason]), detail].join(': ')
@@ -54,12 +69,20 @@ export class WaitReport {
     }
   }
 
-  async unfinished(tasks: readonly AwaitedTask[], timeoutMs: number): Promise<void> {
+  /** It cannot have been a task. */
+  unknown(word: string, why: string): void {
+    this.exitCode = Math.max(this.exitCode, EX_UNKNOWN)
+    if (this.#options.json === true)
+      this.#output.line(JSON.stringify({ command: 'wait', name: word, result: 'unknown' }))
+    else this.#output.complain(`unknown ${printable(word)}: ${why}`)
+  }
+
+  async unfinished(tasks: readonly UnfinishedTask[], timeoutMs: number): Promise<void> {
     if (tasks.length === 0) return
     this.exitCode = EX_TIMED_OUT
     const named = this.#options.json === true ? tasks : tasks.slice(0, MOST_NAMED)
     for (const task of named) {
-      const state = await stateOf(task)
+      const state = await task.state
       if (this.#options.json === true)
         this.#output.line(JSON.stringify(asJson(task, { kind: 'unfinished', state })))
       else
@@ -70,21 +93,13 @@ export class WaitReport {
     if (named.length < tasks.length) this.#output.complain(`nor have ${tasks.length - named.length} others`)
   }
 
-  fault(text: string): void {
-    this.exitCode = Math.max(this.exitCode, 1)
+  fault(text: string, exitCode: number): void {
+    this.exitCode = Math.max(this.exitCode, exitCode)
     this.#output.complain(text)
   }
 
   #say(text: string): void {
     if (this.#options.quiet !== true) this.#output.line(text)
-  }
-}
-
-async function stateOf({ spool, ref }: AwaitedTask): Promise<string> {
-  try {
-    return (await (await openTaskStore(spool)).view(ref))?.state ?? 'gone'
-  } catch {
-    return 'closed to this user'
   }
 }
 
@@ -97,7 +112,8 @@ function asJson(
   how: Ended | { readonly kind: 'unfinished'; readonly state: string },
 ): object {
   const name = jsonBytes(Buffer.from(ref, 'latin1'))
-  const common = { command: 'wait', spooler, name, result: how.kind }
+  const result = how.kind === 'unknown' ? MAYBE_DONE : how.kind
+  const common = { command: 'wait', spooler, name, result }
   if (how.kind === 'unfinished') return { ...common, state: how.state }
   if (how.kind !== 'dead') return common
   const { reason, detail, attempts, buriedAt } = how.letter ?? {}

@@ -65,6 +65,11 @@ export class RedisTaskStore implements TaskStore {
     return (await this.#connection.use(() => redis.get(key))) ?? undefined
   }
 
+  async named(name: Ref): Promise<TaskView[]> {
+    const there = await this.view(name)
+    return there === undefined ? [] : [there]
+  }
+
   async view(ref: Ref): Promise<TaskView | undefined> {
     const job = await this.#peek(ref)
     return job === undefined ? undefined : viewOf(job, this.#nowMs)
@@ -219,8 +224,8 @@ export class RedisTaskStore implements TaskStore {
     return Math.max(old, maxCount === null ? 0 : all - maxCount)
   }
 
-  purge(limits: PurgeLimits): Promise<Purged> {
-    return new RedisUpkeep(this.#connection).purge(limits)
+  purge(limits: PurgeLimits, passed?: () => void, signal?: AbortSignal): Promise<Purged> {
+    return new RedisUpkeep(this.#connection).purge(limits, passed, signal)
   }
 
   awaitEnds(refs: readonly Ref[], tell: (ref: Ref, how: Ended) => void, signal: AbortSignal): Promise<Ref[]> {

@@ -1,6 +1,8 @@
+import { opendirSync } from 'node:fs'
 import { type Ref, toFsPath } from '../../../base/task/ref.js'
 import { lstatSync } from '../../../system/files/anchored-path.js'
-import { type DeadLetter, DeadLetters, deadNameOf } from '../dead-letters.js'
+import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
+import { isPriorityDirectory } from '../names.js'
 import { findId } from '../store/ids.js'
 
 /** What became of a task, as far as its directory shows. */
@@ -29,6 +31,58 @@ export function fateOf(spool: string, ref: Ref, inode?: number): Fate {
 /** The task that was stored under an id; undefined if there is none. */
 export function taskOfId(spool: string, id: string): Ref | undefined {
   return closedIsNone(() => findId(spool, id))
+}
+
+const MAX_NAME_BYTES = 255
+
+/** Can this be the path of a file in a spool, or of a dead letter? It leads out of none, and into no other directory. */
+export function isTaskPath(text: string): boolean {
+  const [name = '', ...above] = (deadNameOf(text) ?? text).split('/').reverse()
+  return (
+    /^(?!\.{1,2}$)[^\0]+$/.test(name) && name.length <= MAX_NAME_BYTES && above.every(isPriorityDirectory)
+  )
+}
+
+/** Where else the tasks of a name are: log lines have the name alone, and a dead letter has left its place. */
+export class Namesakes {
+  readonly #spool: string
+  readonly #letters: DeadLetters
+  /** Of thousands of paths that a shell has expanded, thousands may be gone by now: directories are listed once. */
+  readonly #priorities = new Map<string, readonly string[]>()
+
+  /** @param spool its real path, a byte string */
+  constructor(spool: string) {
+    this.#spool = spool
+    this.#letters = new DeadLetters(spool)
+  }
+
+  /** Those that may still run, or else the latest dead letter of each place. */
+  of(name: Ref): Ref[] {
+    if (deadNameOf(name) !== undefined) return []
+    const inAll = (directory: string) =>
+      name.includes('/') ? [] : this.#prioritiesIn(directory).map(each => `${each}/${name}`)
+    const alive = inAll('').filter(ref => inodeAt(`${this.#spool}/${ref}`) !== undefined)
+    if (alive.length > 0) return alive
+    const latest = (each: Ref) => closedIsNone(() => [...this.#letters.namesakesOf(each)].at(-1)) ?? []
+    return [name, ...inAll(deadPathOf(''))].flatMap(latest).map(deadPathOf)
+  }
+
+  #prioritiesIn(below: string): readonly string[] {
+    const listed =
+      this.#priorities.get(below) ?? closedIsNone(() => priorities(`${this.#spool}/${below}`)) ?? []
+    this.#priorities.set(below, listed)
+    return listed
+  }
+}
+
+function priorities(directory: string): string[] {
+  if (lstatSync(toFsPath(directory))?.isDirectory() !== true) return []
+  const names: string[] = []
+  const listing = opendirSync(toFsPath(directory), { bufferSize: 2048, encoding: 'latin1' })
+  for (let entry = listing.readSync(); entry !== null; entry = listing.readSync())
+    if (entry.isDirectory() && isPriorityDirectory(entry.name)) names.push(entry.name)
+  listing.closeSync()
+  return names
 }
 
 /** What is in `.spoold` may be closed to us. */

@@ -50,7 +50,7 @@ export function inspectFile(path: string, locks: Locks, nowMs: number): Inspecti
   try {
     fd = openSafely(path, constants.O_RDONLY)
   } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return nothing('gone', messageOf(error))
+    if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return nothing('gone', messageOf(error))
     const isLink = errnoOf(error) === 'ELOOP'
     return unreadable(path, isLink ? 'it is a symbolic link, which is never run' : messageOf(error))
   }

@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers/promises'
+import { doEach } from '../../../base/each.js'
 import { messageOf } from '../../../base/errors.js'
 import { displayName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
 import { lstatSync } from '../../../system/files/anchored-path.js'
@@ -11,8 +11,6 @@ export interface PurgeLimits {
   /** Keep at most this many, and remove the oldest. null: no limit. */
   readonly maxCount: number | null
 }
-
-const REMOVALS_PER_TURN = 100
 
 /**
  * The dead letters beyond the limits, in directory order. The directory is listed twice, so that only one number per
@@ -65,19 +63,25 @@ interface Purged {
  *
  * @param spool its real path
  * @param passed called after each letter that was to be removed
+ * @param signal ends it after the letter in hand
  */
-export async function purge(spool: string, limits: PurgeLimits, passed?: () => void): Promise<Purged> {
+export async function purge(
+  spool: string,
+  limits: PurgeLimits,
+  passed?: () => void,
+  signal?: AbortSignal,
+): Promise<Purged> {
   let [removed, fault]: [number, string | undefined] = [0, undefined]
   if (limits.maxAgeMs === null && limits.maxCount === null) return { removed }
   let at: OpenSpool | undefined
-  for await (const name of overLimits(toByteString(spool), limits)) {
+  const removeOne = async (name: Ref) => {
     at ??= await openSpool(spool)
     const faultOfThis = removeLetter(at, name)
     if (faultOfThis === undefined) removed++
     else fault ??= `${displayName(name)}: ${faultOfThis}`
     passed?.()
-    if (removed % REMOVALS_PER_TURN === 0) await setImmediate() // lets a daemon do its other work
   }
+  await doEach(overLimits(toByteString(spool), limits), removeOne, { signal })
   return { removed, ...(fault === undefined ? {} : { fault }) }
 }
 

@@ -1,0 +1,75 @@
+import { doEach } from '../../base/each.js'
+import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
+import { asOwners } from './acting-owner.js'
+import type { CommandContext } from './context.js'
+import { commandExitCode, EX_USAGE, ofServer } from './exit-code.js'
+import { EX_IOERR } from './output.js'
+import type { Place } from './places.js'
+import { countText } from './render.js'
+
+type Context = Pick<CommandContext, 'output' | 'ownProcess' | 'interruption'>
+
+/**
+ * Acts in each of these spools, as its owner. One that cannot be used is named, with the reason, and the others have their
+ * turn.
+ *
+ * @param act its result is the exit code for this spool
+ * @param tally of a command that changes something: what it says of itself, if a signal ends it, of so many spools
+ * @returns the highest exit code
+ */
+export async function inEachSpool(
+  places: readonly Place[],
+  context: Context,
+  act: (place: Place) => number | Promise<number>,
+  tally?: (done: string) => string,
+): Promise<number> {
+  const { output, ownProcess, interruption } = context
+  return asOwners(ownProcess, places, async mine => {
+    let [exitCode, count] = [0, 0]
+    if (tally !== undefined)
+      interruption.heed(() => tally(`${countText(count)} of ${countText(mine.length)} spools`))
+    await doEach(
+      mine,
+      async place => {
+        exitCode = Math.max(exitCode, await codeFor(place, act, output))
+        count++
+        await output.room()
+      },
+      { signal: interruption.signal },
+    )
+    return exitCode
+  })
+}
+
+/** Acts in one of several spools. @returns the exit code */
+export async function codeFor(
+  place: Place,
+  act: (place: Place) => number | Promise<number>,
+  output: CommandContext['output'],
+): Promise<number> {
+  try {
+    if (place.fault !== undefined) throw place.fault
+    return await act(place)
+  } catch (error) {
+    const { text, exitCode } = await refusalOf(error, place)
+    output.complain(text)
+    return exitCode
+  }
+}
+
+/** For people, and the exit code. @throws what is no matter of this one spool, and bugs of ours */
+export async function refusalOf(
+  thrown: unknown,
+  { shown }: Pick<Place, 'shown'>,
+): Promise<{ readonly text: string; readonly exitCode: number }> {
+  const error = await ofServer(thrown)
+  const exitCode = commandExitCode(error)
+  const isOurs = error instanceof SpooldError
+  if (isOurs ? exitCode === EX_USAGE || exitCode === EX_IOERR : isBug(error)) throw error
+  return { exitCode, text: isOurs ? `[${error.code}] ${error.message}` : `${shown}: ${messageOf(error)}` }
+}
+
+function isBug(error: unknown): boolean {
+  const isSystems = errnoOf(error) !== undefined
+  return !(error instanceof Error) || (!isSystems && error.name !== 'Error')
+}

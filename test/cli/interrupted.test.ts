@@ -1,0 +1,336 @@
+import assert from 'node:assert/strict'
+import { execFileSync, spawn } from 'node:child_process'
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  constants,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { createServer } from 'node:net'
+import { constants as os } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { COMMANDS } from '#src/doors/cli/command-table.js'
+import { spoold } from '../helpers/cli.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { leftIn, packet } from '../helpers/files.js'
+import { socketsOf } from '../helpers/proc.js'
+import { childrenOf, isAlive, TestProcess } from '../helpers/process.js'
+import { skipUnless } from '../helpers/requires.js'
+import { patience, until } from '../helpers/until.js'
+import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
+
+const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const
+type Signal = keyof typeof SIGNALS
+
+/** More lines than a pipe, and what a command keeps for it, can hold. */
+const TASKS = 900
+const LONG = 'x'.repeat(200)
+/** Of somebody else, so that root's commands become him, and load libraries for that. */
+const USER = 65_533
+const isRoot = process.getuid?.() === 0
+
+/** What tools of observation do, and the library of locks: it listens, from the beginning or later, and does nothing about it. */
+const LISTENER = join(workspace(), 'listener.cjs')
+writeFileSync(
+  LISTENER,
+  `for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    process.on(signal, () => {})
+    setImmediate(() => process.on(signal, () => {}))
+    setTimeout(() => process.on(signal, () => {}), 50).unref()
+  }`,
+)
+
+function give(path: string): void {
+  if (isRoot) chownSync(path, USER, USER)
+}
+
+function usersSpool(): string {
+  const spool = spoolDirectory()
+  chmodSync(dirname(spool), 0o755)
+  give(spool)
+  return spool
+}
+
+/** @param below in the spool */
+function filled(below = ''): string {
+  const spool = usersSpool()
+  for (const directory of ['.spoold', ...(below === '' ? [] : [below])]) {
+    mkdirSync(join(spool, directory), { recursive: true, mode: 0o700 })
+    give(join(spool, directory))
+  }
+  for (let i = 0; i < TASKS; i++) {
+    const path = join(spool, below, `task-${i}-${LONG}`)
+    writeFileSync(path, packet({ n: String(i), at: '9999999999' }), { mode: 0o600 })
+    give(path)
+  }
+  return spool
+}
+
+async function after1(spool: string, ...args: string[]): Promise<string> {
+  const { code, stderr } = await spoold([...args, '--quiet', '--all', spool])
+  assert.equal(code, 0, stderr)
+  return spool
+}
+
+/** A pipe that is full, and that nobody reads: whoever prints into it is blocked. */
+function fullPipe(): number {
+  const path = join(workspace(), 'pipe')
+  execFileSync('mkfifo', [path])
+  const fd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK)
+  after(() => closeSync(fd))
+  for (const block of [Buffer.alloc(4096), Buffer.alloc(1)])
+    try {
+      for (;;) writeSync(fd, block)
+    } catch {} // EAGAIN
+  const writer = openSync(path, constants.O_WRONLY)
+  after(() => closeSync(writer))
+  return writer
+}
+
+/** One of its threads waits for the reader. */
+function isBlocked(pid: number): boolean {
+  return readdirSync(`/proc/${pid}/task`).some(thread =>
+    /pipe_w/.test(readQuietly(`/proc/${pid}/task/${thread}/wchan`)),
+  )
+}
+
+function readQuietly(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+/** A command, and the moment in which it is interrupted. */
+interface Scene {
+  readonly args: readonly string[]
+  /** It has begun; unless given, it prints what it does. */
+  hasBegun?(): boolean
+  /** What it says of itself. */
+  readonly says?: RegExp
+  /** Something is left undone. */
+  isCutShort?(): boolean
+}
+
+async function interrupt({ args, hasBegun }: Scene, signal: Signal, stdout: number) {
+  const child = spawn(process.execPath, ['--require', LISTENER, BIN, ...args], {
+    stdio: ['ignore', stdout, 'pipe'],
+  })
+  let stderr = ''
+  child.stderr?.on('data', chunk => (stderr += chunk))
+  const exited = new Promise<number>(resolve => {
+    child.once('exit', (code, by) => resolve(code ?? 128 + os.signals[by ?? 'SIGKILL']))
+  })
+  const { pid = 0 } = child
+  await until(`spoold ${args[0]} has begun`, () => {
+    if (child.exitCode !== null) throw new Error(`spoold ${args.join(' ')} has ended: ${stderr}`)
+    return hasBegun?.() ?? isBlocked(pid)
+  })
+  const sentAt = performance.now()
+  child.kill(signal)
+  const late = setTimeout(() => child.kill('SIGKILL'), 10_000 * patience())
+  const code = await exited
+  clearTimeout(late)
+  return { code, tookMs: performance.now() - sentAt, stderr }
+}
+
+/** What each command that changes something is doing when a signal comes. */
+const CHANGES: Readonly<Record<string, () => Scene | Promise<Scene>>> = {
+  ...Object.fromEntries(
+    [
+      ['rm', 'removed', [], filled],
+      ['cancel', 'cancelled', [], filled],
+      ['kick', 'kicked', [], filled],
+      ['hold', 'held', [], filled],
+      ['release', 'released', [], () => after1(filled(), 'hold')],
+      ['requeue', 'requeued', [], () => filled('.spoold/dead')],
+      ['move', 'moved', ['--to', usersSpool()], filled],
+    ].map(([command, done, more, setUp]) => [
+      command,
+      async () => ({
+        args: [command, '--all', ...(more as string[]), await (setUp as () => string)()] as string[],
+        says: new RegExp(`^spoold: interrupted: [0-9]+ of 900 ${done}`, 'm'),
+      }),
+    ]),
+  ),
+  purge: () => {
+    const spool = filled('.spoold/dead')
+    const left = () => readdirSync(join(spool, '.spoold/dead')).length
+    return {
+      args: ['purge', '--all', spool],
+      hasBegun: () => left() < TASKS,
+      says: /^spoold: interrupted: [0-9]+ of 900 removed/m,
+    }
+  },
+  fsck: () => ({
+    args: ['fsck', '--repair', filled('.spoold/dead')],
+    says: /^spoold: interrupted: [0-9]+ repaired/m,
+  }),
+  enqueue: () => {
+    const input = join(workspace(), 'tasks')
+    const spool = usersSpool()
+    writeFileSync(input, Array.from({ length: 5000 }, (_, i) => `{"n":${i}}\n`).join(''))
+    return {
+      args: ['enqueue', '--spooler', spool, '--json', input],
+      says: /^spoold: interrupted: [0-9],000 stored/m,
+      isCutShort: () => leftIn(spool).length < 5000,
+    }
+  },
+  pause: () => spools('pause', 'paused'),
+  resume: () => spools('resume', 'resumed'),
+  quiet: () => ({ args: ['quiet', served], says: /^spoold: interrupted: 1 of 1 daemons told/m }),
+  scale: () => ({ args: ['scale', served, '1'], says: /^spoold: interrupted: 1 of 1 spools scaled/m }),
+  schedules: () => ({
+    args: ['schedules', '--run', schedule, served],
+    says: /^spoold: interrupted: 1 of 1 spools done/m,
+  }),
+  signal: () => ({ args: ['signal', '17', '--socket', mute.path], hasBegun: () => mute.count > 0 }),
+  token: () => {
+    const file = join(workspace(), 'tokens')
+    return { args: ['token', file, '--name', 'joe', '--role', 'viewer'] }
+  },
+}
+
+function spools(command: string, done: string): Scene {
+  const all = Array.from({ length: 300 }, () => join(usersSpool()))
+  return {
+    args: [command, ...all],
+    says: new RegExp(`^spoold: interrupted: [0-9]+ of 300 spools ${done}`, 'm'),
+  }
+}
+
+/** What the others print. */
+const LOOKS: Readonly<Record<string, () => readonly string[]>> = {
+  check: () => ['check', config],
+  config: () => ['config', config],
+  scaling: () => ['scaling', '--pattern', 'idle', config],
+  doctor: () => ['doctor', config],
+  unit: () => ['unit', config],
+  status: () => ['status', served],
+  logs: () => ['logs', served],
+  shape: () => ['shape', looked],
+  ls: () => ['ls', looked],
+  show: () => ['show', `${looked}/task-0-${LONG}`],
+  wait: () => ['wait', gone],
+  completion: () => ['completion', 'bash'],
+}
+
+const served = spoolDirectory()
+const looked = filled()
+const daemon = await startDaemon({
+  spool: served,
+  ini: { timer: '17 3600', 'spooler-concurrency': 9 },
+  handler: `export default (env, task) => {
+    JOURNAL(task.name)
+    return env.block === undefined ? task.SPOOL_OK : new Promise(() => {})
+  }`,
+})
+const config = daemon.iniFile
+const gone = (await spoold(['enqueue', '--spooler', served, 'a=b'])).stdout.trim()
+await daemon.waitFor(/done with task/)
+const schedule: string = JSON.parse((await spoold(['schedules', '--json', served])).stdout).id
+const mute = { path: join(workspace(), 'mute'), count: 0 }
+const server = createServer(() => mute.count++).listen(mute.path)
+after(() => server.close())
+
+describe('a signal', { skip: skipUnless('mkfifo') }, () => {
+  it('is tried on every command of the table', () => {
+    const known = [...Object.keys(CHANGES), ...Object.keys(LOOKS), 'top'] // top draws: top.test.ts
+    assert.deepEqual(
+      COMMANDS.map(({ name }) => name).filter(name => !known.includes(name)),
+      [],
+    )
+  })
+
+  for (const [name, scene] of Object.entries(CHANGES))
+    it(`ends spoold ${name} within a second, once it has begun to, and it says how far it came`, async () => {
+      const made = await scene()
+      const { code, tookMs, stderr } = await interrupt(made, 'SIGINT', fullPipe())
+      assert.equal(code, 130, stderr)
+      assert.ok(tookMs < 1000 * patience(), `it took ${tookMs} ms`)
+      if (made.says !== undefined) assert.match(stderr, made.says)
+      if (made.isCutShort !== undefined) assert.ok(made.isCutShort(), stderr)
+    })
+
+  for (const [name, args] of Object.entries(LOOKS))
+    it(`ends spoold ${name} while it prints`, async () => {
+      const { code, tookMs, stderr } = await interrupt({ args: args() }, 'SIGINT', fullPipe())
+      assert.equal(code, 130, stderr)
+      assert.ok(tookMs < 1000 * patience(), `it took ${tookMs} ms`)
+    })
+
+  for (const [signal, wanted] of Object.entries(SIGNALS))
+    it(`ends a mass change after the tasks in hand: ${signal}`, async () => {
+      const spool = filled()
+      const child = spawn(process.execPath, ['--require', LISTENER, BIN, 'rm', '--all', spool])
+      let [stdout, stderr, sentAt] = ['', '', 0]
+      child.stderr.on('data', chunk => (stderr += chunk))
+      child.stdout.on('data', chunk => {
+        if (stdout === '') {
+          sentAt = performance.now()
+          child.kill(signal as Signal)
+        }
+        stdout += chunk
+      })
+      const code = await new Promise(resolve => child.once('close', resolve))
+      assert.equal(code, wanted, stderr)
+      assert.ok(performance.now() - sentAt < 1000 * patience())
+      const [, done] = /^spoold: interrupted: (\d+) of 900 removed\n$/.exec(stderr) ?? []
+      const removed = TASKS - leftIn(spool).length
+      assert.deepEqual([Number(done), stdout.split('\n').length - 1], [removed, removed], stderr)
+      assert.ok(removed > 0 && removed < TASKS, String(removed))
+    })
+
+  for (const [what, count] of [
+    ['does not wait for a task in hand that takes long', 1],
+    ['that comes twice ends it at once', 2],
+  ] as const)
+    it(what, async () => {
+      assert.equal((await spoold(['quiet', served, 'off'])).code, 0)
+      const { stdout: task } = await spoold(['enqueue', '--spooler', served, 'block=yes'])
+      await until('it runs', () => daemon.journal().includes(basename(task.trim())))
+      const child = new TestProcess(process.execPath, [BIN, 'cancel', task.trim()])
+      await until('it asks the daemon', () => socketsOf(child.pid) > 3)
+      const sentAt = performance.now()
+      child.child.kill('SIGINT')
+      if (count > 1) {
+        await until('it is no echo', () => performance.now() - sentAt > 300)
+        child.child.kill('SIGINT')
+      }
+      assert.equal(await child.code(), 130)
+      const tookMs = performance.now() - sentAt
+      assert.ok(tookMs < (count > 1 ? 650 : 1000) * patience(), `it took ${tookMs} ms`)
+      assert.equal(child.output, 'spoold: interrupted: 0 of 1 cancelled; 1 more may be cancelled by now\n')
+    })
+
+  for (const [what, before, isTold] of [
+    ['that its shell does not pass on', 'trap : HUP;', true],
+    ['that it gets itself', 'exec', false],
+  ] as const)
+    it(`of a terminal that is closed ends it, too: one ${what}`, { skip: skipUnless('script') }, async () => {
+      const spool = filled()
+      const report = join(workspace(), 'report')
+      const then = isTold ? `; echo $? > '${report}'` : ''
+      const command = `${before} '${process.execPath}' '${BIN}' rm --all '${spool}'${then}`
+      const terminal = spawn('script', ['-qec', command, '/dev/null'], { stdio: ['pipe', 'pipe', 'ignore'] })
+      await new Promise(resolve => terminal.stdout.once('data', resolve))
+      const pids = descendantsOf(terminal.pid ?? 0)
+      terminal.kill('SIGKILL')
+      await until('all have ended', () => !pids.some(isAlive))
+      if (isTold) assert.equal(readFileSync(report, 'utf8'), '129\n')
+      const left = leftIn(spool).length
+      assert.ok(left > 0 && left < TASKS, String(left))
+    })
+})
+
+function descendantsOf(pid: number): number[] {
+  return childrenOf(pid).flatMap(child => [child, ...descendantsOf(child)])
+}
