@@ -9,7 +9,7 @@ import { drop, leftIn, packet } from '../helpers/files.js'
 import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
 import { startHost } from './host-daemon.js'
 import { schedule } from './named-host.js'
 
@@ -231,6 +231,21 @@ describe('runs of tasks in Python', { skip: skipUnless('python3') }, () => {
     await until('it was loaded', () => threads.journal().length > 0)
     assert.deepEqual(threads.journal(), ["b'true'"])
   })
+})
+
+it('each line for the ini on the page for those who move has an effect', async () => {
+  const page = readFileSync(join(ROOT, 'docs/python-migration.md'), 'utf8')
+  const lines = [...page.matchAll(/`([a-z-]+ = [^`]+)`/g)].map(([, line = '']) => line)
+  const options = lines.filter(line => /^(spooler|env|module|import|pythonpath)/.test(line))
+  assert.ok(options.length >= 6, options.join('\n'))
+  const directory = workspace()
+  mkdirSync(join(directory, 'site1'))
+  for (const [i, line] of options.entries()) {
+    const ini = join(directory, `${i}.ini`)
+    writeFileSync(ini, `[uwsgi]\nspooler = ${directory}/spool\n${line}\n`)
+    const { stdout, stderr } = await spoold(['check', ini])
+    assert.doesNotMatch(stdout + stderr, /no effect|unknown option/, line)
+  }
 })
 
 describe('loading tasks in Python', { skip: skipUnless('python3') }, () => {
