@@ -1,14 +1,25 @@
 // Builds the shipped program: spoold's own modules in a few files, because to find and link modules one by one is most of
 // what a start takes; as CommonJS, which Node loads faster than ES modules. Dependencies stay packages of their own.
-import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { zipSync } from 'fflate'
 import { build } from 'rolldown'
 
 /** What is made takes the place of `dist` as a whole: a daemon that starts meanwhile finds the one or the other. */
 const made = `.dist-${process.pid}`
 const replaced = `${made}-replaced`
 
-const { dependencies, optionalDependencies, peerDependencies } = JSON.parse(
+const { version, license, dependencies, optionalDependencies, peerDependencies } = JSON.parse(
   readFileSync('package.json', 'utf8'),
 )
 const packages = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies })
@@ -56,6 +67,7 @@ for (const writer of ['perl/Spool.pm', 'ruby/spool.rb'])
     join('spool-examples/enqueue', writer),
     join(made, 'hosts', dirname(writer), 'library', basename(writer)),
   )
+makeWheel()
 if (existsSync('dist')) renameSync('dist', replaced)
 renameSync(made, 'dist')
 rmSync(replaced, { recursive: true, force: true })
@@ -68,6 +80,46 @@ function copyTypes(file, copied = new Set()) {
   const text = readFileSync(join('build/src', file), 'utf8')
   for (const [, path] of text.matchAll(/(?:from|import\() ?'(\.[^']+)\.js'/g))
     copyTypes(join(dirname(file), `${path}.d.ts`), copied)
+}
+
+/**
+ * Python's library as a package that pip installs without a network, from any directory: a zip file with three lists of its
+ * own (packaging.python.org, "Binary distribution format").
+ */
+function makeWheel() {
+  const library = 'src/hosts/python/library'
+  const own = `spoold-${version}.dist-info`
+  const extras = {
+    flask: 'Flask>=2.2',
+    django: 'Django>=3.2',
+    sentry: 'sentry-sdk>=1.9',
+    datadog: 'ddtrace>=2.0',
+  }
+  const files = readdirSync(library, { recursive: true, withFileTypes: true })
+    .filter(entry => entry.isFile() && !entry.name.endsWith('.pyc'))
+    .map(({ parentPath, name }) => join(parentPath, name))
+    .sort()
+    .map(path => [path.slice(library.length + 1), readFileSync(path)])
+  const metadata = [
+    'Metadata-Version: 2.1',
+    'Name: spoold',
+    `Version: ${version}`,
+    'Summary: Named tasks on plain files, for spoold',
+    `License: ${license}`,
+    'Requires-Python: >=3.7',
+    ...Object.entries(extras).flatMap(([extra, needs]) => [
+      `Provides-Extra: ${extra}`,
+      `Requires-Dist: ${needs}; extra == "${extra}"`,
+    ]),
+  ]
+  const wheel = ['Wheel-Version: 1.0', 'Generator: spoold', 'Root-Is-Purelib: true', 'Tag: py3-none-any']
+  for (const [name, lines] of Object.entries({ METADATA: metadata, WHEEL: wheel }))
+    files.push([`${own}/${name}`, Buffer.from(`${lines.join('\n')}\n`)])
+  const hash = bytes => createHash('sha256').update(bytes).digest('base64url')
+  const record = files.map(([path, bytes]) => `${path},sha256=${hash(bytes)},${bytes.length}\n`)
+  files.push([`${own}/RECORD`, Buffer.from(`${record.join('')}${own}/RECORD,,\n`)])
+  const zip = zipSync(Object.fromEntries(files), { mtime: new Date(2020, 0, 1) }) // the same bytes each time
+  writeFileSync(join(made, 'hosts/python', `spoold-${version}-py3-none-any.whl`), zip)
 }
 
 /** For `import`: the same module as for `require`, with its names written out. */

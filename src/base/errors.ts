@@ -1,3 +1,5 @@
+import { inspect } from 'node:util'
+
 /**
  * Every error that spoold raises on purpose, by its stable code. docs/errors.md explains each one, and a test keeps the
  * two in sync. Callers may match on `code`, never on the message.
@@ -80,13 +82,27 @@ export class SpooldError extends Error {
 export function toError(thrown: unknown): Error {
   try {
     if (!(thrown instanceof Error))
-      return new Error(typeof thrown === 'string' ? thrown : `a handler threw ${describe(thrown)}`)
+      return new Error(typeof thrown === 'string' ? thrown : `a handler threw ${contentOf(thrown)}`)
     const { name, message } = thrown
     if (typeof name === 'string' && typeof message === 'string') return thrown
     const readable = new Error(typeof message === 'string' ? message : `its message is ${describe(message)}`)
     return Object.assign(readable, { stack: thrown.stack })
   } catch {
     return new Error('a handler threw what cannot be read')
+  }
+}
+
+const UNREADABLE = 'which cannot be read'
+
+/** What an object is, and what is in it. */
+function contentOf(thrown: unknown): string {
+  const what = describe(thrown)
+  if (typeof thrown !== 'object' || thrown === null || what.includes(UNREADABLE)) return what
+  try {
+    const text = inspect(thrown, { depth: 2, breakLength: Number.POSITIVE_INFINITY })
+    return `${what}: ${text.length > 500 ? `${text.slice(0, 497)}...` : text}`
+  } catch {
+    return what
   }
 }
 
@@ -103,7 +119,7 @@ function classOf(value: object): string {
   try {
     return String(value.constructor?.name ?? 'no prototype')
   } catch {
-    return 'which cannot be read'
+    return UNREADABLE
   }
 }
 

@@ -117,7 +117,7 @@ function failed(
       detail === undefined ? limit.detail : `${limit.detail}${LAST_ERROR}${detail}`,
       runs,
     )
-  if (kind === 'crash')
+  if (failure.kind === 'crash')
     return {
       kind: 'again',
       as: 'later',
@@ -125,9 +125,9 @@ function failed(
       detail,
       runs,
     }
-  const wishMs = failure.kind === 'retry' ? failure.delayMs : undefined
+  const wishMs = failure.delayMs
   const delayMs = wishMs ?? retryDelayMs(policy, runs.attempts, rules.frequencyMs)
-  return { kind: 'again', as: kind, delayMs, detail, runs }
+  return { kind: 'again', as: failure.kind, delayMs, detail, runs }
 }
 
 function burial(reason: BuryReason, detail: string, runs: Runs): Burial {

@@ -2,7 +2,15 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
-import { events, Spoold, type SpooldOptions, type TaskEvent, Tasks } from '#src/index.js'
+import {
+  AbortTask,
+  events,
+  RetryTask,
+  Spoold,
+  type SpooldOptions,
+  type TaskEvent,
+  Tasks,
+} from '#src/index.js'
 import { InProcessPort } from '#src/runtime/supervisor/in-process-port.js'
 import { until } from '../helpers/until.js'
 import { workspace } from '../helpers/workspace.js'
@@ -47,6 +55,44 @@ describe('lifecycle events', () => {
       'all default 2',
       ...['app shop 3', 'all shop 3', 'shop shop 3'],
     ])
+  })
+
+  it('have what was thrown, with its causes; of an object that is no error, what is in it', async () => {
+    const told: Error[] = []
+    const cause = new RangeError('too far', { cause: new TypeError('no number') })
+    const thrown: unknown[] = [
+      new AbortTask('no use', { cause }),
+      new RetryTask({ reason: 'again', cause }),
+      new Error('wrong', { cause }),
+      { code: 5, why: { deep: ['a'] } },
+      new AbortTask('no cause'),
+    ]
+    const { app, task } = application(i => {
+      throw thrown[Number(i)]
+    })
+    app.on('task-failed', ({ error }) => told.push(error))
+    await app.start()
+    for (const i of thrown.keys()) {
+      await task.schedule(i)
+      await until('it has failed', () => told.length === i + 1)
+    }
+    assert.deepEqual(
+      told.map(({ message }) => message),
+      [
+        'no use',
+        'again',
+        'wrong',
+        "a handler threw an object (Object): { code: 5, why: { deep: [ 'a' ] } }",
+        'no cause',
+      ],
+    )
+    for (const { cause } of told.slice(0, 3)) {
+      assert.ok(cause instanceof Error && cause.cause instanceof Error)
+      const names = [cause.name, cause.message, cause.cause.name, cause.cause.message]
+      assert.deepEqual(names, ['RangeError', 'too far', 'TypeError', 'no number'])
+      assert.match(cause.stack ?? '', /events\.test/)
+    }
+    assert.deepEqual([told[3]?.cause, told[4]?.cause], [undefined, undefined])
   })
 
   it('that are unknown, or go to no function, are refused', () => {

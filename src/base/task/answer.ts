@@ -2,7 +2,7 @@ import { parseDuration } from '../duration.js'
 import { describe, SpooldError, toError } from '../errors.js'
 import { IGNORE, OK, type Outcome, RETRY, SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './outcome.js'
 import type { Backoff, RetryPolicy } from './retry-policy.js'
-import { stackOf } from './stack.js'
+import { causesOf, stackOf } from './stack.js'
 
 /** What a handler may return, or resolve to. Anything else is a retry. */
 export type Answer =
@@ -41,6 +41,8 @@ export interface RetryOptions extends PolicyAnswer {
   /** The delay: `'5m'`, or seconds. */
   readonly retry?: true | string | number
   readonly reason?: string
+  /** What had been thrown: it is kept with the reason. */
+  readonly cause?: unknown
 }
 
 /** If thrown anywhere in a handler, it means the same as the answer `{ retry }`. */
@@ -49,8 +51,8 @@ export class RetryTask extends Error implements RetryAnswer {
   readonly retry: RetryAnswer['retry']
 
   /** @throws SpooldError ARGUMENTS_INVALID for an `at` that is no time */
-  constructor({ at, retry, reason, ...policy }: RetryOptions = {}) {
-    super(reason ?? 'the task is to run again')
+  constructor({ at, retry, reason, cause, ...policy }: RetryOptions = {}) {
+    super(reason ?? 'the task is to run again', cause === undefined ? {} : { cause })
     this.retry = at === undefined ? (retry ?? true) : timeOf(at, retry)
     Object.assign(this, policy)
   }
@@ -70,9 +72,9 @@ export class AbortTask extends Error implements BuryAnswer {
   override readonly name = 'AbortTask'
   readonly bury: string
 
-  constructor(asked: string | BuryAnswer = 'the task is given up') {
+  constructor(asked: string | BuryAnswer = 'the task is given up', options?: ErrorOptions) {
     const bury = typeof asked === 'string' ? asked : asked.bury
-    super(bury === true ? 'the task is given up' : bury)
+    super(bury === true ? 'the task is given up' : bury, options)
     this.bury = this.message
   }
 }
@@ -105,7 +107,9 @@ export function fromThrown(thrown: unknown): Outcome {
   const { name, message } = toError(thrown)
   if (name !== 'RetryTask' && name !== 'AbortTask') return { kind: 'error', detail: stackOf(thrown) }
   const outcome = toOutcome(thrown)
-  return outcome.kind === 'retry' || outcome.kind === 'bury' ? { ...outcome, detail: message } : outcome
+  return outcome.kind === 'retry' || outcome.kind === 'bury'
+    ? { ...outcome, detail: message + causesOf(thrown) }
+    : outcome
 }
 
 function invalid(why: string): Outcome {

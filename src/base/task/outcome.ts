@@ -18,8 +18,8 @@ export type Outcome =
   | { readonly kind: 'ok' }
   | RetryOutcome
   | { readonly kind: 'ignore' }
-  /** `detail`: the stack of the error, or what is wrong with the answer. */
-  | { readonly kind: 'error'; readonly detail: string }
+  /** `detail`: the stack of the error, or what is wrong with the answer. `delayMs`: as for a retry. */
+  | { readonly kind: 'error'; readonly detail: string; readonly delayMs?: number }
   /** It must not run again; `detail` says why. */
   | { readonly kind: 'bury'; readonly detail: string }
   /** People cancelled it; `detail` says how its run ended. */

@@ -16,7 +16,8 @@ export interface RetryPolicy {
 /** `none`: at once, after the tasks that are already due. */
 export type Backoff = 'none' | 'fixed' | 'exponential'
 
-const EXPONENTIAL_BASE_MS = 3000
+/** Of `exponential`, if the options say nothing. */
+export const FIRST_DELAY_MS = 3000
 
 /**
  * The delay after failed run number `attempts`, from 1.
@@ -34,7 +35,7 @@ export function retryDelayMs(
 ): number {
   if (backoff === 'none') return 0
   if (backoff === 'fixed') return delayMs ?? frequencyMs
-  const half = Math.min((delayMs ?? EXPONENTIAL_BASE_MS) * 2 ** attempts, capMs) / 2
+  const half = Math.min((delayMs ?? FIRST_DELAY_MS) * 2 ** attempts, capMs) / 2
   return Math.round(half + random() * half)
 }
 

@@ -6,8 +6,29 @@ const FRAME = /^\s+at /
 /** The paths of our code in stack frames, as ESM and CommonJS write them. */
 const OURS = CODE_ROOTS.flatMap(root => [`${pathToFileURL(root).pathname}/`, `${root}/`])
 
-/** The stack of what was thrown, down to where spoold called the handler. */
+/** In the text of a failure, before each cause. */
+export const CAUSE = '\n[cause]: '
+const MAX_CAUSES = 5
+
+/** The stack of what was thrown, down to where spoold called the handler; then those of its causes. */
 export function stackOf(thrown: unknown): string {
+  return ownStackOf(thrown) + causesOf(thrown)
+}
+
+/** What `stackOf` says of the causes alone; empty if there are none. */
+export function causesOf(thrown: unknown): string {
+  const texts: string[] = []
+  try {
+    let error = thrown
+    while (error instanceof Error && error.cause !== undefined && texts.length < MAX_CAUSES) {
+      error = error.cause
+      texts.push(CAUSE + ownStackOf(error))
+    }
+  } catch {} // a getter of theirs
+  return texts.join('')
+}
+
+function ownStackOf(thrown: unknown): string {
   const error = toError(thrown)
   const stack = textOf(error)
   if (stack === undefined) return error.message

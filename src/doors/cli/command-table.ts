@@ -272,6 +272,14 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import('./commands/token.js')).token,
   },
   {
+    name: 'python-library',
+    summary: 'print the path of Python\'s library for pip: pip install "$(spoold python-library)"',
+    args: '[extras...]',
+    argsHelp: 'what it is to work with: flask, django, sentry, datadog',
+    flags: [],
+    load: async () => (await import('./commands/python-library.js')).pythonLibrary,
+  },
+  {
     name: 'completion',
     summary: 'print a completion script for a shell, to be sourced or saved',
     args: '<shell>',

@@ -51,7 +51,7 @@ def _fork():
 
 def _options(pairs):
     """str to bytes; if an option was given more than once, its last value."""
-    options = {}
+    options = {'enable-threads': b'true'}  # there are: code that looks for this option need not warn
     for name, value in zip(pairs[::2], pairs[1::2]):
         name = name.decode('utf-8', 'surrogateescape')
         if name not in _NOT_HERE:
@@ -85,6 +85,18 @@ def spool(*args, **kwargs):
 
 def _spool(items):
     return _call('spool' if _is_forked else 'spool-while-loading', *items)[0]
+
+
+def _spool_all(tasks):
+    """All of them, or none. Each is an id or None, and the keys and values of a dictionary."""
+    if len(tasks) == 1 and tasks[0][0] is None or not _is_forked:
+        for _, items in tasks:
+            _spool(items)
+        return
+    parts = []
+    for once, items in tasks:
+        parts += [(once or '').encode(), b'%d' % len(items), *items]
+    _call('spool-all', *parts)
 
 
 send_to_spooler = spool

@@ -1,5 +1,6 @@
 import type { BegunTask, RunEnd } from '../../base/task/begun-task.js'
 import { LAST_ERROR } from '../../base/task/retry-policy.js'
+import { CAUSE } from '../../base/task/stack.js'
 import type { EventHub, LifecycleEvents, TaskEvent } from './event-hub.js'
 import { type ScheduledTask, TaskStatus, toldTask } from './scheduled-task.js'
 
@@ -66,10 +67,14 @@ function endedTask(begun: BegunTask, { kind, atMs = Date.now() }: RunEnd): Sched
 
 /** What was thrown, as far as it can travel: its class is only a name, and its stack a text. */
 function errorOf({ detail = 'its worker has ended' }: RunEnd): Error {
-  const text = detail.split(LAST_ERROR).at(-1) ?? detail
+  return errorFrom(detail.split(LAST_ERROR).at(-1) ?? detail)
+}
+
+function errorFrom(whole: string): Error {
+  const [text = '', ...causes] = whole.split(CAUSE)
   const [first = ''] = text.split('\n', 1)
   const [, name, message = first] = /^([\w.]*(?:Error|Exception))(?:: (.*))?$/.exec(first) ?? []
-  const error = new Error(message)
+  const error = new Error(message, causes.length === 0 ? {} : { cause: errorFrom(causes.join(CAUSE)) })
   if (name !== undefined) error.name = name
   error.stack = text
   return error

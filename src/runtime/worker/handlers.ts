@@ -1,5 +1,6 @@
 import type { Delivery } from '../../base/task/delivery.js'
 import type { PeriodicTask } from '../../base/task/periodic.js'
+import { FIRST_DELAY_MS } from '../../base/task/retry-policy.js'
 import type { TermsOrPark } from '../../base/task/terms.js'
 import type { Vars } from '../../formats/protocol/vars.js'
 import type { HandlerSpec, HostOptions, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
@@ -48,7 +49,7 @@ export function handlerNames(chain: readonly HandlerSpec[]): string[] {
  */
 export async function openHandlers(
   options: Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs'> &
-    Partial<Pick<WorkerOptions, 'locks' | 'concurrency' | 'namespace'>>,
+    Partial<Pick<WorkerOptions, 'locks' | 'concurrency' | 'namespace' | 'policy'>>,
   callbacksOf: (host: () => Host) => HostCallbacks,
   send: (message: WorkerMessage) => void,
   print: (author: Run | undefined, text: string) => void,
@@ -154,9 +155,15 @@ function settled(
     chdir,
     startTimeoutMs,
     concurrency = 1,
-  }: Pick<WorkerOptions, 'spool' | 'chdir' | 'startTimeoutMs'> & Partial<Pick<WorkerOptions, 'concurrency'>>,
+    policy,
+  }: Pick<WorkerOptions, 'spool' | 'chdir' | 'startTimeoutMs'> &
+    Partial<Pick<WorkerOptions, 'concurrency' | 'policy'>>,
 ): HostStart {
   const place = [['spool', spool] as const, ...(chdir === null ? [] : [['chdir', chdir] as const])]
   const many = concurrency > 1 ? [['concurrency', String(concurrency)] as const] : []
-  return { ...host, startTimeoutMs, settings: [...place, ...many, ...host.settings] }
+  // for hosts that tell their tasks when they run again, before the worker decides
+  const backoff = [policy?.delayMs ?? FIRST_DELAY_MS, policy?.capMs].flatMap(ms =>
+    policy === undefined ? [] : [['backoff-ms', String(ms)] as const],
+  )
+  return { ...host, startTimeoutMs, settings: [...place, ...many, ...backoff, ...host.settings] }
 }

@@ -6,7 +6,7 @@ use Spoold::Output;
 use Spoold::Process;
 use Spoold::Wire;
 
-use constant { TASK => 1, RECALL => 2, SIGNAL => 3, HEAD_BYTES => 13, PACKET_HEADER_BYTES => 4 };
+use constant { TASK => 1, RECALL => 2, SIGNAL => 3, HEAD_BYTES => 21, PACKET_HEADER_BYTES => 4 };
 
 # The page, one byte per task: src/runtime/worker/hosts/page.ts
 use constant { NOT_STARTED => "\0", STARTED => "\1", OK => "\2", RETRY => "\3", IGNORE => "\4", ERROR => "\5", ANSWER => "\6" };
@@ -39,7 +39,7 @@ sub _serve {
     my ($spool, $chdir) = @$self{qw(spool chdir)};
     my ($number, $at, $end) = ($self->{next}, 0, length $message);
     while ($at < $end) {
-        my ($kind, undef, $name_bytes, $block_bytes, $body_bytes) = unpack('CvvVV', substr($message, $at, HEAD_BYTES));
+        my ($kind, undef, $name_bytes, $block_bytes, $body_bytes) = unpack('CvvVVx8', substr($message, $at, HEAD_BYTES));
         $at += HEAD_BYTES;
         if ($kind == TASK) {
             my $slot = $number % SLOTS;
@@ -135,7 +135,7 @@ sub _await_recall {
     my ($self, $number, $message, $at) = @_;
     while (defined $message) {
         while ($at < length $message) {
-            my ($kind, undef, @bytes) = unpack('CvvVV', substr($message, $at, HEAD_BYTES));
+            my ($kind, undef, @bytes) = unpack('CvvVVx8', substr($message, $at, HEAD_BYTES));
             $at += HEAD_BYTES;
             if    ($kind == TASK)   { $at += $_ for @bytes }
             elsif ($kind == SIGNAL) { $self->_signal($bytes[0]) }

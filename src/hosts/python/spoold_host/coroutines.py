@@ -39,13 +39,13 @@ class Coroutines:
     def _take(self, message):
         at = 0
         while at < len(message):
-            kind, attempt, *lengths = HEAD.unpack_from(message, at)
+            kind, attempt, *lengths, due_ms = HEAD.unpack_from(message, at)
             at += HEAD_BYTES
             if kind == TASK:
                 name_end, block_end, body_end = at + lengths[0], at + sum(lengths[:2]), at + sum(lengths)
                 name = message[at:name_end].rpartition(b'/')[2]
                 env = env_of(message, name, name_end, block_end, body_end)
-                task = self._events.create_task(self._run(self._next, env, attempt))
+                task = self._events.create_task(self._run(self._next, env, attempt, due_ms / 1000))
                 self._running.add(task)
                 task.add_done_callback(self._running.discard)
                 self._next += 1
@@ -53,11 +53,11 @@ class Coroutines:
             elif kind == SIGNAL:
                 self._sync.run_signal(lengths[0])
 
-    async def _run(self, number, env, attempt):
+    async def _run(self, number, env, attempt, due):
         printed = streams.Printed(number)
         streams.current.set(printed)
         try:
-            run = named.begin(env, attempt)
+            run = named.begin(env, attempt, due)
             if run is None:
                 result, detail = self._ask(env)
             else:
@@ -83,9 +83,7 @@ class Coroutines:
 
     async def _run_named(self, run):
         try:
-            value = run.call()
-            if run.is_async:
-                await value
+            await run.perform_async()
         except BaseException as error:
             if os.getpid() != self._wire.pid:
                 raise

@@ -31,13 +31,18 @@ def load(wire, settings, loop):
         for name in settings.get('spooler-import', []):
             import_named(os.fsdecode(name))
         tasks = named.declared()
+        if tasks:
+            _tell_of_another_library(wire)
         if not _is_usable(wire, settings, loop, failures, hasattr(uwsgi, 'spooler') or tasks != b''):
             return False
         named.started()
     except BaseException as error:
         wire.send(UNLOADABLE, 0, _bytes(explain(error)))
         return False
-    wire.send(READY, 0, tasks)
+    try:
+        wire.send(READY, 0, tasks)
+    except BrokenPipeError:
+        return False  # nobody needs it any more: the worker has ended
     return True
 
 
@@ -70,6 +75,29 @@ def _tell_of_threads(wire):
                 % ', '.join(names)
             ),
         )
+
+
+def _tell_of_another_library(wire):
+    """The host and its library belong together, so one that is installed beside them is not used here. What schedules uses it."""
+    import re
+
+    ours = sys.modules['spoold']
+    for path in sys.path:
+        file = os.path.join(path, 'spoold', '__init__.py')
+        if file == ours.__file__ or not os.path.isfile(file):
+            continue
+        with open(file, encoding='utf-8', errors='replace') as opened:
+            found = re.search(r"^__version__ = '(.*)'$", opened.read(), re.MULTILINE)
+        version = 'a version without a number' if found is None else found.group(1)
+        if version != ours.__version__:
+            wire.call(
+                'warn',
+                _bytes(
+                    'the Python library in %s is %s, and this daemon uses its own, %s: pip install "$(spoold python-library)" '
+                    'brings that to what schedules tasks' % (path, version, ours.__version__)
+                ),
+            )
+            return
 
 
 def _bytes(text):

@@ -11,8 +11,8 @@ from .output import NO_TASK
 from .wire import DETAIL, DONE, RECALLED, SIGNAL_ENDED
 
 TASK, RECALL, SIGNAL = 1, 2, 3
-HEAD = struct.Struct('<B2H2I')
-HEAD_BYTES = 13
+HEAD = struct.Struct('<B2H2Id')
+HEAD_BYTES = 21
 
 # The page, one byte per task: src/runtime/worker/hosts/page.ts
 STARTED, OK, RETRY, IGNORE, ERROR, ANSWER = 1, 2, 3, 4, 5, 6
@@ -70,7 +70,7 @@ class Loop:
         unpack, top, enter = HEAD.unpack_from, self._chdir or self._spool, os.chdir
         number, at, end = self._next, 0, len(message)
         while at < end:
-            kind, attempt, name_length, block_length, body_length = unpack(message, at)
+            kind, attempt, name_length, block_length, body_length, due_ms = unpack(message, at)
             at += HEAD_BYTES
             name_end = at + name_length
             block_end = name_end + block_length
@@ -92,7 +92,7 @@ class Loop:
                     pass  # not the task's fault, as in uWSGI
                 handler = api.get('spooler')
                 try:
-                    run = named.begin(env, attempt) if b'task' in env else None
+                    run = named.begin(env, attempt, due_ms / 1000) if b'task' in env else None
                     if run is not None:
                         answer = self._run_named(number, run)
                     else:
@@ -144,7 +144,7 @@ class Loop:
         """Skips the tasks before the mark of the recall: the worker has taken them back."""
         while message is not None:
             while at < len(message):
-                kind, _, *lengths = HEAD.unpack_from(message, at)
+                kind, _, *lengths, _ = HEAD.unpack_from(message, at)
                 at += HEAD_BYTES
                 if kind == TASK:
                     at += sum(lengths)

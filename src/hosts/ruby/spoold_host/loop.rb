@@ -2,11 +2,11 @@ module SpooldHost
   # Runs tasks and signals as they arrive, one at a time.
   class Loop
     TASK, RECALL, SIGNAL = 1, 2, 3
-    HEAD = 'CvvVV'
+    HEAD = 'CvvVVx8' # the time of a task is for Python
     # uWSGI's keys have no encoding, including those that it adds
     NAME_KEY = 'spooler_task_name'.b.freeze
     BODY_KEY = 'body'.b.freeze
-    HEAD_BYTES = 13
+    HEAD_BYTES = 21
     PACKET_HEADER_BYTES = 4
 
     # The page, one byte per task: src/runtime/worker/hosts/page.ts

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os'
 import { SpooldError } from '../../../base/errors.js'
+import type { Request } from '../../../base/task/request.js'
 import { listTasks, peekTask } from '../../../engines/directory/peek.js'
 import { type SpoolTarget, SpoolTargets } from '../../../engines/targets.js'
 import type { VarPair } from '../../../formats/protocol/packet.js'
@@ -31,6 +32,7 @@ export class Calls {
   #isFirst: Promise<boolean> | undefined
   readonly #calls: Readonly<Record<string, Call>> = {
     spool: values => this.#spool(values),
+    'spool-all': values => this.#spoolAll(values),
     'spool-while-loading': values => this.#spoolWhileLoading(values),
     warn: values => this.#options.ask('warn', values),
     jobs: () => this.#jobs(),
@@ -79,9 +81,37 @@ export class Calls {
     const { request, spooler } = requestFromPairs(pairsOf(values))
     const enqueuer = this.#places.get(spooler)
     const { path } = enqueuer.storeSync?.(request) ?? (await enqueuer.store(request))
-    const bodyBytes = request.body instanceof Buffer ? request.body.length : 0
-    this.#options.send({ type: 'stored', path, bytes: request.packet.length + bodyBytes })
+    this.#tellStored(path, request)
     return [path]
+  }
+
+  /**
+   * Stores all tasks of a batch, or none.
+   *
+   * @param values of each task: its id, which may be empty, how many values follow, and its keys and values in turn
+   */
+  async #spoolAll(values: Values): Promise<Answer> {
+    const requests: Request[] = []
+    for (let at = 0; at < values.length; ) {
+      const [id = '', count = 0] = [String(values[at]), Number(values[at + 1])]
+      at += 2
+      const { request } = requestFromPairs(pairsOf(values.slice(at, at + count)))
+      requests.push(id === '' ? request : { ...request, id })
+      at += count
+    }
+    const results = await this.#places.get(undefined).storeAll(requests, true)
+    for (const result of results) if ('error' in result) throw result.error
+    return results.flatMap((result, i) => {
+      if (!('stored' in result)) return []
+      const { path, isDuplicate } = result.stored
+      if (!isDuplicate) this.#tellStored(path, requests[i])
+      return [path]
+    })
+  }
+
+  #tellStored(path: string, request: Request | undefined): void {
+    const bodyBytes = request?.body instanceof Buffer ? request.body.length : 0
+    this.#options.send({ type: 'stored', path, bytes: (request?.packet.length ?? 0) + bodyBytes })
   }
 
   /**

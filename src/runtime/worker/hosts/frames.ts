@@ -7,9 +7,9 @@ import type { Claim } from '../../../engines/claims.js'
  * Descriptor 3, worker to host: messages, each a u32 length and that many bytes. The first message is a list (see
  * `packList`) of settings, names and values in turn. The second answers the frame `output`: a list with the token for
  * marks (host-output.ts), or an empty list if output is not captured. Every other message is a sequence of items: u8
- * kind, u16 d, u16 a, u32 b, u32 c, then a + b + c bytes.
+ * kind, u16 d, u16 a, u32 b, u32 c, f64 e, then a + b + c bytes.
  * - task: its ref (a bytes), its packet as stored in the file (b), its body (c). d is the number of its run, from 1;
- *   65,535 means that many or more. Tasks are counted from 0 and carry no number.
+ *   65,535 means that many or more. e is when it was due, in epoch ms. Tasks are counted from 0 and carry no number.
  * - recall: follows all tasks that the recall flag applies to (page.ts).
  * - signal: a is not a length but the number of the uwsgi signal whose function is to be called.
  *
@@ -28,7 +28,7 @@ export const LIFELINE_FD = 6
 const TASK = 1
 const RECALL = 2
 const SIGNAL = 3
-const ITEM_BYTES = 13
+const ITEM_BYTES = 21
 const MAX_ATTEMPT = 0xffff
 
 export type UpFrame =
@@ -108,9 +108,9 @@ export function encodeTasks(claims: readonly Claim[]): Buffer {
 }
 
 function appendTask(message: Buffer, start: number, claim: Claim): number {
-  const { ref, vars, bodyBytes, attempt } = claim
+  const { ref, vars, bodyBytes, attempt, dueAtMs } = claim
   const run = Math.min(attempt, MAX_ATTEMPT)
-  let at = writeItem(message, start, TASK, run, ref.length, vars.text.length, bodyBytes)
+  let at = writeItem(message, start, TASK, run, ref.length, vars.text.length, bodyBytes, dueAtMs)
   at += message.write(ref, at, 'latin1')
   at += message.write(vars.text, at, 'latin1')
   return bodyBytes === 0 ? at : at + (claim.readBody()?.copy(message, at) ?? 0)
@@ -139,12 +139,14 @@ function writeItem(
   a: number,
   b: number,
   c: number,
+  e = 0,
 ): number {
   message[at] = kind
   message.writeUInt16LE(d, at + 1)
   message.writeUInt16LE(a, at + 3)
   message.writeUInt32LE(b, at + 5)
   message.writeUInt32LE(c, at + 9)
+  message.writeDoubleLE(e, at + 13)
   return at + ITEM_BYTES
 }
 

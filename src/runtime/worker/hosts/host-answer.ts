@@ -14,12 +14,15 @@ export function fromEnded(text: string): Outcome {
 
 /**
  * What a host said of a run. An `answer` is that of a named task: JSON, with the keys of an answer in JavaScript
- * (base/task/answer.ts). It may have `error` instead of `retry` and `bury`: the stack of what the task threw.
+ * (base/task/answer.ts). It may have `error`: the stack of what the task threw. `retry` is then the delay before the next run, in
+ * seconds, if the host has one.
  */
 export function fromHost(kind: 'error' | 'answer', text: string): Outcome {
   if (kind === 'error') return { kind, detail: text }
   const answer: unknown = JSON.parse(text)
-  return typeof answer === 'object' && answer !== null && 'error' in answer
-    ? { kind: 'error', detail: String(answer.error) }
-    : toOutcome(answer)
+  if (typeof answer !== 'object' || answer === null || !('error' in answer)) return toOutcome(answer)
+  const failed = { kind: 'error', detail: String(answer.error) } as const
+  return 'retry' in answer && typeof answer.retry === 'number'
+    ? { ...failed, delayMs: answer.retry * 1000 }
+    : failed
 }

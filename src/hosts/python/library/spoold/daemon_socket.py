@@ -1,40 +1,115 @@
 """Sends packets to the socket of a daemon; docs/network-protocol.md explains it."""
 
+from __future__ import annotations
+
 import contextlib
 import socket
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections import deque
+    from typing import Iterator, Sequence
+
+    from .packet import Packet
+
 #: seconds, for the connection and for each answer
 _PATIENCE = 10
-_STORED, _REFUSED = b'\xff\0\0\1', b'\xff\0\0\0'
+_STORED, _REFUSED, _PONG = b'\xff\0\0\1', b'\xff\0\0\0', b'\x64\0\0\1'
+#: the connection stays open after the answer
+_KEEP_OPEN = b'\1'
+_PING = b'\x64\0\0' + _KEEP_OPEN
+#: packets that are sent before the answer to the first of them is there
+_AHEAD = 64
 
 
-def send(address, packets):
-    """Returns when the daemon has stored all of them. Raises OSError, and then those before may have been stored."""
-    for packet in packets:
-        answer = _exchange(address, packet)
-        if answer == _REFUSED:
-            raise OSError('%s did not store the task: see its log (is the disk full?)' % address)
-        if answer != _STORED:
-            raise ConnectionError('%s: expected the answer of a daemon, got %r; the task may have been stored' % (address, answer))
+class Daemon:
+    """The address of a daemon's socket, or of a uWSGI's."""
 
+    def __init__(self, address: str) -> None:
+        self.key = self._address = address
 
-def _exchange(address, packet):
-    if packet.body:
-        packet.pairs.append((b'CONTENT_LENGTH', b'%d' % len(packet.body)))
-    answer = b''
-    with _connect(address) as connection:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a refusal may arrive before the body's end
-            connection.sendall(packet.encode() + packet.body)
-        with contextlib.suppress(ConnectionResetError):
-            while len(answer) < 4:
-                part = connection.recv(4 - len(answer))
-                if not part:
+    def store(self, packets: Sequence[Packet]) -> None:
+        """Returns when the daemon has stored all of them. Raises OSError, and then `is_stored` says what became of each."""
+        for packet in packets:
+            if packet.once is not None:
+                raise ValueError('an id needs a spool directory; %s is a socket' % self._address)
+        if len(packets) > 1 and self._send_together(packets):
+            return
+        for packet in packets:
+            with self._connect() as connection:
+                self._send(connection, packet, b'\0')
+                self._settle(packet, _answer(connection))
+
+    def _send_together(self, packets: Sequence[Packet]) -> bool:
+        """Over one connection. False if the server takes one packet per connection, as a uWSGI does."""
+        from collections import deque
+
+        with self._connect() as connection:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.sendall(_PING + _PING)
+            if _answer(connection) != _PONG or _answer(connection) != _PONG:
+                return False
+            sent: deque[Packet] = deque()
+            error: Exception | None = None
+            for packet in packets:
+                if len(sent) == _AHEAD:
+                    error = self._settled(sent.popleft(), connection)
+                if error is not None:
                     break
-                answer += part
+                sent.append(packet)
+                self._send(connection, packet, _KEEP_OPEN)
+            while sent:  # what came before an error, and what was sent by then
+                error = self._settled(sent.popleft(), connection) or error
+            if error is not None:
+                raise error
+        return True
+
+    def _settled(self, packet: Packet, connection: socket.socket) -> Exception | None:
+        try:
+            self._settle(packet, _answer(connection))
+        except OSError as error:
+            return error
+        return None
+
+    def _settle(self, packet: Packet, answer: bytes) -> None:
+        packet.is_stored = True if answer == _STORED else False if answer == _REFUSED else None
+        if answer == _REFUSED:
+            raise OSError('%s did not store the task: see its log (is the disk full?)' % self._address)
+        if answer != _STORED:
+            raise ConnectionError(
+                '%s: expected the answer of a daemon, got %r; the task may have been stored' % (self._address, answer)
+            )
+
+    @staticmethod
+    def _send(connection: socket.socket, packet: Packet, modifier2: bytes) -> None:
+        if packet.body and not any(key == b'CONTENT_LENGTH' for key, _ in packet.pairs):
+            packet.pairs.append((b'CONTENT_LENGTH', b'%d' % len(packet.body)))
+        encoded = packet.encode()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a refusal may arrive before the body's end
+            connection.sendall(encoded[:3] + modifier2 + encoded[4:] + packet.body)
+
+    @contextlib.contextmanager
+    def _connect(self) -> Iterator[socket.socket]:
+        connection = _open(self._address)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+
+def _answer(connection: socket.socket) -> bytes:
+    """Four bytes, or fewer if the connection ends."""
+    answer = b''
+    with contextlib.suppress(ConnectionResetError):
+        while len(answer) < 4:
+            part = connection.recv(4 - len(answer))
+            if not part:
+                break
+            answer += part
     return answer
 
 
-def _connect(address):
+def _open(address: str) -> socket.socket:
     if address[0] not in '/@':
         host, _, port = address.rpartition(':')
         return socket.create_connection((host.strip('[]'), int(port)), _PATIENCE)

@@ -1,66 +1,311 @@
 """Stores packets as files of a spool, as docs/spool-format.md says and spoold itself does."""
 
+from __future__ import annotations
+
+import errno
 import itertools
 import os
 import random
+import re
 import socket
+import stat
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator, Sequence
+
+    from .packet import Packet
+
 _counter = itertools.count(1)
+#: files whose data is written to disk side by side, and threads that wait for that
+_MOST_OPEN, _MOST_THREADS = 128, 16
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+_ENTER = os.O_RDONLY | os.O_DIRECTORY
+_IDS = '.spoold/ids'
+#: what the link of an id may say: a name of ours
+_PROMISED = re.compile(r'(?:[0-9]{1,255}/)?uwsgi_spoolfile_on_[^/]+')
 
 
-def store(directory, packets):
-    """All or, if that fails before the first one is published, none. Returns once they are on disk."""
-    names = [_name() for _ in packets]
-    # hidden from every daemon, and swept by spoold if we die
-    hidden = [os.path.join(directory, '.spoold-%s.tmp' % name) for name in names]
-    paths = [os.path.join(directory, name) for name in names]
-    try:
-        owner = _owner(directory)
-        for path, packet in zip(hidden, packets):
-            _write(path, packet, owner)
-        for before, after in zip(hidden, paths):
-            os.rename(before, after)
-    except BaseException:
-        for path in hidden:
+class Directory:
+    """A spool. What is done to it is done below a descriptor of it: another directory that gets its name meanwhile has no part."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @property
+    def key(self) -> str:
+        return os.path.realpath(self.path)
+
+    def store(self, packets: Sequence[Packet]) -> None:
+        """All, or none if it fails before the first one is published. Returns once they are on disk."""
+        self.prepare(packets).publish()
+
+    def prepare(self, packets: Sequence[Packet]) -> Prepared:
+        """Puts them on disk under names that no daemon runs, and that spoold sweeps if we die."""
+        try:
+            return Prepared(self.path, packets)
+        except OSError as error:
+            raise explained(error, self.path) from error
+
+
+class Prepared:
+    """Packets that are on disk, but no tasks yet. Call `publish` or `discard`, once."""
+
+    def __init__(self, path: str, packets: Sequence[Packet]) -> None:
+        self._path = path
+        self._fd = os.open(path, _ENTER)
+        self._owner = _owner(self._fd)
+        #: each with its name; None: one of its id is stored, or promised
+        self._files: list[tuple[Packet, str | None]] = []
+        try:
+            self._write(packets)
+        except BaseException:
+            self.discard()
+            raise
+
+    def publish(self) -> None:
+        """Raises OSError; `is_stored` of each packet says what became of it."""
+        try:
+            if any(packet.once is not None for packet, _ in self._files):
+                self._promise()
+            for packet, name in self._files:
+                if name is not None and packet.once is None:
+                    self._rename(name)
+                    packet.is_stored = True
+            os.fsync(self._fd)
+        except OSError as error:
+            raise explained(error, self._path) from error
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Removes what was not published."""
+        for packet, name in self._files:
+            if name is not None and not packet.is_stored:
+                try:
+                    os.unlink(_hidden(name), dir_fd=self._fd)
+                except OSError:
+                    pass  # the sweep comes by
+        self._files = []
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _write(self, packets: Sequence[Packet]) -> None:
+        sync = _Syncer() if len(packets) > 1 else None
+        try:
+            for packet in packets:
+                if packet.once is not None and self._find(packet.once) is not None:
+                    self._files.append((packet, None))
+                    continue
+                name = _name()
+                self._files.append((packet, name))
+                fd = self._create(name, packet)
+                if sync is None:
+                    try:
+                        os.fdatasync(fd)
+                    finally:
+                        os.close(fd)
+                else:
+                    sync.take(fd)
+        finally:
+            if sync is not None:
+                sync.end()
+        if sync is not None and sync.error is not None:
+            raise sync.error
+
+    def _create(self, name: str, packet: Packet) -> int:
+        fd = os.open(_hidden(name), _NEW_FILE, 0o600, dir_fd=self._fd)
+        try:
+            data = memoryview(packet.encode() + packet.body)
+            while data:  # a disk that is nearly full takes a part
+                data = data[os.write(fd, data) :]
+            if self._owner is not None:
+                os.fchown(fd, *self._owner)
+            if packet.at is not None:  # after the last write, which sets the mtime to now
+                os.utime(fd, (_seconds(packet.at),) * 2)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def _rename(self, name: str) -> None:
+        os.rename(_hidden(name), name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+
+    # -- ids: .spoold/ids/<hash> is a link that says which task has an id. It is a promise, which whoever finds it fulfils
+
+    def _find(self, once: str) -> str | None:
+        """The task that has the id."""
+        link = _link(once)
+        try:
+            ref = os.readlink(link, dir_fd=self._fd)
+        except FileNotFoundError:
+            return None
+        if not _PROMISED.fullmatch(ref):
+            raise OSError(errno.EINVAL, 'it is no id of spoold (it says %r); remove it' % ref, link)
+        return ref
+
+    def _promise(self) -> None:
+        if self._owner is not None:
+            raise OSError(errno.EPERM, 'root stores no task with an id in a spool of somebody else; become its owner')
+        os.fsync(self._fd)
+        for part in ('.spoold', _IDS):
             try:
-                os.unlink(path)
-            except OSError:
+                os.mkdir(part, 0o700, dir_fd=self._fd)
+            except FileExistsError:
                 pass
-        raise
-    _sync(directory)
+        promised = [(packet, name, self._take(packet, name)) for packet, name in self._files if packet.once is not None]
+        self._sync(_IDS)
+        for packet, name, ref in promised:
+            try:
+                self._rename(ref) if '/' not in ref else self._rename_below(ref)
+            except FileNotFoundError:
+                pass  # it was published before
+            if name is not None and name != ref:
+                os.unlink(_hidden(name), dir_fd=self._fd)
+            packet.is_stored = True
+
+    def _take(self, packet: Packet, name: str | None) -> str:
+        """The task that has the id now: this one, or another one that was quicker."""
+        assert packet.once is not None
+        while True:
+            if name is not None:
+                now = None if packet.at is None else (_seconds(packet.at),) * 2
+                os.utime(_hidden(name), now, dir_fd=self._fd, follow_symlinks=False)  # the sweep leaves it alone
+                try:
+                    os.symlink(name, _link(packet.once), dir_fd=self._fd)
+                    return name
+                except FileExistsError:
+                    pass
+            other = self._find(packet.once)
+            if other is not None:
+                return other
+            if name is None:  # it was swept this very moment
+                raise FileNotFoundError(errno.ENOENT, 'its id has just been forgotten; schedule it again')
+
+    def _rename_below(self, ref: str) -> None:
+        directory, _, name = ref.partition('/')
+        os.rename('%s/%s' % (directory, _hidden(name)), ref, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+
+    def _sync(self, directory: str) -> None:
+        fd = os.open(directory, _ENTER | os.O_NOFOLLOW, dir_fd=self._fd)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
-def _write(path, packet, owner):
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), 'wb') as file:
-        file.write(packet.encode())
-        file.write(packet.body)
-        file.flush()
-        if owner is not None:
-            os.fchown(file.fileno(), *owner)
-        if packet.at is not None:  # after the last write, which sets the mtime to now
-            seconds = int(packet.at.partition('.')[0])
-            os.utime(file.fileno(), (seconds, seconds))
-        os.fsync(file.fileno())
+class _Syncer:
+    """Writes data to disk, side by side: files that are synced together share a commit of the file system's journal."""
+
+    def __init__(self) -> None:
+        import queue
+        import threading
+
+        self.error: OSError | None = None
+        self._thread = threading.Thread
+        self._threads: list[threading.Thread] = []
+        self._waiting: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._room = threading.BoundedSemaphore(_MOST_OPEN)
+
+    def take(self, fd: int) -> None:
+        """It closes the file."""
+        self._room.acquire()
+        if len(self._threads) < _MOST_THREADS:
+            thread = self._thread(target=self._run, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        self._waiting.put(fd)
+
+    def end(self) -> None:
+        for _ in self._threads:
+            self._waiting.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        for fd in self._files():
+            try:
+                os.fdatasync(fd)
+            except OSError as error:
+                self.error = error
+            finally:
+                os.close(fd)
+                self._room.release()
+
+    def _files(self) -> Iterator[int]:
+        while True:
+            fd = self._waiting.get()
+            if fd is None:
+                return
+            yield fd
 
 
-def _owner(directory):
+def explained(error: OSError, path: str) -> OSError:
+    """The same, but of the spool, instead of a hidden file in it."""
+    if error.errno is None:
+        return error
+    return type(error)(error.errno, '%s%s' % (error.strerror, _why(error.errno, path)), path)
+
+
+def _why(number: int, path: str) -> str:
+    if number in (errno.EACCES, errno.EPERM):
+        return ' (%s)' % '; '.join(filter(None, (_rights(path), 'this process runs as %s' % _user(os.geteuid()))))
+    if number in (errno.ENOSPC, getattr(errno, 'EDQUOT', -1)):
+        return '; make room (df, df -i) and try again'
+    return ''
+
+
+def _rights(path: str) -> str:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ''
+    return 'it belongs to %s:%s, and has the mode %04o' % (_user(found.st_uid), _group(found.st_gid), stat.S_IMODE(found.st_mode))
+
+
+def _user(uid: int) -> str:
+    try:
+        import pwd
+
+        return pwd.getpwuid(uid).pw_name
+    except (ImportError, KeyError):
+        return str(uid)
+
+
+def _group(gid: int) -> str:
+    try:
+        import grp
+
+        return grp.getgrgid(gid).gr_name
+    except (ImportError, KeyError):
+        return str(gid)
+
+
+def _owner(fd: int) -> tuple[int, int] | None:
     """Root stores for the owner of the spool, whose daemon could not run a task of root's."""
     if os.geteuid() != 0:
         return None
-    found = os.stat(directory)
+    found = os.fstat(fd)
     return None if found.st_uid == 0 else (found.st_uid, found.st_gid)
 
 
-def _sync(directory):
-    fd = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+def _seconds(at: str) -> int:
+    return int(at.partition('.')[0])
 
 
-def _name():
+def _hidden(name: str) -> str:
+    return '.spoold-%s.tmp' % name
+
+
+def _link(once: str) -> str:
+    import hashlib
+
+    return '%s/%s' % (_IDS, hashlib.sha256(once.encode()).hexdigest())
+
+
+def _name() -> str:
     """As uWSGI names a file."""
     seconds, micros = divmod(time.time_ns() // 1000, 1000000)
     return 'uwsgi_spoolfile_on_%s_%d_%d_%d_%d_%d' % (

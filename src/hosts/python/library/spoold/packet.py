@@ -1,66 +1,167 @@
 """A named task as a packet: the keys `task`, `args` and `kwargs`; docs/spool-format.md explains them."""
 
+from __future__ import annotations
+
 import json
 import struct
 
 from .errors import InvalidJobSignatureError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Mapping, Sequence, TypeVar
+
+    Json = TypeVar('Json', 'list[Any]', 'dict[str, Any]')
+
 LIMIT = 0xFFFF
 MAX_JSON_BYTES = 1048576
 #: as the value of `args`: the arguments are in the body, because the packet has no room for them. It is not JSON
 IN_BODY = b'@body'
+#: what is no header; so is what begins with `spooler`
+_OURS = frozenset(('task', 'args', 'kwargs', 'id', 'queue', 'at', 'priority', 'body', 'CONTENT_LENGTH'))
 
 
 class Packet:
-    """What is stored: pairs of bytes, and a body. `at` is its time as text, if it has one."""
+    """What is stored: pairs of bytes, and a body."""
 
-    __slots__ = ('pairs', 'body', 'at')
+    __slots__ = ('pairs', 'body', 'at', 'once', 'is_stored')
 
-    def __init__(self, pairs, body, at):
-        self.pairs, self.body, self.at = pairs, body, at
+    def __init__(self, pairs: list[tuple[bytes, bytes]], body: bytes, at: str | None, once: str | None) -> None:
+        self.pairs, self.body = pairs, body
+        #: its time as text, if it has one
+        self.at = at
+        #: the id under which it is stored only once, if the caller gave one
+        self.once = once
+        #: None: nobody knows, because a daemon went away before it answered
+        self.is_stored: bool | None = False
 
-    def encode(self):
+    def encode(self) -> bytes:
         block = b''.join(_length(key) + key + _length(value) + value for key, value in self.pairs)
         return struct.pack('<BHB', 17, len(block), 0) + block
 
+    def env(self, name: bytes) -> dict[Any, Any]:
+        """As a handler gets it."""
+        env: dict[Any, Any] = {'spooler_task_name': name, **dict(self.pairs)}
+        if self.body:
+            env['body'] = self.body
+        return env
 
-def create(name, args, kwargs, others, at):
-    """Raises InvalidJobSignatureError if the arguments are not JSON.
 
+class Arguments:
+    """What a task is called with, as JSON."""
+
+    __slots__ = ('args', 'kwargs')
+
+    def __init__(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raises InvalidJobSignatureError if they are not JSON."""
+        self.args = _json(name, args, ['argument %d' % (i + 1) for i in range(len(args))], args)
+        self.kwargs = _json(name, kwargs, list(kwargs), list(kwargs.values())) if kwargs else b''
+        bytes_needed = len(self.args) + len(self.kwargs)
+        if bytes_needed > MAX_JSON_BYTES:
+            raise InvalidJobSignatureError(
+                'the arguments of %s take %d bytes as JSON; %d is the limit: send bytes beside them '
+                '(with_options(body=…)), or store the data, and pass its place' % (name, bytes_needed, MAX_JSON_BYTES)
+            )
+
+    @property
+    def as_body(self) -> bytes:
+        return b'{"args":' + self.args + b',"kwargs":' + (self.kwargs or b'{}') + b'}'
+
+
+def create(
+    name: str,
+    arguments: Arguments,
+    others: Sequence[tuple[str, str]],
+    at: str | None,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    once: str | None,
+) -> Packet:
+    """
     others  pairs of text for people and events: the id, the queue
     """
     task = [(b'task', name.encode())]
-    tail = [(key.encode(), value.encode()) for key, value in others]
+    tail = [(key.encode(), value.encode()) for key, value in [*others, *_checked_headers(name, headers)]]
     if at is not None:
         tail.append((b'at', at.encode()))
-    inside = [(b'args', _json(name, args))] + ([(b'kwargs', _json(name, kwargs))] if kwargs else [])
-    bytes_needed = sum(len(value) for _, value in inside)
-    if bytes_needed > MAX_JSON_BYTES:
+    inside = [(b'args', arguments.args)] + ([(b'kwargs', arguments.kwargs)] if arguments.kwargs else [])
+    bytes_needed = _bytes_of(task + inside + tail)
+    if bytes_needed <= LIMIT:
+        return Packet(task + inside + tail, body or b'', at, once)
+    if body:
         raise InvalidJobSignatureError(
-            'the arguments of %s take %d bytes as JSON; %d is the limit: store the data, and pass its place'
-            % (name, bytes_needed, MAX_JSON_BYTES)
+            'the arguments and headers of %s take %d bytes; beside a body there is room for %d' % (name, bytes_needed, LIMIT)
         )
-    if sum(4 + len(key) + len(value) for key, value in task + inside + tail) <= LIMIT:
-        return Packet(task + inside + tail, b'', at)
-    return Packet(task + [(b'args', IN_BODY)] + tail, _json(name, {'args': args, 'kwargs': kwargs}), at)
+    if _bytes_of(task + tail) > LIMIT - 16:
+        raise InvalidJobSignatureError('the headers of %s take more than the %d bytes of a packet' % (name, LIMIT))
+    return Packet(task + [(b'args', IN_BODY)] + tail, arguments.as_body, at, once)
 
 
-def arguments_of(env):
-    """The arguments and keyword arguments of a packet. Raises ValueError if they cannot be read."""
+def _bytes_of(pairs: Sequence[tuple[bytes, bytes]]) -> int:
+    return sum(4 + len(key) + len(value) for key, value in pairs)
+
+
+def _checked_headers(name: str, headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    for key, value in headers.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError('the headers of %s: expected text for text, got %r: %r' % (name, key, value))
+        if not is_header(key) or not key.isprintable() or not key:
+            raise ValueError('the headers of %s: %r has another meaning in a packet' % (name, key))
+    return list(headers.items())
+
+
+def is_header(key: str) -> bool:
+    return key not in _OURS and not key.startswith('spooler')
+
+
+def headers_of(env: Mapping[Any, Any]) -> dict[str, str]:
+    """What else a packet has."""
+    pairs = [(key.decode('utf-8', 'replace'), value) for key, value in env.items() if isinstance(key, bytes)]
+    return {key: value.decode('utf-8', 'replace') for key, value in pairs if is_header(key)}
+
+
+def arguments_of(env: Mapping[Any, Any]) -> tuple[list[Any], dict[str, Any], bytes | None]:
+    """The arguments, the keyword arguments and the body of a packet. Raises ValueError if they cannot be read."""
+    body = env.get('body')
     if env.get(b'args') == IN_BODY:
-        both = _parse('body', env.get('body', b''), dict)
-        return _typed('args in the body', both.get('args', []), list), _typed('kwargs in the body', both.get('kwargs', {}), dict)
-    return _parse('args', env.get(b'args', b'[]'), list), _parse('kwargs', env.get(b'kwargs', b'{}'), dict)
+        both: dict[str, Any] = _parse('body', body or b'', {})
+        return _typed('args in the body', both.get('args', []), []), _typed('kwargs in the body', both.get('kwargs', {}), {}), None
+    args: list[Any] = _parse('args', env.get(b'args', b'[]'), [])
+    kwargs: dict[str, Any] = _parse('kwargs', env.get(b'kwargs', b'{}'), {})
+    return args, kwargs, body
 
 
-def _json(name, value):
+def _json(name: str, value: Any, names: Sequence[str], parts: Sequence[Any]) -> bytes:
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(',', ':')).encode()
+        return _dump(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidJobSignatureError('the arguments of %s cannot be written as JSON: %s' % (name, error)) from None
+        where = next((_fault(each, part) for each, part in zip(names, parts) if not _is_json(part)), '')
+        raise InvalidJobSignatureError('the arguments of %s cannot be written as JSON: %s%s' % (name, where, error)) from None
 
 
-def _parse(key, text, kind):
+def _dump(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(',', ':')).encode()
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        _dump(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _fault(name: str, value: Any) -> str:
+    """Which argument it is, and what to write instead."""
+    if hasattr(value, '_meta') and hasattr(value, 'pk'):  # a model of Django
+        return '%s is a %s, pass its pk: ' % (name, type(value).__name__)
+    hints = {'UUID': 'str(…)', 'Decimal': 'str(…)', 'date': '….isoformat()', 'datetime': '….isoformat()', 'time': '….isoformat()'}
+    hints.update({'__proxy__': 'str(…)', 'timedelta': '….total_seconds()', 'bytes': 'with_options(body=…)', 'set': 'list(…)'})
+    hint = hints.get(type(value).__name__)
+    return '%s%s: ' % (name, '' if hint is None else ', pass ' + hint)
+
+
+def _parse(key: str, text: bytes, kind: Json) -> Json:
     try:
         value = json.loads(text.decode())
     except (ValueError, RecursionError) as error:
@@ -68,11 +169,11 @@ def _parse(key, text, kind):
     return _typed(key, value, kind)
 
 
-def _typed(key, value, kind):
-    if not isinstance(value, kind):
-        raise ValueError('%s: expected a JSON %s, got %.80r' % (key, 'array' if kind is list else 'object', value))
+def _typed(key: str, value: Any, kind: Json) -> Json:
+    if not isinstance(value, type(kind)):
+        raise ValueError('%s: expected a JSON %s, got %.80r' % (key, 'array' if isinstance(kind, list) else 'object', value))
     return value
 
 
-def _length(part):
+def _length(part: bytes) -> bytes:
     return struct.pack('<H', len(part))

@@ -1,145 +1,262 @@
-"""Runs named tasks, for spoold's host and for uWSGI's spooler."""
+"""Runs named tasks: for spoold's host, for uWSGI's spooler, and in the process of the application."""
 
-import asyncio
+from __future__ import annotations
+
+import sys
+import time
 import traceback
 
-from . import signals
+from . import signals, tasks, times, utils
 from .errors import AbortException, RetryException
-from .job import Job, JobStatus, id_in
-from .packet import arguments_of
-from .tasks import registries
-from .times import from_epoch, now
+from .job import Job, JobStatus, current, id_in
+from .packet import arguments_of, headers_of
+from .times import from_epoch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from datetime import datetime
+    from types import TracebackType
+    from typing import Any, Callable, ContextManager, Mapping
+
+    from .tasks import Entry
 
 #: of what a daemon is told about an error
 _MAX_CHARS = 10000
 
-_index = {}
-_counted = None
+_index: dict[str, Entry] = {}
+_indexed_at = -1
 
 
-def find(name):
+def find(name: str) -> Entry | None:
     """The task that has this name in packets, or None. Raises ValueError if two tasks have it."""
-    global _index, _counted
-    count = [len(each._tasks) for each in registries]
-    if count != _counted:  # modules may register tasks at any time
-        _index = _index_of(registries)
-        _counted = count
+    global _index, _indexed_at
+    if _indexed_at != tasks.changes:  # modules may register tasks at any time
+        _index = index_of([each for each in tasks.registries() if each._user() is None])
+        _indexed_at = tasks.changes
     return _index.get(name)
 
 
-def known_tasks():
+def known_tasks() -> list[Entry]:
     find('')
     return list(_index.values())
 
 
-def _index_of(all_registries):
-    index = {}
-    for registry in all_registries:
-        for task in registry._tasks.values():
-            other = index.setdefault(task.full_name, task)
-            if other is not task:
-                raise ValueError('two tasks have the name %s: %s and %s' % (task.full_name, other.place, task.place))
+def index_of(roots: list[tasks.Tasks]) -> dict[str, Entry]:
+    index: dict[str, Entry] = {}
+    for registry in roots:
+        for entry in registry._entries():
+            other = index.setdefault(entry.full_name, entry)
+            if other.task is not entry.task:
+                raise tasks.taken_twice(entry.full_name, other.task, entry.task)
+            index[entry.full_name] = entry  # the last application of several that share it
     return index
 
 
-def begin(env, attempt):
+def begin(env: Mapping[Any, Any], attempt: int, due: float | None = None) -> Run | None:
     """The run of a task that a registry knows; None for any other packet."""
     name = env.get(b'task')
-    task = None if name is None else find(name.decode('utf-8', 'surrogateescape'))
-    return None if task is None else Run(task, env, attempt)
+    entry = None if name is None else find(name.decode('utf-8', 'surrogateescape'))
+    return None if entry is None else Run(entry, env, attempt, due)
 
 
 class Run:
     """One run of one task.
 
-    `call` and then `succeeded` or `failed`. These return what becomes of the task: None, it is done; otherwise an answer with
-    `error`, `retry` or `bury`, which src/runtime/worker/hosts/host-answer.ts reads.
+    `perform` or `perform_async`, and then `succeeded` or `failed`. These return what becomes of the task: None, it is done;
+    otherwise an answer with `error`, `retry` or `bury`, which src/runtime/worker/hosts/host-answer.ts reads.
     """
 
-    def __init__(self, task, env, attempt):
-        self._task = task
-        self._namespace = task.registry.namespace
+    def __init__(
+        self,
+        entry: Entry,
+        env: Mapping[Any, Any],
+        attempt: int,
+        due: float | None = None,
+        clock: Callable[[], datetime] = times.now,
+        is_told: bool = True,
+    ) -> None:
+        """
+        due      epoch seconds: when it was to run
+        is_told  somebody else says that it failed: a daemon, or a test
+        """
+        self._entry = entry
+        self._clock = clock
+        self._is_told = is_told
+        self._begun_at = 0.0
+        self._outer = current.get()
+        self._unreadable: ValueError | None = None
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        body: bytes | None = None
         try:
-            args, kwargs = arguments_of(env)
-            self._unreadable = None
+            args, kwargs, body = arguments_of(env)
         except ValueError as error:
-            args, kwargs, self._unreadable = [], {}, error
+            self._unreadable = error
+        task = entry.task
+        asked = from_epoch(env[b'at']) if attempt == 1 and b'at' in env else None
         self.job = Job(
-            id_in(env.get(b'id', b'').decode('utf-8', 'replace')),
-            JobStatus.RUNNING,
-            task.name,
-            task.queue,
-            from_epoch(env.get(b'at', b'')) or now(),
-            task.max_retries,
-            attempt - 1,
-            tuple(args),
-            kwargs,
+            id=id_in((env.get(b'id') or env.get('spooler_task_name', b'')).decode('utf-8', 'replace')),
+            status=JobStatus.RUNNING,
+            task_name=task.name,
+            queue=task.queue,
+            at=asked or (None if due is None else from_epoch(due)) or clock(),
+            max_retries=task.max_retries,
+            retries=attempt - 1,
+            task_args=tuple(args),
+            task_kwargs=kwargs,
+            task_func=task.func,
+            namespace=entry.namespace,
+            headers=headers_of(env),
+            body=body,
         )
 
-    def call(self):
-        """What the function returns; of an `async def`, what to await."""
-        signals.job_started.send(self._namespace, job=self.job)
+    @property
+    def is_async(self) -> bool:
+        return self._entry.task.is_async
+
+    def perform(self) -> Any:
+        """To its end; an `async def` too. Returns what the function returns."""
+        if self.is_async:
+            current.set(self.job)
+            return event_loop().run_until_complete(self.perform_async())
+        self._begin()
+        layers = self._entry.around_run
+        if not layers:
+            return self._call()
+        with self._around(layers):
+            return self._call()
+
+    async def perform_async(self) -> Any:
+        """In the context of an asyncio task, so that each has its own."""
+        self._begin()
+        with self._around(self._entry.around_run):
+            value = self._call()
+            return await value if self.is_async else value
+
+    def succeeded(self) -> None:
+        self.job = self.job.having(status=JobStatus.SUCCEEDED)
+        if 'logging' in sys.modules:
+            from . import logs
+
+            logs.succeeded(self.job, time.monotonic() - self._begun_at)
+        signals.job_finished.send(self.job.namespace, job=self.job)
+        current.set(self._outer)
+
+    def failed(self, error: BaseException) -> dict[str, Any]:
+        job, wait = self.job, None
+        if isinstance(error, AbortException) or not job.should_retry:
+            self.job = job.having(status=JobStatus.FAILED)
+            signals.job_failed.send(job.namespace, job=self.job, err=error)
+        else:
+            at, wait = self._next_run(error)
+            self.job = job.having(status=JobStatus.WAITING, retries=job.retries + 1, at=at)
+            signals.job_schedule_retry.send(job.namespace, job=self.job, err=error)
+        if 'logging' in sys.modules:
+            from . import logs
+
+            seconds = time.monotonic() - self._begun_at
+            logs.failed(self.job, job.attempt, seconds, error, wait, own_trace(error), self._is_told)
+        signals.job_finished.send(job.namespace, job=self.job)
+        current.set(self._outer)
+        return self._answer(error)  # last, because a time is said as a distance from now
+
+    def _begin(self) -> None:
+        current.set(self.job)
+        self._begun_at = time.monotonic()
+        if 'logging' in sys.modules:
+            from . import logs
+
+            logs.started(self.job)
+        signals.job_started.send(self.job.namespace, job=self.job)
+
+    def _around(self, layers: list[Callable[[Job], ContextManager[Any]]]) -> ContextManager[Any]:
+        """The contexts of the middleware, the outermost first."""
+        from contextlib import ExitStack, contextmanager
+
+        @contextmanager
+        def around() -> Any:
+            with ExitStack() as stack:
+                for layer in layers:
+                    stack.enter_context(layer(self.job))
+                yield
+
+        return around()
+
+    def _call(self) -> Any:
         if self._unreadable is not None:
             raise AbortException('the arguments cannot be read: %s' % self._unreadable)
-        return self._task.func(*self.job.task_args, **self.job.task_kwargs)
+        return self._entry.task.func(*self.job.task_args, **self.job.task_kwargs)
 
-    def perform(self):
-        """To its end; an `async def` too."""
-        value = self.call()
-        if self.is_async:
-            event_loop().run_until_complete(value)
+    def _next_run(self, error: BaseException) -> tuple[datetime, float]:
+        """When it runs again, and how many seconds that are from now."""
+        now = self._clock()
+        if isinstance(error, RetryException) and error.at is not None:
+            return error.at, max(0.0, (error.at - now).total_seconds())
+        first, cap = backoff()
+        from datetime import timedelta
+        from random import random
 
-    @property
-    def is_async(self):
-        return self._task.is_async
+        wait = utils.retry_delay(self.job.attempt, first, cap, random())
+        return now + timedelta(seconds=wait), wait
 
-    def succeeded(self):
-        self.job = self.job._replace(status=JobStatus.SUCCEEDED)
-        signals.job_finished.send(self._namespace, job=self.job)
-        return None
-
-    def failed(self, error):
-        job = self.job
-        if isinstance(error, AbortException) or job.retries >= job.max_retries:
-            self.job = job._replace(status=JobStatus.FAILED)
-            signals.job_failed.send(self._namespace, job=self.job, err=error)
-        else:
-            self.job = job._replace(status=JobStatus.WAITING, retries=job.retries + 1)
-            signals.job_schedule_retry.send(self._namespace, job=self.job, err=error)
-        signals.job_finished.send(self._namespace, job=self.job)
-        return _failure(error)  # last, because a time is said as a distance from now
+    def _answer(self, error: BaseException) -> dict[str, Any]:
+        """The time is our wish, because it has been told to receivers of signals."""
+        if isinstance(error, AbortException):
+            return {'bury': _reason(error) or 'the task raised AbortException'}
+        answer: dict[str, Any] = {'reason': _reason(error)} if isinstance(error, RetryException) else {'error': _explain(error)}
+        if self.job.status is JobStatus.WAITING:
+            answer['retry'] = max(0.0, (self.job.at - self._clock()).total_seconds())
+        elif isinstance(error, RetryException):
+            answer['retry'] = True  # its limit is reached
+        return answer
 
 
-def tell(name, worker):
+def backoff() -> tuple[float, float]:
+    """The first delay and the longest, in seconds, as the daemon's options have them."""
+    daemon = sys.modules.get('spoold_host.named')
+    return (utils.FIRST_DELAY, utils.LONGEST_DELAY) if daemon is None else daemon.backoff
+
+
+def tell(name: str, worker: str) -> None:
     """Sends worker_started or worker_terminated to every namespace."""
-    for namespace in dict.fromkeys(registry.namespace for registry in registries):
+    for namespace in dict.fromkeys(entry.namespace for entry in known_tasks()):
         getattr(signals, name).send(namespace, worker_name=worker)
 
 
-_event_loop = None
+_event_loop: AbstractEventLoop | None = None
 
 
-def event_loop():
+def event_loop() -> AbstractEventLoop:
     """One for all tasks, so that what they share may belong to it."""
     global _event_loop
-    if _event_loop is None:
+    if _event_loop is None or _event_loop.is_closed():
+        import asyncio
+
         _event_loop = asyncio.new_event_loop()
         asyncio.set_event_loop(_event_loop)
     return _event_loop
 
 
-def _failure(error):
-    if isinstance(error, AbortException):
-        return {'bury': str(error)[:_MAX_CHARS] or 'the task raised AbortException'}
-    if not isinstance(error, RetryException):
-        return {'error': _explain(error)}
-    wait = True if error.at is None else max(0, (error.at - now()).total_seconds())
-    return {'retry': wait, 'reason': str(error)[:_MAX_CHARS]}
+def _reason(error: BaseException) -> str:
+    """What the task said; if something else had been raised, that too, with its place."""
+    text = str(error)
+    if error.__cause__ is not None or (error.__context__ is not None and not error.__suppress_context__):
+        text += '\n' + _explain(error)
+    return text[:_MAX_CHARS]
 
 
-def _explain(error):
+def _explain(error: BaseException) -> str:
     """The traceback from the task's function on."""
+    return ''.join(traceback.format_exception(type(error), error, own_trace(error))).rstrip()[:_MAX_CHARS]
+
+
+def own_trace(error: BaseException) -> TracebackType | None:
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_globals.get('__package__') in (__package__, 'spoold_host'):
+    while trace is not None and _is_ours(trace.tb_frame.f_globals):
         trace = trace.tb_next
-    return ''.join(traceback.format_exception(type(error), error, trace)).rstrip()[:_MAX_CHARS]
+    return trace
+
+
+def _is_ours(names: Mapping[str, Any]) -> bool:
+    return names.get('__package__') in (__package__, 'spoold_host') or names.get('__name__') in ('contextlib', 'asyncio.base_events')

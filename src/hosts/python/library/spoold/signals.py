@@ -6,44 +6,133 @@
     @signals.job_failed.connect_via('shop')       # only tasks of Tasks(namespace='shop')
     def failed(namespace, job, err, **kwargs): ...
 
-A receiver that raises is logged by the logger `spoold.signals`, and harms nothing.
+A receiver that raises is logged by the logger `spoold.signals`, and harms nothing. Signals are used as those of blinker, with
+namespaces as senders; but a receiver stays connected although nothing else refers to it, unless it is connected with
+`weak=True`.
 """
 
-import logging
+from __future__ import annotations
 
-_log = logging.getLogger(__name__)
-_ANY = object()
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterator, TypeVar
+
+    Receiver = TypeVar('Receiver', bound=Callable[..., Any])
+
+
+class _Any:
+    """Every namespace."""
+
+    def __repr__(self) -> str:
+        return 'ANY'
+
+
+ANY = _Any()
 
 
 class Signal:
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._receivers = ()
+        #: (namespace or ANY, what returns the receiver, or None once that is gone); replaced as a whole, so that a receiver may connect others
+        self._connected: tuple[tuple[str | _Any, Callable[[], Callable[..., Any] | None]], ...] = ()
+        self._is_muted = False
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return 'Signal <%s>' % self.name
 
-    def connect(self, receiver):
-        self._receivers += ((_ANY, receiver),)
+    def connect(self, receiver: Receiver, sender: str | _Any = ANY, weak: bool = False) -> Receiver:
+        """Once for each receiver and sender, however often it is called."""
+        if not callable(receiver):
+            raise TypeError('%s.connect: expected a function, got %r' % (self.name, receiver))
+        self._check(sender)
+        if not any(each[0] == sender and each[1]() == receiver for each in self._connected):
+            living = [each for each in self._connected if each[1]() is not None]
+            self._connected = (*living, (sender, _weakly(receiver) if weak else lambda: receiver))
         return receiver
 
-    def connect_via(self, namespace):
-        def connect(receiver):
-            self._receivers += ((namespace, receiver),)
-            return receiver
+    def connect_via(self, sender: str | _Any, weak: bool = False) -> Callable[[Receiver], Receiver]:
+        """A decorator for receivers of one namespace."""
+        self._check(sender)
+        return lambda receiver: self.connect(receiver, sender, weak)
 
-        return connect
+    def connected_to(self, receiver: Callable[..., Any], sender: str | _Any = ANY) -> Any:
+        """Connects for the time of a `with` block."""
+        from contextlib import contextmanager
 
-    def disconnect(self, receiver):
-        self._receivers = tuple(each for each in self._receivers if each[1] is not receiver)
+        @contextmanager
+        def connected() -> Iterator[None]:
+            self.connect(receiver, sender)
+            try:
+                yield
+            finally:
+                self.disconnect(receiver, sender)
 
-    def send(self, namespace, **details):
-        for wanted, receiver in self._receivers:
-            if wanted is _ANY or wanted == namespace:
-                try:
-                    receiver(namespace, **details)
-                except Exception:
-                    _log.exception('a receiver of %s failed: %r', self.name, receiver)
+        return connected()
+
+    def muted(self) -> Any:
+        """Nobody hears of it for the time of a `with` block."""
+        from contextlib import contextmanager
+
+        @contextmanager
+        def muted() -> Iterator[None]:
+            before, self._is_muted = self._is_muted, True
+            try:
+                yield
+            finally:
+                self._is_muted = before
+
+        return muted()
+
+    def disconnect(self, receiver: Callable[..., Any], sender: str | _Any = ANY) -> None:
+        """From this sender; without one, from all."""
+        self._connected = tuple(
+            each for each in self._connected if each[1]() != receiver or (sender is not ANY and each[0] != sender)
+        )
+
+    @property
+    def receivers(self) -> dict[int, Callable[..., Any]]:
+        return {id(each): each for each in (get() for _, get in self._connected) if each is not None}
+
+    def receivers_for(self, sender: str | None) -> list[Callable[..., Any]]:
+        found: list[Callable[..., Any]] = []
+        for wanted, get in self._connected:
+            receiver = get() if wanted is ANY or wanted == sender else None
+            if receiver is not None and receiver not in found:
+                found.append(receiver)
+        return found
+
+    def has_receivers_for(self, sender: str | None) -> bool:
+        return bool(self.receivers_for(sender))
+
+    def send(self, *sender: str, **details: Any) -> list[tuple[Callable[..., Any], Any]]:
+        """What each receiver returned."""
+        if len(sender) > 1:
+            raise TypeError('%s.send: expected one namespace, got %d' % (self.name, len(sender)))
+        if not self._connected or self._is_muted:
+            return []
+        namespace = sender[0] if sender else None
+        answers = []
+        for receiver in self.receivers_for(namespace):
+            try:
+                answers.append((receiver, receiver(namespace, **details)))
+            except Exception:
+                import logging
+
+                logging.getLogger(__name__).exception('a receiver of %s failed: %r', self.name, receiver)
+        return answers
+
+    def _check(self, sender: object) -> None:
+        if sender is not ANY and not isinstance(sender, str):
+            hint = ': write tasks.namespace' if hasattr(sender, 'namespace') else ''
+            raise TypeError(
+                '%s: expected the namespace of a registry, such as tasks.namespace, got %r%s' % (self.name, sender, hint)
+            )
+
+
+def _weakly(receiver: Callable[..., Any]) -> Callable[[], Callable[..., Any] | None]:
+    import weakref
+
+    return weakref.WeakMethod(receiver) if hasattr(receiver, '__self__') else weakref.ref(receiver)
 
 
 #: job: it starts

@@ -1,32 +1,36 @@
 """Runs named tasks in a real uWSGI, beside its own spooler function."""
 
+from __future__ import annotations
+
 import json
 import math
 import os
-import random
 import socket
 import time
 import traceback
 
 from . import run
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 #: uWSGI counts no failures, so the process does; by the name of the file
-_failures = {}
-_FIRST_DELAY, _LONGEST_DELAY = 3, 1200
+_failures: dict[bytes, int] = {}
 
 
-def attach_uwsgi():
+def attach_uwsgi() -> None:
     """Puts named tasks in front of `uwsgi.spooler`, which gets all others. Call it after setting that. Under spoold it does
     nothing, because its host finds named tasks by itself."""
-    import uwsgi
+    import uwsgi  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     if b'spoold' in uwsgi.version or getattr(getattr(uwsgi, 'spooler', None), '_is_spoold', False):
         return
     others = getattr(uwsgi, 'spooler', None)
 
-    def spooler(env):
+    def spooler(env: dict[Any, Any]) -> Any:
         name = env['spooler_task_name']
-        begun = run.begin(env, _failures.get(name, 0) + 1)
+        begun = run.begin(env, _failures.get(name, 0) + 1, _due(name))
         if begun is None:
             return uwsgi.SPOOL_IGNORE if others is None else others(env)
         answer = _perform(begun)
@@ -36,20 +40,29 @@ def attach_uwsgi():
         _settle(name, answer, begun.job.max_retries)
         return uwsgi.SPOOL_RETRY  # also of a file that was moved away: uWSGI would fail to remove it
 
-    spooler._is_spoold = True
+    spooler._is_spoold = True  # type: ignore[attr-defined]
     uwsgi.spooler = spooler
 
 
-def _perform(begun):
+def _due(name: bytes) -> float | None:
+    """uWSGI has entered the directory of the task."""
+    try:
+        return os.stat(name).st_mtime
+    except OSError:
+        return None
+
+
+def _perform(begun: run.Run) -> dict[str, Any] | None:
     try:
         begun.perform()
     except BaseException as error:
         traceback.print_exc()
         return begun.failed(error)
-    return begun.succeeded()
+    begun.succeeded()
+    return None
 
 
-def _settle(name, answer, max_retries):
+def _settle(name: bytes, answer: dict[str, Any], max_retries: float) -> None:
     failures = _failures.get(name, 0) + 1
     reason = answer.get('bury') or answer.get('error') or answer.get('reason')
     if 'bury' in answer or failures > max_retries:
@@ -57,16 +70,12 @@ def _settle(name, answer, max_retries):
         _bury(os.fsdecode(name), 'asked' if 'bury' in answer else 'attempts', reason, failures)
         return
     _failures[name] = failures
-    wait = answer.get('retry', True)
-    if wait is True:
-        half = min(_FIRST_DELAY * 2**failures, _LONGEST_DELAY) / 2
-        wait = half + random.random() * half
-    at = math.ceil(time.time() + wait - 0.001)  # uWSGI compares whole seconds
+    at = math.ceil(time.time() + answer['retry'] - 0.001)  # uWSGI compares whole seconds
     os.utime(name, (at, at))  # uWSGI runs it no earlier; it must not be opened, which would give up the lock
 
 
-def _bury(name, reason, detail, attempts):
-    """As spoold buries: uWSGI has entered the directory of the task."""
+def _bury(name: str, reason: str, detail: str | None, attempts: int) -> None:
+    """As spoold buries."""
     dead = os.path.join('.spoold', 'dead')
     os.makedirs(dead, mode=0o700, exist_ok=True)
     letter = {

@@ -1,0 +1,136 @@
+"""What happens to tasks, as records for the application's own `logging`: Spinach's, under the names of our loggers.
+
+    logging.basicConfig(format='%(asctime)s %(task_name)s %(job_id)s %(message)s')
+    logging.getLogger().handlers[0].addFilter(spoold.JobFilter())
+
+It is loaded where the application has loaded `logging`. In a daemon, whose own log says that a task failed, such a record goes
+to the handlers that write elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from .errors import AbortException, RetryException
+from .job import current_job
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from .job import Job
+    from .tasks import Tasks
+
+_worker = logging.getLogger('spoold.worker')
+_job = logging.getLogger('spoold.job')
+_scheduling = logging.getLogger('spoold.scheduling')
+
+
+class JobFilter(logging.Filter):
+    """For handlers: gives each record `task_name`, `job_id` and `job_attempt` of the running task; outside of one, `-`."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        job = current_job()
+        record.task_name = '-' if job is None else job.task_name
+        record.job_id = '-' if job is None else str(job.id)
+        record.job_attempt = '-' if job is None else job.attempt
+        return True
+
+
+class _NotTwice(logging.Filter):
+    """For handlers that write to the daemon's log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not getattr(record, 'is_in_daemons_log', False)
+
+
+_NOT_TWICE = _NotTwice()
+
+
+def scheduled(job: Job) -> None:
+    _scheduling.debug('Scheduled %s', job)
+
+
+def attached_twice(tasks: Tasks) -> None:
+    _scheduling.warning('Tasks already attached to a different registry: what is scheduled by %r goes to the last one', tasks)
+
+
+def workers_started(number: int, queue: str) -> None:
+    _worker.info('Starting %d workers on queue "%s"', number, queue)
+
+
+def workers_stop(queue: str) -> None:
+    _worker.info('Stopping workers because queue "%s" is empty', queue)
+
+
+def started(job: Job) -> None:
+    _worker.info('Starting execution of %s', job)
+
+
+def succeeded(job: Job, seconds: float) -> None:
+    _job.info('Finished execution of %s in %s', job, _duration(seconds))
+
+
+def failed(
+    job: Job,
+    attempt: int,
+    seconds: float,
+    error: BaseException,
+    retry_in: float | None,
+    trace: TracebackType | None,
+    is_told: bool,
+) -> None:
+    """
+    attempt   the number of the run that failed
+    retry_in  seconds; None: it does not run again
+    trace     from the task's function on
+    is_told   somebody else says it: then nothing is said without handlers
+    """
+    if is_told and not _job.hasHandlers():
+        return
+    fault = (type(error), error, trace)
+    runs = (attempt, job.max_retries + 1, job, _duration(seconds))
+    if isinstance(error, AbortException):
+        _say(logging.ERROR, fault, 'Fatal error during execution of %s after %s, canceling retries', job, runs[3])
+    elif retry_in is None:
+        _say(logging.ERROR, fault, 'Error during execution %s/%s of %s after %s', *runs)
+    elif isinstance(error, RetryException):
+        _say(logging.INFO, None, 'Retry requested during execution %s/%s of %s after %s, retry in %s', *runs, _duration(retry_in))
+    else:
+        _say(logging.WARNING, fault, 'Error during execution %s/%s of %s after %s, retry in %s', *runs, _duration(retry_in))
+
+
+def _say(
+    level: int,
+    fault: tuple[type[BaseException], BaseException, TracebackType | None] | None,
+    message: str,
+    *details: object,
+) -> None:
+    is_in_daemon = 'uwsgi' in sys.modules
+    if is_in_daemon:
+        _spare_daemons_log()
+    _job.log(level, message, *details, exc_info=fault, extra={'is_in_daemons_log': is_in_daemon})
+
+
+def _spare_daemons_log() -> None:
+    """The application may have added handlers at any time."""
+    logger: logging.Logger | None = _job
+    while logger is not None:
+        for handler in logger.handlers:
+            if isinstance(handler, logging.StreamHandler) and _is_daemons(handler.stream) and _NOT_TWICE not in handler.filters:
+                handler.addFilter(_NOT_TWICE)
+        logger = logger.parent if logger.propagate else None
+
+
+def _is_daemons(stream: object) -> bool:
+    if stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        return True
+    try:
+        return stream.fileno() in (1, 2)  # type: ignore[attr-defined]
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
+def _duration(seconds: float) -> str:
+    return '%d s' % seconds if seconds >= 1 else '%d ms' % (seconds * 1000)
