@@ -145,9 +145,9 @@ function isStray(line: string, spool: string): boolean {
   )
 }
 
-/** Our own code, which is loaded when it is needed, and the input of the command line. */
+/** Our own code, which is loaded when it is needed, the input of the command line, and the processes, which may be daemons. */
 const OWN = new RegExp(
-  `"${ROOT}/?(dist|build|node_modules|package)|"${ROOT}/?"|/lines"|"/proc/(self|sys/vm)/|"/sys/devices/system/cpu/`,
+  `"${ROOT}/?(dist|build|node_modules|package)|"${ROOT}/?"|/lines"|"/proc"|"/proc/(self|\\d+|sys/vm)/|"/sys/devices/system/cpu/`,
 )
 
 describe('hostile names', { skip: skipUnless('strace') }, () => {

@@ -15,7 +15,10 @@ const LONGEST_MS = 30_000
 
 /** What a command that stores tasks has said besides that they wait for a daemon, which few tests have. */
 export function besidesIdle<Result extends { readonly stderr: string }>(result: Result): Result {
-  return { ...result, stderr: result.stderr.replace(/^spoold: no daemon runs .*: its tasks wait for one\n/gm, '') }
+  return {
+    ...result,
+    stderr: result.stderr.replace(/^spoold: no daemon runs .*: its tasks wait for one\n/gm, ''),
+  }
 }
 
 /** Runs the built command line until it exits. */

@@ -40,9 +40,9 @@ function parentOf(pid: number): number {
 function processes(): Array<Omit<Neighbour, 'workers'>> {
   return quietly(() => readdirSync('/proc'), [])
     .filter(name => /^\d+$/.test(name))
-    .map(Number)
-    .map(pid => ({ pid, command: commandOf(pid), isUwsgi: /(^|\/)uwsgi[^/]*$/.test(exeOf(pid)) }))
-    .filter(({ pid, isUwsgi }) => isUwsgi || /(^|\/)(node|nodejs|bun|deno)$/.test(exeOf(pid)))
+    .map(name => ({ pid: Number(name), exe: exeOf(Number(name)) }))
+    .filter(({ exe }) => /(^|\/)(uwsgi[^/]*|node|nodejs|bun|deno)$/.test(exe))
+    .map(({ pid, exe }) => ({ pid, command: commandOf(pid), isUwsgi: /(^|\/)uwsgi[^/]*$/.test(exe) }))
 }
 
 function isAtWork(pid: number, spool: string, stats: Stats): boolean {
