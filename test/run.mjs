@@ -5,17 +5,16 @@ import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
-import { dirname, join, relative } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { differsOnLaterNodes, isShort } from './lanes.mjs'
 import { runFiles } from './run-files.mjs'
-import { readWeights, writeWeights } from './weights.mjs'
+import { BUILT, nameOf, readWeights, writeWeights } from './weights.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 if (process.getuid() === 0 && !isOpenToAll(root)) process.exit(await runInCopy())
 
-const built = join(root, 'build/test')
-rmSync(built, { recursive: true, force: true })
+rmSync(BUILT, { recursive: true, force: true })
 execFileSync(
   process.execPath,
   [join(root, 'node_modules/typescript/bin/tsc'), '-p', join(root, 'test'), '--incremental', 'false'],
@@ -29,14 +28,13 @@ const isWanted = file => {
   if (lane.includes('--later')) return differsOnLaterNodes(file)
   return lane.includes('--all') || isShort(file) !== lane.includes('--rest')
 }
-const nameOf = path => relative(built, path).replace(/\.test\.js$/, '')
-const found = readdirSync(built, { recursive: true })
+const found = readdirSync(BUILT, { recursive: true })
   .filter(file => file.endsWith('.test.js'))
   .sort()
-const files = found.filter(isWanted).map(file => join(built, file))
+const files = found.filter(isWanted).map(file => join(BUILT, file))
 
 /** What is there to test with is found out once per run: test/helpers/requires.ts. */
-process.env.SPOOLD_TEST_PROBES = join(built, 'probes')
+process.env.SPOOLD_TEST_PROBES = join(BUILT, 'probes')
 mkdirSync(process.env.SPOOLD_TEST_PROBES, { recursive: true })
 /** Where it is set, each of some thousand starts of Node reads all certificates first. No test leaves the machine. */
 delete process.env.NODE_EXTRA_CA_CERTS
@@ -66,7 +64,7 @@ for (const [path, { seconds: took, cpu = 0 }] of slowest)
 
 if (lane.includes('--weigh')) {
   const measured = [...results].filter(([, { cpu, failed }]) => cpu !== undefined && failed === 0)
-  const existing = new Set(found.map(file => nameOf(join(built, file))))
+  const existing = new Set(found.map(file => nameOf(join(BUILT, file))))
   writeWeights(
     measured.map(([path, { cpu, seconds: took }]) => [nameOf(path), [cpu, took]]),
     existing,

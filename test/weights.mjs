@@ -1,11 +1,17 @@
 // What each test file takes, as measured: test/weights.json, which `node test/run.mjs --all --weigh` writes anew.
 import { readFileSync, writeFileSync } from 'node:fs'
+import { relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
 
+export const BUILT = fileURLToPath(new URL('../build/test', import.meta.url))
 const FILE = new URL('weights.json', import.meta.url)
 /** A file that was never measured. */
 const UNKNOWN = { cpu: 2, wall: 4 }
 
-/** @returns `{ cpu, wall }`, in seconds, of a path below test/ without its ending, such as e2e/life */
+/** What a built test file is called here, such as e2e/life. */
+export const nameOf = path => relative(BUILT, path).replace(/\.test\.js$/, '')
+
+/** @returns `{ cpu, wall }`, in seconds, of a test file's name */
 export function readWeights() {
   const known = new Map(Object.entries(JSON.parse(readFileSync(FILE, 'utf8'))))
   return name => {
