@@ -133,7 +133,7 @@ const LATER = {
   'streams, sockets, HTTP': [
     'cli/output',
     'client/socket-client',
-    'dashboard/pages',
+    'dashboard/rights', // forms, sessions, a browser
     'e2e/logging',
     'exporter/hostile',
     'http/',
