@@ -4,6 +4,7 @@ import type { MemberFacts } from '../base/task/member.js'
 import { isRedisAddress, redisAddressOf } from '../formats/protocol/redis-address.js'
 import type { Claims } from './claims.js'
 import { controlSocketsOf } from './control/client.js'
+import { isControlHome } from './control/home.js'
 import type { DirectoryClaimsOptions } from './directory/claims.js'
 import type { DirectoryFeedOptions } from './directory/feed.js'
 import type { Enqueuer } from './enqueuer.js'
@@ -58,7 +59,7 @@ export async function daemonSocketsOf(spool: string): Promise<string[]> {
   if (!isRedisAddress(spool)) return controlSocketsOf(spool)
   const members = await redis(spool).members()
   const homes = members.flatMap(({ host, controls }) =>
-    host === hostname() && controls !== null ? [controls] : [],
+    host === hostname() && controls !== null && isControlHome(controls, spool) ? [controls] : [],
   )
   return [...new Set(homes)].flatMap(socketsIn)
 }

@@ -12,7 +12,8 @@ import {
 import type { Terms } from '../base/task/terms.js'
 
 /** The mark of a run that has begun; it stays if the run never ends. */
-export type Past = 'none' | 'died-alone' | 'died-beside' | 'died-once'
+export const PASTS = ['none', 'died-alone', 'died-beside', 'died-once'] as const
+export type Past = (typeof PASTS)[number]
 
 /** What is remembered of the runs of a task. */
 export interface Runs {

@@ -47,7 +47,7 @@ describe('the directory of a control socket', { skip: skipUnless('redis-server')
   })
 
   it('is left to a daemon that starts in this moment', async () => {
-    const { makeControlHome, removeControlHome } = await import('#src/doors/daemon/control-home.js')
+    const { makeControlHome, removeControlHome } = await import('#src/engines/control/home.js')
     const { listenInSpool } = await import('#src/doors/control/spool-socket.js')
     const before = process.env.XDG_RUNTIME_DIR
     process.env.XDG_RUNTIME_DIR = workspace()

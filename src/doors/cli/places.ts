@@ -3,6 +3,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { type Found, findTasks, type Sought } from '../../admin/operate/find.js'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { displayName, type Ref, toByteString } from '../../base/task/ref.js'
+import { believeDaemonsOf } from '../../engines/control/home.js'
 import { openTaskStore } from '../../engines/open-engine.js'
 import { isPriorityDirectory, STATE_DIRECTORY } from '../../engines/spool/names.js'
 import type { TaskStore } from '../../engines/task-store.js'
@@ -10,6 +11,7 @@ import { type ResolvedOptions, resolveOptions } from '../../formats/config/optio
 import { readConfig } from '../../formats/ini/read-config.js'
 import { formatProblem } from '../../formats/ini/setting.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
+import { findUser } from '../../system/identity.js'
 import { becomeOnlyOwner } from './acting-owner.js'
 import type { CommandContext } from './context.js'
 import { readVersion } from './version.js'
@@ -46,6 +48,7 @@ export function readIni(
 ): ResolvedOptions {
   const config = readConfig({ environment: {}, commandLine: [], files: [file], version: readVersion() })
   const resolved = resolveOptions(config)
+  believeUserOf(resolved.options)
   const [problem, ...others] = config.problems.errors
   const count = wanted === 'spooler' ? resolved.spools.length : resolved.options.socket.length
   if (count === 0) {
@@ -59,6 +62,12 @@ export function readIni(
   if (problem !== undefined && ownProcess.part === undefined)
     output.complain(`${formatProblem(problem)}${more}`)
   return resolved
+}
+
+/** The daemon of this configuration becomes its user. */
+export function believeUserOf({ uid }: { readonly uid: string | null }): void {
+  const user = uid === null ? undefined : findUser(uid)
+  if (user !== undefined) believeDaemonsOf(user)
 }
 
 /** The spools of a configuration, each once; those that other daemons run are the last. @throws SpooldError CONFIG_INVALID */

@@ -1,5 +1,6 @@
 import { messageOf } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
+import { makeControlHome, removeControlHome } from '../../engines/control/home.js'
 import type { Options } from '../../formats/config/option-table.js'
 import { type ControlSocketOption, parseControlSocket } from '../../formats/control/option.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
@@ -8,7 +9,6 @@ import type { ActionTable } from '../control/actions.js'
 import { ControlServer } from '../control/server.js'
 import { listenInSpool, type SpoolSocket } from '../control/spool-socket.js'
 import { type Listener, listen } from '../net/listen.js'
-import { makeControlHome, removeControlHome } from './control-home.js'
 
 interface ControlContext {
   readonly events: Emitter

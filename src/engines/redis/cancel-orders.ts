@@ -5,6 +5,7 @@ import { CANCEL_RESULTS, type CancelNews, type CancelResult } from '../../base/t
 import type { Member } from '../../base/task/member.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { Connection } from './connection.js'
+import { jsonIn } from './task-job.js'
 
 /**
  * Orders to end tasks that run, whichever machine runs them: the hash `spoold:cancel`, where each task has an order, which is a random word and
@@ -101,7 +102,7 @@ export async function orderCancel({ connection, task, isRunning, tell }: Asked):
 }
 
 function wordIn(text: string): Word | undefined {
-  const value: unknown = JSON.parse(text)
+  const value = jsonIn(text)
   if (hasFields(value, { end: 'object' }, {})) {
     const { end } = value as { readonly end: CancelResult }
     return CANCEL_RESULTS.includes(end.result) ? { end } : undefined

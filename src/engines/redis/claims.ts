@@ -15,7 +15,7 @@ import { Begins, type Begun, type Mark } from './begins.js'
 import { RedisClaim } from './claim.js'
 import type { Connection } from './connection.js'
 import { LeftJobs } from './left-jobs.js'
-import { refusalCode } from './locked-jobs.js'
+import { refusalCode, Unreadable } from './locked-jobs.js'
 import { Persistence, type Tell } from './persistence.js'
 import { eraseMark, type Pulled, Pulls, type Refusal } from './pulls.js'
 import { heldJobOf, leaseOf, tokenFor } from './refs.js'
@@ -88,6 +88,8 @@ export class RedisClaims implements Claims {
     try {
       return await this.#connection.use(() => this.#claim(ref, tokens, lastRun, fetched), PATIENCE_MS)
     } catch (error) {
+      if (error instanceof Unreadable)
+        return { ref, name: error.id, kind: 'set-aside', ranMs: 0, detail: error.message }
       const wasSent = !(error instanceof SpooldError && error.code === 'REDIS_UNREACHABLE')
       if (wasSent) this.#left.add(tokens)
       // if there is no connection, the feed says why
@@ -110,7 +112,7 @@ export class RedisClaims implements Claims {
     const { jobs, json, token, job, found } = pulled
     const report = { ref, name: json.id, ranMs: 0 }
     if (job === undefined) {
-      await jobs.bury(json, token, undefined, FOREIGN)
+      await jobs.setAside(token, FOREIGN)
       return { ...report, kind: 'set-aside', detail: FOREIGN }
     }
     const terms = typeof found === 'object' ? found : undefined

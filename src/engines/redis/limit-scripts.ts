@@ -42,7 +42,8 @@ export const SIFT = `${APPEND}
 local from = ARGV[1]
 for _ = 1, tonumber(ARGV[2]) do
   local id = redis.call('ZRANGE', from .. 'prioritized', 0, 0)[1]
-  local task = id and redis.call('HGET', from .. id, 'name')
+  local isJob = id and redis.call('TYPE', from .. id).ok == 'hash'
+  local task = isJob and redis.call('HGET', from .. id, 'name')
   local to = task and redis.call('HGET', KEYS[1], task)
   if not to or redis.call('HEXISTS', to .. 'meta', 'concurrency') == 0 then return end
   redis.call('ZREM', from .. 'prioritized', id)

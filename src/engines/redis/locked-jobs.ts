@@ -1,3 +1,4 @@
+import { messageOf } from '../../base/errors.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Report } from '../../base/task/report.js'
 import type { NamedSlots } from '../../base/task/slots.js'
@@ -7,6 +8,7 @@ import type { JobJson, RedisQueueBackend } from './libraries.js'
 import { limitedKey, SpoolQueue } from './queues.js'
 import type { HeldJob } from './refs.js'
 import { commandOf } from './scripts.js'
+import { isUnreadable } from './store-failure.js'
 import { NEW_RECORD, type TaskRecord } from './task-job.js'
 
 /** What BullMQ was asked to do with a job, and could not: a number of its scripts. */
@@ -26,6 +28,19 @@ const RECORDS: Readonly<Record<Mark, string>> = {
 
 function firstRecord(past: Mark): string {
   return JSON.stringify({ ...NEW_RECORD, past })
+}
+
+/** Why what strangers have stored is a dead letter. */
+const UNREADABLE = 'its job cannot be read: it was not stored as a task'
+
+/** What was pulled is set aside. */
+export class Unreadable extends Error {
+  readonly id: string | undefined
+
+  constructor(id: string | undefined, why: string) {
+    super(`${UNREADABLE} (${why})`)
+    this.id = id
+  }
 }
 
 /** A job that was pulled when another one was removed. */
@@ -48,17 +63,39 @@ export class LockedJobs {
     return this.queue.connection
   }
 
-  /** @returns the most urgent job that is due; undefined: there is none */
+  /** @returns the most urgent job that is due; undefined: there is none @throws Unreadable */
   async pull(token: string): Promise<JobJson | undefined> {
-    const [json, id] = await this.queue.use(queue => queue.getBackend().moveToActive(token))
+    const [json, id] = await this.#read(token, () =>
+      this.queue.use(queue => queue.getBackend().moveToActive(token)),
+    )
     return json === null || json === undefined ? undefined : { ...json, id }
   }
 
-  /** @returns undefined: its master no longer holds it */
+  /** @returns undefined: its master no longer holds it @throws Unreadable */
   async takeOver(held: HeldJob, token: string): Promise<JobJson | undefined> {
     if (!(await this.handOver(held, token))) return undefined
-    const json = await this.queue.use(queue => queue.getBackend().getJobData(held.id))
+    const json = await this.#read(token, () =>
+      this.queue.use(queue => queue.getBackend().getJobData(held.id)),
+    )
     return json === undefined ? undefined : { ...json, id: held.id }
+  }
+
+  /** What was pulled and cannot be read is one dead letter: put back, it would be the first again. */
+  async #read<T>(token: string, pull: () => Promise<T>): Promise<T> {
+    try {
+      return await pull()
+    } catch (error) {
+      if (!isUnreadable(error)) throw error
+      throw new Unreadable(await this.setAside(token, UNREADABLE), messageOf(error))
+    }
+  }
+
+  /** Makes a dead letter of what was pulled and is no task: BullMQ would read it. @returns its id */
+  async setAside(token: string, why: string): Promise<string | undefined> {
+    const keys = ['active', 'stalled', 'failed', 'events', ''].map(type => this.queue.key(type))
+    const nowMs = Math.floor(await this.#connection.nowMs())
+    const [id] = (await this.#connection.run('setAside', ...keys, token, nowMs, why)) as string[]
+    return id
   }
 
   /** @param to the token that its lock has from now on */
@@ -119,9 +156,8 @@ export class LockedJobs {
     return { json, token, early: past === undefined || fence === 0 ? undefined : { past, fence } }
   }
 
-  /** @param record undefined: as it was */
-  async bury(json: JobJson, token: string, record: TaskRecord | undefined, why: string): Promise<void> {
-    const fields = record === undefined ? undefined : { progress: JSON.stringify(record) }
+  async bury(json: JobJson, token: string, record: TaskRecord, why: string): Promise<void> {
+    const fields = { progress: JSON.stringify(record) }
     await this.queue.use(async queue => {
       const job = this.#connection.jobOf(queue, json)
       await queue.getBackend().moveToFailed(job, why, false, token, false, fields)
@@ -158,6 +194,7 @@ export class LockedJobs {
       ...[this.#lock(id), this.queue.key(id), token, JSON.stringify(lastRun)],
     )
     if (told === 1) await this.putBack(id, token)
+    if (told === 2) await this.setAside(token, UNREADABLE)
   }
 
   /** To the end of its priority in the queue of its task, from which it is pulled while fewer than the limit are active. */

@@ -1,20 +1,30 @@
 /**
  * KEYS names of limited tasks; ARGV prefix of the spool's own queue, how many priorities. It only reads. The score of a job in
- * "prioritized" is its priority times 2^32, and a number; in "delayed" it is its time in ms times 4096, and a number.
+ * "prioritized" is its priority times 2^32, and a number; in "delayed" it is its time in ms times 4096, and a number. Strangers may have
+ * stored anything as a job: of what cannot be read it is unknown when it is due, and cjson writes no number that is not finite.
  */
 export const LOOK = `
 local time = redis.call('TIME')
 local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
 local text = function(number) return string.format('%.0f', number) end
+local finite = function(value)
+  local number = tonumber(value)
+  return number and number - number == 0 and number or nil
+end
+local numberIn = function(json, name)
+  local isJson, value = pcall(cjson.decode, json or '')
+  return isJson and type(value) == 'table' and finite(value[name]) or nil
+end
 local over = text((nowMs + 1) * 4096)
 
 local function lookAt(prefix, task)
   local wait, prioritized, delayed = prefix .. 'wait', prefix .. 'prioritized', prefix .. 'delayed'
   local priorities, leftOut, oldest, head = {}, 0, nil, nil
   local function dueOf(id)
-    local job = redis.call('HMGET', prefix .. id, 'timestamp', 'opts', 'progress')
-    if not job[1] then return end
-    return job[3] and cjson.decode(job[3]).dueAtMs or job[1] + (job[2] and cjson.decode(job[2]).delay or 0)
+    if redis.call('TYPE', prefix .. id).ok ~= 'hash' then return end
+    local timestamp, opts, progress = unpack(redis.call('HMGET', prefix .. id, 'timestamp', 'opts', 'progress'))
+    local stored = finite(timestamp)
+    return stored and (numberIn(progress, 'dueAtMs') or stored + (numberIn(opts, 'delay') or 0))
   end
   local function add(priority, count, id)
     if #priorities == tonumber(ARGV[2]) then
@@ -31,7 +41,7 @@ local function lookAt(prefix, task)
   local from = 0
   for _ = 1, 1000 do
     local first = redis.call('ZRANGEBYSCORE', prioritized, text(from), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-    if #first == 0 then break end
+    if #first == 0 or not finite(first[2]) then break end
     local priority = math.floor(first[2] / 4294967296)
     from = (priority + 1) * 4294967296
     add(priority, redis.call('ZCOUNT', prioritized, text(priority * 4294967296), '(' .. text(from)), first[1])
@@ -45,9 +55,9 @@ local function lookAt(prefix, task)
     due = due + redis.call('ZCARD', prioritized) + redis.call('ZCOUNT', delayed, '-inf', '(' .. over),
     later = redis.call('ZCOUNT', delayed, over, '+inf'),
     active = redis.call('LLEN', prefix .. 'active'),
-    limit = meta[2] and tonumber(meta[2]) or nil,
+    limit = finite(meta[2]),
     head = head,
-    nextDueMs = next[2] and math.floor(next[2] / 4096) or nil,
+    nextDueMs = finite(next[2]) and math.floor(next[2] / 4096),
     oldestDueMs = oldest,
     priorities = priorities,
     leftOut = leftOut,
@@ -57,5 +67,8 @@ end
 
 local queues = { lookAt(ARGV[1]) }
 local limited = redis.call('HGETALL', KEYS[1])
-for i = 1, #limited, 2 do queues[#queues + 1] = lookAt(limited[i + 1], limited[i]) end
+for i = 1, #limited, 2 do
+  local isQueue, view = pcall(lookAt, limited[i + 1], limited[i])
+  if isQueue then queues[#queues + 1] = view end
+end
 return cjson.encode({ nowMs = nowMs, queues = queues })`

@@ -4,6 +4,7 @@ import { hasFields } from '../../base/json-guard.js'
 import type { Member, MemberFacts } from '../../base/task/member.js'
 import { obeyCancels } from './cancel-orders.js'
 import type { Connection } from './connection.js'
+import { jsonIn } from './task-job.js'
 
 /** So often orders are looked for. */
 const LOOK_MS = 1000
@@ -90,21 +91,23 @@ async function membersIn(connection: Connection): Promise<Array<[id: string, tol
   return Object.entries(found).map(([id, text]) => [id, toldIn(text)])
 }
 
-/** Of another version: it is removed as one that has gone. */
+/** Of another version, or a stranger's: it is removed as one that has gone. */
 const UNKNOWN: Told = {
   ...{ host: '', pid: 0, startedAtMs: 0, isDaemon: false, wanted: 0, present: 0, running: 0 },
   ...{ isBraked: false, controls: null, atMs: 0 },
 }
 
 function toldIn(text: string): Told {
-  const value: unknown = JSON.parse(text)
+  const value = jsonIn(text)
   const isTold = hasFields(
     value,
     {
       ...{ host: 'text', pid: 'count', startedAtMs: 'time' },
       ...{ wanted: 'count', present: 'count', running: 'count', atMs: 'time' },
     },
-    {},
+    { isDaemon: 'flag', isBraked: 'flag' },
   )
-  return isTold ? { ...UNKNOWN, ...(value as Told) } : UNKNOWN
+  if (!isTold) return UNKNOWN
+  const told = { ...UNKNOWN, ...(value as Told) }
+  return typeof told.controls === 'string' ? told : { ...told, controls: null }
 }

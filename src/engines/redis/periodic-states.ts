@@ -10,7 +10,7 @@ import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { queuesOf } from './queues.js'
 import { inWords, serverFault } from './store-failure.js'
-import { recordOf } from './task-job.js'
+import { jsonIn, recordOf } from './task-job.js'
 
 /** How often an entry is written before whoever wants it written is told that Redis does not answer. */
 const MOST_TRIES = 3
@@ -58,12 +58,8 @@ function stateIn(text: string, name: string): PeriodicState {
 }
 
 function entryIn(json: string, name: string): PeriodicEntry | undefined {
-  try {
-    const value: unknown = JSON.parse(json)
-    return isPeriodicEntry(value) && value.name === name ? value : undefined
-  } catch {
-    return undefined
-  }
+  const value = jsonIn(json)
+  return isPeriodicEntry(value) && value.name === name ? value : undefined
 }
 
 async function fateOf(connection: Connection, task: string) {
@@ -79,7 +75,7 @@ async function fateOf(connection: Connection, task: string) {
     )
     if (stored === null || stored === undefined) continue
     if (buried !== null) return 'gone'
-    const { past } = recordOf({ progress: JSON.parse(progress ?? '0') })
+    const { past } = recordOf({ progress: jsonIn(progress ?? '') })
     return past === 'none' ? 'waiting' : 'begun'
   }
   return 'gone'

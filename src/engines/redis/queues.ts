@@ -1,5 +1,6 @@
 import type { Connection } from './connection.js'
 import type { Client, Queue } from './libraries.js'
+import { isUnreadable } from './store-failure.js'
 
 /** A queue of a spool: the one that tasks are stored in, or that of the tasks of one name, of which only so many may run. */
 export class SpoolQueue {
@@ -27,15 +28,21 @@ export class SpoolQueue {
   }
 
   /** @returns how many jobs were removed: 0 if a worker has its lock */
-  remove(job: string): Promise<number> {
-    return this.use(async queue => {
-      // BullMQ forgets the identity together with the job; somebody may still ask for it
-      const [, removed] = await Promise.all([
-        this.connection.redis.hdel(this.key(job), 'deid'),
-        queue.getBackend().remove(job, false),
-      ])
-      return removed
-    })
+  async remove(job: string): Promise<number> {
+    try {
+      return await this.use(async queue => {
+        // BullMQ forgets the identity together with the job; somebody may still ask for it
+        const [, removed] = await Promise.all([
+          this.connection.redis.hdel(this.key(job), 'deid'),
+          queue.getBackend().remove(job, false),
+        ])
+        return removed
+      })
+    } catch (error) {
+      if (!isUnreadable(error)) throw error
+      const keys = [job, 'wait', 'prioritized', 'delayed', 'failed'].map(type => this.key(type))
+      return Number(await this.connection.run('removeNoJob', ...keys, job))
+    }
   }
 }
 

@@ -12,7 +12,7 @@ export function schedulePauses(connection: Connection): SchedulePauses {
   return {
     async read() {
       const found = await inWords(() => connection.use(() => redis.hgetall(key)))
-      return new Map(Object.entries(found).map(([hash, sinceMs]) => [hash, Number(sinceMs)]))
+      return new Map(Object.entries(found).map(([hash, sinceMs]) => [hash, Number(sinceMs) || 0]))
     },
     async pause(hash) {
       if ((await connection.use(() => redis.hlen(key))) >= MOST)

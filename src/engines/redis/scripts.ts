@@ -57,16 +57,49 @@ return reply`
 
 /**
  * KEYS lock, job; ARGV token, how the run was cut short that began with this token. Adds it to the record; there is none if none
- * began.
+ * began. @returns 2: it is no job that could be put back
  */
 const CUT_SHORT = `
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+if redis.call('TYPE', KEYS[2]).ok ~= 'hash' then return 2 end
 local progress, holder = unpack(redis.call('HMGET', KEYS[2], 'progress', 'holder'))
 if not progress or holder ~= ARGV[1] then return 1 end
-local record = cjson.decode(progress)
+local isJson, record = pcall(cjson.decode, progress)
+if not isJson or type(record) ~= 'table' then return 1 end
 record.lastRun = cjson.decode(ARGV[2])
 redis.call('HSET', KEYS[2], 'progress', cjson.encode(record))
 return 1`
+
+/**
+ * KEYS active, stalled, failed, events; ARGV prefix, token, ms, why. What was pulled with this token and cannot be read becomes a dead letter,
+ * whatever it is: BullMQ's own script would read it. @returns the ids
+ */
+const SET_ASIDE = `
+local found = {}
+for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+  local job = ARGV[1] .. id
+  if redis.call('GET', job .. ':lock') == ARGV[2] then
+    redis.call('DEL', job .. ':lock')
+    redis.call('LREM', KEYS[1], 1, id)
+    redis.call('SREM', KEYS[2], id)
+    redis.call('ZADD', KEYS[3], ARGV[3], id)
+    if redis.call('TYPE', job).ok == 'hash' then
+      redis.call('HSET', job, 'failedReason', ARGV[4], 'finishedOn', ARGV[3])
+    end
+    redis.call('XADD', KEYS[4], 'MAXLEN', '~', 10000, '*', 'event', 'failed', 'jobId', id, 'failedReason', ARGV[4],
+      'prev', 'active')
+    found[#found + 1] = id
+  end
+end
+return found`
+
+/** KEYS job, wait, prioritized, delayed, failed; ARGV id. Removes what only has the place of a job. @returns 1 if it was there */
+const REMOVE_NO_JOB = `
+if redis.call('TYPE', KEYS[1]).ok == 'hash' then return 0 end
+local places = redis.call('LREM', KEYS[2], 0, ARGV[1])
+for i = 3, 5 do places = places + redis.call('ZREM', KEYS[i], ARGV[1]) end
+if places > 0 then redis.call('DEL', KEYS[1]) end
+return math.min(1, places)`
 
 /** KEYS lock; ARGV old token, new token, ms. Hands a lock on. */
 const HAND_OVER = `
@@ -173,6 +206,8 @@ const SCRIPTS = {
   removeAndBegin: { keys: 14, lua: REMOVE_AND_BEGIN, calls: 'moveToFinished' },
   writeRecord: { keys: 2, lua: WRITE_RECORD },
   cutShort: { keys: 2, lua: CUT_SHORT },
+  setAside: { keys: 4, lua: SET_ASIDE },
+  removeNoJob: { keys: 5, lua: REMOVE_NO_JOB },
   handOver: { keys: 1, lua: HAND_OVER },
   heldBy: { keys: 1, lua: HELD_BY },
   letGo: { keys: 1, lua: LET_GO },

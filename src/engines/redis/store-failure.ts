@@ -12,6 +12,22 @@ const AWAY: ReadonlySet<string> = new Set([
   'REDIS_UNREPLICATED',
 ])
 
+/**
+ * True of what Redis, or BullMQ here, cannot read as a job: its key has another type, or its fields are not JSON of the form that BullMQ
+ * writes. Whoever may write to Redis can store that.
+ */
+export function isUnreadable(error: unknown): boolean {
+  return (
+    error instanceof SyntaxError || error instanceof TypeError || /^WRONGTYPE\b/.test(firstOf(error).message)
+  )
+}
+
+/** @returns null, as for what is not there @throws any other error */
+export function unlessUnreadable(error: unknown): null {
+  if (isUnreadable(error)) return null
+  throw error
+}
+
 /** True if Redis does nothing now, whatever it is asked. */
 export function isRefusal(error: unknown): boolean {
   return REFUSED.test(firstOf(error).message)

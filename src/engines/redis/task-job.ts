@@ -1,12 +1,13 @@
 import { SpooldError } from '../../base/errors.js'
+import { type FieldKind, hasFields } from '../../base/json-guard.js'
 import type { BuryReason } from '../../base/task/bury-reasons.js'
 import { failureText } from '../../base/task/failure-text.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import { displayName } from '../../base/task/ref.js'
-import { HEADER_BYTES } from '../../formats/protocol/header.js'
+import { HEADER_BYTES, modifier1Of, packetBytesOf, SPOOL_MODIFIER } from '../../formats/protocol/header.js'
 import { nameFault, taskNameOf } from '../../formats/protocol/named.js'
 import { parseVars, type Vars } from '../../formats/protocol/vars.js'
-import type { Past, Runs } from '../verdict.js'
+import { PASTS, type Past, type Runs } from '../verdict.js'
 import type { JobJson } from './libraries.js'
 
 /** The largest task: Redis keeps it in memory, and its packet and body pass through that as text. */
@@ -92,18 +93,18 @@ export function dataOf(packet: Buffer, body: Buffer | undefined): string {
 export function taskOf(json: JobJson): TaskJob | undefined {
   const data = dataIn(json.data)
   if (data === undefined) return undefined
-  const packet = Buffer.from(data.packet, 'base64')
-  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
-  if ('fault' in vars) return undefined
+  const vars = varsIn(Buffer.from(data.packet, 'base64'))
+  if (vars === undefined) return undefined
   const record = recordOf(json)
+  const { priority, delay = 0 } = optionsOf(json.opts)
   return {
     id: json.id,
     vars,
     record,
     json,
     body: data.body === undefined ? undefined : Buffer.from(data.body, 'base64'),
-    priority: priorityOf(json.opts.priority),
-    dueAtMs: record.dueAtMs ?? json.timestamp + (json.opts.delay ?? 0),
+    priority: priorityOf(priority),
+    dueAtMs: record.dueAtMs ?? json.timestamp + delay,
   }
 }
 
@@ -112,7 +113,7 @@ export function taskOf(json: JobJson): TaskJob | undefined {
  * the clock of the one that stored it is.
  */
 export function earlyMs({ json, record, dueAtMs }: TaskJob, nowMs: number): number {
-  const hasTime = record.dueAtMs !== undefined || (json.opts.delay ?? 0) > 0
+  const hasTime = record.dueAtMs !== undefined || (optionsOf(json.opts).delay ?? 0) > 0
   return hasTime ? Math.max(0, dueAtMs - nowMs) : 0
 }
 
@@ -126,6 +127,14 @@ export function withoutLastRun(record: TaskRecord): TaskRecord {
 export function withoutJourney(record: TaskRecord): TaskRecord {
   const { movedTo: _to, moveKey: _key, movedAt: _at, wasHeld: _was, ...rest } = record
   return rest
+}
+
+/** @returns undefined: it is no packet as in a spool file, whole and without more */
+export function varsIn(packet: Buffer): Vars | undefined {
+  const isWhole = packet.length >= HEADER_BYTES && packetBytesOf(packet) === packet.length
+  if (!isWhole || modifier1Of(packet) !== SPOOL_MODIFIER) return undefined
+  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
+  return 'fault' in vars ? undefined : vars
 }
 
 /** @param text the data of a job */
@@ -142,20 +151,48 @@ export function bodyIn(text: string): Buffer | undefined {
 }
 
 function dataIn(text: string): JobData | undefined {
+  const data = jsonIn(text)
+  if (typeof data !== 'object' || data === null || !('packet' in data)) return undefined
+  if (typeof data.packet !== 'string') return undefined
+  return 'body' in data && typeof data.body === 'string'
+    ? { packet: data.packet, body: data.body }
+    : { packet: data.packet }
+}
+
+/** Whatever has another form was written by somebody else, and says nothing of runs. */
+export function recordOf({ progress }: { readonly progress?: unknown }): TaskRecord {
+  if (!hasFields(progress, {}, RECORD)) return NEW_RECORD
+  const record = { ...NEW_RECORD, ...(progress as Partial<TaskRecord>) }
+  return PASTS.includes(record.past) ? record : NEW_RECORD
+}
+
+const RECORD: Readonly<Record<keyof TaskRecord, FieldKind>> = {
+  ...{
+    past: 'text',
+    reason: 'text',
+    attempts: 'count',
+    crashes: 'count',
+    policy: 'object',
+    lastRun: 'object',
+    dueAtMs: 'time',
+  },
+  ...{ unwanted: 'count', firstFailureAt: 'time', lastFailureAt: 'time', lastError: 'text' },
+  ...{ isHeld: 'flag', movedTo: 'text', moveKey: 'text', movedAt: 'time', wasHeld: 'flag' },
+}
+
+/** The options of a job that matter here, as far as they are what BullMQ writes. */
+export function optionsOf(opts: unknown): { readonly priority?: number; readonly delay?: number } {
+  const isRight = hasFields(opts, {}, { priority: 'count', delay: 'time' })
+  return isRight ? (opts as { readonly priority?: number; readonly delay?: number }) : {}
+}
+
+/** @returns undefined if it is no JSON: whoever may write to Redis can store anything */
+export function jsonIn(text: string): unknown {
   try {
-    const data: unknown = JSON.parse(text)
-    if (typeof data !== 'object' || data === null || !('packet' in data)) return undefined
-    if (typeof data.packet !== 'string') return undefined
-    return 'body' in data && typeof data.body === 'string'
-      ? { packet: data.packet, body: data.body }
-      : { packet: data.packet }
+    return JSON.parse(text)
   } catch {
     return undefined
   }
-}
-
-export function recordOf({ progress }: Pick<JobJson, 'progress'>): TaskRecord {
-  return typeof progress === 'object' ? { ...NEW_RECORD, ...progress } : NEW_RECORD
 }
 
 /** @throws SpooldError REQUEST_INVALID */

@@ -23,7 +23,8 @@ import { periodicStates } from './periodic-states.js'
 import { limitedKey, queuesOf, type SpoolQueue } from './queues.js'
 import { PauseWatch, readPauses } from './records/pauses.js'
 import { schedulePauses } from './schedule-pauses.js'
-import { recordOf } from './task-job.js'
+import { unlessUnreadable } from './store-failure.js'
+import { jsonIn, recordOf } from './task-job.js'
 
 const LEASE_MS = 15_000
 
@@ -120,9 +121,9 @@ export class RedisUpkeep implements Upkeep {
   async #records(jobs: ReadonlyArray<{ readonly queue: SpoolQueue; readonly id: string }>) {
     const { redis } = this.#connection
     const texts = await this.#connection.use(() =>
-      Promise.all(jobs.map(({ queue, id }) => redis.hget(queue.key(id), 'progress'))),
+      Promise.all(jobs.map(({ queue, id }) => redis.hget(queue.key(id), 'progress').catch(unlessUnreadable))),
     )
-    return texts.map(text => recordOf({ progress: JSON.parse(text ?? '0') }))
+    return texts.map(text => recordOf({ progress: jsonIn(text ?? '') }))
   }
 
   async takeLease(name: string, listener: LeaseListener): Promise<Lease | undefined> {

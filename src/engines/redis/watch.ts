@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { limitedKey, SpoolQueue } from './queues.js'
-import { whyNot } from './store-failure.js'
+import { unlessUnreadable, whyNot } from './store-failure.js'
 import {
   firstOf,
   NOTHING_SEEN,
@@ -139,7 +139,9 @@ export class Watch {
     const now = performance.now()
     if (now - this.#stalledAt < this.#connection.stalledMs) return
     this.#stalledAt = now
-    await Promise.all(this.#queues.map(queue => queue.use(all => all.getBackend().moveStalledJobsToWait())))
+    const recover = (queue: SpoolQueue) => queue.use(all => all.getBackend().moveStalledJobsToWait())
+    // what is no job stops the script that meets it, once
+    await Promise.all(this.#queues.map(queue => recover(queue).catch(unlessUnreadable)))
   }
 
   /** As far as they have been seen. */

@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, it } from 'node:test'
+import type { Redis } from 'ioredis'
 import { Emitter } from '#src/base/events/emitter.js'
 import type { LastRun } from '#src/base/task/last-run.js'
 import type { Company } from '#src/base/task/outcome.js'
@@ -8,6 +12,7 @@ import type { Claim, Claims } from '#src/engines/claims.js'
 import { openDirectoryClaims } from '#src/engines/directory/claims.js'
 import { DirectoryEnqueuer } from '#src/engines/directory/enqueuer.js'
 import { DirectoryFeed } from '#src/engines/directory/feed.js'
+import { DirectoryTaskStore } from '#src/engines/directory/task-store.js'
 import { DirectoryUpkeep } from '#src/engines/directory/upkeep.js'
 import type { Enqueuer } from '#src/engines/enqueuer.js'
 import type { Feed } from '#src/engines/feed.js'
@@ -21,8 +26,10 @@ import { Connection } from '#src/engines/redis/connection.js'
 import { RedisEnqueuer } from '#src/engines/redis/enqueuer.js'
 import { RedisFeed } from '#src/engines/redis/feed.js'
 import { type Libraries, loadLibraries } from '#src/engines/redis/libraries.js'
+import { RedisTaskStore } from '#src/engines/redis/records/task-store.js'
 import { ticketRef } from '#src/engines/redis/refs.js'
 import { RedisUpkeep } from '#src/engines/redis/upkeep.js'
+import type { TaskStore } from '#src/engines/task-store.js'
 import type { Upkeep } from '#src/engines/upkeep.js'
 import { parseRedisAddress } from '#src/formats/protocol/redis-address.js'
 import { CLAIMS_DEFAULTS, crash, type EngineSettings } from '../../helpers/engine.js'
@@ -34,8 +41,8 @@ import { spoolDirectory } from '../../helpers/workspace.js'
 /** One empty spool of an engine, and every role that the contracts have for it. */
 export interface TestSpool {
   readonly enqueuer: Enqueuer
-  /** Not opened yet. */
-  feed(): Feed
+  /** Not opened yet. @param events hears what people are told */
+  feed(events?: Emitter): Feed
   /** Each as of a worker of its own. */
   claims(settings?: EngineSettings): Promise<Claims>
   upkeep(): Upkeep
@@ -43,6 +50,10 @@ export interface TestSpool {
   readonly isLeasing: boolean
   /** Where a ref is a ticket: one for a task of this name, which waits for a slot. */
   slotTicket?(task: string): Ref
+  /** What strangers who may write there can leave that is no task, by what it is. Absent: nobody else can write there. */
+  readonly foreign?: Readonly<Record<string, () => unknown>>
+  /** How people see it. Absent: nobody does. */
+  store?(): Promise<TaskStore>
   /**
    * The worker of these claims is gone; `ref` is what it held.
    *
@@ -83,11 +94,13 @@ function redisSpool({ leaseMs }: TestSpoolOptions = {}): TestSpool {
   const key = (type: string) => `bull:${address.queue}:${type}`
   return {
     enqueuer: new RedisEnqueuer(connect()),
-    feed: () => new RedisFeed(connect(), connect()),
+    feed: events => new RedisFeed(connect(), connect(), events),
     claims: async settings => new RedisClaims(connect(), { ...CLAIMS_DEFAULTS, ...settings }),
     upkeep: () => new RedisUpkeep(connect()),
     slotTicket: task => ticketRef({ task, isSifting: false }, 'test'),
     isLeasing: true,
+    foreign: foreignJobs(server.client, `bull:${address.queue}:`),
+    store: () => RedisTaskStore.open(connect()),
     /** Its lock expires, and whoever looks next finds that. */
     async died(_claims, _ref, lastRun) {
       const active = await server.client.lrange(key('active'), 0, -1)
@@ -120,6 +133,8 @@ export const ENGINES: Readonly<Record<string, (options?: TestSpoolOptions) => Te
       claims: settings => openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool, ...settings }),
       upkeep: () => new DirectoryUpkeep(spool),
       isLeasing: false,
+      foreign: foreignFiles(spool),
+      store: () => DirectoryTaskStore.open(spool, {}),
       async died(_, ref, lastRun) {
         crash(spool, ref)
         return lastRun
@@ -141,6 +156,82 @@ export const ENGINES: Readonly<Record<string, (options?: TestSpoolOptions) => Te
       },
     }
   },
+}
+
+const OLD = 1_000_000_000_000
+/** BullMQ's priority 5, of a job that is in front of all tasks. */
+const FIRST = 5 * 2 ** 32
+
+function foreignJobs(client: Redis, key: string): NonNullable<TestSpool['foreign']> {
+  const byPriority = () => client.zadd(`${key}prioritized`, FIRST, 'evil')
+  const hash = (fields: Readonly<Record<string, string>>) => async () => {
+    const opts = JSON.stringify({ priority: 5, attempts: 0 })
+    await client.hset(`${key}evil`, { name: 'x', data: '{}', opts, timestamp: OLD, priority: 5, ...fields })
+    await byPriority()
+  }
+  const notAJob = (place: () => Promise<unknown>) => async () => {
+    await client.set(`${key}evil`, 'x')
+    await place()
+  }
+  return {
+    'a job with no packet': hash({}),
+    'progress that is a number': hash({ progress: '42' }),
+    'progress that is null': hash({ progress: 'null' }),
+    'progress that is a text': hash({ progress: '"x"' }),
+    'progress that is not JSON': hash({ progress: '{"x":' }),
+    'progress that cjson does not read': hash({ progress: '['.repeat(5000) }),
+    'progress of other types': hash({
+      progress: JSON.stringify({ attempts: 'x', dueAtMs: 'soon', lastError: 5, past: [], policy: 'x' }),
+    }),
+    'progress that says when, beyond all numbers': hash({ progress: '{"dueAtMs":1e999}' }),
+    'options that are a list': hash({ opts: '[]' }),
+    'options that are null': hash({ opts: 'null' }),
+    'options that are not JSON': hash({ opts: '{"x":' }),
+    'options of other types': hash({ opts: JSON.stringify({ priority: 'x', delay: {} }) }),
+    'a time that is none': hash({ timestamp: 'yesterday' }),
+    'a packet without a header': hash({ data: JSON.stringify({ packet: 'AAAA' }) }),
+    'a packet that is shorter than it says': hash({ data: JSON.stringify({ packet: 'Ef8AAA==' }) }),
+    'data that is deep': hash({ data: '['.repeat(5000) }),
+    'an id without a job': byPriority,
+    'a key that is no job, by priority': notAJob(byPriority),
+    'a key that is no job, waiting': notAJob(() => client.lpush(`${key}wait`, 'evil')),
+    'a key that is no job, delayed': notAJob(() => client.zadd(`${key}delayed`, OLD * 4096, 'evil')),
+    'a key that is no job, active and forgotten': notAJob(async () => {
+      await client.lpush(`${key}active`, 'evil')
+      await client.sadd(`${key}stalled`, 'evil')
+    }),
+    'a key that is no job, dead': notAJob(() => client.zadd(`${key}failed`, OLD, 'evil')),
+    'a priority beyond all numbers': async () => {
+      await hash({})()
+      await client.zadd(`${key}prioritized`, '+inf', 'evil')
+    },
+    'a limited name whose queue is none': () => client.hset(`${key}spoold:limited`, 'x', `${key}m`),
+    'a cancel that is none': () => client.hset(`${key}spoold:cancel`, 'evil', '{'),
+    'a member that is not JSON': () => client.hset(`${key}spoold:members`, 'x', '{'),
+    'a pause that is not JSON': () => client.set(`${key}spoold:paused`, '{'),
+    'an audit that is not JSON': () => client.lpush(`${key}spoold:audit`, '{'),
+    'a periodic task that is not JSON': () => client.hset(`${key}spoold:periodic`, 'x', '1 w {'),
+  }
+}
+
+/** Names that come before those of tasks. */
+function foreignFiles(spool: string): NonNullable<TestSpool['foreign']> {
+  const at = (name: string) => join(spool, `uwsgi_spoolfile_on_a_1_${name}_1_1600000000_1`)
+  return {
+    'a file that is no packet': () => writeFileSync(at('text'), 'x'.repeat(100_000)),
+    'a file that is shorter than it says': () => writeFileSync(at('cut'), Buffer.from([17, 0xff, 0, 0])),
+    'an empty file': () => writeFileSync(at('empty'), ''),
+    'a directory': () => mkdirSync(at('directory')),
+    'a link to itself': () => symlinkSync(at('link'), at('link')),
+    'a FIFO': () => execFileSync('mkfifo', [at('fifo')]),
+  }
+}
+
+/** What `TestSpool.foreign` has. */
+export const FOREIGN: Readonly<Record<string, readonly string[]>> = {
+  redis: server === undefined ? [] : Object.keys(foreignJobs(server.client, '')),
+  directory: Object.keys(foreignFiles('')),
+  memory: [],
 }
 
 /** The refs of all tasks that are due, as a master gets them. */

@@ -1,6 +1,6 @@
-import { hasFields } from '../../../base/json-guard.js'
-import type { AuditEntry } from '../../spool/admin/audit.js'
+import { type AuditEntry, isAuditEntry } from '../../spool/admin/audit.js'
 import type { Connection } from '../connection.js'
+import { jsonIn } from '../task-job.js'
 
 /** So many entries are kept. */
 const KEPT = 10_000
@@ -20,7 +20,6 @@ export async function readAudit(connection: Connection, most: number): Promise<A
 }
 
 function parsed(line: string): AuditEntry[] {
-  const value: unknown = JSON.parse(line)
-  const isEntry = hasFields(value, { at: 'time', who: 'text', role: 'text', action: 'text' }, {})
-  return isEntry ? [value as AuditEntry] : []
+  const value = jsonIn(line)
+  return isAuditEntry(value) ? [value] : []
 }

@@ -5,6 +5,8 @@ import type { Resumed } from '../../task-store.js'
 import type { PauseFollower } from '../../upkeep.js'
 import type { Connection } from '../connection.js'
 import { queuesOf, type SpoolQueue } from '../queues.js'
+import { unlessUnreadable } from '../store-failure.js'
+import { jsonIn } from '../task-job.js'
 
 /** So often a daemon looks whether a pause is over. */
 const LOOK_MS = 1000
@@ -18,14 +20,17 @@ function keyOf(connection: Connection): string {
 export async function readPauses(connection: Connection): Promise<Pauses> {
   const { redis } = connection
   const [isPaused, text] = await connection.use(() =>
-    Promise.all([redis.hexists(connection.key('meta'), 'paused'), redis.get(keyOf(connection))]),
+    Promise.all([
+      redis.hexists(connection.key('meta'), 'paused'),
+      redis.get(keyOf(connection)).catch(unlessUnreadable),
+    ]),
   )
   if (isPaused !== 1) return NO_PAUSES
   return { pauses: [{ pair: null, sinceMs: 0, untilMs: null, ...timesIn(text) }] }
 }
 
 function timesIn(text: string | null): Partial<Pause> {
-  const value: unknown = text === null ? undefined : JSON.parse(text)
+  const value = jsonIn(text ?? '')
   return hasFields(value, { sinceMs: 'time' }, { untilMs: 'time' }) ? (value as Partial<Pause>) : {}
 }
 

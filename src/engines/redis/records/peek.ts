@@ -1,8 +1,8 @@
-import { HEADER_BYTES, MAX_PACKET_BYTES } from '../../../formats/protocol/header.js'
-import { parseVars, type Vars } from '../../../formats/protocol/vars.js'
+import { MAX_PACKET_BYTES } from '../../../formats/protocol/header.js'
+import type { Vars } from '../../../formats/protocol/vars.js'
 import type { Connection } from '../connection.js'
 import type { SpoolQueue } from '../queues.js'
-import { priorityOf, recordOf, type TaskRecord } from '../task-job.js'
+import { jsonIn, optionsOf, priorityOf, recordOf, type TaskRecord, varsIn } from '../task-job.js'
 
 /** Where a job is, by the names of BullMQ's sets and lists. */
 export type Place = 'wait' | 'prioritized' | 'delayed' | 'active' | 'failed'
@@ -56,9 +56,9 @@ export async function peekAll(
 function peeked(id: string, queue: SpoolQueue, fields: readonly string[]): Peeked {
   const [place = '', score, timestamp, opts = '', recordText = '', failedReason = '', ...rest] = fields
   const [finishedOn, processedOn, head = '', tail = '', length] = rest
-  const { priority, delay = 0 } = JSON.parse(opts) as { priority?: number; delay?: number }
-  const record = recordIn(recordText)
-  const storedAtMs = Number(timestamp)
+  const { priority, delay = 0 } = optionsOf(jsonIn(opts))
+  const record = recordOf({ progress: jsonIn(recordText) })
+  const storedAtMs = timeIn(timestamp) ?? 0
   const packet = packetIn(head)
   return {
     ...{ id, queue, record, recordText, failedReason, storedAtMs },
@@ -73,24 +73,18 @@ function peeked(id: string, queue: SpoolQueue, fields: readonly string[]): Peeke
   }
 }
 
+/** @returns undefined: there is none, or it is no time */
 function timeIn(text = ''): number | undefined {
-  return text === '' ? undefined : Number(text)
-}
-
-function recordIn(text: string): TaskRecord {
-  try {
-    return recordOf({ progress: JSON.parse(text) })
-  } catch {
-    return recordOf({ progress: 0 })
-  }
+  const ms = Number(text)
+  return text === '' || !Number.isFinite(ms) ? undefined : ms
 }
 
 function packetIn(head: string): Peeked['packet'] {
   const end = head.indexOf('"', HEAD.length)
   if (!head.startsWith(HEAD) || end < 0) return undefined
   const packet = Buffer.from(head.slice(HEAD.length, end), 'base64')
-  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
-  return 'fault' in vars ? undefined : { vars, bytes: packet.length }
+  const vars = varsIn(packet)
+  return vars === undefined ? undefined : { vars, bytes: packet.length }
 }
 
 /** The length of the bytes that the rest of the data has in base64. */

@@ -8,8 +8,9 @@ const PEEK = `
 local found = {}
 for i = 3, #ARGV do
   local id = ARGV[i]
-  local job = redis.call('HMGET', ARGV[1] .. id, 'timestamp', 'opts', 'progress', 'failedReason', 'finishedOn',
-    'processedOn', 'data')
+  local kind = redis.call('TYPE', ARGV[1] .. id).ok
+  local job = kind == 'hash' and redis.call('HMGET', ARGV[1] .. id, 'timestamp', 'opts', 'progress', 'failedReason',
+    'finishedOn', 'processedOn', 'data') or { kind ~= 'none' and '' }
   if not job[1] then
     found[i - 2] = false
   else

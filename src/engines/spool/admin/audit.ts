@@ -118,13 +118,16 @@ function tailOf(path: string): string {
 function parsed(line: string): AuditEntry[] {
   try {
     const value: unknown = JSON.parse(line)
-    const isEntry = hasFields(
-      value,
-      { at: 'time', who: 'text', role: 'text', action: 'text' },
-      { task: 'text', filter: 'text', count: 'count', result: 'text' },
-    )
-    return isEntry ? [value as AuditEntry] : []
+    return isAuditEntry(value) ? [value] : []
   } catch {
     return [] // cut, or nothing that we wrote
   }
+}
+
+export function isAuditEntry(value: unknown): value is AuditEntry {
+  return hasFields(
+    value,
+    { at: 'time', who: 'text', role: 'text', action: 'text' },
+    { task: 'text', filter: 'text', count: 'count', result: 'text' },
+  )
 }
