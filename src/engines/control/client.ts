@@ -1,5 +1,5 @@
 import { readdirSync } from 'node:fs'
-import { connect, type Socket } from 'node:net'
+import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { errnoOf, messageOf } from '../../base/errors.js'
 import { toByteString } from '../../base/task/ref.js'
@@ -9,9 +9,11 @@ import { findState } from '../spool/state-directory.js'
 import { LineBuffer } from './line-buffer.js'
 import { isControlName } from './names.js'
 
-/** A reply, or an event, may be this long. */
-const MAX_REPLY_BYTES = 64 * 1024 * 1024
+/** A reply, or an event, may be this long: a snapshot of a hundred spools, each with a hundred names, has a third of it. */
+const MAX_REPLY_BYTES = 8 * 1024 * 1024
 const ANSWER_MS = 5000
+/** No more sockets of a spool are asked: whoever owns it can make any number. */
+const MOST_SOCKETS = 32
 /** Who is turned away tries again after this, or a little less, and for so long. */
 const AGAIN_MS = 200
 const TURNED_AWAY_MS = 5000
@@ -32,8 +34,10 @@ class ControlFailure extends Error {
 }
 
 interface AskOptions {
-  /** How long the daemon may take for each line of its answer; 0: for ever. */
+  /** How long the daemon may take for its whole answer; for one line of it, if there is `silenceMs`. */
   readonly timeoutMs?: number
+  /** Of a verb that streams for as long as it takes: how long there may be nothing between two lines. Infinity: for ever. */
+  readonly silenceMs?: number
   /** Called for each event of a verb that streams. */
   event?(event: unknown): void
   /** Ends the connection; the request then fails as `unreachable`. */
@@ -53,6 +57,7 @@ export function controlSocketsOf(spool: string): string[] {
   return readdirSync(state)
     .filter(isControlName)
     .sort()
+    .slice(0, MOST_SOCKETS)
     .map(name => `${state}/${name}`)
     .filter(path => {
       const stats = lstatSync(path) // another user's socket may have been linked there, to be written to by us
@@ -84,13 +89,18 @@ export async function askDaemon(
 }
 
 function askOnce(path: string, verb: string, args: object, options: AskOptions): Promise<unknown> {
-  const { timeoutMs = ANSWER_MS, event, signal } = options
+  const { timeoutMs = ANSWER_MS, silenceMs, event, signal } = options
   const socket = connect(path)
+  let deadline: NodeJS.Timeout | undefined
   return new Promise<unknown>((resolve, reject) => {
     const fail = (code: string, message: string, isUnread?: boolean) =>
       reject(new ControlFailure(code, message, isUnread))
-    if (timeoutMs > 0)
-      socket.setTimeout(timeoutMs, () => fail('unreachable', `no answer within ${timeoutMs / 1000} s`))
+    const expect = (ms: number) => {
+      clearTimeout(deadline)
+      if (ms === Number.POSITIVE_INFINITY) return
+      deadline = setTimeout(() => fail('unreachable', `no answer within ${ms / 1000} s`), ms)
+    }
+    expect(silenceMs ?? timeoutMs)
     signal?.addEventListener('abort', () => socket.destroy(), { once: true })
     // a unix socket that is closed while something in it is unread says so
     const isReset = (error: unknown) => ['ECONNRESET', 'EPIPE'].includes(errnoOf(error) ?? '')
@@ -98,24 +108,26 @@ function askOnce(path: string, verb: string, args: object, options: AskOptions):
     socket.once('error', error => fail('unreachable', messageOf(error), !isRead && isReset(error)))
     socket.once('close', () => fail('unreachable', 'the connection was closed without an answer'))
     socket.once('connect', () => socket.write(formatRequest({ id: 1, verb, args })))
-    eachReply(socket, reply => {
+    const take = (reply: ControlReply | undefined) => {
       isRead = true
       if (reply === undefined) return fail('unreachable', 'another program than spoold answered')
       if ('event' in reply) return event?.(reply.event)
       if ('error' in reply) return fail(reply.error.code, reply.error.message)
       resolve(reply.ok)
-    })
-  }).finally(() => socket.destroy())
-}
-
-/** @param take gets each reply; undefined for what is none */
-function eachReply(socket: Socket, take: (reply: ControlReply | undefined) => void): void {
-  const lines = new LineBuffer(MAX_REPLY_BYTES)
-  socket.on('data', chunk => {
-    lines.add(chunk)
-    for (let line = lines.next(); line !== undefined; line = lines.next()) {
-      take(line === null ? undefined : parseReply(line))
-      if (line === null) return
     }
+    const lines = new LineBuffer(MAX_REPLY_BYTES)
+    let isInLine = false
+    socket.on('data', chunk => {
+      lines.add(chunk)
+      let line = lines.next()
+      const isProgress = !isInLine || line !== undefined // a byte now and then is none
+      for (; typeof line === 'string'; line = lines.next()) take(parseReply(line))
+      if (line === null) return fail('unreachable', `its answer has more than ${MAX_REPLY_BYTES} bytes`)
+      isInLine = lines.isPartial
+      if (silenceMs !== undefined && isProgress) expect(isInLine ? timeoutMs : silenceMs)
+    })
+  }).finally(() => {
+    clearTimeout(deadline)
+    socket.destroy()
   })
 }

@@ -5,6 +5,10 @@ export class LineBuffer {
   readonly #limit: number
   #chunks: Buffer[] = []
   #bytes = 0
+  /** How many of the chunks are known to have no newline: each byte is looked at once, however small the chunks are. */
+  #searched = 0
+  /** And how many bytes they have. */
+  #searchedBytes = 0
 
   /** @param limit bytes of a line, with its newline */
   constructor(limit: number) {
@@ -24,12 +28,25 @@ export class LineBuffer {
 
   /** The next line, without its newline; undefined: it is not complete; null: it is too long. */
   next(): string | undefined | null {
+    for (; this.#searched < this.#chunks.length; this.#searched++) {
+      const chunk = this.#chunks[this.#searched] ?? Buffer.alloc(0)
+      const end = chunk.indexOf(NEWLINE)
+      if (end >= 0) return this.#take(this.#searchedBytes + end)
+      this.#searchedBytes += chunk.length
+      if (this.#searchedBytes >= this.#limit) return null
+    }
+    return undefined
+  }
+
+  /** @param end where the newline is */
+  #take(end: number): string | null {
+    if (end >= this.#limit) return null
     const whole = this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks)
-    if (whole === undefined) return undefined
-    const end = whole.indexOf(NEWLINE)
-    if (end >= this.#limit || (end < 0 && whole.length >= this.#limit)) return null
-    this.#chunks = end < 0 ? [whole] : whole.length > end + 1 ? [whole.subarray(end + 1)] : []
-    this.#bytes = end < 0 ? whole.length : whole.length - end - 1
-    return end < 0 ? undefined : whole.toString('utf8', 0, end)
+    const rest = whole?.subarray(end + 1) ?? Buffer.alloc(0)
+    this.#chunks = rest.length === 0 ? [] : [rest]
+    this.#bytes = rest.length
+    this.#searched = 0
+    this.#searchedBytes = 0
+    return whole?.toString('utf8', 0, end) ?? ''
   }
 }

@@ -4,7 +4,7 @@ import { printable } from '../../base/printable.js'
 import type { Parked, ParkedGroup } from '../../base/task/parked.js'
 import { describePair, type PausedPair, pausedPairs } from '../../base/task/pause.js'
 import { displayName, type Ref } from '../../base/task/ref.js'
-import { PARK_REASONS } from '../../base/task/report.js'
+import { PARK_REASONS, type ParkReason } from '../../base/task/report.js'
 import { isNamed, taskNameOf } from '../../formats/protocol/named.js'
 import { lastValue, type Vars } from '../../formats/protocol/vars.js'
 import { currentPauses } from '../spool/pauses.js'
@@ -25,7 +25,11 @@ class ParkedTasks {
   readonly #alone: ReadonlySet<Ref>
 
   /** @param answers of all daemons that run the spool: what one of them does not park, it runs */
-  constructor(pairs: readonly PausedPair[], answers: ReadonlyArray<readonly ParkedGroup[]>) {
+  constructor(
+    pairs: readonly PausedPair[],
+    answers: ReadonlyArray<readonly ParkedGroup[]>,
+    alone: ReadonlyArray<readonly ParkedGroup[]>,
+  ) {
     const [first = [], ...others] = answers
     const isParkedBy = (groups: readonly ParkedGroup[], name: string) =>
       groups.some(group => group.name === name)
@@ -33,9 +37,7 @@ class ParkedTasks {
     for (const group of first)
       if (group.name !== undefined && others.every(each => isParkedBy(each, group.name ?? '')))
         this.#names.set(group.name, { reason: group.reason, detail: describeGroup(group) })
-    this.#alone = new Set(
-      answers.flat().flatMap(({ reason, tasks }) => (reason === 'alone' ? [...tasks] : [])),
-    )
+    this.#alone = new Set(alone.flat().flatMap(({ tasks }) => [...tasks]))
   }
 
   /** @param vars those of its packet */
@@ -69,15 +71,17 @@ export function describeGroup({ reason, name = '', slots = 0 }: ParkedGroup): st
  *
  * @param spool its real path, a byte string
  * @param sockets where they listen; undefined: in the spool
+ * @param reason only what is parked for this
  * @returns undefined if none runs it, or if one cannot say
  */
 export async function askParked(
   spool: string,
   limit: number,
   sockets?: readonly string[],
+  reason?: ParkReason,
 ): Promise<ParkedGroup[][] | undefined> {
   try {
-    const args = { spool: displayName(spool), limit }
+    const args = { spool: displayName(spool), limit, ...(reason === undefined ? {} : { reason }) }
     const paths = sockets ?? controlSocketsOf(displayName(spool))
     const answers = await Promise.all(paths.map(path => ask(path, args)))
     const living = answers.filter(answer => answer !== undefined)
@@ -89,8 +93,11 @@ export async function askParked(
 
 /** @param spool its real path, a byte string @param sockets as for `askParked` */
 export async function findParked(spool: string, sockets?: readonly string[]): Promise<ParkedTasks> {
-  const answers = await askParked(spool, MOST_TOLD, sockets)
-  return new ParkedTasks(pausedPairs(currentPauses(spool)), answers ?? [])
+  const groups = (await askParked(spool, 1, sockets)) ?? []
+  // only those that run alone are known by their paths, and not by their names
+  const isNeeded = groups.flat().some(({ reason }) => reason === 'alone')
+  const alone = isNeeded ? await askParked(spool, MOST_TOLD, sockets, 'alone') : undefined
+  return new ParkedTasks(pausedPairs(currentPauses(spool)), groups, alone ?? [])
 }
 
 /** @returns undefined if the daemon is dead */

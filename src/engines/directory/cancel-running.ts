@@ -69,7 +69,7 @@ async function ask(socket: string, spool: string, task: Ref, say: Say): Promise<
     say(waitsFor(news))
   }
   try {
-    const result = await askDaemon(socket, 'cancel', { spool, task }, { timeoutMs: ANSWER_MS, event })
+    const result = await askDaemon(socket, 'cancel', { spool, task }, { silenceMs: ANSWER_MS, event })
     return isResult(result) ? { result } : { why: 'its daemon answered something else' }
   } catch (error) {
     return /ECONNREFUSED|ENOENT/.test(textOf(error)) ? {} : { why: textOf(error) } // its daemon is dead

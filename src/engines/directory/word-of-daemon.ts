@@ -62,7 +62,7 @@ export class WordOfDaemon {
       begin = resolve
     })
     const ended = askDaemon(path, 'wait', args, {
-      timeoutMs: 0,
+      silenceMs: Number.POSITIVE_INFINITY,
       signal: this.#abort.signal,
       event(event) {
         begin(true)
