@@ -68,7 +68,7 @@ async function identify(
   next: () => Promise<void>,
 ): Promise<Response | undefined> {
   const { incoming, at } = c.env
-  const known = idIn(incoming.headers.cookie)
+  const known = idIn(c.env)
   const visitor = await visitorOf(at, incoming.headers, known, { tokens, sessions })
   if (visitor === 'forbidden') return said(c, 403, 'the proxy does not say who you are')
   if (visitor === 'unknown')

@@ -23,7 +23,7 @@ export interface World {
 /** What belongs to a request. */
 export interface Env {
   readonly Bindings: {
-    readonly incoming: Pick<IncomingMessage, 'headers'>
+    readonly incoming: Pick<IncomingMessage, 'headers'> & Partial<Pick<IncomingMessage, 'socket'>>
     /** Where it came in. */
     readonly at: DashboardAddress
   }

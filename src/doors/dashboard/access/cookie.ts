@@ -1,14 +1,20 @@
+import { createHash } from 'node:crypto'
 import type { Context } from 'hono'
 import type { Env } from '../world.js'
 
-/** The cookie with a browser's id. */
-const NAME = 'spoold'
 const ID = /^[A-Za-z0-9_-]{43}$/
 
-/** @returns undefined if there is none that could be ours */
-export function idIn(header: string | undefined): string | undefined {
-  const pairs = (header ?? '').split(';').map(pair => pair.trim().split('='))
-  const value = pairs.find(([name]) => name === NAME)?.[1]
+/** Browsers send a cookie to every port of a host: the dashboards of one host each have their own. */
+export function cookieNameOf({ at, incoming }: Env['Bindings']): string {
+  const { localPort } = incoming.socket ?? {}
+  return `spoold-${localPort ?? createHash('sha256').update(at.address).digest('hex').slice(0, 8)}`
+}
+
+/** The browser's id. @returns undefined if there is none that could be ours */
+export function idIn(env: Env['Bindings']): string | undefined {
+  const name = cookieNameOf(env)
+  const pairs = (env.incoming.headers.cookie ?? '').split(';').map(pair => pair.trim().split('='))
+  const value = pairs.find(([each]) => each === name)?.[1]
   return value !== undefined && ID.test(value) ? value : undefined
 }
 
@@ -16,6 +22,7 @@ export function idIn(header: string | undefined): string | undefined {
 export function giveId(c: Context<Env>, id: string): string {
   const { at, incoming } = c.env
   const isSecure = at.isProxied && incoming.headers['x-forwarded-proto'] === 'https'
-  c.header('Set-Cookie', `${NAME}=${id}; Path=/; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`)
+  const rules = `Path=/; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`
+  c.header('Set-Cookie', `${cookieNameOf(c.env)}=${id}; ${rules}`)
   return id
 }

@@ -15,8 +15,9 @@ interface Session {
 
 const ID_BYTES = 32
 const LASTS_MS = 12 * 3600 * 1000
-/** Each replaces the oldest one. */
-const MOST = 1000
+/** Sessions of one token, each of which replaces the oldest of that token: whoever logs in often logs nobody else out. */
+const MOST_PER_TOKEN = 20
+const MOST_NOTICES = 1000
 
 /**
  * What is remembered of browsers, by an id in a cookie. It ends with the process: who had a token shows it again. Everybody has
@@ -25,6 +26,8 @@ const MOST = 1000
 export class Sessions {
   readonly #key = randomBytes(ID_BYTES)
   readonly #sessions = new Map<string, Session>()
+  /** The ids of each token, the oldest first. As many tokens as the file has, and those that it had. */
+  readonly #ofToken = new Map<string, Set<string>>()
   readonly #notices = new Map<string, Notice>()
 
   newId(): string {
@@ -34,17 +37,26 @@ export class Sessions {
   /** @returns the id of a new session: one that was known before may be somebody else's */
   begin(tokenHash: string): string {
     const id = this.newId()
-    keep(this.#sessions, id, { tokenHash, untilMs: performance.now() + LASTS_MS })
+    const ids = this.#ofToken.get(tokenHash) ?? new Set()
+    const [oldest] = ids
+    if (ids.size >= MOST_PER_TOKEN && oldest !== undefined) this.end(oldest)
+    this.#ofToken.set(tokenHash, ids.add(id))
+    this.#sessions.set(id, { tokenHash, untilMs: performance.now() + LASTS_MS })
     return id
   }
 
   end(id: string): void {
+    const { tokenHash = '' } = this.#sessions.get(id) ?? {}
+    const ids = this.#ofToken.get(tokenHash)
     this.#sessions.delete(id)
+    if (ids?.delete(id) === true && ids.size === 0) this.#ofToken.delete(tokenHash)
   }
 
   tokenHashOf(id: string): string | undefined {
     const session = this.#sessions.get(id)
-    return session !== undefined && performance.now() < session.untilMs ? session.tokenHash : undefined
+    if (session === undefined || performance.now() < session.untilMs) return session?.tokenHash
+    this.end(id)
+    return undefined
   }
 
   /** What forms carry, so that no other site can make one. @param whose name and role of the visitor */
@@ -58,7 +70,9 @@ export class Sessions {
   }
 
   tell(id: string, notice: Notice): void {
-    keep(this.#notices, id, notice)
+    const [oldest] = this.#notices.keys()
+    if (this.#notices.size >= MOST_NOTICES && oldest !== undefined) this.#notices.delete(oldest)
+    this.#notices.set(id, notice)
   }
 
   /** Once. */
@@ -67,10 +81,4 @@ export class Sessions {
     this.#notices.delete(id)
     return notice
   }
-}
-
-function keep<T>(map: Map<string, T>, id: string, value: T): void {
-  const [oldest] = map.keys()
-  if (map.size >= MOST && oldest !== undefined) map.delete(oldest)
-  map.set(id, value)
 }
