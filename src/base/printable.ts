@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer'
+
 /** Characters that a terminal obeys or does not show: control, text-direction and line-separator characters. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 /** The same for running text, where tabs and the joiners of many scripts are legitimate. */
@@ -18,6 +20,32 @@ export function printableLine(text: string): string {
 export function printableLines(text: string): string {
   if (PLAIN.test(text)) return text
   return text.split(/\r?\n/).map(printableLine).join('\n  ')
+}
+
+/** Characters that JSON leaves as they are in a string, and that a terminal obeys. */
+const UNSAFE_IN_JSON = /[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+
+/** Escapes JSON (`\u202e`), which means the same to whoever reads it. */
+export function printableJson(json: string): string {
+  return json.replace(UNSAFE_IN_JSON, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
+const BARE_WORD = /^[\w@%+=:,./-]+$/
+
+/** A name as one word of a shell, with the same bytes: as it is, in quotes or, where not all of it can be seen, as `$'\x1b'`. */
+export function shellWord(name: string | Uint8Array): string {
+  const bytes = Buffer.from(name)
+  const text = bytes.toString()
+  const isText = isUtf8(bytes)
+  if (isText && BARE_WORD.test(text)) return text
+  if (isText && printable(text) === text) return `'${text.replaceAll("'", "'\\''")}'`
+  const quoted = (byte: number) => `\\x${byte.toString(16).padStart(2, '0')}`
+  const shown = (byte: number) => {
+    const char = String.fromCharCode(byte)
+    if (char === "'" || char === '\\') return `\\${char}`
+    return PLAIN.test(char) ? char : quoted(byte)
+  }
+  return `$'${Array.from(bytes, shown).join('')}'`
 }
 
 function escaped(char: string): string {

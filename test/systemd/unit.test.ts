@@ -129,7 +129,10 @@ describe('spoold unit', () => {
     assert.equal(wrong.text, '')
     const strange = await application({}, 'a\tb').print()
     assert.equal(strange.code, 1)
-    assert.match(strange.stderr, /cannot be written in a unit: expected UTF-8 without control characters/)
+    assert.match(
+      strange.stderr,
+      /cannot be written in a unit or a rule: expected UTF-8 without control characters/,
+    )
     const two = await application().print('--path', '--socket')
     assert.equal(two.code, 64)
   })

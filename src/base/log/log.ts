@@ -1,6 +1,6 @@
 import { messageOf } from '../errors.js'
 import { onDemand } from '../on-demand.js'
-import { printableLine, printableLines } from '../printable.js'
+import { printableJson, printableLine, printableLines } from '../printable.js'
 import { isJournal, type Severity, withSeverity } from './journal.js'
 import { LogOutput } from './output.js'
 import { createStamp, isPrecise } from './stamp.js'
@@ -89,7 +89,7 @@ function textWriter(output: LogOutput, date: string | null, mark: Mark): Write {
 function jsonWriter(output: LogOutput, mark: Mark): Write {
   let current: Level = 'info'
   const stream = {
-    write: (line: string) => output.write(mark(current, NOT_ASCII.test(line) ? escapeJson(line) : line)),
+    write: (line: string) => output.write(mark(current, printableJson(line))),
   }
   const options = { base: { pid: process.pid }, formatters: { level: (label: string) => ({ level: label }) } }
   const logger = pino().pino(options, stream)
@@ -97,12 +97,4 @@ function jsonWriter(output: LogOutput, mark: Mark): Write {
     current = level // pino writes at once
     logger[level](fields ?? {}, text)
   }
-}
-
-const NOT_ASCII = /[^\n\x20-\x7e]/
-/** Characters that JSON allows unescaped in a string, but that a terminal obeys. */
-const UNSAFE = /[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
-
-function escapeJson(line: string): string {
-  return line.replace(UNSAFE, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }

@@ -109,8 +109,7 @@ export class ChangeReport {
     this.#count++
     this.#ended++
     this.#results.set(result.kind, (this.#results.get(result.kind) ?? 0) + 1)
-    if (this.#options.json === true)
-      this.#output.line(JSON.stringify(asJson(this.#action, spool, ref, result)))
+    if (this.#options.json === true) this.#output.json(asJson(this.#action, spool, ref, result))
     const path = pathOf(spool, ref)
     const { verb, done, target = spool } = this.#action
     switch (result.kind) {

@@ -1,6 +1,5 @@
 import { connect } from 'node:net'
 import { errnoOf, messageOf } from '../../base/errors.js'
-import { printable } from '../../base/printable.js'
 import { toByteString } from '../../base/task/ref.js'
 import { askDaemon, controlSocketsOf } from '../../engines/control/client.js'
 import { daemonSocketsOf, openEngine } from '../../engines/open-engine.js'
@@ -59,7 +58,7 @@ async function hostsOf(spool: string): Promise<string[]> {
 }
 
 function askThere(hosts: readonly string[]): string {
-  return `no daemon on this machine can be asked; its daemons run on ${printable(hosts.join(', '))}: use this command there, as their user or root`
+  return `no daemon on this machine can be asked; its daemons run on ${hosts.join(', ')}: use this command there, as their user; or as root, with --ini and a configuration that names it`
 }
 
 async function factsAt(path: string): Promise<DaemonFacts> {

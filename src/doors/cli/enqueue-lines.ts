@@ -60,7 +60,7 @@ export async function enqueueLines(work: EnqueueLines): Promise<void> {
     stored += paths.length
     const [first] = paths
     if (first !== undefined) work.stored.add(first)
-    if (!work.isQuiet && paths.length > 0) output.write(`${paths.join('\n')}\n`)
+    if (!work.isQuiet) output.lines(paths)
     if (failure !== undefined) throw failure
     if (failed !== undefined) throw failed.error
     const read = chunk.at(-1)?.bytes ?? 0

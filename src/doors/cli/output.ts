@@ -1,5 +1,6 @@
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { withSeverity } from '../../base/log/journal.js'
+import { printableJson, printableLine, printableLines } from '../../base/printable.js'
 import type { Io, Sink, SinkAside } from './io.js'
 
 /** What a command does once its output cannot be written any longer. */
@@ -84,15 +85,48 @@ export class Output {
   }
 
   /**
+   * Prints one line. As everything that leaves through here, it is escaped: no name, value or error gives the terminal an order, or
+   * begins a line of its own.
+   *
    * @throws ReaderGone for `look`, if the reader has gone
    * @throws SpooldError OUTPUT_FAILED for `look`, if the output cannot be written for another reason
    */
   line(text: string): void {
-    this.write(`${text}\n`)
+    this.lines([text])
   }
 
-  /** As `line`, without the newline. */
-  write(text: string): void {
+  /** As `line`, several at once. */
+  lines(texts: readonly string[]): void {
+    if (texts.length > 0) this.#print(texts.map(text => `${printableLine(text)}\n`).join(''))
+  }
+
+  /** A text that may have several lines of its own: all but the first are indented, so that none passes for one of ours. */
+  paragraph(text: string): void {
+    this.#print(`${printableLines(text)}\n`)
+  }
+
+  /** A text of ours with its newlines, such as a help. */
+  page(text: string): void {
+    this.#print(text.split('\n').map(printableLine).join('\n'))
+  }
+
+  /** As `page`, to standard error: what to do next. */
+  pageAside(text: string): void {
+    this.clearStatus()
+    this.#writeQuietly(text.split('\n').map(printableLine).join('\n'))
+  }
+
+  /** One line, unless it is indented. */
+  json(value: unknown, indent?: number): void {
+    this.#print(`${printableJson(JSON.stringify(value, null, indent))}\n`)
+  }
+
+  /** A line of a table, which has escaped its cells before it painted them. */
+  painted(line: string): void {
+    this.#print(`${line}\n`)
+  }
+
+  #print(text: string): void {
     if (this.#fault !== undefined) return
     if (this.#isPrintedToTerminal) {
       this.clearStatus()
@@ -125,7 +159,7 @@ export class Output {
 
   /** As `complain`, past what waits. */
   complainPast(text: string): Promise<void> {
-    return this.#stderrAside(this.#complaint(text)).catch(() => {})
+    return this.#stderrAside(this.#complaint(printableLine(text))).catch(() => {})
   }
 
   #queue(piece: Piece): void {
@@ -159,20 +193,25 @@ export class Output {
     }
   }
 
-  /** Writes a line to standard error; write errors there are ignored. */
+  /** Writes a line to standard error, as `line` does; write errors there are ignored. */
   complain(text: string): void {
-    this.writeError(this.#complaint(text))
+    this.#complain(printableLine(text))
   }
 
-  #complaint(text: string): string {
-    const line = `spoold: ${text}\n`
-    return this.#isJournal ? withSeverity(3, line) : line
+  /** As `complain`, like `paragraph`: an error with a stack, or with a list of faults. */
+  complainAtLength(text: string): void {
+    this.#complain(printableLines(text))
   }
 
-  /** Writes text to standard error as it is. */
-  writeError(text: string): void {
+  #complain(safe: string): void {
     this.clearStatus()
-    this.#writeQuietly(text)
+    this.#writeQuietly(this.#complaint(safe))
+  }
+
+  /** @param safe escaped */
+  #complaint(safe: string): string {
+    const line = `spoold: ${safe}\n`
+    return this.#isJournal ? withSeverity(3, line) : line
   }
 
   /** Shows a line on the terminal until something else is written there. Lines that run past show enough. */
@@ -180,7 +219,7 @@ export class Output {
     const isBusy = this.#hasPrinted
     this.#hasPrinted = false
     if (!this.isWatched || isBusy) return
-    this.#writeQuietly(`${CLEAR_LINE}${text}`)
+    this.#writeQuietly(`${CLEAR_LINE}${printableLine(text)}`)
     this.#hasStatus = true
   }
 

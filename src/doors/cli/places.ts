@@ -65,7 +65,7 @@ export function readIni(
 }
 
 /** The daemon of this configuration becomes its user. */
-export function believeUserOf({ uid }: { readonly uid: string | null }): void {
+function believeUserOf({ uid }: { readonly uid: string | null }): void {
   const user = uid === null ? undefined : findUser(uid)
   if (user !== undefined) believeDaemonsOf(user)
 }

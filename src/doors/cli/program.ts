@@ -54,7 +54,7 @@ function exitCodeOf(error: unknown, isStrict: boolean, output: Output): number {
   if (error instanceof CommanderError)
     return error.exitCode === 0 ? 0 : isStrict ? commandExitCode(WRONG_USAGE) : 1
   const named = withCode(error)
-  output.complain(describeFailure(named))
+  complainOf(named, output)
   return isStrict || isOfCommandLine(named) ? commandExitCode(named) : 1
 }
 
@@ -80,10 +80,10 @@ function createProgram(
       getOutHelpWidth: () => context.screen().columns ?? 80,
       writeOut(text) {
         output.purpose = 'look'
-        output.write(text)
+        output.page(text)
       },
-      writeErr: text => output.writeError(text),
-      outputError: (text, write) => write(usageError(text, argv)),
+      writeErr: text => output.complainAtLength(text),
+      outputError: text => output.complain(usageError(text, argv)),
     })
     .helpCommand('help [command]', 'display help for a command')
     .argument('[files...]', 'ini files, each as FILE or FILE:SECTION')
@@ -96,7 +96,7 @@ function createProgram(
       const sockets = (count: string | undefined) => (count === undefined ? undefined : Number(count))
       const print = (text: string) => {
         output.purpose = 'look'
-        output.write(text)
+        output.page(text)
       }
       const options = { backgroundSockets: sockets(inBackground), parentsSockets: sockets(underRoot), print }
       done(await run(sourcesOf(files, context), options, output))
@@ -138,10 +138,16 @@ function withCode(thrown: unknown): unknown {
   return new SpooldError('SYSTEM_REFUSED', text, { cause: thrown })
 }
 
+/** Lists of faults, and what interpreters and handlers say. */
+const LONG: ReadonlySet<string> = new Set(['CONFIG_INVALID', 'HANDLER_UNLOADABLE', 'START_FAILED'])
+
 /** A sentence for errors that users can fix, with their code in docs/errors.md; a stack trace for all others. */
-function describeFailure(thrown: unknown): string {
+function complainOf(thrown: unknown, output: Output): void {
   const error = toError(thrown)
-  return error instanceof SpooldError ? `[${error.code}] ${error.message}` : (error.stack ?? error.message)
+  if (!(error instanceof SpooldError)) return output.complainAtLength(error.stack ?? error.message)
+  const text = `[${error.code}] ${error.message}`
+  if (LONG.has(error.code)) output.complainAtLength(text)
+  else output.complain(text)
 }
 
 /** commander's message as one sentence, with a hint at the help. */
@@ -151,7 +157,7 @@ function usageError(text: string, [command = '']: readonly string[]): string {
     .trim()
     .replaceAll('\n', ' ')
   const help = NAMES.includes(command) ? `spoold ${command} --help` : 'spoold --help'
-  return `spoold: ${said}; see ${help}\n`
+  return `${said}; see ${help}`
 }
 
 const EXAMPLES = `

@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process'
 import { resolve } from 'node:path'
+import { createInterface } from 'node:readline'
 import { messageOf } from '../../base/errors.js'
 import { entryFile } from '../../base/package-root.js'
 import type { ResolvedOptions } from '../../formats/config/options.js'
@@ -14,15 +15,32 @@ const ENTRY = entryFile('rehearse')
 /** A handler whose top-level `await` never settles must not block doctor for ever. */
 const LOAD_MS = 60_000
 
-/** Loads the handlers of each spool in a separate, temporary process, as the daemon's user. */
-export async function* rehearseHandlers(config: ResolvedOptions, home: string): AsyncGenerator<Diagnosis> {
+/** What handlers print while they are loaded is shown up to so many lines. */
+const MOST_LINES = 1000
+
+type Say = (line: string) => void
+
+/**
+ * Loads the handlers of each spool in a separate, temporary process, as the daemon's user.
+ *
+ * @param say gets what they print
+ */
+export async function* rehearseHandlers(
+  config: ResolvedOptions,
+  home: string,
+  say: Say,
+): AsyncGenerator<Diagnosis> {
+  let lines = 0
+  const sayLine = (line: string) => {
+    if (lines++ < MOST_LINES) say(line)
+  }
   const own = config.spools.filter(({ isExternal }) => !isExternal)
   // spools with the same handlers need them once
   const different = new Map(own.map(spool => [codeOf(spool), spool]))
-  if (different.size === 0) yield* rehearseOne(config, home, config.anySpool, home, '')
+  if (different.size === 0) yield* rehearseOne(config, home, config.anySpool, home, '', sayLine)
   for (const spool of different.values()) {
     const whose = different.size === 1 ? '' : `those of ${spool.directory}, `
-    yield* rehearseOne(config, home, spool, resolve(spool.directory), whose)
+    yield* rehearseOne(config, home, spool, resolve(spool.directory), whose, sayLine)
   }
 }
 
@@ -36,9 +54,10 @@ async function* rehearseOne(
   settings: SpoolSettings,
   spool: string,
   whose: string,
+  say: Say,
 ): AsyncGenerator<Diagnosis> {
   const about = `${whose}loaded in a process of their own`
-  const { error, warnings } = await rehearse(config, home, settings, spool)
+  const { error, warnings } = await rehearse(config, home, settings, spool, say)
   for (const text of warnings) yield { level: 'warning', topic: 'handlers', about, text }
   if (error !== undefined) yield { level: 'error', topic: 'handlers', about, text: error }
   else yield { level: 'ok', topic: 'handlers', about, text: 'they can be loaded' }
@@ -49,6 +68,7 @@ async function rehearse(
   home: string,
   settings: SpoolSettings,
   spool: string,
+  say: Say,
 ): Promise<RehearsalResult> {
   const { options, environment, spools } = config
   const here = process.cwd()
@@ -60,7 +80,7 @@ async function rehearse(
     const areas = new SharedAreas()
     areas.make(sharedAreaBytes(options.sharedarea))
     const env = { ...process.env, ...Object.fromEntries(environment) }
-    return await load({ chain: planChain(settings, config, targets), spool, chdir }, areas.fds, env)
+    return await load({ chain: planChain(settings, config, targets), spool, chdir }, areas.fds, env, say)
   } catch (error) {
     return { error: messageOf(error), warnings: [] }
   } finally {
@@ -72,9 +92,11 @@ function load(
   options: RehearsalOptions,
   areaFds: readonly number[],
   env: NodeJS.ProcessEnv,
+  say: Say,
 ): Promise<RehearsalResult> {
-  // stdout of the handlers goes to stderr: it is not part of doctor's output
-  const child = fork(ENTRY, [], { stdio: ['ignore', 2, 2, 'ipc', ...areaFds], env })
+  const child = fork(ENTRY, [], { stdio: ['ignore', 'pipe', 'pipe', 'ipc', ...areaFds], env })
+  for (const input of [child.stdout, child.stderr])
+    if (input !== null) createInterface({ input }).on('line', say)
   return new Promise(resolve => {
     const end = (result: RehearsalResult) => {
       clearTimeout(timer)

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util'
 import type { Screen } from './screen.js'
-import { fit, pad, widthOf } from './text-width.js'
+import { cellText, fit, pad, widthOf } from './text-width.js'
 
 type Style = Parameters<typeof styleText>[0]
 
@@ -29,7 +29,7 @@ const MIN_SHARED_COLUMNS = 8
 const MIN_REST_COLUMNS = 20
 
 /**
- * Prints a table for people. Each column is as wide as its widest cell so far. Rows are buffered a thousand at a time, so a
+ * Prints a table for people. Titles and cells are escaped here, before they are measured and painted. Each column is as wide as its widest cell so far. Rows are buffered a thousand at a time, so a
  * long table is never in memory as a whole.
  */
 export class Table<Row> {
@@ -42,10 +42,10 @@ export class Table<Row> {
   #titles = ''
 
   constructor(columns: ReadonlyArray<Column<Row>>, screen: Screen, print: (line: string) => void) {
-    this.#columns = columns
+    this.#columns = columns.map(column => ({ ...column, title: cellText(column.title) }))
     this.#screen = screen
     this.#print = print
-    this.#widths = columns.map(({ title }) => widthOf(title))
+    this.#widths = this.#columns.map(({ title }) => widthOf(title))
   }
 
   add(row: Row): void {
@@ -62,7 +62,9 @@ export class Table<Row> {
     const rows = this.#rows
     this.#rows = []
     const { columns: width } = this.#screen
-    const cells = rows.map(row => this.#columns.map(column => fit(column.cell(row), MAX_CELL_COLUMNS)))
+    const cells = rows.map(row =>
+      this.#columns.map(column => fit(cellText(column.cell(row)), MAX_CELL_COLUMNS)),
+    )
     for (const [i] of this.#columns.entries())
       this.#widths[i] = Math.max(this.#widths[i] ?? 0, ...cells.map(row => widthOf(row[i] ?? '')))
     const isShown = this.#columns.map(

@@ -4,7 +4,6 @@ import { sinceMsOf, type TaskView, taskPriority } from '../../engines/spool/admi
 import { isoTime, jsonBytes, shortDuration } from './render.js'
 import type { Column } from './table.js'
 import { lastValueOf } from './task-rows.js'
-import { cellText } from './text-width.js'
 
 /** What tasks have in common: the values are byte strings; undefined where a task has none. */
 type Values = ReadonlyArray<string | undefined>
@@ -70,9 +69,9 @@ export class TaskGroups {
   columns(): Array<Column<Group>> {
     const values = this.#words.map(
       (word, i): Column<Group> => ({
-        title: FACTS[word] === undefined ? cellText(keyOf(word)) : word.toUpperCase(),
+        title: FACTS[word] === undefined ? keyOf(word) : word.toUpperCase(),
         cell: ({ values: found }) =>
-          found.length === 0 ? '(others)' : found[i] === undefined ? '-' : cellText(displayName(found[i])),
+          found.length === 0 ? '(others)' : found[i] === undefined ? '-' : displayName(found[i]),
         fit: i === this.#words.length - 1 ? 'rest' : 'shared',
       }),
     )

@@ -40,8 +40,8 @@ const MAX_NOTE_COLUMNS = 80
 export function taskColumns({ keys, hasAll }: ShownValues, nowMs: number): Array<Column<TaskView>> {
   const values = keys.map(
     (key): Column<TaskView> => ({
-      title: cellText(key),
-      cell: ({ file }) => cellText(displayName(lastValueOf(file.vars, key) ?? '')),
+      title: key,
+      cell: ({ file }) => displayName(lastValueOf(file.vars, key) ?? ''),
       fit: 'shared',
     }),
   )
@@ -63,7 +63,7 @@ export function taskColumns({ keys, hasAll }: ShownValues, nowMs: number): Array
     { title: 'NAME', cell: ({ ref }) => terminalName(Buffer.from(ref, 'latin1')), fit: 'whole' },
     {
       title: 'NOTE',
-      cell: task => fit(noteOf(task, nowMs), MAX_NOTE_COLUMNS),
+      cell: task => fit(cellText(noteOf(task, nowMs)), MAX_NOTE_COLUMNS),
       fit: 'rest',
       isOptional: true,
       style: () => 'dim',
@@ -106,7 +106,7 @@ function allValues(vars: Vars | undefined): string {
     const text = displayName(bytes)
     return PLAIN.test(text) ? text : JSON.stringify(text)
   }
-  return cellText(pairs.map(({ key, value }) => `${shown(key)}=${shown(value)}`).join(' '))
+  return pairs.map(({ key, value }) => `${shown(key)}=${shown(value)}`).join(' ')
 }
 
 /** The most important fact about a task. */
@@ -116,13 +116,13 @@ function noteOf({ state, file, record, letter, parked }: TaskView, nowMs: number
     const since = startedAtMs === undefined ? '' : `for ${shortDuration(nowMs - startedAtMs)}`
     return [pid === undefined ? '' : `pid ${pid}`, since].filter(part => part !== '').join(', ')
   }
-  if (parked !== undefined) return cellText(parked.detail)
+  if (parked !== undefined) return parked.detail
   const moved = record?.movedTo === undefined ? '' : `a move to ${record.movedTo} did not end`
   const why =
     letter === undefined
       ? moved || record?.lastError
       : `${letter.reason}: ${failureLine(letter.lastError ?? letter.detail)}`
-  return cellText(failureLine(why ?? file.detail ?? ''))
+  return failureLine(why ?? file.detail ?? '')
 }
 
 /** One task as `ls --json` prints it. */

@@ -1,5 +1,5 @@
 import { readFileSync, statfsSync } from 'node:fs'
-import { quote } from '../../engines/spool/permissions.js'
+import { shellWord } from '../../base/printable.js'
 import type { Diagnosis } from './diagnosis.js'
 
 interface Mount {
@@ -23,14 +23,14 @@ export function* checkMount(spool: string, mountinfo = read('/proc/self/mountinf
       level: 'warning',
       ...about,
       text: `it is in memory (${type} on ${point}): its tasks do not survive a restart of the machine`,
-      fix: `findmnt --target ${quote(spool)}, and name a spool on a disk`,
+      fix: `findmnt --target ${shellWord(spool)}, and name a spool on a disk`,
     }
   else if (type === 'overlay')
     yield {
       level: 'warning',
       ...about,
       text: `it is in a container's own layer (overlay on ${point}): its tasks are deleted with the container`,
-      fix: `put it on a volume: docker run -v NAME:${quote(spool)} …`,
+      fix: `put it on a volume: docker run -v NAME:${shellWord(spool)} …`,
     }
   else if (NETWORK.test(type)) yield networked(spool, mount)
   else yield { level: 'ok', ...about, text: `${type} on ${point} (${options.join(',')})` }
@@ -96,6 +96,6 @@ export function* checkRoom(spool: string): Generator<Diagnosis> {
 function levelOf(blocks: number, inodes: number, spool: string): Pick<Diagnosis, 'level' | 'fix'> {
   if (Math.min(blocks, inodes) >= SCARCE) return { level: 'ok' }
   const level = blocks === 0 || inodes === 0 ? 'error' : 'warning'
-  const fix = `spoold purge --max-age 7d ${quote(spool)} removes dead letters; ${inodes < SCARCE ? 'df -i' : 'df'} ${quote(spool)} shows what is full`
+  const fix = `spoold purge --max-age 7d ${shellWord(spool)} removes dead letters; ${inodes < SCARCE ? 'df -i' : 'df'} ${shellWord(spool)} shows what is full`
   return { level, fix }
 }

@@ -1,6 +1,7 @@
 import { accessSync, constants } from 'node:fs'
 import { messageOf } from '../../base/errors.js'
-import { checkWay, quote } from '../../engines/spool/permissions.js'
+import { shellWord } from '../../base/printable.js'
+import { checkWay } from '../../engines/spool/permissions.js'
 import { type Diagnosis, diagnosisOf } from './diagnosis.js'
 
 /** Handlers and working directories, as the user of this process; the configuration was checked as the user that reads it. */
@@ -26,7 +27,7 @@ function checkRight(path: string, right: number, needed: string): Diagnosis {
     accessSync(path, right)
     return { level: 'ok', ...about, text: `it can be ${needed}` }
   } catch (error) {
-    const fix = `chmod a+r${needed === 'read' ? '' : 'x'} ${quote(path)}`
+    const fix = `chmod a+r${needed === 'read' ? '' : 'x'} ${shellWord(path)}`
     return {
       level: 'error',
       ...about,

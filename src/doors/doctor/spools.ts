@@ -1,6 +1,7 @@
 import { accessSync, constants, realpathSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { errnoOf } from '../../base/errors.js'
+import { shellWord } from '../../base/printable.js'
 import { describePauses, lastingPauses } from '../../base/task/pause.js'
 import { toByteString } from '../../base/task/ref.js'
 import type { LockChoice } from '../../engines/spool/locker.js'
@@ -12,7 +13,6 @@ import {
   checkWay,
   makeCommand,
   type Owner,
-  quote,
 } from '../../engines/spool/permissions.js'
 import type { WatchChoice } from '../../system/files/directory-watch.js'
 import { type Diagnosis, diagnosisOf } from './diagnosis.js'
@@ -102,7 +102,7 @@ function isWritable(directory: string): boolean {
 function* checkPauses(spool: string): Generator<Diagnosis> {
   const { pauses, fault } = readPauses(toByteString(spool))
   const about = { topic: 'spool', about: spool } as const
-  const fix = `spoold resume --all ${quote(spool)}`
+  const fix = `spoold resume --all ${shellWord(spool)}`
   if (fault !== undefined) yield { level: 'error', ...about, text: `no task starts, because ${fault}`, fix }
   const lasting = lastingPauses(pauses, Date.now())
   if (lasting.length > 0)
@@ -117,7 +117,7 @@ function* checkPeriodic(spool: string): Generator<Diagnosis> {
       topic: 'spool',
       about: spool,
       text: `what is remembered of ${broken.length} periodic tasks cannot be read; they start anew`,
-      fix: `spoold fsck --repair ${quote(spool)}`,
+      fix: `spoold fsck --repair ${shellWord(spool)}`,
     }
 }
 
@@ -130,6 +130,6 @@ function* checkMode(spool: string): Generator<Diagnosis> {
     topic: 'spool',
     about: spool,
     text: `its mode is ${(mode & 0o7777).toString(8).padStart(4, '0')}: all users of this machine may write and remove tasks`,
-    fix: `chmod o-w ${quote(spool)}`,
+    fix: `chmod o-w ${shellWord(spool)}`,
   }
 }

@@ -1,3 +1,4 @@
+import { printableJson } from '../../base/printable.js'
 import type { CronCommand } from '../../base/task/schedule.js'
 import type { DaemonSnapshot, SpoolSnapshot, WorkerSnapshot } from '../../runtime/stats/snapshot.js'
 
@@ -58,8 +59,8 @@ export type UwsgiStats = ReturnType<typeof uwsgiStats>
 
 /** As uWSGI prints it: tabs, and no space behind a colon (core/stats.c). Node indents empty lists less. */
 export function printed(document: object, isMinified: boolean): string {
-  if (isMinified) return JSON.stringify(document)
-  return JSON.stringify(document, null, '\t').replace(/^(\t+"(?:[^"\\]|\\.)*":) /gm, '$1')
+  if (isMinified) return printableJson(JSON.stringify(document))
+  return printableJson(JSON.stringify(document, null, '\t')).replace(/^(\t+"(?:[^"\\]|\\.)*":) /gm, '$1')
 }
 
 function seatsOf(spool: SpoolSnapshot): Seat[] {

@@ -1,9 +1,9 @@
 import { errnoOf } from '../../base/errors.js'
+import { shellWord } from '../../base/printable.js'
 import { describePauses, lastingPauses } from '../../base/task/pause.js'
-import { displayName, toFsPath } from '../../base/task/ref.js'
+import { toFsPath } from '../../base/task/ref.js'
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
 import { pausesPath, readPauses } from '../../engines/spool/pauses.js'
-import { quote } from '../../engines/spool/permissions.js'
 import { lstatSync } from '../../system/files/anchored-path.js'
 import type { ExaminedSpool } from './examined-spool.js'
 import type { Finding } from './finding.js'
@@ -20,7 +20,7 @@ export async function* checkPauses({ spool }: ExaminedSpool): AsyncGenerator<Fin
       kind: 'pause-broken',
       path: PATH,
       meaning: `${fault}, so it is unknown what is paused, and no task starts`,
-      fix: `spoold resume --all ${quote(displayName(spool))}, once tasks may start`,
+      fix: `spoold resume --all ${shellWord(toFsPath(spool))}, once tasks may start`,
       isStill: () => readPauses(spool).fault !== undefined,
     }
   else if (lasting.length > 0)

@@ -1,9 +1,10 @@
 import type { Stats } from 'node:fs'
 import { errnoOf, messageOf } from '../../base/errors.js'
+import { shellWord } from '../../base/printable.js'
 import { baseName, displayName, toFsPath } from '../../base/task/ref.js'
 import { isLeased } from '../../engines/spool/locker.js'
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
-import { type Owner, quote } from '../../engines/spool/permissions.js'
+import type { Owner } from '../../engines/spool/permissions.js'
 import { inDirectoryOf } from '../../engines/spool/priority-directory.js'
 import { renameSync } from '../../system/files/anchored-path.js'
 import { listEntries } from '../../system/files/entries.js'
@@ -23,7 +24,7 @@ export async function* checkStateDirectories(examined: ExaminedSpool): AsyncGene
       kind: 'state-directory',
       path,
       meaning: `it is ${stats.isSymbolicLink() ? 'a symbolic link' : 'not a directory'}, so it is not entered: records, dead letters and ids are not found`,
-      fix: `mv -T ${quote(display(examined, path))} ${quote(display(examined, aside))}`,
+      fix: `mv -T ${wordOf(examined, path)} ${wordOf(examined, aside)}`,
       repair() {
         if (statsOf(examined, path)?.isDirectory() !== false) return OVER
         inDirectoryOf(examined.spool, path, directory =>
@@ -86,8 +87,8 @@ async function* checkEntry(examined: ExaminedSpool, path: string, isRight: Rule)
   const mode = stats.isDirectory() ? 0o700 : 0o600 | (stats.mode & 0o7777)
   const isChown = user.uid !== 0 && stats.uid !== user.uid
   const commands = [
-    ...(isChown ? [`chown -h ${user.uid}:${user.gid} ${quote(display(examined, path))}`] : []),
-    `chmod ${mode.toString(8)} ${quote(display(examined, path))}`,
+    ...(isChown ? [`chown -h ${user.uid}:${user.gid} ${wordOf(examined, path)}`] : []),
+    `chmod ${mode.toString(8)} ${wordOf(examined, path)}`,
   ]
   yield {
     kind: 'rights',
@@ -134,6 +135,6 @@ function changeRights({ spool }: ExaminedSpool, path: string, { isWrong, mode, o
   }
 }
 
-function display({ spool }: ExaminedSpool, path: string): string {
-  return displayName(`${spool}/${path}`)
+function wordOf({ spool }: ExaminedSpool, path: string): string {
+  return shellWord(toFsPath(`${spool}/${path}`))
 }

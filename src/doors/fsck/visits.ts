@@ -1,6 +1,6 @@
-import { displayName } from '../../base/task/ref.js'
+import { shellWord } from '../../base/printable.js'
+import { toFsPath } from '../../base/task/ref.js'
 import { isPriorityDirectory, isTaskName, isUwsgiName, STATE_DIRECTORY } from '../../engines/spool/names.js'
-import { quote } from '../../engines/spool/permissions.js'
 import { listEntries } from '../../system/files/entries.js'
 import type { ExaminedSpool } from './examined-spool.js'
 import type { Finding } from './finding.js'
@@ -34,6 +34,6 @@ async function countTasks({ spool }: ExaminedSpool, directory: string, isPriorit
 }
 
 function moveUp({ spool }: ExaminedSpool, directory: string): string {
-  const from = quote(displayName(`${spool}/${directory}`))
-  return `mv -n ${from}/uwsgi_spoolfile_on_* ${quote(displayName(spool))}/`
+  const from = shellWord(toFsPath(`${spool}/${directory}`))
+  return `mv -n ${from}/uwsgi_spoolfile_on_* ${shellWord(toFsPath(spool))}/`
 }

@@ -12,13 +12,13 @@ import {
 } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { errnoOf, messageOf } from '../../base/errors.js'
+import { shellWord } from '../../base/printable.js'
 import {
   ancestors,
   asideCommand,
   checkWay,
   makeCommand,
   type Owner,
-  quote,
   remountCommand,
   unusable,
 } from './permissions.js'
@@ -91,7 +91,7 @@ function realPath(path: string): string {
     return realpathSync(path)
   } catch (error) {
     checkWay(path)
-    const fix = `rm ${quote(path)} && ${makeCommand(path, null)}`
+    const fix = `rm ${shellWord(path)} && ${makeCommand(path, null)}`
     throw unusable(path, `it is a link that leads nowhere (${messageOf(error)})`, fix, error)
   }
 }

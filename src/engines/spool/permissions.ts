@@ -1,6 +1,7 @@
 import { accessSync, constants, lstatSync, readdirSync, type Stats, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { errnoOf, SpooldError } from '../../base/errors.js'
+import { shellWord } from '../../base/printable.js'
 import { STATE_DIRECTORY } from './names.js'
 
 /** The user and group that are going to use a directory, if not those of this process. */
@@ -44,13 +45,13 @@ function checkMaster(spool: string, uid: number): void {
   throw unusable(
     spool,
     `it belongs to uid ${owner}, and a daemon that is root works only in what is root's`,
-    `set uid = ${owner} in the configuration, or chown -R -h 0:0 ${quote(spool)}`,
+    `set uid = ${owner} in the configuration, or chown -R -h 0:0 ${shellWord(spool)}`,
   )
 }
 
 /** The error for a `.spoold` that belongs to another user, who could misuse its contents. */
 export function foreignState(spool: string, owner: number, { uid, gid }: Owner): SpooldError {
-  const path = quote(join(spool, STATE_DIRECTORY))
+  const path = shellWord(join(spool, STATE_DIRECTORY))
   return unusable(
     spool,
     `${path} belongs to uid ${owner}, and uid ${uid} takes only its own`,
@@ -65,7 +66,7 @@ function checkDirectory(spool: string, directory: string): void {
     const which = directory === spool ? 'it' : directory
     const fault = `${which} cannot be ${done} by uid ${uid} (${describeRights(directory)})`
     if (isReadOnly(directory)) throw unusable(spool, `${fault}: read-only`, remountCommand(directory))
-    const [path, recursive] = [quote(directory), directory === spool ? '' : '-R ']
+    const [path, recursive] = [shellWord(directory), directory === spool ? '' : '-R ']
     const fix = `chown ${recursive}${uid}:${gid} ${path} && chmod ${recursive}u+rwX ${path}`
     throw unusable(spool, fault, fix)
   }
@@ -89,7 +90,7 @@ export function checkWay(path: string): void {
     if (mayUse(above, 'x')) continue
     const who = me()
     const fault = `${above} cannot be entered by uid ${who.uid} (${describeRights(above)})`
-    throw unusable(path, fault, `chmod ${classOf(stats, who)}+x ${quote(above)}`)
+    throw unusable(path, fault, `chmod ${classOf(stats, who)}+x ${shellWord(above)}`)
   }
 }
 
@@ -135,20 +136,15 @@ function classOf({ uid, gid }: Stats, user: Owner): 'u' | 'g' | 'o' {
 /** The shell command that creates a directory and its missing parents. */
 export function makeCommand(path: string, owner: Owner | null): string {
   const { uid, gid } = owner ?? me()
-  return `install -d -m 0750 -o ${uid} -g ${gid} ${quote(path)}`
+  return `install -d -m 0750 -o ${uid} -g ${gid} ${shellWord(path)}`
 }
 
 export function asideCommand(path: string): string {
-  return `mv ${quote(path)} ${quote(`${path}.old`)}`
+  return `mv ${shellWord(path)} ${shellWord(`${path}.old`)}`
 }
 
 export function remountCommand(path: string): string {
-  return `mount -o remount,rw "$(findmnt -n -o TARGET --target ${quote(path)})"`
-}
-
-/** Quotes a word for the shell. */
-export function quote(path: string): string {
-  return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`
+  return `mount -o remount,rw "$(findmnt -n -o TARGET --target ${shellWord(path)})"`
 }
 
 export function unusable(path: string, fault: string, fix: string, cause?: unknown): SpooldError {

@@ -1,3 +1,5 @@
+import { printableJson } from '../../base/printable.js'
+
 /**
  * The control protocol: one JSON object per line, both ways, over a unix stream socket. docs/control.md describes it.
  *
@@ -73,7 +75,7 @@ export function parseRequest(line: string): ControlRequest {
 export function formatReply(id: Id | null, reply: ControlReply): string {
   const head = JSON.stringify({ v: CONTROL_VERSION, id }).slice(0, -1)
   const body = 'ok' in reply ? `"ok":${textOf(reply.ok)}` : JSON.stringify(reply).slice(1, -1)
-  return `${head},${body}}\n`
+  return `${printableJson(`${head},${body}}`)}\n`
 }
 
 /** Of results that several clients get, such as a snapshot: each is written out once. */

@@ -1,4 +1,5 @@
 import { SpooldError } from '../../base/errors.js'
+import { printableLine } from '../../base/printable.js'
 
 /** What a service unit is made from. Paths are absolute, and times in milliseconds. */
 export interface ServicePlan {
@@ -241,7 +242,7 @@ export function socketUnit(about: string, { addresses, backlog, mode, owner }: S
 
 /** A rule for logrotate(8): the daemon opens its log again on SIGHUP, and may not be able to create it. */
 export function logrotateRule(log: string, owner: { user: string; group: string }, signal: string): string {
-  return `"${log.replace(/["\\]/g, '\\$&')}" {
+  return `"${plain(log).replace(/["\\]/g, '\\$&')}" {
     weekly
     rotate 8
     missingok
@@ -258,13 +259,16 @@ export function logrotateRule(log: string, owner: { user: string; group: string 
 
 /** A whole value, such as a path: `%` would begin a specifier. @throws SpooldError CONFIG_INVALID */
 function value(text: string): string {
-  for (const char of text)
-    if (char < ' ' || char === '\x7f' || char === '\ufffd')
-      throw new SpooldError(
-        'CONFIG_INVALID',
-        `${JSON.stringify(text)} cannot be written in a unit: expected UTF-8 without control characters`,
-      )
-  return text.replaceAll('%', '%%')
+  return plain(text).replaceAll('%', '%%')
+}
+
+/** What can be written in a line of a file that people read. @throws SpooldError CONFIG_INVALID */
+export function plain(text: string): string {
+  if (printableLine(text) === text && !/[\t\ufffd]/.test(text)) return text
+  throw new SpooldError(
+    'CONFIG_INVALID',
+    `${JSON.stringify(text)} cannot be written in a unit or a rule: expected UTF-8 without control characters`,
+  )
 }
 
 /** One of the words of a value (systemd.syntax(7)). */

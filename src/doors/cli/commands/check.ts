@@ -12,7 +12,7 @@ export function check(files: readonly string[], _options: object, context: Comma
   const { problems, files: read, spools } = config
   checkSyntax(config, problems)
   checkLiveUwsgi(config, problems)
-  for (const problem of problems.list) output.line(formatProblem(problem))
+  for (const problem of problems.list) output.paragraph(formatProblem(problem))
   const { errors, warnings } = problems
   const isGood = errors.length === 0
   const verdict = isGood

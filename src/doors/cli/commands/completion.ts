@@ -10,7 +10,7 @@ export function completionOf(commands: readonly Command[]) {
     const shell = SHELLS.find(each => each === name)
     if (shell === undefined)
       throw new SpooldError('USAGE', `expected one of ${SHELLS.join(', ')}, got ${JSON.stringify(name)}`)
-    output.write(completionFor(shell, commands))
+    output.page(completionFor(shell, commands))
     return 0
   }
 }

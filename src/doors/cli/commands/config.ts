@@ -1,4 +1,3 @@
-import { printable } from '../../../base/printable.js'
 import {
   type EffectiveSetting,
   effectiveSettings,
@@ -22,7 +21,7 @@ export function config(files: readonly string[], _options: object, context: Comm
   const read = readConfig(sourcesOf(files, context))
   for (const line of asIni(resolveOptions(read))) output.line(line)
   const { errors } = read.problems
-  for (const problem of errors) output.complain(formatProblem(problem))
+  for (const problem of errors) output.complainAtLength(formatProblem(problem))
   return errors.length === 0 ? 0 : 1
 }
 
@@ -31,7 +30,7 @@ function* asIni(resolved: ResolvedOptions): Generator<string> {
   for (const { directory, values, ...setting } of effectiveSpools(resolved)) {
     yield `; ${originOf(setting)}`
     yield lineOf(setting)
-    if (values.length > 0) yield `; the configured options of ${printable(directory)}:`
+    if (values.length > 0) yield `; the configured options of ${directory}:`
     for (const value of values) yield `;   ${lineOf(value)} (${originOf(value)})`
   }
   let above = ''
@@ -43,5 +42,5 @@ function* asIni(resolved: ResolvedOptions): Generator<string> {
 }
 
 function lineOf({ option, value }: EffectiveSetting): string {
-  return `${option} = ${printable(value).replaceAll('%', '%%')}`
+  return `${option} = ${value.replaceAll('%', '%%')}`
 }

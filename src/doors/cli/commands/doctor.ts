@@ -19,6 +19,7 @@ import { examineRedis } from '../../doctor/redis.js'
 import { examineSpool } from '../../doctor/spools.js'
 import { type CommandContext, sourcesOf } from '../context.js'
 import { localOf } from '../destination.js'
+import type { Output } from '../output.js'
 import { rehearseHandlers } from '../rehearse-handlers.js'
 
 interface DoctorOptions {
@@ -34,9 +35,11 @@ export async function doctor(
   const { output } = context
   output.purpose = 'judge'
   const tally: Record<Level, number> = { ok: 0, note: 0, warning: 0, error: 0 }
-  for await (const diagnosis of examine(sourcesOf(files, context))) {
+  const say = (line: string) => output.complain(`a handler prints: ${line}`)
+  for await (const diagnosis of examine(sourcesOf(files, context), say)) {
     tally[diagnosis.level]++
-    output.line(json ? JSON.stringify(diagnosis) : asText(diagnosis))
+    if (json) output.json(diagnosis)
+    else print(diagnosis, output)
   }
   const { error, warning, note } = tally
   if (!json)
@@ -47,7 +50,7 @@ export async function doctor(
 }
 
 /** Runs the checks that need the caller's rights first, the rest with the rights of the daemon's user. */
-async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
+async function* examine(sources: Sources, say: (line: string) => void): AsyncGenerator<Diagnosis> {
   const config = checkConfig(sources)
   const { options, problems } = config
   checkLiveUwsgi(config, problems)
@@ -88,7 +91,7 @@ async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
     })
   for (const address of new Set(config.spools.map(spool => addressOf(spool)).filter(isRedisAddress)))
     yield* examineRedis(address)
-  if (problems.errors.length === 0 && isReadable) yield* rehearseHandlers(config, home)
+  if (problems.errors.length === 0 && isReadable) yield* rehearseHandlers(config, home, say)
   yield* checkLimits(needsOf(config), identity.inotify)
 }
 
@@ -168,9 +171,9 @@ function enginesOf(): string {
   return manifest.engines.node
 }
 
-function asText({ level, topic, about, text, fix }: Diagnosis): string {
-  const line = `${level.padEnd(8)}${topic}: ${topic === 'configuration' ? '' : `${about}: `}${text}`
-  return fix === undefined ? line : `${line}\n        to fix it: ${fix}`
+function print({ level, topic, about, text, fix }: Diagnosis, output: Output): void {
+  output.paragraph(`${level.padEnd(8)}${topic}: ${topic === 'configuration' ? '' : `${about}: `}${text}`)
+  if (fix !== undefined) output.line(`        to fix it: ${fix}`)
 }
 
 function count(n: number, word: string): string {

@@ -62,7 +62,8 @@ export async function fsck(
       if (result === undefined) return
       tally[result.state]++
       if (result.state === 'repaired') repaired++
-      output.line(json ? asJson(place.shown, finding, result) : asText(finding, result))
+      if (json) output.json(asJson(place.shown, finding, result))
+      else output.line(asText(finding, result))
       await output.room()
     }
     const findings = examine(place.spool, config, ini !== undefined, ownProcess, progress)
@@ -143,15 +144,15 @@ function asText({ kind, path, meaning, fix }: Finding, { state, detail }: Repair
   return `${state} ${kind}${at}: ${meaning}${end === '' ? '' : `; ${end}`}`
 }
 
-function asJson(spooler: string, { kind, path, meaning, fix }: Finding, result: RepairResult): string {
-  return JSON.stringify({
+function asJson(spooler: string, { kind, path, meaning, fix }: Finding, result: RepairResult): object {
+  return {
     spooler,
     ...result,
     kind,
     path: jsonBytes(Buffer.from(path, 'latin1')),
     meaning,
     fix,
-  })
+  }
 }
 
 function verdict({ found, note, repaired, left }: Record<State, number>): string {

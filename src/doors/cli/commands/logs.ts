@@ -1,13 +1,13 @@
 import { messageOf, SpooldError } from '../../../base/errors.js'
 import { hasFields } from '../../../base/json-guard.js'
 import { LEVELS } from '../../../base/log/log.js'
-import { printableLines } from '../../../base/printable.js'
 import { askDaemon } from '../../../engines/control/client.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { findDaemons, type LiveDaemon } from '../daemons.js'
 import type { Output } from '../output.js'
 import { type IniOptions, spoolsOf } from '../places.js'
+import { isoTime } from '../render.js'
 
 interface LogsOptions extends IniOptions {
   readonly follow?: boolean
@@ -54,11 +54,8 @@ async function logsOf(
   output: Output,
 ): Promise<number> {
   const print = (line: Line) => {
-    if (json)
-      return output.line(
-        JSON.stringify({ pid, at: new Date(line.atMs).toISOString(), level: line.level, text: line.text }),
-      )
-    output.line(`${isOne ? '' : `${pid} `}${timeOf(line.atMs)} ${printableLines(line.text)}`)
+    if (json) return output.json({ pid, at: isoTime(line.atMs), level: line.level, text: line.text })
+    output.paragraph(`${isOne ? '' : `${pid} `}${timeOf(line.atMs)} ${line.text}`)
   }
   return new Promise((resolve, reject) => {
     const abort = new AbortController()
@@ -76,7 +73,11 @@ async function logsOf(
       }
     }
     const args = { follow, ...(level === undefined ? {} : { level }) }
-    askDaemon(path, 'events', args, { timeoutMs: follow ? 0 : 5000, event, signal: abort.signal }).then(
+    askDaemon(path, 'events', args, {
+      ...(follow ? { silenceMs: Number.POSITIVE_INFINITY } : {}),
+      event,
+      signal: abort.signal,
+    }).then(
       () => resolve(0),
       (error: { readonly code?: string }) => {
         if (error.code === 'stopped') return resolve(0)
@@ -99,6 +100,8 @@ function isLine(value: object): value is Line {
 
 /** In this machine's time zone: 2026-12-24 08:00:00.123. */
 function timeOf(atMs: number): string {
-  const date = new Date(atMs)
-  return new Date(atMs - date.getTimezoneOffset() * 60_000).toISOString().replace('T', ' ').slice(0, -1)
+  const offsetMs = new Date(atMs).getTimezoneOffset() * 60_000 || 0
+  return isoTime(atMs - offsetMs)
+    .replace('T', ' ')
+    .slice(0, -1)
 }

@@ -63,7 +63,7 @@ export async function ls(
   return inEachSpool(places, context, async ({ shown: directory, spool }) => {
     const store = await openTaskStore(spool, { asksDaemons: true })
     await tellPauses(directory, store, nowMs, output)
-    if (!order.isJson && places.length > 1) output.line(`${isFirst ? '' : '\n'}${directory}:`)
+    if (!order.isJson && places.length > 1) output.lines([...(isFirst ? [] : ['']), `${directory}:`])
     isFirst = false
     const printer = hiding(await store.hide(), printerFor(directory, order, nowMs, context))
     const isWhole = await list(directory, store, order, printer, output)
@@ -118,7 +118,7 @@ function printerFor(
   { output, screen }: CommandContext,
 ): Printer {
   const { by, shown, isJson, isReversed } = order
-  const print = (line: string) => output.line(line)
+  const print = (line: string) => output.painted(line)
   if (by !== undefined) {
     const groups = new TaskGroups(by.words, nowMs)
     return {
@@ -129,7 +129,7 @@ function printerFor(
       end() {
         const table = new Table(groups.columns(), screen(), print)
         for (const group of groups.sorted(by.sort, isReversed).slice(0, order.limit))
-          if (isJson) print(JSON.stringify(groups.asJson(directory, group)))
+          if (isJson) output.json(groups.asJson(directory, group))
           else table.add(group)
         if (!isJson) table.end()
       },
@@ -139,7 +139,7 @@ function printerFor(
   let count = 0
   return {
     add(task) {
-      if (isJson) print(JSON.stringify(taskAsJson(directory, task, shown, nowMs)))
+      if (isJson) output.json(taskAsJson(directory, task, shown, nowMs))
       else table.add(task)
       return ++count < order.limit
     },

@@ -48,7 +48,8 @@ export async function pause(
     await audit(store, { action: 'pause', ...aboutOf(key, until) }, context.output)
     const now = await store.pause({ pair, sinceMs, untilMs })
     const text = `${directory}: paused: ${describePauses(now)}`
-    context.output.line(json ? asJson('pause', directory, now) : text)
+    if (json) context.output.json(asJson('pause', directory, now))
+    else context.output.line(text)
     return 0
   }
   const code = await inEachSpool(places, context, pauseOne, done => `${done} paused`)
@@ -73,7 +74,7 @@ export async function resume(
     await audit(store, { action: 'resume', ...aboutOf(key) }, context.output)
     const { ended, left } = await store.resume(all ? 'all' : pair)
     if (json) {
-      context.output.line(asJson('resume', directory, left))
+      context.output.json(asJson('resume', directory, left))
       return 0
     }
     const what = all ? 'nothing' : describePair(pair)
@@ -116,9 +117,9 @@ function uwsgisIn(places: readonly Place[]) {
   })
 }
 
-function asJson(command: string, spooler: string, { pauses }: Pauses = NO_PAUSES): string {
+function asJson(command: string, spooler: string, { pauses }: Pauses = NO_PAUSES): object {
   const bytes = (text: string) => jsonBytes(Buffer.from(text, 'latin1'))
-  return JSON.stringify({
+  return {
     command,
     spooler,
     paused: pauses.map(({ pair, sinceMs, untilMs }) => ({
@@ -127,5 +128,5 @@ function asJson(command: string, spooler: string, { pauses }: Pauses = NO_PAUSES
       since: sinceMs,
       until: untilMs,
     })),
-  })
+  }
 }

@@ -34,11 +34,10 @@ export async function purge(
   const purgeOne = async ({ shown: directory, spool }: Place) => {
     const store = await openTaskStore(spool)
     const count = await store.countPurgeable(limits)
-    const say = (letters: number) => {
-      const text = `${letters} dead letter${letters === 1 ? '' : 's'}`
-      const row = { command: 'purge', spooler: directory, purged: letters, dryRun }
-      const line = `${directory}: ${dryRun ? `would remove ${text}` : `removed ${text}`}`
-      output.line(json ? JSON.stringify(row) : line)
+    const say = (purged: number) => {
+      const letters = `${purged} dead letter${purged === 1 ? '' : 's'}`
+      if (json) output.json({ command: 'purge', spooler: directory, purged, dryRun })
+      else output.line(`${directory}: ${dryRun ? `would remove ${letters}` : `removed ${letters}`}`)
     }
     if (dryRun) {
       say(count)

@@ -24,6 +24,6 @@ export function pythonLibrary(
   if (unknown !== undefined)
     throw new SpooldError('USAGE', `expected ${EXTRAS.join(', ')}, got ${JSON.stringify(unknown)}`)
   output.line(`${wheelOf(readVersion())}${extras.length > 0 ? `[${extras.join(',')}]` : ''}`)
-  output.writeError(NEXT)
+  output.pageAside(NEXT)
   return 0
 }

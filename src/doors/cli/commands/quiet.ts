@@ -38,11 +38,10 @@ export async function quiet(
       try {
         await audit(await openTaskStore(spool), { action: VERBS[state] }, output)
         await askDaemon(path, VERBS[state], {})
-        output.line(
-          options.json === true
-            ? JSON.stringify({ command: 'quiet', spooler: directory, pid: facts.pid, quiet: state === 'on' })
-            : `${directory}: process ${facts.pid} ${state === 'on' ? 'is quiet: it starts nothing more' : 'is not quiet'}`,
-        )
+        const what = state === 'on' ? 'is quiet: it starts nothing more' : 'is not quiet'
+        if (options.json === true)
+          output.json({ command: 'quiet', spooler: directory, pid: facts.pid, quiet: state === 'on' })
+        else output.line(`${directory}: process ${facts.pid} ${what}`)
         count++
       } catch (error) {
         code = 1

@@ -37,11 +37,8 @@ export async function scale(
     for (const { path, facts } of daemons)
       try {
         const answer = await askDaemon(path, 'scale', { spool, to: wish })
-        output.line(
-          options.json === true
-            ? JSON.stringify({ command: 'scale', spooler: directory, answer })
-            : `${directory}: process ${facts.pid}: ${sizeText(answer)}`,
-        )
+        if (options.json === true) output.json({ command: 'scale', spooler: directory, answer })
+        else output.line(`${directory}: process ${facts.pid}: ${sizeText(answer)}`)
       } catch (error) {
         code = 1
         output.complain(`${directory}: process ${facts.pid}: ${messageOf(error)}`)

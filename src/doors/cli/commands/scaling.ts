@@ -65,7 +65,7 @@ export async function scaling(
   const resolved = resolveOptions(read)
   checkScaling(resolved, process.cwd(), read.problems)
   const { errors } = read.problems
-  for (const problem of errors) output.complain(formatProblem(problem))
+  for (const problem of errors) output.complainAtLength(formatProblem(problem))
   if (errors.length > 0) return 1
   const settings = spoolOf(resolved.spools, options.spool) ?? resolved.anySpool
   if (settings.options.spoolerConcurrency > 1)
@@ -111,11 +111,11 @@ function show(
   { json, csv }: ScalingCommandOptions,
   { output, env }: CommandContext,
 ): void {
-  if (json) for (const simulation of simulations) output.line(JSON.stringify(simulation))
+  if (json) for (const simulation of simulations) output.json(simulation)
   else if (csv) for (const line of csvOf(simulations)) output.line(line)
   else {
     const screen = screenOf(env)
-    const table = new Table(summaryColumns(waitMicros / 1000), screen, line => output.line(line))
+    const table = new Table(summaryColumns(waitMicros / 1000), screen, line => output.painted(line))
     for (const simulation of simulations) table.add(simulation)
     table.end()
     output.line('')

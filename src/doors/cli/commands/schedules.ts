@@ -8,7 +8,6 @@ import { inEachSpool } from '../in-each-spool.js'
 import { type IniOptions, type Place, spoolsOf } from '../places.js'
 import { type DaemonStatus, statusOf } from '../status/spool-status.js'
 import { Table } from '../table.js'
-import { cellText } from '../text-width.js'
 import { nextInText } from '../top/columns.js'
 
 interface SchedulesOptions extends IniOptions {
@@ -56,22 +55,21 @@ async function list(
   { output, screen }: CommandContext,
 ): Promise<number> {
   const found = await schedulesOf(spool)
-  const print = (line: string) => output.line(line)
   if (json) {
-    for (const each of found) print(JSON.stringify({ spooler: directory, ...each }))
+    for (const each of found) output.json({ spooler: directory, ...each })
     return 0
   }
   const nowMs = Date.now()
   const table = new Table<Scheduled>(
     [
-      { title: 'SCHEDULE', fit: 'whole', cell: ({ id }) => cellText(id) },
+      { title: 'SCHEDULE', fit: 'whole', cell: ({ id }) => id },
       { title: 'NEXT IN', isRight: true, cell: each => nextOf(each, nowMs) },
       { title: 'FROM', cell: ({ origin }) => origin },
-      { title: 'WHEN', fit: 'shared', cell: ({ schedule }) => cellText(scheduleText(schedule, true).when) },
-      { title: 'WHAT', fit: 'rest', cell: ({ schedule }) => cellText(scheduleText(schedule, true).what) },
+      { title: 'WHEN', fit: 'shared', cell: ({ schedule }) => scheduleText(schedule, true).when },
+      { title: 'WHAT', fit: 'rest', cell: ({ schedule }) => scheduleText(schedule, true).what },
     ],
     screen(),
-    print,
+    line => output.painted(line),
   )
   for (const each of found) table.add(each)
   table.end()
@@ -90,7 +88,8 @@ async function act(
   await audit(store, { action, filter: JSON.stringify({ schedule }) }, output)
   const done = await ACTIONS[action].run(spool, { schedule })
   const answer = { command: 'schedules', spooler: directory, schedule, verb, done }
-  output.line(json ? JSON.stringify(answer) : `${directory}: ${schedule}: ${done}`)
+  if (json) output.json(answer)
+  else output.line(`${directory}: ${schedule}: ${done}`)
   return 0
 }
 

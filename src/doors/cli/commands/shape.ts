@@ -63,9 +63,9 @@ async function shapeOf(
   } catch (error) {
     throw errnoOf(error) === undefined || error instanceof SpooldError ? error : unlisted(directory, error)
   }
-  if (json) output.line(JSON.stringify({ spooler: directory, by, boundsMinutes: BOUNDS, rows: shape.rows }))
+  if (json) output.json({ spooler: directory, by, boundsMinutes: BOUNDS, rows: shape.rows })
   else {
-    const table = new Table(COLUMNS, PLAIN, line => output.line(line))
+    const table = new Table(COLUMNS, PLAIN, line => output.painted(line))
     for (const row of shape.rows) table.add(row)
     table.end()
   }

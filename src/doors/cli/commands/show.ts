@@ -89,7 +89,8 @@ async function showOne(named: NamedTask, { json }: ShowOptions, output: Output):
     throw new SpooldError('PACKET_MALFORMED', `${file} is not a spool packet (${state}): ${detail}`)
   const body = await smallBody(store, found)
   const shownTask = { file, task, body: body === undefined ? undefined : hide.body(body) }
-  output.line(json ? JSON.stringify(asJson(shownTask), null, 2) : asText(shownTask))
+  if (json) output.json(asJson(shownTask), 2)
+  else output.lines(linesOf(shownTask))
 }
 
 /** @returns undefined: it has none, or it is too large to be shown */
@@ -108,8 +109,8 @@ interface ShownTask {
   readonly body: Buffer | undefined
 }
 
-/** Everything about a task, for people; in several lines. */
-export function asText({ file, task, body }: ShownTask): string {
+/** Everything about a task, for people. */
+export function linesOf({ file, task, body }: ShownTask): string[] {
   const { bytes, bodyOffset, vars, detail } = task.file
   const lines = [`${printable(file)}: ${headline(task)}${arrival(task)}, ${bytes} bytes`]
   if (vars === undefined) lines.push(`  no packet: ${detail}`)
@@ -119,7 +120,7 @@ export function asText({ file, task, body }: ShownTask): string {
     if (bodyBytes > EAGER_BODY_BYTES) lines.push(`  body: ${bodyBytes} bytes, from byte ${bodyOffset}`)
     else if (body !== undefined) lines.push(`  body: ${cut(body)} (${bodyBytes} bytes)`)
   }
-  return [...lines, ...failureLines(task)].join('\n')
+  return [...lines, ...failureLines(task)]
 }
 
 function arrival(task: TaskView): string {

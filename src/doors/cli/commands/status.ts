@@ -1,5 +1,4 @@
 import { SpooldError } from '../../../base/errors.js'
-import { printable } from '../../../base/printable.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import type { Output } from '../output.js'
@@ -63,9 +62,9 @@ function report(
       reasons: verdicts[i]?.reasons,
       ...each,
     }))
-    output.line(JSON.stringify({ version: JSON_VERSION, level, spools }))
+    output.json({ version: JSON_VERSION, level, spools })
   } else {
-    output.line(`SPOOLD ${level}: ${printable(headline(statuses, verdicts))}`)
+    output.line(`SPOOLD ${level}: ${headline(statuses, verdicts)}`)
     for (const each of statuses) for (const line of screenOf(each)) output.line(line)
   }
   return LEVELS.indexOf(level)

@@ -1,6 +1,7 @@
 import { appendFileSync, closeSync, constants, fstatSync, openSync } from 'node:fs'
 import { makeToken } from '../../../admin/operate/dashboard-tokens.js'
 import { messageOf, SpooldError } from '../../../base/errors.js'
+import { shellWord } from '../../../base/printable.js'
 import { ROLES } from '../../../base/task/roles.js'
 import { nameFault } from '../../../formats/protocol/named.js'
 import type { CommandContext } from '../context.js'
@@ -41,7 +42,7 @@ function append(file: string, line: string): void {
     try {
       const { mode } = fstatSync(fd)
       if ((mode & 0o077) !== 0)
-        throw new Error(`expected a file that nobody else can read; run chmod 600 ${file}`)
+        throw new Error(`expected a file that nobody else can read; run chmod 600 ${shellWord(file)}`)
       appendFileSync(fd, line)
     } finally {
       closeSync(fd)

@@ -1,5 +1,4 @@
 import { SpooldError } from '../../../base/errors.js'
-import { printable } from '../../../base/printable.js'
 import { asOwners, ownerOf } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { type IniOptions, type Place, spoolsOf } from '../places.js'
@@ -30,7 +29,7 @@ export async function top(
   if (owners.size > 1)
     throw new SpooldError(
       'USAGE',
-      `${places.map(({ shown }) => printable(shown)).join(', ')} belong to several users, and top acts as one: name the spools of one user`,
+      `${places.map(({ shown }) => shown).join(', ')} belong to several users, and top acts as one: name the spools of one user`,
     )
   return asOwners(ownProcess, places, async mine => {
     const spools = mine.map(({ shown }) => shown)
@@ -49,6 +48,6 @@ async function spoolsAt(control: string, named: readonly string[], { ini }: IniO
   const statuses = await statusAt(control, false)
   for (const status of statuses)
     if (status.source === 'none')
-      throw new SpooldError('SPOOL_UNUSABLE', `no daemon answers at ${printable(control)}: ${status.because}`)
+      throw new SpooldError('SPOOL_UNUSABLE', `no daemon answers at ${control}: ${status.because}`)
   return statuses.map(({ directory: spool }) => ({ shown: spool, spool }))
 }

@@ -3,6 +3,7 @@ import { readdirSync, realpathSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { SpooldError } from '../../../base/errors.js'
 import { PACKAGE_ROOT } from '../../../base/package-root.js'
+import { shellWord } from '../../../base/printable.js'
 import { isPriorityDirectory } from '../../../engines/spool/names.js'
 import { addressOf, type SpoolConfig } from '../../../formats/config/spools.js'
 import { parseControlSocket } from '../../../formats/control/option.js'
@@ -14,6 +15,7 @@ import { findGroupName, findPrimaryGroup, findUserName } from '../../../system/i
 import {
   logrotateRule,
   pathUnit,
+  plain,
   type ServicePlan,
   serviceUnit,
   socketUnit,
@@ -60,8 +62,8 @@ export function unit(files: readonly string[], options: UnitOptions, context: Co
   const name = basename(paths[0] ?? '').replace(/(\.ini)?(:[^/]*)?$/, '')
   const owner = options.user === true ? null : ownerOf(config)
   const origin = { config, files: paths, name, owner }
-  output.write(textOf(origin, options))
-  for (const hint of hints(origin, options)) output.writeError(`spoold: ${hint}\n`)
+  output.page(textOf(origin, options))
+  for (const hint of hints(origin, options)) output.complain(hint)
   return 0
 }
 
@@ -181,7 +183,7 @@ function rotation({ config, files, name, owner }: Origin): string {
   const signal =
     pid === null
       ? `systemctl reload ${name}.service`
-      : `kill -HUP "$(cat '${resolve(pid).replaceAll("'", "'\\''")}')"`
+      : `kill -HUP "$(cat '${plain(resolve(pid)).replaceAll("'", "'\\''")}')"`
   const user = owner?.user ?? 'root'
   return logrotateRule(resolve(log), { user, group: owner?.group ?? groupOf(user) }, signal)
 }
@@ -219,7 +221,7 @@ function* hints(
   if (masterAsRoot) yield 'master-as-root has no effect under User=: systemd does its work'
   for (const directory of directoriesOf(config.spools))
     if (statsOf(directory) === undefined)
-      yield `${directory} is not there yet: install -d -m 0750 -o ${owner?.user ?? 'root'} ${directory}`
+      yield `${directory} is not there yet: install -d -m 0750 -o ${owner?.user ?? 'root'} ${shellWord(directory)}`
 }
 
 /** Variables that are options belong to this shell, not to the service. */

@@ -1,4 +1,3 @@
-import { printable } from '../../../base/printable.js'
 import type { MemberFacts } from '../../../base/task/member.js'
 import type { ServerStatus } from '../../../engines/server-facts.js'
 import { bytes } from './rows.js'
@@ -14,8 +13,8 @@ export function* redisRows(redis: ServerStatus): Generator<[label: string, parts
 }
 
 function versionOf({ version, role }: ServerStatus): string {
-  const is = version === null ? 'it does not tell this user what it is' : `version ${printable(version)}`
-  return role === null || role === 'master' ? is : `${is}, a ${printable(role)}`
+  const is = version === null ? 'it does not tell this user what it is' : `version ${version}`
+  return role === null || role === 'master' ? is : `${is}, a ${role}`
 }
 
 function memoryOf({ usedBytes, maxBytes }: ServerStatus): string {
@@ -27,17 +26,17 @@ function memoryOf({ usedBytes, maxBytes }: ServerStatus): string {
 
 function persistenceOf({ appends, syncs }: ServerStatus): string {
   if (appends === null) return ''
-  return appends ? `appendfsync ${printable(syncs ?? '')}` : 'appendonly is off'
+  return appends ? `appendfsync ${syncs ?? ''}` : 'appendonly is off'
 }
 
 function memberText({ host, pid, isDaemon, present, wanted, running, isBraked }: MemberFacts): string {
   const what = isDaemon ? 'daemon' : 'program'
   const braked = isBraked ? ', starts nothing' : ''
-  return `${what} ${pid} on ${printable(host)} (${present} of ${wanted} workers, ${running} running${braked})`
+  return `${what} ${pid} on ${host} (${present} of ${wanted} workers, ${running} running${braked})`
 }
 
 function limitText({ name, count, running, due }: ServerStatus['limits'][number]): string {
-  return `${printable(name)}: ${running} of ${count} run, ${due} due`
+  return `${name}: ${running} of ${count} run, ${due} due`
 }
 
 function cut<T>(all: readonly T[], text: (each: T) => string): string[] {

@@ -1,4 +1,3 @@
-import { printable } from '../../../base/printable.js'
 import { shortDuration } from '../render.js'
 import type { DaemonStatus } from './spool-status.js'
 
@@ -8,7 +7,7 @@ const MOST_PERIODIC = 16
 /** When the periodic tasks of a spool are due, the next ones first. */
 export function periodicOf({ schedules, atMs }: DaemonStatus): string[] {
   const known = schedules.flatMap(({ schedule, nextAtMs, pausedSinceMs }) =>
-    schedule.kind === 'periodic' ? [{ name: printable(schedule.name), nextAtMs, pausedSinceMs }] : [],
+    schedule.kind === 'periodic' ? [{ name: schedule.name, nextAtMs, pausedSinceMs }] : [],
   )
   const sorted = known.sort((a, b) => (a.nextAtMs ?? 0) - (b.nextAtMs ?? 0))
   const left = sorted.slice(0, MOST_PERIODIC).map(({ name, nextAtMs, pausedSinceMs }) => {

@@ -1,4 +1,3 @@
-import { printable } from '../../../base/printable.js'
 import { describePauses, isWholePaused } from '../../../base/task/pause.js'
 import type {
   Distribution,
@@ -22,13 +21,13 @@ const MOST_WORKERS = 16
 /** One spool on one screen, for people. */
 export function* screenOf(status: SpoolStatus): Generator<string> {
   if (status.source === 'none') {
-    yield* wrapped(`${printable(status.directory)}:`, [printable(status.because)])
+    yield* wrapped(`${status.directory}:`, [status.because])
     return
   }
-  yield printable(status.directory)
+  yield status.directory
   yield* row('daemon', status.source === 'daemon' ? daemonOf(status) : [noDaemon(status)])
   const paused = describePauses(status.paused)
-  if (paused !== '') yield* row('paused', [printable(paused)])
+  if (paused !== '') yield* row('paused', [paused])
   yield* row('tasks', tasksOf(status))
   const priorities = prioritiesOf(status.tasks)
   if (priorities.length > 0) yield* row('priorities', priorities)
@@ -58,20 +57,20 @@ export function summaryOf(statuses: readonly SpoolStatus[]): string {
 
 function daemonOf({ daemon, atMs }: DaemonStatus): string[] {
   const { pid, host, version, state, startedAtMs, isQuiet, files } = daemon
-  const who = `pid ${pid} on ${printable(host)}`
+  const who = `pid ${pid} on ${host}`
   return [
     who,
-    `spoold ${printable(version)}`,
-    `${printable(state)} for ${shortDuration(atMs - startedAtMs)}`,
+    `spoold ${version}`,
+    `${state} for ${shortDuration(atMs - startedAtMs)}`,
     ...(isQuiet ? ['quiet: it gives out no tasks'] : []),
-    ...files.map(printable),
+    ...files,
   ]
 }
 
 function noDaemon({ because, source }: AloneStatus): string {
   const shows = source === 'redis' ? 'what Redis shows' : 'what the directory itself shows'
   if (because === null) return `none answers${source === 'redis' ? ' here' : ''}; this is ${shows}`
-  return `cannot be asked (${printable(because)}); this is ${shows}`
+  return `cannot be asked (${because}); this is ${shows}`
 }
 
 function tasksOf(status: AloneStatus | DaemonStatus): string[] {
@@ -94,11 +93,11 @@ function tasksOf(status: AloneStatus | DaemonStatus): string[] {
 
 function parkedOf({ parked, slotQueues = [] }: TaskCounts): string[] {
   const reasons = Object.entries(parked).map(
-    ([reason, parkedCount]) => `${count(parkedCount)} parked: ${printable(reason)}`,
+    ([reason, parkedCount]) => `${count(parkedCount)} parked: ${reason}`,
   )
   const queues = slotQueues
     .slice(0, MOST_QUEUES)
-    .map(queue => `${count(queue.parked)} of ${printable(queue.name)} (${count(queue.count)} at a time)`)
+    .map(queue => `${count(queue.parked)} of ${queue.name} (${count(queue.count)} at a time)`)
   const more = slotQueues.length > MOST_QUEUES ? [`and ${slotQueues.length - MOST_QUEUES} more names`] : []
   return [...reasons, ...queues, ...more]
 }
@@ -112,9 +111,7 @@ function otherStates({ states, tasks }: AloneStatus): string[] {
 
 function prioritiesOf({ priorities, prioritiesLeftOut }: TaskCounts): string[] {
   if (priorities.every(({ priority }) => priority === null)) return []
-  const named = priorities.map(
-    ({ priority, due }) => `${priority === null ? 'none' : printable(priority)}: ${count(due)}`,
-  )
+  const named = priorities.map(({ priority, due }) => `${priority ?? 'none'}: ${count(due)}`)
   return prioritiesLeftOut === 0 ? named : [...named, `and ${prioritiesLeftOut} more`]
 }
 
@@ -151,9 +148,7 @@ function hintsOf(hints: string): string {
 }
 
 function deadOf({ dead, records, atMs }: AloneStatus | DaemonStatus): string[] {
-  const reasons = Object.entries(dead.byReason).map(
-    ([reason, number]) => `${count(number)} ${printable(reason)}`,
-  )
+  const reasons = Object.entries(dead.byReason).map(([reason, number]) => `${count(number)} ${reason}`)
   const all = `${dead.isWhole ? '' : 'at least '}${count(dead.count)}`
   const newest = dead.newestMs === null ? [] : [`last ${shortDuration(atMs - dead.newestMs)} ago`]
   const failed = records.count === 0 ? [] : [`${count(records.count)} tasks that failed or are held wait`]
@@ -199,9 +194,9 @@ function workerLine({ pid, state, running, ran, rssBytes }: WorkerSnapshot, atMs
   const memory = rssBytes === null ? '' : `, ${bytes(rssBytes)}`
   const facts = `${count(ran)} done${memory}`
   const at = `  pid ${pid}`.padEnd(LABEL + 2)
-  if (first === undefined) return `${at}${state === 'ready' ? 'idle' : printable(state)}; ${facts}`
+  if (first === undefined) return `${at}${state === 'ready' ? 'idle' : state}; ${facts}`
   const more = others.length > 0 ? ` and ${others.length} more` : ''
-  return `${at}${shortDuration(atMs - first.sinceMs)}; ${facts}; ${printable(first.task)}${more}`
+  return `${at}${shortDuration(atMs - first.sinceMs)}; ${facts}; ${first.task}${more}`
 }
 
 function perSecond({ m1, m5, m15 }: Rate): string {

@@ -7,7 +7,6 @@ import type { ScheduleSnapshot, WorkerSnapshot } from '../../../runtime/stats/sn
 import { shortDuration, terminalName } from '../render.js'
 import { bytes } from '../status/rows.js'
 import type { Column } from '../table.js'
-import { cellText } from '../text-width.js'
 import type { Row } from './state.js'
 import type { TabName } from './tabs.js'
 
@@ -176,7 +175,7 @@ const HEADS: Readonly<Record<Exclude<TabName, 'overview'>, ReadonlyArray<Omit<Ce
 
 /** The columns of a tab, for rows whose cells are texts, which may have come from anybody. */
 export function columnsOf(tab: Exclude<TabName, 'overview'>): Array<Column<Row>> {
-  return HEADS[tab].map((head, i) => ({ ...head, cell: ({ cells }) => cellText(cells[i] ?? '') }))
+  return HEADS[tab].map((head, i) => ({ ...head, cell: ({ cells }) => cells[i] ?? '' }))
 }
 
 export function cellsOf<Item>(columns: ReadonlyArray<Cells<Item>>, item: Item, nowMs: number): string[] {

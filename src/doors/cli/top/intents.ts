@@ -1,5 +1,4 @@
 import { ACTIONS, type ActionName } from '../../../admin/operate/actions.js'
-import { printable } from '../../../base/printable.js'
 import { ownStateOf, type TaskState } from '../../../engines/spool/admin/task-view.js'
 import { type Intent, type Row, type TopState, targetsOf } from './state.js'
 
@@ -62,7 +61,7 @@ function onSchedule({ look, cursor }: TopState, pressed: ActionName): IntentOrWh
   const row = look?.rows[cursor]
   if (name === undefined) return `${pressed} is nothing that is done to schedules`
   if (row === undefined) return 'there is no schedule on this line'
-  const text = `${name.replace('-schedule', '')} ${printable(row.cells.at(-1) ?? '')}`
+  const text = `${name.replace('-schedule', '')} ${row.cells.at(-1) ?? ''}`
   return { action: name, rows: [], args: { schedule: row.id }, text }
 }
 
@@ -80,9 +79,9 @@ function onSpool(state: TopState, name: ActionName): IntentOrWhyNot {
     task === undefined ? (name === 'resume' ? { all: 'on' } : {}) : { key: `task=${task}` }
   const what =
     task !== undefined
-      ? `tasks named ${printable(task)}`
+      ? `tasks named ${task}`
       : name === 'resume'
-        ? `all that is paused of ${printable(spool)}`
-        : `all tasks of ${printable(spool)}`
+        ? `all that is paused of ${spool}`
+        : `all tasks of ${spool}`
   return { action: name, rows: [], args, text: `${name} ${what}` }
 }

@@ -1,5 +1,4 @@
 import { styleText } from 'node:util'
-import { printable } from '../../../base/printable.js'
 import { shortDuration } from '../render.js'
 import { screenOf, summaryOf } from '../status/screen.js'
 import type { SpoolStatus } from '../status/spool-status.js'
@@ -46,7 +45,7 @@ function titleOf({ spool, spools, look }: TopState, columns: number): string {
   const which = spools.length > 1 ? ` (${spools.indexOf(spool) + 1} of ${spools.length})` : ''
   const [first, ...others] = look?.statuses ?? []
   const rest = `${which}: ${first === undefined ? 'looking …' : sourceOf(first, others.length)}`
-  const path = [...printable(spool)]
+  const path = [...cellText(spool)]
   const room = Math.max(MIN_PATH_COLUMNS, columns - widthOf(rest))
   if (widthOf(path.join('')) <= room) return path.join('') + rest
   while (widthOf(path.join('')) > room - 1) path.shift()
@@ -56,19 +55,19 @@ function titleOf({ spool, spools, look }: TopState, columns: number): string {
 function sourceOf(status: SpoolStatus, others: number): string {
   switch (status.source) {
     case 'none':
-      return printable(status.because)
+      return status.because
     case 'directory':
     case 'redis': {
       const itself = status.source === 'redis' ? 'what Redis knows' : 'the directory itself'
       return status.because === null
         ? `no daemon answers; this is ${itself}`
-        : `its daemon cannot be asked (${printable(status.because)}); this is ${itself}`
+        : `its daemon cannot be asked (${status.because}); this is ${itself}`
     }
     case 'daemon': {
       const { pid, host, state, startedAtMs, isQuiet } = status.daemon
       const more = others > 0 ? ` and ${others} more daemons` : ''
       const since = shortDuration(status.atMs - startedAtMs)
-      return `pid ${pid} on ${printable(host)}${more}, ${printable(state)} for ${since}${isQuiet ? ', quiet' : ''}`
+      return `pid ${pid} on ${host}${more}, ${state} for ${since}${isQuiet ? ', quiet' : ''}`
     }
   }
 }
@@ -85,7 +84,7 @@ function body(state: TopState, size: Size, painter: Painter): string[] {
   const page = pageOf(size)
   const { mode, look, tab } = state
   if (mode.kind === 'text')
-    return ['', ...mode.lines.slice(mode.first, mode.first + page).map(line => painter.line(cellText(line)))]
+    return ['', ...mode.lines.slice(mode.first, mode.first + page).map(line => painter.line(line))]
   if (look === undefined) return []
   if (tab === 'overview') {
     const lines = [
@@ -120,13 +119,13 @@ function table(state: TopState, page: number, painter: Painter): string[] {
 
 function messageOf(state: TopState): string {
   const { mode, message, look, selected, filter, cursor, tab } = state
-  if (mode.kind === 'prompt') return `${mode.of === 'filter' ? '/' : 'processes: '}${printable(mode.text)}▏`
-  if (mode.kind === 'confirm') return `${cellText(mode.intent.text)}? y/N`
-  if (message !== '') return cellText(message)
+  if (mode.kind === 'prompt') return `${mode.of === 'filter' ? '/' : 'processes: '}${mode.text}▏`
+  if (mode.kind === 'confirm') return `${mode.intent.text}? y/N`
+  if (message !== '') return message
   if (look === undefined || tab === 'overview' || mode.kind === 'text') return ''
   const count = look.rows.length
   const parts = [
-    ...(filter === '' ? [] : [`/${printable(filter)}`]),
+    ...(filter === '' ? [] : [`/${filter}`]),
     ...(count === 0 ? [] : [`${cursor + 1} of ${count.toLocaleString('en')}`]),
     ...(selected.size === 0 ? [] : [`${selected.size.toLocaleString('en')} selected`]),
     look.scope,
@@ -162,7 +161,7 @@ function keysOf({ mode, tab }: TopState): string {
   }
 }
 
-/** Cuts lines to the width of the screen, and styles them. */
+/** Escapes lines, cuts them to the width of the screen, and styles them; the rows of a table are escaped. */
 class Painter {
   readonly #columns: number
   readonly #hasColor: boolean
@@ -178,7 +177,7 @@ class Painter {
   }
 
   line(text: string, style?: 'bold' | 'dim'): string {
-    const cut = fit(text, this.#columns)
+    const cut = fit(cellText(text), this.#columns)
     return style === undefined ? cut : this.#styled(style, cut)
   }
 

@@ -1,6 +1,5 @@
 import { selectionOf } from '../../../admin/operate/selection.js'
 import { messageOf } from '../../../base/errors.js'
-import { printable } from '../../../base/printable.js'
 import { Slices } from '../../../base/slices.js'
 import { displayName, type Ref, toByteString } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
@@ -9,7 +8,7 @@ import { SpoolView, sinceMsOf, type TaskView } from '../../../engines/spool/admi
 import type { ListingPlan, TaskStore } from '../../../engines/task-store.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { readLocks } from '../../../system/files/lock-table.js'
-import { asText, smallBody } from '../commands/show.js'
+import { linesOf, smallBody } from '../commands/show.js'
 import { placeAt } from '../places.js'
 import { type SpoolStatus, statusAt, statusOf } from '../status/spool-status.js'
 import { candidatesOf, STATES_OF } from './candidates.js'
@@ -43,7 +42,7 @@ export async function look({ daemons, ...topic }: Question): Promise<Look> {
     ? { rows: [], scope: '' }
     : await rowsOf({ ...topic, daemons }, statuses).catch(error => ({
         rows: [],
-        scope: printable(messageOf(error)),
+        scope: messageOf(error),
       }))
   return { ...topic, atMs: Date.now(), statuses, ...found }
 }
@@ -67,7 +66,7 @@ export async function showTask(
   const hide = await store.hide()
   const body = await smallBody(store, task).catch(() => undefined)
   const file = displayName(`${store.spool}/${ref}`)
-  return asText({ file, task: hiddenTask(task, hide), body: body && hide.body(body) }).split('\n')
+  return linesOf({ file, task: hiddenTask(task, hide), body: body && hide.body(body) })
 }
 
 async function rowsOf(

@@ -1,5 +1,4 @@
 import { messageOf } from '../../../base/errors.js'
-import { printable } from '../../../base/printable.js'
 import { perform } from './perform.js'
 import { press } from './press.js'
 import { draw, pageOf } from './screen.js'
@@ -125,6 +124,6 @@ export class Top {
   }
 
   #say(text: string): void {
-    this.#become({ ...this.#state, message: printable(text) })
+    this.#become({ ...this.#state, message: text })
   }
 }

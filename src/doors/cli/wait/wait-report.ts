@@ -50,7 +50,7 @@ export class WaitReport {
   ended(task: AwaitedTask, how: Ended): void {
     this.#progress.step()
     if (how.kind === 'dead') this.exitCode = Math.max(this.exitCode, 1)
-    if (this.#options.json === true) return this.#output.line(JSON.stringify(asJson(task, how)))
+    if (this.#options.json === true) return this.#output.json(asJson(task, how))
     const path = pathOf(task)
     switch (how.kind) {
       case 'done':
@@ -73,8 +73,8 @@ export class WaitReport {
   unknown(word: string, why: string): void {
     this.exitCode = Math.max(this.exitCode, EX_UNKNOWN)
     if (this.#options.json === true)
-      this.#output.line(JSON.stringify({ command: 'wait', name: word, result: 'unknown' }))
-    else this.#output.complain(`unknown ${printable(word)}: ${why}`)
+      this.#output.json({ command: 'wait', name: word, result: 'unknown' })
+    else this.#output.complain(`unknown ${word}: ${why}`)
   }
 
   async unfinished(tasks: readonly UnfinishedTask[], timeoutMs: number): Promise<void> {
@@ -83,8 +83,7 @@ export class WaitReport {
     const named = this.#options.json === true ? tasks : tasks.slice(0, MOST_NAMED)
     for (const task of named) {
       const state = await task.state
-      if (this.#options.json === true)
-        this.#output.line(JSON.stringify(asJson(task, { kind: 'unfinished', state })))
+      if (this.#options.json === true) this.#output.json(asJson(task, { kind: 'unfinished', state }))
       else
         this.#output.complain(
           `${pathOf(task)} has not ended within ${durationText(timeoutMs)}: it is ${state}`,
