@@ -7,6 +7,7 @@ import { actOnTask } from '#src/admin/operate/act.js'
 import { ACTIONS, type Action, type ActionName } from '#src/admin/operate/actions.js'
 import { makeToken } from '#src/admin/operate/dashboard-tokens.js'
 import { isAtLeast, ROLES, type Role } from '#src/base/task/roles.js'
+import { cookieNameOf } from '#src/doors/dashboard/access/cookie.js'
 import { Sessions } from '#src/doors/dashboard/access/sessions.js'
 import { Tokens } from '#src/doors/dashboard/access/tokens.js'
 import { DaemonLink } from '#src/doors/dashboard/daemon-link.js'
@@ -101,12 +102,13 @@ async function dashboard({ allowsNewWork = true, hidden = [] as readonly string[
   return { spool, app, sessionOf, ask }
 }
 
+const COOKIE = cookieNameOf({ at: parseDashboard(HOST), incoming: { headers: { host: HOST } } })
 const nameOf = ({ role, mayReadPayload }: Who) => `${role}${mayReadPayload ? '-payload' : ''}`
 
 /** What a browser sends from a page of the dashboard. */
 function sent(id: string, changed: Readonly<Record<string, string>> = {}): Record<string, string> {
   const headers = {
-    cookie: `spoold=${id}`,
+    cookie: `${COOKIE}=${id}`,
     origin: `http://${HOST}`,
     'content-type': 'application/x-www-form-urlencoded',
     ...changed,

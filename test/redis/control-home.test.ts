@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { once } from 'node:events'
+import { chmodSync, existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
 import { before, describe, it } from 'node:test'
+import { inProcess } from '../helpers/cli.js'
 import { startRedis, type TestRedis } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
@@ -44,6 +47,44 @@ describe('the directory of a control socket', { skip: skipUnless('redis-server')
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
     assert.deepEqual(homesIn(parent), [])
+  })
+
+  it('of a member that a stranger has made up is not asked, and one that is not JSON is no member', async () => {
+    const spool = redis.address('made-up')
+    const parent = workspace()
+    const daemon = await daemonOn(spool, { env: { ...process.env, XDG_RUNTIME_DIR: parent } })
+    await daemon.waitFor('spawned')
+    await until('it has a socket', () => socketsIn(parent).length === 1)
+    const [home = ''] = homesIn(parent)
+    const members = 'bull:made-up:spoold:members'
+    const [[, mine] = []] = Object.entries(
+      await until('it is a member', async () => {
+        const all = await redis.client.hgetall(members)
+        return Object.keys(all).length > 0 ? all : undefined
+      }),
+    )
+    const fields: Record<string, unknown> = JSON.parse(mine ?? '')
+    /** Of this user, closed to all others, and with the right names: but none that a daemon would make, or of another spool. */
+    const elsewhere = [join(workspace(), home), join(workspace(), `spoold-${process.getuid?.()}`, 'other')]
+    let asked = 0
+    const server = createServer(() => asked++)
+    for (const [i, path] of elsewhere.entries()) {
+      mkdirSync(join(path, '.spoold'), { recursive: true, mode: 0o700 })
+      chmodSync(dirname(path), 0o700)
+      if (i === 0) await once(server.listen(join(path, '.spoold/control')), 'listening')
+      else symlinkSync(join(elsewhere[0] ?? '', '.spoold/control'), join(path, '.spoold/control'))
+      await redis.client.hset(members, `evil${i}`, JSON.stringify({ ...fields, controls: path }))
+    }
+    await redis.client.hset(members, 'broken', '{')
+    try {
+      const { code, stdout } = await inProcess(['status', spool])
+      assert.equal(code, 0, stdout)
+      assert.match(stdout, /^SPOOLD OK/)
+      assert.equal((await inProcess(['quiet', spool])).code, 0)
+      assert.equal(asked, 0)
+    } finally {
+      server.close()
+    }
   })
 
   it('is left to a daemon that starts in this moment', async () => {

@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { chmodSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { Sessions } from '#src/doors/dashboard/access/sessions.js'
 import { urlTextOf } from '#src/doors/dashboard/spools.js'
 import { startDaemon } from '../helpers/daemon.js'
-import { Browser, csrfIn, dropLater, runs, send, startDashboard } from '../helpers/dashboard.js'
+import { Browser, csrfIn, dropLater, type Place, runs, send, startDashboard } from '../helpers/dashboard.js'
 import { leftIn } from '../helpers/files.js'
 import { identityOf } from '../helpers/proc.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -83,6 +84,46 @@ describe('who comes to the dashboard', () => {
     assert.equal(reply.status, 403)
     assert.ok(!reply.text.includes('chmod') && !reply.text.includes(home), reply.text)
     await daemon.waitFor(/\[spooler dashboard\] nobody is let in by a token: .*run chmod 600/)
+  })
+
+  it('logs nobody else out, however often', async () => {
+    const { place, tokenOf } = await startDashboard({ handler: HANDLER })
+    const admin = new Browser(place)
+    await admin.logIn(tokenOf('admin'))
+    const viewers = Array.from({ length: 25 }, () => new Browser(place))
+    for (const viewer of viewers) assert.equal((await viewer.logIn(tokenOf('viewer'))).status, 303)
+    assert.equal((await admin.get('/')).status, 200)
+    assert.equal((await viewers.at(-1)?.get('/'))?.status, 200)
+    assert.equal((await viewers.at(0)?.get('/'))?.headers.location, '/login', 'only its own oldest session')
+    const sessions = new Sessions()
+    const id = sessions.begin('admin')
+    for (let n = 0; n < 10_000; n++) sessions.begin(`viewer ${n % 7}`)
+    assert.equal(sessions.tokenHashOf(id), 'admin')
+  })
+
+  it('at two dashboards of one host has a session at each, also through tunnels', async () => {
+    const [one, other] = [
+      await startDashboard({ handler: HANDLER }),
+      await startDashboard({ handler: HANDLER }),
+    ]
+    /** What a browser sends to every port of a host. */
+    const jar = new Map<string, string>()
+    const cookie = () => Array.from(jar, pair => pair.join('=')).join('; ')
+    const logIn = async (place: Place, token: string, host: Record<string, string> = {}) => {
+      const reply = await send(place, '/login', { form: { token }, headers: { cookie: cookie(), ...host } })
+      assert.equal(reply.status, 303)
+      const [name = '', value = ''] = String(reply.headers['set-cookie']).split(';')[0]?.split('=') ?? []
+      jar.set(name, value)
+    }
+    const isIn = async (place: Place, host: Record<string, string> = {}) =>
+      (await send(place, '/', { headers: { cookie: cookie(), ...host } })).status === 200
+    await logIn(one.place, one.tokenOf('viewer'))
+    await logIn(other.place, other.tokenOf('viewer'))
+    assert.deepEqual([await isIn(one.place), await isIn(other.place)], [true, true])
+    const tunnels = ['localhost:8001', 'localhost:8002'].map(host => ({ host, origin: `http://${host}` }))
+    for (const tunnel of tunnels) await logIn(one.place, one.tokenOf('viewer'), tunnel)
+    for (const tunnel of tunnels) assert.equal(await isIn(one.place, tunnel), true)
+    assert.equal(jar.size, 4)
   })
 
   it('on a unix socket has its role, and nobody else can open it', async () => {

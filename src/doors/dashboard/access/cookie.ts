@@ -4,10 +4,10 @@ import type { Env } from '../world.js'
 
 const ID = /^[A-Za-z0-9_-]{43}$/
 
-/** Browsers send a cookie to every port of a host: the dashboards of one host each have their own. */
+/** Browsers send a cookie to every port of a host, and `ssh -L` shows the dashboards of many on one: each has its own. */
 export function cookieNameOf({ at, incoming }: Env['Bindings']): string {
-  const { localPort } = incoming.socket ?? {}
-  return `spoold-${localPort ?? createHash('sha256').update(at.address).digest('hex').slice(0, 8)}`
+  const seenAt = `${incoming.headers.host} ${incoming.socket?.localPort ?? at.address}`
+  return `spoold-${createHash('sha256').update(seenAt).digest('hex').slice(0, 8)}`
 }
 
 /** The browser's id. @returns undefined if there is none that could be ours */
