@@ -68,10 +68,10 @@ describe('spoold config', () => {
     const directory = workspace()
     const [file, again] = [join(directory, 'app.ini'), join(directory, 'again.ini')]
     writeFileSync(file, APP)
-    const first = await inProcess(['config', file])
+    const first = await inProcess(['config', '--with-secrets', file])
     writeFileSync(again, first.stdout)
     assert.deepEqual(meaning(again), meaning(file))
-    const second = await inProcess(['config', again])
+    const second = await inProcess(['config', '--with-secrets', again])
     const withoutOrigins = (text: string) => text.replace(/^; .*\n/gm, '')
     assert.equal(withoutOrigins(second.stdout), withoutOrigins(first.stdout))
   })

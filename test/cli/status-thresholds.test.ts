@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { Output } from '#src/doors/cli/output.js'
 import { screenOf } from '#src/doors/cli/status/screen.js'
 import type { DaemonStatus, SpoolStatus } from '#src/doors/cli/status/spool-status.js'
 import { judge, thresholdsOf, worst } from '#src/doors/cli/status/thresholds.js'
@@ -159,16 +160,22 @@ describe('the screen of status', () => {
 
   it('prints no byte of a name that a terminal would obey', () => {
     const evil = '\x1b[2J\r\n'
-    const text = [
+    const lines = [
       ...screenOf({
         ...STATUS,
         directory: evil,
         daemon: { ...daemon, host: evil, version: evil, files: [evil] },
         dead: { ...STATUS.dead, byReason: { [evil]: 1 } },
       }),
-    ].join('')
+    ]
+    let text = ''
+    const print = (printed: string) => {
+      text += printed
+    }
+    new Output({ stdout: print, stderr: print, isWatched: false }).lines(lines)
     // biome-ignore lint/suspicious/noControlCharactersInRegex: that is the point
-    assert.doesNotMatch(text, /[\x00-\x1f\x7f]/)
+    assert.doesNotMatch(text, /[\x00-\x09\x0b-\x1f\x7f]/)
+    assert.equal(text.split('\n').length - 1, lines.length)
   })
 })
 

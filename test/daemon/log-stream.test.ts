@@ -29,6 +29,7 @@ function clientOf(stream: LogStream, args: object) {
     leave = resolve
   })
   const call = {
+    role: 'operator' as const,
     send: (event: unknown) => batches.push(event as Batch) > 0,
     whenTaken: () => new Promise<void>(resolve => (taken = resolve)),
     whenGone,

@@ -39,11 +39,7 @@ async function spool(): Promise<string> {
 }
 
 const seenBy = (path: string, mayReadPayload: boolean, hide = new Hide([])) =>
-  new ReadableSpools(
-    new Spools([path]),
-    { name: 'joe', role: 'admin', mayReadPayload, hasSession: true },
-    hide,
-  ).get('spool')
+  new ReadableSpools(new Spools([path]), { mayReadPayload, hide }).get('spool')
 
 describe('what somebody may see of a spool', () => {
   it('is no payload without the right, but the names of functions', async () => {

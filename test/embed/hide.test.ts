@@ -6,11 +6,15 @@ import { inspect } from 'node:util'
 import { Spoold, type SpooldOptions, Tasks } from '#src/index.js'
 import { inProcess } from '../helpers/cli.js'
 import { leftIn } from '../helpers/files.js'
+import { startRedis } from '../helpers/redis.js'
+import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const SECRET = 's3cr3t-value'
 const opened: Spoold[] = []
+const isMissing = skipUnless('redis-server')
+const redis = isMissing === false ? startRedis() : undefined
 
 afterEach(async () => {
   for (const app of opened.splice(0)) await app.stop()
@@ -26,7 +30,7 @@ async function failing(options: Partial<SpooldOptions>) {
   const tasks = new Tasks({ maxRetries: 0 })
   const task = tasks.task('log-in', (user: unknown) => {
     given.push(user)
-    throw new Error(`cannot log in with password=${SECRET}`)
+    throw new Error(`cannot log in with password=${SECRET}, so ${SECRET} is wrong`)
   })
   const logger = { info: line, warn: line, error: line }
   const app = new Spoold({ spooler: spool, tasks, logger, ...options })
@@ -63,6 +67,31 @@ describe('hide, of an application', () => {
     assert.match(stdout, /joe/)
     assert.ok(!stdout.includes(SECRET), stdout)
     assert.equal(readFileSync(join(spool, '.spoold/hide'), 'utf8'), 'password\ntoken\n')
+  })
+
+  it('is told to Redis, too, for commands that know no application', { skip: isMissing }, async () => {
+    await redis?.ready()
+    const spooler = redis?.address('mail') ?? ''
+    const tasks = new Tasks()
+    const task = tasks.task('log-in', (_user: unknown) => {})
+    const app = new Spoold({ spooler, tasks, hide: ['password'] })
+    opened.push(app)
+    await app.start()
+    const { id } = await task.scheduleAt(new Date(Date.now() + 3_600_000), {
+      user: 'joe',
+      password: SECRET,
+    })
+    const { stdout } = await until('it is told', async () => {
+      const shown = await inProcess(['show', `${spooler}/${id}`])
+      return shown.stdout.includes('[hidden]') ? shown : undefined
+    })
+    assert.match(stdout, /joe/)
+    for (const args of [
+      ['show', `${spooler}/${id}`],
+      ['ls', spooler, '--vars'],
+      ['ls', spooler, '--json', '--vars'],
+    ])
+      assert.ok(!(await inProcess(args)).stdout.includes(SECRET), args.join(' '))
   })
 
   it('is nothing by default, and leaves alone what a daemon hides', async () => {

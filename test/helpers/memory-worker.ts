@@ -136,6 +136,7 @@ export async function memoryWorker(
       title: null,
       isListenedTo: false,
       isDetailed: false,
+      hide: [],
       ...options,
     },
   })

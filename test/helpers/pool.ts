@@ -73,7 +73,7 @@ function openPool(
     ...{ spool, ordered: true, strictNames: false, targets: [], queues: [], concurrency: 1, maxTasks: 0 },
     memory: { rssBytes: 0, vszBytes: 0, minAgeMs: 0 },
     ...{ signalAsTask: false, harakiriMs: 0, startTimeoutMs: 0, chdir: null, title: null },
-    ...{ isListenedTo: false, isDetailed: false, chain: [{ kind: 'javascript', file }] },
+    ...{ isListenedTo: false, isDetailed: false, hide: [], chain: [{ kind: 'javascript', file }] },
     ...worker,
   }
   const openPort = () => {

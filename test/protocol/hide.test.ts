@@ -78,6 +78,65 @@ describe('what is hidden', () => {
     assert.equal(hide.text('the password is wrong; my_token=1'), 'the password is wrong; my_token=1')
   })
 
+  it('of keys that are not ASCII, too', () => {
+    const accented = new Hide(['Café'])
+    for (const key of ['Café', 'CAFÉ']) assert.equal(shown(key, SECRET, accented), '[hidden]')
+    assert.deepEqual(accented.secretsIn(varsOf({ café: SECRET })), [SECRET])
+    const pair = ['Café', 'naïve'].map(text => Buffer.from(text).toString('latin1'))
+    const [key = '', value = ''] = pair
+    assert.deepEqual(accented.pair([key, value]), [key, '[hidden]'])
+    assert.deepEqual(accented.pair(['n', value]), ['n', value])
+  })
+
+  it('of a pair, also inside its value', () => {
+    const kwargs = JSON.stringify({ user: 'joe', password: SECRET })
+    assert.deepEqual(hide.pair(['password', SECRET]), ['password', '[hidden]'])
+    assert.deepEqual(hide.pair(['kwargs', kwargs]), ['kwargs', '{"user":"joe","password":"[hidden]"}'])
+    assert.deepEqual(hide.pair(['kwargs', `${kwargs},`]), ['kwargs', '[hidden]'])
+    assert.deepEqual(hide.pair(['__proto__', 'joe']), ['__proto__', 'joe'])
+    assert.deepEqual(new Hide([]).pair(['password', SECRET]), ['password', SECRET])
+  })
+
+  it('of filters, whatever is in the value', () => {
+    const filter = JSON.stringify({
+      key: [`password=${SECRET} and, "more"`, 'to=joe'],
+      grep: [`token=${SECRET}`],
+    })
+    assert.equal(hide.filter(filter), '{"key":["password=[hidden]","to=joe"],"grep":["token=[hidden]"]}')
+  })
+
+  it('by value: whatever the hidden keys of a task have, where it can be told from a word', () => {
+    const vars = varsOf({
+      password: 'first secret',
+      kwargs: JSON.stringify({ token: ['second', { a: 48151623 }], user: 'joe' }),
+      'api.key': 'abc',
+      note: JSON.stringify(JSON.stringify({ password: 'in "JSON"' })),
+    })
+    const body = Buffer.from(JSON.stringify([{ password: 'third' }]))
+    const said = 'first secret, second, 48151623, third, in "JSON", in \\"JSON\\", joe, abc'
+    const secrets = hide.secretsIn(vars, body)
+    assert.equal(
+      hide.text(said, secrets),
+      '[hidden], [hidden], [hidden], [hidden], [hidden], [hidden], joe, abc',
+    )
+    assert.deepEqual(hide.texts({ a: [said.slice(0, 12)] }, secrets), { a: ['[hidden]'] })
+    assert.deepEqual(new Hide([]).secretsIn(vars, body), [])
+  })
+
+  it('of the configuration: logins, and what is called a secret, in any case', () => {
+    const nothing = new Hide([])
+    for (const text of [
+      `redis://joe:${SECRET}@db/0/mail`,
+      `rediss:/joe:${SECRET}@db/0/mail`,
+      `redis:joe:a/${SECRET}@db/0/mail`,
+      `https://joe:${SECRET}@example.com/`,
+      `/bin/send --password=${SECRET}`,
+      `/bin/send --url https://example.com/?token=${SECRET}`,
+    ])
+      assert.ok(!nothing.configured(text).includes(SECRET), nothing.configured(text))
+    assert.equal(nothing.configured('redis://db/0/mail'), 'redis://db/0/mail')
+  })
+
   it('takes no time over what is long', () => {
     const since = performance.now()
     hide.text(`password="${'\\'.repeat(100_000)}`)

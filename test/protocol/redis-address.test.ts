@@ -90,6 +90,24 @@ describe('an address on Redis', () => {
     )
   })
 
+  for (const text of [
+    'redis:/joe:hunter2@db/0/mail',
+    'rediss:joe:hunter2@db/0/mail',
+    'redis:///joe:hunter2@db/0/mail',
+    'redis://joe:hunter2@db:port/0/mail',
+    'redis://joe:hun@hunter2@db/0/a/b',
+    'redis://db/joe:hunter2@db/mail',
+    'redis+unix:/:hunter2@/run/a.sock/0/mail',
+    'redis+none://:hunter2@db/0/mail',
+    'redis://db/0/mail?password=hunter2',
+    'redis+sentinel://s/m/0/mail?sentinel-passphrase=hunter2',
+    'redis:\n//joe:hunter2@db/0/mail',
+  ])
+    it(`keeps what is mistyped of them: ${JSON.stringify(text)}`, () => {
+      const said = ({ message }: Error) => !message.includes('hunter2') && message.includes('got ')
+      assert.throws(() => parseRedisAddress(text), said)
+    })
+
   for (const character of ['/', '?', '#'])
     it(`says how a password with ${character} is written`, () => {
       assert.throws(

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spool } from '#src/engines/client/spool.js'
-import { spoold } from '../helpers/cli.js'
+import { inProcess, spoold } from '../helpers/cli.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { PYTHON } from '../helpers/python.js'
 import { freePort } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
 import { startServer, startWatched } from '../helpers/sentinel.js'
@@ -12,6 +15,7 @@ import { workspace } from '../helpers/workspace.js'
 import { daemonOn } from './redis-daemon.js'
 
 const TELLING = `export default (env, task) => { JOURNAL(env.n); return task.SPOOL_OK }`
+const SECRET = 's3cr3t-login'
 /** Nodes of a cluster know each other after two seconds. */
 const MEET_MS = 15_000
 const isMissing = skipUnless('redis-server')
@@ -58,6 +62,49 @@ describe('a spool on Redis', { skip: isMissing }, () => {
     const keys = execFileSync('redis-cli', ['-s', socket, 'keys', '*'], { encoding: 'utf8' })
     assert.match(keys, /^app1:mail:meta$/m)
     assert.doesNotMatch(keys, /^bull/m)
+  })
+
+  it('is known to handlers without its login, by a name that they can store by', {
+    skip: skipUnless('python3'),
+  }, async () => {
+    const port = freePort()
+    await startServer(['--port', String(port), '--requirepass', SECRET])
+    const spooler = `redis://:${SECRET}@127.0.0.1:${port}/0/mail`
+    const home = workspace()
+    const handler = join(home, 'handler.py')
+    writeFileSync(
+      handler,
+      `
+import uwsgi
+
+def spooler(env):
+    print('given', env[b'n'], 'of', uwsgi.spoolers, uwsgi.opt['spooler'])
+    if env[b'n'] == b'1':
+        uwsgi.spool({b'n': b'2', b'spooler': uwsgi.spoolers[0]})
+        return uwsgi.SPOOL_OK
+    if env[b'n'] == b'2':
+        return uwsgi.SPOOL_OK
+    raise Exception('failed at %r' % (uwsgi.spoolers,))
+
+uwsgi.spooler = spooler
+`,
+    )
+    const ini = { spooler, import: handler, python: PYTHON, 'spooler-max-attempts': 1 }
+    const daemon = await startDaemon({ spool: join(home, 'unused'), isForeign: true, ini })
+    await spool({ n: '1' }, { spooler })
+    await daemon.waitFor(/given b'2' of/)
+    await spool({ n: '3' }, { spooler })
+    await daemon.waitFor(/failed at/)
+    assert.match(daemon.output, new RegExp(`of \\(b'redis://127.0.0.1:${port}/0/mail',\\) b'redis://127`))
+    const [, id = ''] = await until('it is dead', async () => {
+      const { stdout } = await inProcess(['ls', spooler, '--state', 'dead', '--json'])
+      return /"name":"([^"]+)"/.exec(stdout) ?? undefined
+    })
+    const dead = (await inProcess(['show', `${spooler}/${id}`])).stdout
+    assert.match(dead, /failed at/)
+    const { stdout, stderr } = await inProcess(['doctor', daemon.iniFile])
+    assert.match(stdout, /handlers/i)
+    for (const said of [daemon.output, dead, stdout, stderr]) assert.ok(!said.includes(SECRET), said)
   })
 
   it('is in its own database, or nowhere', async () => {

@@ -3,6 +3,7 @@ import { afterEach, describe, it } from 'node:test'
 import { Emitter } from '#src/base/events/emitter.js'
 import { Histogram } from '#src/base/task/histogram.js'
 import type { Report, ReportKind } from '#src/base/task/report.js'
+import { Hide } from '#src/formats/protocol/hide.js'
 import { Collector } from '#src/runtime/stats/collector.js'
 import type { DaemonSnapshot, SpoolSnapshot } from '#src/runtime/stats/snapshot.js'
 import type { WorkerStats } from '#src/runtime/supervisor/pool-stats.js'
@@ -50,6 +51,8 @@ const DAEMON = {
   rssBytes: 1,
 } as const
 
+const WHOLE = { mayReadPayload: true }
+
 const collectors: Collector[] = []
 function collect() {
   const events = new Emitter()
@@ -63,6 +66,7 @@ function collect() {
     leadershipOf: () => null,
     schedules: async () => [],
     sockets: () => [],
+    hide: () => new Hide([]),
   })
   collectors.push(collector)
   return { events, collector, taken: () => taken }
@@ -97,7 +101,7 @@ describe('the collector', () => {
     events.emit('worker-died', { spool: SPOOL, pid: 1, code: 1, signal: null, running: ['x'] })
     events.emit('worker-died', { spool: SPOOL, pid: 1, code: 1, signal: null, running: [] })
     events.emit('worker-overran', { spool: SPOOL, pid: 1, running: ['x'] })
-    const { totals, rates } = first(await collector.snapshot())
+    const { totals, rates } = first(await collector.snapshotFor(WHOLE))
     const { done, retried, errors, ignored, buried, setAside, unsettled, crashes, overran } = totals
     assert.deepEqual(
       { done, retried, errors, ignored, buried, setAside, unsettled, crashes, overran },
@@ -118,7 +122,7 @@ describe('the collector', () => {
   })
 
   it('tells what runs from what only waits in a worker, and names tasks as text', async () => {
-    const { tasks, processes } = first(await collect().collector.snapshot())
+    const { tasks, processes } = first(await collect().collector.snapshotFor(WHOLE))
     assert.deepEqual([tasks.due, tasks.running, tasks.waiting, tasks.stored], [4, 1, 1, 6])
     const [worker = assert.fail()] = processes.workers
     assert.deepEqual(worker.running, [{ task: '5/\ufffdt\ufffd', ref: '5/\xe9t\xe9', sinceMs: 2 }])
@@ -128,7 +132,7 @@ describe('the collector', () => {
   it('has run times measured only once a snapshot was wanted, and keeps them', async () => {
     const { events, collector } = collect()
     assert.equal(events.isSilent('run-times'), true)
-    assert.equal(first(await collector.snapshot()).times.ran.count, 0)
+    assert.equal(first(await collector.snapshotFor(WHOLE)).times.ran.count, 0)
     assert.equal(events.isSilent('run-times'), false)
     const [ran, waited] = [new Histogram(), new Histogram()]
     for (const ms of [1, 2, 900]) ran.add(ms * 1000)
@@ -147,22 +151,22 @@ describe('the collector', () => {
 
   it('takes one snapshot for all who ask at once', async () => {
     const { collector, taken } = collect()
-    const all = await Promise.all(Array.from({ length: 100 }, () => collector.snapshot()))
+    const all = await Promise.all(Array.from({ length: 100 }, () => collector.snapshotFor(WHOLE)))
     assert.equal(new Set(all).size, 1)
     assert.equal(taken(), 1)
   })
 
   it('is plain JSON', async () => {
-    const snapshot = await collect().collector.snapshot()
+    const snapshot = await collect().collector.snapshotFor(WHOLE)
     assert.deepEqual(JSON.parse(JSON.stringify(snapshot)), snapshot)
   })
 })
 
 /** A snapshot of its own: those who ask within a moment share one. */
 async function collectAgain(collector: Collector): Promise<DaemonSnapshot> {
-  const before = await collector.snapshot()
+  const before = await collector.snapshotFor(WHOLE)
   for (;;) {
-    const snapshot = await collector.snapshot()
+    const snapshot = await collector.snapshotFor(WHOLE)
     if (snapshot !== before) return snapshot
     await new Promise(resolve => setTimeout(resolve, 10))
   }

@@ -43,7 +43,7 @@ function readyWorker() {
           maxTasks: 0,
         },
         ...{ signalAsTask: false, harakiriMs: HARAKIRI_MS, startTimeoutMs: 0, chdir: null, title: null },
-        ...{ isListenedTo: false, isDetailed: false, chain: [] },
+        ...{ isListenedTo: false, isDetailed: false, hide: [], chain: [] },
         memory: { rssBytes: 0, vszBytes: 0, minAgeMs: 0 },
       },
       openPort: () => ({

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { machineNowMs } from '#src/base/clock.js'
 import { OK } from '#src/base/task/outcome.js'
+import { Hide } from '#src/formats/protocol/hide.js'
 import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
 import type { PackedReports } from '#src/runtime/ipc/reports.js'
 import { FunctionExecutor } from '#src/runtime/worker/function-executor.js'
@@ -51,6 +52,7 @@ async function open(spool: string, handle: Handle, rssBytes = 0) {
       isKilled: true,
       isListenedTo: false,
       isDetailed: false,
+      hide: new Hide([]),
       handle() {},
       send: message => messages.push(message),
       drained() {},

@@ -1,7 +1,7 @@
 import type { Role } from '../../base/task/roles.js'
 import type { TaskState } from '../../engines/spool/admin/task-view.js'
 import type { Change } from '../../engines/task-store.js'
-import { type Args, given } from './args.js'
+import { type Args, given, type SpoolActor } from './args.js'
 import { edit, enqueue } from './new-tasks.js'
 import { onSchedule } from './schedule-actions.js'
 import { pause, resume, scale } from './spool-actions.js'
@@ -31,13 +31,14 @@ export interface TaskAction extends Common {
 
 export interface SpoolAction extends Common {
   readonly on: 'spool'
+  /** Arguments that name values of tasks: who may not read payloads would find them by trying. */
+  readonly payloadArgs: readonly string[]
   /**
    * @param spool its real path
-   * @param sockets where its daemons are asked, if not at the sockets in the spool
    * @returns what is so now, for people
    * @throws Error why it was not done
    */
-  run(spool: string, args: Args, sockets?: readonly string[]): Promise<string>
+  run(spool: string, args: Args, by?: SpoolActor): Promise<string>
 }
 
 export type Action = TaskAction | SpoolAction
@@ -46,7 +47,7 @@ export type Action = TaskAction | SpoolAction
 const AT_REST = ['due', 'waiting', 'retrying', 'held'] as const
 
 const ON_TASK = { on: 'task', args: [], inBulk: true, isFinal: false, isNewWork: false } as const
-const ON_SPOOL = { on: 'spool', isNewWork: false } as const
+const ON_SPOOL = { on: 'spool', isNewWork: false, payloadArgs: [] } as const
 const ON_SCHEDULE = { ...ON_SPOOL, role: 'operator', args: ['schedule'] } as const
 
 /** What people can do to tasks and spools, wherever they do it. An operator's acts can be undone. */
@@ -82,8 +83,14 @@ export const ACTIONS = {
     ...{ args: ['vars', 'body'], inBulk: false, isNewWork: true },
     change: edit,
   },
-  pause: { ...ON_SPOOL, role: 'operator', done: 'paused', args: ['key', 'until'], run: pause },
-  resume: { ...ON_SPOOL, role: 'operator', done: 'resumed', args: ['key', 'all'], run: resume },
+  pause: {
+    ...{ ...ON_SPOOL, role: 'operator', done: 'paused', args: ['key', 'until'] },
+    ...{ payloadArgs: ['key'], run: pause },
+  },
+  resume: {
+    ...{ ...ON_SPOOL, role: 'operator', done: 'resumed', args: ['key', 'all'] },
+    ...{ payloadArgs: ['key'], run: resume },
+  },
   'run-schedule': { ...ON_SCHEDULE, done: 'run', run: onSchedule('run') },
   'pause-schedule': { ...ON_SCHEDULE, done: 'paused', run: onSchedule('pause') },
   'resume-schedule': { ...ON_SCHEDULE, done: 'resumed', run: onSchedule('resume') },

@@ -4,6 +4,14 @@ import { isSeconds, parseTime } from '../../base/time-text.js'
 /** What people type into a form or a prompt, by name. An empty text is none. */
 export type Args = Readonly<Record<string, string | undefined>>
 
+/** Who acts on a spool. */
+export interface SpoolActor {
+  /** Where its daemons are asked, if not at the sockets in the spool. */
+  readonly sockets?: readonly string[] | undefined
+  /** What is said of tasks has their values. Default: it may. */
+  readonly mayReadPayload?: boolean
+}
+
 /** @returns undefined if nothing was typed */
 export function given(args: Args, name: string): string | undefined {
   const text = args[name]?.trim() ?? ''

@@ -2,7 +2,7 @@ import { messageOf } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
 import { askDaemon } from '../../engines/control/client.js'
 import { daemonSocketsOf } from '../../engines/open-engine.js'
-import { type Args, given, wrongArg } from './args.js'
+import { type Args, given, type SpoolActor, wrongArg } from './args.js'
 
 /** What a daemon can do to one of its schedules, as its control socket calls it. */
 type ScheduleVerb = 'run' | 'pause' | 'resume' | 'remove'
@@ -13,10 +13,10 @@ type ScheduleVerb = 'run' | 'pause' | 'resume' | 'remove'
  */
 export const onSchedule =
   (verb: ScheduleVerb) =>
-  async (spool: string, args: Args, known?: readonly string[]): Promise<string> => {
+  async (spool: string, args: Args, by: SpoolActor = {}): Promise<string> => {
     const schedule = given(args, 'schedule')
     if (schedule === undefined) throw wrongArg('schedule', 'the name of a schedule', '')
-    const sockets = known ?? (await daemonSocketsOf(spool))
+    const sockets = by.sockets ?? (await daemonSocketsOf(spool))
     const done: string[] = []
     const faults: string[] = []
     for (const path of sockets) {

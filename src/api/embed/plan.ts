@@ -33,6 +33,8 @@ export interface Running {
   /** 0: nothing is killed. */
   readonly harakiriMs: number
   readonly isListenedTo: boolean
+  /** The keys whose values it tells nobody. */
+  readonly hide: readonly string[]
   /** Several workers are in one process. */
   readonly sharesProcess?: boolean
   /** Where tasks go that handlers schedule, if their workers are not in this process. */

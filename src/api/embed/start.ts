@@ -1,9 +1,8 @@
 import { SpooldError } from '../../base/errors.js'
 import { STDERR } from '../../base/log/output.js'
-import { toByteString } from '../../base/task/ref.js'
 import type { Destination } from '../../engines/client/target.js'
+import { HiddenNotes } from '../../engines/hidden-notes.js'
 import { openEngine } from '../../engines/open-engine.js'
-import { noteHiddenKeys } from '../../engines/spool/hidden-keys.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import { DEFAULT_QUEUE } from '../../formats/protocol/named.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
@@ -105,7 +104,7 @@ function placesOf({ queue }: StartOptions, app: Application): Place[] {
       )
     return found.map(directory => {
       const spool = prepared(directory)
-      if (app.options.hide !== undefined) noteHiddenKeys(toByteString(spool), app.options.hide)
+      if (app.options.hide !== undefined) new HiddenNotes().serve([spool], app.options.hide)
       return { queue: name, spool, engine: openEngine(spool) }
     })
   }
@@ -139,6 +138,7 @@ function runningOf(place: Place, options: StartOptions, app: Application): Runni
   const telling = tellingOf(place.queue, app)
   const { mode = 'in-process', workers = 1, concurrency = 1, deadline = 0 } = options
   const deadlineMs = durationMs(deadline) ?? 0
+  const { hide = [] } = app.options
   const isListenedTo = app.options.logger !== undefined
   if (mode === 'in-process') {
     const names = app.files.length > 0 ? app.files : ['the tasks of this program']
@@ -147,7 +147,7 @@ function runningOf(place: Place, options: StartOptions, app: Application): Runni
       processes: 1,
       concurrency: workers * concurrency, // they would share one event loop
       chain: [{ kind: 'given', names }],
-      ...{ harakiriMs: 0, isListenedTo, targets: [], queues: [] },
+      ...{ harakiriMs: 0, isListenedTo, hide, targets: [], queues: [] },
       openPort: () => telling(openInProcess({ engine, given: app.given, deadlineMs, enqueuerOf })),
     }
   }
@@ -160,7 +160,7 @@ function runningOf(place: Place, options: StartOptions, app: Application): Runni
     processes: workers,
     concurrency,
     chain: app.files.map(file => ({ kind: 'javascript', file })),
-    ...{ harakiriMs: deadlineMs, isListenedTo },
+    ...{ harakiriMs: deadlineMs, isListenedTo, hide },
     targets: directories.map(([, directory]) => ({ directory, sync })),
     queues: directories,
     sockets: [...destinationsOf(app.options)].flatMap(([queue, { socket }]) =>

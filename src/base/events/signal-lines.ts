@@ -81,7 +81,7 @@ export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
       if (line !== undefined) log.dated('info', line, { signal: schedule.number })
     },
     'schedule-changed': ({ spool, schedule, verb, done }) => {
-      const { what, when } = scheduleText(schedule, true)
+      const { what, when } = scheduleText(schedule)
       log.line(
         'info',
         `[spooler ${spool}] ${verb} of ${printable(what)} (${printable(when)}) by a control client: ${done}`,

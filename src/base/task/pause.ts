@@ -48,11 +48,15 @@ export function describePauses(known: Pauses | null): string {
   return (fault === undefined ? texts : [`all tasks, because ${fault}`]).join('; ')
 }
 
+/** The value is quoted if it is more than a word, so that it can be told, and hidden, as a whole. */
 export function describePair(pair: PausedPair | null): string {
-  return pair === null
-    ? 'all tasks'
-    : `tasks with ${pair.map(part => printable(displayName(part))).join('=')}`
+  if (pair === null) return 'all tasks'
+  const [key, value] = pair.map(displayName) as [string, string]
+  return `tasks with ${printable(key)}=${printable(WORD.test(value) ? value : JSON.stringify(value))}`
 }
+
+/** What stands for a hidden value is one, too. */
+const WORD = /^(?:[^\s,;&"'(){}[\]]+|\[hidden\])$/
 
 function untilText(untilMs: number | null): string {
   return untilMs === null ? '' : `, until ${new Date(untilMs).toISOString().replace('.000Z', 'Z')}`

@@ -8,8 +8,8 @@ interface ScheduleText {
   readonly when: string
 }
 
-/** A schedule, for people. @param showsCommand the arguments of a command may be secret */
-export function scheduleText(schedule: Schedule | PeriodicTask, showsCommand: boolean): ScheduleText {
+/** A schedule, for people. */
+export function scheduleText(schedule: Schedule | PeriodicTask): ScheduleText {
   switch (schedule.kind) {
     case 'periodic': {
       const { name, when } = schedule
@@ -19,10 +19,8 @@ export function scheduleText(schedule: Schedule | PeriodicTask, showsCommand: bo
       return { what: `signal ${schedule.number}`, when: everyText(schedule.everyMs) }
     case 'cron':
       return { what: `signal ${schedule.number}`, when: cronText(schedule) }
-    case 'command': {
-      const { command } = schedule
-      return { what: `command ${showsCommand ? command : programOf(command)}`, when: cronText(schedule) }
-    }
+    case 'command':
+      return { what: `command ${schedule.command}`, when: cronText(schedule) }
     case 'monitor':
     case 'touch':
       return { what: `signal ${schedule.number}`, when: `when ${schedule.path} changes` }
@@ -35,8 +33,4 @@ function everyText(ms: number): string {
 
 function cronText({ expression, zone }: { expression: string; zone: string | null }): string {
   return zone === null ? expression : `${expression} (${zone})`
-}
-
-function programOf(command: string): string {
-  return (command.split(' ', 1)[0] ?? '').split('/').at(-1) ?? ''
 }

@@ -39,7 +39,7 @@ export const COMMANDS: readonly Command[] = [
     summary: 'print the effective configuration as an ini file, with the origin of each value',
     args: '[files...]',
     argsHelp: 'as for running',
-    flags: [],
+    flags: [['--with-secrets', 'also what may be secret: then it is an equivalent ini file']],
     takesConfiguration: true,
     load: async () => (await import('./commands/config.js')).config,
   },

@@ -1,6 +1,7 @@
-import { hiddenTask } from '../../engines/spool/admin/hidden-task.js'
+import { seenTask } from '../../engines/spool/admin/seen-task.js'
 import type { TaskView } from '../../engines/spool/admin/task-view.js'
 import type { Hide } from '../../formats/protocol/hide.js'
+import { ownersSight } from '../../formats/protocol/sight.js'
 
 /** Prints the tasks of one spool. */
 export interface Printer {
@@ -11,5 +12,6 @@ export interface Printer {
 
 /** Prints the tasks of a spool without what its daemon hides. */
 export function hiding(hide: Hide, printer: Printer): Printer {
-  return { add: task => printer.add(hiddenTask(task, hide)), end: () => printer.end() }
+  const sight = ownersSight(hide)
+  return { add: task => printer.add(seenTask(task, sight)), end: () => printer.end() }
 }

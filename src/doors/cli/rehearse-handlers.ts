@@ -6,6 +6,7 @@ import { entryFile } from '../../base/package-root.js'
 import type { ResolvedOptions } from '../../formats/config/options.js'
 import { sharedAreaBytes } from '../../formats/config/shared-areas.js'
 import type { SpoolConfig, SpoolSettings } from '../../formats/config/spools.js'
+import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
 import type { RehearsalOptions, RehearsalResult } from '../../runtime/worker/rehearse.js'
 import { planChain } from '../daemon/handler-plan.js'
 import { SharedAreas } from '../daemon/shared-areas.js'
@@ -39,9 +40,15 @@ export async function* rehearseHandlers(
   const different = new Map(own.map(spool => [codeOf(spool), spool]))
   if (different.size === 0) yield* rehearseOne(config, home, config.anySpool, home, '', sayLine)
   for (const spool of different.values()) {
-    const whose = different.size === 1 ? '' : `those of ${spool.directory}, `
-    yield* rehearseOne(config, home, spool, resolve(spool.directory), whose, sayLine)
+    const directory = placeOf(spool)
+    const whose = different.size === 1 ? '' : `those of ${directory}, `
+    yield* rehearseOne(config, home, spool, directory, whose, sayLine)
   }
+}
+
+/** What handlers are told: its path, or its name on Redis. */
+function placeOf({ directory }: SpoolConfig): string {
+  return isRedisAddress(directory) ? nameOfRedis(directory) : resolve(directory)
 }
 
 function codeOf({ handlers, ownKeys }: SpoolConfig): string {
@@ -73,7 +80,7 @@ async function rehearse(
   const { options, environment, spools } = config
   const here = process.cwd()
   try {
-    const targets = spools.map(({ directory }) => resolve(here, directory))
+    const targets = spools.map(placeOf)
     process.chdir(home) // relative handler names start there
     const { spoolerChdir } = settings.options
     const chdir = spoolerChdir === null ? null : resolve(spoolerChdir)

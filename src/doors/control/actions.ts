@@ -3,6 +3,8 @@ import { ControlError, type ControlRequest, type Role } from '../../formats/cont
 
 /** What an action may do besides returning its result. */
 interface Call {
+  /** What its socket lets a client do. */
+  readonly role: Role
   /** Sends an event to the client. @returns false once the client has gone, or was dropped because it is too slow */
   send(event: unknown): boolean
   /** Resolves when the client has taken everything that was sent, or has gone. */

@@ -122,6 +122,7 @@ export class ControlConnection {
     const action = findAction(this.#actions, request, this.#role)
     this.#socket.resume() // a client that goes is noticed; what it sends is heard after this
     const result = await action.run(request.args as never, {
+      role: this.#role,
       send: event => {
         if (this.#isClosed || isTooSlow) return false
         isTooSlow = this.#socket.writableLength > MAX_BEHIND_BYTES

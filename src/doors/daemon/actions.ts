@@ -57,7 +57,8 @@ export function actionsOf({
     snapshot: {
       role: 'viewer',
       args: { 'spool?': 'text' },
-      run: async ({ spool }: { readonly spool?: string }) => onlyOf(await stats.snapshot(), spool),
+      run: async ({ spool }: { readonly spool?: string }, { role }) =>
+        onlyOf(await stats.snapshotFor({ mayReadPayload: role === 'operator' }), spool),
     },
     wait: watch.action,
     ended: watch.recall,

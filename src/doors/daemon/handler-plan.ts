@@ -16,6 +16,7 @@ import type { ResolvedOptions } from '../../formats/config/options.js'
 import { sharedAreaBytes } from '../../formats/config/shared-areas.js'
 import type { SpoolSettings } from '../../formats/config/spools.js'
 import { glob } from '../../formats/ini/glob.js'
+import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
 import type { HandlerSpec, HostOptions } from '../../runtime/ipc/messages.js'
 
 const NAMES = { python: 'Python', perl: 'Perl', ruby: 'Ruby' } as const
@@ -83,10 +84,10 @@ function planHost(
   const found = findInterpreter(language, options, home, searchPath(resolved.environment))
   if ('missing' in found) throw new SpooldError('CONFIG_INVALID', found.missing)
   const settings: Array<readonly [string, string]> = [['masterpid', String(process.pid)]]
-  for (const path of targets) settings.push(['spooler', path])
+  for (const path of targets) settings.push(['spooler', withoutLogin(path)])
   const written = resolved.settings.map(({ key, value }) => [key, value] as const)
   for (const [key, value] of [...written, ...describedSpools(resolved)])
-    settings.push(['opt', key], ['opt', value])
+    settings.push(['opt', key], ['opt', withoutLogin(value)])
   const areas = sharedAreaBytes(resolved.options.sharedarea)
   for (const bytes of areas) settings.push(['sharedarea', String(bytes)])
   const loaded = loads(language, spool, home)
@@ -106,6 +107,11 @@ function planHost(
     ],
     settings,
   }
+}
+
+/** What handlers see, and print: a spool on Redis by its name, by which the worker knows it, too. */
+function withoutLogin(value: string): string {
+  return isRedisAddress(value) ? nameOfRedis(value) : value
 }
 
 /** Code that looks for a spooler in `uwsgi.opt`, as uwsgidecorators does, knows nothing of `spooler2`. */

@@ -1,8 +1,7 @@
 import type { Emitter } from '../../base/events/emitter.js'
 import type { Log } from '../../base/log/log.js'
-import { toByteString } from '../../base/task/ref.js'
 import { controlHomeOf } from '../../engines/control/home.js'
-import { noteHiddenKeys } from '../../engines/spool/hidden-keys.js'
+import { HiddenNotes } from '../../engines/hidden-notes.js'
 import type { Options } from '../../formats/config/option-table.js'
 import { Hide, keysOf } from '../../formats/protocol/hide.js'
 import type { Collector } from '../../runtime/stats/collector.js'
@@ -11,7 +10,6 @@ import { type Acting, actionsOf } from './actions.js'
 import { DaemonControl } from './control.js'
 import { DashboardProcess } from './dashboard-process.js'
 import { ExporterProcess } from './exporter-process.js'
-import { HiddenOnRedis } from './hidden-on-redis.js'
 import { type LineSource, LogStream } from './log-stream.js'
 import { MasterFifos } from './master-fifo.js'
 import type { RememberedLog } from './remembered-log.js'
@@ -34,13 +32,17 @@ interface ObservationContext {
   resolve(path: string): string
 }
 
+/** Whoever reads statistics or metrics has no role. */
+const NOBODY = { mayReadPayload: false }
+
 /** How people and programs see the daemon and act on it: its snapshots, its control sockets, and what it publishes. */
 export class Observation {
   readonly #stats: Collector
   readonly #watch: TaskWatch
   readonly #lines: LogStream
   readonly #control: DaemonControl
-  readonly #hidden = new HiddenOnRedis()
+  readonly #notes = new HiddenNotes()
+  #hide = new Hide([])
   readonly #exporter: ExporterProcess
   readonly #dashboard: DashboardProcess
   readonly #log: Pick<RememberedLog, 'hide'>
@@ -48,7 +50,7 @@ export class Observation {
 
   constructor({ events, log, identity, observed, resolve, ...context }: ObservationContext) {
     const acting = { ...context.acting, reopenLog: () => log.reopen() }
-    const stats = observe(events, observed)
+    const stats = observe(events, observed, () => this.#hide)
     this.#stats = stats
     this.#log = log
     this.#watch = new TaskWatch({ events, spools: () => observed.master.stats.map(({ spool }) => spool) })
@@ -71,7 +73,7 @@ export class Observation {
     })
     this.#control = new DaemonControl({ events, identity, resolve, actions })
     this.#fifos = new MasterFifos(events, { ...acting, checks: observed.master.checks })
-    this.#exporter = new ExporterProcess({ events, log, snapshot: () => stats.snapshot() })
+    this.#exporter = new ExporterProcess({ events, log, snapshot: () => stats.snapshotFor(NOBODY) })
     this.#dashboard = new DashboardProcess({ events, log, resolve })
   }
 
@@ -83,9 +85,10 @@ export class Observation {
   /** Puts a configuration into service. @param spools real paths of those that the daemon runs @param onRedis and their names */
   async serve(options: Options, spools: readonly string[], onRedis: readonly string[]): Promise<void> {
     const hidden = keysOf(options.spoolerHide)
-    this.#log.hide(new Hide(hidden))
-    for (const spool of spools) noteHiddenKeys(toByteString(spool), hidden)
-    this.#hidden.serve(onRedis, hidden)
+    this.#hide = new Hide(hidden)
+    this.#stats.outdate()
+    this.#log.hide(this.#hide)
+    this.#notes.serve([...spools, ...onRedis], hidden)
     await this.#fifos.serve(options.masterFifo)
     void this.#exporter.serve(options)
     await this.#control.serve(options, [...spools, ...onRedis])

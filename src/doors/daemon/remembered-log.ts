@@ -49,9 +49,13 @@ export class RememberedLog implements Log {
     this.#log.plain(this.#remember('info', text), this.#shown(fields))
   }
 
-  /** From now on, these values are in no line. */
+  /** From now on, these values are in no line, nor in those that are remembered. */
   hide(hide: Hide): void {
     this.#hide = hide
+    const remembered = this.lastLines
+    this.#lines.clear()
+    this.#chars = 0
+    for (const line of remembered) this.#keep({ ...line, text: hide.text(line.text) })
   }
 
   reopen(): void {
@@ -82,11 +86,15 @@ export class RememberedLog implements Log {
     const text = this.#hide.text(whole)
     const kept = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text
     const line = { atMs: Date.now(), level, text: kept }
-    this.#lines.push(line)
-    this.#chars += kept.length
-    while (this.#lines.size > MOST_LINES || this.#chars > MOST_CHARS)
-      this.#chars -= this.#lines.pop()?.text.length ?? 0
+    this.#keep(line)
     for (const tell of this.#readers) tell(line)
     return text
+  }
+
+  #keep(line: LogLine): void {
+    this.#lines.push(line)
+    this.#chars += line.text.length
+    while (this.#lines.size > MOST_LINES || this.#chars > MOST_CHARS)
+      this.#chars -= this.#lines.pop()?.text.length ?? 0
   }
 }

@@ -10,6 +10,7 @@ import type { ResolvedOptions } from '../../formats/config/options.js'
 import { queuesOf } from '../../formats/config/queues.js'
 import { retryPolicyOf } from '../../formats/config/retry-policy.js'
 import { sharedAreaBytes } from '../../formats/config/shared-areas.js'
+import { keysOf } from '../../formats/protocol/hide.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import type { HandlerSpec, WorkerOptions } from '../../runtime/ipc/messages.js'
 import { ForkedPort } from '../../runtime/supervisor/forked-port.js'
@@ -156,6 +157,7 @@ function poolOptions(
     chdir: options.spoolerChdir === null ? null : resolve(options.spoolerChdir),
     title: processTitle(daemon, 'uWSGI spooler'),
     isListenedTo: !options.spoolerQuiet,
+    hide: keysOf(daemon.spoolerHide),
     isDetailed: daemon.logFormat === 'json',
   }
   return {

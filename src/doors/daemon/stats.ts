@@ -1,5 +1,6 @@
 import { hostname } from 'node:os'
 import type { Emitter } from '../../base/events/emitter.js'
+import type { Hide } from '../../formats/protocol/hide.js'
 import { Collector } from '../../runtime/stats/collector.js'
 import type { Master } from '../../runtime/supervisor/master.js'
 import type { CheckedConfig } from '../check/check.js'
@@ -17,8 +18,8 @@ export interface Observed {
   config(): CheckedConfig
 }
 
-/** The collector of a daemon's snapshots. */
-export function observe(events: Emitter, observed: Observed): Collector {
+/** The collector of a daemon's snapshots. @param hide what is in none of them */
+export function observe(events: Emitter, observed: Observed, hide: () => Hide): Collector {
   const { version, life, master, schedules, network, config } = observed
   const startedAtMs = Math.round(Date.now() - process.uptime() * 1000)
   return new Collector(events, {
@@ -39,5 +40,6 @@ export function observe(events: Emitter, observed: Observed): Collector {
     leadershipOf: spool => schedules.leadershipOf(spool),
     schedules: () => schedules.plan(),
     sockets: () => network.stats,
+    hide,
   })
 }

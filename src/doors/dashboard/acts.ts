@@ -9,10 +9,11 @@ import {
 } from '../../admin/operate/actions.js'
 import { given } from '../../admin/operate/args.js'
 import { messageOf } from '../../base/errors.js'
-import { displayName } from '../../base/task/ref.js'
+import { displayName, toByteString } from '../../base/task/ref.js'
 import type { AuditEntry } from '../../engines/spool/admin/audit.js'
 import type { Changed } from '../../engines/spool/admin/change.js'
 import type { TaskStore } from '../../engines/task-store.js'
+import type { Hide } from '../../formats/protocol/hide.js'
 import { type Form, formOf, pathIn } from './access/form.js'
 import { mayDo } from './access/rights.js'
 import { meantBy } from './meant.js'
@@ -54,7 +55,28 @@ async function allowed(world: World, c: Context<Env>): Promise<Act> {
   if (findAction(name) === undefined) throw new PageError(404, 'there is no such action')
   const act = { name: name as ActionName, place, form }
   if (!mayDo(c.var.visitor, act.name, world.allowsNewWork)) throw new PageError(403, `${name} is not for you`)
+  refuseGuesses(world, c, act)
   return act
+}
+
+/** Nobody finds out what tasks have by pausing those with a value, and looking whether there are any. */
+function refuseGuesses({ hide }: World, c: Context<Env>, { name, form }: Act): void {
+  const action: TaskAction | SpoolAction = ACTIONS[name]
+  const guesses = action.on === 'spool' ? action.payloadArgs.flatMap(each => given(form, each) ?? []) : []
+  if (guesses.length > 0 && !c.var.visitor.mayReadPayload)
+    throw new PageError(
+      403,
+      'the payload of tasks is not for you, and so is what is done to tasks with a value',
+    )
+  const hidden = guesses.find(text => hidesSome(hide, text))?.split('=', 1)
+  if (hidden !== undefined) throw new PageError(403, `what ${hidden} has is hidden, and is not paused here`)
+}
+
+/** Of the key, or of one in its value: whoever has all of a value of JSON guesses what is hidden in it. */
+function hidesSome(hide: Hide, text: string): boolean {
+  const [key = '', ...rest] = text.split('=')
+  const value = toByteString(rest.join('='))
+  return hide.has(key) || hide.pair([toByteString(key), value])[1] !== value
 }
 
 function taskAction({ name }: Act): TaskAction {
@@ -101,7 +123,7 @@ function outcomeText(changed: Changed, { done }: TaskAction): string {
 /** As many tasks as the page with the preview has shown; more may have come, or others been meant. */
 async function onTasks(
   c: Context<Env>,
-  { hide }: World,
+  world: World,
   { name, place, form }: Act,
   action: TaskAction,
 ): Promise<Outcome> {
@@ -110,7 +132,11 @@ async function onTasks(
   if (!/^[0-9]{1,9}$/.test(expected)) throw new PageError(400, 'expected the count of the preview')
   if (action.isFinal && typed.trim() !== expected)
     return { isGood: false, text: `nothing was done: to ${name} ${expected} tasks, type ${expected}` }
-  const { refs, isWhole, about: which } = await meantBy(form, action, place, c.var.visitor, hide)
+  const {
+    refs,
+    isWhole,
+    about: which,
+  } = await meantBy(form, action, place, { mayReadPayload: c.var.visitor.mayReadPayload, hide: world.hide })
   if (!isWhole) return { isGood: false, text: 'nothing was done: these are too many at once' }
   if (refs.length > Number(expected))
     return { isGood: false, text: `nothing was done: there are ${refs.length} now, and not ${expected}` }
@@ -132,7 +158,8 @@ function tallyText({ done, gone, running, refused, detail }: Tally, action: Task
 function onSpool(c: Context<Env>, { name, place, form }: Act, action: SpoolAction): Promise<Outcome> {
   return audited(c, place, { action: name, ...argsFor(action, form) }, async () => {
     try {
-      return { isGood: true, text: await action.run(place.directory, form) }
+      const { mayReadPayload } = c.var.visitor
+      return { isGood: true, text: await action.run(place.directory, form, { mayReadPayload }) }
     } catch (error) {
       return { isGood: false, text: messageOf(error) }
     }
@@ -173,11 +200,7 @@ async function audited(
 }
 
 /** The next page says what came of it. */
-function answered({ sessions }: World, c: Context<Env>, { name, form }: Act, outcome: Outcome): Response {
-  const { text } = outcome
-  // what it says of pauses has the values of their tasks
-  const isPayload = outcome.isGood && (name === 'pause' || name === 'resume')
-  const seen = isPayload && !c.var.visitor.mayReadPayload ? (text.split(': ', 1)[0] ?? '') : text
-  sessions.tell(c.var.id, { ...outcome, text: seen })
+function answered({ sessions }: World, c: Context<Env>, { form }: Act, outcome: Outcome): Response {
+  sessions.tell(c.var.id, outcome)
   return c.redirect(pathIn(form), 303)
 }

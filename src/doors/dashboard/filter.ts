@@ -4,9 +4,8 @@ import {
   selectionOf,
   usesPayload,
 } from '../../admin/operate/selection.js'
-import { hiddenTask } from '../../engines/spool/admin/hidden-task.js'
-import type { Hide } from '../../formats/protocol/hide.js'
-import type { Visitor } from './access/visitor.js'
+import { seenTask } from '../../engines/spool/admin/seen-task.js'
+import type { Sight } from '../../formats/protocol/sight.js'
 import { PageError } from './page-error.js'
 
 /** The names of filters in URLs and forms, those of the command line. */
@@ -34,9 +33,9 @@ function textOf(value = ''): string[] {
  *
  * @throws PageError, SpooldError USAGE for a filter that makes no sense
  */
-export function selectionFor(filter: SelectionOptions, { mayReadPayload }: Visitor, hide: Hide): Selection {
-  if (usesPayload(filter) && !mayReadPayload)
+export function selectionFor(filter: SelectionOptions, sight: Sight): Selection {
+  if (usesPayload(filter) && !sight.mayReadPayload)
     throw new PageError(403, 'the payload of tasks is not for you, and so are filters that look at it')
   const selection = selectionOf(filter)
-  return { ...selection, has: task => selection.has(hiddenTask(task, hide)) }
+  return { ...selection, has: task => selection.has(seenTask(task, sight)) }
 }

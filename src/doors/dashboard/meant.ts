@@ -3,9 +3,8 @@ import type { TaskAction } from '../../admin/operate/actions.js'
 import type { Ref } from '../../base/task/ref.js'
 import { type AuditEntry, namesForAudit } from '../../engines/spool/admin/audit.js'
 import { ownStateOf } from '../../engines/spool/admin/task-view.js'
-import type { Hide } from '../../formats/protocol/hide.js'
+import type { Sight } from '../../formats/protocol/sight.js'
 import type { Form } from './access/form.js'
-import type { Visitor } from './access/visitor.js'
 import { filterIn, selectionFor } from './filter.js'
 import { PAGE_SIZE } from './models/listings.js'
 import { PageError } from './page-error.js'
@@ -29,8 +28,7 @@ export async function meantBy(
   form: Form,
   { states }: Pick<TaskAction, 'states'>,
   place: SpoolPlace,
-  visitor: Visitor,
-  hide: Hide,
+  sight: Sight,
 ): Promise<Meant> {
   if (form.ref !== undefined) {
     const look = await place.look()
@@ -43,7 +41,7 @@ export async function meantBy(
   }
   const filter = filterIn(form)
   const store = await place.open({ asksDaemons: true })
-  const selected = await selectTasks(store, { states }, selectionFor(filter, visitor, hide))
+  const selected = await selectTasks(store, { states }, selectionFor(filter, sight))
   return { ...selected, about: { filter: JSON.stringify(filter) } }
 }
 

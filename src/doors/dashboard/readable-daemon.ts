@@ -1,20 +1,16 @@
-import type { Pause, PausedPair } from '../../base/task/pause.js'
-import { HIDDEN, type Hide } from '../../formats/protocol/hide.js'
-import { TASK_KEY } from '../../formats/protocol/named.js'
+import type { Sight } from '../../formats/protocol/sight.js'
+import { seenSnapshot } from '../../runtime/stats/seen-snapshot.js'
 import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
-import type { Visitor } from './access/visitor.js'
 import type { DaemonLink } from './daemon-link.js'
 
-/** What the daemon says, as far as one visitor may hear it. */
+/** What the daemon says, as one visitor may hear it. */
 export class ReadableDaemon {
   readonly #daemon: DaemonLink
-  readonly #visitor: Visitor
-  readonly #hide: Hide
+  readonly #sight: Sight
 
-  constructor(daemon: DaemonLink, visitor: Visitor, hide: Hide) {
+  constructor(daemon: DaemonLink, sight: Sight) {
     this.#daemon = daemon
-    this.#visitor = visitor
-    this.#hide = hide
+    this.#sight = sight
   }
 
   get history(): DaemonLink['history'] {
@@ -28,22 +24,6 @@ export class ReadableDaemon {
 
   /** @throws Error for people */
   async snapshot(): Promise<DaemonSnapshot> {
-    const snapshot = await this.#daemon.snapshot()
-    const spools = snapshot.spools.map(spool => {
-      const pauses = spool.paused.pauses.map(pause => this.#seen(pause))
-      return { ...spool, paused: { ...spool.paused, pauses } }
-    })
-    return { ...snapshot, spools }
-  }
-
-  #seen(pause: Pause): Pause {
-    return pause.pair === null ? pause : { ...pause, pair: this.#seenPair(pause.pair) }
-  }
-
-  /** A value of tasks is payload; but the name of a named task is that of a function. */
-  #seenPair([key, value]: PausedPair): PausedPair {
-    if (!this.#visitor.mayReadPayload) return [key, key === TASK_KEY ? value : HIDDEN]
-    const { [key]: seen } = this.#hide.json(Object.fromEntries([[key, value]]))
-    return [key, seen ?? HIDDEN]
+    return seenSnapshot(await this.#daemon.snapshot(), this.#sight)
   }
 }

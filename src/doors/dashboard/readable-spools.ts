@@ -1,14 +1,12 @@
 import type { TaskAction } from '../../admin/operate/actions.js'
 import type { Selection, SelectionOptions } from '../../admin/operate/selection.js'
 import type { Ref } from '../../base/task/ref.js'
-import type { AuditEntry } from '../../engines/spool/admin/audit.js'
-import { hiddenTask } from '../../engines/spool/admin/hidden-task.js'
+import { type AuditEntry, seenEntry } from '../../engines/spool/admin/audit.js'
+import { seenTask } from '../../engines/spool/admin/seen-task.js'
 import type { TaskState, TaskView } from '../../engines/spool/admin/task-view.js'
 import type { ListingPlan } from '../../engines/task-store.js'
-import type { Hide } from '../../formats/protocol/hide.js'
+import type { Sight } from '../../formats/protocol/sight.js'
 import type { Form } from './access/form.js'
-import { withoutPayload } from './access/payload.js'
-import type { Visitor } from './access/visitor.js'
 import { selectionFor } from './filter.js'
 import { type Meant, meantBy } from './meant.js'
 import { MOST_OPENED, PAGE_SIZE, type Page } from './models/listings.js'
@@ -26,12 +24,12 @@ interface Listed {
   readonly isWhole: boolean
 }
 
-/** The spools, as far as one visitor may see them. */
+/** The spools, as one visitor may see them. */
 export class ReadableSpools {
   readonly all: readonly ReadableSpool[]
 
-  constructor(spools: Spools, visitor: Visitor, hide: Hide) {
-    this.all = spools.all.map(place => new ReadableSpool(place, visitor, hide))
+  constructor(spools: Spools, sight: Sight) {
+    this.all = spools.all.map(place => new ReadableSpool(place, sight))
   }
 
   /** @param id as in a URL @throws PageError */
@@ -44,13 +42,11 @@ export class ReadableSpools {
 
 export class ReadableSpool {
   readonly #place: SpoolPlace
-  readonly #visitor: Visitor
-  readonly #hide: Hide
+  readonly #sight: Sight
 
-  constructor(place: SpoolPlace, visitor: Visitor, hide: Hide) {
+  constructor(place: SpoolPlace, sight: Sight) {
     this.#place = place
-    this.#visitor = visitor
-    this.#hide = hide
+    this.#sight = sight
   }
 
   /** What URLs call it. */
@@ -83,8 +79,9 @@ export class ReadableSpool {
 
   /** The beginning of a task's body, without what is hidden: all of it, if that cannot be known. @throws PageError, and the file system's error */
   async body(task: TaskView, most = MOST_BODY_BYTES): Promise<Buffer> {
-    if (!this.#visitor.mayReadPayload) throw new PageError(403, 'the payload of tasks is not for you')
-    return this.#hide.body(await (await this.#place.open()).body(task, Math.min(most, MOST_BODY_BYTES)))
+    const { mayReadPayload, hide } = this.#sight
+    if (!mayReadPayload) throw new PageError(403, 'the payload of tasks is not for you')
+    return hide.body(await (await this.#place.open()).body(task, Math.min(most, MOST_BODY_BYTES)))
   }
 
   /** Its tasks are in no directory: a page of them is a `part`. */
@@ -134,7 +131,7 @@ export class ReadableSpool {
    * @throws PageError, SpooldError USAGE for a filter that makes no sense
    */
   async find(filter: SelectionOptions, most: number): Promise<Listed> {
-    const selection = selectionFor(filter, this.#visitor, this.#hide)
+    const selection = selectionFor(filter, this.#sight)
     const { states } = selection
     if (this.isOnRedis) return this.#findOnRedis(selection, most)
     const view = await this.#place.view()
@@ -175,17 +172,16 @@ export class ReadableSpool {
 
   /** Which tasks an action would be done to. @throws as `meantBy` */
   meant(action: Pick<TaskAction, 'states'>, form: Form): Promise<Meant> {
-    return meantBy(form, action, this.#place, this.#visitor, this.#hide)
+    return meantBy(form, action, this.#place, this.#sight)
   }
 
   /** The last lines of the audit, the newest first. */
   async audit(most: number): Promise<AuditEntry[]> {
     const entries = await (await this.#place.open()).readAudit(most)
-    if (this.#visitor.mayReadPayload) return entries
-    return entries.map(({ filter: _filter, result: _result, ...entry }) => entry) // a filter may have values
+    return entries.map(entry => seenEntry(entry, this.#sight))
   }
 
   #seen(task: TaskView): TaskView {
-    return this.#visitor.mayReadPayload ? hiddenTask(task, this.#hide) : withoutPayload(task)
+    return seenTask(task, this.#sight)
   }
 }

@@ -83,6 +83,7 @@ async function answer(c: Context<Env>, world: World, page: Page, form: Form = {}
   const { visitor, id } = c.var
   if (!hasRight(visitor, page.right)) throw new PageError(403, 'this page is not for you')
   const { sessions, allowsNewWork, daemon, spools, hide } = world
+  const sight = { mayReadPayload: visitor.mayReadPayload, hide }
   const made = await page.render(
     {
       viewer: {
@@ -90,8 +91,8 @@ async function answer(c: Context<Env>, world: World, page: Page, form: Form = {}
         csrf: sessions.csrfOf(id, whoseOf(visitor)),
         may: name => mayDo(visitor, name, allowsNewWork),
       },
-      daemon: new ReadableDaemon(daemon, visitor, hide),
-      spools: new ReadableSpools(spools, visitor, hide),
+      daemon: new ReadableDaemon(daemon, sight),
+      spools: new ReadableSpools(spools, sight),
       path: c.req.path,
       query: new URL(c.req.url).searchParams,
       form,

@@ -2,10 +2,10 @@ import { accessSync, constants, realpathSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { errnoOf } from '../../base/errors.js'
 import { shellWord } from '../../base/printable.js'
-import { describePauses, lastingPauses } from '../../base/task/pause.js'
+import { describePauses } from '../../base/task/pause.js'
 import { toByteString } from '../../base/task/ref.js'
 import type { LockChoice } from '../../engines/spool/locker.js'
-import { readPauses } from '../../engines/spool/pauses.js'
+import { shownPauses } from '../../engines/spool/pauses.js'
 import { readPeriodic } from '../../engines/spool/periodic-states.js'
 import {
   asideCommand,
@@ -100,13 +100,12 @@ function isWritable(directory: string): boolean {
 }
 
 function* checkPauses(spool: string): Generator<Diagnosis> {
-  const { pauses, fault } = readPauses(toByteString(spool))
+  const { pauses, fault } = shownPauses(toByteString(spool))
   const about = { topic: 'spool', about: spool } as const
   const fix = `spoold resume --all ${shellWord(spool)}`
   if (fault !== undefined) yield { level: 'error', ...about, text: `no task starts, because ${fault}`, fix }
-  const lasting = lastingPauses(pauses, Date.now())
-  if (lasting.length > 0)
-    yield { level: 'warning', ...about, text: `paused: ${describePauses({ pauses: lasting })}`, fix }
+  if (pauses.length > 0)
+    yield { level: 'warning', ...about, text: `paused: ${describePauses({ pauses })}`, fix }
 }
 
 function* checkPeriodic(spool: string): Generator<Diagnosis> {

@@ -37,7 +37,10 @@ const KEYS = ['url', 'secret', 'max-due', 'max-age', 'min-free']
 export function parseAlarm(text: string): AlarmTarget {
   const values = new Map(parseKeyvals(text).map(({ key, value = '' }) => [key, value]))
   for (const key of values.keys())
-    if (!KEYS.includes(key)) throw invalid(`expected ${KEYS.join('=, ')}=, got ${describe(key)}`)
+    if (!KEYS.includes(key)) {
+      const got = /^[\w-]{1,40}$/.test(key) ? describe(key) : 'something else' // a URL is a secret itself
+      throw invalid(`expected ${KEYS.join('=, ')}=, got ${got}`)
+    }
   const url = values.get('url')
   const secret = values.get('secret')
   if (url === undefined && secret !== undefined) throw invalid('secret= signs what is posted: add url=')

@@ -5,8 +5,10 @@ import type { Parked, ParkedGroup } from '../../base/task/parked.js'
 import { describePair, type PausedPair, pausedPairs } from '../../base/task/pause.js'
 import { displayName, type Ref } from '../../base/task/ref.js'
 import { PARK_REASONS, type ParkReason } from '../../base/task/report.js'
+import type { Hide } from '../../formats/protocol/hide.js'
 import { isNamed, taskNameOf } from '../../formats/protocol/named.js'
 import { lastValue, type Vars } from '../../formats/protocol/vars.js'
+import { hiddenKeysOf } from '../spool/hidden-keys.js'
 import { currentPauses } from '../spool/pauses.js'
 import { askDaemon, controlSocketsOf } from './client.js'
 
@@ -21,12 +23,14 @@ const ANSWER_MS = 1000
 /** Tells of each due task whether the daemons of its spool have it parked: by its name, by its pairs, or by its path. */
 class ParkedTasks {
   readonly #pairs: readonly PausedPair[]
+  readonly #hide: Hide
   readonly #names = new Map<string, Parked>()
   readonly #alone: ReadonlySet<Ref>
 
   /** @param answers of all daemons that run the spool: what one of them does not park, it runs */
   constructor(
     pairs: readonly PausedPair[],
+    hide: Hide,
     answers: ReadonlyArray<readonly ParkedGroup[]>,
     alone: ReadonlyArray<readonly ParkedGroup[]>,
   ) {
@@ -34,6 +38,7 @@ class ParkedTasks {
     const isParkedBy = (groups: readonly ParkedGroup[], name: string) =>
       groups.some(group => group.name === name)
     this.#pairs = pairs
+    this.#hide = hide
     for (const group of first)
       if (group.name !== undefined && others.every(each => isParkedBy(each, group.name ?? '')))
         this.#names.set(group.name, { reason: group.reason, detail: describeGroup(group) })
@@ -43,7 +48,8 @@ class ParkedTasks {
   /** @param vars those of its packet */
   whyOf(ref: Ref, vars: Vars): Parked | undefined {
     const pair = this.#pairs.find(([key, value]) => lastValue(vars, key) === value)
-    if (pair !== undefined) return { reason: 'paused', detail: `paused: ${describePair(pair)}` }
+    if (pair !== undefined)
+      return { reason: 'paused', detail: `paused: ${describePair(this.#hide.pair(pair))}` }
     if (this.#alone.has(ref)) return { reason: 'alone', detail: ALONE }
     const name = this.#names.size > 0 && isNamed(vars) ? taskNameOf(vars) : undefined
     return name === undefined ? undefined : this.#names.get(printable(displayName(name)))
@@ -97,7 +103,7 @@ export async function findParked(spool: string, sockets?: readonly string[]): Pr
   // only those that run alone are known by their paths, and not by their names
   const isNeeded = groups.flat().some(({ reason }) => reason === 'alone')
   const alone = isNeeded ? await askParked(spool, MOST_TOLD, sockets, 'alone') : undefined
-  return new ParkedTasks(pausedPairs(currentPauses(spool)), groups, alone ?? [])
+  return new ParkedTasks(pausedPairs(currentPauses(spool)), hiddenKeysOf(spool), groups, alone ?? [])
 }
 
 /** @returns undefined if the daemon is dead */

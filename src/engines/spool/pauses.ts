@@ -2,7 +2,9 @@ import { errnoOf, messageOf } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
 import { lastingPauses, NO_PAUSES, type Pause, type Pauses } from '../../base/task/pause.js'
 import { displayName, toFsPath } from '../../base/task/ref.js'
+import { ownersSight, seenPauses } from '../../formats/protocol/sight.js'
 import { lstatSync, readFileSync } from '../../system/files/anchored-path.js'
+import { hiddenKeysOf } from './hidden-keys.js'
 import { STATE_DIRECTORY } from './names.js'
 import { findState, makeState, writeWhole } from './state-directory.js'
 
@@ -39,6 +41,11 @@ export function readPauses(spool: string): Pauses {
 export function currentPauses(spool: string): Pauses {
   const found = readPauses(spool)
   return { ...found, pauses: lastingPauses(found.pauses, Date.now()) }
+}
+
+/** As `currentPauses`, without values that are hidden: for people. */
+export function shownPauses(spool: string): Pauses {
+  return seenPauses(currentPauses(spool), ownersSight(hiddenKeysOf(spool)))
 }
 
 /** Only the spool's user may enter `.spoold`; to anyone else, what is paused is unknown. */

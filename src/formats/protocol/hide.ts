@@ -10,6 +10,8 @@ export const HIDDEN = '[hidden]'
 const MAX_DEPTH = 32
 /** A text that is longer is not parsed: it is hidden, if it looks like JSON. */
 const MAX_JSON_CHARS = 4 * 1024 * 1024
+/** A shorter value stands in many texts by chance, and is no secret. */
+const LEAST_SECRET_CHARS = 4
 /** What is hidden in a line: a quoted text, or all up to what ends a word. */
 const VALUE = `(?:"(?:[^"\\\\]|\\\\.)*"?|'(?:[^'\\\\]|\\\\.)*'?|[^\\s,;&"'(){}\\[\\]]+)`
 
@@ -35,12 +37,15 @@ export class Hide {
     return this.#inLines !== undefined
   }
 
+  /** Whether the values of a key are hidden. */
+  has(key: string): boolean {
+    return this.#keys.has(key.toLowerCase())
+  }
+
   /** The pairs of a packet. */
   vars(vars: Vars): Vars {
     if (!this.isOn) return vars
-    const pairs = toPairs(vars).map(
-      ([key, value]): VarPair => [key, this.#value(key.toString('latin1'), value)],
-    )
+    const pairs = toPairs(vars).map(([key, value]): VarPair => [key, this.#value(key.toString(), value)])
     const packet = encodePacket(pairs)
     const parsed = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
     return 'fault' in parsed ? { text: '', cuts: [] } : parsed
@@ -52,9 +57,62 @@ export class Hide {
     return Buffer.from(this.#json(bytes) ?? HIDDEN)
   }
 
-  /** The texts in an object of our own, such as the fields of a log line. */
-  texts<T extends object>(value: T): T {
-    return this.isOn ? (this.#everyText(value, 0) as T) : value
+  /** The texts in an object of our own, such as the fields of a log line. @param secrets as for `text` */
+  texts<T extends object>(value: T, secrets: readonly string[] = []): T {
+    return this.isOn ? (this.#everyText(value, secrets, 0) as T) : value
+  }
+
+  /** A pair of byte strings, such as that of a pause. */
+  pair([key, value]: readonly [key: string, value: string]): readonly [key: string, value: string] {
+    if (!this.isOn) return [key, value]
+    const [keyBytes, bytes] = [Buffer.from(key, 'latin1'), Buffer.from(value, 'latin1')]
+    return [key, this.#value(keyBytes.toString(), bytes).toString('latin1')]
+  }
+
+  /** What selects tasks, as JSON: in it, `key=value` is one text, whatever is in the value. */
+  filter(json: string): string {
+    if (!this.isOn) return json
+    try {
+      return JSON.stringify(this.#inside(JSON.parse(json), 0), (_, value) =>
+        typeof value === 'string' ? this.#named(value) : value,
+      )
+    } catch {
+      return this.text(json)
+    }
+  }
+
+  #named(text: string): string {
+    const cut = text.indexOf('=')
+    return cut > 0 && this.has(text.slice(0, cut)) ? `${text.slice(0, cut)}=${HIDDEN}` : this.text(text)
+  }
+
+  /**
+   * The values of hidden keys in a task: an error may have one without its key. The longest first.
+   *
+   * @param body undefined: it is not looked at
+   */
+  secretsIn(vars: Vars, body?: Buffer): string[] {
+    if (!this.isOn) return []
+    const found = new Set<string>()
+    for (const [key, value] of toPairs(vars))
+      if (this.has(key.toString())) {
+        addTexts(value.toString(), found)
+        addTexts(parsed(value), found)
+      } else this.#addSecrets(parsed(value), found, 0)
+    if (body !== undefined) this.#addSecrets(parsed(body), found, 0)
+    const escaped = [...found].map(text => JSON.stringify(text).slice(1, -1))
+    return [...new Set([...found, ...escaped])]
+      .filter(text => text.length >= LEAST_SECRET_CHARS)
+      .sort((a, b) => b.length - a.length)
+  }
+
+  #addSecrets(value: unknown, found: Set<string>, depth: number): void {
+    if (depth === MAX_DEPTH) return
+    if (typeof value === 'string') return this.#addSecrets(parsed(Buffer.from(value)), found, depth + 1)
+    if (typeof value !== 'object' || value === null) return
+    for (const [key, each] of Object.entries(value))
+      if (this.has(key) && !Array.isArray(value)) addTexts(each, found)
+      else this.#addSecrets(each, found, depth + 1)
   }
 
   /** A value that JSON can say, such as an argument of a task. */
@@ -62,22 +120,29 @@ export class Hide {
     return this.isOn ? (this.#inside(value, 0) as T) : value
   }
 
-  /** A line of a log, or an error. */
-  text(text: string): string {
-    return this.#inLines === undefined ? text : text.replace(this.#inLines, `$1$2${HIDDEN}`)
+  /** A line of a log, or an error. @param secrets what is hidden wherever it stands: `secretsIn` of its task */
+  text(text: string, secrets: readonly string[] = []): string {
+    if (this.#inLines === undefined) return text
+    const without = secrets.reduce((rest, secret) => rest.replaceAll(secret, HIDDEN), text)
+    return without.replace(this.#inLines, `$1$2${HIDDEN}`)
   }
 
-  #everyText(value: unknown, depth: number): unknown {
-    if (typeof value === 'string') return this.text(value)
+  /** A text of the configuration: whatever is hidden of tasks, it shows no login of an address, and nothing that is called a secret. */
+  configured(text: string): string {
+    return this.text(SECRETS.text(withoutLogins(text)))
+  }
+
+  #everyText(value: unknown, secrets: readonly string[], depth: number): unknown {
+    if (typeof value === 'string') return this.text(value, secrets)
     if (typeof value !== 'object' || value === null || depth === MAX_DEPTH) return value
-    if (Array.isArray(value)) return value.map(each => this.#everyText(each, depth + 1))
+    if (Array.isArray(value)) return value.map(each => this.#everyText(each, secrets, depth + 1))
     return Object.fromEntries(
-      Object.entries(value).map(([key, each]) => [key, this.#everyText(each, depth + 1)]),
+      Object.entries(value).map(([key, each]) => [key, this.#everyText(each, secrets, depth + 1)]),
     )
   }
 
   #value(key: string, value: Buffer): Buffer {
-    if (this.#keys.has(key.toLowerCase())) return Buffer.from(HIDDEN)
+    if (this.has(key)) return Buffer.from(HIDDEN)
     const json = this.#json(value)
     if (json !== undefined) return Buffer.from(json)
     const isJsonOnly = (key === ARGS_KEY && value.toString('latin1') !== IN_BODY) || key === KWARGS_KEY
@@ -106,7 +171,7 @@ export class Hide {
     const entries = Object.entries(value)
     const shown = entries.map(([key, each]) => [
       key,
-      this.#keys.has(key.toLowerCase()) && !Array.isArray(value) ? HIDDEN : this.#inside(each, depth + 1),
+      this.has(key) && !Array.isArray(value) ? HIDDEN : this.#inside(each, depth + 1),
     ])
     if (shown.every(([, each], i) => each === entries[i]?.[1])) return value
     return Array.isArray(value) ? shown.map(([, each]) => each) : Object.fromEntries(shown)
@@ -124,6 +189,36 @@ export class Hide {
     }
     return this.text(text)
   }
+}
+
+/** What is a secret by its name; a file is named after `@`. */
+const SECRETS = new Hide(['password', 'passwd', 'secret', 'token'])
+/** `scheme://user:password@`, where no `/` is part of either; and what was to be an address on Redis, however it is mistyped. */
+const LOGIN = /(:\/{1,2})[^/?#\s]*@/g
+const REDIS_LOGIN = /\b(rediss?(?:\+\w+)?:\/*)\S*@/gi
+
+/** A text without the logins of the addresses in it. */
+function withoutLogins(text: string): string {
+  return text.replace(REDIS_LOGIN, `$1${HIDDEN}@`).replace(LOGIN, `$1${HIDDEN}@`)
+}
+
+/** @returns undefined for what is no JSON, or too much of it */
+function parsed(bytes: Buffer): unknown {
+  if (bytes.length > MAX_JSON_CHARS || !isUtf8(bytes)) return undefined
+  const text = bytes.toString()
+  if (!/^\s*[[{"]/.test(text)) return undefined
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** What an error could quote of a value: its texts and numbers. */
+function addTexts(value: unknown, found: Set<string>): void {
+  if (typeof value === 'string' || typeof value === 'number') found.add(String(value))
+  else if (typeof value === 'object' && value !== null)
+    for (const each of Object.values(value)) addTexts(each, found)
 }
 
 /** The keys of `spooler-hide`, each value of which may have several. */

@@ -63,6 +63,9 @@ const OPTIONS = new Set([
   ...TLS_FILES,
 ])
 
+/** What is no secret of them. */
+const PUBLIC = new Set([...OPTIONS].filter(name => !name.startsWith('sentinel-')))
+
 /** True for what means Redis, even if it is no valid address. No path of a spool looks like that. */
 export function isRedisAddress(text: string): boolean {
   return /^rediss?(\+\w+)?:/i.test(text)
@@ -194,7 +197,11 @@ function loginIn(login: string | undefined, fault: Fault): ReadonlyArray<string 
   }
 }
 
+/** Of what is mistyped it is unknown what is the password. */
 function invalid(expected: string, text: string): SpooldError {
-  const got = describe(text.replace(/\/\/.*@/, '//…@').replace(/(password=)[^&]*/g, '$1…'))
+  const masked = text
+    .replace(/^([^:]*:\/*).*@/s, '$1…@')
+    .replace(/([?&])([^=&]*)=([^&]*)/g, (all, mark, name) => (PUBLIC.has(name) ? all : `${mark}${name}=…`))
+  const got = describe(masked)
   return new SpooldError('ADDRESS_INVALID', `${expected}, got ${got}`)
 }

@@ -60,6 +60,8 @@ export interface WorkerOptions {
   readonly application?: string
   /** There is a listener for single tasks, so even those that ended with SPOOL_OK are reported one by one. */
   readonly isListenedTo: boolean
+  /** The keys whose values are in no report (`spooler-hide`). */
+  readonly hide: readonly string[]
   /** Reports include the number of the attempt and how long the task waited. */
   readonly isDetailed: boolean
 }

@@ -5,11 +5,14 @@ import { displayName, type Ref, toByteString } from '../../base/task/ref.js'
 import type { SlotQueueStats } from '../../base/task/slots.js'
 import { openEngine } from '../../engines/open-engine.js'
 import type { UpkeepStats } from '../../engines/upkeep.js'
+import type { Hide } from '../../formats/protocol/hide.js'
+import type { Sight } from '../../formats/protocol/sight.js'
 import { memoryOf } from '../../system/process-memory.js'
 import type { WorkerStats } from '../supervisor/pool-stats.js'
 import type { SpoolWorkersStats } from '../supervisor/spool-workers.js'
 import { NamedCounters } from './named-counters.js'
 import { RunTimes } from './run-times.js'
+import { seenSnapshot } from './seen-snapshot.js'
 import {
   type DaemonFacts,
   type DaemonSnapshot,
@@ -32,6 +35,8 @@ interface Sources {
   leadershipOf(spool: string): SpoolSnapshot['leadership']
   schedules(): Promise<readonly ScheduleSnapshot[]>
   sockets(): readonly SocketSnapshot[]
+  /** What is in no snapshot. */
+  hide(): Hide
 }
 
 /** Names are a user's: no snapshot grows with them. */
@@ -56,7 +61,7 @@ export class Collector {
   readonly #times: RunTimes
   #stored = 0
   #refused = 0
-  #last: Promise<DaemonSnapshot> | undefined
+  #last: Record<'withPayload' | 'without', Promise<DaemonSnapshot>> | undefined
   /** On the clock of `performance.now()`. */
   #nextAt = Number.NEGATIVE_INFINITY
 
@@ -66,14 +71,18 @@ export class Collector {
     this.#subscribe(events)
   }
 
-  /** As it is now, or was a moment ago. Never rejects, never takes longer than about a second. */
-  snapshot(): Promise<DaemonSnapshot> {
+  /** As it is now, or was a moment ago, for somebody. Never rejects, never takes longer than about a second. */
+  snapshotFor({ mayReadPayload }: Pick<Sight, 'mayReadPayload'>): Promise<DaemonSnapshot> {
     const now = performance.now()
     if (this.#last === undefined || now >= this.#nextAt) {
       this.#nextAt = now + SHARED_MS
-      this.#last = this.#take()
+      const hide = this.#sources.hide()
+      const taken = this.#take()
+      const seenBy = (mayReadPayload: boolean) =>
+        taken.then(snapshot => seenSnapshot(snapshot, { mayReadPayload, hide }))
+      this.#last = { withPayload: seenBy(true), without: seenBy(false) }
     }
-    return this.#last
+    return mayReadPayload ? this.#last.withPayload : this.#last.without
   }
 
   /** Something was changed on request: the next snapshot is a new one. */

@@ -2,6 +2,7 @@ import type { Delivery } from '../../base/task/delivery.js'
 import type { PeriodicTask } from '../../base/task/periodic.js'
 import { FIRST_DELAY_MS } from '../../base/task/retry-policy.js'
 import type { TermsOrPark } from '../../base/task/terms.js'
+import { Hide } from '../../formats/protocol/hide.js'
 import type { Vars } from '../../formats/protocol/vars.js'
 import type { HandlerSpec, HostOptions, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import { Registry } from '../tasks/registry.js'
@@ -32,12 +33,12 @@ export interface LoadedHandlers {
 }
 
 /** The handlers of the chain by name, for readers of a dead letter. */
-export function handlerNames(chain: readonly HandlerSpec[]): string[] {
+export function handlerNames(chain: readonly HandlerSpec[], hide = new Hide([])): string[] {
   return chain.flatMap(link => {
     if (link.kind === 'host') return link.host.files
     if (link.kind === 'given') return link.names
     if (link.kind === 'forward') return [link.to]
-    return link.kind === 'exec' ? [link.command] : [link.file]
+    return link.kind === 'exec' ? [hide.configured(link.command)] : [link.file]
   })
 }
 

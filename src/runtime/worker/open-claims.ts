@@ -1,5 +1,6 @@
 import type { Claims } from '../../engines/claims.js'
 import { type Engine, openEngine } from '../../engines/open-engine.js'
+import { Hide } from '../../formats/protocol/hide.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
 import type { WorkerOptions } from '../ipc/messages.js'
 import { handlerNames, type LoadedHandlers } from './handlers.js'
@@ -22,7 +23,7 @@ export function openClaims(
     ...options,
     ...{ termsOf, tell },
     rules: { ordered, strictNames },
-    handlers: handlerNames(chain),
+    handlers: handlerNames(chain, new Hide(options.hide)),
     forwards: chain.some(({ kind }) => kind === 'forward'),
   })
 }

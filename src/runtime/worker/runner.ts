@@ -17,6 +17,8 @@ import type { RunFollower } from './run-follower.js'
 import type { RunnerOptions } from './runner-options.js'
 import { SignalRunner } from './signal-runner.js'
 
+/** In a larger body nothing is looked for that an error could quote. */
+const MOST_BODY_BYTES = 4 * 1024 * 1024
 /** Yields to the event loop this often, for messages, timers and signals. */
 const SLICE_MS = 5
 
@@ -161,7 +163,8 @@ export class Runner implements ExecutorListener {
     run.end()
     const next = this.#state === 'running' ? this.#claimer.peek(this.#fetching) : undefined
     const isFollowed = this.#claimer.isFollowed(run, ranMs)
-    const report = this.#claims.settle(run.claim, run.outcomeOf(outcome), ranMs, next, isFollowed)
+    const said = this.#withoutHidden(run, run.outcomeOf(outcome))
+    const report = this.#claims.settle(run.claim, said, ranMs, next, isFollowed)
     if (!(report instanceof Promise)) return this.#settled(run, report)
     this.#inFlight.add(run)
     if (next !== undefined) this.#fetching++
@@ -172,6 +175,27 @@ export class Runner implements ExecutorListener {
       this.#pump()
     })
     this.#settling.add(settled)
+  }
+
+  /** What is hidden is in no record, no dead letter and no line: neither with its key nor without it. */
+  #withoutHidden(run: Run, outcome: Outcome): Outcome {
+    if (!this.#options.hide.isOn || !('detail' in outcome) || outcome.detail === undefined) return outcome
+    return { ...outcome, detail: this.#options.hide.text(outcome.detail, this.#secretsOf(run)) }
+  }
+
+  #secretsOf({ claim }: Run): string[] {
+    const { hide } = this.#options
+    try {
+      return hide.secretsIn(claim.vars, claim.bodyBytes > MOST_BODY_BYTES ? undefined : claim.readBody())
+    } catch {
+      return hide.secretsIn(claim.vars) // its body cannot be read
+    }
+  }
+
+  /** A text that says what went wrong in this process, without what is hidden in the tasks that run. */
+  shown(text: string): string {
+    if (!this.#options.hide.isOn) return text
+    return this.#options.hide.text(text, Array.from(this.#inFlight, run => this.#secretsOf(run)).flat())
   }
 
   hasRoom(): void {

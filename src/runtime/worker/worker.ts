@@ -3,6 +3,7 @@ import type { SignalNews } from '../../base/task/schedule.js'
 import { stackOf } from '../../base/task/stack.js'
 import type { Stream } from '../../base/task/stream.js'
 import type { Claims } from '../../engines/claims.js'
+import { Hide } from '../../formats/protocol/hide.js'
 import type { AsideReply, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { FunctionExecutor } from './function-executor.js'
@@ -91,8 +92,9 @@ export class Worker {
   fault(thrown: unknown): void {
     if (this.#runner === undefined) return this.#exitAfter({ type: 'unloadable', error: stackOf(thrown) }, 1)
     this.#handlers?.programs?.killAll() // before others may take their tasks
+    const [message, stack] = [toError(thrown).message, stackOf(thrown)].map(text => this.#runner?.shown(text))
     const isReported = this.#runner.fault(thrown)
-    const error = isReported ? toError(thrown).message : stackOf(thrown)
+    const error = (isReported ? message : stack) ?? ''
     const exit = () => this.#exitAfter({ type: 'faulted', error }, 1)
     if (this.#runner.whenSettled === undefined) exit()
     else void this.#runner.whenSettled.then(exit)
@@ -121,6 +123,7 @@ export class Worker {
       const claims = await this.#home.openClaims({ ...options, delivery }, handlers.termsOf, tell)
       this.#runner = new Runner(claims, await this.#executorOf(handlers, options), {
         ...options,
+        hide: new Hide(options.hide),
         harakiriMs: this.#home.shared?.deadlineMs ?? options.harakiriMs,
         isKilled: this.#home.shared === undefined,
         isConcurrent:

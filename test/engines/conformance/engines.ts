@@ -205,12 +205,11 @@ function foreignJobs(client: Redis, key: string): NonNullable<TestSpool['foreign
       await hash({})()
       await client.zadd(`${key}prioritized`, '+inf', 'evil')
     },
-    'a limited name whose queue is none': () => client.hset(`${key}spoold:limited`, 'x', `${key}m`),
-    'a cancel that is none': () => client.hset(`${key}spoold:cancel`, 'evil', '{'),
-    'a member that is not JSON': () => client.hset(`${key}spoold:members`, 'x', '{'),
-    'a pause that is not JSON': () => client.set(`${key}spoold:paused`, '{'),
+    'a limited name whose queue is none': async () => {
+      await client.set(`${key}mwait`, 'x')
+      await client.hset(`${key}spoold:limited`, 'x', `${key}m`)
+    },
     'an audit that is not JSON': () => client.lpush(`${key}spoold:audit`, '{'),
-    'a periodic task that is not JSON': () => client.hset(`${key}spoold:periodic`, 'x', '1 w {'),
   }
 }
 

@@ -6,6 +6,7 @@ import { openTaskStore } from '../../../engines/open-engine.js'
 import { SORTS, type Sort } from '../../../engines/spool/admin/listing.js'
 import type { TaskView } from '../../../engines/spool/admin/task-view.js'
 import type { TaskStore } from '../../../engines/task-store.js'
+import { ownersSight, type Sight, seenPauses } from '../../../formats/protocol/sight.js'
 import { keepHeapSmall } from '../../../system/small-heap.js'
 import type { CommandContext } from '../context.js'
 import { hiding, type Printer } from '../hiding.js'
@@ -62,10 +63,11 @@ export async function ls(
   let isFirst = true
   return inEachSpool(places, context, async ({ shown: directory, spool }) => {
     const store = await openTaskStore(spool, { asksDaemons: true })
-    await tellPauses(directory, store, nowMs, output)
+    const hide = await store.hide()
+    await tellPauses(directory, store, ownersSight(hide), nowMs, output)
     if (!order.isJson && places.length > 1) output.lines([...(isFirst ? [] : ['']), `${directory}:`])
     isFirst = false
-    const printer = hiding(await store.hide(), printerFor(directory, order, nowMs, context))
+    const printer = hiding(hide, printerFor(directory, order, nowMs, context))
     const isWhole = await list(directory, store, order, printer, output)
     printer.end()
     return isWhole ? 0 : 1
@@ -73,11 +75,17 @@ export async function ls(
 }
 
 /** Not in the table: what is paused also concerns tasks that are not there yet. */
-async function tellPauses(directory: string, store: TaskStore, nowMs: number, output: Output): Promise<void> {
+async function tellPauses(
+  directory: string,
+  store: TaskStore,
+  sight: Sight,
+  nowMs: number,
+  output: Output,
+): Promise<void> {
   const { pauses, ...fault } = (await store.pauses()) ?? NO_PAUSES
   const now = { pauses: lastingPauses(pauses, nowMs), ...fault }
   if (now.pauses.length > 0 || now.fault !== undefined)
-    output.complain(`${directory}: paused: ${describePauses(now)}`)
+    output.complain(`${directory}: paused: ${describePauses(seenPauses(now, sight))}`)
 }
 
 /** @throws SpooldError USAGE */

@@ -11,6 +11,7 @@ import { toByteString } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { neighboursOf } from '../../../engines/spool/neighbours.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
+import { ownersSight, seenPause, seenPauses } from '../../../formats/protocol/sight.js'
 import { parseTime } from '../at-time.js'
 import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
@@ -46,7 +47,7 @@ export async function pause(
   const pauseOne = async ({ shown: directory, spool }: Place) => {
     const store = await openTaskStore(spool)
     await audit(store, { action: 'pause', ...aboutOf(key, until) }, context.output)
-    const now = await store.pause({ pair, sinceMs, untilMs })
+    const now = seenPauses(await store.pause({ pair, sinceMs, untilMs }), ownersSight(await store.hide()))
     const text = `${directory}: paused: ${describePauses(now)}`
     if (json) context.output.json(asJson('pause', directory, now))
     else context.output.line(text)
@@ -72,12 +73,15 @@ export async function resume(
   const resumeOne = async ({ shown: directory, spool }: Place) => {
     const store = await openTaskStore(spool)
     await audit(store, { action: 'resume', ...aboutOf(key) }, context.output)
-    const { ended, left } = await store.resume(all ? 'all' : pair)
+    const resumed = await store.resume(all ? 'all' : pair)
+    const sight = ownersSight(await store.hide())
+    const ended = resumed.ended.map(each => seenPause(each, sight))
+    const left = seenPauses(resumed.left, sight)
     if (json) {
       context.output.json(asJson('resume', directory, left))
       return 0
     }
-    const what = all ? 'nothing' : describePair(pair)
+    const what = all ? 'nothing' : describePair(pair === null ? null : sight.hide.pair(pair))
     const done =
       ended.length > 0
         ? `resumed: ${ended.map(({ pair: each }) => describePair(each)).join('; ')}`

@@ -1,6 +1,8 @@
 import { errnoOf, messageOf, SpooldError } from '../../../base/errors.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
+import { seenTask } from '../../../engines/spool/admin/seen-task.js'
 import { arrivedMsOf, TASK_STATES, type TaskView } from '../../../engines/spool/admin/task-view.js'
+import { ownersSight } from '../../../formats/protocol/sight.js'
 import { toPairs } from '../../../formats/protocol/vars.js'
 import type { CommandContext } from '../context.js'
 import { inEachSpool } from '../in-each-spool.js'
@@ -56,8 +58,9 @@ async function shapeOf(
     }
     const all = { states: ALIVE, mayHave: () => true, has: () => true, failed }
     const order = { sort: 'none', isReversed: false, limit: Number.POSITIVE_INFINITY } as const
+    const sight = ownersSight(await store.hide())
     await store.list({ ...all, ...order }, task => {
-      shape.add(task)
+      shape.add(seenTask(task, sight))
       return true
     })
   } catch (error) {

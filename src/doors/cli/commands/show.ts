@@ -4,10 +4,11 @@ import { SpooldError } from '../../../base/errors.js'
 import { printable } from '../../../base/printable.js'
 import { displayName } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
-import { hiddenTask } from '../../../engines/spool/admin/hidden-task.js'
+import { seenTask } from '../../../engines/spool/admin/seen-task.js'
 import { arrivedMsOf, type TaskView } from '../../../engines/spool/admin/task-view.js'
 import { EAGER_BODY_BYTES } from '../../../engines/spool/spool-file.js'
 import type { TaskStore } from '../../../engines/task-store.js'
+import { ownersSight } from '../../../formats/protocol/sight.js'
 import { toPairs } from '../../../formats/protocol/vars.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
@@ -81,7 +82,7 @@ async function showOne(named: NamedTask, { json }: ShowOptions, output: Output):
   const { store, place, task: found } = named
   const file = `${place.shown}/${displayName(found.ref)}`
   const hide = await store.hide()
-  const task = hiddenTask(found, hide)
+  const task = seenTask(found, ownersSight(hide))
   const { state, detail, vars } = task.file
   if (state === 'unreadable') throw new SpooldError('FILE_UNREADABLE', `${file} cannot be read: ${detail}`)
   // a dead letter is worth showing even without a packet

@@ -4,9 +4,11 @@ import { parseDuration } from '../../../base/duration.js'
 import { SpooldError } from '../../../base/errors.js'
 import { baseName, type Ref, toByteString } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
+import { seenLetter } from '../../../engines/spool/admin/seen-task.js'
 import { createdAtMicros, hasUwsgiPrefix } from '../../../engines/spool/names.js'
 import type { Ended, TaskStore } from '../../../engines/task-store.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
+import { ownersSight } from '../../../formats/protocol/sight.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { commandExitCode } from '../exit-code.js'
@@ -122,9 +124,12 @@ async function waitIn(
   const asShown = (ref: Ref) => ({ shown: tasks.get(ref)?.place.shown ?? spool, ref })
   report.expect(tasks.size)
   const store = await openTaskStore(spool)
+  const sight = ownersSight(await store.hide())
   const missing: Ref[] = []
   const tell = (ref: Ref, how: Ended) => {
     if (how.kind === 'unknown') missing.push(ref)
+    else if (how.kind === 'dead' && how.letter !== undefined)
+      report.ended(asShown(ref), { ...how, letter: seenLetter(how.letter, sight) })
     else report.ended(asShown(ref), how)
   }
   const left = await store.awaitEnds([...tasks.keys()], tell, signal)

@@ -3,7 +3,7 @@ import { prefixOf, type Ref, toByteString } from '../../../base/task/ref.js'
 import type { ServerOverview } from '../../../engines/server-facts.js'
 import { SpoolSummary } from '../../../engines/spool/admin/summary.js'
 import { SpoolView, type TaskState } from '../../../engines/spool/admin/task-view.js'
-import { currentPauses, maySeePauses } from '../../../engines/spool/pauses.js'
+import { maySeePauses, shownPauses } from '../../../engines/spool/pauses.js'
 import { scanSpool } from '../../../engines/spool/scan.js'
 import { compareVersions } from '../../../engines/spool/version-order.js'
 import type { SpoolSnapshot, TaskCounts } from '../../../runtime/stats/snapshot.js'
@@ -52,7 +52,7 @@ export async function lookAlone(spool: string): Promise<AloneSnapshot> {
     },
     states,
     ...summary,
-    paused: maySeePauses(bytes) ? currentPauses(bytes) : null,
+    paused: maySeePauses(bytes) ? shownPauses(bytes) : null,
   }
 }
 

@@ -19,7 +19,7 @@ export function factRows(
     )
   const once = new Map(
     daemons.flatMap(({ schedules }) =>
-      schedules.map(each => [each.id, { ...each, ...scheduleText(each.schedule, true) }] as const),
+      schedules.map(each => [each.id, { ...each, ...scheduleText(each.schedule) }] as const),
     ),
   )
   const soonest = (nextAtMs: number | null) => nextAtMs ?? Number.POSITIVE_INFINITY

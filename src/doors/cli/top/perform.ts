@@ -22,7 +22,7 @@ export async function perform(directory: string, intent: Intent, { sockets }: Da
     if (action.on === 'task') return onTasks(spool, action, intent, sockets, announced)
     const store = await openTaskStore(spool)
     await announced(store, Object.keys(args).length === 0 ? {} : { filter: JSON.stringify(args) })
-    return action.run(spool, args, sockets)
+    return action.run(spool, args, { sockets })
   }
   const text = await done().catch(error => `${name}: ${messageOf(error)}`)
   return [text, ...unaudited].join('; ')

@@ -3,10 +3,11 @@ import { messageOf } from '../../../base/errors.js'
 import { Slices } from '../../../base/slices.js'
 import { displayName, type Ref, toByteString } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
-import { hiddenTask } from '../../../engines/spool/admin/hidden-task.js'
+import { seenTask } from '../../../engines/spool/admin/seen-task.js'
 import { SpoolView, sinceMsOf, type TaskView } from '../../../engines/spool/admin/task-view.js'
 import type { ListingPlan, TaskStore } from '../../../engines/task-store.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
+import { ownersSight } from '../../../formats/protocol/sight.js'
 import { readLocks } from '../../../system/files/lock-table.js'
 import { linesOf, smallBody } from '../commands/show.js'
 import { placeAt } from '../places.js'
@@ -66,7 +67,7 @@ export async function showTask(
   const hide = await store.hide()
   const body = await smallBody(store, task).catch(() => undefined)
   const file = displayName(`${store.spool}/${ref}`)
-  return linesOf({ file, task: hiddenTask(task, hide), body: body && hide.body(body) })
+  return linesOf({ file, task: seenTask(task, ownersSight(hide)), body: body && hide.body(body) })
 }
 
 async function rowsOf(
@@ -124,14 +125,14 @@ async function tasksOf(tab: TaskTab, where: Where, filter: string): Promise<Foun
   const nowMs = Date.now()
   const store = await openTaskStore(displayName(where.spool), { asksDaemons: true, ...where.daemons })
   const selection = selectionOf(filter === '' ? {} : { grep: [filter] })
-  const hide = await store.hide()
+  const sight = ownersSight(await store.hide())
   const seen = new Map<Ref, Seen>()
   let looks = 0
   /** @returns false: these are enough */
   const visit = (found: TaskView | undefined): boolean => {
     if (looks++ >= MOST_LOOKED_AT) return false
     if (found === undefined || !STATES_OF[tab].includes(found.state)) return true
-    const task = hiddenTask(found, hide)
+    const task = seenTask(found, sight)
     if (selection.has(task)) seen.set(task.ref, seenAs(tab, task, nowMs))
     return true
   }

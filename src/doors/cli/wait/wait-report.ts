@@ -1,5 +1,4 @@
 import { durationText } from '../../../base/duration.js'
-import { printable } from '../../../base/printable.js'
 import { type Ref, toByteString } from '../../../base/task/ref.js'
 import type { Ended } from '../../../engines/task-store.js'
 import type { Output } from '../output.js'
@@ -72,8 +71,7 @@ export class WaitReport {
   /** It cannot have been a task. */
   unknown(word: string, why: string): void {
     this.exitCode = Math.max(this.exitCode, EX_UNKNOWN)
-    if (this.#options.json === true)
-      this.#output.json({ command: 'wait', name: word, result: 'unknown' })
+    if (this.#options.json === true) this.#output.json({ command: 'wait', name: word, result: 'unknown' })
     else this.#output.complain(`unknown ${word}: ${why}`)
   }
 

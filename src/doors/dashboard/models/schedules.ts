@@ -9,11 +9,11 @@ export interface ScheduleRow
   readonly when: string
 }
 
-/** The next one first; those without a time last. @param mayReadPayload commands may name secrets */
-export function scheduleRows(schedules: readonly ScheduleSnapshot[], mayReadPayload: boolean): ScheduleRow[] {
+/** The next one first; those without a time last. */
+export function scheduleRows(schedules: readonly ScheduleSnapshot[]): ScheduleRow[] {
   const rows = schedules.map(({ schedule, ...row }) => ({
     ...row,
-    ...scheduleText(schedule, mayReadPayload),
+    ...scheduleText(schedule),
   }))
   const time = ({ nextAtMs }: ScheduleRow) => nextAtMs ?? Number.POSITIVE_INFINITY
   return rows.sort((a, b) => time(a) - time(b) || (a.what < b.what ? -1 : 1))

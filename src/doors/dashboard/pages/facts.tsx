@@ -25,7 +25,7 @@ export async function namedPage(context: PageContext, params: Params) {
 /** What fires by itself. */
 export async function schedulesPage(context: PageContext) {
   const snapshot = await context.daemon.snapshot()
-  const rows = scheduleRows(snapshot.schedules, context.viewer.mayReadPayload)
+  const rows = scheduleRows(snapshot.schedules)
   const source =
     "From the daemon's snapshot: all timers, cron schedules, commands, monitors and periodic tasks, the next one first."
   return framed(

@@ -6,6 +6,7 @@ import { countOf } from './text.js'
 /** Who may do what, and what forms have to carry. */
 export interface Actor {
   readonly csrf: string
+  readonly mayReadPayload: boolean
   may(action: ActionName): boolean
 }
 

@@ -17,7 +17,9 @@ export function PauseForms({ actor, at, next, pauses }: SpoolFormProps & { pause
           <summary class="button">Pause…</summary>
           <p>What runs goes on. Nothing else starts until the time is over, or until the spool is resumed.</p>
           <ActionForm name="pause" actor={actor} at={at} next={next}>
-            <Field name="key" label="Only tasks with this key and value" hint="kind=report" />
+            {actor.mayReadPayload && (
+              <Field name="key" label="Only tasks with this key and value" hint="kind=report" />
+            )}
             <Field name="until" label="Until" hint="+1h, 2026-12-24 08:00" />
           </ActionForm>
         </details>

@@ -3,8 +3,9 @@ import { messageOf } from '../../../base/errors.js'
 import type { Pause, PausedPair, Pauses } from '../../../base/task/pause.js'
 import { type Ref, toByteString } from '../../../base/task/ref.js'
 import type { Hide } from '../../../formats/protocol/hide.js'
+import { ownersSight } from '../../../formats/protocol/sight.js'
 import { changedBy, waitsFor } from '../../cancelled.js'
-import type { AuditEntry } from '../../spool/admin/audit.js'
+import { type AuditEntry, seenEntry } from '../../spool/admin/audit.js'
 import { type Changed, refused } from '../../spool/admin/change.js'
 import type { Parcel, Received } from '../../spool/admin/parcel.js'
 import { sinceMsOf, type TaskState, type TaskView } from '../../spool/admin/task-view.js'
@@ -246,7 +247,7 @@ export class RedisTaskStore implements TaskStore {
   }
 
   async audit(entry: AuditEntry): Promise<void> {
-    await writeAudit(this.#connection, (await this.hide()).texts(entry))
+    await writeAudit(this.#connection, seenEntry(entry, ownersSight(await this.hide())))
   }
 
   readAudit(most: number): Promise<AuditEntry[]> {

@@ -1,6 +1,7 @@
 import { closeSync, constants, fdatasyncSync, fstatSync, readdirSync, readSync, writeSync } from 'node:fs'
 import { hasFields } from '../../../base/json-guard.js'
 import { displayName, type Ref } from '../../../base/task/ref.js'
+import { ownersSight, type Sight } from '../../../formats/protocol/sight.js'
 import { lstatSync, openSync, renameSync, unlinkSync } from '../../../system/files/anchored-path.js'
 import { hiddenKeysOf } from '../hidden-keys.js'
 import { findState, makeState } from '../state-directory.js'
@@ -52,7 +53,7 @@ export function writeAudit(spool: string, entry: AuditEntry): void {
   const fd = openSync(path, APPEND, 0o600)
   try {
     const { size, ino } = fstatSync(fd)
-    const line = `${size > 0 && !endsLine(fd, size) ? '\n' : ''}${JSON.stringify(hiddenKeysOf(spool).texts(entry), shortened)}\n`
+    const line = `${size > 0 && !endsLine(fd, size) ? '\n' : ''}${JSON.stringify(seenEntry(entry, ownersSight(hiddenKeysOf(spool))), shortened)}\n`
     if (writeSync(fd, line) < Buffer.byteLength(line))
       throw new Error('the audit has no room for a whole line')
     fdatasyncSync(fd)
@@ -122,6 +123,13 @@ function parsed(line: string): AuditEntry[] {
   } catch {
     return [] // cut, or nothing that we wrote
   }
+}
+
+/** An entry as somebody may see it: what selects tasks, and what came of it, may have values. */
+export function seenEntry(entry: AuditEntry, { mayReadPayload, hide }: Sight): AuditEntry {
+  const { filter, result: _result, ...rest } = entry
+  if (!mayReadPayload) return rest
+  return { ...hide.texts(entry), ...(filter === undefined ? {} : { filter: hide.filter(filter) }) }
 }
 
 export function isAuditEntry(value: unknown): value is AuditEntry {

@@ -1,0 +1,30 @@
+import { toByteString } from '../base/task/ref.js'
+import { isRedisAddress } from '../formats/protocol/redis-address.js'
+import { openTaskStore } from './open-engine.js'
+import { noteHiddenKeys } from './spool/hidden-keys.js'
+
+/** So often it is tried again while Redis is away. */
+const AGAIN_MS = 5000
+
+/** Leaves in spools which keys are hidden, for commands that look at tasks without the configuration. */
+export class HiddenNotes {
+  /** A reload begins the next one. */
+  #round = 0
+
+  /** @param spools real paths, and names on Redis */
+  serve(spools: readonly string[], keys: readonly string[]): void {
+    this.#round++
+    for (const spool of spools)
+      if (isRedisAddress(spool)) void this.#note(spool, keys, this.#round)
+      else noteHiddenKeys(toByteString(spool), keys)
+  }
+
+  async #note(spool: string, keys: readonly string[], round: number): Promise<void> {
+    if (round !== this.#round) return
+    try {
+      await (await openTaskStore(spool)).noteHidden(keys)
+    } catch {
+      setTimeout(() => void this.#note(spool, keys, round), AGAIN_MS).unref()
+    }
+  }
+}
