@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { chmodSync, existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { before, describe, it } from 'node:test'
@@ -67,13 +67,16 @@ describe('the directory of a control socket', { skip: skipUnless('redis-server')
     /** Of this user, closed to all others, and with the right names: but none that a daemon would make, or of another spool. */
     const elsewhere = [join(workspace(), home), join(workspace(), `spoold-${process.getuid?.()}`, 'other')]
     let asked = 0
-    const server = createServer(() => asked++)
+    const servers = elsewhere.map(() => createServer(() => asked++))
     for (const [i, path] of elsewhere.entries()) {
       mkdirSync(join(path, '.spoold'), { recursive: true, mode: 0o700 })
       chmodSync(dirname(path), 0o700)
-      if (i === 0) await once(server.listen(join(path, '.spoold/control')), 'listening')
-      else symlinkSync(join(elsewhere[0] ?? '', '.spoold/control'), join(path, '.spoold/control'))
-      await redis.client.hset(members, `evil${i}`, JSON.stringify({ ...fields, controls: path }))
+      await once(servers[i]?.listen(join(path, '.spoold/control')) ?? assert.fail(), 'listening')
+      await redis.client.hset(
+        members,
+        `evil${i}`,
+        JSON.stringify({ ...fields, controls: path, atMs: Number(fields.atMs) + 3_600_000 }),
+      )
     }
     await redis.client.hset(members, 'broken', '{')
     try {
@@ -83,7 +86,7 @@ describe('the directory of a control socket', { skip: skipUnless('redis-server')
       assert.equal((await inProcess(['quiet', spool])).code, 0)
       assert.equal(asked, 0)
     } finally {
-      server.close()
+      for (const server of servers) server.close()
     }
   })
 
