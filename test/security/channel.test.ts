@@ -4,12 +4,12 @@ import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { startDaemon } from '../helpers/daemon.js'
+import { startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
 import { deadOf } from '../helpers/witness.js'
-import { ROOT, spoolDirectory } from '../helpers/workspace.js'
+import { BIN, ROOT, spoolDirectory } from '../helpers/workspace.js'
 
 const OURS = [
   ...['loading', 'ready', 'unloadable', 'reports', 'claimed', 'run-began', 'run-ended'],
@@ -105,6 +105,22 @@ describe('what a handler sends to its parent', { concurrency: 2 }, () => {
     drop(spool, 'fine', packet({ n: 'fine' }))
     await until('another one runs', () => daemon.journal().some(line => line.startsWith('fine ')))
     assert.ok(daemon.isRunning)
+  })
+
+  it('while doctor loads it, does not mislead doctor', async () => {
+    const spool = spoolDirectory()
+    const [ini, handler] = ['app.ini', 'handler.mjs'].map(name => join(dirname(spool), name)) as [
+      string,
+      string,
+    ]
+    writeFileSync(
+      handler,
+      `process.send(null); process.send('ready'); export default (env, task) => task.SPOOL_OK`,
+    )
+    writeIni(ini, { spooler: spool, 'spooler-import': handler })
+    const doctor = new TestProcess(process.execPath, [BIN, 'doctor', ini])
+    assert.equal(await doctor.code(), 0, doctor.output)
+    assert.match(doctor.output, /handlers: .* they can be loaded/)
   })
 
   for (const [mode, send, around] of [
