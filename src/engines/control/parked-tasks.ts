@@ -22,7 +22,8 @@ const ANSWER_MS = 1000
 class ParkedTasks {
   readonly #pairs: readonly PausedPair[]
   readonly #names = new Map<string, Parked>()
-  readonly #alone: ReadonlySet<Ref>
+  /** Those that only their names tell. */
+  readonly #named: ReadonlyMap<Ref, Parked>
 
   /** @param answers of all daemons that run the spool: what one of them does not park, it runs */
   constructor(pairs: readonly PausedPair[], answers: ReadonlyArray<readonly ParkedGroup[]>) {
@@ -33,8 +34,11 @@ class ParkedTasks {
     for (const group of first)
       if (group.name !== undefined && others.every(each => isParkedBy(each, group.name ?? '')))
         this.#names.set(group.name, { reason: group.reason, detail: describeGroup(group) })
-    this.#alone = new Set(
-      answers.flat().flatMap(({ reason, tasks }) => (reason === 'alone' ? [...tasks] : [])),
+    this.#named = new Map(
+      answers.flat().flatMap(group => {
+        const parked = { reason: group.reason, detail: describeGroup(group) }
+        return isToldByName(group) ? group.tasks.map(ref => [ref, parked] as const) : []
+      }),
     )
   }
 
@@ -42,13 +46,17 @@ class ParkedTasks {
   whyOf(ref: Ref, vars: Vars): Parked | undefined {
     const pair = this.#pairs.find(([key, value]) => lastValue(vars, key) === value)
     if (pair !== undefined) return { reason: 'paused', detail: `paused: ${describePair(pair)}` }
-    if (this.#alone.has(ref)) return { reason: 'alone', detail: ALONE }
+    const told = this.#named.get(ref)
+    if (told !== undefined) return told
     const name = this.#names.size > 0 && isNamed(vars) ? taskNameOf(vars) : undefined
     return name === undefined ? undefined : this.#names.get(printable(displayName(name)))
   }
 }
 
-const ALONE = 'runs alone, because the process that ran it with others died'
+/** No key of its tasks tells that they are parked. */
+export function isToldByName({ reason }: ParkedGroup): boolean {
+  return reason === 'alone' || reason === 'crashed'
+}
 
 /** Why the tasks of a group may not run, for people. */
 export function describeGroup({ reason, name = '', slots = 0 }: ParkedGroup): string {
@@ -60,7 +68,9 @@ export function describeGroup({ reason, name = '', slots = 0 }: ParkedGroup): st
     case 'paused':
       return 'paused'
     case 'alone':
-      return ALONE
+      return 'runs alone, because the process that ran it with others died'
+    case 'crashed':
+      return 'has crashed its process, and runs when no other task is due'
   }
 }
 
