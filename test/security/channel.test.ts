@@ -73,10 +73,13 @@ describe('what a handler sends to its parent', { concurrency: 2 }, () => {
       { type: 'claimed' },
       { type: 'recalled' },
       { type: 'signal-news' },
+      { type: 'reports', done: [0, 1e12], packed: [], started: [], busyMs: 0 }, // a range without an end
+      { type: 'reports', done: [-1e12, 2e12], packed: [], started: [], busyMs: 0 },
     ]
     const acts = [
       ...[...bad, { type: 'recycling' }].map(value => `process._send(${JSON.stringify(value)})`),
       `process._send({ cmd: 'NODE_HANDLE_ACK' })`,
+      `process._send({ type: 'signal-started', number: 7 })`,
       'process.disconnect()',
     ]
     for (const i of acts.keys()) drop(spool, `bad-${i}`, packet({ n: `bad-${i}`, act: `${i}` }))
@@ -105,6 +108,22 @@ describe('what a handler sends to its parent', { concurrency: 2 }, () => {
     drop(spool, 'fine', packet({ n: 'fine' }))
     await until('another one runs', () => daemon.journal().some(line => line.startsWith('fine ')))
     assert.ok(daemon.isRunning)
+  })
+
+  it('as a signal that nobody gave it holds up no --drain', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'task', packet({ n: 'task' }))
+    const daemon = await startDaemon({
+      spool,
+      handler: `export default (env, task) => {
+        process._send({ type: 'signal-started', number: 7 })
+        return task.SPOOL_OK
+      }`,
+      ini: { drain: true },
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual(leftIn(spool), [])
   })
 
   it('while doctor loads it, does not mislead doctor', async () => {

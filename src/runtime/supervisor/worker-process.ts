@@ -192,8 +192,10 @@ export class WorkerProcess {
       case 'loading':
       case 'ready':
       case 'unloadable':
-        if (message.type === 'ready' && this.#state === 'starting') this.#state = 'ready'
-        if (message.type === 'ready' && message.isBeside === true) this.#work = new Workload(this.#mostTasks) // it was given nothing yet
+        if (message.type === 'ready' && this.#state === 'starting') {
+          this.#state = 'ready'
+          if (message.isBeside === true) this.#work = new Workload(this.#mostTasks) // it was given nothing yet
+        }
         return this.start.hear(message, this.hasOwnProcess ? this.pid : undefined)
       case 'reports':
         return this.#settle(message)
