@@ -15,7 +15,7 @@ access('/', () => {})
 if (UV_THREADPOOL_SIZE === undefined) delete process.env.UV_THREADPOOL_SIZE // the workers' programs have their own
 
 // Signals that a daemon obeys or passes over would end this process until it listens, some 200 ms from here. They are kept
-// until then; TERM and INT are not, which have to end it at once.
+// until then; TERM and INT are not, which have to end it at once; nor is PROF, by which V8 profiles.
 const early = []
 const keep = signal => early.push(signal)
 const SIGNALS = [
@@ -24,7 +24,6 @@ const SIGNALS = [
   'SIGUSR2',
   'SIGALRM',
   'SIGVTALRM',
-  'SIGPROF',
   'SIGIO',
   'SIGPWR',
   'SIGTSTP',

@@ -3,9 +3,9 @@ import { isPlainNumber, parseDuration } from './duration.js'
 /** The end of the year 9999. A larger number must be milliseconds: every time since 1978 in milliseconds is larger. */
 export const LAST_SECOND = 253_402_300_799
 
-/** ISO 8601; a blank may replace the T. */
+/** ISO 8601; a blank may replace the T, and precede the zone: so do Ruby's times, which also say UTC. */
 const DATED =
-  /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)?)?$/i
+  /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(?: ?(Z|UTC|[+-]\d\d(?::?\d\d)?))?)?$/i
 
 /** Is this a number of seconds, whether in range or not? */
 export function isSeconds(text: string): boolean {
@@ -56,9 +56,9 @@ function isDay(year: number, month: number, day: number): boolean {
   return year >= 100 && date.getUTCMonth() === month - 1 && date.getUTCDate() === day
 }
 
-/** `Z`, `+01`, `+0100`, `+01:00`. */
+/** `Z`, `UTC`, `+01`, `+0100`, `+01:00`. */
 function offsetSeconds(zone: string): number | undefined {
-  if (zone.toUpperCase() === 'Z') return 0
+  if (/^(Z|UTC)$/i.test(zone)) return 0
   const [hours, minutes] = [Number(zone.slice(1, 3)), Number(zone.slice(3).replace(':', ''))]
   if (hours > 23 || minutes > 59) return undefined
   return (zone.startsWith('-') ? -1 : 1) * (hours * 3600 + minutes * 60)

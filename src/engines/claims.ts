@@ -39,6 +39,8 @@ export interface Claim {
    * runs alone. Also true if its process died while it ran alone, so that it takes no other tasks with it.
    */
   readonly mustBeAlone: boolean
+  /** Its process died while it ran alone, so it is to blame: those that have not crashed go first. */
+  readonly hasCrashed: boolean
   /** Delivered at most once. Such a task is never sent to an interpreter together with others. */
   readonly isOnce: boolean
   /** Once it has begun: larger than that of every run of the spool that began before. Undefined if the engine has none. */

@@ -3,6 +3,7 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -207,5 +208,46 @@ describe('64 file descriptors', () => {
     await until('all have run', () => leftIn(spool).length === 0)
     limited.child.kill('SIGTERM')
     assert.equal(await limited.code(), 0)
+  })
+})
+
+describe('an ini that is not UTF-8', () => {
+  const latin1 = (lines: readonly string[]) => {
+    const directory = workspace()
+    const ini = join(directory, 'app.ini')
+    writeFileSync(ini, Buffer.from(['[uwsgi]', ...lines, ''].join('\n'), 'latin1'))
+    return { directory, ini }
+  }
+
+  it('is refused where it says something, with the line and the bytes, and no directory of another name is made', async () => {
+    const { directory, ini } = latin1([
+      '# caf\xe9',
+      'spooler = %d/sp\xe9',
+      'env = LATIN=caf\xe9',
+      'spooler-exec = true',
+    ])
+    for (const args of [['check', ini], [ini]]) {
+      const command = new TestProcess(process.execPath, [BIN, ...args])
+      assert.notEqual(await command.code(), 0)
+      assert.match(
+        command.output,
+        /app\.ini:3: error: expected UTF-8, got spooler = \S+\/sp\\xe9: write the line in UTF-8/,
+      )
+      assert.match(command.output, /app\.ini:4: error: expected UTF-8, got env = LATIN=caf\\xe9/)
+    }
+    assert.deepEqual(readdirSync(directory), ['app.ini'])
+  })
+
+  it('is read where only comments and other sections are not', async () => {
+    const { ini } = latin1([
+      '; \xe4\xf6\xfc'.repeat(20),
+      'spooler = %d/sp',
+      'spooler-exec = true',
+      '[other]',
+      'a = \xe9',
+    ])
+    const command = new TestProcess(process.execPath, [BIN, 'check', ini])
+    assert.equal(await command.code(), 0, command.output)
+    assert.match(command.output, /the configuration is good/)
   })
 })

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { startDaemon } from '../helpers/daemon.js'
+import { startDaemon, writeIni } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { TestProcess } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
-const PASSED_OVER = ['SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGIO', 'SIGPWR'] as const
+const PASSED_OVER = ['SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGIO', 'SIGPWR'] as const
 
 describe('a signal that a daemon obeys or passes over ends it neither', () => {
   it('from the first line of its code on; a reload that was asked for comes later', async () => {
@@ -25,6 +28,36 @@ describe('a signal that a daemon obeys or passes over ends it neither', () => {
     await daemon.waitFor(/reload/)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
+  })
+})
+
+describe('SIGPROF, which is V8’s', () => {
+  /** How often each process was sampled. */
+  const samplesIn = (directory: string) =>
+    readdirSync(directory)
+      .filter(name => name.endsWith('.cpuprofile'))
+      .map(name => JSON.parse(readFileSync(join(directory, name), 'utf8')).samples.length)
+  const profiling = (directory: string) => ['--cpu-prof', `--cpu-prof-dir=${directory}`]
+
+  it('is left alone by a command: node --cpu-prof profiles it', async () => {
+    const directory = workspace()
+    const command = new TestProcess(process.execPath, [...profiling(directory), BIN, 'ls', spoolDirectory()])
+    assert.equal(await command.code(), 0, command.output)
+    assert.equal(samplesIn(directory).length, 1)
+  })
+
+  it('is left alone by a daemon and its workers: node --cpu-prof profiles them all', async () => {
+    const [directory, spool] = [workspace(), spoolDirectory()]
+    drop(spool, 'task', packet({ n: '1' }))
+    const [ini, handler] = [join(directory, 'app.ini'), join(directory, 'handler.mjs')]
+    writeFileSync(handler, 'export default (env, task) => task.SPOOL_OK')
+    writeIni(ini, { spooler: spool, 'spooler-import': handler, drain: true })
+    const daemon = new TestProcess(process.execPath, [...profiling(directory), BIN, ini])
+    assert.equal(await daemon.code(), 0, daemon.output)
+    assert.deepEqual(leftIn(spool), [])
+    const samples = samplesIn(directory)
+    assert.equal(samples.length, 2)
+    assert.ok(Math.min(...samples) > 20, `${samples} samples`)
   })
 })
 

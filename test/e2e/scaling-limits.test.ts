@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { treeMemoryOf } from '#src/system/process-memory.js'
+import { treeMemoryOf } from '#src/system/process-usage.js'
 import {
   assertWhole,
   checks,

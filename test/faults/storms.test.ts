@@ -44,11 +44,18 @@ const STORMS: readonly Storm[] = [
     setup: spool => ({ handler: rejecting(spool), ini: { 'spooler-processes': 2 } }),
   },
   {
-    title: 'an exit at each task',
+    title: 'an exit before any of its tasks begins',
     tried: SPAWNED,
     setup(spool) {
-      for (let i = 0; i < 200; i++) drop(spool, `task-${i}`, packet({ n: String(i) }))
-      return { handler: 'export default () => process.exit(3)\n', ini: { 'spooler-processes': 2 } }
+      for (let i = 0; i < 20; i++) drop(spool, `task-${i}`, packet({ gate: gateOf(spool) }))
+      return {
+        handler: `
+          import { existsSync } from 'node:fs'
+          const isOn = () => existsSync(${JSON.stringify(gateOf(spool))})
+          process.prependListener('message', ({ type }) => { if (type === 'run' && isOn()) process.exit(3) })
+          export default (env, task) => isOn() ? task.SPOOL_OK : { retry: 0.1 }`,
+        ini: { 'spooler-processes': 2 },
+      }
     },
   },
   {
@@ -134,6 +141,24 @@ describe('a storm', () => {
       daemon.child.kill('SIGTERM')
       assert.equal(await daemon.code(), 0)
     })
+
+  it('of an exit at each task abates once each has crashed, and a reload and a stop work meanwhile', async () => {
+    const spool = spoolDirectory()
+    const TASKS = 30
+    for (let i = 0; i < TASKS; i++) drop(spool, `task-${i}`, packet({ n: String(i) }))
+    const daemon = await startDaemon({
+      spool,
+      handler: `export default env => { JOURNAL(env.n); process.exit(3) }`,
+      ini: { 'spooler-processes': 2, 'spooler-max-crashes': 0 },
+    })
+    await until('each has crashed', () => new Set(daemon.journal()).size === TASKS)
+    const processes = await within(10_000, () => countOf(daemon, SPAWNED))
+    assert.ok(processes <= 2 + 10, `${processes} processes in 10 s`)
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor(/the spoolers are reloaded/)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+  })
 
   it('ends with a reload that brings what works', async () => {
     const spool = spoolDirectory()

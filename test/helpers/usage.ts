@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
-import type { TestProcess } from './process.js'
+import { childrenOf, type TestProcess } from './process.js'
 
 /** The CPU use of a daemon and its workers, in cores: 1 is one full core. */
 export async function cpuShare(daemon: TestProcess, ms: number): Promise<number> {
@@ -12,10 +12,26 @@ export async function cpuShare(daemon: TestProcess, ms: number): Promise<number>
 
 /** The CPU time of a process, user and system, in the kernel's ticks of 10 ms. */
 function ticksOf(pid: number): number {
+  const [user = 0, system = 0] = timesOf(pid)
+  return user + system
+}
+
+/** Its own, user and system, and then that of its children that it has waited for. */
+function timesOf(pid: number): number[] {
   const fields = readFileSync(`/proc/${pid}/stat`, 'latin1')
     .replace(/^.*\) /s, '')
     .split(' ')
-  return Number(fields[11]) + Number(fields[12])
+  return fields.slice(11, 15).map(Number)
+}
+
+/** The CPU time of a process and of all that it has ever started, in milliseconds. */
+export function cpuMsOfTree(pid: number): number {
+  try {
+    const own = timesOf(pid).reduce((sum, ticks) => sum + ticks * 10, 0)
+    return childrenOf(pid).reduce((sum, child) => sum + cpuMsOfTree(child), own)
+  } catch {
+    return 0 // it has ended, and counts for its parent
+  }
 }
 
 /** The CPU time of a process, in milliseconds, to within 10. */

@@ -44,9 +44,19 @@ describe('a request in a packet', () => {
     assert.deepEqual([request.priority, request.atSeconds, spooler], [undefined, undefined, undefined])
   })
 
-  it('does not count a time that is no plain number, and refuses one that no file can have', () => {
-    for (const at of ['abc', '-5', '1e10', ' 7', '+7', '0x7', '0'])
-      assert.equal(read([['at', at]]).request.atSeconds, undefined, at)
+  it('stores a time as a number, and refuses what is none, or one that no file can have', () => {
+    for (const at of ['-5', '0']) assert.equal(read([['at', at]]).request.atSeconds, undefined, at)
+    for (const at of ['abc', '1e10', ' 7', '0x7'])
+      assert.equal(refusalOf([['at', at]]), 'REQUEST_INVALID', at)
+    const pairs = (at: string): Pair[] => [
+      ['at', 'kept'],
+      ['a', 'b'],
+      ['at', at],
+      ['c', 'd'],
+    ]
+    const { request } = read(pairs('1970-01-01T00:00:07Z'))
+    assert.equal(request.atSeconds, 7)
+    assert.deepEqual(request.packet, wire(pairs('7')))
     assert.equal(read([['at', '253402300799']]).request.atSeconds, 253_402_300_799)
     assert.equal(refusalOf([['at', '253402300800']]), 'REQUEST_INVALID')
     assert.equal(refusalOf([['at', '9'.repeat(400)]]), 'REQUEST_INVALID')

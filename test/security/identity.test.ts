@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import {
   chmodSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -19,9 +20,10 @@ import { startDaemon, writeIni } from '../helpers/daemon.js'
 import { openEngine } from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { identityOf } from '../helpers/proc.js'
+import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { BIN, ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const skip = skipUnless('root')
 /** One that no machine has. */
@@ -292,5 +294,69 @@ describe('files that are opened as root', { skip }, () => {
     const daemon = await startDaemon({ spool, ini: { logto: link }, isUnready: true })
     await until('it runs', () => existsSync(log) && /is running/.test(readFileSync(log, 'utf8')))
     assert.ok(daemon.isRunning)
+  })
+})
+
+describe('a daemon whose user may not read', { skip }, () => {
+  /** A directory of root's, in which nobody else may enter. */
+  function closed(): string {
+    const outer = workspace()
+    chmodSync(outer, 0o755)
+    const inner = join(outer, 'root')
+    mkdirSync(inner, { mode: 0o700 })
+    return inner
+  }
+  const stops = (directory: string) => `${directory} has mode 0700 and belongs to uid 0`
+  const write = (ini: string, handler: string) => {
+    writeIni(ini, { spooler: userSpool(), 'spooler-import': handler, uid: USER, gid: USER })
+    return ini
+  }
+  const handlerIn = (directory: string) => {
+    const file = join(directory, 'handler.mjs')
+    writeFileSync(file, 'export default (env, task) => task.SPOOL_OK')
+    return file
+  }
+  async function refusal(program: string, ini: string): Promise<string> {
+    const daemon = new TestProcess(process.execPath, [program, ini])
+    assert.equal(await daemon.code(), 1, daemon.output)
+    assert.doesNotMatch(daemon.output, /spawned the uWSGI spooler| {4}at /)
+    return daemon.output
+  }
+
+  it('its own program says so, with what stops it, and starts no process', async () => {
+    const [inner, open] = [closed(), dirname(userSpool())]
+    for (const part of ['bin', 'dist', 'package.json'])
+      cpSync(join(ROOT, part), join(inner, part), { recursive: true })
+    symlinkSync(join(ROOT, 'node_modules'), join(inner, 'node_modules'))
+    const said = await refusal(join(inner, 'bin/spoold.js'), write(join(open, 'app.ini'), handlerIn(open)))
+    assert.ok(
+      said.includes(`uid ${USER} cannot read spoold itself, ${inner}/dist/worker.cjs: ${stops(inner)}`),
+      said,
+    )
+  })
+
+  it('its handler says so, with the line, and starts no process', async () => {
+    const [inner, open] = [closed(), dirname(userSpool())]
+    const handler = handlerIn(inner)
+    const said = await refusal(BIN, write(join(open, 'app.ini'), handler))
+    assert.ok(
+      said.includes(
+        `app.ini:3: error: spooler-import: ${handler} cannot be read: ${stops(inner)}; it is read as uid ${USER}`,
+      ),
+      said,
+    )
+  })
+
+  it('its ini warns that a reload will fail, and runs', async () => {
+    const [inner, open] = [closed(), dirname(userSpool())]
+    const ini = write(join(inner, 'app.ini'), handlerIn(open))
+    const daemon = new TestProcess(process.execPath, [BIN, ini])
+    await daemon.waitFor(/spoold \S+ is running/)
+    assert.ok(
+      daemon.output.includes(`uid ${USER} cannot read ${ini}, so a reload will fail: ${stops(inner)}`),
+      daemon.output,
+    )
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
   })
 })

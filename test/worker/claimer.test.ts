@@ -35,7 +35,15 @@ async function queueOf(...names: readonly string[]) {
     released() {},
   })
   const last = names.length - 1
-  ahead.push(names.map((ref, number) => ({ number, ref, lastRun: undefined, isLast: number === last })))
+  ahead.push(
+    names.map((ref, number) => ({
+      number,
+      ref,
+      lastRun: undefined,
+      isLast: number === last,
+      isItsTurn: false,
+    })),
+  )
   const stateOf = (name: string) => readFileSync(join(spool, name))[3]
   /** At once, or after the messages of a busy machine. */
   const next = async (isIdle: boolean) =>

@@ -5,7 +5,7 @@ import { Succession } from '#src/runtime/worker/succession.js'
 
 const SLOTS = { name: 'few', count: 3 }
 const given = (...numbers: number[]) =>
-  numbers.map(number => ({ number, ref: `t${number}`, lastRun: undefined, isLast: false }))
+  numbers.map(number => ({ number, ref: `t${number}`, lastRun: undefined, isLast: false, isItsTurn: false }))
 
 /** @param held how many slots the worker has */
 function successionOf(held: number) {

@@ -1,5 +1,6 @@
 import { dirname, resolve } from 'node:path'
-import { describe, messageOf } from '../../base/errors.js'
+import { describe, messageOf, SpooldError } from '../../base/errors.js'
+import { entryFile } from '../../base/package-root.js'
 import { checkFallbacks } from '../../formats/config/check-fallbacks.js'
 import { checkHandlers, hasHandlers, noHandlerMessage } from '../../formats/config/check-handlers.js'
 import type { Options } from '../../formats/config/option-table.js'
@@ -9,10 +10,10 @@ import { checkSharedAreas } from '../../formats/config/shared-areas.js'
 import { addressOf, handlingSpools, labelOf, type SpoolConfig } from '../../formats/config/spools.js'
 import { checkControl } from '../../formats/control/option.js'
 import { readConfig, type Sources } from '../../formats/ini/read-config.js'
-import type { Problems, Where } from '../../formats/ini/setting.js'
+import { formatProblem, Problems, type Where } from '../../formats/ini/setting.js'
 import { fallbackOf, isRedisAddress, parseRedisAddress } from '../../formats/protocol/redis-address.js'
 import { checkSchedules } from '../../runtime/schedule/ini-schedules.js'
-import { isLinkToNothing, statsOf } from '../../system/file-stats.js'
+import { isLinkToNothing, statsOf, whyUnreadable } from '../../system/file-stats.js'
 import { findGroup, findUser } from '../../system/identity.js'
 import { checkNetwork } from '../net/check.js'
 import { checkPublishing } from '../net/check-publishing.js'
@@ -36,6 +37,30 @@ export function checkConfig(sources: Sources): CheckedConfig {
   if (config.files.length > 0 || sources.files.length === 0) checkPresence(resolved, config.problems)
   checkMeaning(resolved, config.problems)
   return { ...resolved, files: config.files, problems: config.problems }
+}
+
+/**
+ * Looks again at what the daemon's processes read, as the user that it is by now: who started it could read all of that.
+ *
+ * @returns what it can do without
+ * @throws SpooldError START_FAILED
+ */
+export function checkAsUser(config: CheckedConfig): string[] {
+  const user = `uid ${process.geteuid?.()}`
+  const program = entryFile('worker')
+  const why = whyUnreadable(program)
+  if (why !== undefined)
+    throw new SpooldError('START_FAILED', `${user} cannot read spoold itself, ${program}: ${why}`)
+  const problems = new Problems()
+  const home = resolve(config.options.chdir ?? '.')
+  for (const spool of handlingSpools(config)) checkHandlers(spool, config, home, problems)
+  const [problem] = problems.errors
+  if (problem !== undefined)
+    throw new SpooldError('START_FAILED', `${formatProblem(problem)}; it is read as ${user}`)
+  return config.files.flatMap(file => {
+    const reason = file === '-' ? undefined : whyUnreadable(resolve(file))
+    return reason === undefined ? [] : [`${user} cannot read ${file}, so a reload will fail: ${reason}`]
+  })
 }
 
 function checkPresence({ options, spools, anySpool }: ResolvedOptions, problems: Problems): void {

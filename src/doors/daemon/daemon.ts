@@ -7,7 +7,7 @@ import { formatProblem } from '../../formats/ini/setting.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import type { SpoolWorkersPlan } from '../../runtime/supervisor/spool-workers.js'
 import { additionalGroups, become } from '../../system/privileges.js'
-import type { CheckedConfig } from '../check/check.js'
+import { type CheckedConfig, checkAsUser } from '../check/check.js'
 import type { DaemonRequest } from './daemon-request.js'
 import { dumpProcesses } from './dump.js'
 import { idleMsOf } from './idle-stop.js'
@@ -134,8 +134,10 @@ export class Daemon {
     await network.listen()
     await observation.listen(options)
     if (options.pidfile !== null) await pidfiles.acquire('pidfile', options.pidfile)
-    if (identity !== null && become(identity))
+    if (identity !== null && become(identity)) {
       this.#events.emit('identity-taken', { ...identity, groups: additionalGroups() })
+      for (const message of checkAsUser(this.#config)) this.#events.emit('config-warning', { message })
+    }
     const spools = this.#prepareSpools(this.#config)
     if (options.chdir !== null) this.#events.emit('directory-entered', { directory: options.chdir })
     const plans = await this.#plan(spools, this.#config)

@@ -1,7 +1,10 @@
 import { takeEarlySignals } from './early-signals.js'
 
-/** Ignored: some programs send them without meaning a spooler, and the default action of each would end it. */
-const PASSED_OVER = ['SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGIO', 'SIGPWR'] as const
+/**
+ * Ignored: some programs send them without meaning a spooler, and the default action of each would end it. SIGPROF is V8's own, while
+ * it profiles the program.
+ */
+const PASSED_OVER = ['SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGIO', 'SIGPWR'] as const
 
 /** What a master does on signals; the table is in docs/lifecycle.md. */
 interface SignalActions {

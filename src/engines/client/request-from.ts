@@ -1,6 +1,6 @@
 import { describe, SpooldError } from '../../base/errors.js'
 import type { Request } from '../../base/task/request.js'
-import { isSeconds, LAST_SECOND, parseTime } from '../../base/time-text.js'
+import { readAt } from '../../formats/protocol/at.js'
 import { encodePacket, type VarPair } from '../../formats/protocol/packet.js'
 import { bytesOf, type Value } from './value.js'
 
@@ -38,19 +38,19 @@ export function addressedFrom(dictionary: Dictionary, options: TaskOptions = {})
     throw new TypeError(`expected a dictionary, got ${describe(dictionary)}`)
   if (isPairs(dictionary)) for (const [key, value] of dictionary) addPair(vars, magic, key, value)
   else for (const key of Object.keys(dictionary)) addPair(vars, magic, key, dictionary[key])
-  const at = magicOption(vars, 'at', options.at === undefined ? undefined : secondsOf(options.at)) ?? magic.at
+  const at = options.at === undefined ? magic.at : readAt(options.at)
+  if (options.at !== undefined) magicOption(vars, 'at', at?.text)
   const priority = magicOption(vars, 'priority', options.priority) ?? magic.priority
   const request: { -readonly [Key in keyof Request]: Request[Key] } = { packet: encodePacket(vars) }
   const body = bodyOf(options.body) ?? magic.body
   if (body !== undefined) request.body = body
-  const seconds = at === undefined || at.length === 0 ? 0 : Math.floor(Number(at.toString()))
-  if (seconds > 0) request.atSeconds = seconds
+  if (at?.seconds !== undefined) request.atSeconds = at.seconds
   if (priority !== undefined && priority.length > 0) request.priority = checkedPriority(priority)
   if (options.id !== undefined) request.id = checkedId(options.id)
   return { request, spooler: magic.spooler }
 }
 
-type Magic = { [Key in 'at' | 'body' | 'priority' | 'spooler']?: Buffer }
+type Magic = { [Key in 'body' | 'priority' | 'spooler']?: Buffer } & { at?: ReturnType<typeof readAt> }
 
 function isPairs(dictionary: Dictionary): dictionary is Iterable<readonly [string, Value]> {
   return Symbol.iterator in dictionary
@@ -63,8 +63,8 @@ function addPair(vars: VarPair[], magic: Magic, key: string, value: unknown): vo
       magic.body = bytes
       return
     case 'at':
-      magic.at = atBytes(value, bytes)
-      vars.push([Buffer.from(key), magic.at])
+      magic.at = readAt(value instanceof Date ? value : bytes.toString())
+      vars.push([Buffer.from(key), Buffer.from(magic.at.text)])
       return
     case 'priority':
     case 'spooler':
@@ -86,30 +86,6 @@ function bodyOf(body: TaskOptions['body']): Request['body'] | undefined {
   if (body === undefined) return undefined
   if (typeof body === 'object' && body !== null && Symbol.asyncIterator in body) return body
   return bytesOf('body', body)
-}
-
-/** A number stays as it was written; uWSGI and spoold read nothing else in a packet. */
-function atBytes(value: unknown, bytes: Buffer): Buffer {
-  const text = bytes.toString()
-  if (text === '') return bytes
-  const seconds = secondsOf(value instanceof Date ? value : text)
-  return isSeconds(text) && !(value instanceof Date) ? bytes : Buffer.from(String(seconds))
-}
-
-/** @throws SpooldError REQUEST_INVALID */
-function secondsOf(at: number | Date | string): number {
-  const seconds =
-    typeof at === 'number' ? at : at instanceof Date ? at.getTime() / 1000 : parseTime(String(at))
-  if (seconds !== undefined && Math.abs(seconds) <= LAST_SECOND) return seconds
-  const isLate = at instanceof Date ? Number.isFinite(at.getTime()) : isSeconds(String(at))
-  const hint = isLate
-    ? `, which is after the year 9999${at instanceof Date ? '' : ': are these milliseconds? Give seconds, or a Date'}`
-    : ''
-  throw new SpooldError(
-    'REQUEST_INVALID',
-    `at must be epoch seconds, a Date, an ISO 8601 date, or +1h30m from now, got ${describe(at)}${hint}`,
-    { details: { key: 'at', got: at } },
-  )
 }
 
 function checkedPriority(bytes: Buffer): string {

@@ -25,14 +25,18 @@ class ParkedTasks {
   readonly #pairs: readonly PausedPair[]
   readonly #hide: Hide
   readonly #names = new Map<string, Parked>()
-  readonly #alone: ReadonlySet<Ref>
+  /** Those that only their names tell. */
+  readonly #named: ReadonlyMap<Ref, Parked>
 
-  /** @param answers of all daemons that run the spool: what one of them does not park, it runs */
+  /**
+   * @param answers of all daemons that run the spool: what one of them does not park, it runs
+   * @param named the groups whose tasks only their names tell
+   */
   constructor(
     pairs: readonly PausedPair[],
     hide: Hide,
     answers: ReadonlyArray<readonly ParkedGroup[]>,
-    alone: ReadonlyArray<readonly ParkedGroup[]>,
+    named: readonly ParkedGroup[],
   ) {
     const [first = [], ...others] = answers
     const isParkedBy = (groups: readonly ParkedGroup[], name: string) =>
@@ -42,7 +46,12 @@ class ParkedTasks {
     for (const group of first)
       if (group.name !== undefined && others.every(each => isParkedBy(each, group.name ?? '')))
         this.#names.set(group.name, { reason: group.reason, detail: describeGroup(group) })
-    this.#alone = new Set(alone.flat().flatMap(({ tasks }) => [...tasks]))
+    this.#named = new Map(
+      named.flatMap(group => {
+        const parked = { reason: group.reason, detail: describeGroup(group) }
+        return group.tasks.map(ref => [ref, parked] as const)
+      }),
+    )
   }
 
   /** @param vars those of its packet */
@@ -50,13 +59,17 @@ class ParkedTasks {
     const pair = this.#pairs.find(([key, value]) => lastValue(vars, key) === value)
     if (pair !== undefined)
       return { reason: 'paused', detail: `paused: ${describePair(this.#hide.pair(pair))}` }
-    if (this.#alone.has(ref)) return { reason: 'alone', detail: ALONE }
+    const told = this.#named.get(ref)
+    if (told !== undefined) return told
     const name = this.#names.size > 0 && isNamed(vars) ? taskNameOf(vars) : undefined
     return name === undefined ? undefined : this.#names.get(printable(displayName(name)))
   }
 }
 
-const ALONE = 'runs alone, because the process that ran it with others died'
+/** No key of its tasks tells that they are parked. */
+export function isToldByName({ reason }: ParkedGroup): boolean {
+  return reason === 'alone' || reason === 'crashed'
+}
 
 /** Why the tasks of a group may not run, for people. */
 export function describeGroup({ reason, name = '', slots = 0 }: ParkedGroup): string {
@@ -68,7 +81,9 @@ export function describeGroup({ reason, name = '', slots = 0 }: ParkedGroup): st
     case 'paused':
       return 'paused'
     case 'alone':
-      return ALONE
+      return 'runs alone, because the process that ran it with others died'
+    case 'crashed':
+      return 'has crashed its process, and runs when no other task is due'
   }
 }
 
@@ -99,11 +114,20 @@ export async function askParked(
 
 /** @param spool its real path, a byte string @param sockets as for `askParked` */
 export async function findParked(spool: string, sockets?: readonly string[]): Promise<ParkedTasks> {
-  const groups = (await askParked(spool, 1, sockets)) ?? []
-  // only those that run alone are known by their paths, and not by their names
-  const isNeeded = groups.flat().some(({ reason }) => reason === 'alone')
-  const alone = isNeeded ? await askParked(spool, MOST_TOLD, sockets, 'alone') : undefined
-  return new ParkedTasks(pausedPairs(currentPauses(spool)), hiddenKeysOf(spool), groups, alone ?? [])
+  const answers = (await askParked(spool, 1, sockets)) ?? []
+  const reasons = new Set(
+    answers
+      .flat()
+      .filter(isToldByName)
+      .map(({ reason }) => reason),
+  )
+  const named = await Promise.all([...reasons].map(reason => askParked(spool, MOST_TOLD, sockets, reason)))
+  return new ParkedTasks(
+    pausedPairs(currentPauses(spool)),
+    hiddenKeysOf(spool),
+    answers,
+    named.flatMap(each => each ?? []).flat(),
+  )
 }
 
 /** @returns undefined if the daemon is dead */

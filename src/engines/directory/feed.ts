@@ -203,7 +203,8 @@ export class DirectoryFeed implements Feed {
   }
 
   get isDrained(): boolean {
-    return this.#scanner.isDrained && this.parkedFor('alone') === 0 && this.parkedFor('slot') === 0
+    const parked = this.parkedFor('alone') + this.parkedFor('crashed') + this.parkedFor('slot')
+    return this.#scanner.isDrained && parked === 0
   }
 
   get stalledMs(): number {

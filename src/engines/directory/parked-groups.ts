@@ -1,5 +1,5 @@
 import type { ParkedGroup, ParkedPart } from '../../base/task/parked.js'
-import { MOST_PARKED_NAMED } from '../control/parked-tasks.js'
+import { isToldByName, MOST_PARKED_NAMED } from '../control/parked-tasks.js'
 import type { TaskIndex } from '../spool/index/task-index.js'
 
 /** Of more groups, the largest are told. */
@@ -7,11 +7,11 @@ const MOST_GROUPS = 200
 /** How many refs are told of all groups together. */
 const MOST_TOLD = 2000
 
-/** What an index has parked: what has to run alone, because only its names say which it is, and then the largest groups first. */
+/** What an index has parked: first what only names tell, and then the largest groups first. */
 export function parkedGroups(index: TaskIndex): ParkedGroup[] {
   const groups = [...index.parked.groups(MOST_PARKED_NAMED), ...index.tries.groups(MOST_PARKED_NAMED)]
-  const isAlone = ({ reason }: ParkedGroup) => Number(reason === 'alone')
-  return groups.sort((a, b) => isAlone(b) - isAlone(a) || b.count - a.count).slice(0, MOST_GROUPS)
+  const isFirst = (group: ParkedGroup) => Number(isToldByName(group))
+  return groups.sort((a, b) => isFirst(b) - isFirst(a) || b.count - a.count).slice(0, MOST_GROUPS)
 }
 
 /** @param limit how many refs of each group */

@@ -56,7 +56,11 @@ export class MemoryClaim implements Claim {
   }
 
   get mustBeAlone(): boolean {
-    return this.task.past === 'died-beside' || this.task.crashes > 0
+    return this.task.past === 'died-beside' || this.hasCrashed
+  }
+
+  get hasCrashed(): boolean {
+    return this.task.crashes > 0
   }
 
   readBody(): Buffer | undefined {

@@ -192,7 +192,7 @@ export class MemoryFeed implements Feed {
 
   get isDrained(): boolean {
     const { ready, busy } = this.counts()
-    const parked = this.parkedFor('alone') + this.parkedFor('slot')
+    const parked = this.parkedFor('alone') + this.parkedFor('crashed') + this.parkedFor('slot')
     return this.#isOpen && ready + busy + parked === 0
   }
 

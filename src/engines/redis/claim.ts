@@ -81,7 +81,11 @@ export class RedisClaim implements Claim {
   }
 
   get mustBeAlone(): boolean {
-    return this.record.past === 'died-beside' || this.record.crashes > 0
+    return this.record.past === 'died-beside' || this.hasCrashed
+  }
+
+  get hasCrashed(): boolean {
+    return this.record.crashes > 0
   }
 
   readBody(): Buffer | undefined {

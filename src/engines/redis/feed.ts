@@ -233,7 +233,8 @@ export class RedisFeed implements Feed {
   }
 
   get isDrained(): boolean {
-    const isDone = this.#tickets.due === 0 && this.#busy.size === 0 && this.parkedFor('alone') === 0
+    const parked = this.parkedFor('alone') + this.parkedFor('crashed')
+    const isDone = this.#tickets.due === 0 && this.#busy.size === 0 && parked === 0
     return this.#isOpen && isDone && this.#watch.isCurrent
   }
 

@@ -1,7 +1,5 @@
-import { accessSync, constants } from 'node:fs'
 import { resolve } from 'node:path'
-import { messageOf } from '../../base/errors.js'
-import { statsOf } from '../../system/file-stats.js'
+import { statsOf, whyUnreadable } from '../../system/file-stats.js'
 import type { Problems, Where } from '../ini/setting.js'
 import {
   type Application,
@@ -104,12 +102,8 @@ function checkCommand(
 
 function unreadable(name: string, application: Application, home: string): string | undefined {
   const file = applicationFile(application, home)
-  try {
-    if (file !== undefined) accessSync(file, constants.R_OK)
-    return undefined
-  } catch (error) {
-    return `${name}: ${file} cannot be read: ${messageOf(error)}`
-  }
+  const why = file === undefined ? undefined : whyUnreadable(resolve(home, file))
+  return why === undefined ? undefined : `${name}: ${file} cannot be read: ${why}`
 }
 
 export function hasHandlers(options: SpoolOptions): boolean {
@@ -145,11 +139,8 @@ function isFile(name: HostOption | 'spooler-import', value: string): boolean {
 }
 
 function checkReadable(name: string, path: string, where: Where, problems: Problems): void {
-  try {
-    accessSync(path, constants.R_OK)
-    const isPackage = name.includes('import') && statsOf(`${path}/__init__.py`)?.isFile() === true
-    if (!statsOf(path)?.isFile() && !isPackage) problems.error(where, `${name}: expected a file, got ${path}`)
-  } catch (error) {
-    problems.error(where, `${name}: ${path} cannot be read: ${messageOf(error)}`)
-  }
+  const why = whyUnreadable(path)
+  if (why !== undefined) return problems.error(where, `${name}: ${path} cannot be read: ${why}`)
+  const isPackage = name.includes('import') && statsOf(`${path}/__init__.py`)?.isFile() === true
+  if (!statsOf(path)?.isFile() && !isPackage) problems.error(where, `${name}: expected a file, got ${path}`)
 }

@@ -5,7 +5,7 @@ import { IniLogic, LOGIC_KEYS } from './logic.js'
 import { Magic } from './magic.js'
 import { findOddities } from './oddities.js'
 import { expandPlaceholders } from './placeholders.js'
-import { readIniText } from './read-text.js'
+import { readIniText, unreadIn } from './read-text.js'
 import { Problems, type Setting, type Where } from './setting.js'
 
 export interface Sources {
@@ -132,7 +132,9 @@ class ConfigReader {
 
   finish(): Config {
     const references = referencesOf(this.#settings)
-    this.#settings = expandPlaceholders(this.#settings, this.#variable, this.#problems)
+    this.#settings = expandPlaceholders(this.#settings, this.#variable, this.#problems).filter(each =>
+      this.#isRead(each),
+    )
     this.#firstValues.clear()
     for (const setting of this.#settings) this.#noteFirst(setting)
     this.#isInherited = true
@@ -184,8 +186,19 @@ class ConfigReader {
     for (const setting of settings) this.add(setting)
   }
 
+  /** uWSGI takes the bytes as they are. Read as anything else, they would name another file, and the tasks would never run. */
+  #isRead({ key, value, where }: Setting): boolean {
+    const shown = unreadIn(`${key} = ${value}`)
+    if (shown !== undefined)
+      this.#problems.error(
+        where,
+        `expected UTF-8, got ${shown}: write the line in UTF-8, and rename the file that it names, if it names one`,
+      )
+    return shown === undefined
+  }
+
   #keep(given: Setting): void {
-    if (this.#isOverfull) return
+    if (this.#isOverfull || !this.#isRead(given)) return
     if (this.#settings.length >= MAX_SETTINGS) {
       this.#isOverfull = true
       return this.#problems.error(

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { closeSync, openSync, readSync } from 'node:fs'
 
 /** Far more than a person writes: anything larger is another kind of file, or an endless device. */
@@ -15,7 +16,7 @@ export function readText(file: string): string {
   if (scheme !== undefined) throw new Error(`expected the name of a file; ${scheme}:// is not supported`)
   const fd = file === '-' ? STDIN : openSync(file, 'r')
   try {
-    return readAll(fd).toString()
+    return decode(readAll(fd))
   } finally {
     if (fd !== STDIN) closeSync(fd)
   }
@@ -34,7 +35,32 @@ export function readIniText(file: string): string {
 
 /** uWSGI ends a line at a zero byte. A file with many of them is not an ini file. */
 function isBinary(text: string): boolean {
-  return [...text.slice(0, 4096)].filter(each => each < '\t' || each === '\ufffd').length > 16
+  return [...text.slice(0, 4096)].filter(each => each < '\t').length > 16
+}
+
+/** In a line that is not UTF-8, each byte that is not ASCII becomes a lone surrogate, which no text has: 0xE9 becomes U+DCE9. */
+function decode(bytes: Buffer): string {
+  if (isUtf8(bytes)) return bytes.toString()
+  const lines = bytes.toString('latin1').split('\n')
+  return lines.map(line => decodeLine(Buffer.from(line, 'latin1'))).join('\n')
+}
+
+function decodeLine(bytes: Buffer): string {
+  if (isUtf8(bytes)) return bytes.toString()
+  return bytes
+    .toString('latin1')
+    .replace(/[\x80-\xff]/g, byte => String.fromCharCode(SURROGATE + byte.charCodeAt(0)))
+}
+
+const SURROGATE = 0xdc00
+
+/** The text with what `decode` could not read as bytes, for people; undefined if it was read. */
+export function unreadIn(text: string): string | undefined {
+  const shown = text.replace(
+    /[\udc80-\udcff]/gu,
+    each => `\\x${(each.charCodeAt(0) - SURROGATE).toString(16)}`,
+  )
+  return shown === text ? undefined : shown
 }
 
 /** Not with readFileSync, which would read /dev/zero until memory is exhausted. */

@@ -1,7 +1,6 @@
-import { isPlainNumber } from '../../base/duration.js'
 import { describe, SpooldError } from '../../base/errors.js'
 import type { Request } from '../../base/task/request.js'
-import { LAST_SECOND } from '../../base/time-text.js'
+import { readAt } from './at.js'
 import { HEADER_BYTES, MODIFIER2_OFFSET } from './header.js'
 import { encodePacket, type VarPair } from './packet.js'
 import { lastValue, parseVars, toPairs, type Vars } from './vars.js'
@@ -20,6 +19,7 @@ export interface WireRequest {
 export const BODY_LENGTH_KEY = 'CONTENT_LENGTH'
 
 const BODY_KEY = Buffer.from('body')
+const AT_KEY = Buffer.from('at')
 
 /**
  * Reads a packet as uWSGI's workers do (core/spooler.c, uwsgi_spool_request): the last `spooler`, `priority` and `at`
@@ -32,7 +32,8 @@ const BODY_KEY = Buffer.from('body')
 export function requestFromPacket(packet: Buffer): WireRequest {
   const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
   if ('fault' in vars) throw new SpooldError('PACKET_MALFORMED', vars.fault)
-  const request = { packet: storedPacket(packet, vars), ...magicOf(vars) }
+  const { at, ...magic } = magicOf(vars)
+  const request = { packet: storedPacket(packet, vars, at), ...magic }
   return { request, spooler: spoolerOf(vars), bodyBytes: bodyBytesOf(vars) }
 }
 
@@ -43,19 +44,27 @@ export function requestFromPacket(packet: Buffer): WireRequest {
  */
 export function requestFromPairs(pairs: readonly VarPair[]): Omit<WireRequest, 'bodyBytes'> {
   const isBody = ([key]: VarPair) => key.equals(BODY_KEY)
-  const packet = encodePacket(pairs.filter(pair => !isBody(pair)))
-  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
+  const given = encodePacket(pairs.filter(pair => !isBody(pair)))
+  const vars = parseVars(given.toString('latin1'), HEADER_BYTES, given.length)
   if ('fault' in vars) throw new SpooldError('REQUEST_INVALID', vars.fault)
   const body = pairs.findLast(isBody)?.[1]
-  const request = { packet, ...magicOf(vars), ...(body && body.length > 0 ? { body } : {}) }
+  const { at, ...magic } = magicOf(vars)
+  const request = {
+    packet: storedPacket(given, vars, at),
+    ...magic,
+    ...(body && body.length > 0 ? { body } : {}),
+  }
   return { request, spooler: spoolerOf(vars) }
 }
 
-function magicOf(vars: Vars): Pick<Request, 'atSeconds' | 'priority'> {
-  const atSeconds = secondsOf(lastValue(vars, 'at'))
+/** @returns `at` as it is to be stored, too */
+function magicOf(vars: Vars): Pick<Request, 'atSeconds' | 'priority'> & { readonly at: string | undefined } {
+  const given = lastValue(vars, 'at')
+  const at = given === undefined ? undefined : readAt(given)
   const priority = lastValue(vars, 'priority')
   return {
-    ...(atSeconds === undefined ? {} : { atSeconds }),
+    at: at?.text,
+    ...(at?.seconds === undefined ? {} : { atSeconds: at.seconds }),
     ...(priority === undefined || priority === '' ? {} : { priority }),
   }
 }
@@ -65,22 +74,15 @@ function spoolerOf(vars: Vars): Buffer | undefined {
   return spooler === undefined || spooler === '' ? undefined : Buffer.from(spooler, 'latin1')
 }
 
-/** Removes what belongs to the transfer. */
-function storedPacket(packet: Buffer, vars: Vars): Buffer {
+/** Removes what belongs to the transfer, and has a time as a number. @param at as it is to be stored */
+function storedPacket(packet: Buffer, vars: Vars, at: string | undefined): Buffer {
   packet[MODIFIER2_OFFSET] = 0
-  if (lastValue(vars, BODY_LENGTH_KEY) === undefined) return packet
-  return encodePacket(toPairs(vars).filter(([key]) => key.toString('latin1') !== BODY_LENGTH_KEY))
-}
-
-/** A value that is not a plain number does not count, neither here nor when the file is read. */
-function secondsOf(at: string | undefined): number | undefined {
-  if (at === undefined || !isPlainNumber(at)) return undefined
-  const seconds = Math.floor(Number(at))
-  if (seconds > LAST_SECOND)
-    throw new SpooldError('REQUEST_INVALID', `at must not be after the year 9999, got ${describe(at)}`, {
-      details: { key: 'at', got: at },
-    })
-  return seconds === 0 ? undefined : seconds
+  if (lastValue(vars, BODY_LENGTH_KEY) === undefined && lastValue(vars, 'at') === at) return packet
+  const pairs = toPairs(vars).filter(([key]) => key.toString('latin1') !== BODY_LENGTH_KEY)
+  const last = pairs.findLastIndex(([key]) => key.equals(AT_KEY))
+  return encodePacket(
+    at === undefined ? pairs : pairs.map((pair, i) => (i === last ? [pair[0], Buffer.from(at)] : pair)),
+  )
 }
 
 function bodyBytesOf(vars: Vars): number {

@@ -146,6 +146,8 @@ export interface GivenRun {
   readonly sentAtMs: number
   readonly lastRuns?: LastRuns
   readonly slots?: SlotNews
+  /** It is the turn of these although they have crashed; others that have are parked. */
+  readonly isTheirTurn?: true
 }
 
 export type LastRuns = ReadonlyArray<readonly [place: number, lastRun: LastRun]>

@@ -155,6 +155,17 @@ function eachOf(pairs: readonly number[], tell: (number: number) => void): void 
   }
 }
 
+/** @throws Error if a handler has made up a number, which is no task's; a range of them may have no end */
+export function assertBelow({ done, packed, waiting = [] }: PackedReports, limit: number): void {
+  const look = (first = 0, count = 0) => {
+    if (!(first >= 0 && first + count <= limit))
+      throw new Error(`expected the numbers of tasks that it was given, got ${count} from ${first} on`)
+  }
+  for (const pairs of [done, ...waiting.map(({ numbers }) => numbers)])
+    for (let i = 0; i < pairs.length; i += 2) look(pairs[i], pairs[i + 1])
+  for (let i = 0; i < packed.length; i += 3) look(packed[i], 1)
+}
+
 /** The reverse of `Outbox`: calls `tell` with the number of each task in `done`. */
 export function eachDone({ done }: PackedReports, tell: (number: number) => void): void {
   eachOf(done, tell)

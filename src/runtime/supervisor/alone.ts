@@ -1,6 +1,6 @@
 import { Group, type GroupContext } from './group.js'
 import { IdleTimer } from './idle-timer.js'
-import { aloneLane } from './lane.js'
+import type { Lane } from './lane.js'
 import { aloneOptions, type PoolOptions } from './pool-options.js'
 
 /** How long it is kept without such tasks. */
@@ -9,12 +9,12 @@ const IDLE_MS = 1000
 /** One worker that runs one task at a time, while there are tasks that have to run alone. */
 export class Alone {
   readonly group: Group
-  readonly #context: Omit<GroupContext, 'lane'>
+  readonly #lane: Lane
   readonly #idleTimer = new IdleTimer(() => this.dismiss(), IDLE_MS)
 
-  constructor(options: PoolOptions, context: Omit<GroupContext, 'lane'>) {
-    this.#context = context
-    this.group = new Group(aloneOptions(options), { ...context, lane: aloneLane(context.feed) })
+  constructor(options: PoolOptions, context: GroupContext) {
+    this.#lane = context.lane
+    this.group = new Group(aloneOptions(options), context)
   }
 
   /** They apply to workers that are spawned from now on. */
@@ -31,7 +31,7 @@ export class Alone {
 
   dispatch(): void {
     const { roster, feeder } = this.group
-    const isWanted = this.#context.feed.parkedFor('alone') > 0
+    const isWanted = this.#lane.ready > 0 || this.#lane.crashed?.isReady === true
     if (isWanted) {
       roster.target = 1
       roster.fill()

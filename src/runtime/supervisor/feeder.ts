@@ -4,6 +4,7 @@ import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { SlotWish } from '../../base/task/slots.js'
 import type { Feed } from '../../engines/feed.js'
 import type { Cancellations } from './cancellations.js'
+import type { CrashedTasks } from './crashed-tasks.js'
 import { lastRunOf } from './cut-short.js'
 import { dispatch, lastRunsOf } from './dispatcher.js'
 import type { Begun } from './given-tasks.js'
@@ -28,8 +29,6 @@ interface FeederContext {
 
 /** Of the tasks that wait for one worker others are kept from for so long. */
 const BATCH_MS = 2
-/** How long tasks that killed their process are held back, so that they do not starve the others. */
-const YIELD_MS = 1000
 
 /** Tracks which worker has which task: feeds the workers of a pool, takes tasks back, and enforces deadlines. */
 export class Feeder {
@@ -63,7 +62,8 @@ export class Feeder {
   dispatch(): void {
     const { roster, feed, lane, signals, isBraked } = this.#context
     if (roster.isClosed) return
-    if (!isBraked())
+    if (!isBraked()) {
+      if (lane.crashed?.isOverdue === true) this.#giveCrashed(lane.crashed)
       dispatch(roster.workers, {
         signalFor: worker => signals.take(worker),
         get ready() {
@@ -79,7 +79,21 @@ export class Feeder {
         lastRun: ref => feed.lastRunOf(ref),
         slots: feed.slotHints,
       })
+      if (lane.crashed?.isReady === true) this.#giveCrashed(lane.crashed)
+    }
     this.#watchdog.look()
+  }
+
+  /** To workers for which nothing else is due. */
+  #giveCrashed(crashed: CrashedTasks): void {
+    const { roster, feed } = this.#context
+    for (const worker of roster.workers) {
+      if (!isIdle(worker)) continue
+      const ref = crashed.takeFor(worker)
+      if (ref === undefined) return
+      this.#given++
+      worker.runCrashed(ref, lastRunsOf([ref], { lastRun: each => feed.lastRunOf(each) }), feed.slotHints)
+    }
   }
 
   /** For how long tasks have been due and a worker idle, and nothing was given out, in milliseconds. */
@@ -95,8 +109,9 @@ export class Feeder {
   }
 
   reported(worker: WorkerProcess, { done, doneNames, reports, late, known, ids, wishes }: Reported): void {
-    const { spool, feed, events } = this.#context
+    const { spool, feed, lane, events } = this.#context
     const { pid } = worker
+    lane.crashed?.reported(worker, reports)
     if (done.length > 0) feed.done(done)
     if (reports.length > 0) feed.returned(reports)
     for (const wish of wishes) this.#follow(worker, wish)
@@ -132,7 +147,8 @@ export class Feeder {
   }
 
   exited(worker: WorkerProcess, exit: Exit): void {
-    const { feed, signals, cancellations } = this.#context
+    const { feed, lane, signals, cancellations } = this.#context
+    lane.crashed?.ended(worker)
     const buried = cancellations.exited(worker, exit)
     const others = (refs: readonly Ref[]) => refs.filter(ref => !buried.has(ref))
     const all = worker.work.begun
@@ -144,25 +160,12 @@ export class Feeder {
     )
     signals.exited(worker)
     const { begun, untouched } = worker.work.tasks.left
-    feed.abandoned(others(untouched))
-    if (exit.why === 'failed' && !exit.isExplained) this.#yield(others(begun))
-    else feed.abandoned(others(begun))
+    feed.abandoned(others([...untouched, ...begun]))
   }
 
   close(): void {
     this.#watchdog.close()
     clearInterval(this.#renewal)
-  }
-
-  #yield(refs: readonly Ref[]): void {
-    const { feed, lane } = this.#context
-    if (refs.length === 0) return
-    const giveBack = () => {
-      feed.abandoned(refs)
-      this.dispatch()
-    }
-    if (lane.ready === 0) giveBack()
-    else setTimeout(giveBack, YIELD_MS).unref()
   }
 
   #harakiri(worker: WorkerProcess): void {

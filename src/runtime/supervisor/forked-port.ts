@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { setTimeout as wait } from 'node:timers/promises'
 import { entryFile } from '../../base/package-root.js'
 import type { AsideReply, MasterMessage, WorkerMessage } from '../ipc/messages.js'
-import type { PortExit, WorkerPort } from './worker-port.js'
+import { guarded, type PortExit, type WorkerPort } from './worker-port.js'
 
 const STDERR = 2
 const ENTRY = entryFile('worker')
@@ -59,11 +59,13 @@ export class ForkedPort implements WorkerPort {
   }
 
   listen(hear: (message: WorkerMessage | AsideReply) => void): void {
-    this.#child.on('message', value => {
-      const message = value as WorkerMessage | AsideReply
+    const heard = guarded(this, message => {
       hear(message)
       if (LAST_WORDS.has(message.type)) this.#killUnlessItExits()
     })
+    this.#child.on('message', heard)
+    // Node's own listener is for handles, which nobody sends here, and asserts what a handler can send
+    this.#child.removeAllListeners('internalMessage')
   }
 
   #killUnlessItExits(): void {

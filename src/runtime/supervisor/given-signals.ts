@@ -17,8 +17,9 @@ export class GivenSignals {
     this.#given.set(number, undefined)
   }
 
+  /** Anything but what it was given, a handler has made up: nothing would ever end it. */
   start(number: number): void {
-    this.#given.set(number, performance.now())
+    if (this.#given.has(number)) this.#given.set(number, performance.now())
   }
 
   /** Call it when the signal was handled or handed back. */

@@ -98,6 +98,11 @@ export class GivenTasks {
     )
   }
 
+  /** How many it was ever given: their numbers are below that. */
+  get count(): number {
+    return this.#next
+  }
+
   of(number: number): Given | undefined {
     return this.#owned.get(number) ?? this.#recalled.get(number)
   }

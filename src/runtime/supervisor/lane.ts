@@ -1,6 +1,7 @@
 import type { Ref } from '../../base/task/ref.js'
 import type { NamedSlots } from '../../base/task/slots.js'
 import type { Feed } from '../../engines/feed.js'
+import type { CrashedTasks } from './crashed-tasks.js'
 
 /** The source of tasks of one group of workers. */
 export interface Lane {
@@ -10,11 +11,16 @@ export interface Lane {
   take(limit: number): readonly Ref[]
   /** @see Feed.takeFollowers */
   takeFollowers?(slots: NamedSlots, limit: number): readonly Ref[]
+  /** Those that have crashed, if they are for workers of this group. */
+  readonly crashed: CrashedTasks | undefined
 }
 
-/** All due tasks. */
-export function dueLane(feed: Feed): Lane {
+/** All due tasks; and those that have crashed, if the workers run one task at a time. */
+export function dueLane(feed: Feed, crashed: CrashedTasks, isSequential: () => boolean): Lane {
   return {
+    get crashed() {
+      return isSequential() ? crashed : undefined
+    },
     get ready() {
       return feed.counts().ready
     },
@@ -25,10 +31,14 @@ export function dueLane(feed: Feed): Lane {
 
 /**
  * The tasks that have to run alone. If several tasks were running when their process died, any of them may be to
- * blame: they become suspects, and no crash is counted. A suspect that crashes again takes no other task with it.
+ * blame: they become suspects, and no crash is counted. A suspect that crashes again takes no other task with it. Those that have
+ * crashed run here, too, where the other workers run several tasks at a time.
  */
-export function aloneLane(feed: Feed): Lane {
+export function aloneLane(feed: Feed, crashed: CrashedTasks, isSequential: () => boolean): Lane {
   return {
+    get crashed() {
+      return isSequential() ? undefined : crashed
+    },
     get ready() {
       return feed.parkedFor('alone')
     },

@@ -14,8 +14,8 @@ interface LoadContext {
   readonly spool: string
   readonly feed: Feed
   readonly events: Emitter
-  /** Tasks and signals that are not the pool's: what runs alone; and signals that wait. */
-  beside(): { readonly alone: number; readonly signals: number }
+  /** What runs alone, which is not the pool's; signals that wait; and how many that have crashed may run now. */
+  beside(): { readonly alone: number; readonly signals: number; readonly crashed: number }
 }
 
 /** What there is to do in a pool, and what has come and gone. */
@@ -34,7 +34,7 @@ export class Load {
 
   /** Tasks that could run now, and were given to no worker. */
   get backlog(): number {
-    return this.#context.feed.counts().ready
+    return this.#context.feed.counts().ready + this.#context.beside().crashed
   }
 
   /** Tasks that workers have. */

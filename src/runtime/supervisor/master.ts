@@ -165,7 +165,9 @@ export class Master {
   /** How many tasks wait for the end of a pause; of a whole spool, also those that would not be due. */
   get paused(): number {
     return this.#spools.reduce((sum, { feed, pool }) => {
-      const whole = pool.isPaused ? feed.counts().ready + feed.parkedFor('alone') : 0
+      const whole = pool.isPaused
+        ? feed.counts().ready + feed.parkedFor('alone') + feed.parkedFor('crashed')
+        : 0
       return sum + whole + feed.parkedFor('paused')
     }, 0)
   }

@@ -1,5 +1,5 @@
 import type { Emitter } from '../../base/events/emitter.js'
-import { type TreeMemory, treeMemoryOf } from '../../system/process-memory.js'
+import { type TreeMemory, treeMemoryOf } from '../../system/process-usage.js'
 import type { WorkerPool } from './worker-pool.js'
 import type { WorkerProcess } from './worker-process.js'
 

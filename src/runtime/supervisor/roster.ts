@@ -232,7 +232,7 @@ export class Roster {
       this.#events.emit('worker-stopped', { spool, pid })
     this.#listener.exited(worker, exit)
     if (wasAside || this.#isClosed) return
-    if (exit.why === 'failed') this.#replaceFailed(performance.now() - worker.spawnedAt)
+    if (exit.why === 'failed' && !worker.isAtWork) this.#replaceFailed(performance.now() - worker.spawnedAt)
     else if (this.excess + this.delayed < 0) this.#respawnIn(0)
   }
 

@@ -1,11 +1,16 @@
 import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { Report } from '../../base/task/report.js'
-import { eachDone, eachReport, type PackedReports } from '../ipc/reports.js'
+import { assertBelow, eachDone, eachReport, type PackedReports } from '../ipc/reports.js'
 import { type GivenTasks, nameOf } from './given-tasks.js'
 import type { Reported } from './worker-listener.js'
 
-/** Unpacks a worker's reports, and removes the reported tasks from the list of what the worker was given. */
+/**
+ * Unpacks a worker's reports, and removes the reported tasks from the list of what the worker was given.
+ *
+ * @throws Error if it reports what it was never given, before anything is removed
+ */
 export function takeReports(message: PackedReports, given: GivenTasks): Reported {
+  assertBelow(message, given.count)
   const known = new Set<TaskName>()
   const done: Ref[] = []
   /** The names of those in `done`; undefined while they are the refs. */

@@ -1,7 +1,7 @@
 import { Worker as Thread } from 'node:worker_threads'
 import { entryFile } from '../../base/package-root.js'
 import { type AsideReply, type MasterMessage, THREAD_IS_UP, type WorkerMessage } from '../ipc/messages.js'
-import type { PortExit, WorkerPort } from './worker-port.js'
+import { guarded, type PortExit, type WorkerPort } from './worker-port.js'
 
 /** A worker in a thread of this process. A kill ends the thread, whatever it is doing, and closes its files. */
 export class ThreadPort implements WorkerPort {
@@ -25,7 +25,8 @@ export class ThreadPort implements WorkerPort {
   }
 
   listen(hear: (message: WorkerMessage | AsideReply) => void): void {
-    this.#thread.on('message', message => message === THREAD_IS_UP || hear(message))
+    const heard = guarded(this, hear)
+    this.#thread.on('message', message => message === THREAD_IS_UP || heard(message))
   }
 
   send(message: MasterMessage): void {

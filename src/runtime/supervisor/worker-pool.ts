@@ -9,9 +9,10 @@ import { Alone } from './alone.js'
 import { Brake } from './brake.js'
 import { Cancellations } from './cancellations.js'
 import { clearMarks } from './clear-marks.js'
+import { CrashedTasks } from './crashed-tasks.js'
 import type { NamedRef } from './given-tasks.js'
 import { Group } from './group.js'
-import { dueLane } from './lane.js'
+import { aloneLane, dueLane } from './lane.js'
 import { Load } from './load.js'
 import type { PoolOptions } from './pool-options.js'
 import { PoolSize } from './pool-size.js'
@@ -42,6 +43,7 @@ export class WorkerPool implements SignalReceivers {
   #hasBegun = false
   readonly #unfollow: () => void
   readonly #brake: Brake
+  readonly #crashed: CrashedTasks
   readonly #cancellations: Cancellations
 
   constructor(options: PoolOptions, feed: Feed, events: Emitter, signals: SignalRouter) {
@@ -58,6 +60,8 @@ export class WorkerPool implements SignalReceivers {
     }
     this.#brake = new Brake({ ...all, spool: this.spool })
     this.#cancellations = new Cancellations({ ...all, options: () => this.#options })
+    this.#crashed = new CrashedTasks(feed, () => this.dispatch())
+    const isSequential = () => this.#isSequential
     const shared = {
       feed,
       events,
@@ -74,19 +78,32 @@ export class WorkerPool implements SignalReceivers {
     }
     this.#main = new Group(options, {
       ...shared,
-      lane: dueLane(feed),
+      lane: dueLane(feed, this.#crashed, isSequential),
       joined: worker => {
         signals.declared(worker, worker.start.news)
         this.#joined(worker)
       },
     })
-    this.#alone = new Alone(options, { ...shared, joined: worker => this.#joined(worker) })
-    const beside = () => ({ alone: this.#alone.busy, signals: signals.loadOf(this) })
+    this.#alone = new Alone(options, {
+      ...shared,
+      lane: aloneLane(feed, this.#crashed, isSequential),
+      joined: worker => this.#joined(worker),
+    })
+    const beside = () => ({
+      ...{ alone: this.#alone.busy, signals: signals.loadOf(this) },
+      crashed: isSequential() && this.#crashed.isReady ? 1 : 0,
+    })
     this.#load = new Load({ spool: this.spool, feed, events, beside })
     this.size = new PoolSize(options, {
       ...{ spool: this.spool, roster: this.#main.roster, load: this.#load, events },
       isBraked: () => this.isBraked,
     })
+  }
+
+  /** Its workers run one task at a time. */
+  get #isSequential(): boolean {
+    const { concurrency, sharesProcess } = this.#options.worker
+    return concurrency === 1 && sharesProcess !== true
   }
 
   #joined(worker: WorkerProcess): void {
@@ -230,6 +247,7 @@ export class WorkerPool implements SignalReceivers {
     this.#unfollow()
     this.size.close()
     this.#alone.close()
+    this.#crashed.close()
     const left = await Promise.all(
       this.#groups.map(async ({ roster, feeder }) => {
         const tasks = await end(roster)

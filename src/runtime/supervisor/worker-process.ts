@@ -3,7 +3,7 @@ import { machineNowMs } from '../../base/clock.js'
 import type { PausedPair } from '../../base/task/pause.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { SlotHints } from '../../engines/feed.js'
-import type { LastRuns, MasterMessage, WorkerMessage } from '../ipc/messages.js'
+import type { GivenRun, LastRuns, MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { KillReason } from './cut-short.js'
 import { Departure } from './departure.js'
 import { HostMessages } from './host-messages.js'
@@ -95,11 +95,25 @@ export class WorkerProcess {
 
   /** @param follow the name of them all, if they may wait until others of it end there */
   run(refs: readonly Ref[], lastRuns: LastRuns, hints?: SlotHints, follow?: string): void {
-    const first = this.#work.giveTasks(refs)
     if (follow !== undefined) this.#work.following += refs.length
+    this.#run(refs, lastRuns, this.#slots.newsOf(refs, hints, follow))
+  }
+
+  /** It is the turn of a task that has crashed. */
+  runCrashed(ref: Ref, lastRuns: LastRuns, hints?: SlotHints): void {
+    this.#run([ref], lastRuns, { ...this.#slots.newsOf([ref], hints), isTheirTurn: true })
+  }
+
+  #run(refs: readonly Ref[], lastRuns: LastRuns, more?: Pick<GivenRun, 'slots' | 'isTheirTurn'>): void {
+    const first = this.#work.giveTasks(refs)
     const sentAtMs = Math.floor(machineNowMs())
-    const more = lastRuns.length === 0 ? undefined : { lastRuns }
-    this.#send({ type: 'run', first, refs, sentAtMs, ...more, ...this.#slots.newsOf(refs, hints, follow) })
+    const past = lastRuns.length === 0 ? undefined : { lastRuns }
+    this.#send({ type: 'run', first, refs, sentAtMs, ...past, ...more })
+  }
+
+  /** It runs tasks, and dies with one in hand: that one has limits of its own. */
+  get isAtWork(): boolean {
+    return this.#work.hasWorked && this.#work.tasks.size > 0
   }
 
   /**
@@ -178,9 +192,11 @@ export class WorkerProcess {
       case 'loading':
       case 'ready':
       case 'unloadable':
-        if (message.type === 'ready' && this.#state === 'starting') this.#state = 'ready'
-        if (message.type === 'ready' && message.isBeside === true) this.#work = new Workload(this.#mostTasks) // it was given nothing yet
-        return this.start.hear(message)
+        if (message.type === 'ready' && this.#state === 'starting') {
+          this.#state = 'ready'
+          if (message.isBeside === true) this.#work = new Workload(this.#mostTasks) // it was given nothing yet
+        }
+        return this.start.hear(message, this.hasOwnProcess ? this.pid : undefined)
       case 'reports':
         return this.#settle(message)
       case 'claimed':

@@ -1,5 +1,6 @@
 import { SpooldError } from '../../base/errors.js'
 import type { SignalNews } from '../../base/task/schedule.js'
+import { treeCpuMsOf } from '../../system/process-usage.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import type { PortExit } from './worker-port.js'
 
@@ -16,7 +17,9 @@ interface StartWatch {
 
 /** The start of a worker, until it is ready. */
 export class WorkerStart {
+  readonly #since = performance.now()
   #loading: string | undefined
+  #costMs = 0
   #news: readonly SignalNews[] = []
   #settle: { resolve(): void; reject(error: SpooldError): void } = { resolve() {}, reject() {} }
   /** Rejects with a SpooldError when it cannot load its handlers, or exits before it is ready. */
@@ -28,18 +31,25 @@ export class WorkerStart {
     this.whenReady.catch(() => {}) // not every caller awaits it; a failure is also reported by the exit
   }
 
+  /** What it took of a processor, or how long it took where that is not known; 0 while it is not ready. */
+  get costMs(): number {
+    return this.#costMs
+  }
+
   /** What its handlers declared about signals while they were loaded. */
   get news(): readonly SignalNews[] {
     return this.#news
   }
 
-  hear(message: Extract<WorkerMessage, { type: 'loading' | 'ready' | 'unloadable' }>): void {
+  /** @param pid of its process, if it has one of its own */
+  hear(message: Extract<WorkerMessage, { type: 'loading' | 'ready' | 'unloadable' }>, pid?: number): void {
     switch (message.type) {
       case 'loading':
         this.#loading = message.name
         return
       case 'ready':
         this.#news = message.news
+        this.#costMs = (pid === undefined ? 0 : treeCpuMsOf(pid)) || performance.now() - this.#since
         return this.#settle.resolve()
       case 'unloadable':
         return this.#fail(new SpooldError('HANDLER_UNLOADABLE', message.error))

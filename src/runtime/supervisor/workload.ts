@@ -19,6 +19,8 @@ export class Workload {
   following = 0
   /** The worker was asked to hand back what it has not started, and has not answered yet. */
   isRecalling = false
+  /** It has begun or reported a task. */
+  hasWorked = false
   #lastHeardAt = performance.now()
 
   constructor(concurrency: number) {
@@ -89,6 +91,7 @@ export class Workload {
   /** @returns its name, if the worker still has it */
   started(number: number): TaskName | undefined {
     this.activity.started()
+    this.hasWorked = true
     return this.tasks.start(number, this.#lastHeardAt)
   }
 
@@ -111,6 +114,7 @@ export class Workload {
     const count = done.length + reports.length + late.length
     const ran = done.length + ranOf(reports) + ranOf(late)
     this.activity.reported(count, ran)
+    if (count > 0) this.hasWorked = true
     this.noteActivity()
     this.pace.note(message.busyMs, ran, parkedOf(reports))
     return { ...reported, count }

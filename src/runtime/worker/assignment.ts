@@ -9,14 +9,22 @@ export interface Assignment {
   readonly lastRun: LastRun | undefined
   /** The last ref of its message. */
   readonly isLast: boolean
+  /** It may run although it has crashed. */
+  readonly isItsTurn: boolean
 }
 
-export function assignmentsOf(first: number, refs: readonly Ref[], lastRuns: LastRuns): Assignment[] {
+export function assignmentsOf(
+  first: number,
+  refs: readonly Ref[],
+  lastRuns: LastRuns,
+  isItsTurn = false,
+): Assignment[] {
   const lastRunOf = lastRuns.length === 0 ? undefined : new Map(lastRuns)
   return refs.map((ref, i) => ({
     number: first + i,
     ref,
     lastRun: lastRunOf?.get(i),
     isLast: i === refs.length - 1,
+    isItsTurn,
   }))
 }

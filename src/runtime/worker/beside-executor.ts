@@ -90,10 +90,15 @@ export class BesideExecutor implements Executor {
     this.#listener.ended(run, outcome, performance.now() - run.startedAt)
   }
 
-  #died(detail: string, lost: (detail: string) => void): void {
-    if (this.#runs.size > 1) return lost(detail)
+  #died(detail: string, lost: (detail: string) => void): boolean {
+    const hadTask = this.#runs.size > 0
+    if (this.#runs.size > 1) {
+      lost(detail)
+      return false // nothing replaces it here: the worker goes
+    }
     for (const run of this.#runs.values()) this.#end(run, { kind: 'crash', detail })
     this.#runs.clear()
     this.#listener.closed()
+    return hadTask
   }
 }

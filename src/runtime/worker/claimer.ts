@@ -197,15 +197,18 @@ export class Claimer {
     return this.#begin(batch)
   }
 
-  #claim({ ref, lastRun }: Assignment): Awaitable<Claim | Report> {
+  #claim({ ref, lastRun, isItsTurn }: Assignment): Awaitable<Claim | Report> {
     const claim = this.#options.claims.claim(ref, lastRun)
-    return claim instanceof Promise ? claim.then(late => this.#parked(late)) : this.#parked(claim)
+    return claim instanceof Promise
+      ? claim.then(late => this.#parked(late, isItsTurn))
+      : this.#parked(claim, isItsTurn)
   }
 
-  #parked(claim: Claim | Report): Awaitable<Claim | Report> {
+  #parked(claim: Claim | Report, isItsTurn: boolean): Awaitable<Claim | Report> {
     if ('kind' in claim) return claim
     const { isConcurrent, claims } = this.#options
     if (this.paused.length > 0 && this.#isPaused(claim)) return claims.release(claim, 'paused')
+    if (claim.hasCrashed && !isItsTurn) return claims.release(claim, 'crashed')
     if (isConcurrent && claim.mustBeAlone) return claims.release(claim, 'alone')
     return claims.queue?.(claim) ?? claim
   }

@@ -138,12 +138,13 @@ export class HostExecutor implements Executor {
     this.#listener.batchEnded()
   }
 
-  #died(detail: string): void {
+  #died(detail: string): boolean {
     this.#settleEnded()
     const ran = this.#host.hasStarted() ? this.#sent.pop() : undefined
     if (ran !== undefined)
       this.#listener.ended(ran, { kind: 'crash', detail }, performance.now() - this.#lastEndAt)
     this.#released(this.#sent.size)
     this.#listener.closed()
+    return ran !== undefined
   }
 }

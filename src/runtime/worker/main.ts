@@ -6,6 +6,7 @@ import { events } from '../tasks/event-hub.js'
 import { DEFAULT_NAMESPACE, tellerOf } from '../tasks/lifecycle.js'
 import { takeChildrensOutput } from './children-output.js'
 import { engineOf, openClaims } from './open-claims.js'
+import { sendNothing } from './own-channel.js'
 import { takeOutput } from './own-output.js'
 import { followHere } from './run-follower.js'
 import { offerSignals } from './signal-api.js'
@@ -16,6 +17,9 @@ import { ProcessDirectory } from './working-directory.js'
 
 /** Without a master there is no configured mercy: the default of worker-reload-mercy. */
 const ORPHAN_MERCY_MS = 60_000
+
+const send = process.send?.bind(process)
+process.send = sendNothing('process.send', text => worker.printed('stderr', text))
 
 const worker = new Worker({
   directory: new ProcessDirectory(),
@@ -36,8 +40,8 @@ const worker = new Worker({
   },
   openClaims: (options, ...more) => openClaims(engineOf(options), options, ...more),
   send(message, sent) {
-    if (!process.connected || process.send === undefined) return sent()
-    process.send(message, undefined, undefined, sent)
+    if (!process.connected || send === undefined) return sent()
+    send(message, undefined, undefined, sent)
   },
   exit: code => process.exit(code),
 })
@@ -57,7 +61,7 @@ process.on('disconnect', () => {
 // a terminal's Ctrl-C reaches the whole process group, but the master decides; SIGUSR1 would open Node's debugger
 for (const signal of [
   ...(['SIGINT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGTSTP'] as const),
-  ...(['SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGIO', 'SIGPWR'] as const),
+  ...(['SIGALRM', 'SIGVTALRM', 'SIGIO', 'SIGPWR'] as const),
 ])
   process.on(signal, () => {})
 process.on('SIGTERM', () => worker.drain(ORPHAN_MERCY_MS))

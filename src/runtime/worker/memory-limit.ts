@@ -1,5 +1,5 @@
 import type { RecycleReason } from '../../base/task/recycle-reason.js'
-import { treeMemoryOf } from '../../system/process-memory.js'
+import { treeMemoryOf } from '../../system/process-usage.js'
 
 /** `reload-on-rss` and `reload-on-as`: of this process with its interpreters and programs. 0: no limit. */
 export interface MemoryLimitOptions {

@@ -3,6 +3,7 @@ import type { Enqueuer } from '../../engines/enqueuer.js'
 import type { WorkerOptions } from '../ipc/messages.js'
 import { offerDaemon } from '../tasks/daemon.js'
 import { openHandlers } from './handlers.js'
+import { sendNothing } from './own-channel.js'
 import { WorkerSignals } from './signal-actions.js'
 import { offerSignals } from './signal-api.js'
 
@@ -59,7 +60,10 @@ function nowhere(spool: string): Enqueuer {
   }
 }
 
+const send = process.send?.bind(process)
+process.send = sendNothing('process.send', text => void process.stderr.write(text))
+
 process.once('message', (options: RehearsalOptions) => {
-  void rehearse(options).then(result => process.send?.(result, () => process.exit(0)))
+  void rehearse(options).then(result => send?.(result, () => process.exit(0)))
 })
 process.once('disconnect', () => process.exit(1))

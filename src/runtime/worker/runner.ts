@@ -70,10 +70,10 @@ export class Runner implements ExecutorListener {
     })
   }
 
-  take({ first, refs, sentAtMs, lastRuns = [], slots }: GivenRun): void {
+  take({ first, refs, sentAtMs, lastRuns = [], slots, isTheirTurn }: GivenRun): void {
     if (this.#claimer.isEmpty && this.#inFlight.size === 0) this.#reports.busy()
     this.#claims.refresh?.(slots)
-    this.#claimer.push(assignmentsOf(first, refs, lastRuns), slots?.follow)
+    this.#claimer.push(assignmentsOf(first, refs, lastRuns, isTheirTurn), slots?.follow)
     if (this.#state !== 'running') this.#handBack()
     if (isStale(sentAtMs)) this.#turnLater()
     else this.#turn()
@@ -307,6 +307,7 @@ export class Runner implements ExecutorListener {
 
   #refused(number: number, report: Report): void {
     this.#reports.add(number, report)
+    if (report.reason === 'crashed') this.#reports.tell() // or the next one may take the report along when it crashes, too
     this.#retirement.refused(report, this.#executor.batchTasks === 1)
   }
 

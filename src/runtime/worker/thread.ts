@@ -3,19 +3,24 @@ import { systemCalls } from '../../system/libc.js'
 import { type MasterMessage, THREAD_IS_UP } from '../ipc/messages.js'
 import { offerDaemon } from '../tasks/daemon.js'
 import { engineOf, openClaims } from './open-claims.js'
+import { sendNothing } from './own-channel.js'
 import { Worker } from './worker.js'
 
 /** The entry point of a worker in a thread. What its tasks print is printed by the program itself. */
 
 systemCalls() // at once: koffi ends the process if its thread is ended while it is being loaded
-parentPort?.postMessage(THREAD_IS_UP)
+
+const post = parentPort?.postMessage.bind(parentPort)
+post?.(THREAD_IS_UP)
+if (parentPort !== null)
+  parentPort.postMessage = sendNothing('parentPort.postMessage', text => worker.printed('stderr', text))
 
 const worker = new Worker({
   directory: { enter() {}, forget() {} }, // threads share one
   entered: (_options, _signals, daemon) => offerDaemon(daemon),
   openClaims: (options, ...more) => openClaims(engineOf(options), options, ...more),
   send(message, sent) {
-    parentPort?.postMessage(message)
+    post?.(message)
     setImmediate(sent)
   },
   exit: code => process.exit(code), // of the thread

@@ -106,7 +106,8 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await beginOf(one, ref, 'alone')
       const lastRun = await spool.died(one, ref, { kind: 'crash', cause: 'it was killed' })
       const claim = await claimOf(two, ref, lastRun)
-      assert.deepEqual([claim.attempt, claim.mustBeAlone], [2, true])
+      assert.deepEqual([claim.attempt, claim.mustBeAlone, claim.hasCrashed], [2, true, true])
+      await two.release(claim, 'crashed')
     })
 
     it('of a task that took its worker with it as often as it may are refused: it is dead', async () => {
@@ -128,7 +129,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await beginOf(one, ref, 'beside')
       await spool.died(one, ref)
       const claim = await claimOf(two, ref)
-      assert.deepEqual([claim.attempt, claim.mustBeAlone], [1, true])
+      assert.deepEqual([claim.attempt, claim.mustBeAlone, claim.hasCrashed], [1, true, false])
       await two.release(claim)
       assert.equal((await claimOf(two, ref)).mustBeAlone, true, 'still')
     })

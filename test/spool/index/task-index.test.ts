@@ -418,6 +418,15 @@ describe('a parked ref', () => {
     assert.deepEqual([index.busy, index.waiting], [1, 1])
   })
 
+  it('stays for its crashes when its file is written, as by the worker that has parked it, and not when it is renamed', () => {
+    index.changed('c', true)
+    index.returned(parked(index.take(1)[0] ?? '', 'crashed'), NOW)
+    assert.equal(index.changed('c', false), false)
+    assert.deepEqual([index.take(9), index.parkedFor('crashed')], [[], 1])
+    assert.equal(index.changed('c', true), true)
+    assert.deepEqual([index.take(9), index.parkedFor('crashed')], [['c'], 0])
+  })
+
   it('may be taken by its reason', () => {
     assert.deepEqual([index.parkedFor('alone'), index.parkedFor('paused')], [1, 1])
     assert.deepEqual(index.takeParked('alone', 9), ['b'])

@@ -10,6 +10,7 @@ import { countText, shortName } from './text.js'
 
 const MEANINGS: Readonly<Record<ParkReason, string>> = {
   alone: 'They died with others, and run one at a time, in a worker of their own.',
+  crashed: 'They have crashed their process, and run when no other task is due.',
   slot: 'As many of their name run as may run at a time.',
   paused: 'A person has paused them.',
   'unknown-name': 'No handler knows the name of the task; they run after a reload with one that does.',

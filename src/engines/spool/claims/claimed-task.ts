@@ -67,7 +67,11 @@ export class ClaimedTask {
   }
 
   get mustBeAlone(): boolean {
-    return pastOf(this.file.state) === 'died-beside' || (this.record?.crashes ?? 0) > 0
+    return pastOf(this.file.state) === 'died-beside' || this.hasCrashed
+  }
+
+  get hasCrashed(): boolean {
+    return (this.record?.crashes ?? 0) > 0
   }
 
   get terms() {

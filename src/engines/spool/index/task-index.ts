@@ -122,8 +122,8 @@ export class TaskIndex {
     if (this.#busy.changed(ref, renamed) || this.rivals.changed(ref, renamed)) return false
     const waited = this.later.endOnChange(ref)
     if (waited === 'goes on') return false
-    // the worker that parked it has set its time back; and no change gives it a handler
-    if (!renamed && this.#parked.has(ref, 'unknown-name')) return false
+    // the worker that parked it has set its time back; no change gives it a handler, or undoes its crashes
+    if (!renamed && (this.#parked.has(ref, 'unknown-name') || this.#parked.has(ref, 'crashed'))) return false
     // no change of the file gives it a slot; whether it is there yet, the worker sees that tries it
     if (!renamed && this.#slots.has(ref)) return false
     this.#slots.remove(ref)

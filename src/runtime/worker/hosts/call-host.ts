@@ -50,7 +50,10 @@ export function callHost(host: Host, print: (author: Run | undefined, text: stri
     },
     recalled() {}, // no task is ever queued in the host
     died(detail) {
-      end(collect() ?? (host.hasStarted() ? { kind: 'crash', detail } : undefined))
+      const ended = collect()
+      const hasCrashed = ended === undefined && host.hasStarted()
+      end(hasCrashed ? { kind: 'crash', detail } : ended)
+      return hasCrashed
     },
     revived: next,
     failed() {

@@ -13,8 +13,12 @@ interface HostTaskListener {
   progress(): void
   /** The last `count` of the tasks that were sent will not be started. */
   recalled(count: number): void
-  /** The host died, and the tasks that had not ended are lost with it. `detail` says how it died. */
-  died(detail: string): void
+  /**
+   * The host died, and the tasks that had not ended are lost with it. `detail` says how it died.
+   *
+   * @returns whether it had begun one of them
+   */
+  died(detail: string): boolean
   /** A task has ended or printed something, beside others. */
   beside?(frame: BesideFrame): void
   /** It accepts tasks again. */
@@ -173,28 +177,29 @@ export class Host {
   #died(process: HostProcess, death: string): void {
     const { language } = this.options
     const wasOpen = this.#state === 'open'
+    let diedAtWork = false
     if (wasOpen) {
       this.#state = 'loading'
       this.#callbacks.died(this, death)
       for (const { reject } of this.#signals.values())
         reject(new Error(`the ${language} interpreter ${death}`))
       this.#signals.clear()
-      this.#user?.died(`the ${language} interpreter that ran it ${death}`)
+      diedAtWork = this.#user?.died(`the ${language} interpreter that ran it ${death}`) === true
     } else this.#callbacks.printed(process.output.takeOpen(process.oldest)) // printed while loading, or at its exit
     process.release()
-    if (wasOpen) this.#replace(death)
+    if (wasOpen) this.#replace(death, diedAtWork)
   }
 
   /**
-   * If it died before any task had ended, the worker gives up: the master sets the pace then, as it knows all
-   * workers.
+   * At once after the crash of a task, which has limits of its own. If it died with none, and before any had ended, the worker gives
+   * up: the master sets the pace then, as it knows all workers.
    */
-  #replace(death: string): void {
+  #replace(death: string, diedAtWork: boolean): void {
     const { language, startTimeoutMs } = this.options
-    if (!this.#hasProgressed)
+    if (!diedAtWork && !this.#hasProgressed)
       return this.#failed(new Error(`the ${language} interpreter ${death} before any task had ended`))
     this.#pace.progressed()
-    const delayMs = this.#pace.failed(performance.now() - this.#spawnedAt)
+    const delayMs = diedAtWork ? 0 : this.#pace.failed(performance.now() - this.#spawnedAt)
     setTimeout(() => void this.#revive(startTimeoutMs), delayMs).unref()
   }
 

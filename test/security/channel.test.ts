@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict'
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { startDaemon, writeIni } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { TestProcess } from '../helpers/process.js'
+import { until } from '../helpers/until.js'
+import { deadOf } from '../helpers/witness.js'
+import { BIN, ROOT, spoolDirectory } from '../helpers/workspace.js'
+
+const OURS = [
+  ...['loading', 'ready', 'unloadable', 'reports', 'claimed', 'run-began', 'run-ended'],
+  ...['signal-news', 'signal-started', 'signal-ended', 'signal-returned', 'recycling', 'faulted', 'unfit'],
+  ...[
+    'cancelling',
+    'recalled',
+    'log',
+    'output',
+    'host-died',
+    'host-revived',
+    'ask',
+    'deadline',
+    'child-started',
+  ],
+  ...['child-ended', 'stored', 'drained', 'marks-cleared', 'cancelled-buried'],
+]
+
+const FOREIGN = [
+  ...[null, 'ready', 7, [], {}, { type: null }, { hello: 'parent' }],
+  { cmd: 'NODE_HANDLE_ACK' },
+  { cmd: 'NODE_HANDLE', type: 'nothing' },
+]
+const FORGED = [
+  ...OURS.map(type => ({ type })),
+  { type: 'reports', done: [0, 1e12], packed: [], started: [], busyMs: 0 },
+  { type: 'signal-started', number: 7 },
+  { type: 'unfit', error: 'made up' },
+  { type: 'host-died', detail: 'made up' },
+]
+/** What may be sent with care: each is a task. */
+const SENT = [...FOREIGN, ...FORGED].map(value => JSON.stringify(value))
+
+describe('what a handler sends to its parent', { concurrency: 2 }, () => {
+  it('reaches nobody, is logged once for each process, and harms no task', async () => {
+    const spool = spoolDirectory()
+    for (const [i, sent] of SENT.entries()) drop(spool, `task-${i}`, packet({ n: `${i}`, sent }))
+    const daemon = await startDaemon({
+      spool,
+      handler: `export default (env, task) => new Promise((resolve, reject) => {
+        JOURNAL(env.n)
+        process.send(JSON.parse(env.sent), error => error ? reject(error) : resolve(task.SPOOL_OK))
+      })`,
+      ini: { drain: true, 'spooler-processes': 2 },
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual(daemon.journal().map(Number).sort(byNumber), [...SENT.keys()])
+    const lines = daemon.output.match(/what a handler sends by process\.send reaches nobody/g) ?? []
+    assert.ok(lines.length === 1 || lines.length === 2, daemon.output)
+    assert.doesNotMatch(daemon.output, /made up|cannot|replacing/)
+  })
+
+  it('past the function that it has for that costs its own process, is logged, and ends no daemon', async () => {
+    const spool = spoolDirectory()
+    // each throws in whoever takes it for a message of a worker; the last two are for Node's own listeners
+    const bad = [
+      null,
+      7,
+      { type: 'reports' },
+      { type: 'claimed' },
+      { type: 'recalled' },
+      { type: 'signal-news' },
+      { type: 'reports', done: [0, 1e12], packed: [], started: [], busyMs: 0 }, // a range without an end
+      { type: 'reports', done: [-1e12, 2e12], packed: [], started: [], busyMs: 0 },
+    ]
+    const acts = [
+      ...[...bad, { type: 'recycling' }].map(value => `process._send(${JSON.stringify(value)})`),
+      `process._send({ cmd: 'NODE_HANDLE_ACK' })`,
+      `process._send({ type: 'signal-started', number: 7 })`,
+      'process.disconnect()',
+    ]
+    for (const i of acts.keys()) drop(spool, `bad-${i}`, packet({ n: `bad-${i}`, act: `${i}` }))
+    const daemon = await startDaemon({
+      spool,
+      handler: `
+        import { setTimeout } from 'node:timers/promises'
+        const acts = [${acts.map(act => `() => ${act}`).join(', ')}]
+        export default async (env, task) => {
+          JOURNAL(env.n + ' ' + process.pid)
+          if (env.act === undefined) return task.SPOOL_OK
+          acts[env.act]()
+          await setTimeout(env.act < ${bad.length + 1} ? 20_000 : 0) // until it is killed for it
+          return task.SPOOL_OK
+        }`,
+      ini: { 'spooler-max-crashes': 1, 'spooler-processes': 2 },
+    })
+    await until('all have ended', () => leftIn(spool).length === 0)
+    const dead = await deadOf(spool)
+    const reasons = [...dead.values()].map(({ reason }) => reason)
+    assert.deepEqual(reasons, Array(bad.length + 1).fill('crashes'), [...dead.keys()].join())
+    const lines = daemon.output.match(
+      /cannot continue, replacing it: what came from it cannot be dealt with/g,
+    )
+    assert.equal(lines?.length, bad.length + 1, daemon.output)
+    drop(spool, 'fine', packet({ n: 'fine' }))
+    await until('another one runs', () => daemon.journal().some(line => line.startsWith('fine ')))
+    assert.ok(daemon.isRunning)
+  })
+
+  it('as a signal that nobody gave it holds up no --drain', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'task', packet({ n: 'task' }))
+    const daemon = await startDaemon({
+      spool,
+      handler: `export default (env, task) => {
+        process._send({ type: 'signal-started', number: 7 })
+        return task.SPOOL_OK
+      }`,
+      ini: { drain: true },
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual(leftIn(spool), [])
+  })
+
+  it('while doctor loads it, does not mislead doctor', async () => {
+    const spool = spoolDirectory()
+    const [ini, handler] = ['app.ini', 'handler.mjs'].map(name => join(dirname(spool), name)) as [
+      string,
+      string,
+    ]
+    writeFileSync(
+      handler,
+      `process.send(null); process.send('ready'); export default (env, task) => task.SPOOL_OK`,
+    )
+    writeIni(ini, { spooler: spool, 'spooler-import': handler })
+    const doctor = new TestProcess(process.execPath, [BIN, 'doctor', ini])
+    assert.equal(await doctor.code(), 0, doctor.output)
+    assert.match(doctor.output, /handlers: .* they can be loaded/)
+  })
+
+  for (const [mode, send, around] of [
+    ['processes', 'process.send(value)', 'process._send(null)'],
+    [
+      'threads',
+      'parentPort.postMessage(value)',
+      'Object.getPrototypeOf(parentPort).postMessage.call(parentPort, null)',
+    ],
+  ] as const)
+    it(`from ${mode} of an application ends neither, and is logged`, async () => {
+      const { program, said, spool } = application(
+        `import { parentPort } from 'node:worker_threads'
+        tasks.task('send', value => { ${send} })
+        tasks.task('around', { maxRetries: 0 }, async () => {
+          ${around}
+          await new Promise(resolve => setTimeout(resolve, 20_000))
+        })`,
+        `for (const value of ${JSON.stringify([...FOREIGN, ...FORGED])}) await app.schedule('send', value)
+        await app.schedule('around')
+        await app.schedule('say', 'at last')
+        await app.start({ mode: '${mode}', stopWhenEmpty: true, block: true })`,
+      )
+      const running = new TestProcess(process.execPath, [program])
+      assert.equal(await running.code(), 0, running.output)
+      assert.match(running.output, /what a handler sends by \S+ reaches nobody/)
+      assert.deepEqual(said(), ['at last'])
+      assert.deepEqual(leftIn(spool), [])
+    })
+
+  it('from an application in whose process it runs is the application’s own', async () => {
+    const { program, spool } = application(
+      `tasks.task('send', value => process.send(value))`,
+      `for (const value of [null, { type: 'reports' }]) await app.schedule('send', value)
+      await app.start({ mode: 'in-process', stopWhenEmpty: true, block: true })
+      process.disconnect()`,
+    )
+    const child = fork(program, { stdio: 'ignore' })
+    const got: unknown[] = []
+    child.on('message', value => got.push(value))
+    const [code] = await once(child, 'exit')
+    assert.equal(code, 0)
+    assert.deepEqual(got, [null, { type: 'reports' }])
+    assert.deepEqual(leftIn(spool), [])
+  })
+})
+
+function byNumber(a: number, b: number): number {
+  return a - b
+}
+
+/** A program that runs its tasks itself. */
+function application(tasks: string, text: string) {
+  const spool = spoolDirectory()
+  const inIts = (name: string) => join(dirname(spool), name)
+  const [module, program, journal] = [inIts('tasks.mjs'), inIts('program.mjs'), inIts('said')]
+  writeFileSync(journal, '')
+  writeFileSync(
+    module,
+    `import { appendFileSync } from 'node:fs'
+    import { Tasks } from 'spoold'
+    export const tasks = new Tasks()
+    tasks.task('say', line => appendFileSync(${JSON.stringify(journal)}, line + '\\n'))
+    ${tasks}`,
+  )
+  writeFileSync(
+    program,
+    `import { Spoold } from ${JSON.stringify(join(ROOT, 'dist/index.js'))}
+    const app = new Spoold(${JSON.stringify({ spooler: spool, tasks: module, sync: false })})
+    ${text}`,
+  )
+  return { program, spool, said: () => readFileSync(journal, 'utf8').split('\n').filter(Boolean) }
+}
