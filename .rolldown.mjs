@@ -35,6 +35,7 @@ await build({
     exporter: 'src/doors/exporter/main.ts',
     dashboard: 'src/doors/dashboard/main.ts',
     rehearse: 'src/runtime/worker/rehearse.ts',
+    'as-owner': 'src/system/as-owner.ts',
     'program-watcher': 'src/runtime/worker/program-watcher.ts',
     'own-package-hook': 'src/runtime/worker/own-package-hook.ts',
     'batch-thread': 'src/engines/spool/store/batch-thread.ts',

@@ -24,6 +24,7 @@ export function entryFile(
     | 'exporter'
     | 'dashboard'
     | 'rehearse'
+    | 'as-owner'
     | 'program-watcher'
     | 'own-package-hook'
     | 'batch-thread',

@@ -74,11 +74,26 @@ export interface SystemCalls {
   /** Of the name itself, also if it is a link. Times are epoch ms. */
   utimensat(directory: number, name: Name, atimeMs: number, mtimeMs: number): void
 
+  /** The text of a link. '' is the link itself, held by `directory`. @throws EINVAL for anything else */
+  readlinkat(directory: number, name: Name): string
+
   mkfifo(path: Name, mode: number): void
   /** @returns the reading and the writing end */
   pipe(): [reader: number, writer: number]
   /** Sends one datagram to a unix socket; `@` begins an abstract address. @returns false if its queue is full */
   sendDatagram(address: Name, message: Uint8Array): boolean
+  /** A unix socket without a name. */
+  socket(): number
+  /** Makes the name, and takes no other: none of a link either. The mode is that of the umask. */
+  bindat(socket: number, directory: number, name: Name): void
+  /** Two ends whose messages stay whole. The first one waits at most this long, for an answer or for room. */
+  socketPair(timeoutMs: number): [number, number]
+  /** Sends a message, and copies of descriptors (SCM_RIGHTS). Waits for room. */
+  sendMessage(socket: number, message: Uint8Array, descriptors: readonly number[]): void
+  /** Waits for a message. @returns how long it is, 0 once nobody has the other end, and the descriptors that came with it */
+  receiveMessage(socket: number, into: Uint8Array): { bytes: number; descriptors: number[] }
+  /** Reads and writes wait, for all who share this open file. */
+  letWait(fd: number): void
   /** Who has opened the other end of a unix socket. */
   peerOf(socket: number): Peer
   /** @returns its wait status, which is taken; undefined while it runs */
@@ -86,6 +101,9 @@ export interface SystemCalls {
 }
 
 export type Name = string | Uint8Array
+
+/** Linux: refers to a file without opening it, also to a directory that we may not list. Node has no constant for it. */
+export const O_PATH = process.platform === 'linux' ? 0o10000000 : 0
 
 /** Looks names up below the working directory. */
 export const CWD = -100
@@ -100,6 +118,9 @@ const KINDS = 0o170000
 const REGULAR = 0o100000
 const DIRECTORY = 0o040000
 const LINK = 0o120000
+const SOCKET = 0o140000
+const FIFO = 0o010000
+const CHARACTER_DEVICE = 0o020000
 
 /** The parts of an inode or a device number are kept apart: as one Number, neighbours above 2^53 would be equal. */
 export class FileStatus {
@@ -151,6 +172,18 @@ export class FileStatus {
 
   get isLink(): boolean {
     return (this.mode & KINDS) === LINK
+  }
+
+  get isSocket(): boolean {
+    return (this.mode & KINDS) === SOCKET
+  }
+
+  get isFifo(): boolean {
+    return (this.mode & KINDS) === FIFO
+  }
+
+  get isCharacterDevice(): boolean {
+    return (this.mode & KINDS) === CHARACTER_DEVICE
   }
 
   get inode(): bigint {
@@ -234,6 +267,8 @@ export function checkRun(first: number, last: number): void {
 }
 
 export const MOST_DESCRIPTOR = 2 ** 31 - 1
+/** Descriptors that one message may bring. */
+export const MOST_PASSED = 16
 
 export function checkBytes(buffer: Uint8Array): Uint8Array {
   if (!(buffer instanceof Uint8Array)) throw new TypeError('expected a Buffer')

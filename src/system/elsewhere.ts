@@ -7,6 +7,7 @@ import {
   checkTransfer,
   FileStatus,
   type Name,
+  O_PATH,
   pathBelow,
   refusedName,
   type SystemCalls,
@@ -154,9 +155,16 @@ export const nodeCalls: SystemCalls = {
   fchmodat: (directory, name, mode) => fs.chmodSync(reach(directory, name, 'chmod'), mode),
   utimensat: (directory, name, atimeMs, mtimeMs) =>
     fs.lutimesSync(reach(directory, name, 'lutime'), atimeMs / 1000, mtimeMs / 1000),
+  readlinkat: (directory, name) => fs.readlinkSync(reach(directory, name, 'readlink'), 'latin1'),
   mkfifo: () => missing('mkfifo'),
   pipe: () => missing('pipe'),
   sendDatagram: () => missing('send'),
+  socket: () => missing('socket'),
+  bindat: () => missing('bind'),
+  socketPair: () => missing('socketpair'),
+  sendMessage: () => missing('sendmsg'),
+  receiveMessage: () => missing('recvmsg'),
+  letWait: () => missing('fcntl'),
   peerOf: () => missing('getsockopt'),
   waitpid: () => missing('waitpid'),
 }
@@ -185,9 +193,6 @@ export function openByComponents(calls: SystemCalls, directory: number, path: Na
     if (isOurs) calls.close(at)
   }
 }
-
-/** Linux: opens a directory without needing the right to list it. Node has no constant for it. */
-const O_PATH = process.platform === 'linux' ? 0o10000000 : 0
 
 function enter(calls: SystemCalls, directory: number, segment: string, flags: number): number {
   const fd = calls.tryOpenat(directory, segment, flags | constants.O_NOFOLLOW)

@@ -1,6 +1,10 @@
 import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 
 /** Node has no getpwnam. `id` and `getent` do the look-up, including LDAP and any other configured source. */
+
+/** That of the start: a configuration may set PATH to a directory of the daemon's user, and root runs nothing from there. */
+const SURROUNDINGS = { ...process.env }
 
 /** A user's number, given a name or a number; undefined if there is no such user. A number need not have a name. */
 export function findUser(user: string): number | undefined {
@@ -15,6 +19,12 @@ export function findUserName(uid: number): string | undefined {
 /** A user's primary group. */
 export function findPrimaryGroup(user: string): number | undefined {
   return toNumber(ask('id', ['-g', '--', user]))
+}
+
+/** All of a user's groups, the primary one first; undefined if the user has no name. */
+export function findGroupsOf(uid: number): readonly number[] | undefined {
+  const text = ask('id', ['-G', '--', String(uid)])
+  return text?.split(' ').flatMap(each => toNumber(each) ?? [])
 }
 
 export function findGroup(group: string): number | undefined {
@@ -33,7 +43,12 @@ function groupEntry(group: string): string[] | undefined {
 
 function ask(command: 'id' | 'getent', args: string[]): string | undefined {
   try {
-    return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
+    const text = execFileSync(command, args, {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+      env: SURROUNDINGS,
+    })
+    return text.trim()
   } catch {
     return undefined
   }
@@ -46,4 +61,24 @@ function toNumber(text: string | undefined): number | undefined {
 
 function isDigits(text: string): boolean {
   return /^[0-9]+$/.test(text)
+}
+
+let mapped: ReadonlyArray<readonly [first: number, count: number]> | undefined
+
+/** Whether a user has a number in the user namespace of this process. */
+export function isMapped(uid: number): boolean {
+  mapped ??= readMap()
+  return mapped.some(([first, count]) => uid >= first && uid < first + count)
+}
+
+function readMap(): ReadonlyArray<readonly [number, number]> {
+  try {
+    const lines = readFileSync('/proc/self/uid_map', 'utf8').trim().split('\n')
+    return lines.map(line => {
+      const [first = 0, , count = 0] = line.trim().split(/\s+/).map(Number)
+      return [first, count]
+    })
+  } catch {
+    return [[0, 2 ** 32]] // no Linux
+  }
 }

@@ -13,7 +13,9 @@ import {
   checkTransfer,
   FileStatus,
   MOST_DESCRIPTOR,
+  MOST_PASSED,
   type Name,
+  pathBelow,
   refusedName,
   type SystemCalls,
   shownBelow,
@@ -37,6 +39,8 @@ export interface Koffi {
   load(library: null): { func(name: string, result: string, args: string[]): Native }
   /** The number of the last error of this thread; anything that runs in between may change it. */
   errno(number?: number): number
+  /** Where a Buffer is: for structures that point to it. It has to stay alive as long as they do. */
+  address(buffer: Uint8Array): bigint
 }
 
 // errno(3), the same on all processors
@@ -49,6 +53,7 @@ const EINTR = 4
 const EINVAL = 22
 const ENAMETOOLONG = 36
 const ENOSYS = 38
+const EMSGSIZE = 90
 
 const O_CLOEXEC = 0o2000000
 const F_SETFD = 2
@@ -60,14 +65,16 @@ const [RENAME_NOREPLACE, RENAME_EXCHANGE] = [1, 2]
 const [RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH] = [2, 4, 8]
 const BENEATH = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
 const CLOSE_RANGE_CLOEXEC = 4
-const [AF_UNIX, SOCK_DGRAM, SOCK_CLOEXEC] = [1, 2, O_CLOEXEC]
-const [MSG_DONTWAIT, MSG_NOSIGNAL] = [0x40, 0x4000]
-const [SOL_SOCKET, SO_PEERCRED] = [1, 17]
+const [F_GETFL, F_SETFL] = [3, 4]
+const [AF_UNIX, SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET, SOCK_CLOEXEC] = [1, 1, 2, 5, O_CLOEXEC]
+const [MSG_CTRUNC, MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_CMSG_CLOEXEC] = [8, 0x20, 0x40, 0x4000, 2 ** 30]
+const [SOL_SOCKET, SO_PEERCRED, SO_RCVTIMEO, SO_SNDTIMEO, SCM_RIGHTS] = [1, 17, 20, 21, 1]
 const WNOHANG = 1
 
 const MOST_MODE = 0o7777
 const PATH_MAX = 4096
 const SUN_PATH = 108
+const CMSG_HEADER = 16
 
 /** The numbers of what some libc does not export: musl before 1.2.5, glibc before 2.30. RISC-V and LoongArch count as arm64. */
 const NUMBERS = {
@@ -102,11 +109,17 @@ const PROTOTYPES = {
   fchownat: ['int', 'int', 'const char *', 'unsigned int', 'unsigned int', 'int'],
   fchmodat: ['int', 'int', 'const char *', 'unsigned int', 'int'],
   utimensat: ['int', 'int', 'const char *', 'void *', 'int'],
+  readlinkat: ['long', 'int', 'const char *', 'void *', 'size_t'],
   mkfifo: ['int', 'const char *', 'unsigned int'],
   pipe2: ['int', 'void *', 'int'],
   socket: ['int', 'int', 'int', 'int'],
   sendto: ['long', 'int', 'void *', 'size_t', 'int', 'void *', 'unsigned int'],
+  socketpair: ['int', 'int', 'int', 'int', 'void *'],
+  bind: ['int', 'int', 'void *', 'unsigned int'],
+  sendmsg: ['long', 'int', 'void *', 'int'],
+  recvmsg: ['long', 'int', 'void *', 'int'],
   getsockopt: ['int', 'int', 'int', 'int', 'void *', 'void *'],
+  setsockopt: ['int', 'int', 'int', 'int', 'void *', 'unsigned int'],
   waitpid: ['int', 'int', 'void *', 'int'],
 } as const
 
@@ -447,6 +460,14 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     if (result < 0) throw below(failed(), 'lutime', directory, name)
   }
 
+  function readlinkat(directory: number, name: Name): string {
+    checkDirectory(directory)
+    const text = Buffer.alloc(PATH_MAX)
+    const result = native.readlinkat(directory, toC(name, name1), text, text.length)
+    if (result < 0) throw below(failed(), 'readlink', directory, name)
+    return text.toString('latin1', 0, result)
+  }
+
   function mkfifo(path: Name, mode: number): void {
     checkInteger('a mode', mode, 0, MOST_MODE)
     const result = native.mkfifo(toC(path, name1), mode)
@@ -461,7 +482,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
 
   function sendDatagram(address: Name, message: Uint8Array): boolean {
     checkBytes(message)
-    const to = socketAddress(address)
+    const to = socketAddress(address, 'send')
     const fd = native.socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)
     if (fd < 0) throw systemError(failed(), 'socket')
     const result = native.sendto(fd, message, message.length, MSG_DONTWAIT | MSG_NOSIGNAL, to, to.length)
@@ -473,18 +494,111 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
   }
 
   /** struct sockaddr_un, as long as it has to be: that says where an abstract name ends. */
-  function socketAddress(address: Name): Buffer {
+  function socketAddress(address: Name, syscall: string): Buffer {
     const path = Buffer.from(toC(address, name1))
     const end = path.indexOf(0)
     const name = end < 0 ? path : path.subarray(0, end)
     if (name.length >= SUN_PATH || name.length === 0)
-      throw systemError(name.length === 0 ? -EINVAL : -ENAMETOOLONG, 'send', shownBelow(CWD, address))
+      throw systemError(name.length === 0 ? -EINVAL : -ENAMETOOLONG, syscall, shownBelow(CWD, address))
     const isAbstract = name[0] === '@'.charCodeAt(0)
     const to = Buffer.alloc(2 + name.length + (isAbstract ? 0 : 1))
     to.writeUInt16LE(AF_UNIX)
     name.copy(to, 2)
     if (isAbstract) to[2] = 0
     return to
+  }
+
+  function socket(): number {
+    const fd = native.socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)
+    if (fd < 0) throw systemError(failed(), 'socket')
+    return fd
+  }
+
+  function bindat(socket: number, directory: number, name: Name): void {
+    checkDescriptor(socket)
+    checkDirectory(directory)
+    const path = pathBelow(directory, name)
+    const address = socketAddress(path.startsWith('@') ? `./${path}` : path, 'bind')
+    const result = native.bind(socket, address, address.length)
+    if (result < 0) throw below(failed(), 'bind', directory, name)
+  }
+
+  function socketPair(timeoutMs: number): [number, number] {
+    checkInteger('milliseconds', timeoutMs, 1, MOST_DESCRIPTOR)
+    const result = native.socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, words)
+    if (result < 0) throw systemError(failed(), 'socketpair')
+    const [one = -1, other = -1] = words
+    const time = BigInt64Array.of(BigInt(Math.floor(timeoutMs / 1000)), BigInt((timeoutMs % 1000) * 1000))
+    for (const option of [SO_RCVTIMEO, SO_SNDTIMEO])
+      native.setsockopt(one, SOL_SOCKET, option, time, time.byteLength)
+    return [one, other]
+  }
+
+  /** struct msghdr, with one struct iovec and a control message that has room for descriptors; the same in glibc and musl. */
+  const header = Buffer.alloc(56)
+  const piece = Buffer.alloc(16)
+  const control = Buffer.alloc(CMSG_HEADER + 4 * MOST_PASSED)
+
+  function fillHeader(bytes: Uint8Array, controlBytes: number): void {
+    header.fill(0)
+    piece.writeBigUInt64LE(koffi.address(bytes), 0)
+    piece.writeBigUInt64LE(BigInt(bytes.length), 8)
+    header.writeBigUInt64LE(koffi.address(piece), 16)
+    header.writeUInt32LE(1, 24)
+    if (controlBytes === 0) return
+    header.writeBigUInt64LE(koffi.address(control), 32)
+    header.writeUInt32LE(controlBytes, 40)
+  }
+
+  function sendMessage(socket: number, message: Uint8Array, descriptors: readonly number[]): void {
+    checkDescriptor(socket)
+    if (checkBytes(message).length === 0) throw new RangeError('expected a message, got no bytes')
+    checkInteger('a number of descriptors', descriptors.length, 0, MOST_PASSED)
+    const length = CMSG_HEADER + 4 * descriptors.length
+    control.fill(0)
+    control.writeUInt32LE(length, 0)
+    control.writeInt32LE(SOL_SOCKET, 8)
+    control.writeInt32LE(SCM_RIGHTS, 12)
+    for (const [i, fd] of descriptors.entries())
+      control.writeInt32LE(checkDescriptor(fd), CMSG_HEADER + 4 * i)
+    fillHeader(message, descriptors.length === 0 ? 0 : length)
+    for (;;) {
+      const result = native.sendmsg(socket, header, MSG_NOSIGNAL)
+      const error = result < 0 ? failed() : 0
+      if (error === 0) return
+      if (error !== -EINTR) throw systemError(error, 'sendmsg')
+    }
+  }
+
+  function receiveMessage(socket: number, into: Uint8Array): { bytes: number; descriptors: number[] } {
+    checkDescriptor(socket)
+    for (;;) {
+      fillHeader(checkBytes(into), control.length)
+      const result = native.recvmsg(socket, header, MSG_CMSG_CLOEXEC)
+      const error = result < 0 ? failed() : 0
+      if (error === -EINTR) continue
+      if (error < 0) throw systemError(error, 'recvmsg')
+      const descriptors = passed()
+      if ((header.readUInt32LE(48) & (MSG_TRUNC | MSG_CTRUNC)) === 0) return { bytes: result, descriptors }
+      for (const fd of descriptors) close(fd)
+      throw systemError(-EMSGSIZE, 'recvmsg')
+    }
+  }
+
+  /** What a message has brought. */
+  function passed(): number[] {
+    const length = header.readUInt32LE(40) === 0 ? 0 : control.readUInt32LE(0)
+    if (length < CMSG_HEADER || control.readInt32LE(12) !== SCM_RIGHTS) return []
+    return Array.from({ length: (length - CMSG_HEADER) >> 2 }, (_, i) =>
+      control.readInt32LE(CMSG_HEADER + 4 * i),
+    )
+  }
+
+  function letWait(fd: number): void {
+    const flags = native.fcntl(checkDescriptor(fd), F_GETFL, 0)
+    if (flags < 0) throw systemError(failed(), 'fcntl')
+    const result = native.fcntl(fd, F_SETFL, flags & ~constants.O_NONBLOCK)
+    if (result < 0) throw systemError(failed(), 'fcntl')
   }
 
   function peerOf(socket: number) {
@@ -530,9 +644,16 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     fchownat,
     fchmodat,
     utimensat,
+    readlinkat,
     mkfifo,
     pipe,
     sendDatagram,
+    socket,
+    bindat,
+    socketPair,
+    sendMessage,
+    receiveMessage,
+    letWait,
     peerOf,
     waitpid,
   }
@@ -571,6 +692,11 @@ function load(): { calls: SystemCalls; fault: string | undefined } {
 export function systemCalls(): SystemCalls {
   loaded ??= load()
   return loaded.calls
+}
+
+/** The same where they have been loaded; else node:fs's, for a process that makes few. */
+export function loadedCalls(): SystemCalls {
+  return loaded?.calls ?? nodeCalls
 }
 
 /** Whether this process has needed system calls of its own so far. */

@@ -1,6 +1,6 @@
 import { messageOf, SpooldError } from '../base/errors.js'
 import type { AdditionalGroup } from '../base/events/event-map.js'
-import { findGroup, findGroupName, findPrimaryGroup, findUser } from './identity.js'
+import { findGroup, findGroupName, findGroupsOf, findPrimaryGroup, findUser } from './identity.js'
 
 /**
  * The identity of this process: user, group and supplementary groups. No other module changes it. A process changes its
@@ -50,9 +50,20 @@ function known(number: number | undefined, kind: 'user' | 'group', name: string)
   return number
 }
 
-/** The owner of a directory, with that user's supplementary groups if the user has a name. */
+/** A group that has nothing. */
+const NOGROUP = 65_534
+/** Keyed by user. */
+const groupsOf = new Map<number, readonly number[] | undefined>()
+
+/**
+ * The owner of a directory, with that user's supplementary groups if the user has a name. The directory's group is taken only
+ * from a member of it: below a directory with the set-group-ID bit, anybody has one of a strange group.
+ */
 export function ownerIdentity(uid: number, gid: number): Identity {
-  return { uid, gid, user: uid, groups: [] }
+  if (!groupsOf.has(uid)) groupsOf.set(uid, findGroupsOf(uid))
+  const own = groupsOf.get(uid)
+  const group = own === undefined ? gid || NOGROUP : own.includes(gid) ? gid : (own[0] ?? NOGROUP)
+  return { uid, gid: group, user: uid, groups: [] }
 }
 
 /**

@@ -1,9 +1,8 @@
 import fs, { constants } from 'node:fs'
 import { descriptorPath } from '../../base/descriptor-path.js'
 import { displayName, toFsPath } from '../../base/task/ref.js'
-import { CWD, type FileStatus, pathBelow, type SystemCalls } from '../calls.js'
-import { nodeCalls } from '../elsewhere.js'
-import { hasChosen, systemCalls } from '../libc.js'
+import { CWD, type FileStatus, O_PATH, pathBelow } from '../calls.js'
+import { loadedCalls as calls } from '../libc.js'
 
 /**
  * The only module that changes the files of a spool by path. Two rules hold for every path below a spool:
@@ -17,8 +16,6 @@ import { hasChosen, systemCalls } from '../libc.js'
  * A process with more rights than the spool's owner never gets here (privileges.ts): it becomes that owner first.
  */
 
-/** Linux: opens a directory without needing the right to list it. Node has no constant for it. */
-const O_PATH = process.platform === 'linux' ? 0o10000000 : 0
 const DIRECTORY = constants.O_DIRECTORY | constants.O_NOFOLLOW | O_PATH
 /** Without /proc, an lstat check has to do. */
 const HAS_PROC = fs.existsSync('/proc/self/fd')
@@ -44,11 +41,6 @@ export function placeOf(path: Path): Place {
 /** The same as a path: for what takes nothing else, and for a change that is made seldom. */
 export function pathOf({ directory, name }: Place): Path {
   return toFsPath(pathBelow(directory, name))
-}
-
-/** Programs that only store do without libc. */
-function calls(): SystemCalls {
-  return hasChosen() ? systemCalls() : nodeCalls
 }
 
 /** A directory that stays the same, whatever happens to its name. */

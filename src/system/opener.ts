@@ -1,0 +1,585 @@
+import fs, { constants } from 'node:fs'
+import { connect } from 'node:net'
+import { resolve } from 'node:path'
+import { crypto } from '../base/crypto.js'
+import { descriptorPath } from '../base/descriptor-path.js'
+import { errnoOf, SpooldError } from '../base/errors.js'
+import { displayName, toByteString, toFsPath } from '../base/task/ref.js'
+import { CWD, type FileStatus, O_PATH, pathBelow, systemError } from './calls.js'
+import { isMapped } from './identity.js'
+import { libcFault, loadedCalls, systemCalls, tryHold } from './libc.js'
+import { type Act, inodeOf, perform, performAs } from './owner-process.js'
+import { type Identity, ownerIdentity } from './privileges.js'
+
+/**
+ * The one way in which a configured path is opened, made, bound and removed: log, sockets, pidfiles, FIFOs, figures, tokens
+ * and the configuration itself.
+ *
+ * Root goes from `/` by descriptors. As long as nobody but root can exchange a component, root goes on. From the first one
+ * that belongs to somebody else, that user does (owner-process.ts), whatever the rest leads to. A directory of root's that
+ * others may write is in between: root takes only its own file there, or what it makes anew; whatever else has the name is
+ * left to the daemon's user. Any other process opens paths as everybody does.
+ */
+
+const { O_RDONLY, O_WRONLY, O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants
+/** Nothing that is opened makes us wait, or becomes our terminal. */
+const PATIENTLY = O_NONBLOCK | O_NOCTTY
+const ENTER = O_PATH | constants.O_DIRECTORY | O_NOFOLLOW
+const [ENOENT, EEXIST, ENOTDIR, ELOOP] = [-2, -17, -20, -40]
+/** The kernel's limit. */
+const MOST_LINKS = 40
+/** A name that is made and removed without end is left to whoever does that. */
+const MOST_TRIES = 100
+const [OTHERS_WRITE, EVERYBODY_WRITES, STICKY] = [0o022, 0o002, 0o1000]
+/** A server that does not answer listens all the same. */
+const CONNECT_MS = 1000
+
+interface Owner {
+  readonly uid: number
+  readonly gid: number
+}
+
+/** Where a path leads, as far as root goes. */
+interface Way {
+  /** Held. */
+  readonly directory: number
+  readonly status: FileStatus
+  /** Below it: one component, or several where somebody else goes on. A byte string. */
+  readonly rest: string
+  /** Others can exchange the directory for another one of root's. */
+  readonly isExchangeable: boolean
+  /** That, or others make names in it. */
+  readonly isShared: boolean
+  /** The first thing that belongs to somebody else: the directory, or what has the name in it. */
+  readonly stranger?: FileStatus
+  readonly isMissing?: true
+  /** The path names a descriptor of this process: /dev/stdout, /dev/fd/63. */
+  readonly descriptor?: number
+}
+
+/** Where a path leads, and who acts there. */
+interface Place {
+  readonly directory: number
+  readonly name: string
+  /** null: this process. */
+  readonly as: Identity | null
+  readonly isShared: boolean
+  readonly descriptor?: number
+  /** Who acts where the name is no file of root's. @throws Error if nobody does */
+  otherwise(): Identity
+}
+
+interface OpenOptions {
+  readonly flags: number
+  /** undefined: it has to be there. */
+  readonly mode?: number
+  /** Whether the last component may be a link. */
+  readonly follows?: boolean
+  readonly setsAside?: true
+}
+
+interface SocketRights {
+  /** null: as the umask has it. */
+  readonly mode: number | null
+  /** null: who binds it. */
+  readonly owner: Owner | null
+}
+
+export class Opener {
+  readonly #user: Identity | null
+
+  /** @param user whom the daemon becomes; null: it stays what it is */
+  constructor(user: Identity | null) {
+    this.#user = user
+  }
+
+  /** For appending. A file that is missing is made; one of root's in the directory of another user is set aside. */
+  append(path: string, mode: number): number {
+    const fd = this.#open(path, { flags: O_WRONLY | O_APPEND, mode, setsAside: true })
+    const found = loadedCalls().status(fd)
+    if (found.isFile) return fd
+    if (found.isFifo || found.isCharacterDevice) return waiting(fd, O_WRONLY | O_APPEND)
+    fs.closeSync(fd)
+    throw new Error(`${path}: expected a file, a pipe or a terminal`)
+  }
+
+  /** For reading and writing, made if it is missing; never through a link. */
+  make(path: string, mode: number): number {
+    return this.#open(path, { flags: O_RDWR, mode, follows: false, setsAside: true })
+  }
+
+  /** For reading. Nobody else's FIFO is waited for. */
+  read(path: string): number {
+    const fd = this.#open(path, { flags: O_RDONLY })
+    const found = loadedCalls().status(fd)
+    if (!found.isFifo) return fd
+    if (found.uid === process.geteuid?.() || OWN_DESCRIPTOR.test(path)) return waiting(fd, O_RDONLY)
+    fs.closeSync(fd)
+    throw new Error(`${path} is a FIFO of uid ${found.uid}`)
+  }
+
+  /** A FIFO, made if it is missing. Open for writing too, it never reaches its end when a writer leaves. */
+  fifo(path: string, mode: number): { readonly fd: number; readonly inode: string } {
+    return this.#at(path, false, place => {
+      const { name } = place
+      try {
+        if (foundAt(place) === undefined) act(place, { act: 'mkfifo', name, mode })
+      } catch (error) {
+        if (errnoOf(error) !== 'EEXIST') throw error // another daemon was faster
+      }
+      // the name may be exchanged at any time: it is held first, then looked at, then opened
+      const held = act(place, { act: 'open', name, flags: O_PATH | O_NOFOLLOW, mode: 0 })
+      try {
+        const found = loadedCalls().status(held)
+        if (!found.isFifo) throw new Error('there is another file of this name, which is not a FIFO')
+        if (found.uid !== 0 && found.uid !== process.geteuid?.())
+          throw new Error(`it belongs to uid ${found.uid}, who could command this daemon`)
+        return { fd: fs.openSync(descriptorPath(held), O_RDWR | PATIENTLY), inode: inodeOf(found) }
+      } finally {
+        fs.closeSync(held)
+      }
+    })
+  }
+
+  /** Replaces a file in one step: a reader finds a whole one or none. @returns which it is */
+  replace(path: string, text: string, mode: number): string {
+    return this.#at(path, false, found => {
+      const old = foundAt(found)
+      const place = found.isShared && old !== undefined && !isOwn(old) ? { ...found, as: found.otherwise() } : found
+      const made = beside(place.name)
+      const fd = act(place, { act: 'open', name: made, flags: O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode })
+      const inode = inodeOf(loadedCalls().status(fd))
+      try {
+        fs.fchmodSync(fd, mode) // whatever the umask
+        fs.writeFileSync(fd, text)
+        act(place, { act: 'rename', name: made, to: place.name })
+        return inode
+      } catch (error) {
+        act(place, { act: 'unlink', name: made, inode })
+        throw error
+      } finally {
+        fs.closeSync(fd)
+      }
+    })
+  }
+
+  /** Removes a name while it leads to this inode. @returns whether it did */
+  remove(path: string, inode: string): boolean {
+    return this.#at(path, false, place => {
+      const found = foundAt(place)
+      if (found === undefined || inodeOf(found) !== inode) return false
+      act(place, { act: 'unlink', name: place.name, inode })
+      return true
+    })
+  }
+
+  /** @param owner whom root gives it to, before anybody can use it: only where nobody can exchange it */
+  makeDirectory(path: string, mode: number, owner?: Owner): void {
+    this.#at(path, false, place => {
+      const { name, directory } = place
+      if (owner === undefined || place.as !== null) return void act(place, { act: 'mkdir', name, mode })
+      if (place.isShared) throw place.otherwise()
+      act(place, { act: 'mkdir', name, mode: 0o700 })
+      const fd = loadedCalls().openat(directory, name, constants.O_DIRECTORY | O_NOFOLLOW)
+      try {
+        fs.fchownSync(fd, owner.uid, owner.gid)
+        fs.fchmodSync(fd, mode)
+      } finally {
+        fs.closeSync(fd)
+      }
+    })
+  }
+
+  /**
+   * Binds a unix socket. The name never leads to one with wrong rights, or that does not listen yet, and a dead socket is
+   * replaced in one step. uWSGI removes any file of that name, even a live server's socket or a plain file.
+   *
+   * @param listen makes a server of a descriptor that is bound, or of a path where descriptors cannot be
+   */
+  async bind<Server extends { close(): unknown }>(
+    path: string,
+    rights: SocketRights,
+    listen: (at: { readonly fd: number } | { readonly path: string }) => Promise<Server>,
+  ): Promise<{ readonly server: Server; readonly inode: string }> {
+    const place = this.#place(path, false)
+    const made = beside(place.name)
+    let server: Server | undefined
+    try {
+      await checkFree(place)
+      server = await listen(bindable(place, made))
+      const inode = setRights(place, made, rights)
+      act(place, { act: 'rename', name: made, to: place.name })
+      return { server, inode }
+    } catch (error) {
+      server?.close()
+      removeSocket({ ...place, name: made })
+      throw inWordsOf(path, place, error)
+    } finally {
+      leave(place)
+    }
+  }
+
+  /** A pipe or terminal once more, with an open file of its own that never waits; else the same descriptor. */
+  again(fd: number): number {
+    const stats = fs.fstatSync(fd)
+    if (!stats.isFIFO() && !stats.isCharacterDevice()) return fd
+    try {
+      return fs.openSync(descriptorPath(fd), O_WRONLY | O_NONBLOCK)
+    } catch {
+      return fd // a pipe of another user
+    }
+  }
+
+  /** Locks a file for the life of this process. @returns false when another one has */
+  lock(fd: number): Promise<boolean> {
+    return tryHold(fd)
+  }
+
+  #open(path: string, { flags, mode, follows = true, setsAside }: OpenOptions): number {
+    return this.#at(
+      path,
+      follows,
+      place => {
+        const { name, descriptor } = place
+        if (descriptor !== undefined) return fs.openSync(descriptorPath(descriptor), flags | PATIENTLY)
+        const open: Act = {
+          ...{ act: 'open', name, mode: mode ?? 0 },
+          flags: flags | PATIENTLY | (mode === undefined ? 0 : O_CREAT) | (follows ? 0 : O_NOFOLLOW),
+          ...(setsAside === undefined ? {} : { setsAside }),
+        }
+        if (place.as !== null || place.directory === CWD) return act(place, open)
+        return openAsRoot(place, flags, mode) ?? act({ ...place, as: place.otherwise() }, open)
+      },
+      (flags & (O_WRONLY | O_RDWR)) === 0,
+    )
+  }
+
+  #at<T>(path: string, follows: boolean, use: (place: Place) => T, isRead = false): T {
+    const place = this.#place(path, follows, isRead)
+    try {
+      return use(place)
+    } catch (error) {
+      throw inWordsOf(path, place, error)
+    } finally {
+      leave(place)
+    }
+  }
+
+  /** To be left. @param follows a link that is the last component */
+  #place(path: string, follows: boolean, isRead = false): Place {
+    const name = toByteString(path)
+    if (process.geteuid?.() !== 0)
+      return { directory: CWD, name, as: null, isShared: false, otherwise: () => this.#whoActs(path) }
+    const way = walk(componentsOf(absolute(name)), follows)
+    const { directory, rest, isShared, stranger } = way
+    try {
+      if (way.isMissing) throw systemError(ENOENT, 'open', path)
+      const as =
+        stranger === undefined ? null : isShared ? this.#whoActs(path, way, isRead, stranger) : this.#as(stranger)
+      const otherwise = () => this.#whoActs(path, way, isRead, loadedCalls().statusAt(directory, rest))
+      return { ...way, name: rest, as, otherwise }
+    } catch (error) {
+      fs.closeSync(directory)
+      throw error
+    }
+  }
+
+  /**
+   * In a directory of root's in which others make names, for what is no file of root's: the daemon's user; or, where that is
+   * root itself, whoever owns it, unless everybody may have put it there.
+   */
+  #whoActs(path: string, way?: Way, isRead = false, found?: FileStatus): Identity {
+    if (this.#user !== null && this.#user.uid !== 0) return this.#user
+    const isOpen = way !== undefined && (isRead || (way.status.mode & EVERYBODY_WRITES) === 0)
+    if (isOpen && found !== undefined && !isRoots(found)) return this.#as(found)
+    const whose = found === undefined || isRoots(found) ? 'no file of root’s alone' : `of uid ${found.uid}`
+    throw new Error(`${path} is ${whose}, and others make names there: remove it, or set uid`)
+  }
+
+  #as({ uid, gid }: FileStatus): Identity {
+    return this.#user?.uid === uid ? this.#user : ownerIdentity(uid, gid)
+  }
+}
+
+const OWN_DESCRIPTOR = /^\/(?:dev\/(?:fd\/\d+|std(?:in|out|err))|proc\/self\/fd\/\d+)$/
+
+function act(place: Place, what: Act, socket?: number): number {
+  const { directory, as } = place
+  return as === null ? perform(directory, what, socket) : performAs(as, directory, what, socket)
+}
+
+function leave({ directory }: Place): void {
+  if (directory !== CWD) fs.closeSync(directory)
+}
+
+function foundAt({ directory, name }: Place): FileStatus | undefined {
+  return loadedCalls().statusAt(directory, name)
+}
+
+/** An error of the system names what the configuration names, and who was refused. */
+function inWordsOf(path: string, { as }: Place, error: unknown): unknown {
+  if (!(error instanceof Error) || !('errno' in error) || typeof error.errno !== 'number') return error
+  const shown = systemError(error.errno, 'syscall' in error ? String(error.syscall) : 'open', path)
+  if (as !== null) shown.message += `, as uid ${as.uid}, to whom what is above belongs`
+  return shown
+}
+
+/** Opened to wait for the other end, which is there by now. */
+function waiting(fd: number, flags: number): number {
+  if (libcFault() === undefined) {
+    systemCalls().letWait(fd)
+    return fd
+  }
+  try {
+    return fs.openSync(descriptorPath(fd), flags)
+  } finally {
+    fs.closeSync(fd)
+  }
+}
+
+/** In the same directory, and new. */
+function beside(name: string): string {
+  const cut = name.lastIndexOf('/') + 1
+  return `${name.slice(0, cut)}.${name.slice(cut)}.${crypto().randomBytes(4).toString('hex')}`
+}
+
+/** @returns undefined for what is not root's alone, where others make names */
+function openAsRoot({ directory, name, isShared }: Place, flags: number, mode: number | undefined): number | undefined {
+  const calls = loadedCalls()
+  const safely = flags | PATIENTLY | O_NOFOLLOW
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    const fd = calls.tryOpenat(directory, name, safely)
+    if (fd >= 0) {
+      if (!isShared || isOwn(calls.status(fd))) return fd
+      calls.close(fd)
+      return undefined
+    }
+    if (fd !== ENOENT && isShared) return undefined
+    if (fd !== ENOENT || mode === undefined) throw systemError(fd, 'open', name)
+    const made = calls.tryOpenat(directory, name, safely | O_CREAT | O_EXCL, mode)
+    if (made >= 0) return made
+    if (made !== EEXIST) throw systemError(made, 'open', name)
+  }
+  throw systemError(EEXIST, 'open', name)
+}
+
+/** Not a second name of a file that lies elsewhere. */
+function isOwn(found: FileStatus): boolean {
+  return found.isFile && found.uid === 0 && found.links === 1
+}
+
+/** A user without a number in this namespace cannot be asked; above a container, that is the host's root. */
+function isRoots({ uid }: FileStatus): boolean {
+  return uid === 0 || !isMapped(uid)
+}
+
+function absolute(path: string): string {
+  return path.startsWith('/') ? path : resolve(toByteString(process.cwd()), path)
+}
+
+function componentsOf(path: string): string[] {
+  return path.split('/').filter(each => each !== '' && each !== '.')
+}
+
+/**
+ * Goes from the root directory as far as root itself may go. No component is followed by name: each is looked at, then
+ * entered without following a link, then looked at again.
+ *
+ * @param follows a link that is the last component
+ */
+function walk(components: readonly string[], follows: boolean): Way {
+  const calls = loadedCalls()
+  let rest = [...components]
+  let at: string[] = []
+  let directory = calls.openat(CWD, '/', ENTER)
+  let isExchangeable = false
+  const enter = (name: string) => {
+    const next = calls.openat(directory, name, ENTER)
+    calls.close(directory)
+    directory = next
+  }
+  try {
+    for (let links = 0; ; ) {
+      const status = calls.status(directory)
+      const way = { directory, status, isExchangeable, isShared: isExchangeable, rest: rest.join('/') }
+      if (!isRoots(status)) return { ...way, rest: way.rest || '.', stranger: status }
+      const othersWrite = (status.mode & OTHERS_WRITE) !== 0
+      const isShared = isExchangeable || othersWrite
+      const descriptor = descriptorNamed(at, rest)
+      if (descriptor !== undefined) return { ...way, descriptor }
+      const [name, ...more] = rest
+      if (name === undefined) return { ...way, isShared, rest: '.' }
+      if (name === '..') {
+        enter(name)
+        at.pop()
+        rest = more
+        continue
+      }
+      const found = calls.statusAt(directory, name)
+      if (more.length === 0 && !(found?.isLink === true && follows) && name !== '.') return { ...way, isShared }
+      if (found === undefined) return { ...way, isShared, isMissing: true }
+      if (!isRoots(found) && (othersWrite || found.isLink)) return { ...way, isShared, stranger: found }
+      const maybeMoved = othersWrite && (status.mode & STICKY) === 0
+      if (found.isLink) {
+        const text = othersWrite && found.links > 1 ? undefined : textOf(directory, name, maybeMoved)
+        if (text === undefined) return { ...way, isShared, stranger: found }
+        if (++links > MOST_LINKS) throw systemError(ELOOP, 'open', displayName(components.join('/')))
+        if (text.startsWith('/')) {
+          enter('/')
+          at = []
+        }
+        rest = [...componentsOf(text), ...more]
+      } else if (found.isDirectory) {
+        enter(name)
+        at.push(name)
+        rest = more
+      } else throw systemError(ENOTDIR, 'open', displayName(components.join('/')))
+      isExchangeable ||= maybeMoved
+    }
+  } catch (error) {
+    calls.close(directory)
+    throw error
+  }
+}
+
+/** What the kernel itself keeps in /proc leads to no name. */
+function descriptorNamed(at: readonly string[], [whose = '', room, fd = '', ...more]: readonly string[]): number | undefined {
+  const isOurs = ['self', 'thread-self', String(process.pid)].includes(whose)
+  if (at.length !== 1 || at[0] !== 'proc' || !isOurs || room !== 'fd' || more.length > 0) return undefined
+  return /^[0-9]+$/.test(fd) ? Number(fd) : undefined
+}
+
+/** The text of a link of root's. @param isHeld others can exchange it meanwhile @returns undefined if it cannot be had */
+function textOf(directory: number, name: string, isHeld: boolean): string | undefined {
+  if (!isHeld) return loadedCalls().readlinkat(directory, name)
+  if (libcFault() !== undefined) return undefined
+  const calls = systemCalls()
+  const fd = calls.openat(directory, name, O_PATH | O_NOFOLLOW)
+  try {
+    const found = calls.status(fd)
+    return found.isLink && isRoots(found) && found.links === 1 ? calls.readlinkat(fd, '') : undefined
+  } finally {
+    calls.close(fd)
+  }
+}
+
+/** @throws Error if a program listens there, or it is not a socket */
+async function checkFree(place: Place): Promise<void> {
+  const found = foundAt(place)
+  if (found === undefined) return
+  if (!found.isSocket) throw new Error('there is another file of this name, which is not a socket')
+  const answer = await new Promise<string>(resolve => {
+    const socket = connect(displayName(pathBelow(place.directory, place.name)), () => resolve('connected'))
+    socket.once('error', error => resolve(errnoOf(error) ?? ''))
+    socket.once('close', () => resolve('no answer within 1 s')) // no effect after an earlier resolve
+    socket.unref()
+    setTimeout(() => socket.destroy(), CONNECT_MS).unref()
+  })
+  if (answer === 'ECONNREFUSED' || answer === 'ENOENT') return
+  throw new Error(`another program listens on it${answer === 'connected' ? '' : ` (${answer})`}`)
+}
+
+/** @throws Error where root can bind nothing for another user */
+function bindable(place: Place, name: string): { readonly fd: number } | { readonly path: string } {
+  if (libcFault() !== undefined && place.as === null)
+    return { path: displayName(pathBelow(place.directory, name)) }
+  const { socket, close } = systemCalls()
+  const fd = libcFault() === undefined ? socket() : -1
+  try {
+    act(place, { act: 'bind', name }, fd)
+    return { fd }
+  } catch (error) {
+    if (fd >= 0) close(fd)
+    throw error
+  }
+}
+
+/**
+ * Of the socket that was bound, not of what may have taken its name: it is held, and belongs to who bound it. @returns its inode
+ */
+function setRights(place: Place, name: string, { mode, owner }: SocketRights): string {
+  const calls = loadedCalls()
+  const held = O_PATH === 0 ? -1 : act(place, { act: 'open', name, flags: O_PATH | O_NOFOLLOW, mode: 0 })
+  try {
+    const found = held < 0 ? calls.statusAt(place.directory, name) : calls.status(held)
+    if (found?.isSocket !== true || found.uid !== (place.as?.uid ?? process.geteuid?.()))
+      throw new Error('what was bound is no longer a socket of ours: its directory was changed meanwhile')
+    const target = held < 0 ? toFsPath(pathBelow(place.directory, name)) : descriptorPath(held)
+    if (mode !== null) fs.chmodSync(target, mode)
+    if (owner !== null) fs.chownSync(target, owner.uid, owner.gid)
+    return inodeOf(found)
+  } finally {
+    if (held >= 0) calls.close(held)
+  }
+}
+
+function removeSocket(place: Place): void {
+  try {
+    const found = foundAt(place)
+    if (found?.isSocket === true) act(place, { act: 'unlink', name: place.name, inode: inodeOf(found) })
+  } catch {} // its directory is gone, or changes without end
+}
+
+/** A spool, by the way that leads to it. */
+interface FoundSpool {
+  /** Where it really is; where it would be, if it is missing. */
+  readonly path: string
+  /** Who acts in it: its owner, who is also who can exchange it; null: root, and nobody else can. */
+  readonly owner: Identity | null
+}
+
+/**
+ * Whose a spool is, for root, who becomes that user before anything is done there. If a component of the way belongs to
+ * somebody else, so must the spool: else its owner could lead us into what is root's, or a third user's.
+ *
+ * @param state the directory in it whose owner uses a spool of root's
+ * @throws SpooldError SPOOL_UNUSABLE; an error of the system
+ */
+export function findSpool(path: string, state: string): FoundSpool {
+  const full = absolute(toByteString(path))
+  const way = walk([...componentsOf(full), '.'], true)
+  const { directory, stranger, isMissing } = way
+  try {
+    if (stranger !== undefined) return strangersSpool(path, way, stranger)
+    if (isMissing && way.isShared) throw systemError(ENOENT, 'open', path)
+    if (isMissing) return { path: displayName(full), owner: null }
+    const inside = loadedCalls().statusAt(directory, state)
+    if (inside?.isDirectory === true && !isRoots(inside))
+      return { path: nameOf(directory, path), owner: ownerIdentity(inside.uid, inside.gid) }
+    if (way.isExchangeable)
+      throw doubtful(path, 'others can exchange it, because they may write in a directory above it')
+    return { path: nameOf(directory, path), owner: null }
+  } finally {
+    loadedCalls().close(directory)
+  }
+}
+
+function strangersSpool(path: string, { directory, rest }: Way, stranger: FileStatus): FoundSpool {
+  const calls = loadedCalls()
+  const owner = ownerIdentity(stranger.uid, stranger.gid)
+  if (stranger.isLink) throw doubtful(path, `it is reached through a link of uid ${stranger.uid}`)
+  let held: number
+  try {
+    held = calls.openBeneath(directory, rest, ENTER)
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return { path: resolve(path), owner }
+    if (errnoOf(error) === 'ELOOP') throw doubtful(path, `it is reached through a link of uid ${stranger.uid}`)
+    throw error
+  }
+  try {
+    const { uid, gid } = calls.status(held)
+    if (uid !== stranger.uid)
+      throw doubtful(path, `it belongs to uid ${uid}, and uid ${stranger.uid} can exchange it`)
+    return { path: nameOf(held, path), owner: ownerIdentity(uid, gid) }
+  } finally {
+    calls.close(held)
+  }
+}
+
+function nameOf(fd: number, path: string): string {
+  return O_PATH === 0 ? fs.realpathSync(path) : fs.readlinkSync(descriptorPath(fd))
+}
+
+function doubtful(path: string, fault: string): SpooldError {
+  return new SpooldError('SPOOL_UNUSABLE', `root does nothing in ${path}: ${fault}`, { details: { path, fault } })
+}

@@ -1,0 +1,245 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import fs, { constants } from 'node:fs'
+import { descriptorPath } from '../base/descriptor-path.js'
+import { messageOf } from '../base/errors.js'
+import { entryFile } from '../base/package-root.js'
+import { type FileStatus, O_PATH, pathBelow, systemError } from './calls.js'
+import { libc, loadedCalls, systemCalls } from './libc.js'
+import { become, type Identity } from './privileges.js'
+
+/**
+ * A process that acts as another user, below a directory that root holds and passes to it. It passes back one descriptor, or
+ * binds the socket that came with the directory. No process changes its identity forth and back.
+ */
+
+/** One step below a directory that is held. A name is a byte string, and may have several components. */
+export type Act =
+  | {
+      readonly act: 'open'
+      readonly name: string
+      readonly flags: number
+      readonly mode: number
+      /** A file of root's that may not be opened keeps its content, under another name. */
+      readonly setsAside?: true
+    }
+  | { readonly act: 'bind'; readonly name: string }
+  | { readonly act: 'mkdir' | 'mkfifo'; readonly name: string; readonly mode: number }
+  | { readonly act: 'rename'; readonly name: string; readonly to: string }
+  | { readonly act: 'unlink'; readonly name: string; readonly inode: string }
+
+/** What tells an inode from all others, as text. */
+export function inodeOf({ major, minor, inode }: FileStatus): string {
+  return `${major}:${minor}:${inode}`
+}
+
+/**
+ * Does it with the rights of this process.
+ *
+ * @param socket what `bind` gives a name
+ * @returns the descriptor that `open` has opened; else -1
+ * @throws an error of the system
+ */
+export function perform(directory: number, act: Act, socket = -1): number {
+  const calls = loadedCalls()
+  const { name } = act
+  switch (act.act) {
+    case 'open':
+      return open(directory, act)
+    case 'bind':
+      libc().bindat(socket, directory, name)
+      break
+    case 'mkdir': {
+      calls.mkdirat(directory, name, 0o700)
+      const fd = calls.openat(directory, name, constants.O_DIRECTORY | constants.O_NOFOLLOW)
+      fs.fchmodSync(fd, act.mode) // whatever the umask
+      calls.close(fd)
+      break
+    }
+    case 'mkfifo':
+      libc().mkfifo(pathBelow(directory, name), act.mode)
+      break
+    case 'rename':
+      calls.renameat(directory, name, directory, act.to)
+      break
+    case 'unlink': {
+      const found = calls.statusAt(directory, name)
+      if (found !== undefined && inodeOf(found) === act.inode) calls.unlinkat(directory, name)
+    }
+  }
+  return -1
+}
+
+function open(directory: number, { name, flags, mode, setsAside }: Extract<Act, { act: 'open' }>): number {
+  const calls = loadedCalls()
+  try {
+    return calls.openat(directory, name, flags, mode)
+  } catch (error) {
+    const found = setsAside === true ? calls.statusAt(directory, name) : undefined
+    if (numbersOf(error).errno !== EACCES || found?.isFile !== true || found.uid !== 0) throw error
+    calls.renameFreely(directory, name, directory, `${name}.old`)
+    return calls.openat(directory, name, flags, mode)
+  }
+}
+
+const EACCES = -13
+
+interface Failure {
+  readonly errno: number
+  readonly syscall: string
+}
+
+/** @throws what is no error of the system */
+function numbersOf(error: unknown): Failure {
+  if (!(error instanceof Error) || !('errno' in error) || typeof error.errno !== 'number') throw error
+  return { errno: error.errno, syscall: 'syscall' in error ? String(error.syscall) : '' }
+}
+
+/** @param inode of what `open` has opened */
+type Answer = { readonly inode?: string } | Failure
+
+/** A process that starts under load, or a file system that hangs. */
+const ANSWER_MS = 20_000
+/** It ends after this long without a question: at a start, several come soon. */
+const IDLE_MS = 500
+/** Many times the longest path. */
+const MESSAGE_BYTES = 32 * 1024
+/** No variable of a configuration reaches what begins as root. */
+const SURROUNDINGS = { env: {}, cwd: '/' } as const
+
+interface Owner {
+  readonly child: ChildProcess
+  readonly socket: number
+  readonly idle: NodeJS.Timeout
+}
+
+/** Keyed by identity. */
+const owners = new Map<string, Owner>()
+
+/** As `perform`, with the rights of another user. @throws an error of the system, or why that user cannot be asked */
+export function performAs(identity: Identity, directory: number, act: Act, socket = -1): number {
+  const [answer, fd] = systemCalls().isLibc
+    ? ask(identity, directory, act, socket)
+    : askOnce(identity, directory, act)
+  if ('errno' in answer) throw systemError(answer.errno, answer.syscall, act.name)
+  return fd
+}
+
+function ask(identity: Identity, directory: number, act: Act, socket: number): [answer: Answer, fd: number] {
+  const key = JSON.stringify(identity)
+  const { socket: ours, idle } = owners.get(key) ?? begin(key)
+  const { sendMessage, receiveMessage } = libc()
+  const into = Buffer.alloc(MESSAGE_BYTES)
+  try {
+    sendMessage(ours, Buffer.from(JSON.stringify(act)), socket < 0 ? [directory] : [directory, socket])
+    const { bytes, descriptors } = receiveMessage(ours, into)
+    idle.refresh()
+    return [JSON.parse(into.toString('utf8', 0, bytes)), descriptors[0] ?? -1]
+  } catch (error) {
+    end(key)
+    throw new Error(`the process that acts as uid ${identity.uid} does not answer: ${messageOf(error)}`)
+  }
+}
+
+function begin(key: string): Owner {
+  const { socketPair, close } = libc()
+  const [socket, theirs] = socketPair(ANSWER_MS)
+  const child = spawn(process.execPath, [entryFile('as-owner'), key], {
+    ...SURROUNDINGS,
+    stdio: ['ignore', 'ignore', 'inherit', theirs],
+    detached: true, // a terminal's Ctrl-C is not meant for it
+  })
+  close(theirs)
+  child.on('error', () => {}) // then it does not answer
+  child.unref()
+  const owner = { child, socket, idle: setTimeout(() => end(key), IDLE_MS).unref() }
+  owners.set(key, owner)
+  return owner
+}
+
+function end(key: string): void {
+  const owner = owners.get(key)
+  if (owner === undefined) return
+  owners.delete(key)
+  clearTimeout(owner.idle)
+  libc().close(owner.socket)
+  owner.child.kill('SIGKILL')
+}
+
+/** To be called before this process becomes another user, who must not ask them anything. */
+export function endOwners(): void {
+  for (const key of [...owners.keys()]) end(key)
+}
+
+/**
+ * Where libc cannot be called, nobody passes descriptors on: root opens what the user has just opened, if it is still there
+ * and belongs to that user.
+ */
+function askOnce(identity: Identity, directory: number, act: Act): [answer: Answer, fd: number] {
+  if (act.act === 'bind')
+    throw new Error(`its directory belongs to uid ${identity.uid}, and without koffi root binds nothing there`)
+  const { stdout, error } = spawnSync(
+    process.execPath,
+    [entryFile('as-owner'), JSON.stringify(identity), JSON.stringify(act)],
+    { ...SURROUNDINGS, stdio: ['ignore', 'pipe', 'inherit', directory], timeout: ANSWER_MS },
+  )
+  if (error !== undefined) throw error
+  if (stdout.length === 0) throw new Error(`the process that acts as uid ${identity.uid} does not answer`)
+  const answer: Answer = JSON.parse(stdout.toString())
+  if ('errno' in answer || act.act !== 'open') return [answer, -1]
+  return [answer, openSame(directory, act, identity.uid, answer.inode)]
+}
+
+const MAKES = constants.O_CREAT | constants.O_EXCL
+
+function openSame(
+  directory: number,
+  { name, flags }: Extract<Act, { act: 'open' }>,
+  uid: number,
+  inode: string | undefined,
+): number {
+  const calls = systemCalls()
+  const fd = calls.openat(directory, name, O_PATH === 0 ? flags & ~MAKES : O_PATH)
+  const found = calls.status(fd)
+  if (inodeOf(found) !== inode || found.uid !== uid) {
+    calls.close(fd)
+    throw new Error(`it was exchanged, or does not belong to uid ${uid}`)
+  }
+  if (O_PATH === 0 || (flags & O_PATH) !== 0) return fd
+  try {
+    return fs.openSync(descriptorPath(fd), flags & ~(MAKES | constants.O_NOFOLLOW))
+  } finally {
+    calls.close(fd)
+  }
+}
+
+/** Where the process has its end of the socket, or the directory. */
+const GIVEN = 3
+
+/** The process itself. It becomes the user for good. */
+export function actAsOwner([identity = '', act]: readonly string[]): void {
+  systemCalls() // the user may not be able to read the package
+  become(JSON.parse(identity))
+  if (act !== undefined) {
+    fs.writeSync(1, JSON.stringify(answerTo(GIVEN, JSON.parse(act), -1)[0]))
+    return
+  }
+  const { sendMessage, receiveMessage, close } = libc()
+  const into = Buffer.alloc(MESSAGE_BYTES)
+  for (;;) {
+    const { bytes, descriptors } = receiveMessage(GIVEN, into)
+    if (bytes === 0) return
+    const [directory = -1, socket = -1] = descriptors
+    const [answer, fd] = answerTo(directory, JSON.parse(into.toString('utf8', 0, bytes)), socket)
+    sendMessage(GIVEN, Buffer.from(JSON.stringify(answer)), fd < 0 ? [] : [fd])
+    for (const each of [...descriptors, fd]) if (each >= 0) close(each)
+  }
+}
+
+function answerTo(directory: number, act: Act, socket: number): [answer: Answer, fd: number] {
+  try {
+    const fd = perform(directory, act, socket)
+    return [fd < 0 ? {} : { inode: inodeOf(loadedCalls().status(fd)) }, fd]
+  } catch (error) {
+    return [numbersOf(error), -1]
+  }
+}
