@@ -179,21 +179,44 @@ const ROOMS_IN_SPOOLS = [
   'doors/fsck',
 ]
 const CHANGERS_BY_PATH: Readonly<Record<string, string>> = {
-  'engines/spool/layout.ts': 'makes the spool itself',
   'system/files/disk-sync.ts': 'opens directories to sync them',
   'doors/fsck/handle.ts': 'owners and modes, of an inode that it holds',
 }
 /** What names a descriptor by a path, because it has to be one. */
 const BY_DESCRIPTOR_PATH: Readonly<Record<string, string>> = {
-  'base/log/output.ts': 'opens a pipe or terminal again, with a file description of its own',
-  'doors/daemon/open-fifo.ts': 'opens a FIFO that it has looked at',
+  'doors/cli/commands/fsck.ts': 'a spool that root holds, while it looks at rights',
   'doors/fsck/handle.ts':
     'opens an inode again, and changes the owner and mode of a socket or link that it holds',
-  'doors/net/listen.ts': 'chmod of a socket that it has bound; which socket a descriptor is',
+  'doors/net/listen.ts': 'which socket a descriptor is',
   'system/calls.ts':
     'names below a directory for programs that only store, for bind and connect, leases and watches, and in errors',
   'system/files/anchored-path.ts': 'a held directory, for the same',
+  'system/opener.ts':
+    'opens again what it holds (a FIFO, a pipe, a terminal), and changes the mode and owner of a socket',
+  'system/owner-process.ts': 'opens what another user has opened, where libc cannot be called',
 }
+/** What acts on configured paths, and has all of it from system/opener.ts. */
+const OPENED_FOR = [
+  'base/log/',
+  'doors/exporter/',
+  'doors/net/',
+  'doors/http/',
+  'doors/daemon/pidfile.ts',
+  'doors/daemon/pidfiles.ts',
+  'doors/daemon/master-fifo.ts',
+  'doors/daemon/root-parent.ts',
+  'doors/daemon/live-uwsgi.ts',
+  'doors/daemon/touch-reload.ts',
+  'doors/cli/commands/token.ts',
+  'doors/cli/commands/run.ts',
+  'engines/spool/layout.ts',
+  'formats/ini/',
+  'system/private-file.ts',
+]
+/** Besides what changes a file system: what opens a file by its name. */
+const OPENS_BY_PATH = /\b(?:readFile(?:Sync)?|createReadStream|createWriteStream)\b/
+/** Files of the kernel's and of the package's own, and the socket that a descriptor is. */
+const READS_BY_PATH = ['doors/daemon/live-uwsgi.ts', 'doors/net/listen.ts']
 /** What bin/spoold.js calls, and the commands of one module that doors/cli/command-table.ts loads. */
 const BY_NAME_AT_RUN_TIME = /^doors\/cli\/main\.ts start$|^doors\/cli\/commands\/tasks\.ts [a-z]+$/
 const sourcesIn = (directory: string) =>
@@ -364,6 +387,34 @@ describe('the house', () => {
       return ROOMS_IN_SPOOLS.includes(roomOf(file) ?? '') && CHANGES_BY_PATH.test(names.join())
     })
     assert.deepEqual(wrong.map(({ file }) => file).sort(), Object.keys(CHANGERS_BY_PATH).sort())
+  })
+
+  it('opens, makes, binds and removes configured paths in one way alone', () => {
+    const among = files.filter(({ file }) => OPENED_FOR.some(start => file.startsWith(start)))
+    for (const start of OPENED_FOR)
+      assert.ok(
+        among.some(({ file }) => file.startsWith(start)),
+        start,
+      )
+    const wrong = among.filter(({ file, text }) => {
+      const fs = [...text.matchAll(/import ([^;]*?) from 'node:fs(?:\/promises)?'/g)].map(
+        ([, names = '']) => names,
+      )
+      const isWhole = fs.some(names => !names.startsWith('{') && !names.startsWith('type {'))
+      const opens = OPENS_BY_PATH.test(fs.join()) && !READS_BY_PATH.includes(file)
+      const calls = importsOf(text).some(name => /\/system\/(?:libc|calls|owner-process)\.js$/.test(name))
+      return (
+        isWhole ||
+        CHANGES_BY_PATH.test(fs.join()) ||
+        opens ||
+        calls ||
+        /\.listen\((?:path\b|['`/])/.test(text)
+      )
+    })
+    assert.deepEqual(
+      wrong.map(({ file }) => file),
+      [],
+    )
   })
 
   it('names descriptors by paths in one way, and only where nothing else will do', () => {

@@ -1,5 +1,7 @@
-import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { onDemand } from '../base/on-demand.js'
+
+const processes = onDemand<typeof import('node:child_process')>('node:child_process')
 
 /** Node has no getpwnam. `id` and `getent` do the look-up, including LDAP and any other configured source. */
 
@@ -43,7 +45,7 @@ function groupEntry(group: string): string[] | undefined {
 
 function ask(command: 'id' | 'getent', args: string[]): string | undefined {
   try {
-    const text = execFileSync(command, args, {
+    const text = processes().execFileSync(command, args, {
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'ignore'],
       env: SURROUNDINGS,

@@ -1,15 +1,17 @@
 import fs, { constants } from 'node:fs'
-import { connect } from 'node:net'
 import { resolve } from 'node:path'
 import { crypto } from '../base/crypto.js'
 import { descriptorPath } from '../base/descriptor-path.js'
-import { errnoOf, SpooldError } from '../base/errors.js'
+import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
+import { onDemand } from '../base/on-demand.js'
 import { displayName, toByteString, toFsPath } from '../base/task/ref.js'
 import { CWD, type FileStatus, O_PATH, pathBelow, systemError } from './calls.js'
 import { isMapped } from './identity.js'
 import { libcFault, loadedCalls, systemCalls, tryHold } from './libc.js'
 import { type Act, inodeOf, perform, performAs } from './owner-process.js'
 import { type Identity, ownerIdentity } from './privileges.js'
+
+const net = onDemand<typeof import('node:net')>('node:net')
 
 /**
  * The one way in which a configured path is opened, made, bound and removed: log, sockets, pidfiles, FIFOs, figures, tokens
@@ -31,6 +33,8 @@ const MOST_LINKS = 40
 /** A name that is made and removed without end is left to whoever does that. */
 const MOST_TRIES = 100
 const [OTHERS_WRITE, EVERYBODY_WRITES, STICKY] = [0o022, 0o002, 0o1000]
+/** Who looks for what is missing where anybody may make it. */
+const NOBODY: Identity = { uid: 65_534, gid: 65_534, user: null, groups: [] }
 /** A server that does not answer listens all the same. */
 const CONNECT_MS = 1000
 
@@ -52,7 +56,8 @@ interface Way {
   readonly isShared: boolean
   /** The first thing that belongs to somebody else: the directory, or what has the name in it. */
   readonly stranger?: FileStatus
-  readonly isMissing?: true
+  /** Why the rest leads nowhere: ENOENT or ENOTDIR. */
+  readonly missing?: number
   /** The path names a descriptor of this process: /dev/stdout, /dev/fd/63. */
   readonly descriptor?: number
 }
@@ -64,6 +69,8 @@ interface Place {
   /** null: this process. */
   readonly as: Identity | null
   readonly isShared: boolean
+  /** Nobody but root can remove or exchange what root makes there. */
+  readonly isKept: boolean
   readonly descriptor?: number
   /** Who acts where the name is no file of root's. @throws Error if nobody does */
   otherwise(): Identity
@@ -75,7 +82,7 @@ interface OpenOptions {
   readonly mode?: number
   /** Whether the last component may be a link. */
   readonly follows?: boolean
-  readonly setsAside?: true
+  readonly setsAside?: boolean
 }
 
 interface SocketRights {
@@ -93,9 +100,13 @@ export class Opener {
     this.#user = user
   }
 
-  /** For appending. A file that is missing is made; one of root's in the directory of another user is set aside. */
-  append(path: string, mode: number): number {
-    const fd = this.#open(path, { flags: O_WRONLY | O_APPEND, mode, setsAside: true })
+  /**
+   * For appending. A file that is missing is made.
+   *
+   * @param setsAside what is root's in the directory of another user, who may not write it
+   */
+  append(path: string, mode: number, { setsAside = true } = {}): number {
+    const fd = this.#open(path, { flags: O_WRONLY | O_APPEND, mode, setsAside })
     const found = loadedCalls().status(fd)
     if (found.isFile) return fd
     if (found.isFifo || found.isCharacterDevice) return waiting(fd, O_WRONLY | O_APPEND)
@@ -118,6 +129,17 @@ export class Opener {
     throw new Error(`${path} is a FIFO of uid ${found.uid}`)
   }
 
+  /** Its first bytes. */
+  readStart(path: string, most: number): string {
+    const fd = this.read(path)
+    try {
+      const bytes = Buffer.alloc(most)
+      return bytes.toString('latin1', 0, fs.readSync(fd, bytes))
+    } finally {
+      fs.closeSync(fd)
+    }
+  }
+
   /** A FIFO, made if it is missing. Open for writing too, it never reaches its end when a writer leaves. */
   fifo(path: string, mode: number): { readonly fd: number; readonly inode: string } {
     return this.#at(path, false, place => {
@@ -125,7 +147,9 @@ export class Opener {
       try {
         if (foundAt(place) === undefined) act(place, { act: 'mkfifo', name, mode })
       } catch (error) {
-        if (errnoOf(error) !== 'EEXIST') throw error // another daemon was faster
+        const isThere = errnoOf(error) === 'EEXIST' // another daemon was faster
+        if (!isThere)
+          throw new Error(`it cannot be made: ${messageOf(inWordsOf(path, place, error))}`, { cause: error })
       }
       // the name may be exchanged at any time: it is held first, then looked at, then opened
       const held = act(place, { act: 'open', name, flags: O_PATH | O_NOFOLLOW, mode: 0 })
@@ -145,9 +169,15 @@ export class Opener {
   replace(path: string, text: string, mode: number): string {
     return this.#at(path, false, found => {
       const old = foundAt(found)
-      const place = found.isShared && old !== undefined && !isOwn(old) ? { ...found, as: found.otherwise() } : found
+      const place =
+        found.isShared && old !== undefined && !isOwn(old) ? { ...found, as: found.otherwise() } : found
       const made = beside(place.name)
-      const fd = act(place, { act: 'open', name: made, flags: O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode })
+      const fd = act(place, {
+        act: 'open',
+        name: made,
+        flags: O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW,
+        mode,
+      })
       const inode = inodeOf(loadedCalls().status(fd))
       try {
         fs.fchmodSync(fd, mode) // whatever the umask
@@ -165,20 +195,26 @@ export class Opener {
 
   /** Removes a name while it leads to this inode. @returns whether it did */
   remove(path: string, inode: string): boolean {
-    return this.#at(path, false, place => {
-      const found = foundAt(place)
-      if (found === undefined || inodeOf(found) !== inode) return false
-      act(place, { act: 'unlink', name: place.name, inode })
-      return true
-    })
+    try {
+      return this.#at(path, false, place => {
+        const found = foundAt(place)
+        if (found === undefined || inodeOf(found) !== inode) return false
+        act(place, { act: 'unlink', name: place.name, inode })
+        return true
+      })
+    } catch (error) {
+      if (['ENOENT', 'ENOTDIR'].includes(errnoOf(error) ?? '')) return false // its directory is gone
+      throw error
+    }
   }
 
-  /** @param owner whom root gives it to, before anybody can use it: only where nobody can exchange it */
+  /** @param owner whom root gives it to, before anybody can use it */
   makeDirectory(path: string, mode: number, owner?: Owner): void {
     this.#at(path, false, place => {
-      const { name, directory } = place
-      if (owner === undefined || place.as !== null) return void act(place, { act: 'mkdir', name, mode })
-      if (place.isShared) throw place.otherwise()
+      const { name, directory, as } = place
+      if (as === null && !place.isKept) throw new Error('others could exchange it at once')
+      if (owner === undefined || as?.uid === owner.uid) return void act(place, { act: 'mkdir', name, mode })
+      if (as !== null) throw new Error(`the directory above it belongs to uid ${as.uid}`)
       act(place, { act: 'mkdir', name, mode: 0o700 })
       const fd = loadedCalls().openat(directory, name, constants.O_DIRECTORY | O_NOFOLLOW)
       try {
@@ -235,7 +271,7 @@ export class Opener {
     return tryHold(fd)
   }
 
-  #open(path: string, { flags, mode, follows = true, setsAside }: OpenOptions): number {
+  #open(path: string, { flags, mode, follows = true, setsAside = false }: OpenOptions): number {
     return this.#at(
       path,
       follows,
@@ -245,7 +281,7 @@ export class Opener {
         const open: Act = {
           ...{ act: 'open', name, mode: mode ?? 0 },
           flags: flags | PATIENTLY | (mode === undefined ? 0 : O_CREAT) | (follows ? 0 : O_NOFOLLOW),
-          ...(setsAside === undefined ? {} : { setsAside }),
+          setsAside,
         }
         if (place.as !== null || place.directory === CWD) return act(place, open)
         return openAsRoot(place, flags, mode) ?? act({ ...place, as: place.otherwise() }, open)
@@ -269,15 +305,24 @@ export class Opener {
   #place(path: string, follows: boolean, isRead = false): Place {
     const name = toByteString(path)
     if (process.geteuid?.() !== 0)
-      return { directory: CWD, name, as: null, isShared: false, otherwise: () => this.#whoActs(path) }
+      return {
+        ...{ directory: CWD, name, as: null, isShared: false, isKept: true },
+        otherwise: () => this.#whoActs(path),
+      }
     const way = walk(componentsOf(absolute(name)), follows)
-    const { directory, rest, isShared, stranger } = way
+    const { directory, rest, isShared, stranger, status } = way
     try {
-      if (way.isMissing) throw systemError(ENOENT, 'open', path)
+      if (way.missing !== undefined) throw systemError(way.missing, 'open', path)
       const as =
-        stranger === undefined ? null : isShared ? this.#whoActs(path, way, isRead, stranger) : this.#as(stranger)
+        stranger === undefined
+          ? null
+          : isShared
+            ? this.#whoActs(path, way, isRead, stranger)
+            : this.#as(stranger)
       const otherwise = () => this.#whoActs(path, way, isRead, loadedCalls().statusAt(directory, rest))
-      return { ...way, name: rest, as, otherwise }
+      const isKept =
+        !way.isExchangeable && ((status.mode & OTHERS_WRITE) === 0 || (status.mode & STICKY) !== 0)
+      return { ...way, name: rest, as, isKept, otherwise }
     } catch (error) {
       fs.closeSync(directory)
       throw error
@@ -299,6 +344,13 @@ export class Opener {
   #as({ uid, gid }: FileStatus): Identity {
     return this.#user?.uid === uid ? this.#user : ownerIdentity(uid, gid)
   }
+}
+
+/** Which file a descriptor, or a name that is no link, leads to now. */
+export function inodeAt(at: number | string): string | undefined {
+  const found =
+    typeof at === 'number' ? loadedCalls().status(at) : loadedCalls().statusAt(CWD, toByteString(at))
+  return found === undefined ? undefined : inodeOf(found)
 }
 
 const OWN_DESCRIPTOR = /^\/(?:dev\/(?:fd\/\d+|std(?:in|out|err))|proc\/self\/fd\/\d+)$/
@@ -344,7 +396,11 @@ function beside(name: string): string {
 }
 
 /** @returns undefined for what is not root's alone, where others make names */
-function openAsRoot({ directory, name, isShared }: Place, flags: number, mode: number | undefined): number | undefined {
+function openAsRoot(
+  { directory, name, isShared }: Place,
+  flags: number,
+  mode: number | undefined,
+): number | undefined {
   const calls = loadedCalls()
   const safely = flags | PATIENTLY | O_NOFOLLOW
   for (let tries = 0; tries < MOST_TRIES; tries++) {
@@ -416,8 +472,9 @@ function walk(components: readonly string[], follows: boolean): Way {
         continue
       }
       const found = calls.statusAt(directory, name)
-      if (more.length === 0 && !(found?.isLink === true && follows) && name !== '.') return { ...way, isShared }
-      if (found === undefined) return { ...way, isShared, isMissing: true }
+      if (more.length === 0 && !(found?.isLink === true && follows) && name !== '.')
+        return { ...way, isShared }
+      if (found === undefined) return { ...way, isShared, missing: ENOENT }
       if (!isRoots(found) && (othersWrite || found.isLink)) return { ...way, isShared, stranger: found }
       const maybeMoved = othersWrite && (status.mode & STICKY) === 0
       if (found.isLink) {
@@ -433,8 +490,8 @@ function walk(components: readonly string[], follows: boolean): Way {
         enter(name)
         at.push(name)
         rest = more
-      } else throw systemError(ENOTDIR, 'open', displayName(components.join('/')))
-      isExchangeable ||= maybeMoved
+      } else return { ...way, isShared, missing: ENOTDIR }
+      isExchangeable ||= maybeMoved && name !== '.' // which is the directory itself
     }
   } catch (error) {
     calls.close(directory)
@@ -443,7 +500,10 @@ function walk(components: readonly string[], follows: boolean): Way {
 }
 
 /** What the kernel itself keeps in /proc leads to no name. */
-function descriptorNamed(at: readonly string[], [whose = '', room, fd = '', ...more]: readonly string[]): number | undefined {
+function descriptorNamed(
+  at: readonly string[],
+  [whose = '', room, fd = '', ...more]: readonly string[],
+): number | undefined {
   const isOurs = ['self', 'thread-self', String(process.pid)].includes(whose)
   if (at.length !== 1 || at[0] !== 'proc' || !isOurs || room !== 'fd' || more.length > 0) return undefined
   return /^[0-9]+$/.test(fd) ? Number(fd) : undefined
@@ -469,7 +529,9 @@ async function checkFree(place: Place): Promise<void> {
   if (found === undefined) return
   if (!found.isSocket) throw new Error('there is another file of this name, which is not a socket')
   const answer = await new Promise<string>(resolve => {
-    const socket = connect(displayName(pathBelow(place.directory, place.name)), () => resolve('connected'))
+    const socket = net().connect(displayName(pathBelow(place.directory, place.name)), () =>
+      resolve('connected'),
+    )
     socket.once('error', error => resolve(errnoOf(error) ?? ''))
     socket.once('close', () => resolve('no answer within 1 s')) // no effect after an earlier resolve
     socket.unref()
@@ -521,11 +583,12 @@ function removeSocket(place: Place): void {
 }
 
 /** A spool, by the way that leads to it. */
-interface FoundSpool {
+export interface FoundSpool {
   /** Where it really is; where it would be, if it is missing. */
   readonly path: string
   /** Who acts in it: its owner, who is also who can exchange it; null: root, and nobody else can. */
   readonly owner: Identity | null
+  readonly missing?: number
 }
 
 /**
@@ -536,44 +599,55 @@ interface FoundSpool {
  * @throws SpooldError SPOOL_UNUSABLE; an error of the system
  */
 export function findSpool(path: string, state: string): FoundSpool {
-  const full = absolute(toByteString(path))
-  const way = walk([...componentsOf(full), '.'], true)
-  const { directory, stranger, isMissing } = way
+  const { fd, ...found } = holdSpool(path, state)
+  loadedCalls().close(fd)
+  return found
+}
+
+/** The same; the spool stays held, or what is above it if it is missing. To be closed. */
+export function holdSpool(path: string, state: string): FoundSpool & { readonly fd: number } {
+  const way = walk([...componentsOf(absolute(toByteString(path))), '.'], true)
   try {
-    if (stranger !== undefined) return strangersSpool(path, way, stranger)
-    if (isMissing && way.isShared) throw systemError(ENOENT, 'open', path)
-    if (isMissing) return { path: displayName(full), owner: null }
-    const inside = loadedCalls().statusAt(directory, state)
-    if (inside?.isDirectory === true && !isRoots(inside))
-      return { path: nameOf(directory, path), owner: ownerIdentity(inside.uid, inside.gid) }
-    if (way.isExchangeable)
-      throw doubtful(path, 'others can exchange it, because they may write in a directory above it')
-    return { path: nameOf(directory, path), owner: null }
-  } finally {
-    loadedCalls().close(directory)
+    return way.stranger === undefined ? rootsSpool(path, way, state) : strangersSpool(path, way, way.stranger)
+  } catch (error) {
+    loadedCalls().close(way.directory)
+    throw error
   }
 }
 
-function strangersSpool(path: string, { directory, rest }: Way, stranger: FileStatus): FoundSpool {
+type HeldSpool = ReturnType<typeof holdSpool>
+
+function rootsSpool(path: string, way: Way, state: string): HeldSpool {
+  const { directory: fd, missing } = way
+  if (missing !== undefined) return { fd, path: resolve(path), owner: way.isShared ? NOBODY : null, missing }
+  const inside = loadedCalls().statusAt(fd, state)
+  if (inside?.isDirectory === true && !isRoots(inside))
+    return { fd, path: nameOf(fd, path), owner: ownerIdentity(inside.uid, inside.gid) }
+  if (way.isExchangeable)
+    throw doubtful(path, 'others can exchange it, because they may write in a directory above it')
+  return { fd, path: nameOf(fd, path), owner: null }
+}
+
+function strangersSpool(path: string, { directory, rest }: Way, stranger: FileStatus): HeldSpool {
   const calls = loadedCalls()
   const owner = ownerIdentity(stranger.uid, stranger.gid)
   if (stranger.isLink) throw doubtful(path, `it is reached through a link of uid ${stranger.uid}`)
-  let held: number
+  let fd: number
   try {
-    held = calls.openBeneath(directory, rest, ENTER)
+    fd = calls.openBeneath(directory, rest, ENTER)
   } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return { path: resolve(path), owner }
-    if (errnoOf(error) === 'ELOOP') throw doubtful(path, `it is reached through a link of uid ${stranger.uid}`)
-    throw error
+    const code = errnoOf(error)
+    if (code === 'ELOOP') throw doubtful(path, `it is reached through a link of uid ${stranger.uid}`)
+    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw error
+    return { fd: directory, path: resolve(path), owner, missing: code === 'ENOENT' ? ENOENT : ENOTDIR }
   }
-  try {
-    const { uid, gid } = calls.status(held)
-    if (uid !== stranger.uid)
-      throw doubtful(path, `it belongs to uid ${uid}, and uid ${stranger.uid} can exchange it`)
-    return { path: nameOf(held, path), owner: ownerIdentity(uid, gid) }
-  } finally {
-    calls.close(held)
+  const { uid, gid } = calls.status(fd)
+  if (uid !== stranger.uid) {
+    calls.close(fd)
+    throw doubtful(path, `it belongs to uid ${uid}, and uid ${stranger.uid} can exchange it`)
   }
+  calls.close(directory)
+  return { fd, path: nameOf(fd, path), owner: ownerIdentity(uid, gid) }
 }
 
 function nameOf(fd: number, path: string): string {
@@ -581,5 +655,7 @@ function nameOf(fd: number, path: string): string {
 }
 
 function doubtful(path: string, fault: string): SpooldError {
-  return new SpooldError('SPOOL_UNUSABLE', `root does nothing in ${path}: ${fault}`, { details: { path, fault } })
+  return new SpooldError('SPOOL_UNUSABLE', `root does nothing in ${path}: ${fault}`, {
+    details: { path, fault },
+  })
 }

@@ -1,11 +1,14 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import fs, { constants } from 'node:fs'
 import { descriptorPath } from '../base/descriptor-path.js'
 import { messageOf } from '../base/errors.js'
+import { onDemand } from '../base/on-demand.js'
 import { entryFile } from '../base/package-root.js'
 import { type FileStatus, O_PATH, pathBelow, systemError } from './calls.js'
 import { libc, loadedCalls, systemCalls } from './libc.js'
 import { become, type Identity } from './privileges.js'
+
+const processes = onDemand<typeof import('node:child_process')>('node:child_process')
 
 /**
  * A process that acts as another user, below a directory that root holds and passes to it. It passes back one descriptor, or
@@ -20,7 +23,7 @@ export type Act =
       readonly flags: number
       readonly mode: number
       /** A file of root's that may not be opened keeps its content, under another name. */
-      readonly setsAside?: true
+      readonly setsAside?: boolean
     }
   | { readonly act: 'bind'; readonly name: string }
   | { readonly act: 'mkdir' | 'mkfifo'; readonly name: string; readonly mode: number }
@@ -143,7 +146,7 @@ function ask(identity: Identity, directory: number, act: Act, socket: number): [
 function begin(key: string): Owner {
   const { socketPair, close } = libc()
   const [socket, theirs] = socketPair(ANSWER_MS)
-  const child = spawn(process.execPath, [entryFile('as-owner'), key], {
+  const child = processes().spawn(process.execPath, [entryFile('as-owner'), key], {
     ...SURROUNDINGS,
     stdio: ['ignore', 'ignore', 'inherit', theirs],
     detached: true, // a terminal's Ctrl-C is not meant for it
@@ -176,8 +179,10 @@ export function endOwners(): void {
  */
 function askOnce(identity: Identity, directory: number, act: Act): [answer: Answer, fd: number] {
   if (act.act === 'bind')
-    throw new Error(`its directory belongs to uid ${identity.uid}, and without koffi root binds nothing there`)
-  const { stdout, error } = spawnSync(
+    throw new Error(
+      `its directory belongs to uid ${identity.uid}, and without koffi root binds nothing there`,
+    )
+  const { stdout, error } = processes().spawnSync(
     process.execPath,
     [entryFile('as-owner'), JSON.stringify(identity), JSON.stringify(act)],
     { ...SURROUNDINGS, stdio: ['ignore', 'pipe', 'inherit', directory], timeout: ANSWER_MS },

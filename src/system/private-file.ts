@@ -1,5 +1,5 @@
-import { constants } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { closeSync, fstatSync, readSync } from 'node:fs'
+import { Opener } from './opener.js'
 
 interface PrivateFileRules {
   readonly maxBytes?: number
@@ -17,20 +17,21 @@ export async function privateText(
   path: string,
   { maxBytes = 4096, closedTo = 0o027 }: PrivateFileRules = {},
 ): Promise<string> {
-  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK) // it may be a fifo
+  const fd = new Opener(null).read(path)
   try {
-    const stats = await file.stat()
+    const stats = fstatSync(fd)
     if (!stats.isFile()) throw new Error(`${path}: expected a regular file`)
     if ((stats.mode & closedTo) !== 0)
       throw new Error(
         `${path}: expected a file that others cannot read, got mode ${(stats.mode & 0o777).toString(8)}; run chmod 600`,
       )
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(maxBytes + 1), 0, maxBytes + 1, 0)
-    const text = buffer.toString('utf8', 0, bytesRead).trim()
+    const bytes = Buffer.alloc(maxBytes + 1)
+    const bytesRead = readSync(fd, bytes)
+    const text = bytes.toString('utf8', 0, bytesRead).trim()
     if (text === '' || bytesRead > maxBytes)
       throw new Error(`${path}: expected 1 to ${maxBytes} bytes, got ${bytesRead}`)
     return text
   } finally {
-    await file.close()
+    closeSync(fd)
   }
 }

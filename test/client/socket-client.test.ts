@@ -110,7 +110,8 @@ describe('the client of a socket', () => {
 
   it('connects again after the daemon was restarted, and after its connection was closed for idleness', async () => {
     const spool = spoolDirectory()
-    const path = join(dirname(spool), 's')
+    const name = `idle-${process.pid}`
+    const path = join(dirname(spool), name)
     const start = () =>
       startDaemon({ spool, isAside: true, ini: { socket: path, 'socket-keepalive-timeout': 0.2 } })
     const first = await start()
@@ -129,7 +130,7 @@ describe('the client of a socket', () => {
     const connections = () =>
       readFileSync('/proc/net/unix', 'utf8')
         .split('\n')
-        .filter(line => line.endsWith(`${path}.new`)).length
+        .filter(line => line.includes(`/.${name}.`)).length // the name that it was bound with
     await until('the daemon has closed the connection', () => connections() === 1)
     await transport.enqueue(requestFrom({ n: 4, at: 2_000_000_000 }))
     assert.ok(second.isRunning)

@@ -5,15 +5,22 @@ import { describe, it } from 'node:test'
 import { Emitter } from '#src/base/events/emitter.js'
 import { acquirePidfile } from '#src/doors/daemon/pidfile.js'
 import { Pidfiles } from '#src/doors/daemon/pidfiles.js'
-import { tryHold } from '#src/system/libc.js'
+import { Opener } from '#src/system/opener.js'
 import { workspace } from '../helpers/workspace.js'
 
 const MINE = `${process.pid}\n`
+const FILES = new Opener(null)
+/** The same, with another way to lock. */
+const lockedBy = (lock: Opener['lock']) => ({
+  make: FILES.make.bind(FILES),
+  remove: FILES.remove.bind(FILES),
+  lock,
+})
 
 describe('a pidfile', () => {
   it('holds the pid and a newline, and stays without vacuum', async () => {
     const file = join(workspace(), 'pid')
-    const pidfile = await acquirePidfile(file, tryHold)
+    const pidfile = await acquirePidfile(file, FILES)
     assert.equal(readFileSync(file, 'utf8'), MINE)
     assert.equal(pidfile.release(false), undefined)
     assert.equal(readFileSync(file, 'utf8'), MINE)
@@ -21,20 +28,20 @@ describe('a pidfile', () => {
 
   it('is refused while another holds it, with the pid of the other', async () => {
     const file = join(workspace(), 'pid')
-    const held = await acquirePidfile(file, tryHold)
-    await assert.rejects(acquirePidfile(file, tryHold), {
+    const held = await acquirePidfile(file, FILES)
+    await assert.rejects(acquirePidfile(file, FILES), {
       code: 'PIDFILE_HELD',
       message: `another spoold (pid ${process.pid}) holds ${file}; stop it, or name another pidfile`,
     })
     assert.equal(readFileSync(file, 'utf8'), MINE)
     held.release(false)
-    ;(await acquirePidfile(file, tryHold)).release(true)
+    ;(await acquirePidfile(file, FILES)).release(true)
   })
 
   it('that a dead process left is taken over, whatever it holds', async () => {
     const file = join(workspace(), 'pid')
     writeFileSync(file, `${'9'.repeat(50)} and more\nlines\n`)
-    const pidfile = await acquirePidfile(file, tryHold)
+    const pidfile = await acquirePidfile(file, FILES)
     assert.equal(readFileSync(file, 'utf8'), MINE)
     pidfile.release(true)
     assert.ok(!existsSync(file))
@@ -43,11 +50,12 @@ describe('a pidfile', () => {
   it('is taken again when its last holder removed it in that moment', async () => {
     const file = join(workspace(), 'pid')
     let isFirst = true
-    const pidfile = await acquirePidfile(file, async fd => {
+    const lock = lockedBy(async fd => {
       if (isFirst) rmSync(file)
       isFirst = false
-      return tryHold(fd)
+      return FILES.lock(fd)
     })
+    const pidfile = await acquirePidfile(file, lock)
     assert.equal(readFileSync(file, 'utf8'), MINE)
     pidfile.release(true)
   })
@@ -56,7 +64,7 @@ describe('a pidfile', () => {
     const directory = workspace()
     const file = join(directory, 'pid')
     const before = process.cwd()
-    const pidfile = await acquirePidfile(relative(before, file), tryHold)
+    const pidfile = await acquirePidfile(relative(before, file), FILES)
     try {
       process.chdir(dirname(directory))
       assert.equal(pidfile.release(true), undefined)
@@ -68,7 +76,7 @@ describe('a pidfile', () => {
 
   it('of somebody else is not removed in its place', async () => {
     const file = join(workspace(), 'pid')
-    const pidfile = await acquirePidfile(file, tryHold)
+    const pidfile = await acquirePidfile(file, FILES)
     renameSync(file, `${file}.moved`)
     writeFileSync(file, '1\n')
     assert.equal(pidfile.release(true), undefined)
@@ -77,12 +85,15 @@ describe('a pidfile', () => {
 
   it('that cannot be opened or written is an error that names it', async () => {
     const missing = join(workspace(), 'missing', 'pid')
-    await assert.rejects(acquirePidfile(missing, tryHold), {
+    await assert.rejects(acquirePidfile(missing, FILES), {
       code: 'START_FAILED',
       message: new RegExp(`the pidfile ${missing} cannot be opened \\(ENOENT`),
     })
     await assert.rejects(
-      acquirePidfile('/dev/full', async () => true),
+      acquirePidfile(
+        '/dev/full',
+        lockedBy(async () => true),
+      ),
       { code: 'START_FAILED', message: /the pidfile \/dev\/full cannot be (opened|written) \(/ },
     )
   })
@@ -95,7 +106,7 @@ describe('pidfiles', () => {
     const events = new Emitter()
     events.on('pidfile-written', payload => payloads.push(payload))
     events.on('pidfile-removed', payload => payloads.push(payload))
-    const pidfiles = new Pidfiles(events, tryHold)
+    const pidfiles = new Pidfiles(events, FILES)
     await pidfiles.acquire('pidfile', file)
     await pidfiles.acquire('safe pidfile', file)
     pidfiles.release(true)
@@ -110,7 +121,7 @@ describe('pidfiles', () => {
     const left: unknown[] = []
     const events = new Emitter()
     events.on('pidfile-left', payload => left.push(payload))
-    const pidfiles = new Pidfiles(events, tryHold)
+    const pidfiles = new Pidfiles(events, FILES)
     await pidfiles.acquire('pidfile', file)
     chmodSync(directory, 0o500)
     const [uid, gid] = [process.geteuid?.() ?? 0, process.getegid?.() ?? 0]

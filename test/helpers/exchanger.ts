@@ -4,17 +4,22 @@ import { TestProcess } from './process.js'
 import { PYTHON } from './python.js'
 import { workspace } from './workspace.js'
 
-/** Atomically exchanges each pair of names, without pause, as a given user. */
+/** Atomically exchanges each pair of names, without pause, as a given user. A `*` ends what stands for all names that begin so. */
 const SCRIPT = `
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 uid, pairs = int(sys.argv[1]), [os.fsencode(each) for each in sys.argv[2:]]
 os.setgroups([]); os.setgid(uid); os.setuid(uid)
 print('exchanging', flush=True)
+def names(path):
+    if not path.endswith(b'*'): return [path]
+    directory, start = os.path.split(path[:-1])
+    return [os.path.join(directory, name) for name in os.listdir(directory) if name.startswith(start)]
 n = 0
 while True:
     for i in range(0, len(pairs), 2):
-        libc.renameat2(-100, pairs[i], -100, pairs[i + 1], 2)
+        for name in names(pairs[i]):
+            libc.renameat2(-100, name, -100, pairs[i + 1], 2)
     n += 1
     for _ in range(n % 7 * 300): pass
 `

@@ -14,12 +14,15 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { type Log, type LogOptions, openLog } from '#src/base/log/log.js'
+import { type Log, type LogOptions, openLog as openLogOf } from '#src/base/log/log.js'
+import { Opener } from '#src/system/opener.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { workspace } from '../helpers/workspace.js'
 
 const CTIME = '(Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \\d]\\d \\d\\d:\\d\\d:\\d\\d \\d{4}'
+
+const openLog = (options: Omit<LogOptions, 'files'>) => openLogOf({ ...options, files: new Opener(null) })
 
 /** What a log holds after `write`. */
 async function logged(options: Partial<LogOptions>, write: (log: Log) => void): Promise<string> {

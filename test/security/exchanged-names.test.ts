@@ -1,7 +1,8 @@
-import { chmodSync, lchownSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
+import { chmodSync, lchownSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { listen } from '#src/doors/net/listen.js'
+import { Opener } from '#src/system/opener.js'
 import { Canaries, giveAway, USER } from '../helpers/canaries.js'
 import { spoold } from '../helpers/cli.js'
 import { startDaemon, writeIni } from '../helpers/daemon.js'
@@ -78,20 +79,26 @@ describe('while the owner of a directory exchanges a new socket with a link, roo
     mkdirSync(directory)
     lchownSync(directory, USER, USER)
     const path = join(directory, 'app.sock')
-    const [fresh, link] = [`${path}.new`, join(directory, '.link')]
-    const settings = { backlog: 8, mode: 0o666, owner: { uid: 7, gid: 12 }, accept() {} }
-    const exchanger = await exchangeNames(USER, [[fresh, link]])
+    const link = join(directory, '.link')
+    const settings = {
+      backlog: 8,
+      mode: 0o666,
+      owner: { uid: 7, gid: 12 },
+      files: new Opener(null),
+      accept() {},
+    }
+    const exchanger = await exchangeNames(USER, [[join(directory, '.app.sock.*'), link]])
     let exchanged = 0
     await until(
       'the link was in the place of the new socket now and then',
       async () => {
-        for (const each of [fresh, link, path]) rmSync(each, { force: true })
+        for (const name of readdirSync(directory)) rmSync(join(directory, name), { force: true })
         symlinkSync(join(outside.path, 'victim'), link)
         try {
           const listener = await listen({ kind: 'unix', path }, settings)
           listener.close()
         } catch (error) {
-          if (/is no longer a socket/.test(String(error))) exchanged++
+          if (/is no longer a socket of ours/.test(String(error))) exchanged++
         }
         return exchanged >= 20
       },

@@ -11,6 +11,7 @@ import {
   ENTRY_FILE,
   eachEntry,
   type FileStatus,
+  O_PATH,
   pathBelow,
   type SystemCalls,
 } from '#src/system/calls.js'
@@ -29,6 +30,7 @@ const EPERM = 1
 function without(names: readonly string[], koffi: Koffi = openKoffi()): Koffi {
   return {
     errno: number => (number === undefined ? koffi.errno() : koffi.errno(number)),
+    address: buffer => koffi.address(buffer),
     load: library => {
       const loaded = koffi.load(library)
       return {
@@ -45,6 +47,7 @@ function without(names: readonly string[], koffi: Koffi = openKoffi()): Koffi {
 function refusing(names: readonly string[], error: number, koffi: Koffi = openKoffi()): Koffi {
   return {
     errno: number => (number === undefined ? koffi.errno() : koffi.errno(number)),
+    address: buffer => koffi.address(buffer),
     load: library => {
       const loaded = koffi.load(library)
       return {
@@ -603,6 +606,7 @@ with open(sys.argv[1], 'r+') as f:
     let inode = 0n
     const invented: Koffi = {
       errno: () => 0,
+      address: () => 0n,
       load: library => ({
         func(name, result, args) {
           if (name !== 'statx') return real.load(library).func(name, result, args)
@@ -676,6 +680,99 @@ s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1]); print
     while (sent < 100_000 && calls.sendDatagram(path, Buffer.from('x'))) sent++
     child.kill()
     assert.ok(sent > 0 && sent < 100_000, String(sent))
+  })
+
+  it('passes descriptors on, with messages that stay whole', () => {
+    const file = join(workspace(), 'file')
+    fs.writeFileSync(file, 'through')
+    const [one, other] = calls.socketPair(10_000)
+    const opened = fs.openSync(file, 'r')
+    calls.sendMessage(one, Buffer.from('first'), [opened, opened])
+    calls.sendMessage(one, Buffer.from('second'), [])
+    fs.closeSync(opened)
+    const into = Buffer.alloc(100)
+    const { bytes, descriptors } = calls.receiveMessage(other, into)
+    assert.equal(into.toString('utf8', 0, bytes), 'first')
+    assert.equal(descriptors.length, 2)
+    for (const fd of descriptors) {
+      assert.match(fs.readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'), /^flags:\t02/m, 'it is close-on-exec')
+      assert.equal(fs.readSync(fd, into, 0, 100, 0), 7)
+      fs.closeSync(fd)
+    }
+    assert.deepEqual(calls.receiveMessage(other, into), { bytes: 6, descriptors: [] })
+    const before = fs.readdirSync('/proc/self/fd').length
+    for (const [message, room] of [
+      ['longer than there is room', 4],
+      ['x'.repeat(99), 98],
+    ] as const) {
+      calls.sendMessage(one, Buffer.from(message), [other])
+      assert.equal(thrownBy(() => calls.receiveMessage(other, Buffer.alloc(room)))?.code, 'EMSGSIZE')
+    }
+    assert.equal(fs.readdirSync('/proc/self/fd').length, before, 'what came with it is closed')
+    assert.equal(
+      thrownBy(() => calls.sendMessage(one, Buffer.from('x'), Array(17).fill(0)))?.code,
+      'ERR_OUT_OF_RANGE',
+    )
+    assert.equal(thrownBy(() => calls.sendMessage(one, Buffer.from('x'), [2 ** 30]))?.code, 'EBADF')
+    calls.close(other)
+    assert.equal(thrownBy(() => calls.sendMessage(one, Buffer.from('x'), []))?.code, 'EPIPE')
+    assert.deepEqual(calls.receiveMessage(one, into), { bytes: 0, descriptors: [] })
+    calls.close(one)
+  })
+
+  it('waits for a message, and not for ever', () => {
+    const [one, other] = calls.socketPair(50)
+    const startedAt = performance.now()
+    assert.equal(thrownBy(() => calls.receiveMessage(one, Buffer.alloc(1)))?.code, 'EAGAIN')
+    assert.ok(performance.now() - startedAt >= 45)
+    for (const fd of [one, other]) calls.close(fd)
+  })
+
+  it('binds a socket below a directory, where nothing has the name', async () => {
+    const path = workspace()
+    const directory = calls.openat(CWD, path, O_RDONLY | O_DIRECTORY)
+    fs.writeFileSync(join(path, 'file'), '')
+    fs.symlinkSync(join(path, 'nothing'), join(path, 'link'))
+    const socket = calls.socket()
+    for (const name of ['file', 'link'])
+      assert.equal(thrownBy(() => calls.bindat(socket, directory, name))?.code, 'EADDRINUSE', name)
+    assert.equal(thrownBy(() => calls.bindat(socket, directory, 'x'.repeat(100)))?.code, 'ENAMETOOLONG')
+    calls.bindat(socket, directory, '@\xc3\xa4')
+    assert.equal(calls.statusAt(directory, '@\xc3\xa4')?.isSocket, true)
+    const server = net.createServer(client => client.end('hello'))
+    await new Promise<void>(done => server.listen({ fd: socket }, 8, done))
+    const client = net.connect(join(path, '@ä'))
+    const heard = await new Promise(resolve => client.once('data', resolve))
+    assert.equal(String(heard), 'hello')
+    client.destroy()
+    server.close()
+    calls.close(directory)
+  })
+
+  it('reads a link by its name, and one that is held', () => {
+    const path = workspace()
+    const directory = calls.openat(CWD, path, O_RDONLY | O_DIRECTORY)
+    fs.symlinkSync(Buffer.from('to \xe4 \xff', 'latin1'), join(path, 'link'))
+    assert.equal(calls.readlinkat(directory, 'link'), 'to \xe4 \xff')
+    const held = calls.openat(directory, 'link', O_PATH | O_NOFOLLOW)
+    assert.equal(calls.status(held).isLink, true)
+    fs.renameSync(join(path, 'link'), join(path, 'moved'))
+    assert.equal(calls.readlinkat(held, ''), 'to \xe4 \xff')
+    assert.equal(thrownBy(() => calls.readlinkat(directory, 'link'))?.code, 'ENOENT')
+    fs.writeFileSync(join(path, 'file'), '')
+    assert.equal(thrownBy(() => calls.readlinkat(directory, 'file'))?.code, 'EINVAL')
+    for (const fd of [held, directory]) calls.close(fd)
+  })
+
+  it('lets a FIFO wait again that was opened without', () => {
+    const path = join(workspace(), 'fifo')
+    calls.mkfifo(path, 0o600)
+    const fd = calls.openat(CWD, path, O_RDWR | O_NONBLOCK)
+    const isWaiting = () => !/^flags:\t\d*4\d{3}$/m.test(fs.readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'))
+    assert.equal(isWaiting(), false)
+    calls.letWait(fd)
+    assert.equal(isWaiting(), true)
+    calls.close(fd)
   })
 
   it('tells who has connected', async () => {

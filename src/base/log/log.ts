@@ -2,7 +2,7 @@ import { messageOf } from '../errors.js'
 import { onDemand } from '../on-demand.js'
 import { printableJson, printableLine, printableLines } from '../printable.js'
 import { isJournal, type Severity, withSeverity } from './journal.js'
-import { LogOutput } from './output.js'
+import { type LogFiles, LogOutput } from './output.js'
 import { createStamp, isPrecise } from './stamp.js'
 
 const pino = onDemand<typeof import('pino')>('pino')
@@ -14,6 +14,8 @@ export type Level = (typeof LEVELS)[number]
 export interface LogOptions {
   /** The file to append to; null means standard error. */
   readonly file: string | null
+  /** What opens it. */
+  readonly files: LogFiles
   readonly format: 'text' | 'json'
   /** Start lines with the date: a strftime format, `iso`, or a value that means yes in uWSGI; null means no date. */
   readonly date: string | null
@@ -39,8 +41,8 @@ export interface Log {
 }
 
 /** @throws SpooldError LOG_UNWRITABLE */
-export function openLog({ file, format, date }: LogOptions): Log {
-  const output = new LogOutput(file, {
+export function openLog({ file, files, format, date }: LogOptions): Log {
+  const output = new LogOutput(file, files, {
     lost: lines => write('warn', `${lines} lines of this log were lost: there was no room`, { lines }, false),
   })
   const mark = file === null && isJournal(output.fd) ? markLines : asIs

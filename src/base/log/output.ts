@@ -1,7 +1,13 @@
-import { close, constants, fstatSync, lstatSync, openSync, statSync, write } from 'node:fs'
-import { dirname, resolve } from 'node:path'
-import { descriptorPath } from '../descriptor-path.js'
+import { close, fstatSync, statSync, write } from 'node:fs'
+import { resolve } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from '../errors.js'
+
+/** What opens a log: system/opener.ts. */
+export interface LogFiles {
+  append(path: string, mode: number): number
+  /** A pipe or terminal once more, so that a write never waits; else the same descriptor. */
+  again(fd: number): number
+}
 
 interface LogOutputListener {
   /** Writing works again; this many lines were dropped in the meantime. */
@@ -25,6 +31,7 @@ export const STDERR = 2
  */
 export class LogOutput {
   readonly #file: string | null
+  readonly #files: LogFiles
   readonly #listener: LogOutputListener
   readonly #encoding: 'utf8' | 'latin1'
   /** The descriptor that children inherit. */
@@ -42,15 +49,22 @@ export class LogOutput {
 
   /**
    * @param file the file to append to; null means standard error
+   * @param files opens it
    * @param encoding of the text; `latin1` means one character per byte
    * @throws SpooldError LOG_UNWRITABLE
    */
-  constructor(file: string | null, listener: LogOutputListener, encoding: 'utf8' | 'latin1' = 'utf8') {
+  constructor(
+    file: string | null,
+    files: LogFiles,
+    listener: LogOutputListener,
+    encoding: 'utf8' | 'latin1' = 'utf8',
+  ) {
     this.#encoding = encoding
+    this.#files = files
     this.#file = file === null ? null : resolve(file) // the current directory may differ when it is reopened
     this.#listener = listener
-    this.#fd = file === null ? STDERR : openLogFile(file)
-    this.#out = unblocked(this.#fd)
+    this.#fd = file === null ? STDERR : openLogFile(file, files)
+    this.#out = files.again(this.#fd)
   }
 
   get fd(): number {
@@ -75,8 +89,8 @@ export class LogOutput {
   reopen(): void {
     if (this.#file === null || isSameFile(this.#file, this.#fd)) return
     const [fd, out] = [this.#fd, this.#out]
-    this.#fd = openLogFile(this.#file)
-    this.#out = unblocked(this.#fd)
+    this.#fd = openLogFile(this.#file, this.#files)
+    this.#out = this.#files.again(this.#fd)
     if (fd !== out) closeQuietly(fd)
     if (out !== this.#fdInUse) closeQuietly(out)
   }
@@ -126,49 +140,17 @@ export class LogOutput {
  *
  * @throws SpooldError LOG_UNWRITABLE
  */
-export function openLogFile(file: string): number {
+export function openLogFile(file: string, files: LogFiles): number {
   if (/^[^/]+:[0-9]+$/.test(file))
     throw new SpooldError('LOG_UNWRITABLE', `logs are not sent over UDP, name a file instead of ${file}`)
   try {
-    checkLink(file)
-    return openSync(file, APPEND | (isLink(file) ? 0 : constants.O_NOFOLLOW), 0o640)
+    return files.append(file, 0o640)
   } catch (error) {
     throw new SpooldError(
       'LOG_UNWRITABLE',
       `the log file ${file} cannot be opened (${messageOf(error)}); name another one, or fix its directory`,
       { cause: error },
     )
-  }
-}
-
-const APPEND = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT
-
-function isLink(file: string): boolean {
-  return lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() === true
-}
-
-/** Root follows links, such as /dev/stdout, only where no other user can create one; elsewhere it refuses hard links, too. */
-function checkLink(file: string): void {
-  const stats = lstatSync(file, { throwIfNoEntry: false })
-  if (process.geteuid?.() !== 0 || stats === undefined) return
-  if (!stats.isSymbolicLink() && !(stats.isFile() && stats.nlink > 1)) return
-  const directory = statSync(dirname(file))
-  if (directory.uid === 0 && (directory.mode & 0o022) === 0) return
-  throw new Error('it is a link, in a directory that is not only root’s')
-}
-
-/**
- * Reopens a pipe or terminal, so that a write returns even if its reader does not read. Otherwise the process could not
- * exit, because exit waits for the writing thread. (A flag on `fd` itself would affect every process that shares it, and is
- * cleared by each child that inherits it.) Sockets, and pipes of other users, cannot be reopened.
- */
-function unblocked(fd: number): number {
-  const stats = fstatSync(fd)
-  if (!stats.isFIFO() && !stats.isCharacterDevice()) return fd
-  try {
-    return openSync(descriptorPath(fd), constants.O_WRONLY | constants.O_NONBLOCK)
-  } catch {
-    return fd
   }
 }
 

@@ -1,6 +1,10 @@
-import { lstatSync } from 'node:fs'
-import { join } from 'node:path'
+import { realpathSync } from 'node:fs'
+import { SpooldError } from '../../base/errors.js'
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
+import { isRedisAddress } from '../../formats/protocol/redis-address.js'
+import { systemError } from '../../system/calls.js'
+import { findUser } from '../../system/identity.js'
+import { type FoundSpool, findSpool, holdSpool } from '../../system/opener.js'
 import { type Identity, ownerIdentity } from '../../system/privileges.js'
 import type { OwnProcess } from './own-process.js'
 import { isInterrupted } from './signals.js'
@@ -10,16 +14,60 @@ import { isInterrupted } from './signals.js'
  * that the command creates, and nothing in another user's directory can trick root. If the directory belongs to root but
  * `.spoold` does not, the owner of `.spoold` is the daemon's user.
  *
- * @returns null if this process is not root, or if the spool is root's own
+ * @returns null if this process is not root, or if the spool is root's own, and nobody else can exchange it
+ * @throws SpooldError SPOOL_UNUSABLE if it is not clear for whom root acts
  */
 export function ownerOf(spool: string): Identity | null {
-  if (process.geteuid?.() !== 0) return null
-  for (const path of [spool, join(spool, STATE_DIRECTORY)]) {
-    const stats = lstatSync(path, { throwIfNoEntry: false })
-    if (path === spool && stats?.isDirectory() !== true) return null // reported where the spool is opened
-    if (stats?.isDirectory() === true && stats.uid !== 0) return ownerIdentity(stats.uid, stats.gid)
+  return process.geteuid?.() === 0 && !isRedisAddress(spool) ? lookAt(spool).owner : null
+}
+
+/** The real path of a spool; for root, of one whose owner is clear. @throws SpooldError SPOOL_UNUSABLE; an error of the system */
+export function realSpool(path: string): string {
+  if (process.geteuid?.() !== 0) return realpathSync(path)
+  const { path: real, missing } = lookAt(path)
+  if (missing !== undefined) throw systemError(missing, 'realpath', path)
+  return real
+}
+
+/** For `--as`, before anything is looked at. @throws SpooldError USER_UNKNOWN */
+export async function actAs(user: string, { become }: OwnProcess): Promise<void> {
+  const uid = findUser(user)
+  if (uid === undefined) throw new SpooldError('USER_UNKNOWN', `--as: user ${user} not found`)
+  const own = process.geteuid?.()
+  if (own === 0) return become(ownerIdentity(uid, 0))
+  if (uid !== own)
+    throw new SpooldError('USER_UNKNOWN', `--as: only root can act as ${user}; this is uid ${own}`)
+}
+
+/** For what root itself does in a spool: it stays the same, whatever its name leads to. The descriptor is to be closed. */
+export function holdForRoot(path: string): FoundSpool & { readonly fd: number } {
+  return sayingWhatToDo(() => holdSpool(path, STATE_DIRECTORY))
+}
+
+function lookAt(path: string): FoundSpool {
+  return sayingWhatToDo(() => findSpool(path, STATE_DIRECTORY))
+}
+
+function sayingWhatToDo<T>(look: () => T): T {
+  try {
+    return look()
+  } catch (error) {
+    if (!(error instanceof SpooldError)) throw error
+    throw new SpooldError(error.code, `${error.message}; say for whom root acts, with --as USER`, {
+      cause: error,
+      details: error.details,
+    })
   }
-  return null
+}
+
+/** What is no spool has been told of as that, and nobody acts there. @throws SpooldError SPOOL_UNUSABLE */
+function ownerAt({ spool, fault }: Spool): Identity | null {
+  try {
+    return ownerOf(spool)
+  } catch (error) {
+    if (fault === undefined) throw error
+    return null
+  }
 }
 
 /** What is known of a spool before anybody looks into it. */
@@ -51,7 +99,7 @@ export async function asOwners<Place extends Spool>(
 ): Promise<number> {
   const owners = new Map<number, { readonly identity: Identity | null; readonly spools: Place[] }>()
   for (const place of places) {
-    const identity = ownerOf(place.spool)
+    const identity = ownerAt(place)
     const uid = identity?.uid ?? 0
     const owner = owners.get(uid) ?? { identity, spools: [] }
     owner.spools.push(place)

@@ -22,6 +22,8 @@ const FILTERS: readonly Flag[] = [
 
 export const INI: Flag = ['--ini <file>', 'the configuration that names the spools']
 export const CONTROL: Flag = ['--control <path>', 'ask the daemon at this socket of spooler-control']
+/** Of every command that acts in spools. */
+export const AS: Flag = ['--as <user>', 'for root: act as this user, instead of as the owner of the spool']
 export const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
 
 export const LISTING: readonly Flag[] = [

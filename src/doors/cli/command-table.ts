@@ -1,5 +1,6 @@
 import type { Command } from './command.js'
 import {
+  AS,
   AS_JSON_LINES,
   CONTROL,
   change,
@@ -23,8 +24,7 @@ const SPOOLS = {
 const tasks = () => import('./commands/tasks.js')
 
 // Longer than others: one row per command.
-/** docs/commands.md describes each. */
-export const COMMANDS: readonly Command[] = [
+const ROWS: readonly Command[] = [
   {
     name: 'check',
     summary: 'print every error and warning of a configuration, with file:line; exit 1 if there is an error',
@@ -288,3 +288,20 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import('./commands/completion.js')).completionOf(COMMANDS),
   },
 ]
+
+/** They look at configurations, for the user that these name, or at nothing. */
+const ACT_FOR_NOBODY = [
+  'check',
+  'config',
+  'scaling',
+  'doctor',
+  'unit',
+  'signal',
+  'python-library',
+  'completion',
+]
+
+/** docs/commands.md describes each. */
+export const COMMANDS: readonly Command[] = ROWS.map(row =>
+  ACT_FOR_NOBODY.includes(row.name) ? row : { ...row, flags: [...row.flags, AS] },
+)

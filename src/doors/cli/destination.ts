@@ -1,4 +1,4 @@
-import { realpathSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { SpooldError } from '../../base/errors.js'
 import type { Destination } from '../../engines/client/target.js'
@@ -24,8 +24,12 @@ export interface EnqueueDestination {
   readonly destination: Destination
   /** The configuration whose daemon does not enter priority directories; undefined if no such daemon is known. */
   readonly unordered?: string
-  /** The identity that root takes on to store the tasks; null: none. */
-  readonly identity: Identity | null
+  /**
+   * The identity that root takes on to store tasks; null: none.
+   *
+   * @param named the spool that the tasks themselves name
+   */
+  writer(named?: string): Identity | null
 }
 
 /** @throws SpooldError USAGE, USER_UNKNOWN */
@@ -35,9 +39,9 @@ export function destinationOf(
 ): EnqueueDestination {
   if ([spooler, ini, socket].filter(place => place !== undefined).length !== 1)
     throw new SpooldError('USAGE', 'say where: --spooler DIR, --ini FILE or --socket ADDRESS')
-  if (socket !== undefined) return { destination: { socket }, identity: null }
+  if (socket !== undefined) return { destination: { socket }, writer: () => null }
   if (ini !== undefined) return destinationOfIni(ini, context)
-  return { destination: { spooler: spooler ?? '' }, identity: makerIn(spooler ?? '') }
+  return { destination: { spooler: spooler ?? '' }, writer: () => makerIn(spooler ?? '') }
 }
 
 /** The destination given by a configuration's spools. The other options, valid or not, concern only the daemon. */
@@ -50,8 +54,11 @@ function destinationOfIni(file: string, context: CommandContext): EnqueueDestina
     spooler: spools.map(spool => addressOf(spool)),
     sync: spools.some(spool => spool.options.spoolerSync), // a task itself determines the spool it goes to
   }
-  const identity = first === undefined ? null : writerIn(addressOf(first), options)
-  return { destination, identity, ...(isUnordered ? { unordered: file } : {}) }
+  const writer = (named?: string) => {
+    const spool = named ?? (first && addressOf(first))
+    return spool === undefined ? null : writerIn(spool, options)
+  }
+  return { destination, writer, ...(isUnordered ? { unordered: file } : {}) }
 }
 
 /** Root stores tasks as the user who will run them: the configured user, or else the spool's owner. */
@@ -69,18 +76,17 @@ export function localOf(spool: string): string | undefined {
 function makerIn(spool: string): Identity | null {
   const directory = localOf(spool)
   if (directory === undefined) return null
-  for (const path of [directory, dirname(resolve(directory))])
-    try {
-      return ownerOf(realpathSync(path))
-    } catch {} // it does not exist
-  return null
+  const path = resolve(directory)
+  return ownerOf(existsSync(path) ? path : dirname(path))
 }
 
 /** Call it once the files that the user named are open: the identity changes for good. */
 export async function becomeWriter(
-  { destination: { spooler = [] }, identity }: EnqueueDestination,
+  { destination: { spooler = [] }, writer }: EnqueueDestination,
   ownProcess: OwnProcess,
+  named?: string,
 ): Promise<void> {
+  const identity = writer(named)
   if (identity === null) return
   for (const directory of [spooler].flat().flatMap(spool => localOf(spool) ?? []))
     makeSpoolFor(directory, identity)

@@ -1,4 +1,4 @@
-import { lstatSync, realpathSync, type Stats, statSync } from 'node:fs'
+import { lstatSync, type Stats, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { type Found, findTasks, type Sought } from '../../admin/operate/find.js'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
@@ -12,7 +12,7 @@ import { readConfig } from '../../formats/ini/read-config.js'
 import { formatProblem } from '../../formats/ini/setting.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
 import { findUser } from '../../system/identity.js'
-import { becomeOnlyOwner } from './acting-owner.js'
+import { becomeOnlyOwner, realSpool } from './acting-owner.js'
 import type { CommandContext } from './context.js'
 import { readVersion } from './version.js'
 
@@ -104,7 +104,7 @@ export function placeAt(word: string): Place {
   }
   let spool: string
   try {
-    spool = realpathSync(word)
+    spool = realSpool(word)
   } catch (error) {
     return { shown: word, spool: resolve(word), fault: unlisted(word, error) }
   }
@@ -119,6 +119,7 @@ export function placeAt(word: string): Place {
 
 /** Why a spool cannot be listed. */
 export function unlisted(directory: string, error: unknown): SpooldError {
+  if (error instanceof SpooldError) return error
   if (errnoOf(error) === 'ENOTDIR') return notDirectory(directory)
   const why =
     errnoOf(error) === 'ENOENT'
@@ -320,7 +321,7 @@ function below(path: string, name: string): Address {
 function fileAt(path: string): { readonly shown: string; readonly spool: string; readonly ref: Ref } {
   const named = resolve(path)
   const top = spoolAbove(dirname(named))
-  const real = realpathSync(top)
+  const real = realSpool(top)
   const spool = spoolAbove(real)
   const ref = join(real, named.slice(top.length + 1)).slice(spool.length + 1)
   const shown = path.endsWith(ref) ? path.slice(0, -ref.length).replace(/(?<=.)\/$/, '') : spool

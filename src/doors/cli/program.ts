@@ -104,12 +104,16 @@ function createProgram(
   const [word = ''] = argv
   if (!NAMES.includes(word) || word === 'help') addOptionFlags(program, settings, argv)
   for (const row of COMMANDS) {
-    const command = addCommand(program, row).action(async (args: string | string[], options: object) => {
-      const words = [args].flat()
-      refuseRedis(row.name, [...words, ...Object.values(options)])
-      const act = await row.load()
-      done(await act(words, options, context))
-    })
+    const command = addCommand(program, row).action(
+      async (args: string | string[], options: { readonly as?: string }) => {
+        const words = [args].flat()
+        const { as, ...own } = options
+        refuseRedis(row.name, [...words, ...Object.values(own)])
+        if (as !== undefined) await (await import('./acting-owner.js')).actAs(as, context.ownProcess)
+        const act = await row.load()
+        done(await act(words, own, context))
+      },
+    )
     if (row.takesConfiguration === true && [row.name, 'help'].includes(word))
       addOptionFlags(command, settings, argv)
   }

@@ -8,13 +8,14 @@ import type { Identity } from '../../system/privileges.js'
 import type { ActionTable } from '../control/actions.js'
 import { ControlServer } from '../control/server.js'
 import { listenInSpool, type SpoolSocket } from '../control/spool-socket.js'
-import { type Listener, listen } from '../net/listen.js'
+import { type Listener, type ListenSettings, listen } from '../net/listen.js'
 
 interface ControlContext {
   readonly events: Emitter
   readonly actions: ActionTable
   /** The identity that the daemon takes on, which owns the sockets. */
   readonly identity: Identity | null
+  readonly files: ListenSettings['files']
   resolve(path: string): string
 }
 
@@ -127,7 +128,7 @@ export class DaemonControl {
   }
 
   async #listenAt({ path, role, mode }: ControlSocketOption): Promise<void> {
-    const { actions, identity } = this.#context
+    const { actions, identity, files } = this.#context
     const server = new ControlServer(role, actions)
     const listener = await listen(
       { kind: 'unix', path: this.#context.resolve(path) },
@@ -135,6 +136,7 @@ export class DaemonControl {
         backlog: BACKLOG,
         mode,
         owner: identity,
+        files,
         accept: (socket, listening) => server.accept(socket, listening),
       },
     )

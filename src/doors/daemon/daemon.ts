@@ -6,6 +6,7 @@ import type { Options } from '../../formats/config/option-table.js'
 import { formatProblem } from '../../formats/ini/setting.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import type { SpoolWorkersPlan } from '../../runtime/supervisor/spool-workers.js'
+import { endOwners } from '../../system/owner-process.js'
 import { additionalGroups, become } from '../../system/privileges.js'
 import { type CheckedConfig, checkAsUser } from '../check/check.js'
 import type { DaemonRequest } from './daemon-request.js'
@@ -134,6 +135,7 @@ export class Daemon {
     await network.listen()
     await observation.listen(options)
     if (options.pidfile !== null) await pidfiles.acquire('pidfile', options.pidfile)
+    endOwners()
     if (identity !== null && become(identity)) {
       this.#events.emit('identity-taken', { ...identity, groups: additionalGroups() })
       for (const message of checkAsUser(this.#config)) this.#events.emit('config-warning', { message })

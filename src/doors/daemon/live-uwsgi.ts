@@ -3,10 +3,13 @@ import { resolve } from 'node:path'
 import { originOf, type ResolvedOptions } from '../../formats/config/options.js'
 import type { Problems } from '../../formats/ini/setting.js'
 import { type Address, formatAddress, parseAddress } from '../../formats/protocol/address.js'
+import { Opener } from '../../system/opener.js'
 
 /** Listening sockets in /proc/net: the state of a TCP socket, and the flag of a unix socket. */
 const TCP_LISTENS = '0A'
 const UNIX_LISTENS = 0x10000
+/** Longer than any pidfile. */
+const MOST_PID_BYTES = 64
 
 /**
  * Warns about sockets and pidfiles that a uWSGI running with the same ini holds: spoold could not use them, or would
@@ -38,7 +41,7 @@ export function checkLiveUwsgi(resolved: ResolvedOptions, problems: Problems): v
 /** The pid in a pidfile, if it is that of a running uWSGI. */
 export function uwsgiNamedIn(pidfile: string): number | undefined {
   try {
-    const pid = Number(readFileSync(pidfile, 'utf8').trim())
+    const pid = Number(new Opener(null).readStart(pidfile, MOST_PID_BYTES).trim())
     return Number.isInteger(pid) && pid > 0 && isUwsgi(pid) ? pid : undefined
   } catch {
     return undefined

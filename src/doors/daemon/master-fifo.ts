@@ -1,11 +1,11 @@
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { PoolChecks } from '../../runtime/supervisor/pool-checks.js'
+import { inodeAt, type Opener } from '../../system/opener.js'
 import type { Acting } from './actions.js'
-import { type Fifo, openFifo } from './open-fifo.js'
 
 /** How long a FIFO that somebody removed is missing, at most. */
 const LOOK_MS = 5000
@@ -19,6 +19,12 @@ const MAX_ACTIONS = 20
 /** In a flood these come first. */
 const STOPS = ['Q', 'q']
 
+interface Fifo {
+  readonly socket: Socket
+  /** Of the file, which is not given to another one while it is open. */
+  readonly inode: string
+}
+
 interface FifoActing extends Pick<Acting, 'quiet' | 'reload' | 'reopenLog' | 'stop'> {
   readonly checks: Pick<PoolChecks, 'ask' | 'sleep'>
 }
@@ -29,6 +35,7 @@ type Letters = Readonly<Record<string, () => void>>
 export class MasterFifos {
   readonly #events: Emitter
   readonly #letters: Letters
+  readonly #files: Pick<Opener, 'fifo'>
   /** By path. */
   readonly #open = new Map<string, Fifo>()
   /** Why a path has no FIFO, as the log has it. */
@@ -36,8 +43,9 @@ export class MasterFifos {
   #watch: NodeJS.Timeout | undefined
   #isClosed = false
 
-  constructor(events: Emitter, acting: FifoActing) {
+  constructor(events: Emitter, acting: FifoActing, files: Pick<Opener, 'fifo'>) {
     this.#events = events
+    this.#files = files
     this.#letters = {
       q: acting.stop,
       Q: () => process.kill(process.pid, 'SIGQUIT'),
@@ -84,7 +92,7 @@ export class MasterFifos {
   /** Opens again what somebody removed or replaced. */
   async #return(paths: ReadonlySet<string>): Promise<void> {
     for (const path of paths) {
-      if (this.#open.get(path)?.isReachable() === true) continue
+      if (isReachable(path, this.#open.get(path))) continue
       try {
         await this.#listen(path)
         this.#missing.delete(path)
@@ -97,11 +105,12 @@ export class MasterFifos {
   }
 
   async #listen(path: string): Promise<void> {
-    const fifo = openFifo(path)
+    const { fd, inode } = this.#files.fifo(path, 0o600)
+    const socket = new Socket({ fd, readable: true, writable: false })
     this.#open.get(path)?.socket.destroy()
-    if (this.#isClosed) return void fifo.socket.destroy()
-    this.#open.set(path, fifo)
-    void this.#read(path, fifo.socket)
+    if (this.#isClosed) return void socket.destroy()
+    this.#open.set(path, { socket, inode })
+    void this.#read(path, socket)
   }
 
   async #read(path: string, socket: Socket): Promise<void> {
@@ -134,5 +143,14 @@ export class MasterFifos {
     const known = Object.keys(this.#letters).join(', ')
     this.#events.emit('fifo-ignored', { path, why: `expected one of ${known}, got ${letters}` })
     await sleep(PACE_MS)
+  }
+}
+
+/** Not once the file was removed or replaced: then what others write arrives elsewhere. */
+function isReachable(path: string, fifo: Fifo | undefined): boolean {
+  try {
+    return fifo?.socket.destroyed === false && inodeAt(path) === fifo.inode
+  } catch {
+    return false // it is closed to us
   }
 }

@@ -5,6 +5,7 @@ import { HiddenNotes } from '../../engines/hidden-notes.js'
 import type { Options } from '../../formats/config/option-table.js'
 import { Hide, keysOf } from '../../formats/protocol/hide.js'
 import type { Collector } from '../../runtime/stats/collector.js'
+import type { Opener } from '../../system/opener.js'
 import type { Identity } from '../../system/privileges.js'
 import { type Acting, actionsOf } from './actions.js'
 import { DaemonControl } from './control.js'
@@ -27,6 +28,7 @@ interface ObservationContext {
   readonly events: Emitter
   readonly log: LineSource & Pick<Log, 'fd' | 'reopen'> & Pick<RememberedLog, 'hide'>
   readonly identity: Identity | null
+  readonly files: Opener
   readonly observed: Observed
   readonly acting: Omit<Acting, keyof ActingHere>
   resolve(path: string): string
@@ -48,7 +50,7 @@ export class Observation {
   readonly #log: Pick<RememberedLog, 'hide'>
   readonly #fifos: MasterFifos
 
-  constructor({ events, log, identity, observed, resolve, ...context }: ObservationContext) {
+  constructor({ events, log, identity, files, observed, resolve, ...context }: ObservationContext) {
     const acting = { ...context.acting, reopenLog: () => log.reopen() }
     const stats = observe(events, observed, () => this.#hide)
     this.#stats = stats
@@ -71,8 +73,8 @@ export class Observation {
       parkedOf,
       ...acting,
     })
-    this.#control = new DaemonControl({ events, identity, resolve, actions })
-    this.#fifos = new MasterFifos(events, { ...acting, checks: observed.master.checks })
+    this.#control = new DaemonControl({ events, identity, files, resolve, actions })
+    this.#fifos = new MasterFifos(events, { ...acting, checks: observed.master.checks }, files)
     this.#exporter = new ExporterProcess({ events, log, snapshot: () => stats.snapshotFor(NOBODY) })
     this.#dashboard = new DashboardProcess({ events, log, resolve })
   }

@@ -3,7 +3,7 @@ import { subscribeLog } from '../../base/events/log-subscriber.js'
 import { Maintenance } from '../../runtime/supervisor/maintenance.js'
 import { Master } from '../../runtime/supervisor/master.js'
 import { QuestionHandler } from '../../runtime/supervisor/questions.js'
-import { tryHold } from '../../system/libc.js'
+import { Opener } from '../../system/opener.js'
 import { type Identity, identityOf } from '../../system/privileges.js'
 import type { CheckedConfig } from '../check/check.js'
 import { configAction } from './configuration.js'
@@ -75,9 +75,10 @@ export class Parts {
     subscribeLog(events, log, { isQuiet: path => this.quiet.has(path) })
     events.on('request-stored', ({ path }) => this.master.lookNow(path))
     this.identity = identityOf(options)
+    const files = new Opener(this.identity)
     this.pidfiles = request.isUnderRoot
       ? new ParentsPidfiles(events)
-      : new Pidfiles(events, tryHold, uwsgiNamedIn)
+      : new Pidfiles(events, files, uwsgiNamedIn)
     this.sweeper = new Maintenance(events)
     this.touches = new TouchReload(events, (file, asks) => this.reloader.ask({ kind: 'touch', file, asks }))
     this.quietness = new Quiet(this.master, events)
@@ -87,6 +88,7 @@ export class Parts {
     this.notices = new ServiceNotices(request, events, this.master)
     this.network = new DaemonSockets(options, {
       events,
+      files,
       inherited: request.inherited,
       resolve: path => surroundings.resolve(path),
       raise: signal => this.schedules.raise(signal),
@@ -95,6 +97,7 @@ export class Parts {
       events,
       log,
       identity: this.identity,
+      files,
       resolve: path => surroundings.resolve(path),
       observed: {
         version: request.version,

@@ -1,18 +1,7 @@
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  ftruncateSync,
-  lstatSync,
-  openSync,
-  readFileSync,
-  readSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, fstatSync, ftruncateSync, readSync, statSync, writeSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
+import { inodeAt, type Opener } from '../../system/opener.js'
 
 /** A pidfile that this process holds. */
 export interface Pidfile {
@@ -28,25 +17,26 @@ export interface Pidfile {
   release(remove: boolean): string | undefined
 }
 
+/** What opens, locks and removes a pidfile. */
+export type PidfileFiles = Pick<Opener, 'make' | 'lock' | 'remove'>
+
 /**
  * Writes the pid and a newline, as uWSGI does. The file stays locked while the process lives: a second master is
  * refused whatever its pid, and a file that a dead process left is simply taken over.
  *
- * @param tryHold locks a descriptor for the life of the process; false when another process holds it
  * @throws SpooldError PIDFILE_HELD, START_FAILED
  */
-export async function acquirePidfile(
-  file: string,
-  tryHold: (fd: number) => Promise<boolean>,
-): Promise<Pidfile> {
+export async function acquirePidfile(file: string, files: PidfileFiles): Promise<Pidfile> {
   const path = resolve(file) // the process may change its directory before it removes the file
   for (;;) {
-    const fd = open(path)
-    if (!(await hold(path, fd, tryHold))) {
+    const fd = open(path, files)
+    if (!(await hold(path, fd, files))) {
+      const pid = pidIn(fd)
       closeSync(fd)
+      const other = pid === '' ? '' : ` (pid ${pid})`
       throw new SpooldError(
         'PIDFILE_HELD',
-        `another spoold${pidIn(path)} holds ${path}; stop it, or name another pidfile`,
+        `another spoold${other} holds ${path}; stop it, or name another pidfile`,
       )
     }
     if (!isAt(path, fd)) {
@@ -57,29 +47,27 @@ export async function acquirePidfile(
     return {
       path,
       isAt: other => isAt(resolve(other), fd),
-      release: remove => release(path, fd, remove),
+      release: remove => release(path, fd, remove ? files : undefined),
     }
   }
 }
 
 /** @throws SpooldError START_FAILED where record locks are not available */
-async function hold(path: string, fd: number, tryHold: (fd: number) => Promise<boolean>): Promise<boolean> {
+async function hold(path: string, fd: number, files: PidfileFiles): Promise<boolean> {
   try {
-    return await tryHold(fd)
+    return await files.lock(fd)
   } catch (error) {
     closeSync(fd)
     throw failure(path, 'locked', error)
   }
 }
 
-// the file is opened as root, often in a directory that another user can write: a link there may lead to any file
-const FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK
 /** Longer than any pidfile. */
 const MAX_BYTES = 64
 
-function open(path: string): number {
+function open(path: string, files: PidfileFiles): number {
   try {
-    return openSync(path, FLAGS, 0o644)
+    return files.make(path, 0o644)
   } catch (error) {
     const why = errnoOf(error) === 'ELOOP' ? new Error('it is a symbolic link') : error
     throw failure(path, 'opened', why)
@@ -93,8 +81,7 @@ function open(path: string): number {
 function checkContent(path: string, fd: number): void {
   const [stats, directory] = [fstatSync(fd), statSync(dirname(path))]
   if (stats.isFile() && directory.uid === process.geteuid?.() && (directory.mode & 0o022) === 0) return
-  const content = Buffer.alloc(MAX_BYTES)
-  const text = stats.isFile() ? content.toString('latin1', 0, readSync(fd, content, 0, MAX_BYTES, 0)) : ''
+  const text = stats.isFile() ? startOf(fd) : ''
   if (!stats.isFile() || stats.size >= MAX_BYTES || !/^\s*\d*\s*$/.test(text))
     throw new Error('there is another file of this name, which holds no pid')
 }
@@ -110,9 +97,10 @@ function writePid(path: string, fd: number): void {
   }
 }
 
-function release(path: string, fd: number, remove: boolean): string | undefined {
+/** @param files undefined: it stays */
+function release(path: string, fd: number, files: PidfileFiles | undefined): string | undefined {
   try {
-    if (remove && isAt(path, fd) && namesUs(fd)) rmSync(path)
+    if (files !== undefined && namesUs(fd)) files.remove(path, inodeAt(fd) ?? '') // what has replaced it is not ours
     return undefined
   } catch (error) {
     return messageOf(error)
@@ -123,25 +111,22 @@ function release(path: string, fd: number, remove: boolean): string | undefined 
 
 /** A uWSGI that has the same pidfile writes its pid into the same file, whatever we have locked. */
 function namesUs(fd: number): boolean {
-  const content = Buffer.alloc(MAX_BYTES)
-  return content.toString('latin1', 0, readSync(fd, content, 0, MAX_BYTES, 0)).trim() === String(process.pid)
+  return startOf(fd).trim() === String(process.pid)
 }
 
 /** No other file has replaced it. */
 function isAt(path: string, fd: number): boolean {
-  const here = fstatSync(fd, { bigint: true })
-  const there = lstatSync(path, { bigint: true, throwIfNoEntry: false })
-  return there?.ino === here.ino && there.dev === here.dev
+  return inodeAt(path) === inodeAt(fd)
 }
 
-/** Empty if the holder has just removed the file, or has not written it yet. */
-function pidIn(path: string): string {
-  try {
-    const pid = readFileSync(path, 'utf8').trim()
-    return pid === '' ? '' : ` (pid ${pid})`
-  } catch {
-    return ''
-  }
+/** Of the holder, by what is open: the name may lead to any file by now. '' if the holder has not written it yet. */
+function pidIn(fd: number): string {
+  return /^\s*(\d{1,20})\s*$/.exec(startOf(fd))?.[1] ?? ''
+}
+
+function startOf(fd: number): string {
+  const content = Buffer.alloc(MAX_BYTES)
+  return content.toString('latin1', 0, readSync(fd, content, 0, MAX_BYTES, 0))
 }
 
 function failure(path: string, verb: string, error: unknown): SpooldError {

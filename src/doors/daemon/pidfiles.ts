@@ -1,22 +1,22 @@
 import type { Emitter } from '../../base/events/emitter.js'
 import type { PidfileKind } from '../../base/events/event-map.js'
-import { acquirePidfile, type Pidfile } from './pidfile.js'
+import { acquirePidfile, type Pidfile, type PidfileFiles } from './pidfile.js'
 
 /** The pidfiles of this process: at most one of each kind. */
 export class Pidfiles {
   readonly #events: Emitter
-  readonly #tryHold: (fd: number) => Promise<boolean>
+  readonly #files: PidfileFiles
   readonly #otherIn: (file: string) => number | undefined
   readonly #held = new Map<PidfileKind, Pidfile>()
 
   /** @param otherIn returns the pid of a running uWSGI that a file names: one ini may serve both programs */
   constructor(
     events: Emitter,
-    tryHold: (fd: number) => Promise<boolean>,
+    files: PidfileFiles,
     otherIn: (file: string) => number | undefined = () => undefined,
   ) {
     this.#events = events
-    this.#tryHold = tryHold
+    this.#files = files
     this.#otherIn = otherIn
   }
 
@@ -28,7 +28,7 @@ export class Pidfiles {
       return this.#events.emit('config-warning', { message })
     }
     const isOurs = [...this.#held.values()].some(each => each.isAt(file))
-    if (!isOurs) this.#held.set(kind, await acquirePidfile(file, this.#tryHold))
+    if (!isOurs) this.#held.set(kind, await acquirePidfile(file, this.#files))
     this.#events.emit('pidfile-written', { file })
   }
 

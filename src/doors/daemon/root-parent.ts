@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { lstatSync, unlinkSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type ErrorCode, messageOf, SpooldError } from '../../base/errors.js'
 import { Emitter } from '../../base/events/emitter.js'
 import { LogOutput } from '../../base/log/output.js'
 import type { Options } from '../../formats/config/option-table.js'
 import { parseAddress } from '../../formats/protocol/address.js'
-import { tryHold } from '../../system/libc.js'
+import { inodeAt, Opener } from '../../system/opener.js'
+import { identityOf } from '../../system/privileges.js'
 import { uwsgiNamedIn } from './live-uwsgi.js'
 import { Pidfiles } from './pidfiles.js'
 
@@ -55,12 +55,13 @@ const FORWARDED = [
 export async function runUnderRoot(request: RootParentOptions): Promise<number> {
   const { options, logFile } = request
   const file = logFile ?? options.logto
-  const log = file === null ? undefined : new LogOutput(file, { lost() {} }, 'latin1')
+  const files = new Opener(identityOf(options))
+  const log = file === null ? undefined : new LogOutput(file, files, { lost() {} }, 'latin1')
   const warnings: string[] = []
   const events = new Emitter()
   events.on('config-warning', ({ message }) => warnings.push(message))
-  const pidfiles = new Pidfiles(events, tryHold, uwsgiNamedIn)
-  const sockets = new SocketFiles(options)
+  const pidfiles = new Pidfiles(events, files, uwsgiNamedIn)
+  const sockets = new SocketFiles(options, files)
   let hasStarted = false
   let failure: Extract<Ask, { failed: string }> | undefined
   const child = start(request, log)
@@ -81,7 +82,7 @@ export async function runUnderRoot(request: RootParentOptions): Promise<number> 
   const { code, signal } = await endOf(child)
   const isVacuum = options.vacuum || !hasStarted
   pidfiles.release(isVacuum)
-  if (options.vacuum) sockets.remove()
+  if (options.vacuum) for (const left of sockets.remove()) log?.write(`${left}\n`)
   if (signal !== null) log?.write(`the daemon (pid ${child.pid}) died of ${signal}\n`)
   await log?.end()
   if (failure !== undefined && log !== undefined)
@@ -145,9 +146,11 @@ function endOf(child: ChildProcess): Promise<{ code: number | null; signal: Node
 /** The files of the unix sockets that the daemon bound as root, before it dropped root. */
 class SocketFiles {
   readonly #paths: readonly string[]
-  #inodes = new Map<string, bigint>()
+  readonly #files: Opener
+  #inodes = new Map<string, string>()
 
-  constructor({ socket }: Options) {
+  constructor({ socket }: Options, files: Opener) {
+    this.#files = files
     this.#paths = socket.flatMap(text => {
       const address = parseAddress(text)
       return address.kind === 'unix' ? [resolve(address.path)] : []
@@ -156,18 +159,20 @@ class SocketFiles {
 
   note(): void {
     for (const path of this.#paths) {
-      const stats = socketAt(path)
-      if (stats !== undefined) this.#inodes.set(path, stats.ino)
+      const inode = inodeAt(path)
+      if (inode !== undefined) this.#inodes.set(path, inode)
     }
   }
 
-  /** Leaves alone any file that has replaced one of them. */
-  remove(): void {
-    for (const [path, inode] of this.#inodes) if (socketAt(path)?.ino === inode) unlinkSync(path)
+  /** Leaves alone any file that has replaced one of them. @returns why some are left */
+  remove(): string[] {
+    return [...this.#inodes].flatMap(([path, inode]) => {
+      try {
+        this.#files.remove(path, inode)
+        return []
+      } catch (error) {
+        return `the socket ${path} is left: ${messageOf(error)}`
+      }
+    })
   }
-}
-
-function socketAt(path: string) {
-  const stats = lstatSync(path, { bigint: true, throwIfNoEntry: false })
-  return stats?.isSocket() === true ? stats : undefined
 }

@@ -5,6 +5,8 @@ import { openLog } from '../../base/log/log.js'
 import { STDERR } from '../../base/log/output.js'
 import { SpareWorker } from '../../runtime/supervisor/spare-worker.js'
 import { giveMemoryBackWhenIdle } from '../../system/idle-memory.js'
+import { Opener } from '../../system/opener.js'
+import { identityOf } from '../../system/privileges.js'
 import type { DaemonRequest } from './daemon-request.js'
 import { ProcessEnvironment } from './process-environment.js'
 import { RememberedLog } from './remembered-log.js'
@@ -28,10 +30,11 @@ export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<
   const surroundings = new ProcessEnvironment()
   surroundings.enter(request.config)
   const { logto, logFormat: format, logDate: date } = request.config.options
+  const files = new Opener(identityOf(request.config.options))
   const log = new RememberedLog(
     request.isUnderRoot
-      ? withParentsLog(openLog({ file: null, format, date }))
-      : openLog({ file: request.logFile ?? logto, format, date }),
+      ? withParentsLog(openLog({ file: null, files, format, date }))
+      : openLog({ file: request.logFile ?? logto, files, format, date }),
   )
   if (log.fd === STDERR || request.isUnderRoot) log.read(() => request.progress?.logged()) // the same terminal
   const events = new Emitter()

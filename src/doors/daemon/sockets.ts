@@ -13,6 +13,7 @@ import { type ServerLimits, UwsgiServer } from '../net/uwsgi-server.js'
 
 interface DaemonSocketsContext {
   readonly events: Emitter
+  readonly files: ListenSettings['files']
   /** Descriptors that were passed to the process, already listening. */
   readonly inherited: readonly number[]
   /** Resolves a path of the configuration. */
@@ -50,7 +51,8 @@ export class DaemonSockets {
    * @throws SpooldError SOCKET_UNUSABLE; no socket is left listening
    */
   async listen(): Promise<void> {
-    const settings = listenSettings(this.#options, socket => this.#server.accept(socket))
+    const { files } = this.#context
+    const settings = { ...listenSettings(this.#options, socket => this.#server.accept(socket)), files }
     try {
       for (const fd of this.#context.inherited) this.#add(await adopt(fd, settings), 'inherited')
       const handedOver = this.#listeners.map(({ address }) => address)
@@ -193,7 +195,7 @@ function descriptorLimit(): number {
   }
 }
 
-function listenSettings(options: Options, accept: ListenSettings['accept']): ListenSettings {
+function listenSettings(options: Options, accept: ListenSettings['accept']): Omit<ListenSettings, 'files'> {
   const [user, group] = options.chownSocket?.split(':') ?? []
   // the largest gid_t is chown(2)'s -1, which leaves the group as it is
   const gid = group === undefined ? 2 ** 32 - 1 : (findGroup(group) ?? 2 ** 32 - 1)

@@ -1,6 +1,6 @@
-import { open, rename, rm } from 'node:fs/promises'
 import { messageOf } from '../../base/errors.js'
 import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
+import { Opener } from '../../system/opener.js'
 import { exposition } from './exposition.js'
 import { METRICS } from './metrics.js'
 
@@ -19,6 +19,9 @@ export class MetricsFile {
   readonly #path: string
   readonly #context: MetricsFileContext
   readonly #timer: NodeJS.Timeout
+  readonly #files = new Opener(null)
+  /** What was written last. */
+  #inode = ''
   #writing: Promise<void>
   #isTroubled = false
 
@@ -34,36 +37,20 @@ export class MetricsFile {
   async close(): Promise<void> {
     clearInterval(this.#timer)
     await this.#writing
-    await rm(this.#path, { force: true }).catch(() => {})
+    try {
+      this.#files.remove(this.#path, this.#inode)
+    } catch {} // its directory is gone, or closed to us
   }
 
   async #write(): Promise<void> {
     try {
-      await replace(this.#path, exposition(METRICS, await this.#context.snapshot(), 'prometheus'))
+      const text = exposition(METRICS, await this.#context.snapshot(), 'prometheus')
+      this.#inode = this.#files.replace(this.#path, text, 0o644) // node_exporter is another user, whatever the umask
       this.#isTroubled = false
     } catch (error) {
       if (!this.#isTroubled)
         this.#context.trouble(`spooler-metrics-file: ${this.#path} is not written: ${messageOf(error)}`)
       this.#isTroubled = true
     }
-  }
-}
-
-/** The directory may be another user's: what is created is new, and follows no link. Not synced: it is written again soon. */
-async function replace(path: string, text: string): Promise<void> {
-  const made = `${path}.${process.pid}.tmp` // the collector reads *.prom
-  await rm(made, { force: true })
-  try {
-    const file = await open(made, 'wx', 0o644)
-    try {
-      await file.chmod(0o644) // node_exporter is another user, whatever the umask
-      await file.writeFile(text)
-    } finally {
-      await file.close()
-    }
-    await rename(made, path)
-  } catch (error) {
-    await rm(made, { force: true }).catch(() => {})
-    throw error
   }
 }

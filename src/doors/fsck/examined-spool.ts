@@ -23,8 +23,10 @@ import type { Finding } from './finding.js'
 
 /** The spool under examination, and the rules that apply. */
 export interface ExaminedSpool {
-  /** The spool's real path, a byte string. */
+  /** The spool's real path, a byte string; while root is at work, what leads to the one that it holds. */
   readonly spool: string
+  /** Its real path, for people. */
+  readonly shown: string
   /** The user that has to be able to use it. */
   readonly user: Owner
   /** undefined if unknown. */
@@ -110,6 +112,7 @@ export function openExaminedSpool(
   let locker: Promise<Locker> | undefined
   const examined: ExaminedSpool = {
     spool: bytes,
+    shown: bytes,
     user,
     rules: options.rules,
     graceMs: options.graceMs,

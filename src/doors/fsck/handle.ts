@@ -6,19 +6,31 @@ import {
   fchmodSync,
   fchownSync,
   fstatSync,
+  readdirSync,
   readSync,
   openSync as reopenSync,
 } from 'node:fs'
 import { descriptorPath } from '../../base/descriptor-path.js'
 import { baseName, toFsPath } from '../../base/task/ref.js'
+import { isLetter } from '../../engines/spool/dead-letters.js'
+import { STATE_DIRECTORY } from '../../engines/spool/names.js'
 import type { Owner } from '../../engines/spool/permissions.js'
 import { holdBelow } from '../../engines/spool/priority-directory.js'
-import { SPOOL_MODIFIER } from '../../formats/protocol/header.js'
+import { isRecord } from '../../engines/spool/records.js'
+import { packetFault } from '../../engines/spool/spool-file.js'
+import {
+  HEADER_BYTES,
+  MAX_BLOCK_BYTES,
+  packetBytesOf,
+  SPOOL_MODIFIER,
+} from '../../formats/protocol/header.js'
+import { parseVars } from '../../formats/protocol/vars.js'
+import { O_PATH } from '../../system/calls.js'
 import { openSync } from '../../system/files/anchored-path.js'
 
-/** Linux: refers to a file without opening it, even if we may not read it. Node has no constant for it. */
-const O_PATH = process.platform === 'linux' ? 0o10000000 : 0
 const OPENING_BRACE = 0x7b
+/** Of a record, or a dead letter's reason: far more than either has. */
+const MOST_JSON_BYTES = 1024 * 1024
 
 /**
  * A file of a spool by its inode, found without following any link on its path. If the file, or a directory above it, is
@@ -26,13 +38,13 @@ const OPENING_BRACE = 0x7b
  */
 export class Handle {
   readonly #fd: number
-  readonly #isJson: boolean
+  readonly #isState: boolean
 
   /** @param path relative to the spool, a byte string */
   constructor(spool: string, path: string) {
     const name = baseName(path)
     const directory = holdBelow(spool, path.slice(0, -name.length - 1))
-    this.#isJson = name.endsWith('.json')
+    this.#isState = path.startsWith(`${STATE_DIRECTORY}/`) && name.endsWith('.json')
     try {
       this.#fd = openSync(toFsPath(`${directory.path}/${name}`), O_PATH | constants.O_NONBLOCK)
     } finally {
@@ -44,20 +56,32 @@ export class Handle {
     return fstatSync(this.#fd)
   }
 
-  /** Does it start like a packet, or like our JSON? Someone may have moved a file of root's here to get its ownership. */
+  /** Does it start like a packet, or like our JSON? */
   looksLikeOurs(): boolean {
-    const first = this.#firstByte()
-    return first === SPOOL_MODIFIER || (this.#isJson && first === OPENING_BRACE)
+    const [first] = this.#start(1)
+    return first === SPOOL_MODIFIER || (this.#isState && first === OPENING_BRACE)
   }
 
-  #firstByte(): number | undefined {
-    const byte = Buffer.alloc(1)
-    if (O_PATH === 0) return readSync(this.#fd, byte, 0, 1, 0) === 1 ? byte[0] : undefined
-    const fd = reopenSync(descriptorPath(this.#fd), constants.O_RDONLY | constants.O_NONBLOCK)
+  /** The whole packet, or record: somebody may have moved a file of root's here to get it. */
+  isOurs(): boolean {
+    if (this.#isState) return isJsonOfOurs(this.#start(MOST_JSON_BYTES + 1))
+    const bytes = this.#start(HEADER_BYTES + MAX_BLOCK_BYTES)
+    if (packetFault(bytes, bytes.length) !== undefined) return false
+    return !('fault' in parseVars(bytes.toString('latin1'), HEADER_BYTES, packetBytesOf(bytes)))
+  }
+
+  /** Of a directory. */
+  names(): string[] {
+    return readdirSync(descriptorPath(this.#fd), 'latin1')
+  }
+
+  #start(most: number): Buffer {
+    const fd = O_PATH === 0 ? this.#fd : reopenSync(descriptorPath(this.#fd), READ)
     try {
-      return readSync(fd, byte, 0, 1, 0) === 1 ? byte[0] : undefined
+      const bytes = Buffer.alloc(most)
+      return bytes.subarray(0, readSync(fd, bytes, 0, most, 0))
     } finally {
-      closeSync(fd)
+      if (fd !== this.#fd) closeSync(fd)
     }
   }
 
@@ -73,5 +97,17 @@ export class Handle {
 
   close(): void {
     closeSync(this.#fd)
+  }
+}
+
+const READ = constants.O_RDONLY | constants.O_NONBLOCK
+
+function isJsonOfOurs(bytes: Buffer): boolean {
+  if (bytes.length > MOST_JSON_BYTES) return false
+  try {
+    const value: unknown = JSON.parse(bytes.toString())
+    return isRecord(value) || isLetter(value)
+  } catch {
+    return false
   }
 }

@@ -1,4 +1,4 @@
-import type { Stats } from 'node:fs'
+import { lstatSync, type Stats } from 'node:fs'
 import { errnoOf, messageOf } from '../../base/errors.js'
 import { shellWord } from '../../base/printable.js'
 import { baseName, displayName, toFsPath } from '../../base/task/ref.js'
@@ -46,6 +46,14 @@ function freeName(examined: ExaminedSpool, path: string): string {
 
 /** Can the spool's user open everything that it has to? */
 export async function* checkRights(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  const owner = lstatSync(toFsPath(`${examined.spool}/.`)).uid
+  if (owner !== 0 && owner !== examined.user.uid && process.geteuid?.() === 0)
+    return yield {
+      kind: 'rights',
+      path: '',
+      meaning: `it belongs to uid ${owner}, in whose directory root gives nothing to uid ${examined.user.uid}`,
+      fix: `chown ${examined.user.uid}:${examined.user.gid} ${wordOf(examined, '.')}`,
+    }
   const state = statsOf(examined, STATE_DIRECTORY)
   if (state?.isDirectory()) yield* checkEntry(examined, STATE_DIRECTORY, isPrivate) // else it is put aside
   for (const room of ROOMS)
@@ -124,6 +132,8 @@ function changeRights({ spool }: ExaminedSpool, path: string, { isWrong, mode, o
       return { kind: 'left', detail: `it has ${stats.nlink} names, and the others may be outside the spool` }
     if (owner !== null && stats.isFile() && !handle.looksLikeOurs())
       return { kind: 'left', detail: 'it is not a spool packet: look at it before you change its owner' }
+    if (owner !== null && stats.uid === 0 && !isOnlyOurs(spool, path, handle, stats))
+      return { kind: 'left', detail: 'it belongs to root, and is not only what spoold keeps there' }
     if (owner !== null) handle.chown(owner)
     handle.chmod(mode)
     return REPAIRED
@@ -135,6 +145,28 @@ function changeRights({ spool }: ExaminedSpool, path: string, { isWrong, mode, o
   }
 }
 
-function wordOf({ spool }: ExaminedSpool, path: string): string {
-  return shellWord(toFsPath(`${spool}/${path}`))
+const STATE_NAMES =
+  /^(?:records|dead|locks|ids|slots|periodic|(?:format|paused|hide|audit|probe|\.?control)(?:[-.].*)?)$/
+/** A directory of root's with more than this in it is for people to look at. */
+const MOST_NAMES = 1000
+
+/** The owner of the spool may have moved it there, to be given it. */
+function isOnlyOurs(spool: string, path: string, handle: Handle, stats: Stats): boolean {
+  if (!stats.isDirectory()) return handle.isOurs()
+  const names = handle.names()
+  if (path === STATE_DIRECTORY) return names.every(name => STATE_NAMES.test(name))
+  if (names.length > MOST_NAMES) return false
+  return names.every(name => {
+    const entry = new Handle(spool, `${path}/${name}`)
+    try {
+      const found = entry.stats()
+      return found.uid !== 0 || found.isSymbolicLink() || isOnlyOurs(spool, `${path}/${name}`, entry, found)
+    } finally {
+      entry.close()
+    }
+  })
+}
+
+function wordOf({ shown }: ExaminedSpool, path: string): string {
+  return shellWord(toFsPath(`${shown}/${path}`))
 }

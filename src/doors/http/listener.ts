@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import { messageOf } from '../../base/errors.js'
 import { formatAddress, parseAddress } from '../../formats/protocol/address.js'
+import { Opener } from '../../system/opener.js'
 import { type Listener as Listening, listen } from '../net/listen.js'
 
 export interface ListenerOptions {
@@ -46,7 +47,8 @@ export class RetriedListener {
     const { address, mode } = this.#options
     const { accept, listening, trouble } = this.#context
     try {
-      const opened = await listen(parseAddress(address), { backlog: BACKLOG, mode, owner: null, accept })
+      const settings = { backlog: BACKLOG, mode, owner: null, files: new Opener(null), accept }
+      const opened = await listen(parseAddress(address), settings)
       this.#listening = opened
       if (this.#isClosed) return void (await this.close())
       listening(formatAddress(opened.address))

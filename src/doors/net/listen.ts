@@ -1,10 +1,11 @@
-import { constants, existsSync } from 'node:fs'
-import { chmod, chown, lstat, open, readFile, readlink, rename, rm } from 'node:fs/promises'
-import { connect, createServer, type ListenOptions, type Server, type Socket } from 'node:net'
+import { existsSync } from 'node:fs'
+import { readFile, readlink } from 'node:fs/promises'
+import { createServer, type ListenOptions, type Server, type Socket } from 'node:net'
 import { dirname, resolve } from 'node:path'
 import { descriptorPath } from '../../base/descriptor-path.js'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { type Address, formatAddress, socketPath } from '../../formats/protocol/address.js'
+import type { Opener } from '../../system/opener.js'
 
 export interface ListenSettings {
   /** The maximum number of connections that wait to be accepted; the kernel caps it at net.core.somaxconn. */
@@ -12,6 +13,8 @@ export interface ListenSettings {
   /** Mode and owner of a unix socket's file; null means the umask's mode and our own user. */
   readonly mode: number | null
   readonly owner: { readonly uid: number; readonly gid: number } | null
+  /** What binds it. */
+  readonly files: Pick<Opener, 'bind' | 'remove'>
   accept(socket: Socket, listening: Server): void
 }
 
@@ -60,59 +63,11 @@ export async function adopt(fd: number, settings: ListenSettings): Promise<Liste
   }
 }
 
-/**
- * The file is created under another name, gets its mode and owner, and is renamed. So it is never visible with wrong rights,
- * and a dead socket is replaced in one step. uWSGI removes any file of that name, even a live server's socket or a plain file.
- */
 async function listenOnFile(path: string, settings: ListenSettings): Promise<Listener> {
-  const hidden = `${path}.new`
-  for (const each of [path, hidden]) await checkFree(each)
-  await rm(hidden, { force: true })
-  const server = await startServer({ path: hidden }, settings)
-  try {
-    await setRights(hidden, settings)
-    const { ino } = await lstat(hidden)
-    await rename(hidden, path)
-    return listenerOf(server, { kind: 'unix', path }, ino)
-  } catch (error) {
-    server.close()
-    await rm(hidden, { force: true })
-    throw error
-  }
-}
-
-/** Linux: names the socket itself, which cannot be opened. Node has no constant for it. */
-const O_PATH = process.platform === 'linux' ? 0o10000000 : 0
-
-/** Changes the socket that we created, not what may have replaced it: its directory may belong to another user. */
-async function setRights(path: string, { mode, owner }: ListenSettings): Promise<void> {
-  if (mode === null && owner === null) return
-  const handle = O_PATH === 0 ? undefined : await open(path, O_PATH | constants.O_NOFOLLOW)
-  try {
-    const stats = handle === undefined ? await lstat(path) : await handle.stat()
-    if (!stats.isSocket()) throw new Error(`${path} is no longer a socket`)
-    const target = handle === undefined ? path : descriptorPath(handle.fd)
-    if (mode !== null) await chmod(target, mode)
-    if (owner !== null) await chown(target, owner.uid, owner.gid)
-  } finally {
-    await handle?.close()
-  }
-}
-
-/** @throws Error if a program listens there, or it is not a socket */
-async function checkFree(path: string): Promise<void> {
-  const stats = await lstat(path).catch(() => undefined)
-  if (stats === undefined) return
-  if (!stats.isSocket()) throw new Error(`there is another file of this name, which is not a socket`)
-  const answer = await new Promise<string>(resolve => {
-    const socket = connect(path, () => resolve('connected'))
-    socket.once('error', error => resolve(errnoOf(error) ?? ''))
-    socket.once('close', () => resolve('no answer within 1 s')) // no effect after an earlier resolve
-    socket.unref()
-    setTimeout(() => socket.destroy(), 1000).unref()
-  })
-  if (answer === 'ECONNREFUSED' || answer === 'ENOENT') return
-  throw new Error(`another program listens on it${answer === 'connected' ? '' : ` (${answer})`}`)
+  const { files, mode, owner } = settings
+  const start = (at: { readonly fd: number } | { readonly path: string }) => startServer(at, settings)
+  const { server, inode } = await files.bind(path, { mode, owner }, start)
+  return listenerOf(server, { kind: 'unix', path }, () => files.remove(path, inode))
 }
 
 function startServer(
@@ -124,11 +79,14 @@ function startServer(
   )
   return new Promise((resolve, reject) => {
     server.once('error', reject)
-    server.listen({ ...options, backlog: settings.backlog }, () => {
+    const begun = () => {
       server.off('error', reject)
       server.on('error', () => {}) // a connection could not be accepted: out of descriptors
       resolve(server)
-    })
+    }
+    // of a descriptor, Node takes the backlog only from here
+    if ('fd' in options) server.listen({ fd: options.fd }, settings.backlog, begun)
+    else server.listen({ ...options, backlog: settings.backlog }, begun)
   })
 }
 
@@ -160,18 +118,8 @@ async function unixAddressOf(fd: number): Promise<Address> {
     : { kind: 'unix', path }
 }
 
-function listenerOf(server: Server, address: Address, inode?: number): Listener {
-  return {
-    address,
-    close: () => void server.close(),
-    async removeFile() {
-      if (address.kind !== 'unix' || inode === undefined) return false
-      const stats = await lstat(address.path).catch(() => undefined)
-      if (stats?.ino !== inode) return false
-      await rm(address.path)
-      return true
-    },
-  }
+function listenerOf(server: Server, address: Address, removeFile = () => false): Listener {
+  return { address, close: () => void server.close(), removeFile: async () => removeFile() }
 }
 
 function unusable(address: Address, error: unknown): SpooldError {
@@ -189,9 +137,8 @@ function unusable(address: Address, error: unknown): SpooldError {
 
 function reasonOf(address: Address, error: unknown): string {
   if (errnoOf(error) === 'EADDRINUSE') return 'another program listens on it'
-  // libuv reports a missing directory as EACCES
   const directory = address.kind === 'unix' ? dirname(resolve(address.path)) : '/'
-  if (errnoOf(error) === 'EACCES' && !existsSync(directory)) return `there is no directory ${directory}`
+  if (errnoOf(error) === 'ENOENT' && !existsSync(directory)) return `there is no directory ${directory}`
   return messageOf(error)
 }
 

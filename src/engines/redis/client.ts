@@ -1,7 +1,8 @@
-import { readFileSync } from 'node:fs'
+import { closeSync, readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import type { RedisAddress } from '../../formats/protocol/redis-address.js'
+import { Opener } from '../../system/opener.js'
 import type { Cluster, ClusterOptions, Libraries, Redis, RedisOptions } from './libraries.js'
 
 export const CONNECT_TIMEOUT_MS = 5000
@@ -100,7 +101,12 @@ function tlsOf({ isTls, tls }: RedisAddress): Record<string, Buffer> | undefined
 
 function contentsOf(name: string, file: string): Buffer {
   try {
-    return readFileSync(file)
+    const fd = new Opener(null).read(file)
+    try {
+      return readFileSync(fd)
+    } finally {
+      closeSync(fd)
+    }
   } catch (error) {
     throw new SpooldError('ADDRESS_INVALID', `?${name}= of a spool on Redis: ${messageOf(error)}`)
   }

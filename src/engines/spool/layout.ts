@@ -1,57 +1,23 @@
-import {
-  chmodSync,
-  closeSync,
-  constants,
-  fchmodSync,
-  fchownSync,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  realpathSync,
-  statSync,
-} from 'node:fs'
-import { basename, dirname, join, resolve } from 'node:path'
-import { errnoOf, messageOf } from '../../base/errors.js'
+import { realpathSync, statSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { shellWord } from '../../base/printable.js'
-import {
-  ancestors,
-  asideCommand,
-  checkWay,
-  makeCommand,
-  type Owner,
-  remountCommand,
-  unusable,
-} from './permissions.js'
+import { findSpool, Opener } from '../../system/opener.js'
+import { STATE_DIRECTORY } from './names.js'
+import { asideCommand, checkWay, makeCommand, type Owner, remountCommand, unusable } from './permissions.js'
 
 const MODE = 0o750
 
 /**
  * Called by root before it becomes `owner`: creates a missing spool directory and gives it to the owner. (uWSGI leaves
- * such a directory to root, and its spoolers then cannot use it.) Only if root alone can rename the directories above it;
- * otherwise the owner has to create it.
+ * such a directory to root, and its spoolers then cannot use it.) Only where nobody else can exchange it; otherwise the owner
+ * has to create it.
  */
-export function makeSpoolFor(path: string, { uid, gid }: Owner): void {
-  const absolute = resolve(path)
-  let fd: number | undefined
+export function makeSpoolFor(path: string, owner: Owner): void {
+  if (process.geteuid?.() !== 0) return
   try {
-    const parent = realpathSync(dirname(absolute))
-    const real = join(parent, basename(absolute))
-    if (process.geteuid?.() !== 0 || !ancestors(real).every(isRoots)) return
-    mkdirSync(real, { mode: 0o700 })
-    fd = openSync(real, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
-    fchownSync(fd, uid, gid)
-    fchmodSync(fd, MODE)
-  } catch {
-    // it exists already, or cannot be created; its later use reports that
-  } finally {
-    if (fd !== undefined) closeSync(fd)
-  }
-}
-
-/** Root's directory, in which other users may at most create files, and not rename or remove root's. */
-function isRoots(directory: string): boolean {
-  const { uid, mode } = lstatSync(directory)
-  return uid === 0 && ((mode & 0o022) === 0 || (mode & 0o1000) !== 0)
+    new Opener(null).makeDirectory(resolve(path), MODE, owner)
+  } catch {} // it exists already, or cannot be made; its later use reports that
 }
 
 /**
@@ -62,36 +28,41 @@ function isRoots(directory: string): boolean {
  */
 export function prepareSpool(path: string): string {
   const absolute = resolve(path)
-  if (makeDirectory(absolute)) chmodSync(absolute, MODE)
+  makeDirectory(absolute)
   const real = realPath(absolute)
-  if (!statSync(real).isDirectory()) {
-    const fix = `${asideCommand(absolute)} && ${makeCommand(absolute, null)}`
-    throw unusable(absolute, 'it is not a directory', fix)
-  }
+  if (!statSync(real).isDirectory()) throw notDirectory(absolute)
   return real
 }
 
-/** @returns whether it was created by this call */
-function makeDirectory(path: string): boolean {
+function notDirectory(path: string): SpooldError {
+  return unusable(path, 'it is not a directory', `${asideCommand(path)} && ${makeCommand(path, null)}`)
+}
+
+function makeDirectory(path: string): void {
   try {
-    mkdirSync(path, { mode: MODE })
+    new Opener(null).makeDirectory(path, MODE)
   } catch (error) {
-    if (errnoOf(error) === 'EEXIST') return false
+    if (errnoOf(error) === 'EEXIST' || statSync(path, { throwIfNoEntry: false }) !== undefined) return
     checkWay(path)
     const isOrphan = errnoOf(error) === 'ENOENT'
     const fault = isOrphan ? `its parent ${dirname(path)} does not exist` : messageOf(error)
     const fix = errnoOf(error) === 'EROFS' ? remountCommand(dirname(path)) : makeCommand(path, null)
     throw unusable(path, `it cannot be made (${fault})`, fix, error)
   }
-  return true
 }
 
 function realPath(path: string): string {
   try {
-    return realpathSync(path)
+    return process.geteuid?.() === 0 ? findSpool(path, STATE_DIRECTORY).path : realpathSync(path)
   } catch (error) {
+    if (error instanceof SpooldError) throw error
+    if (errnoOf(error) === 'ENOTDIR' && isFile(path)) throw notDirectory(path)
     checkWay(path)
     const fix = `rm ${shellWord(path)} && ${makeCommand(path, null)}`
     throw unusable(path, `it is a link that leads nowhere (${messageOf(error)})`, fix, error)
   }
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === false
 }

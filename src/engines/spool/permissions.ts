@@ -2,6 +2,7 @@ import { accessSync, constants, lstatSync, readdirSync, type Stats, statSync } f
 import { dirname, join } from 'node:path'
 import { errnoOf, SpooldError } from '../../base/errors.js'
 import { shellWord } from '../../base/printable.js'
+import { findSpool } from '../../system/opener.js'
 import { STATE_DIRECTORY } from './names.js'
 
 /** The user and group that are going to use a directory, if not those of this process. */
@@ -40,13 +41,21 @@ export function checkSpool(spool: string): void {
 
 /** Root does not work in directories that other users can change, and runs no other user's tasks. */
 function checkMaster(spool: string, uid: number): void {
+  if (uid !== 0) return
   const owner = statSync(spool).uid
-  if (uid !== 0 || owner === 0) return
-  throw unusable(
-    spool,
-    `it belongs to uid ${owner}, and a daemon that is root works only in what is root's`,
-    `set uid = ${owner} in the configuration, or chown -R -h 0:0 ${shellWord(spool)}`,
-  )
+  if (owner !== 0)
+    throw unusable(
+      spool,
+      `it belongs to uid ${owner}, and a daemon that is root works only in what is root's`,
+      `set uid = ${owner} in the configuration, or chown -R -h 0:0 ${shellWord(spool)}`,
+    )
+  try {
+    findSpool(spool, STATE_DIRECTORY)
+  } catch (error) {
+    if (!(error instanceof SpooldError)) throw error
+    const fix = 'set uid in the configuration, or let nobody but root write in the directories above it'
+    throw unusable(spool, String(error.details.fault), fix, error)
+  }
 }
 
 /** The error for a `.spoold` that belongs to another user, who could misuse its contents. */
@@ -95,7 +104,7 @@ export function checkWay(path: string): void {
 }
 
 /** The directories above a path, from the root down. */
-export function ancestors(path: string): string[] {
+function ancestors(path: string): string[] {
   const above = dirname(path)
   return above === path ? [] : [...ancestors(above), above]
 }

@@ -99,7 +99,7 @@ function hold(path: string): Directory {
 }
 
 function checkOwner(spool: string, { status: { uid: owner } }: Directory): void {
-  if (owner === me().uid || owner === lstatSync(toFsPath(spool))?.uid) return
+  if (owner === me().uid || owner === lstatSync(toFsPath(`${spool}/.`))?.uid) return // a descriptor's path is a link
   throw foreignState(displayName(spool), owner, me())
 }
 

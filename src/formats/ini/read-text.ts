@@ -1,10 +1,12 @@
 import { isUtf8 } from 'node:buffer'
-import { closeSync, openSync, readSync } from 'node:fs'
+import { closeSync, readSync } from 'node:fs'
+import { Opener } from '../../system/opener.js'
 
 /** Far more than a person writes: anything larger is another kind of file, or an endless device. */
 const MAX_BYTES = 4 * 1024 * 1024
 const CHUNK_BYTES = 64 * 1024
 const STDIN = 0
+const FILES = new Opener(null)
 
 /**
  * Reads a text file; `-` is standard input, as in uWSGI.
@@ -14,7 +16,7 @@ const STDIN = 0
 export function readText(file: string): string {
   const [, scheme] = /^([a-z]+):\/\//.exec(file) ?? []
   if (scheme !== undefined) throw new Error(`expected the name of a file; ${scheme}:// is not supported`)
-  const fd = file === '-' ? STDIN : openSync(file, 'r')
+  const fd = file === '-' ? STDIN : FILES.read(file)
   try {
     return decode(readAll(fd))
   } finally {

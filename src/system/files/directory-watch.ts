@@ -1,4 +1,4 @@
-import { type FSWatcher, watch as watchNatively } from 'node:fs'
+import { type FSWatcher, type Stats, unwatchFile, watchFile, watch as watchNatively } from 'node:fs'
 import type { FSWatcher as Monitor } from 'chokidar'
 import { onDemand } from '../../base/on-demand.js'
 import { type Ref, toFsPath } from '../../base/task/ref.js'
@@ -39,44 +39,13 @@ export function watchDirectory(path: string, listener: WatchListener): Watch {
   return { close: () => watcher.close() }
 }
 
-type MonitorOptions = Parameters<typeof import('chokidar').watch>[1]
-
-/**
- * A chokidar watch that falls back to polling after its first error, usually an inotify limit. A second error is
- * reported through `lost`.
- */
-function monitor(
-  paths: readonly string[],
-  options: MonitorOptions,
-  attach: (opened: Monitor) => void,
-  lost: (error: unknown) => void,
-): Watch {
-  const open = (usePolling: boolean, failed: (error: unknown) => void): Monitor => {
-    const opened = chokidar().watch([...paths], { ...options, ignoreInitial: true, usePolling })
-    attach(opened)
-    return opened.on('error', failed)
-  }
-  const poll = (): void => {
-    if (current !== first) return // closed, or polling already
-    void first.close()
-    current = open(true, lost)
-  }
-  const first = open(false, poll)
-  let current: Monitor | undefined = first
-  return {
-    close() {
-      void current?.close()
-      current = undefined
-    },
-  }
-}
-
 /** One save raises several events. */
 const TOGETHER_MS = 50
 
 /**
  * Calls back when a file, or any entry of a directory, changes, as uWSGI's file monitors do (core/event.c,
- * event_queue_add_file_monitor). Unlike uWSGI's, the watch survives removal and re-creation.
+ * event_queue_add_file_monitor). Unlike uWSGI's, the watch survives removal and re-creation. It polls after its first error,
+ * usually an inotify limit; a second one is reported through `lost`.
  */
 export function watchEntry(path: string, changed: () => void, lost: (error: unknown) => void): Watch {
   let timer: NodeJS.Timeout | undefined
@@ -86,29 +55,46 @@ export function watchEntry(path: string, changed: () => void, lost: (error: unkn
       changed()
     }, TOGETHER_MS)
   }
-  const watch = monitor(
-    [path],
-    { depth: 0 },
-    // `raw`: also changes of mode or owner
-    opened => opened.on('all', hear).on('raw', hear),
-    lost,
-  )
+  const open = (usePolling: boolean, failed: (error: unknown) => void): Monitor =>
+    chokidar()
+      .watch(path, { depth: 0, ignoreInitial: true, usePolling })
+      .on('all', hear)
+      .on('raw', hear) // also changes of mode or owner
+      .on('error', failed)
+  const poll = (): void => {
+    if (current !== first) return // closed, or polling already
+    void first.close()
+    current = open(true, lost)
+  }
+  const first = open(false, poll)
+  let current: Monitor | undefined = first
   return {
     close() {
       clearTimeout(timer)
-      watch.close()
+      void current?.close()
+      current = undefined
     },
   }
 }
 
+/** As uWSGI looks. */
+const TOUCH_LOOK_MS = 1000
+
 /**
  * Calls back when one of the files is touched in the sense of uWSGI's touch-* options: written, created or removed
- * (core/master_checks.c, uwsgi_check_touches).
+ * (core/master_checks.c, uwsgi_check_touches). One stat each second, whatever a link in its place leads to.
  */
 export function watchTouches(files: readonly string[], touched: (file: string) => void): Watch {
-  if (files.length === 0) return { close() {} }
-  const attach = (opened: Monitor) => {
-    for (const event of ['add', 'change', 'unlink'] as const) opened.on(event, file => touched(file))
+  const watches = files.map(file => {
+    const look = (now: Stats, before: Stats) => {
+      if (now.mtimeMs !== before.mtimeMs || now.ino !== before.ino) touched(file)
+    }
+    watchFile(file, { interval: TOUCH_LOOK_MS, persistent: false }, look)
+    return () => unwatchFile(file, look)
+  })
+  return {
+    close() {
+      for (const end of watches) end()
+    },
   }
-  return monitor(files, {}, attach, () => {})
 }

@@ -67,7 +67,8 @@ async function enqueueOne(work: Work, body: string | undefined): Promise<void> {
   const { pairs, common, target, isQuiet, context, warn, stored } = work
   const { stdin, ownProcess, output } = context
   const opened = body === undefined ? {} : { body: openInput('the body', body, stdin) }
-  await becomeWriter(target, ownProcess)
+  const named = pairs.findLast(([key]) => key === 'spooler')?.[1]
+  await becomeWriter(target, ownProcess, named?.toString())
   const { path, isDuplicate } = await store(pairs, { ...target.destination, ...common, ...opened })
   stored.add(path)
   warn(work)

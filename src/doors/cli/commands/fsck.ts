@@ -1,20 +1,23 @@
+import { closeSync } from 'node:fs'
+import { descriptorPath } from '../../../base/descriptor-path.js'
 import { doEach } from '../../../base/each.js'
 import { messageOf } from '../../../base/errors.js'
 import { type ResolvedOptions, resolveOptions } from '../../../formats/config/options.js'
 import { retryPolicyOf } from '../../../formats/config/retry-policy.js'
 import { readConfig } from '../../../formats/ini/read-config.js'
+import { systemError } from '../../../system/calls.js'
 import { realPathOf } from '../../../system/file-stats.js'
 import { identityOf } from '../../../system/privileges.js'
 import { examineRights, examineSpool } from '../../fsck/examine.js'
 import { openExaminedSpool } from '../../fsck/examined-spool.js'
 import type { Finding, Repair } from '../../fsck/finding.js'
 import { countLooks } from '../../fsck/looks.js'
-import { ownerOf } from '../acting-owner.js'
+import { holdForRoot } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { codeFor } from '../in-each-spool.js'
 import { isOnRedis, notOnRedis } from '../not-on-redis.js'
 import type { OwnProcess } from '../own-process.js'
-import { type IniOptions, type Place, readIni, spoolsOf } from '../places.js'
+import { type IniOptions, type Place, readIni, spoolsOf, unlisted } from '../places.js'
 import { Progress } from '../progress.js'
 import { countText, jsonBytes, terminalName } from '../render.js'
 import { isInterrupted } from '../signals.js'
@@ -93,8 +96,9 @@ async function* examine(
   ownProcess: OwnProcess,
   progress: Progress,
 ): AsyncGenerator<Finding> {
-  const configured = identityOf(options)
-  const identity = configured ?? ownerOf(spool)
+  const held = process.geteuid?.() === 0 ? holdForRoot(spool) : undefined
+  if (held?.missing !== undefined) throw unlisted(spool, systemError(held.missing, 'open', spool))
+  const identity = identityOf(options) ?? held?.owner ?? null
   const own = spools.find(each => realPathOf(each.directory) === spool)?.options ?? anySpool.options
   const { examined, user, inUse } = openExaminedSpool(spool, {
     user: identity,
@@ -108,9 +112,11 @@ async function* examine(
     passed: () => progress.step(),
     handlers: own.spoolerImport,
   })
-  if (progress.isShown) progress.expect(await countLooks(examined))
+  const now = held === undefined ? examined : { ...examined, spool: descriptorPath(held.fd) }
+  if (progress.isShown) progress.expect(await countLooks(now))
   yield* inUse
-  yield* examineRights(examined)
+  yield* examineRights(now)
+  if (held !== undefined) closeSync(held.fd)
   if (process.geteuid?.() === 0 && identity !== null && user.uid !== 0) await ownProcess.become(identity)
   yield* examineSpool(examined)
 }

@@ -7,6 +7,8 @@ import type { Options } from '../../../formats/config/option-table.js'
 import type { Sources } from '../../../formats/ini/read-config.js'
 import { formatProblem } from '../../../formats/ini/setting.js'
 import { ALGORITHMS } from '../../../runtime/supervisor/scaling/algorithms.js'
+import { Opener } from '../../../system/opener.js'
+import { identityOf } from '../../../system/privileges.js'
 import { passWatchdogOn, takeServiceManager } from '../../../system/systemd/service-manager.js'
 import { checkConfig } from '../../check/check.js'
 import { takeInheritedSockets } from '../../daemon/inherited-sockets.js'
@@ -51,7 +53,8 @@ export async function run(
   const passedOn = parentsSockets ?? backgroundSockets
   if (passedOn === undefined) passWatchdogOn()
   const inherited = passedOn === undefined ? takeInheritedSockets() : socketsOfParent(passedOn)
-  if (daemonize !== null && passedOn === undefined) return sendToBackground(daemonize, inherited)
+  if (daemonize !== null && passedOn === undefined)
+    return sendToBackground(daemonize, config.options, inherited)
   const isUnderRoot = parentsSockets !== undefined
   if (!isUnderRoot && needsRootParent(config.options)) return underRoot(config.options, inherited)
   try {
@@ -111,8 +114,12 @@ function tell(word: Word): void {
  *
  * @throws SpooldError LOG_UNWRITABLE, START_FAILED
  */
-async function sendToBackground(logFile: string, inherited: readonly number[]): Promise<number> {
-  const log = openLogFile(logFile)
+async function sendToBackground(
+  logFile: string,
+  options: Options,
+  inherited: readonly number[],
+): Promise<number> {
+  const log = openLogFile(logFile, new Opener(identityOf(options)))
   const [script = '', ...args] = process.argv.slice(1)
   const flag = `${BACKGROUND_FLAG}=${inherited.length}`
   const child = spawn(process.execPath, [...process.execArgv, script, flag, ...args], {

@@ -1,9 +1,10 @@
-import { appendFileSync, closeSync, constants, fstatSync, openSync } from 'node:fs'
+import { closeSync, fstatSync, writeSync } from 'node:fs'
 import { makeToken } from '../../../admin/operate/dashboard-tokens.js'
 import { messageOf, SpooldError } from '../../../base/errors.js'
 import { shellWord } from '../../../base/printable.js'
 import { ROLES } from '../../../base/task/roles.js'
 import { nameFault } from '../../../formats/protocol/named.js'
+import { Opener } from '../../../system/opener.js'
 import type { CommandContext } from '../context.js'
 
 interface TokenOptions {
@@ -11,9 +12,6 @@ interface TokenOptions {
   readonly role: string
   readonly payload?: boolean
 }
-
-const APPEND =
-  constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 /** `spoold token FILE`: adds a token to the file of `spooler-dashboard-tokens`, and prints it. The file has its hash alone. */
 export async function token(
@@ -38,12 +36,12 @@ export async function token(
 /** @throws SpooldError SYSTEM_REFUSED */
 function append(file: string, line: string): void {
   try {
-    const fd = openSync(file, APPEND, 0o600)
+    const fd = new Opener(null).append(file, 0o600, { setsAside: false })
     try {
       const { mode } = fstatSync(fd)
       if ((mode & 0o077) !== 0)
         throw new Error(`expected a file that nobody else can read; run chmod 600 ${shellWord(file)}`)
-      appendFileSync(fd, line)
+      writeSync(fd, line) // one short line is taken whole
     } finally {
       closeSync(fd)
     }

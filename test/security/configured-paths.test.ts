@@ -1,0 +1,497 @@
+import assert from 'node:assert/strict'
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  existsSync,
+  fstatSync,
+  lchownSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { createServer, type Server } from 'node:net'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { watchTouches } from '#src/system/files/directory-watch.js'
+import { libc } from '#src/system/libc.js'
+import { inodeAt, Opener } from '#src/system/opener.js'
+import { Canaries, giveAway, USER } from '../helpers/canaries.js'
+import { spoold } from '../helpers/cli.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { exchangeNames } from '../helpers/exchanger.js'
+import { leftIn } from '../helpers/files.js'
+import { TestProcess } from '../helpers/process.js'
+import { PYTHON } from '../helpers/python.js'
+import { isLong, skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
+
+const skip = skipUnless('root', 'python3')
+const LASTS_MS = isLong ? 20_000 : 1000
+/** Another one, whose directory is neither root's nor the daemon's. */
+const THIRD = 65_100
+const APP = { uid: USER, gid: USER, user: null, groups: [] }
+
+/** A directory of root's that all may enter. */
+function open(): string {
+  const path = workspace()
+  chmodSync(path, 0o755)
+  return path
+}
+
+function directory(path: string, uid: number, mode = 0o755, gid = uid): string {
+  mkdirSync(path)
+  chownSync(path, uid, gid)
+  chmodSync(path, mode)
+  return path
+}
+
+function file(path: string, uid: number, text = ''): string {
+  writeFileSync(path, text, { mode: 0o640 })
+  lchownSync(path, uid, uid)
+  return path
+}
+
+function listening(at: { readonly fd: number } | { readonly path: string }): Promise<Server> {
+  const server = createServer()
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(at, () => resolve(server))
+  })
+}
+
+/** Writes to a log, holds a pidfile, and has a socket, each of this name. @returns who owns them */
+async function useAll(
+  opener: Opener,
+  log: string,
+  pidfile: string,
+  socket: string,
+): Promise<(number | undefined)[]> {
+  const line = opener.append(log, 0o640)
+  writeSync(line, 'a line\n')
+  const held = opener.make(pidfile, 0o644)
+  const { server, inode } = await opener.bind(socket, { mode: 0o666, owner: null }, listening)
+  try {
+    assert.equal(inodeAt(socket), inode)
+    assert.equal(lstatSync(socket).mode & 0o777, 0o666)
+    return [fstatSync(line).uid, fstatSync(held).uid, lstatSync(socket).uid]
+  } finally {
+    for (const fd of [line, held]) closeSync(fd)
+    assert.equal(opener.remove(socket, inode), true)
+    assert.equal(opener.remove(pidfile, inodeAt(pidfile) ?? ''), true)
+    server.close()
+  }
+}
+
+describe('usual layouts, for root with uid set', { skip: skipUnless('root') }, () => {
+  const inside = (path: string) =>
+    [join(path, 'app.log'), join(path, 'app.pid'), join(path, 'app.sock')] as const
+  const LAYOUTS: ReadonlyArray<readonly [string, (home: string) => string, owner: number]> = [
+    ['RuntimeDirectory= of systemd, the user’s', home => directory(join(home, 'run'), USER), USER],
+    [
+      'LogsDirectory= of systemd, the user’s, closed to others',
+      home => directory(join(home, 'log'), USER, 0o700),
+      USER,
+    ],
+    ['/var/log of Ubuntu, root:syslog 0775', home => directory(join(home, 'log'), 0, 0o775, THIRD), 0],
+    [
+      '/var/log/app, www-data’s, in such a /var/log',
+      home => directory(join(directory(join(home, 'log'), 0, 0o775, THIRD), 'app'), USER, 0o750),
+      USER,
+    ],
+    ['/run/app, root’s', home => directory(join(home, 'run'), 0), 0],
+    ['/tmp', home => directory(join(home, 'tmp'), 0, 0o1777), 0],
+    [
+      '/var/run, a link that root made to /run',
+      home => {
+        directory(join(home, 'run'), USER)
+        symlinkSync('run', join(home, 'var-run'))
+        return join(home, 'var-run')
+      },
+      USER,
+    ],
+    [
+      'a home directory, and a directory in it',
+      home => directory(join(directory(join(home, 'app'), USER, 0o700), 'spoold'), USER, 0o700),
+      USER,
+    ],
+    [
+      'a directory of a third user, which the daemon’s may not enter',
+      home => directory(join(home, 'other'), THIRD, 0o700),
+      THIRD,
+    ],
+    [
+      'current → releases/7, a link that the user made',
+      home => {
+        const app = directory(join(home, 'app'), USER)
+        directory(join(app, 'seven'), USER)
+        symlinkSync('seven', join(app, 'current'))
+        lchownSync(join(app, 'current'), USER, USER)
+        return join(app, 'current')
+      },
+      USER,
+    ],
+  ]
+  for (const [what, make, owner] of LAYOUTS)
+    it(`work: ${what}`, async () => {
+      const paths = inside(make(open()))
+      assert.deepEqual(await useAll(new Opener(APP), ...paths), [owner, owner, owner])
+      assert.equal(readFileSync(paths[0], 'utf8'), 'a line\n')
+      assert.deepEqual(await useAll(new Opener(APP), ...paths), [owner, owner, owner], 'a second time')
+      assert.deepEqual(readdirSync(realpathSync(dirname(paths[0]))), ['app.log'], 'nothing else is left')
+    })
+
+  it('work: the user’s own log and pidfile in /var/log and /tmp, from an earlier start', async () => {
+    const home = open()
+    for (const shared of [
+      directory(join(home, 'log'), 0, 0o775, THIRD),
+      directory(join(home, 'tmp'), 0, 0o1777),
+    ]) {
+      const paths = inside(shared)
+      for (const path of paths.slice(0, 2)) file(path, USER)
+      assert.deepEqual(await useAll(new Opener(APP), ...paths), [USER, USER, 0], shared)
+    }
+  })
+
+  it('work: a log of root’s, from an earlier start without uid, is set aside by who owns the directory', async () => {
+    const log = directory(join(open(), 'log'), USER)
+    file(join(log, 'app.log'), 0, 'earlier\n')
+    assert.deepEqual(await useAll(new Opener(APP), ...inside(log)), [USER, USER, USER])
+    assert.equal(readFileSync(join(log, 'app.log.old'), 'utf8'), 'earlier\n')
+  })
+
+  it('work: /dev/fd/N and /proc/self/fd/N, as /dev/stdout is', () => {
+    const path = join(open(), 'log')
+    const fd = new Opener(APP).append(path, 0o640)
+    for (const name of [`/proc/self/fd/${fd}`, `/dev/fd/${fd}`]) {
+      const again = new Opener(APP).append(name, 0o640)
+      assert.equal(inodeAt(again), inodeAt(path))
+      closeSync(again)
+    }
+    closeSync(fd)
+  })
+})
+
+describe('what lies where others make names, root', { skip: skipUnless('root') }, () => {
+  it('takes no second name of a file of its own', () => {
+    const home = open()
+    const tmp = directory(join(home, 'tmp'), 0, 0o777)
+    const secret = file(join(home, 'secret'), 0, 'secret\n')
+    linkSync(secret, join(tmp, 'app.log'))
+    assert.throws(
+      () => new Opener(APP).append(join(tmp, 'app.log'), 0o640, { setsAside: false }),
+      /EACCES.*as uid 65534/,
+    )
+    assert.throws(
+      () => new Opener(null).append(join(tmp, 'app.log'), 0o640),
+      /others make names there: remove it, or set uid/,
+    )
+    assert.equal(readFileSync(secret, 'utf8'), 'secret\n')
+  })
+
+  it('follows no link, and opens no file of a third user for writing', () => {
+    const home = open()
+    const outside = new Canaries(join(home, 'outside'))
+    const tmp = directory(join(home, 'tmp'), 0, 0o1777)
+    symlinkSync(join(outside.path, 'victim'), join(tmp, 'link'))
+    lchownSync(join(tmp, 'link'), USER, USER)
+    symlinkSync(join(outside.path, 'new'), join(tmp, 'missing'))
+    lchownSync(join(tmp, 'missing'), USER, USER)
+    file(join(tmp, 'third'), THIRD)
+    for (const user of [APP, null])
+      for (const name of ['link', 'missing', 'third']) {
+        assert.throws(() => new Opener(user).append(join(tmp, name), 0o640), Error, name)
+        assert.throws(() => new Opener(user).make(join(tmp, name), 0o640), Error, name)
+      }
+    outside.assertUntouched('a shared directory')
+    assert.equal(statSync(join(tmp, 'third')).size, 0)
+  })
+
+  it('waits for no FIFO of another user, and commands no daemon through one', { timeout: 20_000 }, () => {
+    const home = directory(join(open(), 'app'), USER)
+    const fifo = join(home, 'fifo')
+    libc().mkfifo(fifo, 0o666)
+    lchownSync(fifo, USER, USER)
+    assert.throws(() => new Opener(APP).append(fifo, 0o640), /ENXIO/)
+    assert.throws(() => new Opener(null).read(fifo), /is a FIFO of uid 65534/)
+    assert.throws(
+      () => new Opener(null).fifo(fifo, 0o600),
+      /it belongs to uid 65534, who could command this daemon/,
+    )
+  })
+})
+
+/** What the owner of a directory exchanges, and where it leads to: names of root's, that are there and that are not. */
+class Trap {
+  readonly home = directory(join(open(), 'home'), USER)
+  readonly run = directory(join(this.home, 'run'), USER)
+  readonly outside = new Canaries(join(dirname(this.home), 'outside'), ['there'])
+
+  /** Once: the directory is a link. */
+  link(): void {
+    rmSync(this.run, { recursive: true })
+    symlinkSync(this.outside.path, this.run)
+    lchownSync(this.run, USER, USER)
+  }
+
+  /** Without rest: the directory with such a link, and names in it with links to the file outside. */
+  async exchange(): Promise<{ end(): Promise<void> }> {
+    const other = join(this.home, '.run')
+    symlinkSync(this.outside.path, other)
+    const pairs: [string, string][] = [[this.run, other]]
+    for (const name of ['there', 'new']) {
+      symlinkSync(join(this.outside.path, 'there'), join(this.run, `.${name}`))
+      file(join(this.run, name), USER)
+      pairs.push([join(this.run, name), join(this.run, `.${name}`)])
+    }
+    const exchanger = await exchangeNames(USER, pairs)
+    return {
+      end: async () => {
+        exchanger.child.kill('SIGKILL')
+        await exchanger.exited
+      },
+    }
+  }
+}
+
+describe('while the owner of a directory exchanges it, and names in it, with links to root’s, root', {
+  skip,
+}, () => {
+  const put = (path: string, act: (path: string) => number) => {
+    const fd = act(path)
+    try {
+      assert.equal(fstatSync(fd).uid, USER)
+      writeSync(fd, 'x')
+    } finally {
+      closeSync(fd)
+    }
+  }
+  const WAYS: ReadonlyArray<readonly [string, (opener: Opener, path: string) => unknown]> = [
+    [
+      'appends (log, stats file, token file)',
+      (opener, path) => put(path, each => opener.append(each, 0o640)),
+    ],
+    ['makes (pidfile)', (opener, path) => put(path, each => opener.make(each, 0o644))],
+    ['removes (pidfile, socket)', (opener, path) => opener.remove(path, inodeAt(path) ?? '')],
+    ['replaces (metrics file)', (opener, path) => opener.replace(path, 'x', 0o644)],
+    [
+      'makes a FIFO',
+      (opener, path) => {
+        const { fd } = opener.fifo(path, 0o600)
+        closeSync(fd)
+      },
+    ],
+    [
+      'binds (sockets)',
+      async (opener, path) => {
+        const { server, inode } = await opener.bind(
+          path,
+          { mode: 0o600, owner: { uid: 7, gid: 12 } },
+          listening,
+        )
+        try {
+          opener.remove(path, inode)
+        } finally {
+          server.close()
+        }
+      },
+    ],
+    [
+      'makes a directory (spool)',
+      (opener, path) => opener.makeDirectory(path, 0o750, { uid: THIRD, gid: THIRD }),
+    ],
+  ]
+  for (const [what, act] of WAYS)
+    it(`touches nothing of its own when it ${what}`, async () => {
+      const trap = new Trap()
+      const { end } = await trap.exchange()
+      const seen = { done: 0, refused: 0 }
+      const until = performance.now() + LASTS_MS
+      for (let i = 0; performance.now() < until || i < 20; i++)
+        try {
+          const opener = new Opener(i % 2 === 0 ? APP : null)
+          await act(opener, join(trap.run, ['there', 'new', `fresh-${i}`][i % 3] ?? ''))
+          seen.done++
+        } catch {
+          seen.refused++
+        }
+      await end()
+      assert.ok(seen.refused > 0, JSON.stringify(seen))
+      trap.outside.assertUntouched(what)
+    })
+
+  it('reads nothing that its owner may not read', async () => {
+    const trap = new Trap()
+    writeFileSync(join(trap.outside.path, 'secret'), 'topsecret', { mode: 0o600 })
+    const { end } = await trap.exchange()
+    rmSync(join(trap.run, 'secret'), { force: true })
+    try {
+      file(join(trap.home, 'mine'), USER, 'mine')
+    } catch {}
+    const until = performance.now() + LASTS_MS
+    let refused = 0
+    while (performance.now() < until)
+      try {
+        assert.doesNotMatch(new Opener(null).readStart(join(trap.run, 'secret'), 64), /topsecret/)
+      } catch (error) {
+        if (error instanceof assert.AssertionError) throw error
+        refused++
+      }
+    await end()
+    assert.ok(refused > 0)
+  })
+})
+
+describe('a daemon that is root, where its paths lead through a link of another user', { skip }, () => {
+  const OPTIONS: ReadonlyArray<readonly [string, (run: string) => Record<string, string | boolean>]> = [
+    ['logto', run => ({ logto: `${run}/new` })],
+    ['daemonize', run => ({ daemonize: `${run}/new` })],
+    ['pidfile', run => ({ pidfile: `${run}/new`, vacuum: true })],
+    ['safe-pidfile', run => ({ 'safe-pidfile': `${run}/new`, vacuum: true })],
+    ['socket', run => ({ socket: `${run}/new`, vacuum: true })],
+    ['spooler-control', run => ({ 'spooler-control': `${run}/new,role=viewer` })],
+    ['master-fifo', run => ({ 'master-fifo': `${run}/new` })],
+    ['stats', run => ({ stats: `${run}/new` })],
+    ['stats-push', run => ({ 'stats-push': `file:path=${run}/there,freq=1` })],
+    ['spooler-metrics', run => ({ 'spooler-metrics': `${run}/new` })],
+    ['spooler-metrics-file', run => ({ 'spooler-metrics-file': `${run}/there` })],
+  ]
+  for (const [option, ini] of OPTIONS)
+    it(`makes, changes and removes nothing there: ${option}`, async () => {
+      const trap = new Trap()
+      trap.link()
+      const spool = spoolDirectory()
+      chmodSync(dirname(spool), 0o755)
+      const daemon = await startDaemon({ spool, ini: ini(trap.run), isUnready: true })
+      await until(
+        'it has tried',
+        () => !daemon.isRunning || /is running[\s\S]*permission denied/i.test(daemon.output),
+      )
+      if (daemon.isRunning) {
+        trap.outside.assertUntouched(`${option}, while it runs`)
+        daemon.child.kill('SIGTERM')
+      }
+      await daemon.code()
+      assert.match(daemon.output, /permission denied.*to whom what is above belongs/i)
+      trap.outside.assertUntouched(option)
+    })
+
+  it('makes no file of root’s when its user moves the directory of the log and asks to reopen it', async () => {
+    const trap = new Trap()
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o755)
+    giveAway(spool)
+    const log = join(trap.run, 'app.log')
+    const ini = { uid: USER, gid: USER, 'master-as-root': true, logto: log }
+    const daemon = await startDaemon({ spool, ini, isUnready: true })
+    const text = () => (existsSync(log) ? readFileSync(log, 'utf8') : '')
+    await until('it runs', () => /is running/.test(text()))
+    renameSync(trap.run, join(trap.home, 'moved'))
+    symlinkSync(trap.outside.path, trap.run)
+    lchownSync(trap.run, USER, USER)
+    daemon.child.kill('SIGHUP')
+    const moved = join(trap.home, 'moved/app.log')
+    await until('it says so', () =>
+      /the log goes on in the old file: .*permission denied/.test(readFileSync(moved, 'utf8')),
+    )
+    trap.outside.assertUntouched('a reopened log')
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+    trap.outside.assertUntouched('a reopened log, after the end')
+  })
+
+  it('prints nothing but a pid of a pidfile that is held', async () => {
+    const trap = new Trap()
+    const pidfile = join(trap.run, 'app.pid')
+    file(pidfile, USER, 'root:$6$SECRETHASH:19000\n')
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o755)
+    giveAway(spool)
+    const hold = `import fcntl, sys, time; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); time.sleep(600)`
+    const holder = new TestProcess(PYTHON, ['-c', hold, pidfile])
+    await holder.waitFor('held')
+    const daemon = await startDaemon({ spool, ini: { uid: USER, gid: USER, pidfile }, isUnready: true })
+    assert.equal(await daemon.code(), 1)
+    assert.match(daemon.output, /\[PIDFILE_HELD\] another spoold holds /)
+    assert.doesNotMatch(daemon.output, /SECRET/)
+  })
+})
+
+describe('the owner of a directory leads no command of root’s', { skip }, () => {
+  it('to another file: token', async () => {
+    const trap = new Trap()
+    writeFileSync(join(trap.outside.path, 'authorized_keys'), '', { mode: 0o600 })
+    const outside = statSync(join(trap.outside.path, 'authorized_keys'))
+    trap.link()
+    const { code, stderr } = await spoold(['token', '--name', 'x', join(trap.run, 'authorized_keys')])
+    assert.notEqual(code, 0)
+    assert.match(stderr, /permission denied/)
+    assert.equal(statSync(join(trap.outside.path, 'authorized_keys')).ctimeMs, outside.ctimeMs)
+  })
+
+  it('to a store in a directory of root’s: enqueue, through a link', async () => {
+    const trap = new Trap()
+    trap.link()
+    const { code, stderr } = await spoold(['enqueue', '--spooler', trap.run, 'a=b'])
+    assert.notEqual(code, 0)
+    assert.match(stderr, /it is reached through a link of uid 65534; say for whom root acts, with --as USER/)
+    trap.outside.assertUntouched('enqueue')
+    const mine = directory(join(trap.home, 'mine'), USER)
+    rmSync(trap.run)
+    symlinkSync(mine, trap.run)
+    lchownSync(trap.run, USER, USER)
+    const as = await spoold(['enqueue', '--spooler', trap.run, '--as', String(USER), 'a=b'])
+    assert.equal(as.code, 0, as.stderr)
+    const [name = ''] = leftIn(mine)
+    assert.equal(statSync(join(mine, name)).uid, USER)
+  })
+})
+
+describe('a touched file', { skip: skipUnless('root') }, () => {
+  it('that becomes a link to a large tree is looked at, and the tree is not', async () => {
+    const home = open()
+    const tree = join(home, 'tree')
+    for (let i = 0; i < 40; i++)
+      for (let j = 0; j < 25; j++) mkdirSync(join(tree, `${i}/${j}`), { recursive: true })
+    const path = file(join(home, 'touch'), USER)
+    const touched: string[] = []
+    const before = watched()
+    const watch = watchTouches([path], each => touched.push(each))
+    try {
+      writeFileSync(path, 'x')
+      await until('it is told', () => touched.length === 1)
+      rmSync(path)
+      symlinkSync(tree, path)
+      await until('it is told again', () => touched.length > 1)
+      rmSync(join(tree, '0'), { recursive: true })
+      await until('it is told of the tree itself', () => touched.length > 2)
+      assert.ok(watched() - before < 10, `${watched() - before} watches`)
+    } finally {
+      watch.close()
+    }
+  })
+})
+
+/** How many files and directories inotify watches for this process. */
+function watched(): number {
+  const infos = readdirSync('/proc/self/fd').flatMap(fd => {
+    try {
+      if (readlinkSync(`/proc/self/fd/${fd}`) !== 'anon_inode:inotify') return []
+      return readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8').split('\n')
+    } catch {
+      return []
+    }
+  })
+  return infos.filter(line => line.startsWith('inotify wd:')).length
+}
