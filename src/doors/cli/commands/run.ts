@@ -11,7 +11,7 @@ import { Opener } from '../../../system/opener.js'
 import { identityOf } from '../../../system/privileges.js'
 import { passWatchdogOn, takeServiceManager } from '../../../system/systemd/service-manager.js'
 import { checkConfig } from '../../check/check.js'
-import { takeInheritedSockets } from '../../daemon/inherited-sockets.js'
+import { passNothingOn, takeInheritedSockets } from '../../daemon/inherited-sockets.js'
 import { runDaemon } from '../../daemon/run.js'
 import { socketsOfParent, tellParent } from '../../daemon/under-root.js'
 import { DrainProgress } from '../drain-progress.js'
@@ -55,6 +55,11 @@ export async function run(
   const inherited = passedOn === undefined ? takeInheritedSockets() : socketsOfParent(passedOn)
   if (daemonize !== null && passedOn === undefined)
     return sendToBackground(daemonize, config.options, inherited)
+  const { left, because } = passNothingOn()
+  if (left.length > 0)
+    output.complain(
+      `handlers have what this process was given as descriptor ${left.join(', ')}: ${messageOf(because)}; close it before the start`,
+    )
   const isUnderRoot = parentsSockets !== undefined
   if (!isUnderRoot && needsRootParent(config.options)) return underRoot(config.options, inherited)
   try {
