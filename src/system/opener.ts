@@ -284,7 +284,7 @@ export class Opener {
           setsAside,
         }
         if (place.as !== null || place.directory === CWD) return act(place, open)
-        return openAsRoot(place, flags, mode) ?? act({ ...place, as: place.otherwise() }, open)
+        return openAsRoot(place, flags, mode) ?? actInWords(path, { ...place, as: place.otherwise() }, open)
       },
       (flags & (O_WRONLY | O_RDWR)) === 0,
     )
@@ -360,6 +360,14 @@ function act(place: Place, what: Act, socket?: number): number {
   return as === null ? perform(directory, what, socket) : performAs(as, directory, what, socket)
 }
 
+function actInWords(path: string, place: Place, what: Act): number {
+  try {
+    return act(place, what)
+  } catch (error) {
+    throw inWordsOf(path, place, error)
+  }
+}
+
 function leave({ directory }: Place): void {
   if (directory !== CWD) fs.closeSync(directory)
 }
@@ -371,8 +379,9 @@ function foundAt({ directory, name }: Place): FileStatus | undefined {
 /** An error of the system names what the configuration names, and who was refused. */
 function inWordsOf(path: string, { as }: Place, error: unknown): unknown {
   if (!(error instanceof Error) || !('errno' in error) || typeof error.errno !== 'number') return error
+  if ('path' in error && error.path === path) return error
   const shown = systemError(error.errno, 'syscall' in error ? String(error.syscall) : 'open', path)
-  if (as !== null) shown.message += `, as uid ${as.uid}, to whom what is above belongs`
+  if (as !== null) shown.message += `, as uid ${as.uid}: others than root make names above it`
   return shown
 }
 
@@ -580,6 +589,28 @@ function removeSocket(place: Place): void {
     const found = foundAt(place)
     if (found?.isSocket === true) act(place, { act: 'unlink', name: place.name, inode: inodeOf(found) })
   } catch {} // its directory is gone, or changes without end
+}
+
+/**
+ * Whose a file is that root would run: its owner, or who can exchange it on the way there.
+ *
+ * @returns null: root's alone, or nobody's, because it is missing
+ */
+export function whoseFile(path: string): Identity | null {
+  const { directory, rest, status, stranger, missing, isExchangeable } = walk(
+    componentsOf(absolute(toByteString(path))),
+    true,
+  )
+  try {
+    if (missing !== undefined) return null
+    const found = stranger ?? loadedCalls().statusAt(directory, rest)
+    if (found === undefined) return null
+    if (!isRoots(found)) return ownerIdentity(found.uid, found.gid)
+    const isOpen = (status.mode & OTHERS_WRITE) !== 0 && (status.mode & STICKY) === 0
+    return isExchangeable || isOpen ? NOBODY : null
+  } finally {
+    loadedCalls().close(directory)
+  }
 }
 
 /** A spool, by the way that leads to it. */

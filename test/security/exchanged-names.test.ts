@@ -136,6 +136,34 @@ describe('while the owner of a spool exchanges names, root', {
       trap.outside.assertUntouched(what)
     })
 
+  it('touches nothing outside by any command, while the spool itself is exchanged', async () => {
+    const home = workspace()
+    chmodSync(home, 0o755)
+    const outside = new Canaries(join(home, 'outside'), ['uwsgi_spoolfile_on_x', 'package.json'])
+    chmodSync(join(outside.path, 'package.json'), 0o600)
+    const theirs = join(home, 'theirs')
+    const [spool, link] = [join(theirs, 'spool'), join(theirs, '.link')]
+    mkdirSync(join(spool, '7'), { recursive: true })
+    for (const name of ['7/victim', 'uwsgi_spoolfile_on_x', 'package.json']) drop(spool, name)
+    chmodSync(join(spool, 'package.json'), 0)
+    giveAway(theirs)
+    symlinkSync(outside.path, link)
+    lchownSync(link, USER, USER)
+    const exchanger = await exchangeNames(USER, [[spool, link]])
+    const more: typeof COMMANDS = [
+      ['status', spool => ['status', spool]],
+      ['pause', spool => ['pause', spool, '--name', 'x']],
+      ['resume', spool => ['resume', spool]],
+      ['move', spool => ['move', '--all', '--to', join(home, 'outside'), spool]],
+    ]
+    await again(async () => {
+      for (const [, args] of [...COMMANDS, ...more]) await spoold(args(spool))
+    })
+    exchanger.child.kill('SIGKILL')
+    await exchanger.exited
+    outside.assertUntouched('an exchanged spool')
+  })
+
   it('touches nothing outside by a move', async () => {
     const trap = new Trap()
     trap.fill()

@@ -275,7 +275,7 @@ describe('files that are opened as root', { skip }, () => {
       [
         'logto',
         'link',
-        /\[LOG_UNWRITABLE\] .*permission denied.*as uid 65534, to whom what is above belongs/,
+        /\[LOG_UNWRITABLE\] .*permission denied.*as uid 65534: others than root make names above it/,
       ],
     ] as const) {
       const daemon = await startDaemon({

@@ -231,7 +231,7 @@ describe('the units', { skip: skipUnless('systemd') }, () => {
     })
     for (const name of ['log', 'run', 'ctl']) mkdirSync(join(home, name))
     const { lines } = await print('--hardened')
-    assert.deepEqual(valuesOf(lines, 'ReadWritePaths'), [`${home}/spool ${home}/run ${home}/log ${home}/ctl`])
+    assert.deepEqual(valuesOf(lines, 'ReadWritePaths'), [`${home}/spool ${home}/run ${home}/ctl ${home}/log`])
     // what systemd's ProtectHome=yes and PrivateTmp=yes would hide
     const isHomeUsed = [home, ROOT, realpathSync(process.execPath)].some(path =>
       /^\/(home|root)\//.test(path),

@@ -18,6 +18,7 @@ import { findGroup, findUser } from '../../system/identity.js'
 import { checkNetwork } from '../net/check.js'
 import { checkPublishing } from '../net/check-publishing.js'
 import { checkScaling } from './check-scaling.js'
+import { writtenBy } from './written.js'
 
 export interface CheckedConfig extends ResolvedOptions {
   readonly files: readonly string[]
@@ -149,35 +150,36 @@ function checkRedis(name: string, { directory, where }: SpoolConfig, problems: P
   }
 }
 
-/** Files that will be created need an existing directory. safe-pidfile is written after chdir. */
+/** Without these nothing starts; the others are tried again while the daemon runs. */
+const NEEDED_TO_START = ['pidfile', 'safe-pidfile', 'logto', 'daemonize', 'socket', 'master-fifo']
+
+/** Files that will be created need an existing directory. */
 function checkWritten(
   options: Options,
   home: string,
-  where: (name: string) => Where,
+  where: (name: string, index?: number) => Where,
   problems: Problems,
 ): void {
-  const files: Array<readonly [name: string, file: string | null, base: string]> = [
-    ['pidfile', options.pidfile, '.'],
-    ['safe-pidfile', options.safePidfile, home],
-    ['logto', options.logto, '.'],
-    ['daemonize', options.daemonize, '.'],
-  ]
-  for (const [name, file, base] of files) {
-    if (file === null) continue
-    const path = resolve(base, file)
-    if (statsOf(path)?.isDirectory())
-      problems.error(where(name), `${name}: expected a file, got the directory ${path}`)
+  for (const { name, index, kind, path } of writtenBy(options, home)) {
+    if (path === undefined || name === 'spooler-control') continue // checkControl looks at that
+    const severity = NEEDED_TO_START.includes(name) ? 'error' : 'warning'
+    if (kind === 'file' && statsOf(path)?.isDirectory())
+      problems[severity](where(name, index), `${name}: expected a file, got the directory ${path}`)
     else if (!statsOf(dirname(path))?.isDirectory())
-      problems.error(
-        where(name),
+      problems[severity](
+        where(name, index),
         `${name}: ${path} cannot be written, because there is no directory ${dirname(path)}`,
       )
-    else if (/^[^/]*:[0-9]+$/.test(file) && name !== 'pidfile' && name !== 'safe-pidfile')
+  }
+  for (const [name, file] of [
+    ['logto', options.logto],
+    ['daemonize', options.daemonize],
+  ] as const)
+    if (file !== null && /^[^/]*:[0-9]+$/.test(file))
       problems.warning(
         where(name),
         `${name}: expected a file, got ${file}; spoold cannot log to an address, and takes this as a file name`,
       )
-  }
 }
 
 function checkDirectoryOrFree(name: string, path: string, where: Where, problems: Problems): void {

@@ -1,11 +1,13 @@
 import { realpathSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { SpooldError } from '../../base/errors.js'
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
+import type { ResolvedOptions } from '../../formats/config/options.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import { systemError } from '../../system/calls.js'
 import { findUser } from '../../system/identity.js'
-import { type FoundSpool, findSpool, holdSpool } from '../../system/opener.js'
-import { type Identity, ownerIdentity } from '../../system/privileges.js'
+import { type FoundSpool, findSpool, holdSpool, whoseFile } from '../../system/opener.js'
+import { type Identity, identityOf, ownerIdentity } from '../../system/privileges.js'
 import type { OwnProcess } from './own-process.js'
 import { isInterrupted } from './signals.js'
 
@@ -68,6 +70,40 @@ function ownerAt({ spool, fault }: Spool): Identity | null {
     if (fault === undefined) throw error
     return null
   }
+}
+
+/** For whom a command looks at a configuration, and runs what it names. */
+export interface Looker {
+  readonly identity: Identity
+  readonly because: string
+  /** What a daemon of this configuration, which names no user, does as root. */
+  readonly danger?: 'refuses' | 'runs it'
+}
+
+/**
+ * Root runs nobody's code: it is the user whom the configuration names, else who owns a spool that it runs, else who owns, or can
+ * exchange, a file of the code.
+ *
+ * @param code files that are run, in the order in which they count
+ * @returns null if this process is not root, or if all of it is root's
+ * @throws SpooldError USER_UNKNOWN
+ */
+export function lookerOf({ options, spools }: ResolvedOptions, code: readonly string[]): Looker | null {
+  if (process.geteuid?.() !== 0) return null
+  const named = identityOf(options)
+  if (named !== null)
+    return named.uid === 0 ? null : { identity: named, because: 'whom the configuration names' }
+  for (const { directory, isExternal } of spools) {
+    if (isExternal || isRedisAddress(directory)) continue
+    const { owner: identity, missing } = lookAt(resolve(directory))
+    if (identity !== null && missing === undefined)
+      return { identity, because: `to whom ${directory} belongs`, danger: 'refuses' }
+  }
+  for (const file of code) {
+    const identity = whoseFile(file)
+    if (identity !== null) return { identity, because: `who can change ${file}`, danger: 'runs it' }
+  }
+  return null
 }
 
 /** What is known of a spool before anybody looks into it. */

@@ -17,6 +17,7 @@ type Topic =
   | 'neighbours' // which other processes use it
   | 'limits'
   | 'socket'
+  | 'file' // that the configuration names, and spoold writes or reads
 
 export interface Diagnosis {
   readonly level: Level

@@ -14,10 +14,29 @@ const PARSE_MS = 10_000
 /** Parses without writing a compiled file. */
 const PYTHON = 'import sys; f = sys.argv[1]; compile(open(f, "rb").read(), f, "exec")'
 
+/** The files, and the interpreters, that would be run to load the handlers and algorithms of a configuration. */
+export function codeOf(resolved: ResolvedOptions): string[] {
+  const home = resolve(resolved.options.chdir ?? '.')
+  const path = searchPath(resolved.environment)
+  const found = handlingSpools(resolved).flatMap(({ options }) =>
+    [...handlerFiles(options, home), ...algorithmFiles(options, home)].flatMap(({ file, language }) => {
+      const interpreter = language === 'javascript' ? undefined : interpreterOf(language, options, home, path)
+      return interpreter === undefined ? [file] : [file, interpreter]
+    }),
+  )
+  return [...new Set(found)]
+}
+
 /**
  * Parses the files of handlers and algorithms without running any code. Perl is left out, because it cannot be parsed without running it.
+ *
+ * @param as who runs interpreters; undefined: this process
  */
-export function checkSyntax(resolved: ResolvedOptions, problems: Problems): void {
+export function checkSyntax(
+  resolved: ResolvedOptions,
+  problems: Problems,
+  as?: { readonly uid: number; readonly gid: number },
+): void {
   const home = resolve(resolved.options.chdir ?? '.')
   const path = searchPath(resolved.environment)
   /** Several spools may share a handler. */
@@ -31,7 +50,7 @@ export function checkSyntax(resolved: ResolvedOptions, problems: Problems): void
       const interpreter =
         language === 'javascript' ? undefined : interpreterOf(language, spool.options, home, path)
       const key = `${language} ${interpreter} ${file}`
-      if (!parsed.has(key)) parsed.set(key, syntaxFault(language, interpreter, file))
+      if (!parsed.has(key)) parsed.set(key, syntaxFault(language, interpreter, file, as))
       const text = parsed.get(key)
       if (text !== undefined)
         problems.error(
@@ -95,11 +114,15 @@ function syntaxFault(
   language: CheckedFile['language'],
   interpreter: string | undefined,
   file: string,
+  as: { readonly uid: number; readonly gid: number } | undefined,
 ): string | undefined {
   if (language === 'javascript') return unsupportedEnding(file) ?? syntaxErrorIn(file)
   if (language === 'perl' || interpreter === undefined) return undefined
   const args = language === 'python' ? ['-I', '-c', PYTHON, file] : ['-c', file]
-  const { status, stderr } = spawnSync(interpreter, args, { encoding: 'utf8', timeout: PARSE_MS })
+  const { status, stderr } = spawnSync(interpreter, args, {
+    ...{ encoding: 'utf8', timeout: PARSE_MS },
+    ...(as === undefined ? {} : { uid: as.uid, gid: as.gid }),
+  })
   if (status === 0 || status === null) return undefined
   const lines = stderr.trimEnd().split('\n')
   const first = language === 'python' ? lines.findLastIndex(line => /^ {2}File /.test(line)) : 0

@@ -24,6 +24,8 @@ export interface OptionSpec {
   readonly help: string
   /** A property of each spool, not of the daemon. */
   readonly perSpool?: true
+  /** What it makes, or writes to, in a directory that has to be there: check, doctor and unit read this. */
+  readonly writes?: 'file' | 'socket' | 'fifo'
   /** It names handlers, or an application that registers them. */
   readonly givesHandlers?: true
   /** uWSGI has no such option. */
@@ -132,7 +134,7 @@ export const OPTION_TABLE = [
   { name: 'cron2', kind: 'text', isList: true, value: 'KEY=VALUE,… COMMAND', group: 'schedules', help: 'the same, with the keys minute, hour, day, month, week, unique, harakiri and zone' },
   { name: 'cron-harakiri', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'schedules', help: 'kill a cron command that runs longer than this; 0 = never' },
 
-  { name: 'socket', aliases: ['uwsgi-socket'], short: 's', kind: 'text', isList: true, value: 'ADDRESS', group: 'network', help: 'accept tasks as uWSGI packets on this socket: host:port, :port, /path/to/socket or @abstract' },
+  { name: 'socket', aliases: ['uwsgi-socket'], short: 's', kind: 'text', isList: true, value: 'ADDRESS', group: 'network', writes: 'socket', help: 'accept tasks as uWSGI packets on this socket: host:port, :port, /path/to/socket or @abstract' },
   { name: 'socket-allow', kind: 'text', isList: true, value: 'NETWORK', group: 'network', isOurs: true, help: 'accept TCP connections only from this network, such as 10.0.0.0/8 or ::1 (default: all)' },
   { name: 'chmod-socket', aliases: ['chmod'], short: 'C', kind: 'octal', value: 'MODE', fallback: null, group: 'network', help: 'the mode of unix sockets; 666 if the flag has no value' },
   { name: 'chown-socket', kind: 'text', value: 'USER[:GROUP]', fallback: null, group: 'network', help: 'the owner of unix sockets' },
@@ -144,11 +146,11 @@ export const OPTION_TABLE = [
   { name: 'socket-keepalive-timeout', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'network', isOurs: true, help: 'close a kept-open connection that has been idle for this long' },
   { name: 'socket-max-connections', kind: 'count', value: 'N', fallback: 1024, group: 'network', isOurs: true, help: 'maximum number of connections; a new one then replaces the one that has stalled longest' },
 
-  { name: 'stats', aliases: ['stats-server'], kind: 'text', value: 'ADDRESS', fallback: null, group: 'monitoring', help: "publish uWSGI's statistics as JSON on this socket: host:port, /path/to/socket or @abstract" },
+  { name: 'stats', aliases: ['stats-server'], kind: 'text', value: 'ADDRESS', fallback: null, group: 'monitoring', writes: 'socket', help: "publish uWSGI's statistics as JSON on this socket: host:port, /path/to/socket or @abstract" },
   { name: 'stats-http', kind: 'flag', fallback: false, group: 'monitoring', help: 'publish the statistics over HTTP' },
   { name: 'stats-minified', aliases: ['stats-min'], kind: 'flag', fallback: false, group: 'monitoring', help: 'publish the statistics without white space' },
   { name: 'stats-no-cores', kind: 'flag', fallback: false, group: 'monitoring', help: "leave out each worker's cores" },
-  { name: 'stats-push', kind: 'text', isList: true, value: 'KIND:WHERE', group: 'monitoring', help: 'push the statistics: statsd:host:port[,prefix], or file:path=FILE[,freq=SECONDS][,separator=TEXT]' },
+  { name: 'stats-push', kind: 'text', isList: true, value: 'KIND:WHERE', group: 'monitoring', writes: 'file', help: 'push the statistics: statsd:host:port[,prefix], or file:path=FILE[,freq=SECONDS][,separator=TEXT]' },
   { name: 'stats-pusher-default-freq', aliases: ['stats-pushers-default-freq'], kind: 'seconds', value: 'SECONDS', fallback: 3, group: 'monitoring', help: 'how often stats-push pushes' },
   { name: 'statsd-no-workers', kind: 'flag', fallback: false, group: 'monitoring', help: 'push no metrics of single workers to statsd' },
   { name: 'statsd-all-gauges', kind: 'flag', fallback: false, group: 'monitoring', help: 'push counters to statsd as gauges, with their values' },
@@ -160,18 +162,18 @@ export const OPTION_TABLE = [
   { name: 'carbon-hostname-dots', kind: 'text', value: 'CHARACTER', fallback: null, group: 'monitoring', help: "replaces dots in the host's name in Graphite" },
   { name: 'carbon-no-workers', kind: 'flag', fallback: false, group: 'monitoring', help: 'push no metrics of single workers to Graphite' },
   { name: 'carbon-idle-avg', kind: 'choice', choices: ['last', 'zero', 'none'], fallback: 'last', group: 'monitoring', help: 'what is pushed as average run time while nothing has run since the last push' },
-  { name: 'spooler-metrics', kind: 'text', value: 'ADDRESS', fallback: null, group: 'monitoring', isOurs: true, help: 'publish metrics for Prometheus over HTTP, at /metrics: host:port, /path/to/socket or @abstract' },
-  { name: 'spooler-metrics-file', kind: 'text', value: 'FILE', fallback: null, group: 'monitoring', isOurs: true, help: 'write the metrics to this file every 15 seconds, for the textfile collector of node_exporter: a path that ends with .prom' },
+  { name: 'spooler-metrics', kind: 'text', value: 'ADDRESS', fallback: null, group: 'monitoring', isOurs: true, writes: 'socket', help: 'publish metrics for Prometheus over HTTP, at /metrics: host:port, /path/to/socket or @abstract' },
+  { name: 'spooler-metrics-file', kind: 'text', value: 'FILE', fallback: null, group: 'monitoring', isOurs: true, writes: 'file', help: 'write the metrics to this file every 15 seconds, for the textfile collector of node_exporter: a path that ends with .prom' },
   { name: 'spooler-alarm', kind: 'text', isList: true, value: 'KEY=VALUE,…', group: 'monitoring', isOurs: true, help: 'log alarms, and post them to a webhook: url=https://… or url=@FILE, secret=@FILE to sign them, max-due=N, max-age=10m, min-free=PERCENT' },
-  { name: 'spooler-dashboard', kind: 'text', isList: true, value: 'ADDRESS[,KEY=VALUE…]', group: 'monitoring', isOurs: true, help: 'show tasks and act on them in a browser, from a process of its own: 127.0.0.1:8717, or a path with role=viewer, operator or admin, payload, proxy and mode=0660, separated by commas; host=NAME adds a name of the server' },
+  { name: 'spooler-dashboard', kind: 'text', isList: true, value: 'ADDRESS[,KEY=VALUE…]', group: 'monitoring', isOurs: true, writes: 'socket', help: 'show tasks and act on them in a browser, from a process of its own: 127.0.0.1:8717, or a path with role=viewer, operator or admin, payload, proxy and mode=0660, separated by commas; host=NAME adds a name of the server' },
   { name: 'spooler-dashboard-tokens', kind: 'text', value: 'FILE', fallback: null, group: 'monitoring', isOurs: true, help: 'let those in who have a token of this file, which spoold token writes; nobody else on host:port' },
   { name: 'spooler-dashboard-enqueue', kind: 'flag', fallback: false, group: 'monitoring', isOurs: true, help: 'let admins of the dashboard enqueue and edit tasks, which runs code as far as handlers do' },
   { name: 'spooler-hide', kind: 'text', isList: true, value: 'KEY,…', group: 'monitoring', isOurs: true, help: 'hide the values of these keys wherever tasks are shown: in the dashboard, logs, errors, commands, sockets and metrics, in nested JSON too; and whatever cannot be parsed, such as pickles' },
   { name: 'spooler-http-insecure', kind: 'flag', fallback: false, group: 'monitoring', isOurs: true, help: 'allow statistics, metrics, alarms and the dashboard over plain HTTP on addresses that other machines can reach' },
 
-  { name: 'daemonize', aliases: ['daemonize2'], short: 'd', kind: 'text', value: 'LOGFILE', fallback: null, group: 'service', help: 'run in the background once everything has started, and log to this file' },
-  { name: 'pidfile', aliases: ['pidfile2'], kind: 'text', value: 'FILE', fallback: null, group: 'service', help: 'write the process id to this file before dropping privileges; a second spoold with the same file does not start' },
-  { name: 'safe-pidfile', aliases: ['safe-pidfile2'], kind: 'text', value: 'FILE', fallback: null, group: 'service', help: 'the same, but written after everything has started' },
+  { name: 'daemonize', aliases: ['daemonize2'], short: 'd', kind: 'text', value: 'LOGFILE', fallback: null, group: 'service', writes: 'file', help: 'run in the background once everything has started, and log to this file' },
+  { name: 'pidfile', aliases: ['pidfile2'], kind: 'text', value: 'FILE', fallback: null, group: 'service', writes: 'file', help: 'write the process id to this file before dropping privileges; a second spoold with the same file does not start' },
+  { name: 'safe-pidfile', aliases: ['safe-pidfile2'], kind: 'text', value: 'FILE', fallback: null, group: 'service', writes: 'file', help: 'the same, but written after everything has started' },
   { name: 'vacuum', kind: 'flag', fallback: false, group: 'service', help: 'remove pidfiles and unix sockets on exit' },
   { name: 'uid', kind: 'text', value: 'USER', fallback: null, group: 'service', help: 'run as this user (name or number); missing spool directories are created for it' },
   { name: 'gid', kind: 'text', value: 'GROUP', fallback: null, group: 'service', help: 'run as this group (name or number)' },
@@ -185,12 +187,12 @@ export const OPTION_TABLE = [
   { name: 'procname-append', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'append this text to every process name' },
   { name: 'procname', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'the name of every process' },
   { name: 'procname-master', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'the name of the master' },
-  { name: 'spooler-control', kind: 'text', isList: true, value: 'PATH[,role=ROLE][,mode=MODE]', group: 'service', isOurs: true, help: 'another control socket, besides .spoold/control in each spool: role=viewer only reads (mode 0660), role=operator also acts (the default, mode 0600); off: no sockets in the spools' },
-  { name: 'master-fifo', kind: 'text', isList: true, value: 'FILE', group: 'service', help: 'obey letters written to this FIFO, which is created if missing: q stop, Q stop at once, r reload, l reopen the log, p pause or go on, s log what every process does' },
+  { name: 'spooler-control', kind: 'text', isList: true, value: 'PATH[,role=ROLE][,mode=MODE]', group: 'service', isOurs: true, writes: 'socket', help: 'another control socket, besides .spoold/control in each spool: role=viewer only reads (mode 0660), role=operator also acts (the default, mode 0600); off: no sockets in the spools' },
+  { name: 'master-fifo', kind: 'text', isList: true, value: 'FILE', group: 'service', writes: 'fifo', help: 'obey letters written to this FIFO, which is created if missing: q stop, Q stop at once, r reload, l reopen the log, p pause or go on, s log what every process does' },
   { name: 'drain', kind: 'flag', fallback: false, group: 'service', isOurs: true, help: 'run what is due, then exit: 0 if all of it succeeded, 3 otherwise' },
 
   { name: 'spooler-quiet', kind: 'flag', fallback: false, group: 'log', perSpool: true, help: 'do not log individual tasks that succeed' },
-  { name: 'logto', aliases: ['logto2'], kind: 'text', value: 'FILE', fallback: null, group: 'log', help: 'log to this file instead of standard error' },
+  { name: 'logto', aliases: ['logto2'], kind: 'text', value: 'FILE', fallback: null, group: 'log', writes: 'file', help: 'log to this file instead of standard error' },
   { name: 'log-date', aliases: ['logdate', 'log-prefix'], kind: 'text', value: 'FORMAT', fallback: null, group: 'log', help: "start every line with the date: iso (with milliseconds and offset), or a strftime format (%%Y-%%m-%%d in an ini); without a value, uWSGI's format" },
   { name: 'log-format', kind: 'choice', choices: ['text', 'json'], fallback: 'text', group: 'log', isOurs: true, help: "uWSGI's lines, or one JSON object per line" },
 

@@ -1,7 +1,9 @@
-import { checkSyntax } from '../../../formats/config/check-syntax.js'
+import { SpooldError } from '../../../base/errors.js'
+import { checkSyntax, codeOf } from '../../../formats/config/check-syntax.js'
 import { formatProblem } from '../../../formats/ini/setting.js'
-import { checkConfig } from '../../check/check.js'
+import { type CheckedConfig, checkConfig } from '../../check/check.js'
 import { checkLiveUwsgi } from '../../daemon/live-uwsgi.js'
+import { lookerOf } from '../acting-owner.js'
 import { type CommandContext, sourcesOf } from '../context.js'
 
 /** `spoold check app.ini`: prints every error and warning with its place. @returns 1 if there is an error */
@@ -10,7 +12,7 @@ export function check(files: readonly string[], _options: object, context: Comma
   output.purpose = 'judge'
   const config = checkConfig(sourcesOf(files, context))
   const { problems, files: read, spools } = config
-  checkSyntax(config, problems)
+  parse(config, output)
   checkLiveUwsgi(config, problems)
   for (const problem of problems.list) output.paragraph(formatProblem(problem))
   const { errors, warnings } = problems
@@ -23,6 +25,17 @@ export function check(files: readonly string[], _options: object, context: Comma
     : count(errors, 'error')
   output.line(`${read.join(', ') || 'no file'}: ${verdict}, ${count(warnings, 'warning')}`)
   return isGood ? 0 : 1
+}
+
+/** Interpreters are run for whom root looks; if that is not clear, none is. */
+function parse(config: CheckedConfig, output: CommandContext['output']): void {
+  try {
+    const looker = lookerOf(config, codeOf(config))
+    checkSyntax(config, config.problems, looker?.identity)
+  } catch (error) {
+    if (!(error instanceof SpooldError)) throw error
+    output.complain(`the handlers are not parsed: ${error.message}`)
+  }
 }
 
 function count({ length }: readonly unknown[], word: string): string {

@@ -1,15 +1,16 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { PACKAGE_ROOT } from '../../../base/package-root.js'
+import { codeOf } from '../../../formats/config/check-syntax.js'
 import { importLanguage } from '../../../formats/config/handlers.js'
-import type { Options } from '../../../formats/config/option-table.js'
 import type { ResolvedOptions } from '../../../formats/config/options.js'
 import { addressOf, handlingSpools, type SpoolConfig } from '../../../formats/config/spools.js'
 import type { Sources } from '../../../formats/ini/read-config.js'
 import { formatProblem } from '../../../formats/ini/setting.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
-import { become, type Identity, identityOf } from '../../../system/privileges.js'
+import { become, identityOf } from '../../../system/privileges.js'
 import { checkConfig } from '../../check/check.js'
+import { writtenBy } from '../../check/written.js'
 import { checkLiveUwsgi } from '../../daemon/live-uwsgi.js'
 import { type Diagnosis, diagnosisOf, type Level } from '../../doctor/diagnosis.js'
 import { checkReadable } from '../../doctor/handlers.js'
@@ -17,6 +18,8 @@ import { checkLimits, checkNode, inotifyUse, type Needs } from '../../doctor/mac
 import { checkNeighbours } from '../../doctor/neighbours.js'
 import { examineRedis } from '../../doctor/redis.js'
 import { examineSpool } from '../../doctor/spools.js'
+import { checkTokens, checkWritable } from '../../doctor/written.js'
+import { type Looker, lookerOf } from '../acting-owner.js'
 import { type CommandContext, sourcesOf } from '../context.js'
 import { localOf } from '../destination.js'
 import type { Output } from '../output.js'
@@ -66,7 +69,7 @@ async function* examine(sources: Sources, say: (line: string) => void): AsyncGen
   const spools = distinct(config.spools)
   for (const [path, { options }] of spools) yield* checkNeighbours(path, options.spoolerLock === 'lockfile')
   const isRoot = process.geteuid?.() === 0
-  const identity = yield* takeIdentity(options, isRoot)
+  const identity = yield* takeIdentity(config, isRoot)
   const owner = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 }
   let isReadable = true
   for (const diagnosis of checkReadable(importedFiles(config, home), [
@@ -91,7 +94,11 @@ async function* examine(sources: Sources, say: (line: string) => void): AsyncGen
     })
   for (const address of new Set(config.spools.map(spool => addressOf(spool)).filter(isRedisAddress)))
     yield* examineRedis(address)
-  if (problems.errors.length === 0 && isReadable) yield* rehearseHandlers(config, home, say)
+  yield* checkWritable(writtenBy(options, home), isRoot)
+  if (options.spoolerDashboardTokens !== null)
+    yield await checkTokens(resolve(options.spoolerDashboardTokens))
+  if (problems.errors.length === 0 && isReadable && identity.isTaken)
+    yield* rehearseHandlers(config, home, say)
   yield* checkLimits(needsOf(config), identity.inotify)
 }
 
@@ -103,35 +110,54 @@ function importedFiles(config: ResolvedOptions, home: string): string[] {
     .map(file => resolve(home, file))
 }
 
-/** Becomes the configured user, for good: rights may depend on more than file modes. */
-function* takeIdentity(options: Options, isRoot: boolean) {
-  const identity = yield* configuredIdentity(options)
+/** Becomes the user for whom root looks, for good: rights may depend on more than file modes. */
+function* takeIdentity(
+  config: ResolvedOptions,
+  isRoot: boolean,
+): Generator<Diagnosis, { readonly inotify: ReturnType<typeof inotifyUse>; readonly isTaken: boolean }> {
+  const { looker, isClear } = yield* lookerFor(config, isRoot)
+  const { identity = null, danger } = looker ?? {}
   const uid = identity?.uid ?? process.geteuid?.() ?? 0
   const inotify = inotifyUse(uid)
+  let isTaken = isClear
   try {
     if (identity !== null && isRoot) become(identity)
   } catch (error) {
+    isTaken = false
     yield diagnosisOf('user', String(uid), error)
   }
-  const text = `examined as uid ${process.geteuid?.()}, gid ${process.getegid?.()}`
-  if (uid === process.geteuid?.() && uid !== 0)
-    yield { level: 'ok', topic: 'user', about: String(uid), text } as const
-  else yield { ...(uid === 0 ? AS_ROOT : AS_OTHER), topic: 'user', about: String(uid), text } as const
-  return { inotify }
+  const because = looker?.because === undefined ? '' : `, ${looker.because}`
+  const text = `examined as uid ${process.geteuid?.()}, gid ${process.getegid?.()}${because}`
+  const found = { topic: 'user', about: String(uid), text } as const
+  if (uid === process.geteuid?.() && uid !== 0) yield { ...found, level: 'ok' }
+  else yield { ...found, ...(uid === 0 ? AS_ROOT : AS_OTHER) }
+  if (danger !== undefined)
+    yield { ...found, ...DANGERS[danger], fix: `set uid = ${uid} in the configuration` }
+  return { inotify, isTaken }
 }
 
 const AS_ROOT = {
   level: 'note',
   fix: 'set uid and gid, or User= in the systemd unit: handlers need not be root',
 } as const
+const DANGERS = {
+  refuses: { level: 'error', text: 'the daemon would be root, and root works only in what is root’s' },
+  'runs it': { level: 'warning', text: 'the daemon would be root, and run what that user writes there' },
+} as const
 const AS_OTHER = { level: 'note', fix: 'run doctor as root, or as that user' } as const
 
-function* configuredIdentity(options: Options): Generator<Diagnosis, Identity | null> {
+/** @returns whether it is clear as whom handlers may be run */
+function* lookerFor(
+  config: ResolvedOptions,
+  isRoot: boolean,
+): Generator<Diagnosis, { readonly looker: Partial<Looker> | null; readonly isClear: boolean }> {
   try {
-    return identityOf(options)
+    const looker = isRoot ? lookerOf(config, codeOf(config)) : null
+    const identity = looker === null ? identityOf(config.options) : null
+    return { looker: identity === null ? looker : { identity }, isClear: true }
   } catch (error) {
-    yield diagnosisOf('user', options.uid ?? options.gid ?? '', error)
-    return null
+    yield diagnosisOf('user', config.options.uid ?? config.options.gid ?? '', error)
+    return { looker: null, isClear: false }
   }
 }
 

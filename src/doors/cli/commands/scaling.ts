@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os'
+import { resolve } from 'node:path'
 import { parseDuration } from '../../../base/duration.js'
 import { SpooldError } from '../../../base/errors.js'
 import { resolveOptions } from '../../../formats/config/options.js'
@@ -20,6 +21,7 @@ import {
 } from '../../../runtime/supervisor/scaling/simulate.js'
 import { checkScaling } from '../../check/check-scaling.js'
 import { initialWorkers, scalingOptions } from '../../daemon/pool-plan.js'
+import { lookerOf } from '../acting-owner.js'
 import { type CommandContext, sourcesOf } from '../context.js'
 import { placeAt } from '../places.js'
 import { chartOf } from '../scaling/chart.js'
@@ -88,6 +90,14 @@ export async function scaling(
     giveUpMicros: GIVE_UP_MICROS,
   }
   const names = (options.algorithms ?? defaultNames(settings.options.spoolerCheaperAlgo)).split(',')
+  const modules = names.map(name => name.trim()).filter(name => name.includes('/'))
+  const code = modules.map(name => resolve(name))
+  const looker = code.length === 0 ? null : lookerOf(resolved, code)
+  if (looker !== null) {
+    const { identity, because } = looker
+    output.complain(`the algorithms are run as uid ${identity.uid}, ${because}`)
+    await context.ownProcess.become(identity)
+  }
   const simulations = await Promise.all(names.map(name => simulated(name.trim(), arrivals, given)))
   show(simulations, given.scaling, options, context)
   const problems = simulations.flatMap(simulation => simulation.problems)

@@ -6,7 +6,6 @@ import { PACKAGE_ROOT } from '../../../base/package-root.js'
 import { shellWord } from '../../../base/printable.js'
 import { isPriorityDirectory } from '../../../engines/spool/names.js'
 import { addressOf, type SpoolConfig } from '../../../formats/config/spools.js'
-import { parseControlSocket } from '../../../formats/control/option.js'
 import { formatProblem } from '../../../formats/ini/setting.js'
 import { type Address, formatAddress, parseAddress } from '../../../formats/protocol/address.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
@@ -21,6 +20,7 @@ import {
   socketUnit,
 } from '../../../system/systemd/units.js'
 import { type CheckedConfig, checkConfig } from '../../check/check.js'
+import { writtenBy } from '../../check/written.js'
 import { longestMercyMs } from '../../daemon/spool-plan.js'
 import { type CommandContext, sourcesOf } from '../context.js'
 import { localOf } from '../destination.js'
@@ -82,16 +82,8 @@ function servicePlan({ config, files, name, owner }: Origin, { hardened, user }:
   const { options, spools } = config
   const starts = own(config).map(spool => spool.options.spoolerStartTimeoutMs)
   const imports = own(config).flatMap(spool => spool.options.spoolerImport)
-  const addresses = options.socket.map(parseAddress)
-  const made = [
-    options.pidfile,
-    options.safePidfile,
-    options.logto,
-    options.daemonize,
-    ...unixPaths(addresses),
-    ...options.masterFifo,
-    ...options.spoolerControl.map(text => parseControlSocket(text)?.path ?? null),
-  ]
+  const written = writtenBy(options, resolve(options.chdir ?? '.'))
+  const listened = written.flatMap(({ address }) => address ?? [])
   return {
     about: files.join(' '),
     command: [realpathSync(process.execPath), realpathSync(join(PACKAGE_ROOT, 'bin/spoold.js')), ...files],
@@ -99,7 +91,7 @@ function servicePlan({ config, files, name, owner }: Origin, { hardened, user }:
     workingDirectory: process.cwd(),
     name,
     spools: [...new Set(directoriesOf(spools))],
-    written: [...new Set(made.filter(file => file !== null).map(file => dirname(resolve(file))))],
+    written: [...new Set(written.flatMap(({ path }) => (path === undefined ? [] : dirname(path))))],
     needsRuntimeDirectory: own(config).some(({ directory }) => isRedisAddress(directory)),
     needed: [...config.files, ...imports, options.chdir ?? '.'].map(path => resolve(path)),
     startMs: starts.includes(0) ? 0 : Math.max(0, ...starts),
@@ -107,8 +99,8 @@ function servicePlan({ config, files, name, owner }: Origin, { hardened, user }:
     isOnce: options.drain,
     isMainProcess: options.daemonize === null && !options.masterAsRoot,
     isOnDemand: options.spoolerDieOnIdle,
-    hasLowPort: addresses.some(address => address.kind === 'tcp' && address.port > 0 && address.port < 1024),
-    isNetworked: addresses.some(({ kind }) => kind === 'tcp'),
+    hasLowPort: listened.some(address => address.kind === 'tcp' && address.port > 0 && address.port < 1024),
+    isNetworked: listened.some(({ kind }) => kind === 'tcp'),
     systemdVersion: systemdVersion(),
     isUserUnit: user === true,
     isHardened: hardened === true,
@@ -165,10 +157,6 @@ function listenStream(address: Address): string {
   return formatAddress(
     address.kind === 'tcp' && address.host === '' ? { ...address, host: '0.0.0.0' } : address,
   )
-}
-
-function unixPaths(addresses: readonly Address[]): string[] {
-  return addresses.flatMap(address => (address.kind === 'unix' ? [address.path] : []))
 }
 
 function rotation({ config, files, name, owner }: Origin): string {
