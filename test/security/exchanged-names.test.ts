@@ -142,6 +142,8 @@ describe('while the owner of a spool exchanges names, root', {
     const outside = new Canaries(join(home, 'outside'), ['uwsgi_spoolfile_on_x', 'package.json'])
     chmodSync(join(outside.path, 'package.json'), 0o600)
     const theirs = join(home, 'theirs')
+    const target = spoolDirectory()
+    giveAway(target)
     const [spool, link] = [join(theirs, 'spool'), join(theirs, '.link')]
     mkdirSync(join(spool, '7'), { recursive: true })
     for (const name of ['7/victim', 'uwsgi_spoolfile_on_x', 'package.json']) drop(spool, name)
@@ -154,7 +156,7 @@ describe('while the owner of a spool exchanges names, root', {
       ['status', spool => ['status', spool]],
       ['pause', spool => ['pause', spool, '--name', 'x']],
       ['resume', spool => ['resume', spool]],
-      ['move', spool => ['move', '--all', '--to', join(home, 'outside'), spool]],
+      ['move', spool => ['move', '--all', '--to', target, spool]],
     ]
     await again(async () => {
       for (const [, args] of [...COMMANDS, ...more]) await spoold(args(spool))
