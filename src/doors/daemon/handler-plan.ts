@@ -94,6 +94,7 @@ function planHost(
   const applications = applicationsOf(options, home).filter(each => each.language === language)
   settings.push(...loaded, ...applicationSettings(applications, options))
   if (isAlone) settings.push(['alone', ''])
+  if (options.lazyApps) settings.push(['lazy-apps', ''])
   return {
     language: NAMES[language],
     command: found.path,

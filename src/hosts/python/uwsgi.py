@@ -49,6 +49,22 @@ def _fork():
     _is_forked = True
 
 
+def _surroundings():
+    """What crons and their commands have of the process in which they run: directory, umask, environment."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return os.getcwdb(), b'%d' % mask, dict(os.environb)
+
+
+def _loaded(before):
+    """What is loaded until here is loaded by uWSGI's master, which runs crons."""
+    (directory, mask, old), (new_directory, new_mask, new) = before, _surroundings()
+    changed = [name + b'=' + value for name, value in new.items() if old.get(name) != value]
+    changed += [name for name in old if name not in new]
+    if changed or (directory, mask) != (new_directory, new_mask):
+        _call('loaded', new_directory if new_directory != directory else b'', new_mask if new_mask != mask else b'', *changed)
+
+
 def _options(pairs):
     """str to bytes; if an option was given more than once, its last value."""
     options = {'enable-threads': b'true'}  # there are: code that looks for this option need not warn
