@@ -125,7 +125,7 @@ function describedSpools({ spools, settings }: ResolvedOptions): Array<readonly 
 
 function applicationSettings(
   applications: readonly Application[],
-  { callable, needApp, pyargv }: SpoolOptions,
+  { callable, needApp, pasteLogger, pyargv }: SpoolOptions,
 ): Array<readonly [string, string]> {
   return [
     ...applications.flatMap(({ option, loader, value }) => [
@@ -135,6 +135,7 @@ function applicationSettings(
     ]),
     ...(callable === null ? [] : [['callable', callable] as const]),
     ...(pyargv === null ? [] : [['pyargv', pyargv] as const]),
+    ...(pasteLogger ? [['paste-logger', ''] as const] : []),
     ...(needApp ? [['need-app', ''] as const] : []),
   ]
 }

@@ -214,8 +214,10 @@ class ConfigReader {
       case 'ini':
       case 'include':
         return this.readFile(setting.value, setting.where, setting.key)
-      case 'ini-paste':
       case 'ini-paste-logged':
+        this.#keep({ key: 'paste-logger', value: 'true', where: setting.where })
+        return this.readFile(setting.value, setting.where, 'ini')
+      case 'ini-paste':
         return this.readFile(setting.value, setting.where, 'ini')
       case 'set':
       case 'set-placeholder':

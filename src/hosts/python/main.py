@@ -34,12 +34,15 @@ def main():
     if named.is_concurrent(settings):
         streams.install(wire)  # before user code keeps one
     if loader.load(wire, settings, loop):
-        if named.runs_coroutines(settings):
-            import spoold_host.coroutines as coroutines
+        try:
+            if named.runs_coroutines(settings):
+                import spoold_host.coroutines as coroutines
 
-            coroutines.Coroutines(wire, loop).serve()
-        else:
-            loop.serve()
+                coroutines.Coroutines(wire, loop).serve()
+            else:
+                loop.serve()
+        finally:
+            sys.modules['uwsgi']._end()
 
 
 if __name__ == '__main__':

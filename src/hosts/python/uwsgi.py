@@ -65,6 +65,16 @@ def _loaded(before):
         _call('loaded', new_directory if new_directory != directory else b'', new_mask if new_mask != mask else b'', *changed)
 
 
+def _end():
+    """uwsgi_python_atexit(): before threads are joined, and before Python's own."""
+    ends = globals().get('atexit')
+    if ends is not None and os.getpid() == _wire.pid:
+        try:
+            ends()
+        except Exception:
+            sys.excepthook(*sys.exc_info())
+
+
 def _options(pairs):
     """str to bytes; if an option was given more than once, its last value."""
     options = {'enable-threads': b'true'}  # there are: code that looks for this option need not warn
