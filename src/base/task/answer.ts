@@ -1,7 +1,7 @@
 import { parseDuration } from '../duration.js'
 import { describe, SpooldError, toError } from '../errors.js'
 import { IGNORE, OK, type Outcome, RETRY, SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './outcome.js'
-import type { Backoff, RetryPolicy } from './retry-policy.js'
+import { type Backoff, LONGEST_DELAY_MS, type RetryPolicy } from './retry-policy.js'
 import { causesOf, stackOf } from './stack.js'
 
 /** What a handler may return, or resolve to. Anything else is a retry. */
@@ -170,7 +170,7 @@ function backoffOf(value: unknown): Backoff {
 
 function durationOf(key: string, value: unknown, expected = "seconds or a text such as '5m'"): number {
   const ms = typeof value === 'number' ? value * 1000 : parseDuration(typeof value === 'string' ? value : '')
-  if (ms !== undefined && ms >= 0 && Number.isFinite(ms)) return ms
+  if (ms !== undefined && ms >= 0 && value !== Number.POSITIVE_INFINITY) return Math.min(ms, LONGEST_DELAY_MS)
   throw new TypeError(wrong(key, expected, value))
 }
 
