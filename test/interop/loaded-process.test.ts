@@ -24,11 +24,10 @@ uwsgi.spooler = lambda env: uwsgi.SPOOL_OK
 uwsgi.register_signal(1, 'spooler', lambda number: journal('fired'))
 for hour in ${JSON.stringify(hours)}: uwsgi.add_cron(1, -1, hour, -1, -1, -1)
 `,
-  perl: hours => `
+  perl: () => `
 $ENV{TZ} = 'Asia/Kolkata'; $ENV{OF_CODE} = 'set'; delete $ENV{OF_START}; umask 027; chdir '/usr';
 uwsgi::spooler(sub { uwsgi::SPOOL_OK });
 uwsgi::register_signal(1, 'spooler', sub { journal('fired') });
-uwsgi::add_cron(1, -1, $_, -1, -1, -1) for (${hours.join(', ')});
 `,
   ruby: hours => `
 ENV['TZ'] = 'Asia/Kolkata'; ENV['OF_CODE'] = 'set'; ENV.delete('OF_START'); File.umask(027); Dir.chdir('/usr')
@@ -110,7 +109,9 @@ describe('what loaded code has done to its process holds for crons and their com
         env: { ...process.env, ...env },
       })
       const expected = await found(theirs)
-      await until('its signal has fired', () => readJournal(dirname(theirs)).includes('fired'))
+      // uWSGI's Perl adds no crons
+      if (language !== 'perl')
+        await until('its signal has fired', () => readJournal(dirname(theirs)).includes('fired'))
       peer.child.kill('SIGTERM')
       await peer.exited
 
@@ -123,10 +124,12 @@ describe('what loaded code has done to its process holds for crons and their com
       })
       assert.equal(expected, CHANGED)
       assert.equal(await runCommand(spool, daemon), expected)
-      assert.deepEqual(await zonesOf(spool), ['Asia/Kolkata', 'Asia/Kolkata'])
       const { schedules } = await snapshotOf(spool)
-      const next = schedules.find(({ schedule }) => schedule.kind === 'cron')?.nextAtMs ?? 0
-      assert.equal(hourIn('Asia/Kolkata', next), 5)
+      for (const { schedule, zone, nextAtMs } of schedules) {
+        assert.equal(zone, 'Asia/Kolkata')
+        if (schedule.kind === 'cron') assert.equal(hourIn('Asia/Kolkata', nextAtMs ?? 0), 5)
+      }
+      assert.equal(schedules.length, language === 'perl' ? 1 : 2)
       assert.match(
         daemon.output,
         /schedules count in Asia\/Kolkata, because the code that was loaded has set TZ=Asia\/Kolkata/,

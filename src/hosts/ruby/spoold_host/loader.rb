@@ -100,8 +100,17 @@ module SpooldHost
 
   OURS = "#{File.dirname(__dir__)}/".freeze
 
-  # As Ruby prints it (plugins/rack/rack_plugin.c, uwsgi_ruby_exception_log), without our own frames.
+  # What Ruby raises while it rescues has a cause, which may have one, too.
   def explain(error)
+    causes = [error]
+    causes.push(causes.last.cause) while causes.last.cause && causes.length <= MAX_CAUSES
+    causes.map { |each| explain_alone(each) }.join("\n[cause]: ")
+  end
+
+  MAX_CAUSES = 5
+
+  # As Ruby prints it (plugins/rack/rack_plugin.c, uwsgi_ruby_exception_log), without our own frames.
+  def explain_alone(error)
     first, *rest = (error.backtrace || []).map(&:b).reject { |line| line.start_with?(OURS) }
     ["#{"#{first}: " if first}#{message_of(error)} (#{error.class})", *rest.map { |line| "\tfrom #{line}" }].join("\n")
   end
