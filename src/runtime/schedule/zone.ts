@@ -4,7 +4,11 @@
  * libc follows the rule.
  */
 export function zoneNamed(tz: string): string | undefined {
-  const name = tz.replace(/^:/, '').replace(/^.*\/zoneinfo\/(?:posix\/)?/, '')
+  const name = tz
+    .replace(/^:/, '')
+    .replace(/^.*\/zoneinfo\/(?:posix\/)?|^posix\//, '')
+    .replace(/^(?:UTC|GMT)(?=[-+]\d{1,2}$)/, 'Etc/GMT')
+    .replace(/^(UTC|GMT)[-+]?0$/, '$1')
   try {
     new Intl.DateTimeFormat('en', { timeZone: name })
     return name
@@ -16,5 +20,6 @@ export function zoneNamed(tz: string): string | undefined {
 /** The zone in which this process counts: that of its `TZ`, or the system's. */
 export function ownZone(): string {
   const { TZ: tz = '' } = process.env
-  return (tz === '' ? undefined : zoneNamed(tz)) ?? Intl.DateTimeFormat().resolvedOptions().timeZone ?? 'UTC'
+  const system = Intl.DateTimeFormat().resolvedOptions().timeZone as string | undefined // of a `TZ` that names none
+  return (tz === '' ? undefined : zoneNamed(tz)) ?? (system === 'Etc/Unknown' ? undefined : system) ?? 'UTC'
 }
