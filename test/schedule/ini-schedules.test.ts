@@ -121,7 +121,7 @@ describe('what check says of times', { concurrency: true }, () => {
       const { code, stdout, stderr } = await checked(line)
       assert.equal(code, 0, stderr)
       assert.match(`${stdout}${stderr}`, new RegExp(`app\\.ini:4: warning: .*${text.replaceAll('*', '\\*')}`))
-      assert.equal((await checked(`${line}\nstrict = true`)).code, 78)
+      assert.equal((await checked(`${line}\nstrict = true`)).code, 1)
     }
     const { stdout, stderr } = await checked('cron = 0 0 29 2 -1 true')
     assert.doesNotMatch(`${stdout}${stderr}`, /never/)
