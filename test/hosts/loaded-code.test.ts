@@ -105,7 +105,7 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').sta
     assert.equal(await alone.code(), 1)
     assert.match(
       alone.output,
-      /HANDLER_UNLOADABLE\] the application of module = web could not be loaded:[\s\S]*no_such_thing[\s\S]*python3 is the interpreter: install the package there/,
+      /HANDLER_UNLOADABLE\] the application of module = web could not be loaded:[\s\S]*no_such_thing[\s\S]*python3 is the interpreter: install the package there[\s\S]*pythonpath = its directory, or with spooler-import = its file/,
     )
     const needed = await start(files, { module: 'web', 'spooler-import': 'tasks.py', 'need-app': true }, true)
     assert.equal(await needed.code(), 1)
@@ -221,6 +221,17 @@ uwsgi.atexit = end
     await daemon.exited
     assert.deepEqual(daemon.journal(), ['1', ...ended, ...ended])
     assert.match(daemon.output, /ValueError: of the end/)
+  })
+
+  it('finds the names that modules for uWSGI refer to, without a meaning here', async () => {
+    const source = `${HANDLER}uwsgi.spooler = spooler
+for name in ('SymbolsImporter', 'SymbolsZipImporter', 'ZipImporter'):
+    try: getattr(uwsgi, name)('x')
+    except NotImplementedError: journal(name)
+journal(repr(uwsgi.sockets))
+`
+    const daemon = await start({ 'tasks.py': source }, { import: 'tasks.py' })
+    assert.deepEqual(daemon.journal(), ['SymbolsImporter', 'SymbolsZipImporter', 'ZipImporter', '[]'])
   })
 
   it('that registers no handler is reported at the start', async () => {

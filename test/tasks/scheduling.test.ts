@@ -300,10 +300,11 @@ describe('arguments', () => {
       () => argumentsAre('@body', '{"args":[3889108265204450030]}'),
       refused('ARGUMENTS_INVALID', /got 3889/),
     )
-    assert.deepEqual(
-      argumentsAre('["3889108265204450030 \\" 1e400", 1152921504606846976, 0.1234567890123456789]'),
-      ['3889108265204450030 " 1e400', 2 ** 60, 0.1234567890123456789],
-    )
+    assert.deepEqual(argumentsAre('["3889108265204450030 \\" 1e400", 1152921504606846976, 0.5]'), [
+      '3889108265204450030 " 1e400',
+      2 ** 60,
+      0.5,
+    ])
   })
 
   it('are what two libraries’ schemas take', async () => {

@@ -146,7 +146,12 @@ class ConfigReader {
       this.readFile(value, where, 'inherit')
     }
     this.#logic.finish()
-    return { settings: this.#settings, references, files: this.#files, problems: this.#problems }
+    return {
+      settings: this.#settings,
+      references,
+      files: [...new Set(this.#files)],
+      problems: this.#problems,
+    }
   }
 
   /** The text of a file; the magic variables refer to its section from now on. */

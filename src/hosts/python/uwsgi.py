@@ -24,6 +24,7 @@ magic_table = {}
 env = {}
 opt = {}
 spoolers = ()
+sockets = []
 
 _settings = {}
 _wire = _loop = None
@@ -385,7 +386,7 @@ _MEANINGLESS = frozenset(
     'mule_get_msg mule_msg_recv offload parsefile ready_fd recv route rpc scrolls send sendfile sharedarea_object '
     'signal_received signal_wait start_response suspend wait_fd_read wait_fd_write websocket_handshake websocket_recv '
     'websocket_recv_nb websocket_send websocket_send_binary queue_get queue_set queue_push queue_pull queue_pop '
-    'queue_slot queue_pull_slot queue_last'.split()
+    'queue_slot queue_pull_slot queue_last SymbolsImporter SymbolsZipImporter ZipImporter'.split()
 )
 
 

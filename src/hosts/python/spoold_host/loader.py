@@ -141,6 +141,7 @@ def explain(error):
     if isinstance(error, ModuleNotFoundError):
         text += (
             '\n(%s is the interpreter: install the package there, name another one with python = PROGRAM, or a virtual '
-            'environment with virtualenv = DIR)' % sys.executable
+            'environment with virtualenv = DIR; a module of your own is found with pythonpath = its directory, or with spooler-import = its file)'
+            % sys.executable
         )
     return text
