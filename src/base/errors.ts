@@ -1,4 +1,4 @@
-import { inspect } from 'node:util'
+import { inspect, types } from 'node:util'
 
 /**
  * Every error that spoold raises on purpose, by its stable code. docs/errors.md explains each one, and a test keeps the
@@ -81,8 +81,8 @@ export class SpooldError extends Error {
  */
 export function toError(thrown: unknown): Error {
   try {
-    if (!(thrown instanceof Error))
-      return new Error(typeof thrown === 'string' ? thrown : `a handler threw ${contentOf(thrown)}`)
+    if (!isError(thrown))
+      return withoutPlace(typeof thrown === 'string' ? thrown : `a handler threw ${contentOf(thrown)}`)
     const { name, message } = thrown
     if (typeof name === 'string' && typeof message === 'string') return thrown
     const readable = new Error(typeof message === 'string' ? message : `its message is ${describe(message)}`)
@@ -90,6 +90,18 @@ export function toError(thrown: unknown): Error {
   } catch {
     return new Error('a handler threw what cannot be read')
   }
+}
+
+/** Of any realm: Jest and `vm` have their own. */
+export function isError(value: unknown): value is Error {
+  return value instanceof Error || types.isNativeError(value)
+}
+
+/** The place where it is made is ours, and says nothing. */
+function withoutPlace(message: string): Error {
+  const error = new Error(message)
+  error.stack = `Error: ${message}`
+  return error
 }
 
 const UNREADABLE = 'which cannot be read'

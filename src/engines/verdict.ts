@@ -4,6 +4,7 @@ import type { Outcome } from '../base/task/outcome.js'
 import type { ReportKind } from '../base/task/report.js'
 import {
   crashDelayMs,
+  LONGEST_DELAY_MS,
   LAST_ERROR,
   limitReached,
   type RetryPolicy,
@@ -127,7 +128,10 @@ function failed(
       runs,
     }
   const wishMs = failure.delayMs
-  const delayMs = wishMs ?? retryDelayMs(policy, runs.attempts, rules.frequencyMs)
+  const delayMs = Math.min(
+    wishMs ?? retryDelayMs(policy, runs.attempts, rules.frequencyMs),
+    LONGEST_DELAY_MS,
+  )
   return { kind: 'again', as: failure.kind, delayMs, detail, runs }
 }
 

@@ -111,3 +111,10 @@ describe('what uWSGI reads is read', () => {
     assert.match(list.join(), /^app.ini:4: warning: python-path: .*left out/)
   })
 })
+
+it('a file of which two sections are read is one file', () => {
+  const ini = '[uwsgi]\nini = :spool\n[spool]\nspooler = sp\nspooler-import = h.mjs\n'
+  const { files, problems } = checkGiven({ files: { 'app.ini': ini, 'h.mjs': '' } })
+  assert.deepEqual(problems.errors, [])
+  assert.equal(files.length, 1)
+})

@@ -122,6 +122,10 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     { path: '/a', error: 'ENOSPC' },
     '[uwsgi-fsmon] unable to register monitor for "/a": ENOSPC',
   ],
+  'schedules-zoned': [
+    { zone: 'Asia/Kolkata', tz: ':Asia/Kolkata' },
+    '[uwsgi-cron] schedules count in Asia/Kolkata, because the code that was loaded has set TZ=:Asia/Kolkata',
+  ],
   'schedules-led': [{ spool, isLeading: true }, '[spooler /s] this daemon fires the schedules'],
   'schedule-lease-failed': [
     { spool, error: 'EACCES' },

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
@@ -105,7 +105,7 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').sta
     assert.equal(await alone.code(), 1)
     assert.match(
       alone.output,
-      /HANDLER_UNLOADABLE\] the application of module = web could not be loaded:[\s\S]*no_such_thing[\s\S]*python3 is the interpreter: install the package there/,
+      /HANDLER_UNLOADABLE\] the application of module = web could not be loaded:[\s\S]*no_such_thing[\s\S]*python3 is the interpreter: install the package there[\s\S]*pythonpath = its directory, or with spooler-import = its file/,
     )
     const needed = await start(files, { module: 'web', 'spooler-import': 'tasks.py', 'need-app': true }, true)
     assert.equal(await needed.code(), 1)
@@ -122,6 +122,9 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').sta
       drop(spoolOf(daemon), undefined, packet({ n: option }))
       await ran(daemon, 1)
       assert.deepEqual(daemon.journal(), [option])
+      const said =
+        /app\.ini:\d+: warning: lazy-apps: what module names is not loaded for the spoolers, as in uWSGI; spooler-load-app = on loads it/
+      assert.equal(said.test(daemon.output), key === 'lazy-apps')
     }
     const without = await start(files, { module: 'web', 'spooler-load-app': 'off' }, true)
     assert.equal(await without.code(), 1)
@@ -137,6 +140,98 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').sta
     drop(spoolOf(daemon), undefined, packet({ n: 'lazy' }))
     await ran(daemon, 1)
     assert.match(daemon.output, /app\.ini:\d+: warning: lazy-apps: uWSGI's spoolers would have no handler/)
+  })
+
+  it('is loaded with lazy-apps when spooler-load-app = on asks for it', async () => {
+    const files = {
+      'tasks.py': `${HANDLER}uwsgi.spooler = spooler\n`,
+      'web.py': `${JOURNAL}journal('loaded')\n`,
+    }
+    const ini = { module: 'web', 'spooler-import': 'tasks.py', 'lazy-apps': true, 'spooler-load-app': 'on' }
+    const daemon = await start(files, ini)
+    assert.deepEqual(daemon.journal(), ['loaded'])
+    assert.doesNotMatch(daemon.output, /warning: lazy-apps/)
+  })
+
+  it('as a Paste application has its logging, with ini-paste-logged and with paste-logger', async () => {
+    const files = {
+      'paste/__init__.py': '',
+      'paste/deploy.py': `import logging, uwsgi
+def loadapp(uri):
+    logging.getLogger('blog').info('loading %s', uri.rpartition('/')[2])
+    def spooler(env):
+        logging.getLogger('blog').info('handled')
+        return uwsgi.SPOOL_OK
+    uwsgi.spooler = spooler
+`,
+      'paste.ini': `[app:main]
+use = egg:blog
+[loggers]
+keys = root
+[handlers]
+keys = console
+[formatters]
+keys = short
+[logger_root]
+level = INFO
+handlers = console
+[handler_console]
+class = StreamHandler
+args = (sys.stderr,)
+formatter = short
+[formatter_short]
+format = LOG %(name)s %(message)s
+`,
+    }
+    for (const ini of [
+      { 'ini-paste-logged': 'paste.ini' },
+      { paste: 'config:%dpaste.ini', 'paste-logger': true },
+      { 'ini-paste': 'paste.ini' },
+    ]) {
+      const daemon = await start(files, { pythonpath: '%d', ...ini })
+      drop(spoolOf(daemon))
+      await until('it is done', () => readdirSync(spoolOf(daemon)).every(name => name.startsWith('.')))
+      const isLogged = !('ini-paste' in ini)
+      if (isLogged) await daemon.waitFor('LOG blog handled')
+      assert.equal(daemon.output.includes('LOG blog loading paste.ini'), isLogged)
+    }
+  })
+
+  it('has its uwsgi.atexit called at the end of each process, before threads are joined and before Python’s own', async () => {
+    const source = `${HANDLER}uwsgi.spooler = spooler
+import atexit, threading
+over = threading.Event()
+def wait():
+    over.wait()
+    journal('thread')
+threading.Thread(target=wait).start()
+atexit.register(lambda: journal('python'))
+def end():
+    journal('uwsgi')
+    over.set()
+    raise ValueError('of the end')
+uwsgi.atexit = end
+`
+    const ended = ['uwsgi', 'thread', 'python']
+    const daemon = await start({ 'tasks.py': source }, { import: 'tasks.py', 'spooler-max-tasks': 1 })
+    drop(spoolOf(daemon), undefined, packet({ n: '1' }))
+    await ran(daemon, 4)
+    assert.deepEqual(daemon.journal(), ['1', ...ended])
+    daemon.child.kill('SIGTERM')
+    await daemon.exited
+    assert.deepEqual(daemon.journal(), ['1', ...ended, ...ended])
+    assert.match(daemon.output, /ValueError: of the end/)
+  })
+
+  it('finds the names that modules for uWSGI refer to, without a meaning here', async () => {
+    const source = `${HANDLER}uwsgi.spooler = spooler
+for name in ('SymbolsImporter', 'SymbolsZipImporter', 'ZipImporter'):
+    try: getattr(uwsgi, name)('x')
+    except NotImplementedError: journal(name)
+journal(repr(uwsgi.sockets))
+`
+    const daemon = await start({ 'tasks.py': source }, { import: 'tasks.py' })
+    assert.deepEqual(daemon.journal(), ['SymbolsImporter', 'SymbolsZipImporter', 'ZipImporter', '[]'])
   })
 
   it('that registers no handler is reported at the start', async () => {

@@ -10,13 +10,19 @@ import { until } from '../helpers/until.js'
 
 const entry = (command: string) => ({ command, isUnique: false, harakiriMs: 0 }) as unknown as CronCommand
 
+const SAME = { kind: 'process', directory: null, umask: null, environment: [] } as const
+
 describe('a command of cron', () => {
   it('for which there is no memory is reported, and the next one runs', async () => {
     const events = new Emitter()
     const heard: string[] = []
     events.on('command-failed', ({ command, error }) => heard.push(`${command}: ${error}`))
     events.on('command-ended', ({ command }) => heard.push(`${command} ended`))
-    const commands = new Commands({ events, logFd: () => openSync('/dev/null', 'w') })
+    const commands = new Commands({
+      events,
+      logFd: () => openSync('/dev/null', 'w'),
+      surroundings: () => SAME,
+    })
     const { spawn } = childProcess
     childProcess.spawn = (() => {
       throw Object.assign(new Error('spawn ENOMEM'), { code: 'ENOMEM' }) // as Node does

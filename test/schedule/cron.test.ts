@@ -116,6 +116,29 @@ function randomFields(seed: number, count: number): string[] {
   )
 }
 
+describe('day and weekday, as in cron', () => {
+  const monthDays = (expression: string) =>
+    instants(expression, 'UTC', utc('2026-05-01'), utc('2026-06-01')).map(at => new Date(at).getUTCDate())
+  const where = (holds: (day: number, weekday: number) => boolean) =>
+    Array.from({ length: 31 }, (_, i) => i + 1).filter(day =>
+      holds(day, new Date(Date.UTC(2026, 4, day)).getUTCDay()),
+    )
+  // entry.c: a field that begins with * is no restriction, so that both have to match
+  const CASES: Readonly<Record<string, (day: number, weekday: number) => boolean>> = {
+    '0 0 */2 * 3': (day, weekday) => day % 2 === 1 && weekday === 3,
+    '0 0 13 * */1': day => day === 13,
+    '0 0 1-20 * */2': (day, weekday) => day <= 20 && weekday % 2 === 0,
+    '0 0 * * 1': (_, weekday) => weekday === 1,
+    '0 0 13 * 5': (day, weekday) => day === 13 || weekday === 5,
+    '0 0 13 * mon-fri': (day, weekday) => day === 13 || (weekday >= 1 && weekday <= 5),
+    '0 0 1,15 * *': day => day === 1 || day === 15,
+    '0 0 0 */2 * 3': (day, weekday) => day % 2 === 1 && weekday === 3,
+    '0 0 0 13 * 5': (day, weekday) => day === 13 || weekday === 5,
+  }
+  for (const [expression, holds] of Object.entries(CASES))
+    it(expression, () => assert.deepEqual(monthDays(expression), where(holds)))
+})
+
 describe('summer time', () => {
   const BERLIN = 'Europe/Berlin'
   const CASES: ReadonlyArray<

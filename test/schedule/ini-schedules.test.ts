@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import type { SpooldError } from '#src/base/errors.js'
 import type { CronCommand } from '#src/base/task/schedule.js'
@@ -9,6 +11,8 @@ import {
   parseSignalCron,
   parseTimer,
 } from '#src/runtime/schedule/ini-schedules.js'
+import { spoold } from '../helpers/cli.js'
+import { workspace } from '../helpers/workspace.js'
 
 describe('a value of', () => {
   const command = (given: Partial<CronCommand>): CronCommand => ({
@@ -94,4 +98,59 @@ describe('a value of', () => {
         (error: SpooldError) => error.code === 'SCHEDULE_INVALID' && expected.test(error.message),
       )
     })
+})
+
+describe('what check says of times', { concurrency: true }, () => {
+  const ini = (lines: string) => {
+    const directory = workspace()
+    const file = join(directory, 'app.ini')
+    const handler = join(directory, 'handler.mjs')
+    writeFileSync(handler, 'export default () => -2\n')
+    writeFileSync(file, `[uwsgi]\nspooler = ${directory}/spool\nspooler-import = ${handler}\n${lines}\n`)
+    return file
+  }
+  const checked = (lines: string, env = {}) =>
+    spoold(['check', ini(lines)], { env: { ...process.env, ...env } })
+
+  it('a date that never comes is named, and is an error with strict', async () => {
+    for (const [line, text] of [
+      ['cron = 0 0 30 2 -1 true', 'cron: "0 0 30 2 -1" never comes'],
+      ['signal-cron = 1 0 0 31 apr *', 'signal-cron: "0 0 31 apr *" never comes'],
+      ['cron2 = minute=0\\,30,hour=0,day=31,month=6 true', 'never comes'],
+    ] as const) {
+      const { code, stdout, stderr } = await checked(line)
+      assert.equal(code, 0, stderr)
+      assert.match(`${stdout}${stderr}`, new RegExp(`app\\.ini:4: warning: .*${text.replaceAll('*', '\\*')}`))
+      assert.equal((await checked(`${line}\nstrict = true`)).code, 1)
+    }
+    const { stdout, stderr } = await checked('cron = 0 0 29 2 -1 true')
+    assert.doesNotMatch(`${stdout}${stderr}`, /never/)
+  })
+
+  it('a TZ that names no zone is named, with the zone that counts', async () => {
+    for (const tz of ['Europe/Berlim', 'CET-1CEST,M3.5.0,M10.5.0/3'])
+      for (const [lines, env, where] of [
+        ['', { TZ: tz }, 'environment'],
+        [`env = TZ=${tz}`, {}, 'app\\.ini:4'],
+      ] as const) {
+        const { stdout, stderr } = await checked(lines, env)
+        assert.match(
+          `${stdout}${stderr}`,
+          new RegExp(`${where}: warning: TZ=.* names no time zone: .* count in UTC`),
+        )
+      }
+    for (const tz of [
+      '',
+      'UTC',
+      'UTC0',
+      'Europe/Berlin',
+      ':Europe/Berlin',
+      '/usr/share/zoneinfo/Asia/Kolkata',
+      'EST5EDT',
+      'GMT+3',
+    ]) {
+      const { stdout, stderr } = await checked('', { TZ: tz })
+      assert.doesNotMatch(`${stdout}${stderr}`, /time zone/, tz)
+    }
+  })
 })

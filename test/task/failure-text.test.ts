@@ -10,6 +10,8 @@ it('a failure in one line is what went wrong, above its stack or below Python’
     ['', ''],
     ['no room', 'no room'],
     ['Error: no\n  at file:///srv/tasks.mjs:1:1', 'Error: no'],
+    ['TypeError: no\n  at f\n[cause]: Error: refused\n  at g\n[cause]: E: 5', 'TypeError: no: refused: E: 5'],
+    ['gone\n[cause]: Error: gone\n  at g', 'gone'],
     [`${TOP}\n${place(1)}\n${place(2)}\nKeyError: 'a'`, "KeyError: 'a'"],
     [`${TOP}\n${place(1)}\nmail.Refused: 550\n  File it elsewhere\nor not`, 'mail.Refused: 550'],
     [`${TOP}\n${place(1)}\nKeyError: 1\n\nDuring …:\n\n${TOP}\n${place(2)}\nValueError: 2`, 'ValueError: 2'],

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import vm from 'node:vm'
 import { argumentsOf } from '#src/formats/protocol/named.js'
 import { parseVars, toDictionary } from '#src/formats/protocol/vars.js'
 import {
@@ -13,7 +14,8 @@ import {
   Tasks,
   type TasksOptions,
 } from '#src/index.js'
-import { leftIn } from '../helpers/files.js'
+import { mostArguments } from '#src/runtime/tasks/arguments.js'
+import { leftIn, packet } from '../helpers/files.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const refused = (code: string, message: RegExp) => (error: unknown) => {
@@ -261,6 +263,48 @@ describe('arguments', () => {
       () => new Tasks({ required: 1 } as never),
       refused('TASK_INVALID', /there is no option required/),
     )
+  })
+
+  it('are counted without what a comment between the parameters has', () => {
+    const functions: ReadonlyArray<readonly [(...args: never[]) => unknown, number]> = [
+      ['async (to, // 1) the address\n subject = "hello") => {}', Number.POSITIVE_INFINITY],
+      ['(to /* :) = */, cc // , bcc = 1\n) => {}', 2],
+      ['function /* ( */ send(to) { return (to) }', 1],
+      ['(to, cc = ")") => {}', Number.POSITIVE_INFINITY],
+      ['({ "a)": to }, cc) => {}', Number.POSITIVE_INFINITY],
+      ['({ to, cc }, [bcc]) => {}', 2],
+      ['async to => {}', 1],
+      ['(...all) => {}', Number.POSITIVE_INFINITY],
+    ].map(([source, most]) => [vm.runInThisContext(`(${source})`), Number(most)] as const)
+    for (const [fn, most] of functions) assert.equal(mostArguments(fn), most, String(fn))
+  })
+
+  it('with a number that JavaScript cannot hold are refused: other languages have them', () => {
+    const argumentsAre = (args: string, body?: string) => {
+      const bytes = packet({ task: 'x', args })
+      const vars = parseVars(bytes.toString('latin1'), 4, bytes.length)
+      assert.ok(!('fault' in vars))
+      return argumentsOf(vars, () => (body === undefined ? undefined : Buffer.from(body))).args
+    }
+    for (const [args, number] of [
+      ['[3889108265204450030]', '3889108265204450030'],
+      ['[{"id":[-9007199254740993]}]', '-9007199254740993'],
+      ['[1e400]', '1e400'],
+      ['["\\"", 12345678901234567891]', '12345678901234567891'],
+    ] as const)
+      assert.throws(
+        () => argumentsAre(args),
+        refused('ARGUMENTS_INVALID', new RegExp(`got ${number}: schedule it as text`)),
+      )
+    assert.throws(
+      () => argumentsAre('@body', '{"args":[3889108265204450030]}'),
+      refused('ARGUMENTS_INVALID', /got 3889/),
+    )
+    assert.deepEqual(argumentsAre('["3889108265204450030 \\" 1e400", 1152921504606846976, 0.5]'), [
+      '3889108265204450030 " 1e400',
+      2 ** 60,
+      0.5,
+    ])
   })
 
   it('are what two libraries’ schemas take', async () => {

@@ -96,6 +96,14 @@ export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
       log.line('error', `[uwsgi-fsmon] unable to register monitor for "${printable(path)}": ${error}`, {
         path,
       }),
+    'schedules-zoned': ({ zone, tz }) =>
+      log.line(
+        'info',
+        tz === null
+          ? `[uwsgi-cron] schedules count in ${zone}`
+          : `[uwsgi-cron] schedules count in ${zone}, because the code that was loaded has set TZ=${printable(tz)}`,
+        { zone },
+      ),
     'schedules-led': ({ spool, isLeading }) =>
       log.line(
         'info',

@@ -1,7 +1,7 @@
 import { parseDuration } from '../duration.js'
-import { describe, SpooldError, toError } from '../errors.js'
+import { describe, isError, messageOf, SpooldError, toError } from '../errors.js'
 import { IGNORE, OK, type Outcome, RETRY, SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './outcome.js'
-import type { Backoff, RetryPolicy } from './retry-policy.js'
+import { type Backoff, LONGEST_DELAY_MS, type RetryPolicy } from './retry-policy.js'
 import { causesOf, stackOf } from './stack.js'
 
 /** What a handler may return, or resolve to. Anything else is a retry. */
@@ -51,7 +51,9 @@ export class RetryTask extends Error implements RetryAnswer {
   readonly retry: RetryAnswer['retry']
 
   /** @throws SpooldError ARGUMENTS_INVALID for an `at` that is no time */
-  constructor({ at, retry, reason, cause, ...policy }: RetryOptions = {}) {
+  constructor(asked: RetryOptions | Error = {}) {
+    const options: RetryOptions = isError(asked) ? { reason: messageOf(asked), cause: asked } : asked
+    const { at, retry, reason, cause, ...policy } = options
     super(reason ?? 'the task is to run again', cause === undefined ? {} : { cause })
     this.retry = at === undefined ? (retry ?? true) : timeOf(at, retry)
     Object.assign(this, policy)
@@ -72,11 +74,18 @@ export class AbortTask extends Error implements BuryAnswer {
   override readonly name = 'AbortTask'
   readonly bury: string
 
-  constructor(asked: string | BuryAnswer = 'the task is given up', options?: ErrorOptions) {
-    const bury = typeof asked === 'string' ? asked : asked.bury
-    super(bury === true ? 'the task is given up' : bury, options)
+  /** @param asked the reason; an Error is its own, and the cause */
+  constructor(asked: string | Error | BuryAnswer = 'the task is given up', options?: ErrorOptions) {
+    super(reasonOf(asked), isError(asked) ? { cause: asked, ...options } : options)
     this.bury = this.message
   }
+}
+
+function reasonOf(asked: unknown): string {
+  if (typeof asked === 'string') return asked
+  if (isError(asked)) return messageOf(asked)
+  const bury = typeof asked === 'object' && asked !== null && 'bury' in asked ? asked.bury : describe(asked)
+  return typeof bury === 'string' ? bury : 'the task is given up'
 }
 
 const EXPECTED =
@@ -170,7 +179,7 @@ function backoffOf(value: unknown): Backoff {
 
 function durationOf(key: string, value: unknown, expected = "seconds or a text such as '5m'"): number {
   const ms = typeof value === 'number' ? value * 1000 : parseDuration(typeof value === 'string' ? value : '')
-  if (ms !== undefined && ms >= 0 && Number.isFinite(ms)) return ms
+  if (ms !== undefined && ms >= 0 && value !== Number.POSITIVE_INFINITY) return Math.min(ms, LONGEST_DELAY_MS)
   throw new TypeError(wrong(key, expected, value))
 }
 

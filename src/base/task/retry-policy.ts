@@ -18,6 +18,11 @@ export type Backoff = 'none' | 'fixed' | 'exponential'
 
 /** Of `exponential`, if the options say nothing. */
 export const FIRST_DELAY_MS = 3000
+/**
+ * A delay beyond is as long as this, some 7,000 years: a handler may ask for 2 ** n seconds, and such a time has to fit into the time of a file. A file
+ * system with an earlier end takes its last second.
+ */
+export const LONGEST_DELAY_MS = 7000 * 365 * 86_400_000
 
 /**
  * The delay after failed run number `attempts`, from 1.

@@ -45,8 +45,21 @@ export interface FileMonitor {
   readonly path: string
 }
 
+/**
+ * What code has done to its interpreter where uWSGI's master would have loaded it, so that crons and their commands would have it, too. Null: it
+ * left that as it was.
+ */
+export interface LoadedProcess {
+  readonly kind: 'process'
+  readonly directory: string | null
+  readonly umask: number | null
+  /** Variables that it set; null: that it removed. */
+  readonly environment: ReadonlyArray<readonly [name: string, value: string | null]>
+}
+
 /** What a worker reports to the master about signals; and, once it is ready, of periodic tasks. */
 export type SignalNews =
+  | LoadedProcess
   | PeriodicTask
   | { readonly kind: 'handler'; readonly number: number; readonly target: string }
   | { readonly kind: 'raise'; readonly number: number }

@@ -1,5 +1,5 @@
 import { pathToFileURL } from 'node:url'
-import { toError } from '../errors.js'
+import { isError, toError } from '../errors.js'
 import { CODE_ROOTS } from '../package-root.js'
 
 const FRAME = /^\s+at /
@@ -17,15 +17,30 @@ export function stackOf(thrown: unknown): string {
 
 /** What `stackOf` says of the causes alone; empty if there are none. */
 export function causesOf(thrown: unknown): string {
+  const known = new Set<unknown>([thrown])
   const texts: string[] = []
-  try {
-    let error = thrown
-    while (error instanceof Error && error.cause !== undefined && texts.length < MAX_CAUSES) {
-      error = error.cause
-      texts.push(CAUSE + ownStackOf(error))
+  const add = (error: unknown) => {
+    for (const cause of innerOf(error)) {
+      if (known.has(cause) || texts.length >= MAX_CAUSES) continue
+      known.add(cause)
+      texts.push(CAUSE + ownStackOf(cause))
+      add(cause)
     }
-  } catch {} // a getter of theirs
+  }
+  add(thrown)
   return texts.join('')
+}
+
+/** Its cause, and what an AggregateError collects. */
+function innerOf(error: unknown): unknown[] {
+  if (typeof error !== 'object' || error === null) return []
+  try {
+    const cause = 'cause' in error && isError(error) && error.cause !== undefined ? [error.cause] : []
+    const errors = 'errors' in error && isError(error) && Array.isArray(error.errors) ? error.errors : []
+    return [...cause, ...errors.slice(0, MAX_CAUSES)]
+  } catch {
+    return [] // a getter of theirs
+  }
 }
 
 function ownStackOf(thrown: unknown): string {
@@ -42,7 +57,10 @@ function ownStackOf(thrown: unknown): string {
 /** A stack is anything: a getter that throws, or a list of places if the handler has replaced Error.prepareStackTrace. */
 function textOf(error: Error): string | undefined {
   try {
-    return typeof error.stack === 'string' ? error.stack : undefined
+    const { stack } = error
+    if (typeof stack !== 'string') return undefined
+    // `vm` and others put the line of the source before it
+    return stack.slice(Math.max(0, stack.indexOf(`${error.name}: ${error.message}\n`)))
   } catch {
     return undefined
   }

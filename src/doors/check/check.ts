@@ -1,6 +1,7 @@
 import { dirname, resolve } from 'node:path'
 import { describe, messageOf, SpooldError } from '../../base/errors.js'
 import { entryFile } from '../../base/package-root.js'
+import { printable } from '../../base/printable.js'
 import { checkFallbacks } from '../../formats/config/check-fallbacks.js'
 import { checkHandlers, hasHandlers, noHandlerMessage } from '../../formats/config/check-handlers.js'
 import type { Options } from '../../formats/config/option-table.js'
@@ -13,6 +14,7 @@ import { readConfig, type Sources } from '../../formats/ini/read-config.js'
 import { formatProblem, Problems, type Where } from '../../formats/ini/setting.js'
 import { fallbackOf, isRedisAddress, parseRedisAddress } from '../../formats/protocol/redis-address.js'
 import { checkSchedules } from '../../runtime/schedule/ini-schedules.js'
+import { zoneNamed } from '../../runtime/schedule/zone.js'
 import { isLinkToNothing, statsOf, whyUnreadable } from '../../system/file-stats.js'
 import { findGroup, findUser } from '../../system/identity.js'
 import { checkNetwork } from '../net/check.js'
@@ -108,12 +110,25 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
   checkPublishing(options, (severity, name, message, i) =>
     problems[severity](where(name, i), `${name}: ${message}`),
   )
-  checkSchedules(options, (name, i, message) => problems.error(where(name, i), message))
+  checkSchedules(options, (severity, name, i, message) => problems[severity](where(name, i), message))
+  checkZone(resolved, problems)
   checkQueues(options.spoolerQueue, (i, message) =>
     problems.error(where('spooler-queue', i), `spooler-queue: ${message}`),
   )
   checkSharedAreas(options.sharedarea, where, problems)
   checkScaling(resolved, home, problems)
+}
+
+/** V8 counts in UTC where libc follows a rule, such as CET-1CEST,M3.5.0,M10.5.0/3; both do where nothing is named. */
+function checkZone({ environment, settings }: ResolvedOptions, problems: Problems): void {
+  const changed = environment.findLast(([name]) => name === 'TZ')
+  const tz = (changed === undefined ? process.env.TZ : changed[1]) ?? ''
+  if (tz === '' || zoneNamed(tz) !== undefined) return
+  const setting = settings.findLast(({ key, value }) => key === 'env' && value.startsWith('TZ='))
+  problems.warning(
+    setting?.where ?? { file: 'environment' },
+    `TZ=${printable(tz)} names no time zone: schedules and times in the log count in UTC; write a name such as Europe/Berlin`,
+  )
 }
 
 function checkSpool(spool: SpoolConfig, home: string, problems: Problems): void {

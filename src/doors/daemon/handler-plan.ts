@@ -94,6 +94,7 @@ function planHost(
   const applications = applicationsOf(options, home).filter(each => each.language === language)
   settings.push(...loaded, ...applicationSettings(applications, options))
   if (isAlone) settings.push(['alone', ''])
+  if (options.lazyApps) settings.push(['lazy-apps', ''])
   return {
     language: NAMES[language],
     command: found.path,
@@ -124,7 +125,7 @@ function describedSpools({ spools, settings }: ResolvedOptions): Array<readonly 
 
 function applicationSettings(
   applications: readonly Application[],
-  { callable, needApp, pyargv }: SpoolOptions,
+  { callable, needApp, pasteLogger, pyargv }: SpoolOptions,
 ): Array<readonly [string, string]> {
   return [
     ...applications.flatMap(({ option, loader, value }) => [
@@ -134,6 +135,7 @@ function applicationSettings(
     ]),
     ...(callable === null ? [] : [['callable', callable] as const]),
     ...(pyargv === null ? [] : [['pyargv', pyargv] as const]),
+    ...(pasteLogger ? [['paste-logger', ''] as const] : []),
     ...(needApp ? [['need-app', ''] as const] : []),
   ]
 }

@@ -1,13 +1,15 @@
 import { messageOf } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
-import { type Schedule, scheduleHash, scheduleId } from '../../base/task/schedule.js'
+import type { PeriodicTask } from '../../base/task/periodic.js'
+import { type LoadedProcess, type Schedule, scheduleHash, scheduleId } from '../../base/task/schedule.js'
 import { openEngine } from '../../engines/open-engine.js'
 import type { SpoolTarget } from '../../engines/targets.js'
 import type { Options } from '../../formats/config/option-table.js'
 import { Commands } from '../../runtime/schedule/commands.js'
 import { schedulesOf } from '../../runtime/schedule/ini-schedules.js'
 import { Leadership } from '../../runtime/schedule/leadership.js'
-import { Scheduler } from '../../runtime/schedule/scheduler.js'
+import { isOnCalendar, Scheduler } from '../../runtime/schedule/scheduler.js'
+import { ownZone, zoneNamed } from '../../runtime/schedule/zone.js'
 import type { ScheduleSnapshot } from '../../runtime/stats/snapshot.js'
 import { SignalRouter } from '../../runtime/supervisor/signal-router.js'
 import { watchEntry, watchTouches } from '../../system/files/directory-watch.js'
@@ -35,6 +37,11 @@ export class Schedules {
   readonly pauses = new PausedSchedules()
   /** By spool: if several daemons run it, only the leader fires its schedules. */
   readonly #leaderships = new Map<string, Leadership>()
+  /** By spool: what its code has done to its processes. */
+  readonly #loaded = new Map<string, readonly LoadedProcess[]>()
+  #surroundings: LoadedProcess = { kind: 'process', directory: null, umask: null, environment: [] }
+  /** In which schedules count that name none; null: that of this process. */
+  #zone: string | null = null
   #isFiring = false
   /**
    * The spool whose leader fires the schedules that belong to no spool; undefined: this daemon runs no tasks, and
@@ -45,7 +52,7 @@ export class Schedules {
   constructor(context: SchedulesContext) {
     const { events } = context
     this.#context = context
-    this.#commands = new Commands(context)
+    this.#commands = new Commands({ ...context, surroundings: () => this.#surroundings })
     this.#periodic = new PeriodicSpools(events)
     this.#scheduler = new Scheduler({
       isHeld: schedule => this.#isHeld(schedule),
@@ -59,9 +66,13 @@ export class Schedules {
       refused: ({ kind }, limit) => events.emit('schedules-full', { kind, limit }),
     })
     this.router = new SignalRouter(events, {
-      declared: (spool, schedules, periodic) => {
+      declared: (spool, schedules, periodic, processes) => {
+        this.#surround(spool, processes)
         this.#change(() => this.#scheduler.set(spool, schedules))
-        this.#periodic.declared(spool, periodic)
+        this.#periodic.declared(
+          spool,
+          periodic.map(each => this.#zoned(each)),
+        )
       },
       added: schedule => this.#change(() => this.#scheduler.add(schedule)),
     })
@@ -90,11 +101,13 @@ export class Schedules {
           ? ('configuration' as const)
           : ('handlers' as const),
       spool: this.#placeOf(schedule) ?? null,
+      zone: isOnCalendar(schedule) ? (schedule.zone ?? this.#zone ?? ownZone()) : null,
       nextAtMs: Number.isFinite(nextAtMs) ? nextAtMs : null,
     }))
     const periodic = this.#periodic.plan.map(each => ({
       ...each,
       id: each.schedule.name,
+      zone: 'zone' in each.schedule.when ? (each.schedule.when.zone ?? ownZone()) : null,
       origin: 'handlers' as const,
     }))
     return Promise.all([...fired, ...periodic].map(each => this.#withPause(each)))
@@ -160,6 +173,34 @@ export class Schedules {
     await Promise.all([this.#periodic.stop(), this.#follow()])
   }
 
+  /**
+   * uWSGI has one master, in which the code of all languages is loaded. Where the code of two spools differs, the first one counts.
+   */
+  #surround(spool: string, processes: readonly LoadedProcess[]): void {
+    this.#loaded.set(spool, processes)
+    const all = [...this.#loaded.values()].flat()
+    const environment = new Map(all.toReversed().flatMap(each => each.environment))
+    this.#surroundings = {
+      kind: 'process',
+      directory: all.find(({ directory }) => directory !== null)?.directory ?? null,
+      umask: all.find(({ umask }) => umask !== null)?.umask ?? null,
+      environment: [...environment],
+    }
+    const zone = zoneOfCode(environment.get('TZ'))
+    if (zone === this.#zone) return
+    this.#zone = zone
+    this.#scheduler.setZone(zone)
+    this.#context.events.emit('schedules-zoned', {
+      zone: zone ?? ownZone(),
+      tz: environment.get('TZ') ?? null,
+    })
+  }
+
+  #zoned(task: PeriodicTask): PeriodicTask {
+    const { when } = task
+    return 'zone' in when ? { ...task, when: { ...when, zone: when.zone ?? this.#zone } } : task
+  }
+
   #change(change: () => void): void {
     change()
     void this.#follow()
@@ -209,4 +250,9 @@ export class Schedules {
     this.#context.events.emit('schedule-fired', schedule)
     this.router.raise(schedule.number, true)
   }
+}
+
+/** @param tz the `TZ` of the code that was loaded; null: it removed it; undefined: it left it alone. libc takes what it does not know for UTC */
+function zoneOfCode(tz: string | null | undefined): string | null {
+  return tz === undefined || tz === null ? null : (zoneNamed(tz) ?? 'UTC')
 }

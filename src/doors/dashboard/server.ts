@@ -1,4 +1,5 @@
 import { type Context, Hono } from 'hono'
+import { getPath } from 'hono/utils/url'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { giveId, idIn } from './access/cookie.js'
 import { type Form, formOf } from './access/form.js'
@@ -31,9 +32,10 @@ export const SECURITY_HEADERS = {
 } as const
 
 export function dashboardApp(world: World): DashboardApp {
-  const app = new Hono<Env>()
+  const app = new Hono<Env>({ getPath: pathWithin })
   app.use(async (c, next) => {
     await next()
+    await addPrefix(c)
     secure(c.res.headers)
   })
   for (const { path, asset } of ASSETS) app.get(path, async c => raw(c, await asset()))
@@ -48,6 +50,27 @@ export function dashboardApp(world: World): DashboardApp {
   app.notFound(c => said(c, 404, 'there is no such page'))
   app.onError((error, c) => said(c, statusOf(error), messageOf(error)))
   return app
+}
+
+/** A proxy may take the prefix away, or leave it. */
+function pathWithin(request: Request, { env }: { env?: Env['Bindings'] } = {}): string {
+  const path = getPath(request)
+  const prefix = env?.at.prefix ?? ''
+  return prefix !== '' && `${path}/`.startsWith(`${prefix}/`) ? path.slice(prefix.length) || '/' : path
+}
+
+/** What a page names by a path of ours. In texts, quotation marks are written as references. */
+const OWN_PATH = /(\s(?:href|src|action|formaction|hx-get|hx-post)=")\/(?!\/)/g
+
+/** Pages know nothing of a prefix: it is added to all that leaves. */
+async function addPrefix(c: Context<Env>): Promise<void> {
+  const { prefix } = c.env.at
+  if (prefix === '') return
+  const to = c.res.headers.get('Location')
+  if (to?.startsWith('/')) c.res.headers.set('Location', prefix + to)
+  if (c.res.headers.get('Content-Type')?.startsWith('text/html') !== true) return
+  const page = await c.res.text()
+  c.res = new Response(page.replaceAll(OWN_PATH, `$1${prefix}/`), c.res)
 }
 
 function statusOf(error: Error): PageError['status'] {

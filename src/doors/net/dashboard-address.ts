@@ -15,10 +15,13 @@ export interface DashboardAddress {
   readonly isProxied: boolean
   /** The names under which browsers reach it, besides localhost and IP addresses. */
   readonly hosts: readonly string[]
+  /** The path below which browsers see it, such as `/tasks`; empty: at the root. */
+  readonly prefix: string
 }
 
 const EXPECTED =
-  'expected HOST:PORT or PATH[,role=viewer|operator|admin][,payload][,proxy][,mode=0660], each with [,host=NAME]'
+  'expected HOST:PORT or PATH[,role=viewer|operator|admin][,payload][,proxy][,mode=0660], each with [,host=NAME] and [,prefix=/PATH]'
+const PREFIX = /^(?:\/[A-Za-z0-9._~-]+)*$/
 /** Those who act are the daemon's own user, and root; viewers and proxies its group too. */
 const OWN_MODE = 0o600
 const GROUP_MODE = 0o660
@@ -35,13 +38,15 @@ export function parseDashboard(text: string): DashboardAddress {
   const [role = 'viewer'] = all('role')
   const known = ROLES.find(each => each === role)
   const [mode = ''] = all('mode')
+  const prefix = (all('prefix').at(-1) ?? '').replace(/\/$/, '')
   const isKnown =
+    PREFIX.test(prefix) &&
     words.every(word => word === 'proxy' || word === 'payload') &&
-    values.every(([key, value]) => ['role', 'mode', 'host'].includes(key) && value !== '')
+    values.every(([key, value]) => ['role', 'mode', 'host', 'prefix'].includes(key) && value !== '')
   if (!isKnown || known === undefined || !/^(?:[0-7]{3,4})?$/.test(mode)) throw wrong(text, EXPECTED)
   if (address.startsWith('@'))
     throw wrong(text, `${EXPECTED}: anybody on this machine can open an abstract socket`)
-  if (!isUnix && (rest.length > all('host').length || address === ''))
+  if (!isUnix && (rest.length > all('host').length + all('prefix').length || address === ''))
     throw wrong(
       text,
       'role, payload, proxy and mode are for unix sockets; on HOST:PORT there are spooler-dashboard-tokens',
@@ -51,7 +56,7 @@ export function parseDashboard(text: string): DashboardAddress {
   if ((isProxied || known !== 'viewer' || mayReadPayload) && (given & OTHERS_WRITE) !== 0)
     throw wrong(text, `with mode ${mode}, everybody on this machine could open it`)
   const hosts = all('host').map(host => host.toLowerCase())
-  return { address, mode: given, role: known, mayReadPayload, isProxied, hosts }
+  return { address, mode: given, role: known, mayReadPayload, isProxied, hosts, prefix }
 }
 
 function cut(word: string): readonly [key: string, value: string] {

@@ -37,8 +37,13 @@ export function hasOtherHandlers(options: SpoolOptions): boolean {
  * spoolers load none and often have no handler at all; here they are loaded if no other handlers are configured.
  */
 export function applicationsOf(options: SpoolOptions, home: string): Application[] {
-  if (!options.spoolerLoadApp || (options.lazyApps && hasOtherHandlers(options))) return []
-  return namedApplications(options, home)
+  const isLoaded = options.spoolerLoadApp === 'auto' ? !isLeftOut(options) : options.spoolerLoadApp
+  return isLoaded ? namedApplications(options, home) : []
+}
+
+/** Nobody has said whether it is to be loaded, and uWSGI's spoolers would not have it. */
+export function isLeftOut(options: SpoolOptions): boolean {
+  return options.spoolerLoadApp === 'auto' && options.lazyApps && hasOtherHandlers(options)
 }
 
 export function namedApplications(options: SpoolOptions, home: string): Application[] {

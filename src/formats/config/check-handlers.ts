@@ -6,6 +6,7 @@ import {
   applicationFile,
   applicationsOf,
   hasOtherHandlers,
+  isLeftOut,
   namedApplications,
 } from './applications.js'
 import {
@@ -62,9 +63,15 @@ export function checkHandlers(
     const text = origin && missing(language)
     if (origin !== undefined && text !== undefined) problems.error(origin, text)
   }
+  const [leftOut] = isLeftOut(options) ? namedApplications(options, home) : []
+  if (leftOut !== undefined)
+    problems.warning(
+      where('lazy-apps'),
+      `lazy-apps: what ${leftOut.option} names is not loaded for the spoolers, as in uWSGI; spooler-load-app = on loads it, and off says that this is meant`,
+    )
   const hasOthers = hasOtherHandlers(options)
   for (const application of applicationsOf(options, home)) {
-    if (options.lazyApps)
+    if (options.lazyApps && options.spoolerLoadApp === 'auto')
       problems.warning(
         where('lazy-apps'),
         `lazy-apps: uWSGI's spoolers would have no handler; what ${application.option} names is loaded all the same, because nothing else is`,

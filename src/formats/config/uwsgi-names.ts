@@ -180,7 +180,7 @@ log-master-stream log-micros log-reopen log-truncate log-x-forwarded-for log-zer
 logformat-strftime logger-list loggers-list loop-list loops-list lua-gc-full lua-shell lua-shell-oneshot
 luashell luashell-oneshot manage-script-name metric-dir-restore metrics-dir-restore metrics-no-cores nagios
 never-swap no-default-app no-defer-accept no-fd-passing no-harakiri-after-req-hook no-harakiri-arh no-initgroups
-no-orphans no-server no-site no-threads-wait notfound-log paste-logger pcre-jit perl-no-die-catch perl-no-plack
+no-orphans no-server no-site no-threads-wait notfound-log pcre-jit perl-no-die-catch perl-no-plack
 perl-version persistent-ipcsem php-dump-config plshell-oneshot plugin-list plugins-list propagate-touch
 psgi-enable-psgix-io pty-input pty-log pty-no-isig py-call-osafterfork py-call-uwsgi-fork-hooks
 py-master-check-signals python-version rawrouter-cheap rawrouter-xclient rb-thread rb-threads rbshell-oneshot

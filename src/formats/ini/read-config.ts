@@ -146,7 +146,12 @@ class ConfigReader {
       this.readFile(value, where, 'inherit')
     }
     this.#logic.finish()
-    return { settings: this.#settings, references, files: this.#files, problems: this.#problems }
+    return {
+      settings: this.#settings,
+      references,
+      files: [...new Set(this.#files)],
+      problems: this.#problems,
+    }
   }
 
   /** The text of a file; the magic variables refer to its section from now on. */
@@ -214,8 +219,10 @@ class ConfigReader {
       case 'ini':
       case 'include':
         return this.readFile(setting.value, setting.where, setting.key)
-      case 'ini-paste':
       case 'ini-paste-logged':
+        this.#keep({ key: 'paste-logger', value: 'true', where: setting.where })
+        return this.readFile(setting.value, setting.where, 'ini')
+      case 'ini-paste':
         return this.readFile(setting.value, setting.where, 'ini')
       case 'set':
       case 'set-placeholder':

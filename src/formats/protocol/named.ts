@@ -71,11 +71,31 @@ function argumentsInBody(body: Uint8Array | undefined): CallArguments {
 }
 
 function parsed(what: string, text: string): unknown {
+  let value: unknown
   try {
-    return JSON.parse(text)
+    value = JSON.parse(text)
   } catch (error) {
     throw invalid(what, `JSON, got ${describe(text)}: ${messageOf(error)}`)
   }
+  const changed = LONG_NUMBER.test(text) ? changedNumber(text) : undefined
+  if (changed === undefined) return value
+  throw invalid(what, `JSON whose numbers JavaScript can hold, got ${changed}: schedule it as text`)
+}
+
+/** There may be a number that is not what it was, if it is not part of a text. */
+const LONG_NUMBER = /[0-9]{16}|[0-9][eE]\+?[0-9]{3}/
+const TEXT_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?/g
+
+/** Other languages have integers of any size, which JSON.parse rounds without a word. @param text valid JSON */
+function changedNumber(text: string): string | undefined {
+  for (const [token] of text.matchAll(TEXT_OR_NUMBER)) {
+    if (token.startsWith('"')) continue
+    const number = Number(token)
+    if (!Number.isFinite(number)) return token
+    if (/^-?[0-9]+$/.test(token) && !Number.isSafeInteger(number) && BigInt(token) !== BigInt(number))
+      return token
+  }
+  return undefined
 }
 
 function listOf(what: string, value: unknown): readonly unknown[] {

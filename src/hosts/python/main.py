@@ -1,36 +1,49 @@
-"""Runs spooler functions for a worker of spoold, which starts this program and communicates over descriptors 3 to 6."""
+"""Runs spooler functions for a worker of spoold, which starts this program and communicates over descriptors 3 to 6.
 
-import os
-import sys
+`multiprocessing` and others import this file again in the processes that they start: nothing of ours may run there, and user code finds
+nothing of ours in `__main__`.
+"""
 
-ours = os.path.dirname(os.path.abspath(__file__))
-if getattr(sys.flags, 'safe_path', False):
-    sys.path.insert(0, ours)  # with PYTHONSAFEPATH the first entry is not this directory
-else:
-    sys.path[0] = ours
 
-import spoold_host.process as process
-from spoold_host.output import Output
-from spoold_host.wire import Wire
+def main():
+    import os
+    import sys
 
-wire = Wire()
-settings = wire.read_settings()
-process.prepare()
-output = Output(wire)
-
-import spoold_host.loader as loader
-import spoold_host.streams as streams
-import spoold_host.named as named
-from spoold_host.loop import Loop
-
-named.open_to(settings)
-loop = Loop(wire, settings, output)
-if named.is_concurrent(settings):
-    streams.install(wire)  # before user code keeps one
-if loader.load(wire, settings, loop):
-    if named.runs_coroutines(settings):
-        import spoold_host.coroutines as coroutines
-
-        coroutines.Coroutines(wire, loop).serve()
+    ours = os.path.dirname(os.path.abspath(__file__))
+    if getattr(sys.flags, 'safe_path', False):
+        sys.path.insert(0, ours)  # with PYTHONSAFEPATH the first entry is not this directory
     else:
-        loop.serve()
+        sys.path[0] = ours
+
+    import spoold_host.process as process
+    from spoold_host.output import Output
+    from spoold_host.wire import Wire
+
+    wire = Wire()
+    settings = wire.read_settings()
+    process.prepare()
+    output = Output(wire)
+
+    import spoold_host.loader as loader
+    import spoold_host.named as named
+    import spoold_host.streams as streams
+    from spoold_host.loop import Loop
+
+    named.open_to(settings)
+    loop = Loop(wire, settings, output)
+    if named.is_concurrent(settings):
+        streams.install(wire)  # before user code keeps one
+    if loader.load(wire, settings, loop):
+        try:
+            if named.runs_coroutines(settings):
+                import spoold_host.coroutines as coroutines
+
+                coroutines.Coroutines(wire, loop).serve()
+            else:
+                loop.serve()
+        finally:
+            sys.modules['uwsgi']._end()
+
+
+if __name__ == '__main__':
+    main()

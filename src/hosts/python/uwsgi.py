@@ -24,6 +24,7 @@ magic_table = {}
 env = {}
 opt = {}
 spoolers = ()
+sockets = []
 
 _settings = {}
 _wire = _loop = None
@@ -47,6 +48,32 @@ def _start(wire, settings, loop):
 def _fork():
     global _is_forked
     _is_forked = True
+
+
+def _surroundings():
+    """What crons and their commands have of the process in which they run: directory, umask, environment."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return os.getcwdb(), b'%d' % mask, dict(os.environb)
+
+
+def _loaded(before):
+    """What is loaded until here is loaded by uWSGI's master, which runs crons."""
+    (directory, mask, old), (new_directory, new_mask, new) = before, _surroundings()
+    changed = [name + b'=' + value for name, value in new.items() if old.get(name) != value]
+    changed += [name for name in old if name not in new]
+    if changed or (directory, mask) != (new_directory, new_mask):
+        _call('loaded', new_directory if new_directory != directory else b'', new_mask if new_mask != mask else b'', *changed)
+
+
+def _end():
+    """uwsgi_python_atexit(): before threads are joined, and before Python's own."""
+    ends = globals().get('atexit')
+    if ends is not None and os.getpid() == _wire.pid:
+        try:
+            ends()
+        except Exception:
+            sys.excepthook(*sys.exc_info())
 
 
 def _options(pairs):
@@ -359,7 +386,7 @@ _MEANINGLESS = frozenset(
     'mule_get_msg mule_msg_recv offload parsefile ready_fd recv route rpc scrolls send sendfile sharedarea_object '
     'signal_received signal_wait start_response suspend wait_fd_read wait_fd_write websocket_handshake websocket_recv '
     'websocket_recv_nb websocket_send websocket_send_binary queue_get queue_set queue_push queue_pull queue_pop '
-    'queue_slot queue_pull_slot queue_last'.split()
+    'queue_slot queue_pull_slot queue_last SymbolsImporter SymbolsZipImporter ZipImporter'.split()
 )
 
 

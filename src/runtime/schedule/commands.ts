@@ -1,12 +1,14 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
-import { type CronCommand, scheduleKey } from '../../base/task/schedule.js'
+import { type CronCommand, type LoadedProcess, scheduleKey } from '../../base/task/schedule.js'
 
 interface CommandsOptions {
   readonly events: Emitter
   /** Receives the output. */
   logFd(): number
+  /** What they get otherwise than this process has it. */
+  surroundings(): LoadedProcess
 }
 
 /**
@@ -45,12 +47,23 @@ export class Commands {
 
   /** Undefined if there is no memory for another process: then Node throws; it reports other failures by an event. */
   #spawn(command: string): ChildProcess | undefined {
-    const { events, logFd } = this.#options
+    const { events, logFd, surroundings } = this.#options
     const failed = (error: unknown) =>
       events.emit('command-failed', { command, error: toError(error).message })
     try {
-      const stdio = ['ignore', logFd(), logFd()] as const
-      return spawn('/bin/sh', ['-c', command], { detached: true, stdio: [...stdio] }).once('error', failed)
+      const { directory, umask, environment } = surroundings()
+      const env = { ...process.env }
+      for (const [name, value] of environment)
+        if (value === null) delete env[name]
+        else env[name] = value
+      const stdio: StdioOptions = ['ignore', logFd(), logFd()]
+      const cwd = directory === null ? {} : { cwd: directory }
+      const own = umask === null ? undefined : process.umask(umask) // it forks before it returns
+      try {
+        return spawn('/bin/sh', ['-c', command], { detached: true, stdio, env, ...cwd }).once('error', failed)
+      } finally {
+        if (own !== undefined) process.umask(own)
+      }
     } catch (error) {
       failed(error)
       return undefined

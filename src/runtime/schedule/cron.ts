@@ -57,14 +57,15 @@ export function openCron(expression: string, zone: string | null): CronTable {
 
 /**
  * Translates uWSGI's numbers to cron's notation (core/master_utils.c, uwsgi_cron_task_needs_execution). If day or weekday
- * is written as -n, both have to match; otherwise either, as in cron.
+ * is written as -n, both have to match, and so if it begins with *, as in cron (entry.c, DOM_STAR and DOW_STAR); otherwise either.
  */
 function translate(expression: string): { pattern: string; needsBothDays: boolean } {
   const words = expression.trim().split(/\s+/)
-  if (words.length !== FIELDS.length) return { pattern: expression.trim(), needsBothDays: false }
+  const isOpen = (i: number) => /^[-*]/.test(words.at(i - FIELDS.length) ?? '') // seconds may come first
+  const needsBothDays = isOpen(DAY) || isOpen(WEEKDAY)
+  if (words.length !== FIELDS.length) return { pattern: expression.trim(), needsBothDays }
   const fields = words.map((word, i) => translateField(word, FIELDS[i] as Field))
-  const isStep = (i: number) => words[i]?.startsWith('-') === true
-  return { pattern: fields.join(' '), needsBothDays: isStep(DAY) || isStep(WEEKDAY) }
+  return { pattern: fields.join(' '), needsBothDays }
 }
 
 function translateField(word: string, { name, min, max }: Field): string {

@@ -141,18 +141,29 @@ export function schedulesOf(options: ScheduleOptions): Schedule[] {
   )
 }
 
-/** Reports each text that makes no schedule. */
+/** Reports each text that makes no schedule, and each that never comes: uWSGI starts with those. */
 export function checkSchedules(
-  options: ScheduleOptions,
-  error: (option: string, i: number, message: string) => void,
+  options: ScheduleOptions & { readonly strict: boolean },
+  report: (severity: 'error' | 'warning', option: string, i: number, message: string) => void,
 ): void {
   for (const [option, property, parse] of PARSERS)
     for (const [i, text] of options[property].entries())
       try {
-        parse(text, options.cronHarakiriMs)
+        const schedule = parse(text, options.cronHarakiriMs)
+        if ('expression' in schedule && isNever(schedule))
+          report(
+            options.strict ? 'error' : 'warning',
+            option,
+            i,
+            `${option}: ${describe(schedule.expression)} never comes`,
+          )
       } catch (fault) {
-        error(option, i, `${option}: ${messageOf(fault)}`)
+        report('error', option, i, `${option}: ${messageOf(fault)}`)
       }
+}
+
+function isNever({ expression, zone }: CronTimes | CronCommand): boolean {
+  return openCron(expression, zone).next(Date.now()) === undefined
 }
 
 function monitorOf(kind: FileMonitor['kind'], text: string): FileMonitor {

@@ -1,5 +1,11 @@
 import { Alarm } from '../../base/clock.js'
-import { type FileMonitor, type Schedule, scheduleKey } from '../../base/task/schedule.js'
+import {
+  type CronCommand,
+  type CronTimes,
+  type FileMonitor,
+  type Schedule,
+  scheduleKey,
+} from '../../base/task/schedule.js'
 import { openCron } from './cron.js'
 import { CalendarTicks, type Ticks, TimerTicks } from './ticks.js'
 
@@ -19,7 +25,7 @@ interface Entry {
   /** Remove it once it has ended. Others stay, so that they do not start over when their code is loaded again. */
   readonly isTemporary: boolean
   readonly owners: Set<string>
-  readonly ticks?: Ticks
+  ticks?: Ticks
   readonly watch?: { close(): void }
 }
 
@@ -48,9 +54,24 @@ export class Scheduler {
   readonly #entries = new Map<string, Entry>()
   readonly #alarm = new Alarm(() => this.#ring())
   #added = 0
+  #zone: string | null = null
 
   constructor(options: SchedulerOptions) {
     this.#options = options
+  }
+
+  /**
+   * The zone of schedules that name none; null: that of this process. What counts in another zone now counts from now on: what was due
+   * before has been fired by the old one.
+   */
+  setZone(zone: string | null): void {
+    if (zone === this.#zone) return
+    this.#zone = zone
+    for (const entry of this.#entries.values())
+      if (isOnCalendar(entry.schedule) && entry.schedule.zone === null)
+        entry.ticks = this.#calendarOf(entry.schedule)
+    this.#alarm.clear()
+    this.#sleep()
   }
 
   get schedules(): Schedule[] {
@@ -126,13 +147,15 @@ export class Scheduler {
         return { ticks: new TimerTicks(schedule.everyMs, schedule.iterations, clockOf(schedule)) }
       case 'cron':
       case 'command':
-        return {
-          ticks: new CalendarTicks(openCron(schedule.expression, schedule.zone), clockOf(schedule)),
-        }
+        return { ticks: this.#calendarOf(schedule) }
       case 'monitor':
       case 'touch':
         return { watch: this.#options.watch(schedule, () => this.#options.fire(schedule, undefined)) }
     }
+  }
+
+  #calendarOf(schedule: CronTimes | CronCommand): Ticks {
+    return new CalendarTicks(openCron(schedule.expression, schedule.zone ?? this.#zone), clockOf(schedule))
   }
 
   #ring(): void {
@@ -155,8 +178,8 @@ export class Scheduler {
   }
 }
 
-function isOnCalendar({ kind }: Schedule): boolean {
-  return kind === 'cron' || kind === 'command'
+export function isOnCalendar(schedule: Schedule): schedule is CronTimes | CronCommand {
+  return schedule.kind === 'cron' || schedule.kind === 'command'
 }
 
 /** Cron follows the wall clock; timers are unaffected when it is set. */

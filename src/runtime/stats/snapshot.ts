@@ -247,6 +247,8 @@ export interface ScheduleSnapshot {
   readonly origin: 'configuration' | 'handlers' | 'code'
   /** The spool whose leader fires it, or where a periodic task is stored; null: every daemon fires it. */
   readonly spool: string | null
+  /** The time zone in which its calendar counts; null: it has none. */
+  readonly zone: string | null
   /** Null: it has no time, fires no more, or is paused. */
   readonly nextAtMs: number | null
   /** Since when people have paused it; null: they have not. */

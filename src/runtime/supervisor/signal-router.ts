@@ -1,6 +1,6 @@
 import type { Emitter } from '../../base/events/emitter.js'
 import type { PeriodicTask } from '../../base/task/periodic.js'
-import type { SignalNews, SignalSchedule } from '../../base/task/schedule.js'
+import type { LoadedProcess, SignalNews, SignalSchedule } from '../../base/task/schedule.js'
 import type { SignalMessage } from '../ipc/messages.js'
 import { audienceOf } from './signal-targets.js'
 import type { WorkerProcess } from './worker-process.js'
@@ -16,8 +16,16 @@ export interface SignalReceivers {
 }
 
 interface SignalRouterListener {
-  /** All schedules and periodic tasks that the handlers of this spool declared while they were loaded. They replace the others. */
-  declared(spool: string, schedules: readonly SignalSchedule[], periodic: readonly PeriodicTask[]): void
+  /**
+   * All schedules and periodic tasks that the handlers of this spool declared while they were loaded, and what they did to their
+   * processes. They replace the others.
+   */
+  declared(
+    spool: string,
+    schedules: readonly SignalSchedule[],
+    periodic: readonly PeriodicTask[],
+    processes: readonly LoadedProcess[],
+  ): void
   /** A schedule that was requested after loading. */
   added(schedule: SignalSchedule): void
 }
@@ -59,7 +67,7 @@ export class SignalRouter {
     this.#teams.delete(team)
     if (this.#spools.includes(team.spool)) return // its successor has joined
     this.#targets.delete(team.spool)
-    this.#listener.declared(team.spool, [], [])
+    this.#listener.declared(team.spool, [], [], [])
   }
 
   /**
@@ -113,16 +121,18 @@ export class SignalRouter {
     const targets = new Map<number, string>()
     const schedules: SignalSchedule[] = []
     const periodic: PeriodicTask[] = []
+    const processes: LoadedProcess[] = []
     const raised: number[] = []
     for (const each of news)
       if (each.kind === 'handler') targets.set(each.number, each.target)
       else if (each.kind === 'raise') raised.push(each.number)
       else if (each.kind === 'periodic') periodic.push(each)
+      else if (each.kind === 'process') processes.push(each)
       else schedules.push(each)
     for (const [number, target] of targets) this.#register(spool, number, target)
     for (const number of targets.keys()) work.signals.handled.add(number)
     this.#targets.set(spool, targets)
-    this.#listener.declared(spool, schedules, periodic)
+    this.#listener.declared(spool, schedules, periodic, processes)
     for (const number of raised) this.raise(number)
   }
 
@@ -158,7 +168,7 @@ export class SignalRouter {
 
   #hearNews({ spool, work }: WorkerProcess, news: SignalNews): void {
     if (news.kind === 'raise') return void this.raise(news.number)
-    if (news.kind === 'periodic') return // declared only while handlers are loaded
+    if (news.kind === 'periodic' || news.kind === 'process') return // told only while handlers are loaded
     if (news.kind !== 'handler') return this.#listener.added(news)
     work.signals.handled.add(news.number)
     this.#register(spool, news.number, news.target)

@@ -112,23 +112,24 @@ export function checkCount(task: string, fewest: number, most: number, given: nu
 /** The most arguments that a function takes. */
 export function mostArguments(fn: (...args: never[]) => unknown): number {
   const source = Function.prototype.toString.call(fn)
-  const parameters = parametersIn(source)
-  const isOpen = parameters === undefined || /=|\.\.\./.test(parameters) || /\barguments\b/.test(source)
-  return isOpen ? Number.POSITIVE_INFINITY : fn.length
+  return hasPlainParameters(source) && !/\barguments\b/.test(source) ? fn.length : Number.POSITIVE_INFINITY
 }
 
-/** The text between the parentheses; undefined for native and bound functions, and where there are none. */
-function parametersIn(source: string): string | undefined {
-  if (/\{\s*\[native code\]\s*\}$/.test(source)) return undefined
-  const single = /^(?:async\s+)?([\w$]+)\s*=>/.exec(source)
-  if (single !== null) return single[1]
-  const start = source.indexOf('(')
+/**
+ * No default values, no rest, and nothing that only a parser could read: a text or a regular expression is part of a default value, or unclear. False
+ * for native and bound functions.
+ */
+function hasPlainParameters(source: string): boolean {
+  if (/\{\s*\[native code\]\s*\}$/.test(source)) return false
+  if (/^(?:async\s+)?[\w$]+\s*=>/.test(source)) return true
   let depth = 0
-  for (let i = start; i >= 0 && i < source.length; i++) {
-    if (source[i] === '(') depth++
-    if (source[i] === ')' && --depth === 0) return source.slice(start + 1, i)
+  for (const [token] of source.matchAll(/\/\/.*|\/\*[\s\S]*?\*\/|\.\.\.|[()=/'"`]/g)) {
+    if (token.startsWith('//') || token.startsWith('/*')) continue
+    if (token === '(') depth++
+    else if (token !== ')') return false
+    else if (--depth === 0) return true
   }
-  return undefined
+  return false
 }
 
 /**

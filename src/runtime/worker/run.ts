@@ -1,5 +1,5 @@
 import { cancelledDetail } from '../../base/task/cancel.js'
-import { failureLine } from '../../base/task/failure-text.js'
+import { failureLine, failureText, MAX_FAILURE_CHARS } from '../../base/task/failure-text.js'
 import type { Outcome } from '../../base/task/outcome.js'
 import type { Claim } from '../../engines/claims.js'
 
@@ -87,7 +87,7 @@ export class Run {
 
   /** What its outcome counts as: what was done before the cancel could end it is done. */
   outcomeOf(outcome: Outcome): Outcome {
-    if (!this.isCancelled || outcome.kind === 'ok') return outcome
+    if (!this.isCancelled || outcome.kind === 'ok') return bounded(outcome)
     return { kind: 'cancel', detail: cancelledDetail(endingOf(outcome)) }
   }
 
@@ -110,6 +110,17 @@ export class Run {
     const abort = () => controller.abort(new Error(`this task ${what}: ${why} ends`))
     const warningMs = isKilled || !isDeadline ? Math.min(WARNING_MS, leftMs / 2) : 0
     this.#timer = setTimeout(abort, leftMs - warningMs)
+  }
+}
+
+/** A message may have any length, and each run would log it. */
+function bounded(outcome: Outcome): Outcome {
+  if (!('detail' in outcome) || outcome.detail === undefined || outcome.detail.length <= MAX_FAILURE_CHARS)
+    return outcome
+  const left = outcome.detail.length - MAX_FAILURE_CHARS
+  return {
+    ...outcome,
+    detail: `${failureText(outcome.detail, MAX_FAILURE_CHARS)}… (${left} more characters)`,
   }
 }
 

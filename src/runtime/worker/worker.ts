@@ -41,10 +41,12 @@ export class Worker {
     this.#home = home
     this.#printer = new Printer((message, sent) => home.send(message, sent))
     this.#questions = new MasterQuestions(message => this.#send(message))
-    this.#signals = new WorkerSignals(news => {
-      if (this.#runner === undefined) this.#earlyNews.push(news)
-      else this.#send({ type: 'signal-news', news })
-    })
+    this.#signals = new WorkerSignals(news => this.#tellNews(news))
+  }
+
+  #tellNews(news: SignalNews): void {
+    if (this.#runner === undefined) this.#earlyNews.push(news)
+    else this.#send({ type: 'signal-news', news })
   }
 
   hear(message: MasterMessage): void {
@@ -153,6 +155,7 @@ export class Worker {
             new Calls({
               ...options,
               signals: this.#signals,
+              loaded: process => this.#tellNews(process),
               runSignal: number => host().signal(number),
               send: message => this.#send(message),
               ask: (name, values) => this.#questions.ask(name, values),

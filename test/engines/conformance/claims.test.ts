@@ -52,6 +52,22 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal((await refusalOf(two, ref)).kind, 'gone')
     })
 
+    it('are settled whatever delay is asked for: the farthest time there is, with one failure counted', async () => {
+      for (const outcome of [
+        { kind: 'retry', delayMs: 2 ** 64 * 1000 },
+        { kind: 'retry', delayMs: Number.MAX_VALUE },
+        { kind: 'retry', policy: { backoff: 'fixed', delayMs: 2 ** 80 } },
+        { kind: 'error', detail: 'x', delayMs: Number.POSITIVE_INFINITY },
+      ] as const) {
+        const { ref, one } = await withTask()
+        const { kind, atMs = 0 } = await one.settle(await beginOf(one, ref), outcome, 1)
+        assert.equal(kind, outcome.kind)
+        assert.ok(atMs > Date.now() + 86_400_000 * 365 * 6000, String(atMs))
+        assert.ok(Number.isFinite(new Date(atMs).getTime()))
+        assert.equal((await refusalOf(one, ref)).kind, 'later')
+      }
+    })
+
     it('that are released count for nothing', async () => {
       const { ref, one, two } = await withTask()
       assert.equal((await one.release(await claimOf(one, ref))).kind, 'untouched')

@@ -65,7 +65,7 @@ async function list(
       { title: 'SCHEDULE', fit: 'whole', cell: ({ id }) => id },
       { title: 'NEXT IN', isRight: true, cell: each => nextOf(each, nowMs) },
       { title: 'FROM', cell: ({ origin }) => origin },
-      { title: 'WHEN', fit: 'shared', cell: ({ schedule }) => scheduleText(schedule).when },
+      { title: 'WHEN', fit: 'shared', cell: ({ schedule, zone }) => scheduleText(schedule, zone).when },
       { title: 'WHAT', fit: 'rest', cell: ({ schedule }) => scheduleText(schedule).what },
     ],
     screen(),

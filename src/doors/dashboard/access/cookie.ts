@@ -22,7 +22,7 @@ export function idIn(env: Env['Bindings']): string | undefined {
 export function giveId(c: Context<Env>, id: string): string {
   const { at, incoming } = c.env
   const isSecure = at.isProxied && incoming.headers['x-forwarded-proto'] === 'https'
-  const rules = `Path=/; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`
+  const rules = `Path=${at.prefix}/; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`
   c.header('Set-Cookie', `${cookieNameOf(c.env)}=${id}; ${rules}`)
   return id
 }

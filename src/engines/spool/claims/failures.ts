@@ -6,6 +6,7 @@ import type { RetryOutcome } from '../../../base/task/outcome.js'
 import type { Ref } from '../../../base/task/ref.js'
 import {
   crashDelayMs,
+  LONGEST_DELAY_MS,
   LAST_ERROR,
   limitReached,
   type RetryPolicy,
@@ -84,7 +85,7 @@ export class Failures {
     const record = { ...counted, countedRun: fstatSync(file.fd).mtimeMs }
     const limit = limitReached(this.#policyOf(file, record), record)
     if (limit !== undefined) return this.bury(file, record, limit.reason, limit.detail)
-    const atMs = nowMs + this.#delayMs(file, record, kind, wish)
+    const atMs = nowMs + Math.min(this.#delayMs(file, record, kind, wish), LONGEST_DELAY_MS)
     const fault = this.#tryRecord(file.ref, { ...record, nextRunAt: atMs })
     if (fault !== undefined) return this.#waitUncounted(file, isPast === true, fault)
     if (!postpone(file, atMs)) this.#tryRecord(file.ref, { ...record, nextRunAt: atMs, isTimeUnset: true })

@@ -10,8 +10,11 @@ sub load {
     my ($wire, $settings, $loop) = @_;
     my $home = getcwd();
     my $loaded = eval {
+        my @before = _surroundings();
         _run($_, $home) for @{ $settings->{'perl-exec'} // [] };
+        _tell_of_process($wire, @before) if $settings->{'lazy-apps'};
         my @failures = _load_applications($settings, $home);
+        _tell_of_process($wire, @before) if !$settings->{'lazy-apps'};
         uwsgi::_fork();
         _run($_, $home) for @{ $settings->{'perl-exec-post-fork'} // [] };
         uwsgi::_postfork();
@@ -21,6 +24,19 @@ sub load {
     if   ($loaded) { $wire->send(Spoold::Wire::READY, 0, _declared()) }
     else           { $wire->send(Spoold::Wire::UNLOADABLE, 0, $@ =~ s/\s+\z//r) }
     return $loaded;
+}
+
+# What crons and their commands have of the process in which they run.
+sub _surroundings { return (getcwd(), umask, {%ENV}) }
+
+# What is loaded until here is loaded by uWSGI's master, which runs crons.
+sub _tell_of_process {
+    my ($wire, $old_directory, $old_umask, $old) = @_;
+    my ($directory, $umask, $env) = _surroundings();
+    my @changed = map { "$_=$env->{$_}" } grep { !defined $old->{$_} || $old->{$_} ne $env->{$_} } sort keys %$env;
+    push @changed, grep { !exists $env->{$_} } sort keys %$old;
+    my @own = ($directory ne $old_directory ? $directory : '', $umask != $old_umask ? $umask : '');
+    $wire->call('loaded', @own, @changed) if @changed || grep { $_ ne '' } @own;
 }
 
 # The named tasks, if the library was loaded.

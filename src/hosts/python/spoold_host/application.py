@@ -12,6 +12,8 @@ def load_applications(settings, explain):
     values = [os.fsdecode(value) for value in settings.get('application', [])]
     name = os.fsdecode(settings.get('callable', [b'application'])[-1])
     for option, loader, value in zip(values[::3], values[1::3], values[2::3]):
+        if loader == 'paste' and 'paste-logger' in settings:
+            _set_up_logging(value)
         try:
             _LOADERS[loader](value, name)
         except BaseException as error:  # SystemExit too: an application must not end the host
@@ -41,6 +43,18 @@ def _load_code(value, name):
 
 def _load_pecan(value, name):
     importlib.import_module('pecan.deploy').deploy(value)
+
+
+def _set_up_logging(value):
+    """As uWSGI, which prints what is wrong with it, and goes on; with the defaults that Paste's own programs give."""
+    import logging.config
+    import traceback
+
+    file = os.path.abspath(value.partition(':')[2].partition('#')[0])
+    try:
+        logging.config.fileConfig(file, {'here': os.path.dirname(file), '__file__': file})
+    except Exception:
+        traceback.print_exc()
 
 
 def _load_paste(value, name):

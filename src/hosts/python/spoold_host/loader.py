@@ -20,10 +20,17 @@ def load(wire, settings, loop):
         import uwsgi
 
         uwsgi._start(wire, settings, loop)
-        for name in settings.get('shared-import', []) + settings.get('import', []):
+        before = uwsgi._surroundings()
+        for name in settings.get('shared-import', []):
+            import_named(os.fsdecode(name))
+        if 'lazy-apps' in settings:
+            uwsgi._loaded(before)
+        for name in settings.get('import', []):
             import_named(os.fsdecode(name))
         failures = load_applications(settings, explain)
         _tell_of_threads(wire)
+        if 'lazy-apps' not in settings:
+            uwsgi._loaded(before)
         uwsgi._fork()
         hook = getattr(uwsgi, 'post_fork_hook', None)
         if hook is not None:
@@ -134,6 +141,7 @@ def explain(error):
     if isinstance(error, ModuleNotFoundError):
         text += (
             '\n(%s is the interpreter: install the package there, name another one with python = PROGRAM, or a virtual '
-            'environment with virtualenv = DIR)' % sys.executable
+            'environment with virtualenv = DIR; a module of your own is found with pythonpath = its directory, or with spooler-import = its file)'
+            % sys.executable
         )
     return text

@@ -11,8 +11,50 @@ def import_named(name):
     if '/' not in name and not name.endswith('.py'):
         importlib.import_module(name)
         return
-    # under the name that uWSGI uses, so that each can load the other's pickles
-    import_file(pythonize(name), name)
+    # uWSGI's name for it, too, so that each can load the other's pickles
+    uwsgi_name, own_name = pythonize(name), _importable_name(name)
+    if own_name is None:
+        import_file(uwsgi_name, name)
+    else:
+        sys.modules[uwsgi_name] = importlib.import_module(own_name)
+
+
+def _importable_name(path):
+    """The name by which other code imports this file, so that it is loaded once, and that a process of `multiprocessing` finds; None if
+    there is none. Where `sys.path` does not reach it yet, it does at the end."""
+    path = os.path.realpath(path)
+    stem = os.path.splitext(os.path.basename(path))[0]
+    if not stem.isidentifier() or not (path.endswith('.py') or os.path.isdir(path)):
+        return None
+    file = os.path.join(path, '__init__.py') if os.path.isdir(path) else path
+    for directory in sorted(map(os.path.realpath, sys.path), key=len, reverse=True):
+        name = _name_below(directory, path)
+        if name is not None:
+            return name if _leads_to(name, file) else None
+    sys.path.append(os.path.dirname(path))
+    return stem if _leads_to(stem, file) else None
+
+
+def _name_below(directory, path):
+    """What is between is packages, by their files."""
+    if not path.startswith(directory + os.sep):
+        return None
+    parts = os.path.splitext(path[len(directory) + 1 :])[0].split(os.sep)
+    for depth in range(1, len(parts)):
+        if not os.path.isfile(os.path.join(directory, *parts[:depth], '__init__.py')):
+            return None
+    return '.'.join(parts) if all(part.isidentifier() for part in parts) else None
+
+
+def _leads_to(name, file):
+    loaded = sys.modules.get(name)
+    if loaded is not None:
+        return os.path.realpath(getattr(loaded, '__file__', None) or '') == file
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return False
+    return spec is not None and spec.origin is not None and os.path.realpath(spec.origin) == file
 
 
 def import_file(module_name, path):

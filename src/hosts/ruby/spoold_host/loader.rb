@@ -6,9 +6,13 @@ module SpooldHost
   def load(wire, settings, tasks)
     $LOAD_PATH.unshift(LIBRARY)
     $LOAD_PATH.unshift(*settings.fetch('path', []).map { |path| path.dup.force_encoding(Encoding::UTF_8) })
-    (settings.fetch('shared-rbrequire', []) + settings.fetch('rbrequire', [])).each { |name| require_file(name) }
+    before = surroundings
+    settings.fetch('shared-rbrequire', []).each { |name| require_file(name) }
+    tell_of_process(wire, before) if settings.key?('lazy-apps')
+    settings.fetch('rbrequire', []).each { |name| require_file(name) }
     failures = load_applications(settings)
     tell_of_threads(wire)
+    tell_of_process(wire, before) unless settings.key?('lazy-apps')
     UWSGI.fork!
     UWSGI.post_fork_hook if UWSGI.respond_to?(:post_fork_hook)
     return false unless usable?(wire, settings, tasks, failures)
@@ -20,6 +24,18 @@ module SpooldHost
   rescue Exception => e # rubocop:disable Lint/RescueException -- a file that is no Ruby is a ScriptError
     wire.send(Wire::UNLOADABLE, 0, explain(e))
     false
+  end
+
+  # What crons and their commands have of the process in which they run.
+  def surroundings = [Dir.pwd, File.umask, ENV.to_h]
+
+  # What is loaded until here is loaded by uWSGI's master, which runs crons.
+  def tell_of_process(wire, before)
+    (old_directory, old_umask, old), (directory, umask, env) = before, surroundings
+    changed = env.reject { |name, value| old[name] == value }.map { |pair| pair.join('=') } + (old.keys - env.keys)
+    return if changed.empty? && [directory, umask] == [old_directory, old_umask]
+
+    wire.call('loaded', (directory == old_directory ? '' : directory).b, umask == old_umask ? '' : umask.to_s, *changed.map(&:b))
   end
 
   LIBRARY = File.join(File.dirname(__dir__), 'library').freeze
@@ -84,8 +100,17 @@ module SpooldHost
 
   OURS = "#{File.dirname(__dir__)}/".freeze
 
-  # As Ruby prints it (plugins/rack/rack_plugin.c, uwsgi_ruby_exception_log), without our own frames.
+  # What Ruby raises while it rescues has a cause, which may have one, too.
   def explain(error)
+    causes = [error]
+    causes.push(causes.last.cause) while causes.last.cause && causes.length <= MAX_CAUSES
+    causes.map { |each| explain_alone(each) }.join("\n[cause]: ")
+  end
+
+  MAX_CAUSES = 5
+
+  # As Ruby prints it (plugins/rack/rack_plugin.c, uwsgi_ruby_exception_log), without our own frames.
+  def explain_alone(error)
     first, *rest = (error.backtrace || []).map(&:b).reject { |line| line.start_with?(OURS) }
     ["#{"#{first}: " if first}#{message_of(error)} (#{error.class})", *rest.map { |line| "\tfrom #{line}" }].join("\n")
   end

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import { SpooldError } from '../../../base/errors.js'
 import type { Request } from '../../../base/task/request.js'
+import type { LoadedProcess } from '../../../base/task/schedule.js'
 import { listTasks, peekTask } from '../../../engines/directory/peek.js'
 import { type SpoolTarget, SpoolTargets } from '../../../engines/targets.js'
 import type { VarPair } from '../../../formats/protocol/packet.js'
@@ -12,6 +13,7 @@ import type { SignalActions } from '../signal-actions.js'
 interface CallsOptions {
   readonly targets: readonly SpoolTarget[]
   readonly signals: SignalActions
+  loaded(process: LoadedProcess): void
   /** Makes the host call the function that it registered for a signal. */
   runSignal(number: number): Promise<void>
   send(message: WorkerMessage): void
@@ -51,6 +53,7 @@ export class Calls {
         Number(month),
         Number(weekday),
       ),
+    loaded: values => this.#loaded(values),
     'file-monitor': ([number, path]) => void this.#signals.addFileMonitor(Number(number), String(path)),
     pids: values => this.#options.ask('pids', values),
     frequency: values => this.#options.ask('frequency', values),
@@ -137,6 +140,21 @@ export class Calls {
         ),
       ])
     this.#signals.register(number, target, () => this.#options.runSignal(number))
+  }
+
+  /** @param values directory and umask, empty if they are as before; then variables, as `name=value`, or the name of one that is gone */
+  #loaded([directory, umask, ...variables]: Values): undefined {
+    const textOrNull = (value: Buffer | undefined) => (value?.length ? String(value) : null)
+    const mask = textOrNull(umask)
+    this.#options.loaded({
+      kind: 'process',
+      directory: textOrNull(directory),
+      umask: mask === null ? null : Number(mask),
+      environment: variables.map(variable => {
+        const [name = '', ...value] = String(variable).split('=')
+        return [name, value.length === 0 ? null : value.join('=')] as const
+      }),
+    })
   }
 
   #jobs(): Answer {

@@ -32,7 +32,12 @@ def find(name: str) -> Entry | None:
     """The task that has this name in packets, or None. Raises ValueError if two tasks have it."""
     global _index, _indexed_at
     if _indexed_at != tasks.changes:  # modules may register tasks at any time
-        _index = index_of([each for each in tasks.registries() if each._user() is None])
+        try:
+            _index = index_of([each for each in tasks.registries() if each._user() is None])
+        except ValueError:
+            if name not in _index:
+                raise
+            return _index[name]  # two have a name since then: what was known before is not affected
         _indexed_at = tasks.changes
     return _index.get(name)
 
@@ -48,7 +53,9 @@ def index_of(roots: list[tasks.Tasks]) -> dict[str, Entry]:
         for entry in registry._entries():
             other = index.setdefault(entry.full_name, entry)
             if other.task is not entry.task:
-                raise tasks.taken_twice(entry.full_name, other.task, entry.task)
+                if not tasks.is_loaded_again(entry.task, other.task):
+                    raise tasks.taken_twice(entry.full_name, other.task, entry.task)
+                continue
             index[entry.full_name] = entry  # the last application of several that share it
     return index
 

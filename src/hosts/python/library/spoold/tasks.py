@@ -248,8 +248,9 @@ class Tasks:
             root = self._chain[0]
             taken = {entry.full_name: entry.task for entry in root._entries()}
             for entry in other._entries(self._chain):
-                if taken.get(entry.full_name, entry.task) is not entry.task:
-                    raise taken_twice(entry.full_name, taken[entry.full_name], entry.task)
+                known = taken.get(entry.full_name, entry.task)
+                if known is not entry.task and not is_loaded_again(entry.task, known):
+                    raise taken_twice(entry.full_name, known, entry.task)
             before = other._user()
             if before is not None and 'logging' in sys.modules:
                 from . import logs
@@ -382,7 +383,7 @@ class Tasks:
             raise ValueError('the task %s: max_concurrency needs a positive max_retries' % name)
         entry = Entry(task, self._chain)
         taken = self._chain[0]._named(entry.full_name)
-        if taken is not None:
+        if taken is not None and not is_loaded_again(task, taken.task):
             raise taken_twice(entry.full_name, taken.task, task)
         self._tasks[name] = task
         try:
@@ -607,14 +608,13 @@ def _signature_of(func: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
+def is_loaded_again(one: Task, other: Task) -> bool:
+    """The same lines of the same file, which was loaded under two names: that is one task. What runs one line twice makes two."""
+    codes = [getattr(_innermost(each.func), '__code__', None) for each in (one, other)]
+    return None not in codes and codes[0] is not codes[1] and one.place == other.place
+
+
 def taken_twice(name: str, one: Task, other: Task) -> ValueError:
-    modules = [getattr(each.func, '__module__', None) for each in (one, other)]
-    if one.place == other.place and modules[0] != modules[1]:
-        return ValueError(
-            'two tasks have the name %s, because %s is loaded twice, as the modules %s and %s: import it under one name '
-            'everywhere, such as import = %s in the ini, with pythonpath = its directory'
-            % (name, one.place.rpartition(':')[0], modules[0], modules[1], modules[1])
-        )
     return ValueError('two tasks have the name %s: %s and %s' % (name, one.place, other.place))
 
 

@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { drop, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+import { startHost } from '../hosts/host-daemon.js'
+
+/** By the value of the key `how`: what is thrown. */
+const HANDLER = `
+import vm from 'node:vm'
+import { createServer } from 'node:net'
+import { AbortTask } from 'spoold'
+const cyclic = new Error('round'); cyclic.cause = cyclic
+const guarded = new Error('guarded'); Object.defineProperty(guarded, 'cause', { get() { throw new Error('never') } })
+const refused = async () => {
+  const server = createServer().listen(0, '127.0.0.1')
+  await new Promise(resolve => server.once('listening', resolve))
+  const { port } = server.address()
+  await new Promise(resolve => server.close(resolve))
+  return fetch('http://127.0.0.1:' + port)
+}
+const HOW = {
+  query: () => { throw new Error('Failed query', { cause: new Error('deadlock detected', { cause: 'the disk' }) }) },
+  refused,
+  any: () => Promise.any([Promise.reject(new Error('one')), Promise.reject(new TypeError('two'))]),
+  cyclic: () => { throw cyclic },
+  guarded: () => { throw guarded },
+  thing: () => { throw { status: 402, message: 'card declined' } },
+  realm: () => vm.runInNewContext('throw new TypeError("of another realm")'),
+  abort: () => { throw new AbortTask(new Error('no such customer')) },
+  text: () => { throw 'only text' },
+  long: () => { throw new Error('x'.repeat(5_000_000)) },
+}
+export default env => HOW[env.how]()
+`
+
+const NAME = 'uwsgi_spoolfile_on_'
+
+describe('what explains a failure', { concurrency: true }, () => {
+  let daemon: Daemon
+  let spool: string
+  before(async () => {
+    spool = spoolDirectory()
+    daemon = await startDaemon({ spool, handler: HANDLER, ini: { 'spooler-frequency': 3600 } })
+  })
+  after(async () => {
+    daemon.child.kill('SIGTERM')
+    await daemon.exited
+  })
+
+  async function told(how: string) {
+    drop(spool, `${NAME}${how}`, packet({ how }))
+    return until(`${how} has failed:\n${daemon.output.slice(-5000)}`, async () => {
+      const { stdout } = await spoold(['ls', spool, '--dead', '--waiting', '--json'])
+      const task = stdout
+        .split('\n')
+        .filter(Boolean)
+        .map(line => JSON.parse(line) as { name: string; lastError?: string; detail?: string })
+        .find(({ name, lastError, detail }) => name.endsWith(how) && (lastError ?? detail) !== undefined)
+      if (task === undefined) return undefined
+      const { stdout: rows } = await spoold(['ls', spool, '--wide'])
+      const shown = await spoold(['show', join(spool, `${NAME}${how}`)])
+      return { row: rows.split('\n').find(row => row.includes(`${NAME}${how}`)) ?? '', shown: shown.stdout }
+    })
+  }
+
+  const TOLD: Readonly<Record<string, readonly [row: RegExp, log: RegExp]>> = {
+    query: [
+      /Failed query: deadlock detected: the disk/,
+      /\[cause\]: Error: deadlock detected[\s\S]*\[cause\]: .*the disk/,
+    ],
+    refused: [/fetch failed: connect ECONNREFUSED 127\.0\.0\.1/, /\[cause\]: Error: connect ECONNREFUSED/],
+    any: [
+      /All promises were rejected: one: TypeError: two/,
+      /\[cause\]: Error: one[\s\S]*\[cause\]: TypeError: two/,
+    ],
+    cyclic: [/Error: round\s*$/, /Error: round/],
+    guarded: [/Error: guarded/, /Error: guarded/],
+    thing: [/\{ status: 402, message: 'card declined' \}/, /card declined/],
+    realm: [/TypeError: of another realm/, /TypeError: of another realm/],
+    abort: [/no such customer/, /no such customer/],
+    text: [/only text/, /only text/],
+  }
+  for (const [how, [row, log]] of Object.entries(TOLD))
+    it(`is in the log, in ls and in show: ${how}`, async () => {
+      const said = await told(how)
+      assert.match(said.row, row)
+      assert.match(said.shown, log)
+      assert.match(daemon.output, log)
+      assert.doesNotMatch(said.shown, /dist\/(chunks|worker)/)
+    })
+
+  it('has a limit, which is that of every outlet: a message of 5 MB', async () => {
+    const { shown } = await told('long')
+    const longest = (text: string) => Math.max(...text.split('\n').map(line => line.length))
+    assert.ok(longest(shown) < 70_000, String(longest(shown)))
+    await daemon.waitFor(/\(49\d{5} more characters\)/)
+    assert.ok(longest(daemon.output) < 70_000, String(longest(daemon.output)))
+  })
+
+  it('is there in Ruby, too', { skip: skipUnless('ruby') }, async () => {
+    const own = spoolDirectory()
+    const handler = `module UWSGI
+  def self.spooler(env)
+    begin
+      Integer('x')
+    rescue ArgumentError
+      raise 'cannot be booked'
+    end
+  end
+end`
+    const ruby = await startHost('ruby', { spool: own, handler })
+    drop(own, `${NAME}x`)
+    await ruby.waitFor(/cannot be booked \(RuntimeError\)[\s\S]*\[cause\]: .*invalid value for Integer/)
+    assert.equal(readdirSync(own).includes(`${NAME}x`), true)
+    ruby.child.kill('SIGTERM')
+    await ruby.exited
+  })
+})
