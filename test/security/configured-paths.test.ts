@@ -397,7 +397,10 @@ describe('a daemon that is root, where its paths lead through a link of another 
     const ini = { uid: USER, gid: USER, 'master-as-root': true, logto: log }
     const daemon = await startDaemon({ spool, ini, isUnready: true })
     const text = () => (existsSync(log) ? readFileSync(log, 'utf8') : '')
-    await until('it runs', () => /is running/.test(text()))
+    await until('it runs', () => {
+      if (!daemon.isRunning) throw new Error(`it has ended: ${daemon.output}`)
+      return /is running/.test(text())
+    })
     renameSync(trap.run, join(trap.home, 'moved'))
     symlinkSync(trap.outside.path, trap.run)
     lchownSync(trap.run, USER, USER)

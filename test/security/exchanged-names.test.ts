@@ -140,7 +140,6 @@ describe('while the owner of a spool exchanges names, root', {
     const home = workspace()
     chmodSync(home, 0o755)
     const outside = new Canaries(join(home, 'outside'), ['uwsgi_spoolfile_on_x', 'package.json'])
-    chmodSync(join(outside.path, 'package.json'), 0o600)
     const theirs = join(home, 'theirs')
     const target = spoolDirectory()
     giveAway(target)

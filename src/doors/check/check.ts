@@ -166,7 +166,7 @@ function checkRedis(name: string, { directory, where }: SpoolConfig, problems: P
 }
 
 /** Without these nothing starts; the others are tried again while the daemon runs. */
-const NEEDED_TO_START = ['pidfile', 'safe-pidfile', 'logto', 'daemonize', 'socket', 'master-fifo']
+const NEEDED_TO_START = ['pidfile', 'safe-pidfile', 'logto', 'daemonize', 'master-fifo']
 
 /** Files that will be created need an existing directory. */
 function checkWritten(
@@ -176,7 +176,7 @@ function checkWritten(
   problems: Problems,
 ): void {
   for (const { name, index, kind, path } of writtenBy(options, home)) {
-    if (path === undefined || name === 'spooler-control') continue // checkControl looks at that
+    if (path === undefined || ['socket', 'spooler-control'].includes(name)) continue // these have checks of their own
     const severity = NEEDED_TO_START.includes(name) ? 'error' : 'warning'
     if (kind === 'file' && statsOf(path)?.isDirectory())
       problems[severity](where(name, index), `${name}: expected a file, got the directory ${path}`)
