@@ -4,8 +4,8 @@ import type { Outcome } from '../base/task/outcome.js'
 import type { ReportKind } from '../base/task/report.js'
 import {
   crashDelayMs,
-  LONGEST_DELAY_MS,
   LAST_ERROR,
+  LONGEST_DELAY_MS,
   limitReached,
   type RetryPolicy,
   retryDelayMs,
@@ -128,10 +128,7 @@ function failed(
       runs,
     }
   const wishMs = failure.delayMs
-  const delayMs = Math.min(
-    wishMs ?? retryDelayMs(policy, runs.attempts, rules.frequencyMs),
-    LONGEST_DELAY_MS,
-  )
+  const delayMs = Math.min(wishMs ?? retryDelayMs(policy, runs.attempts, rules.frequencyMs), LONGEST_DELAY_MS)
   return { kind: 'again', as: failure.kind, delayMs, detail, runs }
 }
 

@@ -185,7 +185,7 @@ format = LOG %(name)s %(message)s
     }
     for (const ini of [
       { 'ini-paste-logged': 'paste.ini' },
-      { paste: 'config:%dpaste.ini', 'paste-logger': true },
+      { paste: 'config:%d/paste.ini', 'paste-logger': true },
       { 'ini-paste': 'paste.ini' },
     ]) {
       const daemon = await start(files, { pythonpath: '%d', ...ini })

@@ -13,7 +13,10 @@ export function scheduleText(schedule: Schedule | PeriodicTask, zone: string | n
   switch (schedule.kind) {
     case 'periodic': {
       const { name, when } = schedule
-      return { what: `task ${name}`, when: 'everyMs' in when ? everyText(when.everyMs) : cronText(when, zone) }
+      return {
+        what: `task ${name}`,
+        when: 'everyMs' in when ? everyText(when.everyMs) : cronText(when, zone),
+      }
     }
     case 'timer':
       return { what: `signal ${schedule.number}`, when: everyText(schedule.everyMs) }

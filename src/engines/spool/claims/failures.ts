@@ -6,8 +6,8 @@ import type { RetryOutcome } from '../../../base/task/outcome.js'
 import type { Ref } from '../../../base/task/ref.js'
 import {
   crashDelayMs,
-  LONGEST_DELAY_MS,
   LAST_ERROR,
+  LONGEST_DELAY_MS,
   limitReached,
   type RetryPolicy,
   retryDelayMs,
