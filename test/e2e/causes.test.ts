@@ -81,7 +81,7 @@ describe('what explains a failure', { concurrency: true }, () => {
     ],
     cyclic: [/Error: round\s*$/, /Error: round/],
     guarded: [/Error: guarded/, /Error: guarded/],
-    thing: [/\{ status: 402, message: 'card declin/, /card declined/],
+    thing: [/\{ status: 402, message: 'card/, /card declined/],
     realm: [/TypeError: of another realm/, /TypeError: of another realm/],
     abort: [/no such customer/, /no such customer/],
     text: [/only text/, /only text/],
