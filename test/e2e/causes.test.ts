@@ -42,10 +42,9 @@ export default env => HOW[env.how]()
 const NAME = 'uwsgi_spoolfile_on_'
 
 describe('what explains a failure', { concurrency: true }, () => {
+  const spool = spoolDirectory()
   let daemon: Daemon
-  let spool: string
   before(async () => {
-    spool = spoolDirectory()
     daemon = await startDaemon({ spool, handler: HANDLER, ini: { 'spooler-frequency': 3600 } })
   })
   after(async () => {
