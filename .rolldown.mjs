@@ -129,7 +129,16 @@ function importable(entry) {
     name: 'importable',
     generateBundle(_options, bundle) {
       const names = bundle[`${entry}.cjs`].exports.join(', ')
-      const source = `import { createRequire } from 'node:module'\n
+      const source = `import { createRequire } from 'node:module'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+let isWhole = false
+try {
+  isWhole = existsSync(fileURLToPath(new URL('./${entry}.cjs', import.meta.url)))
+} catch {} // a bundle of CommonJS has no import.meta.url
+if (!isWhole)
+  throw new Error('spoold cannot be part of a bundle, because it starts programs of its package: leave it out, and install it beside the bundle (esbuild --external:spoold; rolldown, Rollup and webpack: external)')
 export const { ${names} } = createRequire(import.meta.url)('./${entry}.cjs')\n`
       this.emitFile({ type: 'asset', fileName: `${entry}.js`, source })
     },

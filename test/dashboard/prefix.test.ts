@@ -11,6 +11,7 @@ describe('below a path of a proxy', () => {
     const { place } = await startDashboard({
       spool,
       handler: 'export default () => -2',
+      hasTokens: false,
       ini: {
         'spooler-dashboard': `${join(dirname(spool), 'run/d.sock')},role=admin,payload,prefix=/admin/tasks`,
       },

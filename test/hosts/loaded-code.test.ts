@@ -185,7 +185,7 @@ format = LOG %(name)s %(message)s
     }
     for (const ini of [
       { 'ini-paste-logged': 'paste.ini' },
-      { paste: 'config:%dpaste.ini', 'paste-logger': true },
+      { paste: 'config:%d/paste.ini', 'paste-logger': true },
       { 'ini-paste': 'paste.ini' },
     ]) {
       const daemon = await start(files, { pythonpath: '%d', ...ini })
@@ -217,10 +217,11 @@ uwsgi.atexit = end
     drop(spoolOf(daemon), undefined, packet({ n: '1' }))
     await ran(daemon, 4)
     assert.deepEqual(daemon.journal(), ['1', ...ended])
-    daemon.child.kill('SIGTERM')
-    await daemon.exited
-    assert.deepEqual(daemon.journal(), ['1', ...ended, ...ended])
     assert.match(daemon.output, /ValueError: of the end/)
+    const stopped = await start({ 'tasks.py': source }, { import: 'tasks.py' })
+    stopped.child.kill('SIGTERM')
+    await stopped.exited
+    assert.deepEqual(stopped.journal(), ended)
   })
 
   it('finds the names that modules for uWSGI refer to, without a meaning here', async () => {

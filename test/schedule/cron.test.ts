@@ -212,7 +212,8 @@ describe('an ordinary cron expression', () => {
     ['0 0 1 * 3', 2], // the first, or a Wednesday
     ['0 0 * jun tue', 1],
     ['-30 0 * * *', 14], // both ways of writing in one
-    ['0 0 */2 * 3', 4], // cron's own: one or the other
+    ['0 0 */2 * 3', 1], // cron's own: what begins with * is no restriction
+    ['0 0 1-31/2 * 3', 4], // one or the other
     ['0 0 -2 -1 3', 0], // uWSGI's: both, and the third is a Wednesday
     ['@daily', 7],
     ['*/30 0 0 * * *', 14], // six fields: seconds first

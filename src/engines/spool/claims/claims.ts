@@ -264,7 +264,7 @@ export class Claims {
         return this.#failures.settle(file, record, {
           kind,
           ...(error === undefined ? {} : { error }),
-          ...(outcome.kind === 'retry' ? { wish: outcome } : {}),
+          wish: outcome,
         })
       }
       case 'cancel':
