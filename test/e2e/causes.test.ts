@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, describe, it } from 'node:test'
-import { spoold } from '../helpers/cli.js'
-import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { describe, it } from 'node:test'
+import { inProcess } from '../helpers/cli.js'
+import { startDaemon } from '../helpers/daemon.js'
 import { drop, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
@@ -41,30 +41,26 @@ export default env => HOW[env.how]()
 
 const NAME = 'uwsgi_spoolfile_on_'
 
-describe('what explains a failure', { concurrency: true }, () => {
-  const spool = spoolDirectory()
-  let daemon: Daemon
-  before(async () => {
-    daemon = await startDaemon({ spool, handler: HANDLER, ini: { 'spooler-frequency': 3600 } })
-  })
-  after(async () => {
-    daemon.child.kill('SIGTERM')
-    await daemon.exited
-  })
-
+describe('what explains a failure', () => {
   async function told(how: string) {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, handler: HANDLER, ini: { 'spooler-frequency': 3600 } })
     drop(spool, `${NAME}${how}`, packet({ how }))
     return until(`${how} has failed:\n${daemon.output.slice(-5000)}`, async () => {
-      const { stdout } = await spoold(['ls', spool, '--state', 'retrying,dead', '--json'])
+      const { stdout } = await inProcess(['ls', spool, '--state', 'retrying,dead', '--json'])
       const task = stdout
         .split('\n')
         .filter(Boolean)
         .map(line => JSON.parse(line) as { name: string; lastError?: string; detail?: string })
         .find(({ name, lastError, detail }) => name.endsWith(how) && (lastError ?? detail) !== undefined)
       if (task === undefined) return undefined
-      const { stdout: rows } = await spoold(['ls', spool, '--state', 'retrying,dead'])
-      const shown = await spoold(['show', join(spool, task.name)])
-      return { row: rows.split('\n').find(row => row.includes(`${NAME}${how}`)) ?? '', shown: shown.stdout }
+      const { stdout: rows } = await inProcess(['ls', spool, '--state', 'retrying,dead'])
+      const shown = await inProcess(['show', join(spool, task.name)])
+      return {
+        daemon,
+        row: rows.split('\n').find(row => row.includes(`${NAME}${how}`)) ?? '',
+        shown: shown.stdout,
+      }
     })
   }
 
@@ -90,12 +86,12 @@ describe('what explains a failure', { concurrency: true }, () => {
       const said = await told(how)
       assert.match(said.row, row)
       assert.match(said.shown, log)
-      assert.match(daemon.output, log)
+      assert.match(said.daemon.output, log)
       assert.doesNotMatch(said.shown, /dist\/(chunks|worker)/)
     })
 
   it('has a limit, which is that of every outlet: a message of 5 MB', async () => {
-    const { shown } = await told('long')
+    const { shown, daemon } = await told('long')
     const longest = (text: string) => Math.max(...text.split('\n').map(line => line.length))
     assert.ok(longest(shown) < 70_000, String(longest(shown)))
     await daemon.waitFor(/\(49\d{5} more characters\)/)

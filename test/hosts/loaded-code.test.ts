@@ -217,7 +217,7 @@ uwsgi.atexit = end
     drop(spoolOf(daemon), undefined, packet({ n: '1' }))
     await ran(daemon, 4)
     assert.deepEqual(daemon.journal(), ['1', ...ended])
-    assert.match(daemon.output, /ValueError: of the end/)
+    await daemon.waitFor(/ValueError: of the end/)
     const stopped = await start({ 'tasks.py': source }, { import: 'tasks.py' })
     stopped.child.kill('SIGTERM')
     await stopped.exited

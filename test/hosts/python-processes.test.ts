@@ -52,6 +52,29 @@ uwsgi.register_signal(1, '', print)
         await daemon.exited
       })
 
+  it('which it may terminate when they are forked', { skip: skipUnless('python3') }, async () => {
+    const spool = spoolDirectory()
+    const handler = `
+import multiprocessing
+def spooler(env):
+    process = multiprocessing.get_context('fork').Process(target=time.sleep, args=(3600,))
+    process.start()
+    process.terminate() # at once: also before it has begun
+    process.join(20)
+    journal(str(process.exitcode))
+    process.kill()
+    process.join()
+    return uwsgi.SPOOL_OK
+uwsgi.spooler = spooler
+`
+    const daemon = await startHost('python', { spool, handler })
+    drop(spool, NAME)
+    await until(`it is done:\n${daemon.output}`, () => leftIn(spool).length === 0)
+    assert.deepEqual(daemon.journal(), ['-15'])
+    daemon.child.kill('SIGTERM')
+    await daemon.exited
+  })
+
   it('in which uwsgi has all names, and answers nothing', { skip: skipUnless('python3') }, async () => {
     const spool = spoolDirectory()
     const handler = `

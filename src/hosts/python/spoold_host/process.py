@@ -4,6 +4,7 @@ import fcntl
 import os
 import signal
 import sys
+import threading
 
 from .wire import LIFELINE_FD
 
@@ -14,6 +15,7 @@ def prepare():
     # every program that a task starts.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGTSTP):
         signal.signal(number, _leave_to_worker)
+    os.register_at_fork(before=_hold_back, after_in_parent=_let_through, after_in_child=_may_be_terminated)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)
     sys.argv = ['uwsgi']
@@ -21,6 +23,25 @@ def prepare():
 
 def _leave_to_worker(number, frame):
     pass
+
+
+def _may_be_terminated():
+    """Whoever forks a process may end it: Pool.terminate() waits for that."""
+    if signal.getsignal(signal.SIGTERM) is _leave_to_worker:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _let_through()
+
+
+_fork = threading.local()
+
+
+def _hold_back():
+    """A SIGTERM that comes right after the fork waits until it has its effect."""
+    _fork.mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+
+
+def _let_through():
+    signal.pthread_sigmask(signal.SIG_SETMASK, _fork.mask)
 
 
 def _die_with_worker():
