@@ -221,6 +221,7 @@ const LOOKS: Readonly<Record<string, () => readonly string[]>> = {
   show: () => ['show', `${looked}/task-0-${LONG}`],
   wait: () => ['wait', gone],
   completion: () => ['completion', 'bash'],
+  'python-library': () => ['python-library'],
 }
 
 const served = spoolDirectory()

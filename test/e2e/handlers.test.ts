@@ -55,7 +55,7 @@ describe('a handler module', { concurrency: 3 }, () => {
 
   const broken: Array<[what: string, text: string, line: RegExp]> = [
     ['has a syntax error', 'export default (', /SyntaxError/],
-    ['throws while it is loaded', 'throw new Error("at load")', /Error: at load\n {4}at .*broken\.mjs:1/],
+    ['throws while it is loaded', 'throw new Error("at load")', /Error: at load\n {6}at .*broken\.mjs:1/],
     ['imports what is not there', 'import "./nowhere.mjs"', /Cannot find module .*nowhere\.mjs/],
     [
       'exports no function',

@@ -287,7 +287,7 @@ describe('daemonize', { concurrency: 3 }, () => {
     assert.equal(await starter.code(), 1)
     assert.match(
       starter.output,
-      /^spoold: \[HANDLER_UNLOADABLE\] .*h\.mjs could not be loaded: Error: boom at load\n {4}at .*h\.mjs/,
+      /^spoold: \[HANDLER_UNLOADABLE\] .*h\.mjs could not be loaded: Error: boom at load\n {6}at .*h\.mjs/,
     )
     assert.match(text(), /^spoold: .*h\.mjs could not be loaded: Error: boom at load\n {4,6}at .*h\.mjs/m)
     assert.ok(!existsSync(pid))
@@ -454,7 +454,7 @@ describe('a start that fails', { concurrency: 3 }, () => {
     assert.equal(await daemon.code(), 1)
     assert.match(
       daemon.output,
-      /spoold: .*handler\.mjs could not be loaded: Error: boom\n {4}at deep \(.*handler\.mjs/,
+      /spoold: .*handler\.mjs could not be loaded: Error: boom\n {6}at deep \(.*handler\.mjs/,
     )
     await untilGone(...workers)
   })

@@ -337,7 +337,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
         ],
       },
     },
-    '[spooler /s] paused: all tasks; tasks with kind=naïve\\x0a, until 2027-01-15T08:00:00Z',
+    '[spooler /s] paused: all tasks; tasks with kind="naïve\\n", until 2027-01-15T08:00:00Z',
   ],
   'pauses-ended': [{ spool }, '[spooler /s] resumed'],
   'reload-began': [{ because: 'SIGHUP' }, '...gracefully killing workers...'],

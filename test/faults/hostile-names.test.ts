@@ -135,7 +135,7 @@ function watch(script: string, input: string, spool: string): Watched {
 /** Any path that is neither the spool nor below it. */
 function isStray(line: string, spool: string): boolean {
   const call = /^\d+\s+(\w+)\((.*)/.exec(line)
-  if (call === null || OWN.test(line)) return false
+  if (call === null || OWN.test(line) || line.includes('O_PATH')) return false // such a descriptor opens nothing
   const [, name = '', rest = ''] = call
   // a link's text is no path that is touched: the last string is
   const strings = [...rest.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, text = '']) => text)

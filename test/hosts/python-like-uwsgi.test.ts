@@ -145,7 +145,10 @@ function isTold(output: string, { left = 0 }: Program): boolean {
 
 /** The lines of tracebacks, each once. The signal that ends uWSGI may interrupt its Python anywhere. */
 function logOf(output: string, spool: string): string[] {
-  const lines = output.replaceAll(dirname(spool), '').split('\n')
+  const lines = output
+    .replaceAll(dirname(spool), '')
+    .replace(/^( *)\S+\.Own:/gm, '$1exceptions.Own:') // uWSGI calls the module after the whole path
+    .split('\n')
   const isTrace = (line: string) =>
     /^ {0,2}( {2}File| {4}|\w+(Error|Exception):|\w+\.Own|\w*Own:|During handling)/.test(line)
   const isOwn = (line: string) => line.includes('<frozen importlib')

@@ -135,10 +135,13 @@ function pathsOf(trace: string, opened: Map<string, string>): string[] {
       return []
     }
     const call = text.replace(/^<\.\.\. \w+ resumed>/, () => begun.get(pid) ?? '')
-    const paths = [...call.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, path = '']) =>
-      path.replace(/^\/proc\/self\/fd\/(\d+)/, (unknown, fd) => opened.get(fd) ?? unknown),
+    const paths = [...call.matchAll(/(?:<([^">]*)>, )?"((?:[^"\\]|\\.)*)"/g)].map(
+      ([, directory, path = '']) => {
+        if (directory !== undefined && path !== '' && !path.startsWith('/')) return `${directory}/${path}`
+        return path.replace(/^\/proc\/self\/fd\/(\d+)/, (unknown, fd) => opened.get(fd) ?? unknown)
+      },
     )
-    const [, fd] = /^open.* = (\d+)$/.exec(call) ?? []
+    const [, fd] = /^open.* = (\d+)(?:<.*>)?$/.exec(call) ?? []
     if (fd !== undefined) opened.set(fd, paths[0] ?? '')
     return paths.filter(path => path !== '') // an open file itself
   })
@@ -157,6 +160,7 @@ describe('names from the network', () => {
     const strace = new TestProcess('strace', [
       '-f',
       '-qq',
+      '-y', // directories that are open by their paths
       '-s',
       '600',
       '-e',

@@ -49,6 +49,7 @@ export class Interruption {
   /** Call it when the command has returned, and its output is to be whole. @returns its exit code, unless a signal has come */
   async ended(own: number): Promise<number> {
     if (this.#first !== undefined && !this.#hasSaid) this.#output.complain(this.#lastWords())
+    this.#output.clearStatus()
     await this.#output.flushed()
     this.#stopHearing()
     if (this.#first !== undefined) this.#signals.end(this.#first.signal, false)

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { describe, it, type TestContext } from 'node:test'
 import { Emitter } from '#src/base/events/emitter.js'
 import type { Ref } from '#src/base/task/ref.js'
 import { DirectoryFeed } from '#src/engines/directory/feed.js'
@@ -15,11 +15,12 @@ const begun = () => {
 }
 
 /** A feed that has met others who run tasks of its directory, and what it gave since. */
-async function feedWithRivals(spool: string) {
+async function feedWithRivals(spool: string, t: TestContext) {
   drop(spool, 'met')
   const rules = { ordered: true, strictNames: false }
   const options = { spool, rules, order: 'name', frequencyMs: 1_000_000, watch: 'off' } as const
   const feed = new DirectoryFeed(options, new Emitter())
+  t.after(() => feed.close())
   const given: Ref[] = []
   await feed.open(() => given.push(...feed.take(9)))
   assert.deepEqual(given.splice(0), ['met'])
@@ -28,24 +29,25 @@ async function feedWithRivals(spool: string) {
 }
 
 describe('the feed of a directory that others run, too', () => {
-  it('gives what they have begun later, though nothing else happens: their process may have died', async () => {
+  it('gives what they have begun later, though nothing else happens: their process may have died', async t => {
     const spool = spoolDirectory()
-    const { feed, given } = await feedWithRivals(spool)
-    feed.lookNow(drop(spool, 'begun', begun()))
+    const { feed, given } = await feedWithRivals(spool, t)
+    for (let i = 0; i < 20 && (i === 0 || given.length > 0); i++) {
+      feed.done(given.splice(0)) // this process was held up for longer than a feed looks
+      feed.lookNow(drop(spool, `begun-${i}`, begun()))
+    }
     assert.deepEqual(given, [])
     assert.equal(feed.isDrained, false, 'a drain would leave it')
     await until('it is given', () => given.length === 1)
     feed.done(given)
     await until('nothing is left', () => feed.isDrained)
-    feed.close()
   })
 
-  it('gives what was begun here at once: its process has died', async () => {
+  it('gives what was begun here at once: its process has died', async t => {
     const spool = spoolDirectory()
-    const { feed, given } = await feedWithRivals(spool)
+    const { feed, given } = await feedWithRivals(spool, t)
     feed.cutShort('begun', { kind: 'crash', cause: 'was killed' })
     feed.lookNow(drop(spool, 'begun', begun()))
     assert.deepEqual(given, ['begun'])
-    feed.close()
   })
 })

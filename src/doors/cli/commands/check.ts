@@ -34,7 +34,8 @@ function parse(config: CheckedConfig, output: CommandContext['output']): void {
     checkSyntax(config, config.problems, looker?.identity)
   } catch (error) {
     if (!(error instanceof SpooldError)) throw error
-    output.complain(`the handlers are not parsed: ${error.message}`)
+    // who that is may be what is wrong, and said already
+    if (config.problems.errors.length === 0) output.complain(`the handlers are not parsed: ${error.message}`)
   }
 }
 
