@@ -121,7 +121,7 @@ describe('an error in a handler is shown with its place', () => {
       'Python',
       'broken.py',
       'def f():\n  return 1 +\n',
-      /broken\.py", line 2\s+return 1 \+\n\s+\^\nSyntaxError/,
+      /broken\.py", line 2\s+return 1 \+\n\s+\^\n *SyntaxError/,
       'python3',
     ],
     ['Ruby', 'broken.rb', 'def f\n', /broken\.rb:\d+: syntax error/, 'ruby'],
