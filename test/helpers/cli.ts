@@ -17,7 +17,7 @@ const LONGEST_MS = 30_000
 export function besidesIdle<Result extends { readonly stderr: string }>(result: Result): Result {
   return {
     ...result,
-    stderr: result.stderr.replace(/^spoold: no daemon runs .*: its tasks wait for one\n/gm, ''),
+    stderr: result.stderr.replace(/spoold: no daemon runs .*: its tasks wait for one\n/g, ''),
   }
 }
 
