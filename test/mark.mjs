@@ -1,7 +1,6 @@
 // Loaded into the process of each test file before the file itself: whatever it starts inherits the file's name, by which
 // started.mjs finds it, and its end is told the runner as seconds of processor time. Forks of the test do not load this again.
 import { writeFileSync } from 'node:fs'
-import { stopCoverage } from 'node:v8'
 import { cpuSeconds, usageFile } from './started.mjs'
 import { nameOf, readWeights } from './weights.mjs'
 
@@ -24,6 +23,5 @@ if (
   process.env.NODE_V8_COVERAGE !== undefined &&
   readWeights()(nameOf(process.argv[1])).cpu > MOST_COVERED_S
 ) {
-  delete process.env.NODE_V8_COVERAGE
-  stopCoverage()
+  delete process.env.NODE_V8_COVERAGE // of what it starts
 }
