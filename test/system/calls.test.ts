@@ -17,6 +17,7 @@ import {
 } from '#src/system/calls.js'
 import { nodeCalls } from '#src/system/elsewhere.js'
 import { type Koffi, libcFault, libcOver, openKoffi, systemCalls } from '#src/system/libc.js'
+import { PYTHON } from '../helpers/python.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 import { ServiceManagerSocket } from '../helpers/service-manager.js'
 import { until } from '../helpers/until.js'
@@ -502,7 +503,7 @@ with open(sys.argv[1], 'r+') as f:
     except OSError as e: print(e.errno, flush=True)
     sys.stdin.read()`
     const posix = async (kind: 'EX' | 'SH'): Promise<ChildProcess & { said: string }> => {
-      const child = spawn('python3', ['-c', POSIX, join(path, 'file'), kind === 'EX' ? '2' : '1'])
+      const child = spawn(PYTHON, ['-c', POSIX, join(path, 'file'), kind === 'EX' ? '2' : '1'])
       let said = ''
       child.stdout.on('data', text => {
         said += text
@@ -674,7 +675,7 @@ with open(sys.argv[1], 'r+') as f:
     const path = join(workspace(), 'socket')
     const SLOW = `import socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1]); print('bound', flush=True); sys.stdin.read()`
-    const child = spawn('python3', ['-c', SLOW, path])
+    const child = spawn(PYTHON, ['-c', SLOW, path])
     await new Promise(resolve => child.stdout.once('data', resolve))
     let sent = 0
     while (sent < 100_000 && calls.sendDatagram(path, Buffer.from('x'))) sent++
@@ -789,7 +790,7 @@ s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1]); print
     fs.chmodSync(path, 0o777)
     fs.chmodSync(join(path, '..'), 0o755)
     const child = spawn(
-      'python3',
+      PYTHON,
       [
         '-c',
         `import socket, sys

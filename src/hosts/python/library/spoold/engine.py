@@ -72,11 +72,14 @@ class Engine(Tasks):
                 'the tasks of %r are run by daemons: start one with `spoold app.ini`. Workers in this process have their '
                 'tasks in memory: Engine(MemoryBroker())' % (broker,)
             )
-        self._workers = _Workers(self, broker, number, queue, stop_when_queue_empty, workers_class is AsyncioWorkers)
+        has_loop = workers_class is AsyncioWorkers
         if not block:
+            self._workers = _Workers(self, broker, number, queue, stop_when_queue_empty, has_loop)
             return
         with _sigterm_as_sigint():
             try:
+                with _signals_later():
+                    self._workers = _Workers(self, broker, number, queue, stop_when_queue_empty, has_loop)
                 self._workers.join()
             except KeyboardInterrupt:
                 self.stop_workers()
@@ -322,3 +325,24 @@ def _sigterm_as_sigint() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _signals_later() -> Iterator[None]:
+    """One that comes while threads start would leave the others without an end: it is handled when all have started."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: dict[int, Any] = {
+        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if callable(signal.getsignal(number))
+    }
+    heard: list[int] = []
+    for number in before:
+        signal.signal(number, lambda number, _frame: heard.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for number in heard[:1]:
+        before[number](number, None)
