@@ -121,7 +121,10 @@ describe('the client of a socket', () => {
     await first.exited
     // the kernel closed its sockets before it could be waited for: some turns later the client has heard of it,
     // and knows that what it is given now was never sent
-    for (let turn = 0; turn < 10; turn++) await new Promise(resolve => setImmediate(resolve))
+    const heard = async () => {
+      for (let turn = 0; turn < 10; turn++) await new Promise(resolve => setImmediate(resolve))
+    }
+    await heard()
     await assert.rejects(transport.enqueue(requestFrom({ n: 2, at: 2_000_000_000 })), {
       code: 'SOCKET_UNREACHABLE',
     })
@@ -132,6 +135,7 @@ describe('the client of a socket', () => {
         .split('\n')
         .filter(line => line.includes(`/.${name}.`)).length // the name that it was bound with
     await until('the daemon has closed the connection', () => connections() === 1)
+    await heard()
     await transport.enqueue(requestFrom({ n: 4, at: 2_000_000_000 }))
     assert.ok(second.isRunning)
     assert.equal(leftIn(spool).length, 3)
