@@ -275,7 +275,7 @@ const ROWS: readonly Command[] = [
     name: 'python-library',
     summary: 'print the path of Python\'s library for pip: pip install "$(spoold python-library)"',
     args: '[extras...]',
-    argsHelp: 'what it is to work with: flask, django, sentry, datadog',
+    argsHelp: 'what pip installs beside it: flask, django, sentry, datadog',
     flags: [],
     load: async () => (await import('./commands/python-library.js')).pythonLibrary,
   },
