@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { appendFileSync, chmodSync, mkdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
 import { clockBeforeMinute } from '../helpers/clock.js'
 import { type Daemon, writeIni } from '../helpers/daemon.js'
 import { drop, packet, taskName } from '../helpers/files.js'
@@ -236,6 +237,27 @@ describe('the schedules of an ini', { concurrency: 3 }, () => {
     })
     assert.equal(await daemon.code(), 0)
     assert.deepEqual(daemon.journal(), [])
+  })
+})
+
+describe('a start', () => {
+  it('keeps what code adds at any moment of it', async () => {
+    const spool = spoolDirectory()
+    const daemon = await withSignals(
+      `${COUNT}
+       let n = 0
+       const adding = setInterval(() => {
+         spoold.addTimer(1, 10_000 + n)
+         if (++n === 60) clearInterval(adding)
+       }, 1)`,
+      { spool },
+    )
+    const known = async () => {
+      const { stdout } = await spoold(['schedules', '--json', spool])
+      return stdout.split('\n').filter(Boolean).length
+    }
+    await until('all are known', async () => (await known()) === 60, 5000)
+    assert.ok(daemon.isRunning)
   })
 })
 

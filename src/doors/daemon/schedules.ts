@@ -81,11 +81,13 @@ export class Schedules {
   /** Applies new options. @param spools those that the daemon runs, by their real paths */
   serve(options: Options, spools: readonly SpoolTarget[]): void {
     if (options.drain) return
+    const isReload = this.#isFiring
     this.#isFiring = true
     this.#home = spools[0]?.directory
     this.#periodic.serve(options, spools)
     this.#change(() => {
-      this.#scheduler.reload()
+      // The code of the first start has begun to add its own, in workers that were ready before.
+      if (isReload) this.#scheduler.reload()
       this.#scheduler.set(INI, schedulesOf(options))
     })
   }
