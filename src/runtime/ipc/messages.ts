@@ -218,10 +218,15 @@ export type WorkerMessage =
   /** A process to be killed, with its process group, if the worker dies. */
   | { readonly type: 'child-started'; readonly pid: number }
   | { readonly type: 'child-ended'; readonly pid: number }
-  /** A handler stored a task. */
-  | { readonly type: 'stored'; readonly path: string; readonly bytes: number }
+  /** A handler stored tasks. */
+  | { readonly type: 'stored'; readonly tasks: readonly StoredTask[] }
   /** The last message of a worker that exits on purpose. */
   | { readonly type: 'drained' }
+
+interface StoredTask {
+  readonly path: string
+  readonly bytes: number
+}
 
 /** A task that was cancelled, and why its run has ended, for its dead letter. */
 export interface CancelledRef {
