@@ -76,7 +76,7 @@ export type HandlerSpec =
   | { readonly kind: 'exec'; readonly command: string; readonly input: 'json' | 'packet' }
 
 /**
- * A worker has standard input, output, error and the IPC channel. The descriptors of the shared memory areas follow.
+ * A worker has standard input, output, error and the socket of its messages. The descriptors of the shared memory areas follow.
  */
 export const FIRST_AREA_FD = 4
 

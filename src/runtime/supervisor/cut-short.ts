@@ -12,6 +12,8 @@ export type KillReason =
   | { readonly kind: 'cancel' }
   /** It had more memory than an option allows. */
   | { readonly kind: 'overweight'; readonly option: string }
+  /** Something in it has written to the descriptor that its messages take. */
+  | { readonly kind: 'garbled' }
   /** It was replaced or stopped, and its mercy was over. */
   | { readonly kind: 'mercy' }
 
@@ -34,6 +36,8 @@ export function lastRunOf(
     }
     case 'overweight':
       return { kind: 'crash', cause: `its process had more memory than ${killed.option} allows` }
+    case 'garbled':
+      return { kind: 'crash', cause: 'its process wrote to the descriptor of its messages' }
     case undefined:
       return { kind: 'crash', cause: `its process ${howOf(exit)}` }
   }
