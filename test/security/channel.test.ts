@@ -66,7 +66,14 @@ describe('what a handler sends to its parent', { concurrency: 2 }, () => {
   it('past the function that it has for that costs its own process, is logged, and ends no daemon', async () => {
     const spool = spoolDirectory()
     const bad = [
-      ...[null, 7777, { type: 'reports' }, { type: 'claimed' }, { type: 'recalled' }, { type: 'signal-news' }],
+      ...[
+        null,
+        7777,
+        { type: 'reports' },
+        { type: 'claimed' },
+        { type: 'recalled' },
+        { type: 'signal-news' },
+      ],
       { type: 'reports', done: [0, 1e12], packed: [], started: [], busyMs: 0 }, // a range without an end
       { type: 'reports', done: [-1e12, 2e12], packed: [], started: [], busyMs: 0 },
       { type: 'signal-started', number: 7 }, // that nobody gave it

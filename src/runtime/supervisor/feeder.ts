@@ -151,9 +151,9 @@ export class Feeder {
     lane.crashed?.ended(worker)
     const buried = cancellations.exited(worker, exit)
     const others = (refs: readonly Ref[]) => refs.filter(ref => !buried.has(ref))
-    const all = worker.work.begun
-    for (const begun of all)
-      if (!buried.has(begun.ref)) feed.cutShort(begun.ref, lastRunOf(begun, worker.killed, exit), begun.lease)
+    const all = worker.work.had
+    for (const had of all)
+      if (!buried.has(had.ref)) feed.cutShort(had.ref, lastRunOf(had, worker.killed, exit), had.lease)
     feed.workerGone?.(
       worker.identity,
       all.flatMap(({ lease }) => lease ?? []),

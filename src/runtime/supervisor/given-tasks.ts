@@ -4,6 +4,8 @@ import type { ReportKind } from '../../base/task/report.js'
 import type { GivenTask } from '../ipc/reports.js'
 
 export interface Given extends GivenTask {
+  /** Epoch ms. */
+  readonly givenAtMs: number
   /** Undefined until the worker announces it, or for ever if the ref says it all. */
   notice: ClaimNotice | undefined
   /**
@@ -40,6 +42,12 @@ export interface Begun extends NamedRef {
   readonly lease: string | undefined
   /** The latest time at which it can have begun, on the clock of `performance.now()`. */
   readonly startedAt: number
+}
+
+/** A task that its worker still had when it ended. */
+export interface Had extends Begun {
+  /** Epoch ms. */
+  readonly givenAtMs: number
 }
 
 /**
@@ -83,9 +91,10 @@ export class GivenTasks {
   /** @returns the number of the first ref */
   give(refs: readonly Ref[]): number {
     const first = this.#next
+    const givenAtMs = Date.now()
     for (const ref of refs)
       this.#owned.set(this.#next++, {
-        ...{ ref, notice: undefined },
+        ...{ ref, notice: undefined, givenAtMs },
         ...{ startedAt: undefined, isAnnounced: false, isRecalled: false },
       })
     return first
@@ -235,17 +244,32 @@ export class GivenTasks {
     return [...this.#owned.values(), ...this.#recalled.values()]
   }
 
-  /** The tasks that may have begun. A start that directly follows a report is not announced, but each lease is. */
+  /** The tasks that may have begun. */
   begun(lastHeardAt: number): readonly Begun[] {
+    return this.#mayHaveBegun.map(given => begunOf(given, lastHeardAt))
+  }
+
+  /** All whose files it can have marked, and the claims that it can have begun. */
+  had(lastHeardAt: number): readonly Had[] {
+    const begun = new Set(this.#mayHaveBegun)
+    return this.#all
+      .filter(given => given.notice?.lease === undefined || begun.has(given))
+      .map(given => ({ ...begunOf(given, lastHeardAt), givenAtMs: given.givenAtMs }))
+  }
+
+  /** A start that directly follows a report is not announced, but each lease is. */
+  get #mayHaveBegun(): Given[] {
     const inferred = [...this.#owned.values()].filter(
       ({ startedAt, notice }, place) =>
         startedAt === undefined && (place < this.#concurrency || notice?.lease !== undefined),
     )
-    return [...this.#started, ...inferred].map(given => ({
-      ...{ ref: given.ref, name: nameOf(given), lease: given.notice?.lease },
-      startedAt: given.startedAt ?? lastHeardAt,
-    }))
+    return [...this.#started, ...inferred]
   }
+}
+
+function begunOf(given: Given, lastHeardAt: number): Begun {
+  const { ref, notice, startedAt = lastHeardAt } = given
+  return { ref, name: nameOf(given), lease: notice?.lease, startedAt }
 }
 
 export function nameOf({ ref, notice }: GivenTask): TaskName {

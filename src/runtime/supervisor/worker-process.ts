@@ -174,8 +174,11 @@ export class WorkerProcess {
 
   killForOverrun(harakiriMs: number): void {
     const now = performance.now()
+    const { concurrency } = this.#work
     this.kill(
-      now >= this.#hosts.deadlineAt ? { kind: 'own-deadline' } : { kind: 'harakiri', at: now, harakiriMs },
+      now >= this.#hosts.deadlineAt
+        ? { kind: 'own-deadline' }
+        : { kind: 'harakiri', at: now, harakiriMs, concurrency },
     )
   }
 

@@ -2,7 +2,7 @@ import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { Activity } from './activity.js'
 import { GivenSignals } from './given-signals.js'
-import { type Begun, GivenTasks, nameOf } from './given-tasks.js'
+import { type Begun, GivenTasks, type Had, nameOf } from './given-tasks.js'
 import { Pace, parkedOf, ranOf } from './pace.js'
 import { takeReports } from './take-reports.js'
 import type { Reported } from './worker-listener.js'
@@ -56,6 +56,11 @@ export class Workload {
   /** The tasks that may have begun, and the latest time at which each can have. */
   get begun(): readonly Begun[] {
     return this.tasks.begun(this.#lastHeardAt)
+  }
+
+  /** The tasks that its end concerns. */
+  get had(): readonly Had[] {
+    return this.tasks.had(this.#lastHeardAt)
   }
 
   nameOf(number: number | null): TaskName | null {

@@ -1,6 +1,6 @@
 import { messageOf, toError } from '../../../base/errors.js'
 import type { Delivery } from '../../../base/task/delivery.js'
-import type { LastRun } from '../../../base/task/last-run.js'
+import { type LastRun, lastRunAt } from '../../../base/task/last-run.js'
 import type { Company, Outcome } from '../../../base/task/outcome.js'
 import { displayName, type Ref } from '../../../base/task/ref.js'
 import { type FeedReason, type Report, unknownName } from '../../../base/task/report.js'
@@ -175,9 +175,10 @@ export class Claims {
   /** The file has a past: an earlier run failed, crashed its process, or could not be settled. */
   #resume(file: ClaimedFile, lastRun: LastRun | undefined): ClaimedTask | Settled {
     const record = this.#settler.recordOf(file)
-    const settled = this.#settler.past(file, record, lastRun)
+    const ownRun = lastRunAt(lastRun, file.mtimeMs)
+    const settled = this.#settler.past(file, record, ownRun)
     if (settled === undefined) {
-      const mustBeAlone = pastOf(file.state) === 'died-beside' && lastRun?.kind !== 'blameless'
+      const mustBeAlone = pastOf(file.state) === 'died-beside' && ownRun?.kind !== 'blameless'
       return this.#resumeAt(mustBeAlone ? file : { ...file, state: lasting(file.state) }, record)
     }
     if (settled.kind !== 'later' || (settled.atMs ?? 0) > Date.now()) return settled
