@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { STARTED } from '#src/engines/spool/state-byte.js'
+import { MODIFIER2_OFFSET } from '#src/formats/protocol/header.js'
+import { inProcess } from '../helpers/cli.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
@@ -63,5 +66,20 @@ describe('a process that ends while a task runs whose start was not told', () =>
     assert.ok(
       !existsSync(join(spool, '.spoold/records')) || leftIn(join(spool, '.spoold/records')).length === 0,
     )
+  })
+
+  it('is blamed on none though the daemon ends before the task runs again', async () => {
+    const spool = spoolDirectory()
+    const daemon = await runBehindQuickOnes(spool, 'block', { 'worker-reload-mercy': 1 })
+    await until('it blocks', () => daemon.journal().includes('n49'))
+    const [file = ''] = leftIn(spool)
+    const mark = () => readFileSync(join(spool, file))[MODIFIER2_OFFSET]
+    await until('its run is marked', () => mark() === STARTED)
+    await inProcess(['pause', spool])
+    daemon.child.kill('SIGHUP')
+    await until('its mark is taken off', () => mark() === 0)
+    daemon.child.kill('SIGKILL')
+    await daemon.code()
+    assert.deepEqual([leftIn(spool), await reasonsIn(spool)], [[file], []])
   })
 })

@@ -168,7 +168,7 @@ const MESSAGES: Readonly<Record<Type, Fields>> = {
   'child-ended': { pid: 'count' },
   stored: { tasks: 'objects' },
   drained: {},
-  'marks-cleared': { left: 'texts', error: 'text' },
+  'marks-cleared': { left: 'texts', error: 'text', reports: 'objects' },
   'cancelled-buried': { reports: 'objects' },
 }
 

@@ -1,13 +1,15 @@
 import type { Emitter } from '../../base/events/emitter.js'
 import { Stall } from '../../base/stall.js'
+import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { SlotWish } from '../../base/task/slots.js'
 import type { Feed } from '../../engines/feed.js'
 import type { Cancellations } from './cancellations.js'
+import { clearMarks } from './clear-marks.js'
 import type { CrashedTasks } from './crashed-tasks.js'
 import { lastRunOf } from './cut-short.js'
 import { dispatch, lastRunsOf } from './dispatcher.js'
-import type { Begun } from './given-tasks.js'
+import type { Begun, Had } from './given-tasks.js'
 import type { Lane } from './lane.js'
 import type { Roster } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
@@ -30,6 +32,8 @@ interface FeederContext {
 /** Of the tasks that wait for one worker others are kept from for so long. */
 const BATCH_MS = 2
 
+type Excused = Had & { readonly lastRun: LastRun }
+
 /** Tracks which worker has which task: feeds the workers of a pool, takes tasks back, and enforces deadlines. */
 export class Feeder {
   readonly #context: FeederContext
@@ -37,6 +41,7 @@ export class Feeder {
   readonly #stall = new Stall()
   /** How many refs were given out. */
   #given = 0
+  readonly #unmarking = new Set<Promise<void>>()
   readonly #renewal: NodeJS.Timeout | undefined
 
   constructor(context: FeederContext) {
@@ -160,7 +165,35 @@ export class Feeder {
     )
     signals.exited(worker)
     const { begun, untouched } = worker.work.tasks.left
-    feed.abandoned(others([...untouched, ...begun]))
+    const left = others([...untouched, ...begun])
+    const marks = feed.leases === undefined ? all.filter(({ ref }) => !buried.has(ref)) : []
+    const excused = marks.flatMap(had => {
+      const lastRun = feed.lastRunOf(had.ref)
+      return lastRun?.kind === 'blameless' ? [{ ...had, lastRun }] : []
+    })
+    if (excused.length === 0 || this.#context.roster.isClosed) return feed.abandoned(left)
+    const unmarked = this.#unmark(worker, excused, left).finally(() => this.#unmarking.delete(unmarked))
+    this.#unmarking.add(unmarked)
+  }
+
+  /** Resolves when all that was excused has no mark of that run. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#unmarking)
+  }
+
+  /** On disk, before they are given to others: a daemon that ends before they have run remembers no excuse. */
+  async #unmark({ pid }: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
+    const { spool, roster, feed, events } = this.#context
+    const reports = (await clearMarks(roster.options, excused, events)).filter(({ ref }) =>
+      left.includes(ref),
+    )
+    const over = new Set(reports.map(({ ref }) => ref))
+    if (over.size > 0) {
+      feed.returned(reports)
+      events.emit('tasks-reported', { spool, pid, done: [], reports, known: new Set() })
+    }
+    feed.abandoned(left.filter(ref => !over.has(ref)))
+    this.dispatch()
   }
 
   close(): void {

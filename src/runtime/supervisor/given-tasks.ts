@@ -48,6 +48,7 @@ export interface Begun extends NamedRef {
 export interface Had extends Begun {
   /** Epoch ms. */
   readonly givenAtMs: number
+  readonly isRecalled: boolean
 }
 
 /**
@@ -254,7 +255,10 @@ export class GivenTasks {
     const begun = new Set(this.#mayHaveBegun)
     return this.#all
       .filter(given => given.notice?.lease === undefined || begun.has(given))
-      .map(given => ({ ...begunOf(given, lastHeardAt), givenAtMs: given.givenAtMs }))
+      .map(given => {
+        const { givenAtMs, isRecalled } = given
+        return { ...begunOf(given, lastHeardAt), givenAtMs, isRecalled }
+      })
   }
 
   /** A start that directly follows a report is not announced, but each lease is. */
