@@ -2,6 +2,7 @@ import type { Emitter } from '../../base/events/emitter.js'
 import { Stall } from '../../base/stall.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
+import type { Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/slots.js'
 import type { Feed } from '../../engines/feed.js'
 import type { Cancellations } from './cancellations.js'
@@ -118,7 +119,8 @@ export class Feeder {
     const { pid } = worker
     lane.crashed?.reported(worker, reports)
     if (done.length > 0) feed.done(done)
-    if (reports.length > 0) feed.returned(reports)
+    const returned = reports.filter(report => !this.#isTakenBack(report))
+    if (returned.length > 0) feed.returned(returned)
     for (const wish of wishes) this.#follow(worker, wish)
     events.emit('tasks-reported', {
       spool,
@@ -128,6 +130,13 @@ export class Feeder {
       known,
       ids,
     })
+  }
+
+  /** It was recalled, and the worker that had it first has begun it: that one's report or end says what becomes of it. */
+  #isTakenBack({ ref, kind }: Report): boolean {
+    if (kind !== 'locked') return false
+    for (const { work } of this.#context.roster.workers) if (work.takeBack(ref)) return true
+    return false
   }
 
   /** Gives a worker more tasks of a name that it runs: they begin there as soon as the slots are free that it has. */

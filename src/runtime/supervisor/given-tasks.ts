@@ -20,6 +20,8 @@ export interface Given extends GivenTask {
    * where the ref is now.
    */
   isRecalled: boolean
+  /** It counts as begun, because another worker found it locked. */
+  isInferred: boolean
 }
 
 /** Is told how a task was reported. */
@@ -96,7 +98,7 @@ export class GivenTasks {
     for (const ref of refs)
       this.#owned.set(this.#next++, {
         ...{ ref, notice: undefined, givenAtMs },
-        ...{ startedAt: undefined, isAnnounced: false, isRecalled: false },
+        ...{ startedAt: undefined, isAnnounced: false, isRecalled: false, isInferred: false },
       })
     return first
   }
@@ -188,6 +190,24 @@ export class GivenTasks {
   }
 
   /**
+   * Another worker has found a ref locked: if this one was to hand it back, and has not answered, it runs it.
+   *
+   * @returns false if it was not recalled from here
+   */
+  takeBack(ref: Ref, now: number): boolean {
+    for (const [number, given] of this.#recalled) {
+      if (given.ref !== ref) continue
+      this.#recalled.delete(number)
+      this.#owned.set(number, given)
+      given.isRecalled = false
+      given.isInferred = given.startedAt === undefined
+      if (given.isInferred) this.#begin(number, now)
+      return true
+    }
+    return false
+  }
+
+  /**
    * Handles the worker's answer to a recall: it has dropped the recalled refs except those that it had begun, which
    * it will report.
    *
@@ -201,9 +221,11 @@ export class GivenTasks {
         this.tell(number, 'untouched')
       }
     const dropped: Ref[] = []
-    for (const [number, { ref, startedAt }] of this.#owned) {
-      if (startedAt !== undefined || begun.includes(number)) continue
+    for (const [number, given] of this.#owned) {
+      const { ref, startedAt, isInferred } = given
+      if ((startedAt !== undefined && !isInferred) || begun.includes(number)) continue
       this.#owned.delete(number)
+      this.#started.delete(given)
       this.tell(number, 'untouched')
       dropped.push(ref)
     }

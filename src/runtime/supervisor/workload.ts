@@ -105,6 +105,11 @@ export class Workload {
     return this.tasks.recall(this.signals.size === 0)
   }
 
+  /** Another worker has found it locked. @returns true if it is this worker's again */
+  takeBack(ref: Ref): boolean {
+    return this.isRecalling && this.tasks.takeBack(ref, this.#lastHeardAt)
+  }
+
   /** @returns what the worker has handed back now */
   recalled(begun: readonly number[]): Ref[] {
     this.isRecalling = false
