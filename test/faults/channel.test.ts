@@ -51,9 +51,13 @@ describe('what a handler does to the way between worker and master', () => {
       assert.ok(daemon.isRunning)
     })
 
-  it('is told in the log, buries nothing, and none of it is believed', async () => {
+  it('is told in the log, buries no other task, and none of it is believed', async () => {
     const daemon = await starting
-    assert.deepEqual(leftIn(join(spool, '.spoold/dead')), [])
+    const dead = leftIn(join(spool, '.spoold/dead')) // one that runs on is killed for it, each time
+    assert.deepEqual(
+      dead.filter(name => !name.startsWith('guilty-')),
+      [],
+    )
     assert.match(daemon.output, /what came from it cannot be dealt with: it does not begin as a frame/)
     assert.match(daemon.output, /something has closed its descriptor 3/)
     assert.doesNotMatch(daemon.output, /made up/)
