@@ -8,7 +8,7 @@ import { ROOT } from './helpers/workspace.js'
 const FLOORS = ['base', 'system', 'formats', 'engines', 'admin', 'runtime', 'hosts', 'api', 'doors']
 /** Which rooms a room may import from, besides itself. Floor `base` is open to all above it. */
 const BASE = ['base', 'base/log', 'base/task', 'base/events']
-const FILES = [...BASE, 'formats/protocol', 'system', 'system/files', 'engines/spool']
+const FILES = [...BASE, 'formats/protocol', 'system', 'system/files', 'engines/contracts', 'engines/spool']
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   base: [],
   'base/log': ['base'],
@@ -21,6 +21,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'formats/ini': [...BASE, 'system'],
   'formats/control': [...BASE, 'system'],
   'formats/config': [...BASE, 'system', 'formats/protocol', 'formats/ini', 'formats/control'],
+  'engines/contracts': [...BASE, 'formats/protocol'],
   'engines/spool': FILES,
   'engines/spool/index': FILES,
   'engines/spool/claims': FILES,

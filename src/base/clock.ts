@@ -40,3 +40,8 @@ export class Alarm {
     this.#ring()
   }
 }
+
+/** @param at on the clock of `performance.now()` */
+export function epochMs(at: number): number {
+  return Math.round(Date.now() - (performance.now() - at))
+}

@@ -1,11 +1,12 @@
 /** `time`: a finite number. `count`: a non-negative integer. */
-export type FieldKind = 'text' | 'time' | 'count' | 'flag' | 'texts' | 'object' | 'objects'
+export type FieldKind = 'text' | 'time' | 'count' | 'flag' | 'list' | 'texts' | 'object' | 'objects'
 
 const CHECKS: Readonly<Record<FieldKind, (value: unknown) => boolean>> = {
   text: value => typeof value === 'string',
   time: Number.isFinite,
   count: value => Number.isSafeInteger(value) && Number(value) >= 0,
   flag: value => typeof value === 'boolean',
+  list: Array.isArray,
   texts: value => Array.isArray(value) && value.every(each => typeof each === 'string'),
   object: isObject,
   objects: value => Array.isArray(value) && value.every(isObject),

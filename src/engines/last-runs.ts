@@ -21,8 +21,10 @@ export class LastRuns {
     return this.#lastRuns.size === 0 ? undefined : this.#lastRuns.get(ref)
   }
 
+  /** Of two processes that had the ref, the one that got it last is the one that can have marked it last. */
   add(ref: Ref, lastRun: LastRun): void {
-    this.#lastRuns.set(ref, lastRun)
+    const { from = 0 } = this.of(ref) ?? {}
+    if (lastRun.from === undefined || lastRun.from >= from) this.#lastRuns.set(ref, lastRun)
   }
 
   done(refs: readonly Ref[]): void {

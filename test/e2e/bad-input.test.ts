@@ -86,7 +86,6 @@ describe('files of rubbish', () => {
     const expected: Record<Past, Report['kind']> = {
       none: 'untouched',
       'died-beside': 'untouched',
-      'done-if-recorded': 'untouched',
       'died-alone': 'untouched', // after the first crash it runs again at once
       'died-once': 'set-aside',
       'to-bury': 'set-aside',

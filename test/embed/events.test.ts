@@ -178,10 +178,13 @@ describe('lifecycle events', () => {
     const types: string[] = []
     const { listen, send } = InProcessPort.prototype
     t.after(() => Object.assign(InProcessPort.prototype, { listen, send }))
-    InProcessPort.prototype.listen = function (hear) {
-      listen.call(this, message => {
-        types.push(message.type)
-        hear(message)
+    InProcessPort.prototype.listen = function ({ heard, garbled }) {
+      listen.call(this, {
+        garbled,
+        heard(message) {
+          types.push(message.type)
+          heard(message)
+        },
       })
     }
     InProcessPort.prototype.send = function (message) {

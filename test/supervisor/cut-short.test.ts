@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { lastRunAt } from '#src/base/task/last-run.js'
+import { LastRuns } from '#src/engines/last-runs.js'
 import { lastRunOf } from '#src/runtime/supervisor/cut-short.js'
 
 describe('a run that its worker’s end cut short', () => {
-  const begun = { ref: 'a', startedAt: 1000 }
+  const begun = { startedAt: 1000, givenAtMs: 5, lease: 'a lease' }
   const exit = { code: null, signal: 'SIGKILL', why: 'failed', isExplained: false } as const
 
   it('is a crash when the worker died by itself', () => {
@@ -18,16 +20,49 @@ describe('a run that its worker’s end cut short', () => {
   })
 
   it('is a crash of the one that overran, and of none of its neighbours', () => {
-    const killed = { kind: 'harakiri', at: 6000, harakiriMs: 5000 } as const
-    assert.deepEqual(lastRunOf(begun, killed, exit), {
-      kind: 'crash',
-      cause: 'it overran spooler-harakiri (5 s)',
-    })
+    const killed = { kind: 'harakiri', at: 6000, harakiriMs: 5000, concurrency: 2 } as const
+    const overran = lastRunOf(begun, killed, exit)
+    assert.ok(overran.kind === 'crash')
+    assert.equal(overran.cause, 'it overran spooler-harakiri (5 s)')
     assert.deepEqual(lastRunOf({ ...begun, startedAt: 1001 }, killed, exit), { kind: 'blameless' })
   })
 
   it('is no task’s fault when the worker was stopped, and is when it overran its own deadline', () => {
     assert.deepEqual(lastRunOf(begun, { kind: 'mercy' }, exit), { kind: 'blameless' })
     assert.equal(lastRunOf(begun, { kind: 'own-deadline' }, exit).kind, 'crash')
+  })
+
+  it('is that of a file only if it marked the file while the worker had it', () => {
+    const now = Date.now()
+    const file = { startedAt: 1000, givenAtMs: now - 60_000, lease: undefined }
+    const crash = lastRunOf(file, undefined, exit)
+    for (const [markedAtMs, isOwn] of [
+      [now - 70_000, false],
+      [now - 59_000, true],
+      [now, true],
+      [now + 10_000, false],
+    ] as const)
+      assert.equal(lastRunAt(crash, markedAtMs), isOwn ? crash : undefined, String(markedAtMs - now))
+  })
+
+  it('beside others is a crash of those that had begun in time to overrun, by the marks of their files', () => {
+    const now = Date.now()
+    const file = { startedAt: performance.now(), givenAtMs: now - 60_000, lease: undefined }
+    const killed = { kind: 'harakiri', at: performance.now(), harakiriMs: 5000, concurrency: 2 } as const
+    const crash = lastRunOf(file, killed, exit)
+    assert.equal(lastRunAt(crash, now - 5100), crash)
+    assert.deepEqual(lastRunAt(crash, now - 4000), { kind: 'blameless' })
+    const alone = lastRunOf(file, { ...killed, concurrency: 1 }, exit)
+    assert.equal(lastRunAt(alone, now - 4000), alone, 'nothing else ran')
+  })
+
+  it('is kept for the process that got the file last', () => {
+    const lastRuns = new LastRuns()
+    const crash = { kind: 'crash', cause: 'it died', from: 2, to: 3 } as const
+    lastRuns.add('a', crash)
+    lastRuns.add('a', { kind: 'blameless', from: 1, to: 4 })
+    assert.equal(lastRuns.of('a'), crash, 'a worker that was silent, and had handed it over')
+    lastRuns.add('a', { kind: 'blameless', from: 5, to: 6 })
+    assert.equal(lastRuns.of('a')?.kind, 'blameless')
   })
 })

@@ -68,6 +68,27 @@ describe('GivenTasks', () => {
     assert.deepEqual(given.left.begun, ['a'])
   })
 
+  it('knows that it runs what it was to hand back when another worker finds it locked', () => {
+    const given = new GivenTasks(1)
+    given.give(['a', 'b', 'c'])
+    given.recall(true)
+    assert.equal(given.takeBack('x', 4), false)
+    assert.equal(given.takeBack('c', 4), true)
+    assert.deepEqual([given.runningSince, given.of(2)?.isRecalled], [4, false])
+    assert.deepEqual(given.confirmed([2], 5), ['a'], 'it had not begun what seemed to run first')
+    assert.equal(given.end(2)?.ref, 'c')
+  })
+
+  it('gives it back when it says that it had not begun it: others had locked it', () => {
+    const given = new GivenTasks(1)
+    given.give(['a', 'b'])
+    given.recall(true)
+    given.end(0)
+    given.takeBack('b', 4)
+    assert.deepEqual(given.confirmed([], 5), ['b'])
+    assert.deepEqual([given.size, given.runningSince], [0, undefined])
+  })
+
   it('tells that all may have begun whose claims have to be renewed, whoever was given first', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])

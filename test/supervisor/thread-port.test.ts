@@ -7,7 +7,7 @@ describe('a worker in a thread', () => {
   it('can be killed at any time of its start, and the process lives', async () => {
     for (let ms = 0; ms < 60; ms += 3) {
       const port = new ThreadPort()
-      port.listen(() => assert.fail('it has been told nothing'))
+      port.listen({ heard: () => assert.fail('it has been told nothing'), garbled() {} })
       await setTimeout(ms)
       port.kill()
       assert.deepEqual(await port.whenExited, { code: null, signal: 'SIGKILL' })

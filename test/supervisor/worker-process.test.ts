@@ -50,8 +50,8 @@ function readyWorker() {
         pid: 1,
         hasOwnProcess: true,
         whenExited: new Promise(nothing),
-        listen(hear) {
-          say = hear
+        listen({ heard }) {
+          say = heard
         },
         send: message => void sent.push(message),
         kill: nothing,

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import type { AsideReply, WorkerMessage } from '#src/runtime/ipc/messages.js'
+import { WorkerDaemon } from '#src/runtime/worker/worker-daemon.js'
 import { closeFeeds, memoryWorker } from '../helpers/memory-worker.js'
+import { requestFrom } from '../helpers/request.js'
 import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
 
 const typesOf = (messages: readonly { readonly type: string }[]) => messages.map(({ type }) => type)
 const timesOf = (messages: ReadonlyArray<WorkerMessage | AsideReply>) =>
@@ -189,5 +192,21 @@ describe('a worker over an engine whose answers take time', () => {
     await until('it is reported', () => typesOf(messages).includes('faulted'))
     for (const { attempts, past } of spool.tasks.values()) assert.deepEqual([attempts, past], [0, 'none'])
     assert.deepEqual([kindOf('1')[0], kindOf('2')[0]], ['untouched', 'untouched'], 'reported before')
+  })
+})
+
+describe('what handlers store', () => {
+  it('together is one message to the master', async () => {
+    const messages: WorkerMessage[] = []
+    const spool = spoolDirectory()
+    const places = { spool, targets: [{ directory: spool, sync: false }], queues: [] }
+    const send = (message: WorkerMessage) => messages.push(message)
+    const enqueuer = new WorkerDaemon(places, send, () => undefined).enqueuerOf('default')
+    const results = await enqueuer.storeAll(
+      Array.from({ length: 300 }, (_, i) => requestFrom({ n: String(i) })),
+    )
+    const paths = results.map(result => ('stored' in result ? result.stored.path : undefined))
+    const told = messages.map(message => message.type === 'stored' && message.tasks.map(({ path }) => path))
+    assert.deepEqual(told, [paths])
   })
 })

@@ -1,7 +1,7 @@
 import type { BegunTask, RunEnd } from '../../base/task/begun-task.js'
 import type { Hide } from '../../formats/protocol/hide.js'
 import type { MasterMessage } from '../../runtime/ipc/messages.js'
-import type { PortExit, WorkerPort } from '../../runtime/supervisor/worker-port.js'
+import type { PortExit, PortListener, WorkerPort } from '../../runtime/supervisor/worker-port.js'
 import { endByDeath, type Tell, tellBegun, tellEnded } from '../../runtime/tasks/lifecycle.js'
 
 interface TellingContext {
@@ -37,17 +37,20 @@ export class TellingPort implements WorkerPort {
     })
   }
 
-  listen(hear: Parameters<WorkerPort['listen']>[0]): void {
-    this.#port.listen(message => {
-      switch (message.type) {
-        case 'run-began':
-          return this.#began(message.number, message.task)
-        case 'run-ended':
-          return this.#ended(message.number, message.end)
-        case 'ready':
-          this.#ready()
-      }
-      hear(message)
+  listen({ heard, garbled }: PortListener): void {
+    this.#port.listen({
+      garbled,
+      heard: message => {
+        switch (message.type) {
+          case 'run-began':
+            return this.#began(message.number, message.task)
+          case 'run-ended':
+            return this.#ended(message.number, message.end)
+          case 'ready':
+            this.#ready()
+        }
+        heard(message)
+      },
     })
   }
 

@@ -30,7 +30,7 @@ export type Outcome =
   | { readonly kind: 'release'; readonly isUnbegun?: true }
 
 /** The task runs again, with the delay and policy that the handler asked for, if any. */
-export interface RetryOutcome {
+interface RetryOutcome {
   readonly kind: 'retry'
   /** undefined means according to the policy. */
   readonly delayMs?: number

@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, lstatSync, type Stats } from 'node:fs'
 import { baseName, type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
 import { openSpool } from '../../engines/spool/admin/change.js'
-import { type FailureOptions, Failures } from '../../engines/spool/claims/failures.js'
+import { type SettleOptions, Settler } from '../../engines/spool/claims/settle.js'
 import { DeadLetters } from '../../engines/spool/dead-letters.js'
 import { isLeased, type Locker } from '../../engines/spool/locker.js'
 import {
@@ -39,7 +39,7 @@ export interface ExaminedSpool {
   readonly isInUse: boolean
   readonly records: Records
   readonly letters: DeadLetters
-  readonly failures: Failures
+  readonly settler: Settler
   /** Called for each file that a check looks at. */
   passed(): void
   /** Only for repairs: it may create files. */
@@ -95,7 +95,7 @@ export function isOurDirectory(examined: ExaminedSpool, room: string): boolean {
 
 interface ExaminedSpoolOptions
   extends Pick<ExaminedSpool, 'rules' | 'graceMs' | 'idTtlMs' | 'passed'>,
-    Omit<FailureOptions, 'spool'> {
+    Omit<SettleOptions, 'spool'> {
   /** The user of the daemon; null means the owner of the directory. */
   readonly user: Owner | null
 }
@@ -121,7 +121,7 @@ export function openExaminedSpool(
     passed: options.passed,
     records: new Records(bytes),
     letters: new DeadLetters(bytes),
-    failures: new Failures({ ...options, spool: bytes }),
+    settler: new Settler({ ...options, spool: bytes }),
     locker: () => (locker ??= openSpool(spool).then(opened => opened.locker)),
   }
   const inUse = neighbours.map(({ pid, command, workers }) => ({
@@ -136,7 +136,6 @@ export function openExaminedSpool(
 
 export interface Mark {
   readonly state: number
-  readonly inode: number
   readonly mtimeMs: number
   readonly isHeld: boolean
 }
@@ -150,7 +149,7 @@ export function markOf({ spool }: ExaminedSpool, ref: Ref): Mark | undefined {
     const state = stats.isFile() ? packetState(fd) : undefined
     if (state === undefined) return undefined
     const isHeld = state !== 0 && (currentLocks().isHeld(stats.dev, stats.ino) || isLeased(spool, ref))
-    return { state, inode: stats.ino, mtimeMs: stats.mtimeMs, isHeld }
+    return { state, mtimeMs: stats.mtimeMs, isHeld }
   } finally {
     closeSync(fd)
   }

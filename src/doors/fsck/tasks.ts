@@ -1,6 +1,5 @@
 import type { Ref } from '../../base/task/ref.js'
 import type { ClaimedFile } from '../../engines/spool/claims/claim.js'
-import { settlePastRun } from '../../engines/spool/claims/past-run.js'
 import type { Settled } from '../../engines/spool/claims/settle.js'
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
 import { jsonNameOf } from '../../engines/spool/record-name.js'
@@ -30,7 +29,7 @@ function assess(examined: ExaminedSpool, ref: Ref): Assessment | undefined {
   if (mark === undefined || mark.state === 0 || mark.isHeld) return undefined
   const record = ownRecord(quietRecord(examined, ref), mark)
   const past = pastOf(mark.state)
-  if (past === 'done' || (past === 'done-if-recorded' && record?.doneInode === mark.inode))
+  if (past === 'done')
     return {
       kind: 'done-left',
       meaning: 'it ran to SPOOL_OK, but could not be removed; it will not run again',
@@ -70,7 +69,7 @@ function openRun({ isInUse }: ExaminedSpool, { mtimeMs }: Mark, past: Past): Ass
 function repairTask(examined: ExaminedSpool, ref: Ref, kind: Finding['kind']): Promise<Repair> {
   if (kind === 'mark-unrecorded') return whileHeld(examined, ref, {}, file => clearMark(examined, file))
   return whileHeld(examined, ref, { isDue: true }, file => {
-    const settled = settlePastRun(file, examined.failures.recordOf(file), examined.failures)
+    const settled = examined.settler.past(file, examined.settler.recordOf(file))
     return settled === undefined ? OVER : repairOf(settled)
   })
 }

@@ -83,7 +83,7 @@ export class DirectoryFeed implements Feed {
   }
 
   #glance(spool: string, ref: Ref): Glance {
-    if (this.#lastRuns.of(ref) !== undefined) return 'at rest' // it was begun here, and its process has died
+    if (this.#lastRuns.of(ref) !== undefined) return 'at rest' // a process of ours had it, and has died
     const found = glance(spool, ref)
     if (found === 'gone') this.#lastRuns.done([ref])
     return found

@@ -9,14 +9,22 @@ import { commandOf } from '../spool/neighbours.js'
 const LONG_MS = 10_000
 /** Finding the holder of a lock searches all of /proc, so it is done no more often than this. */
 const LOOK_EVERY_MS = 5000
+/** One that waits is found locked about once a second: after so long it has run, or waits no more. */
+const FORGOTTEN_AFTER_MS = 10_000
 const MOST_REFS = 1000
+
+interface Locked {
+  /** When it was first found locked; infinite once it has been reported. */
+  readonly since: number
+  readonly lastSeen: number
+}
 
 /** Reports tasks that another process keeps locked for long: usually one that a program left behind, or a uWSGI. */
 export class LongLocks {
   readonly #spool: string
   readonly #events: Emitter
-  /** When each task was first found locked; infinite once it has been reported. */
-  readonly #since = new Map<Ref, number>()
+  /** The one that was found locked last comes last. */
+  readonly #locked = new Map<Ref, Locked>()
   #lookedAt = Number.NEGATIVE_INFINITY
 
   /** @param spool a byte string */
@@ -27,16 +35,27 @@ export class LongLocks {
 
   reported({ ref, kind }: Report): void {
     if (kind !== 'locked') {
-      if (this.#since.size > 0) this.#since.delete(ref)
+      if (this.#locked.size > 0) this.#locked.delete(ref)
       return
     }
     const now = performance.now()
-    const since = this.#since.get(ref)
-    if (since === undefined && this.#since.size < MOST_REFS) this.#since.set(ref, now)
-    if (since === undefined || now < since + LONG_MS || now < this.#lookedAt + LOOK_EVERY_MS) return
+    const since = this.#locked.get(ref)?.since ?? now
+    this.#locked.delete(ref)
+    if (this.#locked.size >= MOST_REFS) this.#forgetOldest(now)
+    if (this.#locked.size >= MOST_REFS) return
+    const isLong = now >= since + LONG_MS && now >= this.#lookedAt + LOOK_EVERY_MS
+    this.#locked.set(ref, { since: isLong ? Number.POSITIVE_INFINITY : since, lastSeen: now })
+    if (!isLong) return
     this.#lookedAt = now
-    this.#since.set(ref, Number.POSITIVE_INFINITY)
     void this.#tell(ref, now - since)
+  }
+
+  /** Those that ran elsewhere are reported no more: without room nobody would hear of any lock again. */
+  #forgetOldest(now: number): void {
+    for (const [ref, { lastSeen }] of this.#locked) {
+      if (now < lastSeen + FORGOTTEN_AFTER_MS) return
+      this.#locked.delete(ref)
+    }
   }
 
   async #tell(ref: Ref, forMs: number): Promise<void> {

@@ -8,7 +8,14 @@ import type { TermsOrPark } from '../../base/task/terms.js'
 import { isNamed, taskNameOf } from '../../formats/protocol/named.js'
 import { lastValue, type Vars } from '../../formats/protocol/vars.js'
 import type { Claim, Claims } from '../claims.js'
-import { type Again, type Burial, DELIVERY_KEY, pastVerdict, type Rules, verdictOf } from '../verdict.js'
+import {
+  type Again,
+  type Burial,
+  DELIVERY_KEY,
+  pastVerdict,
+  type Rules,
+  verdictOf,
+} from '../contracts/verdict.js'
 import { MemoryClaim } from './claim.js'
 import type { MemorySpool, MemoryTask } from './spool.js'
 

@@ -5,7 +5,7 @@ import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { RetryPolicy } from '../../base/task/retry-policy.js'
 import type { Terms } from '../../base/task/terms.js'
 import type { Vars } from '../../formats/protocol/vars.js'
-import type { Past } from '../verdict.js'
+import type { Past } from '../contracts/verdict.js'
 import { MemorySlots } from './slots.js'
 
 /** A worker's right to a task. Once it has expired, another worker may take the task over. */

@@ -1,6 +1,6 @@
 import { unknownName } from '../../base/task/report.js'
 import { isNamed, taskNameOf } from '../../formats/protocol/named.js'
-import type { Unsettled } from '../verdict.js'
+import type { Unsettled } from '../contracts/verdict.js'
 import type { RedisClaim } from './claim.js'
 import type { Refusal } from './pulls.js'
 import { type TaskRecord, withFailure } from './task-job.js'

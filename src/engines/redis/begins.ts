@@ -1,5 +1,5 @@
 import { toError } from '../../base/errors.js'
-import type { Past } from '../verdict.js'
+import type { Past } from '../contracts/verdict.js'
 import type { Connection } from './connection.js'
 import type { SpoolQueue } from './queues.js'
 import type { HeldJob } from './refs.js'

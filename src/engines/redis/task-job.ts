@@ -7,7 +7,7 @@ import { displayName } from '../../base/task/ref.js'
 import { HEADER_BYTES, modifier1Of, packetBytesOf, SPOOL_MODIFIER } from '../../formats/protocol/header.js'
 import { nameFault, taskNameOf } from '../../formats/protocol/named.js'
 import { parseVars, type Vars } from '../../formats/protocol/vars.js'
-import { PASTS, type Past, type Runs } from '../verdict.js'
+import { PASTS, type Past, type Runs } from '../contracts/verdict.js'
 import type { JobJson } from './libraries.js'
 
 /** The largest task: Redis keeps it in memory, and its packet and body pass through that as text. */

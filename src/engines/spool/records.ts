@@ -5,6 +5,7 @@ import { failureLine, failureText } from '../../base/task/failure-text.js'
 import { type Ref, toFsPath } from '../../base/task/ref.js'
 import type { RetryPolicy } from '../../base/task/retry-policy.js'
 import { lstatSync, readFileSync, unlinkSync } from '../../system/files/anchored-path.js'
+import type { Failed, Runs } from '../contracts/verdict.js'
 import { isNamedInFull, jsonNameOf } from './record-name.js'
 import { RECORDED } from './state-byte.js'
 import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
@@ -41,8 +42,6 @@ export interface TaskRecord {
   readonly movedAt?: number
   /** It was held before. */
   readonly wasHeld?: boolean
-  /** Written by spoold 0.1.0: the file with this inode ran to SPOOL_OK but could not be removed. It must not run again. */
-  readonly doneInode?: number
 }
 
 export interface Failure {
@@ -147,24 +146,19 @@ const OPTIONAL = {
 /** Adds a failed run to a record. */
 export function withFailure(
   before: TaskRecord | undefined,
-  failure: {
-    readonly kind: Failure['kind']
-    readonly nowMs: number
-    readonly error?: string
-    readonly policy?: Partial<RetryPolicy>
-  },
+  { attempts, crashes, policy }: Runs,
+  { kind, error }: Failed,
+  nowMs: number,
 ): TaskRecord {
-  const { kind, nowMs, error, policy } = failure
   const line = failureLine(error ?? '')
   const entry = { at: nowMs, kind, ...(line === '' ? {} : { error: line.slice(0, MAX_LINE_CHARS) }) }
   return {
     ...before,
-    attempts: (before?.attempts ?? 0) + 1,
-    crashes: (before?.crashes ?? 0) + (kind === 'crash' ? 1 : 0),
+    ...{ attempts, crashes },
     firstFailureAt: before?.firstFailureAt ?? nowMs,
     lastFailureAt: nowMs,
     ...(error === undefined ? {} : { lastError: failureText(error, MAX_ERROR_CHARS) }),
-    ...(policy === undefined ? {} : { policy: { ...before?.policy, ...policy } }),
+    ...(Object.keys(policy).length === 0 ? {} : { policy }),
     history: [...(before?.history ?? []), entry].slice(-MAX_HISTORY),
   }
 }

@@ -11,7 +11,7 @@ import { systemCalls } from '../../system/libc.js'
 export const STARTED = 0x80
 /** A record exists: of earlier failures, or of a hold. */
 export const RECORDED = 0x01
-/** With STARTED: ran to SPOOL_OK, but the file could not be removed. Without: written by spoold 0.1.0, see `pastOf`. */
+/** With STARTED: ran to SPOOL_OK, but the file could not be removed. */
 export const DONE = 0x02
 /** With STARTED: the run began alongside others, or was passed to a host together with others. */
 export const BESIDE = 0x04
@@ -24,7 +24,7 @@ export const BURY = 0x40
 
 const OURS = STARTED | RECORDED | DONE | BESIDE | KICKED | ONCE | BURY
 /** Bits with a meaning without STARTED. */
-const AT_REST = RECORDED | DONE | KICKED
+const AT_REST = RECORDED | KICKED
 
 /** What the state byte says about the last run to the next process that claims the file. */
 export type Past =
@@ -34,7 +34,6 @@ export type Past =
   | 'died-once' // buried: it is unknown how far the run got
   | 'done' // removed
   | 'to-bury' // buried
-  | 'done-if-recorded' // removed, if a record of spoold 0.1.0 knows the file by its inode; else it runs
 
 /** One row per state; RECORDED and KICKED may be set in addition. docs/spool-format.md has the same table. */
 export const STATES: ReadonlyArray<readonly [state: number, past: Past]> = [
@@ -46,12 +45,11 @@ export const STATES: ReadonlyArray<readonly [state: number, past: Past]> = [
   [STARTED | DONE | ONCE, 'done'],
   [STARTED | BURY, 'to-bury'],
   [STARTED | BURY | ONCE, 'to-bury'],
-  [DONE, 'done-if-recorded'],
 ]
 
 /** @param state from `ownState`. Bits added by a later step take precedence over earlier ones. */
 export function pastOf(state: number): Past {
-  if ((state & STARTED) === 0) return (state & DONE) === 0 ? 'none' : 'done-if-recorded'
+  if ((state & STARTED) === 0) return 'none'
   if ((state & BURY) !== 0) return 'to-bury'
   if ((state & DONE) !== 0) return 'done'
   if ((state & ONCE) !== 0) return 'died-once'
@@ -62,6 +60,11 @@ export function pastOf(state: number): Past {
 export function ownState(modifier2: number): number {
   const known = (modifier2 & STARTED) === 0 ? AT_REST : OURS
   return (modifier2 & ~known) === 0 ? modifier2 : 0
+}
+
+/** A run has begun, and nothing says that it ended. */
+export function isBegun(state: number): boolean {
+  return (state & STARTED) !== 0 && (state & (DONE | BURY)) === 0
 }
 
 const byte = Buffer.alloc(1)

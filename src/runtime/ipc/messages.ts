@@ -76,7 +76,7 @@ export type HandlerSpec =
   | { readonly kind: 'exec'; readonly command: string; readonly input: 'json' | 'packet' }
 
 /**
- * A worker has standard input, output, error and the IPC channel. The descriptors of the shared memory areas follow.
+ * A worker has standard input, output, error and the socket of its messages. The descriptors of the shared memory areas follow.
  */
 export const FIRST_AREA_FD = 4
 
@@ -106,7 +106,7 @@ export interface HostOptions {
 export type MasterMessage =
   | { readonly type: 'open'; readonly options: WorkerOptions }
   /** Instead of `open`; nothing is run. Clears the marks of tasks whose runs were ended through no fault of theirs. */
-  | { readonly type: 'clear-marks'; readonly options: WorkerOptions; readonly refs: readonly Ref[] }
+  | { readonly type: 'clear-marks'; readonly options: WorkerOptions; readonly tasks: readonly MarkedRef[] }
   /** Instead of `open`; nothing is run. Buries tasks that were cancelled, and whose process was ended in their runs. */
   | {
       readonly type: 'bury-cancelled'
@@ -218,10 +218,21 @@ export type WorkerMessage =
   /** A process to be killed, with its process group, if the worker dies. */
   | { readonly type: 'child-started'; readonly pid: number }
   | { readonly type: 'child-ended'; readonly pid: number }
-  /** A handler stored a task. */
-  | { readonly type: 'stored'; readonly path: string; readonly bytes: number }
+  /** A handler stored tasks. */
+  | { readonly type: 'stored'; readonly tasks: readonly StoredTask[] }
   /** The last message of a worker that exits on purpose. */
   | { readonly type: 'drained' }
+
+interface StoredTask {
+  readonly path: string
+  readonly bytes: number
+}
+
+/** A task that a worker had; `lastRun` says when. */
+export interface MarkedRef {
+  readonly ref: Ref
+  readonly lastRun: LastRun
+}
 
 /** A task that was cancelled, and why its run has ended, for its dead letter. */
 export interface CancelledRef {
@@ -239,10 +250,12 @@ interface CancelledBuried {
 }
 
 /** The result of `clear-marks`: the marks of `left` could not be cleared, because of `error`. */
-interface MarksCleared {
+export interface MarksCleared {
   readonly type: 'marks-cleared'
   readonly left: readonly Ref[]
   readonly error: string
+  /** Of those that were gone, or were buried: their run is at most once. */
+  readonly reports: readonly Report[]
 }
 
 export type SignalMessage = Extract<WorkerMessage, { type: `signal-${string}` }>

@@ -18,9 +18,12 @@ export async function askAside(
   try {
     const port = openPort()
     const timer = setTimeout(() => port.kill(), TIMEOUT_MS)
-    port.listen(heard => {
-      if (heard.type === 'marks-cleared' || heard.type === 'cancelled-buried') reply = heard
-      else if (heard.type === 'unloadable') reply = heard.error
+    port.listen({
+      heard(message) {
+        if (message.type === 'marks-cleared' || message.type === 'cancelled-buried') reply = message
+        else if (message.type === 'unloadable') reply = message.error
+      },
+      garbled: () => port.kill(),
     })
     port.send(message)
     await port.whenExited

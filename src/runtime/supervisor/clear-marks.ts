@@ -1,24 +1,39 @@
 import type { Emitter } from '../../base/events/emitter.js'
+import type { LastRun } from '../../base/task/last-run.js'
+import type { Report } from '../../base/task/report.js'
 import { askAside } from './ask-aside.js'
 import type { NamedRef } from './given-tasks.js'
 import type { SpawnOptions } from './worker-port.js'
 
+interface MarkedTask extends NamedRef {
+  readonly lastRun?: LastRun
+  /** Another worker has it, and may run it. */
+  readonly isRecalled?: boolean
+}
+
+const BLAMELESS = { kind: 'blameless' } as const
+
 /**
  * Clears the marks of tasks whose last run was ended through no fault of their own, as if it had not taken place. A mark
  * that is left counts as a crash.
+ *
+ * @returns what has become of those that do not run again
  */
 export async function clearMarks(
   options: Omit<SpawnOptions, 'answer'>,
-  tasks: readonly NamedRef[],
+  tasks: readonly MarkedTask[],
   events: Emitter,
-): Promise<void> {
-  if (tasks.length === 0) return
+): Promise<readonly Report[]> {
+  if (tasks.length === 0) return []
   const { worker } = options
-  const refs = tasks.map(({ ref }) => ref)
-  const reply = await askAside(options, { type: 'clear-marks', options: worker, refs })
+  const marked = tasks.map(({ ref, lastRun = BLAMELESS }) => ({ ref, lastRun }))
+  const reply = await askAside(options, { type: 'clear-marks', options: worker, tasks: marked })
   const isAnswered = typeof reply !== 'string' && reply.type === 'marks-cleared'
-  const left = isAnswered ? reply.left : refs
+  const left = isAnswered ? reply.left : tasks.map(({ ref }) => ref)
   const error = isAnswered ? reply.error : String(reply)
-  const names = tasks.filter(({ ref }) => left.includes(ref)).map(({ name }) => name)
+  const names = tasks
+    .filter(({ ref, isRecalled }) => isRecalled !== true && left.includes(ref))
+    .map(({ name }) => name)
   if (names.length > 0) events.emit('marks-left', { spool: worker.spool, names, error })
+  return isAnswered ? reply.reports : []
 }

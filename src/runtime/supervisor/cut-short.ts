@@ -1,26 +1,49 @@
+import { epochMs } from '../../base/clock.js'
 import type { LastRun } from '../../base/task/last-run.js'
-import type { Begun } from './given-tasks.js'
+import type { Had } from './given-tasks.js'
 import type { Exit } from './worker-listener.js'
+
+/** A start that is not told at once is at most so much later than the last report, from which its time is counted. */
+const UNTOLD_MS = 250
 
 /** Why the master killed a worker. `at` is on the clock of `performance.now()`. */
 export type KillReason =
-  /** One of its tasks overran `spooler-harakiri`. */
-  | { readonly kind: 'harakiri'; readonly at: number; readonly harakiriMs: number }
+  /** One of its tasks, of which it runs so many at a time, overran `spooler-harakiri`. */
+  | {
+      readonly kind: 'harakiri'
+      readonly at: number
+      readonly harakiriMs: number
+      readonly concurrency: number
+    }
   /** Its task overran the deadline that it had set itself (`uwsgi.set_user_harakiri`). */
   | { readonly kind: 'own-deadline' }
   /** A task that people had cancelled did not end, and was all that it ran. */
   | { readonly kind: 'cancel' }
   /** It had more memory than an option allows. */
   | { readonly kind: 'overweight'; readonly option: string }
+  /** Something in it has written to the descriptor that its messages take. */
+  | { readonly kind: 'garbled' }
   /** It was replaced or stopped, and its mercy was over. */
   | { readonly kind: 'mercy' }
 
-/** Classifies a run that was cut short by the exit of its worker. */
+/**
+ * What the end of a worker means for a task that it had. Under a lease the run is its own, and has the start that is known; for a
+ * file its mark says whether there was such a run, and when.
+ */
 export function lastRunOf(
-  { startedAt }: Pick<Begun, 'startedAt'>,
+  { startedAt, givenAtMs, lease }: Pick<Had, 'startedAt' | 'givenAtMs' | 'lease'>,
   killed: KillReason | undefined,
   exit: Exit,
 ): LastRun {
+  if (killed?.kind === 'harakiri' && lease !== undefined && startedAt + killed.harakiriMs > killed.at)
+    return { kind: 'blameless' } // another task overran
+  const lastRun = causeOf(killed, exit)
+  if (lease !== undefined) return lastRun
+  const nowMs = Date.now()
+  return { ...lastRun, from: Math.min(givenAtMs, nowMs), to: Math.max(givenAtMs, nowMs) } // the clock may have been set back
+}
+
+function causeOf(killed: KillReason | undefined, exit: Exit): LastRun {
   switch (killed?.kind) {
     case 'mercy':
     case 'cancel':
@@ -28,12 +51,15 @@ export function lastRunOf(
     case 'own-deadline':
       return { kind: 'crash', cause: 'it overran the deadline that it had set' }
     case 'harakiri': {
-      const { at, harakiriMs } = killed
-      if (startedAt + harakiriMs > at) return { kind: 'blameless' } // another task overran
-      return { kind: 'crash', cause: `it overran spooler-harakiri (${harakiriMs / 1000} s)` }
+      const { at, harakiriMs, concurrency } = killed
+      const cause = `it overran spooler-harakiri (${harakiriMs / 1000} s)`
+      if (concurrency === 1) return { kind: 'crash', cause }
+      return { kind: 'crash', cause, latest: epochMs(at) - harakiriMs + UNTOLD_MS }
     }
     case 'overweight':
       return { kind: 'crash', cause: `its process had more memory than ${killed.option} allows` }
+    case 'garbled':
+      return { kind: 'crash', cause: 'its process wrote to the descriptor of its messages' }
     case undefined:
       return { kind: 'crash', cause: `its process ${howOf(exit)}` }
   }

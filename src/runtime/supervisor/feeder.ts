@@ -1,13 +1,16 @@
 import type { Emitter } from '../../base/events/emitter.js'
 import { Stall } from '../../base/stall.js'
+import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
+import type { Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/slots.js'
 import type { Feed } from '../../engines/feed.js'
 import type { Cancellations } from './cancellations.js'
+import { clearMarks } from './clear-marks.js'
 import type { CrashedTasks } from './crashed-tasks.js'
 import { lastRunOf } from './cut-short.js'
 import { dispatch, lastRunsOf } from './dispatcher.js'
-import type { Begun } from './given-tasks.js'
+import type { Begun, Had } from './given-tasks.js'
 import type { Lane } from './lane.js'
 import type { Roster } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
@@ -30,6 +33,8 @@ interface FeederContext {
 /** Of the tasks that wait for one worker others are kept from for so long. */
 const BATCH_MS = 2
 
+type Excused = Had & { readonly lastRun: LastRun }
+
 /** Tracks which worker has which task: feeds the workers of a pool, takes tasks back, and enforces deadlines. */
 export class Feeder {
   readonly #context: FeederContext
@@ -37,6 +42,7 @@ export class Feeder {
   readonly #stall = new Stall()
   /** How many refs were given out. */
   #given = 0
+  readonly #unmarking = new Set<Promise<void>>()
   readonly #renewal: NodeJS.Timeout | undefined
 
   constructor(context: FeederContext) {
@@ -113,7 +119,8 @@ export class Feeder {
     const { pid } = worker
     lane.crashed?.reported(worker, reports)
     if (done.length > 0) feed.done(done)
-    if (reports.length > 0) feed.returned(reports)
+    const returned = reports.filter(report => !this.#isTakenBack(report))
+    if (returned.length > 0) feed.returned(returned)
     for (const wish of wishes) this.#follow(worker, wish)
     events.emit('tasks-reported', {
       spool,
@@ -123,6 +130,13 @@ export class Feeder {
       known,
       ids,
     })
+  }
+
+  /** It was recalled, and the worker that had it first has begun it: that one's report or end says what becomes of it. */
+  #isTakenBack({ ref, kind }: Report): boolean {
+    if (kind !== 'locked') return false
+    for (const { work } of this.#context.roster.workers) if (work.takeBack(ref)) return true
+    return false
   }
 
   /** Gives a worker more tasks of a name that it runs: they begin there as soon as the slots are free that it has. */
@@ -151,16 +165,44 @@ export class Feeder {
     lane.crashed?.ended(worker)
     const buried = cancellations.exited(worker, exit)
     const others = (refs: readonly Ref[]) => refs.filter(ref => !buried.has(ref))
-    const all = worker.work.begun
-    for (const begun of all)
-      if (!buried.has(begun.ref)) feed.cutShort(begun.ref, lastRunOf(begun, worker.killed, exit), begun.lease)
+    const all = worker.work.had
+    for (const had of all)
+      if (!buried.has(had.ref)) feed.cutShort(had.ref, lastRunOf(had, worker.killed, exit), had.lease)
     feed.workerGone?.(
       worker.identity,
       all.flatMap(({ lease }) => lease ?? []),
     )
     signals.exited(worker)
     const { begun, untouched } = worker.work.tasks.left
-    feed.abandoned(others([...untouched, ...begun]))
+    const left = others([...untouched, ...begun])
+    const marks = feed.leases === undefined ? all.filter(({ ref }) => !buried.has(ref)) : []
+    const excused = marks.flatMap(had => {
+      const lastRun = feed.lastRunOf(had.ref)
+      return lastRun?.kind === 'blameless' ? [{ ...had, lastRun }] : []
+    })
+    if (excused.length === 0 || this.#context.roster.isClosed) return feed.abandoned(left)
+    const unmarked = this.#unmark(worker, excused, left).finally(() => this.#unmarking.delete(unmarked))
+    this.#unmarking.add(unmarked)
+  }
+
+  /** Resolves when all that was excused has no mark of that run. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#unmarking)
+  }
+
+  /** On disk, before they are given to others: a daemon that ends before they have run remembers no excuse. */
+  async #unmark({ pid }: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
+    const { spool, roster, feed, events } = this.#context
+    const reports = (await clearMarks(roster.options, excused, events)).filter(({ ref }) =>
+      left.includes(ref),
+    )
+    const over = new Set(reports.map(({ ref }) => ref))
+    if (over.size > 0) {
+      feed.returned(reports)
+      events.emit('tasks-reported', { spool, pid, done: [], reports, known: new Set() })
+    }
+    feed.abandoned(left.filter(ref => !over.has(ref)))
+    this.dispatch()
   }
 
   close(): void {

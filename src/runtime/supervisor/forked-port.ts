@@ -1,10 +1,14 @@
-import { type ChildProcess, fork } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
+import type { Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { entryFile } from '../../base/package-root.js'
+import { drawToken, tellFrame, WorkerDecoder } from '../ipc/frames.js'
 import type { AsideReply, MasterMessage, WorkerMessage } from '../ipc/messages.js'
-import { guarded, type PortExit, type WorkerPort } from './worker-port.js'
+import { guarded, type PortExit, type PortListener, type WorkerPort } from './worker-port.js'
 
 const STDERR = 2
+/** The worker's end of the socket pair (runtime/worker/road.ts). */
+const ROAD_FD = 3
 const ENTRY = entryFile('worker')
 const LAST_WORDS_MS = 1000
 /** A worker exits after these messages. */
@@ -25,22 +29,27 @@ const EXIT_MS = 5000
 export interface ForkOptions {
   /** Where its output and that of its handlers goes. */
   readonly logFd: number
-  /** Shared memory for its hosts: passed as file descriptors after the IPC channel (runtime/ipc/messages.ts, FIRST_AREA_FD). */
+  /** Shared memory for its hosts: passed as file descriptors after the socket (runtime/ipc/messages.ts, FIRST_AREA_FD). */
   readonly areas: readonly number[]
 }
 
 /** A worker in its own process. */
 export class ForkedPort implements WorkerPort {
   readonly #child: ChildProcess
+  /** Absent if it could not be forked. */
+  readonly #socket: Socket | undefined
+  readonly #token = drawToken()
   readonly whenExited: Promise<PortExit>
 
   /** @throws when the system has no memory for another process */
   constructor({ logFd, areas }: ForkOptions) {
-    this.#child = fork(ENTRY, [], {
-      stdio: ['ignore', logFd === STDERR ? 'inherit' : logFd, logFd, 'ipc', ...areas],
-      execArgv: process.execArgv.filter(arg => !arg.startsWith('--inspect')),
+    const flags = process.execArgv.filter(arg => !arg.startsWith('--inspect'))
+    this.#child = spawn(process.execPath, [...flags, ENTRY], {
+      stdio: ['ignore', logFd === STDERR ? 'inherit' : logFd, logFd, 'pipe', ...areas],
     })
-    this.whenExited = exitOf(this.#child)
+    this.#socket = this.#child.stdio?.[ROAD_FD] as Socket | undefined
+    this.#socket?.on('error', () => {}) // it is dead: its exit follows
+    this.whenExited = exitOf(this.#child, this.#socket)
   }
 
   get pid(): number {
@@ -54,18 +63,18 @@ export class ForkedPort implements WorkerPort {
 
   /** False once the process is known to have ended. */
   get isAlive(): boolean {
-    const { connected, exitCode, signalCode } = this.#child
-    return connected && exitCode === null && signalCode === null
+    const { exitCode, signalCode } = this.#child
+    return this.#socket?.destroyed === false && exitCode === null && signalCode === null
   }
 
-  listen(hear: (message: WorkerMessage | AsideReply) => void): void {
-    const heard = guarded(this, message => {
-      hear(message)
+  listen({ heard, garbled }: PortListener): void {
+    const decoder = new WorkerDecoder(this.#token)
+    const hear = (message: WorkerMessage | AsideReply) => {
+      heard(message)
       if (LAST_WORDS.has(message.type)) this.#killUnlessItExits()
-    })
-    this.#child.on('message', heard)
-    // Node's own listener is for handles, which nobody sends here, and asserts what a handler can send
-    this.#child.removeAllListeners('internalMessage')
+    }
+    const read = guarded<Buffer>(chunk => decoder.push(chunk), { heard: hear, garbled })
+    this.#socket?.on('data', read)
   }
 
   #killUnlessItExits(): void {
@@ -74,7 +83,7 @@ export class ForkedPort implements WorkerPort {
   }
 
   send(message: MasterMessage): void {
-    if (this.#child.connected) this.#child.send(message, () => {})
+    if (this.#socket?.writable === true) this.#socket.write(tellFrame(this.#token, message))
   }
 
   kill(): void {
@@ -82,7 +91,7 @@ export class ForkedPort implements WorkerPort {
   }
 }
 
-async function exitOf(child: ChildProcess): Promise<PortExit> {
+async function exitOf(child: ChildProcess, socket: Socket | undefined): Promise<PortExit> {
   const exit = await new Promise<PortExit>(resolve => {
     child.once('exit', (code, signal) => resolve({ code, signal }))
     child.on('error', error => {
@@ -90,7 +99,7 @@ async function exitOf(child: ChildProcess): Promise<PortExit> {
     })
   })
   // the exit event may come before the last messages have been read
-  if (child.connected && exit.unforked === undefined)
-    await Promise.race([new Promise(read => child.once('disconnect', read)), wait(LAST_WORDS_MS)])
+  if (socket?.destroyed === false)
+    await Promise.race([new Promise(read => socket.once('close', read)), wait(LAST_WORDS_MS)])
   return exit
 }

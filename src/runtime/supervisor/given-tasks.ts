@@ -4,6 +4,8 @@ import type { ReportKind } from '../../base/task/report.js'
 import type { GivenTask } from '../ipc/reports.js'
 
 export interface Given extends GivenTask {
+  /** Epoch ms. */
+  readonly givenAtMs: number
   /** Undefined until the worker announces it, or for ever if the ref says it all. */
   notice: ClaimNotice | undefined
   /**
@@ -18,6 +20,8 @@ export interface Given extends GivenTask {
    * where the ref is now.
    */
   isRecalled: boolean
+  /** It counts as begun, because another worker found it locked. */
+  isInferred: boolean
 }
 
 /** Is told how a task was reported. */
@@ -40,6 +44,13 @@ export interface Begun extends NamedRef {
   readonly lease: string | undefined
   /** The latest time at which it can have begun, on the clock of `performance.now()`. */
   readonly startedAt: number
+}
+
+/** A task that its worker still had when it ended. */
+export interface Had extends Begun {
+  /** Epoch ms. */
+  readonly givenAtMs: number
+  readonly isRecalled: boolean
 }
 
 /**
@@ -83,10 +94,11 @@ export class GivenTasks {
   /** @returns the number of the first ref */
   give(refs: readonly Ref[]): number {
     const first = this.#next
+    const givenAtMs = Date.now()
     for (const ref of refs)
       this.#owned.set(this.#next++, {
-        ...{ ref, notice: undefined },
-        ...{ startedAt: undefined, isAnnounced: false, isRecalled: false },
+        ...{ ref, notice: undefined, givenAtMs },
+        ...{ startedAt: undefined, isAnnounced: false, isRecalled: false, isInferred: false },
       })
     return first
   }
@@ -178,6 +190,24 @@ export class GivenTasks {
   }
 
   /**
+   * Another worker has found a ref locked: if this one was to hand it back, and has not answered, it runs it.
+   *
+   * @returns false if it was not recalled from here
+   */
+  takeBack(ref: Ref, now: number): boolean {
+    for (const [number, given] of this.#recalled) {
+      if (given.ref !== ref) continue
+      this.#recalled.delete(number)
+      this.#owned.set(number, given)
+      given.isRecalled = false
+      given.isInferred = given.startedAt === undefined
+      if (given.isInferred) this.#begin(number, now)
+      return true
+    }
+    return false
+  }
+
+  /**
    * Handles the worker's answer to a recall: it has dropped the recalled refs except those that it had begun, which
    * it will report.
    *
@@ -191,9 +221,11 @@ export class GivenTasks {
         this.tell(number, 'untouched')
       }
     const dropped: Ref[] = []
-    for (const [number, { ref, startedAt }] of this.#owned) {
-      if (startedAt !== undefined || begun.includes(number)) continue
+    for (const [number, given] of this.#owned) {
+      const { ref, startedAt, isInferred } = given
+      if ((startedAt !== undefined && !isInferred) || begun.includes(number)) continue
       this.#owned.delete(number)
+      this.#started.delete(given)
       this.tell(number, 'untouched')
       dropped.push(ref)
     }
@@ -235,17 +267,35 @@ export class GivenTasks {
     return [...this.#owned.values(), ...this.#recalled.values()]
   }
 
-  /** The tasks that may have begun. A start that directly follows a report is not announced, but each lease is. */
+  /** The tasks that may have begun. */
   begun(lastHeardAt: number): readonly Begun[] {
+    return this.#mayHaveBegun.map(given => begunOf(given, lastHeardAt))
+  }
+
+  /** All whose files it can have marked, and the claims that it can have begun. */
+  had(lastHeardAt: number): readonly Had[] {
+    const begun = new Set(this.#mayHaveBegun)
+    return this.#all
+      .filter(given => given.notice?.lease === undefined || begun.has(given))
+      .map(given => {
+        const { givenAtMs, isRecalled } = given
+        return { ...begunOf(given, lastHeardAt), givenAtMs, isRecalled }
+      })
+  }
+
+  /** A start that directly follows a report is not announced, but each lease is. */
+  get #mayHaveBegun(): Given[] {
     const inferred = [...this.#owned.values()].filter(
       ({ startedAt, notice }, place) =>
         startedAt === undefined && (place < this.#concurrency || notice?.lease !== undefined),
     )
-    return [...this.#started, ...inferred].map(given => ({
-      ...{ ref: given.ref, name: nameOf(given), lease: given.notice?.lease },
-      startedAt: given.startedAt ?? lastHeardAt,
-    }))
+    return [...this.#started, ...inferred]
   }
+}
+
+function begunOf(given: Given, lastHeardAt: number): Begun {
+  const { ref, notice, startedAt = lastHeardAt } = given
+  return { ref, name: nameOf(given), lease: notice?.lease, startedAt }
 }
 
 export function nameOf({ ref, notice }: GivenTask): TaskName {

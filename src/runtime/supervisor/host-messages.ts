@@ -70,7 +70,7 @@ export class HostMessages {
         this.#dead--
         return listener.opened()
       case 'stored':
-        return listener.stored(message.path, message.bytes)
+        for (const { path, bytes } of message.tasks) listener.stored(path, bytes)
     }
   }
 

@@ -1,5 +1,6 @@
+import { drawToken, MasterDecoder, sayFrame, tellFrame, WorkerDecoder } from '../ipc/frames.js'
 import type { AsideReply, MasterMessage, WorkerMessage } from '../ipc/messages.js'
-import type { PortExit, WorkerPort } from './worker-port.js'
+import type { PortExit, PortListener, WorkerPort } from './worker-port.js'
 
 /** What the port offers to a worker in this process. */
 interface InProcessHome {
@@ -17,8 +18,10 @@ export class InProcessPort implements WorkerPort {
   readonly pid = process.pid
   readonly hasOwnProcess = false
   readonly whenExited: Promise<PortExit>
+  readonly #fromMaster = new MasterDecoder()
   readonly #worker: { hear(message: MasterMessage): void }
-  #hear: (message: WorkerMessage | AsideReply) => void = () => {}
+  readonly #token = drawToken()
+  #hear: PortListener['heard'] = () => {}
   #hasExited = false
   #exit: (exit: PortExit) => void = () => {}
 
@@ -26,21 +29,28 @@ export class InProcessPort implements WorkerPort {
     this.whenExited = new Promise(resolve => {
       this.#exit = resolve
     })
+    const fromWorker = new WorkerDecoder(this.#token)
     this.#worker = open({
       send: (message, sent) => {
-        this.#later(message, copy => this.#hear(copy))
+        const frame = sayFrame(this.#token, message)
+        this.#later(() => {
+          for (const copy of fromWorker.push(frame)) this.#hear(copy)
+        })
         setImmediate(sent)
       },
       exit: code => this.#end({ code, signal: null }),
     })
   }
 
-  listen(hear: (message: WorkerMessage | AsideReply) => void): void {
-    this.#hear = hear
+  listen({ heard }: PortListener): void {
+    this.#hear = heard
   }
 
   send(message: MasterMessage): void {
-    this.#later(message, copy => this.#worker.hear(copy))
+    const frame = tellFrame(this.#token, message)
+    this.#later(() => {
+      for (const copy of this.#fromMaster.push(frame)) this.#worker.hear(copy)
+    })
   }
 
   kill(): void {
@@ -52,10 +62,9 @@ export class InProcessPort implements WorkerPort {
     this.#exit(exit)
   }
 
-  #later<Message>(message: Message, deliver: (copy: Message) => void): void {
-    const copy = JSON.parse(JSON.stringify(message)) as Message
+  #later(deliver: () => void): void {
     setImmediate(() => {
-      if (!this.#hasExited) deliver(copy)
+      if (!this.#hasExited) deliver()
     })
   }
 }

@@ -1,3 +1,4 @@
+import { epochMs } from '../../base/clock.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { Roster } from './roster.js'
 import type { WorkerProcess } from './worker-process.js'
@@ -79,9 +80,4 @@ function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
     running: begun.map(({ name, startedAt }) => ({ ref: name, sinceMs: epochMs(startedAt) })),
     signals: signals.running,
   }
-}
-
-/** @param at on the clock of `performance.now()` */
-function epochMs(at: number): number {
-  return Math.round(Date.now() - (performance.now() - at))
 }

@@ -1,7 +1,8 @@
 import { Worker as Thread } from 'node:worker_threads'
 import { entryFile } from '../../base/package-root.js'
-import { type AsideReply, type MasterMessage, THREAD_IS_UP, type WorkerMessage } from '../ipc/messages.js'
-import { guarded, type PortExit, type WorkerPort } from './worker-port.js'
+import { drawToken, NoFrame, tellFrame, WorkerDecoder } from '../ipc/frames.js'
+import { type MasterMessage, THREAD_IS_UP } from '../ipc/messages.js'
+import { guarded, type PortExit, type PortListener, type WorkerPort } from './worker-port.js'
 
 /** A worker in a thread of this process. A kill ends the thread, whatever it is doing, and closes its files. */
 export class ThreadPort implements WorkerPort {
@@ -9,6 +10,7 @@ export class ThreadPort implements WorkerPort {
   readonly hasOwnProcess = false
   readonly whenExited: Promise<PortExit>
   readonly #thread = new Thread(entryFile('worker-thread'))
+  readonly #token = drawToken()
   readonly #whenUp: Promise<unknown>
   #isKilled = false
   #hasExited = false
@@ -24,13 +26,17 @@ export class ThreadPort implements WorkerPort {
     })
   }
 
-  listen(hear: (message: WorkerMessage | AsideReply) => void): void {
-    const heard = guarded(this, hear)
-    this.#thread.on('message', message => message === THREAD_IS_UP || heard(message))
+  listen(listener: PortListener): void {
+    const decoder = new WorkerDecoder(this.#token)
+    const read = guarded<unknown>(posted => {
+      if (!(posted instanceof Uint8Array)) throw new NoFrame('it is no frame')
+      return decoder.push(Buffer.from(posted))
+    }, listener)
+    this.#thread.on('message', posted => posted === THREAD_IS_UP || read(posted))
   }
 
   send(message: MasterMessage): void {
-    this.#thread.postMessage(message)
+    this.#thread.postMessage(tellFrame(this.#token, message))
   }
 
   kill(): void {

@@ -252,6 +252,7 @@ export class WorkerPool implements SignalReceivers {
       this.#groups.map(async ({ roster, feeder }) => {
         const tasks = await end(roster)
         feeder.close()
+        await feeder.settled()
         return tasks
       }),
     )

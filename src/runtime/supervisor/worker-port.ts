@@ -1,4 +1,5 @@
 import { stackOf } from '../../base/task/stack.js'
+import { NoFrame } from '../ipc/frames.js'
 import type { AsideReply, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Answer, Question } from './questions.js'
 
@@ -10,6 +11,13 @@ export interface PortExit {
   readonly unforked?: string
 }
 
+/** Hears what comes from a worker. */
+export interface PortListener {
+  heard(message: WorkerMessage | AsideReply): void
+  /** What came last cannot be from the worker itself. Nothing is heard any more. */
+  garbled(why: string): void
+}
+
 /** The master's end of the connection to one worker, wherever that runs. */
 export interface WorkerPort {
   /** Of the process that the worker is in. */
@@ -18,37 +26,31 @@ export interface WorkerPort {
   /** Resolves once the worker has ended and its last message was delivered. */
   readonly whenExited: Promise<PortExit>
   /** Call it at once: messages that come before are lost. */
-  listen(hear: Hear): void
+  listen(listener: PortListener): void
   /** Messages that are sent after the worker has ended are dropped. */
   send(message: MasterMessage): void
   /** Ends the worker now, whatever it is doing. */
   kill(): void
 }
 
-type Hear = (message: WorkerMessage | AsideReply) => void
-
 /**
  * Handlers can reach the channel of their worker, so anything can come through it. What cannot be dealt with ends that worker, and
  * nothing more is heard of it.
  */
-export function guarded(port: Pick<WorkerPort, 'kill'>, hear: Hear): (value: unknown) => void {
+export function guarded<Chunk>(
+  read: (chunk: Chunk) => Iterable<WorkerMessage | AsideReply>,
+  { heard, garbled }: PortListener,
+): (chunk: Chunk) => void {
   let isTrusted = true
-  return value => {
+  return chunk => {
     if (!isTrusted) return
     try {
-      hear(messageIn(value))
+      for (const message of read(chunk)) heard(message)
     } catch (thrown) {
       isTrusted = false
-      hear({ type: 'unfit', error: `what came from it cannot be dealt with: ${stackOf(thrown)}` })
-      port.kill()
+      garbled(thrown instanceof NoFrame ? thrown.message : stackOf(thrown))
     }
   }
-}
-
-function messageIn(value: unknown): WorkerMessage | AsideReply {
-  if (typeof value === 'object' && value !== null && 'type' in value)
-    return value as WorkerMessage | AsideReply
-  throw new Error(`expected a message of a worker, got ${value === null ? 'null' : typeof value}`)
 }
 
 /** How a worker is started. */

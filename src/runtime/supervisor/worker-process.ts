@@ -56,9 +56,12 @@ export class WorkerProcess {
     this.#port = options.openPort()
     this.pid = this.#port.pid
     this.hasOwnProcess = this.#port.hasOwnProcess
-    this.#port.listen(message => {
-      if (message.type !== 'marks-cleared' && message.type !== 'cancelled-buried') this.#hear(message)
-      this.#work.noteActivity()
+    this.#port.listen({
+      heard: message => {
+        if (message.type !== 'marks-cleared' && message.type !== 'cancelled-buried') this.#hear(message)
+        this.#work.noteActivity()
+      },
+      garbled: why => this.#garbled(why),
     })
     this.whenExited = this.#awaitExit()
     this.#send({ type: 'open', options: { ...worker, identity: this.identity } })
@@ -171,8 +174,11 @@ export class WorkerProcess {
 
   killForOverrun(harakiriMs: number): void {
     const now = performance.now()
+    const { concurrency } = this.#work
     this.kill(
-      now >= this.#hosts.deadlineAt ? { kind: 'own-deadline' } : { kind: 'harakiri', at: now, harakiriMs },
+      now >= this.#hosts.deadlineAt
+        ? { kind: 'own-deadline' }
+        : { kind: 'harakiri', at: now, harakiriMs, concurrency },
     )
   }
 
@@ -232,6 +238,13 @@ export class WorkerProcess {
       default:
         return this.#hosts.hear(message, this.pid)
     }
+  }
+
+  /** Something else than the worker itself has written to its descriptor. */
+  #garbled(why: string): void {
+    this.#leaves('failed')
+    this.#listener.unfit(this, `what came from it cannot be dealt with: ${why}`)
+    this.kill({ kind: 'garbled' })
   }
 
   #leaves(why: Exit['why']): void {

@@ -2,7 +2,7 @@ import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { Activity } from './activity.js'
 import { GivenSignals } from './given-signals.js'
-import { type Begun, GivenTasks, nameOf } from './given-tasks.js'
+import { type Begun, GivenTasks, type Had, nameOf } from './given-tasks.js'
 import { Pace, parkedOf, ranOf } from './pace.js'
 import { takeReports } from './take-reports.js'
 import type { Reported } from './worker-listener.js'
@@ -58,6 +58,11 @@ export class Workload {
     return this.tasks.begun(this.#lastHeardAt)
   }
 
+  /** The tasks that its end concerns. */
+  get had(): readonly Had[] {
+    return this.tasks.had(this.#lastHeardAt)
+  }
+
   nameOf(number: number | null): TaskName | null {
     const given = number === null ? undefined : this.tasks.of(number)
     return given === undefined ? null : nameOf(given)
@@ -98,6 +103,11 @@ export class Workload {
   /** Takes back what has not started; tasks that may have are left. @returns what others may have at once */
   recall(): Ref[] {
     return this.tasks.recall(this.signals.size === 0)
+  }
+
+  /** Another worker has found it locked. @returns true if it is this worker's again */
+  takeBack(ref: Ref): boolean {
+    return this.isRecalling && this.tasks.takeBack(ref, this.#lastHeardAt)
   }
 
   /** @returns what the worker has handed back now */

@@ -1,6 +1,5 @@
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import { giveMemoryBackWhenIdle } from '../../system/idle-memory.js'
-import type { MasterMessage } from '../ipc/messages.js'
 import { offerDaemon } from '../tasks/daemon.js'
 import { events } from '../tasks/event-hub.js'
 import { DEFAULT_NAMESPACE, tellerOf } from '../tasks/lifecycle.js'
@@ -8,6 +7,7 @@ import { takeChildrensOutput } from './children-output.js'
 import { engineOf, openClaims } from './open-claims.js'
 import { sendNothing } from './own-channel.js'
 import { takeOutput } from './own-output.js'
+import { Road } from './road.js'
 import { followHere } from './run-follower.js'
 import { offerSignals } from './signal-api.js'
 import { EXIT_REQUESTED, Worker } from './worker.js'
@@ -17,8 +17,9 @@ import { ProcessDirectory } from './working-directory.js'
 
 /** Without a master there is no configured mercy: the default of worker-reload-mercy. */
 const ORPHAN_MERCY_MS = 60_000
+/** How long the master may take to hear the last words of a process that exits. */
+const LAST_WORDS_MS = 1000
 
-const send = process.send?.bind(process)
 process.send = sendNothing('process.send', text => worker.printed('stderr', text))
 
 const worker = new Worker({
@@ -39,24 +40,25 @@ const worker = new Worker({
     events.watch(isHeard => runner.follow(isHeard ? follower : undefined))
   },
   openClaims: (options, ...more) => openClaims(engineOf(options), options, ...more),
-  send(message, sent) {
-    if (!process.connected || send === undefined) return sent()
-    send(message, undefined, undefined, sent)
+  send: (message, sent) => road.say(message, sent),
+  exit(code) {
+    setTimeout(() => process.exit(code), LAST_WORDS_MS).unref()
+    road.end(() => process.exit(code))
   },
-  exit: code => process.exit(code),
 })
 
 takeChildrensOutput((stream, text, sent) => worker.printed(stream, text, sent))
 takeOutput((stream, text, sent) => worker.printed(stream, text, sent))
 
-process.on('message', (message: MasterMessage) => worker.hear(message))
-
-// the master is gone: finish what runs, so that it does not run twice, and leave no orphan
-process.on('disconnect', () => {
-  process.on('exit', () => process.kill(process.pid, 'SIGKILL')) // Node's own exit may hang (forked-port.ts)
-  setTimeout(() => process.exit(EXIT_REQUESTED), ORPHAN_MERCY_MS).unref()
-  worker.drain(ORPHAN_MERCY_MS)
-})
+const road: Road = new Road(
+  message => worker.hear(message),
+  () => {
+    // the master is gone: finish what runs, so that it does not run twice, and leave no orphan
+    process.on('exit', () => process.kill(process.pid, 'SIGKILL')) // Node's own exit may hang (forked-port.ts)
+    setTimeout(() => process.exit(EXIT_REQUESTED), ORPHAN_MERCY_MS).unref()
+    worker.drain(ORPHAN_MERCY_MS)
+  },
+)
 
 // a terminal's Ctrl-C reaches the whole process group, but the master decides; SIGUSR1 would open Node's debugger
 for (const signal of [

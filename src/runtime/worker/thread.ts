@@ -1,6 +1,7 @@
 import { parentPort } from 'node:worker_threads'
 import { systemCalls } from '../../system/libc.js'
-import { type MasterMessage, THREAD_IS_UP } from '../ipc/messages.js'
+import { MasterDecoder, sayFrame } from '../ipc/frames.js'
+import { THREAD_IS_UP } from '../ipc/messages.js'
 import { offerDaemon } from '../tasks/daemon.js'
 import { engineOf, openClaims } from './open-claims.js'
 import { sendNothing } from './own-channel.js'
@@ -15,16 +16,19 @@ post?.(THREAD_IS_UP)
 if (parentPort !== null)
   parentPort.postMessage = sendNothing('parentPort.postMessage', text => worker.printed('stderr', text))
 
+const decoder = new MasterDecoder()
 const worker = new Worker({
   directory: { enter() {}, forget() {} }, // threads share one
   entered: (_options, _signals, daemon) => offerDaemon(daemon),
   openClaims: (options, ...more) => openClaims(engineOf(options), options, ...more),
   send(message, sent) {
-    post?.(message)
+    post?.(sayFrame(decoder.token, message))
     setImmediate(sent)
   },
   exit: code => process.exit(code), // of the thread
 })
 
-parentPort?.on('message', (message: MasterMessage) => worker.hear(message))
+parentPort?.on('message', (frame: Uint8Array) => {
+  for (const message of decoder.push(Buffer.from(frame))) worker.hear(message)
+})
 process.on('uncaughtException', thrown => worker.fault(thrown))

@@ -1,6 +1,6 @@
 import type { Request, Stored } from '../../base/task/request.js'
 import { DeferredEnqueuer } from '../../engines/deferred-enqueuer.js'
-import type { Enqueuer } from '../../engines/enqueuer.js'
+import type { Enqueuer, StoreResult } from '../../engines/enqueuer.js'
 import { DEFAULT_QUEUE } from '../../formats/protocol/named.js'
 import type { WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { CurrentDaemon, RunningTask } from '../tasks/daemon.js'
@@ -78,21 +78,27 @@ class Announcing implements Enqueuer {
 
   async store(request: Request): Promise<Stored> {
     const stored = await this.#enqueuer.store(request)
-    this.#stored(stored, request)
+    tellStored([request], [{ stored }], this.#send)
     return stored
   }
 
   async storeAll(requests: readonly Request[], isAllOrNothing?: boolean) {
     const results = await this.#enqueuer.storeAll(requests, isAllOrNothing)
-    for (const [i, request] of requests.entries()) {
-      const result = results[i]
-      if (result !== undefined && 'stored' in result) this.#stored(result.stored, request)
-    }
+    tellStored(requests, results, this.#send)
     return results
   }
+}
 
-  #stored({ path, isDuplicate }: Stored, { packet, body }: Request): void {
-    const bytes = packet.length + (body instanceof Buffer ? body.length : 0)
-    if (!isDuplicate) this.#send({ type: 'stored', path, bytes })
-  }
+/** Tells the master what code of users has stored together. */
+export function tellStored(
+  requests: readonly Request[],
+  results: readonly StoreResult[],
+  send: (message: WorkerMessage) => void,
+): void {
+  const tasks = requests.flatMap(({ packet, body }, i) => {
+    const result = results[i]
+    if (result === undefined || !('stored' in result) || result.stored.isDuplicate) return []
+    return [{ path: result.stored.path, bytes: packet.length + (body instanceof Buffer ? body.length : 0) }]
+  })
+  if (tasks.length > 0) send({ type: 'stored', tasks })
 }

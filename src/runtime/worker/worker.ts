@@ -56,7 +56,7 @@ export class Worker {
       case 'clear-marks':
         return void this.#actAside(message.options, async claims => {
           const { clearMarks } = await import('./clear-marks.js')
-          return { type: 'marks-cleared', ...(await clearMarks(claims, message.refs)) }
+          return { type: 'marks-cleared', ...(await clearMarks(claims, message.tasks)) }
         })
       case 'run':
         return this.#runner?.take(message)

@@ -20,4 +20,16 @@ describe('the list of waiting refs', () => {
     assert.equal(list.size, 4, 'they go on waiting')
     assert.deepEqual(new WaitingList().soonest(0, 5, NOW), [])
   })
+
+  it('brings a ref at the time that was said last, not at an earlier one', () => {
+    const list = new WaitingList()
+    list.add('t', NOW + 5000, true)
+    list.endOnChange('t')
+    list.add('t', NOW + 60_000, true)
+    list.add('u', NOW + 5000, true)
+    assert.equal(list.popDue(NOW + 5000)?.ref, 'u')
+    assert.equal(list.popDue(NOW + 59_000), undefined)
+    assert.ok(list.isWaiting('t', NOW + 59_000))
+    assert.equal(list.popDue(NOW + 60_000)?.ref, 't')
+  })
 })

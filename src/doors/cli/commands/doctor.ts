@@ -163,7 +163,7 @@ function* lookerFor(
 
 /** Estimated descriptors of one process: libraries, log, pidfiles, and some for the handlers. */
 const FILES_OF_A_PROCESS = 64
-/** Three pipes and an IPC channel. */
+/** Three pipes and a socket. */
 const FILES_PER_WORKER = 4
 
 /** Directories, also those for when Redis is away, keyed by path; of a directory that is named twice, the entry that is run here wins. */

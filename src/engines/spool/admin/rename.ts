@@ -21,7 +21,7 @@ export function rename(from: OpenSpool, to: OpenSpool, file: TargetFile): Change
   const records = new Records(from.spool)
   const record = recordOf(records, file)
   const past = pastOf(file.state ?? 0)
-  const refusal = whyNot(past, file, record) ?? whyNoWay(record, displayName(to.spool))
+  const refusal = whyNot(past, record) ?? whyNoWay(record, displayName(to.spool))
   if (refusal !== undefined) return refused(refusal)
   if (record?.movedTo !== undefined) return undefined
   const arrival = makeArrival(to, file.ref)

@@ -40,7 +40,7 @@ export function send(from: OpenSpool, file: TargetFile, to: string): Sent | Chan
   const records = new Records(from.spool)
   const before = recordOf(records, file)
   const past = pastOf(file.state)
-  const refusal = whyNot(past, file, before) ?? whyNoWay(before, to)
+  const refusal = whyNot(past, before) ?? whyNoWay(before, to)
   if (refusal !== undefined) return refused(refusal)
   if (before?.moveKey === undefined) {
     const wasHeld = before?.heldMtime !== undefined || heldMtimeOf(file.stats.mtimeMs) !== undefined
@@ -61,14 +61,8 @@ export function send(from: OpenSpool, file: TargetFile, to: string): Sent | Chan
 }
 
 /** Why a task cannot go anywhere, whatever the other spool is. */
-export function whyNot(
-  past: Past,
-  { inode }: TargetFile,
-  record: TaskRecord | undefined,
-): string | undefined {
-  // a record of spoold 0.1.0 identifies the file by its inode; a copy has another one, so it would run again
-  if (past === 'done' || (past === 'done-if-recorded' && record?.doneInode === inode))
-    return 'it has run, and only waits to be removed'
+export function whyNot(past: Past, record: TaskRecord | undefined): string | undefined {
+  if (past === 'done') return 'it has run, and only waits to be removed'
   if (past === 'to-bury' || record?.burial !== undefined) return 'it has failed, and only waits to be buried'
   return undefined
 }

@@ -1,29 +1,28 @@
 import { messageOf, toError } from '../../../base/errors.js'
 import type { Delivery } from '../../../base/task/delivery.js'
-import type { LastRun } from '../../../base/task/last-run.js'
+import { type LastRun, lastRunAt } from '../../../base/task/last-run.js'
 import type { Company, Outcome } from '../../../base/task/outcome.js'
 import { displayName, type Ref } from '../../../base/task/ref.js'
 import { type FeedReason, type Report, unknownName } from '../../../base/task/report.js'
 import type { NamedSlots, SlotNews } from '../../../base/task/slots.js'
 import type { TermsOrPark } from '../../../base/task/terms.js'
-import { isNamed, taskNameOf } from '../../../formats/protocol/named.js'
+import { taskNameOf } from '../../../formats/protocol/named.js'
 import { lastValue, type Vars } from '../../../formats/protocol/vars.js'
+import { DELIVERY_KEY, verdictOf } from '../../contracts/verdict.js'
 import type { Locker } from '../locker.js'
 import { TaskDirectories } from '../priority-directory.js'
-import { type TaskRecord, withFailure } from '../records.js'
+import type { TaskRecord } from '../records.js'
 import { setTime } from '../spool-file.js'
 import { lasting, pastOf, readState, STARTED } from '../state-byte.js'
 import { reopenState } from '../state-directory.js'
 import { markBegun } from './begin.js'
 import { type ClaimedFile, claimFile, type HandleUnfit, isShortage } from './claim.js'
 import { ClaimedTask } from './claimed-task.js'
-import { type FailureOptions, Failures } from './failures.js'
-import { settlePastRun } from './past-run.js'
-import { closeRemoved, leaveAsFound, letGo, removeTask, type Settled } from './settle.js'
+import { closeRemoved, letGo, runsOf, type Settled, type SettleOptions, Settler } from './settle.js'
 import { Slots } from './slots.js'
 import { handleUnfit, type UnfitOptions } from './unfit.js'
 
-export interface ClaimsOptions extends FailureOptions, UnfitOptions {
+export interface ClaimsOptions extends SettleOptions, UnfitOptions {
   /** Unless the packet says otherwise. */
   readonly delivery: Delivery
   /** Its handler only passes tasks on: those that nobody holds are due, whatever their time, and none is delivered at most once. */
@@ -31,9 +30,6 @@ export interface ClaimsOptions extends FailureOptions, UnfitOptions {
   /** What the handlers say of a task; absent: nothing of any. */
   readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
 }
-
-/** The packet's key for a delivery of its own. */
-const DELIVERY_KEY = 'spooler_delivery'
 
 /** Before the times that held tasks have, of which the earliest is the end of 32-bit time. */
 const LATEST_MS = (2 ** 31 - 1) * 1000 - 1
@@ -57,7 +53,7 @@ const KIND_WHEN_UNSETTLED = {
 export class Claims {
   readonly #options: ClaimsOptions
   readonly #locker: Locker
-  readonly #failures: Failures
+  readonly #settler: Settler
   readonly #handleUnfit: HandleUnfit
   readonly #slots: Slots
   readonly #directories: TaskDirectories
@@ -67,8 +63,8 @@ export class Claims {
   constructor(options: ClaimsOptions, locker: Locker) {
     this.#options = options
     this.#locker = locker
-    this.#failures = new Failures(options)
-    this.#handleUnfit = file => handleUnfit(file, options, this.#failures)
+    this.#settler = new Settler(options)
+    this.#handleUnfit = file => handleUnfit(file, options, this.#settler)
     this.#spool = displayName(options.spool)
     this.#slots = new Slots(options.spool, locker.kind)
     this.#directories = new TaskDirectories(options.spool)
@@ -178,16 +174,17 @@ export class Claims {
 
   /** The file has a past: an earlier run failed, crashed its process, or could not be settled. */
   #resume(file: ClaimedFile, lastRun: LastRun | undefined): ClaimedTask | Settled {
-    const record = this.#failures.recordOf(file)
-    const settled = settlePastRun(file, record, this.#failures, lastRun)
+    const record = this.#settler.recordOf(file)
+    const ownRun = lastRunAt(lastRun, file.mtimeMs)
+    const settled = this.#settler.past(file, record, ownRun)
     if (settled === undefined) {
-      const mustBeAlone = pastOf(file.state) === 'died-beside' && lastRun?.kind !== 'blameless'
+      const mustBeAlone = pastOf(file.state) === 'died-beside' && ownRun?.kind !== 'blameless'
       return this.#resumeAt(mustBeAlone ? file : { ...file, state: lasting(file.state) }, record)
     }
     if (settled.kind !== 'later' || (settled.atMs ?? 0) > Date.now()) return settled
     const settledFile = { ...file, state: readState(file.fd) }
     if ((settledFile.state & STARTED) !== 0) return settled // nothing could be written down
-    return this.#take(settledFile, this.#failures.recordOf(settledFile))
+    return this.#take(settledFile, this.#settler.recordOf(settledFile))
   }
 
   /** Due at the time its last run asked for; an mtime of whole seconds is only close to it. `touch` ends the wait. */
@@ -195,7 +192,7 @@ export class Claims {
     const { nextRunAt = 0, isTimeUnset = false } = record ?? {}
     const isWaiting = isTimeUnset || Math.abs(file.mtimeMs - nextRunAt) < 1000
     if (nextRunAt <= Date.now()) return this.#take(file, record)
-    if (!isWaiting && !this.#failures.isTimeLost(file)) return this.#take(file, record)
+    if (!isWaiting && !this.#settler.isTimeLost(file)) return this.#take(file, record)
     if (!isWaiting) setTime(file.fd, nextRunAt)
     return { kind: 'later', atMs: nextRunAt }
   }
@@ -222,7 +219,9 @@ export class Claims {
   #settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
     const { ref } = claim
     try {
-      const { kind, atMs, detail, reason } = this.#apply(claim, outcome, ranMs)
+      const { file, record, isOnce } = claim
+      const verdict = verdictOf(outcome, runsOf(record), isOnce, this.#settler.rulesFor(file))
+      const { kind, atMs, detail, reason } = this.#settler.ended(file, record, verdict, ranMs)
       return { ref, kind, ranMs, atMs, detail, reason }
     } catch (error) {
       return {
@@ -237,47 +236,7 @@ export class Claims {
       letGo(claim.file, this.#locker)
     }
   }
-
-  #apply({ file, record, isOnce }: ClaimedTask, outcome: Outcome, ranMs: number): Settled {
-    switch (outcome.kind) {
-      case 'ok': {
-        const fault = removeTask(file, ranMs)
-        if (fault !== undefined) return this.#failures.rememberDone(file, fault)
-        if (record !== undefined) this.#failures.forget(file.ref)
-        return { kind: 'ok' }
-      }
-      case 'release':
-        if (isOnce && outcome.isUnbegun !== true)
-          return this.#failures.bury(file, record, 'outcome-unknown', CUT_SHORT)
-        leaveAsFound(file)
-        return { kind: 'untouched' }
-      case 'ignore':
-        leaveAsFound(file)
-        return isNamed(file.vars) ? unknownNameOf(file) : { kind: 'ignore' }
-      case 'crash': {
-        if (isOnce) return this.#failures.bury(file, record, 'outcome-unknown', outcome.detail)
-        return this.#failures.settle(file, record, { kind: 'crash', error: outcome.detail })
-      }
-      case 'retry':
-      case 'error': {
-        const { kind, detail: error } = outcome
-        return this.#failures.settle(file, record, {
-          kind,
-          ...(error === undefined ? {} : { error }),
-          wish: outcome,
-        })
-      }
-      case 'cancel':
-        return this.#failures.bury(file, record, 'cancelled', outcome.detail)
-      case 'bury': {
-        const failure = { kind: 'error' as const, nowMs: Date.now(), error: outcome.detail }
-        return this.#failures.bury(file, withFailure(record, failure), 'asked', outcome.detail)
-      }
-    }
-  }
 }
-
-const CUT_SHORT = 'its process ended in the middle of it; it is delivered at most once'
 
 function unknownNameOf({ vars }: ClaimedFile) {
   return unknownName(taskNameOf(vars) ?? '')

@@ -1,18 +1,325 @@
+import { fstatSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { crypto } from '../../../base/crypto.js'
 import { messageOf } from '../../../base/errors.js'
-import type { Report } from '../../../base/task/report.js'
+import type { BuryReason } from '../../../base/task/bury-reasons.js'
+import type { LastRun } from '../../../base/task/last-run.js'
+import type { Ref } from '../../../base/task/ref.js'
+import { type Report, unknownName } from '../../../base/task/report.js'
+import { LAST_ERROR, type RetryPolicy } from '../../../base/task/retry-policy.js'
+import { isNamed, taskNameOf } from '../../../formats/protocol/named.js'
 import { shownBelow, systemError } from '../../../system/calls.js'
 import { named } from '../../../system/files/anchored-path.js'
 import { beside, isInPlace, moveExactly } from '../../../system/files/exact-move.js'
 import { systemCalls } from '../../../system/libc.js'
+import {
+  type Again,
+  type Burial,
+  pastVerdict,
+  type Rules,
+  type Runs,
+  type Verdict,
+} from '../../contracts/verdict.js'
+import { type DeadLetter, DeadLetters } from '../dead-letters.js'
 import type { Locker } from '../locker.js'
 import { createTaskName, hasUwsgiPrefix } from '../names.js'
-import { setTime } from '../spool-file.js'
-import { lasting, RECORDED, writeState } from '../state-byte.js'
+import { isCounted, ownRecord, Records, type TaskRecord, withFailure } from '../records.js'
+import { type LockedFile, setTime } from '../spool-file.js'
+import {
+  BURY,
+  DONE,
+  isBegun,
+  lasting,
+  ONCE,
+  pastOf,
+  RECORDED,
+  readState,
+  STARTED,
+  writeState,
+} from '../state-byte.js'
+import { reopenState } from '../state-directory.js'
 import type { ClaimedFile } from './claim.js'
 
 /** What remains of a claim once its file is settled. */
 export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail' | 'reason'>
+
+export interface SettleOptions {
+  /** The spool's real path, a byte string. */
+  readonly spool: string
+  /** The default delay of a retry, and the maximum delay after a crash. */
+  readonly frequencyMs: number
+  readonly policy: RetryPolicy
+  /** The handler files, for readers of a dead letter. */
+  readonly handlers: readonly string[]
+}
+
+/** The tick of the kernel's clock: of two successive times, the second may be earlier by this much. */
+const TICK_MS = 20
+/** One system call separates the record from the state byte; a touch in that time is not noticed. */
+const CUT_MS = 250
+
+/**
+ * Does to a file what the verdict of its run says: removes it, keeps it for its next run, or makes it a dead letter. What the disk
+ * refuses leaves a mark, so that nothing runs again because of that. The caller holds the file locked.
+ */
+export class Settler {
+  readonly #options: SettleOptions
+  readonly #records: Records
+  readonly #letters: DeadLetters
+
+  constructor(options: SettleOptions) {
+    this.#options = options
+    this.#records = new Records(options.spool)
+    this.#letters = new DeadLetters(options.spool)
+  }
+
+  recordOf(file: ClaimedFile): TaskRecord | undefined {
+    return file.state === 0 ? undefined : ownRecord(this.#records.read(file.ref), file)
+  }
+
+  rulesFor({ terms }: ClaimedFile): Rules {
+    const { policy, frequencyMs } = this.#options
+    return { policy, terms, frequencyMs }
+  }
+
+  /** A run has ended. @throws what the disk refused */
+  ended(file: ClaimedFile, record: TaskRecord | undefined, verdict: Verdict, ranMs: number): Settled {
+    switch (verdict.kind) {
+      case 'remove': {
+        const fault = removeTask(file, ranMs)
+        if (fault !== undefined) return this.#rememberDone(file, fault)
+        if (record !== undefined) this.forget(file.ref)
+        return { kind: 'ok' }
+      }
+      case 'put-back':
+        leaveAsFound(file)
+        return { kind: 'untouched' }
+      case 'ignored':
+        leaveAsFound(file)
+        return isNamed(file.vars) ? unknownName(taskNameOf(file.vars) ?? '') : { kind: 'ignore' }
+      case 'bury':
+        return this.#bury(file, recordAfter(record, verdict), verdict)
+      case 'again':
+        return this.#keep(file, record, verdict, false)
+    }
+  }
+
+  /**
+   * What the last run of a file left: it only has to be removed, has to be buried, or its runner died.
+   *
+   * @returns undefined if nothing was left
+   */
+  past(file: ClaimedFile, record: TaskRecord | undefined, lastRun?: LastRun): Settled | undefined {
+    const past = pastOf(file.state)
+    if (past === 'done') return this.#removeDone(file)
+    if (record?.burial !== undefined) {
+      const { reason, detail } = record.burial
+      return this.#bury(file, record, { reason, why: detail })
+    }
+    if (past === 'to-bury') return this.#bury(file, record, UNKNOWN_REASON)
+    if (isBegun(file.state) && record !== undefined && isCounted(record, file.mtimeMs))
+      return endCounted(file, record)
+    // a run that ended but could not be counted left a future mtime; a run that died did not
+    const left = past === 'died-alone' && file.isPostponed ? 'failed' : past
+    const verdict = pastVerdict(left, lastRun, runsOf(record), this.rulesFor(file))
+    switch (verdict.kind) {
+      case 'run':
+        if (verdict.past !== past) leaveAsFound(file) // the current claim may still be released
+        return undefined
+      case 'bury':
+        return this.#bury(file, recordAfter(record, verdict), verdict)
+      case 'again':
+        return this.#keep(file, record, verdict, true)
+    }
+  }
+
+  /** The last runner died after the state byte said that its run is counted, and before the mtime said when the next one is. */
+  isTimeLost({ ref, mtimeMs }: ClaimedFile): boolean {
+    const writtenMs = this.#records.writtenAt(ref)
+    return mtimeMs >= writtenMs - TICK_MS && mtimeMs <= writtenMs + CUT_MS
+  }
+
+  /**
+   * Counts the run, and keeps the file for the next one. A run that cannot be counted leaves its mark: the file waits, and does not
+   * run again before it is counted.
+   *
+   * @param isPast it ended some time ago: nothing has run now
+   */
+  #keep(file: ClaimedFile, before: TaskRecord | undefined, verdict: Again, isPast: boolean): Settled {
+    const counted = recordAfter(before, verdict)
+    const atMs = Date.now() + verdict.delayMs
+    const record = { ...counted, countedRun: fstatSync(file.fd).mtimeMs, nextRunAt: atMs }
+    const fault = this.#tryRecord(file.ref, record)
+    if (fault !== undefined) return this.#waitUncounted(file, isPast, fault)
+    if (!postpone(file, atMs)) this.#tryRecord(file.ref, { ...record, isTimeUnset: true })
+    if (isPast || verdict.as === 'later') return { kind: 'later', atMs }
+    return { kind: verdict.as, atMs, ...(verdict.detail === undefined ? {} : { detail: verdict.detail }) }
+  }
+
+  #waitUncounted(file: ClaimedFile, isPast: boolean, fault: string): Settled {
+    const atMs = Date.now() + this.#options.frequencyMs
+    setTime(file.fd, atMs)
+    const isOnce = (readState(file.fd) & ONCE) !== 0
+    const then = isOnce
+      ? 'it is delivered at most once, so it will be buried'
+      : 'it does not run before that is done'
+    return {
+      kind: isPast ? 'unreadable' : 'unsettled',
+      atMs,
+      detail: `its failed run cannot be counted, and ${then}: ${fault}`,
+    }
+  }
+
+  /**
+   * Moves the file out of the spool. If that fails (a full disk, a read-only one), the file stays and waits without being
+   * run, and the burial is retried.
+   */
+  #bury(
+    file: ClaimedFile,
+    record: TaskRecord | undefined,
+    { reason, why: detail }: Pick<Burial, 'reason' | 'why'>,
+  ): Settled {
+    try {
+      return this.setAside(file, record, reason, detail)
+    } catch (error) {
+      reopenState(this.#options.spool)
+      const atMs = Date.now() + this.#options.frequencyMs
+      const isReported = record?.burial !== undefined || (file.state & BURY) !== 0
+      if (record?.burial === undefined) {
+        const { mtimeMs: countedRun } = fstatSync(file.fd)
+        const pending = { ...(record ?? { attempts: 0, crashes: 0 }), countedRun, burial: { reason, detail } }
+        const fault = this.#tryRecord(file.ref, pending)
+        // ONCE alone implies it, and the reason
+        tryMark(file, (reason === 'outcome-unknown' ? 0 : BURY) | (fault === undefined ? RECORDED : 0))
+      }
+      setTime(file.fd, atMs)
+      if (isReported) return { kind: 'later', atMs }
+      return {
+        kind: 'unsettled',
+        atMs,
+        detail: `is to be buried, but cannot be: ${messageOf(error)}; ${detail}`,
+      }
+    }
+  }
+
+  /** @throws if it cannot be moved; nothing has changed then */
+  setAside(file: LockedFile, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
+    const letter = this.#letterOf(file.ref, record, reason, detail)
+    if (!isInPlace(file) || this.#letters.bury(file, letter) === undefined) return { kind: 'gone' }
+    // as it was, whatever a run has marked since; and not before, or a kill in between would let it run once more. A power
+    // failure may forget the move and not the byte: what may run only once keeps its mark, which requeue removes
+    if (file.state !== undefined && (readState(file.fd) & ONCE) === 0) writeState(file.fd, 0)
+    this.forget(file.ref)
+    const last = record?.lastError
+    return {
+      kind: 'buried',
+      detail: last === undefined || last === detail ? detail : `${detail}${LAST_ERROR}${last}`,
+    }
+  }
+
+  #letterOf(ref: Ref, record: TaskRecord | undefined, reason: BuryReason, detail: string): DeadLetter {
+    const { attempts = 0, crashes = 0, firstFailureAt, lastFailureAt, lastError } = record ?? {}
+    return {
+      ref,
+      reason,
+      detail,
+      buriedAt: Date.now(),
+      attempts,
+      crashes,
+      ...(firstFailureAt === undefined ? {} : { firstFailureAt }),
+      ...(lastFailureAt === undefined ? {} : { lastFailureAt }),
+      ...(lastError === undefined ? {} : { lastError }),
+      handlers: this.#options.handlers,
+      host: hostname(),
+    }
+  }
+
+  /** It ran to SPOOL_OK, but its file could not be removed; `fault` says why. */
+  #rememberDone(file: ClaimedFile, fault: string): Settled {
+    const unmarked = tryMark(file, DONE)
+    const how = unmarked === undefined ? 'it will not run again' : `it may run again, because ${unmarked}`
+    return { kind: 'unsettled', detail: `has finished, but its file cannot be removed, ${how}: ${fault}` }
+  }
+
+  #removeDone(file: ClaimedFile): Settled {
+    const fault = removeTask(file, Number.POSITIVE_INFINITY)
+    // it did not run: logged once, like every file that is left alone
+    if (fault !== undefined)
+      return { kind: 'unreadable', detail: `has finished, but its file cannot be removed: ${fault}` }
+    this.forget(file.ref)
+    return { kind: 'gone' }
+  }
+
+  /** A record that stays is an orphan, which harms no task. */
+  forget(ref: Ref): void {
+    try {
+      this.#records.remove(ref)
+    } catch {}
+  }
+
+  /** @returns why it could not be written */
+  #tryRecord(ref: Ref, record: TaskRecord): string | undefined {
+    try {
+      this.#records.write(ref, record)
+      return undefined
+    } catch (error) {
+      reopenState(this.#options.spool)
+      return messageOf(error)
+    }
+  }
+}
+
+const UNKNOWN_REASON = {
+  reason: 'unknown',
+  why: 'it was to be buried, and the reason could not be recorded',
+} as const
+
+export function runsOf(record: TaskRecord | undefined): Runs {
+  const { attempts = 0, crashes = 0, policy = {} } = record ?? {}
+  return { attempts, crashes, policy }
+}
+
+function recordAfter(before: TaskRecord | undefined, verdict: Again): TaskRecord
+function recordAfter(before: TaskRecord | undefined, verdict: Burial): TaskRecord | undefined
+function recordAfter(
+  before: TaskRecord | undefined,
+  { runs, failed }: Again | Burial,
+): TaskRecord | undefined {
+  return failed === undefined ? before : withFailure(before, runs, failed, Date.now())
+}
+
+/** Adds bits to the mark of its run. @returns why not */
+function tryMark(file: ClaimedFile, bits: number): string | undefined {
+  try {
+    writeState(file.fd, readState(file.fd) | lasting(file.state) | STARTED | bits)
+    return undefined
+  } catch (error) {
+    return messageOf(error)
+  }
+}
+
+/** Finishes settling a run that was counted, but whose runner died before it updated the file. */
+function endCounted(file: ClaimedFile, { nextRunAt }: TaskRecord): Settled {
+  const atMs = nextRunAt ?? file.mtimeMs
+  postpone(file, atMs)
+  return { kind: 'later', atMs }
+}
+
+/**
+ * Keeps the file, whose record is written, for another run at `atMs`, by its mtime, which a plain uWSGI honours, too.
+ *
+ * @returns false if the time cannot be set (a file of another user): then only the record has it
+ */
+function postpone(claim: ClaimedFile, atMs: number): boolean {
+  writeState(claim.fd, lasting(claim.state) | RECORDED)
+  return setTime(claim.fd, atMs)
+}
+
+/** Leaves the file as it was found, with its own time. */
+function leaveAsFound(claim: ClaimedFile): void {
+  writeState(claim.fd, lasting(claim.state))
+  setTime(claim.fd, claim.mtimeMs)
+}
 
 /** In a run shorter than this, no other process had time to replace the file that ran. */
 const QUICK_MS = 1
@@ -42,7 +349,7 @@ export function doneInode(name: string): bigint | undefined {
  *
  * @returns the error if it could not be removed
  */
-export function removeTask(claim: ClaimedFile, ranMs: number): string | undefined {
+function removeTask(claim: ClaimedFile, ranMs: number): string | undefined {
   const isAlone = ranMs < QUICK_MS && hasUwsgiPrefix(claim.name)
   try {
     if (isAlone) removeHere(claim)
@@ -74,22 +381,6 @@ function removeExactly(claim: ClaimedFile): void {
     return
   }
   claim.isRemoved = systemCalls().tryUnlinkat(hidden.directory, hidden.name) === 0 // otherwise the sweep does it
-}
-
-/**
- * Keeps the file, whose record is written, for another run at `atMs`, by its mtime, which a plain uWSGI honours, too.
- *
- * @returns false if the time cannot be set (a file of another user): then only the record has it
- */
-export function postpone(claim: ClaimedFile, atMs: number): boolean {
-  writeState(claim.fd, lasting(claim.state) | RECORDED)
-  return setTime(claim.fd, atMs)
-}
-
-/** Leaves the file as it was found, with its own time. */
-export function leaveAsFound(claim: ClaimedFile): void {
-  writeState(claim.fd, lasting(claim.state))
-  setTime(claim.fd, claim.mtimeMs)
 }
 
 /** Ends the claim; the lock is released last. */

@@ -71,18 +71,22 @@ export class WaitingList {
 
   /** Removes and returns one ref that is due; undefined if there is none. */
   popDue(nowMs: number): Waiting | undefined {
-    const next = this.#soonest.peek()
-    if (next === undefined || next.atMs > nowMs) return undefined
-    this.#soonest.pop()
-    this.#forget(hash(next.ref))
-    return next
+    for (
+      let next = this.#soonest.peek();
+      next !== undefined && next.atMs <= nowMs;
+      next = this.#soonest.peek()
+    ) {
+      this.#soonest.pop()
+      if (!this.#isSo(next)) continue
+      this.#forget(hash(next.ref))
+      return next
+    }
+    return undefined
   }
 
   /** Part of those that come due next, in that order, as far as their names are known. They go on waiting. */
   soonest(from: number, count: number, nowMs: number): Ref[] {
-    // a time that was changed leaves an entry behind
-    const isSo = ({ ref, atMs }: Waiting) => atMs > nowMs && this.#secondOf(ref) === Math.ceil(atMs / 1000)
-    const waiting = [...this.#soonest.values()].filter(isSo)
+    const waiting = [...this.#soonest.values()].filter(each => each.atMs > nowMs && this.#isSo(each))
     const part = orderedPart(waiting, from, count, (a, b) => a.atMs < b.atMs)
     return [...new Set(part.map(({ ref }) => ref))]
   }
@@ -93,6 +97,11 @@ export class WaitingList {
     this.#size = 0
     this.#soonest = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
     this.#horizonMs = Number.POSITIVE_INFINITY
+  }
+
+  /** A time that was changed leaves an entry behind. */
+  #isSo({ ref, atMs }: Waiting): boolean {
+    return this.#secondOf(ref) === Math.ceil(atMs / 1000)
   }
 
   #secondOf(ref: Ref): number | undefined {

@@ -9,6 +9,7 @@ import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { requestFromPairs } from '../../../formats/protocol/request-vars.js'
 import type { WorkerMessage } from '../../ipc/messages.js'
 import type { SignalActions } from '../signal-actions.js'
+import { tellStored } from '../worker-daemon.js'
 
 interface CallsOptions {
   readonly targets: readonly SpoolTarget[]
@@ -83,9 +84,9 @@ export class Calls {
   async #spool(values: Values): Promise<Answer> {
     const { request, spooler } = requestFromPairs(pairsOf(values))
     const enqueuer = this.#places.get(spooler)
-    const { path } = enqueuer.storeSync?.(request) ?? (await enqueuer.store(request))
-    this.#tellStored(path, request)
-    return [path]
+    const stored = enqueuer.storeSync?.(request) ?? (await enqueuer.store(request))
+    tellStored([request], [{ stored }], this.#options.send)
+    return [stored.path]
   }
 
   /**
@@ -104,17 +105,8 @@ export class Calls {
     }
     const results = await this.#places.get(undefined).storeAll(requests, true)
     for (const result of results) if ('error' in result) throw result.error
-    return results.flatMap((result, i) => {
-      if (!('stored' in result)) return []
-      const { path, isDuplicate } = result.stored
-      if (!isDuplicate) this.#tellStored(path, requests[i])
-      return [path]
-    })
-  }
-
-  #tellStored(path: string, request: Request | undefined): void {
-    const bodyBytes = request?.body instanceof Buffer ? request.body.length : 0
-    this.#options.send({ type: 'stored', path, bytes: (request?.packet.length ?? 0) + bodyBytes })
+    tellStored(requests, results, this.#options.send)
+    return results.flatMap(result => ('stored' in result ? [result.stored.path] : []))
   }
 
   /**

@@ -1,5 +1,6 @@
 import { SpooldError } from '../../../base/errors.js'
 import type { Claim } from '../../../engines/claims.js'
+import { StreamDecoder } from '../../ipc/frames.js'
 
 /**
  * The protocol between a worker and its host. All numbers are little-endian.
@@ -182,38 +183,8 @@ function unpackList(list: Buffer): Buffer[] {
   return items
 }
 
-/** Splits a stream into frames. */
-abstract class Decoder<Frame> {
-  #chunks: Buffer[] = []
-  #bytes = 0
-  #needed = 0
-
-  /** @throws SpooldError PACKET_MALFORMED at the first byte that cannot be from a host */
-  push(chunk: Buffer): Frame[] {
-    this.#chunks.push(chunk)
-    this.#bytes += chunk.length
-    if (this.#bytes < this.#needed) return []
-    const input = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks)
-    const frames: Frame[] = []
-    let at = 0
-    for (;;) {
-      this.#needed = this.frameBytes(input, at)
-      if (at + this.#needed > input.length || at === input.length) break
-      frames.push(this.decode(input.subarray(at, at + this.#needed)))
-      at += this.#needed
-    }
-    this.#chunks = at === input.length ? [] : [input.subarray(at)]
-    this.#bytes = input.length - at
-    return frames
-  }
-
-  /** The length of the frame at `at`, as far as it is known. */
-  protected abstract frameBytes(input: Buffer, at: number): number
-  protected abstract decode(frame: Buffer): Frame
-}
-
-export class UpDecoder extends Decoder<UpFrame> {
-  protected override frameBytes(input: Buffer, at: number): number {
+export class UpDecoder extends StreamDecoder<UpFrame> {
+  protected override partBytes(input: Buffer, at: number): number {
     const left = input.length - at
     if (left >= 4 && input.readUInt32LE(at) !== MAGIC) throw garbage()
     if (left < UP_HEAD_BYTES) return UP_HEAD_BYTES
@@ -231,8 +202,8 @@ export class UpDecoder extends Decoder<UpFrame> {
 }
 
 /** A call: its name and arguments. */
-export class CallDecoder extends Decoder<Buffer[]> {
-  protected override frameBytes(input: Buffer, at: number): number {
+export class CallDecoder extends StreamDecoder<Buffer[]> {
+  protected override partBytes(input: Buffer, at: number): number {
     if (input.length - at < 4) return 4
     const length = input.readUInt32LE(at)
     if (length > MAX_CALL_BYTES) throw garbage()

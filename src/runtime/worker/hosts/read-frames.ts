@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 /** Reads the frames from a pipe of a host, up to the first byte that cannot be from a host. */
 export function readFrames<Frame>(
   pipe: Readable,
-  decoder: { push(chunk: Buffer): Frame[] },
+  decoder: { push(chunk: Buffer): Iterable<Frame> },
   hear: (frame: Frame) => void,
   broken: (error: unknown) => void,
 ): void {

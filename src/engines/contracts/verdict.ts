@@ -1,7 +1,7 @@
-import type { BuryReason } from '../base/task/bury-reasons.js'
-import type { LastRun } from '../base/task/last-run.js'
-import type { Outcome } from '../base/task/outcome.js'
-import type { ReportKind } from '../base/task/report.js'
+import type { BuryReason } from '../../base/task/bury-reasons.js'
+import type { LastRun } from '../../base/task/last-run.js'
+import type { Outcome } from '../../base/task/outcome.js'
+import type { ReportKind } from '../../base/task/report.js'
 import {
   crashDelayMs,
   LAST_ERROR,
@@ -9,10 +9,18 @@ import {
   limitReached,
   type RetryPolicy,
   retryDelayMs,
-} from '../base/task/retry-policy.js'
-import type { Terms } from '../base/task/terms.js'
+} from '../../base/task/retry-policy.js'
+import type { Terms } from '../../base/task/terms.js'
 
-/** The mark of a run that has begun; it stays if the run never ends. */
+/**
+ * What a run leads to, for all engines: docs/failures.md has the same as a table. An engine says what it knows, and applies the
+ * answer to its files, jobs or objects.
+ */
+
+/**
+ * What the mark of the last run says. It stays if that run never ended. `died-beside`: others ran in its process, so nobody is guilty
+ * yet. `died-once`: it is delivered at most once.
+ */
 export const PASTS = ['none', 'died-alone', 'died-beside', 'died-once'] as const
 export type Past = (typeof PASTS)[number]
 
@@ -36,20 +44,31 @@ export interface Rules {
   readonly frequencyMs: number
 }
 
+/** A run that counts. */
+export interface Failed {
+  readonly kind: 'retry' | 'error' | 'crash'
+  readonly error: string | undefined
+}
+
 export interface Burial {
   readonly kind: 'bury'
   readonly reason: BuryReason
+  readonly why: string
+  /** `why`, and what the last run failed with. */
   readonly detail: string
   readonly runs: Runs
+  /** The run that led to it; undefined: none did. */
+  readonly failed: Failed | undefined
 }
 
-/** It runs again, and is reported as `as`. */
+/** It runs again after a failed run. */
 export interface Again {
   readonly kind: 'again'
   readonly as: Extract<ReportKind, 'retry' | 'error' | 'later'>
   readonly delayMs: number
   readonly detail: string | undefined
   readonly runs: Runs
+  readonly failed: Failed
 }
 
 /** What becomes of a task after its run. `put-back`: as it was before. */
@@ -60,9 +79,12 @@ export type Unsettled = { readonly kind: 'ignored' | 'put-back' } | Burial | Aga
 
 /** The packet's key for its own delivery. */
 export const DELIVERY_KEY = 'spooler_delivery'
-const CUT_SHORT = 'its worker ended in the middle of it; it is delivered at most once'
 
-/** What an engine that keeps no files does with the outcome of a run. */
+const CUT_SHORT = 'its process ended in the middle of it; it is delivered at most once'
+const MAY_BE_DONE = 'it may have done its work, and is delivered at most once'
+const UNCOUNTED = 'its run failed; the reason could not be recorded at the time'
+
+/** What the end of a run leads to. */
 export function verdictOf(outcome: Outcome, runs: Runs, isOnce: boolean, rules: Rules): Verdict {
   switch (outcome.kind) {
     case 'ok':
@@ -76,7 +98,12 @@ export function verdictOf(outcome: Outcome, runs: Runs, isOnce: boolean, rules: 
     case 'cancel':
       return burial('cancelled', outcome.detail, runs)
     case 'bury':
-      return burial('asked', outcome.detail, { ...runs, attempts: runs.attempts + 1 })
+      return burial(
+        'asked',
+        outcome.detail,
+        { ...runs, attempts: runs.attempts + 1 },
+        { kind: 'error', error: outcome.detail },
+      )
     case 'crash':
       return isOnce ? burial('outcome-unknown', outcome.detail, runs) : failed(outcome, runs, rules)
     default:
@@ -84,17 +111,23 @@ export function verdictOf(outcome: Outcome, runs: Runs, isOnce: boolean, rules: 
   }
 }
 
-/** What a run left that never ended: undefined if the task may run, with `past` as what remains of the mark. */
+/**
+ * What the mark of a run leads to whose end nobody has settled; `run`: the task may run, with `past` as what remains of the mark.
+ *
+ * @param past `failed`: it ended, which could not be written down
+ * @param lastRun what the master knows of how it was cut short
+ */
 export function pastVerdict(
-  past: Past,
+  past: Past | 'failed',
   lastRun: LastRun | undefined,
   runs: Runs,
   rules: Rules,
 ): Burial | Again | { readonly kind: 'run'; readonly past: Past } {
   if (past === 'none') return { kind: 'run', past }
   if (lastRun?.kind === 'cancelled') return burial('cancelled', lastRun.detail, runs)
-  const cause = lastRun?.kind === 'crash' ? lastRun.cause : 'its worker ended'
-  if (past === 'died-once') return burial('outcome-unknown', `${cause}; ${CUT_SHORT}`, runs)
+  const cause = lastRun?.kind === 'crash' ? lastRun.cause : 'its process died'
+  if (past === 'died-once') return burial('outcome-unknown', `${cause}; ${MAY_BE_DONE}`, runs)
+  if (past === 'failed') return failed({ kind: 'error', detail: UNCOUNTED }, runs, rules)
   if (lastRun?.kind === 'blameless') return { kind: 'run', past: 'none' }
   if (past === 'died-beside') return { kind: 'run', past }
   return failed({ kind: 'crash', detail: cause }, runs, rules)
@@ -106,6 +139,7 @@ function failed(
   rules: Rules,
 ): Burial | Again {
   const { kind, detail } = failure
+  const run: Failed = { kind, error: detail }
   const runs = {
     attempts: before.attempts + 1,
     crashes: before.crashes + (kind === 'crash' ? 1 : 0),
@@ -113,25 +147,18 @@ function failed(
   }
   const policy = { ...rules.policy, ...rules.terms?.policy, ...runs.policy }
   const limit = limitReached(policy, runs)
-  if (limit !== undefined)
-    return burial(
-      limit.reason,
-      detail === undefined ? limit.detail : `${limit.detail}${LAST_ERROR}${detail}`,
-      runs,
-    )
-  if (failure.kind === 'crash')
-    return {
-      kind: 'again',
-      as: 'later',
-      delayMs: crashDelayMs(runs.crashes, rules.frequencyMs),
-      detail,
-      runs,
-    }
+  if (limit !== undefined) return burial(limit.reason, limit.detail, runs, run)
+  if (failure.kind === 'crash') {
+    const delayMs = crashDelayMs(runs.crashes, rules.frequencyMs)
+    return { kind: 'again', as: 'later', delayMs, detail, runs, failed: run }
+  }
   const wishMs = failure.delayMs
   const delayMs = Math.min(wishMs ?? retryDelayMs(policy, runs.attempts, rules.frequencyMs), LONGEST_DELAY_MS)
-  return { kind: 'again', as: failure.kind, delayMs, detail, runs }
+  return { kind: 'again', as: failure.kind, delayMs, detail, runs, failed: run }
 }
 
-function burial(reason: BuryReason, detail: string, runs: Runs): Burial {
-  return { kind: 'bury', reason, detail, runs }
+function burial(reason: BuryReason, why: string, runs: Runs, run?: Failed): Burial {
+  const { error } = run ?? {}
+  const detail = error === undefined || error === why ? why : `${why}${LAST_ERROR}${error}`
+  return { kind: 'bury', reason, why, detail, runs, failed: run }
 }

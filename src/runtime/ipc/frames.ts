@@ -1,0 +1,179 @@
+import { hasFields } from '../../base/json-guard.js'
+import type { AsideReply, MasterMessage, WorkerMessage } from './messages.js'
+
+/**
+ * What a master and a worker send each other: frames on one socket pair, in order, little endian. Threads and workers in the same
+ * process post the same frames.
+ *
+ *   frame   u32 token · u32 length of the rest · u8 kind · the rest
+ *   3 TELL  master → worker: JSON, a `MasterMessage`
+ *   5 SAY   worker → master: JSON, a `WorkerMessage` or `AsideReply`
+ *
+ * The token is drawn for each worker, which learns it from the first frame. Code of users that writes to the descriptor, or reads from
+ * it, does not know it: the next bytes are no frame, and it costs that worker alone.
+ */
+const TELL = 3
+const SAY = 5
+
+const TOKEN_BYTES = 4
+const HEAD_BYTES = 9
+/** The arguments of a named task may have 1 MiB, which is up to six times as much in JSON. */
+const MAX_BYTES = 16 * 1024 * 1024
+
+/** Not 0, which an empty file or a cleared buffer has; and no text. */
+export function drawToken(): number {
+  return (0x80_00_00_00 + Math.floor(Math.random() * 0x80_00_00_00)) >>> 0
+}
+
+function jsonFrame(token: number, kind: number, message: MasterMessage | WorkerMessage | AsideReply): Buffer {
+  const text = JSON.stringify(message)
+  const bytes = Buffer.byteLength(text)
+  const frame = Buffer.allocUnsafe(HEAD_BYTES + bytes)
+  frame.writeUInt32LE(token, 0)
+  frame.writeUInt32LE(1 + bytes, 4)
+  frame[8] = kind
+  frame.write(text, HEAD_BYTES)
+  return frame
+}
+
+export function tellFrame(token: number, message: MasterMessage): Buffer {
+  return jsonFrame(token, TELL, message)
+}
+
+export function sayFrame(token: number, message: WorkerMessage | AsideReply): Buffer {
+  return jsonFrame(token, SAY, message)
+}
+
+/** What cannot be a frame of the other end. */
+export class NoFrame extends Error {}
+
+/** Splits a stream into parts that say how long they are, however it was cut. */
+export abstract class StreamDecoder<Part> {
+  #chunks: Buffer[] = []
+  #bytes = 0
+  #needed = 0
+
+  /** The length of the part at `at`, as far as it is known. */
+  protected abstract partBytes(input: Buffer, at: number): number
+  protected abstract decode(part: Buffer): Part
+
+  /**
+   * What is whole with this chunk, in order.
+   *
+   * @throws at the first byte that cannot be from the other end, after all that came before it
+   */
+  *push(chunk: Buffer): Generator<Part> {
+    this.#chunks.push(chunk)
+    this.#bytes += chunk.length
+    if (this.#bytes < this.#needed) return
+    const input = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks)
+    let at = 0
+    for (;;) {
+      this.#needed = this.partBytes(input, at)
+      if (at + this.#needed > input.length || at === input.length) break
+      const part = this.decode(input.subarray(at, at + this.#needed))
+      at += this.#needed
+      yield part
+    }
+    this.#chunks = at === input.length ? [] : [input.subarray(at)]
+    this.#bytes = input.length - at
+  }
+}
+
+abstract class FrameDecoder<Message> extends StreamDecoder<Message> {
+  #token: number | undefined
+
+  /** @param token undefined: that of the first frame */
+  constructor(token?: number) {
+    super()
+    this.#token = token
+  }
+
+  get token(): number {
+    return this.#token ?? 0
+  }
+
+  protected override partBytes(input: Buffer, at: number): number {
+    const left = input.length - at
+    if (left < TOKEN_BYTES) return TOKEN_BYTES
+    this.#token ??= input.readUInt32LE(at)
+    if (input.readUInt32LE(at) !== this.#token) throw new NoFrame('it does not begin as a frame does')
+    if (left < HEAD_BYTES) return HEAD_BYTES
+    const length = input.readUInt32LE(at + 4)
+    if (length < 1 || length > MAX_BYTES) throw new NoFrame(`it announces ${length} bytes`)
+    return HEAD_BYTES - 1 + length
+  }
+
+  protected override decode(frame: Buffer): Message {
+    return this.read(frame[8] ?? 0, frame.subarray(HEAD_BYTES))
+  }
+
+  protected abstract read(kind: number, body: Buffer): Message
+}
+
+/** What a worker reads. */
+export class MasterDecoder extends FrameDecoder<MasterMessage> {
+  protected override read(kind: number, body: Buffer): MasterMessage {
+    if (kind !== TELL) throw new NoFrame(`it is of kind ${kind}`)
+    return JSON.parse(body.toString())
+  }
+}
+
+/** What a master reads. */
+export class WorkerDecoder extends FrameDecoder<WorkerMessage | AsideReply> {
+  protected override read(kind: number, body: Buffer): WorkerMessage | AsideReply {
+    if (kind !== SAY) throw new NoFrame(`it is of kind ${kind}`)
+    const message: unknown = parse(body)
+    if (!isMessage(message)) throw new NoFrame('it is no message of a worker')
+    return message
+  }
+}
+
+function parse(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString())
+  } catch {
+    return undefined
+  }
+}
+
+type Fields = Parameters<typeof hasFields>[1]
+type Type = (WorkerMessage | AsideReply)['type']
+
+/** What each message has, as far as the master would stumble over it. */
+const MESSAGES: Readonly<Record<Type, Fields>> = {
+  loading: { name: 'text' },
+  ready: { news: 'objects' },
+  unloadable: { error: 'text' },
+  reports: { done: 'list', packed: 'list', started: 'list' },
+  claimed: { claims: 'list' },
+  'run-began': { number: 'count', task: 'object' },
+  'run-ended': { number: 'count', end: 'object' },
+  'signal-news': { news: 'object' },
+  'signal-started': { number: 'count' },
+  'signal-ended': { number: 'count' },
+  'signal-returned': { number: 'count' },
+  recycling: { because: 'object' },
+  faulted: { error: 'text' },
+  unfit: { error: 'text' },
+  cancelling: { number: 'count' },
+  recalled: { begun: 'list' },
+  log: { name: 'text', message: 'text' },
+  output: { stream: 'text', text: 'text' },
+  'host-died': { detail: 'text' },
+  'host-revived': {},
+  ask: { id: 'count', name: 'text', values: 'texts' },
+  deadline: { afterMs: 'time' },
+  'child-started': { pid: 'count' },
+  'child-ended': { pid: 'count' },
+  stored: { tasks: 'objects' },
+  drained: {},
+  'marks-cleared': { left: 'texts', error: 'text', reports: 'objects' },
+  'cancelled-buried': { reports: 'objects' },
+}
+
+function isMessage(value: unknown): value is WorkerMessage | AsideReply {
+  if (!hasFields(value, { type: 'text' }, {})) return false
+  const { type } = value as { readonly type: Type }
+  return Object.hasOwn(MESSAGES, type) && hasFields(value, MESSAGES[type], {})
+}

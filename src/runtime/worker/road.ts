@@ -1,0 +1,61 @@
+import { fstatSync, type Stats, writeSync } from 'node:fs'
+import { Socket } from 'node:net'
+import { MasterDecoder, sayFrame } from '../ipc/frames.js'
+import type { AsideReply, MasterMessage, WorkerMessage } from '../ipc/messages.js'
+
+/** The worker's end of the socket pair. */
+const ROAD_FD = 3
+
+/** Not what handlers make of it (own-output.ts). */
+const writeToLog = writeSync
+
+/** What a worker process and its master say to each other. */
+export class Road {
+  readonly #socket = new Socket({ fd: ROAD_FD })
+  readonly #inode = inodeOf()
+  readonly #decoder = new MasterDecoder()
+
+  /** @param cut the master is gone */
+  constructor(hear: (message: MasterMessage) => void, cut: () => void) {
+    this.#socket.on('error', () => {}) // the master died with something unread: `close` follows
+    this.#socket.on('close', cut)
+    this.#socket.on('data', chunk => {
+      for (const message of this.#decoder.push(chunk)) hear(message)
+    })
+  }
+
+  get isOpen(): boolean {
+    return !this.#socket.destroyed
+  }
+
+  /** @param sent called when it has been handed to the system, or cannot be delivered */
+  say(message: WorkerMessage | AsideReply, sent: () => void): void {
+    if (!this.isOpen) return sent()
+    if (this.#inode === undefined || inodeOf() !== this.#inode) leave()
+    this.#socket.write(sayFrame(this.#decoder.token, message), sent)
+  }
+
+  /** The last words are said: calls back when the master has heard them, too. */
+  end(heard: () => void): void {
+    if (!this.isOpen) return heard()
+    this.#socket.removeAllListeners('close').once('close', heard)
+    this.#socket.end()
+  }
+}
+
+function inodeOf(): number | undefined {
+  let stats: Stats
+  try {
+    stats = fstatSync(ROAD_FD)
+  } catch {
+    return undefined
+  }
+  return stats.isSocket() ? stats.ino : undefined
+}
+
+/** A handler has closed the descriptor: whatever has its number by now may be a task, and must not be written to. */
+function leave(): never {
+  writeToLog(2, `the process (pid: ${process.pid}) ends: something has closed its descriptor ${ROAD_FD}\n`)
+  process.kill(process.pid, 'SIGKILL')
+  throw new Error('unreachable')
+}

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import {
+  drawToken,
+  MasterDecoder,
+  NoFrame,
+  sayFrame,
+  tellFrame,
+  WorkerDecoder,
+} from '#src/runtime/ipc/frames.js'
+import type { MasterMessage, WorkerMessage } from '#src/runtime/ipc/messages.js'
+
+const TOKEN = drawToken()
+const SAID: readonly WorkerMessage[] = [
+  { type: 'loading', name: 'a handler' },
+  { type: 'log', name: 't', message: 'café \ud83d\udc4b, and a NUL: \0' },
+  { type: 'drained' },
+]
+const TOLD: readonly MasterMessage[] = [
+  { type: 'signal', number: 7 },
+  { type: 'answer', id: 1, values: ['\xff\x00'] },
+]
+
+const chunksOf = (bytes: Buffer, size: number) =>
+  Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size))
+
+describe('frames', () => {
+  it('arrive whole, however they were cut', () => {
+    const said = Buffer.concat(SAID.map(message => sayFrame(TOKEN, message)))
+    const told = Buffer.concat(TOLD.map(message => tellFrame(TOKEN, message)))
+    for (let size = 1; size <= said.length; size++) {
+      const [master, worker] = [new WorkerDecoder(TOKEN), new MasterDecoder()]
+      assert.deepEqual(
+        chunksOf(said, size).flatMap(chunk => [...master.push(chunk)]),
+        SAID,
+      )
+      assert.deepEqual(
+        chunksOf(told, size).flatMap(chunk => [...worker.push(chunk)]),
+        TOLD,
+      )
+      assert.equal(worker.token, TOKEN, 'the worker knows it from the first')
+    }
+  })
+
+  it('may be as large as the arguments of a task, and none is larger', () => {
+    const decoder = new WorkerDecoder(TOKEN)
+    const large: WorkerMessage = { type: 'log', name: 't', message: '\x01'.repeat(1024 * 1024) }
+    assert.deepEqual(
+      chunksOf(sayFrame(TOKEN, large), 65_536).flatMap(chunk => [...decoder.push(chunk)]),
+      [large],
+    )
+    const frame = sayFrame(TOKEN, { type: 'drained' })
+    frame.writeUInt32LE(0xffff_ffff, 4)
+    assert.throws(() => [...decoder.push(frame.subarray(0, 9))], NoFrame)
+  })
+
+  const frame = sayFrame(TOKEN, { type: 'drained' })
+  const json = (text: string) => {
+    const made = Buffer.concat([frame.subarray(0, 9), Buffer.from(text)])
+    made.writeUInt32LE(1 + text.length, 4)
+    return made
+  }
+  const foreign: Readonly<Record<string, Buffer>> = {
+    'a line': Buffer.from('hello\n'),
+    'a short line': Buffer.from('7777'),
+    'the frame of another worker': sayFrame(drawToken(), { type: 'drained' }),
+    'one without a kind': Buffer.concat([frame.subarray(0, 4), Buffer.from([0, 0, 0, 0, 5])]),
+    'one of an unknown kind': Buffer.concat([frame.subarray(0, 8), Buffer.from([9]), frame.subarray(9)]),
+    'one of the master': tellFrame(TOKEN, { type: 'signal', number: 7 }),
+    'no JSON': json('{"type":"drained"'),
+    'JSON that is nothing': json('null'),
+    'an unknown message': json('{"type":"hello"}'),
+    'the name of something that all objects have': json('{"type":"constructor"}'),
+    'a message without its fields': json('{"type":"stored"}'),
+    'a message with other fields': json('{"type":"stored","tasks":[1]}'),
+  }
+  for (const [what, bytes] of Object.entries(foreign))
+    it(`of a worker are not ${what}`, () => {
+      for (const chunks of [[bytes], [frame, bytes], [Buffer.concat([frame, bytes])]]) {
+        const decoder = new WorkerDecoder(TOKEN)
+        const heard: string[] = []
+        assert.throws(() => {
+          for (const chunk of chunks) for (const { type } of decoder.push(chunk)) heard.push(type)
+        }, NoFrame)
+        assert.deepEqual(heard, chunks[0] === bytes ? [] : ['drained'], 'what came before is heard')
+      }
+    })
+
+  it('that are cut off make what follows none', () => {
+    const decoder = new WorkerDecoder(TOKEN)
+    assert.deepEqual([...decoder.push(Buffer.of(1, 2))], [])
+    assert.throws(() => [...decoder.push(frame)], NoFrame)
+  })
+})
