@@ -8,7 +8,7 @@ import { nameOf, readWeights } from './weights.mjs'
  * A file that takes more processor time says next to nothing about coverage: it runs the same lines many times. To note them
  * takes each of its processes 100 ms.
  */
-const MOST_COVERED_S = 5
+const MOST_COVERED_S = 2
 
 process.env.SPOOLD_TEST_FILE ??= `${process.env.SPOOLD_TEST_RUN} ${process.argv[1]}`
 const at = process.execArgv.findIndex(argument => argument.endsWith('/test/mark.mjs'))

@@ -86,9 +86,10 @@ async function runFile(path, limitMs) {
   const stream = run({ files: [path], concurrency: 1 })
   const suites = []
   stream.on('test:start', ({ name, nesting }) => suites.splice(nesting, suites.length, name))
-  const note = (outcome, { name, nesting, skip }) => {
+  const note = (outcome, { name, nesting, skip, details }) => {
     const title = [...suites.slice(0, nesting), name].join(' › ')
-    result.tests.push({ title, outcome, ...(typeof skip === 'string' ? { reason: skip } : {}) })
+    const reason = typeof skip === 'string' ? skip : details?.error && firstLine(details.error)
+    result.tests.push({ title, outcome, ...(reason === undefined ? {} : { reason }) })
   }
   const count = (outcome, test) => {
     result[outcome]++
@@ -111,6 +112,11 @@ async function runFile(path, limitMs) {
   return { result, shown: all.slice(0, at.index), failed: all.slice(at.index + at[0].length) }
 }
 
+/** Of what a test threw, which the runner has wrapped. */
+function firstLine({ cause, message }) {
+  return String(cause?.message ?? cause ?? message).split('\n', 1)[0]
+}
+
 /** Each file would say how many tests it had. */
 async function* withoutSums(events) {
   for await (const event of events)
@@ -123,6 +129,7 @@ async function lookBehind(path, result, lingerMs) {
   const left = endStartedBy(path)
   if (left.length === 0) return
   result.failed++
+  result.tests.push({ title: 'its end', outcome: 'failed', reason: 'it left processes behind' })
   say(`${path} left processes behind: ended`, left)
 }
 

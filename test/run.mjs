@@ -1,6 +1,6 @@
 // Builds the tests and runs the short ones (lanes.mjs), or with `--all` all of them, with `--rest` all but the short ones, with
 // `--later` those whose subject a later Node may change; with other arguments those whose path contains one of them.
-// `--weigh` keeps what each file took in weights.json.
+// `--weigh` keeps what each file took in weights.json; `--built` takes the tests as the last run has built them.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
@@ -14,14 +14,9 @@ import { BUILT, nameOf, readWeights, writeWeights } from './weights.mjs'
 const root = fileURLToPath(new URL('..', import.meta.url))
 if (process.getuid() === 0 && !isOpenToAll(root)) process.exit(await runInCopy())
 
-rmSync(BUILT, { recursive: true, force: true })
-execFileSync(
-  process.execPath,
-  [join(root, 'node_modules/typescript/bin/tsc'), '-p', join(root, 'test'), '--incremental', 'false'],
-  { stdio: 'inherit' },
-)
-
 const lane = process.argv.slice(2).filter(argument => argument.startsWith('--'))
+if (!lane.includes('--built')) build()
+
 const parts = process.argv.slice(2).filter(argument => !argument.startsWith('--'))
 const isWanted = file => {
   if (parts.length > 0) return parts.some(part => file.includes(part))
@@ -45,8 +40,10 @@ console.log(`SPOOLD_TEST_SEED=${process.env.SPOOLD_TEST_SEED}`)
 
 /** A file that hangs is ended, with all that it has started, and fails. */
 const LIMIT_MS = (process.env.SPOOLD_TEST_LONG === undefined ? 10 : 45) * 60_000
-/** What files take is an average: now and then both wait. To weigh them they are given room. */
-const PROCESSORS = availableParallelism() * (lane.includes('--weigh') ? 0.8 : 1.15)
+/** How many processors this run keeps busy, where it is not alone. */
+const { SPOOLD_TEST_PROCESSORS = String(availableParallelism()) } = process.env
+/** What files take is an average: now and then all wait. To weigh them they are given room. */
+const PROCESSORS = Number(SPOOLD_TEST_PROCESSORS) * (lane.includes('--weigh') ? 0.8 : 1.15)
 /** With SPOOLD_TEST_AGAIN=1 a file that failed beside others runs once more, alone. More than so many are no accident. */
 const MAX_AGAIN = 2
 const SLOWEST_SHOWN = 10
@@ -96,7 +93,21 @@ console.log(
     .padStart(7)} s of processor time`,
 )
 if (failed > 0 || passed === 0) process.exitCode = 1 // no test is no success
-process.on('exit', () => console.log(`${skipped} skipped\n${passed} passed, ${failed} failed`))
+process.on('exit', () => {
+  for (const [path, { tests }] of results)
+    for (const { title, reason } of tests.filter(({ outcome }) => outcome === 'failed'))
+      console.log(`failed: ${nameOf(path)}: ${title}: ${reason}`)
+  console.log(`${skipped} skipped\n${passed} passed, ${failed} failed`)
+})
+
+function build() {
+  rmSync(BUILT, { recursive: true, force: true })
+  execFileSync(
+    process.execPath,
+    [join(root, 'node_modules/typescript/bin/tsc'), '-p', join(root, 'test'), '--incremental', 'false'],
+    { stdio: 'inherit' },
+  )
+}
 
 /** Whether any user can read the checkout: some tests of root's drop their rights before they load it. */
 function isOpenToAll(path) {
