@@ -213,7 +213,7 @@ export function conforms(name: string, open: (text: string) => Home): void {
         export const tasks = new Tasks({ maxRetries: 1 })
         tasks.task('limited', { maxConcurrency: 2 }, async () => {
           say('+')
-          await until(() => said().includes('free'))
+          await until(() => said().includes('free') && said().filter(line => line === '+').length >= 2)
           await new Promise(resolve => setTimeout(resolve, 5))
           say('-')
         })

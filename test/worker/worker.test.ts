@@ -20,7 +20,7 @@ describe('a worker over an engine whose answers take time', () => {
 
   it('runs the most urgent first, and what is due later later', async () => {
     const { put, run, order, spool } = await memoryWorker('return -2')
-    await put({ n: 'later' }, { at: Math.floor(Date.now() / 1000) + 1 })
+    await put({ n: 'later' }, { at: Math.floor(Date.now() / 1000) + 3 })
     await put({ n: 'plain' })
     await put({ n: 'nine' }, { priority: 9 })
     await put({ n: 'three' }, { priority: 3 })
