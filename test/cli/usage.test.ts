@@ -45,7 +45,12 @@ describe('a wrong command line', { concurrency: 4 }, () => {
       64,
     ],
     [['-C', '660'], /a value of chmod-socket is written --chmod-socket=660$/, 64],
-    [['--spooler'], /option '-Q, --spooler <DIR>' argument missing; see spoold --help/],
+    [['--spooler'], /^spoold: --spooler: expected <DIR>, got nothing; see spoold --help$/],
+    [
+      ['--spooler-py', 'tasks'],
+      /--spooler-py is ambiguous: it may be --spooler-python-import(?:, --spooler-py\S+)*/,
+      64,
+    ],
     [['ls'], /name a spool directory, or --ini FILE/, 64],
     [['ls', '--oops', '.'], /unknown option '--oops'; see spoold ls --help/, 64],
     [['ls', missing], /\/nonexistent\/spool does not exist; name a spool directory/],

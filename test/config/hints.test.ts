@@ -20,6 +20,9 @@ describe('a configuration gets the hint', () => {
     'spooler-harakiri = 10 m':
       /^app.ini:4: error: .*expected a number of seconds, or a time such as 90s or 10m/,
     'spooler-processes = 0': /^app.ini:4: warning: spooler-processes: .*counts as 1/,
+    'spooler-processes = $(NOPE)':
+      /^app.ini:4: error: spooler-processes: expected a whole number.*there is no environment variable NOPE/,
+    'spooler-frequency = %(nope)': /^app.ini:4: error: spooler-frequency: .*nothing sets nope/,
     'socket = 3931': /^app.ini:4: warning: socket: .*for a port write :3931/,
     'spooler = spool-*': /^app.ini:4: warning: spooler: .*\* and \? are not expanded/,
     'spooler = spool ; comment':
@@ -42,6 +45,23 @@ describe('a configuration gets the hint', () => {
         list.join('\n'),
       )
     })
+
+  it('what an ini hides whole, and nothing else', () => {
+    const only = (text: string) => {
+      const files = { 'app.ini': text, 'h.mjs': '' }
+      return checkGiven({ files, argv: ['--ini', 'app.ini'] }).problems.list.map(formatProblem)
+    }
+    const rest = 'spooler = spool\nspooler-import = h.mjs\n'
+    const nothing = /^configuration: error: nothing of app.ini is read, so there is no spool, or no handler$/
+    const [capitals = '', isNothing = '', ...more] = only(`[uWSGI]\n${rest}`)
+    assert.match(capitals, /has no section \[uwsgi\]; it has \[uWSGI\] \(capitals matter\)$/)
+    assert.match(isNothing, nothing)
+    assert.deepEqual(more, [])
+    const marked = only(`\ufeff[uwsgi]\n${rest}`)
+    assert.match(marked[0] ?? '', /^app.ini:1: warning: the file begins with a byte-order mark/)
+    assert.match(marked[2] ?? '', nothing)
+    assert.equal(marked.length, 3)
+  })
 
   it('nothing of what an address of Redis has, which may be a password', () => {
     const { list } = problemsOf('spooler = redis://:secret@127.0.0.1/0/mail?lock=60')

@@ -153,6 +153,10 @@ describe('wrong adaptive processes', () => {
       /warning: cheaper-busyness-max: with 2 processes, expected at least twice the minimum of 25 %, got 40 %/,
     ],
     [
+      'cheaper = 1\nworkers = 20\ncheaper-algo = busyness\ncheaper-busyness-min = 60\ncheaper-busyness-max = 50',
+      /warning: cheaper-busyness-max: expected more than the minimum of 60 %, got 50 %/,
+    ],
+    [
       'max-worker-lifetime = 5',
       /error: max-worker-lifetime: invalid min-worker-lifetime value \(10\), must be lower than max-worker-lifetime \(5\)/,
     ],

@@ -235,9 +235,22 @@ journal(repr(uwsgi.sockets))
     assert.deepEqual(daemon.journal(), ['SymbolsImporter', 'SymbolsZipImporter', 'ZipImporter', '[]'])
   })
 
-  it('that registers no handler is reported at the start', async () => {
-    const daemon = await start({ 'tasks.py': 'import uwsgi\n' }, { 'spooler-import': 'tasks.py' })
+  it('that registers no handler is an error at the start, but a web application is loaded for its side effects', async () => {
+    const files = { 'tasks.py': 'import uwsgi\n', 'web.py': 'application = None\n' }
+    const refused = await start(files, { 'spooler-import': 'tasks.py' }, true)
+    assert.equal(await refused.code(), 1)
+    assert.match(refused.output, /Python code registered no handler/)
+    const daemon = await start(files, { module: 'web' })
     assert.match(daemon.output, /Python code registered no handler/)
+  })
+
+  it('knows the pids of the spoolers, and sets their frequency', async () => {
+    const source = `${HANDLER}uwsgi.spooler = spooler
+journal(str(uwsgi.spooler_pid() == os.getppid() or uwsgi.spooler_pids()))
+uwsgi.set_spooler_frequency(7)
+`
+    const daemon = await start({ 'tasks.py': source }, { import: 'tasks.py' })
+    assert.deepEqual(daemon.journal(), ['True'])
   })
 
   it('may be a file without an ending, in another directory', async () => {

@@ -84,6 +84,20 @@ end`,
   })
 })
 
+describe('code of Perl and Ruby', () => {
+  for (const [language, name] of [
+    ['perl', 'Perl'],
+    ['ruby', 'Ruby'],
+  ] as const)
+    it(`that registers nothing is an error at the start, in ${name}`, {
+      skip: skipUnless(language),
+    }, async () => {
+      const daemon = await startHost(language, { spool: spoolDirectory(), handler: '1;', isUnready: true })
+      assert.equal(await daemon.code(), 1)
+      assert.match(daemon.output, new RegExp(`${name} code registered no handler: it leaves all tasks alone`))
+    })
+})
+
 describe('what Perl loads', { skip: skipUnless('perl') }, () => {
   it('is perl-exec, then perl-exec-post-fork, then the hook; $0 is the file', async () => {
     const spool = spoolDirectory()

@@ -77,7 +77,12 @@ function checkPool(spool: SpoolSettings, home: string, problems: Problems): void
     )
   checkAlgorithm(options.spoolerCheaperAlgo, home, error, warning)
   const { spoolerCheaperBusynessMin: min, spoolerCheaperBusynessMax: max } = options
-  if (options.spoolerCheaperAlgo === 'busyness' && processes <= FEW && max < 2 * min)
+  if (options.spoolerCheaperAlgo === 'busyness' && max <= min)
+    warning(
+      'spooler-cheaper-busyness-max',
+      `expected more than the minimum of ${min} %, got ${max} %: what is too busy is not busy enough as well, and processes come and go`,
+    )
+  else if (options.spoolerCheaperAlgo === 'busyness' && processes <= FEW && max < 2 * min)
     warning(
       'spooler-cheaper-busyness-max',
       `with ${processes} processes, expected at least twice the minimum of ${min} %, got ${max} %: stopping one may raise the others above the maximum`,

@@ -10,7 +10,7 @@ import { checkQueues } from '../../formats/config/queues.js'
 import { checkSharedAreas } from '../../formats/config/shared-areas.js'
 import { addressOf, handlingSpools, labelOf, type SpoolConfig } from '../../formats/config/spools.js'
 import { checkControl } from '../../formats/control/option.js'
-import { readConfig, type Sources } from '../../formats/ini/read-config.js'
+import { type Config, readConfig, type Sources } from '../../formats/ini/read-config.js'
 import { formatProblem, Problems, type Where } from '../../formats/ini/setting.js'
 import { fallbackOf, isRedisAddress, parseRedisAddress } from '../../formats/protocol/redis-address.js'
 import { checkSchedules } from '../../runtime/schedule/ini-schedules.js'
@@ -37,7 +37,7 @@ export function checkConfig(sources: Sources): CheckedConfig {
   const config = readConfig(sources)
   const resolved = resolveOptions(config)
   // if no file could be read, what it may contain is not reported as missing
-  if (config.files.length > 0 || sources.files.length === 0) checkPresence(resolved, config.problems)
+  if (config.files.length > 0 || sources.files.length === 0) checkPresence(resolved, config)
   checkMeaning(resolved, config.problems)
   return { ...resolved, files: config.files, problems: config.problems }
 }
@@ -66,7 +66,17 @@ export function checkAsUser(config: CheckedConfig): string[] {
   })
 }
 
-function checkPresence({ options, spools, anySpool }: ResolvedOptions, problems: Problems): void {
+/** What is missing in files without the section is there, perhaps: a warning has said which sections they have. */
+function checkPresence(resolved: ResolvedOptions, { files, hasSection, problems }: Config): void {
+  const missing = new Problems()
+  checkSpoolsAndHandlers(resolved, missing)
+  if (hasSection || files.length === 0)
+    for (const { where, message } of missing.errors) problems.error(where, message)
+  else if (missing.errors.length > 0)
+    problems.error(NOWHERE, `nothing of ${files.join(', ')} is read, so there is no spool, or no handler`)
+}
+
+function checkSpoolsAndHandlers({ options, spools, anySpool }: ResolvedOptions, problems: Problems): void {
   // the daemon may only receive tasks from the network, or forward them, for another daemon to run
   const external = spools.filter(({ isExternal }) => isExternal)
   const forwards = external.some(spool => fallbackOf(addressOf(spool)) !== undefined)

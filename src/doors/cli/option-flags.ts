@@ -159,11 +159,21 @@ function refuseBehindBlank(name: string, word: string): void {
   throw new SpooldError('USAGE', `${word}: no such file; a value of ${name} is written --${name}=${word}`)
 }
 
-/** The only name with this prefix: among all that uWSGI knows or, failing that, among ours. */
+const MOST_NAMED = 8
+
+/**
+ * The only name with this prefix: among all that uWSGI knows or, failing that, among ours.
+ *
+ * @returns undefined if none has it
+ * @throws SpooldError USAGE if it fits several
+ */
 function completeName(given: string): string | undefined {
-  for (const names of [ALL, OURS]) {
-    const [match, ...more] = names.filter(name => given !== '' && name.startsWith(given))
-    if (match !== undefined && more.length === 0) return match
-  }
-  return undefined
+  if (given === '') return undefined
+  const fits = [ALL, OURS].map(names => names.filter(name => name.startsWith(given)))
+  for (const [match, ...more] of fits) if (match !== undefined && more.length === 0) return match
+  const [of = []] = fits.filter(names => names.length > 0).toReversed()
+  if (of.length === 0) return undefined
+  const named = of.slice(0, MOST_NAMED).map(name => `--${name}`)
+  const others = of.length > named.length ? ` and ${of.length - named.length} others` : ''
+  throw new SpooldError('USAGE', `--${given} is ambiguous: it may be ${named.join(', ')}${others}`)
 }

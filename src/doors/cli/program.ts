@@ -158,6 +158,7 @@ function complainOf(thrown: unknown, output: Output): void {
 function usageError(text: string, [command = '']: readonly string[]): string {
   const said = text
     .replace(/^error: /, '')
+    .replace(/^option '(?:-\w, )?(--\S+) (<\S+>)' argument missing/, '$1: expected $2, got nothing')
     .trim()
     .replaceAll('\n', ' ')
   const help = NAMES.includes(command) ? `spoold ${command} --help` : 'spoold --help'

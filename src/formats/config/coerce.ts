@@ -76,7 +76,7 @@ function coerceNumber(
     }
   return {
     value: 0,
-    error: `expected ${expected}, got ${describe(text)}${commentHint(text)}`,
+    error: `expected ${expected}, got ${describe(text)}${commentHint(text) || unsetHint(text)}`,
   }
 }
 
@@ -133,12 +133,19 @@ function coerceText({ name, value = '' }: OptionSpec, text: string): Coerced {
 function literalHint(thing: string, text: string): string {
   if (/^(["']).*\1$/s.test(text)) return ' (the quotes are part of the value)'
   if (/^~/.test(text)) return ' (~ is not expanded; write $(HOME))'
-  const [, symbol, name] = /([$%])\(([^()]+)\)/.exec(text) ?? []
-  if (symbol === '$') return ` (it stays as it is: there is no environment variable ${name})`
-  if (symbol === '%') return ` (it stays as it is: nothing sets ${name})`
+  const unset = unsetHint(text)
+  if (unset !== '') return unset
   if (thing === 'DIR' && /[*?]/.test(text)) return ' (it is taken as it is: * and ? are not expanded)'
   if (thing === 'ADDRESS' && /^[0-9]+$/.test(text))
     return ` (a unix socket of that name; for a port write :${text})`
+  return ''
+}
+
+/** Placeholders that were not replaced. */
+function unsetHint(text: string): string {
+  const [, symbol, name] = /([$%])\(([^()]+)\)/.exec(text) ?? []
+  if (symbol === '$') return ` (it stays as it is: there is no environment variable ${name})`
+  if (symbol === '%') return ` (it stays as it is: nothing sets ${name})`
   return ''
 }
 

@@ -15,12 +15,13 @@ export function* findOddities(text: string, section: string, magic: Magic): Gene
     const number = i + 1
     const stripped = strip(line)
     if (stripped === '' || isComment(stripped)) continue
-    if (number === 1 && stripped.startsWith(BYTE_ORDER_MARK))
+    if (number === 1 && stripped.startsWith(BYTE_ORDER_MARK)) {
+      isOutsideTold = true // what follows is outside because of it
       yield {
         number,
         text: 'the file begins with a byte-order mark, which hides its first line; save it without',
       }
-    else if (stripped.startsWith('[')) {
+    } else if (stripped.startsWith('[')) {
       current = stripped.slice(1, -1)
       if (!stripped.endsWith(']'))
         yield {

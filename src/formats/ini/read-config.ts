@@ -25,6 +25,8 @@ export interface Config {
   /** Keys that a `%(…)` or `if-opt` refers to: placeholders, not misspelt options. */
   readonly references: ReadonlySet<string>
   readonly files: readonly string[]
+  /** One of the files has the section that was asked for. */
+  readonly hasSection: boolean
   readonly problems: Problems
 }
 
@@ -97,6 +99,7 @@ class ConfigReader {
   #isInLogic = false
   #isInherited = false
   #isOverfull = false
+  #hasSection = false
 
   constructor({ environment, version, isReload = false }: Sources) {
     this.#variable = name => (Object.hasOwn(environment, name) ? environment[name] : undefined)
@@ -150,6 +153,7 @@ class ConfigReader {
       settings: this.#settings,
       references,
       files: [...new Set(this.#files)],
+      hasSection: this.#hasSection,
       problems: this.#problems,
     }
   }
@@ -181,10 +185,13 @@ class ConfigReader {
     for (const { number, text: message } of findOddities(text, section, this.#magic))
       this.#problems.warning({ file, line: number }, message)
     const { settings, sections } = readIni(this.#magic.expand(text), file, section)
+    this.#hasSection ||= sections.includes(section)
     if (!sections.includes(section))
       this.#problems.warning(
         where,
-        `${file} has no section [${section}]; it has ${sections.map(each => `[${each}]`).join(', ') || 'none'}`,
+        `${file} has no section [${section}]; it has ${sections.map(each => `[${each}]`).join(', ') || 'none'}${
+          sections.some(each => each.toLowerCase() === section.toLowerCase()) ? ' (capitals matter)' : ''
+        }`,
       )
     else if (settings.length === 0)
       this.#problems.warning(where, `the section [${section}] of ${file} is empty`)

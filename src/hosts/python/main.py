@@ -33,7 +33,11 @@ def main():
     loop = Loop(wire, settings, output)
     if named.is_concurrent(settings):
         streams.install(wire)  # before user code keeps one
-    if loader.load(wire, settings, loop):
+    try:
+        is_usable = loader.load(wire, settings, loop)
+    except BrokenPipeError:
+        return  # nobody needs it any more: the worker has ended
+    if is_usable:
         try:
             if named.runs_coroutines(settings):
                 import spoold_host.coroutines as coroutines

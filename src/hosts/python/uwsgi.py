@@ -195,6 +195,16 @@ def request_id():
     return 0
 
 
+def logsize():
+    return 0
+
+
+def i_am_the_lord(legion):
+    if not isinstance(legion, str):
+        raise TypeError('argument 1 must be str, not %s' % type(legion).__name__)
+    return False  # there are no legions
+
+
 def workers():
     return ()
 
@@ -382,7 +392,7 @@ _SILENT = frozenset(
 )
 _MEANINGLESS = frozenset(
     'async_connect async_sleep chunked_read chunked_read_nb cl close connect connection_fd disconnect embedded_data extract '
-    'farm_get_msg farm_msg get_logvar green_schedule i_am_the_lord is_connected logsize lord_scroll metric_get '
+    'farm_get_msg farm_msg get_logvar green_schedule is_connected lord_scroll metric_get '
     'mule_get_msg mule_msg_recv offload parsefile ready_fd recv route rpc scrolls send sendfile sharedarea_object '
     'signal_received signal_wait start_response suspend wait_fd_read wait_fd_write websocket_handshake websocket_recv '
     'websocket_recv_nb websocket_send websocket_send_binary queue_get queue_set queue_push queue_pull queue_pop '

@@ -47,9 +47,9 @@ export class Master {
     this.checks = new PoolChecks(events, () => this.pools)
   }
 
-  /** The controls that handlers have over each spool. */
+  /** The controls that handlers have over each spool, and their code while it is loaded over those that start. */
   get controls(): SpoolControls[] {
-    return this.#spools.map(({ feed, pool }) => ({
+    return [...this.#spools, ...this.#aside].map(({ feed, pool }) => ({
       pids: [...pool.workers].map(({ pid }) => pid),
       setFrequency: frequencyMs => feed.setFrequency(frequencyMs),
     }))

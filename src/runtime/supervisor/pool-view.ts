@@ -11,6 +11,8 @@ export class PoolView {
   readonly #load: Load
   readonly #seats = new Seats()
   readonly #openedAt = performance.now()
+  /** The last that was known: what is not sorted yet may not be due. */
+  #backlog = 0
 
   constructor(roster: Roster, load: Load) {
     this.#roster = roster
@@ -29,6 +31,7 @@ export class PoolView {
     this.#seats.assign(all)
     const workers = [...all].filter(({ state }) => state !== 'draining')
     const isSorting = workers.some(({ work }) => work.activity.isSorting)
+    if (!isSorting) this.#backlog = this.#load.backlog
     return {
       options,
       nowMicros: nowMs * 1000,
@@ -38,8 +41,7 @@ export class PoolView {
       delayed: Math.max(delayed, target - workers.length),
       target,
       canSpawn,
-      // what is not sorted yet may not be due
-      backlog: isSorting ? 0 : this.#load.backlog,
+      backlog: this.#backlog,
       running: this.#load.running,
       signals: this.#load.signals,
       ...this.#load.takeNews(isSorting),

@@ -200,6 +200,7 @@ export class WorkerProcess {
       case 'unloadable':
         if (message.type === 'ready' && this.#state === 'starting') {
           this.#state = 'ready'
+          this.#work.activity.ready()
           if (message.isBeside === true) this.#work = new Workload(this.#mostTasks) // it was given nothing yet
         }
         return this.start.hear(message, this.hasOwnProcess ? this.pid : undefined)

@@ -55,16 +55,17 @@ sub _load_applications {
     return @failures;
 }
 
-# An application that fails ends the worker only if there is no other handler.
+# Code that registers nothing, and an application that fails, end the worker only if there is no other handler. An application
+# that registers nothing ends none: it is loaded for its side effects.
 sub _judge {
     my ($wire, $settings, $loop, @failures) = @_;
     my $is_idle = !$loop->{spooler} && !%{ $loop->{signals} // {} } && _declared() eq '';
+    my $idle = 'Perl code registered no handler: it leaves all tasks alone. Call uwsgi::spooler(sub { ... }) in what perl-exec, '
+        . 'spooler-import or the web application loads';
+    die "$idle\n" if $is_idle && $settings->{alone} && !$settings->{application};
     die join("\n", @failures) . "\n" if @failures && ($settings->{'need-app'} || $is_idle && $settings->{alone});
     $wire->call('warn', $_) for @failures;
-    $wire->call('warn',
-        'Perl code registered no handler: it leaves all tasks alone. Call uwsgi::spooler(sub { ... }) in what perl-exec, '
-            . 'spooler-import or the web application loads')
-        if $is_idle;
+    $wire->call('warn', $idle) if $is_idle;
 }
 
 sub _run {

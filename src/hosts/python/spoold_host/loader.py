@@ -14,7 +14,7 @@ LAST_RESORT, LIBRARY = 'last_resort', 'library'
 
 
 def load(wire, settings, loop):
-    """Reports the result to the worker. True if tasks may follow."""
+    """Reports the result to the worker, if it still is there: else BrokenPipeError. True if tasks may follow."""
     try:
         _find_modules(settings)
         import uwsgi
@@ -46,28 +46,33 @@ def load(wire, settings, loop):
     except BaseException as error:
         wire.send(UNLOADABLE, 0, _bytes(explain(error)))
         return False
-    try:
-        wire.send(READY, 0, tasks)
-    except BrokenPipeError:
-        return False  # nobody needs it any more: the worker has ended
+    wire.send(READY, 0, tasks)
     return True
 
 
 def _is_usable(wire, settings, loop, failures, has_handler):
-    """An application that fails ends the worker only if there is no other handler."""
+    """
+    Code that registers nothing, and an application that fails, end the worker only if there is no other handler. An application
+    that registers nothing ends none: it is loaded for its side effects.
+    """
     is_idle = not has_handler and not loop.signals
+    if is_idle and 'alone' in settings and 'application' not in settings:
+        wire.send(UNLOADABLE, 0, IDLE)
+        return False
     if failures and ('need-app' in settings or (is_idle and 'alone' in settings)):
         wire.send(UNLOADABLE, 0, _bytes('\n'.join(failures)))
         return False
     for failure in failures:
         wire.call('warn', _bytes(failure))
     if is_idle:
-        wire.call(
-            'warn',
-            b'Python code registered no handler: it leaves all tasks alone. Set uwsgi.spooler, use the decorators of '
-            b'uwsgidecorators, or register named tasks, in what import, spooler-import or the web application loads',
-        )
+        wire.call('warn', IDLE)
     return True
+
+
+IDLE = (
+    b'Python code registered no handler: it leaves all tasks alone. Set uwsgi.spooler, use the decorators of '
+    b'uwsgidecorators, or register named tasks, in what import, spooler-import or the web application loads'
+)
 
 
 def _tell_of_threads(wire):

@@ -65,9 +65,14 @@ module SpooldHost
     end
   end
 
-  # An application that fails ends the worker only if there is no other handler.
+  # Code that registers nothing, and an application that fails, end the worker only if there is no other handler. An application
+  # that registers nothing ends none: it is loaded for its side effects.
   def usable?(wire, settings, tasks, failures)
     idle = !UWSGI.respond_to?(:spooler) && tasks.signals.empty? && declared.empty?
+    if idle && settings.key?('alone') && !settings.key?('application')
+      wire.send(Wire::UNLOADABLE, 0, IDLE)
+      return false
+    end
     if failures.any? && (settings.key?('need-app') || (idle && settings.key?('alone')))
       wire.send(Wire::UNLOADABLE, 0, failures.join("\n"))
       return false
