@@ -9,7 +9,7 @@ import { type DaemonSetup, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { isAlive } from '../helpers/process.js'
 import { lettersIn } from '../helpers/spools.js'
-import { until } from '../helpers/until.js'
+import { patience, until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 import { hostsOf, startHost } from '../hosts/host-daemon.js'
 
@@ -56,7 +56,7 @@ describe('spoold cancel', () => {
     const [worker] = daemon.children()
     const since = performance.now()
     assert.deepEqual(await inProcess(['cancel', path]), cancelled(path))
-    assert.ok(performance.now() - since < 4500, 'before the kill')
+    assert.ok(performance.now() - since < 4500 * patience(), 'before the kill')
     const letter = (await letters(spool)).get(nameOf('heed'))
     assert.deepEqual([letter?.reason, letter?.attempts, letter?.crashes], ['cancelled', 0, 0])
     assert.match(letter?.detail ?? '', /^it was cancelled, and ended: AbortError/)

@@ -61,6 +61,7 @@ class Scene {
 
   /** Lets everything come to its end, and looks at what became of it. */
   async assertNothingLost(wasKilled: (run: WitnessedRun) => boolean): Promise<string> {
+    await until('the producers have stored enough', () => this.acknowledged.read().length > KILLS)
     writeFileSync(`${acknowledgedFile(this.directory)}-enough`, '')
     for (const producer of this.producers) assert.equal(await producer.code(), 0, producer.output)
     const isTask = (name: string) => !name.startsWith('.')
@@ -73,7 +74,6 @@ class Scene {
       isOnce,
       wasKilled,
     })
-    assert.ok(acknowledged.length > KILLS, `the producers stored ${acknowledged.length} tasks`)
     return `${acknowledged.length} tasks, ${counts.reruns} run again, ${counts.buried} buried`
   }
 

@@ -52,7 +52,12 @@ const STORMS: readonly Storm[] = [
         handler: `
           import { existsSync } from 'node:fs'
           const isOn = () => existsSync(${JSON.stringify(gateOf(spool))})
-          process.prependListener('message', ({ type }) => { if (type === 'run' && isOn()) process.exit(3) })
+          import { Socket } from 'node:net'
+          const { emit } = Socket.prototype // of what the master gives it
+          Socket.prototype.emit = function (name, ...args) {
+            if (name === 'data' && isOn()) process.exit(3)
+            return emit.call(this, name, ...args)
+          }
           export default (env, task) => isOn() ? task.SPOOL_OK : { retry: 0.1 }`,
         ini: { 'spooler-processes': 2 },
       }
@@ -89,10 +94,10 @@ threading.Thread(target=die).start()
       writeFileSync(
         hook,
         `const child = require('node:child_process'), fs = require('node:fs')
-const { fork } = child
-child.fork = (...args) => {
+const { spawn } = child
+child.spawn = (...args) => {
   if (fs.existsSync(${JSON.stringify(gate)})) throw Object.assign(new Error('spawn ENOMEM'), { code: 'ENOMEM' })
-  return fork(...args)
+  return spawn(...args)
 }
 require('node:module').syncBuiltinESMExports()
 `,

@@ -137,7 +137,10 @@ describe('what strangers write, in a browser', { skip: skipUnless('chromium') },
     store(at.spool, `${FRENCH}-2`, { hangs: 'yes' })
     const { page, complaints } = await admin()
     const link = (n: number) => page.locator(`a[href$="/tasks/${urlTextOf(`${FRENCH}-${n}`)}"]`)
-    await page.goto(urlOf(at, `/spools/${at.id}/waiting?show=later`))
+    await until('it is listed', async () => {
+      await page.goto(urlOf(at, `/spools/${at.id}/waiting?show=later`))
+      return (await link(1).count()) > 0
+    })
     await link(1).click()
     await page.getByRole('button', { name: 'Hold', exact: true }).click()
     await page.getByText('held', { exact: true }).first().waitFor()
