@@ -42,8 +42,8 @@ console.log(`SPOOLD_TEST_SEED=${process.env.SPOOLD_TEST_SEED}`)
 const LIMIT_MS = (process.env.SPOOLD_TEST_LONG === undefined ? 10 : 45) * 60_000
 /** How many processors this run keeps busy, where it is not alone. */
 const { SPOOLD_TEST_PROCESSORS = String(availableParallelism()) } = process.env
-/** What files take is an average: now and then all wait. To weigh them they are given room. */
-const PROCESSORS = Number(SPOOLD_TEST_PROCESSORS) * (lane.includes('--weigh') ? 0.8 : 1.15)
+/** To weigh files they are given room. */
+const PROCESSORS = Number(SPOOLD_TEST_PROCESSORS) * (lane.includes('--weigh') ? 0.8 : 1)
 /** With SPOOLD_TEST_AGAIN=1 a file that failed beside others runs once more, alone. More than so many are no accident. */
 const MAX_AGAIN = 2
 const SLOWEST_SHOWN = 10
