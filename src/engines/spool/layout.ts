@@ -6,7 +6,7 @@ import { toByteString } from '../../base/task/ref.js'
 import { systemError } from '../../system/calls.js'
 import { holdOpen } from '../../system/files/anchored-path.js'
 import { loadedCalls } from '../../system/libc.js'
-import { findSpool, holdSpool, Opener } from '../../system/opener.js'
+import { findSpool, holdSpool, makeSpoolAsOwner, Opener } from '../../system/opener.js'
 import { STATE_DIRECTORY } from './names.js'
 import { asideCommand, checkWay, makeCommand, type Owner, remountCommand, unusable } from './permissions.js'
 import { HeldDirectory } from './priority-directory.js'
@@ -68,8 +68,10 @@ function notDirectory(path: string): SpooldError {
 }
 
 function makeDirectory(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false }) !== undefined) return
   try {
-    new Opener(null).makeDirectory(path, MODE)
+    const isRoot = process.geteuid?.() === 0
+    if (!isRoot || !makeSpoolAsOwner(path, STATE_DIRECTORY, MODE)) new Opener(null).makeDirectory(path, MODE)
   } catch (error) {
     if (errnoOf(error) === 'EEXIST' || statSync(path, { throwIfNoEntry: false }) !== undefined) return
     checkWay(path)
