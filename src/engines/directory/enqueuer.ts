@@ -1,21 +1,33 @@
 import { SpooldError } from '../../base/errors.js'
 import { toByteString } from '../../base/task/ref.js'
 import type { Request, Stored } from '../../base/task/request.js'
-import { statusOf } from '../../system/files/anchored-path.js'
+import { systemError } from '../../system/calls.js'
+import { holdOpen, statusOf } from '../../system/files/anchored-path.js'
+import { loadedCalls } from '../../system/libc.js'
+import { holdSpool } from '../../system/opener.js'
 import type { Enqueuer, StoreResult } from '../enqueuer.js'
-import { holdForStoring, prepareSpool } from '../spool/layout.js'
+import { prepareSpool } from '../spool/layout.js'
+import { STATE_DIRECTORY } from '../spool/names.js'
+import type { Owner } from '../spool/permissions.js'
+import { HeldDirectory } from '../spool/priority-directory.js'
 import { type WriteOptions, writeAtOnce, writeTask, writeTaskSync } from '../spool/store/write.js'
 import { writeTasks } from '../spool/store/write-batch.js'
 import { writeError } from '../spool/store/write-error.js'
 
-type Held = ReturnType<typeof holdForStoring> & { readonly untilMs: number }
+/** A spool that stays the same, whatever its name leads to meanwhile. */
+interface Held {
+  readonly directory: HeldDirectory
+  /** Whom root gives what it stores; undefined: root itself. */
+  readonly owner: Owner | undefined
+  readonly untilMs: number
+}
 
 /** Whose the spool is, by the way that leads there, takes longer to find out than storing a task. */
 const HELD_MS = 1000
 
 /**
  * Stores tasks in one spool directory. Creates the directory if it is missing, as uWSGI's `spooler` does. Root stores for the
- * owner of the spool, in the directory that it holds meanwhile.
+ * owner of the spool, in the directory that it holds meanwhile, and stays root: a library has no identity of its own to change.
  */
 export class DirectoryEnqueuer implements Enqueuer {
   /** The real path. */
@@ -74,8 +86,7 @@ export class DirectoryEnqueuer implements Enqueuer {
       return last
     this.#letGo(last)
     try {
-      const held = sayingWhatToDo(() => holdForStoring(this.name))
-      const kept = { ...held, untilMs: performance.now() + HELD_MS }
+      const kept = sayingWhatToDo(() => hold(this.name))
       setTimeout(() => this.#letGo(kept), HELD_MS).unref()
       this.#last = kept
       return kept
@@ -88,6 +99,19 @@ export class DirectoryEnqueuer implements Enqueuer {
     if (held === undefined || held !== this.#last) return
     this.#last = undefined
     held.directory.release()
+  }
+}
+
+/** @throws SpooldError SPOOL_UNUSABLE if it is not clear for whom root acts; an error of the system */
+function hold(path: string): Held {
+  const found = holdSpool(path, STATE_DIRECTORY)
+  try {
+    if (found.missing !== undefined) throw systemError(found.missing, 'open', path)
+    const directory = new HeldDirectory(holdOpen(found.fd, toByteString(found.path)))
+    const owner = found.owner === null ? undefined : { uid: found.owner.uid, gid: directory.status.gid }
+    return { directory, owner, untilMs: performance.now() + HELD_MS }
+  } finally {
+    loadedCalls().close(found.fd)
   }
 }
 

@@ -2,14 +2,9 @@ import { realpathSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { shellWord } from '../../base/printable.js'
-import { toByteString } from '../../base/task/ref.js'
-import { systemError } from '../../system/calls.js'
-import { holdOpen } from '../../system/files/anchored-path.js'
-import { loadedCalls } from '../../system/libc.js'
-import { findSpool, holdSpool, makeSpoolAsOwner, Opener } from '../../system/opener.js'
+import { findSpool, makeSpoolAsOwner, Opener } from '../../system/opener.js'
 import { STATE_DIRECTORY } from './names.js'
 import { asideCommand, checkWay, makeCommand, type Owner, remountCommand, unusable } from './permissions.js'
-import { HeldDirectory } from './priority-directory.js'
 
 const MODE = 0o750
 
@@ -37,30 +32,6 @@ export function prepareSpool(path: string): string {
   const real = realPath(absolute)
   if (!statSync(real).isDirectory()) throw notDirectory(absolute)
   return real
-}
-
-/** A spool that stays the same, whatever its name leads to meanwhile. */
-interface HeldSpool {
-  readonly directory: HeldDirectory
-  /** Whom root gives what it stores; undefined: root itself. */
-  readonly owner: Owner | undefined
-}
-
-/**
- * For root, which stores for the owner of a spool and stays root meanwhile: a library has no identity of its own to change.
- *
- * @throws SpooldError SPOOL_UNUSABLE if it is not clear for whom root acts; an error of the system
- */
-export function holdForStoring(path: string): HeldSpool {
-  const found = holdSpool(path, STATE_DIRECTORY)
-  try {
-    if (found.missing !== undefined) throw systemError(found.missing, 'open', path)
-    const directory = new HeldDirectory(holdOpen(found.fd, toByteString(found.path)))
-    const owner = found.owner === null ? undefined : { uid: found.owner.uid, gid: directory.status.gid }
-    return { directory, owner }
-  } finally {
-    loadedCalls().close(found.fd)
-  }
 }
 
 function notDirectory(path: string): SpooldError {
