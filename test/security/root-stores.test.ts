@@ -178,7 +178,7 @@ interface Outcome {
   readonly refused: readonly string[]
 }
 
-describe('root stores tasks in the spool of another user:', { skip: skipUnless('root') }, () => {
+describe('a writer that root calls, for the spool of another user,', { skip: skipUnless('root') }, () => {
   async function run(writer: Writer, spool: string, lastsMs: number, what = ''): Promise<Outcome> {
     const [program, ...args] = writer.command
     const script = join(workspace(), 'writer.mjs')
@@ -206,10 +206,11 @@ describe('root stores tasks in the spool of another user:', { skip: skipUnless('
     ),
   ]
 
-  const each = (title: string, test: (writer: Writer) => Promise<void>, writers = WRITERS) => {
-    for (const writer of writers)
-      it(`${writer.language} ${title}`, { skip: skipUnless(...writer.needs) }, () => test(writer))
-  }
+  const each = (title: string, test: (writer: Writer) => Promise<void>, writers = WRITERS) =>
+    describe(title, () => {
+      for (const writer of writers)
+        it(writer.language, { skip: skipUnless(...writer.needs) }, () => test(writer))
+    })
 
   each('gives them to that user, and the priority that it makes', async writer => {
     const spool = theirs()
@@ -225,7 +226,7 @@ describe('root stores tasks in the spool of another user:', { skip: skipUnless('
     assert.deepEqual(ownersIn(spool), [USER])
   })
 
-  it('and that user’s daemon runs what all of them have stored', async () => {
+  it('has the daemon of that user run what it stored, whichever it is', async () => {
     const spool = theirs()
     const writers = WRITERS.filter(({ needs }) => skipUnless(...needs) === false)
     for (const writer of writers) await run(writer, spool, 0)
@@ -235,7 +236,7 @@ describe('root stores tasks in the spool of another user:', { skip: skipUnless('
     assert.equal(daemon.journal().length, stored)
   })
 
-  it('JavaScript gives all of a large batch, which two threads store, to that user', async () => {
+  it('gives that user all of a large batch, which two threads store', async () => {
     const spool = theirs()
     const [writer] = WRITERS
     assert.ok(writer !== undefined)

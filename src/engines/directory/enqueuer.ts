@@ -1,4 +1,4 @@
-import { SpooldError } from '../../base/errors.js'
+import { SpooldError, toError } from '../../base/errors.js'
 import { toByteString } from '../../base/task/ref.js'
 import type { Request, Stored } from '../../base/task/request.js'
 import { systemError } from '../../system/calls.js'
@@ -60,7 +60,11 @@ export class DirectoryEnqueuer implements Enqueuer {
 
   /** Stores many tasks with a single sync. The results are in the order of the requests. */
   async storeAll(requests: readonly Request[], isAllOrNothing = false): Promise<readonly StoreResult[]> {
-    return this.#inSpool(options => writeTasks(requests, { ...options, isAllOrNothing }))
+    try {
+      return await this.#inSpool(options => writeTasks(requests, { ...options, isAllOrNothing }))
+    } catch (error) {
+      return requests.map(() => ({ error: toError(error) })) // there is no spool for any of them
+    }
   }
 
   #inSpool<Result>(write: (options: WriteOptions) => Result): Result {
