@@ -60,6 +60,36 @@ describe('each claim names its tests', () => {
   })
 })
 
+describe('docs/security.md', () => {
+  /** What a claim begins with, up to its first full stop. */
+  const namesIn = (section: string) =>
+    Object.keys(CLAIMS[section] ?? {}).map(claim => claim.split('. ')[0] ?? '')
+  const rows = readFileSync(join(ROOT, 'docs/security.md'), 'utf8').match(/^\| \*\*.*$/gm) ?? []
+  const named = rows.flatMap(row => (row.split(' | ').at(-1) ?? '').replace(/ \|$/, '').split('; '))
+  const promises = named.flatMap(name => /^promise (\d+)$/.exec(name)?.[1] ?? [])
+  const dangers = named.filter(name => !name.startsWith('promise '))
+
+  it('says of each promise which claims test it', () => {
+    assert.ok(rows.length > 10)
+    assert.deepEqual(
+      promises.filter(name => !namesIn('promises').includes(name)),
+      [],
+    )
+    assert.deepEqual(
+      dangers.filter(name => !namesIn('38. Nothing dangerous').includes(name)),
+      [],
+    )
+  })
+
+  it('leaves out no finding about security', () => {
+    const findings = namesIn('38. Nothing dangerous').filter(name => /^S\d/.test(name))
+    assert.deepEqual(
+      findings.filter(name => !dangers.includes(name)),
+      [],
+    )
+  })
+})
+
 function partsOf(test: string): { readonly file: string; readonly parts: readonly string[] } {
   const [, file = '', title = ''] = /^(\S+): (.+)$/s.exec(test) ?? []
   assert.notEqual(title, '', `${test}: expected FILE: SUITE › TITLE`)

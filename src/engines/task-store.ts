@@ -30,6 +30,8 @@ export interface Wanted {
   mayHave(ref: Ref): boolean
   /** Living tasks come by priority and arrival. */
   readonly isInOrder?: boolean
+  /** Hears of a priority that cannot be listed; the others are. Absent: nothing is. */
+  readonly failed?: (prefix: string, error: unknown) => void
 }
 
 /** Which tasks are listed, and in which order. */

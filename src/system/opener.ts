@@ -1,5 +1,5 @@
 import fs, { constants } from 'node:fs'
-import { resolve } from 'node:path'
+import { basename, dirname, resolve } from 'node:path'
 import { crypto } from '../base/crypto.js'
 import { descriptorPath } from '../base/descriptor-path.js'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
@@ -643,6 +643,22 @@ export function holdSpool(path: string, state: string): FoundSpool & { readonly 
   } catch (error) {
     loadedCalls().close(way.directory)
     throw error
+  }
+}
+
+/**
+ * Root makes a missing spool as the owner of the directory above it.
+ *
+ * @returns false if that is root, or is not clear
+ */
+export function makeSpoolAsOwner(path: string, state: string, mode: number): boolean {
+  const above = holdSpool(dirname(path), state)
+  try {
+    if (above.owner === null || above.missing !== undefined) return false
+    performAs(above.owner, above.fd, { act: 'mkdir', name: toByteString(basename(path)), mode })
+    return true
+  } finally {
+    loadedCalls().close(above.fd)
   }
 }
 

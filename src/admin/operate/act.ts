@@ -49,7 +49,7 @@ export async function actOnTask(
  * The tasks to which an action would be done, as they are now.
  *
  * @param selection one without states means all in which a task can have the action
- * @throws the file system's error if the spool cannot be listed
+ * @throws the file system's error if the spool cannot be listed; a priority that cannot be has none
  */
 export async function selectTasks(
   store: TaskStore,
@@ -61,7 +61,7 @@ export async function selectTasks(
   const slices = new Slices()
   let looked = 0
   const mayHave = (ref: Ref) => selection.mayHave(ref) && ++looked <= MOST_LOOKED_AT + 1
-  for await (const task of store.views({ states, mayHave })) {
+  for await (const task of store.views({ states, mayHave, failed() {} })) {
     await slices.rest()
     if (looked > MOST_LOOKED_AT) return { refs: [], isWhole: false }
     if (!states.includes(ownStateOf(task.state)) || !selection.has(task)) continue

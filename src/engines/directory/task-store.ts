@@ -101,14 +101,14 @@ export class DirectoryTaskStore implements TaskStore {
   }
 
   async *views(
-    { states, mayHave, isInOrder }: Wanted,
+    { states, mayHave, isInOrder, failed = rethrown }: Wanted,
     counted?: (count: number) => void,
   ): AsyncGenerator<TaskView> {
     const hasDead = states.includes('dead')
     if (hasDead && counted !== undefined) counted(await this.#countDead(mayHave))
     const refs = isInOrder === true ? refsInOrder : allRefs
     if (states.some(state => state !== 'dead'))
-      for await (const some of refs(this.#look, mayHave, counted))
+      for await (const some of refs(this.#look, mayHave, { counted, failed }))
         for (const ref of some) yield* this.#viewOf(ref)
     if (hasDead) for await (const ref of this.#look.dead()) if (mayHave(ref)) yield* this.#viewOf(ref)
   }
@@ -227,4 +227,8 @@ function actOn(at: OpenSpool, task: TaskView, file: TargetFile, what: OwnChange)
     case 'replace':
       return replaceTask(at, task, file, what.request)
   }
+}
+
+function rethrown(_prefix: string, error: unknown): never {
+  throw error
 }

@@ -2,7 +2,7 @@ import { realpathSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { shellWord } from '../../base/printable.js'
-import { findSpool, Opener } from '../../system/opener.js'
+import { findSpool, makeSpoolAsOwner, Opener } from '../../system/opener.js'
 import { STATE_DIRECTORY } from './names.js'
 import { asideCommand, checkWay, makeCommand, type Owner, remountCommand, unusable } from './permissions.js'
 
@@ -39,8 +39,10 @@ function notDirectory(path: string): SpooldError {
 }
 
 function makeDirectory(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false }) !== undefined) return
   try {
-    new Opener(null).makeDirectory(path, MODE)
+    const isRoot = process.geteuid?.() === 0
+    if (!isRoot || !makeSpoolAsOwner(path, STATE_DIRECTORY, MODE)) new Opener(null).makeDirectory(path, MODE)
   } catch (error) {
     if (errnoOf(error) === 'EEXIST' || statSync(path, { throwIfNoEntry: false }) !== undefined) return
     checkWay(path)

@@ -1,8 +1,17 @@
-import { errnoOf } from '../../base/errors.js'
+import { readdirSync } from 'node:fs'
+import { errnoOf, SpooldError } from '../../base/errors.js'
 import { type Ref, toFsPath } from '../../base/task/ref.js'
 import type { FileStatus } from '../../system/calls.js'
-import { type Directory, holdDirectory, mkdirSync, statusOf } from '../../system/files/anchored-path.js'
+import {
+  chownHeld,
+  type Directory,
+  holdDirectory,
+  mkdirSync,
+  nameOf,
+  statusOf,
+} from '../../system/files/anchored-path.js'
 import { STATE_DIRECTORY } from './names.js'
+import type { Owner } from './permissions.js'
 import { findState } from './state-directory.js'
 
 /** The open directory of a file in a spool. */
@@ -13,13 +22,19 @@ export interface FileDirectory extends Pick<Directory, 'release'> {
   readonly isNew: boolean
 }
 
+interface HoldOptions {
+  /** Creates missing directories as uWSGI does, with mode 0777 minus the umask. */
+  readonly mayMake?: boolean
+  /** For whom root stores: new directories become this user's, and those of anybody else are refused. */
+  readonly owner?: Owner | undefined
+}
+
 /**
  * Holds the directory of a file: the spool itself, a priority, or a directory below `.spoold`.
  *
- * @param mayMake creates missing directories as uWSGI does, with mode 0777 minus the umask
  * @throws ENOENT, or ENOTDIR for anything that is not a directory, such as a symlink to one
  */
-export function holdDirectoryOf(spool: string, ref: Ref, { mayMake = false } = {}): FileDirectory {
+export function holdDirectoryOf(spool: string, ref: Ref, options: HoldOptions = {}): FileDirectory {
   const cut = ref.lastIndexOf('/')
   if (cut < 0) return { path: spool, isNew: false, release() {} }
   const prefix = ref.slice(0, cut)
@@ -28,25 +43,25 @@ export function holdDirectoryOf(spool: string, ref: Ref, { mayMake = false } = {
     const state = findState(spool) ?? `${spool}/${STATE_DIRECTORY}`
     return { path: state + prefix.slice(STATE_DIRECTORY.length), isNew: false, release() {} }
   }
-  return holdBelow(spool, prefix, { mayMake })
+  return holdBelow(spool, prefix, options)
 }
 
 /** Holds a directory below a spool, whoever owns it, without following symlinks. @param prefix '': the spool itself */
-export function holdBelow(spool: string, prefix: string, { mayMake = false } = {}): FileDirectory {
+export function holdBelow(spool: string, prefix: string, options: HoldOptions = {}): FileDirectory {
   if (prefix === '') return { path: spool, isNew: false, release() {} }
-  const { directory, isNew } = descend(spool, prefix, mayMake)
+  const { directory, isNew } = descend(spool, prefix, options)
   return { path: directory.path, isNew, release: () => directory.release() }
 }
 
 /** @param shown the path of the spool for people, where `spool` is anchored */
-function descend(spool: string, prefix: string, mayMake: boolean, shown = spool): Entered {
+function descend(spool: string, prefix: string, options: HoldOptions, shown = spool): Entered {
   let path = spool
   let name = shown
   let last: Entered | undefined
   for (const segment of prefix.split('/')) {
     name += `/${segment}`
     try {
-      const next = enter(`${path}/${segment}`, name, mayMake)
+      const next = enter(`${path}/${segment}`, name, options)
       path = next.directory.path
       last?.directory.release()
       last = next
@@ -64,14 +79,36 @@ interface Entered {
   readonly isNew: boolean
 }
 
-function enter(path: string, name: string, mayMake: boolean): Entered {
+function enter(path: string, name: string, { mayMake = false, owner }: HoldOptions): Entered {
   for (let isNew = false; ; isNew = true)
     try {
-      return { directory: holdDirectory(path, name), isNew }
+      const directory = holdDirectory(path, name)
+      if (owner !== undefined) ensureOwner(directory, name, owner)
+      return { directory, isNew }
     } catch (error) {
       if (!mayMake || isNew || errnoOf(error) !== 'ENOENT') throw error
       make(path)
     }
+}
+
+/**
+ * Root has made it, or finds it. Whoever has the spool may have exchanged it meanwhile for any other directory in the spool: an
+ * empty one of root's is nothing that he could not remove and make himself, and no other one is given to him.
+ */
+function ensureOwner(directory: Directory, name: string, { uid, gid }: Owner): void {
+  try {
+    const found = directory.status.uid
+    if (found === uid) return
+    if (found === 0 && readdirSync(directory.path).length === 0) return chownHeld(directory, uid, gid)
+    throw new SpooldError(
+      'ENQUEUE_FAILED',
+      `${nameOf(name)} belongs to uid ${found}, and root stores for uid ${uid}: run this as uid ${uid}, or give it the directory`,
+      { details: { path: nameOf(name) } },
+    )
+  } catch (error) {
+    directory.release()
+    throw error
+  }
 }
 
 function make(path: string): void {
@@ -144,7 +181,7 @@ export class TaskDirectories {
     const prefix = ref.slice(0, ref.lastIndexOf('/'))
     if (this.#priority?.prefix !== prefix) {
       this.#leavePriority()
-      const { directory } = descend(this.#top.path, prefix, false, this.#spool)
+      const { directory } = descend(this.#top.path, prefix, {}, this.#spool)
       this.#priority = { prefix, held: new HeldDirectory(directory) }
     }
     return this.#priority.held.use()

@@ -92,6 +92,16 @@ export function holdDirectory(path: string, name = path): Directory {
   }
 }
 
+/** Holds what an open directory is, which may be closed afterwards. @param name its path, a byte string */
+export function holdOpen(fd: number, name: string): Directory {
+  return holdDirectory(HAS_PROC ? `${descriptorPath(fd)}/.` : name, name)
+}
+
+/** What is held, whatever its name leads to now. */
+export function chownHeld({ path }: Directory, uid: number, gid: number): void {
+  fs.chownSync(path, uid, gid)
+}
+
 function isNamed(path: string, { status }: Held): boolean {
   return statusOf(path)?.isSame(status) === true
 }
@@ -106,7 +116,7 @@ function open(path: string, name: string): Held {
     users: 0,
   }
   held.set(name, opened)
-  names.set(fd, name)
+  names.set(fd, unanchored(name))
   return opened
 }
 
@@ -136,7 +146,11 @@ function close(directory: Held): void {
 
 /** The path to show to people. @param path a byte string, anchored or not */
 export function nameOf(path: string): string {
-  return displayName(path.replace(ANCHOR, (anchor, fd) => names.get(Number(fd)) ?? anchor))
+  return displayName(unanchored(path))
+}
+
+function unanchored(path: string): string {
+  return path.replace(ANCHOR, (anchor, fd) => names.get(Number(fd)) ?? anchor)
 }
 
 const ANCHOR = /\/proc\/self\/fd\/(\d+)/g

@@ -1,6 +1,6 @@
 import { type Selection, selectionOf } from '../../../admin/operate/selection.js'
 import { doEach } from '../../../base/each.js'
-import { errnoOf, SpooldError } from '../../../base/errors.js'
+import { errnoOf, messageOf, SpooldError } from '../../../base/errors.js'
 import type { Ref } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { namesForAudit } from '../../../engines/spool/admin/audit.js'
@@ -190,6 +190,8 @@ async function* candidates(
     isInOrder: action.atOnce !== undefined,
     states: selection.states ?? action.states,
     mayHave: (ref: Ref) => selection.mayHave(ref) && !named.has(ref),
+    failed: (prefix: string, error: unknown) =>
+      report.fault(`${pathOf(shown, prefix)} cannot be listed: ${messageOf(error)}`),
   }
   try {
     for await (const task of store.views(wanted, count => report.expect(count)))

@@ -94,12 +94,17 @@ async function* findLeftovers(spool: string, beforeMs: number): AsyncGenerator<R
     if (rest !== undefined) await rest
     for await (const entry of list(`${spool}/${prefix}`, mayBe)) {
       if (entry.isDirectory() && prefix === '' && isPriorityDirectory(entry.name))
-        yield* findIn(`${entry.name}/`)
+        yield* findInPriority(`${entry.name}/`)
       const name = entry.isFile() ? draftedName(entry.name) : undefined
       if (name === undefined) continue
       const stats = lstatSync(toFsPath(`${spool}/${prefix}${entry.name}`))
       if (stats !== undefined && stats.ctimeMs < beforeMs) yield prefix + name
     }
+  }
+  async function* findInPriority(prefix: string): AsyncGenerator<Ref> {
+    try {
+      yield* findIn(prefix)
+    } catch {} // gone, or of a writer who lets nobody in: the scanner says so
   }
   yield* findIn('')
 }

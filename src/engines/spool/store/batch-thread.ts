@@ -1,5 +1,6 @@
 import { parentPort } from 'node:worker_threads'
 import { errnoOf, messageOf } from '../../../base/errors.js'
+import type { Owner } from '../permissions.js'
 import { writeInPlace } from './draft.js'
 
 /** The tasks that the thread should write: complete packets, concatenated. */
@@ -9,6 +10,7 @@ export interface Chunk {
   readonly packets: Uint8Array
   /** The end of each packet. */
   readonly ends: readonly number[]
+  readonly owner: Owner | undefined
 }
 
 /** What could not be written, by its position in the chunk. An error that crosses threads would lose its code. */
@@ -20,10 +22,10 @@ export type ChunkFailures = ReadonlyArray<
 parentPort?.postMessage([] satisfies ChunkFailures)
 parentPort?.on('message', (chunk: Chunk) => parentPort?.postMessage(writeChunk(chunk)))
 
-function writeChunk({ paths, packets, ends }: Chunk): ChunkFailures {
+function writeChunk({ paths, packets, ends, owner }: Chunk): ChunkFailures {
   return paths.flatMap((path, place) => {
     try {
-      writeInPlace(path, packets.subarray(ends[place - 1] ?? 0, ends[place]))
+      writeInPlace(path, packets.subarray(ends[place - 1] ?? 0, ends[place]), owner)
       return []
     } catch (error) {
       return [[place, messageOf(error), errnoOf(error)] as const]

@@ -3,6 +3,7 @@ import type { Worker } from 'node:worker_threads'
 import { onDemand } from '../../../base/on-demand.js'
 import { entryFile } from '../../../base/package-root.js'
 import { Queue } from '../../../base/queue.js'
+import type { Owner } from '../permissions.js'
 import type { Chunk, ChunkFailures } from './batch-thread.js'
 
 const threads = onDemand<typeof import('node:worker_threads')>('node:worker_threads')
@@ -55,8 +56,12 @@ class BatchWriter {
     return this.#isEnded
   }
 
-  /** Writes small packets, each under its path. Resolves to the errors, by place. */
-  write(paths: readonly string[], packets: readonly Buffer[]): Promise<ReadonlyMap<number, Error>> {
+  /** Writes small packets, each under its path. Resolves to the errors, by place. @param owner whom root gives them to */
+  write(
+    paths: readonly string[],
+    packets: readonly Buffer[],
+    owner: Owner | undefined,
+  ): Promise<ReadonlyMap<number, Error>> {
     return new Promise(settle => {
       const size = paths.length
       if (this.#isEnded) return settle(allFailed(size, 'the thread that writes batches has ended'))
@@ -65,7 +70,7 @@ class BatchWriter {
       this.#waiting.push({ size, settle })
       let end = 0
       const ends = packets.map(({ length }) => (end += length))
-      this.#worker.postMessage({ paths, packets: Buffer.concat(packets), ends } satisfies Chunk)
+      this.#worker.postMessage({ paths, packets: Buffer.concat(packets), ends, owner } satisfies Chunk)
     })
   }
 

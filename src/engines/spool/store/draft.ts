@@ -1,9 +1,10 @@
-import { closeSync, constants, futimesSync, writeSync } from 'node:fs'
+import { closeSync, constants, fchownSync, futimesSync, writeSync } from 'node:fs'
 import { errnoOf, SpooldError } from '../../../base/errors.js'
-import { baseName, displayName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
+import { baseName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
 import type { Request } from '../../../base/task/request.js'
-import { openSync, renameSync, unlinkSync, utimesSync } from '../../../system/files/anchored-path.js'
+import { nameOf, openSync, renameSync, unlinkSync, utimesSync } from '../../../system/files/anchored-path.js'
 import { createTaskName } from '../names.js'
+import type { Owner } from '../permissions.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 
 const { O_WRONLY, O_CREAT, O_EXCL } = constants
@@ -39,17 +40,20 @@ export class Draft {
   #bytes = 0
   #isOpen = true
 
-  /** @throws SpooldError REQUEST_INVALID, or the file system's error; then nothing is left behind */
-  constructor(spool: string, request: Pick<Request, 'priority' | 'mark' | 'name'>) {
+  /**
+   * @param owner whom root gives it to
+   * @throws SpooldError REQUEST_INVALID, or the file system's error; then nothing is left behind
+   */
+  constructor(spool: string, request: Pick<Request, 'priority' | 'mark' | 'name'>, owner?: Owner) {
     const { priority } = request
-    const name = nameOf(request)
+    const name = taskNameOf(request)
     this.spool = spool
     this.ref = priority === undefined ? name : `${priority}/${name}`
     this.directory = priority === undefined ? spool : `${spool}/${priority}`
-    this.#at = holdPriority(spool, priority, this.ref)
+    this.#at = holdPriority(spool, priority, this.ref, owner)
     this.isDirectoryNew = this.#at.isNew
     try {
-      this.fd = openSync(this.#hiddenPath, NEW_FILE, 0o600)
+      this.fd = createFor(this.#hiddenPath, owner)
     } catch (error) {
       this.#at.release()
       throw error
@@ -58,6 +62,11 @@ export class Draft {
 
   get path(): string {
     return `${this.spool}/${this.ref}`
+  }
+
+  /** The path of the directory until `end`, whatever its name leads to now. */
+  get heldDirectory(): string {
+    return this.#at.path
   }
 
   get #fsPath(): string | Buffer {
@@ -115,17 +124,17 @@ export class Draft {
 
 /** The path of a new task at the top of a spool, a byte string. */
 export function newTaskPath(spool: string, request: Pick<Request, 'mark' | 'name'> = {}): string {
-  return `${spool}/${nameOf(request)}`
+  return `${spool}/${taskNameOf(request)}`
 }
 
-function nameOf({ mark, name }: Pick<Request, 'mark' | 'name'>): string {
+function taskNameOf({ mark, name }: Pick<Request, 'mark' | 'name'>): string {
   return name === undefined ? createTaskName(undefined, mark) : toByteString(name)
 }
 
 /** Straight under its final name, in one write: a reader sees nothing or all of it, as long as it fits a page. */
-export function writeInPlace(path: string, bytes: Uint8Array): void {
+export function writeInPlace(path: string, bytes: Uint8Array, owner?: Owner): void {
   const fsPath = toFsPath(path)
-  const fd = openSync(fsPath, NEW_FILE, 0o600)
+  const fd = createFor(fsPath, owner)
   try {
     writeAll(fd, bytes, 0)
   } catch (error) {
@@ -133,6 +142,20 @@ export function writeInPlace(path: string, bytes: Uint8Array): void {
     throw error
   } finally {
     closeSync(fd)
+  }
+}
+
+/** Empty, and its owner's from then on: no reader takes an empty file for a task. */
+function createFor(path: string | Buffer, owner: Owner | undefined): number {
+  const fd = openSync(path, NEW_FILE, 0o600)
+  if (owner === undefined) return fd
+  try {
+    fchownSync(fd, owner.uid, owner.gid)
+    return fd
+  } catch (error) {
+    closeSync(fd)
+    unlinkQuietly(path)
+    throw error
   }
 }
 
@@ -149,7 +172,12 @@ function unlinkQuietly(fsPath: string | Buffer): void {
 }
 
 /** Digits are one path segment, whoever chose them; and what has that name must not lead elsewhere. */
-function holdPriority(spool: string, priority: string | undefined, ref: Ref): FileDirectory {
+function holdPriority(
+  spool: string,
+  priority: string | undefined,
+  ref: Ref,
+  owner: Owner | undefined,
+): FileDirectory {
   if (priority !== undefined && !/^[0-9]{1,255}$/.test(priority))
     throw new SpooldError(
       'REQUEST_INVALID',
@@ -159,10 +187,10 @@ function holdPriority(spool: string, priority: string | undefined, ref: Ref): Fi
       },
     )
   try {
-    return holdDirectoryOf(spool, ref, { mayMake: true })
+    return holdDirectoryOf(spool, ref, { mayMake: true, owner })
   } catch (error) {
     if (errnoOf(error) !== 'ENOTDIR') throw error
-    const path = displayName(`${spool}/${priority}`)
+    const path = nameOf(`${spool}/${priority}`)
     throw new SpooldError('ENQUEUE_FAILED', `${path} is not a directory; remove it`, { details: { path } })
   }
 }

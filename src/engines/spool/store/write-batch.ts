@@ -30,7 +30,7 @@ export async function writeTasks(
 ): Promise<WriteResult[]> {
   if (!options.sync && !options.isAllOrNothing)
     return requests.every(one => needsNoWaiting(one, options))
-      ? writeMany(requests, options.spool)
+      ? writeMany(requests, options)
       : Promise.all(requests.map(one => resultOf(one, options)))
   const pending = requests.map(
     (request): PendingWrite => ({

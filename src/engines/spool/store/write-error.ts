@@ -1,5 +1,5 @@
 import { errnoOf, messageOf, SpooldError } from '../../../base/errors.js'
-import { displayName } from '../../../base/task/ref.js'
+import { nameOf } from '../../../system/files/anchored-path.js'
 
 /** Blocks, inodes, a user's quota: there may be room later. */
 const NO_ROOM = new Set(['ENOSPC', 'EDQUOT'])
@@ -13,7 +13,7 @@ export function writeError(directory: string, error: unknown): SpooldError {
   if (error instanceof SpooldError) return error
   const errno = errnoOf(error)
   const code = isNoRoom(error) ? 'SPOOL_FULL' : 'ENQUEUE_FAILED'
-  const path = displayName(directory)
+  const path = nameOf(directory)
   const hint = code === 'SPOOL_FULL' ? '; make room (df, df -i) and try again' : ''
   return new SpooldError(code, `the task could not be stored in ${path}: ${messageOf(error)}${hint}`, {
     cause: error,

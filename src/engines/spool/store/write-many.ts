@@ -1,10 +1,12 @@
 import { setImmediate } from 'node:timers/promises'
 import { toError } from '../../../base/errors.js'
-import { displayName } from '../../../base/task/ref.js'
 import type { Request, Stored } from '../../../base/task/request.js'
+import { nameOf } from '../../../system/files/anchored-path.js'
+import type { Owner } from '../permissions.js'
 import { openBatchWriter } from './batch-writer.js'
 import { newTaskPath, writeInPlace } from './draft.js'
 import { writeError } from './write-error.js'
+import type { WriteOptions } from './write-steps.js'
 
 /** The result for one task of a batch. */
 export type WriteResult = { readonly stored: Stored } | { readonly error: Error }
@@ -25,7 +27,10 @@ interface Part {
  * Stores tasks that need no waiting: in this thread and, if there are many, in a second one too. Each thread takes the next
  * part when it has finished one.
  */
-export async function writeMany(requests: readonly Request[], spool: string): Promise<WriteResult[]> {
+export async function writeMany(
+  requests: readonly Request[],
+  { spool, owner }: WriteOptions,
+): Promise<WriteResult[]> {
   const results: WriteResult[] = []
   let next = 0
   const take = (): Part | undefined => {
@@ -40,12 +45,12 @@ export async function writeMany(requests: readonly Request[], spool: string): Pr
       const error = failures.get(place)
       results[begin + place] =
         error === undefined
-          ? { stored: { path: displayName(path), isDuplicate: false } }
+          ? { stored: { path: nameOf(path), isDuplicate: false } }
           : { error: writeError(spool, error) }
     })
   const here = async () => {
     for (let part = take(); part !== undefined; part = take()) {
-      settle(part, writePart(part))
+      settle(part, writePart(part, owner))
       await setImmediate()
     }
   }
@@ -55,7 +60,7 @@ export async function writeMany(requests: readonly Request[], spool: string): Pr
       const part = take()
       if (part === undefined) return
       const packets = part.requests.map(({ packet }) => packet)
-      settle(part, await writer.write(part.paths, packets))
+      settle(part, await writer.write(part.paths, packets, owner))
     }
   }
   // the thread always has two parts, so that it need not wait for our reply
@@ -64,11 +69,11 @@ export async function writeMany(requests: readonly Request[], spool: string): Pr
 }
 
 /** @returns the errors, by position */
-function writePart({ requests, paths }: Part): Map<number, unknown> {
+function writePart({ requests, paths }: Part, owner: Owner | undefined): Map<number, unknown> {
   const failures = new Map<number, unknown>()
   requests.forEach(({ packet }, place) => {
     try {
-      writeInPlace(paths[place] ?? '', packet)
+      writeInPlace(paths[place] ?? '', packet, owner)
     } catch (error) {
       failures.set(place, toError(error))
     }

@@ -1,12 +1,17 @@
-import { displayName, type Ref } from '../../../base/task/ref.js'
+import { SpooldError } from '../../../base/errors.js'
+import type { Ref } from '../../../base/task/ref.js'
 import type { Request, Stored } from '../../../base/task/request.js'
+import { nameOf } from '../../../system/files/anchored-path.js'
+import type { Owner } from '../permissions.js'
 import { Draft } from './draft.js'
 import { findId, idsDirectory, publishPromised, takeId } from './ids.js'
 import { writeError } from './write-error.js'
 
 export interface WriteOptions {
-  /** The spool directory's real path, a byte string. */
+  /** The spool directory's real path, a byte string, or one that is anchored to it. */
   readonly spool: string
+  /** Whom root gives what it stores. */
+  readonly owner?: Owner | undefined
   /** Whether data and directory entry are on disk before the task counts as stored. Otherwise they only survive `kill -9`. */
   readonly sync: boolean
 }
@@ -31,6 +36,7 @@ export type Steps = Generator<Wait, Stored, void>
  */
 export function* writeSteps(request: Request, options: WriteOptions): Steps {
   const { id } = request
+  if (id !== undefined && options.owner !== undefined) throw idRefused(options.spool, options.owner)
   const first = id === undefined ? undefined : findFirst(options.spool, id)
   if (first !== undefined) return yield* duplicate(first, options)
   const draft = openDraft(request, options)
@@ -40,6 +46,15 @@ export function* writeSteps(request: Request, options: WriteOptions): Steps {
   } finally {
     draft.end()
   }
+}
+
+/** Ids are made below what the owner may exchange at any time. */
+function idRefused(spool: string, { uid }: Owner): SpooldError {
+  return new SpooldError(
+    'ENQUEUE_FAILED',
+    `root stores no task with an id in ${nameOf(spool)}, which is a spool of uid ${uid}: run this as uid ${uid}, or call spoold enqueue`,
+    { details: { key: 'id', path: nameOf(spool) } },
+  )
 }
 
 function* written(draft: Draft, request: Request, options: WriteOptions): Generator<Wait, void, void> {
@@ -66,7 +81,7 @@ function* publish(draft: Draft, { sync }: WriteOptions): Steps {
     draft.publish()
     isPublished = true
     if (sync) yield* syncEntry(draft)
-    return { path: displayName(draft.path), isDuplicate: false }
+    return { path: nameOf(draft.path), isDuplicate: false }
   } catch (error) {
     draft.discard(isPublished)
     throw writeError(draft.directory, error)
@@ -90,18 +105,18 @@ function* publishOnce(draft: Draft, id: string, { atSeconds }: Request, options:
     }
     if (sync) yield { kind: 'directory', path: idsDirectory(spool) }
     publishPromised(spool, ref) // another process that found the promise may have done it
-    if (sync) yield { kind: 'directory', path: draft.directory }
-    return { path: displayName(draft.path), isDuplicate: false }
+    if (sync) yield { kind: 'directory', path: draft.heldDirectory }
+    return { path: nameOf(draft.path), isDuplicate: false }
   } catch (error) {
     if (ref === undefined) draft.discard(false)
     throw writeError(draft.directory, error)
   }
 }
 
-function openDraft(request: Request, { spool }: WriteOptions): Draft {
+function openDraft(request: Request, { spool, owner }: WriteOptions): Draft {
   const { priority } = request
   try {
-    return new Draft(spool, request)
+    return new Draft(spool, request, owner)
   } catch (error) {
     throw writeError(priority === undefined ? spool : `${spool}/${priority}`, error)
   }
@@ -130,13 +145,13 @@ function* duplicate(ref: Ref, { spool, sync }: WriteOptions): Steps {
       const cut = ref.indexOf('/')
       yield { kind: 'directory', path: cut < 0 ? spool : `${spool}/${ref.slice(0, cut)}` }
     }
-    return { path: displayName(path), isDuplicate: true }
+    return { path: nameOf(path), isDuplicate: true }
   } catch (error) {
     throw writeError(spool, error)
   }
 }
 
 function* syncEntry(draft: Draft): Generator<Wait, void, void> {
-  yield { kind: 'directory', path: draft.directory }
+  yield { kind: 'directory', path: draft.heldDirectory }
   if (draft.isDirectoryNew) yield { kind: 'directory', path: draft.spool }
 }

@@ -1,8 +1,8 @@
 import { closeSync, constants, fdatasyncSync, fsyncSync } from 'node:fs'
 import { SpooldError } from '../../../base/errors.js'
-import { displayName, toFsPath } from '../../../base/task/ref.js'
+import { toFsPath } from '../../../base/task/ref.js'
 import type { Request, Stored } from '../../../base/task/request.js'
-import { openSync } from '../../../system/files/anchored-path.js'
+import { named, nameOf, openSync } from '../../../system/files/anchored-path.js'
 import { syncData, syncDirectory } from '../../../system/files/disk-sync.js'
 import { hasChosen, tryHold } from '../../../system/libc.js'
 import { type Draft, newTaskPath, writeInPlace } from './draft.js'
@@ -50,7 +50,7 @@ export async function perform(wait: Wait): Promise<void> {
     case 'data':
       return syncData(wait.fd)
     case 'directory':
-      return syncDirectory(wait.path)
+      return syncDirectory(wait.path).catch(error => Promise.reject(named(error)))
     case 'written':
   }
 }
@@ -91,7 +91,7 @@ function performSync(wait: Wait): void {
     case 'data':
       return fdatasyncSync(wait.fd)
     case 'directory': {
-      const fd = openSync(toFsPath(wait.path), constants.O_RDONLY)
+      const fd = openSync(toFsPath(`${wait.path}/.`), constants.O_RDONLY) // an anchored path is a link
       try {
         return fsyncSync(fd)
       } finally {
@@ -112,8 +112,8 @@ export function writeAtOnce(request: Request, options: WriteOptions): Stored | u
   if (!needsNoWaiting(request, options)) return undefined
   const path = newTaskPath(options.spool, request)
   try {
-    writeInPlace(path, request.packet)
-    return { path: displayName(path), isDuplicate: false }
+    writeInPlace(path, request.packet, options.owner)
+    return { path: nameOf(path), isDuplicate: false }
   } catch (error) {
     throw writeError(options.spool, error)
   }

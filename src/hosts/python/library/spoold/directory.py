@@ -22,9 +22,14 @@ _counter = itertools.count(1)
 _MOST_OPEN, _MOST_THREADS = 128, 16
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _ENTER = os.O_RDONLY | os.O_DIRECTORY
+_OTHERS_WRITE, _MOST_LINKS = 0o022, 40
 _IDS = '.spoold/ids'
 #: what the link of an id may say: a name of ours
 _PROMISED = re.compile(r'(?:[0-9]{1,255}/)?uwsgi_spoolfile_on_[^/]+')
+
+
+class Refused(PermissionError):
+    """By us, in a sentence that says what to do."""
 
 
 class Directory:
@@ -45,6 +50,8 @@ class Directory:
         """Puts them on disk under names that no daemon runs, and that spoold sweeps if we die."""
         try:
             return Prepared(self.path, packets)
+        except Refused:
+            raise
         except OSError as error:
             raise explained(error, self.path) from error
 
@@ -54,11 +61,11 @@ class Prepared:
 
     def __init__(self, path: str, packets: Sequence[Packet]) -> None:
         self._path = path
-        self._fd = os.open(path, _ENTER)
-        self._owner = _owner(self._fd)
+        self._fd, self._owner = _hold(path)
         #: each with its name; None: one of its id is stored, or promised
         self._files: list[tuple[Packet, str | None]] = []
         try:
+            self._check(packets)
             self._write(packets)
         except BaseException:
             self.discard()
@@ -91,6 +98,15 @@ class Prepared:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def _check(self, packets: Sequence[Packet]) -> None:
+        """An id is a link below .spoold, which its owner may exchange at any time."""
+        if self._owner is not None and any(packet.once is not None for packet in packets):
+            raise Refused(
+                errno.EPERM,
+                'root stores no task with an id in %s, which is a spool of uid %d: run this as uid %d, or call spoold enqueue'
+                % (self._path, self._owner[0], self._owner[0]),
+            )
 
     def _write(self, packets: Sequence[Packet]) -> None:
         sync = _Syncer() if len(packets) > 1 else None
@@ -147,8 +163,6 @@ class Prepared:
         return ref
 
     def _promise(self) -> None:
-        if self._owner is not None:
-            raise OSError(errno.EPERM, 'root stores no task with an id in a spool of somebody else; become its owner')
         os.fsync(self._fd)
         for part in ('.spoold', _IDS):
             try:
@@ -283,12 +297,73 @@ def _group(gid: int) -> str:
         return str(gid)
 
 
-def _owner(fd: int) -> tuple[int, int] | None:
-    """Root stores for the owner of the spool, whose daemon could not run a task of root's."""
+def _hold(path: str) -> tuple[int, tuple[int, int] | None]:
+    """A descriptor of the spool, and for whom root stores there: the daemon's user, who could not run a task of root's."""
     if os.geteuid() != 0:
+        return os.open(path, _ENTER), None
+    fd, stranger, is_exchangeable = _walk(path)
+    try:
+        found = os.fstat(fd)
+        if stranger is not None:
+            if found.st_uid != stranger:
+                raise _doubtful(path, 'it belongs to uid %d, and uid %d can exchange it' % (found.st_uid, stranger))
+            return fd, (found.st_uid, found.st_gid)
+        state = _look('.spoold', fd)
+        if state is not None and stat.S_ISDIR(state.st_mode) and state.st_uid != 0:
+            return fd, (state.st_uid, found.st_gid)
+        if is_exchangeable:
+            raise _doubtful(path, 'others can exchange it, because they may write in a directory above it')
+        return fd, None
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def _walk(path: str) -> tuple[int, int | None, bool]:
+    """Root goes from / by descriptors, and through no link but its own, since whoever has a directory on the way may exchange what is
+    in it at any time. Returns a descriptor of the directory, the first other user on the way, and whether others can exchange it
+    for one of root's."""
+    rest = os.path.join(os.getcwd(), path).split('/')[::-1]
+    fd, stranger, is_exchangeable, links = os.open('/', _ENTER), None, False, 0
+    try:
+        while rest:
+            name = rest.pop()
+            if name in ('', '.'):
+                continue
+            here, found = os.fstat(fd), os.stat(name, dir_fd=fd, follow_symlinks=False)
+            may_move = here.st_mode & _OTHERS_WRITE != 0 and here.st_mode & stat.S_ISVTX == 0
+            if stat.S_ISLNK(found.st_mode):
+                is_roots = stranger is None and found.st_uid == 0 and not may_move
+                if not is_roots or (here.st_mode & _OTHERS_WRITE and found.st_nlink > 1):
+                    raise _doubtful(path, 'it is reached through a link of uid %d, or one that others can exchange' % found.st_uid)
+                links += 1
+                if links > _MOST_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                text = os.readlink(name, dir_fd=fd)
+                rest += text.split('/')[::-1]
+                name = '/' if text.startswith('/') else '.'
+            below = os.open(name, _ENTER | os.O_NOFOLLOW, dir_fd=fd)
+            os.close(fd)
+            fd = below
+            is_exchangeable = is_exchangeable or may_move
+            uid = os.fstat(fd).st_uid
+            if stranger is None and uid != 0:
+                stranger = uid
+        return fd, stranger, is_exchangeable
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def _look(name: str, directory: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
         return None
-    found = os.fstat(fd)
-    return None if found.st_uid == 0 else (found.st_uid, found.st_gid)
+
+
+def _doubtful(path: str, fault: str) -> Refused:
+    return Refused(errno.EPERM, 'root stores nothing in %s: %s; run this as the user of its daemon' % (path, fault))
 
 
 def _seconds(at: str) -> int:
