@@ -3,6 +3,7 @@ import { mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { exchangeNames } from '../helpers/exchanger.js'
 import { drop, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -152,6 +153,21 @@ describe('where inotify is refused', { skip: skipUnless('root') }, () => {
       utimesSync(touched, new Date(), new Date())
       return daemon.output.includes('has been touched')
     })
+  })
+})
+
+describe('names that are exchanged without rest', { skip: skipUnless('python3') }, () => {
+  it('keep a daemon neither from a task nor from its end', async () => {
+    const spool = spoolDirectory()
+    const pairs = ['5', '6', '7'].map(name => [join(spool, name), join(spool, `${name}0`)] as const)
+    for (const path of pairs.flat()) mkdirSync(path)
+    const daemon = await startDaemon({ spool, ini: { 'spooler-frequency': 1, 'spooler-ordered': true } })
+    await Promise.all(pairs.map(pair => exchangeNames(process.getuid?.() ?? 0, [pair], 0)))
+    await daemon.waitFor(/no file-system events .*names change there faster than they can be looked at/)
+    drop(spool, 'beside')
+    await until('it has run', () => daemon.journal().includes('beside'))
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
   })
 })
 

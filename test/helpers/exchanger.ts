@@ -4,11 +4,11 @@ import { TestProcess } from './process.js'
 import { PYTHON } from './python.js'
 import { workspace } from './workspace.js'
 
-/** Atomically exchanges each pair of names, without pause, as a given user. A `*` ends what stands for all names that begin so. */
+/** Atomically exchanges each pair of names, with hardly a pause, as a given user. A `*` ends what stands for all names that begin so. */
 const SCRIPT = `
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
-uid, pairs = int(sys.argv[1]), [os.fsencode(each) for each in sys.argv[2:]]
+uid, rest, pairs = int(sys.argv[1]), int(sys.argv[2]), [os.fsencode(each) for each in sys.argv[3:]]
 os.setgroups([]); os.setgid(uid); os.setuid(uid)
 print('exchanging', flush=True)
 def names(path):
@@ -21,17 +21,18 @@ while True:
         for name in names(pairs[i]):
             libc.renameat2(-100, name, -100, pairs[i + 1], 2)
     n += 1
-    for _ in range(n % 7 * 300): pass
+    for _ in range(n % 7 * rest): pass
 `
 
-/** Exchanges pairs of names until it is killed, at the latest when the test ends. */
+/** Exchanges pairs of names until it is killed, at the latest when the test ends. @param rest 0: as fast as it can */
 export async function exchangeNames(
   uid: number,
   pairs: ReadonlyArray<readonly [string, string]>,
+  rest = 300,
 ): Promise<TestProcess> {
   const script = join(workspace(), 'exchange.py')
   writeFileSync(script, SCRIPT)
-  const exchanger = new TestProcess(PYTHON, [script, String(uid), ...pairs.flat()])
+  const exchanger = new TestProcess(PYTHON, [script, String(uid), String(rest), ...pairs.flat()])
   await exchanger.waitFor('exchanging')
   return exchanger
 }

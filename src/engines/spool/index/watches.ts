@@ -137,7 +137,7 @@ export class Watches {
       this.#listener.unclear()
     } else if (name === null || this.#heard === EVENTS_PER_TURN || this.#isDirectoryNews(name, renamed))
       this.#listener.unclear()
-    if (name === null) return
+    if (name === null || this.#heard > EVENTS_PER_TURN) return // the scan looks at all that is there
     if (this.#isDirectoryNews(name, renamed)) this.#enter(`${prefix}${name}/`)
     if (isTaskName(name, this.#options.rules)) this.#listener.changed(prefix + name, renamed)
   }
