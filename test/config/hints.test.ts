@@ -63,6 +63,16 @@ describe('a configuration gets the hint', () => {
     assert.equal(marked.length, 3)
   })
 
+  it('which of uWSGI’s options ask for work that is not done here, and which are harmless', () => {
+    const { list } = problemsOf(
+      'attach-daemon = memcached\nharakiri = 20\nhook-as-user = touch:x\nplugins = python3',
+    )
+    assert.deepEqual(list, [
+      'app.ini:4: warning: spoold does not do what these options of uWSGI ask for: attach-daemon (app.ini:4; programs beside it), hook-as-user (app.ini:6; hooks, and code of C)',
+      'app.ini:5: warning: these options of uWSGI have no effect in spoold: harakiri (app.ini:5), plugins (app.ini:7)',
+    ])
+  })
+
   it('nothing of what an address of Redis has, which may be a password', () => {
     const { list } = problemsOf('spooler = redis://:secret@127.0.0.1/0/mail?lock=60')
     assert.deepEqual(list, [])
