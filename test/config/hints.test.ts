@@ -53,8 +53,6 @@ describe('a configuration gets the hint', () => {
       'spooler2: lock has no effect: a spool on Redis is no directory',
     'spooler-max-worker-lifetime-delta = 5':
       'spooler-max-worker-lifetime-delta: has no effect without max-worker-lifetime = SECONDS',
-    'spooler-cheaper-busyness-max = 60\nspooler-cheaper = 1\nspooler-processes = 5':
-      'spooler-cheaper-busyness-max: has no effect without cheaper-algo = busyness',
   }
   for (const [lines, warning] of Object.entries(UNUSED))
     it(`that nothing reads what is written: ${JSON.stringify(lines)}`, () => {

@@ -65,7 +65,6 @@ function checkPool(spool: SpoolSettings, home: string, problems: Problems): void
         'spooler-processes is the maximum',
     )
   if (cheaper === 0) warnUnused(origins, warning)
-  else if (options.spoolerCheaperAlgo !== 'busyness') warnOfBusyness(origins, warning)
   if (options.spoolerMaxWorkerLifetimeMs === 0 && origins.has('spooler-max-worker-lifetime-delta'))
     warning('spooler-max-worker-lifetime-delta', 'has no effect without max-worker-lifetime = SECONDS')
   else if (initial !== null && initial > 0 && initial < cheaper)
@@ -103,12 +102,6 @@ function warnUnused(origins: SpoolSettings['origins'], warning: Say): void {
     each => `spooler-cheaper-${each}`,
   ))
     if (origins.has(name)) return warning(name, 'has no effect without spooler-cheaper = N, the minimum')
-}
-
-function warnOfBusyness(origins: SpoolSettings['origins'], warning: Say): void {
-  for (const name of origins.keys())
-    if (name.startsWith('spooler-cheaper-busyness-'))
-      return warning(name, 'has no effect without cheaper-algo = busyness')
 }
 
 function checkAlgorithm(name: string, home: string, error: Say, warning: Say): void {

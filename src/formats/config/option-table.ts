@@ -22,6 +22,8 @@ export interface OptionSpec {
   readonly fallback?: boolean | number | string | null
   readonly group: OptionGroup
   readonly help: string
+  /** Seconds that no timer waits for, so they may be many. */
+  readonly isAge?: true
   /** A property of each spool, not of the daemon. */
   readonly perSpool?: true
   /** What it makes, or writes to, in a directory that has to be there: check, doctor and unit read this. */
@@ -62,18 +64,18 @@ export const OPTION_TABLE = [
   { name: 'spooler-lock', kind: 'choice', choices: ['auto', 'ofd', 'lockfile'], fallback: 'auto', group: 'spools', perSpool: true, isOurs: true, help: 'how tasks are claimed: record locks, which uWSGI respects, or lease files where locks do not work; auto probes' },
   { name: 'spooler-watch', kind: 'choice', choices: ['auto', 'poll', 'off'], fallback: 'auto', group: 'spools', perSpool: true, isOurs: true, help: 'how new files are noticed between scans: file-system events, polling once per second, or not at all' },
   { name: 'spooler-sync', kind: 'flag', value: 'on|off', fallback: true, group: 'spools', perSpool: true, isOurs: true, help: "sync each stored task to disk before reporting success; off is uWSGI's behaviour" },
-  { name: 'spooler-sweep', kind: 'seconds', value: 'SECONDS', fallback: 3600, group: 'spools', perSpool: true, isOurs: true, help: 'remove leftovers of dead writers after this long; 0 = never' },
-  { name: 'spooler-id-ttl', kind: 'seconds', value: 'SECONDS', fallback: 604800, group: 'spools', perSpool: true, isOurs: true, help: 'remember task ids this long, to store each task only once; 0 = forever' },
+  { name: 'spooler-sweep', kind: 'seconds', isAge: true, value: 'SECONDS', fallback: 3600, group: 'spools', perSpool: true, isOurs: true, help: 'remove leftovers of dead writers after this long; 0 = never' },
+  { name: 'spooler-id-ttl', kind: 'seconds', isAge: true, value: 'SECONDS', fallback: 604800, group: 'spools', perSpool: true, isOurs: true, help: 'remember task ids this long, to store each task only once; 0 = forever' },
   { name: 'spooler-fallback', kind: 'text', value: 'DIR', fallback: null, group: 'spools', perSpool: true, isOurs: true, help: 'for a spool on Redis: tasks go to this directory while Redis is away; whatever is in it, from whomever, is forwarded' },
 
   { name: 'spooler-max-attempts', kind: 'count', value: 'N', fallback: 0, group: 'failures', perSpool: true, isOurs: true, help: 'bury a task after this many failed runs; 0 = never' },
   { name: 'spooler-max-crashes', kind: 'count', value: 'N', fallback: 3, group: 'failures', perSpool: true, isOurs: true, help: 'bury a task after it has crashed its process this many times; 0 = never' },
   { name: 'spooler-backoff', kind: 'choice', choices: ['none', 'fixed', 'exponential'], fallback: 'fixed', group: 'failures', perSpool: true, isOurs: true, help: 'the delay before a failed task runs again: none, fixed, or doubling each time with random jitter' },
-  { name: 'spooler-retry-delay', kind: 'seconds', value: 'SECONDS', fallback: null, group: 'failures', perSpool: true, isOurs: true, help: 'the fixed or initial retry delay (default: spooler-frequency; exponential: 3)' },
-  { name: 'spooler-backoff-cap', kind: 'seconds', value: 'SECONDS', fallback: 1200, group: 'failures', perSpool: true, isOurs: true, help: 'the maximum delay with spooler-backoff = exponential' },
+  { name: 'spooler-retry-delay', kind: 'seconds', isAge: true, value: 'SECONDS', fallback: null, group: 'failures', perSpool: true, isOurs: true, help: 'the fixed or initial retry delay (default: spooler-frequency; exponential: 3)' },
+  { name: 'spooler-backoff-cap', kind: 'seconds', isAge: true, value: 'SECONDS', fallback: 1200, group: 'failures', perSpool: true, isOurs: true, help: 'the maximum delay with spooler-backoff = exponential' },
   { name: 'spooler-delivery', kind: 'choice', choices: ['at-least-once', 'at-most-once'], fallback: 'at-least-once', group: 'failures', perSpool: true, isOurs: true, help: 'when a process dies during a task: run the task again, or bury it because its outcome is unknown' },
   { name: 'spooler-grace', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'failures', perSpool: true, isOurs: true, help: 'bury a malformed or incomplete spool file once it has been unlocked and unchanged for this long' },
-  { name: 'spooler-dead-max-age', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'failures', perSpool: true, isOurs: true, help: 'remove dead letters older than this; 0 = never' },
+  { name: 'spooler-dead-max-age', kind: 'seconds', isAge: true, value: 'SECONDS', fallback: 0, group: 'failures', perSpool: true, isOurs: true, help: 'remove dead letters older than this; 0 = never' },
   { name: 'spooler-dead-max-count', kind: 'count', value: 'N', fallback: 0, group: 'failures', perSpool: true, isOurs: true, help: 'keep at most this many dead letters, removing the oldest; 0 = no limit' },
 
   { name: 'spooler-processes', kind: 'count', value: 'N', fallback: 1, group: 'workers', perSpool: true, help: 'worker processes per spooler' },

@@ -16,7 +16,9 @@ module Spoold
 
     def initialize(message = 'the task is to run again', at: nil)
       super(message)
-      @at = at
+      raise ArgumentError, "Spoold::Retry: at is to be a Time, got #{at.inspect}" unless at.nil? || at.is_a?(Time) || at.respond_to?(:to_time)
+
+      @at = at.nil? || at.is_a?(Time) ? at : at.to_time
     end
   end
 
@@ -42,6 +44,7 @@ module Spoold
     def task(name, max_retries: 0, max_concurrency: nil, periodicity: nil, cron: nil, time_zone: nil, missed: nil, overlap: nil, &function)
       raise ArgumentError, "the task #{name} needs a block" unless function
 
+      name = name.to_s
       check_concurrency(name, max_concurrency, max_retries)
       periodic = { periodicity: periodicity, cron: cron, timeZone: time_zone, missed: missed, overlap: overlap }.compact
       check_arity(name, function) unless periodic.empty?
@@ -130,7 +133,7 @@ module Spoold
 
       body = bytes > BODY_FROM_BYTES ? JSON.generate({ args: args, kwargs: kwargs }) : ''
       inside = { 'args' => IN_BODY } unless body.empty?
-      put({ 'task' => name, **inside, 'id' => id }, time, body)
+      put({ 'task' => name.to_s, **inside, 'id' => id }, time, body)
       id
     end
 
