@@ -80,6 +80,7 @@ end
     program: `require 'spoold'
 Spoold.schedule('greet', 'joe', subject: 'hi')
 Spoold.schedule_at('greet', Time.now - 1, "j\\u00e9")
+['2030-01-01', 5].each { |at| begin; Spoold.schedule_at('greet', at, 'x'); rescue ArgumentError => e; puts e.message; end }
 ENV.delete('SPOOLD_ENQUEUE_TO')
 begin; Spoold.schedule('greet'); rescue ArgumentError => e; puts e.message; end`,
     command: program => ['ruby', '-e', program],

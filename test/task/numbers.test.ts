@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { MAX_TIMER_MS } from '#src/base/clock.js'
+import { describe as shown } from '#src/base/errors.js'
 import { toOutcome } from '#src/base/task/answer.js'
 import { LONGEST_DELAY_MS, retryDelayMs } from '#src/base/task/retry-policy.js'
 import { LAST_SECOND, parseTime } from '#src/base/time-text.js'
@@ -91,7 +92,7 @@ describe('times that a handler gives, at their ends and beyond', () => {
     null,
     false,
   ])
-    it(`as { retry: ${typeof retry} ${String(retry)} } are a failure that says what is expected`, () => {
+    it(`as { retry: ${shown(retry)} } are a failure that says what is expected`, () => {
       const outcome = toOutcome({ retry })
       assert.match(
         'detail' in outcome ? String(outcome.detail) : '',

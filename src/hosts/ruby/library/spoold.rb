@@ -16,9 +16,7 @@ module Spoold
 
     def initialize(message = 'the task is to run again', at: nil)
       super(message)
-      raise ArgumentError, "Spoold::Retry: at is to be a Time, got #{at.inspect}" unless at.nil? || at.is_a?(Time) || at.respond_to?(:to_time)
-
-      @at = at.nil? || at.is_a?(Time) ? at : at.to_time
+      @at = at && Spoold.time_of(at)
     end
   end
 
@@ -60,7 +58,15 @@ module Spoold
     def schedule(name, *args, **kwargs) = store(name, nil, args, kwargs)
 
     # The same, no earlier than at this Time.
-    def schedule_at(name, time, *args, **kwargs) = store(name, time, args, kwargs)
+    def schedule_at(name, time, *args, **kwargs) = store(name, time_of(time), args, kwargs)
+
+    # A Time of it, or of a Date; text and numbers are none.
+    def time_of(at)
+      return at if at.is_a?(Time)
+      return at.to_time if at.respond_to?(:to_time)
+
+      raise ArgumentError, "at is to be a Time, got #{at.inspect}"
+    end
 
     # For the host: the answer of a named task, nil if it is done; :unknown if no function had its name when the code was loaded.
     def run(env)
