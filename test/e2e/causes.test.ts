@@ -86,7 +86,7 @@ describe('what explains a failure', () => {
       const said = await told(how)
       assert.match(said.row, row)
       assert.match(said.shown, log)
-      assert.match(said.daemon.output, log)
+      await said.daemon.waitFor(log)
       assert.doesNotMatch(said.shown, /dist\/(chunks|worker)/)
     })
 
