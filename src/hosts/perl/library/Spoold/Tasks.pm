@@ -124,8 +124,7 @@ sub _arguments {
 
 sub _text {
     my ($error) = @_;
-    my $text = eval { "$error" } // 'an object of ' . ref $error;
-    return substr($text =~ s/\s+\z//r, 0, MAX_CHARS);
+    return substr(Spoold::Loop::textof($error), 0, MAX_CHARS);
 }
 
 # What it registered, for the worker; '' if nothing.
