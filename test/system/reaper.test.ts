@@ -85,7 +85,9 @@ export default (env, task) => {
     ['the daemon', {}, namespaces],
     ['the parent that stays root', { uid: 65534, 'master-as-root': true }, namespaces || skipUnless('root')],
   ] as const)
-    it(`that tasks leave to process 1 do not stay, when that is ${who}`, { skip }, async () => {
+    it(`that tasks leave to process 1 do not stay, and it stops on SIGTERM, when that is ${who}`, {
+      skip,
+    }, async () => {
       const spool = spoolDirectory()
       chmodSync(dirname(spool), 0o755)
       const file = drop(spool)
@@ -95,5 +97,7 @@ export default (env, task) => {
       const orphans = () => childrenOf(first).filter(pid => nameOf(pid) === 'sleep')
       await until('orphans are there', () => orphans().length > 0)
       await until('none is', () => orphans().length === 0)
+      process.kill(first, 'SIGTERM')
+      assert.equal((await daemon.exited).code, 0)
     })
 })
