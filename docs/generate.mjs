@@ -8,6 +8,7 @@ import { fullName } from '../build/src/doors/exporter/exposition.js'
 import { METRICS } from '../build/src/doors/exporter/metrics.js'
 import { OPTION_TABLE } from '../build/src/formats/config/option-table.js'
 import { keyOf } from '../build/src/formats/config/spools.js'
+import { effectOf, uwsgiNames } from '../build/src/formats/config/uwsgi-names.js'
 import { manualPage } from './man-page.mjs'
 
 const PREAMBLE = `<!-- Written by \`npm run docs\` from src/formats/config/option-table.ts. Change it there. -->
@@ -38,7 +39,8 @@ error, where uWSGI silently takes 0. Relative paths are relative to the director
 **Per spool.** An option with a word under *per spool* may differ between spools: that word is its key in
 [\`spooler2\`](spools.md), and the option itself is the default for all spools.
 
-uWSGI options that are not listed here are accepted and have no effect; one warning names them all. An option that uWSGI
+uWSGI options that are not listed here are accepted and have no effect; [uwsgi-options.md](uwsgi-options.md) says of each what is missed. Two
+warnings name those that a configuration has: work that is not done, and what is harmless. An option that uWSGI
 does not know either gets a warning with the closest name, or is an error under \`strict\`. Options marked **spoold** do
 not exist in uWSGI.
 `
@@ -148,6 +150,48 @@ function metricsPage() {
   return `${METRICS_PREAMBLE}${rows.join('\n')}\n`
 }
 
+const UWSGI_PREAMBLE = `<!-- Written by \`npm run docs\` from src/formats/config/uwsgi-names.ts and option-table.ts. Change it there. -->
+
+# uWSGI's options
+
+What becomes of each option of uWSGI 2.0 and 2.1. Files and command lines that have them are accepted; \`spoold check\` and the start
+name those that somebody may miss in one warning, and those that nobody misses in another.
+
+`
+
+/** Each option of uWSGI once: what it does here, or why it does nothing. */
+function uwsgiPage() {
+  const known = OPTION_TABLE.filter(({ isOurs }) => !isOurs).flatMap(spec =>
+    [spec.name, ...(spec.aliases ?? []), ...(spec.plain ?? [])].map(name => [name, spec]),
+  )
+  const taken = new Map(known)
+  const others = [...uwsgiNames()].filter(name => !taken.has(name)).map(name => [name, effectOf(name)])
+  const rows = (isMissed, heading) => {
+    const chosen = others.filter(([, effect]) => effect.isMissed === isMissed)
+    return table(heading, chosen.map(([name, { what }]) => [name, what]).sort(byWhat))
+  }
+  return [
+    UWSGI_PREAMBLE,
+    '## With an effect\n\n[options.md](options.md) says what each does.\n\n',
+    table(
+      'does',
+      known.map(([name, { part }]) => [name, part === undefined ? 'all' : `part: ${part}`]),
+    ),
+    '\n## Work that spoold does not do\n\nWhoever needs it has it done by another program, or by uWSGI beside spoold.\n\n',
+    rows(true, 'does nothing, where uWSGI does'),
+    '\n## Harmless\n\n',
+    rows(false, 'does nothing, because'),
+  ].join('')
+}
+
+const byWhat = ([name, what], [otherName, otherWhat]) =>
+  what === otherWhat ? (name < otherName ? -1 : 1) : what < otherWhat ? -1 : 1
+
+function table(heading, rows) {
+  const lines = rows.map(([name, what]) => `| \`${name}\` | ${what.replaceAll('|', '\\|')} |\n`)
+  return `| option | ${heading} |\n|---|---|\n${lines.join('')}`
+}
+
 const DIFFERENCES = JSON.parse(readFileSync(new URL('redis-differences.json', import.meta.url), 'utf8'))
 
 /** The table of what engines have in different ways: between the two marks. */
@@ -163,6 +207,7 @@ const REDIS = fileURLToPath(new URL('redis.md', import.meta.url))
 const STATUS = fileURLToPath(new URL('status.md', import.meta.url))
 const PAGES = {
   'options.md': optionsPage(),
+  'uwsgi-options.md': uwsgiPage(),
   'metrics.md': metricsPage(),
   'status.md': statusPage(readFileSync(STATUS, 'utf8')),
   'redis.md': redisPage(readFileSync(REDIS, 'utf8')),

@@ -30,7 +30,7 @@ export interface TreeMemory {
 }
 
 const PAGE_BYTES = 4096
-/** The fields of its `stat` behind the name, from 0: its own time, user and system, and that of the children it has waited for. */
+/** The fields of `statOf` with its own time, user and system, and that of the children it has waited for. */
 const SPENT = [11, 15] as const
 const TICK_MS = 10
 /** A program that starts more at once is seen in part. */
@@ -51,8 +51,7 @@ export function treeMemoryOf(pid: number): TreeMemory {
 export function treeCpuMsOf(pid: number): number {
   let ticks = 0
   for (const each of treeOf(pid)) {
-    const fields = (read(`/proc/${each}/stat`) ?? '').replace(/^.*\) /s, '').split(' ')
-    for (const spent of fields.slice(...SPENT)) ticks += Number(spent)
+    for (const spent of statOf(each).slice(...SPENT)) ticks += Number(spent)
   }
   return ticks * TICK_MS
 }
@@ -65,8 +64,16 @@ function* treeOf(pid: number): Generator<number> {
   }
 }
 
+/** The fields of its `stat` behind the name, from 0: a name may contain any character. [''] once it is gone. */
+export function statOf(pid: number): string[] {
+  return (read(`/proc/${pid}/stat`) ?? '').replace(/^.*\) /s, '').split(' ')
+}
+
+/** In which field a process's start is, in the kernel's clock ticks: a pid alone may have been used again. */
+export const STARTED = 19
+
 /** Any thread may have started some. */
-function childrenOf(pid: number): number[] {
+export function childrenOf(pid: number): number[] {
   try {
     return readdirSync(`/proc/${pid}/task`).flatMap(thread =>
       (read(`/proc/${pid}/task/${thread}/children`) ?? '').split(' ').filter(Boolean).map(Number),

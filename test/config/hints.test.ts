@@ -37,6 +37,47 @@ describe('a configuration gets the hint', () => {
     'spooler-exec = ./h.mjs -v':
       /^app.ini:4: warning: spooler-exec: \.\/h\.mjs is looked for in the directory of the task/,
   }
+  /** What was written, and another option overrules, or needs and is not there. */
+  const UNUSED: Readonly<Record<string, string>> = {
+    'logto = a.log\ndaemonize = b.log': 'logto has no effect: daemonize names the log',
+    'log-date = iso\nlog-format = json':
+      'log-date has no effect: with log-format = json each line has its time',
+    'master-as-root = true': 'master-as-root has no effect: it needs uid or gid',
+    'socket-allow = 10.0.0.0/8': 'socket-allow has no effect: it needs socket',
+    'socket-max-body = 5': 'socket-max-body has no effect: it needs socket',
+    'spooler-dashboard-tokens = t': 'spooler-dashboard-tokens has no effect: it needs spooler-dashboard',
+    'spooler-dashboard-enqueue = on': 'spooler-dashboard-enqueue has no effect: it needs spooler-dashboard',
+    'spooler-http-insecure = on':
+      'spooler-http-insecure has no effect: it needs stats, spooler-metrics, spooler-alarm or spooler-dashboard',
+    'spooler2 = dir=redis://127.0.0.1/0/mail,lock=ofd':
+      'spooler2: lock has no effect: a spool on Redis is no directory',
+    'spooler-max-worker-lifetime-delta = 5':
+      'spooler-max-worker-lifetime-delta: has no effect without max-worker-lifetime = SECONDS',
+  }
+  for (const [lines, warning] of Object.entries(UNUSED))
+    it(`that nothing reads what is written: ${JSON.stringify(lines)}`, () => {
+      assert.ok(
+        problemsOf(lines).list.includes(`app.ini:4: warning: ${warning}`),
+        problemsOf(lines).list.join('\n'),
+      )
+    })
+
+  for (const lines of [
+    'logto = a.log',
+    'log-date = iso',
+    'master-as-root = off',
+    'spooler-dashboard-enqueue = off',
+    'socket-allow = 127.0.0.1\nsocket = 127.0.0.1:0',
+    'spooler-lock = ofd\nspooler = redis://127.0.0.1/0/mail',
+  ])
+    it(`nothing of what is read: ${JSON.stringify(lines)}`, () => {
+      const { list } = problemsOf(lines)
+      assert.deepEqual(
+        list.filter(problem => problem.includes('has no effect')),
+        [],
+      )
+    })
+
   for (const [line, pattern] of Object.entries(HINTS))
     it(JSON.stringify(line), () => {
       const { list } = problemsOf(line)
@@ -61,6 +102,16 @@ describe('a configuration gets the hint', () => {
     assert.match(marked[0] ?? '', /^app.ini:1: warning: the file begins with a byte-order mark/)
     assert.match(marked[2] ?? '', nothing)
     assert.equal(marked.length, 3)
+  })
+
+  it('which of uWSGI’s options ask for work that is not done here, and which are harmless', () => {
+    const { list } = problemsOf(
+      'attach-daemon = memcached\nharakiri = 20\nhook-as-user = touch:x\nplugins = python3',
+    )
+    assert.deepEqual(list, [
+      'app.ini:4: warning: spoold does not do what these options of uWSGI ask for: attach-daemon (app.ini:4; programs beside it), hook-as-user (app.ini:6; hooks, and code of C)',
+      'app.ini:5: warning: these options of uWSGI have no effect in spoold: harakiri (app.ini:5), plugins (app.ini:7)',
+    ])
   })
 
   it('nothing of what an address of Redis has, which may be a password', () => {

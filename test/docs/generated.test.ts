@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { COMMANDS } from '#src/doors/cli/command-table.js'
 import { OPTION_TABLE } from '#src/formats/config/option-table.js'
+import { uwsgiNames } from '#src/formats/config/uwsgi-names.js'
 import { skipUnless } from '../helpers/requires.js'
 import { ROOT, workspace } from '../helpers/workspace.js'
 
@@ -18,6 +19,7 @@ it('generated pages are what `npm run docs` writes', () => {
   for (const name of ['build', 'package.json']) symlinkSync(join(ROOT, name), join(copy, name))
   for (const [name, from, to] of [
     ['options.md', '| `30` |', '| `31` |'],
+    ['uwsgi-options.md', '| `strict` | all |', '| `strict` | part: some |'],
     ['status.md', '| `atMs` | `number` |', '| `atMs` | `string` |'],
     ['man/spoold.1', '(default: 30)', '(default: 31)'],
   ] as const) {
@@ -30,6 +32,31 @@ it('generated pages are what `npm run docs` writes', () => {
     assert.equal(status, 1)
     writeFileSync(page, text)
   }
+})
+
+it('each option of uWSGI has one row, which says what becomes of it', () => {
+  const page = readFileSync(join(ROOT, 'docs/uwsgi-options.md'), 'utf8')
+  const rows = [...page.matchAll(/^\| `(.*?)` \| (.+) \|$/gm)].map(([, name]) => name)
+  const own = OPTION_TABLE.filter(spec => !('isOurs' in spec)).map(({ name }) => name)
+  assert.deepEqual([...new Set(rows)].sort(), [...rows].sort(), 'once')
+  assert.deepEqual(
+    [...own, ...uwsgiNames()].filter(name => !rows.includes(name)),
+    [],
+  )
+  const [, missed = '', harmless = ''] = page.split(/^## /m).slice(1)
+  for (const name of [
+    'attach-daemon2',
+    'hook-post-fork',
+    'mule',
+    'legion',
+    'cron-curl',
+    'chroot',
+    'log-maxsize',
+    'fs-reload',
+  ])
+    assert.match(missed, new RegExp(`\`${name}\``))
+  for (const name of ['http', 'threads', 'plugins', 'static-map', 'thunder-lock', 'disable-logging'])
+    assert.match(harmless, new RegExp(`\`${name}\``))
 })
 
 describe('the manual page', () => {

@@ -86,7 +86,7 @@ describe('what explains a failure', () => {
       const said = await told(how)
       assert.match(said.row, row)
       assert.match(said.shown, log)
-      assert.match(said.daemon.output, log)
+      await said.daemon.waitFor(log)
       assert.doesNotMatch(said.shown, /dist\/(chunks|worker)/)
     })
 
@@ -115,5 +115,24 @@ end`
     assert.equal(readdirSync(own).includes(`${NAME}x`), true)
     ruby.child.kill('SIGTERM')
     await ruby.exited
+  })
+
+  it('is there in Perl, whatever died: a hash, an object with a message, one that says nothing', {
+    skip: skipUnless('perl'),
+  }, async () => {
+    const own = spoolDirectory()
+    const handler = `package Refused { sub new { bless { status => 402 } } sub message { 'card declined' } }
+package Mute { sub new { bless { status => 402, more => undef } } }
+my %died = (hash => { code => 5, list => 'x' }, list => [1, 'two'], object => Refused->new, mute => Mute->new);
+uwsgi::spooler(sub { die $died{$_[0]{how}} });`
+    const perl = await startHost('perl', { spool: own, handler })
+    for (const how of ['hash', 'list', 'object', 'mute']) drop(own, `${NAME}${how}`, packet({ how }))
+    for (const text of [
+      '{ code => 5, list => x }',
+      '[1, two]',
+      'Refused: card declined',
+      'Mute { more => undef, status => 402 }',
+    ])
+      await until(text, () => perl.output.includes(text))
   })
 })

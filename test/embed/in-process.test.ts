@@ -123,6 +123,30 @@ describe('an application that runs its tasks in its own process', () => {
     ])
   })
 
+  it('takes a deadline and a mercy that are longer than any timer', async () => {
+    let [isAborted, hasBegun] = [false, false]
+    let end = () => {}
+    const { app, task } = application(async () => {
+      currentTask()?.signal.addEventListener('abort', () => (isAborted = true))
+      hasBegun = true
+      await new Promise<void>(resolve => (end = resolve))
+    })
+    await app.start({ deadline: '365d' })
+    await task.schedule('long')
+    await until('it runs', () => hasBegun)
+    let hasStopped = false
+    const stop = app.stop({ mercyMs: Number.POSITIVE_INFINITY }).then(() => (hasStopped = true))
+    // what a timer of too many milliseconds does is done in one
+    await new Promise(resolve => setTimeout(resolve, 50))
+    assert.deepEqual([isAborted, hasStopped], [false, false])
+    end()
+    await stop
+    await assert.rejects(
+      app.stop({ mercyMs: Number.NaN }),
+      /mercyMs must be milliseconds, or Infinity, got NaN/,
+    )
+  })
+
   it('leaves a task that ignores the mercy of a stop: nobody runs it again, and it still ends', async () => {
     const spooler = spoolDirectory()
     let end = () => {}

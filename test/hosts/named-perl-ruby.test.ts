@@ -31,6 +31,8 @@ task 'chain', sub { schedule('greet', args => ['from a task'], kwargs => { subje
 task 'fails', sub { journal('fails'); die "it fails\\n" };
 task 'aborts', max_retries => 5, sub { die abort('no such customer') };
 task 'again', max_retries => 1, sub { journal('again'); die retry('later', at => time - 5) };
+my @times = (9**9**9, -sin(9**9**9), 'tomorrow', [1], -5, 1e300);
+task 'when', max_retries => 1, sub { die retry('when', at => $times[$_[0]]) };
 uwsgi::spooler(sub { journal('dictionary ' . join ',', sort keys %{ $_[0] }); return uwsgi::SPOOL_OK });
 `,
     program: `use Spoold::Tasks qw(schedule);
@@ -65,6 +67,9 @@ Spoold.task('chain') { Spoold.schedule('greet', 'from a task', subject: 'x' * 70
 Spoold.task('fails') { journal('fails'); raise 'it fails' }
 Spoold.task('aborts', max_retries: 5) { raise Spoold::Abort, 'no such customer' }
 Spoold.task('again', max_retries: 1) { journal('again'); raise Spoold::Retry.new('later', at: Time.now - 5) }
+require 'date'
+TIMES = [Float::INFINITY, Float::NAN, 'tomorrow', [1], Time.at(-5), Time.at(10**15), Date.new(9000, 1, 1)].freeze
+Spoold.task(:when, max_retries: 1) { |i| raise Spoold::Retry.new('when', at: TIMES[i]) }
 module UWSGI
   def self.spooler(env)
     journal("dictionary #{env.keys.sort.join(',')}")
@@ -75,6 +80,7 @@ end
     program: `require 'spoold'
 Spoold.schedule('greet', 'joe', subject: 'hi')
 Spoold.schedule_at('greet', Time.now - 1, "j\\u00e9")
+['2030-01-01', 5].each { |at| begin; Spoold.schedule_at('greet', at, 'x'); rescue ArgumentError => e; puts e.message; end }
 ENV.delete('SPOOLD_ENQUEUE_TO')
 begin; Spoold.schedule('greet'); rescue ArgumentError => e; puts e.message; end`,
     command: program => ['ruby', '-e', program],
@@ -162,6 +168,18 @@ for (const [language, { tasks, program, command, path, periodic, wrong }] of Obj
       assert.match(fails, /^attempts 1 /)
       assert.equal(again, 'attempts 2 later')
       await daemon.waitFor(/it fails/)
+    })
+
+    it('say when they run again, whatever time that is: what is none is the failure', async () => {
+      const spool = spoolDirectory()
+      const handler = tasks
+      const daemon = await startHost(language as 'perl' | 'ruby', { spool, handler })
+      for (let i = 0; i < 6; i++) drop(spool, `when${i}`, packet({ task: 'when', args: `[${i}]` }))
+      const refused = () => daemon.output.match(/at is to be (?:epoch seconds|a Time), got /g) ?? []
+      await until('four times are none', () => refused().length >= 4)
+      await until('that of the past has failed twice', () => deadIn(spool).includes('attempts 2 when'))
+      assert.ok(leftIn(spool).includes('when5'), 'that of the year 31,000,000 waits')
+      assert.doesNotMatch(daemon.output, /replacing it|could not be settled/)
     })
 
     it('are scheduled by the daemon if they are periodic', async () => {

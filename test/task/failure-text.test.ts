@@ -26,6 +26,13 @@ it('a failure that is cut keeps what went wrong', () => {
   assert.equal(kept.length, 1000)
   assert.deepEqual([kept.split('\n')[0], failureLine(kept)], [TOP, "KeyError: 'a'"])
   assert.equal(failureText(deep, deep.length), deep)
+  const long = failureText(`${deep.replace("'a'", 'é'.repeat(5000))}\nmore`, 1000)
+  assert.equal(long.length, 1000)
+  assert.match(
+    failureLine(long),
+    /^KeyError: é+$/,
+    'of a message without an end, the class and its beginning',
+  )
   const stack = `Error: no\n${'  at f\n'.repeat(500)}`
   assert.equal(failureText(stack, 1000), stack.slice(0, 1000))
 })

@@ -1,3 +1,4 @@
+import { MAX_TIMER_MS } from '../../base/clock.js'
 import { parseDuration } from '../../base/duration.js'
 import { describe, SpooldError } from '../../base/errors.js'
 import { nameFault, queueFault } from '../../formats/protocol/named.js'
@@ -63,7 +64,7 @@ export interface StartOptions {
 
 /** How an application stops running tasks. */
 export interface StopOptions {
-  /** How long running tasks may take to end: their signals fire shortly before. Default: 60,000. */
+  /** How long running tasks may take to end: their signals fire shortly before. Infinity: as long as they need. Default: 60,000. */
   readonly mercyMs?: number
 }
 
@@ -107,7 +108,14 @@ export function checkStartOptions(options: StartOptions): void {
 
 export function durationMs(value: number | string): number | undefined {
   const ms = typeof value === 'number' ? value * 1000 : parseDuration(value)
-  return ms !== undefined && ms >= 0 && Number.isFinite(ms) ? ms : undefined
+  return ms !== undefined && ms >= 0 && Number.isFinite(ms) ? Math.min(ms, MAX_TIMER_MS) : undefined
+}
+
+/** @throws SpooldError TASK_INVALID */
+export function mercyOf({ mercyMs }: StopOptions): number | undefined {
+  if (mercyMs === undefined) return undefined
+  if (typeof mercyMs === 'number' && mercyMs >= 0) return Math.min(mercyMs, MAX_TIMER_MS)
+  throw invalid(`stop: mercyMs must be milliseconds, or Infinity, got ${describe(mercyMs)}`)
 }
 
 function refuseUnknown(options: object, known: readonly string[], place: string): void {

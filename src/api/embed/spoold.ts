@@ -12,6 +12,7 @@ import { MEMORY, MemoryQueues } from './memory-queues.js'
 import {
   checkOptions,
   checkStartOptions,
+  mercyOf,
   type SpooldOptions,
   type StartOptions,
   type StopOptions,
@@ -79,7 +80,8 @@ export class Spoold extends TaskScheduler {
   }
 
   /** Takes no more tasks, and lets those that run end. Resolves when they have, or when their mercy is over. */
-  async stop({ mercyMs }: StopOptions = {}): Promise<void> {
+  async stop(options: StopOptions = {}): Promise<void> {
+    const mercyMs = mercyOf(options)
     await Promise.all([...this.#running].map(daemon => daemon.stop(mercyMs)))
   }
 

@@ -151,7 +151,8 @@ function retryOf(answer: object, when: unknown): Outcome {
 /** @returns milliseconds from now; undefined means according to the options */
 function delayOf(when: unknown): number | undefined {
   if (when === true) return undefined
-  if (when instanceof Date && !Number.isNaN(when.getTime())) return Math.max(0, when.getTime() - Date.now())
+  if (when instanceof Date && !Number.isNaN(when.getTime()))
+    return Math.min(LONGEST_DELAY_MS, Math.max(0, when.getTime() - Date.now()))
   return durationOf('retry', when, "true, seconds, a text such as '5m', or a Date")
 }
 

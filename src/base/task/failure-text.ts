@@ -11,9 +11,15 @@ const TRACEBACK = 'Traceback (most recent call last):'
 export function failureLine(text: string): string {
   const [first = ''] = text.split('\n', 1)
   if (!first.endsWith(TRACEBACK)) return withCauses(first, text)
-  const lines = text.split('\n')
-  const lastPlace = lines.findLastIndex(line => line.startsWith('  File "'))
-  return lines.slice(lastPlace).find(line => /^\S/.test(line)) ?? first
+  const at = errorIn(text)
+  return at < 0 ? first : (text.slice(at).split('\n', 1)[0] ?? '')
+}
+
+/** Where a traceback's own error begins: below its last place, at the margin; -1: nowhere. */
+function errorIn(text: string): number {
+  const from = text.indexOf('\n', text.lastIndexOf('\n  File "') + 1)
+  const found = from < 0 ? -1 : text.slice(from).search(/\n\S/)
+  return found < 0 ? -1 : from + found + 1
 }
 
 /** `TypeError: fetch failed: connect ECONNREFUSED 127.0.0.1:80` */
@@ -30,5 +36,8 @@ function withCauses(first: string, text: string): string {
 export function failureText(text: string, maxChars: number): string {
   if (text.length <= maxChars || !text.startsWith(TRACEBACK)) return text.slice(0, maxChars)
   const cut = `${TRACEBACK}\n  …\n`
-  return cut + text.slice(cut.length - maxChars)
+  const at = errorIn(text)
+  const from = text.length - (maxChars - cut.length)
+  // of a message that is longer, its beginning, which has its class
+  return (cut + text.slice(at < 0 ? from : Math.min(from, at))).slice(0, maxChars)
 }

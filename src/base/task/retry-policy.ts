@@ -24,6 +24,9 @@ export const FIRST_DELAY_MS = 3000
  */
 export const LONGEST_DELAY_MS = 7000 * 365 * 86_400_000
 
+/** 2 to the next power is Infinity. */
+const MOST_DOUBLED = 1023
+
 /**
  * The delay after failed run number `attempts`, from 1.
  *
@@ -40,7 +43,8 @@ export function retryDelayMs(
 ): number {
   if (backoff === 'none') return 0
   if (backoff === 'fixed') return delayMs ?? frequencyMs
-  const half = Math.min((delayMs ?? FIRST_DELAY_MS) * 2 ** attempts, capMs) / 2
+  // 0 times Infinity would be no number
+  const half = Math.min((delayMs ?? FIRST_DELAY_MS) * 2 ** Math.min(attempts, MOST_DOUBLED), capMs) / 2
   return Math.round(half + random() * half)
 }
 

@@ -65,6 +65,8 @@ function checkPool(spool: SpoolSettings, home: string, problems: Problems): void
         'spooler-processes is the maximum',
     )
   if (cheaper === 0) warnUnused(origins, warning)
+  if (options.spoolerMaxWorkerLifetimeMs === 0 && origins.has('spooler-max-worker-lifetime-delta'))
+    warning('spooler-max-worker-lifetime-delta', 'has no effect without max-worker-lifetime = SECONDS')
   else if (initial !== null && initial > 0 && initial < cheaper)
     warning(
       'spooler-cheaper-initial',

@@ -20,6 +20,7 @@ import { findGroup, findUser } from '../../system/identity.js'
 import { checkNetwork } from '../net/check.js'
 import { checkPublishing } from '../net/check-publishing.js'
 import { checkScaling } from './check-scaling.js'
+import { checkUnused } from './check-unused.js'
 import { writtenBy } from './written.js'
 
 export interface CheckedConfig extends ResolvedOptions {
@@ -127,6 +128,7 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
   )
   checkSharedAreas(options.sharedarea, where, problems)
   checkScaling(resolved, home, problems)
+  checkUnused(resolved, problems)
 }
 
 /** V8 counts in UTC where libc follows a rule, such as CET-1CEST,M3.5.0,M10.5.0/3; both do where nothing is named. */

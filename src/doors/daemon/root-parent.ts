@@ -7,6 +7,7 @@ import type { Options } from '../../formats/config/option-table.js'
 import { parseAddress } from '../../formats/protocol/address.js'
 import { inodeAt, Opener } from '../../system/opener.js'
 import { identityOf } from '../../system/privileges.js'
+import { reapIfFirst } from '../../system/reaper.js'
 import { uwsgiNamedIn } from './live-uwsgi.js'
 import { Pidfiles } from './pidfiles.js'
 
@@ -64,6 +65,7 @@ export async function runUnderRoot(request: RootParentOptions): Promise<number> 
   const sockets = new SocketFiles(options, files)
   let hasStarted = false
   let failure: Extract<Ask, { failed: string }> | undefined
+  reapIfFirst()
   const child = start(request, log)
   for (const signal of FORWARDED)
     process.on(signal, () => {

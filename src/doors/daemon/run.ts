@@ -7,6 +7,7 @@ import { SpareWorker } from '../../runtime/supervisor/spare-worker.js'
 import { giveMemoryBackWhenIdle } from '../../system/idle-memory.js'
 import { Opener } from '../../system/opener.js'
 import { identityOf } from '../../system/privileges.js'
+import { reapIfFirst } from '../../system/reaper.js'
 import type { DaemonRequest } from './daemon-request.js'
 import { ProcessEnvironment } from './process-environment.js'
 import { RememberedLog } from './remembered-log.js'
@@ -27,6 +28,7 @@ const HEAP_GROWTH_PERCENT = 25
 export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<number> {
   setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
   giveMemoryBackWhenIdle()
+  reapIfFirst()
   const surroundings = new ProcessEnvironment()
   surroundings.enter(request.config)
   const { logto, logFormat: format, logDate: date } = request.config.options

@@ -1,5 +1,6 @@
 import { parseDuration } from '../../base/duration.js'
 import { describe } from '../../base/errors.js'
+import { LONGEST_DELAY_MS } from '../../base/task/retry-policy.js'
 import { isRedisAddress } from '../protocol/redis-address.js'
 import type { OptionSpec } from './option-table.js'
 
@@ -91,15 +92,16 @@ function secondsOf(digits: string): number | undefined {
 }
 
 /** The value is in milliseconds, as everywhere from here on. */
-function coerceSeconds({ name }: OptionSpec, text: string): Coerced {
+function coerceSeconds({ name, isAge }: OptionSpec, text: string): Coerced {
   const coerced = coerceNumber(text, secondsOf, 'a number of seconds, or a time such as 90s or 10m')
   if (coerced.error !== undefined) return coerced
   const seconds = Number(coerced.value)
   if (seconds === 0 && name === 'spooler-frequency')
     return { value: 1000, warning: 'expected more than 0, got 0, a busy loop in uWSGI, which counts as 1' }
-  if (seconds <= MAX_SECONDS) return { ...coerced, value: Math.round(seconds * 1000) }
-  const warning = `expected at most ${MAX_SECONDS} seconds (24 days), got ${describe(text)}, which counts as so many`
-  return { value: MAX_SECONDS * 1000, warning }
+  const [most, shown] = isAge === true ? [LONGEST_DELAY_MS / 1000, '7,000 years'] : [MAX_SECONDS, '24 days']
+  if (seconds <= most) return { ...coerced, value: Math.round(seconds * 1000) }
+  const warning = `expected at most ${most} seconds (${shown}), got ${describe(text)}, which counts as so many`
+  return { value: most * 1000, warning }
 }
 
 /** With a fraction, as in uWSGI (core/uwsgi.c, uwsgi_opt_set_megabytes). The value is in bytes. */

@@ -22,6 +22,8 @@ export interface OptionSpec {
   readonly fallback?: boolean | number | string | null
   readonly group: OptionGroup
   readonly help: string
+  /** Seconds that no timer waits for, so they may be many. */
+  readonly isAge?: true
   /** A property of each spool, not of the daemon. */
   readonly perSpool?: true
   /** What it makes, or writes to, in a directory that has to be there: check, doctor and unit read this. */
@@ -30,6 +32,8 @@ export interface OptionSpec {
   readonly givesHandlers?: true
   /** uWSGI has no such option. */
   readonly isOurs?: true
+  /** How it falls short of what uWSGI does for it. */
+  readonly part?: string
 }
 
 /** `octal`: a file mode. `directive`: controls how the configuration is read, and has no value afterwards. */
@@ -60,18 +64,18 @@ export const OPTION_TABLE = [
   { name: 'spooler-lock', kind: 'choice', choices: ['auto', 'ofd', 'lockfile'], fallback: 'auto', group: 'spools', perSpool: true, isOurs: true, help: 'how tasks are claimed: record locks, which uWSGI respects, or lease files where locks do not work; auto probes' },
   { name: 'spooler-watch', kind: 'choice', choices: ['auto', 'poll', 'off'], fallback: 'auto', group: 'spools', perSpool: true, isOurs: true, help: 'how new files are noticed between scans: file-system events, polling once per second, or not at all' },
   { name: 'spooler-sync', kind: 'flag', value: 'on|off', fallback: true, group: 'spools', perSpool: true, isOurs: true, help: "sync each stored task to disk before reporting success; off is uWSGI's behaviour" },
-  { name: 'spooler-sweep', kind: 'seconds', value: 'SECONDS', fallback: 3600, group: 'spools', perSpool: true, isOurs: true, help: 'remove leftovers of dead writers after this long; 0 = never' },
-  { name: 'spooler-id-ttl', kind: 'seconds', value: 'SECONDS', fallback: 604800, group: 'spools', perSpool: true, isOurs: true, help: 'remember task ids this long, to store each task only once; 0 = forever' },
+  { name: 'spooler-sweep', kind: 'seconds', isAge: true, value: 'SECONDS', fallback: 3600, group: 'spools', perSpool: true, isOurs: true, help: 'remove leftovers of dead writers after this long; 0 = never' },
+  { name: 'spooler-id-ttl', kind: 'seconds', isAge: true, value: 'SECONDS', fallback: 604800, group: 'spools', perSpool: true, isOurs: true, help: 'remember task ids this long, to store each task only once; 0 = forever' },
   { name: 'spooler-fallback', kind: 'text', value: 'DIR', fallback: null, group: 'spools', perSpool: true, isOurs: true, help: 'for a spool on Redis: tasks go to this directory while Redis is away; whatever is in it, from whomever, is forwarded' },
 
   { name: 'spooler-max-attempts', kind: 'count', value: 'N', fallback: 0, group: 'failures', perSpool: true, isOurs: true, help: 'bury a task after this many failed runs; 0 = never' },
   { name: 'spooler-max-crashes', kind: 'count', value: 'N', fallback: 3, group: 'failures', perSpool: true, isOurs: true, help: 'bury a task after it has crashed its process this many times; 0 = never' },
   { name: 'spooler-backoff', kind: 'choice', choices: ['none', 'fixed', 'exponential'], fallback: 'fixed', group: 'failures', perSpool: true, isOurs: true, help: 'the delay before a failed task runs again: none, fixed, or doubling each time with random jitter' },
-  { name: 'spooler-retry-delay', kind: 'seconds', value: 'SECONDS', fallback: null, group: 'failures', perSpool: true, isOurs: true, help: 'the fixed or initial retry delay (default: spooler-frequency; exponential: 3)' },
-  { name: 'spooler-backoff-cap', kind: 'seconds', value: 'SECONDS', fallback: 1200, group: 'failures', perSpool: true, isOurs: true, help: 'the maximum delay with spooler-backoff = exponential' },
+  { name: 'spooler-retry-delay', kind: 'seconds', isAge: true, value: 'SECONDS', fallback: null, group: 'failures', perSpool: true, isOurs: true, help: 'the fixed or initial retry delay (default: spooler-frequency; exponential: 3)' },
+  { name: 'spooler-backoff-cap', kind: 'seconds', isAge: true, value: 'SECONDS', fallback: 1200, group: 'failures', perSpool: true, isOurs: true, help: 'the maximum delay with spooler-backoff = exponential' },
   { name: 'spooler-delivery', kind: 'choice', choices: ['at-least-once', 'at-most-once'], fallback: 'at-least-once', group: 'failures', perSpool: true, isOurs: true, help: 'when a process dies during a task: run the task again, or bury it because its outcome is unknown' },
   { name: 'spooler-grace', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'failures', perSpool: true, isOurs: true, help: 'bury a malformed or incomplete spool file once it has been unlocked and unchanged for this long' },
-  { name: 'spooler-dead-max-age', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'failures', perSpool: true, isOurs: true, help: 'remove dead letters older than this; 0 = never' },
+  { name: 'spooler-dead-max-age', kind: 'seconds', isAge: true, value: 'SECONDS', fallback: 0, group: 'failures', perSpool: true, isOurs: true, help: 'remove dead letters older than this; 0 = never' },
   { name: 'spooler-dead-max-count', kind: 'count', value: 'N', fallback: 0, group: 'failures', perSpool: true, isOurs: true, help: 'keep at most this many dead letters, removing the oldest; 0 = no limit' },
 
   { name: 'spooler-processes', kind: 'count', value: 'N', fallback: 1, group: 'workers', perSpool: true, help: 'worker processes per spooler' },
@@ -83,7 +87,7 @@ export const OPTION_TABLE = [
   { name: 'spooler-chdir', kind: 'text', value: 'DIR', fallback: null, group: 'workers', perSpool: true, help: 'change to this directory before each task (default: the directory of the task)' },
   { name: 'worker-reload-mercy', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'workers', perSpool: true, help: 'how long a running task may continue after a stop or reload before it is killed' },
   { name: 'touch-spoolers-reload', kind: 'text', isList: true, value: 'FILE', group: 'workers', help: 'replace the workers when this file is touched' },
-  { name: 'touch-reload', kind: 'text', isList: true, value: 'FILE', group: 'workers', help: 'reload the configuration and replace the workers when this file is touched' },
+  { name: 'touch-reload', kind: 'text', isList: true, value: 'FILE', group: 'workers', help: 'reload the configuration and replace the workers when this file is touched', part: 'the configuration is read and the workers are replaced; the program is not started again' },
 
   ...SCALING_OPTIONS,
 
@@ -91,10 +95,10 @@ export const OPTION_TABLE = [
   { name: 'spooler-python-import', aliases: ['spooler-pyimport', 'spooler-py-import'], kind: 'text', isList: true, value: 'MODULE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'import this Python module or file, which sets uwsgi.spooler' },
   { name: 'import', aliases: ['pyimport', 'py-import', 'python-import'], kind: 'text', isList: true, value: 'MODULE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'import this Python module or file, before those of spooler-python-import' },
   { name: 'shared-import', aliases: ['shared-pyimport', 'shared-py-import', 'shared-python-import'], kind: 'text', isList: true, value: 'MODULE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'import this Python module or file, before all others' },
-  { name: 'python', kind: 'text', value: 'PROGRAM', fallback: null, group: 'handlers', perSpool: true, help: 'the Python interpreter (default: the one in virtualenv, or python3 on PATH)' },
+  { name: 'python', kind: 'text', value: 'PROGRAM', fallback: null, group: 'handlers', perSpool: true, help: 'the Python interpreter (default: the one in virtualenv, or python3 on PATH)', part: 'it names the interpreter, and runs no script' },
   { name: 'virtualenv', aliases: ['home', 'venv', 'pyhome'], short: 'H', kind: 'text', value: 'DIR', fallback: null, group: 'handlers', perSpool: true, help: 'run Python in this virtual environment' },
   { name: 'pythonpath', aliases: ['python-path', 'pp'], kind: 'text', isList: true, value: 'DIR', group: 'handlers', perSpool: true, help: "add this directory to Python's module search path; * and ? work as in a shell" },
-  { name: 'sharedarea', short: 'A', kind: 'text', isList: true, value: 'PAGES', group: 'handlers', help: 'shared memory for all workers, in 4 KiB pages (or size=BYTES), for the uwsgi.sharedarea_* functions' },
+  { name: 'sharedarea', short: 'A', kind: 'text', isList: true, value: 'PAGES', group: 'handlers', help: 'shared memory for all workers, in 4 KiB pages (or size=BYTES), for the uwsgi.sharedarea_* functions', part: 'only pages and size; not file, fd and ptr' },
   { name: 'perl-exec', kind: 'text', isList: true, value: 'FILE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'run this Perl file, which calls uwsgi::spooler' },
   { name: 'perl-exec-post-fork', kind: 'text', isList: true, value: 'FILE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'run this Perl file after those of perl-exec' },
   { name: 'perl', kind: 'text', value: 'PROGRAM', fallback: null, group: 'handlers', perSpool: true, help: 'the Perl interpreter (default: perl on PATH)' },
@@ -105,24 +109,24 @@ export const OPTION_TABLE = [
   { name: 'spooler-exec', kind: 'text', isList: true, value: 'COMMAND', group: 'handlers', perSpool: true, givesHandlers: true, isOurs: true, help: 'run this shell command for each task: the packet on standard input, the body on descriptor 3, the outcome by exit code' },
   { name: 'spooler-exec-input', kind: 'choice', choices: ['json', 'packet'], fallback: 'json', group: 'handlers', perSpool: true, isOurs: true, help: 'the input of spooler-exec: a JSON object, or the raw packet' },
 
-  { name: 'module', aliases: ['wsgi'], short: 'w', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'load this Python web application for the handlers it registers; it is not served' },
-  { name: 'wsgi-file', aliases: ['file'], kind: 'text', value: 'FILE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same for an application in a Python file' },
-  { name: 'eval', kind: 'text', value: 'CODE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same for an application in Python code' },
-  { name: 'pecan', kind: 'text', value: 'FILE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same for a Pecan configuration' },
-  { name: 'paste', kind: 'text', value: 'URI', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same for a Paste application, such as config:/etc/app.ini' },
-  { name: 'ini-paste', aliases: ['ini-paste-logged'], kind: 'text', value: 'FILE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'read this file as ini does, and load the Paste application in it; ini-paste-logged sets up its logging, too' },
-  { name: 'web3', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same as module' },
-  { name: 'pump', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same as module' },
-  { name: 'wsgi-lite', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same as module' },
+  { name: 'module', aliases: ['wsgi'], short: 'w', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'load this Python web application for the handlers it registers; it is not served', part: 'what it names is loaded for the handlers that it registers, and not served' },
+  { name: 'wsgi-file', aliases: ['file'], kind: 'text', value: 'FILE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same for an application in a Python file', part: 'what it names is loaded for the handlers that it registers, and not served' },
+  { name: 'eval', kind: 'text', value: 'CODE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same for an application in Python code', part: 'what it names is loaded for the handlers that it registers, and not served' },
+  { name: 'pecan', kind: 'text', value: 'FILE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same for a Pecan configuration', part: 'what it names is loaded for the handlers that it registers, and not served' },
+  { name: 'paste', kind: 'text', value: 'URI', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same for a Paste application, such as config:/etc/app.ini', part: 'what it names is loaded for the handlers that it registers, and not served' },
+  { name: 'ini-paste', aliases: ['ini-paste-logged'], kind: 'text', value: 'FILE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'read this file as ini does, and load the Paste application in it; ini-paste-logged sets up its logging, too', part: 'what it names is loaded for the handlers that it registers, and not served' },
+  { name: 'web3', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same as module', part: 'what it names is loaded for the handlers that it registers, and not served' },
+  { name: 'pump', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same as module', part: 'what it names is loaded for the handlers that it registers, and not served' },
+  { name: 'wsgi-lite', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same as module', part: 'what it names is loaded for the handlers that it registers, and not served' },
   { name: 'callable', kind: 'text', value: 'NAME', fallback: null, group: 'applications', perSpool: true, help: 'the name of the application in module or wsgi-file; a trailing () calls it' },
   { name: 'pyargv', kind: 'text', value: 'ARGUMENTS', fallback: null, group: 'applications', perSpool: true, help: 'the value of sys.argv in Python, separated by spaces' },
-  { name: 'psgi', kind: 'text', value: 'FILE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'load this Perl web application for the handlers it registers; it is not served' },
-  { name: 'rack', kind: 'text', value: 'FILE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'load this Ruby web application for the handlers it registers; it is not served' },
-  { name: 'rails', kind: 'text', value: 'DIR', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same for a Rails application' },
-  { name: 'mount', kind: 'text', isList: true, value: '[MOUNTPOINT=]APP', group: 'applications', perSpool: true, givesHandlers: true, help: 'load this web application too: FILE.py, FILE.wsgi, MODULE:CALLABLE, FILE.ini (Paste), FILE.psgi, FILE.pl or FILE.ru' },
+  { name: 'psgi', kind: 'text', value: 'FILE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'load this Perl web application for the handlers it registers; it is not served', part: 'what it names is loaded for the handlers that it registers, and not served' },
+  { name: 'rack', kind: 'text', value: 'FILE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'load this Ruby web application for the handlers it registers; it is not served', part: 'what it names is loaded for the handlers that it registers, and not served' },
+  { name: 'rails', kind: 'text', value: 'DIR', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same for a Rails application', part: 'what it names is loaded for the handlers that it registers, and not served' },
+  { name: 'mount', kind: 'text', isList: true, value: '[MOUNTPOINT=]APP', group: 'applications', perSpool: true, givesHandlers: true, help: 'load this web application too: FILE.py, FILE.wsgi, MODULE:CALLABLE, FILE.ini (Paste), FILE.psgi, FILE.pl or FILE.ru', part: 'what it names is loaded for the handlers that it registers, and not served' },
   { name: 'paste-logger', kind: 'flag', fallback: false, group: 'applications', perSpool: true, help: 'set up logging from the file of the Paste application (logging.config.fileConfig) before it is loaded; ini-paste-logged implies it' },
-  { name: 'need-app', kind: 'flag', fallback: false, group: 'applications', perSpool: true, help: 'do not start if a web application cannot be loaded, even if there are other handlers' },
-  { name: 'lazy-apps', aliases: ['lazy'], kind: 'flag', fallback: false, group: 'applications', perSpool: true, help: 'as in uWSGI, load no web application, unless nothing else has handlers' },
+  { name: 'need-app', kind: 'flag', fallback: false, group: 'applications', perSpool: true, help: 'do not start if a web application cannot be loaded, even if there are other handlers', part: 'it ends a daemon whose application cannot be loaded, and none without one' },
+  { name: 'lazy-apps', aliases: ['lazy'], kind: 'flag', fallback: false, group: 'applications', perSpool: true, help: 'as in uWSGI, load no web application, unless nothing else has handlers', part: 'each worker loads everything anyway; it leaves out the application, unless spooler-load-app = on' },
   { name: 'spooler-load-app', kind: 'flag', choices: ['auto'], value: 'on|off|auto', fallback: 'auto', group: 'applications', perSpool: true, isOurs: true, help: 'load the web application for its handlers; off skips it; auto does so with lazy-apps, if there are other handlers' },
 
   { name: 'timer', aliases: ['signal-timer'], kind: 'text', isList: true, value: 'SIGNAL SECONDS', group: 'schedules', help: 'raise this signal at this interval' },
@@ -130,12 +134,12 @@ export const OPTION_TABLE = [
   { name: 'signal-cron', kind: 'text', isList: true, value: 'SIGNAL [TZ=ZONE] CRON', group: 'schedules', isOurs: true, help: 'raise this signal on a cron schedule, such as 17 TZ=Europe/Berlin 30 3 * * mon-fri' },
   { name: 'fs-signal', kind: 'text', isList: true, value: 'FILE SIGNAL', group: 'schedules', help: 'raise this signal when the file, or anything in the directory, changes' },
   { name: 'touch-signal', kind: 'text', isList: true, value: 'FILE SIGNAL', group: 'schedules', help: 'raise this signal when the file is touched' },
-  { name: 'cron', kind: 'text', isList: true, value: '[TZ=ZONE] CRON COMMAND', group: 'schedules', help: "run this command on a cron schedule: minute, hour, day, month, weekday, in uWSGI's notation (-1 any, -5 every fifth) or cron's" },
+  { name: 'cron', kind: 'text', isList: true, value: '[TZ=ZONE] CRON COMMAND', group: 'schedules', help: "run this command on a cron schedule: minute, hour, day, month, weekday, in uWSGI's notation (-1 any, -5 every fifth) or cron's", part: 'an entry with legion is an error' },
   { name: 'unique-cron', kind: 'text', isList: true, value: '[TZ=ZONE] CRON COMMAND', group: 'schedules', help: 'the same, but never while the previous run is still going' },
-  { name: 'cron2', kind: 'text', isList: true, value: 'KEY=VALUE,… COMMAND', group: 'schedules', help: 'the same, with the keys minute, hour, day, month, week, unique, harakiri and zone' },
+  { name: 'cron2', kind: 'text', isList: true, value: 'KEY=VALUE,… COMMAND', group: 'schedules', help: 'the same, with the keys minute, hour, day, month, week, unique, harakiri and zone', part: 'legion is an error' },
   { name: 'cron-harakiri', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'schedules', help: 'kill a cron command that runs longer than this; 0 = never' },
 
-  { name: 'socket', aliases: ['uwsgi-socket'], short: 's', kind: 'text', isList: true, value: 'ADDRESS', group: 'network', writes: 'socket', help: 'accept tasks as uWSGI packets on this socket: host:port, :port, /path/to/socket or @abstract' },
+  { name: 'socket', aliases: ['uwsgi-socket'], short: 's', kind: 'text', isList: true, value: 'ADDRESS', group: 'network', writes: 'socket', help: 'accept tasks as uWSGI packets on this socket: host:port, :port, /path/to/socket or @abstract', part: 'it takes tasks; requests are refused' },
   { name: 'socket-allow', kind: 'text', isList: true, value: 'NETWORK', group: 'network', isOurs: true, help: 'accept TCP connections only from this network, such as 10.0.0.0/8 or ::1 (default: all)' },
   { name: 'chmod-socket', aliases: ['chmod'], short: 'C', kind: 'octal', value: 'MODE', fallback: null, group: 'network', help: 'the mode of unix sockets; 666 if the flag has no value' },
   { name: 'chown-socket', kind: 'text', value: 'USER[:GROUP]', fallback: null, group: 'network', help: 'the owner of unix sockets' },
@@ -151,7 +155,7 @@ export const OPTION_TABLE = [
   { name: 'stats-http', kind: 'flag', fallback: false, group: 'monitoring', help: 'publish the statistics over HTTP' },
   { name: 'stats-minified', aliases: ['stats-min'], kind: 'flag', fallback: false, group: 'monitoring', help: 'publish the statistics without white space' },
   { name: 'stats-no-cores', kind: 'flag', fallback: false, group: 'monitoring', help: "leave out each worker's cores" },
-  { name: 'stats-push', kind: 'text', isList: true, value: 'KIND:WHERE', group: 'monitoring', writes: 'file', help: 'push the statistics: statsd:host:port[,prefix], or file:path=FILE[,freq=SECONDS][,separator=TEXT]' },
+  { name: 'stats-push', kind: 'text', isList: true, value: 'KIND:WHERE', group: 'monitoring', writes: 'file', help: 'push the statistics: statsd:host:port[,prefix], or file:path=FILE[,freq=SECONDS][,separator=TEXT]', part: 'statsd and file; no other destinations' },
   { name: 'stats-pusher-default-freq', aliases: ['stats-pushers-default-freq'], kind: 'seconds', value: 'SECONDS', fallback: 3, group: 'monitoring', help: 'how often stats-push pushes' },
   { name: 'statsd-no-workers', kind: 'flag', fallback: false, group: 'monitoring', help: 'push no metrics of single workers to statsd' },
   { name: 'statsd-all-gauges', kind: 'flag', fallback: false, group: 'monitoring', help: 'push counters to statsd as gauges, with their values' },
@@ -189,7 +193,7 @@ export const OPTION_TABLE = [
   { name: 'procname', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'the name of every process' },
   { name: 'procname-master', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'the name of the master' },
   { name: 'spooler-control', kind: 'text', isList: true, value: 'PATH[,role=ROLE][,mode=MODE]', group: 'service', isOurs: true, writes: 'socket', help: 'another control socket, besides .spoold/control in each spool: role=viewer only reads (mode 0660), role=operator also acts (the default, mode 0600); off: no sockets in the spools' },
-  { name: 'master-fifo', kind: 'text', isList: true, value: 'FILE', group: 'service', writes: 'fifo', help: 'obey letters written to this FIFO, which is created if missing: q stop, Q stop at once, r reload, l reopen the log, p pause or go on, s log what every process does' },
+  { name: 'master-fifo', kind: 'text', isList: true, value: 'FILE', group: 'service', writes: 'fifo', help: 'obey letters written to this FIFO, which is created if missing: q stop, Q stop at once, r reload, l reopen the log, p pause or go on, s log what every process does', part: 'letters for web workers, the emperor and subscriptions are logged as ignored' },
   { name: 'drain', kind: 'flag', fallback: false, group: 'service', isOurs: true, help: 'run what is due, then exit: 0 if all of it succeeded, 3 otherwise' },
 
   { name: 'spooler-quiet', kind: 'flag', fallback: false, group: 'log', perSpool: true, help: 'do not log individual tasks that succeed' },
@@ -206,8 +210,8 @@ export const OPTION_TABLE = [
   { name: 'unenv', kind: 'directive', value: 'NAME', group: 'configuration', help: 'remove an environment variable' },
   { name: 'spooler-take', kind: 'text', isList: true, value: 'OPTION,…', group: 'configuration', isOurs: true, help: "in the ini of a web site, take these options too, which are left to its uWSGI otherwise: socket, pidfile, safe-pidfile, logto, daemonize, stats, master-fifo, vacuum, or all" },
   { name: 'strict', kind: 'flag', fallback: false, group: 'configuration', help: 'make unknown options an error, not a warning' },
-  { name: 'master', short: 'M', kind: 'flag', fallback: true, group: 'configuration', help: 'accepted for compatibility: there is always a master' },
-  { name: 'die-on-term', kind: 'flag', fallback: true, group: 'configuration', help: 'accepted for compatibility: SIGTERM always stops the daemon' },
+  { name: 'master', short: 'M', kind: 'flag', fallback: true, group: 'configuration', help: 'accepted for compatibility: there is always a master', part: 'always on' },
+  { name: 'die-on-term', kind: 'flag', fallback: true, group: 'configuration', help: 'accepted for compatibility: SIGTERM always stops the daemon', part: 'always on' },
 ] as const satisfies readonly OptionSpec[]
 
 // Longer than others: one row per option.

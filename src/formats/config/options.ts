@@ -7,7 +7,7 @@ import { defaultsOf, OptionValues, type Origins } from './option-values.js'
 import { meaningsOf } from './plain-names.js'
 import { resolveSpools, type SpoolConfig, type SpoolSettings } from './spools.js'
 import { suggestName } from './suggestion.js'
-import { uwsgiArity } from './uwsgi-names.js'
+import { effectOf, uwsgiArity } from './uwsgi-names.js'
 
 export interface ResolvedOptions {
   /** The daemon's options. */
@@ -96,7 +96,7 @@ function environmentChange(
 /** A suggestion compares the key with every option, and a file with more unknown keys than this is some other file. */
 const MAX_SUGGESTIONS = 100
 
-/** Lists the uWSGI options without effect in one warning. Any other unknown key is probably misspelt. */
+/** Lists the uWSGI options without effect: those whose work somebody may miss, and the others. Any other unknown key is probably misspelt. */
 function reportUnknown(
   { settings, references, problems }: Config,
   hasEffect: (setting: Setting) => boolean,
@@ -124,10 +124,24 @@ function reportUnknown(
       problems.error(where, complaint(setting))
     else if (!references.has(key)) problems.warning(where, complaint(setting))
   }
-  const [first] = ignored.values()
-  if (first === undefined) return
-  const list = [...ignored].map(([key, where]) => `${key} (${formatWhere(where)})`).join(', ')
-  problems.warning(first, `these options of uWSGI have no effect in spoold: ${list}`)
+  const [missed, harmless]: [Ignored[], Ignored[]] = [[], []]
+  for (const [key, where] of ignored) {
+    const { isMissed, what } = effectOf(key)
+    if (isMissed) missed.push({ where, text: `${key} (${formatWhere(where)}; ${what})` })
+    else harmless.push({ where, text: `${key} (${formatWhere(where)})` })
+  }
+  tell('spoold does not do what these options of uWSGI ask for', missed)
+  tell('these options of uWSGI have no effect in spoold', harmless)
+
+  function tell(what: string, [first, ...more]: Ignored[]): void {
+    if (first === undefined) return
+    problems.warning(first.where, `${what}: ${[first, ...more].map(({ text }) => text).join(', ')}`)
+  }
+}
+
+interface Ignored {
+  readonly where: Where
+  readonly text: string
 }
 
 function unknownOption({ key, value }: Setting, isSuggested: boolean): string {

@@ -1,6 +1,6 @@
 /**
- * The names of all other options of uWSGI 2.0 and 2.1, core and plugins. They have no effect here, but an existing uWSGI
- * ini file should work with spoold. Sources: `uwsgi --help`, and the option tables in uWSGI's source.
+ * The names of all other options of uWSGI 2.0 and 2.1, core and plugins. They are accepted without an effect, because an
+ * existing uWSGI ini file should work with spoold; `effectOf` says of each what is missed. Sources: `uwsgi --help`, and the option tables in uWSGI's source.
  */
 
 /** Options that take a value on the command line. */
@@ -213,6 +213,90 @@ export function uwsgiArity(name: string): Arity | undefined {
 
 export function uwsgiNames(): Iterable<string> {
   return ARITIES.keys()
+}
+
+/** What uWSGI does for an option that is accepted here, where nobody does it. */
+interface Effect {
+  /** That it is not done may be missed: it has nothing to do with requests, and nothing here takes its place. */
+  readonly isMissed: boolean
+  readonly what: string
+}
+
+/** The first pattern that fits counts. */
+const MISSED: ReadonlyArray<readonly [what: string, pattern: RegExp]> = [
+  ['members of a legion, and what runs on its lord', /legion/],
+  ['an emperor and its vassals', /emperor|vassal|^imperial/],
+  ['mules and farms', /mule|^farm/],
+  ['programs beside it', /attach-(control-)?daemon|^daemons-|^worker-exec|^fork-s|^touch-exec/],
+  ['alarms (spooler-alarm has some)', /alarm/],
+  [
+    'metrics of its own (spooler-metrics has some)',
+    /^metrics?(-|$)|rrdtool|^snmp|^zabbix|^nagios|^(enable|carbon-use)-metrics/,
+  ],
+  [
+    'hooks, and code of C',
+    /^hook-|^(exec|call|u?mount)-(as|in|post|pre)|^symcall|^dlopen|^binary-|^worker-mount|^after-request|^exception-handler|privileged-binary|glusterfs-mount|rados-mount/,
+  ],
+  [
+    'code in languages that spoold does not load',
+    /^(dumbloop-.*|pyrun|lua-load|lua-post.*|clojure-load|(gcc)?go-load|ring-load|mono-(exec|app|assembly)|jwsgi|jvm-(class|main-class)|pypy-(eval|exec|setup|wsgi|paste|ini-paste).*)$/,
+  ],
+  ['what is loaded or set early', /^early-/],
+  ['environment variables from a directory, or of the ini alone', /^envdir|^ienv/],
+  [
+    'the confinement, limits and priority of processes',
+    /^(chroot|cap|cgroup.*|namespace.*|ns|ns-net|unshare2?|jail.*|jid.*|libjail|pivot.*|setns.*|limit-(as|nproc)|immediate-.*|prio|cpu-affinity|no-initgroups|drop-after-.*|never-swap|max-fd|ksm|pam.*)$/,
+  ],
+  ['a working directory of its own', /^(chdir2|force-cwd)$/],
+  ['crons that fetch a page', /curl/],
+  [
+    'reloads of other causes (touch-reload has some)',
+    /^(fs-|brutal-|reload-on-(fd|pss|uss)|exit-on-reload|touch-(chain|workers)|(py|python|perl)-auto-?reload)/,
+  ],
+  ['waiting before the start', /^wait-/],
+  [
+    'logs in other places, rotated or rewritten',
+    /^(logger|log-(backupname|drain|encoder|filter|maxsize|route|socket|syslog|zeromq|truncate|reopen)|logfile-ch.*|rsyslog-.*|touch-log.*|worker-(logger|log-encoder))$/,
+  ],
+  [
+    'what a cache or a queue begins with, keeps or shares',
+    /^(add-cache-item|load-file-in-cache.*|cache-(store|sync|udp).*|queue.*)$/,
+  ],
+  ['locks that instances share', /^(flock|ftok)/],
+  [
+    'the interpreter as it is set up for loaded code',
+    /^(gevent-(early-)?monkey-patch|py(-|)(module-alias|thonpath.*|executable|program-?name|sys-executable|sharedarea|tracebacker)|post-pymodule-alias|perl-(arg.*|local-lib)|rvm.*|gemset|python-(raw|worker-override)|py-call-.*|perl-no-die-catch)$/,
+  ],
+  [
+    'configuration from another place',
+    /^(fallback-config|config|config-py|ldap.*|sqlite3?|zeus|declare-option2?)$/,
+  ],
+  ['profiles', /^profiler$/],
+]
+
+const HARMLESS: ReadonlyArray<readonly [why: string, pattern: RegExp]> = [
+  [
+    'a daemon has no such command',
+    /^((alarms?|clocks?|loggers?|loops?|routers?|plugins?|imperial-monitors?)-list|help|usage|version|.*-version|cflags|dot-h|dump-options|show-config|print.*|iprint|exit|test|stop|reload|pause|resume|suspend|signal|build-plugin|extract|get|connect-and-read|command-mode|binsh|.*shell(-oneshot)?|plshell|heartbeat)$/,
+  ],
+  ['there are no plugins', /plugin|^autoload$/],
+  ['it reads ini files only', /^(xml|xmlconfig|yaml|yml|js|json)$/],
+  ['caches need no configuration', /^cache|^check-cache/],
+  ['the log is its own, and has no requests', /^log|logger|^disable-logging|^notfound-log/],
+  [
+    'its processes have locks, sizes and threads of their own',
+    /^(enable-threads|thunder-lock.*|locks?|lock-engine|threads?.*|no-threads-wait|single-interpreter|.*stack-?size|reaper|re-?fork.*|persistent-ipcsem|reload-.*|die-on-no-workers|no-orphans|close-on-exec2?|safe-fd|fd-safe|skip-.*|use-abort|optimize|ignore-sigpipe|honour-stdin|clock|forkbomb-delay|signals?-bufsize|backtrace-depth|.*-gc-(freq|full)|mode|processes|workers|py|py-master-.*|rb-?threads?|carbon-.*|.*metrics.*|max-apps|rpc-max|propagate-touch|notify-socket|ping.*|mem-collector-freq|stats-.*)$/,
+  ],
+]
+
+const NO_REQUESTS = 'it serves no requests'
+
+/** @param name one that `uwsgiArity` knows */
+export function effectOf(name: string): Effect {
+  const missed = MISSED.find(([, pattern]) => pattern.test(name))
+  if (missed !== undefined) return { isMissed: true, what: missed[0] }
+  const harmless = HARMLESS.find(([, pattern]) => pattern.test(name))
+  return { isMissed: false, what: harmless?.[0] ?? NO_REQUESTS }
 }
 
 function names(list: string, arity: Arity): Array<[string, Arity]> {

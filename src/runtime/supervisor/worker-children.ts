@@ -1,15 +1,15 @@
-import { readFileSync } from 'node:fs'
+import { STARTED, statOf } from '../../system/process-usage.js'
 
 /**
  * Programs that a worker runs for its tasks, each the leader of its own process group. When the worker is killed,
  * they have to be killed too: no other process would do it, and a task would run twice at once.
  */
 export class WorkerChildren {
-  /** The start time of each, in the kernel's clock ticks: a pid alone may have been reused. */
+  /** When each has started. */
   readonly #startTimes = new Map<number, string | undefined>()
 
   started(pid: number): void {
-    this.#startTimes.set(pid, startTimeOf(pid))
+    this.#startTimes.set(pid, statOf(pid)[STARTED])
   }
 
   ended(pid: number): void {
@@ -18,21 +18,10 @@ export class WorkerChildren {
 
   kill(): void {
     for (const [pid, startTime] of this.#startTimes)
-      if (startTime !== undefined && startTime === startTimeOf(pid))
+      if (startTime !== undefined && startTime === statOf(pid)[STARTED])
         try {
           process.kill(-pid, 'SIGKILL')
         } catch {}
     this.#startTimes.clear()
-  }
-}
-
-/** Field 22 of /proc/PID/stat. Field 2, the name, may contain any character, so the fields are counted from its end. */
-function startTimeOf(pid: number): string | undefined {
-  try {
-    return readFileSync(`/proc/${pid}/stat`, 'latin1')
-      .replace(/^.*\) /s, '')
-      .split(' ')[19]
-  } catch {
-    return undefined
   }
 }

@@ -2,6 +2,9 @@
 package Spoold::Loop;
 use strict;
 use warnings;
+use List::Util ();
+use overload ();
+use Scalar::Util ();
 use Spoold::Output;
 use Spoold::Process;
 use Spoold::Wire;
@@ -112,16 +115,32 @@ sub _answered {
 
 sub _failed {
     my ($self, $number, $error) = @_;
-    $self->{wire}->send(Spoold::Wire::DETAIL, $number, _textof($error)) if $$ == $self->{wire}{pid};
+    $self->{wire}->send(Spoold::Wire::DETAIL, $number, textof($error)) if $$ == $self->{wire}{pid};
     return ERROR;
 }
 
 # To turn an object into text runs its code, which may die.
-sub _textof {
+# What was thrown, as text: an object as it says itself, by its `message`, or by what is in it.
+sub textof {
     my ($error) = @_;
-    my $text = eval { "$error" } // 'an object of ' . ref $error;
+    my $text = eval { ref $error && !overload::Method($error, '""') ? _inside($error) : "$error" } // 'an object of ' . ref $error;
     return $text =~ s/\s+\z//r;
 }
+
+sub _inside {
+    my ($it) = @_;
+    my $class = Scalar::Util::blessed($it) // '';
+    my $said = $class ne '' && $it->can('message') ? eval { $it->message } : undef;
+    return "$class: $said" if defined $said && !ref $said;
+    my $kind = Scalar::Util::reftype($it);
+    my $parts =
+          $kind eq 'HASH'  ? '{ ' . join(', ', map { "$_ => " . _shown($it->{$_}) } (sort keys %$it)[ 0 .. List::Util::min(9, keys(%$it) - 1) ]) . ' }'
+        : $kind eq 'ARRAY' ? '[' . join(', ', map { _shown($_) } @$it[ 0 .. List::Util::min(9, $#$it) ]) . ']'
+        :                    "$it";
+    return $class eq '' ? $parts : "$class $parts";
+}
+
+sub _shown { my ($value) = @_; return defined $value ? "$value" : 'undef' }
 
 sub _wrong {
     my ($answer) = @_;
@@ -164,7 +183,7 @@ sub _signal {
     }
     Spoold::Process::leave_at_once() if $$ != $self->{wire}{pid};
     $self->{output}->mark(Spoold::Output::NO_TASK);
-    $self->{wire}->send(Spoold::Wire::SIGNAL_ENDED, $number, _textof($error));
+    $self->{wire}->send(Spoold::Wire::SIGNAL_ENDED, $number, textof($error));
 }
 
 1;

@@ -16,7 +16,7 @@ module Spoold
 
     def initialize(message = 'the task is to run again', at: nil)
       super(message)
-      @at = at
+      @at = at && Spoold.time_of(at)
     end
   end
 
@@ -42,6 +42,7 @@ module Spoold
     def task(name, max_retries: 0, max_concurrency: nil, periodicity: nil, cron: nil, time_zone: nil, missed: nil, overlap: nil, &function)
       raise ArgumentError, "the task #{name} needs a block" unless function
 
+      name = name.to_s
       check_concurrency(name, max_concurrency, max_retries)
       periodic = { periodicity: periodicity, cron: cron, timeZone: time_zone, missed: missed, overlap: overlap }.compact
       check_arity(name, function) unless periodic.empty?
@@ -57,7 +58,15 @@ module Spoold
     def schedule(name, *args, **kwargs) = store(name, nil, args, kwargs)
 
     # The same, no earlier than at this Time.
-    def schedule_at(name, time, *args, **kwargs) = store(name, time, args, kwargs)
+    def schedule_at(name, time, *args, **kwargs) = store(name, time_of(time), args, kwargs)
+
+    # A Time of it, or of a Date; text and numbers are none.
+    def time_of(at)
+      return at if at.is_a?(Time)
+      return at.to_time if at.respond_to?(:to_time)
+
+      raise ArgumentError, "at is to be a Time, got #{at.inspect}"
+    end
 
     # For the host: the answer of a named task, nil if it is done; :unknown if no function had its name when the code was loaded.
     def run(env)
@@ -130,7 +139,7 @@ module Spoold
 
       body = bytes > BODY_FROM_BYTES ? JSON.generate({ args: args, kwargs: kwargs }) : ''
       inside = { 'args' => IN_BODY } unless body.empty?
-      put({ 'task' => name, **inside, 'id' => id }, time, body)
+      put({ 'task' => name.to_s, **inside, 'id' => id }, time, body)
       id
     end
 

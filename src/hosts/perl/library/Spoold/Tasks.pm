@@ -70,7 +70,12 @@ sub schedule {
 }
 
 # die retry($message, at => $epoch): run the task again, at a time or after the backoff. It counts.
-sub retry { my ($message, %options) = @_; return bless { message => $message, at => $options{at} }, 'Spoold::Tasks::Retry' }
+sub retry {
+    my ($message, %options) = @_;
+    my $at = $options{at};
+    Carp::croak("retry: at is to be epoch seconds, got $at") if defined $at && !(Scalar::Util::looks_like_number($at) && $at - $at == 0);
+    return bless { message => $message, at => $at }, 'Spoold::Tasks::Retry';
+}
 
 # die abort($message): never run it again.
 sub abort { my ($message) = @_; return bless { message => $message }, 'Spoold::Tasks::Abort' }
@@ -119,8 +124,7 @@ sub _arguments {
 
 sub _text {
     my ($error) = @_;
-    my $text = eval { "$error" } // 'an object of ' . ref $error;
-    return substr($text =~ s/\s+\z//r, 0, MAX_CHARS);
+    return substr(Spoold::Loop::textof($error), 0, MAX_CHARS);
 }
 
 # What it registered, for the worker; '' if nothing.
