@@ -9,8 +9,8 @@ import { TestProcess } from '../helpers/process.js'
 import { virtualenv } from '../helpers/python.js'
 import { type Requirement, skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { BIN, ROOT, workspace } from '../helpers/workspace.js'
-import { pythonEnv } from './named-host.js'
+import { ROOT, workspace } from '../helpers/workspace.js'
+import { programs, pythonEnv } from './named-host.js'
 import { Snippets } from './python-snippets.js'
 
 const PRELUDE = `
@@ -127,9 +127,10 @@ for told in ('%s,mail=%s' % (a, b), {'default': a, 'mail': Path(b)}):
     assert [spoold.tasks.place_of(each) for each in 'xy'] == [a, b]
     raises(DestinationUnknown, 'no spool is known for the queue none', lambda: spoold.schedule('z'))
 app = made('below', ENQUEUE_TO='spool')
-os.mkdir(os.path.join(os.environ['WORKSPACE'], 'spool')); app.root_path = os.environ['WORKSPACE']
+app.root_path = spool()
+os.mkdir(os.path.join(app.root_path, 'spool'))
 spoold = Spoold(app); spoold.add(lambda: 0, 'x')
-assert spoold.tasks.place_of('x') == os.path.join(os.environ['WORKSPACE'], 'spool')
+assert spoold.tasks.place_of('x') == os.path.join(app.root_path, 'spool')
 with mock.patch.dict(os.environ, {'SPOOLD_ENQUEUE_TO': b}):
     spoold = Spoold(made('env')); spoold.add(lambda: 0, 'x')
     assert spoold.tasks.place_of('x') == b`,
@@ -196,14 +197,11 @@ def create_app(name='factory'):
 
 describe('flask spoold', { skip: skipUnless('venv:contrib') }, () => {
   const directory = workspace()
+  const bin = programs()
   const spool = join(directory, 'spool')
   const journal = join(directory, 'journal')
   before(() => {
     mkdirSync(spool)
-    mkdirSync(join(directory, 'bin'))
-    writeFileSync(join(directory, 'bin/spoold'), `#!/bin/sh\nexec ${process.execPath} ${BIN} "$@"\n`, {
-      mode: 0o755,
-    })
     writeFileSync(join(directory, 'factory.py'), FACTORY)
     writeFileSync(join(directory, 'words.py'), "WORD = 'first'\n")
     writeFileSync(journal, '')
@@ -211,7 +209,7 @@ describe('flask spoold', { skip: skipUnless('venv:contrib') }, () => {
   const lines = () => readFileSync(journal, 'utf8').split('\n').filter(Boolean)
   const env = (more: NodeJS.ProcessEnv = {}) => ({
     ...pythonEnv(),
-    PATH: `${join(directory, 'bin')}:${process.env.PATH}`,
+    PATH: `${bin}:${process.env.PATH}`,
     SPOOL: spool,
     JOURNAL: journal,
     // none of them is an option of the daemon

@@ -76,8 +76,10 @@ def _unknown(queue: str, known: Mapping[str, Any], where: str) -> DestinationUnk
     return DestinationUnknown('no spool is known for the queue %s (known: %s); give it one in %s' % (queue, names, where))
 
 
-def places_in(told: str | Mapping[str, Place], what: str = VARIABLE) -> dict[str, Any]:
-    """The place of each queue, from the text that the environment variable has, or a dictionary."""
+def places_in(told: Place | Mapping[str, Place], what: str = VARIABLE) -> dict[str, Any]:
+    """The place of each queue, from the text that the environment variable has, a path, or a dictionary."""
+    if isinstance(told, os.PathLike):
+        return {DEFAULT_QUEUE: told}
     if not isinstance(told, str):
         return checked_queues(told, what)
     places: dict[str, Any] = {}
@@ -96,7 +98,7 @@ def places_in(told: str | Mapping[str, Place], what: str = VARIABLE) -> dict[str
     return places
 
 
-def places_below(root: str, told: str | Mapping[str, Place], what: str = VARIABLE) -> dict[str, Any]:
+def places_below(root: str, told: Place | Mapping[str, Place], what: str = VARIABLE) -> dict[str, Any]:
     """The same, where paths that are not absolute begin in a directory."""
     return {queue: _below(root, place) for queue, place in places_in(told, what).items()}
 

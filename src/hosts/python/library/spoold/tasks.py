@@ -218,7 +218,7 @@ class Tasks:
         namespace: str | None = None,
         spooler: Place | None = None,
         queues: Mapping[str, Place] | None = None,
-        enqueue_to: str | Mapping[str, Place] | None = None,
+        enqueue_to: Place | Mapping[str, Place] | None = None,
     ) -> Tasks:
         """Says later what `Tasks(…)` has not said: an application may know it only when it has read its settings.
 

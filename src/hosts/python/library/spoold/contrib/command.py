@@ -25,7 +25,7 @@ RELOAD = 'restart the workers when code changes (in debug mode)'
 
 
 def arguments(
-    enqueue_to: str | Mapping[str, Place] | None,
+    enqueue_to: Place | Mapping[str, Place] | None,
     worker: str,
     queues: Sequence[str] = (),
     processes: int | None = None,
