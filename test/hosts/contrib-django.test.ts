@@ -253,14 +253,16 @@ spoold.with_options().schedule(close, 4711)`)
   })
 
   it('a service has the same project in one line of its ini; the manual has the application', async () => {
-    visit("assert Client().get('/ask/who').status_code == 202")
+    visit("for path in ('/ask/who', '/thank'): assert Client().get(path).status_code == 202")
     const ran = await spoold(['--drain', join(directory, 'app.ini'), '--python', python], {
       env: pythonEnv(),
     })
     assert.equal(ran.code, 0, ran.stderr)
     assert.match(ran.stdout + ran.stderr, /closed: who/)
-    const manual = readFileSync(join(ROOT, 'docs/flask-and-django.md'), 'utf8')
-    for (const file of ['polls/tasks.py', 'polls/views.py'])
+    assert.match(ran.stdout + ran.stderr, /^Subject: Thank you$/m)
+    const pages = ['flask-and-django.md', 'mail-errors-logs.md']
+    const manual = pages.map(page => readFileSync(join(ROOT, 'docs', page), 'utf8')).join('')
+    for (const file of ['polls/tasks.py', 'polls/views.py', 'polls/mail.py'])
       assert.ok(manual.includes(readFileSync(join(EXAMPLE, file), 'utf8')), file)
   })
 })

@@ -12,3 +12,6 @@ DEFAULT_AUTO_FIELD = 'django.db.models.BigAutoField'
 
 SPOOLD_ENQUEUE_TO = BASE_DIR / 'spool'
 SPOOLD_CLEAR_SESSIONS_PERIODICITY = timedelta(weeks=1)
+
+EMAIL_BACKEND = 'spoold.contrib.django.mail.BackgroundEmailBackend'
+SPOOLD_ACTUAL_EMAIL_BACKEND = 'django.core.mail.backends.console.EmailBackend'

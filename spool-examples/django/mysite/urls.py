@@ -1,4 +1,4 @@
 from django.urls import path
-from polls import views
+from polls import mail, views
 
-urlpatterns = [path('ask/<text>', views.ask)]
+urlpatterns = [path('ask/<text>', views.ask), path('thank', mail.thank)]

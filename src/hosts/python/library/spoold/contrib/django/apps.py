@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 
 from django.apps import AppConfig, apps  # type: ignore[import-not-found, unused-ignore]
 from django.core import checks  # type: ignore[import-not-found, unused-ignore]
@@ -33,6 +34,10 @@ class SpooldConfig(AppConfig):
                 if isinstance(tasks, Tasks):
                     spoold.use(tasks)
         checks.register(check_spools)
+        if 'ddtrace' in sys.modules:
+            from ..datadog import register_datadog_if_module_patched
+
+            register_datadog_if_module_patched('django')
 
 
 def _setting_changed(*, setting: str, **_: Any) -> None:
