@@ -134,6 +134,18 @@ assert spoold.tasks.place_of('x') == os.path.join(app.root_path, 'spool')
 with mock.patch.dict(os.environ, {'SPOOLD_ENQUEUE_TO': b}):
     spoold = Spoold(made('env')); spoold.add(lambda: 0, 'x')
     assert spoold.tasks.place_of('x') == b`,
+  'the command runs the queues of this machine, or those that are named': `
+from spoold.contrib.command import arguments
+a, b = spool(), spool()
+places = {'default': a, 'mail': 'host:1', 'slow': b}
+def spools(*queues, told=places):
+    words = arguments(told, 'worker', queues)
+    return [words[i + 1] for i, word in enumerate(words) if word == '--spooler']
+assert spools() == [a, b] and spools('slow') == [b]
+words = arguments(places, 'worker', others=['--x'])
+assert [words[i + 1] for i, word in enumerate(words) if word == '--spooler-queue'] == ['mail=host:1', 'slow=' + b] and words[-1] == '--x'
+raises(DestinationUnknown, 'goes to a daemon, host:1, which runs its tasks itself', lambda: spools('mail'))
+raises(DestinationUnknown, 'goes to a daemon', lambda: spools(told='@abstract'))`,
   'subclasses hear of the start and the end of a run, in its context': `
 heard = []
 class Loud(Spoold):

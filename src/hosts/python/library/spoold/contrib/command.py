@@ -55,7 +55,8 @@ def arguments(
             'no spool is known for the queue %s (known: %s); give it one in %s' % (missing[0], ', '.join(sorted(places)), VARIABLE)
         )
     words = ['--import', worker, '--python', sys.executable]
-    for queue in queues or places:
+    here = [queue for queue, place in places.items() if not is_address(_text(place))]
+    for queue in queues or here or places:
         words += ['--spooler', _directory(queue, places[queue])]
     for queue, place in places.items():
         if queue != DEFAULT_QUEUE:
