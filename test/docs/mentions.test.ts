@@ -13,6 +13,11 @@ const FLAGS = new Set([
   ...COMMANDS.flatMap(({ flags }) => flags.flatMap(([text]) => longNames(text))),
 ])
 
+/** Those of the frameworks' commands that start a daemon, of the frameworks, and Spinach's names for them. */
+const FRAMEWORKS = new Set(
+  'app debug settings queue processes concurrency reload no-reload threads stop-when-queue-empty'.split(' '),
+)
+
 function longNames(text: string): string[] {
   return [...text.matchAll(/--([a-z0-9-]+)/g)].map(([, name = '']) => name)
 }
@@ -47,7 +52,7 @@ function namedOptions(page: Page): string[] {
   const spans = page.spans
     .map(span => span.split(/ *= */)[0] ?? '')
     .filter(word => OPTION.test(word) && !EVENTS.includes(word))
-  return [...keys, ...flags.filter(flag => !FLAGS.has(flag)), ...spans]
+  return [...keys, ...flags.filter(flag => !FLAGS.has(flag) && !FRAMEWORKS.has(flag)), ...spans]
 }
 
 /** A systemd unit looks like an ini, but has other keys. */

@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type CliResult, spoold } from '../helpers/cli.js'
 import { PYTHON } from '../helpers/python.js'
-import { FIXTURES, ROOT } from '../helpers/workspace.js'
+import { BIN, FIXTURES, ROOT, workspace } from '../helpers/workspace.js'
 
 /** What programs install that only schedule. */
 export const PYTHON_LIBRARY = join(ROOT, 'dist/hosts/python/library')
@@ -38,4 +39,13 @@ export function drain(
 ): Promise<CliResult> {
   const words = ['--drain', '--spooler', spool, '--python', PYTHON, '--import', file, ...args]
   return spoold(words, { env: { ...env, PYTHONDONTWRITEBYTECODE: '1' } })
+}
+
+/** Call it in a suite. @returns a directory for the PATH, in which the program `spoold` is */
+export function programs(): string {
+  const directory = workspace()
+  writeFileSync(join(directory, 'spoold'), `#!/bin/sh\nexec ${process.execPath} ${BIN} "$@"\n`, {
+    mode: 0o755,
+  })
+  return directory
 }

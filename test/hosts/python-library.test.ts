@@ -260,6 +260,52 @@ assert len(seen) == 3 and len(stored(place)) == 3
 raises(TypeError, 'expected a function', lambda: tasks.middleware(run=5))
 `,
   )
+
+  python.it(
+    'middleware of the process is around the tasks of all registries, outside of their own',
+    `
+import contextlib, spoold
+import spoold.run as run
+seen = []
+def layer(name):
+    @contextlib.contextmanager
+    def around(job):
+        seen.append('%s of %s' % (name, job.task_name)); yield
+    def scheduled(calls, next): seen.append('%s schedules %s' % (name, [call.task_name for call in calls])); next()
+    return {'run': around, 'schedule': scheduled}
+one, two = Tasks(spooler=spool()), Tasks(spooler=spool())
+one.middleware(**layer('one'))
+spoold.middleware(**layer('each'))
+try:
+    for tasks, name in ((one, 'everywhere1'), (two, 'everywhere2')):
+        tasks.add(lambda: 0, name); tasks.schedule(name)
+        run.begin({b'task': name.encode()}, 1).perform()
+finally:
+    from spoold import tasks as module
+    module._around_each_run.clear(); module._around_each_schedule.clear()
+assert seen == [
+    "each schedules ['everywhere1']", "one schedules ['everywhere1']", 'each of everywhere1', 'one of everywhere1',
+    "each schedules ['everywhere2']", 'each of everywhere2'], seen
+raises(TypeError, 'expected a function', lambda: spoold.middleware(run=5))
+`,
+  )
+
+  python.it(
+    'where a task goes can be asked, and what was said of it taken back',
+    `
+a, b = spool(), spool()
+tasks = Tasks(spooler=a, namespace='n')
+tasks.add(lambda: 0, 'x'); tasks.add(lambda: 0, 'y', queue='mail')
+assert tasks.place_of('x') == a
+raises(DestinationUnknown, 'queue mail', lambda: tasks.place_of('y'))
+tasks.bind(enqueue_to={'mail': '@abstract'})
+raises(DestinationUnknown, 'queue default', lambda: tasks.place_of('x'))
+assert tasks.place_of('y') == '@abstract' and tasks.namespace == 'n'
+tasks.bind(enqueue_to={}, namespace='')
+assert tasks.namespace == 'spoold'
+raises(DestinationUnknown, 'it is not said where tasks go', lambda: tasks.place_of('y'))
+`,
+  )
 })
 
 describe('signals in Python', { skip: skipUnless('python3') }, () => {

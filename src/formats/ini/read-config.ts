@@ -36,7 +36,7 @@ const MAX_SETTINGS = 100_000
 
 /** uWSGI's own bookkeeping in the environment (core/utils.c, parse_sys_envs), and ours: what says where a program's tasks go is not about the daemon. */
 const NOT_OPTIONS =
-  /^UWSGI_(RELOADS|VASSALS_DIR|EMPEROR_FD|BROODLORD_NUM|EMPEROR_FD_CONFIG|EMPEROR_PROXY|JAIL_PID|ORIGINAL_PROC_NAME)$|^SPOOLD_(TEST_|ENQUEUE_TO$)/
+  /^UWSGI_(RELOADS|VASSALS_DIR|EMPEROR_FD|BROODLORD_NUM|EMPEROR_FD_CONFIG|EMPEROR_PROXY|JAIL_PID|ORIGINAL_PROC_NAME)$|^SPOOLD_(TEST_|(ENQUEUE_TO|NAMESPACE|ACTUAL_EMAIL_BACKEND|CLEAR_SESSIONS_PERIODICITY)$)/
 /** Variables that Kubernetes sets in every pod for a Service named `spoold…` or `uwsgi…`. */
 const SERVICE_LINK =
   /^(?:UWSGI|SPOOLD)(?:_[A-Z0-9_]+)?_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)=|^(?:UWSGI|SPOOLD)(?:_[A-Z0-9_]+)?_PORT=(?:tcp|udp|sctp):\/\//

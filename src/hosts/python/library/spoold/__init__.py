@@ -27,7 +27,7 @@ from .errors import (
     UnknownTask,
 )
 from .job import Job, JobStatus, current_job
-from .tasks import Task, Tasks
+from .tasks import Task, Tasks, middleware
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ __all__ = [
     'UnknownTask',
     'attach_uwsgi',
     'current_job',
+    'middleware',
     'signals',
 ]
 

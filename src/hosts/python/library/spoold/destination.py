@@ -76,8 +76,10 @@ def _unknown(queue: str, known: Mapping[str, Any], where: str) -> DestinationUnk
     return DestinationUnknown('no spool is known for the queue %s (known: %s); give it one in %s' % (queue, names, where))
 
 
-def places_in(told: str | Mapping[str, Place], what: str = VARIABLE) -> dict[str, Any]:
-    """The place of each queue, from the text that the environment variable has, or a dictionary."""
+def places_in(told: Place | Mapping[str, Place], what: str = VARIABLE) -> dict[str, Any]:
+    """The place of each queue, from the text that the environment variable has, a path, or a dictionary."""
+    if isinstance(told, os.PathLike):
+        return {DEFAULT_QUEUE: told}
     if not isinstance(told, str):
         return checked_queues(told, what)
     places: dict[str, Any] = {}
@@ -96,6 +98,17 @@ def places_in(told: str | Mapping[str, Place], what: str = VARIABLE) -> dict[str
     return places
 
 
+def places_below(root: str, told: Place | Mapping[str, Place], what: str = VARIABLE) -> dict[str, Any]:
+    """The same, where paths that are not absolute begin in a directory."""
+    return {queue: _below(root, place) for queue, place in places_in(told, what).items()}
+
+
+def _below(root: str, place: Any) -> Any:
+    if hasattr(place, 'store') or isinstance(place, str) and (is_address(place) or _ON_REDIS.fullmatch(place)):
+        return place
+    return os.path.join(root, os.path.expanduser(os.fsdecode(place)))
+
+
 def checked_queues(queues: Any, what: str = 'queues') -> dict[str, Any]:
     if isinstance(queues, str) or not hasattr(queues, 'items'):
         raise TypeError("%s: expected a dictionary such as {'mail': '/var/spool/mail'}, got %r" % (what, queues))
@@ -110,7 +123,7 @@ def _to(place: Any) -> Any:
             'Python does not store tasks on Redis itself: name the directory that a daemon forwards there (spooler-fallback), '
             'or the socket of a daemon'
         )
-    if isinstance(place, str) and _ADDRESS.fullmatch(place):
+    if isinstance(place, str) and is_address(place):
         return daemon_socket.Daemon(place)
     path = os.path.expanduser(os.fsdecode(place))
     try:
@@ -126,6 +139,11 @@ def _to(place: Any) -> Any:
     if not stat.S_ISDIR(mode):
         raise DestinationUnknown('%s is not a directory: %s' % (path, _FORMS))
     return directory.Directory(path)
+
+
+def is_address(place: str) -> bool:
+    """Of a daemon's socket, that is, and not a path."""
+    return _ADDRESS.fullmatch(place) is not None
 
 
 def _spool_of_uwsgi() -> str | None:

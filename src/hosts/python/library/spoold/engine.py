@@ -45,6 +45,10 @@ class Engine(Tasks):
         self._workers: _Workers | None = None
 
     def attach_tasks(self, tasks: Tasks) -> None:
+        if 'logging' in sys.modules and tasks._user() not in (None, self):
+            from . import logs
+
+            logs.attached_twice(tasks)
         self.use(tasks)
 
     def start_workers(

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 #: of what a daemon is told about an error
 _MAX_CHARS = 10000
 
+#: modules whose frames come before that of the task's function; the integrations' middleware is in theirs
+_AROUND = frozenset(
+    ['contextlib', 'asyncio.base_events', *('spoold.contrib.' + name for name in ('flask', 'django', 'sentry', 'datadog'))]
+)
+
 _index: dict[str, Entry] = {}
 _indexed_at = -1
 
@@ -266,4 +271,4 @@ def own_trace(error: BaseException) -> TracebackType | None:
 
 
 def _is_ours(names: Mapping[str, Any]) -> bool:
-    return names.get('__package__') in (__package__, 'spoold_host') or names.get('__name__') in ('contextlib', 'asyncio.base_events')
+    return names.get('__package__') in (__package__, 'spoold_host') or names.get('__name__') in _AROUND

@@ -39,6 +39,8 @@ _UNSEEN: Any = object()
 #: how often registries have changed, which makes what others know of them old
 changes = 0
 _registries: list[Callable[[], Tasks | None]] = []
+_around_each_run: list[AroundRun] = []
+_around_each_schedule: list[AroundSchedule] = []
 
 
 def registries() -> list[Tasks]:
@@ -145,7 +147,7 @@ class Entry:
 
     @property
     def around_run(self) -> list[AroundRun]:
-        return [layer for registry in self.chain for layer in registry._around_run]
+        return _around_each_run + [layer for registry in self.chain for layer in registry._around_run]
 
 
 class Tasks:
@@ -216,18 +218,19 @@ class Tasks:
         namespace: str | None = None,
         spooler: Place | None = None,
         queues: Mapping[str, Place] | None = None,
-        enqueue_to: str | Mapping[str, Place] | None = None,
+        enqueue_to: Place | Mapping[str, Place] | None = None,
     ) -> Tasks:
         """Says later what `Tasks(…)` has not said: an application may know it only when it has read its settings.
 
+        namespace   '' stands for none
         enqueue_to  a place, or several with their queues, as the environment variable SPOOLD_ENQUEUE_TO has them: in place of
-                    spooler and queues
+                    spooler and queues. {} takes back what was said
         """
         if enqueue_to is not None:
             places = destination.places_in(enqueue_to, 'enqueue_to')
-            spooler, queues = places.pop(DEFAULT_QUEUE, None), places
+            self._spooler, queues = places.pop(DEFAULT_QUEUE, None), places
         if namespace is not None:
-            self._namespace = _checked('a namespace', namespace)
+            self._namespace = None if namespace == '' else _checked('a namespace', namespace)
         if spooler is not None:
             self._spooler = spooler
         if queues is not None:
@@ -251,11 +254,6 @@ class Tasks:
                 known = taken.get(entry.full_name, entry.task)
                 if known is not entry.task and not is_loaded_again(entry.task, known):
                     raise taken_twice(entry.full_name, known, entry.task)
-            before = other._user()
-            if before is not None and 'logging' in sys.modules:
-                from . import logs
-
-                logs.attached_twice(other)
             self._used.append(other)
             other._user = weakref.ref(self)
             _changed()
@@ -271,13 +269,7 @@ class Tasks:
                   of the task
         schedule  gets a list of calls, whose headers it may change, and a function without arguments that stores them
         """
-        for layer in (run, schedule):
-            if layer is not None and not callable(layer):
-                raise TypeError('middleware: expected a function, got %r' % (layer,))
-        if run is not None:
-            self._around_run.append(run)
-        if schedule is not None:
-            self._around_schedule.append(schedule)
+        _add_layers(self._around_run, run, self._around_schedule, schedule)
         return self
 
     if TYPE_CHECKING:
@@ -430,6 +422,12 @@ class Tasks:
         batch.used()
         return [calls[i].job if each.job is None else each.job for i, each in enumerate(waiting)]
 
+    def place_of(self, task: Schedulable) -> str:
+        """Where it would be stored: a directory, or the address of a daemon. Raises UnknownTask or DestinationUnknown."""
+        entry = self._find(task)
+        place: str = destination.find(entry.task.queue, entry.chain).key
+        return place
+
     def execute(self, task: Schedulable, *args: Any, **kwargs: Any) -> Any:
         """Calls the function of a task, here and now. @returns what it returns; of an `async def`, what is to be awaited"""
         return self._find(task).task.func(*args, **kwargs)
@@ -455,17 +453,15 @@ class Tasks:
 
     def _schedule(self, calls: Sequence[Call]) -> None:
         """Goes through the layers of middleware, each of which gets the calls of its registry, to the spools."""
-        layers = [
-            (registry, layer)
-            for registry in dict.fromkeys(registry for call in calls for registry in call.entry.chain)
-            for layer in registry._around_schedule
-        ]
+        layers: list[tuple[Tasks | None, AroundSchedule]] = [(None, layer) for layer in _around_each_schedule]
+        for registry in dict.fromkeys(registry for call in calls for registry in call.entry.chain):
+            layers += [(registry, layer) for layer in registry._around_schedule]
 
         def go_on(number: int) -> None:
             if number == len(layers):
                 return _store(calls)
             registry, layer = layers[number]
-            of_registry = [call for call in calls if registry in call.entry.chain]
+            of_registry = [call for call in calls if registry is None or registry in call.entry.chain]
             has_gone_on = False
 
             def next_layer() -> None:
@@ -555,6 +551,23 @@ class WithOptions:
 
     def schedule_at(self, task: Schedulable, at: datetime, *args: Any, **kwargs: Any) -> Job:
         return self._tasks._schedule_one(task, _checked_time(task, at), args, kwargs, self._options)
+
+
+def middleware(*, run: AroundRun | None = None, schedule: AroundSchedule | None = None) -> None:
+    """The same around the tasks of all registries of this process, outside of their own: for what watches, such as traces."""
+    _add_layers(_around_each_run, run, _around_each_schedule, schedule)
+
+
+def _add_layers(
+    runs: list[AroundRun], run: AroundRun | None, schedules: list[AroundSchedule], schedule: AroundSchedule | None
+) -> None:
+    for layer in (run, schedule):
+        if layer is not None and not callable(layer):
+            raise TypeError('middleware: expected a function, got %r' % (layer,))
+    if run is not None:
+        runs.append(run)
+    if schedule is not None:
+        schedules.append(schedule)
 
 
 def _store(calls: Sequence[Call]) -> None:

@@ -1,0 +1,72 @@
+"""Reports tasks to Datadog APM, in the trace of what scheduled them.
+
+    register_datadog()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+import ddtrace  # type: ignore[import-not-found, unused-ignore]
+from ddtrace.propagation.http import HTTPPropagator  # type: ignore[import-not-found, unused-ignore]
+
+from .. import middleware
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterator, Sequence
+
+    from .. import Job
+    from ..call import Call
+
+#: whose tasks are reported; None: all
+_registered: list[str | None] = []
+
+
+def register_datadog(tracer: Any = None, namespace: str | None = None, service: str = 'spoold') -> None:
+    """
+    tracer     instead of the global one
+    namespace  only the tasks of this namespace
+    service    of the spans
+    """
+    if namespace in _registered or None in _registered:
+        return
+    _registered.append(namespace)
+    used = ddtrace.tracer if tracer is None else tracer
+
+    def is_ours(job: Job) -> bool:
+        return job.namespace == namespace or namespace is None and job.namespace not in _registered
+
+    @contextlib.contextmanager
+    def traced(job: Job) -> Iterator[None]:
+        if not is_ours(job):
+            yield
+            return
+        before = used.context_provider.active()
+        used.context_provider.activate(HTTPPropagator.extract(job.headers))
+        try:
+            with used.trace('spoold.task', service=service, span_type='worker', resource=job.task_name) as span:
+                for name, value in job.fields().items():
+                    span.set_tag(name, str(value))
+                span.set_tag('attempt', str(job.attempt))
+                yield
+        finally:
+            used.context_provider.activate(before)
+
+    def continued(calls: Sequence[Call], store: Callable[[], None]) -> None:
+        span = used.current_span()
+        for call in calls if span is not None else ():
+            if is_ours(call.job):
+                HTTPPropagator.inject(span.context, call.headers)
+        store()
+
+    middleware(run=traced, schedule=continued)
+
+
+def register_datadog_if_module_patched(module: str, *args: Any, **kwargs: Any) -> bool:
+    """Where `ddtrace-run` or `ddtrace.patch` has patched a module, such as `django`. @returns whether it has"""
+    is_patched = bool(getattr(sys.modules.get(module), '_datadog_patch', False))
+    if is_patched:
+        register_datadog(*args, **kwargs)
+    return is_patched

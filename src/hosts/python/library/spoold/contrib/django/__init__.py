@@ -1,0 +1,90 @@
+"""An application of Django: the tasks of all installed applications, in the web process and in the daemon.
+
+    INSTALLED_APPS = [..., 'spoold.contrib.django']
+    SPOOLD_ENQUEUE_TO = BASE_DIR / 'spool'
+
+    from spoold.contrib.django import spoold, schedule_on_commit
+
+    spoold.schedule('polls:close', question.pk)
+
+`manage.py spoold` runs the daemon.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+
+from django.conf import settings  # type: ignore[import-not-found, unused-ignore]
+from django.db import DEFAULT_DB_ALIAS, close_old_connections, connections, reset_queries, transaction  # type: ignore[import-not-found, unused-ignore]
+
+from ... import Tasks
+from ...destination import VARIABLE, places_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterator, Sequence
+
+    from ... import Job
+    from ...call import Call
+    from ...tasks import Schedulable
+
+__all__ = ['on_commit', 'schedule_on_commit', 'spoold']
+
+#: the registry that has the tasks of all installed applications
+spoold = Tasks()
+
+#: the database whose commit stores what is scheduled
+_database: contextvars.ContextVar[str | None] = contextvars.ContextVar('spoold_database', default=None)
+
+
+@contextlib.contextmanager
+def on_commit(using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
+    """What is scheduled inside is checked at once, and stored when the transaction of this database is committed; never if it is
+    rolled back. Without a transaction it is stored at once."""
+    token = _database.set(using)
+    try:
+        yield
+    finally:
+        _database.reset(token)
+
+
+def schedule_on_commit(task: Schedulable, *args: Any, **kwargs: Any) -> Job:
+    """@returns the job, whose status is NOT_SET until the commit"""
+    with on_commit():
+        return spoold.schedule(task, *args, **kwargs)
+
+
+def _store_on_commit(calls: Sequence[Call], store: Callable[[], None]) -> None:
+    using = _database.get()
+    if using is None:
+        store()
+    else:
+        transaction.on_commit(store, using=using)
+
+
+@contextlib.contextmanager
+def _with_connections(job: Job) -> Iterator[None]:
+    """As around a request. A run inside of somebody's transaction, as in a test, changes nothing of it."""
+    if any(connection.in_atomic_block for connection in connections.all()):
+        yield
+        return
+    reset_queries()
+    close_old_connections()
+    try:
+        yield
+    finally:
+        for connection in connections.all():
+            if connection.in_atomic_block:  # it was begun and never ended; to close it does not end it for Django
+                connection.close()
+                del connections[connection.alias]
+        close_old_connections()
+
+
+spoold.middleware(run=_with_connections, schedule=_store_on_commit)
+
+
+def bind() -> None:
+    """To what the settings say: at the start, and when a test overrides them."""
+    told = getattr(settings, VARIABLE, None)
+    spoold.bind(enqueue_to=places_in(told) if told else {}, namespace=getattr(settings, 'SPOOLD_NAMESPACE', None) or '')

@@ -1,0 +1,51 @@
+"""`flask spoold`: the daemon of the application that Flask has found."""
+
+# mypy: allow-untyped-decorators
+
+from __future__ import annotations
+
+import os
+
+import click  # type: ignore[import-not-found, unused-ignore]
+from flask.cli import ScriptInfo, pass_script_info  # type: ignore[import-not-found, unused-ignore]
+from flask.helpers import get_debug_flag  # type: ignore[import-not-found, unused-ignore]
+
+from ...errors import DestinationUnknown
+from .. import command as daemon
+from . import places_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+@click.command('spoold', context_settings={'ignore_unknown_options': True})
+@click.option('--queue', 'queues', multiple=True, metavar='NAME', help=daemon.QUEUE)
+@click.option('--processes', '--threads', type=click.IntRange(1), help=daemon.PROCESSES)
+@click.option('--concurrency', type=click.IntRange(1), help=daemon.CONCURRENCY)
+@click.option('--drain', '--stop-when-queue-empty', is_flag=True, help=daemon.DRAIN)
+@click.option('--reload/--no-reload', default=None, help=daemon.RELOAD)
+@click.argument('others', nargs=-1, type=click.UNPROCESSED, metavar='[OPTIONS OF SPOOLD]...')
+@pass_script_info
+def command(info: ScriptInfo, reload: bool | None, **options: Any) -> None:
+    """Run the tasks of this application."""
+    app = info.load_app()
+    os.environ['FLASK_APP'] = _import_path(info)
+    try:
+        words = daemon.arguments(
+            places_of(app),
+            'spoold.contrib.flask.worker',
+            reload=get_debug_flag() if reload is None else reload,
+            **options,
+        )
+        daemon.become(words)
+    except (DestinationUnknown, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _import_path(info: ScriptInfo) -> str:
+    """Where the worker finds it; '' where Flask looks itself. It may be a function of a program that has made its own commands."""
+    factory = info.create_app
+    if info.app_import_path or factory is None:
+        return info.app_import_path or ''
+    return '%s:%s' % (factory.__module__, factory.__qualname__)

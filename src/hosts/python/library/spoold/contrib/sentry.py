@@ -1,0 +1,135 @@
+# mypy: allow-subclassing-any
+"""Reports failures of tasks to Sentry, and their time as transactions, in the trace of what scheduled them.
+
+    sentry_sdk.init(dsn=…, integrations=[SpooldIntegration()])
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import sentry_sdk  # type: ignore[import-not-found, unused-ignore]
+from sentry_sdk.integrations import Integration  # type: ignore[import-not-found, unused-ignore]
+from sentry_sdk.integrations.logging import ignore_logger  # type: ignore[import-not-found, unused-ignore]
+from sentry_sdk.tracing import Transaction  # type: ignore[import-not-found, unused-ignore]
+from sentry_sdk.utils import event_from_exception  # type: ignore[import-not-found, unused-ignore]
+
+from .. import AbortException, middleware, signals
+from ..hiding import HIDDEN
+from ..job import hidden_keys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterator, Sequence
+
+    from .. import Job
+    from ..call import Call
+
+OPERATION = 'queue.task.spoold'
+
+
+class SpooldIntegration(Integration):
+    """Of a task that fails, the last run is reported; with `send_retries`, those before, too."""
+
+    identifier = 'spoold'
+    origin = 'auto.queue.spoold'
+
+    def __init__(self, send_retries: bool = False) -> None:
+        self.send_retries = send_retries
+
+    @staticmethod
+    def setup_once() -> None:
+        """The SDK calls it once in a process."""
+        middleware(run=_watched, schedule=_traced)
+        signals.worker_terminated.connect(_flush)
+        for name in ('spoold.job', 'spoold.worker'):
+            ignore_logger(name)  # the same failures as records
+
+
+@contextlib.contextmanager
+def _watched(job: Job) -> Iterator[None]:
+    with _scope() as (hub, scope):
+        integration = hub.get_integration(SpooldIntegration)
+        if integration is None:
+            yield
+            return
+        scope.clear_breadcrumbs()
+        fields = _fields(job)
+        scope.set_context('spoold', fields)
+        for name in ('id', 'task_name', 'queue', 'attempt', 'namespace'):
+            scope.set_tag('spoold.' + name, str(fields[name]))
+        scope.add_event_processor(_without_hidden)
+        with _transaction(hub, job, fields) as transaction:
+            try:
+                yield
+            except BaseException as error:
+                transaction.set_status('internal_error')
+                if integration.send_retries or isinstance(error, AbortException) or not job.should_retry:
+                    _report(hub, error)
+                raise
+            transaction.set_status('ok')
+
+
+def _traced(calls: Sequence[Call], store: Callable[[], None]) -> None:
+    if hasattr(sentry_sdk, 'get_traceparent'):
+        headers = {'sentry-trace': sentry_sdk.get_traceparent(), 'baggage': sentry_sdk.get_baggage()}
+    else:
+        headers = dict(sentry_sdk.Hub.current.iter_trace_propagation_headers())
+    for call in calls:
+        for name, value in headers.items():
+            if value:
+                call.headers.setdefault(name, value)
+    store()
+
+
+def _flush(*_: Any, **__: Any) -> None:
+    sentry_sdk.flush(timeout=2)
+
+
+@contextlib.contextmanager
+def _scope() -> Iterator[tuple[Any, Any]]:
+    """What is said in a run belongs to it. @yields the client, or the hub of an old SDK, and the scope"""
+    if hasattr(sentry_sdk, 'isolation_scope'):
+        with sentry_sdk.isolation_scope() as scope:
+            yield sentry_sdk.get_client(), scope
+    else:
+        with sentry_sdk.Hub(sentry_sdk.Hub.current) as hub, hub.configure_scope() as scope:
+            yield hub, scope
+
+
+def _transaction(hub: Any, job: Job, fields: dict[str, Any]) -> Any:
+    if hasattr(sentry_sdk, 'continue_trace'):
+        origin = SpooldIntegration.origin
+        known = sentry_sdk.continue_trace(job.headers, op=OPERATION, name=job.task_name, source='task', origin=origin)
+        return sentry_sdk.start_transaction(known, custom_sampling_context={'spoold_job': fields})
+    known = Transaction.continue_from_headers(job.headers, op=OPERATION, name=job.task_name, source='task')
+    return hub.start_transaction(known, custom_sampling_context={'spoold_job': fields})
+
+
+def _report(hub: Any, error: BaseException) -> None:
+    """With the traceback from the function of the task on."""
+    from ..run import own_trace
+
+    client = getattr(hub, 'client', hub)
+    mechanism = {'type': 'spoold', 'handled': False}
+    event, hint = event_from_exception(
+        (type(error), error, own_trace(error)), client_options=client.options, mechanism=mechanism
+    )
+    (sentry_sdk if client is hub else hub).capture_event(event, hint=hint)
+
+
+def _fields(job: Job) -> dict[str, Any]:
+    """Without the values of hidden keys, and as JSON says it."""
+    fields = job.fields()
+    plain = {name: value if isinstance(value, (int, float, str, tuple, dict)) else str(value) for name, value in fields.items()}
+    return {**plain, 'status': job.status.name, 'at': job.at.isoformat(), 'attempt': job.attempt, 'namespace': job.namespace}
+
+
+def _without_hidden(event: Any, _hint: Any) -> Any:
+    """The variables of the functions on the stack have arguments, too."""
+    hide = hidden_keys()
+    for exception in (event.get('exception') or {}).get('values') or () if hide.is_on else ():
+        for frame in (exception.get('stacktrace') or {}).get('frames') or ():
+            names = frame.get('vars') or {}
+            frame['vars'] = {name: HIDDEN if name in hide else hide.json(value) for name, value in names.items()}
+    return event

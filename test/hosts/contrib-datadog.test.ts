@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { virtualenv } from '../helpers/python.js'
+import { skipUnless } from '../helpers/requires.js'
+import { reported } from './contrib-reported.js'
+import { Snippets } from './python-snippets.js'
+
+/** The tracer itself, which sends to an agent of ours. */
+const PRELUDE = `
+import asyncio, http.server, warnings
+warnings.simplefilter('ignore')
+if 'agent' not in sys.modules:
+    class Agent(http.server.BaseHTTPRequestHandler):
+        spans, arrived = [], threading.Event()
+        def do_PUT(self):
+            import msgpack
+            data = self.rfile.read(int(self.headers.get('Content-Length', 0)))
+            if self.path == '/v0.4/traces':
+                Agent.spans += [span for trace in msgpack.unpackb(data) for span in trace]
+                Agent.arrived.set()
+            answer = b'{"rate_by_service": {}, "endpoints": ["/v0.4/traces"]}'
+            self.send_response(200); self.send_header('Content-Length', str(len(answer))); self.end_headers(); self.wfile.write(answer)
+        do_POST = do_GET = do_PUT
+        def log_message(self, *args): pass
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Agent)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    sys.modules['agent'] = Agent
+    os.environ.update(DD_TRACE_AGENT_URL='http://127.0.0.1:%d' % server.server_port, DD_TRACE_API_VERSION='v0.4',
+        DD_INSTRUMENTATION_TELEMETRY_ENABLED='false', DD_REMOTE_CONFIGURATION_ENABLED='false', DD_TRACE_STARTUP_LOGS='false')
+import ddtrace
+from ddtrace import tracer
+from spoold import Tasks
+from spoold import tasks as registry
+from spoold.contrib import datadog
+from spoold.testing import fake
+import spoold.run as run
+agent = sys.modules['agent']
+agent.spans.clear(); agent.arrived.clear()
+datadog._registered.clear(); registry._around_each_run.clear(); registry._around_each_schedule.clear()
+def sent():
+    """Of tasks, by resource."""
+    tracer.flush()
+    assert agent.arrived.wait(30)
+    return {span['resource']: span for span in agent.spans if span['name'] == 'spoold.task'}
+tasks = Tasks(namespace='shop')
+`
+
+const SNIPPETS: Readonly<Record<string, string>> = {
+  'each run is a span, with the fields of its job; that of a failure has the error': `
+datadog.register_datadog(); datadog.register_datadog()
+@tasks.task(name='fails', max_retries=1)
+def fails(what): raise ValueError('no')
+tasks.add(lambda: 0, 'works')
+with fake(tasks) as kit:
+    job = tasks.schedule(fails, 'tea'); tasks.schedule('works'); kit.drain()
+assert tracer.current_span() is None and tracer.context_provider.active() is None
+spans = sent()
+assert len(agent.spans) == 2, agent.spans
+span = spans['fails']
+assert (span['service'], span['type'], span['error']) == ('spoold', 'worker', 1), span
+wanted = {'id': str(job.id), 'task_name': 'fails', 'task_args': "('tea',)", 'attempt': '1', 'max_retries': '1', 'error.type': 'builtins.ValueError', 'error.message': 'no'}
+assert {name: span['meta'].get(name) for name in wanted} == wanted, span['meta']
+assert ', in fails' in span['meta']['error.stack'] and spans['works'].get('error', 0) == 0
+with fake(tasks) as kit:
+    tasks.schedule('works')
+    with tracer.trace('outer') as outer:
+        kit.drain()
+        assert tracer.current_span() is outer
+tracer.flush()`,
+  'the trace of what scheduled a task goes on in it, beside other coroutines': `
+datadog.register_datadog(service='jobs')
+place = spool(); tasks.bind(spooler=place)
+@tasks.task(name='co')
+async def co(i): await asyncio.sleep(0.001 * i)
+ids = []
+for i in range(3):
+    with tracer.trace('view'):
+        tasks.schedule(co, i)
+        ids.append(tracer.current_span().trace_id)
+tasks.schedule(co, 3)
+async def main():
+    packets = [{key.encode(): value.encode() for key, value in each.items()} for each in stored(place)]
+    await asyncio.gather(*(run.begin(each, 1).perform_async() for each in packets))
+asyncio.run(main())
+sent()
+found = sorted(span['trace_id'] for span in agent.spans if span['name'] == 'spoold.task')
+assert len(set(found)) == 4 and {each & (1 << 64) - 1 for each in ids} < set(found), (ids, found)
+assert {span['service'] for span in agent.spans if span['name'] == 'spoold.task'} == {'jobs'}`,
+  'only the tasks of a namespace, by a tracer of its own': `
+other = Tasks()
+datadog.register_datadog(tracer, namespace='shop', service='shop')
+for registry_ in (tasks, other): registry_.add(lambda: 0, 'in-' + registry_.namespace)
+with fake(tasks, other) as kit:
+    tasks.schedule('in-shop'); other.schedule('in-spoold'); kit.drain()
+    assert list(sent()) == ['in-shop']
+    agent.spans.clear(); agent.arrived.clear(); datadog.register_datadog()
+    tasks.schedule('in-shop'); other.schedule('in-spoold'); kit.drain()
+    spans = sent()
+assert len(agent.spans) == 2 and spans['in-shop']['service'] == 'shop' and spans['in-spoold']['service'] == 'spoold', agent.spans`,
+  'in a Django project that ddtrace has patched, jobs are reported without registration': `
+assert not datadog.register_datadog_if_module_patched('flask')
+ddtrace.patch(django=True)
+import django
+from django.conf import settings
+settings.configure(INSTALLED_APPS=['spoold.contrib.django'], DATABASES={})
+django.setup()
+from spoold.contrib.django import spoold
+spoold.add(lambda: 0, 'patched')
+with fake(spoold) as kit: spoold.schedule('patched'); kit.drain()
+assert list(sent()) == ['patched']`,
+}
+
+describe('Datadog, in the process', { skip: skipUnless('venv:contrib') }, () => {
+  const python = new Snippets(PRELUDE, join(virtualenv('contrib'), 'bin/python'))
+  for (const [title, code] of Object.entries(SNIPPETS)) python.it(title, code)
+})
+
+describe('the example of Datadog', { skip: skipUnless('venv:contrib') }, () => {
+  it('reports its task to the agent', async () => {
+    const { code, output, requests } = await reported('datadog', 'contrib', place => ({
+      DD_TRACE_AGENT_URL: `http://${place}`,
+      DD_INSTRUMENTATION_TELEMETRY_ENABLED: 'false',
+      DD_REMOTE_CONFIGURATION_ENABLED: 'false',
+    }))
+    assert.equal(code, 0, output)
+    assert.match(output, /order 17 is paid/)
+    const traces = requests
+      .filter(({ path }) => /^\/v0\.\d\/traces$/.test(path))
+      .map(({ body }) => body.toString('latin1'))
+    assert.equal(traces.filter(text => text.includes('spoold.task') && text.includes('charge')).length, 1)
+  })
+})

@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { gunzipSync } from 'node:zlib'
+import { spoold } from '../helpers/cli.js'
+import { virtualenv } from '../helpers/python.js'
+import { type Requirement, skipUnless } from '../helpers/requires.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+import { reported } from './contrib-reported.js'
+import { pythonEnv } from './named-host.js'
+import { Snippets } from './python-snippets.js'
+
+/** The SDK itself, with a transport that keeps what it would send. */
+const TRANSPORT = `
+import sentry_sdk
+from sentry_sdk.transport import Transport
+class Keeps(Transport):
+    def __init__(self, options=None): super().__init__(options); self.kept = []
+    def capture_event(self, event): self.kept.append(event)
+    def capture_envelope(self, envelope):
+        for item in envelope.items:
+            event = item.get_event() or item.get_transaction_event()
+            if event is not None: self.kept.append(event)
+    def flush(self, timeout, callback=None): pass
+    def kill(self): pass
+`
+
+const PRELUDE = `
+import asyncio
+${TRANSPORT}
+from spoold import AbortException, RetryException, Tasks
+from spoold.contrib.sentry import SpooldIntegration
+from spoold.testing import fake
+from sentry_sdk.integrations.logging import LoggingIntegration
+def started(send_retries=False, others=(), **options):
+    keeps = Keeps()
+    sentry_sdk.init(dsn='http://key@127.0.0.1:1/1', transport=keeps, traces_sample_rate=1.0, integrations=[SpooldIntegration(send_retries), *others], **options)
+    return keeps.kept
+def errors(kept): return [each for each in kept if each.get('type') != 'transaction']
+def transactions(kept): return [each for each in kept if each.get('type') == 'transaction']
+tasks = Tasks(namespace='shop')
+`
+
+const SNIPPETS: Readonly<Record<string, string>> = {
+  'a failure has its traceback from the task on, the breadcrumbs of its run, and the job': `
+kept = started()
+def inner(): raise ValueError('no')
+@tasks.task(name='sell', queue='mail')
+def sell(what, pin=None):
+    sentry_sdk.add_breadcrumb(message='selling')
+    inner()
+@tasks.task(name='calm')
+def calm(): sentry_sdk.add_breadcrumb(message='calm')
+with fake(tasks) as kit:
+    tasks.schedule(calm); job = tasks.schedule(sell, 'tea', pin=1)
+    sentry_sdk.add_breadcrumb(message='of somebody else')
+    kit.drain()
+event, = errors(kept)
+value = event['exception']['values'][-1]
+assert value['type'] == 'ValueError' and [each['function'] for each in value['stacktrace']['frames']] == ['sell', 'inner'], value
+crumbs = event['breadcrumbs']['values'] if isinstance(event['breadcrumbs'], dict) else event['breadcrumbs']
+assert [each['message'] for each in crumbs] == ['selling'], crumbs
+shown = event['contexts']['spoold']
+assert shown['id'] == str(job.id) and shown['task_name'] == 'sell' and list(shown['task_args']) == ['tea'] and shown['task_kwargs'] == {'pin': 1}, shown
+assert {name: str(value) for name, value in event['tags'].items()} == {'spoold.id': str(job.id), 'spoold.task_name': 'sell', 'spoold.queue': 'mail', 'spoold.attempt': '1', 'spoold.namespace': 'shop'}, event['tags']
+assert event['transaction'] == 'sell'
+assert [(each['transaction'], each['contexts']['trace']['status'], each['contexts']['trace']['op']) for each in transactions(kept)] == [
+    ('calm', 'ok', 'queue.task.spoold'), ('sell', 'internal_error', 'queue.task.spoold')], transactions(kept)`,
+  'only the last run is reported, or that of an abort, with its cause; with send_retries each': `
+@tasks.task(name='flaky', max_retries=2)
+def flaky(): raise KeyError('again')
+@tasks.task(name='aborts', max_retries=2)
+def aborts():
+    try: 1 / 0
+    except ZeroDivisionError as error: raise AbortException('no use') from error
+for send_retries, expected in ((False, ['KeyError 3', 'AbortException 1']), (True, ['KeyError 1', 'AbortException 1', 'KeyError 2', 'KeyError 3'])):
+    kept = started(send_retries, [LoggingIntegration()], default_integrations=False)
+    logging.getLogger().handlers[:] = [logging.NullHandler()]  # the records of the library are no second event
+    with fake(tasks) as kit:
+        tasks.schedule(flaky); tasks.schedule(aborts); kit.drain(future=True)
+    seen = ['%s %s' % (each['exception']['values'][-1]['type'], each['tags']['spoold.attempt']) for each in errors(kept)]
+    assert sorted(seen) == sorted(expected), seen
+    abort = next(each for each in errors(kept) if 'Abort' in each['exception']['values'][-1]['type'])
+    assert [each['type'] for each in abort['exception']['values']] == ['ZeroDivisionError', 'AbortException']`,
+  'the trace of what scheduled a task goes on in it, beside other coroutines, and ends with it': `
+kept = started()
+@tasks.task(name='co')
+async def co(i): await asyncio.sleep(0.001 * i)
+jobs = []
+import spoold.run as run
+place = spool(); tasks.bind(spooler=place)
+for i in range(3):
+    with sentry_sdk.start_transaction(op='http.server', name='view %d' % i): jobs.append(tasks.schedule(co, i))
+async def main():
+    packets = [{key.encode(): value.encode() for key, value in each.items()} for each in stored(place)]
+    await asyncio.gather(*(run.begin(each, 1).perform_async() for each in packets))
+asyncio.run(main())
+traces = {each['transaction']: each['contexts']['trace']['trace_id'] for each in transactions(kept) if each['transaction'] != 'co'}
+assert len(set(traces.values())) == 3 and all('sentry-trace' in job.headers for job in jobs)
+assert sorted(traces.values()) == sorted(each['contexts']['trace']['trace_id'] for each in transactions(kept) if each['transaction'] == 'co')`,
+  'without the integration in the client, and without a client, tasks run as ever': `
+sentry_sdk.init()
+tasks.add(lambda: 7, 'seven'); tasks.add(lambda: 1 / 0, 'wrong')
+with fake(tasks) as kit:
+    tasks.schedule('seven'); tasks.schedule('wrong')
+    seven, wrong = kit.drain()
+    assert seven.value == 7 and isinstance(wrong.error, ZeroDivisionError), wrong`,
+}
+
+const VERSIONS: ReadonlyArray<readonly [name: string, need: Requirement, venv: string]> = [
+  ['sentry-sdk 2', 'venv:contrib', 'contrib'],
+  ['sentry-sdk 1.9', 'venv:contrib-oldest', 'contrib-oldest'],
+]
+for (const [name, need, venv] of VERSIONS)
+  describe(`${name}, in the process`, { skip: skipUnless(need) }, () => {
+    const python = new Snippets(PRELUDE, join(virtualenv(venv), 'bin/python'))
+    for (const [title, code] of Object.entries(SNIPPETS)) python.it(title, code)
+  })
+
+describe('Sentry in a daemon', { skip: skipUnless('venv:contrib') }, () => {
+  it('hidden keys are hidden, in the variables too, and what waits is sent before the interpreter ends', async () => {
+    const spool = spoolDirectory()
+    const directory = dirname(spool)
+    const file = join(directory, 'shop.py')
+    writeFileSync(
+      file,
+      `import json, os
+${TRANSPORT}
+class Late(Keeps):
+    def flush(self, timeout, callback=None):
+        with open(os.environ['JOURNAL'], 'w') as file: json.dump(self.kept, file, default=str)
+from spoold import Tasks
+from spoold.contrib.sentry import SpooldIntegration
+tasks = Tasks()
+if 'JOURNAL' in os.environ:
+    sentry_sdk.init(dsn='http://key@127.0.0.1:1/1', transport=Late(), default_integrations=False, integrations=[SpooldIntegration()])
+@tasks.task(name='pay')
+def pay(amount, card): raise ValueError('declined')
+`,
+    )
+    const python = join(virtualenv('contrib'), 'bin/python')
+    const code = `import sys; sys.path.insert(0, ${JSON.stringify(directory)}); import shop; shop.tasks.schedule('pay', 5, card='4711-0815')`
+    execFileSync(python, ['-c', code], { env: { ...process.env, ...pythonEnv(spool) } })
+    const journal = join(directory, 'journal')
+    const words = [
+      '--drain',
+      '--spooler',
+      spool,
+      '--python',
+      python,
+      '--import',
+      file,
+      '--spooler-hide',
+      'card',
+    ]
+    const { code: exit } = await spoold(words, { env: { JOURNAL: journal, PYTHONDONTWRITEBYTECODE: '1' } })
+    assert.equal(exit, 3)
+    const text = readFileSync(journal, 'utf8')
+    const [event] = JSON.parse(text)
+    assert.deepEqual(event.contexts.spoold.task_kwargs, { card: '[hidden]' })
+    assert.equal(event.exception.values[0].stacktrace.frames[0].vars.card, '[hidden]')
+    assert.doesNotMatch(text, /4711/)
+  })
+})
+
+describe('the example of Sentry', { skip: skipUnless('venv:contrib') }, () => {
+  it('reports its failure, in the trace of what scheduled it, without what is hidden', async () => {
+    const { code, output, requests } = await reported('sentry', 'contrib', place => ({
+      SENTRY_DSN: `http://key@${place}/1`,
+    }))
+    assert.equal(code, 3, output)
+    const texts = requests.map(({ body }) => gunzipSync(body).toString())
+    const event = texts.find(text => text.includes('the card of order 17 was declined'))
+    assert.ok(event?.includes('[hidden]'), event)
+    assert.doesNotMatch(texts.join(''), /"card": *"4111"/)
+    assert.ok(texts.some(text => text.includes('queue.task.spoold')))
+  })
+})
