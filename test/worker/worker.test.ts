@@ -181,7 +181,7 @@ describe('a worker over an engine whose answers take time', () => {
   })
 
   it('blames whoever threw outside of every call, and no other task', async () => {
-    const { put, run, spool, hold, worker, kindOf, messages } = await memoryWorker(
+    const { put, run, spool, hold, worker, kindOf, exitCode } = await memoryWorker(
       'await hold(env.n); return -2',
       { concurrency: 2, policy: { maxAttempts: 0, maxCrashes: 3, backoff: 'none', delayMs: null, capMs: 0 } },
     )
@@ -189,7 +189,7 @@ describe('a worker over an engine whose answers take time', () => {
     await run()
     await until('both run', () => hold.size === 2)
     worker.fault(new Error('of an unknown task'))
-    await until('it is reported', () => typesOf(messages).includes('faulted'))
+    await until('it leaves', () => exitCode() === 1)
     for (const { attempts, past } of spool.tasks.values()) assert.deepEqual([attempts, past], [0, 'none'])
     assert.deepEqual([kindOf('1')[0], kindOf('2')[0]], ['untouched', 'untouched'], 'reported before')
   })
