@@ -11,7 +11,7 @@ export class PoolView {
   readonly #load: Load
   readonly #seats = new Seats()
   readonly #openedAt = performance.now()
-  /** The last that was known: what is not sorted yet may not be due. */
+  /** What is not sorted yet may not be due: until it is, no more than was known before. */
   #backlog = 0
 
   constructor(roster: Roster, load: Load) {
@@ -31,7 +31,8 @@ export class PoolView {
     this.#seats.assign(all)
     const workers = [...all].filter(({ state }) => state !== 'draining')
     const isSorting = workers.some(({ work }) => work.activity.isSorting)
-    if (!isSorting) this.#backlog = this.#load.backlog
+    const { backlog } = this.#load
+    this.#backlog = isSorting ? Math.min(this.#backlog, backlog) : backlog
     return {
       options,
       nowMicros: nowMs * 1000,
