@@ -45,7 +45,7 @@ const { SPOOLD_TEST_PROCESSORS = String(availableParallelism()) } = process.env
 /** To weigh files they are given room. */
 const PROCESSORS = Number(SPOOLD_TEST_PROCESSORS) * (lane.includes('--weigh') ? 0.8 : 1)
 /** With SPOOLD_TEST_AGAIN=1 a file that failed beside others runs once more, alone. More than so many are no accident. */
-const MAX_AGAIN = 2
+const MAX_AGAIN = 4
 const SLOWEST_SHOWN = 10
 
 const weights = readWeights()

@@ -94,7 +94,11 @@ export class FileJournal {
       case 'fdatasyncSync':
         return open && this.#sync(open.inode, true)
       case 'fsyncSync':
-        if (open === undefined) return
+        // a directory that root holds was opened by libc
+        if (open === undefined)
+          return typeof target === 'number'
+            ? this.#sync(readlinkSync(`/proc/self/fd/${target}`), false)
+            : undefined
         this.#sync(open.inode, false)
         return this.#sync(open.path, false)
       case 'renameSync':
@@ -127,12 +131,12 @@ export class FileJournal {
   }
 }
 
-/** Replaces the anchor of a path by the name of the open directory. */
+/** Replaces the anchor of a path by the name of the open directory, which itself is `/proc/self/fd/N/.`. */
 function plainPath(arg: unknown): unknown {
   const [anchor] = (typeof arg === 'string' && /^\/proc\/self\/fd\/\d+/.exec(arg)) || []
   return anchor === undefined || typeof arg !== 'string'
     ? arg
-    : readlinkSync(anchor) + arg.slice(anchor.length)
+    : (readlinkSync(anchor) + arg.slice(anchor.length)).replace(/\/\.$/, '')
 }
 
 /** Replays steps below another directory. Skips steps that are impossible because an earlier one was left out. */

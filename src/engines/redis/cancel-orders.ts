@@ -82,6 +82,8 @@ export async function orderCancel({ connection, task, isRunning, tell }: Asked):
   const isMine = (await connection.use(() => redis.hsetnx(key, task, mine))) === 1
   const text = isMine ? mine : ((await connection.use(() => redis.hget(key, task))) ?? mine)
   const [order = ''] = text.split(' ')
+  /** Else it does not run any more because of the order, of which there will be word. */
+  const isUntaken = async () => (await connection.use(() => redis.hget(key, task))) === text
   let heardAt = performance.now()
   let last: string | null = null
   for (;;) {
@@ -92,7 +94,7 @@ export async function orderCancel({ connection, task, isRunning, tell }: Asked):
     // what was said goes from Redis by itself when whoever takes care of it dies
     if (said !== null) [last, heardAt] = [said, performance.now()]
     const isSilent = performance.now() - heardAt > SILENT_MS
-    const hasEnded = said === null && !(await isRunning())
+    const hasEnded = said === null && !(await isRunning()) && (await isUntaken())
     if (isSilent || hasEnded) {
       await connection.use(() => redis.hdel(key, task))
       return { result: hasEnded ? 'waiting' : 'elsewhere' }
