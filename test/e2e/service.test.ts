@@ -268,7 +268,7 @@ describe('daemonize', { concurrency: 3 }, () => {
     writeFileSync(gate, '')
     assert.equal(await starter.code(), 0)
     assert.equal(starter.output, '')
-    assert.match(text(), new RegExp(`is running \\(pid: ${pid}\\)`))
+    await until('the log says so', () => text().includes(`is running (pid: ${pid})`))
     assert.equal(sessionOf(pid), pid, 'a session of its own')
     assert.deepEqual(
       [0, 1, 2].map(fd => openFile(pid, fd)),
