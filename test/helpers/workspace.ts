@@ -1,4 +1,4 @@
-import { accessSync, constants, mkdirSync, mkdtempSync, rmSync, statfsSync } from 'node:fs'
+import { accessSync, constants, mkdirSync, mkdtempSync, realpathSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
@@ -9,9 +9,13 @@ export const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 export const FIXTURES = join(ROOT, 'fixtures')
 export const BIN = join(ROOT, 'bin/spoold.js')
 
-/** Creates a directory that is removed after the test or suite: in `base` or, by default, in memory if possible. */
+/**
+ * Creates a directory that is removed after the test or suite: in `base` or, by default, in memory if possible.
+ *
+ * Its path is the one by which the kernel knows it: a machine may have a link for its temporary directory.
+ */
 export function workspace(base: string = memoryDirectory()): string {
-  const path = mkdtempSync(join(base, 'spoold-test-'))
+  const path = mkdtempSync(join(realpathSync(base), 'spoold-test-'))
   after(() => remove(path) || process.once('exit', () => remove(path)))
   return path
 }

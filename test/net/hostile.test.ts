@@ -135,8 +135,9 @@ function pathsOf(trace: string, opened: Map<string, string>): string[] {
       return []
     }
     const call = text.replace(/^<\.\.\. \w+ resumed>/, () => begun.get(pid) ?? '')
-    const paths = [...call.matchAll(/(?:<([^">]*)>, )?"((?:[^"\\]|\\.)*)"/g)].map(
-      ([, directory, path = '']) => {
+    const paths = [...call.matchAll(/(?:(\d+)?(?:<([^">]*)>)?, )?"((?:[^"\\]|\\.)*)"/g)].map(
+      ([, number = '', known, path = '']) => {
+        const directory = known ?? opened.get(number)
         if (directory !== undefined && path !== '' && !path.startsWith('/')) return `${directory}/${path}`
         return path.replace(/^\/proc\/self\/fd\/(\d+)/, (unknown, fd) => opened.get(fd) ?? unknown)
       },
@@ -189,7 +190,7 @@ describe('names from the network', () => {
     const touched = pathsOf(readFileSync(trace, 'utf8'), opened)
     assert.ok(
       touched.some(path => path.startsWith(`${spool}/`)),
-      'the trace has seen something',
+      `the trace has seen something in ${spool}, but only: ${touched.slice(-20).join(' ')}`,
     )
     // root holds the spool by its own way from the root directory
     const isOnTheWay = (path: string) => `${spool}/`.startsWith(path === '/' ? path : `${normalize(path)}/`)
