@@ -39,7 +39,6 @@ function sourceOf(count: number, more: Partial<Source> = {}): Source {
       return refs.length
     },
     due: limit => refs.splice(0, limit),
-    batchMs: 2,
     isShrinking: false,
     slots: undefined,
     lastRun: () => undefined,
@@ -55,15 +54,15 @@ function batchesOf(state: State): number[] {
   return given.map(({ length }) => length)
 }
 
-const FAST = { paceMs: 0.1 }
-const SLOW = { paceMs: 5 }
+const FAST = { paceMs: 1 }
+const SLOW = { paceMs: 50 }
 
 describe('what a worker is given', () => {
   for (const [what, state, expected] of [
     ['one, of whose pace nothing is known, one task', {}, [1]],
     ['one with concurrency, of whose pace nothing is known, as many', { concurrency: 4 }, [4]],
-    ['a fast one two batches of 2 ms', FAST, [20, 20]],
-    ['a very fast one no batch of more than 64', { paceMs: 0.001 }, [64, 64]],
+    ['a fast one two batches of 20 ms', FAST, [20, 20]],
+    ['a very fast one no batch of more than 128', { paceMs: 0.01 }, [128, 128]],
     ['a fast one that has one batch another', { ...FAST, outstanding: 20 }, [20]],
     ['a fast one that has more than a batch nothing', { ...FAST, outstanding: 21 }, []],
     [
@@ -73,7 +72,7 @@ describe('what a worker is given', () => {
     ],
     ['such a one that has a batch ahead another', { ...FAST, concurrency: 16, outstanding: 50 }, [20]],
     ['such a one that has more than that nothing', { ...FAST, concurrency: 16, outstanding: 51 }, []],
-    ['a fast one whose oldest task has become slow nothing ahead', { ...FAST, outstanding: 1, ranMs: 3 }, []],
+    ['a fast one whose oldest task has become slow nothing ahead', { ...FAST, outstanding: 1, ranMs: 30 }, []],
     ['a slow one nothing ahead', { ...SLOW, outstanding: 1, ranMs: 1 }, []],
     ['a slow one as many as it has room for', { ...SLOW, concurrency: 4, outstanding: 1 }, [3]],
     [
@@ -89,15 +88,6 @@ describe('what a worker is given', () => {
     const [one, two] = [workerIn(FAST), workerIn({ ...FAST, outstanding: 5 })]
     dispatch([two.worker, one.worker], sourceOf(3))
     assert.deepEqual([one.given, two.given], [[['t0', 't1']], [['t2']]])
-  })
-
-  it('is worth a longer time where a ref is for no task in particular', () => {
-    const { worker, given } = workerIn(SLOW)
-    dispatch([worker], sourceOf(1000, { batchMs: 20 }))
-    assert.deepEqual(
-      given.map(({ length }) => length),
-      [4, 4],
-    )
   })
 
   it('is a signal before any task, in the place of one', () => {

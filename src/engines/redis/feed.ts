@@ -32,7 +32,6 @@ export class RedisFeed implements Feed {
   readonly #watch: Watch
   #view = NOTHING_SEEN
   readonly #tickets = new Tickets(randomBytes(6).toString('hex'))
-  readonly batchMs = 20 // a ticket keeps no task from others, and a worker without one asks Redis once more
   /** Given away. */
   readonly #busy = new Set<Ref>()
   readonly #held = new HeldJobs()

@@ -4,15 +4,15 @@ import type { SlotHints } from '../../engines/feed.js'
 import type { LastRuns } from '../ipc/messages.js'
 import type { WorkerProcess } from './worker-process.js'
 
-const MAX_BATCH = 64
+const MAX_BATCH = 128
+/**
+ * A batch is sized to take a worker about this long at its recent pace. A worker has two of them: one runs, one waits. So the order of
+ * tasks bends by at most twice as much, and a message costs little beside its tasks: it wakes a process, which takes longer than to run some.
+ */
+const BATCH_MS = 20
 
 export interface Source {
   readonly ready: number
-  /**
-   * A batch is sized to take a worker about this long at its recent pace. A worker has two of them: one runs, one
-   * waits.
-   */
-  readonly batchMs: number
   /** A worker is to go as soon as it is idle, so none is given anything ahead. */
   readonly isShrinking: boolean
   due(limit: number): readonly Ref[]
@@ -76,13 +76,13 @@ export function lastRunsOf(refs: readonly Ref[], source: Pick<Source, 'lastRun'>
  * A worker whose tasks are slow, or whose oldest running task has become slow, is given nothing beyond what it can
  * run now.
  */
-function openingOf(worker: WorkerProcess, now: number, { isShrinking, batchMs }: Source): Open {
+function openingOf(worker: WorkerProcess, now: number, { isShrinking }: Source): Open {
   const { concurrency, following, runningSince = now, pace } = worker.work
   const outstanding = worker.work.outstanding - following
   if (!worker.isOpen) return { worker, room: 0, batch: 1 }
-  if (pace.ms === undefined || pace.ms > batchMs || now - runningSince > batchMs)
+  if (pace.ms === undefined || pace.ms > BATCH_MS || now - runningSince > BATCH_MS)
     return { worker, room: concurrency - outstanding, batch: concurrency }
-  const batch = Math.max(concurrency, Math.min(MAX_BATCH, Math.floor(batchMs / pace.ms)))
+  const batch = Math.max(concurrency, Math.min(MAX_BATCH, Math.floor(BATCH_MS / pace.ms)))
   if (isShrinking) return { worker, room: outstanding === 0 ? batch : 0, batch }
   const beside = concurrency - 1 // these run beside the first one of a batch, and do not wait
   const room = outstanding === 0 ? 2 * batch + beside : batch

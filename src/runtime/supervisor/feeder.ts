@@ -30,9 +30,6 @@ interface FeederContext {
   isBraked(): boolean
 }
 
-/** Of the tasks that wait for one worker others are kept from for so long. */
-const BATCH_MS = 2
-
 type Excused = Had & { readonly lastRun: LastRun }
 
 /** Tracks which worker has which task: feeds the workers of a pool, takes tasks back, and enforces deadlines. */
@@ -75,7 +72,6 @@ export class Feeder {
         get ready() {
           return lane.ready
         },
-        batchMs: feed.batchMs ?? BATCH_MS,
         isShrinking: roster.excess > 0,
         due: limit => {
           const refs = lane.take(limit)
