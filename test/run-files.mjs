@@ -1,5 +1,5 @@
 // Runs test files side by side, and sees to it that nothing of a file outlives it.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -15,7 +15,9 @@ const SIGNALS = ['SIGINT', 'SIGTERM']
 /** The line by which the reporter begins to say again what failed. */
 const FAILURES = /^.*failing tests:.*\n/gm
 /** A file that waits takes no processor, but memory. */
-const MOST_BESIDE = 12
+const MOST_BESIDE = 14
+/** So soon a run sees that another one has given a share back. */
+const LOOK_MS = 500
 
 /**
  * Runs test files and shows each when it has ended, and at the end what failed. Those that take longest begin first, and beside
@@ -50,27 +52,68 @@ export async function runFiles(paths, { processors, weightOf, limitMs, lingerMs 
   return results
 }
 
-/** Always one, and more as long as the shares of a processor that they take add up to no more than there are. */
+/**
+ * Always one, and more as long as the shares of a processor that they take add up to no more than there are: those of other runs on
+ * this machine, too, which keep them in the same directory.
+ */
 async function inTurn(paths, { processors, weightOf }, act) {
   const share = path => weightOf(path).cpu / weightOf(path).wall
   const waiting = [...paths].sort((a, b) => weightOf(b).wall - weightOf(a).wall)
   const running = new Map()
+  const shares = new Shares()
   const next = () => {
-    const taken = [...running.keys()].reduce((sum, path) => sum + share(path), 0)
-    const fits = path =>
-      running.size === 0 || (running.size < MOST_BESIDE && taken + share(path) <= processors)
+    const { taken, count } = shares.sum()
+    const fits = path => running.size === 0 || (count < MOST_BESIDE && taken + share(path) <= processors)
     const index = waiting.findIndex(fits)
     return index < 0 ? undefined : waiting.splice(index, 1)[0]
   }
   while (waiting.length > 0 || running.size > 0) {
     for (let path = next(); path !== undefined; path = next()) {
       const ending = path
+      const giveBack = shares.take(share(ending))
       running.set(
         ending,
-        act(ending).then(() => running.delete(ending)),
+        act(ending).then(() => {
+          running.delete(ending)
+          giveBack()
+        }),
       )
     }
-    await Promise.race(running.values())
+    await Promise.race([...running.values(), ...(waiting.length > 0 ? [sleep(LOOK_MS)] : [])])
+  }
+}
+
+/** What the running files take of the processors: an empty file each, named by its share and its runner. */
+class Shares {
+  #directory = process.env.SPOOLD_TEST_SHARES ?? mkdtempSync(join(tmpdir(), 'spoold-test-shares-'))
+  #count = 0
+
+  constructor() {
+    mkdirSync(this.#directory, { recursive: true })
+    if (process.env.SPOOLD_TEST_SHARES === undefined)
+      process.on('exit', () => rmSync(this.#directory, { recursive: true, force: true }))
+  }
+
+  /** @returns gives it back */
+  take(share) {
+    const path = join(this.#directory, `${share.toFixed(3)}-${process.pid}-${++this.#count}`)
+    writeFileSync(path, '')
+    return () => rmSync(path, { force: true })
+  }
+
+  sum() {
+    const all = readdirSync(this.#directory)
+      .map(name => name.split('-').map(Number))
+      .filter(([, pid]) => isAlive(pid))
+    return { taken: all.reduce((sum, [share]) => sum + share, 0), count: all.length }
+  }
+}
+
+function isAlive(pid) {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
   }
 }
 

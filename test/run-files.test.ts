@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { isAlive, TestProcess } from './helpers/process.js'
@@ -30,8 +30,12 @@ interface Run {
   counts(): Readonly<Record<string, { passed: number; failed: number }>>
 }
 
-/** Runs test files as test/run.mjs does. @param files their sources, by their names */
-function runFiles(files: Readonly<Record<string, string>>, limitMs: number): Run {
+/**
+ * Runs test files as test/run.mjs does.
+ *
+ * @param files their sources, by their names @param shares the directory of runs that share the processors
+ */
+function runFiles(files: Readonly<Record<string, string>>, limitMs: number, shares?: string): Run {
   const directory = workspace()
   const write = (name: string, text: string) => writeFileSync(join(directory, name), text)
   write('package.json', '{ "type": "commonjs" }')
@@ -56,7 +60,8 @@ function runFiles(files: Readonly<Record<string, string>>, limitMs: number): Run
   })
   return {
     runner: new TestProcess(process.execPath, [join(directory, 'run.mjs')], {
-      env: { NODE_TEST_CONTEXT: undefined }, // which says that this is a test file's process
+      // the first says that this is a test file's process
+      env: { NODE_TEST_CONTEXT: undefined, SPOOLD_TEST_SHARES: shares },
     }),
     pids,
     counts: () => JSON.parse(read('counts')),
@@ -124,6 +129,24 @@ describe('the runner of the tests', { concurrency: true }, () => {
       third: { passed: 1, failed: 0 },
     })
     assert.match(run.runner.output, /✔ is the last[^✔]*✖ failing tests:[^✔]*✖ is shared.*\n +Error: not ok/)
+  })
+
+  it('gives a file no processor that another run on the same processors has', async () => {
+    const place = workspace()
+    const shares = join(place, 'shares')
+    const begins = (name: string, awaits: string) => `it('runs', () => {
+      require('node:fs').writeFileSync('${place}/${name}', '')
+      return until(() => existsSync('${place}/${awaits}'))
+    })`
+    const has = (name: string) => until(name, () => existsSync(join(place, name)))
+    const first = runFiles({ holding: begins('holding', 'free') }, 60_000, shares)
+    await has('holding')
+    const second = runFiles({ one: begins('one', 'two'), two: begins('two', 'free') }, 60_000, shares)
+    await has('one')
+    assert.equal(readdirSync(shares).length, 2, 'one each')
+    writeFileSync(join(place, 'free'), '')
+    for (const { runner } of [first, second]) assert.equal(await runner.code(30_000), 0, runner.output)
+    assert.deepEqual(second.counts(), { one: { passed: 1, failed: 0 }, two: { passed: 1, failed: 0 } })
   })
 
   it('ends everything when it is ended', async () => {

@@ -3,7 +3,7 @@
 // `--weigh` keeps what each file took in weights.json; `--built` takes the tests as the last run has built them.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -15,7 +15,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 if (process.getuid() === 0 && !isOpenToAll(root)) process.exit(await runInCopy())
 
 const lane = process.argv.slice(2).filter(argument => argument.startsWith('--'))
-if (!lane.includes('--built')) build()
+if (!lane.includes('--built') || !existsSync(BUILT)) build()
 
 const parts = process.argv.slice(2).filter(argument => !argument.startsWith('--'))
 const isWanted = file => {
@@ -40,10 +40,8 @@ console.log(`SPOOLD_TEST_SEED=${process.env.SPOOLD_TEST_SEED}`)
 
 /** A file that hangs is ended, with all that it has started, and fails. */
 const LIMIT_MS = (process.env.SPOOLD_TEST_LONG === undefined ? 10 : 45) * 60_000
-/** How many processors this run keeps busy, where it is not alone. */
-const { SPOOLD_TEST_PROCESSORS = String(availableParallelism()) } = process.env
 /** To weigh files they are given room. */
-const PROCESSORS = Number(SPOOLD_TEST_PROCESSORS) * (lane.includes('--weigh') ? 0.8 : 1)
+const PROCESSORS = availableParallelism() * (lane.includes('--weigh') ? 0.8 : 1)
 /** With SPOOLD_TEST_AGAIN=1 a file that failed beside others runs once more, alone. More than so many are no accident. */
 const MAX_AGAIN = 4
 const SLOWEST_SHOWN = 10

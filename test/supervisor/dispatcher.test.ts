@@ -72,7 +72,11 @@ describe('what a worker is given', () => {
     ],
     ['such a one that has a batch ahead another', { ...FAST, concurrency: 16, outstanding: 50 }, [20]],
     ['such a one that has more than that nothing', { ...FAST, concurrency: 16, outstanding: 51 }, []],
-    ['a fast one whose oldest task has become slow nothing ahead', { ...FAST, outstanding: 1, ranMs: 30 }, []],
+    [
+      'a fast one whose oldest task has become slow nothing ahead',
+      { ...FAST, outstanding: 1, ranMs: 30 },
+      [],
+    ],
     ['a slow one nothing ahead', { ...SLOW, outstanding: 1, ranMs: 1 }, []],
     ['a slow one as many as it has room for', { ...SLOW, concurrency: 4, outstanding: 1 }, [3]],
     [
