@@ -17,6 +17,10 @@ const PROBES = {
     if (process.getuid?.() !== 0) throw new Error('not root')
   },
   mount: () => execFileSync('unshare', ['-m', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'], { stdio: 'ignore' }),
+  fuse: () =>
+    execFileSync('unshare', ['-m', 'sh', '-c', 'bindfs --no-allow-other /mnt /mnt && umount /mnt'], {
+      stdio: 'ignore',
+    }),
   script: () => execFileSync('script', ['-qec', 'true', '/dev/null'], { stdio: 'ignore' }),
   mkfifo: () => execFileSync('mkfifo', ['--version'], { stdio: 'ignore' }),
   tmux: () => execFileSync('tmux', ['-V'], { stdio: 'ignore' }),

@@ -1,4 +1,5 @@
 import { closeSync, constants } from 'node:fs'
+import { lstat } from 'node:fs/promises'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { crypto } from '../../base/crypto.js'
@@ -23,7 +24,7 @@ import { tryHold } from '../../system/libc.js'
 export interface SpoolSocket {
   readonly name: string
   /** False once `.spoold` or the socket in it was removed or replaced: then no client finds this one. */
-  isReachable(): boolean
+  isReachable(): Promise<boolean>
   /** Stops listening, and removes the socket if it is still ours. */
   close(): void
 }
@@ -139,12 +140,10 @@ function socketOf(server: Server, directory: Directory, name: string, clientPath
   const inode = lstatExactlySync(path)?.ino
   return {
     name,
-    isReachable() {
-      try {
-        return inode !== undefined && lstatExactlySync(toFsPath(clientPath))?.ino === inode
-      } catch {
-        return false
-      }
+    // by a thread: a disk that stalls is to stall no other spool
+    async isReachable() {
+      const stats = await lstat(toFsPath(clientPath), { bigint: true }).catch(() => undefined)
+      return inode !== undefined && stats?.ino === inode
     },
     close() {
       if (inode !== undefined && lstatExactlySync(path)?.ino === inode) removeQuietly(path)

@@ -21,7 +21,7 @@ interface ControlContext {
 
 interface Open {
   readonly server: ControlServer
-  isReachable(): boolean
+  isReachable(): Promise<boolean>
   close(): Promise<void>
 }
 
@@ -37,6 +37,7 @@ const LOOK_MS = 5000
 export class DaemonControl {
   readonly #context: ControlContext
   readonly #inSpools = new Map<string, Open>()
+  #isLooking = false
   readonly #watch = setInterval(() => void this.#return(), LOOK_MS).unref()
   #wanted: ReadonlySet<string> = new Set()
   /** Why a spool has no socket, as the log has it. */
@@ -72,15 +73,19 @@ export class DaemonControl {
   }
 
   /** Opens again what somebody removed, and what could not be opened: a full disk has room again. */
-  #return(): Promise<void> | undefined {
-    const areAllThere = [...this.#wanted].every(spool => this.#inSpools.get(spool)?.isReachable() === true)
-    return areAllThere ? undefined : this.#open()
+  async #return(): Promise<void> {
+    if (this.#isLooking) return // at a disk that stalls
+    this.#isLooking = true
+    const looks = [...this.#wanted].map(spool => this.#inSpools.get(spool)?.isReachable() ?? false)
+    const areThere = await Promise.all(looks)
+    this.#isLooking = false
+    if (areThere.includes(false)) await this.#open()
   }
 
   #open(): Promise<void> {
     this.#turn = this.#turn.then(async () => {
       for (const [spool, open] of this.#inSpools)
-        if (!this.#wanted.has(spool) || !open.isReachable()) {
+        if (!this.#wanted.has(spool) || !(await open.isReachable())) {
           this.#inSpools.delete(spool)
           await open.close()
         }
