@@ -2,7 +2,7 @@ import fs, { constants } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename } from 'node:path'
 import { isMainThread } from 'node:worker_threads'
-import { messageOf } from '../base/errors.js'
+import { errnoOf, messageOf } from '../base/errors.js'
 import {
   CWD,
   checkBytes,
@@ -735,7 +735,9 @@ export function openKoffi(): Koffi {
   try {
     // the binary itself: 2 ms; koffi's search for it takes 9
     return createRequire(own)(`@koromix/koffi-${platform}-${arch}/${kind}_${arch}/koffi.node`)
-  } catch {
+  } catch (error) {
+    // what cannot be loaded says why; koffi's search would try the binary for another libc
+    if (errnoOf(error) !== 'MODULE_NOT_FOUND') throw error
     return require('koffi')
   }
 }

@@ -44,12 +44,12 @@ describe('the libc of Node', () => {
     assert.throws(() => interpreterOf('/nowhere'), { code: 'ENOENT' })
   })
 
-  /** What a Node process says that would be of this program. */
-  function loadedBy(execPath: string): string {
+  /** What a Node process says that would be of this program. @param then follows the name of the first binary */
+  function loadedBy(execPath: string, then = 'process.exit()'): string {
     const code = `
       process.dlopen = (_module, file) => {
         console.log(file)
-        process.exit()
+        ${then}
       }
       process.execPath = ${JSON.stringify(execPath)}
       const { libcFault } = await import(${JSON.stringify(import.meta.resolve('#src/system/libc.js'))})
@@ -67,6 +67,11 @@ describe('the libc of Node', () => {
     assert.match(loadedBy(program('/lib/ld-musl-x86_64.so.1')), new RegExp(`/musl_${arch}/koffi.node\n$`))
     assert.match(loadedBy(program('/lib64/ld-linux-x86-64.so.2')), new RegExp(`/linux_${arch}/koffi.node\n$`))
     assert.match(loadedBy(program(null)), /linked statically/)
+  })
+
+  it('says why the binary cannot be loaded, and opens none for another libc', { skip }, () => {
+    const musl = loadedBy(program('/lib/ld-musl-x86_64.so.1'), "throw new Error('no libstdc++')")
+    assert.match(musl, new RegExp(`^\\S+/musl_${process.arch}/koffi.node\nno libstdc\\+\\+\n$`))
   })
 
   it('is not called where koffi is not installed', () => {
