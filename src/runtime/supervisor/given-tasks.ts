@@ -97,8 +97,13 @@ export class GivenTasks {
     const givenAtMs = Date.now()
     for (const ref of refs)
       this.#owned.set(this.#next++, {
-        ...{ ref, notice: undefined, givenAtMs },
-        ...{ startedAt: undefined, isAnnounced: false, isRecalled: false, isInferred: false },
+        ref,
+        notice: undefined,
+        givenAtMs,
+        startedAt: undefined,
+        isAnnounced: false,
+        isRecalled: false,
+        isInferred: false,
       })
     return first
   }
