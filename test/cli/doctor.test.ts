@@ -364,6 +364,22 @@ describe('spoold doctor knows the limits', () => {
     )
   })
 
+  it('of a socket that may not be bound, which only a try tells; and leaves none behind', {
+    skip: skipUnless('strace'),
+  }, () => {
+    const spool = spoolDirectory()
+    const stats = join(dirname(spool), 's') // root opens `socket` itself
+    const refused = `exec strace -f -o /dev/null -e trace=bind -e inject=bind:error=EPERM "$@"`
+    const { complaints } = doctor(install(spool, { stats }), refused)
+    assert.deepEqual(
+      complaints.map(text => text.replace(/uid \d+/, 'uid')),
+      [`error socket: uid cannot bind it: EPERM: operation not permitted, bind '${stats}'`],
+    )
+    const before = readdirSync(dirname(spool))
+    assert.deepEqual(doctor(install(spool, { stats })).complaints, [])
+    assert.deepEqual(readdirSync(dirname(spool)), before)
+  })
+
   it('of the queue of a socket', { skip: skipUnless('root', 'mount') }, () => {
     const spool = spoolDirectory()
     const short = `exec unshare -n sh -c 'echo 16 > /proc/sys/net/core/somaxconn && exec "$@"' sh "$@"`

@@ -154,4 +154,13 @@ describe('doctor, as the user of the configuration', { skip: skipUnless('root') 
       assert.match(stdout, new RegExp(`^note +socket: ${name} .*: a program listens on it now`, 'm'))
     for (const server of servers) server.close()
   })
+
+  it('binds what nobody listens on: an address of another machine, and the name of a file, are none', async () => {
+    const home = workspace()
+    writeFileSync(join(home, 's'), '')
+    const ini = configured(home, { stats: '203.0.113.1:9191', 'spooler-metrics': join(home, 's') })
+    const { stdout } = await spoold(['doctor', ini])
+    assert.match(stdout, /^error +socket: stats .*cannot bind it: .*EADDRNOTAVAIL/m)
+    assert.match(stdout, /^error +socket: spooler-metrics .*: there is another file of this name/m)
+  })
 })

@@ -4,6 +4,7 @@ import { dirname } from 'node:path'
 import { errnoOf, messageOf } from '../../base/errors.js'
 import { type Address, formatAddress, socketPath } from '../../formats/protocol/address.js'
 import { statsOf } from '../../system/file-stats.js'
+import { Opener } from '../../system/opener.js'
 import { privateText } from '../../system/private-file.js'
 import type { Diagnosis } from './diagnosis.js'
 
@@ -21,7 +22,8 @@ const OPENED_FIRST = ['pidfile', 'logto', 'daemonize', 'socket', 'spooler-contro
 const CONNECT_MS = 1000
 
 /**
- * Whether the user of this process can write each file, and listen on each socket. Nothing is made.
+ * Whether the user of this process can write each file, and listen on each socket, which is bound for a moment. Nothing else is
+ * made.
  *
  * @param startsAsRoot the daemon does, and so opens the first ones with more rights
  */
@@ -32,19 +34,21 @@ export async function* checkWritable(
   for (const { name, kind, path, address } of targets) {
     const about = `${name} ${path ?? (address === undefined ? '' : formatAddress(address))}`
     const topic = kind === 'socket' ? 'socket' : 'file'
-    const fault =
-      startsAsRoot && OPENED_FIRST.includes(name)
-        ? undefined
-        : path === undefined
-          ? undefined
-          : faultOf(path, kind)
-    if (fault !== undefined) yield { level: 'error', topic, about, text: fault }
-    else if (address !== undefined && (await isTaken(address, startsAsRoot)))
+    const isOurs = !(startsAsRoot && OPENED_FIRST.includes(name))
+    let fault = isOurs && path !== undefined ? faultOf(path, kind) : undefined
+    if (fault === undefined && address !== undefined) {
+      if (address.kind !== 'tcp' && (await isListening(address))) fault = TAKEN
+      else if (isOurs && !needsRoot(address, startsAsRoot)) fault = await bindFault(address)
+    }
+    if (fault === TAKEN)
       yield { level: 'note', topic, about, text: 'a program listens on it now: this daemon, or another one' }
+    else if (fault !== undefined) yield { level: 'error', topic, about, text: fault }
     else
       yield { level: 'ok', topic, about, text: kind === 'socket' ? 'it can be bound' : 'it can be written' }
   }
 }
+
+const TAKEN = 'taken'
 
 function faultOf(path: string, kind: Target['kind']): string | undefined {
   const directory = dirname(path)
@@ -58,13 +62,42 @@ function faultOf(path: string, kind: Target['kind']): string | undefined {
   }
 }
 
-/** TCP is bound for a moment; whoever answers on a unix socket has it. */
-async function isTaken(address: Address, startsAsRoot: boolean): Promise<boolean> {
-  if (address.kind === 'tcp') {
-    const { host, port } = address
-    if (port === 0 || (startsAsRoot && port < 1024)) return false
-    return listens({ port, ...(host === '' ? {} : { host }) })
+/**
+ * What only a try tells: a file system without sockets, a rule of AppArmor's or SELinux's, an address of another machine. A unix
+ * socket is bound as the daemon does, beside its name, which it never gets: no daemon that starts meanwhile takes us for another.
+ */
+async function bindFault(address: Address): Promise<string | undefined> {
+  try {
+    if (address.kind === 'unix')
+      await new Opener(null).bind(address.path, { mode: null, owner: null }, at => leaveUnnamed(at))
+    else if (address.kind === 'abstract') await listenBriefly({ path: socketPath(address) })
+    else await listenBriefly({ host: address.host === '' ? '0.0.0.0' : address.host, port: address.port })
+  } catch (error) {
+    if (errnoOf(error) === 'EADDRINUSE') return TAKEN
+    if (error !== BOUND) return `uid ${process.geteuid?.()} cannot bind it: ${messageOf(error)}`
   }
+  return undefined
+}
+
+const BOUND = new Error('it can be bound')
+
+async function leaveUnnamed(at: ListenOptions | { readonly fd: number }): Promise<never> {
+  await listenBriefly(at)
+  throw BOUND
+}
+
+async function listenBriefly(at: ListenOptions | { readonly fd: number }): Promise<void> {
+  const server = createServer()
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(at, resolve))
+  server.close()
+}
+
+/** A port that only root may bind. */
+function needsRoot(address: Address, startsAsRoot: boolean): boolean {
+  return startsAsRoot && address.kind === 'tcp' && address.port < 1024 && address.port !== 0
+}
+
+function isListening(address: Exclude<Address, { kind: 'tcp' }>): Promise<boolean> {
   return new Promise(resolve => {
     const socket = connect(socketPath(address), () => end(true))
     const end = (isIt: boolean) => {
@@ -74,14 +107,6 @@ async function isTaken(address: Address, startsAsRoot: boolean): Promise<boolean
     }
     const timer = setTimeout(() => end(true), CONNECT_MS)
     socket.once('error', error => end(errnoOf(error) === 'EAGAIN'))
-  })
-}
-
-function listens(options: ListenOptions): Promise<boolean> {
-  const server = createServer()
-  return new Promise(resolve => {
-    server.once('error', error => resolve(errnoOf(error) === 'EADDRINUSE'))
-    server.listen(options, () => server.close(() => resolve(false)))
   })
 }
 

@@ -94,7 +94,7 @@ async function* examine(sources: Sources, say: (line: string) => void): AsyncGen
     })
   for (const address of new Set(config.spools.map(spool => addressOf(spool)).filter(isRedisAddress)))
     yield* examineRedis(address)
-  yield* checkWritable(writtenBy(options, home), isRoot)
+  yield* checkWritable(writtenBy(options, home), isRoot && process.geteuid?.() !== 0)
   if (options.spoolerDashboardTokens !== null)
     yield await checkTokens(resolve(options.spoolerDashboardTokens))
   if (problems.errors.length === 0 && isReadable && identity.isTaken)
