@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
@@ -23,12 +24,14 @@ import {
 import { createServer, type Server } from 'node:net'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { promisify } from 'node:util'
 import { watchTouches } from '#src/system/files/directory-watch.js'
 import { libc } from '#src/system/libc.js'
 import { inodeAt, Opener } from '#src/system/opener.js'
 import { Canaries, giveAway, USER } from '../helpers/canaries.js'
 import { spoold } from '../helpers/cli.js'
 import { startDaemon, writeIni } from '../helpers/daemon.js'
+import { withoutKoffi } from '../helpers/elsewhere.js'
 import { exchangeNames } from '../helpers/exchanger.js'
 import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
@@ -94,55 +97,56 @@ async function useAll(
   }
 }
 
+const inside = (path: string) =>
+  [join(path, 'app.log'), join(path, 'app.pid'), join(path, 'app.sock')] as const
+const LAYOUTS: ReadonlyArray<readonly [string, (home: string) => string, owner: number]> = [
+  ['RuntimeDirectory= of systemd, the user’s', home => directory(join(home, 'run'), USER), USER],
+  [
+    'LogsDirectory= of systemd, the user’s, closed to others',
+    home => directory(join(home, 'log'), USER, 0o700),
+    USER,
+  ],
+  ['/var/log of Ubuntu, root:syslog 0775', home => directory(join(home, 'log'), 0, 0o775, THIRD), 0],
+  [
+    '/var/log/app, www-data’s, in such a /var/log',
+    home => directory(join(directory(join(home, 'log'), 0, 0o775, THIRD), 'app'), USER, 0o750),
+    USER,
+  ],
+  ['/run/app, root’s', home => directory(join(home, 'run'), 0), 0],
+  ['/tmp', home => directory(join(home, 'tmp'), 0, 0o1777), 0],
+  [
+    '/var/run, a link that root made to /run',
+    home => {
+      directory(join(home, 'run'), USER)
+      symlinkSync('run', join(home, 'var-run'))
+      return join(home, 'var-run')
+    },
+    USER,
+  ],
+  [
+    'a home directory, and a directory in it',
+    home => directory(join(directory(join(home, 'app'), USER, 0o700), 'spoold'), USER, 0o700),
+    USER,
+  ],
+  [
+    'a directory of a third user, which the daemon’s may not enter',
+    home => directory(join(home, 'other'), THIRD, 0o700),
+    THIRD,
+  ],
+  [
+    'current → releases/7, a link that the user made',
+    home => {
+      const app = directory(join(home, 'app'), USER)
+      directory(join(app, 'seven'), USER)
+      symlinkSync('seven', join(app, 'current'))
+      lchownSync(join(app, 'current'), USER, USER)
+      return join(app, 'current')
+    },
+    USER,
+  ],
+]
+
 describe('usual layouts, for root with uid set', { skip: skipUnless('root') }, () => {
-  const inside = (path: string) =>
-    [join(path, 'app.log'), join(path, 'app.pid'), join(path, 'app.sock')] as const
-  const LAYOUTS: ReadonlyArray<readonly [string, (home: string) => string, owner: number]> = [
-    ['RuntimeDirectory= of systemd, the user’s', home => directory(join(home, 'run'), USER), USER],
-    [
-      'LogsDirectory= of systemd, the user’s, closed to others',
-      home => directory(join(home, 'log'), USER, 0o700),
-      USER,
-    ],
-    ['/var/log of Ubuntu, root:syslog 0775', home => directory(join(home, 'log'), 0, 0o775, THIRD), 0],
-    [
-      '/var/log/app, www-data’s, in such a /var/log',
-      home => directory(join(directory(join(home, 'log'), 0, 0o775, THIRD), 'app'), USER, 0o750),
-      USER,
-    ],
-    ['/run/app, root’s', home => directory(join(home, 'run'), 0), 0],
-    ['/tmp', home => directory(join(home, 'tmp'), 0, 0o1777), 0],
-    [
-      '/var/run, a link that root made to /run',
-      home => {
-        directory(join(home, 'run'), USER)
-        symlinkSync('run', join(home, 'var-run'))
-        return join(home, 'var-run')
-      },
-      USER,
-    ],
-    [
-      'a home directory, and a directory in it',
-      home => directory(join(directory(join(home, 'app'), USER, 0o700), 'spoold'), USER, 0o700),
-      USER,
-    ],
-    [
-      'a directory of a third user, which the daemon’s may not enter',
-      home => directory(join(home, 'other'), THIRD, 0o700),
-      THIRD,
-    ],
-    [
-      'current → releases/7, a link that the user made',
-      home => {
-        const app = directory(join(home, 'app'), USER)
-        directory(join(app, 'seven'), USER)
-        symlinkSync('seven', join(app, 'current'))
-        lchownSync(join(app, 'current'), USER, USER)
-        return join(app, 'current')
-      },
-      USER,
-    ],
-  ]
   for (const [what, make, owner] of LAYOUTS)
     it(`work: ${what}`, async () => {
       const paths = inside(make(open()))
@@ -350,6 +354,99 @@ describe('while the owner of a directory exchanges it, and names in it, with lin
       }
     await end()
     assert.ok(refused > 0)
+  })
+})
+
+/** What a process without libc finds. @param body prints it, as JSON */
+async function withoutLibc<Found>(body: string, paths: readonly string[]): Promise<Found> {
+  const code = `
+    import { createServer } from 'node:net'
+    import fs from 'node:fs'
+    import { libcFault } from ${JSON.stringify(import.meta.resolve('#src/system/libc.js'))}
+    import { inodeAt, Opener } from ${JSON.stringify(import.meta.resolve('#src/system/opener.js'))}
+    const listening = at => new Promise((resolve, reject) => {
+      const server = createServer()
+      server.once('error', reject).listen(at, () => resolve(server))
+    })
+    const rights = { mode: 0o666, owner: null }
+    const APP = ${JSON.stringify(APP)}
+    const paths = ${JSON.stringify(paths)}
+    if (libcFault() === undefined) throw new Error('libc is there')
+    ${body}`
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', code], {
+    env: { ...process.env, ...withoutKoffi() },
+  })
+  return JSON.parse(stdout)
+}
+
+describe('where libc cannot be called, root', { skip }, () => {
+  it('opens all usual layouts as with it, and binds those that are its own', async () => {
+    const found = await withoutLibc<unknown[][]>(
+      `
+      const look = async path => {
+        const opener = new Opener(APP)
+        const line = opener.append(path + '/app.log', 0o640)
+        fs.writeSync(line, 'a line\\n')
+        const held = opener.make(path + '/app.pid', 0o644)
+        const owners = [fs.fstatSync(line).uid, fs.fstatSync(held).uid]
+        for (const fd of [line, held]) fs.closeSync(fd)
+        if (!opener.remove(path + '/app.pid', inodeAt(path + '/app.pid'))) throw new Error('a pidfile is left')
+        try {
+          const { server, inode } = await opener.bind(path + '/app.sock', rights, listening)
+          owners.push(fs.lstatSync(path + '/app.sock').uid)
+          opener.remove(path + '/app.sock', inode)
+          server.close()
+        } catch (error) {
+          owners.push(error.message)
+        }
+        return owners
+      }
+      const found = []
+      for (const path of paths) found.push([await look(path), await look(path), fs.readFileSync(path + '/app.log', 'utf8'), fs.readdirSync(path)])
+      console.log(JSON.stringify(found))`,
+      LAYOUTS.map(([, make]) => make(open())),
+    )
+    const refused = (uid: number) =>
+      `its directory belongs to uid ${uid}, and without koffi root binds nothing there`
+    const expected = LAYOUTS.map(([what, , owner]) => {
+      const once = [owner, owner, owner === 0 ? 0 : refused(owner)]
+      return [what, once, once, 'a line\na line\n', ['app.log']]
+    })
+    assert.deepEqual(
+      found.map((each, i) => [LAYOUTS[i]?.[0], ...each]),
+      expected,
+    )
+  })
+
+  it('touches nothing of its own while the owner of a directory exchanges it, and names in it', async () => {
+    const trap = new Trap()
+    const { end } = await trap.exchange()
+    const seen = await withoutLibc<{ done: number; refused: number }>(
+      `
+      const ACTS = [
+        (opener, path) => fs.closeSync(opener.append(path, 0o640)),
+        (opener, path) => fs.closeSync(opener.make(path, 0o644)),
+        (opener, path) => opener.remove(path, inodeAt(path) ?? ''),
+        (opener, path) => opener.replace(path, 'x', 0o644),
+        (opener, path) => opener.makeDirectory(path, 0o750, { uid: 7, gid: 7 }),
+        async (opener, path) => (await opener.bind(path, rights, listening)).server.close(),
+      ]
+      const seen = { done: 0, refused: 0 }
+      const until = performance.now() + ${LASTS_MS}
+      for (let i = 0; performance.now() < until || i < 36; i++)
+        try {
+          const name = ['there', 'new', 'fresh-' + i][i % 3]
+          await ACTS[i % 6](new Opener(i % 4 < 2 ? APP : null), paths[0] + '/' + name)
+          seen.done++
+        } catch {
+          seen.refused++
+        }
+      console.log(JSON.stringify(seen))`,
+      [trap.run],
+    )
+    await end()
+    assert.ok(seen.refused > 0, JSON.stringify(seen))
+    trap.outside.assertUntouched('without libc')
   })
 })
 
