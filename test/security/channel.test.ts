@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { giveAway, USER } from '../helpers/canaries.js'
 import { startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
+import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { deadOf } from '../helpers/witness.js'
 import { BIN, ROOT, spoolDirectory } from '../helpers/workspace.js'
@@ -125,6 +127,39 @@ describe('what a handler sends to its parent', { concurrency: 2 }, () => {
     })
     assert.equal(await daemon.code(), 0)
     assert.deepEqual(leftIn(spool), [])
+  })
+
+  it('or an algorithm to the root parent of its daemon, ends neither', {
+    skip: skipUnless('root'),
+  }, async () => {
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o755)
+    giveAway(spool)
+    const algorithm = join(dirname(spool), 'algorithm.mjs')
+    const bad = JSON.stringify([
+      null,
+      'started',
+      7,
+      [],
+      {},
+      { failed: {} },
+      { ask: null },
+      { ask: 'everything' },
+    ])
+    writeFileSync(
+      algorithm,
+      `export default ({ target }) => {
+        for (const each of ${bad}) process.send(each)
+        console.log('all of it is sent')
+        return { target, state: null, reason: 'it was sent' }
+      }`,
+    )
+    const scaling = { 'spooler-processes': 2, 'spooler-cheaper': 1, 'spooler-cheaper-algo': algorithm }
+    const ini = { uid: USER, gid: USER, 'master-as-root': true, 'spooler-cheaper-overload': 1, ...scaling }
+    const daemon = await startDaemon({ spool, ini })
+    await daemon.waitFor(/all of it is sent[\s\S]*all of it is sent/)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0, daemon.output)
   })
 
   it('while doctor loads it, does not mislead doctor', async () => {

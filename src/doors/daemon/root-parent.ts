@@ -72,7 +72,8 @@ export async function runUnderRoot(request: RootParentOptions): Promise<number> 
       if (signal === 'SIGHUP') reopen(log)
       child.kill(signal)
     })
-  child.on('message', (ask: Ask) => {
+  child.on('message', (ask: unknown) => {
+    if (!isAsk(ask)) return
     if ('failed' in ask) failure = ask
     else if ('started' in ask) {
       hasStarted = true
@@ -90,6 +91,15 @@ export async function runUnderRoot(request: RootParentOptions): Promise<number> 
   if (failure !== undefined && log !== undefined)
     throw new SpooldError(failure.code ?? 'START_FAILED', failure.failed)
   return code ?? 1
+}
+
+const ASKED: readonly unknown[] = ['pidfile', 'safe pidfile', 'reopen-log']
+
+/** Code of the configuration's runs in the daemon, too: an algorithm may send anything. */
+function isAsk(message: unknown): message is Ask {
+  if (typeof message !== 'object' || message === null) return false
+  if ('failed' in message) return typeof message.failed === 'string'
+  return 'started' in message || ('ask' in message && ASKED.includes(message.ask))
 }
 
 /** Merges both output streams of the daemon into one, so that its lines stay in order. */
