@@ -1,8 +1,20 @@
 import assert from 'node:assert/strict'
-import { chmodSync, chownSync, mkdirSync, renameSync, statSync, symlinkSync } from 'node:fs'
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { findState, makeState } from '#src/engines/spool/state-directory.js'
+import { sweepRecords } from '#src/engines/spool/admin/sweep-records.js'
+import { DeadLetters } from '#src/engines/spool/dead-letters.js'
+import { Records } from '#src/engines/spool/records.js'
+import { findState, makeState, makeStateRoom } from '#src/engines/spool/state-directory.js'
 import { skipUnless } from '../helpers/requires.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
@@ -37,5 +49,21 @@ describe('.spoold', () => {
     assert.equal(statSync(state).mode & 0o777, 0o777, 'a look changes nothing')
     makeState(spool)
     assert.equal(statSync(state).mode & 0o777, 0o700)
+  })
+
+  it('has no file of ours that is larger than 16 MiB: one that is counts as broken, and is not read', async () => {
+    const spool = spoolDirectory()
+    const [records, letters] = [new Records(spool), new DeadLetters(spool)]
+    const found = () => [records.read('task')?.attempts, letters.read('dead')?.ref]
+    records.write('task', { attempts: 1, crashes: 0 })
+    makeStateRoom(spool, 'dead', 'dead')
+    const counts = { buriedAt: 1, attempts: 1, crashes: 0 }
+    const letter = { ref: 'dead', reason: 'asked', detail: '', handlers: [], host: '', ...counts }
+    writeFileSync(letters.jsonPathOf('dead'), JSON.stringify(letter))
+    assert.deepEqual(found(), [1, 'dead'])
+    for (const path of [records.pathOf('task'), letters.jsonPathOf('dead')])
+      appendFileSync(path, Buffer.alloc(16 * 1024 * 1024, ' '))
+    assert.deepEqual(found(), [undefined, undefined])
+    assert.equal(await sweepRecords(spool, Date.now() + 1000), 0)
   })
 })

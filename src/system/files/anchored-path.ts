@@ -219,11 +219,21 @@ export const readlinkSync = plainly((path: Path) => fs.readlinkSync(path, 'latin
 export const readFileSync = plainly((path: Path) => {
   const fd = fs.openSync(path, READ)
   try {
-    return fs.readFileSync(fd, 'utf8')
+    return textOf(fd)
   } finally {
     fs.closeSync(fd)
   }
 })
+
+/** More than a file of ours has: records, dead letters, notes. */
+const MOST_BYTES = 16 * 1024 * 1024
+
+/** @throws Error, none of the system, of what is too large to be ours */
+export function textOf(fd: number): string {
+  if (fs.fstatSync(fd).size > MOST_BYTES) throw new Error(`it is larger than ${MOST_BYTES} bytes`)
+  return fs.readFileSync(fd, 'utf8')
+}
+
 export const utimesSync = plainly((path: Path, atime: number, mtime: number) =>
   fs.utimesSync(path, atime, mtime),
 )

@@ -1,7 +1,14 @@
-import { closeSync, constants, fstatSync, readFileSync } from 'node:fs'
+import { closeSync, constants, fstatSync } from 'node:fs'
 import { errnoOf } from '../../../base/errors.js'
 import { type Ref, toFsPath } from '../../../base/task/ref.js'
-import { lstatSync, openSync, pathOf, placeOf, unlinkSync } from '../../../system/files/anchored-path.js'
+import {
+  lstatSync,
+  openSync,
+  pathOf,
+  placeOf,
+  textOf,
+  unlinkSync,
+} from '../../../system/files/anchored-path.js'
 import { listEntries } from '../../../system/files/entries.js'
 import { moveExactly } from '../../../system/files/exact-move.js'
 import { createTaskName } from '../names.js'
@@ -60,7 +67,7 @@ function removeOrphan(spool: string, name: string, beforeMs: number): boolean {
 /** The task that a record belongs to; undefined if the file is not a record, or is not at that task's record path. */
 function refOf(fd: number, name: string): Ref | undefined {
   try {
-    const value: unknown = JSON.parse(readFileSync(fd, 'utf8'))
+    const value: unknown = JSON.parse(textOf(fd))
     const ref = isRecord(value) ? (value.ref ?? name.slice(0, -'.json'.length)) : undefined
     return ref !== undefined && jsonNameOf(ref) === name ? ref : undefined
   } catch {
