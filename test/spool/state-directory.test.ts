@@ -15,6 +15,7 @@ import { sweepRecords } from '#src/engines/spool/admin/sweep-records.js'
 import { DeadLetters } from '#src/engines/spool/dead-letters.js'
 import { Records } from '#src/engines/spool/records.js'
 import { findState, makeState, makeStateRoom } from '#src/engines/spool/state-directory.js'
+import { inProcess } from '../helpers/cli.js'
 import { skipUnless } from '../helpers/requires.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
@@ -65,5 +66,7 @@ describe('.spoold', () => {
       appendFileSync(path, Buffer.alloc(16 * 1024 * 1024, ' '))
     assert.deepEqual(found(), [undefined, undefined])
     assert.equal(await sweepRecords(spool, Date.now() + 1000), 0)
+    const { stdout } = await inProcess(['fsck', spool])
+    assert.match(stdout, /^found record-broken .*task/m)
   })
 })

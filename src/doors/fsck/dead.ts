@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { errnoOf } from '../../base/errors.js'
 import { type Ref, toFsPath } from '../../base/task/ref.js'
@@ -6,6 +5,7 @@ import { type DeadLetter, isLetter, MAX_NAMESAKES } from '../../engines/spool/de
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
 import { jsonNameOf } from '../../engines/spool/record-name.js'
 import { writeWhole } from '../../engines/spool/state-directory.js'
+import { readFileSync } from '../../system/files/anchored-path.js'
 import { type ExaminedSpool, filesIn, removeFile, statsOf } from './examined-spool.js'
 import { type Finding, OVER, REPAIRED } from './finding.js'
 import { quietRecord } from './tasks.js'
@@ -78,7 +78,7 @@ function reasonIn(examined: ExaminedSpool, json: string): DeadLetter | undefined
   const path = `${ROOM}/${json}`
   if (!json.endsWith('.json') || (statsOf(examined, path)?.size ?? 0) > MAX_REASON_BYTES) return undefined
   try {
-    const value: unknown = JSON.parse(readFileSync(toFsPath(`${examined.spool}/${path}`), 'utf8'))
+    const value: unknown = JSON.parse(readFileSync(toFsPath(`${examined.spool}/${path}`)))
     return isLetter(value) ? value : undefined
   } catch (error) {
     if (errnoOf(error) === undefined || errnoOf(error) === 'ENOENT') return undefined

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { errnoOf } from '../../base/errors.js'
 import { type Ref, toFsPath } from '../../base/task/ref.js'
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
@@ -6,6 +5,7 @@ import { jsonNameOf } from '../../engines/spool/record-name.js'
 import { isRecord, type TaskRecord } from '../../engines/spool/records.js'
 import { setTime } from '../../engines/spool/spool-file.js'
 import { RECORDED, writeState } from '../../engines/spool/state-byte.js'
+import { readFileSync } from '../../system/files/anchored-path.js'
 import { type ExaminedSpool, filesIn, markOf, removeFile, statsOf } from './examined-spool.js'
 import { type Finding, OVER, REPAIRED, type Repair } from './finding.js'
 import { whileHeld } from './hold.js'
@@ -56,7 +56,7 @@ function assess(examined: ExaminedSpool, name: string): Assessment | undefined {
 
 function readRecord({ spool }: ExaminedSpool, name: string): TaskRecord | undefined | 'closed' | 'gone' {
   try {
-    const value: unknown = JSON.parse(readFileSync(toFsPath(`${spool}/${ROOM}/${name}`), 'utf8'))
+    const value: unknown = JSON.parse(readFileSync(toFsPath(`${spool}/${ROOM}/${name}`)))
     return isRecord(value) ? value : undefined
   } catch (error) {
     if (errnoOf(error) === undefined) return undefined // not JSON
