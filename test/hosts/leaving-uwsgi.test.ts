@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
+import { TestProcess } from '../helpers/process.js'
 import { PYTHON, virtualenv } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
@@ -307,4 +308,67 @@ print(json.dumps({name: look(name) for name in sys.argv[1:]}))`
       if (listed.get(name)) assert.equal(answer, true, name)
       else assert.match(String(answer), new RegExp(`has no ${name}: take .{5}`))
   })
+})
+
+/** Run with `first`, uWSGI's modules are there before the libraries are loaded; with `last`, after that. */
+const LIBRARIES = `
+import glob, logging, os, sys, tempfile, warnings
+
+warnings.simplefilter('error')
+place = tempfile.mkdtemp(dir=os.environ['WORKSPACE'])
+os.environ.update(SPOOLD_ENQUEUE_TO=place, PROMETHEUS_MULTIPROC_DIR=tempfile.mkdtemp(dir=os.environ['WORKSPACE']), DD_TRACE_ENABLED='false')
+heard = []
+class Hears(logging.Handler):
+    def emit(self, record): heard.append(record.getMessage())
+logging.getLogger().addHandler(Hears(level=logging.WARNING))
+if sys.argv[1] == 'first':
+    import spoold.uwsgi
+warnings.simplefilter('ignore')
+import ddtrace.internal.uwsgi, elasticapm.utils, elasticapm.utils.compat, newrelic.core.agent, prometheus_client.values, sentry_sdk
+warnings.simplefilter('error')
+import spoold.uwsgi, uwsgi
+
+sentry_sdk.init('http://key@127.0.0.1:1/1', default_integrations=False)
+ddtrace.internal.uwsgi.check_uwsgi(worker_callback=print)
+assert ddtrace.internal.uwsgi.should_register_atexit()
+newrelic.core.agent.check_environment()
+assert not elasticapm.utils.is_master_process()
+elasticapm.utils.compat.atexit_register(lambda: print('ended', flush=True))
+for _ in range(2):
+    pid = os.fork()
+    if pid == 0:
+        assert not elasticapm.utils.is_master_process()
+        value = prometheus_client.values.MultiProcessValue(process_identifier=uwsgi.worker_id)
+        value('counter', 'orders', 'orders_total', (), (), '').inc(1)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+assert len(glob.glob(os.environ['PROMETHEUS_MULTIPROC_DIR'] + '/counter_*.db')) == 2
+if sys.argv[1] == 'first':
+    from django.conf import settings
+    settings.configure(EMAIL_BACKEND='django_uwsgi.mail.EmailBackend')
+    from django.core.mail import EmailMessage
+    from django_uwsgi.decorators import spool, timer
+    @spool
+    def remind(arguments): raise AssertionError
+    remind(to='joe')
+    EmailMessage('subject', 'text', 'a@example.com', ['b@example.com']).send()
+    import uwsgi_tasks
+    @uwsgi_tasks.task
+    def letter(to): raise AssertionError
+    letter('jane')
+    assert len(os.listdir(place)) == 3, os.listdir(place)
+assert heard == [], heard
+print('checked')
+`
+
+describe('libraries that look for uWSGI', { skip: skipUnless('venv:contrib'), concurrency: 2 }, () => {
+  for (const order of ['first', 'last'])
+    it(`neither warn, refuse nor count wrongly; spoold.uwsgi comes ${order}`, async () => {
+      const directory = workspace()
+      const checking = new TestProcess(join(virtualenv('contrib'), 'bin/python'), ['-c', LIBRARIES, order], {
+        env: { ...pythonEnv(), WORKSPACE: directory },
+      })
+      assert.equal(await checking.code(), 0, checking.output)
+      assert.match(checking.output, /^checked\nended\n$/)
+    })
 })
