@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
@@ -372,3 +372,112 @@ describe('libraries that look for uWSGI', { skip: skipUnless('venv:contrib'), co
       assert.match(checking.output, /^checked\nended\n$/)
     })
 })
+
+const RUBY = `
+require 'spoold/uwsgi'
+require 'spoold'
+def attempt
+  yield
+rescue StandardError, NoMethodError => e
+  "#{e.class}: #{e.message}"
+end
+OTHER = ENV.fetch('OTHER')
+task = { 'a' => 1, 'body' => 'hello', 'priority' => '5', 'at' => '4000000000.5' }
+results = [
+  UWSGI.spool(task), task.key?('body'), UWSGI.send_to_spooler({ 'spooler' => OTHER, 'b' => '' }), Spoold.schedule('name', 1).size,
+  attempt { UWSGI.spool({ a: 'b' }) }, attempt { UWSGI.spool(3) }, attempt { UWSGI.spool({ 'spooler' => '/nowhere' }) },
+  attempt { UWSGI.spool({ 'at' => 'soon' }) }, attempt { UWSGI.spool({ 'priority' => '../5' }) }, attempt { UWSGI.cache_get('x') },
+  UWSGI::OPT['spooler-ordered'], UWSGI::SPOOL_OK, UWSGI.register_signal(3, '', nil) && UWSGI.signal_registered(3), UWSGI.worker_id == Process.pid
+]
+children = Array.new(3) { fork { 20.times { UWSGI.spool({ 'c' => '1', 'spooler' => OTHER }) } } }
+children.each { |pid| Process.wait(pid) }
+%w[SPOOLD_INI SPOOLD_ENQUEUE_TO].each { |name| ENV.delete(name) }
+results << attempt { UWSGI.spool({ 'a' => 'b' }) }
+ENV['SPOOLD_ENQUEUE_TO'] = '/nowhere'
+results << attempt { UWSGI.spool({ 'a' => 'b' }) }
+puts JSON.generate(results.map { |each| each.is_a?(String) ? each.lines.first.chomp : each })
+`
+
+const PERL = `
+use strict; use warnings;
+use Spoold::uwsgi;
+use Spoold::Tasks qw(schedule);
+use JSON::PP;
+sub attempt { my ($code) = @_; my $got = eval { $code->() }; return defined $got ? $got : 'RuntimeError: ' . ($@ =~ s/ at -e line .*//sr) }
+my $other = $ENV{OTHER};
+my $task = { a => 1, body => 'hello', priority => '5', at => '4000000000.5' };
+my @results = (
+    uwsgi::spool($task), exists $task->{body} ? JSON::PP::true : JSON::PP::false, uwsgi::spool({ spooler => $other, b => '' }), length(schedule('name', args => [1])) && 36,
+    'RuntimeError: spool hash must contains only strings', attempt(sub { uwsgi::spool(3) }), attempt(sub { uwsgi::spool({ spooler => '/nowhere' }) }),
+    attempt(sub { uwsgi::spool({ at => 'soon' }) }), attempt(sub { uwsgi::spool({ priority => '../5' }) }), attempt(sub { uwsgi::cache_get('x') }),
+    uwsgi::opt->{'spooler-ordered'}, uwsgi::SPOOL_OK, uwsgi::register_signal(3, '', sub { }) ? JSON::PP::true : 0, uwsgi::worker_id() == $$ ? JSON::PP::true : 0,
+);
+my @children = map { my $pid = fork; if (!$pid) { uwsgi::spool({ c => 1, spooler => $other }) for 1 .. 20; exit 0 } $pid } 1 .. 3;
+waitpid $_, 0 for @children;
+delete @ENV{qw(SPOOLD_INI SPOOLD_ENQUEUE_TO)};
+push @results, attempt(sub { uwsgi::spool({ a => 'b' }) });
+$ENV{SPOOLD_ENQUEUE_TO} = '/nowhere';
+push @results, attempt(sub { uwsgi::spool({ a => 'b' }) });
+print JSON::PP->new->encode(\\@results), "\\n";
+`
+
+describe("uWSGI's module in any process", () => {
+  const bin = programs()
+  for (const [language, code] of [
+    ['ruby', RUBY],
+    ['perl', PERL],
+  ] as const)
+    it(`of ${language}: tasks go where the ini says, with names of their own in each fork, and what is wrong is said`, {
+      skip: skipUnless(language),
+    }, () => {
+      const spool = spoolDirectory()
+      const other = join(dirname(spool), 'other')
+      mkdirSync(other)
+      const ini = join(dirname(spool), 'app.ini')
+      writeFileSync(
+        ini,
+        `[uwsgi]\nname = spool\nspooler = %d/%(name)\nspooler-external = ${other}\nspooler-ordered = true\n`,
+      )
+      const { stdout, stderr } = spawnSync(language, ['-e', code], {
+        encoding: 'utf8',
+        env: {
+          PATH: `${bin}:${process.env.PATH}`,
+          RUBYLIB: join(ROOT, 'dist/hosts/ruby/library'),
+          PERL5LIB: join(ROOT, 'dist/hosts/perl/library'),
+          SPOOLD_INI: ini,
+          OTHER: other,
+        },
+      })
+      assert.equal(stderr, '')
+      const [path, hasBody, second, idLength, ...rest] = JSON.parse(stdout)
+      assert.equal(dirname(path), join(spool, '5'))
+      assert.deepEqual([hasBody, dirname(second), idLength], [false, other, 36])
+      const packet = readFileSync(path)
+      assert.ok(packet.toString('latin1').endsWith('hello'))
+      for (const pair of ['\x01\0a\x01\x001', '\x02\0at\x0c\x004000000000.5', '\b\0priority\x01\x005'])
+        assert.ok(packet.toString('latin1').includes(pair), pair)
+      assert.deepEqual([statSync(path).mtimeMs, statSync(path).mode & 0o777], [4_000_000_000_000, 0o600])
+      assert.equal(tasksIn(other).length, 61)
+      assert.equal(tasksIn(spool).length, 1)
+      const wanted: ReadonlyArray<RegExp | number | boolean | string> = [
+        /^RuntimeError: spool hash must contains only strings$/,
+        language === 'ruby' ? /^TypeError: wrong argument type Integer/ : /spool argument must be a hashref/,
+        /^RuntimeError: spooler must be one of .*\/spool, .*\/other, got "?\/nowhere"?$/,
+        /^RuntimeError: at must be epoch seconds, got "?soon"?$/,
+        /^RuntimeError: priority must be digits, got \.\.\/5$/,
+        /^\w+: (UWSGI\.|uwsgi::)cache_get is not there outside uWSGI: docs\/uwsgi-module\.md/,
+        'true',
+        -2,
+        true,
+        true,
+        /SPOOLD_ENQUEUE_TO=\/var\/spool\/app, or SPOOLD_INI=\/etc\/app\.ini/,
+        /there is no spool directory \/nowhere/,
+      ]
+      assert.equal(rest.length, wanted.length)
+      for (const [i, each] of wanted.entries())
+        if (each instanceof RegExp) assert.match(String(rest[i]), each)
+        else assert.equal(rest[i], each)
+    })
+})
+
+const tasksIn = (spool: string) => readdirSync(spool).filter(name => name.startsWith('uwsgi_spoolfile_on_'))
