@@ -117,6 +117,25 @@ code, said = python('-c', 'import spoold; spoold.Tasks(); import uwsgi')
 assert code == 1 and "No module named 'uwsgi'" in said, said
 code, said = python('-c', 'import spoold.uwsgi, uwsgi, sys; uwsgi.atexit = lambda: print("end"); sys.exit(2)')
 assert (code, said) == (2, 'end\\n'), said`,
+  'over the socket of a daemon go tasks with their bodies, and signals': `
+import socket
+place, got = spool() + '/d.sock', []
+server = socket.socket(socket.AF_UNIX); server.bind(place); server.listen(5)
+def serve():
+    for answer in (1, 1, 0):
+        peer = server.accept()[0]
+        got.append(peer.recv(65536))
+        peer.sendall(bytes([255, 0, 0, answer])); peer.close()
+thread = threading.Thread(target=serve); thread.start()
+os.environ['SPOOLD_ENQUEUE_TO'] = place
+assert uwsgi.spool({b'a': b'b', b'body': b'BODY', b'spooler': b'/srv/x'}) == place.encode()
+assert uwsgi.signal(7) is None and uwsgi.signal(300) is None
+raises(ValueError, 'did not store the task', lambda: uwsgi.spool({b'a': b'b'}))
+thread.join(); server.close()
+assert got[0].endswith(b'BODY') and b'CONTENT_LENGTH' in got[0] and b'/srv/x' in got[0], got
+assert got[1] == bytes([110, 0, 0, 7]), got
+raises(ValueError, 'Connection refused', lambda: uwsgi.spool({b'a': b'b'}))
+raises(OSError, 'unable to deliver signal 7', lambda: uwsgi.signal(7))`,
   'importing it loads no more than it needs': `
 code, said = python('-S', '-c', '''
 import sys
