@@ -29,7 +29,8 @@ An option has the same name in all three places:
 **If an option is given twice, the later one counts; repeatable options accumulate.** The order is uWSGI's: the environment,
 then the command line from left to right (\`--ini FILE\` is read where it stands), then the files named without \`--ini\`, then
 the files of \`inherit\`. So in \`spoold app.ini --spooler-frequency 5\` the file has the last word, and in
-\`spoold --ini app.ini --spooler-frequency 5\` the flag does.
+\`spoold --ini app.ini --spooler-frequency 5\` the flag does. \`SPOOLD_INI=app.ini\`, which
+[a web site is told](leaving-uwsgi.md), names the file where the command line names neither one nor a spool.
 
 **Values.** A flag is on with \`true\`, \`on\`, \`yes\`, \`1\` or no value, and off with \`false\`, \`off\`, \`no\` or \`0\`. SECONDS
 may have a fraction, or units: \`90s\`, \`10m\`, \`1h30m\`, with \`ms\`, \`s\`, \`m\`, \`h\`, \`d\`, \`w\`. An invalid number is an

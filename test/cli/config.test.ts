@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { resolveOptions } from '#src/formats/config/options.js'
@@ -114,6 +114,45 @@ spooler2 = dir=/srv/more\\,\\\\,external,sync=false
     )
     writeFileSync(again, first.stdout)
     assert.deepEqual(meaning(again), meaning(file))
+  })
+
+  it('as JSON: the spools by their real paths, what handlers see, each value with its origin, and errors', async () => {
+    const directory = workspace()
+    const file = join(directory, 'app.ini')
+    mkdirSync(join(directory, 'a'))
+    symlinkSync('a', join(directory, 'link'))
+    writeFileSync(
+      file,
+      '[uwsgi]\nname = x\nspooler-external = %d/link\nspooler2 = dir=%d/b,ordered,sync=off\nspooler = redis://u:p@h/0/%(name)\nenv = A=secret\nspooler-processes = many\n',
+    )
+    const { code, stdout } = await inProcess(['config', '--as-json', file])
+    assert.equal(code, 1)
+    const { spools, options, settings, errors } = JSON.parse(stdout)
+    assert.deepEqual(spools, [
+      { spool: join(directory, 'a'), isExternal: true, isOrdered: false, isSynced: true },
+      { spool: join(directory, 'b'), isExternal: false, isOrdered: true, isSynced: false },
+      { spool: 'redis://[hidden]@h/0/x', isExternal: false, isOrdered: false, isSynced: true },
+    ])
+    const last = (name: string) => options.findLast(([key]: [string]) => key === name)?.[1]
+    assert.deepEqual([last('name'), last('spooler'), last('env')], ['x', `${directory}//b`, 'A=[hidden]'])
+    assert.deepEqual(
+      settings.find(({ option }: { option: string }) => option === 'spooler-sweep'),
+      { option: 'spooler-sweep', value: '3600', from: 'default' },
+    )
+    assert.match(errors[0], /app\.ini:7: error: spooler-processes/)
+    assert.ok(!stdout.includes('secret'))
+    const whole = await inProcess(['config', '--as-json', '--with-secrets', file])
+    assert.match(whole.stdout, /redis:\/\/u:p@h\/0\/x[\s\S]*A=secret/)
+  })
+
+  it('SPOOLD_INI counts where neither a file nor a spool is named', async () => {
+    const file = join(workspace(), 'app.ini')
+    writeFileSync(file, '[uwsgi]\nspooler = /srv/spool\n')
+    const env = { SPOOLD_INI: file }
+    for (const words of [[], [file], ['--ini', file], ['--spooler', '/srv/other']]) {
+      const { stdout } = await inProcess(['config', '--as-json', ...words], { env })
+      assert.equal(JSON.parse(stdout).spools.length, 1, words.join(' '))
+    }
   })
 
   it('tells what cannot be read, prints the rest, and ends with 1', async () => {

@@ -297,7 +297,7 @@ task(n='2')
 
 function readOurs(): string {
   return readFileSync(
-    new URL('../../../src/hosts/python/last_resort/uwsgidecorators.py', import.meta.url),
+    new URL('../../../src/hosts/python/library/spoold/last_resort/uwsgidecorators.py', import.meta.url),
     'utf8',
   )
 }

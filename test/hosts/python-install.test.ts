@@ -91,6 +91,8 @@ import asyncio, os, sys
 from datetime import timedelta
 from spoold import Batch, Engine, MemoryBroker, RetryException, Tasks, current_job, signals
 from spoold.testing import fake
+import spoold.uwsgi, uwsgi
+assert uwsgi.opt['spooler'] is not None
 tasks = Tasks(max_retries=2)
 def journal(line):
     with open(os.environ['JOURNAL'], 'a') as file: file.write(line + '\\n')

@@ -39,7 +39,13 @@ const ROWS: readonly Command[] = [
     summary: 'print the effective configuration as an ini file, with the origin of each value',
     args: '[files...]',
     argsHelp: 'as for running',
-    flags: [['--with-secrets', 'also what may be secret: then it is an equivalent ini file']],
+    flags: [
+      ['--with-secrets', 'also what may be secret: then it is an equivalent ini file'],
+      [
+        '--as-json',
+        'one JSON object: the spools, what handlers see as uwsgi.opt, and every value with its origin',
+      ],
+    ],
     takesConfiguration: true,
     load: async () => (await import('./commands/config.js')).config,
   },

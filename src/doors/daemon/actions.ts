@@ -22,6 +22,8 @@ export interface Acting {
   readonly config: Action
   /** On one schedule. */
   readonly schedules: ActionTable
+  /** Raises a uWSGI signal. @returns false when there is no room for it */
+  raise(signal: number): boolean
   readonly quiet: Pick<Quiet, 'set' | 'toggle'>
   reload(): void
   scanNow(): void
@@ -45,6 +47,7 @@ export function actionsOf({
   scale,
   config,
   schedules,
+  raise,
   quiet,
   reload,
   scanNow,
@@ -69,6 +72,7 @@ export function actionsOf({
     events: lines.action,
     scale,
     ...schedules,
+    signal: signalAction(raise),
     quiet: order(() => quiet.set(true, 'a control client')),
     unquiet: order(() => quiet.set(false, 'a control client')),
     scan: order(scanNow),
@@ -80,6 +84,18 @@ export function actionsOf({
   const seenAtOnce = ([name, action]: [string, Action]) =>
     [name, action.role === 'viewer' ? action : outdating(stats, action)] as const
   return Object.fromEntries(Object.entries(actions).map(seenAtOnce))
+}
+
+function signalAction(raise: Acting['raise']): Action {
+  return {
+    role: 'operator',
+    args: { number: 'count' },
+    run({ number }: { readonly number: number }) {
+      if (number > 255)
+        throw new ControlError('invalid-args', `signal: expected a number from 0 to 255, got ${number}`)
+      if (!raise(number)) throw new Error(`there is no room for signal ${number}: too many wait`)
+    },
+  }
 }
 
 /** Whoever has changed something sees it in the next snapshot. */

@@ -14,6 +14,7 @@ import {
 import type { SpoolOptions } from '../../formats/config/option-table.js'
 import type { ResolvedOptions } from '../../formats/config/options.js'
 import { sharedAreaBytes } from '../../formats/config/shared-areas.js'
+import { seenByHandlers } from '../../formats/config/shown-settings.js'
 import type { SpoolSettings } from '../../formats/config/spools.js'
 import { glob } from '../../formats/ini/glob.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
@@ -85,8 +86,7 @@ function planHost(
   if ('missing' in found) throw new SpooldError('CONFIG_INVALID', found.missing)
   const settings: Array<readonly [string, string]> = [['masterpid', String(process.pid)]]
   for (const path of targets) settings.push(['spooler', withoutLogin(path)])
-  const written = resolved.settings.map(({ key, value }) => [key, value] as const)
-  for (const [key, value] of [...written, ...describedSpools(resolved)])
+  for (const [key, value] of seenByHandlers(resolved))
     settings.push(['opt', key], ['opt', withoutLogin(value)])
   const areas = sharedAreaBytes(resolved.options.sharedarea)
   for (const bytes of areas) settings.push(['sharedarea', String(bytes)])
@@ -113,14 +113,6 @@ function planHost(
 /** What handlers see, and print: a spool on Redis by its name, by which the worker knows it, too. */
 function withoutLogin(value: string): string {
   return isRedisAddress(value) ? nameOfRedis(value) : value
-}
-
-/** Code that looks for a spooler in `uwsgi.opt`, as uwsgidecorators does, knows nothing of `spooler2`. */
-function describedSpools({ spools, settings }: ResolvedOptions): Array<readonly [string, string]> {
-  const named = new Set(settings.flatMap(({ key, value }) => (key === 'spooler' ? [value] : [])))
-  return spools
-    .filter(({ describedBy, isExternal }) => describedBy === 'spooler2' && !isExternal)
-    .flatMap(({ directory }) => (named.has(directory) ? [] : [['spooler', directory] as const]))
 }
 
 function applicationSettings(

@@ -21,7 +21,16 @@ import { TaskWatch } from './task-watch.js'
 
 type ActingHere = Pick<
   Acting,
-  'stats' | 'watch' | 'lines' | 'scale' | 'schedules' | 'nextOf' | 'laterOf' | 'parkedOf' | 'reopenLog'
+  | 'stats'
+  | 'watch'
+  | 'lines'
+  | 'scale'
+  | 'schedules'
+  | 'raise'
+  | 'nextOf'
+  | 'laterOf'
+  | 'parkedOf'
+  | 'reopenLog'
 >
 
 interface ObservationContext {
@@ -68,6 +77,7 @@ export class Observation {
       lines: this.#lines,
       scale,
       schedules: scheduleActions(observed.schedules, events),
+      raise: number => observed.schedules.raise(number),
       nextOf,
       laterOf,
       parkedOf,

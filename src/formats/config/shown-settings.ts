@@ -16,6 +16,19 @@ export function* shownSettings(resolved: ResolvedOptions, hide: Hide | null): Ge
   for (const setting of effectiveSettings(resolved)) yield shown(setting, hide)
 }
 
+/** `uwsgi.opt`: every setting, and the spools of `spooler2` for code that looks for a spooler there, as uwsgidecorators does. */
+export function* seenByHandlers(
+  { settings, spools }: ResolvedOptions,
+  hide: Hide | null = null,
+): Generator<readonly [option: string, value: string]> {
+  for (const { key, value, where } of settings)
+    yield [key, hide === null ? value : shownValue({ option: key, value, where }, hide)]
+  const named = new Set(settings.flatMap(({ key, value }) => (key === 'spooler' ? [value] : [])))
+  for (const { directory, describedBy, isExternal } of spools)
+    if (describedBy === 'spooler2' && !isExternal && !named.has(directory))
+      yield ['spooler', hide === null ? directory : hide.configured(directory)]
+}
+
 const CODE: ReadonlySet<string> = new Set(['spooler-exec', 'cron', 'unique-cron', 'cron2', 'eval', 'pyargv'])
 
 function shown(setting: EffectiveSetting, hide: Hide | null, isCode = CODE.has(setting.option)): ToldSetting {

@@ -58,7 +58,7 @@ const IMMEDIATE = new Set([
  */
 export function readConfig(sources: Sources): Config {
   const reader = new ConfigReader(sources)
-  for (const setting of fromEnvironment(sources.environment)) reader.add(setting)
+  for (const setting of fromEnvironment(sources)) reader.add(setting)
   for (const setting of sources.commandLine) reader.add(setting)
   for (const file of sources.files) reader.readFile(file, { file: COMMAND_LINE }, 'argument')
   return reader.finish()
@@ -69,11 +69,20 @@ export const COMMAND_LINE = 'command line'
 /** The place of a setting from a variable. */
 export const ENVIRONMENT = 'environment '
 
+/**
+ * Where a web site, too, is told which ini its daemon runs: it counts where the command line says nothing of what to run, lest an ini be
+ * read twice, or a test drain the spool of the site.
+ */
+const INI_OF_SITE = 'SPOOLD_INI'
+const SAYS_WHAT_TO_RUN = new Set(['ini', 'spooler', 'spooler2', 'spooler-external'])
+
 /** `UWSGI_SPOOLER_FREQUENCY=5` and `SPOOLD_SPOOLER_FREQUENCY=5` mean `spooler-frequency = 5`. */
-function fromEnvironment(environment: Sources['environment']): Setting[] {
+function fromEnvironment({ environment, commandLine, files }: Sources): Setting[] {
+  const isSaid = files.length > 0 || commandLine.some(({ key }) => SAYS_WHAT_TO_RUN.has(key))
   return Object.entries(environment).flatMap(([name, value]) => {
     const [, key] = /^(?:UWSGI|SPOOLD)_(.*)$/s.exec(name) ?? []
     if (key === undefined || value === undefined || NOT_OPTIONS.test(name)) return []
+    if (name === INI_OF_SITE && isSaid) return []
     if (SERVICE_LINK.test(`${name}=${value}`)) return []
     return [{ key: key.toLowerCase().replaceAll('_', '-'), value, where: { file: `${ENVIRONMENT}${name}` } }]
   })

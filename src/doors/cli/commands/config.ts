@@ -1,13 +1,17 @@
-import { resolveOptions } from '../../../formats/config/options.js'
-import { shownSettings } from '../../../formats/config/shown-settings.js'
+import { resolve } from 'node:path'
+import { type ResolvedOptions, resolveOptions } from '../../../formats/config/options.js'
+import { seenByHandlers, shownSettings } from '../../../formats/config/shown-settings.js'
 import type { ToldSetting } from '../../../formats/control/configuration.js'
 import { readConfig } from '../../../formats/ini/read-config.js'
 import { formatProblem } from '../../../formats/ini/setting.js'
 import { Hide, keysOf } from '../../../formats/protocol/hide.js'
+import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
+import { realPathOf } from '../../../system/file-stats.js'
 import { type CommandContext, sourcesOf } from '../context.js'
 
 interface ConfigOptions {
   readonly withSecrets?: boolean
+  readonly asJson?: boolean
 }
 
 /**
@@ -18,7 +22,7 @@ interface ConfigOptions {
  */
 export function config(
   files: readonly string[],
-  { withSecrets = false }: ConfigOptions,
+  { withSecrets = false, asJson = false }: ConfigOptions,
   context: CommandContext,
 ): number {
   const { output } = context
@@ -26,10 +30,33 @@ export function config(
   const read = readConfig(sourcesOf(files, context))
   const resolved = resolveOptions(read)
   const hide = withSecrets ? null : new Hide(keysOf(resolved.options.spoolerHide))
-  for (const line of asIni(shownSettings(resolved, hide))) output.line(line)
   const { errors } = read.problems
+  if (asJson) output.json({ ...toJson(resolved, hide), errors: errors.map(formatProblem) }, 2)
+  else for (const line of asIni(shownSettings(resolved, hide))) output.line(line)
   for (const problem of errors) output.complainAtLength(formatProblem(problem))
   return errors.length === 0 ? 0 : 1
+}
+
+/** For programs: where tasks go, in the daemon's order, and what handlers see as `uwsgi.opt`. */
+function toJson(resolved: ResolvedOptions, hide: Hide | null) {
+  const spools = resolved.spools.map(
+    ({ directory, isExternal, options: { spoolerSync, spoolerOrdered } }) => ({
+      spool: nameOf(hide === null ? directory : hide.configured(directory)),
+      isExternal,
+      isOrdered: spoolerOrdered !== false,
+      isSynced: spoolerSync,
+    }),
+  )
+  return {
+    spools,
+    options: [...seenByHandlers(resolved, hide)],
+    settings: [...shownSettings(resolved, hide)],
+  }
+}
+
+/** What a daemon that starts here calls it. */
+function nameOf(directory: string): string {
+  return isRedisAddress(directory) ? directory : (realPathOf(directory) ?? resolve(directory))
 }
 
 /** Of a spool with options of its own, these are comments: its own line has them. */

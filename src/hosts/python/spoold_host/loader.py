@@ -128,6 +128,7 @@ def _find_modules(settings):
     sys.path.insert(0, os.getcwd())
     for path in settings.get('path', []):
         sys.path.insert(0, os.fsdecode(path))
+    sys.path.append(os.path.join(ours, LIBRARY, 'spoold', LAST_RESORT))
     sys.path.append(os.path.join(ours, LAST_RESORT))
     if 'pyargv' in settings:
         sys.argv[1:] = os.fsdecode(settings['pyargv'][-1]).split()

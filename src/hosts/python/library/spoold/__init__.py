@@ -15,27 +15,26 @@ It needs Python 3.7 or later and nothing else: no daemon has to be there when a 
 
 from __future__ import annotations
 
-from . import signals
-from .batch import Batch
-from .errors import (
-    AbortException,
-    BatchError,
-    DestinationUnknown,
-    InvalidJobSignatureError,
-    RetryException,
-    SpooldError,
-    UnknownTask,
-)
-from .job import Job, JobStatus, current_job
-from .tasks import Task, Tasks, middleware
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from . import signals
+    from .batch import Batch
     from .engine import AsyncioWorkers, Engine, ThreadWorkers
+    from .errors import (
+        AbortException,
+        BatchError,
+        DestinationUnknown,
+        InvalidJobSignatureError,
+        RetryException,
+        SpooldError,
+        UnknownTask,
+    )
+    from .job import Job, JobStatus, current_job
     from .logs import JobFilter
     from .memory import MemoryBroker
+    from .tasks import Task, Tasks, middleware
     from .under_uwsgi import attach_uwsgi
 
 __version__ = '0.1.0'
@@ -64,14 +63,28 @@ __all__ = [
     'signals',
 ]
 
-#: what is loaded when it is used
+#: what is loaded when it is used: `spoold.uwsgi` needs nothing of it
 _MODULES = {
+    'AbortException': 'errors',
     'AsyncioWorkers': 'engine',
+    'Batch': 'batch',
+    'BatchError': 'errors',
+    'DestinationUnknown': 'errors',
     'Engine': 'engine',
+    'InvalidJobSignatureError': 'errors',
+    'Job': 'job',
     'JobFilter': 'logs',
+    'JobStatus': 'job',
     'MemoryBroker': 'memory',
+    'RetryException': 'errors',
+    'SpooldError': 'errors',
+    'Task': 'tasks',
+    'Tasks': 'tasks',
     'ThreadWorkers': 'engine',
+    'UnknownTask': 'errors',
     'attach_uwsgi': 'under_uwsgi',
+    'current_job': 'job',
+    'middleware': 'tasks',
 }
 
 
@@ -81,8 +94,11 @@ def __getattr__(name: str) -> Any:
             'spoold has no RedisBroker: Python stores tasks in a directory, which a daemon may forward to Redis '
             "(Engine('/var/spool/app')); docs/python-migration.md"
         )
-    if name not in _MODULES:
-        raise AttributeError('module spoold has no attribute %s' % name)
     from importlib import import_module
 
-    return getattr(import_module('.' + _MODULES[name], __name__), name)
+    if name == 'signals':
+        return import_module('.signals', __name__)
+    if name not in _MODULES:
+        raise AttributeError('module spoold has no attribute %s' % name)
+    value = globals()[name] = getattr(import_module('.' + _MODULES[name], __name__), name)
+    return value

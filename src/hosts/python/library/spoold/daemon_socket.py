@@ -90,7 +90,7 @@ class Daemon:
 
     @contextlib.contextmanager
     def _connect(self) -> Iterator[socket.socket]:
-        connection = _open(self._address)
+        connection = open_socket(self._address)
         try:
             yield connection
         finally:
@@ -109,7 +109,7 @@ def _answer(connection: socket.socket) -> bytes:
     return answer
 
 
-def _open(address: str) -> socket.socket:
+def open_socket(address: str) -> socket.socket:
     if address[0] not in '/@':
         host, _, port = address.rpartition(':')
         return socket.create_connection((host.strip('[]'), int(port)), _PATIENCE)

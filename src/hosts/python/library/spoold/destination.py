@@ -7,7 +7,7 @@ import re
 import stat
 import sys
 
-from . import daemon_socket, directory
+from . import directory
 from .errors import DestinationUnknown
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ def find(queue: str, chain: Sequence[Tasks]) -> Any:
         if place is None and (hasattr(registry._spooler, 'store') or queue in (DEFAULT_QUEUE, registry.queue)):
             place = registry._spooler
         if place is not None:
-            return _to(place)
+            return to(place)
     daemon = sys.modules.get('spoold_host.named')
     if daemon is not None:
         return _in_daemon(daemon, queue, known)
@@ -53,7 +53,7 @@ def find(queue: str, chain: Sequence[Tasks]) -> Any:
     if named:
         places = places_in(named)
         if queue in places:
-            return _to(places[queue])
+            return to(places[queue])
         raise _unknown(queue, {**places, **known}, '%s=/var/spool/app,%s=/var/spool/%s' % (VARIABLE, queue, queue))
     if known or any(registry._spooler is not None for registry in chain):
         raise _unknown(queue, known, "Tasks(queues={'%s': '/var/spool/%s'})" % (queue, queue))
@@ -65,7 +65,7 @@ def find(queue: str, chain: Sequence[Tasks]) -> Any:
 
 def _in_daemon(daemon: Any, queue: str, known: Mapping[str, Any]) -> Any:
     if queue in daemon.queues:
-        return _to(daemon.queues[queue])
+        return to(daemon.queues[queue])
     if queue == DEFAULT_QUEUE:
         return daemon.own_spool
     raise _unknown(queue, {**daemon.queues, **known}, 'the configuration, as spooler-queue = %s=/var/spool/%s' % (queue, queue))
@@ -104,7 +104,7 @@ def places_below(root: str, told: Place | Mapping[str, Place], what: str = VARIA
 
 
 def _below(root: str, place: Any) -> Any:
-    if hasattr(place, 'store') or isinstance(place, str) and (is_address(place) or _ON_REDIS.fullmatch(place)):
+    if hasattr(place, 'store') or isinstance(place, str) and not is_path(place):
         return place
     return os.path.join(root, os.path.expanduser(os.fsdecode(place)))
 
@@ -115,7 +115,11 @@ def checked_queues(queues: Any, what: str = 'queues') -> dict[str, Any]:
     return dict(queues)
 
 
-def _to(place: Any) -> Any:
+def to(place: Any, sync: bool = True) -> Any:
+    """What stores packets there.
+
+    sync  what a directory gets survives a power failure
+    """
     if hasattr(place, 'store'):
         return place
     if isinstance(place, str) and _ON_REDIS.fullmatch(place):  # which may have a password
@@ -124,7 +128,7 @@ def _to(place: Any) -> Any:
             'or the socket of a daemon'
         )
     if isinstance(place, str) and is_address(place):
-        return daemon_socket.Daemon(place)
+        return _daemon(place)
     path = os.path.expanduser(os.fsdecode(place))
     try:
         mode = os.stat(path).st_mode
@@ -135,15 +139,25 @@ def _to(place: Any) -> Any:
     except PermissionError as error:
         raise directory.explained(error, os.path.dirname(path)) from error
     if stat.S_ISSOCK(mode):
-        return daemon_socket.Daemon(path)
+        return _daemon(path)
     if not stat.S_ISDIR(mode):
         raise DestinationUnknown('%s is not a directory: %s' % (path, _FORMS))
-    return directory.Directory(path)
+    return directory.Directory(path, sync)
+
+
+def _daemon(address: str) -> Any:
+    from . import daemon_socket
+
+    return daemon_socket.Daemon(address)
 
 
 def is_address(place: str) -> bool:
     """Of a daemon's socket, that is, and not a path."""
     return _ADDRESS.fullmatch(place) is not None
+
+
+def is_path(place: str) -> bool:
+    return not is_address(place) and _ON_REDIS.fullmatch(place) is None
 
 
 def _spool_of_uwsgi() -> str | None:

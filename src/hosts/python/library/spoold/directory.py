@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-import random
 import re
-import socket
 import stat
 import time
 
@@ -35,8 +33,11 @@ class Refused(PermissionError):
 class Directory:
     """A spool. What is done to it is done below a descriptor of it: another directory that gets its name meanwhile has no part."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, sync: bool = True) -> None:
+        """
+        sync  what is stored survives a power failure
+        """
+        self.path, self._sync = path, sync
 
     @property
     def key(self) -> str:
@@ -49,7 +50,7 @@ class Directory:
     def prepare(self, packets: Sequence[Packet]) -> Prepared:
         """Puts them on disk under names that no daemon runs, and that spoold sweeps if we die."""
         try:
-            return Prepared(self.path, packets)
+            return Prepared(self.path, packets, self._sync)
         except Refused:
             raise
         except OSError as error:
@@ -59,9 +60,10 @@ class Directory:
 class Prepared:
     """Packets that are on disk, but no tasks yet. Call `publish` or `discard`, once."""
 
-    def __init__(self, path: str, packets: Sequence[Packet]) -> None:
-        self._path = path
+    def __init__(self, path: str, packets: Sequence[Packet], sync: bool) -> None:
+        self._path, self._is_synced = path, sync
         self._fd, self._owner = _hold(path)
+        self._priorities: dict[str, int] = {}
         #: each with its name; None: one of its id is stored, or promised
         self._files: list[tuple[Packet, str | None]] = []
         try:
@@ -78,9 +80,12 @@ class Prepared:
                 self._promise()
             for packet, name in self._files:
                 if name is not None and packet.once is None:
-                    self._rename(name)
+                    self._rename(name, self._directory_of(packet))
                     packet.is_stored = True
-            os.fsync(self._fd)
+                    packet.ref = name if packet.priority is None else '%s/%s' % (packet.priority, name)
+            if self._is_synced:
+                for fd in (*self._priorities.values(), self._fd):
+                    os.fsync(fd)
         except OSError as error:
             raise explained(error, self._path) from error
         finally:
@@ -91,10 +96,12 @@ class Prepared:
         for packet, name in self._files:
             if name is not None and not packet.is_stored:
                 try:
-                    os.unlink(_hidden(name), dir_fd=self._fd)
+                    os.unlink(_hidden(name), dir_fd=self._directory_of(packet))
                 except OSError:
                     pass  # the sweep comes by
         self._files = []
+        while self._priorities:
+            os.close(self._priorities.popitem()[1])
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -109,7 +116,7 @@ class Prepared:
             )
 
     def _write(self, packets: Sequence[Packet]) -> None:
-        sync = _Syncer() if len(packets) > 1 else None
+        sync = _Syncer() if len(packets) > 1 and self._is_synced else None
         try:
             for packet in packets:
                 if packet.once is not None and self._find(packet.once) is not None:
@@ -120,7 +127,8 @@ class Prepared:
                 fd = self._create(name, packet)
                 if sync is None:
                     try:
-                        os.fdatasync(fd)
+                        if self._is_synced:
+                            os.fdatasync(fd)
                     finally:
                         os.close(fd)
                 else:
@@ -132,7 +140,7 @@ class Prepared:
             raise sync.error
 
     def _create(self, name: str, packet: Packet) -> int:
-        fd = os.open(_hidden(name), _NEW_FILE, 0o600, dir_fd=self._fd)
+        fd = os.open(_hidden(name), _NEW_FILE, 0o600, dir_fd=self._directory_of(packet))
         try:
             data = memoryview(packet.encode() + packet.body)
             while data:  # a disk that is nearly full takes a part
@@ -146,8 +154,41 @@ class Prepared:
             raise
         return fd
 
-    def _rename(self, name: str) -> None:
-        os.rename(_hidden(name), name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+    def _rename(self, name: str, directory: int) -> None:
+        os.rename(_hidden(name), name, src_dir_fd=directory, dst_dir_fd=directory)
+
+    def _directory_of(self, packet: Packet) -> int:
+        if packet.priority is None:
+            return self._fd
+        if packet.priority not in self._priorities:
+            self._priorities[packet.priority] = self._enter(packet.priority)
+        return self._priorities[packet.priority]
+
+    def _enter(self, priority: str) -> int:
+        try:
+            os.mkdir(priority, dir_fd=self._fd)  # 0777 minus the umask, as uWSGI
+        except FileExistsError:
+            pass
+        fd = os.open(priority, _ENTER | os.O_NOFOLLOW, dir_fd=self._fd)
+        try:
+            if self._owner is not None:
+                self._give(priority, fd, self._owner)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def _give(self, priority: str, fd: int, owner: tuple[int, int]) -> None:
+        """What root has made is empty: any other directory of root's stays root's, whoever has put it there meanwhile."""
+        uid = os.fstat(fd).st_uid
+        if uid == owner[0]:
+            return
+        if uid != 0 or os.listdir(fd):
+            raise Refused(
+                errno.EPERM,
+                '%s/%s belongs to uid %d, and root stores for uid %d: run this as that user' % (self._path, priority, uid, owner[0]),
+            )
+        os.fchown(fd, *owner)
 
     # -- ids: .spoold/ids/<hash> is a link that says which task has an id. It is a promise, which whoever finds it fulfils
 
@@ -173,7 +214,7 @@ class Prepared:
         self._sync(_IDS)
         for packet, name, ref in promised:
             try:
-                self._rename(ref) if '/' not in ref else self._rename_below(ref)
+                self._rename(ref, self._fd) if '/' not in ref else self._rename_below(ref)
             except FileNotFoundError:
                 pass  # it was published before
             if name is not None and name != ref:
@@ -384,10 +425,10 @@ def _name() -> str:
     """As uWSGI names a file."""
     seconds, micros = divmod(time.time_ns() // 1000, 1000000)
     return 'uwsgi_spoolfile_on_%s_%d_%d_%d_%d_%d' % (
-        socket.gethostname(),
+        os.uname().nodename,
         os.getpid(),
         next(_counter),
-        random.SystemRandom().getrandbits(31),
+        int.from_bytes(os.urandom(4), 'little') >> 1,
         seconds,
         micros,
     )

@@ -24,16 +24,22 @@ _OURS = frozenset(('task', 'args', 'kwargs', 'id', 'queue', 'at', 'priority', 'b
 class Packet:
     """What is stored: pairs of bytes, and a body."""
 
-    __slots__ = ('pairs', 'body', 'at', 'once', 'is_stored')
+    __slots__ = ('pairs', 'body', 'at', 'once', 'priority', 'is_stored', 'ref')
 
-    def __init__(self, pairs: list[tuple[bytes, bytes]], body: bytes, at: str | None, once: str | None) -> None:
+    def __init__(
+        self, pairs: list[tuple[bytes, bytes]], body: bytes, at: str | None, once: str | None = None, priority: str | None = None
+    ) -> None:
         self.pairs, self.body = pairs, body
         #: its time as text, if it has one
         self.at = at
         #: the id under which it is stored only once, if the caller gave one
         self.once = once
+        #: the directory of the spool in which it is stored; a packet with an id has none
+        self.priority = priority
         #: None: nobody knows, because a daemon went away before it answered
         self.is_stored: bool | None = False
+        #: its path below the spool, once it is there
+        self.ref: str | None = None
 
     def encode(self) -> bytes:
         block = b''.join(_length(key) + key + _length(value) + value for key, value in self.pairs)

@@ -4,12 +4,12 @@ exit code are the daemon's."""
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import sysconfig
 
 from ..destination import DEFAULT_QUEUE, VARIABLE, is_address, places_in
 from ..errors import DestinationUnknown
+from ..program import find_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,11 +73,7 @@ def arguments(
 
 def become(words: Sequence[str]) -> NoReturn:
     """Raises FileNotFoundError if the program is not there."""
-    program = shutil.which('spoold') or shutil.which(os.path.join('node_modules', '.bin', 'spoold'))
-    if program is None:
-        raise FileNotFoundError(
-            'the program spoold is neither in the PATH nor in ./node_modules/.bin: npm install -g spoold, or npm install spoold here'
-        )
+    program = find_program()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os.execv(program, [program, *words])

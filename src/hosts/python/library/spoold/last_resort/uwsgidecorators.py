@@ -1,6 +1,7 @@
+# mypy: ignore-errors
 """Decorators with the names and the behaviour of uWSGI's module, for machines that do not have it.
 
-It is found only if there is no other uwsgidecorators. Each module understands the tasks that the other stored.
+It is found only if there is no other uwsgidecorators, in a worker and where `spoold.uwsgi` is imported. Each module understands the tasks that the other stored.
 """
 
 import functools

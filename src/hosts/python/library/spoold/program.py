@@ -1,0 +1,16 @@
+"""The program `spoold`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+
+def find_program() -> str:
+    """Raises FileNotFoundError."""
+    program = shutil.which('spoold') or shutil.which(os.path.join('node_modules', '.bin', 'spoold'))
+    if program is None:
+        raise FileNotFoundError(
+            'the program spoold is neither in the PATH nor in ./node_modules/.bin: npm install -g spoold, or npm install spoold here'
+        )
+    return program

@@ -1,0 +1,56 @@
+"""uWSGI's modules under another web server: `import spoold.uwsgi` makes `uwsgi` and `uwsgidecorators` importable in this process.
+
+In a real uWSGI and in a worker of spoold it does nothing. docs/leaving-uwsgi.md says when to use it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import places
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Union
+
+    Path = Union[str, bytes, 'os.PathLike[str]']
+
+#: ours are found last, after those of uWSGI
+_DECORATORS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'last_resort')
+
+
+def use(ini: Path | None = None, enqueue_to: Path | None = None) -> None:
+    """Says where tasks go, before the environment does.
+
+    ini         the configuration of the daemon, as its command line has it: `app.ini`, or `app.ini:section`
+    enqueue_to  a directory, or the address of a daemon; as the variable SPOOLD_ENQUEUE_TO
+    """
+    if (ini is None) == (enqueue_to is None):
+        raise TypeError('use: expected one of ini and enqueue_to')
+    places.use(None if ini is None else os.fsdecode(ini), None if enqueue_to is None else os.fsdecode(enqueue_to))
+
+
+def _is_there() -> bool:
+    """A real uWSGI has it built in, and a worker of spoold has loaded it."""
+    return 'uwsgi' in sys.modules or 'uwsgi' in sys.builtin_module_names or _is_started_by_task()
+
+
+def _is_started_by_task() -> bool:
+    """In a process that `multiprocessing` has started anew for a task, `uwsgi` is the worker's, which is imported when it is needed."""
+    lasts = [path for path in sys.path if os.path.basename(path) == 'last_resort']
+    return any(os.path.isfile(os.path.join(path, 'uwsgi.py')) for path in lasts)
+
+
+def _install() -> None:
+    import atexit
+
+    from . import module
+
+    atexit.register(module._end)
+    sys.modules['uwsgi'] = module
+    sys.path.append(_DECORATORS)
+
+
+if not _is_there():
+    _install()

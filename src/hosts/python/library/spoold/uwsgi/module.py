@@ -1,0 +1,240 @@
+"""The module `uwsgi` of a process that is neither uWSGI's nor a worker of spoold: what it stores, the daemon runs.
+
+docs/uwsgi-module.md lists every name of uWSGI's, and what becomes of it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time as _time
+
+from . import places as _places
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, NoReturn
+
+SPOOL_OK, SPOOL_RETRY, SPOOL_IGNORE = -2, -1, 0
+
+version = b'2.0.31-spoold'
+version_info = (2, 0, 31, 0, b'spoold')
+hostname = os.uname().nodename.encode()
+started_on = int(_time.time())
+numproc, cores, buffer_size, threads = 1, 1, 65535, 1
+has_threads = True
+is_a_reload = False
+loop = unbit = applications = None
+magic_table: dict[bytes, bytes] = {}
+env: dict[str, Any] = {}
+sockets: list[int] = []
+
+_pid = os.getpid()
+#: those that `get_free_signal` has given away
+_registered: set[int] = set()
+
+
+# -- tasks
+
+
+def spool(*args: Any, **kwargs: Any) -> bytes:
+    message = args[0] if args else kwargs
+    if not isinstance(message, dict) or not (args or kwargs):
+        raise ValueError('The argument of spooler callable must be a dictionary')
+    from . import enqueuing
+
+    return enqueuing.spool(message)
+
+
+send_to_spooler = spool
+
+
+def i_am_the_spooler() -> None:
+    return None
+
+
+# -- the process
+
+
+def masterpid() -> int:
+    """Of the server: the process that loaded this before it forked, else the one above. Never 0: code takes that for a uWSGI without a master."""
+    return _pid if os.getpid() != _pid else os.getppid() or _pid
+
+
+def worker_id() -> int:
+    """Unlike uWSGI's no small number, but another one for each process, which is what it is for; 0 is the daemon's."""
+    return os.getpid()
+
+
+def mypid() -> int:
+    return os.getpid()
+
+
+def mule_id() -> int:
+    return 0
+
+
+def logsize() -> int:
+    return 0
+
+
+def i_am_the_lord(legion: str) -> bool:
+    return False
+
+
+def in_farm(name: str | None = None) -> None:
+    return None
+
+
+def mem() -> tuple[int, int]:
+    """Resident and virtual size in bytes."""
+    with open('/proc/self/statm') as statm:
+        pages = statm.read().split()
+    size = os.sysconf('SC_PAGE_SIZE')
+    return (int(pages[1]) * size, int(pages[0]) * size)
+
+
+def log(line: str) -> bool:
+    if not isinstance(line, str):
+        raise TypeError('log() argument 1 must be str, not %s' % type(line).__name__)
+    sys.stderr.write(line + '\n')
+    return True
+
+
+def setprocname(name: str) -> None:
+    try:
+        with open('/proc/self/comm', 'w') as comm:
+            comm.write(name)
+    except OSError:
+        pass
+
+
+def set_user_harakiri(seconds: int) -> None:
+    """The server has a limit for requests."""
+
+
+def micros() -> int:
+    return _time.time_ns() // 1000
+
+
+def ready() -> bool:
+    return True
+
+
+def _end() -> None:
+    """What `uwsgi.atexit` is, in the process that ends."""
+    ends = globals().get('atexit')
+    if ends is not None:
+        ends()
+
+
+# -- what the daemon does
+
+
+def register_signal(number: int, target: str, function: Callable[..., Any]) -> None:
+    _check_signal(number)
+    if not callable(function):
+        raise ValueError('unable to register signal')
+    _registered.add(number)
+
+
+def signal_registered(number: int) -> bool | None:
+    return True if number in _registered else None
+
+
+def add_timer(number: int, seconds: float) -> None:
+    _check_signal(number)
+
+
+def add_ms_timer(number: int, milliseconds: float) -> None:
+    _check_signal(number)
+
+
+def add_rb_timer(number: int, seconds: float, iterations: int = 0) -> None:
+    _check_signal(number)
+
+
+def add_cron(number: int, minute: int, hour: int, day: int, month: int, week: int) -> bool:
+    _check_signal(number)
+    return True
+
+
+def add_file_monitor(number: int, path: str) -> None:
+    _check_signal(number)
+
+
+def register_rpc(name: str, function: Callable[..., Any], argc: int = 0) -> bool:
+    return True
+
+
+def signal(number: int, remote: str | None = None) -> None:
+    if isinstance(number, int) and number > 255:
+        return  # silently, as in uWSGI
+    _check_signal(number)
+    from . import signalling
+
+    if remote is None:
+        signalling.raise_in_daemon(number)
+    else:
+        signalling.raise_at(number, str(remote))
+
+
+def _check_signal(number: int) -> None:
+    if not isinstance(number, int):
+        raise TypeError('an integer is required (got type %s)' % type(number).__name__)
+    if not 0 <= number <= 255:
+        raise ValueError('a signal number is 0 to 255, got %d' % number)
+
+
+# -- what does nothing, and what is not there
+
+
+_SILENT = frozenset(
+    'accepting alarm metric_dec metric_div metric_inc metric_mul metric_set metric_set_max metric_set_min set_logvar '
+    'set_warning_message add_var log_this_request'.split()
+)
+#: what to take instead of names that begin like this
+_INSTEAD = (
+    ('cache_', "the cache of the framework, on Redis or memcached; in tasks uwsgi.%s works: the daemon's workers share a cache"),
+    ('lock unlock is_locked', 'fcntl.flock on a file, or a lock of the database'),
+    ('sharedarea_', 'multiprocessing.shared_memory, a file that is mapped, or Redis'),
+    ('mule_get_msg mule_msg farm_', 'a task: @spool, in a spool of its own'),
+    ('rpc call rpc_list', 'a task, or a request over HTTP'),
+    ('websocket_', 'an ASGI server, such as uvicorn or granian'),
+    ('sendfile', 'wsgi.file_wrapper, or X-Accel-Redirect of the proxy'),
+    ('chunked_read', 'wsgi.input, which reads chunks, too'),
+    ('async_ connect connection_fd is_connected disconnect close send recv suspend green_schedule wait_fd_ ready_fd offload', 'asyncio, or gevent'),
+    ('workers total_requests request_id listen_queue', "the web server's metrics; of tasks, spoold status"),
+    ('spooler_jobs spooler_get_task', 'spoold ls, spoold show'),
+    ('spooler_pid spooler_pids spooler_dir set_spooler_frequency', 'spoold status, and the ini'),
+    ('reload stop', "the web server's signals (kill -HUP, kill -TERM), and spoold's"),
+    ('metric_get', 'prometheus_client; of tasks, spoold has metrics'),
+    ('queue_', 'a list in Redis, or tasks'),
+    ('signal_wait signal_received', "a function that is registered for the signal, which the daemon's workers call"),
+    ('SymbolsImporter SymbolsZipImporter ZipImporter', 'zipimport'),
+    ('cl get_logvar embedded_data extract parsefile route scrolls lord_scroll start_response', 'what the framework has'),
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name == 'opt':
+        return _places.told().options
+    if name == 'spoolers':
+        return tuple(os.fsencode(spool.name) for spool in _places.told().spools)
+    if name in _SILENT:
+        return _nothing
+    if name.startswith('__'):
+        raise AttributeError(name)
+    raise AttributeError('module uwsgi of spoold.uwsgi has no %s: %s' % (name, _instead_of(name)))
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    pass
+
+
+def _instead_of(name: str) -> str:
+    for beginnings, what in _INSTEAD:
+        for beginning in beginnings.split():
+            if name == beginning or beginning[-1] == '_' and name.startswith(beginning) or name.startswith(beginning + '_'):
+                return 'take %s (docs/uwsgi-module.md)' % (what.replace('%s', name))
+    return 'docs/uwsgi-module.md lists what is there'

@@ -1,0 +1,86 @@
+"""`uwsgi.signal` of a process that is no worker of a daemon: the daemon that runs raises it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+
+from ..daemon_socket import open_socket
+from . import places
+
+#: seconds, for an answer
+_PATIENCE = 5
+_MOST_ANSWER_BYTES = 65536
+#: uWSGI's packet of a signal, whose number is its last byte, and the answer: it was taken
+_SIGNAL, _TAKEN = b'\x6e\0\0', b'\xff\0\0\1'
+
+
+def raise_in_daemon(number: int) -> None:
+    """Over the control socket of a spool, or the address to which tasks go. Raises ValueError."""
+    told = places.told()
+    if told.fault is not None:
+        raise ValueError(told.fault)
+    faults = []
+    for spool in told.spools:
+        if places.is_socket(spool.name):
+            return raise_at(number, spool.name)
+        for control in _controls_of(spool.name):
+            try:
+                return _order(control, spool.name, number)
+            except OSError as error:
+                faults.append('%s: %s' % (spool.name, error.strerror or error))
+    said = '; '.join(faults) or 'no daemon runs %s' % ', '.join(spool.name for spool in told.spools)
+    raise ValueError('signal %d is not raised: %s' % (number, said))
+
+
+def raise_at(number: int, address: str) -> None:
+    """As `uwsgi --signal`."""
+    try:
+        with open_socket(address) as peer:
+            peer.sendall(_SIGNAL + bytes([number]))
+            reply = peer.recv(4)
+    except OSError:
+        raise OSError('unable to deliver signal %d to node %s' % (number, address)) from None
+    if reply != _TAKEN:
+        raise ValueError('node %s rejected signal %d' % (address, number))
+
+
+def _controls_of(spool: str) -> list[str]:
+    try:
+        names = os.listdir(os.path.join(spool, '.spoold'))
+    except FileNotFoundError:
+        return []
+    except PermissionError:
+        raise ValueError(
+            'a signal is raised by the user of the daemon of %s, uid %d, and this is uid %d; a socket of the daemon (socket = …) takes it '
+            'from others: uwsgi.signal(number, address)' % (spool, os.stat(os.path.join(spool, '.spoold')).st_uid, os.geteuid())
+        ) from None
+    return sorted(name for name in names if name == 'control' or name.startswith('control.') and name[8:].isdigit())
+
+
+def _order(name: str, spool: str, number: int) -> None:
+    """Raises OSError if nobody listens, and ValueError if the daemon refuses."""
+    directory = os.open(os.path.join(spool, '.spoold'), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.settimeout(_PATIENCE)
+            peer.connect('/proc/self/fd/%d/%s' % (directory, name))  # a path may be longer than an address
+            request = {'v': 1, 'id': 1, 'verb': 'signal', 'args': {'number': number}}
+            peer.sendall(json.dumps(request).encode() + b'\n')
+            answer = json.loads(_line(peer))
+    finally:
+        os.close(directory)
+    if 'error' in answer:
+        raise ValueError('signal %d is not raised: %s' % (number, answer['error'].get('message')))
+
+
+def _line(peer: socket.socket) -> bytes:
+    line = b''
+    while not line.endswith(b'\n') and len(line) < _MOST_ANSWER_BYTES:
+        part = peer.recv(4096)
+        if not part:
+            raise ConnectionResetError(errno.ECONNRESET, 'the daemon did not answer')
+        line += part
+    return line
