@@ -113,7 +113,7 @@ module Spoold
     rescue Retry => e
       answer(retry: e.at ? [e.at - Time.now, 0].max : true, reason: e.message)
     rescue Exception => e # rubocop:disable Lint/RescueException -- SystemExit is a failure, too
-      answer(error: SpooldHost.explain(e))
+      answer(error: SpooldHost.explain(e, MAX_CHARS))
     end
 
     def answer(said)
