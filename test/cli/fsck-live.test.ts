@@ -1,7 +1,18 @@
 import assert from 'node:assert/strict'
-import { chmodSync, chownSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { inProcess, spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import {
@@ -22,6 +33,7 @@ import {
 import { TestProcess } from '../helpers/process.js'
 import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
+import { smallDisk } from '../helpers/small-disk.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
@@ -129,6 +141,11 @@ f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush
     writeFileSync(join(dirname(spool), 'go'), '')
     await daemon.waitFor('cannot be removed')
     await daemon.waitFor('is to be buried, but cannot be')
+    const { stdout: listed } = await spoold(['ls', spool])
+    assert.match(listed, / done +it has run to SPOOL_OK, and could not be removed/)
+    assert.match(listed, / dead +it is to be buried, and could not be/)
+    const { stdout: told } = await spoold(['status', spool])
+    assert.match(told, /since start .*2 not settled/)
     await killAll(daemon)
     chmodSync(spool, 0o777)
     utimesSync(join(spool, 'dead'), LONG_AGO, LONG_AGO)
@@ -140,6 +157,24 @@ f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush
     assert.deepEqual(leftIn(spool), [])
     const { uid } = statSync(join(spool, '.spoold/dead/dead.json'))
     assert.equal(uid, NOBODY, 'what it makes belongs to whom the daemon runs as')
+  })
+
+  it('says so where nobody can write, and so do ls and show', {
+    skip: skipUnless('root', 'mount'),
+  }, async () => {
+    const disk = smallDisk('mode=755')
+    const spool = join(disk, 'spool')
+    mkdirSync(spool, { mode: 0o700 })
+    const file = drop(spool, NAME)
+    execFileSync('mount', ['-o', 'remount,ro', disk])
+    assert.match((await inProcess(['ls', spool])).stdout, /it cannot be claimed: EROFS/)
+    assert.match((await inProcess(['show', file])).stdout, /not settled: it cannot be claimed: EROFS/)
+    const { stdout, code } = await inProcess(['fsck', spool])
+    assert.match(
+      stdout,
+      /found rights: nobody can write to it, so no run can be settled: EROFS: read-only file system;/,
+    )
+    assert.equal(code, 1)
   })
 })
 

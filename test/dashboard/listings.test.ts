@@ -3,7 +3,9 @@ import { unlinkSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { deadNames, PAGE_SIZE, pageOf, recordedNames } from '#src/doors/dashboard/models/listings.js'
 import { taskDetail } from '#src/doors/dashboard/models/task-detail.js'
+import type { TaskView } from '#src/engines/spool/admin/task-view.js'
 import { SpoolView } from '#src/engines/spool/admin/task-view.js'
+import { withFailure } from '#src/engines/spool/records.js'
 import { readLocks } from '#src/system/files/lock-table.js'
 import { spoold } from '../helpers/cli.js'
 import { drop, packet, taskName } from '../helpers/files.js'
@@ -59,9 +61,10 @@ describe('the listings of a dashboard', () => {
 })
 
 describe('one task on a dashboard', () => {
-  const detailOf = (spool: string, ref: string, mayReadPayload: boolean) => {
-    const task = lookIn(spool)(ref)
-    assert.ok(task !== undefined)
+  const detailOf = (spool: string, ref: string, mayReadPayload: boolean, more: Partial<TaskView> = {}) => {
+    const found = lookIn(spool)(ref)
+    assert.ok(found !== undefined)
+    const task = { ...found, ...more }
     const readBody = async (most: number) => Buffer.from('a body').subarray(0, most)
     return taskDetail(task, { mayReadPayload, nowMs: Date.now(), readBody })
   }
@@ -77,6 +80,22 @@ describe('one task on a dashboard', () => {
       ],
     )
     assert.deepEqual([payload?.body?.text, payload?.bodyBytes, row.state], ['a body', 6, 'due'])
+  })
+
+  it('has its last error line by line, without a character that a browser obeys', async () => {
+    const { spool, names } = filled(1)
+    const said = 'Error: red\u001b[31m \u202eevil\r\n  at f\n[cause]: Error: deadlock'
+    const record = withFailure(
+      undefined,
+      { attempts: 1, crashes: 0, policy: {} },
+      { kind: 'error', error: said },
+      Date.now(),
+    )
+    const detail = await detailOf(spool, names[0] ?? '', true, { record })
+    assert.equal(detail.lastError, 'Error: red\\x1b[31m \\u202eevil\n  at f\n[cause]: Error: deadlock')
+    const failed = detail.moments.find(({ what }) => what === 'failed with an error')
+    assert.equal(failed?.detail, 'Error: red\\x1b[31m \\u202eevil: deadlock')
+    assert.equal(detail.row.error, failed.detail)
   })
 
   it('says nothing of what is in it to those who may not read payloads', async () => {

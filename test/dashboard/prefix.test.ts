@@ -21,6 +21,14 @@ describe('below a path of a proxy', () => {
     assert.match(String(first.headers['set-cookie']), /; Path=\/admin\/tasks\/;/)
     const login = await send(place, '/login')
     assert.deepEqual([login.status, login.headers.location], [303, '/admin/tasks/'])
+    const host = 'localhost' // as of a proxy that leaves out the port
+    const headers = { host, origin: 'https://localhost:8443' }
+    const refused = await send(place, '/admin/tasks/spools/spool/pause', { form: {}, headers })
+    assert.equal(refused.status, 403)
+    assert.match(
+      refused.text,
+      /of https:\/\/localhost:8443 \(Origin\), and it was sent to localhost \(Host\)/,
+    )
     const seen = new Set<string>()
     const open = ['/admin/tasks/']
     for (let path = open.pop(); path !== undefined; path = open.pop()) {

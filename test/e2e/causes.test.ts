@@ -39,6 +39,8 @@ const HOW = {
 export default env => HOW[env.how]()
 `
 
+const longest = (text: string) => Math.max(...text.split('\n').map(line => line.length))
+
 const NAME = 'uwsgi_spoolfile_on_'
 
 describe('what explains a failure', () => {
@@ -60,6 +62,7 @@ describe('what explains a failure', () => {
         daemon,
         row: rows.split('\n').find(row => row.includes(`${NAME}${how}`)) ?? '',
         shown: shown.stdout,
+        events: (await inProcess(['logs', spool])).stdout,
       }
     })
   }
@@ -91,11 +94,82 @@ describe('what explains a failure', () => {
     })
 
   it('has a limit, which is that of every outlet: a message of 5 MB', async () => {
-    const { shown, daemon } = await told('long')
-    const longest = (text: string) => Math.max(...text.split('\n').map(line => line.length))
+    const { shown, daemon, events } = await told('long')
     assert.ok(longest(shown) < 70_000, String(longest(shown)))
     await daemon.waitFor(/\(49\d{5} more characters\)/)
     assert.ok(longest(daemon.output) < 70_000, String(longest(daemon.output)))
+    assert.match(events, /failed, runs again in .*: Error: xxx/)
+    assert.ok(longest(events) < 70_000, String(longest(events)))
+  })
+
+  it('is there in Python, below a message without an end, from as deep as the call was, and of a group', {
+    skip: skipUnless('python3'),
+  }, async () => {
+    const own = spoolDirectory()
+    const handler = `import spoold
+tasks = spoold.Tasks()
+def deeper(n):
+    return deepest(n - 1) if n else int('x')
+def deepest(n):
+    return deeper(n)
+def chain(text):
+    try:
+        raise KeyError(text)
+    except KeyError as error:
+        raise RuntimeError('cannot be booked') from error
+@tasks.task(name='deep', max_retries=1)
+def deep(): deeper(150)
+@tasks.task(name='chain', max_retries=1)
+def named(): chain('x' * 20000)
+def spooler(env):
+    if env[b'how'] == b'chain': chain('x' * 5000000)
+    raise ExceptionGroup('many', [ValueError('one'), KeyError('two')])
+uwsgi.spooler = spooler`
+    const python = await startHost('python', { spool: own, handler, ini: { 'spooler-frequency': 3600 } })
+    for (const how of ['chain', 'group']) drop(own, `${NAME}${how}`, packet({ how }))
+    for (const task of ['deep', 'chain'])
+      drop(own, `${NAME}named_${task}`, packet({ task, args: '[]', kwargs: '{}' }))
+    const rows = await until('all have failed', async () => {
+      const { stdout } = await inProcess(['ls', own, '--state', 'retrying'])
+      return stdout.split('\n').length === 6 ? stdout : undefined
+    })
+    for (const [how, line] of [
+      ['chain', 'RuntimeError: cannot be booked'],
+      ['group', "ExceptionGroup: many (2 sub-exceptions): ValueError: one: KeyError: 'two'"],
+      ['named_deep', "ValueError: invalid literal for int() with base 10: 'x'"],
+      ['named_chain', 'RuntimeError: cannot be booked'],
+    ] as const) {
+      const row = rows.split('\n').find(each => each.includes(`${NAME}${how} `)) ?? ''
+      assert.ok(row.includes(line.slice(0, 70)), row)
+    }
+    assert.ok(longest(python.output) < 70_000, String(longest(python.output)))
+  })
+
+  it('has that limit outside a task, too: what a file throws while it is loaded, and what is thrown when a task has ended', async () => {
+    const spool = spoolDirectory()
+    const late = `export default (_, task) => {
+  setTimeout(() => { throw new Error('y'.repeat(5_000_000), { cause: new Error('deadlock') }) }, 50)
+  return task.SPOOL_OK
+}`
+    const daemon = await startDaemon({ spool, handler: late })
+    drop(spool, `${NAME}late`)
+    await daemon.waitFor(/uncaught exception outside any task[\s\S]*\[cause\]: Error: deadlock/)
+    daemon.child.kill('SIGTERM')
+    await daemon.exited
+    const load = `throw new Error('z'.repeat(5_000_000), { cause: new Error('deadlock') })`
+    const unloadable = await startDaemon({ spool, handler: load, isUnready: true })
+    await unloadable.waitFor(/HANDLER_UNLOADABLE[\s\S]*\[cause\]: Error: deadlock/)
+    for (const { output } of [daemon, unloadable])
+      assert.ok(longest(output) < 70_000, String(longest(output)))
+  })
+
+  it('has that limit where a file in Python throws while it is loaded', {
+    skip: skipUnless('python3'),
+  }, async () => {
+    const handler = `raise ValueError('z' * 5000000)`
+    const python = await startHost('python', { spool: spoolDirectory(), handler, isUnready: true })
+    await python.waitFor(/HANDLER_UNLOADABLE\] Traceback[\s\S]*ValueError: z/)
+    assert.ok(longest(python.output) < 70_000, String(longest(python.output)))
   })
 
   it('is there in Ruby, too', { skip: skipUnless('ruby') }, async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { mkdirSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { Spoold, Tasks } from '#src/index.js'
@@ -80,6 +80,23 @@ describe('a module of tasks', { concurrency: 3 }, () => {
     })
     assert.equal(await daemon.code(), 1)
     await daemon.waitFor(/two tasks are named hi: one at .*one\.mjs:3, one at .*two\.mjs:3/)
+  })
+
+  it('has its tasks and its handler once, by whatever names and from whatever other modules they are loaded', async () => {
+    const spool = spoolDirectory()
+    const [link, again] = ['link.mjs', 'again.mjs'].map(name => join(dirname(spool), name))
+    symlinkSync('handler.mjs', link ?? '')
+    writeFileSync(again ?? '', `export { tasks } from './handler.mjs'`)
+    const handler = `${IMPORTS}export const tasks = new Tasks()
+tasks.task('hi', () => JOURNAL('hi'))
+export default (_, task) => { JOURNAL('asked'); return task.SPOOL_IGNORE }`
+    const files = [join(dirname(spool), 'handler.mjs'), link ?? '', again ?? '']
+    const daemon = await startDaemon({ spool, handler, ini: { 'spooler-import': files } })
+    drop(spool)
+    await schedulerFor(spool)('hi')
+    await daemon.waitFor(/was ignored by every handler/)
+    await until('the named one has run', () => leftIn(spool).length === 1)
+    assert.deepEqual(daemon.journal().sort(), ['asked', 'hi'])
   })
 })
 

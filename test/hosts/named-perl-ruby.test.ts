@@ -31,6 +31,7 @@ task 'chain', sub { schedule('greet', args => ['from a task'], kwargs => { subje
 task 'fails', sub { journal('fails'); die "it fails\\n" };
 task 'aborts', max_retries => 5, sub { die abort('no such customer') };
 task 'again', max_retries => 1, sub { journal('again'); die retry('later', at => time - 5) };
+task 'loads', sub { my $link = __FILE__ . '.link'; symlink __FILE__, $link; do $link; journal('loaded ' . ($@ || 'again')) };
 my @times = (9**9**9, -sin(9**9**9), 'tomorrow', [1], -5, 1e300);
 task 'when', max_retries => 1, sub { die retry('when', at => $times[$_[0]]) };
 uwsgi::spooler(sub { journal('dictionary ' . join ',', sort keys %{ $_[0] }); return uwsgi::SPOOL_OK });
@@ -67,6 +68,7 @@ Spoold.task('chain') { Spoold.schedule('greet', 'from a task', subject: 'x' * 70
 Spoold.task('fails') { journal('fails'); raise 'it fails' }
 Spoold.task('aborts', max_retries: 5) { raise Spoold::Abort, 'no such customer' }
 Spoold.task('again', max_retries: 1) { journal('again'); raise Spoold::Retry.new('later', at: Time.now - 5) }
+Spoold.task('loads') { File.symlink(__FILE__, "#{__FILE__}.rb"); load("#{__FILE__}.rb"); journal('loaded again') }
 require 'date'
 TIMES = [Float::INFINITY, Float::NAN, 'tomorrow', [1], Time.at(-5), Time.at(10**15), Date.new(9000, 1, 1)].freeze
 Spoold.task(:when, max_retries: 1) { |i| raise Spoold::Retry.new('when', at: TIMES[i]) }
@@ -142,7 +144,7 @@ for (const [language, { tasks, program, command, path, periodic, wrong }] of Obj
       await until('both ran', () => leftIn(spool).length === 0)
       assert.deepEqual(daemon.journal().sort(), ['joe hi 3', 'jé nothing 2'].sort())
 
-      for (const task of ['chain', 'fails', 'aborts', 'again']) drop(spool, task, packet({ task }))
+      for (const task of ['chain', 'fails', 'aborts', 'again', 'loads']) drop(spool, task, packet({ task }))
       drop(spool, 'wrong', packet({ task: 'greet', args: '{}' }))
       drop(spool, 'other', packet({ task: 'not-mine' }))
       drop(spool, 'plain', packet({ to: 'joe' }))
@@ -160,6 +162,7 @@ for (const [language, { tasks, program, command, path, periodic, wrong }] of Obj
           'dictionary spooler_task_name,to',
           'fails',
           'from a task x 11',
+          'loaded again', // a file is one, whatever it is called
         ],
       )
       const [aborted = '', wrong = '', fails = '', again = ''] = deadIn(spool)

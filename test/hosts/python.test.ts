@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { startDaemon } from '../helpers/daemon.js'
@@ -160,6 +160,8 @@ uwsgi.spooler = spooler
 
   it('offers what spooler code asks of the module, and names what is missing', async () => {
     const spool = spoolDirectory()
+    const link = `${spool}-link` // a real path is what uWSGI calls it by
+    symlinkSync(spool, link)
     const daemon = await startHost('python', {
       spool,
       handler: `
@@ -187,7 +189,7 @@ def spooler(env):
     return -2
 uwsgi.spooler = spooler
 `,
-      ini: { mine: ['1', '2'], empty: '' },
+      ini: { mine: ['1', '2'], empty: '', spooler: link },
     })
     drop(spool, 'uwsgi_spoolfile_on_later', packet({ a: 'x', at: '4000000000' }, 'BODY'), 4_000_000_000)
     drop(spool, 'uwsgi_spoolfile_on_now')
@@ -195,7 +197,7 @@ uwsgi.spooler = spooler
     assert.deepEqual(daemon.journal(), [
       'ids (0, 0, True)',
       'master True',
-      `opt (b'${spool}', b'2', b'')`,
+      `opt (b'${link}', b'2', b'')`,
       `dirs ((b'${spool}',), b'${spool}')`,
       "jobs [b'uwsgi_spoolfile_on_later', b'uwsgi_spoolfile_on_now']",
       'own None',

@@ -5,9 +5,9 @@ import { dirname } from 'node:path'
 import { describe, it } from 'node:test'
 import { libcFault } from '#src/system/libc.js'
 import { startDaemon } from '../helpers/daemon.js'
-import { drop } from '../helpers/files.js'
+import { drop, leftIn } from '../helpers/files.js'
 import { childrenOf } from '../helpers/process.js'
-import { skipUnless } from '../helpers/requires.js'
+import { isLong, skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
@@ -16,9 +16,13 @@ const AS_FIRST = ['unshare', '--pid', '--fork', '--mount-proc', '--kill-child']
 const mayUnshare = spawnSync('unshare', [...AS_FIRST.slice(1), 'true']).status === 0
 
 /** undefined once it is gone */
-function nameOf(pid: number): string | undefined {
+const nameOf = (pid: number) => inStatusOf(pid, /^Name:\s+(.*)$/m)
+/** What a process of a pid namespace is called there. */
+const pidInside = (pid: number) => inStatusOf(pid, /^NSpid:.*\s(\d+)$/m)
+
+function inStatusOf(pid: number, what: RegExp): string | undefined {
   try {
-    return /^Name:\s+(.*)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
+    return what.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
   } catch {
     return undefined
   }
@@ -107,4 +111,26 @@ export default (env, task) => {
       process.kill(first, 'SIGTERM')
       assert.equal((await daemon.exited).code, 0)
     })
+
+  it('do not hide the exits of workers from process 1: as many as are killed are replaced', {
+    skip: namespaces,
+  }, async () => {
+    const kills = isLong ? 200 : 12 // beyond 20, one in a second is replaced at once
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, handler: HANDLER, under: AS_FIRST })
+    const [first = 0] = childrenOf(daemon.pid)
+    const worker = () => daemon.output.match(/(?<=with pid )\d+/g) ?? []
+    for (let killed = 0; killed < kills; killed++) {
+      drop(spool, `task-${killed}`) // what finishes between two failures is what keeps the pace
+      const inside = await until('a task has run in the next one', () =>
+        leftIn(spool).length === 0 && worker().length === killed + 1 ? worker().at(-1) : undefined,
+      )
+      const pid = childrenOf(first).find(each => pidInside(each) === inside)
+      process.kill(pid ?? 0, 'SIGKILL')
+    }
+    const heard = () => daemon.output.match(/the process was killed by SIGKILL/g)?.length
+    await until('each exit is heard of', () => heard() === kills && worker().length === kills + 1)
+    process.kill(first, 'SIGTERM')
+    assert.equal((await daemon.exited).code, 0)
+  })
 })

@@ -5,6 +5,22 @@ import { failureLine, failureText } from '#src/base/task/failure-text.js'
 const TOP = 'Traceback (most recent call last):'
 const place = (line: number) => `  File "/srv/tasks.py", line ${line}, in f\n    f()\n    ~^^`
 
+/** As Python 3.11 prints it. */
+const GROUP = `  + Exception Group Traceback (most recent call last):
+  |   File "/srv/tasks.py", line 19, in spooler
+  |     raise ExceptionGroup('many', errors)
+  | ExceptionGroup: many (3 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | ValueError: one
+    +---------------- 2 ----------------
+    | Traceback (most recent call last):
+    |   File "/srv/tasks.py", line 12, in f
+    |     f()
+    | KeyError: 'two'
+    +---------------- 3 ----------------
+    | E: three
+    +------------------------------------`
+
 it('a failure in one line is what went wrong, above its stack or below Python’s traceback', () => {
   for (const [text, line] of [
     ['', ''],
@@ -16,6 +32,11 @@ it('a failure in one line is what went wrong, above its stack or below Python’
     [`${TOP}\n${place(1)}\nmail.Refused: 550\n  File it elsewhere\nor not`, 'mail.Refused: 550'],
     [`${TOP}\n${place(1)}\nKeyError: 1\n\nDuring …:\n\n${TOP}\n${place(2)}\nValueError: 2`, 'ValueError: 2'],
     [`${TOP}\n${place(1)}`, TOP],
+    ['Error: no\r\nmore', 'Error: no'],
+    ["/srv/a.rb:8:in `rescue in f': outer (E)\n[cause]: a.rb:6:in 'C.f': inner (E)", 'outer (E): inner (E)'],
+    [GROUP, "ExceptionGroup: many (3 sub-exceptions): ValueError: one: KeyError: 'two': E: three"],
+    [`${TOP}\n${place(1)}\nKeyError: 1\n\nThe above …:\n\n${GROUP}`, failureLine(GROUP)],
+    [`${GROUP}\n\nDuring …:\n\n${TOP}\n${place(2)}\nValueError: 2`, 'ValueError: 2'],
   ] as const)
     assert.equal(failureLine(text), line)
 })
@@ -33,6 +54,8 @@ it('a failure that is cut keeps what went wrong', () => {
     /^KeyError: é+$/,
     'of a message without an end, the class and its beginning',
   )
+  const below = failureText(`Error: ${'x'.repeat(5000)}\n  at f\n[cause]: Error: deadlock\n  at g`, 1000)
+  assert.ok(below.length <= 1000 && failureLine(below).endsWith('xxx: deadlock'), below)
   const stack = `Error: no\n${'  at f\n'.repeat(500)}`
   assert.equal(failureText(stack, 1000), stack.slice(0, 1000))
 })

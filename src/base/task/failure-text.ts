@@ -2,17 +2,38 @@ import { CAUSE } from './stack.js'
 
 const MAX_CAUSES_IN_LINE = 3
 /** Of the text of a failure, wherever it goes to. */
-export const MAX_FAILURE_CHARS = 65_536
+const MAX_FAILURE_CHARS = 65_536
 
 /** What Python begins the text of an error with. The error itself is below the places; everywhere else it is above them. */
 const TRACEBACK = 'Traceback (most recent call last):'
 
+/** A group of errors in Python's text, which is in a frame of its own (traceback.py, TracebackException.format). */
+const GROUP = '  + Exception Group Traceback'
+const GROUP_ERROR = /^ {2}\| (\S.*)/m
+const MEMBER = /\n {2,4}\+-.*- \d+ -+\n/
+const MEMBER_ERROR = /^ {4}\| (?!.*Traceback \(most recent call last\):$)(\S.*)/m
+/** Ruby's place of an error, before its message. */
+const RUBY_PLACE = /^\S+:\d+:in [`'][^']*': (?=.)/
+
 /** Of the text of a failure, the one line that says what went wrong. */
 export function failureLine(text: string): string {
-  const [first = ''] = text.split('\n', 1)
+  const group = text.lastIndexOf(GROUP)
+  if (group >= 0 && errorIn(text) < group) return groupLine(text.slice(group))
+  const first = firstLine(text)
   if (!first.endsWith(TRACEBACK)) return withCauses(first, text)
   const at = errorIn(text)
-  return at < 0 ? first : (text.slice(at).split('\n', 1)[0] ?? '')
+  return at < 0 ? first : firstLine(text.slice(at))
+}
+
+function firstLine(text: string): string {
+  return (/^[^\r\n]*/.exec(text)?.[0] ?? '').replace(RUBY_PLACE, '')
+}
+
+/** `ExceptionGroup: many (2 sub-exceptions): ValueError: one: KeyError: 'two'` */
+function groupLine(text: string): string {
+  const [own = '', ...members] = text.split(MEMBER)
+  const reasons = members.map(member => MEMBER_ERROR.exec(member)?.[1] ?? '')
+  return joined(GROUP_ERROR.exec(own)?.[1] ?? firstLine(text), reasons.slice(0, MAX_CAUSES_IN_LINE))
 }
 
 /** Where a traceback's own error begins: below its last place, at the margin; -1: nowhere. */
@@ -25,16 +46,30 @@ function errorIn(text: string): number {
 /** `TypeError: fetch failed: connect ECONNREFUSED 127.0.0.1:80` */
 function withCauses(first: string, text: string): string {
   const causes = text.split(CAUSE).slice(1, 1 + MAX_CAUSES_IN_LINE)
-  const reasons = causes.map(cause => (cause.split('\n', 1)[0] ?? '').replace(/^Error: /, ''))
-  return reasons.reduce(
-    (line, reason) => (line.endsWith(reason) ? line : `${line}: ${reason}`),
+  return joined(
     first.replace(/: $/, ''),
+    causes.map(cause => firstLine(cause).replace(/^Error: /, '')),
   )
 }
 
-/** The text of a failure, with what went wrong in it, however deep the call was. */
+function joined(error: string, reasons: readonly string[]): string {
+  return reasons.reduce((line, reason) => (line.endsWith(reason) ? line : `${line}: ${reason}`), error)
+}
+
+/** The text of a failure for the log, where a message may have any length and each run writes it. */
+export function boundedFailure(text: string): string {
+  const left = text.length - MAX_FAILURE_CHARS
+  return left <= 0 ? text : `${failureText(text, MAX_FAILURE_CHARS)}… (${left} more characters)`
+}
+
+/** The text of a failure, with what went wrong in it, however deep the call was, and however long the message above its cause. */
 export function failureText(text: string, maxChars: number): string {
-  if (text.length <= maxChars || !text.startsWith(TRACEBACK)) return text.slice(0, maxChars)
+  if (text.length <= maxChars) return text
+  if (!text.startsWith(TRACEBACK)) {
+    const parts = text.split(CAUSE)
+    const share = Math.floor(maxChars / parts.length)
+    return parts.map((part, i) => part.slice(0, i === 0 ? share : share - CAUSE.length)).join(CAUSE)
+  }
   const cut = `${TRACEBACK}\n  …\n`
   const at = errorIn(text)
   const from = text.length - (maxChars - cut.length)

@@ -120,7 +120,7 @@ function noteOf({ state, file, record, letter, parked }: TaskView, nowMs: number
   const moved = record?.movedTo === undefined ? '' : `a move to ${record.movedTo} did not end`
   const why =
     letter === undefined
-      ? moved || record?.lastError
+      ? moved || (file.vars === undefined ? undefined : file.detail) || record?.lastError
       : `${letter.reason}: ${failureLine(letter.lastError ?? letter.detail)}`
   return failureLine(why ?? file.detail ?? '')
 }

@@ -195,6 +195,7 @@ export class Daemon {
       signals: this.#parts.schedules.router,
       questions: this.#parts.questions,
       targets: targetsOf(spools),
+      known: [...new Set(spools.map(({ spool }) => spool))],
       log: this.#log,
       spare: this.#request.spare,
     })

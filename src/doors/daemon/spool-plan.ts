@@ -41,6 +41,8 @@ interface PlanContext {
   readonly questions: QuestionHandler
   /** Where handlers may store tasks. */
   readonly targets: readonly SpoolTarget[]
+  /** What handlers know the spools by, each once: their real paths, as uWSGI's (core/spooler.c, uwsgi_new_spooler). */
+  readonly known: readonly string[]
   /** `fd` changes when the log is reopened. */
   readonly log: { readonly fd: number }
   readonly spare: SpareWorker | undefined
@@ -57,7 +59,6 @@ export async function planSpools(
   config: ResolvedOptions,
   context: PlanContext,
 ): Promise<SpoolWorkersPlan[]> {
-  const targets = context.targets.map(({ directory }) => directory)
   AREAS.make(sharedAreaBytes(config.options.sharedarea))
   /** A directory that is listed more than once gets the processes of all its entries. */
   const processes = new Map<string, number>()
@@ -69,7 +70,9 @@ export async function planSpools(
     first.map(each => {
       const { forwardsTo } = each
       const chain: readonly HandlerSpec[] =
-        forwardsTo === undefined ? planChain(each, config, targets) : [{ kind: 'forward', to: forwardsTo }]
+        forwardsTo === undefined
+          ? planChain(each, config, context.known)
+          : [{ kind: 'forward', to: forwardsTo }]
       return planSpoolWorkers(each, processes.get(each.spool) ?? 1, chain, config.options, context)
     }),
   )

@@ -2,6 +2,7 @@ import { lstatSync, type Stats } from 'node:fs'
 import { errnoOf, messageOf } from '../../base/errors.js'
 import { shellWord } from '../../base/printable.js'
 import { baseName, displayName, toFsPath } from '../../base/task/ref.js'
+import { unwritable } from '../../engines/spool/admin/inspect.js'
 import { isLeased } from '../../engines/spool/locker.js'
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
 import type { Owner } from '../../engines/spool/permissions.js'
@@ -54,6 +55,8 @@ export async function* checkRights(examined: ExaminedSpool): AsyncGenerator<Find
       meaning: `it belongs to uid ${owner}, in whose directory root gives nothing to uid ${examined.user.uid}`,
       fix: `chown ${examined.user.uid}:${examined.user.gid} ${wordOf(examined, '.')}`,
     }
+  const own = unwritableEntry(examined, '')
+  if (own !== undefined) return yield own
   const state = statsOf(examined, STATE_DIRECTORY)
   if (state?.isDirectory()) yield* checkEntry(examined, STATE_DIRECTORY, isPrivate) // else it is put aside
   for (const room of ROOMS)
@@ -62,7 +65,25 @@ export async function* checkRights(examined: ExaminedSpool): AsyncGenerator<Find
       for await (const name of entriesOf(examined, room))
         yield* checkEntry(examined, `${STATE_DIRECTORY}/${room}/${name}`, isUsable)
     }
-  for await (const ref of tasksIn(examined)) yield* checkEntry(examined, ref, isUsable)
+  for await (const ref of tasksIn(examined)) {
+    yield* checkEntry(examined, ref, isUsable)
+    const never = unwritableEntry(examined, ref)
+    if (never !== undefined) yield never
+  }
+}
+
+/** No task there starts or ends, whoever the daemon is. */
+function unwritableEntry(examined: ExaminedSpool, path: string): Finding | undefined {
+  const place = `${examined.spool}/${path}`
+  const why = unwritable(place)
+  if (why === undefined) return undefined
+  return {
+    kind: 'rights',
+    path,
+    meaning: `nobody can write to it, so no run can be settled: ${why}`,
+    fix: `chattr -i ${wordOf(examined, path === '' ? '.' : path)}, or mount its file system with rw`,
+    isStill: () => unwritable(place) !== undefined,
+  }
 }
 
 /** The files, and the priority directories among them. */

@@ -90,11 +90,13 @@ export async function openHandlers(
       case 'given':
       case 'javascript': {
         const modules = link.kind === 'given' ? given : [await loadHandler(link.file)]
-        loaded.push(...modules)
         const registries = modules.flatMap(module => module.registries)
         if (options.namespace !== undefined) standFor(options.namespace, registries)
         if (registries.length > 0) performers.push(named.link(registries))
-        const handlers = modules.flatMap(({ handler }) => handler ?? [])
+        // a file of two names, or two that export one function: it is asked once
+        const before = new Set(loaded.map(({ handler }) => handler))
+        loaded.push(...modules)
+        const handlers = modules.flatMap(({ handler }) => (before.has(handler) ? [] : (handler ?? [])))
         if (handlers.length === 0) continue
         performers.push(...handlers.map(callFunction))
         break

@@ -9,7 +9,7 @@ import { argumentsIn, claimedTask } from '../tasks/claimed-task.js'
 import type { RunningTask } from '../tasks/daemon.js'
 import { performerOf } from '../tasks/perform.js'
 import { periodicOf } from '../tasks/periodic.js'
-import { fullNameOf, type Registry, settingsOf, takenTwice } from '../tasks/registry.js'
+import { fullNameOf, type Registry, settingsOf, type TaskEntry, takenTwice } from '../tasks/registry.js'
 import { type ScheduledTask, TaskStatus } from '../tasks/scheduled-task.js'
 import { termsOf } from '../tasks/settings.js'
 import type { HandlerCall } from './handler-call.js'
@@ -24,6 +24,9 @@ export class NamedTasks {
   readonly #learners: Array<() => void> = []
   /** Those that the daemon schedules itself. */
   readonly periodic: PeriodicTask[] = []
+
+  /** Two files may have one registry, or be one file of two names. */
+  readonly #linked = new Set<TaskEntry>()
 
   get isEmpty(): boolean {
     return this.#terms.size === 0
@@ -41,7 +44,8 @@ export class NamedTasks {
         const { place, definition } = entry
         const name = fullNameOf(entry)
         const key = toByteString(name)
-        if (performers.has(key) || (mayClash && this.#places.has(key))) continue
+        if (performers.has(key) || this.#linked.has(entry) || (mayClash && this.#places.has(key))) continue
+        this.#linked.add(entry)
         const settings = settingsOf(entry)
         this.declare(termsOf(name, settings), place)
         this.repeat(`task ${name} (${place})`, name, { ...definition, queue: settings.queue })

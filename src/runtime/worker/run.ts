@@ -1,5 +1,5 @@
 import { cancelledDetail } from '../../base/task/cancel.js'
-import { failureLine, failureText, MAX_FAILURE_CHARS } from '../../base/task/failure-text.js'
+import { boundedFailure, failureLine } from '../../base/task/failure-text.js'
 import type { Outcome } from '../../base/task/outcome.js'
 import type { Claim } from '../../engines/claims.js'
 
@@ -113,15 +113,9 @@ export class Run {
   }
 }
 
-/** A message may have any length, and each run would log it. */
 function bounded(outcome: Outcome): Outcome {
-  if (!('detail' in outcome) || outcome.detail === undefined || outcome.detail.length <= MAX_FAILURE_CHARS)
-    return outcome
-  const left = outcome.detail.length - MAX_FAILURE_CHARS
-  return {
-    ...outcome,
-    detail: `${failureText(outcome.detail, MAX_FAILURE_CHARS)}… (${left} more characters)`,
-  }
+  if (!('detail' in outcome) || outcome.detail === undefined) return outcome
+  return { ...outcome, detail: boundedFailure(outcome.detail) }
 }
 
 function endingOf(outcome: Outcome): string {

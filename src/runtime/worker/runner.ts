@@ -1,5 +1,6 @@
 // Longer than others: the turns of a worker, from receiving tasks to its end, belong together.
 import { ArraySet } from '../../base/array-set.js'
+import { boundedFailure } from '../../base/task/failure-text.js'
 import { type Outcome, UNBEGUN } from '../../base/task/outcome.js'
 import type { PausedPair } from '../../base/task/pause.js'
 import type { Report } from '../../base/task/report.js'
@@ -138,7 +139,7 @@ export class Runner implements ExecutorListener {
 
   /** This process cannot run more tasks: hands back what is not started, finishes what runs. */
   giveUp(error: string): void {
-    this.#leave({ type: 'unfit', error })
+    this.#leave({ type: 'unfit', error: boundedFailure(error) })
     this.#endIfDrained()
   }
 

@@ -1,4 +1,5 @@
 import { Queue } from '../../base/queue.js'
+import { boundedFailure } from '../../base/task/failure-text.js'
 import { stackOf } from '../../base/task/stack.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 
@@ -54,7 +55,7 @@ export class SignalRunner {
       await handle(number)
       send({ type: 'signal-ended', number })
     } catch (thrown) {
-      send({ type: 'signal-ended', number, error: stackOf(thrown) })
+      send({ type: 'signal-ended', number, error: boundedFailure(stackOf(thrown)) })
     }
   }
 }

@@ -1,4 +1,5 @@
 import { toError } from '../../base/errors.js'
+import { boundedFailure } from '../../base/task/failure-text.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import { stackOf } from '../../base/task/stack.js'
 import type { Stream } from '../../base/task/stream.js'
@@ -249,6 +250,7 @@ export class Worker {
   }
 
   #exitAfter(message: WorkerMessage | AsideReply, code: number): void {
-    this.#home.send(message, () => this.#home.exit(code))
+    const told = 'error' in message ? { ...message, error: boundedFailure(message.error) } : message
+    this.#home.send(told, () => this.#home.exit(code))
   }
 }

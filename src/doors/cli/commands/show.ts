@@ -120,6 +120,7 @@ export function linesOf({ file, task, body }: ShownTask): string[] {
     const bodyBytes = bytes - bodyOffset
     if (bodyBytes > EAGER_BODY_BYTES) lines.push(`  body: ${bodyBytes} bytes, from byte ${bodyOffset}`)
     else if (body !== undefined) lines.push(`  body: ${cut(body)} (${bodyBytes} bytes)`)
+    if (detail !== undefined) lines.push(`  not settled: ${detail}`)
   }
   return [...lines, ...failureLines(task)]
 }

@@ -124,8 +124,16 @@ function* activity(status: DaemonStatus): Generator<string> {
   yield* row('rate', [`${perSecond(done)} tasks/s over 1, 5 and 15 minutes`, ...failed])
   if (times.ran.count > 0)
     yield* row('times', [`runs ${quantiles(times.ran)}`, `waits ${quantiles(times.waited)}`])
-  const { retried, errors, buried, setAside, crashes, overran } = totals
-  const rare = { retried, errors, buried, 'set aside': setAside, crashes, 'over their deadline': overran }
+  const { retried, errors, buried, setAside, unsettled, crashes, overran } = totals
+  const rare = {
+    retried,
+    errors,
+    buried,
+    'set aside': setAside,
+    'not settled': unsettled,
+    crashes,
+    'over their deadline': overran,
+  }
   const others = Object.entries(rare).filter(([, number]) => number > 0)
   yield* row('since start', [
     `${count(totals.done)} done`,

@@ -1,4 +1,5 @@
 import type { Context } from 'hono'
+import { printable } from '../../../base/printable.js'
 import { PageError } from '../page-error.js'
 import { type Env, type World, whoseOf } from '../world.js'
 
@@ -28,13 +29,19 @@ export async function formOf(c: Context<Env>, { sessions }: Pick<World, 'session
 export async function formFromHere(c: Context<Env>): Promise<Form> {
   const { origin = '', host = '', 'content-type': type = '' } = c.env.incoming.headers
   if (host === '' || !/^https?:\/\//.test(origin) || origin.replace(/^https?:\/\//, '') !== host)
-    throw new PageError(403, 'this form comes from another site')
+    throw new PageError(403, `this form comes from another site: ${whence(origin, host)}`)
   if (type.split(';')[0]?.trim().toLowerCase() !== MEDIA_TYPE)
     throw new PageError(400, `expected ${MEDIA_TYPE}`)
   const form: Record<string, string> = Object.create(null)
   for (const [name, value] of new URLSearchParams(await c.req.text()))
     form[name] = name === REF && form[REF] !== undefined ? `${form[REF]} ${value}` : value
   return form
+}
+
+/** Most often a proxy has put its own name, or one without a port, in the place of the browser's. */
+function whence(origin: string, host: string): string {
+  const named = [origin, host].map(each => printable(each.slice(0, 100)) || 'nothing')
+  return `its page is of ${named[0]} (Origin), and it was sent to ${named[1]} (Host); a proxy has to pass on the Host that the browser sends, with its port`
 }
 
 /** Where a form says to go next: no page of another site, for `//host` and `/\host` are such. */

@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, lstatSync, readSync, type Stats } from 'node:fs'
+import { accessSync, closeSync, constants, fstatSync, lstatSync, readSync, type Stats } from 'node:fs'
 import { errnoOf, messageOf } from '../../../base/errors.js'
 import { toFsPath } from '../../../base/task/ref.js'
 import {
@@ -61,6 +61,16 @@ export function inspectFile(path: string, locks: Locks, nowMs: number): Inspecti
   } finally {
     closeSync(fd)
   }
+}
+
+/** Why nobody can write there, whatever the rights: the file is immutable, or the file system is read-only. */
+export function unwritable(path: string): string | undefined {
+  try {
+    accessSync(toFsPath(path), constants.W_OK)
+  } catch (error) {
+    if (['EPERM', 'EROFS'].includes(errnoOf(error) ?? '')) return messageOf(error).replace(/, access .*/, '')
+  }
+  return undefined
 }
 
 function nothing(state: FileState, detail: string): Inspection {

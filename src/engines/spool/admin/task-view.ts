@@ -9,9 +9,9 @@ import { isLeased, leasesOf } from '../locker.js'
 import { createdAtMicros } from '../names.js'
 import { ownRecord, Records, type TaskRecord } from '../records.js'
 import { type ScanVisitor, scanSpool } from '../scan.js'
-import { ownState } from '../state-byte.js'
+import { ownState, pastOf } from '../state-byte.js'
 import { heldMtimeOf } from './held-time.js'
-import { type FileState, type Inspection, inspectFile } from './inspect.js'
+import { type FileState, type Inspection, inspectFile, unwritable } from './inspect.js'
 
 /** The state of a task, as shown to people. */
 export const TASK_STATES = [
@@ -119,12 +119,37 @@ export class SpoolView {
       const letter = seen(() => this.#letters.read(name))
       return { ref, state: 'dead', dueAtMs, file, ...(letter === undefined ? {} : { letter }) }
     }
-    const record = this.#recordOf(ref, file)
+    return this.#own(ref, state, file, this.#recordOf(ref, file))
+  }
+
+  #own(
+    ref: Ref,
+    state: Exclude<FileState, 'gone'>,
+    found: Inspection,
+    record: TaskRecord | undefined,
+  ): TaskView {
+    const { dueAtMs } = found
+    const unsettled = this.#unsettled(ref, found, record)
+    const file = unsettled === undefined ? found : { ...found, detail: unsettled }
     const heldMtime = heldMtimeOf(file.mtimeMs)
     if (heldMtime !== undefined && state === 'waiting')
       return { ref, state: 'held', dueAtMs: heldMtime, file, ...(record === undefined ? {} : { record }) }
     if (record === undefined) return { ref, state: this.#stateOf(ref, state), dueAtMs, file }
     return { ref, ...this.#timed(this.#stateOf(ref, state), file, record), file, record }
+  }
+
+  /** Why its last run has no end, or its next one no beginning, until somebody sets right what is in the way. */
+  #unsettled(
+    ref: Ref,
+    { state, mark, vars }: Inspection,
+    record: TaskRecord | undefined,
+  ): string | undefined {
+    if (state === 'running' || vars === undefined) return undefined
+    const past = pastOf(ownState(mark))
+    if (past === 'done') return 'it has run to SPOOL_OK, and could not be removed'
+    if (record?.burial !== undefined || past === 'to-bury') return 'it is to be buried, and could not be'
+    const why = unwritable(`${this.#spool}/${ref}`)
+    return why === undefined ? undefined : `it cannot be claimed: ${why}`
   }
 
   /** The task's record, as a claim would read it. */

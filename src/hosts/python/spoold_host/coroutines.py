@@ -5,7 +5,7 @@ import sys
 
 from . import named, process, streams
 from .loop import ANSWER, ERROR, HEAD, HEAD_BYTES, IGNORE, OK, SIGNAL, TASK, env_of, explain, result_of, wrong
-from .wire import ENDED, TASKS_FD
+from .wire import ENDED, TASKS_FD, error_bytes
 
 
 class Coroutines:
@@ -70,7 +70,7 @@ class Coroutines:
             os._exit(0)  # a task forked, and this is its child
         sys.stdout.end(printed)
         if isinstance(detail, str):
-            detail = detail.encode('utf-8', 'backslashreplace')[:65536]
+            detail = error_bytes(detail)
         self._wire.send(ENDED, number, b'%d' % result + detail)
 
     def _ask(self, env):
@@ -87,7 +87,7 @@ class Coroutines:
         except BaseException as error:
             if os.getpid() != self._wire.pid:
                 raise
-            return ANSWER, named.encode(run.failed(error))
+            return ANSWER, named.answer(run.failed(error))
         if os.getpid() != self._wire.pid:
             os._exit(0)
         run.succeeded()

@@ -8,7 +8,7 @@ import threading
 from . import named
 from .application import load_applications
 from .modules import import_named
-from .wire import READY, UNLOADABLE
+from .wire import READY, UNLOADABLE, error_bytes, error_text
 
 LAST_RESORT, LIBRARY = 'last_resort', 'library'
 
@@ -44,7 +44,7 @@ def load(wire, settings, loop):
             return False
         named.started()
     except BaseException as error:
-        wire.send(UNLOADABLE, 0, _bytes(explain(error)))
+        wire.send(UNLOADABLE, 0, error_bytes(explain(error)))
         return False
     wire.send(READY, 0, tasks)
     return True
@@ -60,10 +60,10 @@ def _is_usable(wire, settings, loop, failures, has_handler):
         wire.send(UNLOADABLE, 0, IDLE)
         return False
     if failures and ('need-app' in settings or (is_idle and 'alone' in settings)):
-        wire.send(UNLOADABLE, 0, _bytes('\n'.join(failures)))
+        wire.send(UNLOADABLE, 0, error_bytes('\n'.join(map(error_text, failures))))
         return False
     for failure in failures:
-        wire.call('warn', _bytes(failure))
+        wire.call('warn', error_bytes(failure))
     if is_idle:
         wire.call('warn', IDLE)
     return True

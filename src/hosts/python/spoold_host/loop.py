@@ -8,7 +8,7 @@ import traceback
 
 from . import named, process
 from .output import NO_TASK
-from .wire import DETAIL, DONE, RECALLED, SIGNAL_ENDED
+from .wire import DETAIL, DONE, RECALLED, SIGNAL_ENDED, error_bytes
 
 TASK, RECALL, SIGNAL = 1, 2, 3
 HEAD = struct.Struct('<B2H2Id')
@@ -132,12 +132,12 @@ class Loop:
         return SPOOL_OK
 
     def _answered(self, number, answer):
-        self._wire.send(DETAIL, number, named.encode(answer))
+        self._wire.send(DETAIL, number, named.answer(answer))
         return ANSWERED
 
     def _failed(self, number, detail):
         if os.getpid() == self._wire.pid:
-            self._wire.send(DETAIL, number, detail.encode('utf-8', 'backslashreplace')[:65536])
+            self._wire.send(DETAIL, number, error_bytes(detail))
         return ERROR
 
     def _await_recall(self, number, message, at):
@@ -173,7 +173,7 @@ class Loop:
         if os.getpid() != self._wire.pid:
             os._exit(0)
         self._output.mark(NO_TASK)
-        self._wire.send(SIGNAL_ENDED, number, detail.encode('utf-8', 'backslashreplace')[:65536])
+        self._wire.send(SIGNAL_ENDED, number, error_bytes(detail))
 
 
 def result_of(answer):

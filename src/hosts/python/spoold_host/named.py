@@ -4,6 +4,8 @@ import json
 import os
 import sys
 
+from .wire import error_text
+
 #: of the configuration (spooler-queue): the spool of each queue
 queues = {}
 #: the keys whose values are hidden (spooler-hide)
@@ -98,6 +100,11 @@ def _tell(name):
     library = _library()
     if library is not None:
         library.tell(name, 'spoold-%d' % os.getpid())
+
+
+def answer(said):
+    """What a run that failed has said."""
+    return encode({key: error_text(value) if isinstance(value, str) else value for key, value in said.items()})
 
 
 def encode(value):

@@ -8,6 +8,8 @@ import threading
 TASKS_FD, CALLS_FD, PAGE_FD, LIFELINE_FD = 3, 4, 5, 6
 PAGE_BYTES = 4096
 MAX_CALL_BYTES = 0x1FFFFFFF
+#: of the text of an error
+_MAX_CHARS = 65536
 
 READY, UNLOADABLE, DONE, DETAIL, RECALLED, SIGNAL_ENDED, OUTPUT, ENDED, PRINTED = range(1, 10)
 #: on the page (src/runtime/worker/hosts/page.ts)
@@ -67,6 +69,19 @@ class Wire:
         if status != b'ok':
             raise CallError(answer[0].decode('utf-8', 'replace'))
         return answer
+
+
+def error_text(text):
+    """A text of any length, cut so that it has what went wrong: a traceback's own error is below its last place."""
+    if len(text) <= _MAX_CHARS:
+        return text
+    at = text.rfind('\n  File "')
+    half = _MAX_CHARS // 2
+    return '%s\n  …\n%s' % (text[: half - 5], text[max(at + 1, half) :][:half])
+
+
+def error_bytes(text):
+    return error_text(text).encode('utf-8', 'backslashreplace')
 
 
 def _unpack(message):

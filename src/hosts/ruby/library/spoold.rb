@@ -47,11 +47,19 @@ module Spoold
       periodic = { periodicity: periodicity, cron: cron, timeZone: time_zone, missed: missed, overlap: overlap }.compact
       check_arity(name, function) unless periodic.empty?
 
-      place = function.source_location.join(':')
+      place = place_of(function)
+      return name if @tasks[name]&.place == place # a file that is loaded again, or under another name
+
       raise ArgumentError, "two tasks have the name #{name}: #{@tasks[name].place} and #{place}" if @tasks.key?(name)
 
       @tasks[name] = Task.new(function, max_retries, max_concurrency, periodic, place)
       name
+    end
+
+    # The line of a block, in a file that has one name whatever loads it.
+    def place_of(function)
+      file, line = function.source_location
+      "#{File.exist?(file) ? File.realpath(file) : file}:#{line}"
     end
 
     # Stores a task that runs as soon as possible, and returns its id.
@@ -113,7 +121,7 @@ module Spoold
     rescue Retry => e
       answer(retry: e.at ? [e.at - Time.now, 0].max : true, reason: e.message)
     rescue Exception => e # rubocop:disable Lint/RescueException -- SystemExit is a failure, too
-      answer(error: SpooldHost.explain(e))
+      answer(error: SpooldHost.explain(e, MAX_CHARS))
     end
 
     def answer(said)

@@ -105,14 +105,15 @@ module SpooldHost
 
   OURS = "#{File.dirname(__dir__)}/".freeze
 
-  # What Ruby raises while it rescues has a cause, which may have one, too.
-  def explain(error)
+  # What Ruby raises while it rescues has a cause, which may have one, too. A long message leaves room for those below.
+  def explain(error, most = Wire::MAX_TEXT_BYTES)
     causes = [error]
     causes.push(causes.last.cause) while causes.last.cause && causes.length <= MAX_CAUSES
-    causes.map { |each| explain_alone(each) }.join("\n[cause]: ")
+    causes.map { |each| explain_alone(each).byteslice(0, most / causes.length - CAUSE.length) }.join(CAUSE)
   end
 
   MAX_CAUSES = 5
+  CAUSE = "\n[cause]: ".freeze
 
   # As Ruby prints it (plugins/rack/rack_plugin.c, uwsgi_ruby_exception_log), without our own frames.
   def explain_alone(error)

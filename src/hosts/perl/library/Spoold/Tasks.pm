@@ -9,6 +9,7 @@ package Spoold::Tasks;
 use strict;
 use warnings;
 use Carp qw();
+use Cwd  qw();
 use Exporter qw(import);
 use JSON::PP qw();
 use Scalar::Util qw();
@@ -28,8 +29,10 @@ my %declared;    # the names that the worker knows; a task that is registered la
 sub task {
     my $function = pop;
     my ($name, %options) = @_;
-    my $place = join ':', (caller)[1, 2];
+    my (undef, $file, $line) = caller;
+    my $place = (Cwd::realpath($file) // $file) . ":$line";    # a file has one name, whatever loads it
     ref $function eq 'CODE' or Carp::croak("the task $name needs a function");
+    return if $tasks{$name} && $tasks{$name}{place} eq $place;    # it is loaded again
     Carp::croak("two tasks have the name $name: $tasks{$name}{place} and $place") if $tasks{$name};
     my ($retries, $most) = ($options{max_retries} // 0, $options{max_concurrency});
     Carp::croak("the task $name: max_concurrency is to be a whole number from 1, got $most")

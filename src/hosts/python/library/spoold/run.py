@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
     from .tasks import Entry
 
-#: of what a daemon is told about an error
-_MAX_CHARS = 10000
-
 #: modules whose frames come before that of the task's function; the integrations' middleware is in theirs
 _AROUND = frozenset(
     ['contextlib', 'asyncio.base_events', *('spoold.contrib.' + name for name in ('flask', 'django', 'sentry', 'datadog'))]
@@ -255,12 +252,12 @@ def _reason(error: BaseException) -> str:
     text = str(error)
     if error.__cause__ is not None or (error.__context__ is not None and not error.__suppress_context__):
         text += '\n' + _explain(error)
-    return text[:_MAX_CHARS]
+    return text
 
 
 def _explain(error: BaseException) -> str:
     """The traceback from the task's function on."""
-    return ''.join(traceback.format_exception(type(error), error, own_trace(error))).rstrip()[:_MAX_CHARS]
+    return ''.join(traceback.format_exception(type(error), error, own_trace(error))).rstrip()
 
 
 def own_trace(error: BaseException) -> TracebackType | None:
