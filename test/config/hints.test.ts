@@ -34,6 +34,10 @@ describe('a configuration gets the hint', () => {
     'spooler-import = .': /^app.ini:4: error: spooler-import: expected a file, got /,
     'import = h.mjs':
       /^app.ini:4: error: import: expected Python, got h.mjs; for JavaScript write spooler-import = h.mjs$/,
+    'touch-reload = h.mjs\ntouch-spoolers-reload = /nope/x':
+      /^app.ini:5: warning: touch-spoolers-reload: nobody can touch \/nope\/x, because there is no directory \/nope$/,
+    'touch-signal = nope/x 5':
+      /^app.ini:4: warning: touch-signal: nobody can touch nope\/x, because there is no directory \//,
     'spooler-exec = ./h.mjs -v':
       /^app.ini:4: warning: spooler-exec: \.\/h\.mjs is looked for in the directory of the task/,
   }

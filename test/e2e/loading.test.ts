@@ -115,6 +115,41 @@ describe('an error in a handler is shown with its place', () => {
     assert.doesNotMatch(daemon.output, /node:internal/)
   })
 
+  it('by check, of a module that Python does not find', { skip: skipUnless('python3') }, async () => {
+    const directory = dirname(spoolDirectory())
+    mkdirSync(join(directory, 'lib/far'), { recursive: true })
+    write(directory, {
+      'near.py': 'raise SystemExit("it was run")',
+      'lib/inside.py': '',
+      'app.ini': `[uwsgi]
+spooler = spool
+python = ${PYTHON}
+pythonpath = lib
+env = PYTHONPATH=${directory}/lib/far
+spooler-python-import = nosuch.tasks
+import = near
+import = inside
+import = farther
+import = uwsgidecorators
+import = spoold.contrib.flask.worker
+module = noapp:app
+`,
+      'lib/far/farther.py': '',
+    })
+    const { code, stdout } = await spoold(['check', 'app.ini'], { cwd: directory })
+    assert.equal(code, 0, stdout)
+    assert.deepEqual(
+      stdout
+        .split('\n')
+        .flatMap(line => /^app.ini:(\d+): warning: (.* finds no module \w+):/.exec(line)?.slice(1) ?? []),
+      [
+        ...['6', `spooler-python-import: ${PYTHON} finds no module nosuch`],
+        ...['12', `module: ${PYTHON} finds no module noapp`],
+      ],
+      stdout,
+    )
+  })
+
   const FILES: ReadonlyArray<readonly [string, string, string, RegExp, 'python3' | 'ruby' | undefined]> = [
     ['JavaScript', 'broken.mjs', BROKEN, PLACE, undefined],
     [

@@ -286,6 +286,19 @@ describe('what is no task', { concurrency: 3 }, () => {
     assert.deepEqual(leftIn(spool), ['5/t'])
   })
 
+  it('tasks in a directory whose name is no number are reported, and what else is in one is nobody’s business', async () => {
+    const spool = spoolDirectory()
+    for (const name of ['urgent', 'theirs']) mkdirSync(join(spool, name))
+    drop(spool, 'theirs/note')
+    drop(spool, 'urgent/uwsgi_spoolfile_on_a')
+    const daemon = await startDaemon({ spool, handler: NAMED })
+    await daemon.waitFor('tasks in urgent/ are never run: the name of a priority is a number')
+    drop(spool, 'next')
+    await until('another scan', () => leftIn(spool).length === 2)
+    assert.equal(daemon.output.match(/are never run/g)?.length, 1, daemon.output)
+    assert.deepEqual(daemon.journal(), ['next'])
+  })
+
   it('under spooler-strict-names is all that uWSGI would not run', async () => {
     const spool = spoolDirectory()
     for (const name of ['ztask', '12', 'uwsgi_spoolfile_on_a']) drop(spool, name)

@@ -293,6 +293,10 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     { spool, prefix: '5/' },
     '[spooler /s] tasks in 5/ are not run: priorities need spooler-ordered = true',
   ],
+  'spool-astray': [
+    { spool, prefix: 'urgent/' },
+    '[spooler /s] tasks in urgent/ are never run: the name of a priority is a number; spoold fsck says how to move them',
+  ],
   'spool-task-locked': [
     { spool, name: 't', forMs: 10_400, pid: 7, command: 'sh -c x' },
     '[spooler /s] task t has been locked for 10 s by process 7 (sh -c x)',

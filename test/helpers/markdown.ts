@@ -9,6 +9,16 @@ interface Block {
   readonly text: string
 }
 
+/** Those of a list are indented. */
+const FENCE = /^( *)```([^\n]*)\n(.*?)^\1```$/gms
+
+function blocksIn(markdown: string): Block[] {
+  return [...markdown.matchAll(FENCE)].map(([, indent = '', info = '', lines = '']) => {
+    const [language = '', ...marks] = info.split(' ')
+    return { language, marks, text: lines.replaceAll(new RegExp(`^${indent}`, 'gm'), '') }
+  })
+}
+
 /** A page of the documentation, parsed as far as the tests need it. */
 export class Page {
   /** Its path below the project's root. */
@@ -21,17 +31,21 @@ export class Page {
   constructor(name: string) {
     this.name = name
     this.text = readFileSync(join(ROOT, name), 'utf8')
-    const fence = /^```([^\n]*)\n(.*?)^```$/gms
-    this.blocks = [...this.text.matchAll(fence)].map(([, info = '', text = '']) => {
-      const [language = '', ...marks] = info.split(' ')
-      return { language, marks, text }
-    })
-    this.prose = this.text.replace(fence, '')
+    this.blocks = blocksIn(this.text)
+    this.prose = this.text.replace(FENCE, '')
   }
 
   /** The texts in backquotes. */
   get spans(): string[] {
     return [...this.prose.matchAll(/`([^`\n]+)`/g)].map(([, span = '']) => span)
+  }
+
+  /** What is below a heading, down to the next one: its text, and its blocks. */
+  section(level: number, heading: string): { text: string; blocks: readonly Block[] } {
+    const start = `${'#'.repeat(level)} ${heading}\n`
+    const [, after = ''] = this.text.split(`\n${start}`)
+    const [text = ''] = after.split(/^#{1,4} /m)
+    return { text, blocks: blocksIn(text) }
   }
 
   headings(level: number): string[] {

@@ -80,6 +80,14 @@ try:
 except KeyError: pass
 assert len(stored(place)) == 4
 assert schedule_on_commit(close, 5).status is JobStatus.QUEUED and len(stored(place)) == 5`,
+  'a spool that is gone at the commit is an error of the view, which has committed': `
+gone = spool()
+def view():
+    with transaction.atomic():
+        schedule_on_commit(close, Question.objects.create(text='kept').pk)
+        os.rmdir(gone)
+with override_settings(SPOOLD_ENQUEUE_TO=gone): raises(FileNotFoundError, gone, view)
+assert Question.objects.count() == 1 and not os.path.exists(gone) and stored(place) == []`,
   'settings are read when they count: a test may override them': `
 other = spool()
 with override_settings(SPOOLD_ENQUEUE_TO=other, SPOOLD_NAMESPACE='site2'):
@@ -190,6 +198,21 @@ LOGGING = {
 }
 `
 
+/** A task that is killed in its transaction, at its first run. */
+const DIES = `
+
+@tasks.task(name='polls:dies', max_retries=3)
+def dies(mark):
+    import os, signal
+    from django.db import transaction
+    with transaction.atomic():
+        Question.objects.create(text='by dies')
+        if not os.path.exists(mark):
+            open(mark, 'x').close()
+            os.kill(os.getpid(), signal.SIGKILL)
+    print('rows of dies:', Question.objects.filter(text='by dies').count())
+`
+
 describe('manage.py spoold', { skip: skipUnless('venv:contrib') }, () => {
   const directory = join(workspace(), 'django')
   const bin = programs()
@@ -212,6 +235,8 @@ from polls.tasks import close
     cpSync(EXAMPLE, directory, { recursive: true })
     const settings = join(directory, 'mysite/settings.py')
     writeFileSync(settings, readFileSync(settings, 'utf8') + LOGGED)
+    const tasks = join(directory, 'polls/tasks.py')
+    writeFileSync(tasks, readFileSync(tasks, 'utf8') + DIES)
     for (const name of ['spool', 'mail']) mkdirSync(join(directory, name), { recursive: true })
     const migrate = manage('migrate', '--verbosity', '0')
     assert.equal(await migrate.code(), 0, migrate.output)
@@ -237,6 +262,18 @@ spoold.with_options().schedule(close, 4711)`)
     const left = leftIn(join(directory, 'spool'))
     assert.equal(left.length, 1, 'it runs again later')
     for (const name of left) rmSync(join(directory, 'spool', name))
+  })
+
+  it('a task that is killed in a transaction runs again, after the database has rolled it back', async () => {
+    visit(`
+from spoold.contrib.django import spoold
+spoold.schedule('polls:dies', ${JSON.stringify(join(directory, 'mark'))})`)
+    const daemon = manage('spoold')
+    await daemon.waitFor(/rows of dies: \d/)
+    assert.match(daemon.output, /rows of dies: 1$/m)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0, daemon.output)
+    assert.deepEqual(leftIn(join(directory, 'spool')), [])
   })
 
   it('takes queues, options of the daemon and --drain, hands its exit code through, and says what is wrong', async () => {

@@ -8,6 +8,7 @@ import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { virtualenv } from '../helpers/python.js'
 import { type Requirement, skipUnless } from '../helpers/requires.js'
+import { smallDisk } from '../helpers/small-disk.js'
 import { until } from '../helpers/until.js'
 import { ROOT, workspace } from '../helpers/workspace.js'
 import { programs, pythonEnv } from './named-host.js'
@@ -293,6 +294,59 @@ for path in sys.argv[1:]: assert client.get('/' + path).status_code == 200`
     )
     assert.equal(await missing.code(), 1)
     assert.match(missing.output, /^Error: the program spoold is neither in the PATH/m)
+  })
+})
+
+const FULL = `
+import os, subprocess, sys, flask
+from spoold import Batch, DestinationUnknown
+from spoold.contrib.flask import Spoold
+disk = sys.argv[1]
+spool, away = disk + '/spool', disk + '/away'
+os.mkdir(spool)
+app = flask.Flask('app')
+app.testing = True # what the view raises comes here
+app.config['SPOOLD_ENQUEUE_TO'] = spool
+spoold = Spoold(app)
+spoold.add(lambda *args: 0, 't')
+@app.route('/one')
+def one(): return str(spoold.schedule('t', 'x' * 5000).id)
+@app.route('/three')
+def three():
+    batch = Batch()
+    for _ in range(3): batch.schedule('t', 'x' * 5000)
+    return str(len(spoold.schedule_batch(batch)))
+def refused(kind, text):
+    for path in ('/one', '/three'):
+        try: app.test_client().get(path)
+        except Exception as error: assert type(error) is kind and text in str(error) and spool in str(error), repr(error)
+        else: raise AssertionError('stored, though ' + text)
+os.rename(spool, away)
+refused(DestinationUnknown, 'there is no spool directory')
+assert not os.path.exists(spool)
+os.rename(away, spool)
+subprocess.run(['mount', '-o', 'remount,ro', disk], check=True)
+refused(OSError, 'Read-only file system')
+subprocess.run(['mount', '-o', 'remount,rw', disk], check=True)
+assert os.listdir(spool) == [], os.listdir(spool)
+filler = os.open(disk + '/filler', os.O_CREAT | os.O_WRONLY)
+try:
+    while True: os.write(filler, bytes(4096))
+except OSError: pass
+refused(OSError, 'No space left on device; make room')
+assert os.listdir(spool) == [], os.listdir(spool)
+os.ftruncate(filler, os.fstat(filler).st_size - 5 * 4096) # two tasks fit
+try: app.test_client().get('/three')
+except OSError as error: assert 'No space left on device' in str(error), error
+assert os.listdir(spool) == [], os.listdir(spool)
+assert app.test_client().get('/one').status_code == 200
+assert len(os.listdir(spool)) == 1, os.listdir(spool)
+`
+
+describe('a view that schedules', { skip: skipUnless('venv:contrib', 'root', 'mount') }, () => {
+  it('raises what is wrong with a spool that is gone, read-only or full, and nothing is half stored', () => {
+    const python = join(virtualenv('contrib'), 'bin/python')
+    execFileSync(python, ['-c', FULL, smallDisk('size=256k')], { env: { ...process.env, ...pythonEnv() } })
   })
 })
 

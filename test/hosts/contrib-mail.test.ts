@@ -178,6 +178,23 @@ with override_settings(EMAIL_PORT=1):
     runs, kit = background(simple())
     assert isinstance(runs[0].error, ConnectionRefusedError) and runs[0].job.status is JobStatus.WAITING
 assert keeps.got == []`,
+  'a server that says nothing is given up, before it and in the middle of it, and tried again': `
+import socket
+def stalls(*says):
+    server = socket.create_server(('127.0.0.1', 0))
+    def serve():
+        client, _ = server.accept()
+        for words in says: client.sendall(words); client.recv(1000)
+        client.recv(1000)
+        while client.recv(1000): pass
+    threading.Thread(target=serve, daemon=True).start()
+    return server
+for says in ((), (b'220 hello\\r\\n', b'250 hello\\r\\n', b'250 go on\\r\\n')):
+    with stalls(*says) as server, override_settings(EMAIL_PORT=server.getsockname()[1], EMAIL_TIMEOUT=0.2):
+        began = time.monotonic()
+        runs, kit = background(simple())
+    assert isinstance(runs[0].error, (OSError, smtplib.SMTPServerDisconnected)) and 'timed out' in str(runs[0].error), runs
+    assert runs[0].job.status is JobStatus.WAITING and time.monotonic() - began < 30`,
   'when some recipients are refused, the others get it once, and only those are tried again': `
 keeps.rcpt.update({'busy@example.com': ['450 busy', '450 busy'], 'gone@example.com': ['550 gone'] * 2, 'later@example.com': ['451 later']})
 everybody = ['joe@example.com', 'busy@example.com', 'gone@example.com', 'later@example.com', 'jane@example.com']

@@ -68,6 +68,17 @@ assert {name: str(value) for name, value in event['tags'].items()} == {'spoold.i
 assert event['transaction'] == 'sell'
 assert [(each['transaction'], each['contexts']['trace']['status'], each['contexts']['trace']['op']) for each in transactions(kept)] == [
     ('calm', 'ok', 'queue.task.spoold'), ('sell', 'internal_error', 'queue.task.spoold')], transactions(kept)`,
+  'a report that cannot be sent hides no failure': `
+kept = started()
+def refuses(sent):
+    if isinstance(sent, dict) or sent.get_event() is not None: raise OSError('no Sentry')
+sentry_sdk.Hub.current.client.transport.capture_event = sentry_sdk.Hub.current.client.transport.capture_envelope = refuses
+@tasks.task(name='sell', max_retries=2)
+def sell(): raise AbortException('sold out')
+with fake(tasks) as kit:
+    tasks.schedule(sell)
+    assert [repr(each.error) for each in kit.drain()] == ["AbortException('sold out')"], kit
+    assert kit.waiting() == []`,
   'only the last run is reported, or that of an abort, with its cause; with send_retries each': `
 @tasks.task(name='flaky', max_retries=2)
 def flaky(): raise KeyError('again')

@@ -318,3 +318,40 @@ assert 3 <= exponential_backoff(1).total_seconds() <= 6 and exponential_backoff(
 assert 30 <= exponential_backoff(10000, cap=60).total_seconds() <= 60`
   execFileSync(PYTHON, ['-c', code], { env: { ...process.env, ...pythonEnv() } })
 })
+
+describe('a server that forks after the import', { skip: skipUnless('python3') }, () => {
+  const python = new Snippets('from spoold import *')
+
+  python.it(
+    'has a thousand ids of eight processes, each once, and no descriptor that they share',
+    `
+place = spool()
+tasks = Tasks(spooler=place)
+tasks.add(lambda: 0, 't')
+before = sorted(os.listdir('/proc/self/fd'))
+tasks.schedule('t')
+batch = Batch()
+for _ in range(3): batch.schedule('t')
+tasks.schedule_batch(batch)
+assert sorted(os.listdir('/proc/self/fd')) == before and threading.active_count() == 1
+for name in os.listdir(place): os.unlink(os.path.join(place, name))
+children = []
+for _ in range(8):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            for _ in range(25): tasks.schedule('t')
+            batch = Batch()
+            for _ in range(100): batch.schedule('t')
+            tasks.schedule_batch(batch)
+            os._exit(0)
+        finally: os._exit(1)
+    children.append(pid)
+assert [os.waitpid(pid, 0)[1] for pid in children] == [0] * 8
+assert len({each['id'] for each in stored(place)}) == len(tasks_in(place)) == 1000
+numbers = [tuple(name.split('_')[4:7]) for name in tasks_in(place)]
+assert {pid for pid, _, _ in numbers} <= {str(pid) for pid in children}, numbers[0]
+assert len({chance for _, _, chance in numbers}) > 990
+`,
+  )
+})

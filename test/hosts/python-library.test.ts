@@ -172,6 +172,20 @@ describe('jobs in Python', { skip: skipUnless('python3') }, () => {
   const python = new Snippets('from spoold import *\nfrom spoold import signals')
 
   python.it(
+    'are scheduled from coroutines in threads, as from anywhere',
+    `
+import asyncio
+place = spool()
+tasks = Tasks(spooler=place)
+tasks.add(lambda number: 0, 'co')
+async def main(): return await asyncio.gather(*(asyncio.to_thread(tasks.schedule, 'co', number) for number in range(40)))
+jobs = asyncio.run(main())
+assert [job.task_args for job in jobs] == [(number,) for number in range(40)] and len({job.id for job in jobs}) == 40
+assert sorted(each['id'] for each in stored(place)) == sorted(str(job.id) for job in jobs), stored(place)[0]
+`,
+  )
+
+  python.it(
     "have Spinach's fields, form and __slots__, and no change",
     `
 place = spool()

@@ -226,10 +226,11 @@ describe('runs of tasks in Python', { skip: skipUnless('python3') }, () => {
     const other = spoolDirectory()
     const threads = await startHost('python', {
       spool: other,
-      handler: 'journal(repr(uwsgi.opt.get("enable-threads")))\nuwsgi.spooler = lambda env: uwsgi.SPOOL_OK',
+      handler:
+        'journal(repr([uwsgi.opt.get(name) for name in ("enable-threads", "py-call-uwsgi-fork-hooks")]))\nuwsgi.spooler = lambda env: uwsgi.SPOOL_OK',
     })
     await until('it was loaded', () => threads.journal().length > 0)
-    assert.deepEqual(threads.journal(), ["b'true'"])
+    assert.deepEqual(threads.journal(), ["[b'true', b'true']"])
   })
 })
 

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
 import type { PoolScaling } from '#src/runtime/supervisor/pool-options.js'
 import type { Snapshot } from '#src/runtime/supervisor/scaling/algorithm.js'
@@ -7,7 +9,7 @@ import { drop, leftIn } from '../helpers/files.js'
 import { closePools, type PoolSettings, poolOf } from '../helpers/pool.js'
 import { OPTIONS } from '../helpers/scaling.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const HANDLER = 'export default () => -2'
 /** Before the next scan of the spool, which is one more reason to look. */
@@ -30,9 +32,9 @@ function spying(isEager = false, answer = ({ target }: Snapshot) => target) {
   return { asked, scaling }
 }
 
-async function poolWith(scaling: PoolScaling, settings: PoolSettings = {}) {
+async function poolWith(scaling: PoolScaling, settings: PoolSettings = {}, handler = HANDLER) {
   const spool = spoolDirectory()
-  const opened = poolOf(spool, HANDLER, { processes: 4, size: { scaling }, ...settings })
+  const opened = poolOf(spool, handler, { processes: 4, size: { scaling }, ...settings })
   await opened.run()
   await until('two are ready', () => [...opened.pool.workers].every(({ state }) => state === 'ready'))
   assert.equal(opened.pool.workers.size, 2)
@@ -113,6 +115,48 @@ describe('the number of a pool', () => {
     other.pool.size.look()
     await passed(3 * EAGER_PACE_MS)
     assert.deepEqual([eager.asked, lazy.asked], [[], []])
+  })
+})
+
+describe('the backlog', () => {
+  it('is not told as nothing while a process looks through tasks of which none is due', async () => {
+    const { asked, scaling } = spying()
+    const gate = join(workspace(), 'gate')
+    const { pool, feed, spool } = await poolWith(
+      scaling,
+      {},
+      `import { existsSync } from 'node:fs'
+      import { setTimeout } from 'node:timers/promises'
+      export default async () => {
+        while (!existsSync(${JSON.stringify(gate)})) await setTimeout(2)
+        return -2
+      }`,
+    )
+    const told: Array<readonly [told: number | undefined, ready: number]> = []
+    try {
+      for (let i = 0; i < 30; i++) drop(spool)
+      feed.lookNow()
+      await until('two of thirty run', () => feed.counts().ready === 28)
+      const tomorrow = Date.now() / 1000 + 86_400
+      for (let i = 0; i < 2000; i++) drop(spool, undefined, undefined, tomorrow)
+      feed.lookNow()
+      await until('all are seen', () => feed.counts().ready === 2028)
+      pool.size.tick(true)
+    } finally {
+      writeFileSync(gate, '')
+    }
+    const looking = setInterval(() => {
+      if (![...pool.workers].some(({ work }) => work.activity.isSorting)) return
+      pool.size.tick(true)
+      told.push([asked.at(-1)?.backlog, feed.counts().ready])
+    }, 0)
+    await until('all are sorted', () => feed.counts().ready === 0)
+    clearInterval(looking)
+    assert.ok(
+      told.some(([, ready]) => ready > 28),
+      `${told.length}`,
+    )
+    for (const [count, ready] of told) assert.equal(count, ready)
   })
 })
 

@@ -152,6 +152,8 @@ export interface EventMap {
   'spool-resumed': { spool: string; what: 'scan' | 'dispatch' }
   'spool-list-failed': { spool: string; prefix: string; error: string }
   'spool-unvisited': { spool: string; prefix: string }
+  /** Somebody has stored tasks in a directory whose name is no priority, as a running uWSGI does for `priority = urgent`. */
+  'spool-astray': { spool: string; prefix: string }
   /** No worker of ours runs it. Without a pid, its holder is not visible to us. */
   'spool-task-locked': { spool: string; name: string; forMs: number; pid?: number; command?: string }
   /**

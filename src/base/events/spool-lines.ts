@@ -41,6 +41,12 @@ export function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${stri
         `[spooler ${spool}] tasks in ${printable(prefix)} are not run: priorities need spooler-ordered = true`,
         { spool },
       ),
+    'spool-astray': ({ spool, prefix }) =>
+      log.line(
+        'warn',
+        `[spooler ${spool}] tasks in ${printable(prefix)} are never run: the name of a priority is a number; spoold fsck says how to move them`,
+        { spool },
+      ),
     'spool-task-locked': ({ spool, name, forMs, pid, command = '' }) =>
       log.line(
         'warn',

@@ -107,6 +107,7 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
   for (const spool of handlingSpools(resolved)) checkHandlers(spool, resolved, home, problems)
   if (options.chdir !== null) checkDirectory(home, 'chdir', where('chdir'), problems)
   checkWritten(options, home, where, problems)
+  checkTouched(options, home, where, problems)
   for (const kind of ['uid', 'gid'] as const)
     if (options[kind] !== null) checkIdentity(kind, options[kind], where(kind), problems)
   for (const [i, group] of options.addGid.entries())
@@ -207,6 +208,29 @@ function checkWritten(
         where(name),
         `${name}: expected a file, got ${file}; spoold cannot log to an address, and takes this as a file name`,
       )
+}
+
+/** A file may come later; where its directory is missing, the path is wrong. */
+function checkTouched(
+  { touchReload, touchSpoolersReload, touchSignal }: Options,
+  home: string,
+  where: (name: string, index?: number) => Where,
+  problems: Problems,
+): void {
+  const files = {
+    'touch-reload': touchReload,
+    'touch-spoolers-reload': touchSpoolersReload,
+    'touch-signal': touchSignal.map(text => text.split(' ')[0] ?? ''),
+  }
+  for (const [name, paths] of Object.entries(files))
+    for (const [i, path] of paths.entries()) {
+      const directory = dirname(resolve(home, path))
+      if (!statsOf(directory)?.isDirectory())
+        problems.warning(
+          where(name, i),
+          `${name}: nobody can touch ${path}, because there is no directory ${directory}`,
+        )
+    }
 }
 
 function checkDirectoryOrFree(name: string, path: string, where: Where, problems: Problems): void {

@@ -21,6 +21,8 @@ export interface ScanVisitor {
   listed(prefix: string, stamp: Stamp, entries: number): void
   /** Called for a priority directory that is not entered, because the spool is not ordered or the nesting too deep. */
   unvisited(prefix: string): void
+  /** Called for a directory of the spool that is none of ours, and no priority. */
+  foreign?(prefix: string): void
   /** Called for a priority directory that could not be listed; for the spool itself, the scan throws instead. */
   failed(prefix: string, error: unknown): void
 }
@@ -59,9 +61,10 @@ export async function scanSpool(
     const kind = told === UNTOLD && isNumber(name) ? kindAt(`${spool}/${prefix}${name}`) : told
     // what is not told may be a task: whoever claims it looks
     if (kind === ENTRY_FILE || kind === UNTOLD) return !isTaskName(name, rules) || visitor.task(prefix + name)
-    if (kind !== ENTRY_DIRECTORY || name === STATE_DIRECTORY || !isPriorityDirectory(name)) return true
+    if (kind !== ENTRY_DIRECTORY || name === STATE_DIRECTORY) return true
     const lower = `${prefix}${name}/`
-    if (!rules.ordered || depth >= MAX_DEPTH) visitor.unvisited(lower)
+    if (!isPriorityDirectory(name)) prefix === '' && visitor.foreign?.(lower)
+    else if (!rules.ordered || depth >= MAX_DEPTH) visitor.unvisited(lower)
     else if (visitor.enters?.(lower) !== false) below.push({ prefix: lower, depth: depth + 1 })
     return true
   }

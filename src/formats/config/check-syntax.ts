@@ -1,7 +1,9 @@
 import { spawnSync } from 'node:child_process'
-import { resolve } from 'node:path'
+import { delimiter, resolve } from 'node:path'
+import { HOSTS_ROOT } from '../../base/package-root.js'
 import { statsOf } from '../../system/file-stats.js'
 import { syntaxErrorIn, unsupportedEnding } from '../../system/module-files.js'
+import { glob } from '../ini/glob.js'
 import type { Problems } from '../ini/setting.js'
 import { applicationFile, applicationsOf } from './applications.js'
 import { valuesOf } from './check-handlers.js'
@@ -13,6 +15,14 @@ import { handlingSpools, labelOf } from './spools.js'
 const PARSE_MS = 10_000
 /** Parses without writing a compiled file. */
 const PYTHON = 'import sys; f = sys.argv[1]; compile(open(f, "rb").read(), f, "exec")'
+/** Looks for the first part of a name alone: to look below it would run it. */
+const FIND = `import importlib.util, site, sys
+sys.path[:0] = sys.argv[2].split(chr(10)); sys.path.append(site.getusersitepackages())
+sys.exit(importlib.util.find_spec(sys.argv[1]) is None and 3)`
+const NOT_FOUND = 3
+/** What the host adds to the search path. */
+const LIBRARIES = ['library', 'last_resort'].map(each => `${HOSTS_ROOT}/python/${each}`)
+const MODULE = /^([A-Za-z_]\w*)(\.[A-Za-z_]\w*)*$/
 
 /** The files, and the interpreters, that would be run to load the handlers and algorithms of a configuration. */
 export function codeOf(resolved: ResolvedOptions): string[] {
@@ -28,7 +38,8 @@ export function codeOf(resolved: ResolvedOptions): string[] {
 }
 
 /**
- * Parses the files of handlers and algorithms without running any code. Perl is left out, because it cannot be parsed without running it.
+ * Parses the files of handlers and algorithms, and looks for modules of Python, without running any code. Perl is left out, because
+ * it cannot be parsed without running it. That a module is not found is a warning: one that is loaded before it may change the search path.
  *
  * @param as who runs interpreters; undefined: this process
  */
@@ -41,14 +52,31 @@ export function checkSyntax(
   const path = searchPath(resolved.environment)
   /** Several spools may share a handler. */
   const parsed = new Map<string, string | undefined>()
+  const pythonPath = new Map(resolved.environment).get('PYTHONPATH') ?? process.env.PYTHONPATH
   for (const spool of handlingSpools(resolved))
-    for (const { name, index, file, language } of [
+    for (const { name, index, value, file, language } of [
       ...handlerFiles(spool.options, home),
       ...algorithmFiles(spool.options, home),
     ]) {
-      if (statsOf(file)?.isFile() !== true) continue // already reported
       const interpreter =
         language === 'javascript' ? undefined : interpreterOf(language, spool.options, home, path)
+      if (statsOf(file)?.isFile() !== true) {
+        // of another file, that is already reported
+        const [, module] = (language === 'python' && MODULE.exec(value)) || []
+        if (module === undefined || interpreter === undefined) continue
+        const paths = [
+          ...spool.options.pythonpath.flatMap(glob).map(each => resolve(home, each)),
+          home,
+          ...LIBRARIES,
+          ...(pythonPath ?? '').split(delimiter).map(each => resolve(home, each)),
+        ]
+        if (run(interpreter, ['-I', '-c', FIND, module, paths.join('\n')], as).status === NOT_FOUND)
+          problems.warning(
+            originOf(spool, name, index),
+            `${labelOf(spool, name)}: ${interpreter} finds no module ${module}: install it there, or say with pythonpath = DIR where it is`,
+          )
+        continue
+      }
       const key = `${language} ${interpreter} ${file}`
       if (!parsed.has(key)) parsed.set(key, syntaxFault(language, interpreter, file, as))
       const text = parsed.get(key)
@@ -63,6 +91,7 @@ export function checkSyntax(
 interface CheckedFile {
   readonly name: string
   readonly index: number
+  readonly value: string
   readonly file: string
   readonly language: 'javascript' | HostLanguage
 }
@@ -86,8 +115,11 @@ function handlerFiles(options: SpoolOptions, home: string): CheckedFile[] {
     })),
   ]
   const applications = applicationsOf(options, home).flatMap(application => {
-    const file = application.loader === 'pecan' ? undefined : applicationFile(application, home)
-    return file === undefined ? [] : [{ ...application, name: application.option, file }]
+    const { loader, option } = application
+    const [value = ''] = application.value.split(':')
+    const file =
+      loader === 'module' ? value : loader === 'pecan' ? undefined : applicationFile(application, home)
+    return file === undefined ? [] : [{ ...application, name: option, value, file: resolve(home, file) }]
   })
   return [...named.map(each => ({ ...each, file: resolve(home, each.value) })), ...applications]
 }
@@ -96,7 +128,7 @@ function handlerFiles(options: SpoolOptions, home: string): CheckedFile[] {
 function algorithmFiles({ spoolerCheaper, spoolerCheaperAlgo }: SpoolOptions, home: string): CheckedFile[] {
   if (spoolerCheaper === 0 || !spoolerCheaperAlgo.includes('/')) return []
   const file = resolve(home, spoolerCheaperAlgo)
-  return [{ name: 'spooler-cheaper-algo', index: 0, file, language: 'javascript' }]
+  return [{ name: 'spooler-cheaper-algo', index: 0, value: file, file, language: 'javascript' }]
 }
 
 function interpreterOf(
@@ -119,12 +151,21 @@ function syntaxFault(
   if (language === 'javascript') return unsupportedEnding(file) ?? syntaxErrorIn(file)
   if (language === 'perl' || interpreter === undefined) return undefined
   const args = language === 'python' ? ['-I', '-c', PYTHON, file] : ['-c', file]
-  const { status, stderr } = spawnSync(interpreter, args, {
-    ...{ encoding: 'utf8', timeout: PARSE_MS },
-    ...(as === undefined ? {} : { uid: as.uid, gid: as.gid }),
-  })
+  const { status, stderr } = run(interpreter, args, as)
   if (status === 0 || status === null) return undefined
   const lines = stderr.trimEnd().split('\n')
   const first = language === 'python' ? lines.findLastIndex(line => /^ {2}File /.test(line)) : 0
   return lines.slice(Math.max(0, first)).join('\n').trim()
+}
+
+function run(
+  interpreter: string,
+  args: readonly string[],
+  as: { readonly uid: number; readonly gid: number } | undefined,
+) {
+  return spawnSync(interpreter, args, {
+    encoding: 'utf8',
+    timeout: PARSE_MS,
+    ...(as === undefined ? {} : { uid: as.uid, gid: as.gid }),
+  })
 }

@@ -78,7 +78,8 @@ def _end():
 
 def _options(pairs):
     """str to bytes; if an option was given more than once, its last value."""
-    options = {'enable-threads': b'true'}  # there are: code that looks for this option need not warn
+    # there are threads, and a process that forks runs what os.register_at_fork has: code that looks for these options need not warn
+    options = {'enable-threads': b'true', 'py-call-uwsgi-fork-hooks': b'true'}
     for name, value in zip(pairs[::2], pairs[1::2]):
         name = name.decode('utf-8', 'surrogateescape')
         if name not in _NOT_HERE:

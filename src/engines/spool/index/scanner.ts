@@ -193,6 +193,7 @@ export class Scanner {
         if (isWorthIt && this.#isWatching) this.#watches.follow(prefix, stamp)
       },
       unvisited: prefix => this.#news.priority('spool-unvisited', prefix),
+      foreign: prefix => this.#isLocal && this.#news.foreign(prefix),
       failed: (prefix, error) => this.#news.priority('spool-list-failed', prefix, error),
     })
   }

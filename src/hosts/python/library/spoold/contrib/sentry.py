@@ -12,7 +12,7 @@ import sentry_sdk  # type: ignore[import-not-found, unused-ignore]
 from sentry_sdk.integrations import Integration  # type: ignore[import-not-found, unused-ignore]
 from sentry_sdk.integrations.logging import ignore_logger  # type: ignore[import-not-found, unused-ignore]
 from sentry_sdk.tracing import Transaction  # type: ignore[import-not-found, unused-ignore]
-from sentry_sdk.utils import event_from_exception  # type: ignore[import-not-found, unused-ignore]
+from sentry_sdk.utils import capture_internal_exceptions, event_from_exception  # type: ignore[import-not-found, unused-ignore]
 
 from .. import AbortException, middleware, signals
 from ..hiding import HIDDEN
@@ -65,7 +65,8 @@ def _watched(job: Job) -> Iterator[None]:
             except BaseException as error:
                 transaction.set_status('internal_error')
                 if integration.send_retries or isinstance(error, AbortException) or not job.should_retry:
-                    _report(hub, error)
+                    with capture_internal_exceptions():  # the failure is that of the task, whatever becomes of the report
+                        _report(hub, error)
                 raise
             transaction.set_status('ok')
 
