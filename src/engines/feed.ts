@@ -101,6 +101,8 @@ export interface Feed {
    * Resolves after the first complete scan. Called once.
    */
   open(wakeUp: () => void): Promise<void>
+  /** How long a worker's refs may be worth that it has ahead, if they are for no task in particular; absent: they are. */
+  readonly batchMs?: number
   /** The most urgent due refs, at most `limit`. Never blocks. */
   take(limit: number): readonly Ref[]
   /**

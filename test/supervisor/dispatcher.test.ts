@@ -11,6 +11,8 @@ interface State {
   readonly concurrency?: number
   /** Of its oldest task. */
   readonly ranMs?: number
+  /** How many tasks are ready; else 1,000. */
+  readonly ready?: number
 }
 
 /** A worker in this state, and what it is given. */
@@ -39,6 +41,7 @@ function sourceOf(count: number, more: Partial<Source> = {}): Source {
       return refs.length
     },
     due: limit => refs.splice(0, limit),
+    batchMs: undefined,
     isShrinking: false,
     slots: undefined,
     lastRun: () => undefined,
@@ -50,7 +53,7 @@ function sourceOf(count: number, more: Partial<Source> = {}): Source {
 /** How many refs each batch has that a worker in this state is given of a long backlog. */
 function batchesOf(state: State): number[] {
   const { worker, given } = workerIn(state)
-  dispatch([worker], sourceOf(1000))
+  dispatch([worker], sourceOf(state.ready ?? 1000))
   return given.map(({ length }) => length)
 }
 
@@ -62,6 +65,7 @@ describe('what a worker is given', () => {
     ['one, of whose pace nothing is known, one task', {}, [1]],
     ['one with concurrency, of whose pace nothing is known, as many', { concurrency: 4 }, [4]],
     ['a fast one two batches of 20 ms', FAST, [20, 20]],
+    ['a fast one two batches of 2 ms where few wait', { ...FAST, ready: 999 }, [2, 2]],
     ['a very fast one no batch of more than 128', { paceMs: 0.01 }, [128, 128]],
     ['a fast one that has one batch another', { ...FAST, outstanding: 20 }, [20]],
     ['a fast one that has more than a batch nothing', { ...FAST, outstanding: 21 }, []],
@@ -89,7 +93,7 @@ describe('what a worker is given', () => {
     it(what, () => assert.deepEqual(batchesOf(state), expected))
 
   it('is shared where there is less than there is room', () => {
-    const [one, two] = [workerIn(FAST), workerIn({ ...FAST, outstanding: 5 })]
+    const [one, two] = [workerIn(FAST), workerIn({ ...FAST, outstanding: 2 })]
     dispatch([two.worker, one.worker], sourceOf(3))
     assert.deepEqual([one.given, two.given], [[['t0', 't1']], [['t2']]])
   })

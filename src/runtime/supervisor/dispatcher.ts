@@ -7,12 +7,17 @@ import type { WorkerProcess } from './worker-process.js'
 const MAX_BATCH = 128
 /**
  * A batch is sized to take a worker about this long at its recent pace. A worker has two of them: one runs, one waits. So the order of
- * tasks bends by at most twice as much, and a message costs little beside its tasks: it wakes a process, which takes longer than to run some.
+ * tasks bends by at most twice as much. Where few wait, that is most of them, so it matters more than messages; where many do, it is
+ * the other way round: a message wakes a process, which takes longer than to run some tasks.
  */
-const BATCH_MS = 20
+const BATCH_MS = { few: 2, many: 20 }
+/** So many tasks are many. */
+const MANY = 1000
 
 export interface Source {
   readonly ready: number
+  /** Undefined: what a worker has ahead is kept from others. */
+  readonly batchMs: number | undefined
   /** A worker is to go as soon as it is idle, so none is given anything ahead. */
   readonly isShrinking: boolean
   due(limit: number): readonly Ref[]
@@ -38,9 +43,10 @@ interface Open {
  */
 export function dispatch(workers: Iterable<WorkerProcess>, source: Source): void {
   const now = performance.now()
+  const batchMs = source.batchMs ?? (source.ready < MANY ? BATCH_MS.few : BATCH_MS.many)
   const free: Open[] = []
   for (const worker of workers) {
-    const open = openingOf(worker, now, source)
+    const open = openingOf(worker, now, batchMs, source)
     if (open.room > 0) free.push(open)
   }
   if (free.length > 1) free.sort((a, b) => a.worker.work.outstanding - b.worker.work.outstanding)
@@ -76,13 +82,13 @@ export function lastRunsOf(refs: readonly Ref[], source: Pick<Source, 'lastRun'>
  * A worker whose tasks are slow, or whose oldest running task has become slow, is given nothing beyond what it can
  * run now.
  */
-function openingOf(worker: WorkerProcess, now: number, { isShrinking }: Source): Open {
+function openingOf(worker: WorkerProcess, now: number, batchMs: number, { isShrinking }: Source): Open {
   const { concurrency, following, runningSince = now, pace } = worker.work
   const outstanding = worker.work.outstanding - following
   if (!worker.isOpen) return { worker, room: 0, batch: 1 }
-  if (pace.ms === undefined || pace.ms > BATCH_MS || now - runningSince > BATCH_MS)
+  if (pace.ms === undefined || pace.ms > batchMs || now - runningSince > batchMs)
     return { worker, room: concurrency - outstanding, batch: concurrency }
-  const batch = Math.max(concurrency, Math.min(MAX_BATCH, Math.floor(BATCH_MS / pace.ms)))
+  const batch = Math.max(concurrency, Math.min(MAX_BATCH, Math.floor(batchMs / pace.ms)))
   if (isShrinking) return { worker, room: outstanding === 0 ? batch : 0, batch }
   const beside = concurrency - 1 // these run beside the first one of a batch, and do not wait
   const room = outstanding === 0 ? 2 * batch + beside : batch

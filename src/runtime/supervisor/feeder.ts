@@ -72,6 +72,7 @@ export class Feeder {
         get ready() {
           return lane.ready
         },
+        batchMs: feed.batchMs,
         isShrinking: roster.excess > 0,
         due: limit => {
           const refs = lane.take(limit)
