@@ -122,7 +122,9 @@ export class Scene {
     const pid = this.#random.pick(workers)
     if (pid === undefined) return
     this.#trouble('worker', [pid], now())
-    process.kill(pid, 'SIGKILL')
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {} // it has just ended by itself
   }
 
   async killDaemon(machine: number): Promise<void> {
