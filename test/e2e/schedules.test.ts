@@ -76,7 +76,7 @@ describe('a timer of code', { concurrency: 3 }, () => {
     const daemon = await withSignals(`
       registerSignal(1, 'spooler', () => { JOURNAL('armed'); spoold.addRbTimer(2, 0.05, 1) })
       registerSignal(2, 'spooler', () => JOURNAL('2'))
-      spoold.addRbTimer(1, 0.3, 3)`)
+      spoold.addRbTimer(1, 1, 3)`)
     await journaled(daemon, /2/, 3)
     assert.deepEqual(daemon.journal(), Array(3).fill(['armed', '2']).flat())
   })
