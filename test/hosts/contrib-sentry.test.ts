@@ -44,6 +44,22 @@ tasks = Tasks(namespace='shop')
 `
 
 const SNIPPETS: Readonly<Record<string, string>> = {
+  'the trace of what scheduled a task goes on in it, beside other coroutines, and ends with it': `
+kept = started()
+@tasks.task(name='co')
+async def co(i): await asyncio.sleep(0.001 * i)
+jobs = []
+import spoold.run as run
+place = spool(); tasks.bind(spooler=place)
+for i in range(3):
+    with sentry_sdk.start_transaction(op='http.server', name='view %d' % i): jobs.append(tasks.schedule(co, i))
+async def main():
+    packets = [{key.encode(): value.encode() for key, value in each.items()} for each in stored(place)]
+    await asyncio.gather(*(run.begin(each, 1).perform_async() for each in packets))
+asyncio.run(main())
+traces = {each['transaction']: each['contexts']['trace']['trace_id'] for each in transactions(kept) if each['transaction'] != 'co'}
+assert len(set(traces.values())) == 3 and all('sentry-trace' in job.headers for job in jobs)
+assert sorted(traces.values()) == sorted(each['contexts']['trace']['trace_id'] for each in transactions(kept) if each['transaction'] == 'co')`,
   'a failure has its traceback from the task on, the breadcrumbs of its run, and the job': `
 kept = started()
 def inner(): raise ValueError('no')
@@ -95,22 +111,6 @@ for send_retries, expected in ((False, ['KeyError 3', 'AbortException 1']), (Tru
     assert sorted(seen) == sorted(expected), seen
     abort = next(each for each in errors(kept) if 'Abort' in each['exception']['values'][-1]['type'])
     assert [each['type'] for each in abort['exception']['values']] == ['ZeroDivisionError', 'AbortException']`,
-  'the trace of what scheduled a task goes on in it, beside other coroutines, and ends with it': `
-kept = started()
-@tasks.task(name='co')
-async def co(i): await asyncio.sleep(0.001 * i)
-jobs = []
-import spoold.run as run
-place = spool(); tasks.bind(spooler=place)
-for i in range(3):
-    with sentry_sdk.start_transaction(op='http.server', name='view %d' % i): jobs.append(tasks.schedule(co, i))
-async def main():
-    packets = [{key.encode(): value.encode() for key, value in each.items()} for each in stored(place)]
-    await asyncio.gather(*(run.begin(each, 1).perform_async() for each in packets))
-asyncio.run(main())
-traces = {each['transaction']: each['contexts']['trace']['trace_id'] for each in transactions(kept) if each['transaction'] != 'co'}
-assert len(set(traces.values())) == 3 and all('sentry-trace' in job.headers for job in jobs)
-assert sorted(traces.values()) == sorted(each['contexts']['trace']['trace_id'] for each in transactions(kept) if each['transaction'] == 'co')`,
   'without the integration in the client, and without a client, tasks run as ever': `
 sentry_sdk.init()
 tasks.add(lambda: 7, 'seven'); tasks.add(lambda: 1 / 0, 'wrong')

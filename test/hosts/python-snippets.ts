@@ -40,7 +40,7 @@ def raises(kind, text, call):
 `
 
 const RUN = `
-import json, os, sys, traceback
+import gc, json, os, sys, traceback
 import warnings; warnings.simplefilter('error', ResourceWarning)
 prelude, snippets = json.load(sys.stdin)
 results = {}
@@ -52,6 +52,8 @@ for title, code in snippets.items():
         results[title] = None
     except BaseException:
         results[title] = traceback.format_exc()
+    names.clear()
+    gc.collect() # the registries of one are none of the next
 with open(os.environ['WORKSPACE'] + '/results', 'w') as file: json.dump(results, file)
 `
 
