@@ -23,7 +23,7 @@ const SENTINEL = `spoold.addTimer(2, 2)`
 
 describe('a timer of code', { concurrency: 3 }, () => {
   it('fires again and again, and is one however many processes ask for it', async () => {
-    const daemon = await withSignals(`${COUNT}\n${SENTINEL}\nspoold.addRbTimer(1, 0.1, 4)`, {
+    const daemon = await withSignals(`${COUNT}\n${SENTINEL}\nspoold.addRbTimer(1, 0.5, 4)`, {
       ini: { 'spooler-processes': 3 },
     })
     await journaled(daemon, /^2/, 1)
