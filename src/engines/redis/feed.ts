@@ -32,8 +32,8 @@ export class RedisFeed implements Feed {
   readonly #watch: Watch
   #view = NOTHING_SEEN
   readonly #tickets = new Tickets(randomBytes(6).toString('hex'))
-  /** Given away. */
   readonly batchMs = 20 // a ticket keeps no task from others, and a worker without one asks Redis once more
+  /** Given away. */
   readonly #busy = new Set<Ref>()
   readonly #held = new HeldJobs()
   /** Of workers that have ended, and of refs that will not be reported. */
