@@ -21,7 +21,9 @@ sys.path[:0] = sys.argv[2].split(chr(10)); sys.path.append(site.getusersitepacka
 sys.exit(importlib.util.find_spec(sys.argv[1]) is None and 3)`
 const NOT_FOUND = 3
 /** What the host adds to the search path. */
-const LIBRARIES = ['library', 'last_resort'].map(each => `${HOSTS_ROOT}/python/${each}`)
+const LIBRARIES = ['library', 'last_resort', 'library/spoold/last_resort'].map(
+  each => `${HOSTS_ROOT}/python/${each}`,
+)
 const MODULE = /^([A-Za-z_]\w*)(\.[A-Za-z_]\w*)*$/
 
 /** The files, and the interpreters, that would be run to load the handlers and algorithms of a configuration. */

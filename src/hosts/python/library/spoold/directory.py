@@ -179,7 +179,7 @@ class Prepared:
         return fd
 
     def _give(self, priority: str, fd: int, owner: tuple[int, int]) -> None:
-        """What root has made is empty: any other directory of root's stays root's, whoever has put it there meanwhile."""
+        """What root has just made is empty. Another directory of root's that has taken its place is given away only if it is empty, too."""
         uid = os.fstat(fd).st_uid
         if uid == owner[0]:
             return
