@@ -52,8 +52,8 @@ for title, code in snippets.items():
         results[title] = None
     except BaseException:
         results[title] = traceback.format_exc()
-    names.clear()
-    gc.collect() # the registries of one are none of the next
+    del names
+    gc.collect() # the registries of one are none of the next; a server that one left runs on
 with open(os.environ['WORKSPACE'] + '/results', 'w') as file: json.dump(results, file)
 `
 

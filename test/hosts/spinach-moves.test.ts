@@ -189,7 +189,7 @@ describe("the moves of Spinach's own examples", { skip: skipUnless('venv:contrib
     process.kill(-shell.pid, 'SIGTERM')
     await shell.exited
     assert.deepEqual(leftIn(spool), [])
-    const again = new TestProcess('python', ['-c', visit], {
+    const again = new TestProcess(join(venv, 'bin/python'), ['-c', visit], {
       cwd: directory,
       env: { ...environment, SPOOLD_ENQUEUE_TO: spool },
     })

@@ -144,7 +144,8 @@ function pathsOf(trace: string, opened: Map<string, string>): string[] {
     )
     const [, fd] = /^open.* = (\d+)(?:<.*>)?$/.exec(call) ?? []
     if (fd !== undefined) opened.set(fd, paths[0] ?? '')
-    return paths.filter(path => path !== '') // an open file itself
+    // none is an open file itself; and what lies in the root directory by its descriptor begins once
+    return paths.filter(path => path !== '').map(path => path.replace(/^\/+/, '/'))
   })
 }
 
