@@ -3,13 +3,14 @@ import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { machineNowMs } from '#src/base/clock.js'
 import { OK } from '#src/base/task/outcome.js'
+import type { DirectoryClaims } from '#src/engines/directory/claims.js'
 import { Hide } from '#src/formats/protocol/hide.js'
 import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
 import type { PackedReports } from '#src/runtime/ipc/reports.js'
 import { FunctionExecutor } from '#src/runtime/worker/function-executor.js'
 import { Runner } from '#src/runtime/worker/runner.js'
 import { openEngine } from '../helpers/engine.js'
-import { drop, packet } from '../helpers/files.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
@@ -28,10 +29,10 @@ async function runnerOf(spool: string, ms: Readonly<Record<string, number>>) {
   }
 }
 
-async function open(spool: string, handle: Handle, rssBytes = 0) {
+async function open(spool: string, handle: Handle, rssBytes = 0, claims?: DirectoryClaims) {
   const messages: WorkerMessage[] = []
   const runner = new Runner(
-    await openEngine(spool),
+    claims ?? (await openEngine(spool)),
     listener =>
       new FunctionExecutor(
         {
@@ -72,6 +73,31 @@ describe('what a runner tells', () => {
     if (started === undefined) return // on a busy machine it was reported when it began
     assert.deepEqual(seen.sent.at(-1)?.done, [1, 1])
     assert.ok((seen.sent.at(-1)?.busyMs ?? 0) > 55, `60 ms, got ${seen.sent.at(-1)?.busyMs}`)
+  })
+
+  it('tells of a start before it, where the claim took longer than a report may be old', async () => {
+    const spool = spoolDirectory()
+    for (const name of ['first', 'second']) drop(spool, name, packet({ n: name }))
+    const claims = await openEngine(spool)
+    const claim = claims.claim.bind(claims)
+    claims.claim = (...args) => {
+      if (args[0] === 'second') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 40) // its disk stalls
+      return claim(...args)
+    }
+    let toldOfSecond = false
+    const { runner, messages } = await open(
+      spool,
+      async name => {
+        const told = messages.some(message => message.type === 'reports' && message.started.includes(1))
+        if (name === 'second') toldOfSecond = told
+        return OK
+      },
+      0,
+      claims,
+    )
+    runner.take({ first: 0, refs: ['first', 'second'], sentAtMs: machineNowMs() })
+    await until('both have run', () => leftIn(spool).length === 0)
+    assert.ok(toldOfSecond)
   })
 })
 
