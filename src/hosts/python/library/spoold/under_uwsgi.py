@@ -70,7 +70,8 @@ def _settle(name: bytes, answer: dict[str, Any], max_retries: float) -> None:
         _bury(os.fsdecode(name), 'asked' if 'bury' in answer else 'attempts', reason, failures)
         return
     _failures[name] = failures
-    at = math.ceil(time.time() + answer['retry'] - 0.001)  # uWSGI compares whole seconds
+    # uWSGI compares whole seconds; what has passed since the wait was counted makes it no second longer
+    at = math.ceil(time.time() + answer['retry'] - 0.1)
     os.utime(name, (at, at))  # uWSGI runs it no earlier; it must not be opened, which would give up the lock
 
 
