@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { toFsPath } from '../../base/task/ref.js'
 
 /** FAT's resolution is 2 s, so a more recent time does not prove that nothing arrived after it. */
-const COARSEST_TIME_MS = 2000
+export const COARSEST_TIME_MS = 2000
 
 /** Distinguishes one state of a directory from another. */
 export interface Stamp {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, rmSync } from 'node:fs'
+import { mkdirSync, rmSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
@@ -69,6 +69,47 @@ describe('a scanner', () => {
     scanner.close()
   })
 
+  it('gives of what waits for its time only what changed without an event, and after a step of the clock all', async t => {
+    const spool = spoolDirectory()
+    const COUNT = 200
+    for (let i = 0; i < COUNT; i++) drop(spool, `t${i}`)
+    const index = new TaskIndex({ order: 'name', frequencyMs: 50 })
+    const rules = { ordered: false, strictNames: false }
+    let given: string[] = []
+    const scanner = new Scanner({ spool, rules, frequencyMs: 50, watch: 'off' }, index, new Emitter(), () => {
+      for (const ref of index.take(COUNT)) {
+        given.push(ref)
+        index.returned({ ref, kind: 'later', ranMs: 0, atMs: Date.now() + 86_400_000 }, Date.now())
+      }
+    })
+    /** What two looks in a row give. */
+    const looked = async () => {
+      given = []
+      const before = looks
+      await until('it has looked twice', () => looks >= before + 2, 20_000)
+      return given
+    }
+    let looks = 0
+    t.mock.method(index, 'beginScan', (...args: Parameters<TaskIndex['beginScan']>) => {
+      const [isForAll, , hasChanged] = args
+      if (isForAll || hasChanged !== undefined) looks++
+      TaskIndex.prototype.beginScan.apply(index, args)
+    })
+    await scanner.start()
+    await until('no file is new any more', async () => (await looked()).length === 0, 20_000)
+    const soon = new Date(Date.now() + 1)
+    utimesSync(join(spool, 't7'), soon, soon)
+    assert.deepEqual([...new Set(await looked())], ['t7'])
+    await until('no file is new any more', async () => (await looked()).length === 0, 20_000)
+    rmSync(join(spool, 't7'))
+    await until('that one is no longer counted', () => index.waiting === COUNT - 1, 20_000)
+    await until('no file is new any more', async () => (await looked()).length === 0, 20_000)
+    const now = Date.now.bind(Date)
+    t.mock.method(Date, 'now', () => now() - 3_600_000)
+    assert.equal(new Set(await looked()).size, COUNT - 1)
+    scanner.close()
+  })
+
   it('lists nothing again because of many events that came little by little', async () => {
     const spool = spoolDirectory()
     const { scanner, index } = scannerOf(spool)
@@ -92,7 +133,7 @@ describe('a scanner', () => {
     t.mock.method(performance, 'now', () => now() + slowMs)
     t.mock.method(index, 'endScan', (...args: Parameters<TaskIndex['endScan']>) => {
       slowMs = 60_000
-      TaskIndex.prototype.endScan.apply(index, args)
+      return TaskIndex.prototype.endScan.apply(index, args)
     })
     await scanner.start()
     assert.equal(scanner.stats.lastMs >= 60_000, true)

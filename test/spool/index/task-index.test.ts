@@ -521,6 +521,20 @@ describe('many refs that wait', () => {
     assert.equal(index.later.horizonMs <= NOW + 1500, false)
     assert.equal(index.later.horizonMs <= NOW + 400_000_000, true)
   })
+
+  it('for longer than others that come due together, are not given with them', () => {
+    const index = new TaskIndex({ order: 'name', frequencyMs: FREQUENCY_MS })
+    const refs = Array.from({ length: 200_000 }, (_, i) => `t${i}`)
+    for (const [i, ref] of refs.entries()) {
+      index.changed(ref, true)
+      index.take(1)
+      index.returned(report(ref, 'later', NOW + (i % 2 === 0 ? 5000 : 86_400_000)), NOW)
+    }
+    index.promote(NOW + 5000)
+    scan(index, refs, NOW + 5000)
+    assert.deepEqual([index.ready, index.waiting], [100_000, 100_000])
+    assert.ok(index.take(200_000, NOW + 5000).every(ref => Number(ref.slice(1)) % 2 === 0))
+  })
 })
 
 describe('a waiting list', () => {

@@ -32,4 +32,41 @@ describe('the list of waiting refs', () => {
     assert.ok(list.isWaiting('t', NOW + 59_000))
     assert.equal(list.popDue(NOW + 60_000)?.ref, 't')
   })
+
+  it('finds the names of those that come due by listing everything, and gives none before its time', () => {
+    const list = new WaitingList()
+    const COUNT = 200_000
+    const refs = Array.from({ length: COUNT }, (_, i) => `t${i}`)
+    const [soon, tomorrow] = [NOW + 5000, NOW + 86_400_000]
+    for (const [i, ref] of refs.entries()) list.add(ref, i % 2 === 0 ? soon : tomorrow, true)
+    const due = new Set<string>()
+    for (let next = list.popDue(soon); next !== undefined; next = list.popDue(soon)) due.add(next.ref)
+    assert.ok(due.size > 0 && due.size < COUNT / 2, `${due.size} with their names`)
+    assert.ok(list.horizonMs <= soon)
+
+    list.beginListing()
+    for (const ref of refs.slice(0, COUNT / 4))
+      if (!due.has(ref) && (list.met(ref, soon) ?? 0) <= soon) due.add(ref)
+    assert.equal(list.endListing(false), 'cut short')
+    assert.equal(
+      list.horizonMs,
+      Number.POSITIVE_INFINITY,
+      'the next listing finds them: no other is wanted for them',
+    )
+
+    list.beginListing()
+    for (const ref of refs) {
+      const atMs = due.has(ref) ? undefined : list.met(ref, soon)
+      if (atMs !== undefined && atMs <= soon) due.add(ref)
+    }
+    assert.equal(list.endListing(true), 'all met')
+    assert.deepEqual([due.size, list.size], [COUNT / 2, COUNT / 2])
+    assert.ok([...due].every(ref => Number(ref.slice(1)) % 2 === 0))
+    assert.equal(list.popDue(soon), undefined)
+    assert.equal(list.nextAtMs, tomorrow)
+
+    list.beginListing()
+    for (const ref of refs.slice(2)) list.met(ref, soon)
+    assert.equal(list.endListing(true), 'some missing')
+  })
 })

@@ -1,9 +1,11 @@
 import { Alarm } from '../../../base/clock.js'
 import type { Emitter } from '../../../base/events/emitter.js'
 import { Stall } from '../../../base/stall.js'
+import { type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
+import { lstatSync } from '../../../system/files/anchored-path.js'
 import type { WatchChoice } from '../../../system/files/directory-watch.js'
 import { isLocal } from '../../../system/files/local.js'
-import { stampTaker } from '../../../system/files/stamps.js'
+import { COARSEST_TIME_MS, stampTaker } from '../../../system/files/stamps.js'
 import { type ScanVisitor, scanSpool } from '../scan.js'
 import { Directories, type ScannedDirectories } from './directories.js'
 import { DrainRate, LONG_BACKLOG } from './drain-rate.js'
@@ -43,6 +45,10 @@ export class Scanner {
   #isLocal = false
   #isClosed = false
   #isSuspended = false
+  /** When the last look at what waits began. */
+  #lookedAt = { atMs: Date.now(), offsetMs: clockOffsetMs() }
+  /** Some of what waits was not there any more. */
+  #isMissing = false
 
   constructor(options: ScannerOptions, index: TaskIndex, events: Emitter, wakeUp: () => void) {
     this.#options = options
@@ -130,12 +136,12 @@ export class Scanner {
 
   async #scanIfNeeded(): Promise<void> {
     this.#index.promote(Date.now())
-    if (this.#index.later.horizonMs <= Date.now()) this.#timetable.want(performance.now(), true)
+    if (this.#index.later.horizonMs <= Date.now()) this.#timetable.want(performance.now(), false)
     if (this.#isSuspended) this.#judge()
     const startedAt = performance.now()
     const isPass = this.#timetable.isPassDue(startedAt, this.#isPolled)
-    if (isPass && this.#timetable.isLookAgainDue(this.#index.waiting)) this.#timetable.want(startedAt, true)
-    if (startedAt >= this.#nextTurnAt || this.#index.runsLow) await this.#scan()
+    const isLookAgain = isPass && this.#timetable.isLookAgainDue(this.#index.waiting)
+    if (startedAt >= this.#nextTurnAt || this.#index.runsLow) await this.#scan(isLookAgain)
     if (isPass) this.#timetable.passed(startedAt)
   }
 
@@ -148,34 +154,57 @@ export class Scanner {
     return this.#timetable.nextAt({ isPolled: this.#isPolled, isSuspended: this.#isSuspended })
   }
 
-  async #scan(): Promise<void> {
+  async #scan(isLookAgain: boolean): Promise<void> {
     const startedAt = performance.now()
     const isFirst = !this.#timetable.hasScanned
-    const recheckWaiting = this.#timetable.begin()
-    const mayTell = !recheckWaiting && !this.#index.runsLow
+    const isForAll = this.#timetable.begin() || (isLookAgain && !this.#mayTellByTimes)
+    const isWhole = isForAll || isLookAgain || this.#index.later.horizonMs <= Date.now()
+    const mayTell = !isWhole && !this.#index.runsLow
     const changed = mayTell ? await this.#directories.changed(stampTaker(this.#isLocal)) : undefined
     const isAll = changed === undefined || (changed.size > 0 && !this.#index.knowsAll)
-    if (isAll) await this.#list(undefined, recheckWaiting)
-    else if (changed.size > 0) await this.#list(changed, false)
-    this.#timetable.ended(startedAt, isAll, recheckWaiting, this.#index.size)
+    if (isAll) await this.#list(undefined, isForAll, isLookAgain)
+    else if (changed.size > 0) await this.#list(changed, false, false)
+    this.#timetable.ended(startedAt, isAll, isForAll || isLookAgain, this.#index.size)
     if (isFirst && this.#index.ready > LONG_BACKLOG) this.#suspendWatches()
     else if (isAll || changed.size > 0) this.#followListed()
   }
 
-  /** @param changed the directories that are listed again, undefined: all of them */
-  async #list(changed: ReadonlySet<string> | undefined, recheckWaiting: boolean): Promise<void> {
+  /**
+   * Of what waits for its time, the times of a file tell whether somebody wrote, touched or replaced it since the last look,
+   * while they are of this machine's clock, and that one was not set.
+   */
+  get #mayTellByTimes(): boolean {
+    const isClockSame = Math.abs(clockOffsetMs() - this.#lookedAt.offsetMs) < COARSEST_TIME_MS
+    return this.#isLocal && isClockSame && !this.#isMissing
+  }
+
+  /** @param changed the directories that are listed again, undefined: all of them @param isLookAgain what waits is looked at again */
+  async #list(
+    changed: ReadonlySet<string> | undefined,
+    isForAll: boolean,
+    isLookAgain: boolean,
+  ): Promise<void> {
     const { spool, rules } = this.#options
     const scanned = this.#directories.beginScan(changed)
-    this.#index.beginScan(recheckWaiting, changed === undefined)
+    const sinceMs = this.#lookedAt.atMs - COARSEST_TIME_MS
+    const path = toByteString(spool)
+    const hasChanged = (ref: Ref) => changedAtMs(path, ref) >= sinceMs
+    this.#index.beginScan(isForAll, changed === undefined, isLookAgain ? hasChanged : undefined)
+    const begun = { atMs: Date.now(), offsetMs: clockOffsetMs() }
+    let isListed = false
     try {
       this.#isLocal = await isLocal(spool)
       await scanSpool(spool, rules, this.#visitor(scanned), this.#isLocal, changed)
       scanned.end()
       this.#news.listed()
+      isListed = true
     } catch (error) {
       this.#miss(error)
     }
-    this.#index.endScan(scanned)
+    const end = this.#index.endScan(scanned, isListed)
+    if (end === 'cut short') return
+    this.#isMissing = end === 'some missing'
+    if (isForAll || isLookAgain) this.#lookedAt = begun
   }
 
   #visitor(scanned: ScannedDirectories): ScanVisitor {
@@ -257,5 +286,19 @@ export class Scanner {
   /** @param at on the clock of `performance.now()`; what workers report late must not keep alive what was closed */
   #wakeAt(at: number): void {
     if (!this.#isClosed) this.#alarm.wakeAt(at)
+  }
+}
+
+/** How far the wall clock is from the one that nobody sets. */
+function clockOffsetMs(): number {
+  return Date.now() - performance.now()
+}
+
+/** @returns the ctime, epoch ms: touch, rsync and tar can set the other one */
+function changedAtMs(spool: string, ref: Ref): number {
+  try {
+    return lstatSync(toFsPath(`${spool}/${ref}`))?.ctimeMs ?? 0
+  } catch {
+    return 0 // whoever can list the directory can look at its files, but for a disk that fails
   }
 }

@@ -16,7 +16,7 @@ import { ReadyRefs, type Scanned } from './ready-refs.js'
 import { Rivals } from './rivals.js'
 import { SlotQueues } from './slot-queues.js'
 import { SlotTries } from './slot-tries.js'
-import { WaitingList } from './waiting-list.js'
+import { type ListingEnd, WaitingList } from './waiting-list.js'
 
 const WINDOW = 120_000
 
@@ -44,6 +44,10 @@ export class TaskIndex {
   readonly tries: SlotTries
   /** The scan in progress need not meet more of what is ready. */
   #isHarvestFull = false
+  /** The scan in progress lists everything. */
+  #isWhole = false
+  /** Asked by the scan in progress of what waits for its time: whether its file may have changed without an event. */
+  #hasChanged: (ref: Ref) => boolean = () => false
   readonly #arrivals = new Arrivals()
   readonly #patience = new Patience()
   readonly rivals: Rivals
@@ -197,8 +201,11 @@ export class TaskIndex {
 
   /** It is with a worker, or not to run now. */
   #isElsewhere(ref: Ref, nowMs: number): boolean {
-    if (this.#busy.has(ref) || this.later.isWaiting(ref, nowMs)) return true
-    return this.#parked.has(ref) || this.#slots.has(ref)
+    return this.later.isWaiting(ref, nowMs) || this.#isWithOthers(ref)
+  }
+
+  #isWithOthers(ref: Ref): boolean {
+    return this.#busy.has(ref) || this.#parked.has(ref) || this.#slots.has(ref)
   }
 
   /** A worker ran it to SPOOL_OK, and it is gone, unless there is a new file of that name. */
@@ -265,13 +272,17 @@ export class TaskIndex {
    * @param recheckWaiting look again at every waiting or parked file, but paused ones and those that wait for a slot: it may
    *   have changed without an event
    * @param isWhole everything is listed
+   * @param hasChanged tells of a file that waits for its time whether a worker has to look at it again
    */
-  beginScan(recheckWaiting: boolean, isWhole = true): void {
+  beginScan(recheckWaiting: boolean, isWhole = true, hasChanged: (ref: Ref) => boolean = () => false): void {
     if (recheckWaiting) {
       this.later.clear()
       this.#parked.clearDoubtful()
     }
     if (isWhole) this.#slots.beginScan()
+    if (isWhole) this.later.beginListing()
+    this.#isWhole = isWhole
+    this.#hasChanged = hasChanged
     this.#isHarvestFull = false
     this.#ready.beginScan()
   }
@@ -280,14 +291,24 @@ export class TaskIndex {
   seen(ref: Ref, nowMs: number): boolean {
     if (!this.#ready.isScanning) return false
     if (this.#slots.size > 0 && this.#slots.met(ref, its => this.#timeOf(its, nowMs))) return true
-    if (this.#isElsewhere(ref, nowMs)) return true
+    if (this.#goesOnWaiting(ref, nowMs) || this.#isWithOthers(ref)) return true
     if (!this.#isHarvestFull) this.#isHarvestFull = !this.#ready.seen(ref, this.#timeOf(ref, nowMs))
     return !this.#isHarvestFull || this.#slots.isHarvesting
   }
 
-  endScan(scanned?: Scanned): void {
+  #goesOnWaiting(ref: Ref, nowMs: number): boolean {
+    const atMs = this.later.met(ref, nowMs)
+    if (atMs === undefined) return false
+    if (atMs > nowMs && !(this.#hasChanged(ref) && this.later.endOnChange(ref) === 'ended')) return true
+    if (!this.#patience.has(ref)) this.#arrivals.runsAt(ref, Math.min(atMs, nowMs))
+    return false
+  }
+
+  /** @param isListed it came to its end */
+  endScan(scanned?: Scanned, isListed = scanned !== undefined): ListingEnd {
     this.#slots.endScan(scanned !== undefined)
     this.#ready.endScan(scanned)
+    return this.later.endListing(this.#isWhole && isListed && !this.#isHarvestFull)
   }
 
   #makeReady(ref: Ref): void {

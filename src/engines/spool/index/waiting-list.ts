@@ -10,16 +10,24 @@ interface Waiting {
   readonly atMs: number
 }
 
+/** Whether a listing of everything has met all that waits. */
+export type ListingEnd = 'all met' | 'some missing' | 'cut short'
+
 /**
  * Refs that are not worth a look before some time. A million of them take 60 MB: a hash and a second each, and the names of
- * the soonest 50,000. When one of the others comes due, only a scan can find its name: `horizonMs`.
+ * the soonest 50,000. When one of the others comes due, a listing of everything finds their names: `horizonMs`.
  */
 export class WaitingList {
   /** hash → second; negative if a change of the file does not end the wait, because the change was our own. */
   readonly #seconds: ReadonlyArray<Map<number, number>> = Array.from({ length: SHARDS }, () => new Map())
   #size = 0
-  #soonest = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
-  #horizonMs = Number.POSITIVE_INFINITY
+  #named = new Named()
+  /** The names that a listing finds; undefined: it looks for none. */
+  #found: Named | undefined
+  /** A listing that was to find the names did not come to its end. */
+  #areNamesLost = false
+  /** How many waited when the listing of everything began, and it has not met. */
+  #unmet = 0
 
   get size(): number {
     return this.#size
@@ -27,17 +35,17 @@ export class WaitingList {
 
   /** When the next ref with a known name comes due; epoch ms. */
   get nextAtMs(): number {
-    return this.#soonest.peek()?.atMs ?? Number.POSITIVE_INFINITY
+    return this.#named.soonest.peek()?.atMs ?? Number.POSITIVE_INFINITY
   }
 
   /** From this time on, refs with unknown names are due; epoch ms. */
   get horizonMs(): number {
-    return this.#horizonMs
+    return this.#named.horizonMs
   }
 
   /** When something comes due by itself; epoch ms. */
   get wakesAtMs(): number {
-    return Math.min(this.nextAtMs, this.#horizonMs)
+    return Math.min(this.nextAtMs, this.horizonMs)
   }
 
   add(ref: Ref, atMs: number, endsOnChange: boolean): void {
@@ -46,10 +54,41 @@ export class WaitingList {
     const seconds = this.#shardOf(key)
     if (!seconds.has(key)) this.#size++
     seconds.set(key, endsOnChange ? second : -second)
-    this.#soonest.push({ ref, atMs })
-    if (this.#soonest.size < 2 * NAMED) return
-    const firstUnnamed = this.#soonest.truncate(NAMED)
-    if (firstUnnamed !== undefined) this.#horizonMs = Math.min(this.#horizonMs, firstUnnamed.atMs)
+    this.#named.add({ ref, atMs })
+    this.#found?.add({ ref, atMs })
+  }
+
+  /** A listing of everything begins: it finds the names, where they are needed. */
+  beginListing(): void {
+    this.#unmet = this.#size
+    const areAllNamed = !this.#areNamesLost && this.horizonMs === Number.POSITIVE_INFINITY
+    this.#found = areAllNamed ? undefined : new Named()
+  }
+
+  /** A listing has met it. @returns until when it waits, or when it came due, from when on it waits no longer; undefined: it does not wait */
+  met(ref: Ref, nowMs: number): number | undefined {
+    if (this.#size === 0) return undefined
+    const second = this.#secondOf(ref)
+    if (second === undefined) return undefined
+    const atMs = second * 1000
+    if (atMs <= nowMs) this.#forget(hash(ref))
+    else {
+      this.#unmet--
+      this.#found?.add({ ref, atMs })
+    }
+    return atMs
+  }
+
+  /** @param isWhole it has met everything */
+  endListing(isWhole: boolean): ListingEnd {
+    if (this.#found !== undefined) {
+      this.#areNamesLost = !isWhole
+      if (isWhole) this.#named = this.#found
+      else this.#named.horizonMs = Number.POSITIVE_INFINITY // until the next listing
+      this.#found = undefined
+    }
+    if (!isWhole) return 'cut short'
+    return this.#unmet > 0 ? 'some missing' : 'all met'
   }
 
   isWaiting(ref: Ref, nowMs: number): boolean {
@@ -72,11 +111,11 @@ export class WaitingList {
   /** Removes and returns one ref that is due; undefined if there is none. */
   popDue(nowMs: number): Waiting | undefined {
     for (
-      let next = this.#soonest.peek();
+      let next = this.#named.soonest.peek();
       next !== undefined && next.atMs <= nowMs;
-      next = this.#soonest.peek()
+      next = this.#named.soonest.peek()
     ) {
-      this.#soonest.pop()
+      this.#named.soonest.pop()
       if (!this.#isSo(next)) continue
       this.#forget(hash(next.ref))
       return next
@@ -86,7 +125,7 @@ export class WaitingList {
 
   /** Part of those that come due next, in that order, as far as their names are known. They go on waiting. */
   soonest(from: number, count: number, nowMs: number): Ref[] {
-    const waiting = [...this.#soonest.values()].filter(each => each.atMs > nowMs && this.#isSo(each))
+    const waiting = [...this.#named.soonest.values()].filter(each => each.atMs > nowMs && this.#isSo(each))
     const part = orderedPart(waiting, from, count, (a, b) => a.atMs < b.atMs)
     return [...new Set(part.map(({ ref }) => ref))]
   }
@@ -95,8 +134,8 @@ export class WaitingList {
   clear(): void {
     for (const seconds of this.#seconds) seconds.clear()
     this.#size = 0
-    this.#soonest = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
-    this.#horizonMs = Number.POSITIVE_INFINITY
+    this.#named = new Named()
+    this.#areNamesLost = false
   }
 
   /** A time that was changed leaves an entry behind. */
@@ -115,6 +154,22 @@ export class WaitingList {
   }
 
   #forget(key: number): void {
-    if (this.#shardOf(key).delete(key)) this.#size--
+    if (!this.#shardOf(key).delete(key)) return
+    this.#size--
+    this.#unmet-- // whether the listing would have met it or not
+  }
+}
+
+/** The soonest of those that wait, with their names, and from when on others come due. */
+class Named {
+  readonly soonest = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
+  /** Epoch ms. */
+  horizonMs = Number.POSITIVE_INFINITY
+
+  add(waiting: Waiting): void {
+    this.soonest.push(waiting)
+    if (this.soonest.size < 2 * NAMED) return
+    const firstUnnamed = this.soonest.truncate(NAMED)
+    if (firstUnnamed !== undefined) this.horizonMs = Math.min(this.horizonMs, firstUnnamed.atMs)
   }
 }
