@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spoolSnapshotOf } from '../helpers/control.js'
@@ -206,6 +206,18 @@ describe('a task is found', { concurrency: 3 }, () => {
     })
     utimesSync(touched, now, now)
     await until('it has run', () => daemon.journal().includes('touched'))
+  })
+
+  it('to be for later, among thousands: a worker is given many at once, and tells of them together', async () => {
+    const spool = spoolDirectory()
+    const COUNT = 2000
+    const tomorrow = Math.floor(Date.now() / 1000) + 86_400
+    for (let i = 0; i < COUNT; i++) drop(spool, `t${i}`, packet({ a: 'b' }), tomorrow)
+    const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-frequency': 600 } })
+    await until('all are known', async () => (await spoolSnapshotOf(spool)).tasks.waiting === COUNT)
+    const [worker = 0] = daemon.children()
+    const [, writes] = /^syscw: (\d+)$/m.exec(readFileSync(`/proc/${worker}/io`, 'utf8')) ?? []
+    assert.ok(Number(writes) < COUNT / 4, `${writes} writes`)
   })
 
   it('in a priority that is made, removed and made again', async () => {

@@ -24,13 +24,13 @@ export class Pace {
   /**
    * @param busyMs how long all of them took together
    * @param ran how many tasks ran; those that were refused say nothing about the pace
-   * @param parked how many were opened and parked: there may be many in a row, which are worth a batch
+   * @param aside how many were opened and put aside, for their time or parked: there may be many in a row, which are worth a batch
    */
-  note(busyMs: number, ran: number, parked = 0): void {
+  note(busyMs: number, ran: number, aside = 0): void {
     this.#ran += ran
     this.#busyMs += busyMs
-    if (ran + parked === 0) return
-    const ms = busyMs / (ran + parked)
+    if (ran + aside === 0) return
+    const ms = busyMs / (ran + aside)
     this.#ms = this.#ms === undefined ? ms : (this.#ms + ms) / 2
   }
 }
@@ -42,8 +42,8 @@ export function ranOf(reports: readonly Pick<Report, 'kind'>[]): number {
   return ran
 }
 
-export function parkedOf(reports: readonly Pick<Report, 'kind'>[]): number {
-  let parked = 0
-  for (const { kind } of reports) if (kind === 'parked') parked++
-  return parked
+export function asideOf(reports: readonly Pick<Report, 'kind'>[]): number {
+  let aside = 0
+  for (const { kind } of reports) if (kind === 'parked' || kind === 'later') aside++
+  return aside
 }
