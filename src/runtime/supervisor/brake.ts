@@ -55,13 +55,14 @@ export class Brake {
   setPauses(pauses: Pauses): void {
     const { spool, events, feed } = this.#context
     const [before, now] = [pausedPairs(this.#pauses), pausedPairs(pauses)]
+    const isOver = pauses.pauses.length === 0 && pauses.fault === undefined
     this.#change(() => {
       this.#pauses = pauses
-      if (pauses.pauses.length === 0 && pauses.fault === undefined) events.emit('pauses-ended', { spool })
-      else events.emit('pauses-changed', { spool, pauses })
+      if (isOver) events.emit('pauses-ended', { spool })
       if (before.length + now.length > 0) this.#tellAll()
     })
     if (now.some(pair => !includes(before, pair))) this.#takeBack()
+    if (!isOver) events.emit('pauses-changed', { spool, pauses }) // whoever hears of it may count on it: the workers were told
     if (before.some(pair => !includes(now, pair))) feed.unpark('paused')
   }
 
