@@ -63,7 +63,7 @@ writeFileSync(join(made, 'types/package.json'), '{ "type": "commonjs" }\n')
 cpSync('src/hosts', join(made, 'hosts'), { recursive: true, filter: path => !path.endsWith('__pycache__') })
 cpSync('src/doors/dashboard/assets', join(made, 'dashboard'), { recursive: true })
 // the libraries of named tasks store with the writers that people may also copy
-for (const writer of ['perl/Spool.pm', 'ruby/spool.rb'])
+for (const writer of ['perl/Spool.pm', 'perl/SpoolSocket.pm', 'ruby/spool.rb', 'ruby/spool_socket.rb'])
   cpSync(
     join('spool-examples/enqueue', writer),
     join(made, 'hosts', dirname(writer), 'library', basename(writer)),

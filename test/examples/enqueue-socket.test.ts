@@ -22,6 +22,7 @@ interface Sender extends Writer {
 const SENDERS: readonly Sender[] = [
   sender('Python', 'sender.py', [], true),
   sender('Perl', 'sender.pl', [], true),
+  sender('Ruby', 'sender.rb', [], true),
   sender('Bash', 'sender.bash', ['socat'], false),
 ]
 

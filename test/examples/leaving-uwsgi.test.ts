@@ -4,6 +4,7 @@ import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
+import { movableClock } from '../helpers/clock.js'
 import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { virtualenv } from '../helpers/python.js'
@@ -15,6 +16,8 @@ import { PYTHON_LIBRARY, programs } from '../hosts/named-host.js'
 
 const TASKS = 200
 const AT_ONCE = 16
+/** Seconds; of the day, at which Django's cron fires. */
+const [DAY, CLEANED] = [86_400, 3 * 3600]
 
 /** Over a unix socket. @returns the status of the answer */
 function post(socketPath: string, path: string, body = ''): Promise<number | undefined> {
@@ -36,7 +39,7 @@ const answers = (socket: string, path: string) => () => post(socket, path).then(
 describe('the example of leaving uWSGI', { skip: skipUnless('venv:contrib', 'venv:uwsgi') }, () => {
   const directory = join(workspace(), 'leaving')
   const venv = virtualenv('contrib')
-  const site = (name: string) => join(virtualenv(name), 'lib/python3.11/site-packages')
+  const packages = (name: string) => join(virtualenv(name), 'lib/python3.11/site-packages')
   const flask = join(directory, 'flask')
   const django = join(directory, 'django')
   const env = {
@@ -48,27 +51,31 @@ describe('the example of leaving uWSGI', { skip: skipUnless('venv:contrib', 'ven
   before(() => cpSync(join(ROOT, 'spool-examples/leaving-uwsgi'), directory, { recursive: true }))
   const run = (cwd: string, program: string, ...args: string[]) =>
     new TestProcess(join(venv, 'bin', program), args, { cwd, env, isGroup: true })
-  const daemonOf = (cwd: string) =>
-    new TestProcess(process.execPath, [BIN, '--virtualenv', venv, 'after.ini'], { cwd })
+  const daemonOf = (cwd: string, env: NodeJS.ProcessEnv = {}) =>
+    new TestProcess(process.execPath, [BIN, '--virtualenv', venv, 'after.ini'], { cwd, env })
   async function stop(each: TestProcess): Promise<void> {
     each.child.kill('SIGTERM')
     assert.equal(await each.code(), 0, each.output)
   }
 
-  it('before: uWSGI serves the site, and its spooler runs the task', async () => {
-    const ini = readFileSync(join(flask, 'before.ini'), 'utf8')
-    const socket = join(flask, 'uwsgi.sock')
-    writeFileSync(join(flask, 'before.ini'), ini.replace('127.0.0.1:8000', socket).replace('= 4', '= 1'))
-    const uwsgi = new TestProcess(PYPI.command, ['--die-on-term', 'before.ini'], {
-      cwd: flask,
-      env: { PYTHONPATH: [PYTHON_LIBRARY, site('contrib'), site('uwsgi')].join(':') },
+  for (const [name, site, path, receipt] of [
+    ['Flask', flask, '/orders', 'a receipt for uwsgi'],
+    ['Django', django, '/letters/uwsgi', '2 letters to uwsgi'],
+  ] as const)
+    it(`before: uWSGI serves the site in ${name}, and its spooler runs the task`, async () => {
+      const ini = readFileSync(join(site, 'before.ini'), 'utf8')
+      const socket = join(site, 'uwsgi.sock')
+      writeFileSync(join(site, 'before.ini'), ini.replace('127.0.0.1:8000', socket).replace('= 4', '= 1'))
+      const uwsgi = new TestProcess(PYPI.command, ['--die-on-term', 'before.ini'], {
+        cwd: site,
+        env: { PYTHONPATH: [PYTHON_LIBRARY, packages('contrib'), packages('uwsgi')].join(':') },
+      })
+      await until('an answer', answers(socket, '/'))
+      assert.equal(await post(socket, path, 'to=uwsgi'), 202, uwsgi.output)
+      await uwsgi.waitFor(receipt)
+      uwsgi.child.kill('SIGTERM')
+      await uwsgi.exited
     })
-    await until('an answer', answers(socket, '/'))
-    assert.equal(await post(socket, '/orders', 'to=uwsgi'), 202, uwsgi.output)
-    await uwsgi.waitFor('a receipt for uwsgi')
-    uwsgi.child.kill('SIGTERM')
-    await uwsgi.exited
-  })
 
   it('after: eight workers of gunicorn with preload_app store while the daemon is reloaded, and each task runs once', async () => {
     const socket = join(flask, 'gunicorn.sock')
@@ -125,8 +132,9 @@ describe('the example of leaving uWSGI', { skip: skipUnless('venv:contrib', 'ven
     assert.doesNotMatch(stderr, /flask\/spool/, 'the spool of the site is left alone')
   })
 
-  it('after: granian and uvicorn serve Django, and its commands find uWSGI’s modules', async () => {
-    const daemon = daemonOf(django)
+  it('after: granian and uvicorn serve Django, its commands find uWSGI’s modules, and its cron fires', async () => {
+    const clock = movableClock()
+    const daemon = daemonOf(django, clock.env)
     const sockets = { granian: join(django, 'granian.sock'), uvicorn: join(django, 'uvicorn.sock') }
     const servers = [
       run(
@@ -155,6 +163,8 @@ describe('the example of leaving uWSGI', { skip: skipUnless('venv:contrib', 'ven
       [],
     )
     for (const each of servers) await stop(each)
+    clock.jump((DAY + CLEANED - 1 - ((Date.now() / 1000) % DAY)) % DAY)
+    await daemon.waitFor('cleaned')
     await stop(daemon)
   })
 })

@@ -4,9 +4,12 @@ import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileS
 import { dirname, join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { PYTHON, virtualenv } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
+import { portOf } from '../helpers/wire.js'
 import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
 import { programs, pythonEnv } from './named-host.js'
 import { Snippets } from './python-snippets.js'
@@ -115,6 +118,11 @@ assert code == 1 and said.startswith('usage: python -m spoold.uwsgi'), said
 assert python('-m', 'spoold.uwsgi', 'none.py') == (1, 'python -m spoold.uwsgi: there is no file none.py\\n')
 code, said = python('-c', 'import spoold; spoold.Tasks(); import uwsgi')
 assert code == 1 and "No module named 'uwsgi'" in said, said
+theirs = os.path.join(place, '..', 'theirs'); os.mkdir(theirs)
+with open(theirs + '/uwsgidecorators.py', 'w') as opened: opened.write('import uwsgi\\nprint("of uWSGI")')
+assert python('-c', 'import sys; sys.path.insert(0, sys.argv[1]); import spoold.uwsgi, uwsgidecorators', theirs) == (0, 'of uWSGI\\n')
+code, said = python('-c', 'uwsgi = None; import spoold.uwsgi')
+assert code == 0 and '__main__ looked for uwsgi before spoold.uwsgi was imported' in said, said
 code, said = python('-c', 'import spoold.uwsgi, uwsgi, sys; uwsgi.atexit = lambda: print("end"); sys.exit(2)')
 assert (code, said) == (2, 'end\\n'), said`,
   'over the socket of a daemon go tasks with their bodies, and signals': `
@@ -209,6 +217,7 @@ describe("uWSGI's modules in any process", { skip: skipUnless('python3') }, () =
     const ran = await spoold(['--drain', ini], { env: { PYTHONDONTWRITEBYTECODE: '1' } })
     assert.equal(ran.code, 0, ran.stderr)
     const code = `import json, sys; sys.path.insert(0, '${directory}'); from cases import *
+uwsgi.spoolers; os.environ['PATH'] = '/nowhere'  # asked once
 print(json.dumps([attempts(), sorted(uwsgi.opt), [each.decode() for each in uwsgi.spoolers]]))`
     const said = execFileSync(PYTHON, ['-c', code], {
       encoding: 'utf8',
@@ -440,8 +449,102 @@ push @results, attempt(sub { uwsgi::spool({ a => 'b' }) });
 print JSON::PP->new->encode(\\@results), "\\n";
 `
 
+/** Prints what `spool` answers: for each time of AT, and for what the daemon of SPOOLD_ENQUEUE_TO is sent. */
+const RUBY_ELSEWHERE = `
+require 'spoold/uwsgi'
+include UWSGI
+def attempt
+  yield
+rescue StandardError => e
+  e.message
+end
+results = ENV['AT'].split('|').map { |at| attempt { UWSGI.spool({ 'at' => at }) } }
+results << UWSGI.spool({ 'at' => Time.at(4_000_000_000) })
+ENV['SPOOLD_ENQUEUE_TO'] = ENV['ELSEWHERE']
+results << spool({ 'to' => 'joe', 'priority' => '5', 'at' => '+1h', 'body' => 'x' * 100_000 }) << UWSGI.signal(7) << UWSGI::OPT['spooler']
+results << attempt { UWSGI.spool({ 'spooler' => '/nope' }) } << attempt { UWSGI.signal(7, '127.0.0.1:1') }
+ENV['SPOOLD_ENQUEUE_TO'] = 'mail=redis://user:secret@host/0/x'
+results << attempt { UWSGI.spool({ 'a' => 'b' }) }
+puts JSON.generate(results)
+`
+
+const PERL_ELSEWHERE = `
+use strict; use warnings;
+use Spoold::uwsgi;
+use JSON::PP;
+sub attempt { my ($code) = @_; my $got = eval { $code->() }; return defined $got ? $got : $@ =~ s/ at -e line .*//sr }
+my @results = map { my $at = $_; attempt(sub { uwsgi::spool({ at => $at }) }) } split /\\|/, $ENV{AT};
+push @results, uwsgi::spool({ at => '4000000000' });
+$ENV{SPOOLD_ENQUEUE_TO} = $ENV{ELSEWHERE};
+push @results, uwsgi::spool({ to => 'joe', priority => 5, at => '+1h', body => 'x' x 100_000 }), defined uwsgi::signal(7) ? 0 : JSON::PP::true, uwsgi::opt->{spooler};
+push @results, attempt(sub { uwsgi::spool({ spooler => '/nope' }) });
+$ENV{SPOOLD_ENQUEUE_TO} = '127.0.0.1:1';
+push @results, attempt(sub { uwsgi::signal(7) });
+$ENV{SPOOLD_ENQUEUE_TO} = 'mail=redis://user:secret@host/0/x';
+push @results, attempt(sub { uwsgi::spool({ a => 'b' }) });
+print JSON::PP->new->encode(\\@results), "\\n";
+`
+
+/** Texts of `at`, in a zone two hours ahead, and the seconds that are stored. */
+const TIMES: Readonly<Record<string, string | undefined>> = {
+  '4000000000.75': '4000000000.75',
+  '2096-10-02T07:06:40Z': '4000000000',
+  '2096-10-02 07:06:40.5 +02:00': '3999992800.5',
+  '2096-10-02T07:06-0130': '4000005360',
+  '2096-10-02 09:06:40': '4000000000',
+  '2096-10-02': '3999967200',
+  '2096-02-30': undefined,
+  '2096-10-02T24:00': undefined,
+  '+1x': undefined,
+  '1e9': undefined,
+  '1700000000000': undefined,
+}
+
 describe("uWSGI's module in any process", () => {
   const bin = programs()
+  const environment = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({
+    PATH: `${bin}:${process.env.PATH}`,
+    RUBYLIB: join(ROOT, 'dist/hosts/ruby/library'),
+    PERL5LIB: join(ROOT, 'dist/hosts/perl/library'),
+    ...env,
+  })
+  for (const [language, code] of [
+    ['ruby', RUBY_ELSEWHERE],
+    ['perl', PERL_ELSEWHERE],
+  ] as const)
+    it(`of ${language}: a time is read as by the daemon, whose address takes tasks with their bodies, and signals`, {
+      skip: skipUnless(language),
+    }, async () => {
+      const [here, there] = [spoolDirectory(), spoolDirectory()]
+      const daemon = await startDaemon({ spool: there, isAside: true, ini: { socket: '127.0.0.1:0' } })
+      const address = `127.0.0.1:${await portOf(daemon)}`
+      const asking = new TestProcess(language, ['-e', code], {
+        env: environment({
+          TZ: 'XXX-2',
+          AT: Object.keys(TIMES).join('|'),
+          SPOOLD_ENQUEUE_TO: here,
+          ELSEWHERE: `mail=${here}, ${address}`,
+        }),
+      })
+      assert.equal(await asking.code(), 0, asking.output)
+      const results = JSON.parse(asking.output)
+      for (const expected of [...Object.values(TIMES), '4000000000']) {
+        const answer = String(results.shift())
+        if (expected === undefined)
+          assert.match(answer, /^at must be epoch seconds, a Date, an ISO 8601 date/)
+        else assert.equal(readFileSync(answer, 'latin1').slice(10), expected)
+      }
+      assert.deepEqual(results.slice(0, 3), [address, true, address])
+      assert.match(results[3], /^127\.0\.0\.1:\d+ did not store the task/)
+      assert.match(results[4], /^unable to deliver signal 7 to node 127\.0\.0\.1:1/)
+      assert.match(results[5], /expected a place for tasks without a queue/)
+      assert.doesNotMatch(results[5], /secret/)
+      const [name = '', ...rest] = leftIn(there)
+      assert.deepEqual([dirname(name), rest], ['5', []])
+      assert.ok(readFileSync(join(there, name), 'latin1').endsWith('x'.repeat(100_000)))
+      assert.ok(statSync(join(there, name)).mtimeMs > Date.now() + 3_000_000)
+    })
+
   for (const [language, code] of [
     ['ruby', RUBY],
     ['perl', PERL],
@@ -459,13 +562,7 @@ describe("uWSGI's module in any process", () => {
       )
       const { stdout, stderr } = spawnSync(language, ['-e', code], {
         encoding: 'utf8',
-        env: {
-          PATH: `${bin}:${process.env.PATH}`,
-          RUBYLIB: join(ROOT, 'dist/hosts/ruby/library'),
-          PERL5LIB: join(ROOT, 'dist/hosts/perl/library'),
-          SPOOLD_INI: ini,
-          OTHER: other,
-        },
+        env: environment({ SPOOLD_INI: ini, OTHER: other }),
       })
       assert.equal(stderr, '')
       const [path, hasBody, second, idLength, ...rest] = JSON.parse(stdout)
@@ -482,8 +579,8 @@ describe("uWSGI's module in any process", () => {
         /^RuntimeError: spool hash must contains only strings$/,
         language === 'ruby' ? /^TypeError: wrong argument type Integer/ : /spool argument must be a hashref/,
         /^RuntimeError: spooler must be one of .*\/spool, .*\/other, got "?\/nowhere"?$/,
-        /^RuntimeError: at must be epoch seconds, got "?soon"?$/,
-        /^RuntimeError: priority must be digits, got \.\.\/5$/,
+        /^RuntimeError: at must be epoch seconds, a Date, an ISO 8601 date, or \+1h30m from now, got "soon"$/,
+        /^RuntimeError: priority must be digits only, got "\.\.\/5"$/,
         /^\w+: (UWSGI\.|uwsgi::)cache_get is not there outside uWSGI: docs\/uwsgi-module\.md/,
         'true',
         -2,

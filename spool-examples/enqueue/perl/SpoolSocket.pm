@@ -29,8 +29,7 @@ sub send_task {
     push @pairs, CONTENT_LENGTH => length $body if length $body;
     my $packet     = Spool::encode(\@pairs, $options{at}, $options{priority});
     my $timeout    = $options{timeout} // 10;
-    my $connection = _connect($address, $timeout) or die "$address cannot be connected to: $@ $!\n";
-    $connection->setsockopt(SOL_SOCKET, $_, pack 'l!l!', $timeout, 0) for SO_RCVTIMEO, SO_SNDTIMEO;
+    my $connection = connection($address, $timeout) or die "$address cannot be connected to: $@ $!\n";
 
     local $SIG{PIPE} = 'IGNORE';
     my $answer = '';
@@ -46,6 +45,14 @@ sub send_task {
     $answer eq "\xff\0\0\0" and die "$address did not store the task: see its log (is the spooler one of its own? is the disk full?)\n";
     $answer eq "\xff\0\0\1" or die sprintf "%s does not speak the uwsgi protocol, it answered %s\n", $address, unpack 'H*', $answer;
     return;
+}
+
+# A socket that is connected, and waits no longer; undef, and $! or $@ says why.
+sub connection {
+    my ($address, $timeout) = @_;
+    my $connection = _connect($address, $timeout) or return undef;
+    $connection->setsockopt(SOL_SOCKET, $_, pack 'l!l!', $timeout, 0) for SO_RCVTIMEO, SO_SNDTIMEO;
+    return $connection;
 }
 
 sub _connect {

@@ -1,19 +1,29 @@
 # The package uwsgi outside uWSGI: `use Spoold::uwsgi;`, first in app.psgi, under Starman or any other server. What it stores, the daemon of
-# SPOOLD_ENQUEUE_TO (a directory) or SPOOLD_INI (the ini that spoold runs) runs; what registers is left to that daemon. In a real uWSGI and in a
-# worker of spoold it does nothing. docs/leaving-uwsgi.md explains it. Needs core modules only.
+# SPOOLD_ENQUEUE_TO (a directory, or the address of its socket) or SPOOLD_INI (the ini that spoold runs) runs; what registers is left to that
+# daemon. In a real uWSGI and in a worker of spoold it does nothing. docs/leaving-uwsgi.md explains it. Needs core modules only.
 package Spoold::uwsgi;
 use strict;
 use warnings;
 use Carp qw();
 use Cwd qw(realpath);
+use POSIX qw(ceil);
 use Scalar::Util qw();
 use Spool;
+use Time::HiRes qw(time);
+use Time::Local qw(timegm timelocal);
+
+use constant PATIENCE => 5;                      # seconds, for the answer of a daemon
+use constant LAST_SECOND => 253_402_300_799;    # the end of the year 9999; what is larger is milliseconds
 
 use constant UNTOLD => 'it is not said where tasks go: set the environment variable SPOOLD_ENQUEUE_TO=/var/spool/app, or '
     . 'SPOOLD_INI=/etc/app.ini to the ini that spoold runs';
 
 # Options of processes that are not here: code that sees them would hand work to a process that is not there.
 my %not_here = map { $_ => 1 } qw(mule mules farm);
+# Of a daemon's socket, that is, and not a path.
+my $address      = qr{\A(?:\@.+|[^/]*:[0-9]+)\z}s;
+my %unit_seconds = (ms => 0.001, s => 1, m => 60, h => 3600, d => 86_400, w => 604_800);
+my $dated = qr{\A(\d{4})-(\d\d)-(\d\d)(?:[T\ ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(?:\ ?(Z|UTC|[+-]\d\d(?::?\d\d)?))?)?\z}ai;
 my ($said, @places, $options);
 
 _install() if !defined &uwsgi::spool;
@@ -49,14 +59,69 @@ sub _spool {
     Carp::croak('spool argument must be a hashref') if (Scalar::Util::reftype($task) // '') ne 'HASH';
     my %pairs = map { _bytes($_) => _bytes($task->{$_}) } keys %$task;
     my ($body, $at, $priority) = map { delete $pairs{$_} } qw(body at priority);
-    my $place   = _place($pairs{spooler});
-    my %options = (body => $body // '', sync => $place->{isSynced});
-    $options{at}       = $at       if defined $at       && length $at;
-    $options{priority} = $priority if defined $priority && length $priority;
-    _check_reader($place->{spool});
-    my $path = eval { Spool::spool(\%pairs, $place->{spool}, %options) } // Carp::croak($@ =~ s/\n\z//r);
+    my %options = (body => $body // '');
+    if (defined $at && length $at) {
+        my $seconds = _seconds($at);
+        $options{at} = $seconds if $seconds >= 1;    # a time that is long past has no meaning in a packet
+    }
+    if (defined $priority && length $priority) {
+        $priority =~ /\A[0-9]{1,255}\z/ or Carp::croak(qq(priority must be digits only, got "$priority"));
+        $options{priority} = $priority;
+    }
+    my $place = _place($pairs{spooler});
+    my $path  = eval { _store($place, \%pairs, %options) } // Carp::croak($@ =~ s/\n\z//r);
     delete $task->{body};
     return $path;
+}
+
+# The path of the task; of a daemon's socket, its address.
+sub _store {
+    my ($place, $pairs, %options) = @_;
+    if (_is_socket($place->{spool})) {
+        require SpoolSocket;
+        delete $pairs->{CONTENT_LENGTH};
+        SpoolSocket::send_task($pairs, $place->{spool}, %options);
+        return $place->{spool};
+    }
+    _check_reader($place->{spool});
+    return Spool::spool($pairs, $place->{spool}, %options, sync => $place->{isSynced});
+}
+
+# The key `at`, as the daemon reads it (src/formats/protocol/at.ts): epoch seconds.
+sub _seconds {
+    my ($text) = @_;
+    my $is_number = $text =~ /\A-?[0-9]+(?:\.[0-9]*)?\z/;
+    my $seconds   = $is_number ? $text =~ s/\.\z//r : $text =~ /\A\+(.*)/s ? _from_now($1) : _dated($text);
+    return $seconds if defined $seconds && abs $seconds <= LAST_SECOND;
+    my $hint = $is_number ? ', which is after the year 9999: are these milliseconds? Give seconds, or a Date' : '';
+    Carp::croak(qq(at must be epoch seconds, a Date, an ISO 8601 date, or +1h30m from now, got "$text"$hint));
+}
+
+sub _from_now {
+    my ($text) = @_;
+    return ceil(time + $text) if $text =~ /\A[0-9]+(?:\.[0-9]*)?\z/;
+    return undef if $text !~ /\A(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+\z/;
+    my $sum = 0;
+    $sum += $1 * $unit_seconds{$2} while $text =~ /([0-9.]+)(ms|[smhdw])/g;
+    return ceil(time + $sum);
+}
+
+# In the zone of this machine, unless it names another.
+sub _dated {
+    my ($text) = @_;
+    my ($year, $month, $day, $hour, $minute, $second, $fraction, $zone) = $text =~ $dated or return undef;
+    my @fields = ($second // 0, $minute // 0, $hour // 0, $day, $month - 1, $year);
+    return undef if $fields[0] > 59;
+    my $seconds = eval { defined $zone ? timegm(@fields) - _offset($zone) : timelocal(@fields) } // return undef;
+    my $millis  = substr(($fraction // '') . '000', 0, 3);
+    return $millis eq '000' ? $seconds : "$seconds.$millis" =~ s/0+\z//r;
+}
+
+sub _offset {
+    my ($sign, $hours, $minutes) = $_[0] =~ /\A([+-])([0-9]{2}):?([0-9]{2})?\z/ or return 0;
+    $minutes //= 0;
+    die if $hours > 23 || $minutes > 59;
+    return "${sign}1" * ($hours * 3600 + $minutes * 60);
 }
 
 # A file has the mode 0600, so its daemon has to be its user; root stores for the owner of the spool.
@@ -64,7 +129,8 @@ sub _check_reader {
     my ($directory) = @_;
     my $daemon = (stat "$directory/.spoold")[4] // (stat $directory)[4] // Carp::croak("there is no spool directory $directory");
     return if $daemon == 0 || $> == 0 || $daemon == $>;
-    Carp::croak("the daemon of $directory is the user $daemon, and cannot read what this one, $>, stores: let both be the same");
+    Carp::croak("the daemon of $directory is the user $daemon, and cannot read what this one, $>, stores: let both be the same, or store "
+            . 'over its socket (SPOOLD_ENQUEUE_TO=/run/spoold.sock)');
 }
 
 sub _place {
@@ -73,6 +139,7 @@ sub _place {
     return $places[0] if !defined $name || !length $name;
     my $real = realpath($name) // $name;
     for my $place (@places) { return $place if $place->{spool} eq $name || $place->{spool} eq $real }
+    return $places[0] if _is_socket($places[0]{spool});    # its daemon knows its spools
     Carp::croak('spooler must be one of ' . join(', ', map { $_->{spool} } @places) . ", got $name");
 }
 
@@ -87,14 +154,31 @@ sub _told {
     return;
 }
 
+# PLACE, or several with QUEUE= before those that are not the default's; the default's is the first.
 sub _from_text {
     my ($text) = @_;
-    my @names = map { m{\A\s*(?:[^/=]*=)?(.*?)\s*\z}s } split /,/, $text;
-    for (@names) { -d or Carp::croak("there is no spool directory $_: create it as the user of its daemon; this stores in directories alone") }
-    @places  = map { { spool => realpath($_), isSynced => 1 } } @names;
-    $options = { spooler => $names[0] };
+    my (@own, @others);
+    for my $entry (split /,/, $text) {
+        my ($queue, $place) = $entry =~ m{\A\s*(?:([^=/]*)=)?(.*?)\s*\z}s;
+        push @{ ($queue // 'default') eq 'default' ? \@own : \@others }, $place;
+    }
+    @own or Carp::croak('SPOOLD_ENQUEUE_TO: expected a place for tasks without a queue');
+    @places  = map { { spool => _name($_), isSynced => 1 } } @own, @others;
+    $options = { spooler => $places[0]{spool} };
     return;
 }
+
+sub _name {
+    my ($place) = @_;
+    Carp::croak('Perl does not store tasks on Redis itself: name the directory that a daemon forwards there (spooler-fallback)')
+        if $place =~ /\Arediss?(?:\+\w+)?:/i;    # which may have a password
+    return $place if $place =~ $address;
+    my $path = $place =~ s{\A~(?=/|\z)}{$ENV{HOME} // '~'}er;
+    -d $path || -S $path or Carp::croak("there is no spool directory $place: create it as the user of its daemon");
+    return realpath($path);
+}
+
+sub _is_socket { my ($name) = @_; return $name =~ $address || -S $name }
 
 # `spoold config` resolves the ini as the daemon does.
 sub _from_ini {
@@ -124,15 +208,16 @@ sub _from_ini {
     return;
 }
 
-# Over the control socket of the first spool that has a daemon.
+# Over the control socket of the first spool that has a daemon, or the address to which tasks go.
 sub _raise {
     my $number = _signal($_[0]);
-    require IO::Socket::UNIX;
+    require SpoolSocket;
     _told();
-    for my $directory (map { "$_->{spool}/.spoold" } @places) {
-        opendir my $held, $directory or next;
-        for my $name (sort grep { /\Acontrol(?:\.[0-9]+)?\z/ } readdir $held) {
-            my $peer = IO::Socket::UNIX->new(Peer => "$directory/$name") or next;    # it is dead, or another user's
+    for my $name (map { $_->{spool} } @places) {
+        return _raise_at($number, $name) if _is_socket($name);
+        opendir my $held, "$name/.spoold" or next;
+        for my $control (sort grep { /\Acontrol(?:\.[0-9]+)?\z/ } readdir $held) {
+            my $peer = IO::Socket::UNIX->new(Peer => "$name/.spoold/$control") or next;    # it is dead, or another user's
             print {$peer} qq({"v":1,"id":1,"verb":"signal","args":{"number":$number}}\n);
             $peer->flush;
             my $answer = <$peer> // next;
@@ -141,6 +226,17 @@ sub _raise {
         }
     }
     Carp::croak("signal $number is not raised: this user reaches no daemon of " . join ', ', map { $_->{spool} } @places);
+}
+
+# As `uwsgi --signal`.
+sub _raise_at {
+    my ($number, $where) = @_;
+    my $peer = SpoolSocket::connection($where, PATIENCE) or Carp::croak("unable to deliver signal $number to node $where");
+    my $answer = '';
+    $peer->print(pack 'C4', 110, 0, 0, $number) and $peer->flush;
+    while (length $answer < 4) { $peer->sysread($answer, 4 - length $answer, length $answer) or last }
+    return undef if $answer eq "\xff\0\0\1";
+    Carp::croak(length $answer ? "node $where rejected signal $number" : "unable to deliver signal $number to node $where");
 }
 
 sub _log { syswrite STDERR, _bytes($_[0]); return undef }

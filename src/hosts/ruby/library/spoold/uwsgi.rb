@@ -2,9 +2,10 @@
 
 require 'json'
 require_relative '../spool'
+require_relative '../spool_socket'
 
 # The module UWSGI outside uWSGI: `require 'spoold/uwsgi'`, first in config.ru, under puma or any other server. What it stores, the daemon
-# of SPOOLD_ENQUEUE_TO (a directory) or SPOOLD_INI (the ini that spoold runs) runs; what registers is left to that daemon. In a real uWSGI and
+# of SPOOLD_ENQUEUE_TO (a directory, or the address of its socket) or SPOOLD_INI (the ini that spoold runs) runs; what registers is left to that daemon. In a real uWSGI and
 # in a worker of spoold it does nothing. docs/leaving-uwsgi.md explains it.
 unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
   module UWSGI
@@ -19,8 +20,19 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
     NOT_HERE = %w[mule mules farm].freeze
     #: seconds, for the answer of a daemon
     PATIENCE = 5
-    Place = Struct.new(:directory, :sync)
-    private_constant :UNTOLD, :NOT_HERE, :PATIENCE, :Place
+    #: the end of the year 9999; what is larger is milliseconds
+    LAST_SECOND = 253_402_300_799
+    NUMBER = /\A-?[0-9]+(?:\.[0-9]*)?\z/.freeze
+    DURATION = /\A(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+\z/.freeze
+    UNIT_SECONDS = { 'ms' => 0.001, 's' => 1, 'm' => 60, 'h' => 3600, 'd' => 86_400, 'w' => 604_800 }.freeze
+    DATED = /\A(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(?: ?(Z|UTC|[+-]\d\d(?::?\d\d)?))?)?\z/i.freeze
+    #: of a daemon's socket, that is, and not a path
+    ADDRESS = %r{\A(?:@.+|[^/]*:\d+)\z}m.freeze
+    #: a directory, or the address of a daemon
+    Place = Struct.new(:name, :sync) do
+      def socket? = ADDRESS.match?(name) || File.socket?(name)
+    end
+    private_constant :UNTOLD, :NOT_HERE, :PATIENCE, :LAST_SECOND, :NUMBER, :DURATION, :UNIT_SECONDS, :DATED, :ADDRESS, :Place
 
     @registered = {}
     @loaded_by = Process.pid
@@ -35,9 +47,11 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
         pairs = task.transform_values(&:to_s)
         body = task['body'].is_a?(String) ? pairs.delete('body') : ''
         at, priority = %w[at priority].map { |name| pairs.delete(name) }.map { |value| value unless value == '' }
-        raise "at must be epoch seconds, got #{at.inspect}" unless at.nil? || /\A[0-9]+(\.[0-9]*)?\z/.match?(at)
+        at &&= seconds_of(at)
+        raise "priority must be digits only, got #{priority.inspect}" unless priority.nil? || /\A[0-9]{1,255}\z/.match?(priority)
 
-        path = store(place_of(pairs['spooler']), pairs, at: at&.to_f, priority: priority, body: body)
+        # a time that is long past has no meaning in a packet
+        path = store(place_of(pairs['spooler']), pairs, at: (at if at && at >= 1), priority: priority, body: body)
         task.delete('body') if task['body'].is_a?(String)
         path
       end
@@ -78,17 +92,21 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
       def add_file_monitor(number, _path) = signal_number(number) && true
       def register_rpc(_name, _function, _arity = 0) = true
 
-      # Over the control socket of the first spool that has a daemon.
-      def signal(number)
+      # Over the control socket of the first spool that has a daemon, or the address to which tasks go.
+      def signal(number, address = nil)
         signal_number(number)
+        return raise_at(number, address) if address
+
         places.each do |place|
-          Dir.glob('control{,.[0-9]*}', base: "#{place.directory}/.spoold").sort.each do |name|
-            return order("#{place.directory}/.spoold", name, number)
+          return raise_at(number, place.name) if place.socket?
+
+          Dir.glob('control{,.[0-9]*}', base: "#{place.name}/.spoold").sort.each do |name|
+            return order("#{place.name}/.spoold", name, number)
           rescue SystemCallError
             next # it is dead, or another user's
           end
         end
-        raise "signal #{number} is not raised: this user reaches no daemon of #{places.map(&:directory).join(', ')}"
+        raise "signal #{number} is not raised: this user reaches no daemon of #{places.map(&:name).join(', ')}"
       end
 
       def method_missing(name, *)
@@ -107,11 +125,53 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
 
       private
 
+      # The path of the task; of a daemon's socket, its address.
       def store(place, pairs, **options)
-        check_reader(place.directory)
-        Spool.spool(pairs, place.directory, sync: place.sync, **options)
-      rescue ArgumentError, SystemCallError => e
+        if place.socket?
+          SpoolSocket.send_task(pairs.reject { |key, _| key == 'CONTENT_LENGTH' }, place.name, **options)
+          return place.name
+        end
+        check_reader(place.name)
+        Spool.spool(pairs, place.name, sync: place.sync, **options)
+      rescue ArgumentError, SystemCallError, IOError, SocketError, SpoolSocket::Refused => e
         raise e.message
+      end
+
+      # As the daemon reads the key `at` (src/formats/protocol/at.ts).
+      def seconds_of(text)
+        is_number = NUMBER.match?(text)
+        seconds = is_number ? text.to_f : text.start_with?('+') ? from_now(text[1..]) : dated(text) # rubocop:disable Style/NestedTernaryOperator
+        return seconds if seconds && seconds.abs <= LAST_SECOND
+
+        hint = ', which is after the year 9999: are these milliseconds? Give seconds, or a Date' if is_number
+        raise "at must be epoch seconds, a Date, an ISO 8601 date, or +1h30m from now, got #{text.inspect}#{hint}"
+      end
+
+      def from_now(text)
+        return (Time.now.to_f + text.to_f).ceil if NUMBER.match?(text) && text[0] != '-'
+
+        (Time.now.to_f + text.scan(/([0-9.]+)(ms|[smhdw])/).sum { |amount, unit| amount.to_f * UNIT_SECONDS[unit] }).ceil if DURATION.match?(text)
+      end
+
+      # In the zone of this machine, unless it names another.
+      def dated(text)
+        *numbers, fraction, zone = DATED.match(text)&.captures
+        year, month, day, hour, minute, second = numbers.map(&:to_i)
+        return if year.nil? || hour > 23 || minute > 59 || second > 59
+
+        at = Time.new(year, month, day, hour, minute, second + Rational(fraction.to_s[0, 3].ljust(3, '0').to_i, 1000), offset_of(zone))
+        at.to_f if at.day == day
+      rescue ArgumentError
+        nil
+      end
+
+      def offset_of(zone)
+        return zone && 0 unless zone&.match?(/\A[+-]/)
+
+        hours, minutes = zone[1, 2].to_i, zone[3..].delete(':').to_i
+        raise ArgumentError, zone if hours > 23 || minutes > 59
+
+        "#{zone[0]}#{format('%02d:%02d', hours, minutes)}"
       end
 
       # A file has the mode 0600, so its daemon has to be its user; root stores for the owner of the spool.
@@ -120,14 +180,15 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
         daemon = File.stat(File.exist?(state) ? state : directory).uid
         return if [0, Process.euid].include?(daemon) || Process.euid.zero?
 
-        raise "the daemon of #{directory} is the user #{daemon}, and cannot read what this one, #{Process.euid}, stores: let both be the same"
+        raise "the daemon of #{directory} is the user #{daemon}, and cannot read what this one, #{Process.euid}, stores: let both be the same, or store over its socket (SPOOLD_ENQUEUE_TO=/run/spoold.sock)"
       end
 
       def place_of(name)
         return places.first if name.nil? || name.empty?
 
-        found = places.find { |place| [name, File.exist?(name) ? File.realpath(name) : name].include?(place.directory) }
-        found || raise("spooler must be one of #{places.map(&:directory).join(', ')}, got #{name.inspect}")
+        found = places.find { |place| [name, File.exist?(name) ? File.realpath(name) : name].include?(place.name) }
+        found ||= places.first if places.first.socket? # its daemon knows its spools
+        found || raise("spooler must be one of #{places.map(&:name).join(', ')}, got #{name.inspect}")
       end
 
       def places
@@ -145,12 +206,24 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
         @told_by = said
       end
 
+      # PLACE, or several with QUEUE= before those that are not the default's; the default's is the first.
       def from_text(text)
-        names = text.split(',').map { |entry| entry.strip.sub(%r{\A[^/=]*=}, '') }
-        wrong = names.find { |name| !File.directory?(name) }
-        raise "there is no spool directory #{wrong}: create it as the user of its daemon; Ruby stores in directories alone" if wrong
+        named = text.split(',').map { |entry| %r{\A(?:([^=/]*)=)?(.*)\z}m.match(entry.strip).captures }
+        own, others = named.partition { |queue, _| [nil, 'default'].include?(queue) }
+        raise 'SPOOLD_ENQUEUE_TO: expected a place for tasks without a queue' if own.empty?
 
-        [names.map { |name| Place.new(File.realpath(name), true) }, { 'spooler' => names.first }]
+        found = (own + others).map { |_, place| Place.new(name_of(place), true) }
+        [found, { 'spooler' => found.first.name }]
+      end
+
+      def name_of(place)
+        raise 'Ruby does not store tasks on Redis itself: name the directory that a daemon forwards there (spooler-fallback)' if place.match?(/\Arediss?(\+\w+)?:/i) # which may have a password
+        return place if ADDRESS.match?(place)
+
+        path = File.expand_path(place)
+        raise "there is no spool directory #{place}: create it as the user of its daemon" unless File.directory?(path) || File.socket?(path)
+
+        File.realpath(path)
       end
 
       # `spoold config` resolves the ini as the daemon does.
@@ -175,6 +248,21 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
           values = all.map(&:last)
           values.size == 1 ? values.first : values
         end
+      end
+
+      # As `uwsgi --signal`.
+      def raise_at(number, address)
+        peer = SpoolSocket.connect(address, PATIENCE)
+        peer.write([110, 0, 0, number].pack('C4'))
+        answer = peer.read(4) if peer.wait_readable(PATIENCE)
+        raise Errno::ETIMEDOUT unless answer
+        raise "node #{address} rejected signal #{number}" unless answer.end_with?("\1")
+
+        true
+      rescue SystemCallError, SocketError
+        raise "unable to deliver signal #{number} to node #{address}"
+      ensure
+        peer&.close
       end
 
       def order(directory, name, number)
@@ -203,5 +291,11 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
         raise ArgumentError, "a signal number is 0 to 255, got #{number}"
       end
     end
+  end
+
+  # Module functions, as in uWSGI, so `include UWSGI` includes them.
+  UWSGI.singleton_methods(false).each do |name|
+    UWSGI.define_method(name) { |*arguments| UWSGI.public_send(name, *arguments) }
+    UWSGI.send(:private, name)
   end
 end

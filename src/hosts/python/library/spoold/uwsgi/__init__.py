@@ -42,6 +42,16 @@ def _is_started_by_task() -> bool:
     return any(os.path.isfile(os.path.join(path, 'uwsgi.py')) for path in lasts)
 
 
+def _warn_of_early() -> None:
+    """What looked for `uwsgi` before, and goes on without it, would run its tasks in the web server."""
+    early = [name for name, each in sys.modules.items() if isinstance(each, type(sys)) and vars(each).get('uwsgi', each) is None]
+    if early:
+        import warnings
+
+        said = '%s looked for uwsgi before spoold.uwsgi was imported, and goes on without it: import spoold.uwsgi first'
+        warnings.warn(said % ', '.join(sorted(early)), RuntimeWarning, stacklevel=3)
+
+
 def _install() -> None:
     import atexit
 
@@ -53,4 +63,5 @@ def _install() -> None:
 
 
 if not _is_there():
+    _warn_of_early()
     _install()
