@@ -394,22 +394,26 @@ describe('where libc cannot be called, root', { skip }, () => {
         const owners = [fs.fstatSync(line).uid, fs.fstatSync(held).uid]
         for (const fd of [line, held]) fs.closeSync(fd)
         if (!opener.remove(path + '/app.pid', inodeAt(path + '/app.pid'))) throw new Error('a pidfile is left')
+        return owners
+      }
+      const bind = async path => {
+        const opener = new Opener(APP)
         const { server, inode } = await opener.bind(path + '/app.sock', rights, listening)
         server.on('connection', socket => socket.end('hello'))
         const { uid, mode } = fs.lstatSync(path + '/app.sock')
-        owners.push(uid, (mode & 0o777).toString(8), await text(connect(path + '/app.sock')))
+        const answer = await text(connect(path + '/app.sock'))
         opener.remove(path + '/app.sock', inode)
         server.close()
-        return owners
+        return [uid, (mode & 0o777).toString(8), answer]
       }
       const found = []
-      for (const path of paths) found.push([await look(path), await look(path), fs.readFileSync(path + '/app.log', 'utf8'), fs.readdirSync(path)])
+      for (const path of paths) found.push([await look(path), await bind(path), await look(path), fs.readFileSync(path + '/app.log', 'utf8'), fs.readdirSync(path)])
       console.log(JSON.stringify(found))`,
       LAYOUTS.map(([, make]) => make(open())),
     )
     const expected = LAYOUTS.map(([what, , owner]) => {
-      const once = [owner, owner, owner, '666', 'hello']
-      return [what, once, once, 'a line\na line\n', ['app.log']]
+      const once = [owner, owner]
+      return [what, once, [owner, '666', 'hello'], once, 'a line\na line\n', ['app.log']]
     })
     assert.deepEqual(
       found.map((each, i) => [LAYOUTS[i]?.[0], ...each]),
