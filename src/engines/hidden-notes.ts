@@ -10,13 +10,20 @@ const AGAIN_MS = 5000
 export class HiddenNotes {
   /** A reload begins the next one. */
   #round = 0
+  #keys: readonly string[] = []
 
   /** @param spools real paths, and names on Redis */
   serve(spools: readonly string[], keys: readonly string[]): void {
     this.#round++
+    this.#keys = keys
     for (const spool of spools)
       if (isRedisAddress(spool)) void this.#note(spool, keys, this.#round)
       else noteHiddenKeys(toByteString(spool), keys)
+  }
+
+  /** Leaves them once more in a directory whose `.spoold` was moved away. */
+  again(spool: string): void {
+    if (!isRedisAddress(spool)) noteHiddenKeys(toByteString(spool), this.#keys)
   }
 
   async #note(spool: string, keys: readonly string[], round: number): Promise<void> {

@@ -1,4 +1,5 @@
 import fs, { constants } from 'node:fs'
+import type { Server } from 'node:net'
 import { basename, dirname, resolve } from 'node:path'
 import { crypto } from '../base/crypto.js'
 import { descriptorPath } from '../base/descriptor-path.js'
@@ -8,7 +9,7 @@ import { displayName, toByteString, toFsPath } from '../base/task/ref.js'
 import { CWD, type FileStatus, O_PATH, pathBelow, systemError } from './calls.js'
 import { isMapped } from './identity.js'
 import { libcFault, loadedCalls, systemCalls, tryHold } from './libc.js'
-import { type Act, inodeOf, perform, performAs } from './owner-process.js'
+import { type Act, inodeOf, listenAs, perform, performAs } from './owner-process.js'
 import { type Identity, ownerIdentity } from './privileges.js'
 
 const net = onDemand<typeof import('node:net')>('node:net')
@@ -91,6 +92,9 @@ interface SocketRights {
   /** null: who binds it. */
   readonly owner: Owner | null
 }
+
+/** A unix socket that is bound, or a path where it is to be. A server listens already, with Node's options. */
+export type Bound = { readonly fd: number } | { readonly path: string } | { readonly server: Server }
 
 export class Opener {
   readonly #user: Identity | null
@@ -230,19 +234,19 @@ export class Opener {
    * Binds a unix socket. The name never leads to one with wrong rights, or that does not listen yet, and a dead socket is
    * replaced in one step. uWSGI removes any file of that name, even a live server's socket or a plain file.
    *
-   * @param listen makes a server of a descriptor that is bound, or of a path where descriptors cannot be
+   * @param listen makes the server of what is bound
    */
-  async bind<Server extends { close(): unknown }>(
+  async bind<Made extends { close(): unknown }>(
     path: string,
     rights: SocketRights,
-    listen: (at: { readonly fd: number } | { readonly path: string }) => Promise<Server>,
-  ): Promise<{ readonly server: Server; readonly inode: string }> {
+    listen: (at: Bound) => Promise<Made>,
+  ): Promise<{ readonly server: Made; readonly inode: string }> {
     const place = this.#place(path, false)
     const made = beside(place.name)
-    let server: Server | undefined
+    let server: Made | undefined
     try {
       await checkFree(place)
-      server = await listen(bindable(place, made))
+      server = await listen(await bound(place, made))
       const inode = setRights(place, made, rights)
       act(place, { act: 'rename', name: made, to: place.name })
       return { server, inode }
@@ -550,17 +554,19 @@ async function checkFree(place: Place): Promise<void> {
   throw new Error(`another program listens on it${answer === 'connected' ? '' : ` (${answer})`}`)
 }
 
-/** @throws Error where root can bind nothing for another user */
-function bindable(place: Place, name: string): { readonly fd: number } | { readonly path: string } {
-  if (libcFault() !== undefined && place.as === null)
-    return { path: displayName(pathBelow(place.directory, name)) }
+async function bound(place: Place, name: string): Promise<Bound> {
+  const { directory, as } = place
+  if (libcFault() !== undefined)
+    return as === null
+      ? { path: displayName(pathBelow(directory, name)) }
+      : { server: await listenAs(as, directory, name) }
   const { socket, close } = systemCalls()
-  const fd = libcFault() === undefined ? socket() : -1
+  const fd = socket()
   try {
     act(place, { act: 'bind', name }, fd)
     return { fd }
   } catch (error) {
-    if (fd >= 0) close(fd)
+    close(fd)
     throw error
   }
 }

@@ -1,14 +1,17 @@
 import type { ChildProcess } from 'node:child_process'
 import fs, { constants } from 'node:fs'
+import type { Server } from 'node:net'
 import { descriptorPath } from '../base/descriptor-path.js'
 import { messageOf } from '../base/errors.js'
 import { onDemand } from '../base/on-demand.js'
 import { entryFile } from '../base/package-root.js'
+import { displayName } from '../base/task/ref.js'
 import { type FileStatus, O_PATH, pathBelow, systemError } from './calls.js'
 import { libc, loadedCalls, systemCalls } from './libc.js'
 import { become, type Identity } from './privileges.js'
 
 const processes = onDemand<typeof import('node:child_process')>('node:child_process')
+const net = onDemand<typeof import('node:net')>('node:net')
 
 /**
  * A process that acts as another user, below a directory that root holds and passes to it. It passes back one descriptor, or
@@ -178,10 +181,6 @@ export function endOwners(): void {
  * and belongs to that user.
  */
 function askOnce(identity: Identity, directory: number, act: Act): [answer: Answer, fd: number] {
-  if (act.act === 'bind')
-    throw new Error(
-      `its directory belongs to uid ${identity.uid}, and without koffi root binds nothing there`,
-    )
   const { stdout, error } = processes().spawnSync(
     process.execPath,
     [entryFile('as-owner'), JSON.stringify(identity), JSON.stringify(act)],
@@ -192,6 +191,34 @@ function askOnce(identity: Identity, directory: number, act: Act): [answer: Answ
   const answer: Answer = JSON.parse(stdout.toString())
   if ('errno' in answer || act.act !== 'open') return [answer, -1]
   return [answer, openSame(directory, act, identity.uid, answer.inode)]
+}
+
+/**
+ * Where libc cannot be called, a process of the user binds a socket below the directory, listens on it, and passes it on as Node
+ * passes servers.
+ *
+ * @returns the server, with Node's own backlog
+ */
+export function listenAs(identity: Identity, directory: number, name: string): Promise<Server> {
+  const act: Act = { act: 'bind', name }
+  const child = processes().spawn(
+    process.execPath,
+    [entryFile('as-owner'), JSON.stringify(identity), JSON.stringify(act)],
+    { ...SURROUNDINGS, stdio: ['ignore', 'ignore', 'inherit', directory, 'ipc'], detached: true },
+  )
+  const answered = new Promise<Server>((resolve, reject) => {
+    const fail = () => reject(new Error(`the process that acts as uid ${identity.uid} does not answer`))
+    setTimeout(fail, ANSWER_MS).unref()
+    child.once('error', reject)
+    child.once('exit', fail)
+    child.once('message', (answer: Answer, server: unknown) => {
+      if ('errno' in answer) reject(systemError(answer.errno, answer.syscall, name))
+      else if (server instanceof net().Server) resolve(server)
+      else fail()
+    })
+  })
+  // which leaves it no time to close the socket: Node would remove the name with it
+  return answered.finally(() => child.kill('SIGKILL'))
 }
 
 const MAKES = constants.O_CREAT | constants.O_EXCL
@@ -225,7 +252,9 @@ export function actAsOwner([identity = '', act]: readonly string[]): void {
   systemCalls() // the user may not be able to read the package
   become(JSON.parse(identity))
   if (act !== undefined) {
-    fs.writeSync(1, JSON.stringify(answerTo(GIVEN, JSON.parse(act), -1)[0]))
+    const once: Act = JSON.parse(act)
+    if (once.act === 'bind') return listenBelow(GIVEN, once.name)
+    fs.writeSync(1, JSON.stringify(answerTo(GIVEN, once, -1)[0]))
     return
   }
   const { sendMessage, receiveMessage, close } = libc()
@@ -238,6 +267,14 @@ export function actAsOwner([identity = '', act]: readonly string[]): void {
     sendMessage(GIVEN, Buffer.from(JSON.stringify(answer)), fd < 0 ? [] : [fd])
     for (const each of [...descriptors, fd]) if (each >= 0) close(each)
   }
+}
+
+function listenBelow(directory: number, name: string): void {
+  const answer = (what: Answer, passed?: Server) => process.send?.(what, passed)
+  const server = net().createServer()
+  server.once('error', error => answer(numbersOf(error)))
+  server.listen(displayName(pathBelow(directory, name)), () => answer({}, server))
+  process.once('disconnect', () => process.kill(process.pid, 'SIGKILL')) // see `listenAs`
 }
 
 function answerTo(directory: number, act: Act, socket: number): [answer: Answer, fd: number] {

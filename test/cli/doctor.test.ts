@@ -57,7 +57,8 @@ function complainsAndIsFixed(ini: string, pattern: RegExp, code: number): void {
   const [complaint] = before.all.filter(({ level, topic, text }) =>
     pattern.test(`${level} ${topic}: ${text}`),
   )
-  execFileSync('sh', ['-c', complaint?.fix ?? 'false'])
+  const fix = complaint?.fix ?? 'false'
+  execFileSync('sh', ['-c', fix.replace(/^spoold/, `${process.execPath} ${BIN}`)])
   assert.deepEqual(doctor(ini).complaints, [])
   assert.equal(doctor(ini).code, 0)
 }

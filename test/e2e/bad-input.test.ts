@@ -237,6 +237,29 @@ describe('an ini that is not UTF-8', () => {
     assert.deepEqual(readdirSync(directory), ['app.ini'])
   })
 
+  it('keeps the bytes of options that only handlers see', { skip: skipUnless('python3') }, async () => {
+    const { directory, ini } = latin1([
+      'spooler = %d/sp',
+      'static-map = /caf\xe9',
+      'what-ever = \xe9 \xff',
+      'spooler-python-import = keeps',
+      'pythonpath = %d',
+    ])
+    const lines = [
+      'import os, uwsgi',
+      'def run(env):',
+      "    with open(os.path.dirname(__file__) + '/seen', 'wb') as seen: seen.write(uwsgi.opt['what-ever'] + uwsgi.opt['static-map'])",
+      '    return uwsgi.SPOOL_OK',
+      'uwsgi.spooler = run',
+    ]
+    writeFileSync(join(directory, 'keeps.py'), `${lines.join('\n')}\n`)
+    mkdirSync(join(directory, 'sp'))
+    drop(join(directory, 'sp'), 'task')
+    const command = new TestProcess(process.execPath, [BIN, '--drain', ini])
+    assert.equal(await command.code(), 0, command.output)
+    assert.equal(readFileSync(join(directory, 'seen'), 'latin1'), '\xe9 \xff/caf\xe9')
+  })
+
   it('is read where only comments and other sections are not', async () => {
     const { ini } = latin1([
       '; \xe4\xf6\xfc'.repeat(20),

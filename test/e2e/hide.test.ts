@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { readAudit } from '#src/engines/spool/admin/audit.js'
-import { inProcess } from '../helpers/cli.js'
+import { hiddenKeysOf, noteHiddenKeys } from '#src/engines/spool/hidden-keys.js'
+import { inProcess, spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, packet } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
@@ -58,6 +59,53 @@ describe('spooler-hide', () => {
       assert.ok(!JSON.stringify(readAudit(spool, 9)).includes(SECRET))
       assert.equal(existsSync(dead), false)
     })
+
+  it('hides every value while its list is away, which others could move; the daemon makes it again', async () => {
+    const spool = spoolDirectory()
+    const [task, list] = [join(spool, 'task'), join(spool, '.spoold/hide')]
+    chmodSync(spool, 0o2770)
+    drop(spool, 'task', packet({ password: SECRET, to: 'joe' }), 4_000_000_000)
+    const daemon = await startDaemon({ spool, handler: HANDLER, ini: { 'spooler-hide': 'password' } })
+    const show = async (run = inProcess, ...more: string[]) => {
+      const { stdout, stderr } = await run(['show', ...more, task])
+      assert.ok(!stdout.includes(SECRET), stdout)
+      return [stdout.includes('"joe"'), /all values are hidden, because .*--ini/.test(stderr)]
+    }
+    await until('it says what is hidden', () => existsSync(list))
+    assert.deepEqual(await show(), [true, false])
+    daemon.child.kill('SIGSTOP')
+    renameSync(join(spool, '.spoold'), join(spool, 'moved'))
+    assert.deepEqual(await show(), [false, true])
+    assert.deepEqual(await show(spoold, '--ini', daemon.iniFile), [true, false])
+    const { stdout } = await inProcess(['ls', '--json', '--vars', spool])
+    assert.match(stdout, /"to","\[hidden\]"/)
+    daemon.child.kill('SIGCONT')
+    await until('it says so again', () => existsSync(list))
+    assert.deepEqual(await show(), [true, false])
+  })
+
+  it('hides nothing of a spool whose daemon says so, or whose list nobody else could have moved', () => {
+    const spool = spoolDirectory()
+    const state = join(spool, '.spoold')
+    const hides = () => {
+      const { isOn, isEverything } = hiddenKeysOf(spool)
+      return isEverything ? 'everything' : isOn
+    }
+    const found = (mode: number) => {
+      chmodSync(spool, mode)
+      return hides()
+    }
+    const MODES = [0o700, 0o750, 0o1777, 0o3770, 0o770, 0o2770, 0o777]
+    const unknown = [false, false, false, false, 'everything', 'everything', 'everything']
+    assert.deepEqual(MODES.map(found), unknown)
+    noteHiddenKeys(spool, [])
+    assert.deepEqual(MODES.map(found), Array(7).fill(false))
+    noteHiddenKeys(spool, ['password'])
+    assert.deepEqual(MODES.map(found), Array(7).fill(true))
+    rmSync(state, { recursive: true })
+    symlinkSync(spool, state)
+    assert.deepEqual(MODES.map(found), unknown)
+  })
 
   it('hides nothing without it', async () => {
     const { daemon, dead, spool } = await failing({})

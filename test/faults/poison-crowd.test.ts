@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { STARTED } from '#src/engines/spool/state-byte.js'
@@ -82,6 +83,8 @@ const SECONDS = isLong ? 20 : 6
 const WAIT_MS = 2000
 /** What a daemon may need to notice a task. */
 const NOTICE_MS = 300
+/** Where others are always due, as while each start takes long, one that has crashed goes before them once in so long. */
+const PATIENCE_MS = 60_000
 const SHARE = 0.2
 const WINDOW_MS = 10_000
 
@@ -106,16 +109,22 @@ function begunIn(daemon: Daemon): Begun[] {
 async function dropEachSecond(spool: string, seconds: number): Promise<Map<string, number>> {
   const dropped = new Map<string, number>()
   for (let i = 0; i < seconds; i++) {
-    dropped.set(`innocent-${i}`, Date.now())
     drop(spool, `innocent-${i}`, packet({ n: `innocent-${i}` }))
+    dropped.set(`innocent-${i}`, Date.now())
     await setTimeout(1000)
   }
   return dropped
 }
 
-/** No innocent waited for long, or for one that ran again. */
-function assertServed(begun: readonly Begun[], dropped: ReadonlyMap<string, number>, startMs: number): void {
+/** No innocent waited for long, or for one that ran again. @param lateMs what this process was late, the daemon may have been */
+function assertServed(
+  begun: readonly Begun[],
+  dropped: ReadonlyMap<string, number>,
+  startMs: number,
+  lateMs: number,
+): void {
   const factor = patience()
+  const firstMs = Math.min(...begun.map(({ atMs }) => atMs))
   for (const [n, droppedMs] of dropped) {
     const [run] = begun.filter(each => each.n === n)
     assert.ok(run !== undefined, `${n} never began`)
@@ -127,8 +136,9 @@ function assertServed(begun: readonly Begun[], dropped: ReadonlyMap<string, numb
       waitMs <= mostMs,
       `${n} waited ${waitMs} ms behind ${fresh} that had never run, more than ${mostMs}`,
     )
-    const again = before.filter(each => each.run > 1 && each.atMs > droppedMs + factor * NOTICE_MS)
-    assert.deepEqual(again, [], `${n} waited for these`)
+    const again = before.filter(each => each.run > 1 && each.atMs > droppedMs + factor * NOTICE_MS + lateMs)
+    const most = Math.floor((run.atMs - firstMs) / PATIENCE_MS)
+    assert.ok(again.length <= most, `${n} waited for these: ${JSON.stringify(again)}`)
   }
 }
 
@@ -162,13 +172,16 @@ describe('a crowd of tasks that end their process', { concurrency: isLong ? 12 :
       const startMs = performance.now() - startedAt
       const poison = Array.from({ length: count }, (_, i) => `poison-${i}`)
       for (const n of poison) drop(spool, n, packet({ n, do: 'exit' }))
+      const delays = monitorEventLoopDelay()
+      delays.enable()
       const dropping = dropEachSecond(spool, SECONDS)
       const runs = (n: string) => begunIn(daemon).filter(each => each.n === n).length
       await until('each has run', () => poison.every(runs), 300_000)
       const share = await busiest(daemon, () => !leftIn(spool).some(name => name.startsWith('poison')))
       const dropped = await dropping
       await until('the others have run', () => leftIn(spool).length === 0)
-      assertServed(begunIn(daemon), dropped, startMs)
+      delays.disable()
+      assertServed(begunIn(daemon), dropped, startMs, delays.max / 1e6)
       const dead = await deadOf(spool)
       for (const n of poison) {
         assert.equal(runs(n), 3, `${n} ran ${runs(n)} times`)

@@ -1,13 +1,27 @@
+import { shellWord } from '../../base/printable.js'
 import { seenTask } from '../../engines/spool/admin/seen-task.js'
 import type { TaskView } from '../../engines/spool/admin/task-view.js'
+import type { TaskStore } from '../../engines/task-store.js'
 import type { Hide } from '../../formats/protocol/hide.js'
 import { ownersSight } from '../../formats/protocol/sight.js'
+import type { Output } from './output.js'
 
 /** Prints the tasks of one spool. */
 export interface Printer {
   /** Returns false if it wants no more. */
   add(task: TaskView): boolean
   end(): void
+}
+
+/** What a command hides in a spool. Why that may be everything is one line on standard error. @param shown as the spool was named */
+export async function hideOf(store: TaskStore, shown: string, output: Output): Promise<Hide> {
+  const hide = await store.hide()
+  if (hide.isEverything)
+    output.complain(
+      `${shown}: all values are hidden, because the daemon’s list of hidden keys is not there, and others may have taken it away: ` +
+        `they may write to the spool. Name its configuration with --ini, or keep them to their own files (chmod +t ${shellWord(shown)}) and start its daemon`,
+    )
+  return hide
 }
 
 /** Prints the tasks of a spool without what its daemon hides. */

@@ -5,11 +5,13 @@ import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { displayName, type Ref, toByteString } from '../../base/task/ref.js'
 import { believeDaemonsOf } from '../../engines/control/home.js'
 import { openTaskStore } from '../../engines/open-engine.js'
+import { configureHidden } from '../../engines/spool/hidden-keys.js'
 import { isPriorityDirectory, STATE_DIRECTORY } from '../../engines/spool/names.js'
 import type { TaskStore } from '../../engines/task-store.js'
 import { type ResolvedOptions, resolveOptions } from '../../formats/config/options.js'
 import { readConfig } from '../../formats/ini/read-config.js'
 import { formatProblem } from '../../formats/ini/setting.js'
+import { keysOf } from '../../formats/protocol/hide.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
 import { findUser } from '../../system/identity.js'
 import { becomeOnlyOwner, realSpool } from './acting-owner.js'
@@ -72,9 +74,11 @@ function believeUserOf({ uid }: { readonly uid: string | null }): void {
 
 /** The spools of a configuration, each once; those that other daemons run are the last. @throws SpooldError CONFIG_INVALID */
 function spoolsIn(file: string, told: Told): Place[] {
-  const { spools } = readIni(file, told)
+  const { spools, options } = readIni(file, told)
   const own = spools.filter(({ isExternal }) => !isExternal)
-  return distinct([...own, ...spools].map(({ directory }) => placeAt(directory)))
+  const places = distinct([...own, ...spools].map(({ directory }) => placeAt(directory)))
+  for (const { spool } of places) configureHidden(toByteString(spool), keysOf(options.spoolerHide))
+  return places
 }
 
 /**

@@ -17,6 +17,8 @@ interface ControlContext {
   readonly identity: Identity | null
   readonly files: ListenSettings['files']
   resolve(path: string): string
+  /** A spool has a socket, for the first time or in another `.spoold` than before. */
+  opened(spool: string): void
 }
 
 interface Open {
@@ -92,8 +94,10 @@ export class DaemonControl {
       for (const spool of this.#wanted) {
         if (this.#inSpools.has(spool)) continue
         const why = await faultOf(() => this.#listenIn(spool))
-        if (why === undefined) this.#missing.delete(spool)
-        else if (this.#missing.get(spool) !== why) {
+        if (why === undefined) {
+          this.#missing.delete(spool)
+          this.#context.opened(spool)
+        } else if (this.#missing.get(spool) !== why) {
           this.#missing.set(spool, why)
           this.#report(spool, why)
         }

@@ -17,6 +17,7 @@ import { sharedAreaBytes } from '../../formats/config/shared-areas.js'
 import { seenByHandlers } from '../../formats/config/shown-settings.js'
 import type { SpoolSettings } from '../../formats/config/spools.js'
 import { glob } from '../../formats/ini/glob.js'
+import { bytesOfValue } from '../../formats/ini/setting.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
 import type { HandlerSpec, HostOptions } from '../../runtime/ipc/messages.js'
 
@@ -106,7 +107,7 @@ function planHost(
       ...loaded.filter(([name]) => name !== 'path').map(([, file]) => file),
       ...applications.map(({ option, value }) => `${option} = ${value}`),
     ],
-    settings,
+    settings: settings.map(([name, value]) => [name, bytesOfValue(value).toString('latin1')]),
   }
 }
 

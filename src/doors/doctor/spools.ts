@@ -123,12 +123,14 @@ function* checkPeriodic(spool: string): Generator<Diagnosis> {
 /** Anyone who may write to it decides what the handlers are called with. */
 function* checkMode(spool: string): Generator<Diagnosis> {
   const { mode } = statSync(spool)
-  if ((mode & 0o002) === 0) return
-  yield {
-    level: 'warning',
-    topic: 'spool',
-    about: spool,
-    text: `its mode is ${(mode & 0o7777).toString(8).padStart(4, '0')}: all users of this machine may write and remove tasks`,
-    fix: `chmod o-w ${shellWord(spool)}`,
+  const about = { topic: 'spool', about: spool } as const
+  const text = `its mode is ${(mode & 0o7777).toString(8).padStart(4, '0')}`
+  if ((mode & 0o002) !== 0) {
+    const who = 'all users of this machine may write and remove tasks'
+    const change = (mode & 0o1020) === 0o020 ? 'o-w,+t' : 'o-w'
+    yield { level: 'warning', ...about, text: `${text}: ${who}`, fix: `chmod ${change} ${shellWord(spool)}` }
+  } else if ((mode & 0o1020) === 0o020) {
+    const who = 'members of its group may move each other’s tasks, and .spoold, away'
+    yield { level: 'note', ...about, text: `${text}: ${who}`, fix: `chmod +t ${shellWord(spool)}` }
   }
 }

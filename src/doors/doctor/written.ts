@@ -4,7 +4,7 @@ import { dirname } from 'node:path'
 import { errnoOf, messageOf } from '../../base/errors.js'
 import { type Address, formatAddress, socketPath } from '../../formats/protocol/address.js'
 import { statsOf } from '../../system/file-stats.js'
-import { Opener } from '../../system/opener.js'
+import { type Bound, Opener } from '../../system/opener.js'
 import { privateText } from '../../system/private-file.js'
 import type { Diagnosis } from './diagnosis.js'
 
@@ -81,8 +81,9 @@ async function bindFault(address: Address): Promise<string | undefined> {
 
 const BOUND = new Error('it can be bound')
 
-async function leaveUnnamed(at: ListenOptions | { readonly fd: number }): Promise<never> {
-  await listenBriefly(at)
+async function leaveUnnamed(at: Bound): Promise<never> {
+  if ('server' in at) at.server.close()
+  else await listenBriefly(at)
   throw BOUND
 }
 

@@ -53,7 +53,7 @@ export async function* checkRights(examined: ExaminedSpool): AsyncGenerator<Find
       kind: 'rights',
       path: '',
       meaning: `it belongs to uid ${owner}, in whose directory root gives nothing to uid ${examined.user.uid}`,
-      fix: `chown ${examined.user.uid}:${examined.user.gid} ${wordOf(examined, '.')}`,
+      fix: `set uid = ${owner}, or name a spool of uid ${examined.user.uid}`,
     }
   const own = unwritableEntry(examined, '')
   if (own !== undefined) return yield own
@@ -115,15 +115,12 @@ async function* checkEntry(examined: ExaminedSpool, path: string, isRight: Rule)
   if (stats === undefined || !isWrong(stats)) return
   const mode = stats.isDirectory() ? 0o700 : 0o600 | (stats.mode & 0o7777)
   const isChown = user.uid !== 0 && stats.uid !== user.uid
-  const commands = [
-    ...(isChown ? [`chown -h ${user.uid}:${user.gid} ${wordOf(examined, path)}`] : []),
-    `chmod ${mode.toString(8)} ${wordOf(examined, path)}`,
-  ]
   yield {
     kind: 'rights',
     path,
     meaning: `owner ${stats.uid}:${stats.gid}, mode ${(stats.mode & 0o7777).toString(8).padStart(4, '0')}: ${meaningOf(path, stats, user)}`,
-    fix: commands.join(' && '),
+    // a command with the file's name in it could be led elsewhere by whoever may rename in the spool
+    fix: `set ${isChown ? `owner ${user.uid}:${user.gid}, ` : ''}mode ${mode.toString(8).padStart(4, '0')}: --repair does${isChown ? ', as root' : ''}`,
     isStill: () => isWrong(),
     repair: () => changeRights(examined, path, { isWrong, mode, owner: isChown ? user : null }),
   }

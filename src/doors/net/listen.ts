@@ -5,7 +5,7 @@ import { dirname, resolve } from 'node:path'
 import { descriptorPath } from '../../base/descriptor-path.js'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { type Address, formatAddress, socketPath } from '../../formats/protocol/address.js'
-import type { Opener } from '../../system/opener.js'
+import type { Bound, Opener } from '../../system/opener.js'
 
 export interface ListenSettings {
   /** The maximum number of connections that wait to be accepted; the kernel caps it at net.core.somaxconn. */
@@ -65,18 +65,17 @@ export async function adopt(fd: number, settings: ListenSettings): Promise<Liste
 
 async function listenOnFile(path: string, settings: ListenSettings): Promise<Listener> {
   const { files, mode, owner } = settings
-  const start = (at: { readonly fd: number } | { readonly path: string }) => startServer(at, settings)
+  const start = (at: Bound) => startServer(at, settings)
   const { server, inode } = await files.bind(path, { mode, owner }, start)
   return listenerOf(server, { kind: 'unix', path }, () => files.remove(path, inode))
 }
 
-function startServer(
-  options: ListenOptions | { readonly fd: number },
-  settings: ListenSettings,
-): Promise<Server> {
-  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, socket =>
-    settings.accept(socket, server),
-  )
+const HOW = { allowHalfOpen: true, pauseOnConnect: true } as const
+
+function startServer(options: ListenOptions | Bound, settings: ListenSettings): Promise<Server> {
+  const isStarted = 'server' in options
+  const server = isStarted ? Object.assign(options.server, HOW) : createServer(HOW)
+  server.on('connection', socket => settings.accept(socket, server))
   return new Promise((resolve, reject) => {
     server.once('error', reject)
     const begun = () => {
@@ -84,6 +83,7 @@ function startServer(
       server.on('error', () => {}) // a connection could not be accepted: out of descriptors
       resolve(server)
     }
+    if (isStarted) return begun()
     // of a descriptor, Node takes the backlog only from here
     if ('fd' in options) server.listen({ fd: options.fd }, settings.backlog, begun)
     else server.listen({ ...options, backlog: settings.backlog }, begun)

@@ -75,9 +75,9 @@ function checkDirectory(spool: string, directory: string): void {
     const which = directory === spool ? 'it' : directory
     const fault = `${which} cannot be ${done} by uid ${uid} (${describeRights(directory)})`
     if (isReadOnly(directory)) throw unusable(spool, `${fault}: read-only`, remountCommand(directory))
-    const [path, recursive] = [shellWord(directory), directory === spool ? '' : '-R ']
-    const fix = `chown ${recursive}${uid}:${gid} ${path} && chmod ${recursive}u+rwX ${path}`
-    throw unusable(spool, fault, fix)
+    const path = shellWord(spool)
+    const own = `chown ${uid}:${gid} ${path} && chmod u+rwX ${path}`
+    throw unusable(spool, fault, directory === spool ? own : `spoold fsck --repair ${path}`)
   }
 }
 

@@ -1,7 +1,7 @@
 import { describe } from '../../base/errors.js'
 import { LOGIC_KEYS } from '../ini/logic.js'
 import { type Config, ENVIRONMENT } from '../ini/read-config.js'
-import { formatWhere, type Problems, type Setting, type Where } from '../ini/setting.js'
+import { formatWhere, isRead, type Problems, type Setting, type Where } from '../ini/setting.js'
 import { findOption, type OptionSpec, type Options, optionNames, type SpoolOptions } from './option-table.js'
 import { defaultsOf, OptionValues, type Origins } from './option-values.js'
 import { meaningsOf } from './plain-names.js'
@@ -46,7 +46,11 @@ export function resolveOptions(config: Config): ResolvedOptions {
   const { settings, optionOf } = meaningsOf(config)
   for (const setting of settings) {
     const spec = optionOf(setting)
-    if (spec === undefined || setting.isPlaceholder === true) continue
+    if (spec === undefined || setting.isPlaceholder === true) {
+      isRead({ ...setting, value: '' }, config.problems)
+      continue
+    }
+    if (!isRead(setting, config.problems)) continue
     if (spec.name === 'env' || spec.name === 'unenv')
       environment.push(...environmentChange(setting, config.problems))
     if (spec.kind === 'directive') continue

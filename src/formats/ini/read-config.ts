@@ -5,8 +5,8 @@ import { IniLogic, LOGIC_KEYS } from './logic.js'
 import { Magic } from './magic.js'
 import { findOddities } from './oddities.js'
 import { expandPlaceholders } from './placeholders.js'
-import { readIniText, unreadIn } from './read-text.js'
-import { Problems, type Setting, type Where } from './setting.js'
+import { readIniText } from './read-text.js'
+import { isRead, Problems, type Setting, type Where } from './setting.js'
 
 export interface Sources {
   readonly environment: Readonly<Record<string, string | undefined>>
@@ -144,9 +144,7 @@ class ConfigReader {
 
   finish(): Config {
     const references = referencesOf(this.#settings)
-    this.#settings = expandPlaceholders(this.#settings, this.#variable, this.#problems).filter(each =>
-      this.#isRead(each),
-    )
+    this.#settings = expandPlaceholders(this.#settings, this.#variable, this.#problems)
     this.#firstValues.clear()
     for (const setting of this.#settings) this.#noteFirst(setting)
     this.#isInherited = true
@@ -207,19 +205,9 @@ class ConfigReader {
     for (const setting of settings) this.add(setting)
   }
 
-  /** uWSGI takes the bytes as they are. Read as anything else, they would name another file, and the tasks would never run. */
-  #isRead({ key, value, where }: Setting): boolean {
-    const shown = unreadIn(`${key} = ${value}`)
-    if (shown !== undefined)
-      this.#problems.error(
-        where,
-        `expected UTF-8, got ${shown}: write the line in UTF-8, and rename the file that it names, if it names one`,
-      )
-    return shown === undefined
-  }
-
   #keep(given: Setting): void {
-    if (this.#isOverfull || !this.#isRead(given)) return
+    const actsNow = IMMEDIATE.has(given.key) || given.key === 'inherit'
+    if (this.#isOverfull || (actsNow && !isRead(given, this.#problems))) return
     if (this.#settings.length >= MAX_SETTINGS) {
       this.#isOverfull = true
       return this.#problems.error(

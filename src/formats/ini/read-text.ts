@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { closeSync, readSync } from 'node:fs'
 import { Opener } from '../../system/opener.js'
+import { unread } from './setting.js'
 
 /** Far more than a person writes: anything larger is another kind of file, or an endless device. */
 const MAX_BYTES = 4 * 1024 * 1024
@@ -40,7 +41,7 @@ function isBinary(text: string): boolean {
   return [...text.slice(0, 4096)].filter(each => each < '\t').length > 16
 }
 
-/** In a line that is not UTF-8, each byte that is not ASCII becomes a lone surrogate, which no text has: 0xE9 becomes U+DCE9. */
+/** In a line that is not UTF-8, each byte that is not ASCII is kept as a character that no text has. */
 function decode(bytes: Buffer): string {
   if (isUtf8(bytes)) return bytes.toString()
   const lines = bytes.toString('latin1').split('\n')
@@ -49,20 +50,7 @@ function decode(bytes: Buffer): string {
 
 function decodeLine(bytes: Buffer): string {
   if (isUtf8(bytes)) return bytes.toString()
-  return bytes
-    .toString('latin1')
-    .replace(/[\x80-\xff]/g, byte => String.fromCharCode(SURROGATE + byte.charCodeAt(0)))
-}
-
-const SURROGATE = 0xdc00
-
-/** The text with what `decode` could not read as bytes, for people; undefined if it was read. */
-export function unreadIn(text: string): string | undefined {
-  const shown = text.replace(
-    /[\udc80-\udcff]/gu,
-    each => `\\x${(each.charCodeAt(0) - SURROGATE).toString(16)}`,
-  )
-  return shown === text ? undefined : shown
+  return bytes.toString('latin1').replace(/[\x80-\xff]/g, unread)
 }
 
 /** Not with readFileSync, which would read /dev/zero until memory is exhausted. */

@@ -72,3 +72,38 @@ export function formatWhere({ file, line }: Where): string {
 export function formatProblem({ severity, where, message }: Problem): string {
   return `${formatWhere(where)}: ${severity}: ${message}`
 }
+
+/** A byte that is not UTF-8 is a lone surrogate, which no text has: 0xE9 is U+DCE9. Python does the same. */
+const SURROGATE = 0xdc00
+/** Splits a text into what is UTF-8 and, at odd places, what is not. */
+const UNREAD = /([\udc80-\udcff])/u
+
+/** @param byte as a character of Latin-1 */
+export function unread(byte: string): string {
+  return String.fromCharCode(SURROGATE + byte.charCodeAt(0))
+}
+
+function byteOf(character: string): number {
+  return character.charCodeAt(0) - SURROGATE
+}
+
+/**
+ * Whether a setting that spoold obeys was UTF-8; else it is reported. uWSGI takes the bytes as they are. Read as anything else, they
+ * would name another file, and the tasks would never run.
+ */
+export function isRead({ key, value, where }: Setting, problems: Problems): boolean {
+  const parts = `${key} = ${value}`.split(UNREAD)
+  if (parts.length === 1) return true
+  const shown = parts.map((part, i) => (i % 2 === 0 ? part : `\\x${byteOf(part).toString(16)}`)).join('')
+  problems.error(
+    where,
+    `expected UTF-8, got ${shown}: write the line in UTF-8, and rename the file that it names, if it names one`,
+  )
+  return false
+}
+
+/** A value as it is in the file, for code that takes bytes. */
+export function bytesOfValue(value: string): Buffer {
+  const parts = value.split(UNREAD)
+  return Buffer.concat(parts.map((part, i) => (i % 2 === 0 ? Buffer.from(part) : Buffer.of(byteOf(part)))))
+}

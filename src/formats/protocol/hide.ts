@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { HEADER_BYTES } from './header.js'
-import { ARGS_KEY, IN_BODY, KWARGS_KEY } from './named.js'
+import { ARGS_KEY, IN_BODY, KWARGS_KEY, TASK_KEY } from './named.js'
 import { encodePacket, type VarPair } from './packet.js'
 import { parseVars, toPairs, type Vars } from './vars.js'
 
@@ -21,11 +21,15 @@ const VALUE = `(?:"(?:[^"\\\\]|\\\\.)*"?|'(?:[^'\\\\]|\\\\.)*'?|[^\\s,;&"'(){}\\
  * hidden as a whole.
  */
 export class Hide {
+  /** Where the keys are not known: every value is hidden, but the name of a named task, which is that of a function. */
+  static readonly everything = new Hide([], true)
+  readonly isEverything: boolean
   readonly #keys: ReadonlySet<string>
   /** Finds `key=value`, `key: value` and `"key": "value"` in a line; undefined: nothing is hidden. */
   readonly #inLines: RegExp | undefined
 
-  constructor(keys: readonly string[]) {
+  constructor(keys: readonly string[], isEverything = false) {
+    this.isEverything = isEverything
     const named = keys.map(key => key.trim().toLowerCase()).filter(key => key !== '')
     this.#keys = new Set(named)
     const any = named.map(key => key.replace(/[^a-z0-9_]/g, '\\$&')).join('|')
@@ -34,12 +38,12 @@ export class Hide {
   }
 
   get isOn(): boolean {
-    return this.#inLines !== undefined
+    return this.isEverything || this.#inLines !== undefined
   }
 
   /** Whether the values of a key are hidden. */
   has(key: string): boolean {
-    return this.#keys.has(key.toLowerCase())
+    return this.isEverything ? key !== TASK_KEY : this.#keys.has(key.toLowerCase())
   }
 
   /** The pairs of a packet. */
@@ -122,6 +126,7 @@ export class Hide {
 
   /** A line of a log, or an error. @param secrets what is hidden wherever it stands: `secretsIn` of its task */
   text(text: string, secrets: readonly string[] = []): string {
+    if (this.isEverything) return text === '' ? text : HIDDEN
     if (this.#inLines === undefined) return text
     const without = secrets.reduce((rest, secret) => rest.replaceAll(secret, HIDDEN), text)
     return without.replace(this.#inLines, `$1$2${HIDDEN}`)
@@ -143,6 +148,7 @@ export class Hide {
 
   #value(key: string, value: Buffer): Buffer {
     if (this.has(key)) return Buffer.from(HIDDEN)
+    if (this.isEverything) return value
     const json = this.#json(value)
     if (json !== undefined) return Buffer.from(json)
     const isJsonOnly = (key === ARGS_KEY && value.toString('latin1') !== IN_BODY) || key === KWARGS_KEY
@@ -165,6 +171,7 @@ export class Hide {
 
   /** @returns the same value if nothing in it is hidden */
   #inside(value: unknown, depth: number): unknown {
+    if (this.isEverything) return HIDDEN
     if (typeof value === 'string') return this.#insideText(value, depth)
     if (typeof value !== 'object' || value === null) return value
     if (depth === MAX_DEPTH) return HIDDEN

@@ -98,7 +98,7 @@ export interface HostOptions {
   readonly areas: number
   /** What it loads, for messages to people. */
   readonly files: readonly string[]
-  /** Its first input; names may repeat. */
+  /** Its first input, byte strings; names may repeat. */
   readonly settings: ReadonlyArray<readonly [name: string, value: string]>
 }
 

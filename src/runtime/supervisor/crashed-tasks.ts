@@ -22,7 +22,7 @@ export class CrashedTasks {
   readonly #feed: Feed
   readonly #alarm: Alarm
   #notBefore = 0
-  /** Since when some wait and none was given; undefined: none waits. */
+  /** Since when one of them could run and none was given; undefined: none can. */
   #waitingSince: number | undefined
   /** What the workers were charged that run one now. */
   readonly #charges = new Map<WorkerProcess, number>()
@@ -36,13 +36,13 @@ export class CrashedTasks {
   /** One may run now. */
   get isReady(): boolean {
     const now = performance.now()
-    if (this.#feed.parkedFor('crashed') === 0) {
-      this.#waitingSince = undefined
-      return false
+    const isWaiting = this.#feed.parkedFor('crashed') > 0
+    if (isWaiting && now >= this.#notBefore) {
+      this.#waitingSince ??= now
+      return true
     }
-    this.#waitingSince ??= now
-    if (now >= this.#notBefore) return true
-    this.#alarm.wakeAt(this.#notBefore)
+    if (isWaiting) this.#alarm.wakeAt(this.#notBefore)
+    this.#waitingSince = undefined // at their own pace they wait for nobody
     return false
   }
 

@@ -1,5 +1,6 @@
 import type { Delivery } from '../../base/task/delivery.js'
 import type { PeriodicTask } from '../../base/task/periodic.js'
+import { toByteString } from '../../base/task/ref.js'
 import { FIRST_DELAY_MS } from '../../base/task/retry-policy.js'
 import type { TermsOrPark } from '../../base/task/terms.js'
 import { Hide } from '../../formats/protocol/hide.js'
@@ -162,7 +163,8 @@ function settled(
   }: Pick<WorkerOptions, 'spool' | 'chdir' | 'startTimeoutMs'> &
     Partial<Pick<WorkerOptions, 'concurrency' | 'policy'>>,
 ): HostStart {
-  const place = [['spool', spool] as const, ...(chdir === null ? [] : [['chdir', chdir] as const])]
+  const at = chdir === null ? [] : [['chdir', toByteString(chdir)] as const]
+  const place = [['spool', toByteString(spool)] as const, ...at]
   const many = concurrency > 1 ? [['concurrency', String(concurrency)] as const] : []
   // for hosts that tell their tasks when they run again, before the worker decides
   const backoff = [policy?.delayMs ?? FIRST_DELAY_MS, policy?.capMs].flatMap(ms =>

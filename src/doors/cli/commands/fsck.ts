@@ -141,9 +141,10 @@ async function tried(repair: NonNullable<Finding['repair']>): Promise<Repair> {
   }
 }
 
-function asText({ kind, path, meaning, fix }: Finding, { state, detail }: RepairResult): string {
+function asText({ kind, path, meaning, fix, repair }: Finding, { state, detail }: RepairResult): string {
   const at = path === '' ? '' : ` ${terminalName(Buffer.from(path, 'latin1'))}`
-  const ways = fix === '' ? [] : [`to fix it: ${fix}`]
+  const hasFailed = state === 'left' && repair !== undefined
+  const ways = fix === '' || hasFailed ? [] : [`to fix it: ${fix}`]
   const end = (state === 'repaired' ? [detail ?? ''] : [detail ?? '', ...ways])
     .filter(part => part !== '')
     .join('; ')

@@ -9,7 +9,7 @@ import type { TaskStore } from '../../../engines/task-store.js'
 import { ownersSight, type Sight, seenPauses } from '../../../formats/protocol/sight.js'
 import { keepHeapSmall } from '../../../system/small-heap.js'
 import type { CommandContext } from '../context.js'
-import { hiding, type Printer } from '../hiding.js'
+import { hideOf, hiding, type Printer } from '../hiding.js'
 import { inEachSpool } from '../in-each-spool.js'
 import type { Output } from '../output.js'
 import { type IniOptions, spoolsOf, unlisted } from '../places.js'
@@ -63,7 +63,7 @@ export async function ls(
   let isFirst = true
   return inEachSpool(places, context, async ({ shown: directory, spool }) => {
     const store = await openTaskStore(spool, { asksDaemons: true })
-    const hide = await store.hide()
+    const hide = await hideOf(store, directory, output)
     await tellPauses(directory, store, ownersSight(hide), nowMs, output)
     if (!order.isJson && places.length > 1) output.lines([...(isFirst ? [] : ['']), `${directory}:`])
     isFirst = false

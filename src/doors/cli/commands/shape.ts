@@ -5,6 +5,7 @@ import { arrivedMsOf, TASK_STATES, type TaskView } from '../../../engines/spool/
 import { ownersSight } from '../../../formats/protocol/sight.js'
 import { toPairs } from '../../../formats/protocol/vars.js'
 import type { CommandContext } from '../context.js'
+import { hideOf } from '../hiding.js'
 import { inEachSpool } from '../in-each-spool.js'
 import type { Output } from '../output.js'
 import { type IniOptions, type Place, spoolsOf, unlisted } from '../places.js'
@@ -58,7 +59,7 @@ async function shapeOf(
     }
     const all = { states: ALIVE, mayHave: () => true, has: () => true, failed }
     const order = { sort: 'none', isReversed: false, limit: Number.POSITIVE_INFINITY } as const
-    const sight = ownersSight(await store.hide())
+    const sight = ownersSight(await hideOf(store, directory, output))
     await store.list({ ...all, ...order }, task => {
       shape.add(seenTask(task, sight))
       return true

@@ -8,11 +8,13 @@ import { seenTask } from '../../../engines/spool/admin/seen-task.js'
 import { arrivedMsOf, type TaskView } from '../../../engines/spool/admin/task-view.js'
 import { EAGER_BODY_BYTES } from '../../../engines/spool/spool-file.js'
 import type { TaskStore } from '../../../engines/task-store.js'
+import type { Hide } from '../../../formats/protocol/hide.js'
 import { ownersSight } from '../../../formats/protocol/sight.js'
 import { toPairs } from '../../../formats/protocol/vars.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { commandExitCode } from '../exit-code.js'
+import { hideOf } from '../hiding.js'
 import { namedTaskOf } from '../named-rows.js'
 import type { Output } from '../output.js'
 import { distinct, type IniOptions, type NamedTask, tasksOf } from '../places.js'
@@ -51,13 +53,18 @@ export async function show(
         fault(new SpooldError('FILE_UNREADABLE', `${each.word} does not exist: done or unknown`))
   const places = distinct(named.map(({ place }) => place))
   const finder = process.geteuid?.()
+  const hides = new Map<string, Hide>()
   const code = await asOwners(ownProcess, places, async mine => {
     const spools = mine.map(({ spool }) => spool)
     await doEach(
       named.filter(({ place }) => spools.includes(place.spool)),
       async task => {
         try {
-          await showOne(process.geteuid?.() === finder ? task : await again(task), options, output)
+          const now = process.geteuid?.() === finder ? task : await again(task)
+          const { spool, shown } = now.place
+          const hide = hides.get(spool) ?? (await hideOf(now.store, shown, output))
+          hides.set(spool, hide)
+          await showOne(now, hide, options, output)
         } catch (error) {
           if (!(error instanceof SpooldError) || error.code === 'OUTPUT_FAILED') throw error
           fault(error)
@@ -78,10 +85,13 @@ async function again(named: NamedTask): Promise<NamedTask> {
   return { ...named, store, task }
 }
 
-async function showOne(named: NamedTask, { json }: ShowOptions, output: Output): Promise<void> {
-  const { store, place, task: found } = named
+async function showOne(
+  { store, place, task: found }: NamedTask,
+  hide: Hide,
+  { json }: ShowOptions,
+  output: Output,
+): Promise<void> {
   const file = `${place.shown}/${displayName(found.ref)}`
-  const hide = await store.hide()
   const task = seenTask(found, ownersSight(hide))
   const { state, detail, vars } = task.file
   if (state === 'unreadable') throw new SpooldError('FILE_UNREADABLE', `${file} cannot be read: ${detail}`)

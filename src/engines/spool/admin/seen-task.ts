@@ -15,11 +15,12 @@ export function seenTask(task: TaskView, { mayReadPayload, hide }: Sight): TaskV
 
 /** A dead letter whose task is not at hand. */
 export function seenLetter(letter: DeadLetter, { mayReadPayload, hide }: Sight): DeadLetter {
-  return mayReadPayload ? letterWithoutHidden(letter, hide, []) : letterWithout(letter)
+  return mayReadPayload && !hide.isEverything ? letterWithoutHidden(letter, hide, []) : letterWithout(letter)
 }
 
 function withoutHidden(task: TaskView, hide: Hide): TaskView {
   if (!hide.isOn) return task
+  if (hide.isEverything) return withKeysOnly(task, hide)
   const { file, record, letter, parked } = task
   const secrets = file.vars === undefined ? [] : hide.secretsIn(file.vars)
   return {
@@ -28,6 +29,14 @@ function withoutHidden(task: TaskView, hide: Hide): TaskView {
     ...(record === undefined ? {} : { record: hide.texts(record, secrets) }),
     ...(letter === undefined ? {} : { letter: letterWithoutHidden(letter, hide, secrets) }),
     ...(parked === undefined ? {} : { parked: hide.texts(parked, secrets) }), // a pause names a value
+  }
+}
+
+function withKeysOnly(task: TaskView, hide: Hide): TaskView {
+  const { vars } = task.file
+  return {
+    ...withoutPayload(task),
+    file: { ...task.file, vars: vars === undefined ? undefined : hide.vars(vars) },
   }
 }
 

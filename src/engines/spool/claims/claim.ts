@@ -154,8 +154,7 @@ export function isShortage(error: unknown): boolean {
 /** `untouched`, with the reason: nothing can be claimed here. */
 function refusalOf(error: unknown): Refusal {
   const isOurs = isShortage(error)
-  const advice =
-    errnoOf(error) === 'EACCES' ? '; chown and chmod it, or run spoold fsck --repair as root' : ''
+  const advice = errnoOf(error) === 'EACCES' ? '; run spoold fsck --repair as root' : ''
   return { kind: isOurs ? 'untouched' : 'unreadable', detail: messageOf(error) + advice }
 }
 

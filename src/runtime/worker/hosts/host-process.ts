@@ -85,7 +85,7 @@ export class HostProcess {
     readFrames(this.#pipe(TASKS_FD), new UpDecoder(), frame => this.#hear(frame), broken)
     readFrames(this.#pipe(CALLS_FD), new CallDecoder(), call => void this.#answer(call), broken)
     this.#pipe(LIFELINE_FD).on('error', () => {})
-    this.#pipe(TASKS_FD).write(encodeList(settings.flat()))
+    this.#pipe(TASKS_FD).write(encodeList(settings.flat().map(each => Buffer.from(each, 'latin1'))))
   }
 
   get pid(): number {
