@@ -97,8 +97,10 @@ describe('a configuration gets the hint', () => {
       )
     })
 
-  it('no placeholder of a shell', () => {
-    const { list } = problemsOf('spooler-exec = echo $(date)\ncron = 0 0 -1 -1 -1 touch $(hostname)')
+  it('no placeholder of a shell, or of Python', () => {
+    const { list } = problemsOf(
+      'spooler-exec = echo $(date)\ncron = 0 0 -1 -1 -1 touch $(hostname)\nenv = LINE=%%(asctime)s %%(message)s',
+    )
     assert.deepEqual(list, [])
   })
 

@@ -149,7 +149,7 @@ function literalHint(thing: string, text: string): string {
 
 /** A placeholder that was not replaced. The text may be a secret. */
 export function warningOfUnset(text: string): { readonly warning?: string } {
-  const reason = whyUnset(text)
+  const reason = whyUnset(text.replaceAll(/%\([^()]+\)[sdf]\b/g, '')) // %(message)s is a format of Python's
   return reason === undefined ? {} : { warning: `a placeholder stays as it is: ${reason}` }
 }
 
