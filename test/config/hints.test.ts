@@ -23,6 +23,12 @@ describe('a configuration gets the hint', () => {
     'spooler-processes = $(NOPE)':
       /^app.ini:4: error: spooler-processes: expected a whole number.*there is no environment variable NOPE/,
     'spooler-frequency = %(nope)': /^app.ini:4: error: spooler-frequency: .*nothing sets nope/,
+    'import = $(NOPE)':
+      /^app.ini:4: warning: import: a placeholder stays as it is: there is no environment variable NOPE$/,
+    'env = PASSWORD=secret%(nope)':
+      /^app.ini:4: warning: env: a placeholder stays as it is: nothing sets nope$/,
+    'spooler = redis://:$(NOPE)@127.0.0.1/0/mail':
+      /^app.ini:4: warning: spooler: a placeholder stays as it is: there is no environment variable NOPE$/,
     'socket = 3931': /^app.ini:4: warning: socket: .*for a port write :3931/,
     'spooler = spool-*': /^app.ini:4: warning: spooler: .*\* and \? are not expanded/,
     'spooler = spool ; comment':
@@ -90,6 +96,13 @@ describe('a configuration gets the hint', () => {
         list.join('\n'),
       )
     })
+
+  it('no placeholder of a shell, or of Python', () => {
+    const { list } = problemsOf(
+      'spooler-exec = echo $(date)\ncron = 0 0 -1 -1 -1 touch $(hostname)\nenv = LINE=%%(asctime)s %%(message)s',
+    )
+    assert.deepEqual(list, [])
+  })
 
   it('what an ini hides whole, and nothing else', () => {
     const only = (text: string) => {

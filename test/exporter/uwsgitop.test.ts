@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { describe, it } from 'node:test'
-import { startDaemon } from '../helpers/daemon.js'
-import { drop, leftIn } from '../helpers/files.js'
+import { after, describe, it } from 'node:test'
+import { stripVTControlCharacters } from 'node:util'
+import { type DaemonSetup, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { virtualenv } from '../helpers/python.js'
+import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { FIXTURES, spoolDirectory } from '../helpers/workspace.js'
 
@@ -51,16 +55,85 @@ function exchange(port: number, bytes: string): Promise<string> {
   })
 }
 
-async function served(ini: Readonly<Record<string, string | boolean>>) {
+async function started({ ini, ...setup }: Omit<DaemonSetup, 'spool'> = {}) {
   const spool = spoolDirectory()
-  const daemon = await startDaemon({ spool, ini: { stats: '127.0.0.1:0', 'spooler-processes': 2, ...ini } })
-  drop(spool)
-  await until('a task has run', () => leftIn(spool).length === 0)
+  const daemon = await startDaemon({
+    spool,
+    ...setup,
+    ini: { stats: '127.0.0.1:0', 'spooler-processes': 2, ...ini },
+  })
   const port = await until(
     'it listens',
     () => /Stats server enabled on \S+:([0-9]+)/.exec(daemon.output)?.[1],
   )
-  return Number(port)
+  return { spool, daemon, port: Number(port) }
+}
+
+async function served(ini: Readonly<Record<string, string | boolean>>) {
+  const { spool, port } = await started({ ini })
+  drop(spool)
+  await until('a task has run', () => leftIn(spool).length === 0)
+  return port
+}
+
+const ESCAPE = '\x1b'
+const CLEARED = `${ESCAPE}[H${ESCAPE}[J`
+const TO_LINE = new RegExp(`\\r|${ESCAPE}\\[[0-9;]*[dH]`, 'g')
+const TO_COLUMN = new RegExp(`${ESCAPE}\\[[0-9]*[GC]`, 'g')
+
+/** The program itself in a terminal of its own, which hangs up when the test has ended. */
+class Terminal {
+  readonly #script
+  #bytes = ''
+  #code: number | null | undefined
+
+  constructor(address: string) {
+    const program = join(virtualenv('uwsgi'), 'bin/uwsgitop')
+    this.#script = spawn(
+      'script',
+      ['-qec', `stty rows 24 cols 200; exec ${program} ${address}`, '/dev/null'],
+      {
+        stdio: ['pipe', 'pipe', 'ignore'],
+        env: { ...process.env, TERM: 'linux' },
+      },
+    )
+    this.#script.stdout.on('data', data => (this.#bytes += data))
+    this.#script.once('close', code => (this.#code = code))
+    after(() => this.#script.kill('SIGKILL'))
+  }
+
+  type(keys: string): void {
+    this.#script.stdin.write(keys)
+  }
+
+  /** Waits until it has ended. @returns its exit code */
+  async code(): Promise<number | null> {
+    await until('uwsgitop has ended', () => this.#code !== undefined)
+    return this.#code ?? null
+  }
+
+  /** Each frame is drawn on an empty screen, by lines; where it moves within one, a column begins. */
+  get lines(): string[] {
+    const frame = this.#bytes.split(CLEARED).at(-1) ?? ''
+    const moved = frame.replaceAll(TO_LINE, '\n').replaceAll(TO_COLUMN, ' ').replaceAll('\x0f', '')
+    return stripVTControlCharacters(moved)
+      .split('\n')
+      .map(line => line.trim())
+      .filter(Boolean)
+  }
+
+  /** Waits until a frame shows it. */
+  row(shown: RegExp): Promise<RegExpExecArray> {
+    return until(`uwsgitop shows ${shown}`, () => {
+      for (const line of this.lines) {
+        const found = shown.exec(line)
+        if (found !== null) return found
+      }
+      return undefined
+    }).catch(error => {
+      throw new Error(`${error}\n${this.lines.join('\n')}`)
+    })
+  }
 }
 
 function assertShows(document: Record<string, unknown>): void {
@@ -95,5 +168,44 @@ describe('uwsgitop', () => {
     assert.match(head, /^HTTP\/1\.1 200 OK\r\n/)
     assert.match(head, new RegExp(`^content-length: ${Buffer.byteLength(body)}$`, 'im'))
     assertShows(JSON.parse(body))
+  })
+})
+
+describe('uwsgitop in a terminal', { skip: skipUnless('venv:uwsgi', 'script') }, () => {
+  it('shows our processes, what they do and have done, until its key ends it', async () => {
+    const { spool, daemon, port } = await started({
+      handler: `import { existsSync } from 'node:fs'
+export default async (env, task) => {
+  while (!existsSync(env.until)) await new Promise(resolve => setTimeout(resolve, 5))
+  return task.SPOOL_OK
+}`,
+    })
+    const terminal = new Terminal(`127.0.0.1:${port}`)
+    await terminal.row(/^uwsgi-\S+ - .* - req: 0 - RPS: 0 - lq: 0 - tx: 0$/)
+    terminal.type('f') // ten frames a second
+    await terminal.row(
+      new RegExp(`^node: 127\\.0\\.0\\.1 - cwd: ${daemon.directory} .* masterpid: ${daemon.pid}$`),
+    )
+    const shown = [
+      await terminal.row(/^1 +0\.0 +(\d+) +0 .* idle /),
+      await terminal.row(/^2 +0\.0 +(\d+) +0 .* idle /),
+    ]
+    const pids = shown.map(([, pid]) => pid)
+    const spawned = [...daemon.output.matchAll(/spawned the uWSGI spooler .* with pid (\d+)/g)]
+    assert.deepEqual(pids.toSorted(), spawned.map(([, pid]) => pid).toSorted())
+
+    const gate = join(daemon.directory, 'gate')
+    drop(spool, 'held', packet({ until: gate }))
+    const [, busy] = await terminal.row(/^[12] +0\.0 +(\d+) +0 .* busy /)
+    assert.ok(pids.includes(busy))
+    writeFileSync(gate, '')
+    const [, worked] = await terminal.row(/^[12] +100\.0 +(\d+) +1 .* idle /)
+    assert.equal(worked, busy)
+    await terminal.row(/ - req: 1 - RPS: \d+ - lq: 0 - tx: /)
+
+    terminal.type('aa') // what each worker works at, below it
+    await terminal.row(/^:0 +100\.0 +- +1 +\d+ +- +- +idle /)
+    terminal.type('q')
+    assert.equal(await terminal.code(), 0)
   })
 })

@@ -2,19 +2,21 @@ import assert from 'node:assert/strict'
 import { cpSync, mkdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
+import { after } from 'node:test'
 import { spoold } from '../helpers/cli.js'
 import { TestProcess } from '../helpers/process.js'
 import { virtualenv } from '../helpers/python.js'
 import { ROOT, workspace } from '../helpers/workspace.js'
 import { pythonEnv } from './named-host.js'
 
-/** Runs an example in a daemon, beside a server that takes what it reports. @returns its exit code, and each request: path and body */
-export async function reported(
-  name: string,
-  venv: string,
-  variables: (url: string) => NodeJS.ProcessEnv,
-): Promise<{ code: number | null; output: string; requests: Array<{ path: string; body: Buffer }> }> {
-  const requests: Array<{ path: string; body: Buffer }> = []
+interface Request {
+  readonly path: string
+  readonly body: Buffer
+}
+
+/** A server that takes what is reported, until the test has ended. @returns its `host:port`, and what has come */
+export async function receiver(): Promise<{ place: string; requests: Request[] }> {
+  const requests: Request[] = []
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk)
@@ -22,23 +24,32 @@ export async function reported(
     response.end('{}')
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  try {
-    const address = server.address()
-    assert.ok(address !== null && typeof address === 'object')
-    const directory = join(workspace(), name)
-    cpSync(join(ROOT, 'spool-examples', name), directory, { recursive: true })
-    mkdirSync(join(directory, 'spool'), { recursive: true })
-    const python = join(virtualenv(venv), 'bin/python')
-    const env = { ...pythonEnv('spool'), ...variables(`127.0.0.1:${address.port}`) }
-    const program = new TestProcess(python, ['shop.py'], { cwd: directory, env })
-    assert.equal(await program.code(), 0, program.output)
-    requests.length = 0
-    const ran = await spoold(['--drain', join(directory, 'app.ini'), '--python', python], { env })
-    const manual = readFileSync(join(ROOT, 'docs/mail-errors-logs.md'), 'utf8')
-    assert.ok(manual.includes(readFileSync(join(directory, 'shop.py'), 'utf8')), 'the manual has the same')
-    return { code: ran.code, output: ran.stdout + ran.stderr, requests }
-  } finally {
+  after(() => {
     server.closeAllConnections()
     server.close()
-  }
+  })
+  const address = server.address()
+  assert.ok(address !== null && typeof address === 'object')
+  return { place: `127.0.0.1:${address.port}`, requests }
+}
+
+/** Runs an example in a daemon, beside a server that takes what it reports. @returns its exit code, and each request: path and body */
+export async function reported(
+  name: string,
+  venv: string,
+  variables: (url: string) => NodeJS.ProcessEnv,
+): Promise<{ code: number | null; output: string; requests: readonly Request[] }> {
+  const { place, requests } = await receiver()
+  const directory = join(workspace(), name)
+  cpSync(join(ROOT, 'spool-examples', name), directory, { recursive: true })
+  mkdirSync(join(directory, 'spool'), { recursive: true })
+  const python = join(virtualenv(venv), 'bin/python')
+  const env = { ...pythonEnv('spool'), ...variables(place) }
+  const program = new TestProcess(python, ['shop.py'], { cwd: directory, env })
+  assert.equal(await program.code(), 0, program.output)
+  requests.length = 0
+  const ran = await spoold(['--drain', join(directory, 'app.ini'), '--python', python], { env })
+  const manual = readFileSync(join(ROOT, 'docs/mail-errors-logs.md'), 'utf8')
+  assert.ok(manual.includes(readFileSync(join(directory, 'shop.py'), 'utf8')), 'the manual has the same')
+  return { code: ran.code, output: ran.stdout + ran.stderr, requests }
 }

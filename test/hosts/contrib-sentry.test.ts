@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { gunzipSync } from 'node:zlib'
 import { spoold } from '../helpers/cli.js'
+import { TestProcess } from '../helpers/process.js'
 import { virtualenv } from '../helpers/python.js'
 import { type Requirement, skipUnless } from '../helpers/requires.js'
-import { spoolDirectory } from '../helpers/workspace.js'
-import { reported } from './contrib-reported.js'
+import { until } from '../helpers/until.js'
+import { BIN, ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
+import { receiver, reported } from './contrib-reported.js'
 import { pythonEnv } from './named-host.js'
 import { Snippets } from './python-snippets.js'
 
@@ -188,4 +190,132 @@ describe('the example of Sentry', { skip: skipUnless('venv:contrib') }, () => {
     assert.doesNotMatch(texts.join(''), /"card": *"4111"/)
     assert.ok(texts.some(text => text.includes('queue.task.spoold')))
   })
+})
+
+/** What Sentry gets, as far as it is read here. */
+interface Event {
+  readonly type?: string
+  readonly transaction: string
+  readonly tags: Readonly<Record<string, string>>
+  readonly exception: {
+    readonly values: ReadonlyArray<{
+      readonly value: string
+      readonly stacktrace: { readonly frames: ReadonlyArray<{ readonly function: string }> }
+    }>
+  }
+  readonly contexts: {
+    readonly trace: { readonly trace_id: string; readonly op: string; readonly status: string }
+    readonly spoold: { readonly task_kwargs: object }
+  }
+}
+
+/** In an envelope each event is a line of JSON after that of its kind. */
+const eventsIn = (envelope: string): Event[] =>
+  envelope
+    .split('\n')
+    .filter(line => line.startsWith('{'))
+    .map(line => JSON.parse(line))
+    .filter(({ platform }) => platform === 'python')
+
+const INIT = `
+import sentry_sdk
+from spoold.contrib.sentry import SpooldIntegration
+sentry_sdk.init(integrations=[SpooldIntegration()], traces_sample_rate=1.0)
+`
+
+/** An example that reports to Sentry, with a view that schedules a task, which fails. */
+interface Site {
+  /** What its files have besides. */
+  readonly more: Readonly<Record<string, string>>
+  /** The application, for WSGI. */
+  readonly application: string
+}
+
+const SITES: Readonly<Record<string, Site>> = {
+  django: {
+    more: {
+      'mysite/settings.py': `ALLOWED_HOSTS = ['shop']\n${INIT}`,
+      'mysite/urls.py': `
+from django.http import HttpResponse
+from spoold.contrib.django import spoold
+def fail(request):
+    spoold.schedule('polls:fails', 7, card='47' '11-0815')
+    return HttpResponse()
+urlpatterns.append(path('fail', fail))
+`,
+      'polls/tasks.py': `
+@tasks.task(name='polls:fails')
+def fails(order, card): raise ValueError('no order %d' % order)
+`,
+    },
+    application: 'from django.core.wsgi import get_wsgi_application; app = get_wsgi_application()',
+  },
+  flask: {
+    more: {
+      'shop.py': `${INIT}
+@spoold.task(name='fails')
+def fails(order, card): raise ValueError('no order %d' % order)
+@app.get('/fail')
+def fail():
+    spoold.schedule(fails, 7, card='47' '11-0815')
+    return ''
+`,
+    },
+    application: 'from shop import app',
+  },
+}
+
+describe('Sentry in a service', { skip: skipUnless('venv:contrib') }, () => {
+  const python = join(virtualenv('contrib'), 'bin/python')
+  for (const [name, { more, application }] of Object.entries(SITES))
+    it(`a task of ${name} that fails is reported once, in the trace of its request, and all is sent before the end`, async () => {
+      const { place, requests } = await receiver()
+      const directory = join(workspace(), name)
+      cpSync(join(ROOT, 'spool-examples', name), directory, { recursive: true })
+      mkdirSync(join(directory, 'spool'), { recursive: true })
+      for (const [file, text] of Object.entries(more)) appendFileSync(join(directory, file), text)
+      const ini = join(directory, 'app.ini')
+      appendFileSync(ini, `spooler-hide = card\nvirtualenv = ${virtualenv('contrib')}\n`)
+      const env = {
+        ...pythonEnv(),
+        DJANGO_SETTINGS_MODULE: 'mysite.settings',
+        SENTRY_DSN: `http://key@${place}/1`,
+      }
+
+      const visit = `${application}
+from wsgiref.util import setup_testing_defaults
+environ = {'PATH_INFO': '/fail', 'HTTP_HOST': 'shop'}
+setup_testing_defaults(environ)
+answer = app(environ, lambda status, headers: print(status))
+list(answer); answer.close()`
+      const web = new TestProcess(python, ['-c', visit], { cwd: directory, env })
+      assert.equal(await web.code(), 0, web.output)
+      assert.match(web.output, /^200 OK$/m)
+
+      const events = () => requests.flatMap(({ body }) => eventsIn(gunzipSync(body).toString()))
+      const service = new TestProcess(process.execPath, [BIN, ini], { cwd: '/', env })
+      const failed = await until('it is reported while the daemon runs', () =>
+        events().find(each => each.exception !== undefined),
+      )
+      service.child.kill('SIGTERM')
+      assert.equal(await service.code(), 0, service.output)
+
+      const all = events()
+      assert.equal(all.filter(each => each.exception !== undefined).length, 1)
+      const [value] = failed.exception.values
+      assert.deepEqual(
+        [value?.value, value?.stacktrace.frames.map(each => each.function)],
+        ['no order 7', ['fails']],
+      )
+      assert.deepEqual(failed.contexts.spoold.task_kwargs, { card: '[hidden]' })
+      const transactions = all.filter(each => each.type === 'transaction')
+      assert.deepEqual(
+        transactions.map(each => [each.contexts.trace.op, each.contexts.trace.trace_id]),
+        [
+          ['http.server', failed.contexts.trace.trace_id],
+          ['queue.task.spoold', failed.contexts.trace.trace_id],
+        ],
+      )
+      assert.doesNotMatch(JSON.stringify(all), /4711/)
+    })
 })

@@ -322,7 +322,7 @@ def spooler(env):
     journal('mule %s' % ('mule' in uwsgi.opt))
     return -2
 uwsgi.spooler = spooler
-uwsgi.register_signal(7, 'mule', lambda number: journal('signal %d ran' % number))
+uwsgi.register_signal(7, 'mule', lambda number: journal('signal %d ran in %s' % (number, os.path.basename(os.getcwd()))))
 uwsgi.add_rb_timer(7, 0, 1)
 `,
     })
@@ -346,7 +346,7 @@ uwsgi.add_rb_timer(7, 0, 1)
       'mule False',
       'register ValueError',
       'rpc NotImplementedError',
-      'signal 7 ran',
+      'signal 7 ran in spool',
       'signal None',
       "twice b'2'",
     ])

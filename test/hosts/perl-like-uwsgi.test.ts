@@ -53,6 +53,7 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
     language: 'perl',
     name: 'signals',
     tasks: { [name('go')]: packet({ go: '1' }) },
+    ini: { 'spooler-chdir': '/usr' },
     isOver: ({ calls }) => calls.length === 4,
   },
 }

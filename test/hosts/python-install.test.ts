@@ -66,6 +66,38 @@ describe("installing Python's library", () => {
     )
   })
 
+  it('integrations use what the manual says, and nothing else of the library', () => {
+    const manual = readFileSync(join(ROOT, 'docs/python-tasks.md'), 'utf8')
+    const contrib = join(PYTHON_LIBRARY, 'spoold/contrib')
+    const used = new Set<string>()
+    for (const file of readdirSync(contrib, { recursive: true, encoding: 'utf8' }).filter(name =>
+      name.endsWith('.py'),
+    )) {
+      const code = readFileSync(join(contrib, file), 'utf8').replaceAll(
+        /^if TYPE_CHECKING:\n(?: .*\n|\n)+/gm,
+        '',
+      )
+      // a dot for each directory up to the library's
+      const dots = '\\.'.repeat(file.split('/').length + 1)
+      for (const [, module, names = ''] of code.matchAll(
+        new RegExp(`^ *from ${dots}(\\w*) import (.+)$`, 'gm'),
+      ))
+        for (const name of names.split(', ')) used.add(module === '' ? name : `${module}.${name}`)
+    }
+    assert.ok(
+      used.has('utils.own_trace') && used.has('middleware') && used.has('destination.places_in'),
+      [...used].join(' '),
+    )
+    const page = new Set(manual.match(/\w+/g))
+    for (const each of used) {
+      const [module = '', name] = each.split('.')
+      assert.ok(
+        name === undefined ? page.has(module) : page.has(name) && manual.includes(`spoold.${module}.`),
+        `${each} is not in docs/python-tasks.md`,
+      )
+    }
+  })
+
   it('what is not used is not loaded', { skip: skipUnless('python3') }, () => {
     const code = `
 import sys

@@ -54,6 +54,7 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
     language: 'ruby',
     name: 'signals',
     tasks: { [name('go')]: packet({ go: '1' }) },
+    ini: { 'spooler-chdir': '/usr' },
     isOver: ({ calls }) => calls.length === 4,
   },
 }

@@ -15,6 +15,8 @@ const FALSE = new Set(['false', 'off', 'no', '0'])
 const TRUE = new Set(['', 'true', 'on', 'yes', '1'])
 /** A longer timer would fire at once: Node keeps its milliseconds in 31 bits. */
 const MAX_SECONDS = 2_147_483
+/** Kinds of text in which a shell, an interpreter or strftime(3) has such placeholders, too. */
+const READ_BY_OTHERS = /COMMAND|CODE|FORMAT/
 /** Kinds of text that may not be empty. */
 const THINGS = new Set(['DIR', 'FILE', 'LOGFILE', 'USER', 'GROUP', 'ADDRESS', 'NETWORK', 'USER[:GROUP]'])
 
@@ -123,7 +125,9 @@ function coerceChoice({ name, choices = [] }: OptionSpec, text: string): Coerced
 function coerceText({ name, value = '' }: OptionSpec, text: string): Coerced {
   // "log-date = true" selects the default format (core/uwsgi.c, uwsgi_opt_log_date)
   if (name === 'log-date') return { value: TRUE.has(text.toLowerCase()) ? '' : text }
-  if (!THINGS.has(value) || isRedisAddress(text)) return { value: text } // an address has ? and passwords of its own
+  // an address of Redis has ? and passwords of its own
+  if (!THINGS.has(value) || isRedisAddress(text))
+    return READ_BY_OTHERS.test(value) ? { value: text } : { value: text, ...warningOfUnset(text) }
   if (text === '') return { value: text, error: `expected ${value}, got nothing` }
   const hint = commentHint(text) || literalHint(name === 'pythonpath' ? '' : value, text)
   return hint === ''
@@ -143,12 +147,21 @@ function literalHint(thing: string, text: string): string {
   return ''
 }
 
-/** Placeholders that were not replaced. */
+/** A placeholder that was not replaced. The text may be a secret. */
+export function warningOfUnset(text: string): { readonly warning?: string } {
+  const reason = whyUnset(text.replaceAll(/%\([^()]+\)[sdf]\b/g, '')) // %(message)s is a format of Python's
+  return reason === undefined ? {} : { warning: `a placeholder stays as it is: ${reason}` }
+}
+
 function unsetHint(text: string): string {
+  const reason = whyUnset(text)
+  return reason === undefined ? '' : ` (it stays as it is: ${reason})`
+}
+
+function whyUnset(text: string): string | undefined {
   const [, symbol, name] = /([$%])\(([^()]+)\)/.exec(text) ?? []
-  if (symbol === '$') return ` (it stays as it is: there is no environment variable ${name})`
-  if (symbol === '%') return ` (it stays as it is: nothing sets ${name})`
-  return ''
+  if (symbol === undefined) return undefined
+  return symbol === '$' ? `there is no environment variable ${name}` : `nothing sets ${name}`
 }
 
 function commentHint(text: string): string {

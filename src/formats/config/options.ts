@@ -2,6 +2,7 @@ import { describe } from '../../base/errors.js'
 import { LOGIC_KEYS } from '../ini/logic.js'
 import { type Config, ENVIRONMENT } from '../ini/read-config.js'
 import { formatWhere, isRead, type Problems, type Setting, type Where } from '../ini/setting.js'
+import { warningOfUnset } from './coerce.js'
 import { findOption, type OptionSpec, type Options, optionNames, type SpoolOptions } from './option-table.js'
 import { defaultsOf, OptionValues, type Origins } from './option-values.js'
 import { meaningsOf } from './plain-names.js'
@@ -94,6 +95,8 @@ function environmentChange(
   }
   if (key === 'env' && cut < 0)
     problems.warning(where, `env: expected NAME=VALUE, got ${describe(value)}, which removes the variable`)
+  const { warning } = warningOfUnset(value)
+  if (warning !== undefined) problems.warning(where, `${key}: ${warning}`)
   return [[name, key === 'unenv' || cut < 0 ? undefined : value.slice(cut + 1)]]
 }
 

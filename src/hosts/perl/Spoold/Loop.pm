@@ -178,6 +178,7 @@ sub _recalled {
 sub _signal {
     my ($self, $number) = @_;
     my $error = '';
+    chdir $self->{spool}; # whatever spooler-chdir says, as in uWSGI
     {
         eval { $self->{signals}{$number}->($number); 1 } or $error = $@;
     }

@@ -164,6 +164,10 @@ class Loop:
     def run_signal(self, number):
         detail = ''
         try:
+            os.chdir(self._spool)  # whatever spooler-chdir says, as in uWSGI
+        except OSError:
+            pass
+        try:
             handler = self.signals[number]
             handler(number)
         except SystemExit:

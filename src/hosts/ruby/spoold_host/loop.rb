@@ -90,7 +90,11 @@ module SpooldHost
     end
 
     def enter(name)
-      Dir.chdir(@chdir || (name.include?('/') ? File.join(@spool, File.dirname(name)) : @spool))
+      go_to(@chdir || (name.include?('/') ? File.join(@spool, File.dirname(name)) : @spool))
+    end
+
+    def go_to(directory)
+      Dir.chdir(directory)
     rescue SystemCallError
       nil # not the task's fault, as in uWSGI
     end
@@ -157,6 +161,7 @@ module SpooldHost
 
     def signal(number)
       detail = ''
+      go_to(@spool) # whatever spooler-chdir says, as in uWSGI
       begin
         @signals.fetch(number).call(number)
       rescue Exception => e # rubocop:disable Lint/RescueException -- as uWSGI

@@ -16,15 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from datetime import datetime
-    from types import TracebackType
     from typing import Any, Callable, ContextManager, Mapping
 
     from .tasks import Entry
-
-#: modules whose frames come before that of the task's function; the integrations' middleware is in theirs
-_AROUND = frozenset(
-    ['contextlib', 'asyncio.base_events', *('spoold.contrib.' + name for name in ('flask', 'django', 'sentry', 'datadog'))]
-)
 
 _index: dict[str, Entry] = {}
 _indexed_at = -1
@@ -165,7 +159,7 @@ class Run:
             from . import logs
 
             seconds = time.monotonic() - self._begun_at
-            logs.failed(self.job, job.attempt, seconds, error, wait, own_trace(error), self._is_told)
+            logs.failed(self.job, job.attempt, seconds, error, wait, utils.own_trace(error), self._is_told)
         signals.job_finished.send(job.namespace, job=self.job)
         current.set(self._outer)
         return self._answer(error)  # last, because a time is said as a distance from now
@@ -257,15 +251,4 @@ def _reason(error: BaseException) -> str:
 
 def _explain(error: BaseException) -> str:
     """The traceback from the task's function on."""
-    return ''.join(traceback.format_exception(type(error), error, own_trace(error))).rstrip()
-
-
-def own_trace(error: BaseException) -> TracebackType | None:
-    trace = error.__traceback__
-    while trace is not None and _is_ours(trace.tb_frame.f_globals):
-        trace = trace.tb_next
-    return trace
-
-
-def _is_ours(names: Mapping[str, Any]) -> bool:
-    return names.get('__package__') in (__package__, 'spoold_host') or names.get('__name__') in _AROUND
+    return ''.join(traceback.format_exception(type(error), error, utils.own_trace(error))).rstrip()

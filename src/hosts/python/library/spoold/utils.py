@@ -1,14 +1,23 @@
-"""When a failed task runs again."""
+"""What tasks and integrations may use besides registries, middleware and signals."""
 
 from __future__ import annotations
 
 import random
 from datetime import timedelta
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Mapping
+
 #: seconds, as spooler-retry-delay and spooler-backoff-cap are by default
 FIRST_DELAY, LONGEST_DELAY = 3.0, 1200.0
 #: larger ones overflow, and are beyond any cap
 _MOST_DOUBLINGS = 200
+#: modules whose frames come before that of the task's function; the integrations' middleware is in theirs
+_AROUND = frozenset(
+    ['contextlib', 'asyncio.base_events', *('spoold.contrib.' + name for name in ('flask', 'django', 'sentry', 'datadog'))]
+)
 
 
 def exponential_backoff(attempt: int, cap: float = LONGEST_DELAY) -> timedelta:
@@ -25,3 +34,22 @@ def retry_delay(attempt: int, first: float, cap: float, chance: float) -> float:
     """
     half = min(first * 2 ** min(attempt, _MOST_DOUBLINGS), cap) / 2
     return int((half + chance * half) * 1000 + 0.5) / 1000
+
+
+def hide(value: Any) -> Any:
+    """What JSON can say, without the values of the keys that the daemon hides (spooler-hide)."""
+    from .job import hidden_keys
+
+    return hidden_keys().json(value)
+
+
+def own_trace(error: BaseException) -> TracebackType | None:
+    """The traceback from the function of the task on."""
+    trace = error.__traceback__
+    while trace is not None and _is_ours(trace.tb_frame.f_globals):
+        trace = trace.tb_next
+    return trace
+
+
+def _is_ours(names: Mapping[str, Any]) -> bool:
+    return names.get('__package__') in (__package__, 'spoold_host') or names.get('__name__') in _AROUND

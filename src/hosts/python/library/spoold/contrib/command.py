@@ -7,8 +7,8 @@ import os
 import sys
 import sysconfig
 
+from .. import DestinationUnknown
 from ..destination import DEFAULT_QUEUE, VARIABLE, is_address, places_in
-from ..errors import DestinationUnknown
 from ..program import find_program
 
 TYPE_CHECKING = False

@@ -15,8 +15,7 @@ from sentry_sdk.tracing import Transaction  # type: ignore[import-not-found, unu
 from sentry_sdk.utils import capture_internal_exceptions, event_from_exception  # type: ignore[import-not-found, unused-ignore]
 
 from .. import AbortException, middleware, signals
-from ..hiding import HIDDEN
-from ..job import hidden_keys
+from ..utils import hide, own_trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,9 +107,6 @@ def _transaction(hub: Any, job: Job, fields: dict[str, Any]) -> Any:
 
 
 def _report(hub: Any, error: BaseException) -> None:
-    """With the traceback from the function of the task on."""
-    from ..run import own_trace
-
     client = getattr(hub, 'client', hub)
     mechanism = {'type': 'spoold', 'handled': False}
     event, hint = event_from_exception(
@@ -128,9 +124,8 @@ def _fields(job: Job) -> dict[str, Any]:
 
 def _without_hidden(event: Any, _hint: Any) -> Any:
     """The variables of the functions on the stack have arguments, too."""
-    hide = hidden_keys()
-    for exception in (event.get('exception') or {}).get('values') or () if hide.is_on else ():
+    for exception in (event.get('exception') or {}).get('values') or ():
         for frame in (exception.get('stacktrace') or {}).get('frames') or ():
-            names = frame.get('vars') or {}
-            frame['vars'] = {name: HIDDEN if name in hide else hide.json(value) for name, value in names.items()}
+            if 'vars' in frame:
+                frame['vars'] = hide(frame['vars'])
     return event

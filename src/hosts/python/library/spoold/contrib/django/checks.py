@@ -8,8 +8,8 @@ import stat
 from django.conf import settings  # type: ignore[import-not-found, unused-ignore]
 from django.core.checks import CheckMessage, Error, Warning  # type: ignore[import-not-found, unused-ignore]
 
+from ... import DestinationUnknown
 from ...destination import DEFAULT_QUEUE, VARIABLE, is_address, places_in
-from ...errors import DestinationUnknown
 from . import spoold
 
 TYPE_CHECKING = False

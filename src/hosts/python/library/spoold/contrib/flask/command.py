@@ -10,7 +10,7 @@ import click  # type: ignore[import-not-found, unused-ignore]
 from flask.cli import ScriptInfo, pass_script_info  # type: ignore[import-not-found, unused-ignore]
 from flask.helpers import get_debug_flag  # type: ignore[import-not-found, unused-ignore]
 
-from ...errors import DestinationUnknown
+from ... import DestinationUnknown
 from .. import command as daemon
 from . import places_of
 

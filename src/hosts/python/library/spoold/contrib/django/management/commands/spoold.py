@@ -9,7 +9,7 @@ import sys
 from django.conf import settings  # type: ignore[import-not-found, unused-ignore]
 from django.core.management.base import BaseCommand, CommandError  # type: ignore[import-not-found, unused-ignore]
 
-from .....errors import DestinationUnknown
+from ..... import DestinationUnknown
 from .... import command as daemon
 
 TYPE_CHECKING = False
