@@ -202,7 +202,7 @@ format = LOG %(name)s %(message)s
 import atexit, threading
 over = threading.Event()
 def wait():
-    over.wait()
+    over.wait(30) # not for ever, if nobody calls end()
     journal('thread')
 threading.Thread(target=wait).start()
 atexit.register(lambda: journal('python'))
