@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { readAudit } from '#src/engines/spool/admin/audit.js'
@@ -80,15 +80,22 @@ describe('spooler-hide', () => {
       assert.equal(existsSync(dead), false)
     })
 
+  it('hides nothing without it', async () => {
+    const { daemon, dead, spool } = await failing({})
+    assert.match((await inProcess(['show', dead])).stdout, new RegExp(SECRET))
+    assert.match(daemon.output, new RegExp(SECRET))
+    assert.equal(existsSync(join(spool, '.spoold/hide')), false)
+  })
+
   describe('keeps a value without its key out of what is thrown when its task has ended', () => {
     const ini = { 'spooler-hide': 'password' }
 
     /** @returns what makes it throw; before that, its task has ended */
     async function leaving(spool: string, daemon: Awaited<ReturnType<typeof startDaemon>>) {
-      const now = join(spool, '../now')
-      drop(spool, 'leaves', packet({ now }, KWARGS))
+      const home = join(spool, '..')
+      drop(spool, 'leaves', packet({ now: join(home, 'now') }, KWARGS))
       await until(`its task has ended:\n${daemon.output}`, () => !existsSync(join(spool, 'leaves')))
-      return () => writeFileSync(now, '')
+      return () => drop(home, 'now')
     }
 
     it('by a timer, in the log', async () => {
@@ -123,12 +130,5 @@ describe('spooler-hide', () => {
       await daemon.waitFor(/ValueError: left behind: \[hidden\] is refused/)
       assert.ok(!daemon.output.includes(SECRET), daemon.output)
     })
-  })
-
-  it('hides nothing without it', async () => {
-    const { daemon, dead, spool } = await failing({})
-    assert.match((await inProcess(['show', dead])).stdout, new RegExp(SECRET))
-    assert.match(daemon.output, new RegExp(SECRET))
-    assert.equal(existsSync(join(spool, '.spoold/hide')), false)
   })
 })

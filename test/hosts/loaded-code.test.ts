@@ -200,22 +200,20 @@ format = LOG %(name)s %(message)s
   it('has its uwsgi.atexit called at the end of each process, before threads are joined and before Python’s own', async () => {
     const source = `${HANDLER}uwsgi.spooler = spooler
 import atexit, threading
-over = threading.Event()
 def wait():
-    over.wait(30) # not for ever, if nobody calls end()
+    threading.main_thread().join()
     journal('thread')
 threading.Thread(target=wait).start()
 atexit.register(lambda: journal('python'))
 def end():
     journal('uwsgi')
-    over.set()
     raise ValueError('of the end')
 uwsgi.atexit = end
 `
     const ended = ['uwsgi', 'thread', 'python']
     const daemon = await start({ 'tasks.py': source }, { import: 'tasks.py', 'spooler-max-tasks': 1 })
     drop(spoolOf(daemon), undefined, packet({ n: '1' }))
-    await ran(daemon, 4)
+    await until('it has ended', () => daemon.journal().includes('python'))
     assert.deepEqual(daemon.journal(), ['1', ...ended])
     await daemon.waitFor(/ValueError: of the end/)
     const stopped = await start({ 'tasks.py': source }, { import: 'tasks.py' })
