@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
@@ -190,10 +190,10 @@ format = LOG %(name)s %(message)s
     ]) {
       const daemon = await start(files, { pythonpath: '%d', ...ini })
       drop(spoolOf(daemon))
-      await until('it is done', () => readdirSync(spoolOf(daemon)).every(name => name.startsWith('.')))
+      await daemon.waitFor('done with task')
       const isLogged = !('ini-paste' in ini)
-      if (isLogged) await daemon.waitFor('LOG blog handled')
-      assert.equal(daemon.output.includes('LOG blog loading paste.ini'), isLogged)
+      for (const what of ['handled', 'loading paste.ini'])
+        assert.equal(daemon.output.includes(`LOG blog ${what}`), isLogged, daemon.output)
     }
   })
 
