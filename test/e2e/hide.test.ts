@@ -7,12 +7,33 @@ import { hiddenKeysOf, noteHiddenKeys } from '#src/engines/spool/hidden-keys.js'
 import { inProcess, spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
+import { startHost } from '../hosts/host-daemon.js'
 
 const SECRET = 's3cr3t-value'
 const KWARGS = JSON.stringify({ user: 'joe', password: SECRET })
 const HANDLER = `export default env => { throw new Error('login as joe failed: password=' + JSON.parse(env.kwargs).password) }`
+/** Quotes what is hidden of its first task when the file `now` appears beside it; its second task waits for ever. */
+const LEAVES = `
+import { existsSync } from 'node:fs'
+export default env => {
+  if (env.waits) return new Promise(() => {})
+  const [now, { password }] = [env.now, JSON.parse(env.body)]
+  setInterval(() => { if (existsSync(now)) throw new Error('left behind: ' + password + ' is refused') }, 10)
+  return -2
+}`
+const LEAVES_A_THREAD = `
+import json, os, threading, time
+def left_behind(now, password):
+    while not os.path.exists(now): time.sleep(0.01)
+    raise ValueError('left behind: %s is refused' % password)
+def spooler(env):
+    args = (env[b'now'].decode(), json.loads(env['body'])['password'])
+    threading.Thread(target=left_behind, args=args, daemon=True).start()
+    return uwsgi.SPOOL_OK
+uwsgi.spooler = spooler`
 
 /** A daemon that has failed with a task, which says more than it should. */
 async function failing(ini: Record<string, string>) {
@@ -112,5 +133,50 @@ describe('spooler-hide', () => {
     assert.match((await inProcess(['show', dead])).stdout, new RegExp(SECRET))
     assert.match(daemon.output, new RegExp(SECRET))
     assert.equal(existsSync(join(spool, '.spoold/hide')), false)
+  })
+
+  describe('keeps a value without its key out of what is thrown when its task has ended', () => {
+    const ini = { 'spooler-hide': 'password' }
+
+    /** @returns what makes it throw; before that, its task has ended */
+    async function leaving(spool: string, daemon: Awaited<ReturnType<typeof startDaemon>>) {
+      const home = join(spool, '..')
+      drop(spool, 'leaves', packet({ now: join(home, 'now') }, KWARGS))
+      await until(`its task has ended:\n${daemon.output}`, () => !existsSync(join(spool, 'leaves')))
+      return () => drop(home, 'now')
+    }
+
+    it('by a timer, in the log', async () => {
+      const spool = spoolDirectory()
+      const daemon = await startDaemon({ spool, handler: LEAVES, ini })
+      const throwNow = await leaving(spool, daemon)
+      throwNow()
+      await daemon.waitFor(/left behind: \[hidden\] is refused/)
+      assert.ok(!daemon.output.includes(SECRET), daemon.output)
+    })
+
+    it('by a timer while another task runs, in the record of that one', async () => {
+      const spool = spoolDirectory()
+      const daemon = await startDaemon({ spool, handler: LEAVES, ini })
+      const throwNow = await leaving(spool, daemon)
+      drop(spool, 'waits', packet({ waits: 'yes' }))
+      await daemon.waitFor('managing request waits')
+      throwNow()
+      const { stdout } = await until('it has failed', async () => {
+        const listed = await inProcess(['ls', '--json', '--state', 'retrying,running', spool])
+        return listed.stdout.includes('left behind') ? listed : undefined
+      })
+      assert.match(stdout, /left behind: \[hidden\] is refused/)
+      assert.ok(!`${stdout}${daemon.output}`.includes(SECRET), stdout)
+    })
+
+    it('by a thread in Python, in what that prints', { skip: skipUnless('python3') }, async () => {
+      const spool = spoolDirectory()
+      const daemon = await startHost('python', { spool, handler: LEAVES_A_THREAD, ini })
+      const throwNow = await leaving(spool, daemon)
+      throwNow()
+      await daemon.waitFor(/ValueError: left behind: \[hidden\] is refused/)
+      assert.ok(!daemon.output.includes(SECRET), daemon.output)
+    })
   })
 })

@@ -231,3 +231,12 @@ uwsgi.spooler = spooler
     assert.deepEqual(daemon.journal().sort(), ['a runs a', 'b runs b'])
   })
 })
+
+describe('a spool that spooler names twice', () => {
+  it('has twice the processes, as in uWSGI', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, ini: { spooler: [spool, `${spool}/.`] } })
+    await until('it has both', () => daemon.children().length === 2)
+    assert.equal(daemon.output.split(`spawned the uWSGI spooler on dir ${spool} with pid`).length - 1, 2)
+  })
+})

@@ -123,8 +123,8 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     '[uwsgi-fsmon] unable to register monitor for "/a": ENOSPC',
   ],
   'schedules-zoned': [
-    { zone: 'Asia/Kolkata', tz: ':Asia/Kolkata' },
-    '[uwsgi-cron] schedules count in Asia/Kolkata, because the code that was loaded has set TZ=:Asia/Kolkata',
+    { zone: 'Asia/Kolkata', why: 'the zone of the system' },
+    '[uwsgi-cron] schedules count in Asia/Kolkata, the zone of the system',
   ],
   'schedules-led': [{ spool, isLeading: true }, '[spooler /s] this daemon fires the schedules'],
   'schedule-lease-failed': [

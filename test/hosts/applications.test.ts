@@ -1,14 +1,18 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { kill } from 'node:process'
 import { describe, it } from 'node:test'
+import { inProcess } from '../helpers/cli.js'
+import { snapshotOf } from '../helpers/control.js'
 import { readJournal, startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
+import { virtualenv } from '../helpers/python.js'
 import { type Requirement, skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { DEBIAN, UWSGIS, type Uwsgi } from '../helpers/uwsgi.js'
+import { DEBIAN, PYPI, UWSGIS, type Uwsgi } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 type Ini = Readonly<Record<string, string | number | boolean | readonly string[]>>
@@ -199,45 +203,129 @@ describe('an application that registers handlers runs its tasks as under uWSGI',
   })
 })
 
-/** Writes the files, runs what reads the ini until all tasks are gone, a uWSGI or spoold. @returns the journal, sorted */
+/** What is put into a project that `startproject` has made. */
+const DJANGO: Shape = {
+  files: {
+    'jobs.py': `${JOURNAL}
+import time, mysite.wsgi # before uWSGI loads it: the hours are of its zone
+from concurrent.futures import ProcessPoolExecutor
+from uwsgidecorators import cron, spool
+for hour in { time.localtime(time.time() + s).tm_hour for s in (0, 60) }: # uWSGI fires at once what matches the minute in which it starts
+    cron(-1, hour, -1, -1, -1, target='spooler')(lambda number: journal(time.strftime('cron, by the clock of %z')))
+def square(n): return n * n
+def lookup(): raise KeyError('no such order')
+@spool
+def pooled(arguments):
+    with ProcessPoolExecutor(2) as pool: journal('pool: %s' % list(pool.map(square, range(4))))
+@spool
+def chained(arguments):
+    try: lookup()
+    except KeyError as error: raise RuntimeError('cannot be booked') from error
+`,
+  },
+  ini: { module: 'mysite.wsgi', import: 'jobs', pythonpath: sitePackages() },
+  tasks: ['pooled', 'chained'].map(name => ({ ud_spool_func: name, ud_spool_ret: '-2' })),
+  lines: ['cron, by the clock of +0530', 'pool: [0, 1, 4, 9]'],
+}
+
+function sitePackages(): string {
+  const lib = join(virtualenv('contrib'), 'lib')
+  return join(lib, existsSync(lib) ? (readdirSync(lib)[0] ?? '') : '', 'site-packages')
+}
+
+const KOLKATA = new Intl.DateTimeFormat('en', { timeZone: 'Asia/Kolkata', hour: 'numeric' })
+const hourInKolkata = (ms: number) => KOLKATA.format(ms)
+
+/** What the log has of the chain: the errors, and the lines of the project. */
+const CHAIN = /(?:KeyError|RuntimeError): .*|The above exception .*|jobs\.py", line \d+, in .*/g
+
+describe('a project of Django’s startproject with TIME_ZONE = Asia/Kolkata, on a machine in UTC', {
+  skip: skipUnless('venv:contrib', 'venv:uwsgi'),
+}, () => {
+  async function ran(by: 'uwsgi' | 'spoold') {
+    const spool = spoolDirectory()
+    const home = dirname(spool)
+    const env = { ...process.env, TZ: 'UTC' }
+    execFileSync(join(virtualenv('contrib'), 'bin/python'), ['-m', 'django', 'startproject', 'mysite', home])
+    const settings = join(home, 'mysite/settings.py')
+    writeFileSync(settings, readFileSync(settings, 'utf8').replace("'UTC'", "'Asia/Kolkata'"))
+    const began = hourInKolkata(Date.now())
+    const running = await start(spool, DJANGO, PYPI, by, env)
+    if (by === 'spoold')
+      for (const { id, zone, nextAtMs } of (await snapshotOf(spool)).schedules) {
+        assert.equal(zone, 'Asia/Kolkata')
+        assert.ok([began, hourInKolkata(Date.now() + 60_000)].includes(hourInKolkata(nextAtMs ?? 0)))
+        const { code, stderr } = await inProcess(['schedules', spool, '--run', id])
+        assert.equal(code, 0, stderr)
+      }
+    await running.waitFor(/RuntimeError: cannot be booked/)
+    await until('all is journaled', () => unique(readJournal(home)).length === DJANGO.lines.length)
+    await stop(running)
+    const [chain] = running.output.split(/(?<=RuntimeError: cannot be booked)/)
+    return { lines: unique(readJournal(home)), chain: chain?.match(CHAIN) }
+  }
+
+  it('has the same times, results and lines under PyPI’s uWSGI', async () => {
+    const [theirs, ours] = [await ran('uwsgi'), await ran('spoold')]
+    assert.deepEqual(theirs.lines, DJANGO.lines)
+    assert.deepEqual(ours, theirs)
+    assert.equal(ours.chain?.length, 6, String(ours.chain))
+  })
+})
+
+/** Runs it until all tasks are gone. @returns the journal, sorted */
 async function linesOf(shape: Shape, uwsgi: Uwsgi, by: 'uwsgi' | 'spoold'): Promise<string[]> {
   const spool = spoolDirectory()
+  const home = dirname(spool)
+  const running = await start(spool, shape, uwsgi, by)
+  await until(
+    `${shape.lines.length} lines are journaled`,
+    () => unique(readJournal(home)).length >= shape.lines.length && leftIn(spool).length === 0,
+  ).catch(error => {
+    throw new Error(`${error}\n${running.output}`)
+  })
+  await stop(running)
+  return unique(readJournal(home))
+}
+
+/** Writes the files and the tasks, and starts what reads the ini: a uWSGI, or spoold. */
+async function start(
+  spool: string,
+  shape: Shape,
+  uwsgi: Uwsgi,
+  by: 'uwsgi' | 'spoold',
+  env = process.env,
+): Promise<TestProcess> {
   const home = dirname(spool)
   write(home, shape.files)
   for (const [i, { body, ...vars }] of shape.tasks.entries())
     drop(spool, `uwsgi_spoolfile_on_t_${i}`, packet(vars, body))
   const ini = { master: true, 'spooler-frequency': 1, ...shape.ini }
-  let process: TestProcess
   if (by === 'spoold')
-    process = await startDaemon({
+    return startDaemon({
       spool,
       isForeign: true,
       ini: { ...ini, ...uwsgi.samePython, 'spooler-processes': 2 },
+      env,
     })
-  else {
-    writeIni(join(home, 'app.ini'), {
-      ...(shape.plugin === undefined ? uwsgi.python : { plugin: shape.plugin }),
-      ...ini,
-      spooler: spool,
-      socket: 'app.sock',
-      'die-on-term': true,
-      'worker-reload-mercy': 2,
-    })
-    process = new TestProcess(uwsgi.command, [join(home, 'app.ini')], { cwd: home })
-  }
-  await until(
-    `${shape.lines.length} lines are journaled`,
-    () => unique(readJournal(home)).length >= shape.lines.length && leftIn(spool).length === 0,
-  ).catch(error => {
-    throw new Error(`${error}\n${process.output}`)
+  writeIni(join(home, 'app.ini'), {
+    ...(shape.plugin === undefined ? uwsgi.python : { plugin: shape.plugin }),
+    ...ini,
+    spooler: spool,
+    socket: 'app.sock',
+    'die-on-term': true,
+    'worker-reload-mercy': 2,
   })
-  process.child.kill('SIGINT')
+  return new TestProcess(uwsgi.command, [join(home, 'app.ini')], { cwd: home, env })
+}
+
+async function stop(running: TestProcess): Promise<void> {
+  running.child.kill('SIGINT')
   // uWSGI may miss it
-  await process.code().catch(() => {
-    for (const pid of [...process.children(), process.pid]) kill(pid, 'SIGKILL')
+  await running.code().catch(() => {
+    for (const pid of [...running.children(), running.pid]) kill(pid, 'SIGKILL')
   })
-  await process.exited
-  return unique(readJournal(home))
+  await running.exited
 }
 
 function unique(lines: readonly string[]): string[] {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
@@ -190,32 +190,30 @@ format = LOG %(name)s %(message)s
     ]) {
       const daemon = await start(files, { pythonpath: '%d', ...ini })
       drop(spoolOf(daemon))
-      await until('it is done', () => readdirSync(spoolOf(daemon)).every(name => name.startsWith('.')))
+      await daemon.waitFor('done with task')
       const isLogged = !('ini-paste' in ini)
-      if (isLogged) await daemon.waitFor('LOG blog handled')
-      assert.equal(daemon.output.includes('LOG blog loading paste.ini'), isLogged)
+      for (const what of ['handled', 'loading paste.ini'])
+        assert.equal(daemon.output.includes(`LOG blog ${what}`), isLogged, daemon.output)
     }
   })
 
   it('has its uwsgi.atexit called at the end of each process, before threads are joined and before Python’s own', async () => {
     const source = `${HANDLER}uwsgi.spooler = spooler
 import atexit, threading
-over = threading.Event()
 def wait():
-    over.wait()
+    threading.main_thread().join()
     journal('thread')
 threading.Thread(target=wait).start()
 atexit.register(lambda: journal('python'))
 def end():
     journal('uwsgi')
-    over.set()
     raise ValueError('of the end')
 uwsgi.atexit = end
 `
     const ended = ['uwsgi', 'thread', 'python']
     const daemon = await start({ 'tasks.py': source }, { import: 'tasks.py', 'spooler-max-tasks': 1 })
     drop(spoolOf(daemon), undefined, packet({ n: '1' }))
-    await ran(daemon, 4)
+    await until('it has ended', () => daemon.journal().includes('python'))
     assert.deepEqual(daemon.journal(), ['1', ...ended])
     await daemon.waitFor(/ValueError: of the end/)
     const stopped = await start({ 'tasks.py': source }, { import: 'tasks.py' })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
@@ -197,8 +197,15 @@ describe('what loaded code has done to its process holds for crons and their com
     assert.notEqual(timeOf(after), timeOf(before))
     writeHandler(spool, 'python', SOURCES.python([5]).replace(/os\.(?!env)\w+\(.*\)|os\.environ.*/g, ''))
     daemon.child.kill('SIGHUP')
-    await daemon.waitFor('schedules count in UTC')
+    await daemon.waitFor('schedules count in UTC, because the environment has TZ=UTC')
     assert.match(await runCommand(spool, daemon), /^\S+ 0022 \+0000 {2}there$/)
+    const inUtc = timeOf((await snapshotOf(spool)).schedules)
+    appendFileSync(daemon.iniFile, 'env = TZ=Asia/Kolkata\n')
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor(
+      'schedules count in Asia/Kolkata, because the configuration has env = TZ=Asia/Kolkata',
+    )
+    assert.notEqual(timeOf((await snapshotOf(spool)).schedules), inUtc)
     daemon.child.kill('SIGTERM')
     await daemon.exited
   })

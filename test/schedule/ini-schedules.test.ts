@@ -127,6 +127,30 @@ describe('what check says of times', { concurrency: true }, () => {
     assert.doesNotMatch(`${stdout}${stderr}`, /never/)
   })
 
+  it('the zone in which they count is named, and where it comes from', async () => {
+    const cron = 'cron = 0 3 * * * true'
+    for (const [lines, tz, line] of [
+      [cron, 'Asia/Kolkata', 'schedules count in Asia/Kolkata, because the environment has TZ=Asia/Kolkata'],
+      [
+        `${cron}\nenv = TZ=Asia/Tokyo`,
+        'UTC',
+        'schedules count in Asia/Tokyo, because the configuration has env = TZ=Asia/Tokyo',
+      ],
+      [
+        cron,
+        '',
+        `schedules count in ${Intl.DateTimeFormat('en').resolvedOptions().timeZone}, the zone of the system`,
+      ],
+      ['signal-cron = 1 TZ=Asia/Tokyo 0 3 * * *', 'UTC', undefined],
+    ] as const) {
+      const { stdout } = await checked(lines, { TZ: tz })
+      assert.equal(
+        stdout.split('\n').find(each => each.startsWith('schedules')),
+        line,
+      )
+    }
+  })
+
   it('a TZ that names no zone is named, with the zone that counts', async () => {
     for (const tz of ['Europe/Berlim', 'CET-1CEST,M3.5.0,M10.5.0/3'])
       for (const [lines, env, where] of [

@@ -119,8 +119,8 @@ export interface EventMap {
   'schedule-changed': { spool: string; schedule: Schedule | PeriodicTask; verb: string; done: string }
   'schedules-full': { kind: Schedule['kind']; limit: number }
   'schedule-watch-failed': { path: string; error: string }
-  /** What names no zone counts in this one from now on. `tz`: the `TZ` that the loaded code has set; null: it has none of its own any more. */
-  'schedules-zoned': { zone: string; tz: string | null }
+  /** What names no zone counts in this one from now on. `why`: what says so, for people. */
+  'schedules-zoned': { zone: string; why: string }
   /** If several daemons share a spool, one of them fires the schedules. */
   'schedules-led': { spool: string; isLeading: boolean }
   'schedule-lease-failed': { spool: string; error: string }

@@ -96,14 +96,8 @@ export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
       log.line('error', `[uwsgi-fsmon] unable to register monitor for "${printable(path)}": ${error}`, {
         path,
       }),
-    'schedules-zoned': ({ zone, tz }) =>
-      log.line(
-        'info',
-        tz === null
-          ? `[uwsgi-cron] schedules count in ${zone}`
-          : `[uwsgi-cron] schedules count in ${zone}, because the code that was loaded has set TZ=${printable(tz)}`,
-        { zone },
-      ),
+    'schedules-zoned': ({ zone, why }) =>
+      log.line('info', `[uwsgi-cron] schedules count in ${zone}, ${why}`, { zone }),
     'schedules-led': ({ spool, isLeading }) =>
       log.line(
         'info',

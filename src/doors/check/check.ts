@@ -13,8 +13,8 @@ import { checkControl } from '../../formats/control/option.js'
 import { type Config, readConfig, type Sources } from '../../formats/ini/read-config.js'
 import { formatProblem, Problems, type Where } from '../../formats/ini/setting.js'
 import { fallbackOf, isRedisAddress, parseRedisAddress } from '../../formats/protocol/redis-address.js'
-import { checkSchedules } from '../../runtime/schedule/ini-schedules.js'
-import { zoneNamed } from '../../runtime/schedule/zone.js'
+import { checkSchedules, schedulesOf } from '../../runtime/schedule/ini-schedules.js'
+import { ownZone, zoneNamed, zoneOrigin } from '../../runtime/schedule/zone.js'
 import { isLinkToNothing, statsOf, whyUnreadable } from '../../system/file-stats.js'
 import { findGroup, findUser } from '../../system/identity.js'
 import { checkNetwork } from '../net/check.js'
@@ -134,14 +134,20 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
 
 /** V8 counts in UTC where libc follows a rule, such as CET-1CEST,M3.5.0,M10.5.0/3; both do where nothing is named. */
 function checkZone({ environment, settings }: ResolvedOptions, problems: Problems): void {
-  const changed = environment.findLast(([name]) => name === 'TZ')
-  const tz = (changed === undefined ? process.env.TZ : changed[1]) ?? ''
+  const { tz } = zoneOrigin(environment)
   if (tz === '' || zoneNamed(tz) !== undefined) return
   const setting = settings.findLast(({ key, value }) => key === 'env' && value.startsWith('TZ='))
   problems.warning(
     setting?.where ?? { file: 'environment' },
     `TZ=${printable(tz)} names no time zone: schedules and times in the log count in UTC; write a name such as Europe/Berlin`,
   )
+}
+
+/** In which zone the schedules of a configuration without errors count, for people; undefined: it has none that names no zone. */
+export function zoneOfSchedules({ options, environment }: ResolvedOptions): string | undefined {
+  if (!schedulesOf(options).some(each => 'expression' in each && each.zone === null)) return undefined
+  const { tz, why } = zoneOrigin(environment)
+  return `schedules count in ${tz === '' ? ownZone() : (zoneNamed(tz) ?? 'UTC')}, ${why}`
 }
 
 function checkSpool(spool: SpoolConfig, home: string, problems: Problems): void {

@@ -215,7 +215,7 @@ export class Daemon {
     network.serve(options, new SpoolTargets(targetsOf(spools)))
     touches.watch(options)
     schedules.serve(
-      options,
+      config,
       running.map(({ spool, options: { spoolerSync } }) => ({ directory: spool, sync: spoolerSync })),
     )
     sweeper.start(spools.map(maintained))

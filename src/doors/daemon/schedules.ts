@@ -1,15 +1,16 @@
 import { messageOf } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
+import { printable } from '../../base/printable.js'
 import type { PeriodicTask } from '../../base/task/periodic.js'
 import { type LoadedProcess, type Schedule, scheduleHash, scheduleId } from '../../base/task/schedule.js'
 import { openEngine } from '../../engines/open-engine.js'
 import type { SpoolTarget } from '../../engines/targets.js'
-import type { Options } from '../../formats/config/option-table.js'
+import type { ResolvedOptions } from '../../formats/config/options.js'
 import { Commands } from '../../runtime/schedule/commands.js'
 import { schedulesOf } from '../../runtime/schedule/ini-schedules.js'
 import { Leadership } from '../../runtime/schedule/leadership.js'
 import { isOnCalendar, Scheduler } from '../../runtime/schedule/scheduler.js'
-import { ownZone, zoneNamed } from '../../runtime/schedule/zone.js'
+import { ownZone, zoneNamed, zoneOrigin } from '../../runtime/schedule/zone.js'
 import type { ScheduleSnapshot } from '../../runtime/stats/snapshot.js'
 import { SignalRouter } from '../../runtime/supervisor/signal-router.js'
 import { watchEntry, watchTouches } from '../../system/files/directory-watch.js'
@@ -42,6 +43,9 @@ export class Schedules {
   #surroundings: LoadedProcess = { kind: 'process', directory: null, umask: null, environment: [] }
   /** In which schedules count that name none; null: that of this process. */
   #zone: string | null = null
+  /** Why schedules count in their zone, for people: what the configuration says, and what the code does. */
+  #why = { configured: '', loaded: '' }
+  #told = ''
   #isFiring = false
   /**
    * The spool whose leader fires the schedules that belong to no spool; undefined: this daemon runs no tasks, and
@@ -78,9 +82,14 @@ export class Schedules {
     })
   }
 
-  /** Applies new options. @param spools those that the daemon runs, by their real paths */
-  serve(options: Options, spools: readonly SpoolTarget[]): void {
+  /** Applies a new configuration. @param spools those that the daemon runs, by their real paths */
+  serve(
+    { options, environment }: Pick<ResolvedOptions, 'options' | 'environment'>,
+    spools: readonly SpoolTarget[],
+  ): void {
     if (options.drain) return
+    this.#why.configured = zoneOrigin(environment).why
+    this.#scheduler.setZone(this.#zone ?? ownZone())
     const isReload = this.#isFiring
     this.#isFiring = true
     this.#home = spools[0]?.directory
@@ -188,14 +197,21 @@ export class Schedules {
       umask: all.find(({ umask }) => umask !== null)?.umask ?? null,
       environment: [...environment],
     }
-    const zone = zoneOfCode(environment.get('TZ'))
-    if (zone === this.#zone) return
-    this.#zone = zone
-    this.#scheduler.setZone(zone)
-    this.#context.events.emit('schedules-zoned', {
-      zone: zone ?? ownZone(),
-      tz: environment.get('TZ') ?? null,
-    })
+    const tz = environment.get('TZ')
+    this.#zone = zoneOfCode(tz)
+    this.#why.loaded = `because the code that was loaded has set TZ=${printable(tz ?? '')}`
+    this.#scheduler.setZone(this.#zone ?? ownZone())
+  }
+
+  /** Once something counts in it, and whenever it is another one. */
+  #tellZone(): void {
+    const isAsked = this.#scheduler.schedules.some(each => isOnCalendar(each) && each.zone === null)
+    if (!this.#isFiring || !isAsked) return
+    const zone = this.#zone ?? ownZone()
+    const why = this.#zone === null ? this.#why.configured : this.#why.loaded
+    if (this.#told === `${zone} ${why}`) return
+    this.#told = `${zone} ${why}`
+    this.#context.events.emit('schedules-zoned', { zone, why })
   }
 
   #zoned(task: PeriodicTask): PeriodicTask {
@@ -205,6 +221,7 @@ export class Schedules {
 
   #change(change: () => void): void {
     change()
+    this.#tellZone()
     void this.#follow()
   }
 

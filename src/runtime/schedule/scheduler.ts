@@ -61,10 +61,10 @@ export class Scheduler {
   }
 
   /**
-   * The zone of schedules that name none; null: that of this process. What counts in another zone now counts from now on: what was due
+   * The zone of schedules that name none. What counts in another zone now counts from now on: what was due
    * before has been fired by the old one.
    */
-  setZone(zone: string | null): void {
+  setZone(zone: string): void {
     if (zone === this.#zone) return
     this.#zone = zone
     for (const entry of this.#entries.values())

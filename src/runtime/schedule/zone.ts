@@ -1,3 +1,5 @@
+import { printable } from '../../base/printable.js'
+
 /**
  * The time zone that a value of `TZ` names, in a spelling that `Intl` takes: `:Europe/Berlin` and a file below a `zoneinfo` directory are what
  * libc takes, too. Undefined: it names none. A POSIX rule (`CET-1CEST,M3.5.0,M10.5.0/3`) is no name, and V8 counts in UTC where
@@ -14,6 +16,24 @@ export function zoneNamed(tz: string): string | undefined {
     return name
   } catch {
     return undefined
+  }
+}
+
+/**
+ * What says in which zone a process counts: the value of its `TZ`, if it has one, and a text for people.
+ *
+ * @param changes what the configuration does to the environment of the process
+ */
+export function zoneOrigin(changes: ReadonlyArray<readonly [name: string, value: string | undefined]>): {
+  readonly tz: string
+  readonly why: string
+} {
+  const changed = changes.findLast(([name]) => name === 'TZ')
+  const tz = (changed === undefined ? process.env.TZ : changed[1]) ?? ''
+  if (tz === '') return { tz, why: 'the zone of the system' }
+  return {
+    tz,
+    why: `because ${changed === undefined ? 'the environment has' : 'the configuration has env ='} TZ=${printable(tz)}`,
   }
 }
 

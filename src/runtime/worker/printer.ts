@@ -7,12 +7,15 @@ const HIGH_WATER_CHARS = 1024 * 1024
 /** Sends what handlers print to the master. The runner has announced the author's run before. */
 export class Printer {
   readonly #send: (message: WorkerMessage, sent: () => void) => void
+  readonly #shown: (text: string) => string
   /** Tasks run concurrently in this worker. */
   isBeside = false
   #waitingChars = 0
 
-  constructor(send: (message: WorkerMessage, sent: () => void) => void) {
+  /** @param shown leaves out what is hidden */
+  constructor(send: (message: WorkerMessage, sent: () => void) => void, shown: (text: string) => string) {
     this.#send = send
+    this.#shown = shown
   }
 
   get isBehind(): boolean {
@@ -20,8 +23,9 @@ export class Printer {
   }
 
   /** @param author the number of the task that printed it, if that is known */
-  print(author: number | null, stream: Stream, text: string, sent: () => void = () => {}): void {
-    if (text === '') return sent()
+  print(author: number | null, stream: Stream, printed: string, sent: () => void = () => {}): void {
+    if (printed === '') return sent()
+    const text = this.#shown(printed)
     this.#waitingChars += text.length
     this.#send({ type: 'output', number: author, stream, text, isBeside: this.isBeside }, () => {
       this.#waitingChars -= text.length

@@ -16,10 +16,9 @@ import { Retirement } from './retirement.js'
 import type { Run } from './run.js'
 import type { RunFollower } from './run-follower.js'
 import type { RunnerOptions } from './runner-options.js'
+import { Secrets } from './secrets.js'
 import { SignalRunner } from './signal-runner.js'
 
-/** In a larger body nothing is looked for that an error could quote. */
-const MOST_BODY_BYTES = 4 * 1024 * 1024
 /** Yields to the event loop this often, for messages, timers and signals. */
 const SLICE_MS = 5
 
@@ -36,6 +35,7 @@ export class Runner implements ExecutorListener {
   readonly #claimer: Claimer
   /** Runs that have not ended or are not settled. */
   readonly #inFlight = new ArraySet<Run>()
+  readonly #secrets: Secrets
   readonly #signals: SignalRunner
   readonly #reports: ReportBuffer
   #state: 'running' | 'draining' | 'drained' = 'running'
@@ -51,6 +51,7 @@ export class Runner implements ExecutorListener {
     const { harakiriMs, isKilled, isConcurrent } = options
     this.#claims = claims
     this.#options = options
+    this.#secrets = new Secrets(options.hide)
     this.#executor = open(this)
     this.#signals = new SignalRunner(options)
     this.#retirement = new Retirement(options, () => this.#lookAtMemory())
@@ -139,7 +140,7 @@ export class Runner implements ExecutorListener {
 
   /** This process cannot run more tasks: hands back what is not started, finishes what runs. */
   giveUp(error: string): void {
-    this.#leave({ type: 'unfit', error: boundedFailure(error) })
+    this.#leave({ type: 'unfit', error: boundedFailure(this.shown(error)) })
     this.#endIfDrained()
   }
 
@@ -165,6 +166,7 @@ export class Runner implements ExecutorListener {
     const next = this.#state === 'running' ? this.#claimer.peek(this.#fetching) : undefined
     const isFollowed = this.#claimer.isFollowed(run, ranMs)
     const said = this.#withoutHidden(run, run.outcomeOf(outcome))
+    this.#secrets.ended(run)
     const report = this.#claims.settle(run.claim, said, ranMs, next, isFollowed)
     if (!(report instanceof Promise)) return this.#settled(run, report)
     this.#inFlight.add(run)
@@ -181,22 +183,15 @@ export class Runner implements ExecutorListener {
   /** What is hidden is in no record, no dead letter and no line: neither with its key nor without it. */
   #withoutHidden(run: Run, outcome: Outcome): Outcome {
     if (!this.#options.hide.isOn || !('detail' in outcome) || outcome.detail === undefined) return outcome
-    return { ...outcome, detail: this.#options.hide.text(outcome.detail, this.#secretsOf(run)) }
+    const { detail } = outcome
+    const isForeign = this.#state === 'drained' // a fault: a task that has ended may have left behind what threw
+    const said = isForeign ? this.#secrets.withoutAny(detail) : this.#secrets.withoutThoseOf(run, detail)
+    return { ...outcome, detail: said }
   }
 
-  #secretsOf({ claim }: Run): string[] {
-    const { hide } = this.#options
-    try {
-      return hide.secretsIn(claim.vars, claim.bodyBytes > MOST_BODY_BYTES ? undefined : claim.readBody())
-    } catch {
-      return hide.secretsIn(claim.vars) // its body cannot be read
-    }
-  }
-
-  /** A text that says what went wrong in this process, without what is hidden in the tasks that run. */
+  /** A text of this process, without what is hidden in the tasks that run in it, or did before. */
   shown(text: string): string {
-    if (!this.#options.hide.isOn) return text
-    return this.#options.hide.text(text, Array.from(this.#inFlight, run => this.#secretsOf(run)).flat())
+    return this.#secrets.withoutAny(text)
   }
 
   hasRoom(): void {
@@ -288,6 +283,7 @@ export class Runner implements ExecutorListener {
       for (const run of runs) this.ended(run, UNBEGUN, 0)
       return
     }
+    for (const run of runs) this.#secrets.began(run)
     this.#executor.start(runs, now)
     for (const run of runs) if (!run.hasEnded) this.#inFlight.add(run)
     if (this.#claimer.takeMessageDone() && !this.#claimer.isEmpty) this.#reports.tell() // the next batch comes meanwhile

@@ -40,7 +40,10 @@ export class Worker {
 
   constructor(home: WorkerHome) {
     this.#home = home
-    this.#printer = new Printer((message, sent) => home.send(message, sent))
+    this.#printer = new Printer(
+      (message, sent) => home.send(message, sent),
+      text => this.#shown(text),
+    )
     this.#questions = new MasterQuestions(message => this.#send(message))
     this.#signals = new WorkerSignals(news => this.#tellNews(news))
   }
@@ -95,12 +98,16 @@ export class Worker {
   fault(thrown: unknown): void {
     if (this.#runner === undefined) return this.#exitAfter({ type: 'unloadable', error: stackOf(thrown) }, 1)
     this.#handlers?.programs?.killAll() // before others may take their tasks
-    const [message, stack] = [toError(thrown).message, stackOf(thrown)].map(text => this.#runner?.shown(text))
+    const [message, stack] = [toError(thrown).message, stackOf(thrown)].map(text => this.#shown(text))
     const isReported = this.#runner.fault(thrown)
     const error = (isReported ? message : stack) ?? ''
     const exit = () => this.#exitAfter({ type: 'faulted', error }, 1)
     if (this.#runner.whenSettled === undefined) exit()
     else void this.#runner.whenSettled.then(exit)
+  }
+
+  #shown(text: string): string {
+    return this.#runner?.shown(text) ?? text
   }
 
   /** Code in this process has printed something, on behalf of the running task if that is known. */
@@ -204,7 +211,8 @@ export class Worker {
             spool: options.spool,
             log: (run, name, { message, stream }, sent = () => {}) => {
               this.#runner?.announce(run) // the log line of its start comes first
-              this.#home.send({ type: 'log', name, message, ...(stream && { stream }) }, sent)
+              const shown = this.#shown(message)
+              this.#home.send({ type: 'log', name, message: shown, ...(stream && { stream }) }, sent)
             },
           },
           chdir: options.chdir,

@@ -1,7 +1,7 @@
 import { SpooldError } from '../../../base/errors.js'
 import { checkSyntax, codeOf } from '../../../formats/config/check-syntax.js'
 import { formatProblem } from '../../../formats/ini/setting.js'
-import { type CheckedConfig, checkConfig } from '../../check/check.js'
+import { type CheckedConfig, checkConfig, zoneOfSchedules } from '../../check/check.js'
 import { checkLiveUwsgi } from '../../daemon/live-uwsgi.js'
 import { lookerOf } from '../acting-owner.js'
 import { type CommandContext, sourcesOf } from '../context.js'
@@ -17,6 +17,8 @@ export function check(files: readonly string[], _options: object, context: Comma
   for (const problem of problems.list) output.paragraph(formatProblem(problem))
   const { errors, warnings } = problems
   const isGood = errors.length === 0
+  const zone = isGood ? zoneOfSchedules(config) : undefined
+  if (zone !== undefined) output.line(zone)
   const verdict = isGood
     ? `the configuration is good (${count(
         spools.filter(({ isExternal }) => !isExternal),
