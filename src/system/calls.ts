@@ -37,8 +37,8 @@ export interface SystemCalls {
    * @returns false if somebody else has locked any part of it
    */
   tryLock(fd: number): boolean
-  /** The same, shared: only an exclusive lock keeps it away. */
-  tryShare(fd: number): boolean
+  /** Whether somebody else has locked any part of it. Takes nothing, not for a moment either. */
+  isLocked(fd: number): boolean
   unlock(fd: number): void
 
   status(fd: number): FileStatus

@@ -121,7 +121,7 @@ export const nodeCalls: SystemCalls = {
   },
   keepFromChildren() {}, // Node's own descriptors, and so those of node:fs, are close-on-exec
   tryLock: () => missing('fcntl'),
-  tryShare: () => missing('fcntl'),
+  isLocked: () => missing('fcntl'),
   unlock: () => missing('fcntl'),
   status: fd => fromBig(fs.fstatSync(checkDescriptor(fd), { bigint: true })),
   statusAt,

@@ -58,7 +58,7 @@ const EMSGSIZE = 90
 const O_CLOEXEC = 0o2000000
 const F_SETFD = 2
 const FD_CLOEXEC = 1
-const [F_OFD_SETLK, F_RDLCK, F_WRLCK, F_UNLCK] = [37, 0, 1, 2]
+const [F_OFD_GETLK, F_OFD_SETLK, F_WRLCK, F_UNLCK] = [36, 37, 1, 2]
 const [AT_SYMLINK_NOFOLLOW, AT_REMOVEDIR, AT_EMPTY_PATH] = [0x100, 0x200, 0x1000]
 const STATX_BASIC_STATS = 0x7ff
 const [RENAME_NOREPLACE, RENAME_EXCHANGE] = [1, 2]
@@ -205,11 +205,12 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
   if (isAtOnce) for (const name of Object.keys(PROTOTYPES) as Call[]) void native[name]
   const [name1, name2] = [Buffer.alloc(PATH_MAX + 1), Buffer.alloc(PATH_MAX + 1)]
   /** struct flock: type, whence 0, start 0, length 0 (to the end), pid 0 */
-  const [writeLock, readLock, noLock] = [F_WRLCK, F_RDLCK, F_UNLCK].map(type => {
+  const [writeLock, noLock] = [F_WRLCK, F_UNLCK].map(type => {
     const lock = Buffer.alloc(32)
     lock.writeInt16LE(type)
     return lock
   })
+  const found = Buffer.alloc(32)
   const statx = new Uint32Array(64)
   const words = new Int32Array(4)
   const times = new BigInt64Array(4)
@@ -299,6 +300,15 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     const error = failed()
     if (error === -EAGAIN || error === -EACCES) return false
     throw systemError(error, 'fcntl')
+  }
+
+  /** The kernel writes who is in the way of a lock on the whole file, or that nobody is. */
+  function isLocked(fd: number): boolean {
+    found.fill(0)
+    found.writeInt16LE(F_WRLCK)
+    const result = native.fcntl(checkDescriptor(fd), F_OFD_GETLK, found)
+    if (result < 0) throw systemError(failed(), 'fcntl')
+    return found.readInt16LE() !== F_UNLCK
   }
 
   /** `statx` has been filled. */
@@ -625,7 +635,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     closeRun,
     keepFromChildren,
     tryLock: fd => lock(fd, writeLock),
-    tryShare: fd => lock(fd, readLock),
+    isLocked,
     unlock: fd => void lock(fd, noLock),
     status,
     statusAt,

@@ -143,7 +143,7 @@ for (const [way, calls, part] of WAYS)
         ...(way === 'libc'
           ? [
               (bad: unknown) => calls.tryLock(wrongly(bad)),
-              (bad: unknown) => calls.tryShare(wrongly(bad)),
+              (bad: unknown) => calls.isLocked(wrongly(bad)),
               (bad: unknown) => calls.unlock(wrongly(bad)),
               (bad: unknown) => calls.getdents(wrongly(bad), bytes),
               (bad: unknown) => calls.peerOf(wrongly(bad)),

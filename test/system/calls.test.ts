@@ -518,7 +518,11 @@ with open(sys.argv[1], 'r+') as f:
     assert.equal(calls.tryLock(mine), true)
     assert.equal(calls.tryLock(mine), true, 'one holder may ask again')
     assert.equal(calls.tryLock(beside), false)
-    assert.equal(calls.tryShare(beside), false)
+    assert.deepEqual(
+      [calls.isLocked(beside), calls.isLocked(mine)],
+      [true, false],
+      'its own is in nobody’s way',
+    )
     fs.closeSync(fs.openSync(join(path, 'file'), 'r+')) // would end a POSIX lock
     assert.match(
       fs.readFileSync('/proc/locks', 'utf8'),
@@ -528,18 +532,14 @@ with open(sys.argv[1], 'r+') as f:
     assert.match(other.said, /^1[13]$/)
     await end(other)
     calls.unlock(mine)
-    assert.equal(calls.tryShare(mine), true)
-    assert.equal(calls.tryShare(beside), true)
-    assert.equal(calls.tryLock(beside), false)
+    assert.equal(calls.isLocked(beside), false)
+    other = await posix('EX')
+    assert.equal(other.said, 'taken', 'the look has taken nothing')
+    assert.deepEqual([calls.isLocked(mine), calls.tryLock(mine)], [true, false])
+    await end(other)
     other = await posix('SH')
     assert.equal(other.said, 'taken')
-    await end(other)
-    calls.unlock(mine)
-    calls.unlock(beside)
-    other = await posix('EX')
-    assert.equal(other.said, 'taken')
-    assert.equal(calls.tryLock(mine), false)
-    assert.equal(calls.tryShare(mine), false)
+    assert.deepEqual([calls.isLocked(beside), calls.tryLock(beside)], [true, false])
     await end(other)
     assert.equal(calls.tryLock(mine), true)
     calls.close(mine)

@@ -141,7 +141,7 @@ function isFree(path: string): boolean {
   return (lease === undefined || isStale(lease)) && !isLocked(path)
 }
 
-/** A shared lock, so that several daemons may look at once. */
+/** The look takes nothing: a worker that tries meanwhile would find the slot taken, and leave its name alone. */
 function isLocked(path: string): boolean {
   let fd: number
   try {
@@ -151,7 +151,7 @@ function isLocked(path: string): boolean {
     throw error
   }
   try {
-    return !libc().tryShare(fd)
+    return libc().isLocked(fd)
   } finally {
     closeSync(fd)
   }
