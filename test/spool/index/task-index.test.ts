@@ -444,14 +444,15 @@ describe('a parked ref', () => {
     assert.deepEqual(index.takeParked('alone', 9), ['b'])
   })
 
-  it('is looked at again by a scan that looks at waiting files again, unless a person paused it', () => {
-    index.beginScan(true)
-    for (const ref of ['a', 'b']) index.seen(ref, NOW)
-    index.endScan()
-    assert.deepEqual(index.take(9), ['b'])
-    index.unpark('paused')
-    assert.deepEqual(index.take(9), ['a'])
-  })
+  for (const isForAll of [true, false])
+    it(`is looked at again by a scan that looks again at ${isForAll ? 'waiting files' : 'those that have changed'}, unless a person paused it`, () => {
+      index.beginScan(isForAll, true, () => false)
+      for (const ref of ['a', 'b']) index.seen(ref, NOW)
+      index.endScan()
+      assert.deepEqual(index.take(9), ['b'])
+      index.unpark('paused')
+      assert.deepEqual(index.take(9), ['a'])
+    })
 
   it('is one of many that take little memory: a scan tells the names of most', () => {
     const COUNT = 200_000

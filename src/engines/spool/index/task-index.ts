@@ -272,17 +272,15 @@ export class TaskIndex {
    * @param recheckWaiting look again at every waiting or parked file, but paused ones and those that wait for a slot: it may
    *   have changed without an event
    * @param isWhole everything is listed
-   * @param hasChanged tells of a file that waits for its time whether a worker has to look at it again
+   * @param hasChanged do so, but of what waits for its time only at the files of which this is true
    */
-  beginScan(recheckWaiting: boolean, isWhole = true, hasChanged: (ref: Ref) => boolean = () => false): void {
-    if (recheckWaiting) {
-      this.later.clear()
-      this.#parked.clearDoubtful()
-    }
+  beginScan(recheckWaiting: boolean, isWhole = true, hasChanged?: (ref: Ref) => boolean): void {
+    if (recheckWaiting) this.later.clear()
+    if (recheckWaiting || hasChanged !== undefined) this.#parked.clearDoubtful()
     if (isWhole) this.#slots.beginScan()
     if (isWhole) this.later.beginListing()
     this.#isWhole = isWhole
-    this.#hasChanged = hasChanged
+    this.#hasChanged = hasChanged ?? (() => false)
     this.#isHarvestFull = false
     this.#ready.beginScan()
   }
