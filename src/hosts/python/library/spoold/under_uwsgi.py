@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .job import Job
+
 #: uWSGI counts no failures, so the process does; by the name of the file
 _failures: dict[bytes, int] = {}
 
@@ -37,7 +39,7 @@ def attach_uwsgi() -> None:
         if answer is None:
             _failures.pop(name, None)
             return uwsgi.SPOOL_OK
-        _settle(name, answer, begun.job.max_retries)
+        _settle(name, answer, begun.job)
         return uwsgi.SPOOL_RETRY  # also of a file that was moved away: uWSGI would fail to remove it
 
     spooler._is_spoold = True  # type: ignore[attr-defined]
@@ -62,16 +64,15 @@ def _perform(begun: run.Run) -> dict[str, Any] | None:
     return None
 
 
-def _settle(name: bytes, answer: dict[str, Any], max_retries: float) -> None:
+def _settle(name: bytes, answer: dict[str, Any], job: Job) -> None:
     failures = _failures.get(name, 0) + 1
     reason = answer.get('bury') or answer.get('error') or answer.get('reason')
-    if 'bury' in answer or failures > max_retries:
+    if 'bury' in answer or failures > job.max_retries:
         _failures.pop(name, None)
         _bury(os.fsdecode(name), 'asked' if 'bury' in answer else 'attempts', reason, failures)
         return
     _failures[name] = failures
-    # uWSGI compares whole seconds; what has passed since the wait was counted makes it no second longer
-    at = math.ceil(time.time() + answer['retry'] - 0.1)
+    at = math.ceil(max(time.time(), job.at.timestamp()))  # uWSGI compares whole seconds
     os.utime(name, (at, at))  # uWSGI runs it no earlier; it must not be opened, which would give up the lock
 
 
