@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { mkdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spoolSnapshotOf } from '../helpers/control.js'
@@ -322,19 +322,5 @@ describe('a task that is removed while it waits to run again', () => {
     await until('it waits', async () => (await waiting()) === 1)
     rmSync(retried)
     await until('it is forgotten', async () => (await waiting()) === 0)
-  })
-})
-
-describe('thousands for later', () => {
-  it('are given to a worker many at once, which tells of them together', async () => {
-    const spool = spoolDirectory()
-    const COUNT = 2000
-    const tomorrow = Math.floor(Date.now() / 1000) + 86_400
-    for (let i = 0; i < COUNT; i++) drop(spool, `t${i}`, packet({ a: 'b' }), tomorrow)
-    const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-frequency': 600 } })
-    await until('all are known', async () => (await spoolSnapshotOf(spool)).tasks.waiting === COUNT)
-    const [worker = 0] = daemon.children()
-    const [, writes] = /^syscw: (\d+)$/m.exec(readFileSync(`/proc/${worker}/io`, 'utf8')) ?? []
-    assert.ok(Number(writes) < COUNT / 4, `${writes} writes`)
   })
 })

@@ -30,10 +30,7 @@ export class PoolView {
     const { workers: all, target, delayed } = this.#roster
     this.#seats.assign(all)
     const workers = [...all].filter(({ state }) => state !== 'draining')
-    // while all of them start, nobody has looked yet
-    const isSorting =
-      (workers.length > 0 && workers.every(({ state }) => state === 'starting')) ||
-      workers.some(({ work }) => work.activity.isSorting)
+    const isSorting = workers.some(({ work }) => work.activity.isSorting)
     const { backlog } = this.#load
     this.#backlog = isSorting ? Math.min(this.#backlog, backlog) : backlog
     return {
