@@ -86,11 +86,11 @@ describe('the runner of the tests', { concurrency: true }, () => {
             for (const pid of pidsOf('beside')) process.kill(pid)
           })`,
       },
-      4000,
+      8000, // a slow machine takes seconds to start a file
     )
     assert.equal(await run.runner.code(30_000), 0, run.runner.output)
     const [daemon, child] = run.pids('hanging')
-    assert.match(run.runner.output, /hanging\.test\.js did not end within 4 s: ended\n/)
+    assert.match(run.runner.output, /hanging\.test\.js did not end within 8 s: ended\n/)
     for (const pid of [daemon, child]) {
       assert.match(run.runner.output, new RegExp(`^  ${pid} (sh -c )?sleep 600`, 'm'))
       assert.ok(!isAlive(pid ?? 0), `${pid} is alive`)
