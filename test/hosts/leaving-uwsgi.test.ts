@@ -520,7 +520,7 @@ describe("uWSGI's module in any process", () => {
       const address = `127.0.0.1:${await portOf(daemon)}`
       const asking = new TestProcess(language, ['-e', code], {
         env: environment({
-          TZ: 'XXX-2',
+          TZ: 'EET-2',
           AT: Object.keys(TIMES).join('|'),
           SPOOLD_ENQUEUE_TO: here,
           ELSEWHERE: `mail=${here}, ${address}`,

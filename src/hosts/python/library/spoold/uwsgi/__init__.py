@@ -44,7 +44,8 @@ def _is_started_by_task() -> bool:
 
 def _warn_of_early() -> None:
     """What looked for `uwsgi` before, and goes on without it, would run its tasks in the web server."""
-    early = [name for name, each in sys.modules.items() if isinstance(each, type(sys)) and vars(each).get('uwsgi', each) is None]
+    modules = list(sys.modules.items())  # another thread may be importing
+    early = [name for name, each in modules if isinstance(each, type(sys)) and vars(each).get('uwsgi', each) is None]
     if early:
         import warnings
 
