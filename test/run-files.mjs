@@ -1,6 +1,6 @@
 // Runs test files side by side, and sees to it that nothing of a file outlives it.
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { run } from 'node:test'
@@ -16,8 +16,10 @@ const SIGNALS = ['SIGINT', 'SIGTERM']
 const FAILURES = /^.*failing tests:.*\n/gm
 /** A file that waits takes no processor, but memory. */
 const MOST_BESIDE = 14
-/** So soon a run sees that another one has given a share back. */
+/** So soon a run sees that another one has given a share back, and whether the machine keeps up. */
 const LOOK_MS = 500
+/** Processors that rest less than this have more to do than was measured: the machine is slow today, or not ours alone. */
+const LEAST_IDLE = 0.05
 
 /**
  * Runs test files and shows each when it has ended, and at the end what failed. Those that take longest begin first, and beside
@@ -53,17 +55,19 @@ export async function runFiles(paths, { processors, weightOf, limitMs, lingerMs 
 }
 
 /**
- * Always one, and more as long as the shares of a processor that they take add up to no more than there are: those of other runs on
- * this machine, too, which keep them in the same directory.
+ * Always one, and more as long as the processors rest now and then, and the shares of one that the files take add up to no more than
+ * there are: those of other runs on this machine, too, which keep them in the same directory.
  */
 async function inTurn(paths, { processors, weightOf }, act) {
   const share = path => weightOf(path).cpu / weightOf(path).wall
   const waiting = [...paths].sort((a, b) => weightOf(b).wall - weightOf(a).wall)
   const running = new Map()
   const shares = new Shares()
+  const rest = new Rest()
   const next = () => {
     const { taken, count } = shares.sum()
-    const fits = path => running.size === 0 || (count < MOST_BESIDE && taken + share(path) <= processors)
+    const isRoom = count < MOST_BESIDE && rest.share() >= LEAST_IDLE
+    const fits = path => running.size === 0 || (isRoom && taken + share(path) <= processors)
     const index = waiting.findIndex(fits)
     return index < 0 ? undefined : waiting.splice(index, 1)[0]
   }
@@ -80,6 +84,33 @@ async function inTurn(paths, { processors, weightOf }, act) {
       )
     }
     await Promise.race([...running.values(), ...(waiting.length > 0 ? [sleep(LOOK_MS)] : [])])
+  }
+}
+
+/** How much of their time the processors of this machine have had nothing to do of late. */
+class Rest {
+  #seen = ticks()
+  #seenAt = performance.now()
+  #share = 1
+
+  /** @returns from 0 to 1, of the last half second or the one before */
+  share() {
+    if (performance.now() - this.#seenAt < LOOK_MS) return this.#share
+    const now = ticks()
+    this.#share = (now.idle - this.#seen.idle) / Math.max(1, now.all - this.#seen.all)
+    this.#seen = now
+    this.#seenAt = performance.now()
+    return this.#share
+  }
+}
+
+/** Who is nice, as the report of the coverage, keeps nobody waiting. */
+function ticks() {
+  const all = cpus().map(({ times }) => times)
+  const sum = of => all.reduce((total, times) => total + of(times), 0)
+  return {
+    idle: sum(({ idle, nice }) => idle + nice),
+    all: sum(({ user, nice, sys, idle, irq }) => user + nice + sys + idle + irq),
   }
 }
 

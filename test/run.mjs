@@ -39,7 +39,7 @@ process.env.SPOOLD_TEST_SEED ??= String(Math.floor(Math.random() * 2 ** 31))
 console.log(`SPOOLD_TEST_SEED=${process.env.SPOOLD_TEST_SEED}`)
 
 /** A file that hangs is ended, with all that it has started, and fails. */
-const LIMIT_MS = (process.env.SPOOLD_TEST_LONG === undefined ? 10 : 45) * 60_000
+const LIMIT_MS = (process.env.SPOOLD_TEST_LONG === undefined ? 20 : 45) * 60_000
 /** To weigh files they are given room. */
 const PROCESSORS = availableParallelism() * (lane.includes('--weigh') ? 0.8 : 1)
 /** With SPOOLD_TEST_AGAIN=1 a file that failed beside others runs once more, alone. More than so many are no accident. */

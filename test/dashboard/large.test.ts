@@ -6,20 +6,20 @@ import { spoolSnapshotOf } from '../helpers/control.js'
 import { Browser, give, startDashboard } from '../helpers/dashboard.js'
 import { packet } from '../helpers/files.js'
 import { isLong } from '../helpers/requires.js'
-import { patience, until } from '../helpers/until.js'
-import { memoryMb } from '../helpers/usage.js'
+import { until } from '../helpers/until.js'
+import { cpuMsOfTree, memoryMb } from '../helpers/usage.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const TASKS = isLong ? 1_000_000 : 100_000
-/** From the request to the last byte. */
-const PAGE_MS = 300
+/** Of a processor, of the daemon and of all that it has started: a busy machine makes it no more. To within 20. */
+const PAGE_MS = 600
 const CHILD_MB = 80
 /** What pages may cost the daemon that they ask, above what it takes by itself; garbage comes and goes. */
 const MASTER_MB = 12
 const PATHS = ['', '/waiting', '/waiting?show=later', '/running', '/retrying', '/dead', '/workers']
-/** Far down the lists; the daemon looks for these in a twentieth of its time. */
+/** Far down the lists. */
 const DEEP_PATHS = ['/waiting?from=24000', '/waiting?from=49950']
-const DEEP_MS = 3000
+const DEEP_MS = 2000
 
 /** Half of them are due, half wait for their time. */
 function filled(): string {
@@ -64,12 +64,12 @@ describe('the dashboard of a spool of a great many tasks', () => {
     const before = await settledMemory(daemon.pid)
     const took: string[] = []
     const look = async (path: string, limitMs: number) => {
-      const since = performance.now()
+      const before = cpuMsOfTree(daemon.pid)
       const { status, text } = await browser.get(`/spools/${id}${path}`)
-      const ms = performance.now() - since
-      took.push(`${path || '/'} ${Math.round(ms)} ms`)
+      const ms = cpuMsOfTree(daemon.pid) - before
+      took.push(`${path || '/'} ${ms} ms`)
       assert.equal(status, 200, text)
-      assert.ok(ms <= limitMs * 2 * patience(), `${path} took ${ms} ms`)
+      assert.ok(ms <= limitMs, `${path} took ${ms} ms of a processor`)
       return text
     }
     for (const path of PATHS) await look(path, PAGE_MS)

@@ -8,7 +8,7 @@ import { drop, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { patience, until } from '../helpers/until.js'
-import { cpuShare } from '../helpers/usage.js'
+import { cpuPercentAwake } from '../helpers/usage.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 
 /** Runs a command that gets no inotify instance; as the root of a user namespace it may change that again. */
@@ -28,8 +28,6 @@ const FOUND_MS = FREQUENCY * 1000 + 1000 + 4000
 const LONG_AS_TEXT = Buffer.concat([Buffer.from('uwsgi_spoolfile_on_'), Buffer.alloc(171, 0xfc)])
 
 const pathOf = (directory: string, name: Buffer) => Buffer.concat([Buffer.from(`${directory}/`), name])
-
-const cpuPercent = async (daemon: Daemon, ms: number) => 100 * (await cpuShare(daemon, ms))
 
 async function foundSoon(daemon: Daemon, directory: string, name: string): Promise<void> {
   const droppedAt = performance.now()
@@ -103,7 +101,7 @@ describe('where inotify is refused', { skip: skipUnless('root') }, () => {
         daemon.output,
         /no file-system events (?:from 5\/ )?\(EMFILE.*new tasks are found every 5 s/,
       )
-      const idles = async () => (await cpuPercent(daemon, 6000)) <= most
+      const idles = async () => (await cpuPercentAwake(daemon, 6000)) <= most
       await until(`all were looked at, and it takes at most ${most} % of a core`, idles, 240_000)
       drop(spool, '5/here')
       await until('the new one has run', () => daemon.journal().includes('here'), 11_000)
@@ -185,7 +183,11 @@ describe('20,000 priorities', () => {
       const most = 1 + 100 * BUSY * (PASS_MS / (frequency * 1000))
       const daemon = await startDaemon({ spool, ini })
       await until('what was there has run', () => daemon.journal().includes('there-before'))
-      await until('the first scans are over', async () => (await cpuPercent(daemon, 1000)) < 2 * most, 60_000)
+      await until(
+        'the first scans are over',
+        async () => (await cpuPercentAwake(daemon, 1000)) < 2 * most,
+        60_000,
+      )
       drop(spool, '3/watched')
       await until('an urgent one has run', () => daemon.journal().includes('watched'), FOUND_MS)
       const droppedAt = performance.now()
@@ -197,7 +199,7 @@ describe('20,000 priorities', () => {
       // the sweep, ten seconds after the start and then every ten minutes, is no part of it
       const seen: number[] = []
       const isCheap = async () => {
-        seen.push(await cpuPercent(daemon, 12_000))
+        seen.push(await cpuPercentAwake(daemon, 12_000))
         return (seen.at(-1) ?? 0) < most
       }
       await until('it costs little', isCheap, 60_000).catch(() =>

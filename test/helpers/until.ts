@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises'
 /** Functions that describe what happened, for the message of a timeout. */
 export const witnesses = new Set<() => string>()
 
-/** A file has ten minutes. */
+/** A file has twenty minutes. */
 const MOST_PATIENT = 5
 
 /** What a deadline is multiplied by, a whole number: how many processes share a processor of this machine at present. */

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
-import { childrenOf, type TestProcess } from './process.js'
+import { childrenOf, TestProcess } from './process.js'
 
 /** The CPU use of a daemon and its workers, in cores: 1 is one full core. */
 export async function cpuShare(daemon: TestProcess, ms: number): Promise<number> {
@@ -9,6 +9,30 @@ export async function cpuShare(daemon: TestProcess, ms: number): Promise<number>
   await setTimeout(ms)
   return shareOf(ticks() - before, performance.now() - since)
 }
+
+/** A master and its worker, with memory several times that of a process that does nothing. */
+const BARE_WAKERS = 5
+
+/**
+ * The CPU use of a daemon in percent of a core, without what waking costs this machine: where the memory of whoever
+ * sleeps is reclaimed, each wake takes some 10 ms, and a process that does nothing else twice a second 2 %.
+ */
+export async function cpuPercentAwake(daemon: TestProcess, ms: number): Promise<number> {
+  const bare = new TestProcess(process.execPath, ['-e', WAKES])
+  await bare.waitFor('wakes')
+  const before = ticksOf(bare.pid)
+  const share = await cpuShare(daemon, ms)
+  const bareShare = shareOf(ticksOf(bare.pid) - before, ms)
+  bare.child.kill('SIGKILL')
+  await bare.exited
+  return Math.max(0, 100 * (share - BARE_WAKERS * bareShare))
+}
+
+/** Looks at a file twice a second, as a daemon for a pause. */
+const WAKES = `
+  const { lstat } = require('node:fs')
+  setInterval(() => lstat('/spoold-is-paused', () => {}), 500)
+  console.log('wakes')`
 
 /** The CPU time of a process, user and system, in the kernel's ticks of 10 ms. */
 function ticksOf(pid: number): number {

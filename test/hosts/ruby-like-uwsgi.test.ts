@@ -59,16 +59,22 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
   },
 }
 
-/** Debian has it in no package: SPOOLD_TEST_UWSGIDSL is the file of uWSGI's source. */
 const dsl = process.env.SPOOLD_TEST_UWSGIDSL ?? ''
+/** No package has it. */
+const withoutDsl =
+  !existsSync(dsl) && 'SPOOLD_TEST_UWSGIDSL names no file: uwsgidsl.rb of the source of uWSGI'
 const dslTasks = {
   [name('first')]: packet({ ud_spool_func: '1', word: 'hello' }, 'the body'),
 }
 
-describe('Ruby programs under uWSGI and under spoold', { skip: skipUnless('uwsgi-ruby', 'ruby') }, () => {
-  for (const [what, program] of Object.entries(PROGRAMS)) it(what, () => compare(program))
+const skip = skipUnless('uwsgi-ruby', 'ruby')
 
-  it('uwsgidsl.rb, unmodified, calls the same functions', { skip: !existsSync(dsl) }, () =>
+describe('Ruby programs under uWSGI and under spoold', { skip }, () => {
+  for (const [what, program] of Object.entries(PROGRAMS)) it(what, () => compare(program))
+})
+
+describe('uwsgidsl.rb, unmodified, under uWSGI and under spoold', { skip: skip || withoutDsl }, () => {
+  it('calls the same functions', () =>
     compare({
       language: 'ruby',
       name: 'dsl',
@@ -76,6 +82,5 @@ describe('Ruby programs under uWSGI and under spoold', { skip: skipUnless('uwsgi
       ini: { 'rb-lib': dirname(dsl) },
       hasOwnOrder: true,
       isOver: ({ calls, left }) => calls.length === 5 && left.length === 0,
-    }),
-  )
+    }))
 })
