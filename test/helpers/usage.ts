@@ -11,7 +11,7 @@ export async function cpuShare(daemon: TestProcess, ms: number): Promise<number>
 }
 
 /** A master and its worker, with memory several times that of a process that does nothing. */
-const BARE_WAKERS = 5
+const BARE_PROCESSES = 5
 
 /**
  * The CPU use of a daemon in percent of a core, without what waking costs this machine: where the memory of whoever
@@ -25,7 +25,7 @@ export async function cpuPercentAwake(daemon: TestProcess, ms: number): Promise<
   const bareShare = shareOf(ticksOf(bare.pid) - before, ms)
   bare.child.kill('SIGKILL')
   await bare.exited
-  return Math.max(0, 100 * (share - BARE_WAKERS * bareShare))
+  return Math.max(0, 100 * (share - BARE_PROCESSES * bareShare))
 }
 
 /** Looks at a file twice a second, as a daemon for a pause. */
