@@ -71,7 +71,7 @@ async function inTurn(paths, { processors, weightOf }, act) {
     const index = waiting.findIndex(fits)
     return index < 0 ? undefined : waiting.splice(index, 1)[0]
   }
-  while (waiting.length > 0 || running.size > 0) {
+  while (waiting.length > 0) {
     for (let path = next(); path !== undefined; path = next()) {
       const ending = path
       const giveBack = shares.take(share(ending))
@@ -83,8 +83,10 @@ async function inTurn(paths, { processors, weightOf }, act) {
         }),
       )
     }
-    await Promise.race([...running.values(), ...(waiting.length > 0 ? [sleep(LOOK_MS)] : [])])
+    if (waiting.length > 0) await Promise.race([...running.values(), sleep(LOOK_MS)])
   }
+  console.log('all have begun') // .ci/run waits for it
+  await Promise.all(running.values())
 }
 
 /** How much of their time the processors of this machine have had nothing to do of late. */
