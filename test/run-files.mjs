@@ -16,9 +16,9 @@ const SIGNALS = ['SIGINT', 'SIGTERM']
 const FAILURES = /^.*failing tests:.*\n/gm
 /** A file that waits takes no processor, but memory. */
 const MOST_BESIDE = 14
-/** So soon a run sees that another one has given a share back, and whether the machine keeps up. */
-const LOOK_MS = 500
-/** Processors that rest less than this have more to do than was measured: the machine is slow today, or not ours alone. */
+/** So soon a run sees that another one has given a share back, and whether the machine keeps up with what has begun. */
+const LOOK_MS = 200
+/** Processors that rest less than this part of their time have more to do than was measured: the machine is slow today, or not ours alone. */
 const LEAST_IDLE = 0.05
 
 /**
@@ -55,8 +55,8 @@ export async function runFiles(paths, { processors, weightOf, limitMs, lingerMs 
 }
 
 /**
- * Always one, and more as long as the processors rest now and then, and the shares of one that the files take add up to no more than
- * there are: those of other runs on this machine, too, which keep them in the same directory.
+ * Always one. Another one begins when the processors have rested lately, and the shares of one that the files take add up to no more
+ * than there are: those of other runs on this machine, too, which keep them in the same directory.
  */
 async function inTurn(paths, { processors, weightOf }, act) {
   const share = path => weightOf(path).cpu / weightOf(path).wall
@@ -66,7 +66,7 @@ async function inTurn(paths, { processors, weightOf }, act) {
   const rest = new Rest()
   const next = () => {
     const { taken, count } = shares.sum()
-    const isRoom = count < MOST_BESIDE && rest.share() >= LEAST_IDLE
+    const isRoom = count < MOST_BESIDE && rest.isThere()
     const fits = path => running.size === 0 || (isRoom && taken + share(path) <= processors)
     const index = waiting.findIndex(fits)
     return index < 0 ? undefined : waiting.splice(index, 1)[0]
@@ -89,20 +89,18 @@ async function inTurn(paths, { processors, weightOf }, act) {
   await Promise.all(running.values())
 }
 
-/** How much of their time the processors of this machine have had nothing to do of late. */
+/** Whether the processors of this machine have had nothing to do now and then, since somebody asked last. */
 class Rest {
   #seen = ticks()
   #seenAt = performance.now()
-  #share = 1
 
-  /** @returns from 0 to 1, of the last half second or the one before */
-  share() {
-    if (performance.now() - this.#seenAt < LOOK_MS) return this.#share
-    const now = ticks()
-    this.#share = (now.idle - this.#seen.idle) / Math.max(1, now.all - this.#seen.all)
+  /** @returns true at most once per look: what has begun since is not seen before */
+  isThere() {
+    if (performance.now() - this.#seenAt < LOOK_MS) return false
+    const [before, now] = [this.#seen, ticks()]
     this.#seen = now
     this.#seenAt = performance.now()
-    return this.#share
+    return now.idle - before.idle >= LEAST_IDLE * (now.all - before.all)
   }
 }
 

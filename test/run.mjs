@@ -40,8 +40,8 @@ console.log(`SPOOLD_TEST_SEED=${process.env.SPOOLD_TEST_SEED}`)
 
 /** A file that hangs is ended, with all that it has started, and fails. */
 const LIMIT_MS = (process.env.SPOOLD_TEST_LONG === undefined ? 20 : 45) * 60_000
-/** Files take less than was measured as often as more, and none begins while nothing rests; to weigh them they are given room. */
-const PROCESSORS = availableParallelism() * (lane.includes('--weigh') ? 0.8 : 1.3)
+/** To weigh files they are given room. */
+const PROCESSORS = availableParallelism() * (lane.includes('--weigh') ? 0.8 : 1)
 /** With SPOOLD_TEST_AGAIN=1 a file that failed beside others runs once more, alone. More than so many are no accident. */
 const MAX_AGAIN = 4
 const SLOWEST_SHOWN = 10
