@@ -36,6 +36,18 @@ describe('the activity of a worker', () => {
     assert.equal(await restAndReturn(0), true)
   })
 
+  it('is unknown between two batches of which nothing was due, too', () => {
+    const activity = new Activity()
+    activity.note(3)
+    activity.reported(3, 0)
+    activity.note(0)
+    assert.equal(activity.isSorting, true)
+    activity.note(3)
+    activity.reported(3, 3)
+    activity.note(0)
+    assert.equal(activity.isSorting, false)
+  })
+
   it('counts as busy while it works, from its beginning, and not while it sorts', async () => {
     const sorting = new Activity()
     sorting.note(9)

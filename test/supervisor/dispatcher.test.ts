@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { dispatch, type Source } from '#src/runtime/supervisor/dispatcher.js'
+import { Pace } from '#src/runtime/supervisor/pace.js'
 import type { WorkerProcess } from '#src/runtime/supervisor/worker-process.js'
 
 interface State {
@@ -102,5 +103,19 @@ describe('what a worker is given', () => {
     const { worker, given, signals } = workerIn(SLOW)
     dispatch([worker], sourceOf(1, { signalFor: () => 17 }))
     assert.deepEqual([signals, given], [[17], []])
+  })
+})
+
+describe('the pace of a worker', () => {
+  it('is that of what it found to be for later, as long as it finds nothing else', () => {
+    const pace = new Pace()
+    pace.note(10, 0, 0, 1000)
+    assert.equal(pace.ms, 0.01)
+    pace.note(50, 1, 0, 9)
+    assert.equal(pace.ms, 50)
+    pace.note(1, 0, 0, 100)
+    assert.equal(pace.ms, 0.01)
+    pace.note(50, 1)
+    assert.equal(pace.ms, 50)
   })
 })

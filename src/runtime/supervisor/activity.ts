@@ -13,6 +13,8 @@ export class Activity {
   #idleSince = performance.now()
   /** Since when nothing has shown that what it was given is due; undefined: it runs something. */
   #unprovenSince: number | undefined = this.#idleSince
+  /** Nothing of what it reported last was due: it may be given more of these in a moment. */
+  #hasSorted = false
 
   /** How long it has had something to do, until now. It does not decrease. */
   get busyMs(): number {
@@ -27,9 +29,9 @@ export class Activity {
     return this.#idleSince
   }
 
-  /** It may only look through tasks of which none is due: workers alone can see when a task is due. */
+  /** It may only look through tasks of which none is due: workers alone can see when a task is due. Between two batches, too. */
   get isSorting(): boolean {
-    if (this.#busySince === undefined || this.#unprovenSince === undefined) return false
+    if (this.#unprovenSince === undefined || (this.#busySince === undefined && !this.#hasSorted)) return false
     return performance.now() - this.#unprovenSince < SORTING_MS
   }
 
@@ -41,6 +43,7 @@ export class Activity {
   /** It runs something. */
   started(): void {
     this.#unprovenSince = undefined
+    this.#hasSorted = false
   }
 
   /** It has reported so many tasks, and so many of them ran. */
@@ -49,6 +52,7 @@ export class Activity {
     if (count === 0) return
     this.#count()
     this.#unprovenSince = performance.now()
+    this.#hasSorted = true
   }
 
   /** Call it when that may have changed. @param outstanding how many tasks and signals it has */

@@ -3,6 +3,8 @@ import { isHandled, type Report } from '../../base/task/report.js'
 /** How long tasks have taken: of late, and all that were reported. */
 export class Pace {
   #ms: number | undefined
+  /** While it only finds tasks to be for later: how long it takes to find that out. */
+  #laterMs: number | undefined
   #ran = 0
   #busyMs = 0
 
@@ -16,21 +18,25 @@ export class Pace {
     return this.#busyMs
   }
 
-  /** Undefined until a task has run. */
+  /** Undefined until a task has run, or was put aside. */
   get ms(): number | undefined {
-    return this.#ms
+    return this.#laterMs ?? this.#ms
   }
 
   /**
    * @param busyMs how long all of them took together
    * @param ran how many tasks ran; those that were refused say nothing about the pace
    * @param parked how many were opened and parked: there may be many in a row, which are worth a batch
+   * @param later how many were found to be for later: there may be many in a row, but those that run may be slow
    */
-  note(busyMs: number, ran: number, parked = 0): void {
+  note(busyMs: number, ran: number, parked = 0, later = 0): void {
     this.#ran += ran
     this.#busyMs += busyMs
-    if (ran + parked === 0) return
-    const ms = busyMs / (ran + parked)
+    const told = ran + parked
+    if (told + later === 0) return
+    this.#laterMs = told === 0 ? busyMs / later : undefined
+    if (told === 0) return
+    const ms = busyMs / told
     this.#ms = this.#ms === undefined ? ms : (this.#ms + ms) / 2
   }
 }
@@ -42,8 +48,8 @@ export function ranOf(reports: readonly Pick<Report, 'kind'>[]): number {
   return ran
 }
 
-export function parkedOf(reports: readonly Pick<Report, 'kind'>[]): number {
-  let parked = 0
-  for (const { kind } of reports) if (kind === 'parked') parked++
-  return parked
+export function countOf(kind: Report['kind'], reports: readonly Pick<Report, 'kind'>[]): number {
+  let count = 0
+  for (const report of reports) if (report.kind === kind) count++
+  return count
 }

@@ -3,7 +3,7 @@ import type { WorkerMessage } from '../ipc/messages.js'
 import { Activity } from './activity.js'
 import { GivenSignals } from './given-signals.js'
 import { type Begun, GivenTasks, type Had, nameOf } from './given-tasks.js'
-import { Pace, parkedOf, ranOf } from './pace.js'
+import { countOf, Pace, ranOf } from './pace.js'
 import { takeReports } from './take-reports.js'
 import type { Reported } from './worker-listener.js'
 
@@ -126,7 +126,7 @@ export class Workload {
     this.activity.reported(count, ran)
     if (count > 0) this.hasWorked = true
     this.noteActivity()
-    this.pace.note(message.busyMs, ran, parkedOf(reports))
+    this.pace.note(message.busyMs, ran, countOf('parked', reports), countOf('later', reports))
     return { ...reported, count }
   }
 }
