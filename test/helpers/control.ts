@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { askDaemon } from '#src/engines/control/client.js'
 import type { DaemonSnapshot, SpoolSnapshot } from '#src/runtime/stats/snapshot.js'
+import { patience } from './until.js'
 
 /** The path of a control socket in a spool. */
 export const controlOf = (spool: string, name = 'control') => join(spool, '.spoold', name)
@@ -14,7 +15,8 @@ export const controlsIn = (spool: string) =>
     .sort()
 
 export async function snapshotOf(spool: string, name = 'control'): Promise<DaemonSnapshot> {
-  return (await askDaemon(controlOf(spool, name), 'snapshot', {})) as DaemonSnapshot
+  const options = { timeoutMs: 5000 * patience() }
+  return (await askDaemon(controlOf(spool, name), 'snapshot', {}, options)) as DaemonSnapshot
 }
 
 export async function spoolSnapshotOf(spool: string): Promise<SpoolSnapshot> {
