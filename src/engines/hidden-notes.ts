@@ -1,7 +1,7 @@
 import { toByteString } from '../base/task/ref.js'
 import { isRedisAddress } from '../formats/protocol/redis-address.js'
 import { openTaskStore } from './open-engine.js'
-import { noteHiddenKeys } from './spool/hidden-keys.js'
+import { noteHiddenKeys, renewHiddenKeys } from './spool/hidden-keys.js'
 
 /** So often it is tried again while Redis is away. */
 const AGAIN_MS = 5000
@@ -21,9 +21,9 @@ export class HiddenNotes {
       else noteHiddenKeys(toByteString(spool), keys)
   }
 
-  /** Leaves them once more in a directory whose `.spoold` was moved away. */
-  again(spool: string): void {
-    if (!isRedisAddress(spool)) noteHiddenKeys(toByteString(spool), this.#keys)
+  /** Leaves them once more in a directory where they cannot be trusted any more. */
+  renew(spool: string): void {
+    if (!isRedisAddress(spool)) renewHiddenKeys(toByteString(spool), this.#keys)
   }
 
   async #note(spool: string, keys: readonly string[], round: number): Promise<void> {

@@ -1,9 +1,18 @@
 import assert from 'node:assert/strict'
-import { chmodSync, existsSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { readAudit } from '#src/engines/spool/admin/audit.js'
-import { hiddenKeysOf, noteHiddenKeys } from '#src/engines/spool/hidden-keys.js'
+import { hiddenKeysOf, noteHiddenKeys, renewHiddenKeys } from '#src/engines/spool/hidden-keys.js'
 import { inProcess, spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, packet } from '../helpers/files.js'
@@ -81,7 +90,7 @@ describe('spooler-hide', () => {
       assert.equal(existsSync(dead), false)
     })
 
-  it('hides every value while its list is away, which others could move; the daemon makes it again', async () => {
+  it('hides every value while its list is away or an older one in its place, as others could do; the daemon makes it again', async () => {
     const spool = spoolDirectory()
     const [task, list] = [join(spool, 'task'), join(spool, '.spoold/hide')]
     chmodSync(spool, 0o2770)
@@ -100,8 +109,11 @@ describe('spooler-hide', () => {
     assert.deepEqual(await show(spoold, '--ini', daemon.iniFile), [true, false])
     const { stdout } = await inProcess(['ls', '--json', '--vars', spool])
     assert.match(stdout, /"to","\[hidden\]"/)
+    mkdirSync(join(spool, '.spoold'), 0o700) // of a time when nothing was hidden
+    writeFileSync(list, '')
+    assert.deepEqual(await show(), [false, true])
     daemon.child.kill('SIGCONT')
-    await until('it says so again', () => existsSync(list))
+    await until('it says so again', () => readFileSync(list, 'utf8') === 'password\n')
     assert.deepEqual(await show(), [true, false])
   })
 
@@ -122,6 +134,11 @@ describe('spooler-hide', () => {
     noteHiddenKeys(spool, [])
     assert.deepEqual(MODES.map(found), Array(7).fill(false))
     noteHiddenKeys(spool, ['password'])
+    assert.deepEqual(MODES.map(found), Array(7).fill(true))
+    writeFileSync(join(state, 'other'), '') // as of another daemon, which has ended
+    renameSync(join(state, 'other'), join(state, 'hide'))
+    assert.deepEqual(MODES.map(found), unknown)
+    renewHiddenKeys(spool, ['password'])
     assert.deepEqual(MODES.map(found), Array(7).fill(true))
     rmSync(state, { recursive: true })
     symlinkSync(spool, state)

@@ -18,7 +18,7 @@ export async function hideOf(store: TaskStore, shown: string, output: Output): P
   const hide = await store.hide()
   if (hide.isEverything)
     output.complain(
-      `${shown}: all values are hidden, because the daemon’s list of hidden keys is not there, and others may have taken it away: ` +
+      `${shown}: all values are hidden, because no daemon answers for a list of hidden keys, and others may have taken it away or brought an older one back: ` +
         `they may write to the spool. Name its configuration with --ini, or keep them to their own files (chmod +t ${shellWord(shown)}) and start its daemon`,
     )
   return hide

@@ -17,8 +17,8 @@ interface ControlContext {
   readonly identity: Identity | null
   readonly files: ListenSettings['files']
   resolve(path: string): string
-  /** A spool has a socket, for the first time or in another `.spoold` than before. */
-  opened(spool: string): void
+  /** The socket of a spool is there: when it was opened, and at each look after that. */
+  looked(spool: string): void
 }
 
 interface Open {
@@ -82,6 +82,7 @@ export class DaemonControl {
     const areThere = await Promise.all(looks)
     this.#isLooking = false
     if (areThere.includes(false)) await this.#open()
+    else for (const spool of this.#wanted) this.#context.looked(spool)
   }
 
   #open(): Promise<void> {
@@ -96,7 +97,7 @@ export class DaemonControl {
         const why = await faultOf(() => this.#listenIn(spool))
         if (why === undefined) {
           this.#missing.delete(spool)
-          this.#context.opened(spool)
+          this.#context.looked(spool)
         } else if (this.#missing.get(spool) !== why) {
           this.#missing.set(spool, why)
           this.#report(spool, why)

@@ -83,8 +83,8 @@ export class Observation {
       parkedOf,
       ...acting,
     })
-    const opened = (spool: string) => this.#notes.again(spool)
-    this.#control = new DaemonControl({ events, identity, files, resolve, actions, opened })
+    const looked = (spool: string) => this.#notes.renew(spool)
+    this.#control = new DaemonControl({ events, identity, files, resolve, actions, looked })
     this.#fifos = new MasterFifos(events, { ...acting, checks: observed.master.checks }, files)
     this.#exporter = new ExporterProcess({ events, log, snapshot: () => stats.snapshotFor(NOBODY) })
     this.#dashboard = new DashboardProcess({ events, log, resolve })

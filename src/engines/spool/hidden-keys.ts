@@ -1,7 +1,10 @@
+import { closeSync, constants, fstatSync } from 'node:fs'
 import { errnoOf } from '../../base/errors.js'
 import { toFsPath } from '../../base/task/ref.js'
 import { Hide } from '../../formats/protocol/hide.js'
-import { lstatSync, readFileSync, unlinkSync } from '../../system/files/anchored-path.js'
+import { lstatSync, textOf, unlinkSync } from '../../system/files/anchored-path.js'
+import { openSafely } from '../../system/files/quiet-open.js'
+import { libc, libcFault } from '../../system/libc.js'
 import { findState, makeState, writeWhole } from './state-directory.js'
 
 const MAX_BYTES = 64 * 1024
@@ -14,30 +17,66 @@ export function configureHidden(spool: string, keys: readonly string[]): void {
   configured.set(spool, keys)
 }
 
+/** The lists that this process answers for, by the real path of the spool: each is open, and locked. */
+const held = new Map<string, number>()
+
 /**
  * Leaves in `.spoold/hide` whose values are hidden, a key per line, for commands that look at tasks without the configuration. Where
- * others could take that list away, an empty one says that nothing is. A failed write keeps no task from running.
+ * others could take that list away, or bring an older one back, an empty one says that nothing is, and it is locked as long as this
+ * process answers for it. A failed write keeps no task from running.
  *
  * @param spool its real path, a byte string
  */
 export function noteHiddenKeys(spool: string, keys: readonly string[]): void {
+  letGo(spool)
   try {
     const text = keys.map(key => `${key}\n`).join('')
-    if (text !== '' || isOpenToOthers(spool))
-      return void (textIn(spool) === text || writeWhole(`${makeState(spool)}/hide`, text, { flush: false }))
+    const isOpen = isOpenToOthers(spool)
+    if (text !== '' || isOpen) {
+      if (isOpen || textOfList(spool, false) !== text)
+        writeWhole(`${makeState(spool)}/hide`, text, { flush: false })
+      if (isOpen) hold(spool, text)
+      return
+    }
     const state = findState(spool)
     if (state !== undefined) unlinkSync(toFsPath(`${state}/hide`))
   } catch {}
 }
 
+/** The same where no list can be trusted: `.spoold` was moved away, or whoever answered for the list has ended. */
+export function renewHiddenKeys(spool: string, keys: readonly string[]): void {
+  if (trustedText(spool) === undefined) noteHiddenKeys(spool, keys)
+}
+
+function letGo(spool: string): void {
+  const fd = held.get(spool)
+  held.delete(spool)
+  if (fd !== undefined) closeSync(fd)
+}
+
+/** What is locked says what was written, also if another `.spoold` has come in between. */
+function hold(spool: string, text: string): void {
+  const state = findState(spool)
+  if (state === undefined) return
+  const fd = openSafely(`${state}/hide`, constants.O_RDWR)
+  let isHeld = false
+  try {
+    isHeld = textOf(fd) === text && libc().tryLock(fd)
+  } finally {
+    if (!isHeld) closeSync(fd)
+  }
+  if (isHeld) held.set(spool, fd)
+}
+
 /**
- * What the daemon of a spool hides. That is everything where its list is missing, and somebody else may have moved it away.
+ * What the daemon of a spool hides. That is everything where somebody else may have moved its list away, and there is none that a
+ * process answers for.
  *
  * @param spool its real path, a byte string
  */
 export function hiddenKeysOf(spool: string): Hide {
   const known = configured.get(spool)
-  const text = textIn(spool)
+  const text = trustedText(spool)
   if (text === undefined && known === undefined && isOpenToOthers(spool)) return Hide.everything
   return new Hide([...(known ?? []), ...(text ?? '').split('\n')])
 }
@@ -51,16 +90,29 @@ function isOpenToOthers(spool: string): boolean {
 const OTHERS_WRITE = 0o022
 const STICKY = 0o1000
 
-/** @returns undefined: there is none, or none that can be trusted or read */
-function textIn(spool: string): string | undefined {
+function trustedText(spool: string): string | undefined {
+  return textOfList(spool, isOpenToOthers(spool))
+}
+
+/** @param isAnswered only if a process answers for it @returns undefined: there is none, or none that can be trusted or read */
+function textOfList(spool: string, isAnswered: boolean): string | undefined {
+  let fd: number | undefined
   try {
     const state = findState(spool)
     if (state === undefined) return undefined
-    const path = toFsPath(`${state}/hide`)
-    const stats = lstatSync(path)
-    return stats?.isFile() === true && stats.size <= MAX_BYTES ? readFileSync(path) : undefined
+    fd = openSafely(`${state}/hide`, constants.O_RDONLY)
+    const stats = fstatSync(fd)
+    if (!stats.isFile() || stats.size > MAX_BYTES) return undefined
+    return isAnswered && !isLocked(fd) ? undefined : textOf(fd)
   } catch (error) {
     if (errnoOf(error) === undefined) throw error
     return undefined
+  } finally {
+    if (fd !== undefined) closeSync(fd)
   }
+}
+
+/** Where there are no record locks, nobody answers for anything. */
+function isLocked(fd: number): boolean {
+  return libcFault() === undefined && libc().isLocked(fd)
 }
