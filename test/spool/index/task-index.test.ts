@@ -427,6 +427,22 @@ describe('a parked ref', () => {
     assert.deepEqual([index.take(9), index.parkedFor('crashed')], [['c'], 0])
   })
 
+  it('stays for its crashes when a scan looks again at others, and one of many whose name is not known is found', () => {
+    const scanned = (refs: readonly string[]) => {
+      index.beginScan(true)
+      for (const ref of refs) index.seen(ref, NOW)
+      index.endScan()
+      return index.take(9)
+    }
+    index.unpark('alone')
+    index.take(9)
+    const refs = Array.from({ length: 1001 }, (_, i) => `c${i}`)
+    for (const ref of refs.slice(0, 1000)) index.returned(parked(ref, 'crashed'), NOW)
+    assert.deepEqual([scanned(refs.slice(0, 1000)), index.parkedFor('crashed')], [[], 1000])
+    index.returned(parked('c1000', 'crashed'), NOW)
+    assert.deepEqual([scanned(refs), index.parkedFor('crashed')], [['c1000'], 1000])
+  })
+
   it('may be taken by its reason', () => {
     assert.deepEqual([index.parkedFor('alone'), index.parkedFor('paused')], [1, 1])
     assert.deepEqual(index.takeParked('alone', 9), ['b'])

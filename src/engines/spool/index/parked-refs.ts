@@ -79,10 +79,13 @@ export class ParkedRefs {
 
   /**
    * Forgets refs that may run after all if their files have changed; a worker looks, and parks them again. Not those
-   * that a person has paused: there may be a million of them, and none runs before that person says so.
+   * that a person has paused: there may be a million of them, and none runs before that person says so. Nor those that have
+   * crashed, if their names are known: they are looked at when it is their turn, and would wait for that anew.
    */
   clearDoubtful(): void {
-    for (const reason of [...this.#byReason.keys()]) if (reason !== 'paused') this.clearReason(reason)
+    for (const [reason, parked] of [...this.#byReason])
+      if (reason === 'crashed') this.#size -= parked.forgetUnnamed()
+      else if (reason !== 'paused') this.clearReason(reason)
   }
 }
 
@@ -140,6 +143,15 @@ class ParkedForReason {
     for (let ref = this.#names.pop(); ref !== undefined; ref = this.#names.pop())
       if (this.delete(hash(ref))) return ref
     return undefined
+  }
+
+  /** @returns how many: a scan tells their names */
+  forgetUnnamed(): number {
+    const named = new Set([...this.#names].map(hash).filter(key => this.has(key)))
+    const unnamed = this.#size - named.size
+    if (unnamed === 0) return 0
+    for (const shard of this.#hashes) for (const key of shard) if (!named.has(key)) this.delete(key)
+    return unnamed
   }
 
   #shardOf(key: number): Set<number> {

@@ -269,8 +269,8 @@ export class TaskIndex {
   }
 
   /**
-   * @param recheckWaiting look again at every waiting or parked file, but paused ones and those that wait for a slot: it may
-   *   have changed without an event
+   * @param recheckWaiting look again at every waiting or parked file, but paused ones, those that have crashed, and those that
+   *   wait for a slot: it may have changed without an event
    * @param isWhole everything is listed
    * @param hasChanged do so, but of what waits for its time only at the files of which this is true
    */
