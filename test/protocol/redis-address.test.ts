@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { Hide } from '#src/formats/protocol/hide.js'
 import { isRedisAddress, parseRedisAddress, type RedisAddress } from '#src/formats/protocol/redis-address.js'
 
 const GOOD: ReadonlyArray<readonly [text: string, name: string, parts: Partial<RedisAddress>]> = [
@@ -102,10 +103,16 @@ describe('an address on Redis', () => {
     'redis://db/0/mail?password=hunter2',
     'redis+sentinel://s/m/0/mail?sentinel-passphrase=hunter2',
     'redis:\n//joe:hunter2@db/0/mail',
+    'redis://joe:hunter2 @db/0/a/b',
+    'redis//joe:hunter2@db/0/mail',
+    '//joe:hunter2@db/0/mail',
+    'http://joe:hunter2@db/0/mail',
   ])
     it(`keeps what is mistyped of them: ${JSON.stringify(text)}`, () => {
       const said = ({ message }: Error) => !message.includes('hunter2') && message.includes('got ')
+      assert.ok(isRedisAddress(text), 'nor is it a path')
       assert.throws(() => parseRedisAddress(text), said)
+      assert.doesNotMatch(new Hide([]).configured(text), /hunter2.*@/)
     })
 
   for (const character of ['/', '?', '#'])

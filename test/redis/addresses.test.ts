@@ -77,6 +77,8 @@ describe('a spool on Redis', { skip: isMissing }, () => {
       `
 import uwsgi
 
+print('options', uwsgi.opt['celery-broker'], uwsgi.opt['spooler2'])
+
 def spooler(env):
     print('given', env[b'n'], 'of', uwsgi.spoolers, uwsgi.opt['spooler'])
     if env[b'n'] == b'1':
@@ -89,8 +91,16 @@ def spooler(env):
 uwsgi.spooler = spooler
 `,
     )
-    const ini = { spooler, import: handler, python: PYTHON, 'spooler-max-attempts': 1 }
+    const ini = {
+      ...{
+        spooler,
+        spooler2: `dir=${spooler},processes=1`,
+        'celery-broker': 'redis://:its-own@localhost:6379/0',
+      },
+      ...{ import: handler, python: PYTHON, 'spooler-max-attempts': 1 },
+    }
     const daemon = await startDaemon({ spool: join(home, 'unused'), isForeign: true, ini })
+    assert.match(daemon.output, /options b'redis:\/\/:its-own@localhost:6379\/0' b'dir=redis:\/\/\[hidden\]@/)
     await spool({ n: '1' }, { spooler })
     await daemon.waitFor(/given b'2' of/)
     await spool({ n: '3' }, { spooler })

@@ -18,6 +18,7 @@ import { seenByHandlers } from '../../formats/config/shown-settings.js'
 import type { SpoolSettings } from '../../formats/config/spools.js'
 import { glob } from '../../formats/ini/glob.js'
 import { bytesOfValue } from '../../formats/ini/setting.js'
+import { withoutLogins } from '../../formats/protocol/hide.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
 import type { HandlerSpec, HostOptions } from '../../runtime/ipc/messages.js'
 
@@ -88,7 +89,7 @@ function planHost(
   const settings: Array<readonly [string, string]> = [['masterpid', String(process.pid)]]
   for (const path of targets) settings.push(['spooler', withoutLogin(path)])
   for (const [key, value] of seenByHandlers(resolved))
-    settings.push(['opt', key], ['opt', withoutLogin(value)])
+    settings.push(['opt', key], ['opt', shownOption(key, value)])
   const areas = sharedAreaBytes(resolved.options.sharedarea)
   for (const bytes of areas) settings.push(['sharedarea', String(bytes)])
   const loaded = loads(language, spool, home)
@@ -114,6 +115,12 @@ function planHost(
 /** What handlers see, and print: a spool on Redis by its name, by which the worker knows it, too. */
 function withoutLogin(value: string): string {
   return isRedisAddress(value) ? nameOfRedis(value) : value
+}
+
+/** Options of the application's own may have addresses, which it needs as they are. */
+function shownOption(key: string, value: string): string {
+  if (key === 'spooler' || key === 'spooler-external') return withoutLogin(value)
+  return key === 'spooler2' ? withoutLogins(value) : value
 }
 
 function applicationSettings(

@@ -201,11 +201,11 @@ export class Hide {
 /** What is a secret by its name; a file is named after `@`. */
 const SECRETS = new Hide(['password', 'passwd', 'secret', 'token'])
 /** `scheme://user:password@`, where no `/` is part of either; and what was to be an address on Redis, however it is mistyped. */
-const LOGIN = /(:\/{1,2})[^/?#\s]*@/g
-const REDIS_LOGIN = /\b(rediss?(?:\+\w+)?:\/*)\S*@/gi
+const LOGIN = /(:\/|\/\/)[^/?#\s]*@/g
+const REDIS_LOGIN = /\b(rediss?(?:\+\w+)?:\/*).*@/gi
 
 /** A text without the logins of the addresses in it. */
-function withoutLogins(text: string): string {
+export function withoutLogins(text: string): string {
   return text.replace(REDIS_LOGIN, `$1${HIDDEN}@`).replace(LOGIN, `$1${HIDDEN}@`)
 }
 

@@ -66,9 +66,13 @@ const OPTIONS = new Set([
 /** What is no secret of them. */
 const PUBLIC = new Set([...OPTIONS].filter(name => !name.startsWith('sentinel-')))
 
+const REDIS = /^rediss?(\+\w+)?:/i
+/** Of another scheme, or mistyped: as a path it would be printed, and its password with it. */
+const ADDRESS = /^[a-z][a-z\d+.-]*:\/\/|^\w*\/\/[^/]*:[^/]*@/i
+
 /** True for what means Redis, even if it is no valid address. No path of a spool looks like that. */
 export function isRedisAddress(text: string): boolean {
-  return /^rediss?(\+\w+)?:/i.test(text)
+  return REDIS.test(text) || ADDRESS.test(text)
 }
 
 /** With user and password, by name: a spool is called by its name, and whoever opens it has been given its address. */
