@@ -105,6 +105,7 @@ describe('an address on Redis', () => {
     'redis:\n//joe:hunter2@db/0/mail',
     'redis://joe:hunter2 @db/0/a/b',
     'redis//joe:hunter2@db/0/mail',
+    'redis;//joe:hunter2@db/0/mail',
     '//joe:hunter2@db/0/mail',
     'http://joe:hunter2@db/0/mail',
   ])

@@ -311,8 +311,8 @@ describe('a daemon whose user may not read', { skip }, () => {
     return inner
   }
   const stops = (directory: string) => `${directory} has mode 0700 and belongs to uid 0`
-  const write = (ini: string, handler: string) => {
-    writeIni(ini, { spooler: userSpool(), 'spooler-import': handler, uid: USER, gid: USER })
+  const write = (ini: string, handler: string, spooler = userSpool()) => {
+    writeIni(ini, { spooler, 'spooler-import': handler, uid: USER, gid: USER })
     return ini
   }
   const handlerIn = (directory: string) => {
@@ -349,6 +349,14 @@ describe('a daemon whose user may not read', { skip }, () => {
       ),
       said,
     )
+  })
+
+  it('its spool says so, with what stops it, and starts no process', async () => {
+    const [inner, open] = [closed(), dirname(userSpool())]
+    const spool = join(inner, 'spool')
+    mkdirSync(spool)
+    const said = await refusal(BIN, write(join(open, 'app.ini'), handlerIn(open), spool))
+    assert.match(said, new RegExp(`${inner} cannot be entered by uid ${USER} \\(.*0700.*\\)`))
   })
 
   it('its ini warns that a reload will fail, and runs', async () => {

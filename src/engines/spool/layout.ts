@@ -39,7 +39,7 @@ function notDirectory(path: string): SpooldError {
 }
 
 function makeDirectory(path: string): void {
-  if (statSync(path, { throwIfNoEntry: false }) !== undefined) return
+  if (isThere(path)) return
   try {
     const isRoot = process.geteuid?.() === 0
     if (!isRoot || !makeSpoolAsOwner(path, STATE_DIRECTORY, MODE)) new Opener(null).makeDirectory(path, MODE)
@@ -50,6 +50,15 @@ function makeDirectory(path: string): void {
     const fault = isOrphan ? `its parent ${dirname(path)} does not exist` : messageOf(error)
     const fix = errnoOf(error) === 'EROFS' ? remountCommand(dirname(path)) : makeCommand(path, null)
     throw unusable(path, `it cannot be made (${fault})`, fix, error)
+  }
+}
+
+function isThere(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false }) !== undefined
+  } catch (error) {
+    checkWay(path)
+    throw error
   }
 }
 

@@ -68,7 +68,7 @@ const PUBLIC = new Set([...OPTIONS].filter(name => !name.startsWith('sentinel-')
 
 const REDIS = /^rediss?(\+\w+)?:/i
 /** Of another scheme, or mistyped: as a path it would be printed, and its password with it. */
-const ADDRESS = /^[a-z][a-z\d+.-]*:\/\/|^\w*\/\/[^/]*:[^/]*@/i
+const ADDRESS = /^[a-z][a-z\d+.-]*:\/\/|^[^/]*\/\/[^/]*:[^/]*@/i
 
 /** True for what means Redis, even if it is no valid address. No path of a spool looks like that. */
 export function isRedisAddress(text: string): boolean {
