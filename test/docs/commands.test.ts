@@ -14,7 +14,7 @@ import { HEADER_BYTES } from '#src/formats/protocol/header.js'
 import { parseVars, toPairs } from '#src/formats/protocol/vars.js'
 import { besidesIdle } from '../helpers/cli.js'
 import { leftIn } from '../helpers/files.js'
-import { allPages, type Page } from '../helpers/markdown.js'
+import { allPages, Page } from '../helpers/markdown.js'
 import { TestProcess } from '../helpers/process.js'
 import { BIN, workspace } from '../helpers/workspace.js'
 
@@ -143,6 +143,34 @@ describe('the commands in the docs', { concurrency: 3 }, () => {
   it('that are checked are there', () => {
     const runnable = allPages().filter(({ blocks }) => blocks.some(({ marks }) => marks.includes('run')))
     assert.deepEqual(runnable.map(({ name }) => name).sort(), Object.keys(SAID).sort())
+  })
+})
+
+describe('the pages of the integrations', () => {
+  const pages = ['docs/flask-and-django.md', 'docs/mail-errors-logs.md'].map(name => new Page(name))
+
+  it('have a complete application of at most 25 lines in each section', () => {
+    const applications = pages
+      .flatMap(({ text }) => text.split(/^## /m))
+      .map(section => {
+        const files = [...section.matchAll(/^```python file=\S+\n(.*?)^```$/gms)]
+        const lines = files.map(([, code = '']) => code.trimEnd().split('\n').length)
+        return { title: section.split('\n', 1)[0], lines: lines.reduce((sum, count) => sum + count, 0) }
+      })
+      .filter(({ lines }) => lines > 0)
+    assert.deepEqual(
+      applications.map(({ title }) => title),
+      ['Flask', 'Django', 'Mail in the background', 'Sentry', 'Datadog', 'Logging'],
+    )
+    assert.deepEqual(
+      applications.filter(({ lines }) => lines > 25),
+      [],
+    )
+  })
+
+  it('have at most 3,000 words together', () => {
+    const words = pages.flatMap(({ text }) => text.trim().split(/\s+/)).length
+    assert.ok(words <= 3000, `${words}`)
   })
 })
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { virtualenv } from '../helpers/python.js'
@@ -116,18 +117,53 @@ describe('Datadog, in the process', { skip: skipUnless('venv:contrib') }, () => 
   for (const [title, code] of Object.entries(SNIPPETS)) python.it(title, code)
 })
 
+/** A span as it is on the way to the agent. */
+interface Span {
+  readonly name: string
+  readonly service: string
+  readonly resource: string
+  readonly type: string
+  readonly error?: number
+  readonly meta: Readonly<Record<string, string>>
+}
+
+/** A list of traces in msgpack, the format of the agent's v0.4. */
+function spansIn(body: Buffer): Span[] {
+  const decode = 'import sys, json, msgpack; json.dump(msgpack.unpackb(sys.stdin.buffer.read()), sys.stdout)'
+  const json = execFileSync(join(virtualenv('contrib'), 'bin/python'), ['-c', decode], { input: body })
+  const traces: Span[][] = JSON.parse(json.toString())
+  return traces.flat()
+}
+
 describe('the example of Datadog', { skip: skipUnless('venv:contrib') }, () => {
-  it('reports its task to the agent', async () => {
-    const { code, output, requests } = await reported('datadog', 'contrib', place => ({
+  it('reports its task to the agent, and one that fails', async () => {
+    const variables = (place: string) => ({
       DD_TRACE_AGENT_URL: `http://${place}`,
+      DD_TRACE_API_VERSION: 'v0.4',
       DD_INSTRUMENTATION_TELEMETRY_ENABLED: 'false',
       DD_REMOTE_CONFIGURATION_ENABLED: 'false',
-    }))
-    assert.equal(code, 0, output)
+    })
+    const { code, output, id, requests } = await reported('datadog', 'contrib', variables, {
+      fails: { task: 'charge', args: '["x", 2]' },
+    })
+    assert.equal(code, 3, output)
     assert.match(output, /order 17 is paid/)
-    const traces = requests
-      .filter(({ path }) => /^\/v0\.\d\/traces$/.test(path))
-      .map(({ body }) => body.toString('latin1'))
-    assert.equal(traces.filter(text => text.includes('spoold.task') && text.includes('charge')).length, 1)
+    const spans = requests
+      .filter(({ path }) => path === '/v0.4/traces')
+      .flatMap(({ body }) => spansIn(body))
+      .map(({ name, service, resource, type, error = 0, meta }) => [
+        [name, service, resource, type, error],
+        [meta.id, meta.task_name, meta.task_args, meta.attempt, meta['error.type']],
+      ])
+    assert.deepEqual(spans.sort(), [
+      [
+        ['spoold.task', 'shop', 'charge', 'worker', 0],
+        [id, 'charge', '(17,)', '1', undefined],
+      ],
+      [
+        ['spoold.task', 'shop', 'charge', 'worker', 1],
+        ['fails', 'charge', "('x', 2)", '1', 'builtins.TypeError'],
+      ],
+    ])
   })
 })

@@ -7,6 +7,5 @@ tasks = Tasks()
 
 @tasks.task(name='polls:close', max_retries=3)
 def close(pk):
-    question = Question.objects.get(pk=pk)
-    print('closed:', question.text)
-    question.delete()
+    Question.objects.filter(pk=pk).delete()
+    print('closed question', pk)
