@@ -55,7 +55,9 @@ export class Page {
 
   /** The targets of its links. */
   get links(): string[] {
-    return [...this.prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target)
+    return [...this.prose.matchAll(/\]\(([^)\s]+)\)|^\[.+\]: (\S+)$/gm)].map(
+      ([, inline, reference]) => inline ?? reference ?? '',
+    )
   }
 
   /** The valid `#…` targets: headings in the form of GitHub's anchors. */
