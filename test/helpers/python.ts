@@ -14,7 +14,7 @@ interface Pythons {
   isComplete(environment: Environment): boolean
 }
 
-export type Version = `3.${number}`
+export type Version = `${2 | 3}.${number}`
 
 /** What is in test/python is also for programs that run before the tests are built. */
 const pythons: Pythons = await import(join(ROOT, 'test/python/environments.mjs'))

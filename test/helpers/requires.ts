@@ -71,7 +71,7 @@ export type Requirement = keyof typeof PROBES | `python${Version}` | `venv:${str
 /** How to detect it. @returns undefined for a name that stands for nothing */
 function probeOf(need: string): (() => void) | undefined {
   if (Object.hasOwn(PROBES, need)) return PROBES[need as keyof typeof PROBES]
-  const [, version] = /^python(3\.\d+)$/.exec(need) ?? []
+  const [, version] = /^python([23]\.\d+)$/.exec(need) ?? []
   if (version !== undefined)
     return () => execFileSync(python(version as Version), ['--version'], { stdio: 'ignore' })
   const [, name = ''] = /^venv:(.+)$/.exec(need) ?? []

@@ -151,6 +151,28 @@ if __name__ == '__main__':
 `
 
 describe('versions of Python', () => {
+  for (const version of ['2.7', '3.6'] as const)
+    it(`${version} is too old, and the message says what to do`, {
+      skip: skipUnless(`python${version}`),
+    }, async () => {
+      const words = [
+        '--drain',
+        '--spooler',
+        spoolDirectory(),
+        '--python',
+        python(version),
+        '--import',
+        'tasks',
+      ]
+      const { code, stderr } = await spoold(words)
+      assert.equal(code, 1, stderr)
+      assert.match(
+        stderr,
+        /^Python [\d.]+ is too old: expected 3\.7 or later\. Name one with python = PATH, or with virtualenv = DIR$/m,
+      )
+      assert.doesNotMatch(stderr, /Traceback|SyntaxError/)
+    })
+
   for (let minor = 7; minor <= 14; minor++) {
     const version: Version = `3.${minor}`
     it(`${version}: the library from its package, and the host`, {

@@ -9,6 +9,9 @@ def main():
     import os
     import sys
 
+    if sys.version_info < (3, 7):  # before what an older Python cannot even parse
+        sys.exit('Python %s is too old: expected 3.7 or later. Name one with python = PATH, or with virtualenv = DIR' % sys.version.split()[0])
+
     ours = os.path.dirname(os.path.abspath(__file__))
     if getattr(sys.flags, 'safe_path', False):
         sys.path.insert(0, ours)  # with PYTHONSAFEPATH the first entry is not this directory
