@@ -16,6 +16,8 @@ export interface Locker {
   readonly kind: LockKind
   /** The maximum skew between this process's clock and the clock that dates file changes. */
   readonly skewMs: number
+  /** Other hosts change the files, too: for seconds, the kernel knows them only as they were. */
+  readonly isRemote: boolean
   /** Never blocks. Returns true if the caller now holds the claim on the file open at `fd`. */
   tryLock(fd: number, ref: Ref): boolean
   /** Releases the claim. Call it after the file is settled and before `fd` is closed. */
@@ -30,18 +32,22 @@ const TICKS_MS = 50
 const HOSTS_MS = 2000
 
 export async function openLocker(spool: string, kind: LockKind): Promise<Locker> {
-  const skewMs = (await isLocal(toByteString(spool))) ? TICKS_MS : HOSTS_MS
-  return kind === 'ofd' ? recordLocker(skewMs) : leaseLocker(spool, skewMs)
+  const isRemote = !(await isLocal(toByteString(spool)))
+  const locker = kind === 'ofd' ? recordLocker() : leaseLocker(spool)
+  return { ...locker, skewMs: isRemote ? HOSTS_MS : TICKS_MS, isRemote }
 }
 
+/** How a kind of lock is taken, wherever the files are. */
+type LockWay = Omit<Locker, 'skewMs' | 'isRemote'>
+
 /** OFD locks. They conflict with uWSGI's POSIX record locks both ways; `close` or the end of the process releases them. */
-function recordLocker(skewMs: number): Locker {
+function recordLocker(): LockWay {
   const { tryLock, unlock } = libc()
-  return { kind: 'ofd', skewMs, tryLock: fd => tryLock(fd), unlock: () => {}, unshare: fd => unlock(fd) }
+  return { kind: 'ofd', tryLock: fd => tryLock(fd), unlock: () => {}, unshare: fd => unlock(fd) }
 }
 
 /** Leases in `.spoold/locks`, if record locks cannot be trusted (NFS without lockd). A plain uWSGI does not see them. */
-function leaseLocker(spool: string, skewMs: number): Locker {
+function leaseLocker(spool: string): LockWay {
   const { path: directory } = holdLeases(spool) // never released: the library uses its paths as long as the process lives
   const pathOf = (ref: Ref) => `${directory}/${leaseName(ref)}`
   const leases = openLeases()
@@ -50,7 +56,6 @@ function leaseLocker(spool: string, skewMs: number): Locker {
   }
   return {
     kind: 'lockfile',
-    skewMs,
     tryLock: (_fd, ref) => leases.tryTake(pathOf(ref), lost(ref)),
     unlock: ref => leases.giveBack(pathOf(ref)),
     unshare() {},

@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs'
-import { stat } from 'node:fs/promises'
+import { opendir, stat } from 'node:fs/promises'
 import { toFsPath } from '../../base/task/ref.js'
 
 /** FAT's resolution is 2 s, so a more recent time does not prove that nothing arrived after it. */
@@ -52,9 +52,15 @@ export function takeStampSync(path: string): Stamp {
   }
 }
 
+/** For directories that other hosts change: over NFS, stat answers from memory for up to a minute, unless an open has asked the server. */
 export async function takeStampAsync(path: string): Promise<Stamp> {
   try {
-    return stampOf(await stat(toFsPath(path)))
+    const directory = await opendir(toFsPath(path))
+    try {
+      return stampOf(await stat(toFsPath(path)))
+    } finally {
+      await directory.close()
+    }
   } catch {
     return UNKNOWN
   }

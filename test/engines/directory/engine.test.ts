@@ -26,6 +26,7 @@ import type { DirectoryClaims } from '#src/engines/directory/claims.js'
 import { probeSpool } from '#src/engines/spool/probe.js'
 import { DONE, RECORDED, STARTED } from '#src/engines/spool/state-byte.js'
 import { toDictionary, toPairs } from '#src/formats/protocol/vars.js'
+import { systemCalls } from '#src/system/libc.js'
 import {
   beginOf as beginRef,
   crash as crashRef,
@@ -215,7 +216,7 @@ describe('what is not claimed, and left exactly as it is', () => {
     const script = `process.setgid(65534); process.setuid(65534);
       const { claimFile } = await import(${JSON.stringify(module)});
       const { TaskDirectories } = await import(${JSON.stringify(holder)});
-      console.log(JSON.stringify(claimFile(${JSON.stringify(NAME)}, new TaskDirectories(${JSON.stringify(spool)}), { skewMs: 50, tryLock: () => true, unlock() {} }, Date.now())))`
+      console.log(JSON.stringify(claimFile(${JSON.stringify(NAME)}, new TaskDirectories(${JSON.stringify(spool)}), { skewMs: 50, isRemote: false, tryLock: () => true, unlock() {} }, Date.now())))`
     const refusal = JSON.parse(
       execFileSync(process.execPath, ['--input-type=module', '-e', script]).toString(),
     )
@@ -226,15 +227,15 @@ describe('what is not claimed, and left exactly as it is', () => {
 
 describe('a file that leaves its place between open and lock', () => {
   /** What a slow worker finds that had opened the file before another one was through with it. */
-  async function claimAfter(spool: string, act: (path: string) => void) {
+  async function claimAfter(spool: string, act: (path: string, fd: number) => void, isRemote = false) {
     const path = join(spool, NAME)
     const { claimFile } = await import('#src/engines/spool/claims/claim.js')
     const { TaskDirectories } = await import('#src/engines/spool/priority-directory.js')
-    const tryLock = () => {
-      act(path)
+    const tryLock = (fd: number) => {
+      act(path, fd)
       return true
     }
-    const locker = { kind: 'ofd' as const, skewMs: 50, tryLock, unlock() {}, unshare() {} }
+    const locker = { kind: 'ofd' as const, skewMs: 50, isRemote, tryLock, unlock() {}, unshare() {} }
     return claimFile(NAME, new TaskDirectories(spool), locker, Date.now(), () => assert.fail())
   }
 
@@ -254,6 +255,25 @@ describe('a file that leaves its place between open and lock', () => {
       const spool = spoolDirectory()
       drop(spool, NAME, undefined, LONG_AGO)
       assert.deepEqual(await claimAfter(spool, act), { kind: 'gone' })
+    })
+
+  for (const [what, act] of Object.entries(OTHERS))
+    it(`that ${what}, is gone where the kernel knows it only as it was, as over NFS`, async t => {
+      const spool = spoolDirectory()
+      drop(spool, NAME, undefined, LONG_AGO)
+      const calls = systemCalls()
+      const status = calls.status.bind(calls)
+      const claim = claimAfter(
+        spool,
+        (path, opened) => {
+          const remembered = status(opened)
+          act(path)
+          t.mock.method(calls, 'status', (fd: number) => (fd === opened ? remembered : status(fd)))
+          t.mock.method(calls, 'statusAt', () => remembered)
+        },
+        true,
+      )
+      assert.deepEqual(await claim, { kind: 'gone' })
     })
 
   it('is gone also when it has had another link for long', async () => {

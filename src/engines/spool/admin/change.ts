@@ -61,6 +61,7 @@ function all(lockers: readonly Locker[], kind: Locker['kind']): Locker {
   return {
     kind,
     skewMs: Math.max(...lockers.map(({ skewMs }) => skewMs)),
+    isRemote: lockers.some(({ isRemote }) => isRemote),
     tryLock(fd, ref) {
       const missing = lockers.findIndex(locker => !locker.tryLock(fd, ref))
       if (missing < 0) return true

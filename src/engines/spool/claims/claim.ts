@@ -88,7 +88,7 @@ export function claimFile(
   let isLocked = false
   try {
     isLocked = locker.tryLock(file.fd, ref)
-    const found = isLocked ? examine(file, nowMs, openedAtMs - locker.skewMs) : LOCKED
+    const found = isLocked ? examine(file, nowMs, openedAtMs - locker.skewMs, locker.isRemote) : LOCKED
     if ('vars' in found) return found
     const refusal = 'fd' in found ? handleUnfit(found) : found
     letGo(file, locker, isLocked)
@@ -153,6 +153,7 @@ export function isShortage(error: unknown): boolean {
 
 /** `untouched`, with the reason: nothing can be claimed here. */
 function refusalOf(error: unknown): Refusal {
+  if (errnoOf(error) === 'ESTALE') return GONE // another host has removed it
   const isOurs = isShortage(error)
   const advice = errnoOf(error) === 'EACCES' ? '; run spoold fsck --repair as root' : ''
   return { kind: isOurs ? 'untouched' : 'unreadable', detail: messageOf(error) + advice }
@@ -161,16 +162,34 @@ function refusalOf(error: unknown): Refusal {
 type Found = ClaimedFile | Unfit | Refusal
 
 /** @param sinceMs the earliest time when it was opened, by the clock of its file system */
-function examine(file: OpenFile, nowMs: number, sinceMs: number): Found {
+function examine(file: OpenFile, nowMs: number, sinceMs: number, isRemote: boolean): Found {
   const { fd } = file
-  const status = systemCalls().status(fd)
-  if (status.links === 0) return GONE // removed by its last runner between our open and our lock
+  const status = isRemote ? askedStatus(file) : systemCalls().status(fd)
+  if (status === undefined || status.links === 0) return GONE // removed by its last runner between our open and our lock
   if (!status.isFile) return { kind: 'unreadable', detail: 'it is not a regular file' }
   if (mayHaveMoved(status, sinceMs) && !isStillThere(file, status)) return GONE // between our open and our lock
   const mtimeDueMs = dueAtMsOf(status.mtimeMs, undefined)
   if (mtimeDueMs > nowMs) return { kind: 'later', atMs: mtimeDueMs } // strictly later, as in uWSGI
   const read = systemCalls().pread(fd, scratch, Math.min(status.size, MAX_PACKET_BYTES), 0)
   return decode(file, read, status, nowMs)
+}
+
+/**
+ * What the server says of the file: over a network, fstat and lstat answer from memory for some seconds, also of a file that its
+ * last runner has removed. An open asks the server. To close the second descriptor costs no lock: they belong to the first.
+ *
+ * @returns undefined if the name is gone, or another file's
+ */
+function askedStatus({ fd, directory, name }: OpenFile): FileStatus | undefined {
+  const again = systemCalls().tryOpenat(directory, name, OPEN_FLAGS)
+  if (again === ENOENT) return undefined
+  if (again < 0) throw systemError(again, 'open', shownBelow(directory, name))
+  try {
+    const status = systemCalls().status(again)
+    return status.isSame(systemCalls().status(fd)) ? status : undefined
+  } finally {
+    systemCalls().close(again)
+  }
 }
 
 /** @param read how many bytes of it `scratch` has */
