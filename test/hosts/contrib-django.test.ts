@@ -157,7 +157,8 @@ assert checked() == [], checked()
 raises_nothing = io.StringIO(); call_command('check', stdout=raises_nothing)
 with override_settings(SPOOLD_ENQUEUE_TO=None): assert [each for each, _ in checked()] == ['spoold.W001']
 with override_settings(SPOOLD_ENQUEUE_TO='%s/none' % place): assert checked() == [
-    ('spoold.E002', 'The spool %s/none does not exist.' % place), ('spoold.E005', 'No spool is known for the queue mail of the task shop:sell.')], checked()
+    ('spoold.W002', 'The spool %s/none does not exist.' % place), ('spoold.E005', 'No spool is known for the queue mail of the task shop:sell.')], checked()
+with override_settings(SPOOLD_ENQUEUE_TO={'default': '%s/none' % place, 'mail': '%s/none' % place}): call_command('migrate', verbosity=0)
 raises(DestinationUnknown, 'SPOOLD_ENQUEUE_TO: two places for the queue default, a and b', lambda: override_settings(SPOOLD_ENQUEUE_TO='a,b').enable())
 with override_settings(SPOOLD_ENQUEUE_TO=None), mock.patch.dict(os.environ, {'SPOOLD_ENQUEUE_TO': 'a,b'}):
     assert [each for each, _ in checked()] == ['spoold.E001']
@@ -166,8 +167,8 @@ with override_settings(SPOOLD_ENQUEUE_TO={'default': '/proc/version', 'mail': 'h
     assert [each for each, _ in checked()] == ['spoold.E002']
 own = os.stat(place).st_uid
 with mock.patch('os.geteuid', return_value=own + 4711), mock.patch('os.stat', return_value=os.stat_result((0o40777, 0, 0, 0, own + 1, 0, 0, 0, 0, 0))):
-    assert [each for each, _ in checked()] == ['spoold.E004'] * 2, checked()
-    with mock.patch('os.access', return_value=False): assert [each for each, _ in checked()] == ['spoold.E003'] * 2, checked()`,
+    assert [each for each, _ in checked()] == ['spoold.W004'] * 2, checked()
+    with mock.patch('os.access', return_value=False): assert [each for each, _ in checked()] == ['spoold.W003'] * 2, checked()`,
 }
 
 const VERSIONS: ReadonlyArray<readonly [name: string, need: Requirement, venv: string]> = [

@@ -1,4 +1,7 @@
-"""What `manage.py check` says about the spools of the project."""
+"""
+What `manage.py check` says about the spools of the project. Commands such as `migrate` do not run where there is an error, and may run
+before there is a spool, or as another user: what only the web process needs is a warning.
+"""
 
 from __future__ import annotations
 
@@ -50,9 +53,9 @@ def _check_directory(queue: str, path: str) -> list[CheckMessage]:
         status = os.stat(path)
     except FileNotFoundError:
         hint = 'Create it as the user of the daemon, or start that: manage.py spoold.'
-        return [Error(what + 'does not exist.', hint=hint, id='spoold.E002')]
+        return [Warning(what + 'does not exist.', hint=hint, id='spoold.W002')]
     except OSError as error:
-        return [Error(what + 'cannot be reached: %s.' % error.strerror, id='spoold.E003')]
+        return [Warning(what + 'cannot be reached: %s.' % error.strerror, id='spoold.W003')]
     if stat.S_ISSOCK(status.st_mode):
         return []
     if not stat.S_ISDIR(status.st_mode):
@@ -60,11 +63,11 @@ def _check_directory(queue: str, path: str) -> list[CheckMessage]:
     user = os.geteuid()
     if not os.access(path, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         hint = 'It belongs to the user %d, and this is the user %d.' % (status.st_uid, user)
-        return [Error(what + 'cannot be written by this user.', hint=hint, id='spoold.E003')]
+        return [Warning(what + 'cannot be written by this user.', hint=hint, id='spoold.W003')]
     if user not in (0, status.st_uid) and status.st_uid != 0:
         hint = (
             'Let web server and daemon be the same user, or let the web server schedule over a socket: %s = /run/spoold.sock.' % VARIABLE
         )
         said = 'belongs to the user %d, whose daemon cannot read what this user, %d, stores: its files have the mode 0600.'
-        return [Error(what + said % (status.st_uid, user), hint=hint, id='spoold.E004')]
+        return [Warning(what + said % (status.st_uid, user), hint=hint, id='spoold.W004')]
     return []
