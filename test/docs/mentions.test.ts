@@ -15,7 +15,9 @@ const FLAGS = new Set([
 
 /** Those of the frameworks' commands that start a daemon, of the frameworks, and Spinach's names for them. */
 const FRAMEWORKS = new Set(
-  'app debug settings queue processes concurrency reload no-reload threads stop-when-queue-empty'.split(' '),
+  'app debug settings fail-level queue processes concurrency reload no-reload threads stop-when-queue-empty'.split(
+    ' ',
+  ),
 )
 
 function longNames(text: string): string[] {
