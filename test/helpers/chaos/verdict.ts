@@ -34,9 +34,11 @@ const MAX_STORIES = 5
 /** Checks the evidence against spoold's guarantees. @param left the files still in the spool */
 export async function judge(scene: Scene, left: readonly LeftFile[], { ini }: Variant): Promise<Verdict> {
   const maxCrashes = Number(ini['spooler-max-crashes'] ?? 3)
+  // guilty tasks still run: what is counted now has its lines in the journal by then
+  const dead = await deadOf(scene.spool)
+  const crashesOf = new Map(left.map(({ n, path }) => [n, recordOf(scene.spool, path)?.crashes ?? 0]))
   const journal = scene.evidence.journal.read()
   const { runs, doubles, crashed, suicides, intrusions } = historyOf(journal)
-  const dead = await deadOf(scene.spool)
   const acknowledged = scene.acknowledged.read().filter(Boolean)
   const broken: [rule: string, n: string][] = [
     ...doubles.map(n => ['two runs at once: its fence was held', n] as [string, string]),
@@ -44,7 +46,6 @@ export async function judge(scene: Scene, left: readonly LeftFile[], { ini }: Va
     ...scene.evidence.unlocked.map(n => ['ran without a lock', n] as [string, string]),
     ...scene.evidence.unmarked.map(n => ['ran without a mark on disk', n] as [string, string]),
   ]
-  const crashesOf = new Map(left.map(({ n, path }) => [n, recordOf(scene.spool, path)?.crashes ?? 0]))
   let reruns = 0
   for (const n of new Set([...acknowledged, ...runs.keys(), ...dead.keys()])) {
     const all = runs.get(n) ?? []
