@@ -33,9 +33,10 @@ export function noteHiddenKeys(spool: string, keys: readonly string[]): void {
     const text = keys.map(key => `${key}\n`).join('')
     const isOpen = isOpenToOthers(spool)
     if (text !== '' || isOpen) {
-      if (isOpen || textOfList(spool, false) !== text)
+      const isAnswered = isOpen && hasLocks()
+      if (isAnswered || textOfList(spool, false) !== text)
         writeWhole(`${makeState(spool)}/hide`, text, { flush: false })
-      if (isOpen) hold(spool, text)
+      if (isAnswered) hold(spool, text)
       return
     }
     const state = findState(spool)
@@ -112,7 +113,11 @@ function textOfList(spool: string, isAnswered: boolean): string | undefined {
   }
 }
 
-/** Where there are no record locks, nobody answers for anything. */
 function isLocked(fd: number): boolean {
-  return libcFault() === undefined && libc().isLocked(fd)
+  return hasLocks() && libc().isLocked(fd)
+}
+
+/** Where there are no record locks, nobody answers for anything. */
+function hasLocks(): boolean {
+  return libcFault() === undefined
 }
