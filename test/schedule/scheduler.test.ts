@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import type { Schedule } from '#src/base/task/schedule.js'
 import { Scheduler } from '#src/runtime/schedule/scheduler.js'
+import { ownZone } from '#src/runtime/schedule/zone.js'
 import { until } from '../helpers/until.js'
 
 const timer = (number: number, everyMs = 3_600_000, iterations = 0): Schedule => ({
@@ -29,6 +30,7 @@ describe('the schedules of a daemon', () => {
         watched.set(path, changed)
         return { close: () => void watched.delete(path) }
       },
+      zone: ownZone,
       refused: schedule => void refused.push(schedule),
     })
     opened.push(scheduler)

@@ -67,6 +67,7 @@ export class Schedules {
           : watchEntry(path, changed, error =>
               events.emit('schedule-watch-failed', { path, error: messageOf(error) }),
             ),
+      zone: () => this.#zone ?? ownZone(),
       refused: ({ kind }, limit) => events.emit('schedules-full', { kind, limit }),
     })
     this.router = new SignalRouter(events, {
@@ -89,7 +90,7 @@ export class Schedules {
   ): void {
     if (options.drain) return
     this.#why.configured = zoneOrigin(environment).why
-    this.#scheduler.setZone(this.#zone ?? ownZone())
+    this.#scheduler.rezone()
     const isReload = this.#isFiring
     this.#isFiring = true
     this.#home = spools[0]?.directory
@@ -200,7 +201,7 @@ export class Schedules {
     const tz = environment.get('TZ')
     this.#zone = zoneOfCode(tz)
     this.#why.loaded = `because the code that was loaded has set TZ=${printable(tz ?? '')}`
-    this.#scheduler.setZone(this.#zone ?? ownZone())
+    this.#scheduler.rezone()
   }
 
   /** Once something counts in it, and whenever it is another one. */

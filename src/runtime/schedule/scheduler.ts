@@ -16,6 +16,8 @@ interface SchedulerOptions {
   fire(schedule: Schedule, instantMs: number | undefined): void
   /** Calls back whenever the file changes. */
   watch(monitor: FileMonitor, changed: () => void): { close(): void }
+  /** The zone of schedules that name none. Asked once such a schedule exists: to know it takes Node 14 ms. */
+  zone(): string
   /** The limit is reached: this schedule is not added. */
   refused(schedule: Schedule, limit: number): void
 }
@@ -54,24 +56,31 @@ export class Scheduler {
   readonly #entries = new Map<string, Entry>()
   readonly #alarm = new Alarm(() => this.#ring())
   #added = 0
-  #zone: string | null = null
+  /** Undefined: nobody has asked. */
+  #zone: string | undefined
 
   constructor(options: SchedulerOptions) {
     this.#options = options
   }
 
   /**
-   * The zone of schedules that name none. What counts in another zone now counts from now on: what was due
+   * The zone of schedules that name none may be another one. What counts in another zone now counts from now on: what was due
    * before has been fired by the old one.
    */
-  setZone(zone: string): void {
-    if (zone === this.#zone) return
-    this.#zone = zone
+  rezone(): void {
+    const before = this.#zone
+    this.#zone = undefined
+    if (before === undefined || this.#ownZone === before) return
     for (const entry of this.#entries.values())
       if (isOnCalendar(entry.schedule) && entry.schedule.zone === null)
         entry.ticks = this.#calendarOf(entry.schedule)
     this.#alarm.clear()
     this.#sleep()
+  }
+
+  get #ownZone(): string {
+    this.#zone ??= this.#options.zone()
+    return this.#zone
   }
 
   get schedules(): Schedule[] {
@@ -155,7 +164,7 @@ export class Scheduler {
   }
 
   #calendarOf(schedule: CronTimes | CronCommand): Ticks {
-    return new CalendarTicks(openCron(schedule.expression, schedule.zone ?? this.#zone), clockOf(schedule))
+    return new CalendarTicks(openCron(schedule.expression, schedule.zone ?? this.#ownZone), clockOf(schedule))
   }
 
   #ring(): void {
