@@ -1,6 +1,7 @@
 import { constants, type Dirent, readdirSync } from 'node:fs'
 import { opendir } from 'node:fs/promises'
 import { errnoOf } from '../../base/errors.js'
+import { Slices } from '../../base/slices.js'
 import { toFsPath } from '../../base/task/ref.js'
 import { ENTRY_DIRECTORY, ENTRY_FILE, eachEntry } from '../calls.js'
 import { systemCalls } from '../libc.js'
@@ -91,29 +92,33 @@ export function meetAtOnce(path: string, meet: Meet): boolean {
   }
 }
 
-/**
- * The same for directories with millions of entries: a thread reads the next slice while one is met, so a disk that stalls
- * stalls nobody else.
- */
+/** The same for directories with millions of entries. */
 export function meetAll(path: string, isLocal: boolean, meet: Meet): Promise<boolean> {
   return isLocal && systemCalls().isLibc ? meetBySlices(path, meet) : meetByBatches(path, isLocal, meet)
 }
 
+/** A read that takes longer comes from a disk, and not from memory. */
+const QUICK_MS = 2
+
+/**
+ * Reads in a thread, so that a disk that stalls stalls nobody else, until a read was quick: to change threads costs as much as to read
+ * from memory. A read that was not quick is followed by one in a thread.
+ */
 async function meetBySlices(path: string, meet: Meet): Promise<boolean> {
   const calls = systemCalls()
   const fd = openToList(path)
-  let [slice, spare] = [Buffer.allocUnsafeSlow(SLICE_BYTES), Buffer.allocUnsafeSlow(SLICE_BYTES)]
-  let reading = calls.getdentsAside(fd, slice)
+  const slice = Buffer.allocUnsafeSlow(SLICE_BYTES)
+  const slices = new Slices()
   try {
-    for (let bytes = await reading; bytes > 0; bytes = await reading) {
-      ;[slice, spare] = [spare, slice]
-      reading = calls.getdentsAside(fd, slice)
-      reading.catch(() => {}) // where it is awaited, it is thrown again; who leaves earlier does not care
-      if (!eachEntry(spare, bytes, meet)) return false
+    for (let isQuick = false; ; ) {
+      const since = performance.now()
+      const bytes = isQuick ? calls.getdents(fd, slice) : await calls.getdentsAside(fd, slice)
+      isQuick = performance.now() - since < QUICK_MS
+      if (bytes === 0) return true
+      if (!eachEntry(slice, bytes, meet)) return false
+      await slices.rest()
     }
-    return true
   } finally {
-    await reading.catch(() => {}) // the descriptor is in use until then
     calls.close(fd)
   }
 }
