@@ -20,7 +20,8 @@ export class ArraySet<T extends object> implements Iterable<T> {
 
   delete(member: T): void {
     const place = this.#members.indexOf(member)
-    if (place >= 0) this.#members.splice(place, 1)
+    if (place === this.#members.length - 1) this.#members.pop()
+    else if (place >= 0) this.#members.splice(place, 1)
   }
 
   /** Of those that it has when it begins. */

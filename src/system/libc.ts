@@ -179,10 +179,17 @@ function declarations(koffi: Koffi, arch: string): Readonly<Record<Call, Native>
 // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII but NUL
 const PLAIN = /^[\x01-\x7f]*$/
 
+/** The last one that was looked at: a task's name is given twice, to open it and to remove it. */
+let plain = ''
+
 function toC(name: Name, bytes: Buffer): string | Buffer {
   if (typeof name === 'string') {
+    if (name === plain) return name
     if (name.length > PATH_MAX) return TOO_LONG
-    if (PLAIN.test(name)) return name
+    if (PLAIN.test(name)) {
+      plain = name
+      return name
+    }
     if (!BYTES.test(name)) throw refusedName(name)
     bytes[bytes.write(name, 0, 'latin1')] = 0
     return bytes
@@ -203,6 +210,17 @@ const TOO_LONG = 'x'.repeat(PATH_MAX + 1)
 export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = false): SystemCalls {
   const native = declarations(koffi, arch)
   if (isAtOnce) for (const name of Object.keys(PROTOTYPES) as Call[]) void native[name]
+  /** Those that each task needs, declared at once: what the table declares on demand is looked up anew at each call. */
+  const often = {
+    openat: native.openat,
+    fcntl: native.fcntl,
+    statx: native.statx,
+    pread: native.pread,
+    pwrite: native.pwrite,
+    unlinkat: native.unlinkat,
+    close: native.close,
+    close_range: native.close_range,
+  }
   const [name1, name2] = [Buffer.alloc(PATH_MAX + 1), Buffer.alloc(PATH_MAX + 1)]
   /** struct flock: type, whence 0, start 0, length 0 (to the end), pid 0 */
   const [writeLock, noLock] = [F_WRLCK, F_UNLCK].map(type => {
@@ -237,7 +255,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     checkDirectory(directory)
     checkInteger('flags', flags, 0, MOST_DESCRIPTOR)
     checkInteger('a mode', mode, 0, MOST_MODE)
-    const result = native.openat(directory, toC(name, name1), flags | O_CLOEXEC, mode)
+    const result = often.openat(directory, toC(name, name1), flags | O_CLOEXEC, mode)
     return result < 0 ? failed() : result
   }
 
@@ -257,7 +275,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
   /** A filter of system calls may refuse it, and an old kernel does not know it. */
   function probeOpenat2(): boolean {
     const fd = tryOpenat2(CWD, '/', constants.O_RDONLY | constants.O_DIRECTORY, RESOLVE_NO_SYMLINKS)
-    if (fd >= 0) native.close(fd)
+    if (fd >= 0) often.close(fd)
     return !isRefused(fd)
   }
 
@@ -273,7 +291,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
   }
 
   function close(fd: number): void {
-    const result = native.close(checkDescriptor(fd))
+    const result = often.close(checkDescriptor(fd))
     if (result === 0) return
     const error = failed()
     if (error !== -EINTR) throw systemError(error, 'close') // interrupted, it is closed all the same
@@ -281,21 +299,21 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
 
   function closeRun(first: number, last: number): void {
     checkRun(first, last)
-    if (first !== last && native.close_range(first, last, 0) === 0) return
+    if (first !== last && often.close_range(first, last, 0) === 0) return
     for (let fd = first; fd <= last; fd++) close(fd)
   }
 
   function keepFromChildren(first: number): void {
     checkDescriptor(first)
-    const result = native.close_range(first, MOST_DESCRIPTOR, CLOSE_RANGE_CLOEXEC)
+    const result = often.close_range(first, MOST_DESCRIPTOR, CLOSE_RANGE_CLOEXEC)
     if (result === 0) return
     // before Linux 5.11; one that is closed meanwhile needs no flag
     for (const fd of fs.readdirSync('/proc/self/fd').map(Number))
-      if (fd >= first) native.fcntl(fd, F_SETFD, FD_CLOEXEC)
+      if (fd >= first) often.fcntl(fd, F_SETFD, FD_CLOEXEC)
   }
 
   function lock(fd: number, kind: Buffer | undefined): boolean {
-    const result = native.fcntl(checkDescriptor(fd), F_OFD_SETLK, kind)
+    const result = often.fcntl(checkDescriptor(fd), F_OFD_SETLK, kind)
     if (result === 0) return true
     const error = failed()
     if (error === -EAGAIN || error === -EACCES) return false
@@ -306,7 +324,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
   function isLocked(fd: number): boolean {
     found.fill(0)
     found.writeInt16LE(F_WRLCK)
-    const result = native.fcntl(checkDescriptor(fd), F_OFD_GETLK, found)
+    const result = often.fcntl(checkDescriptor(fd), F_OFD_GETLK, found)
     if (result < 0) throw systemError(failed(), 'fcntl')
     return found.readInt16LE() !== F_UNLCK
   }
@@ -330,7 +348,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
   }
 
   function status(fd: number): FileStatus {
-    const result = native.statx(checkDescriptor(fd), '', AT_EMPTY_PATH, STATX_BASIC_STATS, statx)
+    const result = often.statx(checkDescriptor(fd), '', AT_EMPTY_PATH, STATX_BASIC_STATS, statx)
     if (result === 0) return statusFound()
     const error = failed()
     if (isRefused(error)) return nodeCalls.status(fd)
@@ -339,7 +357,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
 
   function statusAt(directory: number, name: Name): FileStatus | undefined {
     checkDirectory(directory)
-    const result = native.statx(directory, toC(name, name1), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, statx)
+    const result = often.statx(directory, toC(name, name1), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, statx)
     if (result === 0) return statusFound()
     const error = failed()
     if (error === -ENOENT) return undefined
@@ -349,14 +367,14 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
 
   function pread(fd: number, into: Uint8Array, bytes: number, position: number): number {
     checkTransfer(fd, into, bytes, position)
-    const result = native.pread(fd, into, bytes, position)
+    const result = often.pread(fd, into, bytes, position)
     if (result >= 0) return result
     throw systemError(failed(), 'read')
   }
 
   function pwrite(fd: number, from: Uint8Array, bytes: number, position: number): number {
     checkTransfer(fd, from, bytes, position)
-    const result = native.pwrite(fd, from, bytes, position)
+    const result = often.pwrite(fd, from, bytes, position)
     if (result >= 0) return result
     throw systemError(failed(), 'write')
   }
@@ -382,7 +400,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
 
   function tryUnlinkat(directory: number, name: Name): number {
     checkDirectory(directory)
-    const result = native.unlinkat(directory, toC(name, name1), 0)
+    const result = often.unlinkat(directory, toC(name, name1), 0)
     return result < 0 ? failed() : 0
   }
 
@@ -393,7 +411,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
 
   function rmdirat(directory: number, name: Name): void {
     checkDirectory(directory)
-    const result = native.unlinkat(directory, toC(name, name1), AT_REMOVEDIR)
+    const result = often.unlinkat(directory, toC(name, name1), AT_REMOVEDIR)
     if (result < 0) throw below(failed(), 'rmdir', directory, name)
   }
 
@@ -497,7 +515,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     if (fd < 0) throw systemError(failed(), 'socket')
     const result = native.sendto(fd, message, message.length, MSG_DONTWAIT | MSG_NOSIGNAL, to, to.length)
     const error = result < 0 ? failed() : 0
-    native.close(fd)
+    often.close(fd)
     if (error === -EAGAIN) return false
     if (error < 0) throw systemError(error, 'send', shownBelow(CWD, address))
     return true
@@ -605,9 +623,9 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
   }
 
   function letWait(fd: number): void {
-    const flags = native.fcntl(checkDescriptor(fd), F_GETFL, 0)
+    const flags = often.fcntl(checkDescriptor(fd), F_GETFL, 0)
     if (flags < 0) throw systemError(failed(), 'fcntl')
-    const result = native.fcntl(fd, F_SETFL, flags & ~constants.O_NONBLOCK)
+    const result = often.fcntl(fd, F_SETFL, flags & ~constants.O_NONBLOCK)
     if (result < 0) throw systemError(failed(), 'fcntl')
   }
 
