@@ -133,7 +133,10 @@ async function watch(
   const left = leftIn(spool).map(file => describePacket(readFileSync(join(spool, file))))
   await until('the log is complete', () => isTold(process.output, program))
   process.child.kill('SIGINT')
+  // uWSGI's Python takes one that comes in a task for an exception of the task, and goes on
+  const again = setInterval(() => process.child.kill('SIGINT'), 10_000)
   await process.exited
+  clearInterval(again)
   const lines = calls()
   return { calls: program.hasOwnOrder ? lines.sort() : lines, left, log: logOf(process.output, spool) }
 }
