@@ -1,5 +1,5 @@
 import { fromThrown } from '../../base/task/answer.js'
-import { RELEASE } from '../../base/task/outcome.js'
+import { type Outcome, RELEASE } from '../../base/task/outcome.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { type BesideFrame, loadBody } from './hosts/frames.js'
 import type { Host } from './hosts/host.js'
@@ -10,14 +10,13 @@ import type { Run } from './run.js'
 /** Runs tasks in one host beside each other: those that are coroutines. */
 export class BesideExecutor implements Executor {
   readonly slots: number
-  readonly batchTasks = 1
-  readonly takesAhead = false
+  readonly pageTasks = 1
   readonly running = undefined
   readonly #host: Host
   readonly #printer: Printer
   readonly #listener: ExecutorListener
-  /** By the number that the host knows. */
-  readonly #runs = new Map<number, Run>()
+  /** By the number that the host knows, with what is to be done when it has ended. */
+  readonly #runs = new Map<number, { readonly run: Run; readonly done: (settled?: Promise<void>) => void }>()
 
   /**
    * @param lost the host died while several tasks ran, and the worker has to go without settling them: which one is to blame is
@@ -48,17 +47,19 @@ export class BesideExecutor implements Executor {
     return this.#host.isOpen
   }
 
-  start(batch: readonly Run[], now: number): void {
-    for (const run of batch)
-      try {
-        loadBody(run.claim)
-        run.startedAt = now
-        run.hasStarted = true
-        this.#runs.set(this.#host.send([run.claim]), run)
-        this.#listener.starting(run, now)
-      } catch (error) {
-        this.#listener.ended(run, fromThrown(error), 0)
-      }
+  run([run]: readonly Run[], now: number): Promise<void> | undefined {
+    if (run === undefined) return undefined
+    try {
+      loadBody(run.claim)
+      run.startedAt = now
+      run.hasStarted = true
+      const number = this.#host.send([run.claim])
+      const ended = new Promise<void>(done => this.#runs.set(number, { run, done }))
+      this.#listener.starting(run, now)
+      return ended
+    } catch (error) {
+      return this.#listener.ended(run, fromThrown(error), 0)
+    }
   }
 
   turnBegan(): void {}
@@ -68,37 +69,34 @@ export class BesideExecutor implements Executor {
 
   /** It is unknown whose code threw. */
   fault(): boolean {
-    for (const run of this.#runs.values()) this.#end(run, RELEASE)
-    this.#runs.clear()
+    for (const number of [...this.#runs.keys()]) this.#end(number, RELEASE)
     return false
   }
 
   #hear(frame: BesideFrame): void {
-    const run = this.#runs.get(frame.number)
+    if (frame.kind === 'ended') return this.#end(frame.number, fromEnded(frame.text))
+    const run = this.#runs.get(frame.number)?.run
     if (run === undefined) return
-    if (frame.kind === 'printed') {
-      this.#listener.announce(run)
-      this.#printer.print(run.number, 'output', frame.text)
-      return
-    }
-    this.#runs.delete(frame.number)
-    this.#end(run, fromEnded(frame.text))
-    this.#listener.hasRoom()
+    this.#listener.announce(run)
+    this.#printer.print(run.number, 'output', frame.text)
   }
 
-  #end(run: Run, outcome: Parameters<ExecutorListener['ended']>[1]): void {
-    this.#listener.ended(run, outcome, performance.now() - run.startedAt)
+  #end(number: number, outcome: Outcome): void {
+    const running = this.#runs.get(number)
+    if (running === undefined) return
+    this.#runs.delete(number)
+    const { run, done } = running
+    done(this.#listener.ended(run, outcome, performance.now() - run.startedAt))
   }
 
   #died(detail: string, lost: (detail: string) => void): boolean {
-    const hadTask = this.#runs.size > 0
-    if (this.#runs.size > 1) {
+    const had = [...this.#runs.keys()]
+    if (had.length > 1) {
       lost(detail)
       return false // nothing replaces it here: the worker goes
     }
-    for (const run of this.#runs.values()) this.#end(run, { kind: 'crash', detail })
-    this.#runs.clear()
+    for (const number of had) this.#end(number, { kind: 'crash', detail })
     this.#listener.closed()
-    return hadTask
+    return had.length > 0
   }
 }

@@ -3,18 +3,20 @@ import type { Run } from './run.js'
 
 /** What tasks run in: functions in this process, or a separate interpreter process. */
 export interface Executor {
-  /** How many runs and signal handlers it runs at a time, besides those that it takes ahead. */
+  /** How many pages it is given side by side. */
   readonly slots: number
-  /** The maximum number of tasks that begin together. Each of them runs at once, or waits for those before it. */
-  readonly batchTasks: number
-  /** It accepts a batch. */
+  /** How many tasks may begin together. Each of them runs at once, or waits for those before it. */
+  readonly pageTasks: number
+  /** It accepts a page. */
   readonly isOpen: boolean
-  /** It accepts a batch that has to wait for those before it. */
-  readonly takesAhead: boolean
   /** The running task, if only the executor knows it; undefined: every started run is running. */
   readonly running: Run | undefined
-  /** Starts runs whose claims have begun. Each ends exactly once; the listener may be called before this returns. */
-  start(batch: readonly Run[], now: number): void
+  /**
+   * Runs tasks that have begun. Each ends exactly once; the listener may be called before this returns.
+   *
+   * @returns until when it takes no other page in that slot; undefined: it does now
+   */
+  run(page: readonly Run[], now: number): Promise<void> | undefined
   /** Called at the start of a turn, after messages have been read. */
   turnBegan(): void
   /** Takes back runs that have not started, if that is possible. They end as unbegun, now or soon. */
@@ -32,11 +34,12 @@ export interface ExecutorListener {
   starting(run: Run, now: number): void
   /** The run has taken long or has printed something, so its start has to be reported now. */
   announce(run: Run): void
-  ended(run: Run, outcome: Outcome, ranMs: number): void
-  /** An asynchronous run has ended, or the executor is open again. */
+  /** @returns until when it is being settled; undefined: it is settled */
+  ended(run: Run, outcome: Outcome, ranMs: number): Promise<void> | undefined
+  /** It is open again. */
   hasRoom(): void
-  /** All results so far of a batch were passed to `ended`. */
-  batchEnded(): void
+  /** All results so far of a page were passed to `ended`. */
+  pageEnded(): void
   /** It is not open for now. Everything it had has ended. */
   closed(): void
 }

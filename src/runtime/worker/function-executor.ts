@@ -9,6 +9,8 @@ import { runningTask } from './named-tasks.js'
 import type { Run } from './run.js'
 import type { WorkingDirectory } from './working-directory.js'
 
+const clock = performance
+
 interface FunctionExecutorOptions {
   readonly chain: readonly HandlerCall[]
   readonly context: TaskContext
@@ -23,9 +25,8 @@ interface FunctionExecutorOptions {
 
 /** Calls the user's handlers in this process, and turns whatever they return or throw into an outcome. */
 export class FunctionExecutor implements Executor {
-  readonly batchTasks = 1
+  readonly pageTasks = 1
   readonly isOpen = true
-  readonly takesAhead = false
   readonly running = undefined
   readonly slots: number
   /** What executes belongs to one of several runs, or to none. */
@@ -43,31 +44,25 @@ export class FunctionExecutor implements Executor {
     this.#isTracked = options.concurrency > 1 || options.around !== undefined
   }
 
-  start(batch: readonly Run[], now: number): void {
-    for (const run of batch) this.#start(run, now)
-  }
-
-  #start(run: Run, now: number): void {
+  run([run]: readonly Run[], now: number): Promise<void> | undefined {
+    if (run === undefined) return undefined
     run.startedAt = now
     run.hasStarted = true
     this.#listener.starting(run, now)
     const outcome = this.#perform(run)
-    if (outcome instanceof Promise)
-      void outcome.then(
-        late => this.#endedLater(run, late),
-        thrown => this.#endedLater(run, fromThrown(thrown)),
-      )
-    else this.#ended(run, outcome)
+    if (!(outcome instanceof Promise)) return this.#ended(run, outcome)
+    return outcome.then(
+      late => this.#endedLater(run, late),
+      thrown => this.#endedLater(run, fromThrown(thrown)),
+    )
   }
 
-  #ended(run: Run, outcome: Outcome): void {
-    this.#listener.ended(run, outcome, performance.now() - run.startedAt)
+  #ended(run: Run, outcome: Outcome): Promise<void> | undefined {
+    return this.#listener.ended(run, outcome, clock.now() - run.startedAt)
   }
 
-  #endedLater(run: Run, outcome: Outcome): void {
-    if (run.hasEnded) return // a fault has ended it
-    this.#ended(run, outcome)
-    this.#listener.hasRoom()
+  #endedLater(run: Run, outcome: Outcome): Promise<void> | undefined {
+    return run.hasEnded ? undefined : this.#ended(run, outcome) // a fault may have ended it
   }
 
   /** Does nothing: every run that has begun is running. */
@@ -80,7 +75,7 @@ export class FunctionExecutor implements Executor {
     for (const run of [...runs]) {
       const isGuilty = this.slots === 1 || run === author
       if (isGuilty) isReported = true
-      this.#ended(run, isGuilty ? fromThrown(thrown) : RELEASE)
+      void this.#ended(run, isGuilty ? fromThrown(thrown) : RELEASE)
     }
     return isReported
   }

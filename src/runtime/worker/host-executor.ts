@@ -15,13 +15,15 @@ const MESSAGES_AHEAD = 2
 export class HostExecutor implements Executor {
   readonly slots = 1
   /** Sharing them makes a message and a context switch cheap. */
-  readonly batchTasks = 64
+  readonly pageTasks = 64
   readonly #host: Host
   readonly #printer: Printer
   readonly #listener: ExecutorListener
   /** The runs that were sent to the host, oldest first. */
   readonly #sent = new Queue<Run>()
   #lastEndAt = 0
+  /** Called when it takes another page. */
+  #hasRoom = () => {}
   #ticker: NodeJS.Timeout | undefined
 
   constructor(host: Host, printer: Printer, listener: ExecutorListener) {
@@ -41,26 +43,30 @@ export class HostExecutor implements Executor {
     return this.#host.isOpen
   }
 
-  get takesAhead(): boolean {
-    return this.#host.messages < MESSAGES_AHEAD
-  }
-
   get running(): Run | undefined {
     return this.#sent.peek()
   }
 
   /** A body that cannot be read, or that is too large for a host, fails only its own task. */
-  start(batch: readonly Run[], now: number): void {
+  run(page: readonly Run[], now: number): Promise<void> | undefined {
     // it is not known yet whether the first one begins: it may be handed back
     if (this.#sent.size === 0) this.#lastEndAt = now
-    const loaded = batch.filter(run => this.#load(run))
-    if (loaded.length === 0) return
+    const loaded = page.filter(run => this.#load(run))
+    if (loaded.length === 0) return undefined
     for (const run of loaded) {
       run.startedAt = now
       this.#sent.push(run)
     }
     this.#host.send(loaded.map(({ claim }) => claim))
     this.#ticker ??= setInterval(() => this.#tick(), REPORT_WITHIN_MS)
+    if (this.#takesAhead) return undefined
+    return new Promise(resolve => {
+      this.#hasRoom = resolve
+    })
+  }
+
+  get #takesAhead(): boolean {
+    return this.#host.messages < MESSAGES_AHEAD
   }
 
   #load(run: Run): boolean {
@@ -68,7 +74,7 @@ export class HostExecutor implements Executor {
       if (run.claim.bodyBytes > 0) loadBody(run.claim)
       return true
     } catch (error) {
-      this.#listener.ended(run, fromThrown(error), 0)
+      void this.#listener.ended(run, fromThrown(error), 0)
       return false
     }
   }
@@ -104,7 +110,12 @@ export class HostExecutor implements Executor {
 
   #progress(): void {
     this.#settleEnded()
-    this.#listener.batchEnded()
+    this.#pageEnded()
+  }
+
+  #pageEnded(): void {
+    this.#listener.pageEnded()
+    if (this.#takesAhead) this.#hasRoom()
   }
 
   #settleEnded(): void {
@@ -116,7 +127,7 @@ export class HostExecutor implements Executor {
     for (const { outcome, printed } of ended) {
       this.#print(printed, this.#sent.peek())
       const run = this.#sent.pop()
-      if (run !== undefined) this.#listener.ended(run, outcome, ranMs)
+      if (run !== undefined) void this.#listener.ended(run, outcome, ranMs)
     }
     const printed = this.#host.takePrinted()
     if (printed !== '') this.#print(printed, this.#host.hasStarted() ? this.#sent.peek() : undefined)
@@ -134,16 +145,17 @@ export class HostExecutor implements Executor {
     this.#sent.clear()
     const kept = all.length - count
     for (const run of all.slice(0, kept)) this.#sent.push(run)
-    for (const run of all.slice(kept)) this.#listener.ended(run, UNBEGUN, 0)
-    this.#listener.batchEnded()
+    for (const run of all.slice(kept)) void this.#listener.ended(run, UNBEGUN, 0)
+    this.#pageEnded()
   }
 
   #died(detail: string): boolean {
     this.#settleEnded()
     const ran = this.#host.hasStarted() ? this.#sent.pop() : undefined
     if (ran !== undefined)
-      this.#listener.ended(ran, { kind: 'crash', detail }, performance.now() - this.#lastEndAt)
+      void this.#listener.ended(ran, { kind: 'crash', detail }, performance.now() - this.#lastEndAt)
     this.#released(this.#sent.size)
+    this.#hasRoom()
     this.#listener.closed()
     return ran !== undefined
   }

@@ -31,13 +31,13 @@ const worker = new Worker({
     offerSignals(signals)
     offerDaemon(daemon)
   },
-  opened({ application }, runner) {
+  opened({ application }, loop) {
     if (application !== undefined) return // it tells of runs itself
     const tell = tellerOf(DEFAULT_NAMESPACE, [events], message =>
       process.emitWarning(message, 'SpooldWarning'),
     )
     const follower = followHere(tell, String(process.pid))
-    events.watch(isHeard => runner.follow(isHeard ? follower : undefined))
+    events.watch(isHeard => loop.follow(isHeard ? follower : undefined))
   },
   openClaims: (options, ...more) => openClaims(engineOf(options), options, ...more),
   send: (message, sent) => road.say(message, sent),

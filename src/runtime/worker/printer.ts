@@ -4,7 +4,7 @@ import type { WorkerMessage } from '../ipc/messages.js'
 /** The limit of text on its way to the master. Above it a writer has to wait, where that is possible. */
 const HIGH_WATER_CHARS = 1024 * 1024
 
-/** Sends what handlers print to the master. The runner has announced the author's run before. */
+/** Sends what handlers print to the master. The loop has announced the author's run before. */
 export class Printer {
   readonly #send: (message: WorkerMessage, sent: () => void) => void
   readonly #shown: (text: string) => string

@@ -1,10 +1,24 @@
 import { cancelledDetail } from '../../base/task/cancel.js'
 import { boundedFailure, failureLine } from '../../base/task/failure-text.js'
+import type { LastRun } from '../../base/task/last-run.js'
 import type { Outcome } from '../../base/task/outcome.js'
+import type { Ref } from '../../base/task/ref.js'
 import type { Claim } from '../../engines/claims.js'
 
 /** The abort signal fires this long before the end, or after half of the remaining time if that is later. */
 const WARNING_MS = 1000
+
+/** A task that the master gave. */
+export interface Given {
+  /** The master's. */
+  readonly number: number
+  readonly ref: Ref
+  readonly lastRun: LastRun | undefined
+  /** The last ref of its message. */
+  readonly isLast: boolean
+  /** It may run although it has crashed. */
+  readonly isItsTurn: boolean
+}
 
 /** How long a run may take. */
 export interface RunLimits {

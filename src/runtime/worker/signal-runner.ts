@@ -37,15 +37,13 @@ export class SignalRunner {
       this.#options.send({ type: 'signal-returned', number: next })
   }
 
-  /** Starts the handler that has waited longest. @param ended is always called asynchronously */
-  start(ended: () => void): void {
+  /** Runs the handler that has waited longest, until it has ended. */
+  async run(): Promise<void> {
     const number = this.#waiting.pop()
     if (number === undefined) return
     this.#running++
-    void this.#handle(number).then(() => {
-      this.#running--
-      ended()
-    })
+    await this.#handle(number)
+    this.#running--
   }
 
   async #handle(number: number): Promise<void> {

@@ -3,7 +3,7 @@ import type { Report } from '../../base/task/report.js'
 import type { NamedSlots, SlotWish } from '../../base/task/slots.js'
 import type { Claims } from '../../engines/claims.js'
 import type { PackedReports } from '../ipc/reports.js'
-import type { Assignment } from './assignment.js'
+import type { Given } from './run.js'
 
 /**
  * If tasks of a name take longer, none waits behind them here. It is less than the time after which a worker has to hand back what it
@@ -16,7 +16,7 @@ export type SuccessionNews = Pick<PackedReports, 'wishes' | 'following'>
 /** The tasks of one name that this worker was given to follow each other. */
 class Line {
   slots: NamedSlots
-  readonly followers = new Queue<Assignment>()
+  readonly followers = new Queue<Given>()
   /** How many ended since the last wish. */
   ended = 0
   /** Slots of those that ended, that nobody here has taken again. */
@@ -37,7 +37,7 @@ export class Succession {
   readonly #lines = new Map<string, Line>()
   /** Those whose turn it is, and their lines, by number, until they begin or are refused. */
   readonly #heirs = new Map<number, Line>()
-  readonly #next = new Queue<Assignment>()
+  readonly #next = new Queue<Given>()
   /** How many wait for their turn. */
   #following = 0
 
@@ -55,21 +55,21 @@ export class Succession {
   }
 
   /** The next one to be claimed. */
-  pop(): Assignment | undefined {
+  pop(): Given | undefined {
     return this.#next.pop()
   }
 
   /** These are given to follow tasks of this name. Those for which there may be a slot have their turn now, and if there is none to follow, all. */
-  add(name: string, assignments: readonly Assignment[]): void {
+  add(name: string, tasks: readonly Given[]): void {
     const line = this.#lines.get(name) ?? new Line({ name, count: 1 })
     this.#lines.set(name, line)
     const held = this.#heldOf(line)
-    const now = held + line.open === 0 ? assignments.length : line.open
+    const now = held + line.open === 0 ? tasks.length : line.open
     line.open = 0
-    for (const [i, assignment] of assignments.entries())
-      if (i < now) this.#turnOf(assignment, line)
+    for (const [i, given] of tasks.entries())
+      if (i < now) this.#turnOf(given, line)
       else {
-        line.followers.push(assignment)
+        line.followers.push(given)
         this.#following++
       }
   }
@@ -107,7 +107,7 @@ export class Succession {
   }
 
   /** None of them is to begin here. */
-  drop(): Assignment[] {
+  drop(): Given[] {
     const dropped = [...this.#next]
     this.#next.clear()
     for (const { followers } of this.#lines.values()) {
@@ -149,8 +149,8 @@ export class Succession {
     return true
   }
 
-  #turnOf(assignment: Assignment, line: Line): void {
-    this.#heirs.set(assignment.number, line)
-    this.#next.push(assignment)
+  #turnOf(given: Given, line: Line): void {
+    this.#heirs.set(given.number, line)
+    this.#next.push(given)
   }
 }

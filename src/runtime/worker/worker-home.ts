@@ -2,7 +2,7 @@ import type { Awaitable, Claims } from '../../engines/claims.js'
 import type { AsideReply, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { LoadedHandlers } from './handlers.js'
 import type { LoadedHandler } from './load-module.js'
-import type { Runner } from './runner.js'
+import type { Loop } from './loop.js'
 import type { WorkerSignals } from './signal-actions.js'
 import type { WorkerDaemon } from './worker-daemon.js'
 import type { WorkingDirectory } from './working-directory.js'
@@ -16,7 +16,7 @@ export interface WorkerHome {
   /** The options are known; no handler is loaded yet. @param signals the signal functions for handlers */
   entered(options: WorkerOptions, signals: WorkerSignals, daemon: WorkerDaemon): void
   /** It is ready, and has run nothing. */
-  opened?(options: WorkerOptions, runner: Pick<Runner, 'follow'>): void
+  opened?(options: WorkerOptions, loop: Pick<Loop, 'follow'>): void
   /** @param tell tells people of a task that it has claimed */
   openClaims(
     options: WorkerOptions,

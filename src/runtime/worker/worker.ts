@@ -9,11 +9,11 @@ import type { AsideReply, MasterMessage, WorkerMessage, WorkerOptions } from '..
 import type { Executor, ExecutorListener } from './executor.js'
 import { FunctionExecutor } from './function-executor.js'
 import { type LoadedHandlers, openHandlers } from './handlers.js'
+import { Loop } from './loop.js'
 import { Printer } from './printer.js'
 import { MasterQuestions } from './questions.js'
 import type { Run } from './run.js'
 import { followForMaster } from './run-follower.js'
-import { Runner } from './runner.js'
 import { WorkerSignals } from './signal-actions.js'
 import { WorkerDaemon } from './worker-daemon.js'
 import type { WorkerHome } from './worker-home.js'
@@ -33,7 +33,7 @@ export class Worker {
   readonly #signals: WorkerSignals
   /** What handlers declared about signals before this worker was ready. */
   readonly #earlyNews: SignalNews[] = []
-  #runner: Runner | undefined
+  #loop: Loop | undefined
   #handlers: LoadedHandlers | undefined
   /** Runs functions in this process. */
   #functions: FunctionExecutor | undefined
@@ -49,7 +49,7 @@ export class Worker {
   }
 
   #tellNews(news: SignalNews): void {
-    if (this.#runner === undefined) this.#earlyNews.push(news)
+    if (this.#loop === undefined) this.#earlyNews.push(news)
     else this.#send({ type: 'signal-news', news })
   }
 
@@ -63,9 +63,9 @@ export class Worker {
           return { type: 'marks-cleared', ...(await clearMarks(claims, message.tasks)) }
         })
       case 'run':
-        return this.#runner?.take(message)
+        return this.#loop?.take(message)
       case 'signal':
-        return this.#runner?.signal(message.number)
+        return this.#loop?.signal(message.number)
       case 'answer':
         return this.#questions.answered(message)
       case 'bury-cancelled':
@@ -74,15 +74,15 @@ export class Worker {
           return { type: 'cancelled-buried', reports: await buryCancelled(claims, message.tasks) }
         })
       case 'cancel':
-        return this.#runner?.cancel(message.number)
+        return this.#loop?.cancel(message.number)
       case 'recall':
-        return this.#runner?.recall()
+        return this.#loop?.recall()
       case 'pause':
-        return this.#runner?.pause(message.pairs)
+        return this.#loop?.pause(message.pairs)
       case 'follow':
-        return this.#runner?.follow(message.isOn ? followForMaster(each => this.#send(each)) : undefined)
+        return this.#loop?.follow(message.isOn ? followForMaster(each => this.#send(each)) : undefined)
       case 'listen':
-        return this.#runner?.listen(message)
+        return this.#loop?.listen(message)
       case 'drain':
         return this.drain(message.mercyMs)
     }
@@ -90,24 +90,24 @@ export class Worker {
 
   /** Takes no more, finishes what runs, and exits. */
   drain(mercyMs: number): void {
-    if (this.#runner === undefined) return this.#home.exit(EXIT_REQUESTED)
-    this.#runner.drain(mercyMs)
+    if (this.#loop === undefined) return this.#home.exit(EXIT_REQUESTED)
+    this.#loop.drain(mercyMs)
   }
 
   /** After an exception outside any call the state of the process is unknown: no task may run any more. */
   fault(thrown: unknown): void {
-    if (this.#runner === undefined) return this.#exitAfter({ type: 'unloadable', error: stackOf(thrown) }, 1)
+    if (this.#loop === undefined) return this.#exitAfter({ type: 'unloadable', error: stackOf(thrown) }, 1)
     this.#handlers?.programs?.killAll() // before others may take their tasks
     const [message, stack] = [toError(thrown).message, stackOf(thrown)].map(text => this.#shown(text))
-    const isReported = this.#runner.fault(thrown)
+    const isReported = this.#loop.fault(thrown)
     const error = (isReported ? message : stack) ?? ''
     const exit = () => this.#exitAfter({ type: 'faulted', error }, 1)
-    if (this.#runner.whenSettled === undefined) exit()
-    else void this.#runner.whenSettled.then(exit)
+    if (this.#loop.whenSettled === undefined) exit()
+    else void this.#loop.whenSettled.then(exit)
   }
 
   #shown(text: string): string {
-    return this.#runner?.shown(text) ?? text
+    return this.#loop?.shown(text) ?? text
   }
 
   /** Code in this process has printed something, on behalf of the running task if that is known. */
@@ -117,7 +117,7 @@ export class Worker {
 
   /** Announces the author first, so that the log line of its start precedes its output. */
   #print(author: Run | undefined, stream: Stream, text: string, sent?: () => void): void {
-    if (author !== undefined) this.#runner?.announce(author)
+    if (author !== undefined) this.#loop?.announce(author)
     this.#printer.print(author?.number ?? null, stream, text, sent)
   }
 
@@ -131,7 +131,7 @@ export class Worker {
       const delivery = handlers.delivery ?? options.delivery
       const tell = (name: string, message: string) => this.#send({ type: 'log', name, message })
       const claims = await this.#home.openClaims({ ...options, delivery }, handlers.termsOf, tell)
-      this.#runner = new Runner(claims, await this.#executorOf(handlers, options), {
+      this.#loop = new Loop(claims, await this.#executorOf(handlers, options), {
         ...options,
         hide: new Hide(options.hide),
         harakiriMs: this.#home.shared?.deadlineMs ?? options.harakiriMs,
@@ -143,7 +143,7 @@ export class Worker {
         send: message => this.#send(message),
         drained: () => void this.#leave(),
       })
-      this.#home.opened?.(options, this.#runner)
+      this.#home.opened?.(options, this.#loop)
       this.#send({
         type: 'ready',
         news: [...this.#earlyNews, ...handlers.periodic],
@@ -178,7 +178,7 @@ export class Worker {
             this.#send({ type: 'host-died', detail: `the ${language} interpreter (pid: ${pid}) ${death}` }),
           revived: () => this.#send({ type: 'host-revived' }),
           failed: ({ message }) => {
-            if (this.#runner !== undefined) this.#runner.giveUp(message)
+            if (this.#loop !== undefined) this.#loop.giveUp(message)
             else this.#exitAfter({ type: 'unloadable', error: message }, 1)
           },
         }
@@ -210,7 +210,7 @@ export class Worker {
           context: {
             spool: options.spool,
             log: (run, name, { message, stream }, sent = () => {}) => {
-              this.#runner?.announce(run) // the log line of its start comes first
+              this.#loop?.announce(run) // the log line of its start comes first
               const shown = this.#shown(message)
               this.#home.send({ type: 'log', name, message: shown, ...(stream && { stream }) }, sent)
             },
@@ -233,7 +233,7 @@ export class Worker {
 
   /** Sets the deadline of what a host is running. */
   #setDeadline(afterMs: number): void {
-    this.#runner?.announce()
+    this.#loop?.announce()
     this.#send({ type: 'deadline', afterMs })
   }
 

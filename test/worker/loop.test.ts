@@ -8,7 +8,7 @@ import { Hide } from '#src/formats/protocol/hide.js'
 import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
 import type { PackedReports } from '#src/runtime/ipc/reports.js'
 import { FunctionExecutor } from '#src/runtime/worker/function-executor.js'
-import { Runner } from '#src/runtime/worker/runner.js'
+import { Loop } from '#src/runtime/worker/loop.js'
 import { openEngine } from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
@@ -18,11 +18,11 @@ type Handle = (name: string) => Promise<typeof OK>
 
 const MB = 1024 * 1024
 
-/** A runner whose handler promises to be done after so many milliseconds, by task, and what it sends. */
-async function runnerOf(spool: string, ms: Readonly<Record<string, number>>) {
-  const { runner, messages } = await open(spool, name => sleep(ms[name], OK))
+/** A loop whose handler promises to be done after so many milliseconds, by task, and what it sends. */
+async function loopOf(spool: string, ms: Readonly<Record<string, number>>) {
+  const { loop, messages } = await open(spool, name => sleep(ms[name], OK))
   return {
-    runner,
+    loop,
     get sent(): PackedReports[] {
       return messages.filter(message => message.type === 'reports')
     },
@@ -31,7 +31,7 @@ async function runnerOf(spool: string, ms: Readonly<Record<string, number>>) {
 
 async function open(spool: string, handle: Handle, rssBytes = 0, claims?: DirectoryClaims) {
   const messages: WorkerMessage[] = []
-  const runner = new Runner(
+  const loop = new Loop(
     claims ?? (await openEngine(spool)),
     listener =>
       new FunctionExecutor(
@@ -59,15 +59,15 @@ async function open(spool: string, handle: Handle, rssBytes = 0, claims?: Direct
       drained() {},
     },
   )
-  return { runner, messages }
+  return { loop, messages }
 }
 
-describe('what a runner tells', () => {
+describe('what a worker tells', () => {
   it('says how long a task took in all, also when its start was reported meanwhile, so that it counts as slow', async () => {
     const spool = spoolDirectory()
     for (const name of ['quick', 'slow']) drop(spool, name, packet({ n: name }))
-    const seen = await runnerOf(spool, { quick: 0, slow: 60 })
-    seen.runner.take({ first: 0, refs: ['quick', 'slow'], sentAtMs: machineNowMs() })
+    const seen = await loopOf(spool, { quick: 0, slow: 60 })
+    seen.loop.take({ first: 0, refs: ['quick', 'slow'], sentAtMs: machineNowMs() })
     await until('both are reported', () => seen.sent.filter(({ done }) => done.length > 0).length === 2)
     const started = seen.sent.find(({ started, done }) => started.includes(1) && done.length === 0)
     if (started === undefined) return // on a busy machine it was reported when it began
@@ -85,7 +85,7 @@ describe('what a runner tells', () => {
       return claim(...args)
     }
     let toldOfSecond = false
-    const { runner, messages } = await open(
+    const { loop, messages } = await open(
       spool,
       async name => {
         const told = messages.some(message => message.type === 'reports' && message.started.includes(1))
@@ -95,7 +95,7 @@ describe('what a runner tells', () => {
       0,
       claims,
     )
-    runner.take({ first: 0, refs: ['first', 'second'], sentAtMs: machineNowMs() })
+    loop.take({ first: 0, refs: ['first', 'second'], sentAtMs: machineNowMs() })
     await until('both have run', () => leftIn(spool).length === 0)
     assert.ok(toldOfSecond)
   })
@@ -111,8 +111,8 @@ describe('reload-on-rss', () => {
       if (name === 'eater') eaten.push(Buffer.alloc(60 * MB, 1))
       return OK
     }
-    const { runner, messages } = await open(spool, eat, process.memoryUsage.rss() + 30 * MB)
-    runner.take({ first: 0, refs: names, sentAtMs: machineNowMs() })
+    const { loop, messages } = await open(spool, eat, process.memoryUsage.rss() + 30 * MB)
+    loop.take({ first: 0, refs: names, sentAtMs: machineNowMs() })
     await until('it recycles', () => messages.some(({ type }) => type === 'recycling'))
     assert.equal(eaten.length, 1)
   })

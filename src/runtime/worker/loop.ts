@@ -1,0 +1,613 @@
+import { ArraySet } from '../../base/array-set.js'
+import { machineNowMs } from '../../base/clock.js'
+import { Queue } from '../../base/queue.js'
+import type { ClaimNotice } from '../../base/task/claim-notice.js'
+import { boundedFailure } from '../../base/task/failure-text.js'
+import { type Company, type Outcome, UNBEGUN } from '../../base/task/outcome.js'
+import type { PausedPair } from '../../base/task/pause.js'
+import type { Report } from '../../base/task/report.js'
+import type { Awaitable, Claim, Claims } from '../../engines/claims.js'
+import type { Hide } from '../../formats/protocol/hide.js'
+import { lastValue } from '../../formats/protocol/vars.js'
+import type { GivenRun, WorkerMessage } from '../ipc/messages.js'
+import type { Listening } from '../ipc/reports.js'
+import type { Executor, ExecutorListener } from './executor.js'
+import { ReportBuffer, type ReportBufferOptions } from './report-buffer.js'
+import { type RecyclingOptions, Retirement } from './retirement.js'
+import { type Given, Run, type RunLimits } from './run.js'
+import type { RunFollower } from './run-follower.js'
+import { Secrets } from './secrets.js'
+import { SignalRunner } from './signal-runner.js'
+import { Succession } from './succession.js'
+
+/** Yields to the event loop this often, for messages, timers and signals. */
+const SLICE_MS = 5
+/** A message that is older than this waited for a stopped or blocked process, and others may have followed it. */
+const STALE_MS = 50
+/** Claiming a page takes at most about this long, because messages wait meanwhile. */
+const PAGE_MS = 5
+/** If it took longer than this, the process was stopped, or its disk was: messages may have come meanwhile. */
+const STALLED_MS = 100
+/** Limits the bodies of a page, because the large ones may be in memory twice. */
+const PAGE_BYTES = 1024 * 1024
+
+const clock = performance
+
+interface LoopOptions extends ReportBufferOptions, RecyclingOptions, RunLimits {
+  /** Tasks begin while others run in this process, so a task that must be alone cannot run here. */
+  readonly isConcurrent: boolean
+  /** The run of a signal's handler counts towards `maxTasks`. */
+  readonly signalAsTask: boolean
+  readonly hide: Hide
+  /** Calls the handler of a signal. */
+  handle(signal: number): unknown
+  /** Nothing is running, and nothing will run any more. */
+  drained(): void
+}
+
+/** Tasks that are claimed together, and begin together. */
+interface Page {
+  /** That are claimed. */
+  readonly runs: Run[]
+  /** Of them, those that have begun. */
+  readonly begun: Run[]
+  /** How many tasks may be in it. */
+  readonly room: number
+  /** Nothing ran when it was begun. */
+  readonly isIdle: boolean
+  /** On the clock of `performance.now()`. */
+  readonly since: number
+  bytes: number
+  isFull: boolean
+  /** No more of its tasks are to begin. */
+  isDropped: boolean
+  /** The task whose claim is awaited. */
+  current: Given | undefined
+}
+
+/**
+ * A worker's way through the tasks that the master gives: claim → begin → run → settle → next. What an engine or a handler gives
+ * synchronously is also processed synchronously.
+ *
+ * A task that begins with others, or while others run, begins "beside" them: if their process dies, it is unknown which one is to
+ * blame. Unless `isConcurrent`, a task that must be alone, that runs at most once, or that needs a slot, begins only when nothing else
+ * runs, and no task begins beside it: a slot is not for a task that waits for others.
+ *
+ * States: running → draining (hands back what has not begun, finishes the rest) → drained.
+ */
+export class Loop implements ExecutorListener {
+  readonly #claims: Claims
+  readonly #executor: Executor
+  readonly #options: LoopOptions
+  readonly #queue = new Queue<Given>()
+  readonly #succession: Succession
+  readonly #signals: SignalRunner
+  readonly #secrets: Secrets
+  readonly #reports: ReportBuffer
+  readonly #retirement: Retirement
+  #state: 'running' | 'draining' | 'drained' = 'running'
+  /** Tasks with one of these pairs are parked. */
+  #paused: readonly PausedPair[] = []
+
+  // What is under way
+  /** Whose tasks are being claimed, or begin. */
+  readonly #pages = new ArraySet<Page>()
+  /** Claimed, and waiting until nothing runs. */
+  #waitsToBeAlone: Run | undefined
+  /** The last task that began is alone. */
+  #isAlone = false
+  /** Runs that have not ended or are not settled. */
+  readonly #inFlight = new ArraySet<Run>()
+  readonly #settling = new ArraySet<Promise<void>>()
+  /** How many runs are being settled together with the fetching of another task, which waits for that. */
+  #fetching = 0
+  /** How many claims are being given up that no page waits for. */
+  #releasing = 0
+  /** The last task of a message has been claimed. */
+  #isMessageDone = false
+
+  #turnSince = 0
+  #turning: Promise<void> | undefined
+  #changed: Promise<void> | undefined
+  #wakeUp = () => {}
+
+  /** @param open creates the executor, with this loop as its listener */
+  constructor(claims: Claims, open: (listener: ExecutorListener) => Executor, options: LoopOptions) {
+    this.#claims = claims
+    this.#options = options
+    this.#secrets = new Secrets(options.hide)
+    this.#signals = new SignalRunner(options)
+    this.#succession = new Succession(claims)
+    this.#retirement = new Retirement(options, () => this.#lookAtMemory())
+    this.#reports = new ReportBuffer(
+      options,
+      this.#inFlight,
+      () => this.#succession.takeNews(),
+      () => claims.flush?.(),
+    )
+    this.#executor = open(this)
+    for (let i = 0; i < this.#executor.slots; i++) void this.#work()
+  }
+
+  /** One for each task that may run at a time. Awaits only what is a promise: a synchronous handler costs no turn of the event loop. */
+  async #work(): Promise<void> {
+    while (this.#state === 'running') {
+      const now = clock.now()
+      if (this.#isTurnDue(now)) await this.#turn()
+      else if (this.#retirement.reason !== undefined) this.#leave(this.#retirement.reason)
+      else if (!this.#mayBegin) await this.#change()
+      else if (this.#signals.waiting > 0) await this.#runSignal()
+      else {
+        const page = this.#openPage(now)
+        if (page === undefined) {
+          await this.#change()
+          continue
+        }
+        const claimed = this.#claimPage(page)
+        if (claimed !== undefined) await claimed
+        const begun = this.#beginPage(page)
+        if (begun !== undefined) await begun
+        this.#pages.delete(page)
+        const running = this.#run(page.begun)
+        if (running !== undefined) await this.#whileOthersGoOn(running)
+      }
+    }
+    this.#wake()
+  }
+
+  // What the master says
+
+  take({ first, refs, sentAtMs, lastRuns = [], slots, isTheirTurn }: GivenRun): void {
+    if (this.#isEmpty && this.#inFlight.size === 0) this.#reports.busy()
+    this.#claims.refresh?.(slots)
+    const lastRunOf = lastRuns.length === 0 ? undefined : new Map(lastRuns)
+    const given = refs.map((ref, i) => ({
+      number: first + i,
+      ref,
+      lastRun: lastRunOf?.get(i),
+      isLast: i === refs.length - 1,
+      isItsTurn: isTheirTurn === true,
+    }))
+    if (slots?.follow !== undefined) this.#succession.add(slots.follow, given)
+    else for (const each of given) this.#queue.push(each)
+    if (this.#state !== 'running') this.#handBack()
+    if (machineNowMs() - sentAtMs > STALE_MS) this.#readFirst()
+    else if (this.#turning === undefined) this.#startTurn()
+    this.#wake()
+  }
+
+  /** Queues a signal. Its handler runs in the next free slot, before waiting tasks. */
+  signal(number: number): void {
+    this.#signals.take(number)
+    if (this.#state !== 'running') this.#signals.handBack()
+    this.#readFirst()
+    this.#wake()
+  }
+
+  /** Tasks with one of these pairs do not begin. */
+  pause(pairs: readonly PausedPair[]): void {
+    this.#paused = pairs
+  }
+
+  follow(follower: RunFollower | undefined): void {
+    this.#reports.follow(follower)
+  }
+
+  listen(listening: Listening): void {
+    this.#reports.listen(listening)
+  }
+
+  /** Hands back what has not begun, and reports which tasks have. */
+  recall(): void {
+    this.#handBack()
+    const begun = Array.from(this.#inFlight, ({ number }) => number)
+    for (const { runs, current } of this.#pages)
+      begun.push(...runs.map(({ number }) => number), ...(current === undefined ? [] : [current.number]))
+    this.#options.send({ type: 'recalled', begun })
+  }
+
+  /** Ends the run of one task: by its signal, or by handing it back with all that have not begun. */
+  cancel(number: number): void {
+    const run = [...this.#inFlight].find(each => each.number === number)
+    const [hasBegun, isProgram] = [run !== undefined, run?.isProgram === true]
+    this.#options.send({ type: 'cancelling', number, hasBegun, isProgram }) // before it is reported
+    run?.cancel()
+    if (run?.hasStarted !== true) this.#handBack()
+  }
+
+  /** Hands back what has not begun, and finishes what runs, within `mercyMs`. */
+  drain(mercyMs: number): void {
+    if (this.#state === 'running') this.#state = 'draining'
+    for (const run of this.#inFlight) run.setMercy(mercyMs)
+    this.#handBack()
+    this.#wake()
+  }
+
+  /** This process cannot run more tasks: hands back what has not begun, finishes what runs. */
+  giveUp(error: string): void {
+    this.#leave({ type: 'unfit', error: boundedFailure(this.shown(error)) })
+  }
+
+  /** After an exception outside any handler's call, ends what runs; nothing may run after it. @returns whether a task failed by it */
+  fault(thrown: unknown): boolean {
+    this.#state = 'drained'
+    const isReported = this.#executor.fault(thrown, this.#inFlight)
+    this.#handBack()
+    return isReported
+  }
+
+  /** Resolves when every run that has ended is settled and reported; undefined: nothing to wait for. */
+  get whenSettled(): Promise<unknown> | undefined {
+    return this.#settling.size === 0 ? undefined : Promise.all(this.#settling)
+  }
+
+  /** A text of this process, without what is hidden in the tasks that run in it, or did before. */
+  shown(text: string): string {
+    return this.#secrets.withoutAny(text)
+  }
+
+  /** Tells the master that `run`, or what the executor is running, has started, unless it knows. */
+  announce(run = this.#executor.running): void {
+    if (run === undefined) return this.#reports.tell()
+    if (!run.isAnnounced && !run.hasEnded) this.#reports.tell(run)
+  }
+
+  // Claim
+
+  /** How many tasks have not begun, without those that are being claimed, or that follow others. */
+  get #size(): number {
+    return this.#queue.size + this.#succession.ready + (this.#waitsToBeAlone === undefined ? 0 : 1)
+  }
+
+  get #isEmpty(): boolean {
+    return this.#size === 0
+  }
+
+  get #underWay(): number {
+    return this.#inFlight.size + this.#signals.running + this.#pages.size + this.#releasing
+  }
+
+  /** What runs ahead of others must not be alone, and a signal waits until they have ended. */
+  get #mayBegin(): boolean {
+    if (!this.#executor.isOpen) return false
+    if (this.#inFlight.size < this.#executor.slots) return true
+    return !this.#isAlone && this.#waitsToBeAlone === undefined && this.#signals.waiting === 0
+  }
+
+  /** @returns undefined if there is nothing to claim, or `spooler-max-tasks` allows no more */
+  #openPage(now: number): Page | undefined {
+    if (this.#size <= this.#fetching) return undefined
+    const room = this.#retirement.room(this.#executor.pageTasks, this.#underWay)
+    if (room <= 0) return undefined
+    const page: Page = {
+      runs: [],
+      begun: [],
+      room,
+      isIdle: this.#inFlight.size === 0,
+      since: now,
+      bytes: 0,
+      isFull: false,
+      isDropped: false,
+      current: undefined,
+    }
+    this.#pages.add(page)
+    return page
+  }
+
+  /** Claims tasks that can begin together. */
+  #claimPage(page: Page): Promise<void> | undefined {
+    if (this.#waitsToBeAlone !== undefined) this.#add(this.#waitsToBeAlone, page)
+    while (!page.isFull && !page.isDropped) {
+      const given = this.#succession.pop() ?? this.#queue.pop()
+      if (given === undefined) break
+      if (given.isLast) this.#isMessageDone = true
+      const claim = this.#claim(given)
+      if (claim instanceof Promise) {
+        page.current = given
+        return claim.then(late => {
+          page.current = undefined
+          this.#claimed(given, late, page)
+          return this.#claimPage(page)
+        })
+      }
+      this.#claimed(given, claim, page)
+    }
+    return undefined
+  }
+
+  #claim({ ref, lastRun, isItsTurn }: Given): Awaitable<Claim | Report> {
+    const claim = this.#claims.claim(ref, lastRun)
+    return claim instanceof Promise
+      ? claim.then(late => this.#unlessParked(late, isItsTurn))
+      : this.#unlessParked(claim, isItsTurn)
+  }
+
+  #unlessParked(claim: Claim | Report, isItsTurn: boolean): Awaitable<Claim | Report> {
+    if ('kind' in claim) return claim
+    if (this.#paused.length > 0 && this.#isPaused(claim)) return this.#claims.release(claim, 'paused')
+    if (claim.hasCrashed && !isItsTurn) return this.#claims.release(claim, 'crashed')
+    if (this.#options.isConcurrent && claim.mustBeAlone) return this.#claims.release(claim, 'alone')
+    return this.#claims.queue?.(claim) ?? claim
+  }
+
+  #isPaused({ vars }: Claim): boolean {
+    return this.#paused.some(([key, value]) => lastValue(vars, key) === value)
+  }
+
+  #claimed({ number }: Given, claim: Claim | Report, page: Page): void {
+    if ('kind' in claim) return this.#refused(number, claim)
+    if (claim.notice !== undefined) this.#announceClaim(number, claim.notice)
+    this.#add(new Run(claim, number, this.#options), page)
+  }
+
+  #add(run: Run, page: Page): void {
+    const { mustBeAlone, isOnce, terms, bodyBytes } = run.claim
+    const mayNotWait = mustBeAlone || isOnce || terms?.slots !== undefined
+    const isForAlone = mayNotWait && !this.#options.isConcurrent
+    if (isForAlone && (page.runs.length > 0 || !page.isIdle)) {
+      this.#waitsToBeAlone = run
+      page.isFull = true
+      return
+    }
+    if (run === this.#waitsToBeAlone) this.#waitsToBeAlone = undefined
+    page.runs.push(run)
+    page.bytes += bodyBytes
+    page.isFull =
+      isForAlone ||
+      page.runs.length >= page.room ||
+      page.bytes >= PAGE_BYTES ||
+      clock.now() - page.since > PAGE_MS
+  }
+
+  /** The master has to know it before the task begins. What is claimed in one moment is announced in one message. */
+  #announceClaim(number: number, notice: ClaimNotice): void {
+    // an engine takes more than one microtask to store that a run begins
+    if (this.#notices.length === 0) queueMicrotask(() => this.#tellNotices())
+    this.#notices.push([number, notice])
+  }
+
+  #notices: Array<readonly [number: number, notice: ClaimNotice]> = []
+
+  #tellNotices(): void {
+    if (this.#notices.length === 0) return
+    this.#options.send({ type: 'claimed', claims: this.#notices })
+    this.#notices = []
+  }
+
+  // Begin
+
+  /** Marks each as begun right before it is run. */
+  #beginPage(page: Page): Promise<void> | undefined {
+    if (page.runs.length === 0) return undefined
+    const company = page.isIdle && page.runs.length === 1 && !this.#options.isConcurrent ? 'alone' : 'beside'
+    this.#isAlone = company === 'alone'
+    if (clock.now() - page.since <= STALLED_MS) return this.#beginFrom(0, page, company)
+    return afterMessages().then(() => this.#beginFrom(0, page, company))
+  }
+
+  #beginFrom(first: number, page: Page, company: Company): Promise<void> | undefined {
+    for (let i = first; i < page.runs.length; i++) {
+      const run = page.runs[i]
+      if (run === undefined) continue
+      const refusal = page.isDropped
+        ? this.#claims.release(run.claim)
+        : this.#claims.begin(run.claim, company)
+      if (refusal instanceof Promise)
+        return refusal.then(late => {
+          this.#began(run, late, page)
+          return this.#beginFrom(i + 1, page, company)
+        })
+      this.#began(run, refusal, page)
+    }
+    this.#tellNotices()
+    return undefined
+  }
+
+  #began(run: Run, refusal: Report | undefined, page: Page): void {
+    if (refusal !== undefined) return this.#refused(run.number, refusal)
+    this.#succession.began(run.number, run.claim.terms?.slots)
+    page.begun.push(run)
+  }
+
+  #refused(number: number, refusal: Report): void {
+    const report = this.#succession.refused(number, refusal)
+    this.#reports.add(number, report)
+    if (report.reason === 'crashed') this.#reports.tell() // or the next one may take the report along when it crashes, too
+    this.#retirement.refused(report, this.#isOneByOne)
+  }
+
+  /** Tasks are not claimed ahead. */
+  get #isOneByOne(): boolean {
+    return this.#executor.pageTasks === 1
+  }
+
+  // Run
+
+  /** @returns until when the executor takes no other page; undefined: it does now */
+  #run(runs: readonly Run[]): Promise<void> | undefined {
+    if (runs.length === 0) return undefined
+    if (this.#state !== 'running') {
+      for (const run of runs) this.ended(run, UNBEGUN, 0)
+      return undefined
+    }
+    for (const run of runs) this.#secrets.began(run)
+    const running = this.#executor.run(runs, clock.now()) // a claim takes long on a slow disk
+    for (const run of runs) if (!run.hasEnded) this.#inFlight.add(run)
+    if (this.#isMessageDone && !this.#isEmpty) this.#reports.tell() // the next batch comes meanwhile
+    this.#isMessageDone = false
+    return running
+  }
+
+  async #runSignal(): Promise<void> {
+    this.#reports.tell() // its handler may block for long
+    await this.#signals.run()
+    if (this.#options.signalAsTask) this.#retirement.handled()
+    this.#wake()
+  }
+
+  starting(run: Run, now: number): void {
+    this.#reports.starting(run, now)
+  }
+
+  // Settle
+
+  ended(run: Run, outcome: Outcome, ranMs: number): Promise<void> | undefined {
+    run.end()
+    const next = this.#state === 'running' ? this.#queue.peek(this.#fetching)?.ref : undefined
+    const slots = run.claim.terms?.slots
+    const isFollowed = slots !== undefined && this.#succession.ended(slots, ranMs)
+    const said = this.#withoutHidden(run, run.outcomeOf(outcome))
+    this.#secrets.ended(run)
+    const report = this.#claims.settle(run.claim, said, ranMs, next, isFollowed)
+    if (!(report instanceof Promise)) {
+      this.#settled(run, report)
+      return undefined
+    }
+    this.#inFlight.add(run)
+    if (next !== undefined) this.#fetching++
+    const settled = report.then(late => {
+      if (next !== undefined) this.#fetching--
+      this.#settling.delete(settled)
+      this.#settled(run, late)
+      this.#wake()
+    })
+    this.#settling.add(settled)
+    return settled
+  }
+
+  /** What is hidden is in no record, no dead letter and no line: neither with its key nor without it. */
+  #withoutHidden(run: Run, outcome: Outcome): Outcome {
+    if (!this.#options.hide.isOn || !('detail' in outcome) || outcome.detail === undefined) return outcome
+    const { detail } = outcome
+    const isForeign = this.#state === 'drained' // a fault: a task that has ended may have left behind what threw
+    const said = isForeign ? this.#secrets.withoutAny(detail) : this.#secrets.withoutThoseOf(run, detail)
+    return { ...outcome, detail: said }
+  }
+
+  #settled(run: Run, report: Report): void {
+    this.#inFlight.delete(run)
+    this.#reports.ended(run, report)
+    this.#retirement.settled(report, this.#isOneByOne)
+  }
+
+  // Next
+
+  hasRoom(): void {
+    this.#wake()
+  }
+
+  pageEnded(): void {
+    this.#reports.tell()
+    this.#wake()
+  }
+
+  closed(): void {
+    this.#handBack() // other workers can run them before it is open again
+    this.#wake()
+  }
+
+  #isTurnDue(now: number): boolean {
+    return this.#turning !== undefined || now - this.#turnSince > SLICE_MS
+  }
+
+  /** After the messages that wait: one of them may take back what has not begun. */
+  #turn(): Promise<void> {
+    if (this.#turning !== undefined) return this.#turning
+    this.#reports.tell()
+    this.#turning = afterMessages().then(() => this.#startTurn())
+    return this.#turning
+  }
+
+  #startTurn(): void {
+    this.#turning = undefined
+    this.#executor.turnBegan()
+    this.#turnSince = clock.now()
+  }
+
+  /** A turn is due. */
+  #readFirst(): void {
+    this.#turnSince = Number.NEGATIVE_INFINITY
+  }
+
+  /** Resolves when there may be something to do. */
+  #change(): Promise<void> {
+    this.#turnEnded()
+    this.#changed ??= new Promise(resolve => {
+      this.#wakeUp = resolve
+    })
+    return this.#changed
+  }
+
+  #wake(): void {
+    if (this.#state !== 'running') this.#turnEnded()
+    if (this.#state === 'draining') this.#endIfDrained()
+    this.#changed = undefined
+    this.#wakeUp()
+  }
+
+  #whileOthersGoOn(running: Promise<void>): Promise<void> {
+    this.#turnEnded()
+    return running
+  }
+
+  #turnEnded(): void {
+    if (this.#isEmpty) this.#claims.giveBack?.()
+    this.#reports.turnEnded(this.#isEmpty && this.#succession.following === 0, this.#underWay === 0)
+  }
+
+  /** With a task under way, the end of that one is soon enough. */
+  #lookAtMemory(): void {
+    if (this.#underWay > 0) return
+    this.#retirement.look()
+    this.#wake()
+  }
+
+  #handBack(): void {
+    const waited = this.#waitsToBeAlone
+    this.#waitsToBeAlone = undefined
+    if (waited !== undefined) this.#release(waited)
+    for (const { number, ref } of [...this.#succession.drop(), ...this.#queue])
+      this.#refused(number, { ref, kind: 'untouched', ranMs: 0 })
+    this.#queue.clear()
+    for (const page of this.#pages) page.isDropped = true
+    this.#signals.handBack()
+    this.#executor.recall()
+    this.#reports.tell()
+  }
+
+  #release({ claim, number }: Run): void {
+    const report = this.#claims.release(claim)
+    if (!(report instanceof Promise)) return this.#refused(number, report)
+    this.#releasing++
+    void report.then(late => {
+      this.#releasing--
+      this.#refused(number, late)
+      this.#wake()
+    })
+  }
+
+  #leave(why: WorkerMessage): void {
+    if (this.#state !== 'running') return
+    this.#state = 'draining'
+    this.#options.send(why)
+    this.#handBack()
+    this.#wake()
+  }
+
+  #endIfDrained(): void {
+    if (this.#underWay > 0) return
+    this.#state = 'drained'
+    this.#reports.tell()
+    this.#options.drained()
+  }
+}
+
+/**
+ * Resolves after all pending messages have been read. It takes two turns of the event loop: the first may belong to the current
+ * poll phase, which does not read a pipe twice.
+ */
+function afterMessages(): Promise<void> {
+  return new Promise(resolve => {
+    setImmediate(() => setImmediate(resolve))
+  })
+}

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { machineNowMs } from '#src/base/clock.js'
+import { UNBEGUN } from '#src/base/task/outcome.js'
+import { REPORT_KINDS } from '#src/base/task/report.js'
+import { BESIDE, ONCE, STARTED } from '#src/engines/spool/state-byte.js'
+import { Hide } from '#src/formats/protocol/hide.js'
+import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
+import type { Executor, ExecutorListener } from '#src/runtime/worker/executor.js'
+import { Loop } from '#src/runtime/worker/loop.js'
+import type { Run } from '#src/runtime/worker/run.js'
+import { beginOf, claimOf, crash, openEngine } from '../helpers/engine.js'
+import { drop, packet } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+/** A loop over these tasks, for a host that takes pages; `once` is delivered at most once, and `suspect` must be alone. */
+async function pagesOf(...names: readonly string[]) {
+  const spool = spoolDirectory()
+  for (const name of names)
+    drop(spool, name, packet(name.startsWith('once') ? { spooler_delivery: 'at-most-once' } : { n: name }))
+  for (const name of names.filter(each => each.startsWith('suspect'))) {
+    beginOf(await openEngine(spool), name, 'beside')
+    crash(spool, name)
+  }
+  const pages: Run[][] = []
+  const messages: WorkerMessage[] = []
+  let listener: ExecutorListener | undefined
+  const host: Executor = {
+    slots: 1,
+    pageTasks: 64,
+    isOpen: true,
+    running: undefined,
+    run: page => void pages.push([...page]), // it takes another page at once
+    turnBegan() {},
+    recall() {},
+    fault: () => false,
+  }
+  const loop = new Loop(
+    await openEngine(spool),
+    each => {
+      listener = each
+      return host
+    },
+    {
+      isConcurrent: false,
+      maxTasks: 0,
+      memory: { rssBytes: 0, vszBytes: 0, minAgeMs: 0 },
+      signalAsTask: false,
+      harakiriMs: 0,
+      isKilled: true,
+      isListenedTo: true,
+      isDetailed: false,
+      hide: new Hide([]),
+      handle() {},
+      send: message => messages.push(message),
+      drained() {},
+    },
+  )
+  let given = 0
+  return {
+    spool,
+    loop,
+    stateOf: (name: string) => readFileSync(join(spool, name))[3],
+    /** Gives all, or those that are named. */
+    give(...some: readonly string[]) {
+      const refs = some.length === 0 ? names : some
+      loop.take({ first: given, refs, sentAtMs: machineNowMs() })
+      given += refs.length
+    },
+    /** The page that comes next. */
+    async page(): Promise<Run[]> {
+      await until('a page comes', () => pages.length > 0)
+      return pages.shift() ?? []
+    },
+    end(page: readonly Run[]) {
+      for (const run of page) listener?.ended(run, UNBEGUN, 0)
+      listener?.pageEnded()
+    },
+    untouched: () =>
+      messages.flatMap(message =>
+        message.type !== 'reports'
+          ? []
+          : message.packed.flatMap((number, i) =>
+              i % 3 === 0 && REPORT_KINDS[message.packed[i + 1] ?? 0] === 'untouched' ? [number] : [],
+            ),
+      ),
+  }
+}
+
+const refsOf = (page: readonly Run[]) => page.map(({ claim }) => claim.ref)
+
+describe('what is claimed for several runs at a time', () => {
+  it('begins beside others when it is sent with others, or behind others', async () => {
+    await until('two were claimed in time for one page', async () => {
+      const { give, page, stateOf } = await pagesOf('a', 'b', 'c')
+      give('a', 'b')
+      if ((await page()).length === 1) return false // on a busy machine
+      assert.deepEqual([stateOf('a'), stateOf('b')], [STARTED | BESIDE, STARTED | BESIDE])
+      give('c')
+      assert.deepEqual(refsOf(await page()), ['c'])
+      assert.equal(stateOf('c'), STARTED | BESIDE)
+      return true
+    })
+  })
+
+  it('begins alone when it is the only one, and then nothing is sent behind it', async () => {
+    const { give, page, end, stateOf } = await pagesOf('a', 'b')
+    give('a')
+    const first = await page()
+    assert.equal(stateOf('a'), STARTED)
+    give('b')
+    await sleep(100) // nothing is to happen
+    assert.equal(stateOf('b'), 0)
+    end(first)
+    assert.deepEqual(refsOf(await page()), ['b'])
+  })
+
+  for (const [name, before, state] of [
+    ['once', 0, STARTED | ONCE],
+    ['suspect', STARTED | BESIDE, STARTED],
+  ] as const) {
+    it(`waits without a mark behind others, and is sent alone (${name})`, async () => {
+      const { give, page, end, stateOf } = await pagesOf('a', name, 'b')
+      give()
+      const first = await page()
+      assert.deepEqual(refsOf(first), ['a'])
+      assert.equal(stateOf(name), before, 'it has not begun')
+      end(first)
+      const second = await page()
+      assert.deepEqual(refsOf(second), [name])
+      assert.equal(stateOf(name), state)
+      assert.equal(stateOf('b'), 0)
+    })
+
+    it(`is handed back as it was, and others may have it at once (${name})`, async () => {
+      const { spool, loop, give, page, stateOf, untouched } = await pagesOf('a', name, 'b')
+      give()
+      await page()
+      loop.recall()
+      assert.deepEqual(untouched(), [1, 2])
+      assert.equal(stateOf(name), before)
+      assert.equal(claimOf(await openEngine(spool), name).attempt, 1)
+    })
+  }
+})
