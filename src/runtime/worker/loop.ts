@@ -6,6 +6,7 @@ import { boundedFailure } from '../../base/task/failure-text.js'
 import { type Company, type Outcome, UNBEGUN } from '../../base/task/outcome.js'
 import type { PausedPair } from '../../base/task/pause.js'
 import type { Report } from '../../base/task/report.js'
+import { stackOf } from '../../base/task/stack.js'
 import type { Awaitable, Claim, Claims } from '../../engines/claims.js'
 import type { Hide } from '../../formats/protocol/hide.js'
 import { lastValue } from '../../formats/protocol/vars.js'
@@ -17,7 +18,6 @@ import { type RecyclingOptions, Retirement } from './retirement.js'
 import { type Given, Run, type RunLimits } from './run.js'
 import type { RunFollower } from './run-follower.js'
 import { Secrets } from './secrets.js'
-import { SignalRunner } from './signal-runner.js'
 import { Succession } from './succession.js'
 
 /** Yields to the event loop this often, for messages, timers and signals. */
@@ -81,7 +81,6 @@ export class Loop implements ExecutorListener {
   readonly #options: LoopOptions
   readonly #queue = new Queue<Given>()
   readonly #succession: Succession
-  readonly #signals: SignalRunner
   readonly #secrets: Secrets
   readonly #reports: ReportBuffer
   readonly #retirement: Retirement
@@ -105,6 +104,9 @@ export class Loop implements ExecutorListener {
   #releasing = 0
   /** The last task of a message has been claimed. */
   #isMessageDone = false
+  /** Those whose handlers have not been called. */
+  readonly #signals = new Queue<number>()
+  #signalsRunning = 0
 
   #turnSince = 0
   #turning: Promise<void> | undefined
@@ -116,7 +118,6 @@ export class Loop implements ExecutorListener {
     this.#claims = claims
     this.#options = options
     this.#secrets = new Secrets(options.hide)
-    this.#signals = new SignalRunner(options)
     this.#succession = new Succession(claims)
     this.#retirement = new Retirement(options, () => this.#lookAtMemory())
     this.#reports = new ReportBuffer(
@@ -136,7 +137,7 @@ export class Loop implements ExecutorListener {
       if (this.#isTurnDue(now)) await this.#turn()
       else if (this.#retirement.reason !== undefined) this.#leave(this.#retirement.reason)
       else if (!this.#mayBegin) await this.#change()
-      else if (this.#signals.waiting > 0) await this.#runSignal()
+      else if (this.#signals.size > 0) await this.#runSignal()
       else {
         const page = this.#openPage(now)
         if (page === undefined) {
@@ -178,8 +179,8 @@ export class Loop implements ExecutorListener {
 
   /** Queues a signal. Its handler runs in the next free slot, before waiting tasks. */
   signal(number: number): void {
-    this.#signals.take(number)
-    if (this.#state !== 'running') this.#signals.handBack()
+    this.#signals.push(number)
+    if (this.#state !== 'running') this.#handSignalsBack()
     this.#readFirst()
     this.#wake()
   }
@@ -264,14 +265,14 @@ export class Loop implements ExecutorListener {
   }
 
   get #underWay(): number {
-    return this.#inFlight.size + this.#signals.running + this.#pages.size + this.#releasing
+    return this.#inFlight.size + this.#signalsRunning + this.#pages.size + this.#releasing
   }
 
   /** What runs ahead of others must not be alone, and a signal waits until they have ended. */
   get #mayBegin(): boolean {
     if (!this.#executor.isOpen) return false
     if (this.#inFlight.size < this.#executor.slots) return true
-    return !this.#isAlone && this.#waitsToBeAlone === undefined && this.#signals.waiting === 0
+    return !this.#isAlone && this.#waitsToBeAlone === undefined && this.#signals.size === 0
   }
 
   /** @returns undefined if there is nothing to claim, or `spooler-max-tasks` allows no more */
@@ -438,11 +439,28 @@ export class Loop implements ExecutorListener {
     return running
   }
 
+  /** Runs the handler of the signal that has waited longest. */
   async #runSignal(): Promise<void> {
-    this.#reports.tell() // its handler may block for long
-    await this.#signals.run()
-    if (this.#options.signalAsTask) this.#retirement.handled()
+    const number = this.#signals.pop()
+    if (number === undefined) return
+    const { handle, send, signalAsTask } = this.#options
+    this.#reports.tell() // it may block for long
+    this.#signalsRunning++
+    send({ type: 'signal-started', number })
+    try {
+      await handle(number)
+      send({ type: 'signal-ended', number })
+    } catch (thrown) {
+      send({ type: 'signal-ended', number, error: boundedFailure(stackOf(thrown)) })
+    }
+    this.#signalsRunning--
+    if (signalAsTask) this.#retirement.handled()
     this.#wake()
+  }
+
+  #handSignalsBack(): void {
+    for (let next = this.#signals.pop(); next !== undefined; next = this.#signals.pop())
+      this.#options.send({ type: 'signal-returned', number: next })
   }
 
   starting(run: Run, now: number): void {
@@ -570,7 +588,7 @@ export class Loop implements ExecutorListener {
       this.#refused(number, { ref, kind: 'untouched', ranMs: 0 })
     this.#queue.clear()
     for (const page of this.#pages) page.isDropped = true
-    this.#signals.handBack()
+    this.#handSignalsBack()
     this.#executor.recall()
     this.#reports.tell()
   }

@@ -1,8 +1,24 @@
+import { closeSync, openSync } from 'node:fs'
+import { messageOf } from '../../base/errors.js'
 import type { RecycleReason } from '../../base/task/recycle-reason.js'
-import { isHandled, type Report } from '../../base/task/report.js'
+import { isHandled, isLimit, type Report, type ReportKind } from '../../base/task/report.js'
+import { treeMemoryOf } from '../../system/process-usage.js'
 import type { WorkerMessage } from '../ipc/messages.js'
-import { limitReached } from './limits.js'
-import { MemoryLimit, type MemoryLimitOptions } from './memory-limit.js'
+
+/** A look at all threads and children takes as long as ten short tasks, so not each task is followed by one. */
+const LOOK_EVERY_MS = 100
+/** How many descriptors it takes to settle a task, whatever its outcome. */
+const NEEDED = 8
+/** The kinds of reports that may result from a lack of descriptors. */
+const TELLING: ReadonlySet<ReportKind> = new Set(['error', 'retry', 'unsettled', 'unreadable'])
+
+/** `reload-on-rss` and `reload-on-as`: of this process with its interpreters and programs. 0: no limit. */
+interface MemoryLimitOptions {
+  readonly rssBytes: number
+  readonly vszBytes: number
+  /** A younger process is left alone. */
+  readonly minAgeMs: number
+}
 
 /** When a worker asks for its successor. */
 export interface RecyclingOptions {
@@ -64,5 +80,67 @@ export class Retirement {
 
   #recycle(because: RecycleReason): void {
     this.#reason ??= { type: 'recycling', because }
+  }
+}
+
+/** Finds out whether a task has left this process with more memory than it may keep. */
+class MemoryLimit {
+  readonly #options: MemoryLimitOptions
+  readonly #look: () => void
+  #lookedAt = Number.NEGATIVE_INFINITY
+  #next: NodeJS.Timeout | undefined
+
+  /** @param look is called when there was no look after the last task: the time for one has come */
+  constructor(options: MemoryLimitOptions, look: () => void) {
+    this.#options = options
+    this.#look = look
+  }
+
+  /** Call it after each task. @returns why this process has to go */
+  check(): RecycleReason | undefined {
+    const { rssBytes, vszBytes, minAgeMs } = this.#options
+    if (rssBytes === 0 && vszBytes === 0) return undefined
+    const now = performance.now() // this clock starts with the process
+    if (now < minAgeMs) return undefined
+    const leftMs = this.#lookedAt + LOOK_EVERY_MS - now
+    if (leftMs > 0) {
+      this.#next ??= setTimeout(() => this.#lookNow(), leftMs).unref()
+      return undefined
+    }
+    this.#lookedAt = now
+    return excess(this.#options)
+  }
+
+  #lookNow(): void {
+    this.#next = undefined
+    this.#look()
+  }
+}
+
+function excess({ rssBytes, vszBytes }: MemoryLimitOptions): RecycleReason | undefined {
+  const memory = treeMemoryOf(process.pid)
+  if (vszBytes > 0 && memory.vszBytes >= vszBytes)
+    return { kind: 'as', bytes: memory.vszBytes, limit: vszBytes }
+  if (rssBytes > 0 && memory.rssBytes >= rssBytes)
+    return { kind: 'rss', bytes: memory.rssBytes, limit: rssBytes }
+  return undefined
+}
+
+/**
+ * Why this process cannot settle tasks any more, checked after a report that may be due to that.
+ *
+ * @param isCheckable free descriptors can be counted
+ */
+function limitReached(report: Report, isCheckable: boolean): string | undefined {
+  if (isLimit(report)) return report.detail
+  if (!isCheckable || !TELLING.has(report.kind)) return undefined
+  const fds: number[] = []
+  try {
+    while (fds.length < NEEDED) fds.push(openSync('/dev/null', 'r'))
+    return undefined
+  } catch (error) {
+    return messageOf(error)
+  } finally {
+    for (const fd of fds) closeSync(fd)
   }
 }

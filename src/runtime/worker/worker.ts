@@ -3,23 +3,54 @@ import { boundedFailure } from '../../base/task/failure-text.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import { stackOf } from '../../base/task/stack.js'
 import type { Stream } from '../../base/task/stream.js'
-import type { Claims } from '../../engines/claims.js'
+import type { Awaitable, Claims } from '../../engines/claims.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import type { AsideReply, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { FunctionExecutor } from './function-executor.js'
 import { type LoadedHandlers, openHandlers } from './handlers.js'
+import type { LoadedHandler } from './load-module.js'
 import { Loop } from './loop.js'
 import { Printer } from './printer.js'
-import { MasterQuestions } from './questions.js'
 import type { Run } from './run.js'
 import { followForMaster } from './run-follower.js'
 import { WorkerSignals } from './signal-actions.js'
 import { WorkerDaemon } from './worker-daemon.js'
-import type { WorkerHome } from './worker-home.js'
+import type { WorkingDirectory } from './working-directory.js'
 
 /** The exit code of uWSGI's spooler when it is asked to exit (end_me, core/uwsgi.c). */
 export const EXIT_REQUESTED = 30
+
+/** What a worker runs in: its own process, or that of another program. */
+interface WorkerHome {
+  /** @param sent called when the message has been handed to the channel, or cannot be delivered */
+  send(message: WorkerMessage | AsideReply, sent: () => void): void
+  /** The last message has been handed to the channel. The worker does nothing any more. */
+  exit(code: number): void
+  /** The options are known; no handler is loaded yet. @param signals the signal functions for handlers */
+  entered(options: WorkerOptions, signals: WorkerSignals, daemon: WorkerDaemon): void
+  /** It is ready, and has run nothing. */
+  opened?(options: WorkerOptions, loop: Pick<Loop, 'follow'>): void
+  /** @param tell tells people of a task that it has claimed */
+  openClaims(
+    options: WorkerOptions,
+    termsOf?: LoadedHandlers['termsOf'],
+    tell?: (task: string, message: string) => void,
+  ): Awaitable<Claims>
+  readonly directory: WorkingDirectory
+  /** Set if other code runs in the same process. */
+  readonly shared?: SharedProcess
+}
+
+/** What a worker has to know of a process that is not its own. */
+interface SharedProcess {
+  /** What the link `given` of the chain stands for. */
+  readonly given: readonly LoadedHandler[]
+  /** After so long the signal of a run fires; 0: never. Nothing can be killed here. */
+  readonly deadlineMs: number
+  /** Calls handlers; what they call can be told from the rest of the program. */
+  around<Result>(call: () => Result): Result
+}
 
 /**
  * Receives messages from the master, has them carried out, and reports the results.
@@ -260,5 +291,31 @@ export class Worker {
   #exitAfter(message: WorkerMessage | AsideReply, code: number): void {
     const told = 'error' in message ? { ...message, error: boundedFailure(message.error) } : message
     this.#home.send(told, () => this.#home.exit(code))
+  }
+}
+
+/** Sends questions of handlers to the master, and matches its answers to them. */
+class MasterQuestions {
+  readonly #send: (message: WorkerMessage) => void
+  readonly #waiting = new Map<number, { resolve(values: Buffer[]): void; reject(error: Error): void }>()
+  #next = 0
+
+  constructor(send: (message: WorkerMessage) => void) {
+    this.#send = send
+  }
+
+  ask(name: string, values: readonly Buffer[]): Promise<Buffer[]> {
+    const id = this.#next++
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject })
+      this.#send({ type: 'ask', id, name, values: values.map(value => value.toString('latin1')) })
+    })
+  }
+
+  answered({ id, values, error }: Extract<MasterMessage, { type: 'answer' }>): void {
+    const waiting = this.#waiting.get(id)
+    this.#waiting.delete(id)
+    if (error === undefined) waiting?.resolve(values.map(value => Buffer.from(value, 'latin1')))
+    else waiting?.reject(new Error(error))
   }
 }

@@ -33,7 +33,7 @@ const ITEM_BYTES = 21
 const MAX_ATTEMPT = 0xffff
 
 export type UpFrame =
-  /** `text`: the named tasks that its code declared (declared-tasks.ts); empty: none. */
+  /** `text`: the named tasks that its code declared (host.ts); empty: none. */
   | { readonly kind: 'ready'; readonly text: string }
   /** `text`: why the configured handlers could not be loaded. */
   | { readonly kind: 'unloadable'; readonly text: string }

@@ -1,6 +1,6 @@
 // Longer than others: a process, what it is sent and what it says are one state machine.
 import { type ChildProcess, spawn } from 'node:child_process'
-import type { Duplex } from 'node:stream'
+import type { Duplex, Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf, SpooldError } from '../../../base/errors.js'
 import type { Outcome } from '../../../base/task/outcome.js'
@@ -21,13 +21,16 @@ import {
   type UpFrame,
 } from './frames.js'
 import { fromHost, LOST } from './host-answer.js'
-import { closed, type Death, deathOf } from './host-death.js'
 import { type Ended, HostReader, type HostReaderListener } from './host-reader.js'
 import { Page, STARTED } from './page.js'
-import { readFrames } from './read-frames.js'
 
+/** How long to read the remaining output of a dead host. */
+const LAST_WORDS_MS = 100
 /** How long a host may take to exit when it is asked to. */
 const LEAVE_MS = 2000
+
+/** How it died, as the end of a sentence: `was killed by SIGSEGV`. */
+type Death = string
 
 interface HostProcessListener extends HostReaderListener {
   /** The last `count` of the tasks that were sent will not be started. */
@@ -97,7 +100,7 @@ export class HostProcess {
     return this.#messages
   }
 
-  /** What its code declared (declared-tasks.ts). */
+  /** What its code declared (host.ts). */
   get declared(): string {
     return this.#declared
   }
@@ -264,4 +267,43 @@ export class HostProcess {
     this.output.close()
     this.#page.close()
   }
+}
+
+/** Reads the frames from a pipe of a host, up to the first byte that cannot be from a host. */
+function readFrames<Frame>(
+  pipe: Readable,
+  decoder: { push(chunk: Buffer): Iterable<Frame> },
+  hear: (frame: Frame) => void,
+  broken: (error: unknown) => void,
+): void {
+  pipe.on('error', () => {}) // the host died, which is reported elsewhere
+  pipe.on('data', (chunk: Buffer) => {
+    try {
+      for (const frame of decoder.push(chunk)) hear(frame)
+    } catch (error) {
+      pipe.removeAllListeners('data')
+      broken(error)
+    }
+  })
+}
+
+function deathOf(child: ChildProcess): Promise<Death> {
+  return new Promise(resolve => {
+    child.once('exit', (code, signal) =>
+      resolve(signal === null ? `exited with code ${code}` : `was killed by ${signal}`),
+    )
+    child.once('error', error => resolve(`could not be run: ${messageOf(error)}`))
+  })
+}
+
+/**
+ * Closes the pipes once `last` has been read to its end. A child process of a handler may hold the other ends open
+ * after the host's death, so the wait is limited.
+ */
+async function closed(child: ChildProcess, fds: readonly number[], last: number): Promise<void> {
+  const pipeOf = (fd: number) => child.stdio?.[fd] as Duplex | null | undefined // there are none if the fork failed
+  const pipe = pipeOf(last)
+  if (pipe && !pipe.readableEnded)
+    await Promise.race([new Promise(read => pipe.once('end', read)), delay(LAST_WORDS_MS)])
+  for (const fd of fds) pipeOf(fd)?.destroy()
 }

@@ -1,11 +1,28 @@
 import { toError } from '../../../base/errors.js'
 import { RespawnPace } from '../../../base/respawn-pace.js'
 import type { Claim } from '../../../engines/claims.js'
+import { DEFAULT_QUEUE } from '../../../formats/protocol/named.js'
 import type { HostOptions } from '../../ipc/messages.js'
-import { type DeclaredTask, declaredTasks } from './declared-tasks.js'
+import type { PeriodicSettings } from '../../tasks/periodic.js'
 import type { BesideFrame } from './frames.js'
 import { HostProcess } from './host-process.js'
 import type { Ended } from './host-reader.js'
+
+/** A named task that the code of a host registered. */
+interface DeclaredTask {
+  readonly name: string
+  /** -1: no limit. */
+  readonly maxRetries: number
+  /** How many run at a time; null: no limit. */
+  readonly maxConcurrency: number | null
+  readonly queue: string
+  /** Not checked; null: it is not periodic. */
+  readonly periodic: PeriodicSettings | null
+  /** Where it is registered, for people. */
+  readonly place: string
+  /** It may run beside others, if the configuration allows it. */
+  readonly isAsync: boolean
+}
 
 /** The code that runs tasks in a host. */
 interface HostTaskListener {
@@ -226,4 +243,24 @@ export class Host {
   get #isClosed(): boolean {
     return this.#state === 'closed'
   }
+}
+
+/** @param text a JSON array, or nothing; from our own code */
+function declaredTasks(text: string): readonly DeclaredTask[] {
+  const declared: unknown = text === '' ? [] : JSON.parse(text)
+  if (!Array.isArray(declared)) return []
+  return declared.map(
+    ({
+      name,
+      maxRetries,
+      maxConcurrency = null,
+      queue = DEFAULT_QUEUE,
+      periodic = null,
+      place,
+      isAsync = false,
+    }: DeclaredTask) => ({
+      ...{ name, maxRetries, maxConcurrency },
+      ...{ queue, periodic, place, isAsync },
+    }),
+  )
 }

@@ -133,7 +133,7 @@ class Entry:
         return _prefix_of(self.chain) + self.task.name
 
     def declaration(self) -> dict[str, Any]:
-        """For the worker of a daemon (src/runtime/worker/hosts/declared-tasks.ts)."""
+        """For the worker of a daemon (src/runtime/worker/hosts/host.ts)."""
         task = self.task
         return {
             'name': self.full_name,
