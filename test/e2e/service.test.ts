@@ -215,9 +215,19 @@ describe('a pidfile', { concurrency: 3 }, () => {
   })
 })
 
+/** Whoever tells another process something stands still afterwards, as on a busy machine. */
+const SLOW_TO_LOG = {
+  NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(`
+    const { send } = process
+    if (send !== undefined) process.send = (...all) => {
+      send.apply(process, all)
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300)
+    }`)}`,
+}
+
 describe('daemonize', { concurrency: 3 }, () => {
   /** Starts into the background; the handler file is loaded when `gate` exists. */
-  function background(handler?: string) {
+  function background(handler?: string, env: NodeJS.ProcessEnv = {}) {
     const spool = spoolDirectory()
     const home = dirname(spool)
     const paths = { log: join(home, 'log'), pid: join(home, 'pid'), gate: join(home, 'gate') }
@@ -237,7 +247,7 @@ describe('daemonize', { concurrency: 3 }, () => {
       pidfile: paths.pid,
       vacuum: true,
     })
-    const starter = new TestProcess(process.execPath, [BIN, ini], { cwd: home })
+    const starter = new TestProcess(process.execPath, [BIN, ini], { cwd: home, env })
     return {
       spool,
       starter,
@@ -283,7 +293,7 @@ describe('daemonize', { concurrency: 3 }, () => {
   })
 
   it('returns 1 with the reason when it cannot start, and logs it too', async () => {
-    const { starter, text, pid } = background('throw new Error("boom at load")')
+    const { starter, text, pid } = background('throw new Error("boom at load")', SLOW_TO_LOG)
     assert.equal(await starter.code(), 1)
     assert.match(
       starter.output,

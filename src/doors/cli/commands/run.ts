@@ -139,14 +139,23 @@ async function sendToBackground(
   return 0
 }
 
-/** Resolves with undefined once the daemon runs, or with the reason why it does not. */
+/**
+ * Resolves with undefined once the daemon runs, or, when it has ended, with the reason why it does not: by then its log has that, too, and
+ * nothing keeps the next start from what it held.
+ */
 function hearOf(child: ChildProcess, logFile: string): Promise<SpooldError | undefined> {
   return new Promise(hear => {
-    const fail = (message: string) => hear(new SpooldError('START_FAILED', message))
-    child.once('message', (word: Word) => hear('failed' in word ? failureOf(word) : undefined))
-    child.once('error', error => fail(`the process for the background cannot be made: ${messageOf(error)}`))
-    // its last message arrives before the channel closes
-    child.once('disconnect', () => fail(`the daemon ended before it ran; ${resolve(logFile)} says why`))
+    const failedToStart = (message: string) => new SpooldError('START_FAILED', message)
+    let failure = failedToStart(`the daemon ended before it ran; ${resolve(logFile)} says why`)
+    child.once('message', (word: Word) => {
+      if ('failed' in word) failure = failureOf(word)
+      else hear(undefined)
+    })
+    child.once('error', error =>
+      hear(failedToStart(`the process for the background cannot be made: ${messageOf(error)}`)),
+    )
+    // it has ended, and its last message has arrived
+    child.once('close', () => hear(failure))
   })
 }
 
