@@ -20,6 +20,11 @@ const MOST_BESIDE = 14
 const LOOK_MS = 200
 /** Processors that rest less than this part of their time have more to do than was measured: the machine is slow today, or not ours alone. */
 const LEAST_IDLE = 0.05
+/** A machine on which files take so many times what weights.json has for them is late: tests that wait for something fail there of themselves. */
+const LATE = 1.6
+/** So many failures may be accidents. On a machine that was late, five have been in one run. */
+const MOST_ACCIDENTS = 2
+const MOST_ACCIDENTS_LATE = 8
 
 /**
  * Runs test files and shows each when it has ended, and at the end what failed. Those that take longest begin first, and beside
@@ -45,6 +50,7 @@ export async function runFiles(paths, { processors, weightOf, limitMs, lingerMs 
     await lookBehind(path, result, lingerMs)
     result.cpu = cpuOf(path, usage)
     results.set(path, result)
+    process.env.SPOOLD_TEST_PACE = String(paceOf(results, weightOf)) // for test/helpers/until.ts
     process.stdout.write(shown)
     if (failed !== '') failures.push(failed)
   })
@@ -52,6 +58,27 @@ export async function runFiles(paths, { processors, weightOf, limitMs, lingerMs 
   rmSync(usage, { recursive: true })
   if (failures.length > 0) process.stdout.write(`\n✖ failing tests:\n${failures.join('')}`)
   return results
+}
+
+/** How many times what was expected the files took that passed: one that fails may have waited in vain. */
+function paceOf(results, weightOf) {
+  const passed = [...results].filter(([, { failed }]) => failed === 0)
+  const sum = secondsOf => passed.reduce((total, each) => total + secondsOf(each), 0)
+  return passed.length === 0 ? 1 : sum(([, { seconds }]) => seconds) / sum(([path]) => weightOf(path).wall)
+}
+
+/** Runs each file that failed beside others once more, alone, and puts down how that went; unless more failed than may be accidents. */
+export async function runAgain(results, { nameOf, weightOf, limitMs, lingerMs }) {
+  const suspects = [...results.keys()].filter(path => results.get(path).failed > 0).sort()
+  if (suspects.length === 0) return
+  const pace = paceOf(results, weightOf)
+  const most = pace > LATE ? MOST_ACCIDENTS_LATE : MOST_ACCIDENTS
+  const mayRun = suspects.length <= most
+  console.log(`${mayRun ? 'again, alone' : 'not again, too many failed'}: ${suspects.map(nameOf).join(', ')}`)
+  console.log(`again: at most ${most}, as files took ${pace.toFixed(2)} times what weights.json has for them`)
+  if (!mayRun) return
+  for (const [path, result] of await runFiles(suspects, { processors: 0, weightOf, limitMs, lingerMs }))
+    results.set(path, result)
 }
 
 /**

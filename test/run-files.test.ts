@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { isAlive, TestProcess } from './helpers/process.js'
-import { until } from './helpers/until.js'
+import { patience, until } from './helpers/until.js'
 import { ROOT, workspace } from './helpers/workspace.js'
 
 /** A process in a session of its own, whose parent has ended, and its child: as a daemon and its worker are. */
@@ -34,8 +34,13 @@ interface Run {
  * Runs test files as test/run.mjs does.
  *
  * @param files their sources, by their names @param shares the directory of runs that share the processors
+ * @param wall what each is expected to take, in seconds @param isAgain what failed may run again
  */
-function runFiles(files: Readonly<Record<string, string>>, limitMs: number, shares?: string): Run {
+function runFiles(
+  files: Readonly<Record<string, string>>,
+  limitMs: number,
+  { shares, wall = 1, isAgain = false }: { shares?: string; wall?: number; isAgain?: boolean } = {},
+): Run {
   const directory = workspace()
   const write = (name: string, text: string) => writeFileSync(join(directory, name), text)
   write('package.json', '{ "type": "commonjs" }')
@@ -45,11 +50,13 @@ function runFiles(files: Readonly<Record<string, string>>, limitMs: number, shar
     'run.mjs',
     `import { writeFileSync } from 'node:fs'
     import { basename } from 'node:path'
-    import { runFiles } from ${JSON.stringify(join(ROOT, 'test/run-files.mjs'))}
+    import { runAgain, runFiles } from ${JSON.stringify(join(ROOT, 'test/run-files.mjs'))}
     const paths = ${JSON.stringify(names.map(name => join(directory, name)))}
-    const weightOf = () => ({ cpu: 1, wall: 1 })
-    const counts = await runFiles(paths, { processors: 2, weightOf, limitMs: ${limitMs}, lingerMs: 500 })
-    const named = [...counts].map(([file, { passed, failed }]) => [basename(file, '.test.js'), { passed, failed }])
+    const nameOf = path => basename(path, '.test.js')
+    const options = { processors: 2, nameOf, weightOf: () => ({ cpu: ${wall}, wall: ${wall} }), limitMs: ${limitMs}, lingerMs: 500 }
+    const counts = await runFiles(paths, options)
+    if (${isAgain}) await runAgain(counts, options)
+    const named = [...counts].map(([file, { passed, failed }]) => [nameOf(file), { passed, failed }])
     writeFileSync(${JSON.stringify(join(directory, 'counts'))}, JSON.stringify(Object.fromEntries(named)))`,
   )
   const read = (name: string) => readFileSync(join(directory, name), 'utf8')
@@ -70,6 +77,7 @@ function runFiles(files: Readonly<Record<string, string>>, limitMs: number, shar
 
 describe('the runner of the tests', { concurrency: true }, () => {
   it('ends a file at its limit, with all that this file has started', async () => {
+    const limitMs = 8000 * patience() // a slow machine takes seconds to start a file
     const run = runFiles(
       {
         hanging: `
@@ -86,11 +94,14 @@ describe('the runner of the tests', { concurrency: true }, () => {
             for (const pid of pidsOf('beside')) process.kill(pid)
           })`,
       },
-      8000, // a slow machine takes seconds to start a file
+      limitMs,
     )
-    assert.equal(await run.runner.code(30_000), 0, run.runner.output)
+    assert.equal(await run.runner.code(30_000 + limitMs), 0, run.runner.output)
     const [daemon, child] = run.pids('hanging')
-    assert.match(run.runner.output, /hanging\.test\.js did not end within 8 s: ended\n/)
+    assert.match(
+      run.runner.output,
+      new RegExp(`hanging\\.test\\.js did not end within ${limitMs / 1000} s: ended\\n`),
+    )
     for (const pid of [daemon, child]) {
       assert.match(run.runner.output, new RegExp(`^  ${pid} (sh -c )?sleep 600`, 'm'))
       assert.ok(!isAlive(pid ?? 0), `${pid} is alive`)
@@ -111,13 +122,19 @@ describe('the runner of the tests', { concurrency: true }, () => {
     assert.deepEqual(run.counts(), { untidy: { passed: 1, failed: 1 } })
   })
 
+  /** A file says when it has ended. */
+  const ENDS = `process.on('exit', () => require('node:fs').writeFileSync(__filename + '.ended', ''))`
+
   it('counts a test of a suite that files share for the file that ran it, and says at the end what failed', async () => {
     const run = runFiles(
       {
         shared: `module.exports = ok => it('is shared', () => { if (!ok) throw new Error('not ' + 'ok') })`,
-        first: `require('./shared.test.js')(true)`,
-        second: `require('./shared.test.js')(false)`,
-        third: `it('is the last', async () => { await new Promise(resolve => setTimeout(resolve, 2000)) })`,
+        first: `${ENDS}; require('./shared.test.js')(true)`,
+        second: `${ENDS}; require('./shared.test.js')(false)`,
+        third: `it('is the last', async () => {
+          await until(() => existsSync('first.test.js.ended') && existsSync('second.test.js.ended'))
+          await new Promise(resolve => setTimeout(resolve, 2000)) // both are shown
+        })`,
       },
       60_000,
     )
@@ -139,15 +156,51 @@ describe('the runner of the tests', { concurrency: true }, () => {
       return until(() => existsSync('${place}/${awaits}'))
     })`
     const has = (name: string) => until(name, () => existsSync(join(place, name)))
-    const first = runFiles({ holding: begins('holding', 'free') }, 60_000, shares)
+    const first = runFiles({ holding: begins('holding', 'free') }, 60_000, { shares })
     await has('holding')
-    const second = runFiles({ one: begins('one', 'two'), two: begins('two', 'free') }, 60_000, shares)
+    const second = runFiles({ one: begins('one', 'two'), two: begins('two', 'free') }, 60_000, { shares })
     await has('one')
     assert.equal(readdirSync(shares).length, 2, 'one each')
     writeFileSync(join(place, 'free'), '')
     for (const { runner } of [first, second]) assert.equal(await runner.code(30_000), 0, runner.output)
     assert.deepEqual(second.counts(), { one: { passed: 1, failed: 0 }, two: { passed: 1, failed: 0 } })
   })
+
+  /** Fails once. */
+  const ONCE = `it('runs', () => {
+    const before = __filename + '.before'
+    if (existsSync(before)) return
+    require('node:fs').writeFileSync(before, '')
+    throw new Error('once')
+  })`
+  const FINE = `it('is fine', () => {})`
+  for (const [what, files, wall, most, isTried] of [
+    ['two files that failed', { one: ONCE, two: ONCE, fine: FINE }, 1000, 2, true],
+    [
+      'no more on a machine that keeps the pace',
+      { one: ONCE, two: ONCE, three: ONCE, fine: FINE },
+      1000,
+      2,
+      false,
+    ],
+    ['eight on one that does not', { one: ONCE, two: ONCE, three: ONCE, fine: FINE }, 0.01, 8, true],
+  ] as const)
+    it(`runs again, alone: ${what}; and says what was measured`, async () => {
+      const run = runFiles(files, 60_000, { wall, isAgain: true })
+      assert.equal(await run.runner.code(30_000), 0, run.runner.output)
+      const { fine, ...others } = run.counts()
+      assert.deepEqual(fine, { passed: 1, failed: 0 })
+      const after = isTried ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 }
+      for (const [name, counts] of Object.entries(others)) assert.deepEqual(counts, after, name)
+      const said = isTried ? 'again, alone' : 'not again, too many failed'
+      assert.match(
+        run.runner.output,
+        new RegExp(
+          `^${said}: one,( three,)? two\\nagain: at most ${most}, as files took \\d+\\.\\d\\d times what weights.json has`,
+          'm',
+        ),
+      )
+    })
 
   it('ends everything when it is ended', async () => {
     const run = runFiles(

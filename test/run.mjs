@@ -8,7 +8,7 @@ import { availableParallelism, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { differsOnLaterNodes, isShort } from './lanes.mjs'
-import { runFiles } from './run-files.mjs'
+import { runAgain, runFiles } from './run-files.mjs'
 import { BUILT, nameOf, readWeights, writeWeights } from './weights.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -42,17 +42,11 @@ console.log(`SPOOLD_TEST_SEED=${process.env.SPOOLD_TEST_SEED}`)
 const LIMIT_MS = (process.env.SPOOLD_TEST_LONG === undefined ? 20 : 45) * 60_000
 /** To weigh files they are given room. */
 const PROCESSORS = availableParallelism() * (lane.includes('--weigh') ? 0.8 : 1)
-/**
- * With SPOOLD_TEST_AGAIN=1 a file that failed beside others runs once more, alone. More than so many are no accident: a starved machine
- * has had five, each of which passed alone.
- */
-const MAX_AGAIN = 8
 const SLOWEST_SHOWN = 10
 
 const weights = readWeights()
 const weightOf = path => weights(nameOf(path))
-const runOnce = (paths, processors) => runFiles(paths, { processors, weightOf, limitMs: LIMIT_MS })
-const results = await runOnce(files, PROCESSORS)
+const results = await runFiles(files, { processors: PROCESSORS, weightOf, limitMs: LIMIT_MS })
 
 const seconds = value => `${value.toFixed(1).padStart(7)} s`
 const slowest = [...results].sort(([, a], [, b]) => b.seconds - a.seconds).slice(0, SLOWEST_SHOWN)
@@ -69,12 +63,7 @@ if (lane.includes('--weigh')) {
   )
 }
 
-const suspects = files.filter(path => results.get(path)?.failed > 0)
-const mayRunAgain = process.env.SPOOLD_TEST_AGAIN === '1' && suspects.length <= MAX_AGAIN
-if (mayRunAgain && suspects.length > 0) {
-  console.log(`again, alone: ${suspects.map(nameOf).join(', ')}`)
-  for (const [path, result] of await runOnce(suspects, 0)) results.set(path, result)
-}
+if (process.env.SPOOLD_TEST_AGAIN === '1') await runAgain(results, { nameOf, weightOf, limitMs: LIMIT_MS })
 
 /** What ran, for test/claims.mjs: a line per test. */
 const { SPOOLD_TEST_RESULTS: log } = process.env
