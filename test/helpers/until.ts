@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { availableParallelism, loadavg } from 'node:os'
 import { setTimeout } from 'node:timers/promises'
 
@@ -7,10 +8,27 @@ export const witnesses = new Set<() => string>()
 /** A file has twenty minutes. */
 const MOST_PATIENT = 5
 
-/** What a deadline is multiplied by, a whole number: how many processes share a processor of this machine at present. */
+/**
+ * What a deadline is multiplied by, a whole number: how many processes share a processor of this machine at present; or, since a quota
+ * shows in no load, how many times as long as on a machine of its own this process takes; or how many times what was measured once the
+ * files of this run take (run-files.mjs).
+ */
 export function patience(): number {
   const [lastMinute = 0] = loadavg()
-  return Math.min(MOST_PATIENT, Math.max(1, Math.ceil(lastMinute / availableParallelism())))
+  const crowd = Math.ceil(lastMinute / availableParallelism())
+  const now = performance.now()
+  const slowness = now / Math.max(1, now - keptWaitingMs())
+  const { SPOOLD_TEST_PACE: pace = '1' } = process.env
+  return Math.min(MOST_PATIENT, Math.max(1, crowd, Math.round(slowness), Math.round(Number(pace))))
+}
+
+/** For how long the main thread of a process could have run and had no processor; 0 of one that has ended, or where the kernel does not count it. */
+export function keptWaitingMs(pid: number | 'self' = 'self'): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6
+  } catch {
+    return 0
+  }
 }
 
 /**
