@@ -24,7 +24,7 @@ import { leftIn, packet } from '../helpers/files.js'
 import { socketsOf } from '../helpers/proc.js'
 import { childrenOf, isAlive, TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
-import { keptWaitingMs, patience, until } from '../helpers/until.js'
+import { patience, stopwatch, until } from '../helpers/until.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const
@@ -156,29 +156,6 @@ async function interrupt({ args, hasBegun }: Scene, signal: Signal, stdout: numb
   const code = await exited
   clearTimeout(late)
   return { code, tookMs: tookMs(), stderr }
-}
-
-const LOOK_MS = 5
-
-/**
- * @returns how long it is since then, in ms, without the time for which a process could have run and had no processor, and without that
- * for which this one came late, for whatever reason: a command has some 200 ms for itself, and a busy machine keeps it for longer
- */
-function stopwatch(pid: number): () => number {
-  const [since, before] = [performance.now(), keptWaitingMs(pid)]
-  let [its, late, lookedAt] = [before, 0, since]
-  const look = () => {
-    const now = performance.now()
-    late += Math.max(0, now - lookedAt - 2 * LOOK_MS)
-    lookedAt = now
-    its = Math.max(its, keptWaitingMs(pid)) // it reads as 0 once the process has ended
-  }
-  const looks = setInterval(look, LOOK_MS).unref()
-  return () => {
-    clearInterval(looks)
-    look()
-    return lookedAt - since - late - (its - before)
-  }
 }
 
 /** What each command that changes something is doing when a signal comes. */

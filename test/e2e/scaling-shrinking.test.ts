@@ -26,7 +26,9 @@ export default async ({ ms }, task) => {
 }`
 
 const BY_HAND = { cheaper: 1, 'cheaper-algo': 'manual' }
-const scale = (spool: string, to: number) => askDaemon(controlOf(spool), 'scale', { spool, to: String(to) })
+/** However long it takes: eight processes that start at once may leave the daemon little. */
+const scale = (spool: string, to: number) =>
+  askDaemon(controlOf(spool), 'scale', { spool, to: String(to) }, { timeoutMs: 60_000 })
 
 /** When each process was asked to go, by its pid, epoch ms. */
 function sentHome({ output }: Daemon): Map<number, number> {

@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { askDaemon } from '#src/engines/control/client.js'
 import type { DaemonSnapshot, SpoolSnapshot } from '#src/runtime/stats/snapshot.js'
 import { patience } from './until.js'
@@ -14,9 +15,18 @@ export const controlsIn = (spool: string) =>
     .filter(name => name.startsWith('control') && name !== 'control.lock')
     .sort()
 
+/** A daemon shows one snapshot for so long to all who ask (runtime/stats/collector.ts), and a little more. */
+const SHARED_MS = 210
+
+/** As it is now, not as it was when somebody asked last. */
 export async function snapshotOf(spool: string, name = 'control'): Promise<DaemonSnapshot> {
-  const options = { timeoutMs: 5000 * patience() }
-  return (await askDaemon(controlOf(spool, name), 'snapshot', {}, options)) as DaemonSnapshot
+  const options = { timeoutMs: 30_000 * patience() } // how soon it answers is another test
+  const ask = async () => (await askDaemon(controlOf(spool, name), 'snapshot', {}, options)) as DaemonSnapshot
+  const askedAtMs = Date.now()
+  const snapshot = await ask()
+  if (snapshot.atMs >= askedAtMs) return snapshot
+  await sleep(Math.min(SHARED_MS, SHARED_MS - (askedAtMs - snapshot.atMs)))
+  return ask()
 }
 
 export async function spoolSnapshotOf(spool: string): Promise<SpoolSnapshot> {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { availableParallelism, loadavg } from 'node:os'
-import { setTimeout } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Functions that describe what happened, for the message of a timeout. */
 export const witnesses = new Set<() => string>()
@@ -31,6 +31,29 @@ export function keptWaitingMs(pid: number | 'self' = 'self'): number {
   }
 }
 
+const LOOK_MS = 5
+
+/**
+ * @returns how long it is since then, in ms, without the time for which a process could have run and had no processor, and without that
+ * for which this one came late, for whatever reason: what is promised within a second is kept on a machine that has time for it
+ */
+export function stopwatch(pid: number): () => number {
+  const [since, before] = [performance.now(), keptWaitingMs(pid)]
+  let [its, late, lookedAt] = [before, 0, since]
+  const look = () => {
+    const now = performance.now()
+    late += Math.max(0, now - lookedAt - 2 * LOOK_MS)
+    lookedAt = now
+    its = Math.max(its, keptWaitingMs(pid)) // it reads as 0 once the process has ended
+  }
+  const looks = setInterval(look, LOOK_MS).unref()
+  return () => {
+    clearInterval(looks)
+    look()
+    return lookedAt - since - late - (its - before)
+  }
+}
+
 /**
  * Waits until `probe` returns something other than undefined, false or null, and returns it. Tests wait for conditions,
  * never for a fixed time; the deadline only says when to give up, which is later on a busy machine.
@@ -51,6 +74,6 @@ export async function until<T>(
           '\n',
         ),
       )
-    await setTimeout(5)
+    await sleep(5)
   }
 }
