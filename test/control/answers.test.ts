@@ -74,6 +74,18 @@ describe('a daemon that does not mean well', () => {
   })
 })
 
+describe('a daemon that answers in time', () => {
+  it('has answered, when the process that asked comes to read it late', async () => {
+    const path = controlOf(
+      await spoolOf(socket => {
+        socket.write('{"v":1,"id":1,"ok":7}\n')
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300) // all of this process stands still
+      }),
+    )
+    assert.equal(await askDaemon(path, 'x', {}, { timeoutMs: 100 }), 7)
+  })
+})
+
 describe('received lines', () => {
   it('are found by looking at each byte once, however small the chunks are', () => {
     const lines = new LineBuffer(64 * MIB)

@@ -92,13 +92,17 @@ function askOnce(path: string, verb: string, args: object, options: AskOptions):
   const { timeoutMs = ANSWER_MS, silenceMs, event, signal } = options
   const socket = connect(path)
   let deadline: NodeJS.Timeout | undefined
+  let lastLook: NodeJS.Immediate | undefined
   return new Promise<unknown>((resolve, reject) => {
     const fail = (code: string, message: string, isUnread?: boolean) =>
       reject(new ControlFailure(code, message, isUnread))
     const expect = (ms: number) => {
       clearTimeout(deadline)
+      clearImmediate(lastLook)
       if (ms === Number.POSITIVE_INFINITY) return
-      deadline = setTimeout(() => fail('unreachable', `no answer within ${ms / 1000} s`), ms)
+      const isOver = () => fail('unreachable', `no answer within ${ms / 1000} s`)
+      // this process may be late: what has come is read first
+      deadline = setTimeout(() => (lastLook = setImmediate(isOver)), ms)
     }
     expect(silenceMs ?? timeoutMs)
     signal?.addEventListener('abort', () => socket.destroy(), { once: true })
@@ -128,6 +132,7 @@ function askOnce(path: string, verb: string, args: object, options: AskOptions):
     })
   }).finally(() => {
     clearTimeout(deadline)
+    clearImmediate(lastLook)
     socket.destroy()
   })
 }
