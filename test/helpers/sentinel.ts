@@ -2,21 +2,23 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { TestProcess } from './process.js'
 import { freePort } from './redis.js'
+import { patience } from './until.js'
 import { workspace } from './workspace.js'
 
 const VOLATILE = ['--save', '', '--appendonly', 'no', '--bind', '127.0.0.1']
-/** What sentinel calls a dead master. */
+/** What sentinel calls a dead master, on a machine that has time for a living one to answer. */
 const DOWN_AFTER_MS = 500
 
 /** A redis-server that keeps nothing, on loopback, once it takes connections. It ends with the test. */
 export async function startServer(args: readonly string[]): Promise<TestProcess> {
   const server = new TestProcess('redis-server', [...VOLATILE, '--dir', workspace(), ...args])
-  await server.waitFor(/ready to accept connections/i, 10_000)
+  await server.waitFor(/ready to accept connections/i)
   return server
 }
 
 export interface Watched {
   readonly master: TestProcess
+  readonly masterPort: number
   /** Its output has `+switch-master` once the replica is the master. */
   readonly sentinel: TestProcess
   /** @param name of the spool */
@@ -33,11 +35,16 @@ export async function startWatched(): Promise<Watched> {
   const lines = [
     `port ${port}`,
     `sentinel monitor main 127.0.0.1 ${first} 1`,
-    `sentinel down-after-milliseconds main ${DOWN_AFTER_MS}`,
+    `sentinel down-after-milliseconds main ${DOWN_AFTER_MS * patience()}`,
     'sentinel failover-timeout main 2000',
   ]
   writeFileSync(file, `${lines.join('\n')}\n`)
   const sentinel = new TestProcess('redis-server', [file, '--sentinel', '--bind', '127.0.0.1'])
   await sentinel.waitFor(`+slave slave 127.0.0.1:${second}`)
-  return { master, sentinel, address: name => `redis+sentinel://127.0.0.1:${port}/main/0/${name}` }
+  return {
+    master,
+    masterPort: first,
+    sentinel,
+    address: name => `redis+sentinel://127.0.0.1:${port}/main/0/${name}`,
+  }
 }

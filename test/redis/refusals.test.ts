@@ -68,8 +68,14 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
       'wants a password',
       /waiting for Redis: .*NOAUTH/,
       async () => {
+        // a look is on its way: of the connection that ends it hears before it hears of the password
+        await call('CLIENT', 'PAUSE', '60000', 'WRITE')
+        await until('it looks', async () =>
+          /argv-mem=[1-9].* cmd=evalsha/.test(String(await call('CLIENT', 'LIST'))),
+        )
         await call('CONFIG', 'SET', 'requirepass', 'secret')
         await call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+        await call('CLIENT', 'UNPAUSE')
       },
       () => call('CONFIG', 'SET', 'requirepass', ''),
     ],
@@ -97,10 +103,14 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
       const from = daemon.output.length
       await refuse()
       writeFileSync(gate, '')
-      await daemon.waitFor(line, 20_000)
-      await sleep(REFUSES_MS) // what is tested is that nothing happens
-      const said = daemon.output.slice(from).split('\n')
-      await end()
+      let said: string[] = []
+      try {
+        await daemon.waitFor(line)
+        await sleep(REFUSES_MS) // what is tested is that nothing happens
+        said = daemon.output.slice(from).split('\n')
+      } finally {
+        await end() // for the next ones, too
+      }
       assert.ok(said.length <= LINES, said.join('\n'))
       await until('all have run', () => daemon.journal().length >= 22)
       await until('they are settled', async () => (await redis.client.llen(`bull:refuses${i}:active`)) === 0)

@@ -45,6 +45,11 @@ export function whyNot(thrown: unknown): string {
   return 'the connection ended before it answered; it is tried again at least every second (spoold doctor examines it)'
 }
 
+/** Does Redis say that it lets nobody in, or not this user? That does not end by itself. @param why as people are told */
+export function isLockedOut(why: string): boolean {
+  return /\b(NOAUTH|WRONGPASS|NOPERM)\b/.test(why)
+}
+
 const CLIENT = /^(Connection is closed|Command timed out|Socket timeout|Stream isn't writeable)/
 
 /** What Redis or its client says to a command of a person, who can only read it; undefined: neither has said it. */

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { limitedKey, SpoolQueue } from './queues.js'
-import { unlessUnreadable, whyNot } from './store-failure.js'
+import { isLockedOut, unlessUnreadable, whyNot } from './store-failure.js'
 import {
   firstOf,
   NOTHING_SEEN,
@@ -22,7 +22,7 @@ const BLOCK_MS = 5000
 
 interface WatchListener {
   seen(view: SpoolView): void
-  /** Told once, until it is reached again. */
+  /** Told once, until it is reached again; and once more if it then lets nobody in. */
   unreachable(error: string): void
   reachedAgain(): void
 }
@@ -38,7 +38,8 @@ export class Watch {
   #isDirty = false
   #pauseMs = PAUSE_MS
   #stalledAt = Number.NEGATIVE_INFINITY
-  #isReachable = true
+  /** Why it is not reached, as was told; undefined: it is. */
+  #told: string | undefined
   /** It can be read, and takes no writes. */
   #isRefusing = false
   #isOpen = false
@@ -82,21 +83,27 @@ export class Watch {
 
   /** Redis gave no job although it can be read: it is full, or no master. From now on one is asked for at a time. */
   refused(why: string): void {
-    if (this.#isReachable) this.#listener.unreachable(why)
-    this.#isReachable = false
+    this.#lost(why)
     this.#isRefusing = true
     this.#pauseMs = REGULAR_MS
   }
 
   #reached(): void {
-    if (!this.#isReachable) this.#listener.reachedAgain()
-    this.#isReachable = true
+    if (this.#told !== undefined) this.#listener.reachedAgain()
+    this.#told = undefined
     this.#isRefusing = false
+  }
+
+  /** That Redis lets nobody in is known only once a connection has ended and another one was tried. */
+  #lost(why: string): void {
+    if (this.#told !== undefined && (isLockedOut(this.#told) || !isLockedOut(why))) return
+    this.#told = why
+    this.#listener.unreachable(why)
   }
 
   /** What it saw last is as new as what it was asked for. */
   get isCurrent(): boolean {
-    return this.#isReachable && !this.#isDirty && this.#looking === undefined
+    return this.#told === undefined && !this.#isDirty && this.#looking === undefined
   }
 
   close(): void {
@@ -121,8 +128,7 @@ export class Watch {
       this.#listener.seen(this.#isRefusing ? withDueAtMost(view, 1) : view)
     } catch (error) {
       if (!this.#isOpen) return
-      if (this.#isReachable) this.#listener.unreachable(whyNot(error))
-      this.#isReachable = false
+      this.#lost(whyNot(error))
       this.#isRefusing = false
       this.#listener.seen(withDueAtMost(this.#view, 0))
     }
