@@ -4,16 +4,21 @@ import { createRequire } from 'node:module'
 import { after } from 'node:test'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import type { TestDashboard } from './dashboard.js'
+import { patience } from './until.js'
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 let browser: Promise<Browser> | undefined
+
+/** As `until` has. */
+const patienceMs = () => 60_000 * patience()
 
 /** Debian's chromium. Root may not have its sandbox, and the pages are our own. */
 function launch(): Promise<Browser> {
   browser ??= chromium.launch({
     executablePath: '/usr/bin/chromium',
     args: ['--no-sandbox', '--disable-gpu'],
+    timeout: patienceMs(),
   })
   return browser
 }
@@ -30,6 +35,7 @@ export async function windowOf(
   options: BrowserContextOptions = {},
 ): Promise<{ page: Page; complaints: string[] }> {
   const context = await (await launch()).newContext(options)
+  context.setDefaultTimeout(patienceMs())
   const page = await context.newPage()
   const complaints: string[] = []
   page.on('console', message => {
@@ -43,6 +49,7 @@ export async function windowOf(
   await page.goto(urlOf(dashboard, '/login'))
   await page.fill('input[name=token]', token)
   await page.click('button[type=submit]')
+  await page.waitForURL(({ pathname }) => pathname !== '/login') // who leaves before the answer is not logged in
   return { page, complaints }
 }
 
@@ -50,10 +57,15 @@ interface Axe {
   run(): Promise<{ violations: Array<{ id: string; nodes: Array<{ html: string }> }>; passes: unknown[] }>
 }
 
-/** What axe finds wrong: rule and element. Evaluated by the debugger, which the page's policy does not concern. */
+/**
+ * What axe finds wrong: rule and element. Evaluated by the debugger, which the page's policy does not concern. Meanwhile the page does not
+ * refresh itself, as in a hidden tab: what axe holds would be replaced.
+ */
 export async function violationsOn(page: Page): Promise<string[]> {
+  await page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
   await page.evaluate(AXE)
   const { violations, passes } = await page.evaluate(() => (globalThis as unknown as { axe: Axe }).axe.run())
+  await page.evaluate('delete document.hidden')
   assert.ok(passes.length > 5, 'axe has looked at nothing')
   return violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))
 }
