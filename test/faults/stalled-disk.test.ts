@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmdirSync, statSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { startDaemon } from '../helpers/daemon.js'
-import { drop, packet, taskName } from '../helpers/files.js'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet, taskName } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
@@ -56,4 +56,56 @@ describe('a disk that stalls', { skip: skipUnless('root', 'fuse') }, () => {
     server.child.kill('SIGCONT')
     await runs(waiting)
   })
+})
+
+const STRACE = 'strace -f -y -qq --seccomp-bpf -s 4096 -e signal=none -e trace=%file,fcntl,flock -o'.split(
+  ' ',
+)
+
+/** The calls of a daemon's own threads, not of its workers, that name a task or a record. */
+function looksOf(daemon: Daemon, log: string): string[] {
+  const pid = /is running \(pid: (\d+)\)/.exec(daemon.output)?.[1]
+  const own = new Set(readdirSync(`/proc/${pid}/task`))
+  const lines = readFileSync(log, 'utf8').split('\n')
+  assert.ok(lines.some(line => !own.has(line.split(' ')[0] ?? '') && line.includes('uwsgi_spoolfile')))
+  return lines.filter(
+    line => own.has(line.split(' ')[0] ?? '') && /uwsgi_spoolfile|\.spoold\/records/.test(line),
+  )
+}
+
+describe('a master', { skip: skipUnless('strace') }, () => {
+  for (const [where, daemons] of [
+    ['alone', 1],
+    ['beside another daemon', 2],
+  ] as const)
+    it(`opens, stats and locks no task and no record: ${where}`, async () => {
+      const spool = spoolDirectory()
+      const log = join(dirname(spool), 'strace')
+      const setup = {
+        spool,
+        handler: `export default (env, task) => {
+          JOURNAL(process.ppid + ' ' + env.n)
+          return task.SPOOL_OK
+        }`,
+        ini: { 'spooler-processes': 2, 'spooler-quiet': true, 'spooler-frequency': 1 },
+      }
+      for (let n = 0; n < 600; n++) put(spool, { n: String(n) })
+      const [traced = assert.fail()] = await Promise.all(
+        Array.from({ length: daemons }, (_, i) =>
+          startDaemon({ ...setup, ...(i === 0 && { under: [...STRACE, log] }) }),
+        ),
+      )
+      for (let n = 600; n < 1000; n++) put(spool, { n: String(n) })
+      await until(
+        'each has run some',
+        () => {
+          const isAll = leftIn(spool).length === 0
+          const masters = new Set(traced.journal().map(line => line.split(' ')[0]))
+          for (let n = 0; isAll && masters.size < daemons && n < 100; n++) put(spool, { n: 'more' })
+          return isAll && masters.size === daemons
+        },
+        60_000,
+      )
+      assert.deepEqual(looksOf(traced, log), [])
+    })
 })

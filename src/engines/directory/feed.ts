@@ -10,7 +10,6 @@ import type { WatchChoice } from '../../system/files/directory-watch.js'
 import { MOST_NAMED, MOST_REACHED } from '../control/task-names.js'
 import type { Counts, Feed, FeedStats, SlotHints } from '../feed.js'
 import { LastRuns } from '../last-runs.js'
-import { type Glance, glance } from '../spool/glance.js'
 import { BacklogCount } from '../spool/index/backlog-count.js'
 import { bestReady } from '../spool/index/best-ready.js'
 import { type Census, censusOf } from '../spool/index/census.js'
@@ -60,7 +59,7 @@ export class DirectoryFeed implements Feed {
     const { rules, order, frequencyMs, watch } = options
     const spool = toByteString(options.spool)
     this.#options = options
-    this.#index = new TaskIndex({ order, frequencyMs, glance: ref => this.#glance(spool, ref) })
+    this.#index = new TaskIndex({ order, frequencyMs })
     this.#scanner = new Scanner({ spool, rules, frequencyMs, watch }, this.#index, events, () =>
       this.#wakeUp(),
     )
@@ -82,17 +81,8 @@ export class DirectoryFeed implements Feed {
     await this.#scanner.start()
   }
 
-  #glance(spool: string, ref: Ref): Glance {
-    if (this.#lastRuns.of(ref) !== undefined) return 'at rest' // a process of ours had it, and has died
-    const found = glance(spool, ref)
-    if (found === 'gone') this.#lastRuns.done([ref])
-    return found
-  }
-
   take(limit: number): readonly Ref[] {
-    const refs = this.#index.take(limit)
-    this.#scanner.wakeWhenDue() // what others have begun waits from now on
-    return refs
+    return this.#index.take(limit)
   }
 
   parkedFor(reason: ParkReason): number {
@@ -169,7 +159,7 @@ export class DirectoryFeed implements Feed {
   #stored(ref: Ref): void {
     const { watch, rules } = this.#options
     const isVisited = rules.ordered || !ref.includes('/')
-    if (watch === 'off' && isVisited && this.#index.changed(ref, true)) this.#wakeUp()
+    if (watch === 'off' && isVisited && this.#index.stored(ref)) this.#wakeUp()
   }
 
   setFrequency(frequencyMs: number | null): void {

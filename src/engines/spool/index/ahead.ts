@@ -53,16 +53,13 @@ export class Ahead {
     return ref
   }
 
-  /** All others go first. */
-  postpone(ref: Ref): void {
-    const time = this.#times.get(ref)
-    if (time === undefined) return
+  /** All others go first. @returns false if it is not one of them */
+  postpone(ref: Ref): boolean {
+    const time = this.#times.size === 0 ? undefined : this.#times.get(ref)
+    if (time === undefined) return false
     this.#times.delete(ref)
     this.#times.set(ref, time)
-  }
-
-  delete(ref: Ref): void {
-    this.#times.delete(ref)
+    return true
   }
 
   each(visit: (ref: Ref, time: number) => void): void {

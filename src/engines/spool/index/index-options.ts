@@ -1,5 +1,3 @@
-import type { Ref } from '../../../base/task/ref.js'
-import type { Glance } from '../glance.js'
 import type { TaskOrder } from '../task-order.js'
 
 export interface TaskIndexOptions {
@@ -11,6 +9,4 @@ export interface TaskIndexOptions {
   readonly parkedSize?: number
   /** How many names are kept of those that wait for a slot of the same name. */
   readonly namedPerSlots?: number
-  /** Asked of tasks that waited for slots, and of others while rivals are likely. Default: all are at rest. */
-  readonly glance?: (ref: Ref) => Glance
 }

@@ -14,11 +14,6 @@ export class Patience {
     return this.#tries.has(ref)
   }
 
-  /** How many times it has waited. */
-  timesOf(ref: Ref): number {
-    return this.#tries.get(ref) ?? 0
-  }
-
   /** 2 ms, 4 ms, … up to `capMs`: a writer finishes in a moment, a foreign runner may take long. */
   of(ref: Ref, capMs: number): number {
     const tries = this.#tries.get(ref) ?? 0

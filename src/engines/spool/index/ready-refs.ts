@@ -76,19 +76,9 @@ export class ReadyRefs {
     return this.#freshNames.has(ref)
   }
 
-  /** It is one of those that come next, which others may take, too. */
-  isAhead(ref: Ref): boolean {
-    return this.#ahead.has(ref)
-  }
-
-  /** Somebody changed the file of one of those ahead, as whoever begins it does: all others go first. */
-  postpone(ref: Ref): void {
-    this.#ahead.postpone(ref)
-  }
-
-  /** One of those ahead is gone. */
-  forget(ref: Ref): void {
-    this.#ahead.delete(ref)
+  /** Somebody changed the file, as whoever begins or ends it does: all others ahead go first. @returns false if it is not ahead */
+  postpone(ref: Ref): boolean {
+    return this.#ahead.postpone(ref)
   }
 
   /** It became ready again. @returns false if it is not among those that did */

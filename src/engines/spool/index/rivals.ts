@@ -1,127 +1,54 @@
-import type { Ref } from '../../../base/task/ref.js'
-import type { Glance } from '../glance.js'
-import { JustGiven } from './just-given.js'
-import type { Patience } from './patience.js'
-import type { ReadyRefs } from './ready-refs.js'
+import type { ReportKind } from '../../../base/task/report.js'
 
-/** So many refs in a row have to be at rest until no more are looked at. */
-const LOOKS = 64
-/** For so long at most are refs looked at before any is given: workers wait meanwhile. */
-const LOOK_MS = 5
-/** So often one that somebody else has begun waits without a worker's look: 62 ms together. */
-const MOST_WAITS = 5
-/** What others take within this time may be passed over: it is how far the order of several daemons is not exact. */
-const SPREAD_MS = 1000
-const MOST_SPREAD = 1000
-
-/** What rivals and the index do with each other's refs. */
-interface Places {
-  readonly ready: ReadyRefs
-  glance(ref: Ref): Glance
-  gone(ref: Ref): void
-  /** @returns until when it waits, epoch ms */
-  begun(ref: Ref): number
-}
+/** What a worker was sent to in vain, because somebody else had it. */
+const VAIN_KINDS: readonly ReportKind[] = ['gone', 'locked']
+const PERIOD_MS = 1000
+/** So many in vain may be anybody's doing, who removes a few tasks. */
+const FEW = 8
+/** More of them are in vain than one in so many. */
+const SHARE = 4
+/** How far apart two daemons may be in the same order: one finds few of those that the other has taken. */
+const SPREAD = 1000
 
 /**
- * Whether others, too, run tasks of this directory: then it costs less to look at a file than to send a worker there in vain, and less
- * still to begin elsewhere than they do. While nobody does, nothing is looked at.
+ * Whether others, too, run tasks of this directory. In the same order, all would try each task at once, and all but one in vain; so
+ * while they do, each takes those that come next in an order of its own.
  */
 export class Rivals {
-  readonly #patience: Patience
-  readonly #places: Places
-  readonly #justGiven = new JustGiven()
-  #looks = 0
-  /** Until then some wait that no worker has looked at. */
-  #untilMs = 0
-  /** How many went that no worker of ours was given, since `#countedAt`, on the clock of `performance.now()`; and in as long before. */
-  #taken = 0
-  #takenBefore = 0
-  #countedAt = 0
+  /** Reports, and those in vain, since `#since` on the clock of `performance.now()`; and in the period before. */
+  #all = 0
+  #vain = 0
+  #allBefore = 0
+  #vainBefore = 0
+  #since = 0
 
-  constructor(patience: Patience, places: Places) {
-    this.#patience = patience
-    this.#places = places
-  }
-
-  /** A worker found a task gone, or locked by somebody else. */
-  met(): void {
-    this.#looks = LOOKS
+  /** @param isOurs one of our own workers ran it, or may have begun it: nobody else need be there */
+  reported(kind: ReportKind, isOurs: boolean): void {
+    this.#turn()
+    this.#all++
+    if (VAIN_KINDS.includes(kind) && !isOurs) this.#vain++
   }
 
   get areLikely(): boolean {
-    return this.#looks > 0
+    if (this.#vain + this.#vainBefore === 0) return false
+    this.#turn()
+    const vain = this.#vain + this.#vainBefore
+    return vain > FEW && vain * SHARE > this.#all + this.#allBefore
   }
 
-  /** Among how many that come next a daemon chooses: as many as others take within a second, as far as it has seen. */
+  /** Among how many that come next a daemon chooses. */
   get spread(): number {
-    if (this.#taken + this.#takenBefore === 0) return 0
-    this.#count(0)
-    return Math.min(MOST_SPREAD, Math.max(this.#taken, this.#takenBefore))
+    return this.areLikely ? SPREAD : 1
   }
 
-  #count(taken: number): void {
+  #turn(): void {
     const now = performance.now()
-    if (now >= this.#countedAt + SPREAD_MS) {
-      this.#takenBefore = now < this.#countedAt + 2 * SPREAD_MS ? this.#taken : 0
-      this.#taken = 0
-      this.#countedAt = now
-    }
-    this.#taken += taken
-  }
-
-  /** A worker gets it. */
-  given(ref: Ref): void {
-    this.#justGiven.add(ref)
-  }
-
-  /** The file was created, renamed, written or removed. @returns whether it is one of those that come next, and has its place */
-  changed(ref: Ref, renamed: boolean): boolean {
-    const { ready, glance } = this.#places
-    if (!ready.isAhead(ref)) return false
-    if (!renamed || glance(ref) !== 'gone') ready.postpone(ref)
-    else {
-      ready.forget(ref)
-      this.#took(ref)
-    }
-    return true
-  }
-
-  /** A worker got it, and it is gone: it ran, of which the event tells late, or somebody has removed it since. @returns whether it is */
-  isOver(ref: Ref): boolean {
-    const isOver = this.#justGiven.has(ref) && this.#places.glance(ref) === 'gone'
-    if (isOver) this.#places.gone(ref)
-    return isOver
-  }
-
-  #took(ref: Ref): void {
-    if (!this.#justGiven.has(ref)) this.#count(1)
-    this.#places.gone(ref)
-  }
-
-  /**
-   * They have run it, or run it. Whether the process of one that stays begun has died, only a worker can find out.
-   *
-   * @param sinceMs when the first one was looked at; epoch ms
-   */
-  haveTaken(ref: Ref, sinceMs: number): boolean {
-    if (Date.now() >= sinceMs + LOOK_MS) return false
-    const { glance, begun } = this.#places
-    const found = glance(ref)
-    const isTaken = found === 'gone' || (found === 'begun' && this.#patience.timesOf(ref) < MOST_WAITS)
-    this.#looks = isTaken ? LOOKS : this.#looks - 1
-    if (found === 'gone') this.#took(ref)
-    else if (isTaken) this.#untilMs = Math.max(this.#untilMs, begun(ref))
-    return isTaken
-  }
-
-  /** Of what they have begun, some waits; their process may have died. */
-  get haveSome(): boolean {
-    return this.#untilMs > 0
-  }
-
-  /** What waits until now is ready. */
-  promoted(nowMs: number): void {
-    if (this.#untilMs <= nowMs) this.#untilMs = 0
+    if (now < this.#since + PERIOD_MS) return
+    const isNext = now < this.#since + 2 * PERIOD_MS
+    this.#allBefore = isNext ? this.#all : 0
+    this.#vainBefore = isNext ? this.#vain : 0
+    this.#all = 0
+    this.#vain = 0
+    this.#since = now
   }
 }

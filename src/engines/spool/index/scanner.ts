@@ -59,8 +59,7 @@ export class Scanner {
     this.#directories = new Directories(options.spool)
     this.#watches = new Watches(options, events, {
       changed: (ref, renamed) => {
-        if (this.#isClosed || (renamed && this.#index.tries.isOver(ref))) return
-        if (this.#index.changed(ref, renamed)) this.#wakeUp()
+        if (!this.#isClosed && this.#index.changed(ref, renamed)) this.#wakeUp()
       },
       unclear: () => this.#wantUnclearScan(),
     })
@@ -106,8 +105,8 @@ export class Scanner {
   /** All due tasks are known, and none is left. */
   get isDrained(): boolean {
     const isSettled = this.#turning === undefined && !this.#timetable.isWanted
-    const { runsLow, ready, busy, rivals } = this.#index
-    return isSettled && !this.#isSuspended && !runsLow && ready === 0 && busy === 0 && !rivals.haveSome
+    const { runsLow, ready, busy } = this.#index
+    return isSettled && !this.#isSuspended && !runsLow && ready === 0 && busy === 0
   }
 
   /** For how long it has met nothing though it is scanning, or has not scanned though it should, in milliseconds. */

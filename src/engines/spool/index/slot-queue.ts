@@ -6,8 +6,6 @@ import type { Placed } from './window.js'
 
 /** So many names are kept; up to twice as many between two cuts. */
 const NAMED = 100_000
-/** How long one that somebody else runs is passed over. It may not run any more then, if nothing told that it has ended. */
-const PASS_MS = 1000
 /** With rivals, it is among so many for each slot which one is tried. */
 const SPREAD = 20
 
@@ -22,10 +20,6 @@ export class SlotQueue {
   readonly #named: number
   readonly #newHeap: () => Heap<Placed>
   readonly #isBefore: (a: Placed, b: Placed) => boolean
-  /** Those that are passed over, and since when, on the clock of `performance.now()`; oldest first. */
-  readonly #passed = new Map<Ref, { readonly placed: Placed; readonly since: number }>()
-  /** Those that were passed over, and are not again. */
-  readonly #wasPassed = new Set<Ref>()
   /** The best of `best`, in order, but for some that came later. */
   readonly #ahead: Placed[] = []
   /** May have refs that do not wait any more. */
@@ -76,34 +70,6 @@ export class SlotQueue {
     return ahead !== undefined && (best === undefined || this.#isBefore(ahead, best))
   }
 
-  /**
-   * Somebody else has begun it: it keeps its place, but those behind it go first.
-   *
-   * @returns false if it was passed over before: whether its run goes on, only a worker can find out
-   */
-  pass(placed: Placed): boolean {
-    if (this.#wasPassed.delete(placed.ref)) return false
-    this.#passed.set(placed.ref, { placed, since: performance.now() })
-    return true
-  }
-
-  /** It waits no more. */
-  forget(ref: Ref): void {
-    if (this.#passed.size > 0) this.#passed.delete(ref)
-    if (this.#wasPassed.size > 0) this.#wasPassed.delete(ref)
-  }
-
-  /** Those that were passed over long enough are in their place again. */
-  reconsider(passMs = PASS_MS): void {
-    const now = performance.now()
-    for (const [ref, { placed, since }] of this.#passed) {
-      if (now < since + passMs) return
-      this.#passed.delete(ref)
-      this.#wasPassed.add(ref)
-      this.#best.push(placed)
-    }
-  }
-
   /** Those that are known, in order. The caller knows which of them still wait. */
   *inOrder(): Generator<Ref> {
     for (const { ref } of this.#ahead) yield ref
@@ -117,7 +83,7 @@ export class SlotQueue {
 
   /** None is known, and none is unknown. */
   get isOver(): boolean {
-    return this.#horizon === undefined && this.#best.size + this.#ahead.length + this.#passed.size === 0
+    return this.#horizon === undefined && this.#best.size + this.#ahead.length === 0
   }
 
   /** A scan in progress looks for those that are not known. */

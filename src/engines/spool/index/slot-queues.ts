@@ -1,7 +1,6 @@
 import type { ParkedGroup } from '../../../base/task/parked.js'
 import type { Ref } from '../../../base/task/ref.js'
 import type { NamedSlots, SlotQueueStats } from '../../../base/task/slots.js'
-import type { Glance } from '../glance.js'
 import type { TaskOrder } from '../task-order.js'
 import { hash, SHARDS } from './ref-hash.js'
 import { SlotQueue } from './slot-queue.js'
@@ -130,9 +129,7 @@ export class SlotQueues {
 
   remove(ref: Ref): void {
     if (this.#size === 0) return
-    const key = hash(ref)
-    this.#shardOf(key).get(key)?.forget(ref)
-    this.#forget(key)
+    this.#forget(hash(ref))
   }
 
   #forget(key: number): boolean {
@@ -146,21 +143,13 @@ export class SlotQueues {
     return true
   }
 
-  /**
-   * Removes and returns the first that waits in this queue, which is to be tried; undefined: none is known.
-   *
-   * @param glance those that are gone wait no more, and those that somebody else has begun are passed over @param isRival others run them, too
-   */
-  next(queue: SlotQueue, glance: (ref: Ref) => Glance, isRival = false): Ref | undefined {
+  /** Removes and returns the first that waits in this queue, which is to be tried; undefined: none is known. @param isRival others run them, too */
+  next(queue: SlotQueue, isRival = false): Ref | undefined {
     for (let first = queue.pop(isRival); first !== undefined; first = queue.pop(isRival)) {
       const { ref } = first
       const key = hash(ref)
       if (this.#shardOf(key).get(key) !== queue) continue
-      const found = glance(ref)
-      if (found === 'begun' && queue.pass(first)) continue
       this.#forget(key)
-      queue.forget(ref)
-      if (found === 'gone') continue
       this.#tried.set(ref, { queue, since: performance.now() })
       queue.isSpare = false
       return ref
@@ -172,8 +161,7 @@ export class SlotQueues {
   /** Forgets all that wait in this queue. @returns those whose names are known, in order */
   release(queue: SlotQueue): Ref[] {
     const refs: Ref[] = []
-    queue.reconsider(0)
-    const next = () => this.next(queue, () => 'at rest')
+    const next = () => this.next(queue)
     for (let ref = next(); ref !== undefined; ref = next()) {
       this.#tried.delete(ref)
       refs.push(ref)

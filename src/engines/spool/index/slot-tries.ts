@@ -2,7 +2,6 @@ import type { ParkedGroup } from '../../../base/task/parked.js'
 import type { Ref } from '../../../base/task/ref.js'
 import { isHandled, type Report, waitsForSlot } from '../../../base/task/report.js'
 import type { NamedSlots, SlotQueueStats } from '../../../base/task/slots.js'
-import type { Glance } from '../glance.js'
 import type { BusyRefs } from './busy-refs.js'
 import type { ReadyRefs } from './ready-refs.js'
 import type { SlotQueue } from './slot-queue.js'
@@ -15,14 +14,12 @@ interface Places {
   makeReady(ref: Ref): void
   /** Takes the first of those that are ready. @returns false if it is elsewhere by now */
   takeFirst(ref: Ref): boolean
-  glance(ref: Ref): Glance
   haveRivals(): boolean
 }
 
 /**
  * Makes the first refs of a queue ready as slots of their name become free. Only a worker knows whether one is: it reports
- * those that find none, and they are back in their place. What other daemons run or have run is not tried: a slot would be free
- * for as long as a worker needs to find out.
+ * those that find none, and they are back in their place.
  */
 export class SlotTries {
   readonly #queues: SlotQueues
@@ -61,7 +58,7 @@ export class SlotTries {
   /** The first `count` refs of a queue are ready. @returns how many there were */
   next(queue: SlotQueue, count: number): number {
     for (let i = 0; i < count; i++) {
-      const ref = this.#queues.next(queue, this.#places.glance, this.#places.haveRivals())
+      const ref = this.#queues.next(queue, this.#places.haveRivals())
       if (ref === undefined) return i
       this.#places.makeReady(ref)
     }
@@ -90,13 +87,6 @@ export class SlotTries {
     const next = queue.peek()
     const isFirst = next !== undefined && this.#places.ready.isFirst(next)
     return isFirst && this.next(queue, 1) > 0 ? this.#firstOf(queue) : undefined
-  }
-
-  /** It waits no more if its file has been removed. */
-  isOver(ref: Ref): boolean {
-    const isOver = this.#queues.has(ref) && this.#places.glance(ref) === 'gone'
-    if (isOver) this.#queues.remove(ref)
-    return isOver
   }
 
   /** How many refs of a queue are to be tried, and may not have taken a slot yet. */

@@ -44,7 +44,6 @@ export class SlotWatch {
     const startedAt = performance.now()
     let isAnyReady = false
     for (const queue of this.#index.tries.queues()) {
-      queue.reconsider()
       const pending = this.#index.tries.pendingOf(queue)
       const free = this.#freeOf(queue, queue.size + pending, startedAt) - pending
       if (free > 0 && this.#index.tries.next(queue, free) > 0) isAnyReady = true

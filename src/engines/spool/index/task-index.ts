@@ -29,7 +29,7 @@ const WINDOW = 120_000
  *                                                                        | parked → ready | busy
  *                                                                        | in the queue for a slot → ready
  *
- * Nothing here opens a file, unless others run tasks of the directory, too: a worker that tries a ref too early says so in its report.
+ * Nothing here opens a file: a worker that tries a ref too early, or after others, says so in its report.
  */
 export class TaskIndex {
   readonly #frequencyMs: number
@@ -50,19 +50,12 @@ export class TaskIndex {
   #hasChanged: (ref: Ref) => boolean = () => false
   readonly #arrivals = new Arrivals()
   readonly #patience = new Patience()
-  readonly rivals: Rivals
+  readonly #rivals = new Rivals()
 
   constructor({ order, frequencyMs, windowSize = WINDOW, ...more }: TaskIndexOptions) {
     this.#frequencyMs = frequencyMs
-    const glance = more.glance ?? (() => 'at rest')
     this.#isByTime = order !== 'name'
     this.#ready = new ReadyRefs(order, windowSize)
-    this.rivals = new Rivals(this.#patience, {
-      ready: this.#ready,
-      glance,
-      gone: ref => this.#gone(ref),
-      begun: ref => this.#waitPatiently(ref, Date.now()),
-    })
     this.#parked = new ParkedRefs(more.parkedSize)
     this.#slots = new SlotQueues(order, more.parkedSize, more.namedPerSlots)
     this.tries = new SlotTries(this.#slots, {
@@ -70,8 +63,7 @@ export class TaskIndex {
       busy: this.#busy,
       makeReady: ref => this.#makeReady(ref),
       takeFirst: ref => this.#ready.next() === ref && this.#give(ref, Date.now()),
-      glance,
-      haveRivals: () => this.rivals.areLikely || this.rivals.spread > 0,
+      haveRivals: () => this.#rivals.areLikely,
     })
   }
 
@@ -123,7 +115,7 @@ export class TaskIndex {
 
   /** The file was created, renamed, written or removed. Returns whether there may be something to run now. */
   changed(ref: Ref, renamed: boolean, nowMs = Date.now()): boolean {
-    if (this.#busy.changed(ref, renamed) || this.rivals.changed(ref, renamed)) return false
+    if (this.#busy.changed(ref, renamed) || this.#ready.postpone(ref)) return false
     const waited = this.later.endOnChange(ref)
     if (waited === 'goes on') return false
     // the worker that parked it has set its time back; no change gives it a handler, or undoes its crashes
@@ -132,7 +124,6 @@ export class TaskIndex {
     if (!renamed && this.#slots.has(ref)) return false
     this.#slots.remove(ref)
     this.#parked.remove(ref)
-    if (this.rivals.isOver(ref)) return false
     // of a task that ran, the first event may be of its own settling: its place is that of its next run
     if (waited === 'ended' && !this.#patience.has(ref)) this.#arrivals.runsAt(ref, nowMs)
     this.#patience.end(ref)
@@ -140,9 +131,14 @@ export class TaskIndex {
     return true
   }
 
+  /** As `changed`, where no events come: a file was stored here. */
+  stored(ref: Ref): boolean {
+    this.#busy.stored(ref)
+    return this.changed(ref, true)
+  }
+
   /** Moves what came due from waiting to ready. */
   promote(nowMs: number): void {
-    this.rivals.promoted(nowMs)
     for (let due = this.later.popDue(nowMs); due !== undefined; due = this.later.popDue(nowMs)) {
       const { ref, atMs } = due
       if (this.#busy.has(ref)) continue
@@ -155,26 +151,18 @@ export class TaskIndex {
   take(limit: number, nowMs = Date.now()): Ref[] {
     const taken: Ref[] = []
     while (taken.length < limit) {
-      const ref = this.#ready.next(this.rivals.spread)
+      const ref = this.#ready.next(this.#rivals.spread)
       if (ref === undefined) break
       if (this.#give(ref, nowMs)) taken.push(ref)
     }
     return taken
   }
 
-  /** @returns false if it is elsewhere by now: named by an event and by a scan, or run by others */
+  /** @returns false if it is elsewhere by now: named by an event and by a scan */
   #give(ref: Ref, nowMs: number): boolean {
     if (this.#isElsewhere(ref, nowMs)) return false
-    const isUnseen = this.rivals.areLikely && !this.tries.isTry(ref) // that has just been looked at
-    if (isUnseen && this.rivals.haveTaken(ref, nowMs)) return false
     this.#given(ref)
     return true
-  }
-
-  #waitPatiently(ref: Ref, nowMs: number): number {
-    const atMs = nowMs + this.#patience.of(ref, Math.min(1000, this.#frequencyMs))
-    this.later.add(ref, atMs, true)
-    return atMs
   }
 
   /** Takes at most `limit` refs parked for this reason, which are busy from now on. Those without a known name stay. */
@@ -195,7 +183,6 @@ export class TaskIndex {
 
   #given(ref: Ref): void {
     this.#busy.add(ref)
-    this.rivals.given(ref)
     this.#ready.given(ref)
   }
 
@@ -210,13 +197,13 @@ export class TaskIndex {
 
   /** A worker ran it to SPOOL_OK, and it is gone, unless there is a new file of that name. */
   done(ref: Ref): void {
-    this.#gone(ref)
+    this.#rivals.reported('ok', true)
+    this.#gone(ref, true)
     this.tries.ranWithout(ref)
   }
 
-  #gone(ref: Ref): void {
-    const isRenewed = this.#busy.isRenewed(ref)
-    this.#busy.end(ref)
+  #gone(ref: Ref, isByUs: boolean): void {
+    const isRenewed = this.#busy.gone(ref, isByUs)
     this.#patience.end(ref)
     this.#arrivals.forget(ref)
     if (isRenewed) this.#makeReady(ref)
@@ -230,8 +217,8 @@ export class TaskIndex {
 
   #place(report: Report, nowMs: number): void {
     const { ref } = report
-    if (report.kind === 'gone' || report.kind === 'locked') this.rivals.met()
-    if (GONE_KINDS.includes(report.kind)) return this.#gone(ref)
+    this.#rivals.reported(report.kind, this.#busy.isOurs(ref))
+    if (GONE_KINDS.includes(report.kind)) return this.#gone(ref, report.kind !== 'gone')
     const isTouched = this.#busy.isTouched(ref)
     this.#busy.end(ref)
     if (!PATIENT_KINDS.includes(report.kind)) this.#patience.end(ref)
@@ -241,7 +228,7 @@ export class TaskIndex {
         this.#makeReady(ref)
         return
       case 'locked':
-        return void this.#waitPatiently(ref, nowMs)
+        return this.later.add(ref, nowMs + this.#patience.of(ref, Math.min(1000, this.#frequencyMs)), true)
       case 'incomplete':
         return this.later.add(ref, nowMs + this.#patience.of(ref, this.#frequencyMs), true)
       case 'parked': {
@@ -264,7 +251,7 @@ export class TaskIndex {
 
   /** Its worker died. */
   abandoned(ref: Ref): void {
-    this.#busy.end(ref)
+    this.#busy.abandoned(ref)
     this.#makeReady(ref)
   }
 
