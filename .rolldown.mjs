@@ -31,6 +31,7 @@ await build({
     index: 'src/index.ts',
     testing: 'src/api/testing/index.ts',
     worker: 'src/runtime/worker/main.ts',
+    aside: 'src/runtime/worker/aside.ts',
     'worker-thread': 'src/runtime/worker/thread.ts',
     exporter: 'src/doors/exporter/main.ts',
     dashboard: 'src/doors/dashboard/main.ts',

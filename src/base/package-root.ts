@@ -21,6 +21,7 @@ export function entryFile(
   name:
     | 'worker'
     | 'worker-thread'
+    | 'aside'
     | 'exporter'
     | 'dashboard'
     | 'rehearse'

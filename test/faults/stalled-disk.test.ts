@@ -4,6 +4,9 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync 
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { STARTED } from '#src/engines/spool/state-byte.js'
+import { MODIFIER2_OFFSET } from '#src/formats/protocol/header.js'
+import { inProcess } from '../helpers/cli.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet, taskName } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
@@ -62,10 +65,11 @@ const STRACE = 'strace -f -y -qq --seccomp-bpf -s 4096 -e signal=none -e trace=%
   ' ',
 )
 
+const pidOf = ({ output }: Daemon) => Number(/is running \(pid: (\d+)\)/.exec(output)?.[1])
+
 /** The calls of a daemon's own threads, not of its workers, that name a task or a record. */
 function looksOf(daemon: Daemon, log: string): string[] {
-  const pid = /is running \(pid: (\d+)\)/.exec(daemon.output)?.[1]
-  const own = new Set(readdirSync(`/proc/${pid}/task`))
+  const own = new Set(readdirSync(`/proc/${pidOf(daemon)}/task`))
   const lines = readFileSync(log, 'utf8').split('\n')
   assert.ok(lines.some(line => !own.has(line.split(' ')[0] ?? '') && line.includes('uwsgi_spoolfile')))
   return lines.filter(
@@ -89,13 +93,13 @@ describe('a master', { skip: skipUnless('strace') }, () => {
         }`,
         ini: { 'spooler-processes': 2, 'spooler-quiet': true, 'spooler-frequency': 1 },
       }
-      for (let n = 0; n < 600; n++) put(spool, { n: String(n) })
+      for (let n = 0; n < 100; n++) put(spool, { n: String(n) })
       const [traced = assert.fail()] = await Promise.all(
         Array.from({ length: daemons }, (_, i) =>
           startDaemon({ ...setup, ...(i === 0 && { under: [...STRACE, log] }) }),
         ),
       )
-      for (let n = 600; n < 1000; n++) put(spool, { n: String(n) })
+      for (let n = 100; n < 1000; n++) put(spool, { n: String(n) })
       await until(
         'each has run some',
         () => {
@@ -108,4 +112,30 @@ describe('a master', { skip: skipUnless('strace') }, () => {
       )
       assert.deepEqual(looksOf(traced, log), [])
     })
+
+  it('has the mark of a task whose run mercy ended taken off by a process that can do only that', async () => {
+    const spool = spoolDirectory()
+    const log = join(dirname(spool), 'strace')
+    const path = join(spool, put(spool))
+    const daemon = await startDaemon({
+      spool,
+      handler: 'export default () => { JOURNAL("begun"); for (;;); }',
+      ini: { 'worker-reload-mercy': 1 },
+      under: [...STRACE, log],
+    })
+    await until('it has begun', () => daemon.journal().length > 0)
+    assert.equal(readFileSync(path)[MODIFIER2_OFFSET], STARTED)
+    await inProcess(['pause', spool])
+    process.kill(pidOf(daemon), 'SIGHUP')
+    await until('the mark is taken off', () => readFileSync(path)[MODIFIER2_OFFSET] === 0)
+    const lines = readFileSync(log, 'utf8').split('\n')
+    const began = lines.filter(line => line.includes('execve(') && line.includes('/dist/aside.cjs'))
+    assert.equal(began.length, 1)
+    const its = lines.filter(line => line.startsWith(`${began[0]?.split(' ')[0]} `))
+    assert.ok(its.some(line => line.includes(path)))
+    assert.deepEqual(
+      its.filter(line => /worker\.cjs|runner|handler\.mjs/.test(line)),
+      [],
+    )
+  })
 })

@@ -43,6 +43,7 @@ export interface Running {
   readonly sockets?: NonNullable<WorkerOptions['sockets']>
   readonly namespace?: string
   openPort(): WorkerPort
+  openAside?(): WorkerPort
 }
 
 interface PlanContext {
@@ -99,7 +100,7 @@ export function prepared(directory: string): string {
 }
 
 function poolOptions(spool: string, locks: WorkerOptions['locks'], running: Running): PoolOptions {
-  const { processes, openPort, ...own } = running
+  const { processes, openPort, openAside, ...own } = running
   const worker: WorkerOptions = {
     ...{ spool, locks, ...own },
     ...{ ordered: true, strictNames: false, frequencyMs: DEFAULTS.spoolerFrequencyMs },
@@ -118,6 +119,7 @@ function poolOptions(spool: string, locks: WorkerOptions['locks'], running: Runn
     startTimeoutMs: DEFAULTS.spoolerStartTimeoutMs,
     answer: ({ id }) => ({ type: 'answer', id, values: [] }), // only interpreters ask
     openPort,
+    ...(openAside && { openAside }),
   }
 }
 

@@ -170,6 +170,9 @@ function runningOf(place: Place, options: StartOptions, app: Application): Runni
     sharesProcess: mode === 'threads' && workers > 1,
     openPort: () =>
       telling(mode === 'threads' ? new ThreadPort() : new ForkedPort({ logFd: STDERR, areas: [] })),
+    ...(mode === 'processes' && {
+      openAside: () => new ForkedPort({ entry: 'aside', logFd: STDERR, areas: [] }),
+    }),
   }
 }
 

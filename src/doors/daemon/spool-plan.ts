@@ -172,6 +172,7 @@ function poolOptions(
     answer: context.answer,
     // a worker may be spawned long after the plan was made, and the log may have been reopened by then
     openPort: () => context.spare?.take() ?? new ForkedPort({ logFd: context.log.fd, areas: AREAS.fds }),
+    openAside: () => new ForkedPort({ entry: 'aside', logFd: context.log.fd, areas: [] }),
   }
 }
 

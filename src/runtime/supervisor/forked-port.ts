@@ -9,7 +9,6 @@ import { guarded, type PortExit, type PortListener, type WorkerPort } from './wo
 const STDERR = 2
 /** The worker's end of the socket pair (runtime/worker/road.ts). */
 const ROAD_FD = 3
-const ENTRY = entryFile('worker')
 const LAST_WORDS_MS = 1000
 /** A worker exits after these messages. */
 const LAST_WORDS: ReadonlySet<(WorkerMessage | AsideReply)['type']> = new Set([
@@ -29,6 +28,8 @@ const EXIT_MS = 5000
 export interface ForkOptions {
   /** Where its output and that of its handlers goes. */
   readonly logFd: number
+  /** What runs in it; default: a worker. */
+  readonly entry?: 'worker' | 'aside'
   /** Shared memory for its hosts: passed as file descriptors after the socket (runtime/ipc/messages.ts, FIRST_AREA_FD). */
   readonly areas: readonly number[]
 }
@@ -42,9 +43,9 @@ export class ForkedPort implements WorkerPort {
   readonly whenExited: Promise<PortExit>
 
   /** @throws when the system has no memory for another process */
-  constructor({ logFd, areas }: ForkOptions) {
+  constructor({ logFd, areas, entry = 'worker' }: ForkOptions) {
     const flags = process.execArgv.filter(arg => !arg.startsWith('--inspect'))
-    this.#child = spawn(process.execPath, [...flags, ENTRY], {
+    this.#child = spawn(process.execPath, [...flags, entryFile(entry)], {
       stdio: ['ignore', logFd === STDERR ? 'inherit' : logFd, logFd, 'pipe', ...areas],
     })
     this.#socket = this.#child.stdio?.[ROAD_FD] as Socket | undefined

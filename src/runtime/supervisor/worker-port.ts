@@ -58,6 +58,8 @@ export interface SpawnOptions {
   readonly worker: WorkerOptions
   /** Starts the process, or whatever the worker runs in. @throws when the system has no memory for another process */
   openPort(): WorkerPort
+  /** As `openPort`, but of what acts on tasks and runs none; default: a worker, which does that, too. */
+  openAside?(): WorkerPort
   /** Answers what handlers ask the master. */
   answer(question: Question): Answer
 }

@@ -1,9 +1,13 @@
+import { toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Report } from '../../base/task/report.js'
-import { askAside } from './ask-aside.js'
+import type { AsideReply, MasterMessage } from '../ipc/messages.js'
 import type { NamedRef } from './given-tasks.js'
 import type { SpawnOptions } from './worker-port.js'
+
+/** Generous: there are at most a few hundred files, but the machine may be busy. */
+const TIMEOUT_MS = 15_000
 
 interface MarkedTask extends NamedRef {
   readonly lastRun?: LastRun
@@ -12,6 +16,35 @@ interface MarkedTask extends NamedRef {
 }
 
 const BLAMELESS = { kind: 'blameless' } as const
+
+/**
+ * Has something done to task files by a process with the identity of the workers, because the master opens none.
+ *
+ * @returns its reply, or why there is none
+ */
+export async function askAside(
+  { openPort, openAside = openPort }: Pick<SpawnOptions, 'openPort' | 'openAside'>,
+  message: MasterMessage,
+): Promise<AsideReply | string> {
+  let reply: AsideReply | string = 'the process that was to do it has ended'
+  try {
+    const port = openAside()
+    const timer = setTimeout(() => port.kill(), TIMEOUT_MS)
+    port.listen({
+      heard(message) {
+        if (message.type === 'marks-cleared' || message.type === 'cancelled-buried') reply = message
+        else if (message.type === 'unloadable') reply = message.error
+      },
+      garbled: () => port.kill(),
+    })
+    port.send(message)
+    await port.whenExited
+    clearTimeout(timer)
+  } catch (thrown) {
+    reply = toError(thrown).message
+  }
+  return reply
+}
 
 /**
  * Clears the marks of tasks whose last run was ended through no fault of their own, as if it had not taken place. A mark

@@ -1,0 +1,37 @@
+import { toError } from '../../base/errors.js'
+import { boundedFailure } from '../../base/task/failure-text.js'
+import type { AsideReply, MasterMessage } from '../ipc/messages.js'
+import { buryCancelled } from './bury-cancelled.js'
+import { clearMarks } from './clear-marks.js'
+import { engineOf, openClaims } from './open-claims.js'
+import { Road } from './road.js'
+
+/**
+ * The entry point of the process aside: it does to the files of tasks what the master, which opens none, has to have done, and runs
+ * nothing. It answers the first message that it gets, and exits.
+ */
+
+async function act(message: MasterMessage): Promise<AsideReply> {
+  if (message.type !== 'clear-marks' && message.type !== 'bury-cancelled')
+    throw new Error(`no process aside does: ${message.type}`)
+  const claims = await openClaims(engineOf(message.options), message.options)
+  if (message.type === 'bury-cancelled')
+    return { type: 'cancelled-buried', reports: await buryCancelled(claims, message.tasks) }
+  return { type: 'marks-cleared', ...(await clearMarks(claims, message.tasks)) }
+}
+
+async function answer(message: MasterMessage): Promise<void> {
+  const reply = await act(message).catch(
+    thrown => ({ type: 'unloadable', error: boundedFailure(toError(thrown).message) }) as const,
+  )
+  road.say(reply, () => road.end(() => process.exit()))
+}
+
+// what has been begun is ended, though the master is gone or a terminal's Ctrl-C reaches the whole process group
+for (const signal of ['SIGINT', 'SIGHUP', 'SIGTERM', 'SIGUSR1', 'SIGUSR2', 'SIGTSTP'] as const)
+  process.on(signal, () => {})
+
+const road: Road = new Road(
+  message => void answer(message),
+  () => {},
+)
