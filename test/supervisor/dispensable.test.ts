@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { dispensable } from '#src/runtime/supervisor/dispensable.js'
+import { dispensable } from '#src/runtime/supervisor/roster.js'
 import type { WorkerProcess } from '#src/runtime/supervisor/worker-process.js'
 
 /** `i3`: idle since 3; `b`: busy; `s`: still loads; `d`: drains. */

@@ -4,21 +4,22 @@ import { Rationed, RationedPart } from '../../base/rationed.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { ParkedGroup, ParkedPart } from '../../base/task/parked.js'
 import { type Ref, toByteString } from '../../base/task/ref.js'
-import type { FeedReason, ParkReason, Report } from '../../base/task/report.js'
+import { type FeedReason, PARK_REASONS, type ParkReason, type Report } from '../../base/task/report.js'
 import type { NamedSlots } from '../../base/task/slots.js'
 import type { WatchChoice } from '../../system/files/directory-watch.js'
 import { MOST_NAMED, MOST_REACHED } from '../control/task-names.js'
-import type { Counts, Feed, FeedStats, SlotHints } from '../feed.js'
+import type { Counts, Feed, FeedStats, PriorityStats, SlotHints } from '../feed.js'
 import { LastRuns } from '../last-runs.js'
-import { BacklogCount } from '../spool/index/backlog-count.js'
+import { BacklogCount, type CountedBacklog } from '../spool/index/backlog-count.js'
 import { bestReady } from '../spool/index/best-ready.js'
 import { type Census, censusOf } from '../spool/index/census.js'
 import { Scanner } from '../spool/index/scanner.js'
+import type { ScannerStats } from '../spool/index/scanner-stats.js'
 import { SlotWatch } from '../spool/index/slot-watch.js'
 import { TaskIndex } from '../spool/index/task-index.js'
 import type { NameRules } from '../spool/names.js'
 import type { TaskOrder } from '../spool/task-order.js'
-import { directoryStats } from './feed-stats.js'
+import { compareVersions } from '../spool/version-order.js'
 import { LongLocks } from './long-locks.js'
 import { limited, parkedGroups, partOf } from './parked-groups.js'
 
@@ -231,5 +232,49 @@ function targetOf(pid: number, fd: string): string | undefined {
     return readlinkSync(`/proc/${pid}/fd/${fd}`, 'latin1')
   } catch {
     return undefined // it was closed meanwhile
+  }
+}
+
+/** Whoever may write to a spool makes its directories: more of them than this are only counted. */
+const MOST_PRIORITIES = 100
+
+/** What is known of a directory's tasks. */
+function directoryStats(
+  index: TaskIndex,
+  census: Census,
+  backlog: BacklogCount,
+  scanner: ScannerStats,
+): FeedStats {
+  const { busy, waiting, knowsAll } = index
+  const nextAtMs = index.later.wakesAtMs
+  const ready = Math.max(0, index.ready - census.surplus)
+  const counted = knowsAll ? undefined : backlog.ask()
+  const parked = PARK_REASONS.map(reason => [reason, index.parkedFor(reason)] as const)
+  return {
+    ready,
+    busy,
+    waiting,
+    isWhole: knowsAll,
+    tasks: knowsAll ? ready + busy + waiting : (counted?.total ?? null),
+    countedAtMs: counted?.atMs ?? null,
+    ...prioritiesOf((counted ?? census).byPrefix),
+    parked: Object.fromEntries(parked.filter(([, count]) => count > 0)),
+    slotQueues: index.tries.stats,
+    oldestDueMs: census.oldestMs ?? null,
+    nextDueMs: Number.isFinite(nextAtMs) ? nextAtMs : null,
+    look: scanner,
+  }
+}
+
+function prioritiesOf(
+  byPrefix: CountedBacklog['byPrefix'],
+): Pick<FeedStats, 'priorities' | 'prioritiesLeftOut'> {
+  const all = [...byPrefix].filter(([prefix]) => prefix !== '')
+  const listed = all.sort(([a], [b]) => compareVersions(a, b)).slice(0, MOST_PRIORITIES)
+  const priorities: PriorityStats[] = listed.map(([prefix, due]) => ({ priority: prefix.slice(0, -1), due }))
+  const none = byPrefix.get('')
+  return {
+    priorities: none === undefined ? priorities : [...priorities, { priority: null, due: none }],
+    prioritiesLeftOut: all.length - listed.length,
   }
 }

@@ -1,7 +1,8 @@
 import { closeSync, constants } from 'node:fs'
-import { messageOf } from '../../base/errors.js'
+import { errnoOf, messageOf } from '../../base/errors.js'
 import type { Pause, PausedPair } from '../../base/task/pause.js'
-import { baseName, type Ref, toByteString } from '../../base/task/ref.js'
+import { baseName, displayName, type Ref, toByteString } from '../../base/task/ref.js'
+import { HEADER_BYTES, packetBytesOf } from '../../formats/protocol/header.js'
 import { readLocks } from '../../system/files/lock-table.js'
 import { openSafely } from '../../system/files/quiet-open.js'
 import { findParked } from '../control/parked-tasks.js'
@@ -18,24 +19,27 @@ import {
   type TargetFile,
 } from '../spool/admin/change.js'
 import { isTaskPath, Namesakes, taskOfId } from '../spool/admin/fate.js'
-import { hold, kick, release } from '../spool/admin/hold.js'
+import { hold, kick, NO_PACKET, release } from '../spool/admin/hold.js'
+import { Listing } from '../spool/admin/listing.js'
 import type { Parcel, Received } from '../spool/admin/parcel.js'
 import { pauseSpool, resumeSpool } from '../spool/admin/pause.js'
 import { overLimits, purge } from '../spool/admin/purge.js'
 import { OldKeys, receive } from '../spool/admin/receive.js'
+import { type Keyed, keyed, windowsInOrder } from '../spool/admin/ref-window.js'
 import { requeue } from '../spool/admin/requeue.js'
 import { SpoolView, type TaskView } from '../spool/admin/task-view.js'
 import { hiddenKeysOf, noteHiddenKeys } from '../spool/hidden-keys.js'
+import { createdAtMicros } from '../spool/names.js'
 import { currentPauses, maySeePauses } from '../spool/pauses.js'
 import { inDirectoryOf } from '../spool/priority-directory.js'
+import type { ScanVisitor } from '../spool/scan.js'
 import { readBody } from '../spool/spool-file.js'
 import type { Change, Ended, ListingPlan, Resumed, TaskStore, Wanted } from '../task-store.js'
 import type { Purged, PurgeLimits } from '../upkeep.js'
 import { finishCancel } from './cancel-running.js'
 import { moveTask } from './carry.js'
-import { listTasks } from './list-tasks.js'
-import { allRefs, refsInOrder } from './living-refs.js'
-import { replaceTask } from './replace-task.js'
+import { DirectoryEnqueuer } from './enqueuer.js'
+import { nextTasks } from './next-tasks.js'
 import { SpoolWaiter } from './spool-waiter.js'
 
 /** The tasks of a spool directory. */
@@ -231,4 +235,115 @@ function actOn(at: OpenSpool, task: TaskView, file: TargetFile, what: OwnChange)
 
 function rethrown(_prefix: string, error: unknown): never {
   throw error
+}
+
+interface Place {
+  /** Its real path, a byte string. */
+  readonly spool: string
+  readonly view: SpoolView
+  readonly nowMs: number
+}
+
+/** @see TaskStore.list */
+async function listTasks(
+  { spool, view, nowMs }: Place,
+  plan: ListingPlan,
+  take: (task: TaskView) => boolean,
+): Promise<string | undefined> {
+  const { states, mayHave, has, failed } = plan
+  const next = isFirst(plan) ? await nextTasks(spool, view, plan.limit, mayHave, has) : undefined
+  if (next !== undefined) {
+    next.tasks.every(take)
+    return next.source
+  }
+  const listing = new Listing(spool, view, plan, nowMs)
+  let isWanted = true
+  const offer = (task: TaskView) => {
+    isWanted = take(task)
+    return isWanted
+  }
+  if (states === undefined || states.some(state => state !== 'dead')) await listing.living(offer)
+  if (!isWanted || (states !== undefined && !states.includes('dead'))) return undefined
+  try {
+    await listing.dead(offer)
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw error
+    failed('.spoold/dead', error) // only the spool's user may read it
+  }
+  return undefined
+}
+
+/** Only the first to start are wanted, which a daemon may know. */
+function isFirst({ sort, isReversed }: ListingPlan): boolean {
+  return sort === 'run' && !isReversed
+}
+
+type Test = (ref: Ref) => boolean
+
+interface Hearer {
+  /** Hears how many there are, before the first of them. */
+  readonly counted?: ((count: number) => void) | undefined
+  /** Hears of a priority that cannot be listed. */
+  readonly failed: ScanVisitor['failed']
+}
+
+/** All living tasks of a spool, before any of them is changed: changes would change the listing. */
+async function* allRefs(
+  look: SpoolView,
+  mayHave: Test,
+  { counted, failed }: Hearer,
+): AsyncGenerator<readonly Ref[]> {
+  const refs: Ref[] = []
+  await look.scan(ref => {
+    if (mayHave(ref)) refs.push(ref)
+    return true
+  }, failed)
+  counted?.(refs.length)
+  yield refs
+}
+
+/** By priority, and by what their names say, which no change changes; as many at a time as a window has. */
+async function* refsInOrder(
+  look: SpoolView,
+  mayHave: Test,
+  { counted, failed }: Hearer,
+): AsyncGenerator<readonly Ref[]> {
+  let isFirst = true
+  const offerAll = async (offer: (task: Keyed) => void) => {
+    let count = 0
+    const offerOne = (ref: Ref) => {
+      if (!mayHave(ref)) return true
+      count++
+      offer(keyed(ref, createdAtMicros(ref) ?? 0))
+      return true
+    }
+    await look.scan(offerOne, isFirst ? failed : () => {}) // it is listed once for each window
+    if (isFirst) counted?.(count)
+    isFirst = false
+  }
+  for await (const window of windowsInOrder(offerAll, { byPriority: true, isReversed: false }))
+    yield [...window.inOrder()].map(({ ref }) => ref)
+}
+
+type RequestFor = Extract<Change, { kind: 'replace' }>['request']
+
+/** Stores another task, and then removes this one, which is locked. After a kill in between both are there. */
+function replaceTask(at: OpenSpool, task: TaskView, file: TargetFile, requestFor: RequestFor): Changed {
+  if (file.state === undefined) return NO_PACKET
+  const spool = displayName(at.spool)
+  const request = requestFor(task, () => bodyOf(file))
+  const { path } = new DirectoryEnqueuer(spool).storeSync(request)
+  try {
+    remove(at, file)
+    return { kind: 'done', to: toByteString(path.slice(spool.length + 1)) }
+  } catch (error) {
+    return refused(
+      `the edited task is stored as ${path}, but this one cannot be removed: ${messageOf(error)}`,
+    )
+  }
+}
+
+function bodyOf({ fd, stats }: TargetFile): Buffer {
+  const packetBytes = packetBytesOf(readBody(fd, 0, HEADER_BYTES))
+  return readBody(fd, packetBytes, stats.size - packetBytes)
 }

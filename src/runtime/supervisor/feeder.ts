@@ -1,3 +1,4 @@
+import { Alarm } from '../../base/clock.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { Stall } from '../../base/stall.js'
 import type { LastRun } from '../../base/task/last-run.js'
@@ -14,7 +15,6 @@ import type { Begun, Had } from './given-tasks.js'
 import type { Lane } from './lane.js'
 import type { Roster } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
-import { Watchdog } from './watchdog.js'
 import type { Exit, Reported } from './worker-listener.js'
 import type { WorkerProcess } from './worker-process.js'
 
@@ -220,4 +220,56 @@ function isIdle({ isOpen, work }: WorkerProcess): boolean {
 
 function namesOf(begun: readonly Begun[]): TaskName[] {
   return begun.map(({ name }) => name)
+}
+
+interface WatchdogOptions {
+  /** 0: no deadline. */
+  harakiriMs(): number
+  workers(): Iterable<WorkerProcess>
+  /** One of its tasks is past its deadline. */
+  overran(worker: WorkerProcess): void
+  /** It runs a slow task, and has more tasks that other workers could run. */
+  slow(worker: WorkerProcess): void
+}
+
+/** A worker that sent nothing for this long, or whose oldest task is this old, is running something slow. */
+const SLOW_MS = 50
+
+/**
+ * Checks the workers from outside, so that a handler that blocks its event loop cannot escape. A worker whose last
+ * message is 20 ms old announces a start before it makes it. So a task whose start was not announced began within
+ * 20 ms of the worker's last message.
+ */
+class Watchdog {
+  readonly #options: WatchdogOptions
+  readonly #alarm = new Alarm(() => this.#check())
+
+  constructor(options: WatchdogOptions) {
+    this.#options = options
+  }
+
+  /** Call it when a worker was given something. */
+  look(): void {
+    const harakiriMs = this.#options.harakiriMs()
+    const now = performance.now()
+    for (const worker of this.#options.workers()) {
+      if (worker.work.hasAhead) this.#alarm.wakeAt(now + SLOW_MS)
+      this.#alarm.wakeAt(worker.deadlineAt(harakiriMs))
+    }
+  }
+
+  close(): void {
+    this.#alarm.clear()
+  }
+
+  #check(): void {
+    const { workers, overran, slow } = this.#options
+    const harakiriMs = this.#options.harakiriMs()
+    const now = performance.now()
+    for (const worker of workers()) {
+      if (now >= worker.deadlineAt(harakiriMs)) overran(worker)
+      else if (worker.work.hasAhead && now >= (worker.work.runningSince ?? now) + SLOW_MS) slow(worker)
+    }
+    this.look()
+  }
 }

@@ -1,9 +1,7 @@
 import { SpooldError, toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
-import { dispensable } from './dispensable.js'
 import type { NamedRef } from './given-tasks.js'
-import { Respawns } from './respawns.js'
 import type { Exit, WorkerListener } from './worker-listener.js'
 import type { SpawnOptions } from './worker-port.js'
 import { WorkerProcess } from './worker-process.js'
@@ -246,4 +244,60 @@ export class Roster {
   #respawnIn(delayMs: number): void {
     if (!this.#isClosed) this.#respawns.addIn(delayMs)
   }
+}
+
+/** Respawns that wait for their delay. */
+class Respawns {
+  readonly #timers = new Set<NodeJS.Timeout>()
+  readonly #ring: () => void
+
+  /** @param ring called when a delay is over */
+  constructor(ring: () => void) {
+    this.#ring = ring
+  }
+
+  get size(): number {
+    return this.#timers.size
+  }
+
+  addIn(delayMs: number): void {
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer)
+      this.#ring()
+    }, delayMs)
+    this.#timers.add(timer)
+  }
+
+  /** Gives all of them new delays. */
+  delayAnew(delayMs: () => number): void {
+    const { size } = this
+    this.clear()
+    for (let i = 0; i < size; i++) this.addIn(delayMs())
+  }
+
+  clear(): void {
+    for (const timer of this.#timers) clearTimeout(timer)
+    this.#timers.clear()
+  }
+}
+
+/**
+ * The workers that are to go first: those that have been idle longest. A busy one stays, and so does the last one that is
+ * ready, as long as there is to be one at all: one that still loads goes in its place, because it may never be
+ * ready.
+ *
+ * @param excess how many are to go @param target how many are to stay
+ */
+export function dispensable(
+  workers: Iterable<WorkerProcess>,
+  excess: number,
+  target: number,
+): readonly WorkerProcess[] {
+  const all = [...workers]
+  const ready = all.filter(({ state }) => state === 'ready')
+  const idle = ready.filter(({ work }) => work.outstanding === 0)
+  idle.sort((a, b) => a.work.activity.idleSince - b.work.activity.idleSince)
+  const gone = idle.slice(0, Math.min(excess, target === 0 ? ready.length : ready.length - 1))
+  if (gone.length === idle.length) return gone
+  return [...gone, ...all.filter(({ state }) => state === 'starting').slice(0, excess - gone.length)]
 }

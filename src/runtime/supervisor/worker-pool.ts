@@ -5,16 +5,16 @@ import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
 import type { Pauses } from '../../base/task/pause.js'
 import type { TaskName } from '../../base/task/ref.js'
 import type { Feed } from '../../engines/feed.js'
-import { Alone } from './alone.js'
 import { clearMarks } from './aside.js'
 import { Brake } from './brake.js'
 import { Cancellations } from './cancellations.js'
 import { CrashedTasks } from './crashed-tasks.js'
 import type { NamedRef } from './given-tasks.js'
-import { Group } from './group.js'
-import { aloneLane, dueLane } from './lane.js'
+import { Group, type GroupContext } from './group.js'
+import { IdleTimer } from './idle-timer.js'
+import { aloneLane, dueLane, type Lane } from './lane.js'
 import { Load } from './load.js'
-import type { PoolOptions } from './pool-options.js'
+import { aloneOptions, type PoolOptions } from './pool-options.js'
 import { PoolSize } from './pool-size.js'
 import { type PoolStats, poolStats } from './pool-stats.js'
 import { prepareReplacement, type Replacement } from './replacement.js'
@@ -264,5 +264,54 @@ export class WorkerPool implements SignalReceivers {
     this.#load.ended(count)
     if (!this.#pace.progressed()) return
     for (const { roster } of this.#groups) roster.hasten()
+  }
+}
+
+/** How long it is kept without such tasks. */
+const IDLE_MS = 1000
+
+/** One worker that runs one task at a time, while there are tasks that have to run alone. */
+class Alone {
+  readonly group: Group
+  readonly #lane: Lane
+  readonly #idleTimer = new IdleTimer(() => this.dismiss(), IDLE_MS)
+
+  constructor(options: PoolOptions, context: GroupContext) {
+    this.#lane = context.lane
+    this.group = new Group(aloneOptions(options), context)
+  }
+
+  /** They apply to workers that are spawned from now on. */
+  set options(options: PoolOptions) {
+    this.group.roster.options = aloneOptions(options)
+  }
+
+  /** How many tasks it has. */
+  get busy(): number {
+    let busy = 0
+    for (const { work } of this.group.roster.workers) busy += work.outstanding
+    return busy
+  }
+
+  dispatch(): void {
+    const { roster, feeder } = this.group
+    const isWanted = this.#lane.ready > 0 || this.#lane.crashed?.isReady === true
+    if (isWanted) {
+      roster.target = 1
+      roster.fill()
+    } else if (roster.workers.size === 0) return
+    feeder.dispatch()
+    this.#idleTimer.look(!isWanted && this.busy === 0)
+  }
+
+  /** It finishes what it runs. */
+  dismiss(): void {
+    const { roster } = this.group
+    roster.target = 0
+    for (const worker of roster.workers) if (worker.state !== 'draining') void roster.dismiss(worker)
+  }
+
+  close(): void {
+    this.#idleTimer.clear()
   }
 }

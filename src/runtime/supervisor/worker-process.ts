@@ -2,12 +2,11 @@ import { randomUUID } from 'node:crypto'
 import { machineNowMs } from '../../base/clock.js'
 import type { PausedPair } from '../../base/task/pause.js'
 import type { Ref } from '../../base/task/ref.js'
+import type { SlotNews } from '../../base/task/slots.js'
 import type { SlotHints } from '../../engines/feed.js'
 import type { GivenRun, LastRuns, MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { KillReason } from './cut-short.js'
-import { Departure } from './departure.js'
 import { HostMessages } from './host-messages.js'
-import { ToldSlots } from './told-slots.js'
 import type { Exit, WorkerListener } from './worker-listener.js'
 import type { SpawnOptions, WorkerPort } from './worker-port.js'
 import { WorkerStart } from './worker-start.js'
@@ -275,5 +274,65 @@ export class WorkerProcess {
     this.start.ended(exit)
     this.#state = 'exited'
     return { ...exit, ...this.#departure.exit }
+  }
+}
+
+/** What one worker was told of slots: nothing while no task waits for one. */
+class ToldSlots {
+  #queued: readonly string[] = []
+
+  /** @param hints for these refs, which it gets now @param follow the name of them all, if they may wait there */
+  newsOf(
+    refs: readonly Ref[],
+    hints: SlotHints | undefined,
+    follow?: string,
+  ): { readonly slots: SlotNews } | undefined {
+    const more = follow === undefined ? undefined : { follow }
+    if (hints === undefined || hints.queued.length + this.#queued.length === 0)
+      return more && { slots: { tries: [], ...more } }
+    const { queued } = hints
+    const tries = refs.filter(ref => hints.isTry(ref))
+    if (queued === this.#queued) return tries.length === 0 ? undefined : { slots: { tries, ...more } }
+    this.#queued = queued
+    return { slots: { queued, tries, ...more } }
+  }
+}
+
+/** Why a worker ends, as far as is known before it has: what it said itself, and what was done to it. */
+class Departure {
+  #why: Exit['why'] = 'failed'
+  #isExplained = false
+  #isKilled = false
+  #killed: KillReason | undefined
+
+  get isKilled(): boolean {
+    return this.#isKilled
+  }
+
+  /** Why it was killed; undefined if it was not, or if no reason was given. */
+  get killed(): KillReason | undefined {
+    return this.#killed
+  }
+
+  get exit(): Pick<Exit, 'why' | 'isExplained'> {
+    return { why: this.#why, isExplained: this.#isExplained }
+  }
+
+  /** It was asked to end. */
+  asked(): void {
+    this.#why = 'asked'
+  }
+
+  /** It ends of its own accord. Only the first reason counts. */
+  explained(why: Exit['why']): void {
+    if (this.#isExplained || this.#why === 'asked') return
+    this.#why = why
+    this.#isExplained = true
+  }
+
+  /** Only the first reason counts. */
+  kill(reason: KillReason | undefined): void {
+    this.#killed ??= reason
+    this.#isKilled = true
   }
 }

@@ -3,6 +3,22 @@ import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { ScanTimetable } from '#src/engines/spool/index/scan-timetable.js'
 
+describe('requests for a scan', () => {
+  it('become one, at the earliest time, and for all files if one of them was', () => {
+    for (const [first, second] of [
+      [5, 9],
+      [9, 5],
+    ] as const) {
+      const timetable = new ScanTimetable(1_000_000)
+      timetable.begin()
+      timetable.want(first, first === 9)
+      assert.equal(timetable.want(second, second === 9), 5)
+      assert.ok(timetable.begin())
+      assert.ok(!timetable.begin())
+    }
+  })
+})
+
 describe('a listing because of unclear events', () => {
   it('that was put off comes at once when nothing else is to be done, unless the last one was just now', async () => {
     const timetable = new ScanTimetable(1_000_000)

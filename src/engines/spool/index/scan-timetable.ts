@@ -1,5 +1,4 @@
-import { lookAgainEveryMs, passEveryMs, suspendedScanEveryMs, unclearScanInMs } from './scan-budget.js'
-import { merged, NO_REQUEST, type ScanRequest } from './scan-request.js'
+import { RATE_WINDOW_MS } from './drain-rate.js'
 import { ScanTimes } from './scanner-stats.js'
 
 /** What the time of the next look depends on. */
@@ -35,7 +34,8 @@ export class ScanTimetable {
 
   /** @returns when the scan that serves all requests is due */
   want(at: number, isForAll: boolean): number {
-    this.#request = merged(this.#request, { at, isForAll })
+    const pending = this.#request
+    this.#request = { at: Math.min(pending.at, at), isForAll: pending.isForAll || isForAll }
     return this.#request.at
   }
 
@@ -97,4 +97,46 @@ export class ScanTimetable {
   #passAt(isPolled: boolean): number {
     return this.#lastPassAt + passEveryMs(this.#lastPassMs, this.frequencyMs, isPolled)
   }
+}
+
+/** A pending request for a scan. */
+interface ScanRequest {
+  /** The earliest time that was asked for, on the clock of `performance.now()`. */
+  readonly at: number
+  /** Waiting files are looked at again, too. */
+  readonly isForAll: boolean
+}
+
+const NO_REQUEST: ScanRequest = { at: Number.POSITIVE_INFINITY, isForAll: false }
+
+// The share of one core that scanning may take: what costs more happens less often.
+
+/** Re-checking one waiting file costs about 6 µs; budget: 0.5 % of one core. */
+const LOOK_AGAIN_MS_PER_FILE = 1.2
+/** The scan that finds their names: 1 % of one core. */
+const LOOK_AGAIN_SHARE = 100
+/** Scans while watches are suspended: 5 % of one core. */
+const SUSPENDED_SHARE = 20
+/** Scans because of ambiguous events: 10 % of one core. */
+const UNCLEAR_SHARE = 10
+/** Polling: 2 % of one core. */
+const POLL_MS = 1000
+const POLL_SHARE = 50
+
+function lookAgainEveryMs(waiting: number, lastScanMs: number): number {
+  return Math.max(waiting * LOOK_AGAIN_MS_PER_FILE, lastScanMs * LOOK_AGAIN_SHARE)
+}
+
+function suspendedScanEveryMs(lastScanMs: number): number {
+  return Math.max(RATE_WINDOW_MS, lastScanMs * SUSPENDED_SHARE)
+}
+
+function unclearScanInMs(lastScanMs: number, frequencyMs: number): number {
+  return Math.min(frequencyMs, lastScanMs * UNCLEAR_SHARE)
+}
+
+/** From the start of a pass to that of the next: `frequencyMs`, unless it takes half of that. */
+function passEveryMs(lastPassMs: number, frequencyMs: number, isPolled: boolean): number {
+  const everyMs = isPolled ? Math.min(frequencyMs, Math.max(POLL_MS, lastPassMs * POLL_SHARE)) : frequencyMs
+  return Math.max(everyMs, 2 * lastPassMs)
 }

@@ -7,11 +7,10 @@ import {
   type Report,
   waitsForSlot,
 } from '../../../base/task/report.js'
+import type { TaskOrder } from '../task-order.js'
 import { Arrivals } from './arrivals.js'
 import { BusyRefs } from './busy-refs.js'
-import type { TaskIndexOptions } from './index-options.js'
 import { ParkedRefs } from './parked-refs.js'
-import { PATIENT_KINDS, Patience } from './patience.js'
 import { ReadyRefs, type Scanned } from './ready-refs.js'
 import { Rivals } from './rivals.js'
 import { SlotQueues } from './slot-queues.js'
@@ -302,5 +301,42 @@ export class TaskIndex {
 
   #timeOf(ref: Ref, nowMs: number): number {
     return this.#isByTime ? this.#arrivals.of(ref, nowMs) : 0
+  }
+}
+
+interface TaskIndexOptions {
+  readonly order: TaskOrder
+  readonly frequencyMs: number
+  /** The maximum number of due refs in memory; the next scan finds the rest. */
+  readonly windowSize?: number
+  /** The maximum number of parked refs; further ones wait for a frequency each time. */
+  readonly parkedSize?: number
+  /** How many names are kept of those that wait for a slot of the same name. */
+  readonly namedPerSlots?: number
+}
+
+/** Retried after a wait that doubles. */
+const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'incomplete']
+
+const FIRST_RETRY_MS = 2
+
+/** How long to wait for a ref that was found locked or incomplete, by how many times in a row it was. */
+class Patience {
+  readonly #tries = new Map<Ref, number>()
+
+  has(ref: Ref): boolean {
+    return this.#tries.has(ref)
+  }
+
+  /** 2 ms, 4 ms, … up to `capMs`: a writer finishes in a moment, a foreign runner may take long. */
+  of(ref: Ref, capMs: number): number {
+    const tries = this.#tries.get(ref) ?? 0
+    this.#tries.set(ref, tries + 1)
+    return Math.min(FIRST_RETRY_MS * 2 ** tries, capMs)
+  }
+
+  /** It was found in another state. */
+  end(ref: Ref): void {
+    this.#tries.delete(ref)
   }
 }
