@@ -395,23 +395,23 @@ export function letGo(claim: ClaimedFile, locker: Locker): void {
 const MOST_UNCLOSED = 16
 
 /**
- * Descriptors of removed files that follow one another, none of which is anybody else's: one call closes them all, and most do, since
- * the kernel gives the lowest number that is free. Until then the files stay locked, which nobody sees, since no name leads to them.
+ * Descriptors of removed files. One call closes all that follow one another, none of which is anybody else's, and most do: the
+ * kernel gives the lowest number that is free. Until then the files stay locked, which nobody sees, since no name leads to them.
  */
-const removed = { first: 0, end: 0 }
+const removed: number[] = []
 
 function closeLater(fd: number): void {
-  if (fd !== removed.end) {
-    closeRemoved()
-    removed.first = fd
-  }
-  removed.end = fd + 1
-  if (removed.end - removed.first >= MOST_UNCLOSED) closeRemoved()
+  if (removed.push(fd) >= MOST_UNCLOSED) closeRemoved()
 }
 
 /** Closes what is left open of removed files. */
 export function closeRemoved(): void {
-  const { first, end } = removed
-  removed.first = removed.end = 0
-  if (first < end) systemCalls().closeRun(first, end - 1)
+  if (removed.length === 0) return
+  const fds = removed.splice(0).sort((a, b) => a - b)
+  let [first = 0] = fds
+  for (const [i, fd] of fds.entries())
+    if (fds[i + 1] !== fd + 1) {
+      systemCalls().closeRun(first, fd)
+      first = fds[i + 1] ?? fd
+    }
 }
