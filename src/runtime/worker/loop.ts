@@ -13,12 +13,12 @@ import { lastValue } from '../../formats/protocol/vars.js'
 import type { GivenRun, WorkerMessage } from '../ipc/messages.js'
 import type { Listening } from '../ipc/reports.js'
 import type { Executor, ExecutorListener } from './executor.js'
+import { Followers } from './followers.js'
 import { ReportBuffer, type ReportBufferOptions } from './report-buffer.js'
 import { type RecyclingOptions, Retirement } from './retirement.js'
 import { type Given, Run, type RunLimits } from './run.js'
 import type { RunFollower } from './run-follower.js'
 import { Secrets } from './secrets.js'
-import { Succession } from './succession.js'
 
 /** Yields to the event loop this often, for messages, timers and signals. */
 const SLICE_MS = 5
@@ -80,7 +80,7 @@ export class Loop implements ExecutorListener {
   readonly #executor: Executor
   readonly #options: LoopOptions
   readonly #queue = new Queue<Given>()
-  readonly #succession: Succession
+  readonly #followers: Followers
   readonly #secrets: Secrets
   readonly #reports: ReportBuffer
   readonly #retirement: Retirement
@@ -118,12 +118,12 @@ export class Loop implements ExecutorListener {
     this.#claims = claims
     this.#options = options
     this.#secrets = new Secrets(options.hide)
-    this.#succession = new Succession(claims)
+    this.#followers = new Followers(claims)
     this.#retirement = new Retirement(options, () => this.#lookAtMemory())
     this.#reports = new ReportBuffer(
       options,
       this.#inFlight,
-      () => this.#succession.takeNews(),
+      () => this.#followers.takeNews(),
       () => claims.flush?.(),
     )
     this.#executor = open(this)
@@ -169,7 +169,7 @@ export class Loop implements ExecutorListener {
       isLast: i === refs.length - 1,
       isItsTurn: isTheirTurn === true,
     }))
-    if (slots?.follow !== undefined) this.#succession.add(slots.follow, given)
+    if (slots?.follow !== undefined) this.#followers.add(slots.follow, given)
     else for (const each of given) this.#queue.push(each)
     if (this.#state !== 'running') this.#handBack()
     if (machineNowMs() - sentAtMs > STALE_MS) this.#readFirst()
@@ -257,7 +257,7 @@ export class Loop implements ExecutorListener {
 
   /** How many tasks have not begun, without those that are being claimed, or that follow others. */
   get #size(): number {
-    return this.#queue.size + this.#succession.ready + (this.#waitsToBeAlone === undefined ? 0 : 1)
+    return this.#queue.size + this.#followers.ready + (this.#waitsToBeAlone === undefined ? 0 : 1)
   }
 
   get #isEmpty(): boolean {
@@ -299,7 +299,7 @@ export class Loop implements ExecutorListener {
   #claimPage(page: Page): Promise<void> | undefined {
     if (this.#waitsToBeAlone !== undefined) this.#add(this.#waitsToBeAlone, page)
     while (!page.isFull && !page.isDropped) {
-      const given = this.#succession.pop() ?? this.#queue.pop()
+      const given = this.#followers.pop() ?? this.#queue.pop()
       if (given === undefined) break
       if (given.isLast) this.#isMessageDone = true
       const claim = this.#claim(given)
@@ -406,12 +406,12 @@ export class Loop implements ExecutorListener {
 
   #began(run: Run, refusal: Report | undefined, page: Page): void {
     if (refusal !== undefined) return this.#refused(run.number, refusal)
-    this.#succession.began(run.number, run.claim.terms?.slots)
+    this.#followers.began(run.number, run.claim.terms?.slots)
     page.begun.push(run)
   }
 
   #refused(number: number, refusal: Report): void {
-    const report = this.#succession.refused(number, refusal)
+    const report = this.#followers.refused(number, refusal)
     this.#reports.add(number, report)
     if (report.reason === 'crashed') this.#reports.tell() // or the next one may take the report along when it crashes, too
     this.#retirement.refused(report, this.#isOneByOne)
@@ -473,7 +473,7 @@ export class Loop implements ExecutorListener {
     run.end()
     const next = this.#state === 'running' ? this.#queue.peek(this.#fetching)?.ref : undefined
     const slots = run.claim.terms?.slots
-    const isFollowed = slots !== undefined && this.#succession.ended(slots, ranMs)
+    const isFollowed = slots !== undefined && this.#followers.ended(slots, ranMs)
     const said = this.#withoutHidden(run, run.outcomeOf(outcome))
     this.#secrets.ended(run)
     const report = this.#claims.settle(run.claim, said, ranMs, next, isFollowed)
@@ -570,7 +570,7 @@ export class Loop implements ExecutorListener {
 
   #turnEnded(): void {
     if (this.#isEmpty) this.#claims.giveBack?.()
-    this.#reports.turnEnded(this.#isEmpty && this.#succession.following === 0, this.#underWay === 0)
+    this.#reports.turnEnded(this.#isEmpty && this.#followers.following === 0, this.#underWay === 0)
   }
 
   /** With a task under way, the end of that one is soon enough. */
@@ -584,7 +584,7 @@ export class Loop implements ExecutorListener {
     const waited = this.#waitsToBeAlone
     this.#waitsToBeAlone = undefined
     if (waited !== undefined) this.#release(waited)
-    for (const { number, ref } of [...this.#succession.drop(), ...this.#queue])
+    for (const { number, ref } of [...this.#followers.drop(), ...this.#queue])
       this.#refused(number, { ref, kind: 'untouched', ranMs: 0 })
     this.#queue.clear()
     for (const page of this.#pages) page.isDropped = true

@@ -4,9 +4,9 @@ import { ID_KEY } from '../../formats/protocol/named.js'
 import { lastValue } from '../../formats/protocol/vars.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { type Listening, Outbox } from '../ipc/reports.js'
+import type { FollowerNews } from './followers.js'
 import type { Run } from './run.js'
 import type { RunFollower } from './run-follower.js'
-import type { SuccessionNews } from './succession.js'
 
 /**
  * If the last report is older than this, the master gets a report before a task begins. It also gets one of running
@@ -29,7 +29,7 @@ export interface ReportBufferOptions {
 export class ReportBuffer {
   readonly #send: (message: WorkerMessage) => void
   readonly #inFlight: ArraySet<Run>
-  readonly #succession: () => SuccessionNews
+  readonly #followers: () => FollowerNews
   readonly #sending: () => void
   readonly #outbox: Outbox
   readonly #isDetailed: boolean
@@ -43,17 +43,17 @@ export class ReportBuffer {
   #timer: NodeJS.Timeout | undefined
   #follower: RunFollower | undefined
 
-  /** @param inFlight each message also announces those of these runs that have started since the last one @param succession is told with each @param sending called before each */
+  /** @param inFlight each message also announces those of these runs that have started since the last one @param followers is told with each @param sending called before each */
   constructor(
     { isListenedTo, isDetailed, send }: ReportBufferOptions,
     inFlight: ArraySet<Run>,
-    succession: () => SuccessionNews,
+    followers: () => FollowerNews,
     sending: () => void = () => {},
   ) {
     this.#outbox = new Outbox({ tasks: isListenedTo, times: false })
     this.#isDetailed = isDetailed
     this.#inFlight = inFlight
-    this.#succession = succession
+    this.#followers = followers
     this.#sending = sending
     this.#send = send
   }
@@ -134,7 +134,7 @@ export class ReportBuffer {
     const now = performance.now()
     for (const run of unannounced) run.isAnnounced = true
     const started = unannounced.map(({ number }) => number)
-    this.#send({ ...this.#outbox.take(started, now - this.#busySince), ...this.#succession() })
+    this.#send({ ...this.#outbox.take(started, now - this.#busySince), ...this.#followers() })
     this.#reportedAt = now
     if (!hasEnded) return // the busy time belongs to tasks that are still running
     this.#busySince = now

@@ -7,14 +7,14 @@ import type { Given } from './run.js'
 
 /**
  * If tasks of a name take longer, none waits behind them here. It is less than the time after which a worker has to hand back what it
- * has not started (supervisor/watchdog).
+ * has not started (supervisor/worker-process).
  */
 const QUICK_MS = 40
 
-export type SuccessionNews = Pick<PackedReports, 'wishes' | 'following'>
+export type FollowerNews = Pick<PackedReports, 'wishes' | 'following'>
 
 /** The tasks of one name that this worker was given to follow each other. */
-class Line {
+class OfName {
   slots: NamedSlots
   readonly followers = new Queue<Given>()
   /** How many ended since the last wish. */
@@ -32,11 +32,11 @@ class Line {
  * Hands the slot of a task that ends over to the next one of its name that waits here: neither a message nor a lock comes between
  * them. Each that waits either begins in the slot of another one, or finds itself that there is none.
  */
-export class Succession {
+export class Followers {
   readonly #claims: Claims
-  readonly #lines = new Map<string, Line>()
-  /** Those whose turn it is, and their lines, by number, until they begin or are refused. */
-  readonly #heirs = new Map<number, Line>()
+  readonly #byName = new Map<string, OfName>()
+  /** Those whose turn it is, and those of their names, by number, until they begin or are refused. */
+  readonly #turns = new Map<number, OfName>()
   readonly #next = new Queue<Given>()
   /** How many wait for their turn. */
   #following = 0
@@ -61,56 +61,56 @@ export class Succession {
 
   /** These are given to follow tasks of this name. Those for which there may be a slot have their turn now, and if there is none to follow, all. */
   add(name: string, tasks: readonly Given[]): void {
-    const line = this.#lines.get(name) ?? new Line({ name, count: 1 })
-    this.#lines.set(name, line)
-    const held = this.#heldOf(line)
-    const now = held + line.open === 0 ? tasks.length : line.open
-    line.open = 0
+    const own = this.#byName.get(name) ?? new OfName({ name, count: 1 })
+    this.#byName.set(name, own)
+    const held = this.#heldOf(own)
+    const now = held + own.open === 0 ? tasks.length : own.open
+    own.open = 0
     for (const [i, given] of tasks.entries())
-      if (i < now) this.#turnOf(given, line)
+      if (i < now) this.#turnOf(given, own)
       else {
-        line.followers.push(given)
+        own.followers.push(given)
         this.#following++
       }
   }
 
   /** A task that has one of these slots has ended. @returns whether another one takes it over, which is claimed next */
   ended(slots: NamedSlots, ranMs: number): boolean {
-    const line = this.#lines.get(slots.name) ?? new Line(slots)
-    this.#lines.set(slots.name, line)
-    line.slots = slots
-    line.ended++
-    line.isQuick = ranMs <= QUICK_MS
-    const isFollowed = this.#advance(line)
-    if (!isFollowed) line.open++
+    const own = this.#byName.get(slots.name) ?? new OfName(slots)
+    this.#byName.set(slots.name, own)
+    own.slots = slots
+    own.ended++
+    own.isQuick = ranMs <= QUICK_MS
+    const isFollowed = this.#advance(own)
+    if (!isFollowed) own.open++
     return isFollowed
   }
 
   /** @param slots those of which it has one */
   began(number: number, slots: NamedSlots | undefined): void {
-    if (this.#heirs.size > 0 && this.#heirs.delete(number)) return
+    if (this.#turns.size > 0 && this.#turns.delete(number)) return
     if (slots === undefined) return
-    const line = this.#lines.get(slots.name)
-    if (line !== undefined && line.open > 0) line.open--
+    const own = this.#byName.get(slots.name)
+    if (own !== undefined && own.open > 0) own.open--
   }
 
   /** It does not begin: its slot is for the next one, or for nobody here. @returns the report, with the slot that was given back */
   refused(number: number, report: Report): Report {
-    const line = this.#heirs.get(number)
-    if (line === undefined) return report
-    this.#heirs.delete(number)
+    const own = this.#turns.get(number)
+    if (own === undefined) return report
+    this.#turns.delete(number)
     // the worker for tasks that have to be alone needs the slot
-    if (report.reason !== 'alone' && this.#advance(line)) return report
-    const isFree = this.#claims.dropKept?.(line.slots) === true
-    if (this.#heldOf(line) === 0) while (this.#advance(line));
-    return isFree ? { ...report, slots: line.slots } : report
+    if (report.reason !== 'alone' && this.#advance(own)) return report
+    const isFree = this.#claims.dropKept?.(own.slots) === true
+    if (this.#heldOf(own) === 0) while (this.#advance(own));
+    return isFree ? { ...report, slots: own.slots } : report
   }
 
   /** None of them is to begin here. */
   drop(): Given[] {
     const dropped = [...this.#next]
     this.#next.clear()
-    for (const { followers } of this.#lines.values()) {
+    for (const { followers } of this.#byName.values()) {
       dropped.push(...followers)
       followers.clear()
     }
@@ -119,7 +119,7 @@ export class Succession {
   }
 
   /** What the master is to know, once. */
-  takeNews(): SuccessionNews {
+  takeNews(): FollowerNews {
     const [wishes, following] = [this.#wishes(), this.#following]
     return { ...(wishes.length > 0 && { wishes }), ...(following > 0 && { following }) }
   }
@@ -127,30 +127,30 @@ export class Succession {
   /** How many more tasks of each name whose tasks have ended should be here. */
   #wishes(): SlotWish[] {
     const wishes: SlotWish[] = []
-    for (const line of this.#lines.values()) {
-      if (line.ended === 0) continue
-      line.ended = 0
-      const behind = line.isQuick ? this.#heldOf(line) + line.open : 0
-      const wanted = line.open + behind - line.followers.size
-      if (wanted > 0) wishes.push({ ...line.slots, wanted })
+    for (const own of this.#byName.values()) {
+      if (own.ended === 0) continue
+      own.ended = 0
+      const behind = own.isQuick ? this.#heldOf(own) + own.open : 0
+      const wanted = own.open + behind - own.followers.size
+      if (wanted > 0) wishes.push({ ...own.slots, wanted })
     }
     return wishes
   }
 
-  #heldOf({ slots }: Line): number {
+  #heldOf({ slots }: OfName): number {
     return this.#claims.heldSlots?.(slots.name) ?? 0
   }
 
-  #advance(line: Line): boolean {
-    const next = line.followers.pop()
+  #advance(own: OfName): boolean {
+    const next = own.followers.pop()
     if (next === undefined) return false
     this.#following--
-    this.#turnOf(next, line)
+    this.#turnOf(next, own)
     return true
   }
 
-  #turnOf(given: Given, line: Line): void {
-    this.#heirs.set(given.number, line)
+  #turnOf(given: Given, own: OfName): void {
+    this.#turns.set(given.number, own)
     this.#next.push(given)
   }
 }
