@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import {
   closeSync,
   lstatSync,
@@ -12,6 +11,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
+import { crypto } from '../../base/crypto.js'
 import { tryHold } from '../../system/libc.js'
 import { STATE_DIRECTORY } from '../spool/names.js'
 import { CONTROL_LOCK } from './names.js'
@@ -26,7 +26,7 @@ export function controlHomeOf(spool: string): string {
 }
 
 function nameOf(spool: string): string {
-  return createHash('sha256').update(spool).digest('hex').slice(0, 16)
+  return crypto().createHash('sha256').update(spool).digest('hex').slice(0, 16)
 }
 
 let own: { readonly uid: number; readonly path: string } | undefined

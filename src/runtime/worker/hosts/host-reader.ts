@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { crypto } from '../../../base/crypto.js'
 import type { Outcome } from '../../../base/task/outcome.js'
 import { HostOutput } from './host-output.js'
 import type { Page } from './page.js'
@@ -40,7 +40,7 @@ export class HostReader {
 
   /** @returns what to send to the host: the token of its marks, or nothing if its output cannot be read */
   open(path: string): Buffer[] {
-    const token = randomBytes(TOKEN_BYTES)
+    const token = crypto().randomBytes(TOKEN_BYTES)
     try {
       this.#output = new HostOutput(path, this.#page, token, () => this.#listener.isLogBehind())
     } catch {

@@ -1,7 +1,7 @@
-import { randomUUID } from 'node:crypto'
 import { closeSync, ftruncateSync, openSync, readSync, unlinkSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { crypto } from '../../../base/crypto.js'
 import { IGNORE, OK, type Outcome, RETRY } from '../../../base/task/outcome.js'
 
 /**
@@ -93,7 +93,7 @@ export class Page {
 
 /** Opens a file that has no name. It is in memory if possible, because it is written for each task. */
 export function openUnnamed(): number {
-  const name = `spoold-host-${randomUUID()}`
+  const name = `spoold-host-${crypto().randomUUID()}`
   try {
     return openAndUnlink(join('/dev/shm', name))
   } catch {
