@@ -9,6 +9,7 @@ import { runningTask } from './named-tasks.js'
 import type { Run } from './run.js'
 import type { WorkingDirectory } from './working-directory.js'
 
+/** At hand: the global of Node is a getter, and each task asks five times. */
 const clock = performance
 
 interface FunctionExecutorOptions {

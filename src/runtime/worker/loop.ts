@@ -31,6 +31,7 @@ const STALLED_MS = 100
 /** Limits the bodies of a page, because the large ones may be in memory twice. */
 const PAGE_BYTES = 1024 * 1024
 
+/** At hand: the global of Node is a getter, and each task asks five times. */
 const clock = performance
 
 interface LoopOptions extends ReportBufferOptions, RecyclingOptions, RunLimits {
