@@ -203,11 +203,11 @@ const OPENED_FOR = [
   'doors/net/',
   'doors/http/',
   'doors/daemon/pidfile.ts',
-  'doors/daemon/pidfiles.ts',
+
   'doors/daemon/master-fifo.ts',
   'doors/daemon/root-parent.ts',
   'doors/daemon/live-uwsgi.ts',
-  'doors/daemon/touch-reload.ts',
+  'doors/daemon/lifecycle.ts',
   'doors/cli/commands/token.ts',
   'doors/cli/commands/run.ts',
   'engines/spool/layout.ts',

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Log } from '#src/base/log/log.js'
-import { LogStream } from '#src/doors/daemon/log-stream.js'
-import { type LogLine, RememberedLog } from '#src/doors/daemon/remembered-log.js'
+import { type LogLine, LogStream, RememberedLog } from '#src/doors/daemon/log-stream.js'
 
 const NOWHERE: Log = {
   fd: 2,

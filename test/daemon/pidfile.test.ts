@@ -3,8 +3,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, wri
 import { dirname, join, relative } from 'node:path'
 import { describe, it } from 'node:test'
 import { Emitter } from '#src/base/events/emitter.js'
-import { acquirePidfile } from '#src/doors/daemon/pidfile.js'
-import { Pidfiles } from '#src/doors/daemon/pidfiles.js'
+import { acquirePidfile, Pidfiles } from '#src/doors/daemon/pidfile.js'
 import { Opener } from '#src/system/opener.js'
 import { workspace } from '../helpers/workspace.js'
 

@@ -1,4 +1,4 @@
-import { type EarlySignals, keepEarlySignals } from '../daemon/early-signals.js'
+import { type EarlySignals, keepEarlySignals } from '../daemon/signals.js'
 import { processIo } from './io.js'
 import { takeOwnProcess } from './own-process.js'
 import { main } from './program.js'

@@ -1,7 +1,7 @@
 import { Command, CommanderError, Option } from 'commander'
 import { errnoOf, SpooldError, toError } from '../../base/errors.js'
 import type { Setting } from '../../formats/ini/setting.js'
-import { obeyEarlySignals } from '../daemon/early-signals.js'
+import { obeyEarlySignals } from '../daemon/signals.js'
 import { refuseChangedBytes } from './argument-bytes.js'
 import type { Command as CommandRow } from './command.js'
 import { COMMANDS } from './command-table.js'

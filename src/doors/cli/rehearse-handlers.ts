@@ -8,8 +8,7 @@ import { sharedAreaBytes } from '../../formats/config/shared-areas.js'
 import type { SpoolConfig, SpoolSettings } from '../../formats/config/spools.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
 import type { RehearsalOptions, RehearsalResult } from '../../runtime/worker/rehearse.js'
-import { planChain } from '../daemon/handler-plan.js'
-import { SharedAreas } from '../daemon/shared-areas.js'
+import { planChain, SharedAreas } from '../daemon/handler-plan.js'
 import type { Diagnosis } from '../doctor/diagnosis.js'
 
 const ENTRY = entryFile('rehearse')

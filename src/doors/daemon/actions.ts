@@ -1,60 +1,38 @@
-import type { ParkedGroup, ParkedPart } from '../../base/task/parked.js'
+import type { Emitter } from '../../base/events/emitter.js'
+import type { CancelNews } from '../../base/task/cancel.js'
+import type { ParkedPart } from '../../base/task/parked.js'
 import type { Ref } from '../../base/task/ref.js'
+import { scheduleHash } from '../../base/task/schedule.js'
 import { ControlError } from '../../formats/control/protocol.js'
 import type { Collector } from '../../runtime/stats/collector.js'
-import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
-import type { Told } from '../../runtime/supervisor/master.js'
+import type { DaemonSnapshot, ScheduleSnapshot } from '../../runtime/stats/snapshot.js'
+import type { Master, Told } from '../../runtime/supervisor/master.js'
+import type { Wish } from '../../runtime/supervisor/pool-size.js'
 import type { Action, ActionTable } from '../control/actions.js'
-import { type Cancel, cancelAction } from './cancel-action.js'
-import type { Quiet } from './quiet.js'
+import type { Schedules } from './schedules.js'
 
-export interface Acting {
-  readonly stats: Collector
-  readonly watch: { readonly action: Action; readonly recall: Action }
-  /** What runs in a spool, and what will be started next; undefined: it is not run here. */
-  nextOf(spool: string, limit: number, from: number): Told<Ref>
-  /** What waits for its time, the next one to come due first. */
-  laterOf(spool: string, limit: number, from: number): Told<Ref>
-  /** What is parked, and why; the limit is that of each reason and name. */
-  parkedOf(spool: string, limit: number, part?: ParkedPart): Told<ParkedGroup>
-  readonly lines: { readonly action: Action }
-  readonly scale: Action
+/** What concerns a daemon as a whole. */
+export interface Orders {
   readonly config: Action
-  /** On one schedule. */
-  readonly schedules: ActionTable
-  /** Raises a uWSGI signal. @returns false when there is no room for it */
-  raise(signal: number): boolean
-  readonly quiet: Pick<Quiet, 'set' | 'toggle'>
+  /** @param because for people: a signal's name, or who asked */
+  setQuiet(isQuiet: boolean, because: string): void
   reload(): void
-  scanNow(): void
   reopenLog(): void
   stop(): void
-  readonly cancel: Cancel
 }
 
-/** How many tasks `next` and `later` name without a limit; and `parked` of each reason and name. */
-const NAMED = 50
-const PARKED = 5
+interface Acting {
+  readonly events: Emitter
+  readonly master: Master
+  readonly schedules: Schedules
+  readonly stats: Collector
+  readonly watch: { readonly action: Action; readonly recall: Action }
+  readonly lines: { readonly action: Action }
+  readonly orders: Orders
+}
 
 /** What clients of the control sockets can have done. docs/control.md lists it. */
-export function actionsOf({
-  stats,
-  watch,
-  nextOf,
-  laterOf,
-  parkedOf,
-  lines,
-  scale,
-  config,
-  schedules,
-  raise,
-  quiet,
-  reload,
-  scanNow,
-  reopenLog,
-  stop,
-  cancel,
-}: Acting): ActionTable {
+export function actionsOf({ events, master, schedules, stats, watch, lines, orders }: Acting): ActionTable {
   const order = (run: () => void): Action => ({ role: 'operator', args: {}, run: () => run() })
   const actions: ActionTable = {
     snapshot: {
@@ -65,37 +43,25 @@ export function actionsOf({
     },
     wait: watch.action,
     ended: watch.recall,
-    next: naming(nextOf),
-    later: naming(laterOf),
-    parked: parkedAction(parkedOf),
-    config,
+    next: naming((...which) => master.nextOf(...which)),
+    later: naming((...which) => master.laterOf(...which)),
+    parked: parkedAction(master),
+    config: orders.config,
     events: lines.action,
-    scale,
-    ...schedules,
-    signal: signalAction(raise),
-    quiet: order(() => quiet.set(true, 'a control client')),
-    unquiet: order(() => quiet.set(false, 'a control client')),
-    scan: order(scanNow),
-    reload: order(reload),
-    'reopen-log': order(reopenLog),
-    stop: order(stop),
-    cancel: cancelAction(cancel),
+    scale: scaleAction(master),
+    ...scheduleActions(schedules, events),
+    signal: signalAction(schedules),
+    quiet: order(() => orders.setQuiet(true, 'a control client')),
+    unquiet: order(() => orders.setQuiet(false, 'a control client')),
+    scan: order(() => master.lookNow()),
+    reload: order(() => orders.reload()),
+    'reopen-log': order(() => orders.reopenLog()),
+    stop: order(() => orders.stop()),
+    cancel: cancelAction(master),
   }
   const seenAtOnce = ([name, action]: [string, Action]) =>
     [name, action.role === 'viewer' ? action : outdating(stats, action)] as const
   return Object.fromEntries(Object.entries(actions).map(seenAtOnce))
-}
-
-function signalAction(raise: Acting['raise']): Action {
-  return {
-    role: 'operator',
-    args: { number: 'count' },
-    run({ number }: { readonly number: number }) {
-      if (number > 255)
-        throw new ControlError('invalid-args', `signal: expected a number from 0 to 255, got ${number}`)
-      if (!raise(number)) throw new Error(`there is no room for signal ${number}: too many wait`)
-    },
-  }
 }
 
 /** Whoever has changed something sees it in the next snapshot. */
@@ -112,6 +78,11 @@ function outdating(stats: Collector, action: Action): Action {
   }
 }
 
+function onlyOf(snapshot: DaemonSnapshot, spool: string | undefined): DaemonSnapshot {
+  if (spool === undefined) return snapshot
+  return { ...snapshot, spools: snapshot.spools.filter(({ directory }) => directory === spool) }
+}
+
 interface Named {
   readonly spool: string
   readonly limit?: number
@@ -119,8 +90,11 @@ interface Named {
 }
 
 const NAMED_ARGS = { spool: 'text', 'limit?': 'count', 'from?': 'count' } as const
+/** How many tasks `next` and `later` name without a limit; and `parked` of each reason and name. */
+const NAMED = 50
+const PARKED = 5
 
-function naming(of: Acting['nextOf']): Action {
+function naming(of: (spool: string, limit: number, from: number) => Told<Ref>): Action {
   return {
     role: 'viewer',
     args: NAMED_ARGS,
@@ -131,24 +105,130 @@ function naming(of: Acting['nextOf']): Action {
   }
 }
 
-function parkedAction(of: Acting['parkedOf']): Action {
+function parkedAction(master: Master): Action {
   return {
     role: 'viewer',
     args: { ...NAMED_ARGS, 'reason?': 'text', 'name?': 'text' },
     run: async ({ spool, limit = PARKED, from = 0, ...group }: Named & Partial<ParkedPart>) => {
       const { reason } = group
       const part = reason === undefined ? undefined : { ...group, reason, from }
-      return { pid: process.pid, groups: known(spool, await of(spool, limit, part)) }
+      return { pid: process.pid, groups: known(spool, await master.parkedOf(spool, limit, part)) }
     },
   }
 }
 
-function known<T>(spool: string, told: readonly T[] | undefined): readonly T[] {
+function known<T>(spool: string, told: T | undefined): T {
   if (told === undefined) throw new ControlError('failed', `this daemon does not run ${spool}`)
   return told
 }
 
-function onlyOf(snapshot: DaemonSnapshot, spool: string | undefined): DaemonSnapshot {
-  if (spool === undefined) return snapshot
-  return { ...snapshot, spools: snapshot.spools.filter(({ directory }) => directory === spool) }
+/** `scale`: how many processes a spool has, by hand. */
+function scaleAction(master: Master): Action {
+  return {
+    role: 'operator',
+    args: { spool: 'text', to: 'text' },
+    run({ spool, to }: { readonly spool: string; readonly to: string }) {
+      const found = master.pools.find(each => each.spool === spool)
+      const pool = known(spool, found)
+      pool.size.set(wishOf(to), 'by hand')
+      const { wanted, present, size } = pool.stats
+      return { pid: process.pid, wanted, present, size }
+    },
+  }
+}
+
+/** `4`, `+1`, `-1` or `auto` */
+function wishOf(text: string): Wish {
+  if (text === 'auto') return 'auto'
+  const [, sign, digits] = /^([+-]?)([0-9]{1,6})$/.exec(text) ?? []
+  if (digits === undefined)
+    throw new ControlError('invalid-args', `expected N, +N, -N or auto, got ${JSON.stringify(text)}`)
+  const count = Number(digits)
+  if (sign === '') return { to: count }
+  return { by: sign === '-' ? -count : count }
+}
+
+function signalAction(schedules: Schedules): Action {
+  return {
+    role: 'operator',
+    args: { number: 'count' },
+    run({ number }: { readonly number: number }) {
+      if (number > 255)
+        throw new ControlError('invalid-args', `signal: expected a number from 0 to 255, got ${number}`)
+      if (!schedules.raise(number)) throw new Error(`there is no room for signal ${number}: too many wait`)
+    },
+  }
+}
+
+/** So that a client can tell a daemon that waits from one that hangs. */
+const NEWS_EVERY_MS = 2000
+
+/** `cancel` answers when the task has ended. A client that goes does not take its request back. */
+function cancelAction(master: Master): Action {
+  return {
+    role: 'operator',
+    args: { spool: 'text', task: 'text' },
+    async run({ spool, task }: { readonly spool: string; readonly task: string }, { send }) {
+      let last: CancelNews | null = null
+      const timer = setInterval(() => send(last), NEWS_EVERY_MS)
+      try {
+        return await master.cancel(spool, task, news => {
+          last = news
+          send(news)
+        })
+      } finally {
+        clearInterval(timer)
+      }
+    },
+  }
+}
+
+/** `run`, `pause`, `resume` and `remove`, of one schedule. Each says what is so now, for people. */
+function scheduleActions(schedules: Schedules, events: Emitter): ActionTable {
+  const { pauses } = schedules
+  const on = (verb: string, act: (found: ScheduleSnapshot) => Promise<string> | string): Action => ({
+    role: 'operator',
+    args: { spool: 'text', schedule: 'text' },
+    async run({ spool, schedule: id }: { readonly spool: string; readonly schedule: string }) {
+      const found = (await schedules.plan()).find(each => each.id === id && each.spool === spool)
+      if (found === undefined)
+        throw new ControlError(
+          'failed',
+          `this daemon has no schedule ${id} in ${spool}: spoold schedules lists them`,
+        )
+      const done = await act(found)
+      events.emit('schedule-changed', { spool, schedule: found.schedule, verb, done })
+      return { pid: process.pid, done }
+    },
+  })
+  return {
+    run: on('run', found => schedules.run(found)),
+    pause: on('pause', async found => {
+      if (isPassing(found)) throw new ControlError('failed', 'it ends by itself: remove it instead')
+      await pauses.pause(found.spool ?? '', scheduleHash(found.schedule))
+      return 'paused, until it is resumed'
+    }),
+    resume: on('resume', async found =>
+      (await pauses.resume(found.spool ?? '', scheduleHash(found.schedule)))
+        ? 'resumed'
+        : 'it was not paused',
+    ),
+    remove: on('remove', async found => {
+      if (!schedules.remove(found))
+        throw new ControlError('failed', `${ORIGINS[found.origin]}: pause it until that changes`)
+      await pauses.resume(found.spool ?? '', scheduleHash(found.schedule))
+      return 'removed'
+    }),
+  }
+}
+
+const ORIGINS: Readonly<Record<ScheduleSnapshot['origin'], string>> = {
+  configuration: 'the configuration has it',
+  handlers: 'the handlers have it',
+  code: 'it is gone, or the handlers have it',
+}
+
+/** Others that are like it would be paused, too. */
+function isPassing({ origin, schedule }: ScheduleSnapshot): boolean {
+  return origin === 'code' && schedule.kind === 'timer' && schedule.iterations > 0
 }

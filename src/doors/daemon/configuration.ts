@@ -1,3 +1,4 @@
+import type { Options } from '../../formats/config/option-table.js'
 import type { ResolvedOptions } from '../../formats/config/options.js'
 import { shownSettings } from '../../formats/config/shown-settings.js'
 import {
@@ -7,7 +8,26 @@ import {
 } from '../../formats/control/configuration.js'
 import { Hide, keysOf } from '../../formats/protocol/hide.js'
 import type { Action } from '../control/actions.js'
-import { FIXED_OPTIONS } from './reload.js'
+
+/** Options that a running process cannot change. */
+const FIXED = [
+  'uid',
+  'gid',
+  'addGid',
+  'masterAsRoot',
+  'daemonize',
+  'pidfile',
+  'safePidfile',
+  'logto',
+  'logFormat',
+  'logDate',
+  'socket',
+  'chmodSocket',
+  'chownSocket',
+  'listen',
+  'spoolerControl',
+  'masterFifo',
+] as const satisfies ReadonlyArray<keyof Options>
 
 interface Configurations {
   /** The one that the daemon was started with. */
@@ -25,7 +45,7 @@ function told(started: ResolvedOptions, current: ResolvedOptions): ToldConfigura
   const hide = new Hide(keysOf(current.options.spoolerHide))
   const now = [...shownSettings(current, hide)]
   const before = started === current ? now : [...shownSettings(started, hide)]
-  const waiting = FIXED_OPTIONS.filter(option => textOf(now, option) !== textOf(before, option))
+  const waiting = FIXED.map(nameOf).filter(option => textOf(now, option) !== textOf(before, option))
   const waits = ({ option }: ToldSetting) => waiting.includes(option)
   const settings = [...before.filter(waits), ...now.filter(setting => !waits(setting))]
   return {
@@ -42,4 +62,15 @@ function told(started: ResolvedOptions, current: ResolvedOptions): ToldConfigura
 /** All values of an option, to be compared. */
 function textOf(settings: readonly ToldSetting[], wanted: string): string {
   return JSON.stringify(settings.flatMap(({ option, value }) => (option === wanted ? [value] : [])))
+}
+
+/** A warning about changed options that a reload cannot apply. */
+export function unappliedWarning(before: Options, after: Options): string | undefined {
+  const changed = FIXED.filter(name => String(before[name]) !== String(after[name])).map(nameOf)
+  if (changed.length === 0) return undefined
+  return `these options of the new configuration count only after a restart: ${changed.join(', ')}`
+}
+
+function nameOf(property: string): string {
+  return property.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)
 }

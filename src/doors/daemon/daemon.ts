@@ -1,140 +1,216 @@
+import { readFileSync } from 'node:fs'
 import type { Emitter } from '../../base/events/emitter.js'
+import { subscribeLog } from '../../base/events/log-subscriber.js'
 import { makeSpoolFor } from '../../engines/spool/layout.js'
 import { checkSpool } from '../../engines/spool/permissions.js'
 import { SpoolTargets } from '../../engines/targets.js'
-import type { Options } from '../../formats/config/option-table.js'
+import type { ResolvedOptions } from '../../formats/config/options.js'
 import { formatProblem } from '../../formats/ini/setting.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
+import { Maintenance } from '../../runtime/supervisor/maintenance.js'
+import { Master } from '../../runtime/supervisor/master.js'
+import { QuestionHandler } from '../../runtime/supervisor/questions.js'
+import type { SpareWorker } from '../../runtime/supervisor/spare-worker.js'
 import type { SpoolWorkersPlan } from '../../runtime/supervisor/spool-workers.js'
+import { Opener } from '../../system/opener.js'
 import { endOwners } from '../../system/owner-process.js'
-import { additionalGroups, become } from '../../system/privileges.js'
+import { additionalGroups, become, type Identity, identityOf } from '../../system/privileges.js'
+import type { ServiceManager } from '../../system/systemd/service-manager.js'
 import { type CheckedConfig, checkAsUser } from '../check/check.js'
-import type { DaemonRequest } from './daemon-request.js'
-import { dumpProcesses } from './dump.js'
-import { idleMsOf } from './idle-stop.js'
-import { type DaemonInput, Parts } from './parts.js'
+import { configAction, unappliedWarning } from './configuration.js'
+import { Drain, type DrainProgress } from './drain.js'
+import { IdleStop, Lifecycle, Reloader, TouchReload } from './lifecycle.js'
+import { uwsgiNamedIn } from './live-uwsgi.js'
+import type { RememberedLog } from './log-stream.js'
+import { Observation } from './observation.js'
+import { ParentsPidfiles } from './parent.js'
+import { Pidfiles } from './pidfile.js'
 import { checkOptions } from './pool-plan.js'
-import { localDirectories, type PreparedSpool, prepareSpools } from './prepared-spools.js'
 import type { ProcessEnvironment } from './process-environment.js'
-import { unappliedWarning } from './reload.js'
-import type { RememberedLog } from './remembered-log.js'
+import { Schedules } from './schedules.js'
+import { ServiceNotices } from './service-notices.js'
 import { listenToSignals } from './signals.js'
-import { longestMercyMs, maintained, planSpools, setProcessTitle, targetsOf } from './spool-plan.js'
+import { DaemonSockets } from './sockets.js'
+import {
+  localDirectories,
+  longestMercyMs,
+  maintained,
+  type PreparedSpool,
+  planSpools,
+  prepareSpools,
+  quietAmong,
+  setProcessTitle,
+  targetsOf,
+} from './spool-plan.js'
+
+export interface DaemonRequest {
+  readonly config: CheckedConfig
+  readonly version: string
+  /** File descriptors of listening sockets that were passed to the process. */
+  readonly inherited: readonly number[]
+  /** The log file if the process was sent to the background. */
+  readonly logFile: string | null
+  /** This process is the child of a root parent (root-parent.ts). */
+  readonly isUnderRoot: boolean
+  /** Wants to know when everything runs, and how it goes on. */
+  readonly manager: ServiceManager | undefined
+  /** A worker process that was forked before the first worker is needed. */
+  readonly spare: SpareWorker | undefined
+  /** undefined: nobody watches. */
+  readonly progress?: DrainProgress | undefined
+  /** Reads the configuration again for a reload. */
+  readConfig(): CheckedConfig
+  /** Call it once everything runs. */
+  started(): void
+}
+
+/** What a daemon is given: it makes none of it. */
+interface DaemonInput {
+  readonly request: DaemonRequest
+  readonly surroundings: ProcessEnvironment
+  readonly events: Emitter
+  readonly log: RememberedLog
+}
 
 /** A stop that takes longer than this logs what it waits for; most stops are faster. */
 const STOP_NOTICE_MS = 300
 
-/** A daemon from its start to its end; parts.ts says what it is made of. Signals work in every state (lifecycle.ts). */
+/** A daemon from its start to its end. Signals work in every state (lifecycle.ts). */
 export class Daemon {
   readonly #request: DaemonRequest
   readonly #surroundings: ProcessEnvironment
   readonly #events: Emitter
   readonly #log: RememberedLog
-  readonly #parts: Parts
   /** The configuration in effect. A rejected reload does not change it. */
   #config: CheckedConfig
+  readonly #identity: Identity | null
+  readonly #life = new Lifecycle()
+  readonly #master: Master
+  readonly #questions: QuestionHandler
+  readonly #pidfiles: Pidfiles | ParentsPidfiles
+  readonly #sweeper: Maintenance
+  readonly #touches: TouchReload
+  readonly #drain: Drain
+  readonly #idleStop: IdleStop
+  readonly #schedules: Schedules
+  readonly #notices: ServiceNotices
+  readonly #network: DaemonSockets
+  readonly #observation: Observation
+  readonly #reloader: Reloader
+  /** Whether tasks that lie there leave no line in the log. */
+  #leavesNoLine: (path: string) => boolean = () => false
 
-  constructor(input: DaemonInput) {
-    this.#request = input.request
-    this.#surroundings = input.surroundings
-    this.#events = input.events
-    this.#log = input.log
-    this.#config = input.request.config
-    this.#parts = new Parts(input, {
+  /** The only place where the rooms are wired together. Nothing begins yet. */
+  constructor({ request, surroundings, events, log }: DaemonInput) {
+    this.#request = request
+    this.#surroundings = surroundings
+    this.#events = events
+    this.#log = log
+    this.#config = request.config
+    const { options } = request.config
+    const resolve = (path: string) => surroundings.resolve(path)
+    this.#identity = identityOf(options)
+    const files = new Opener(this.#identity)
+    const master = new Master(events)
+    this.#master = master
+    this.#questions = new QuestionHandler(
+      () => master.controls,
+      message => events.emit('config-warning', { message }),
+    )
+    subscribeLog(events, log, { isQuiet: path => this.#leavesNoLine(path) })
+    events.on('request-stored', ({ path }) => master.lookNow(path))
+    // its workers are new, which is what it was quiet for
+    events.on('reload-done', () => this.#setQuiet(false, 'reload'))
+    this.#pidfiles = request.isUnderRoot
+      ? new ParentsPidfiles(events)
+      : new Pidfiles(events, files, uwsgiNamedIn)
+    this.#sweeper = new Maintenance(events)
+    this.#touches = new TouchReload(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
+    this.#drain = new Drain(events, options.drain, request.progress)
+    this.#idleStop = new IdleStop(events, () => void this.#stop())
+    this.#schedules = new Schedules({ events, logFd: () => log.fd })
+    this.#notices = new ServiceNotices(request, events, master)
+    this.#network = new DaemonSockets(options, {
+      events,
+      files,
+      inherited: request.inherited,
+      resolve,
+      raise: signal => this.#schedules.raise(signal),
+    })
+    this.#observation = new Observation({
+      events,
+      log,
+      identity: this.#identity,
+      files,
+      resolve,
+      version: request.version,
+      life: this.#life,
+      master,
+      schedules: this.#schedules,
+      network: this.#network,
       config: () => this.#config,
-      stop: () => void this.#stop(),
-      askedToStop: signal => this.#askedToStop(signal),
-      apply: (config, isNew) => this.#apply(config, isNew),
+      orders: {
+        config: configAction({ started: request.config, current: () => this.#config }),
+        setQuiet: (isQuiet, because) => this.#setQuiet(isQuiet, because),
+        reload: () => this.#reloader.ask({ kind: 'signal', signal: 'a control client' }),
+        reopenLog: () => log.reopen(),
+        stop: () => this.#askedToStop('a control client'),
+      },
+    })
+    this.#reloader = new Reloader({
+      events,
+      log,
+      life: this.#life,
+      notices: this.#notices,
+      readConfig: () => {
+        surroundings.leave()
+        return request.readConfig()
+      },
+      apply: config => this.#apply(config ?? this.#config, config !== null),
       revert: () => this.#revert(),
     })
   }
 
-  get #options(): Options {
-    return this.#config.options
-  }
-
+  /** @returns the exit code */
   async run(): Promise<number> {
-    const { life, master, drain } = this.#parts
     this.#listen()
     try {
       await this.#start()
     } catch (error) {
-      life.become('stopping')
-      await master.kill()
+      this.#life.become('stopping')
+      await this.#master.kill()
       await this.#end(true)
       throw error
     }
-    await life.whenStopped
+    await this.#life.whenStopped
     this.#events.emit('daemon-stopped', {})
     await this.#end(false)
-    return drain.exitCode
-  }
-
-  /** @param hasFailed the daemon never ran, and removes its files */
-  async #end(hasFailed: boolean): Promise<void> {
-    const { touches, sweeper, observation, schedules, network, pidfiles, notices } = this.#parts
-    const { vacuum } = this.#options
-    touches.stop()
-    sweeper.stop()
-    await observation.close()
-    await schedules.stop()
-    await network.close(hasFailed || (vacuum && !this.#request.isUnderRoot)) // else the parent does it
-    pidfiles.release(hasFailed || vacuum)
-    notices.end()
+    return this.#drain.exitCode
   }
 
   #listen(): void {
-    const { life, master, network, notices, quietness, reloader } = this.#parts
+    const master = this.#master
     listenToSignals({
       stop: signal => this.#askedToStop(signal),
-      kill: signal => {
-        this.#events.emit('stop-forced', { signal })
-        notices.stopping(0)
-        life.become('stopping')
-        network.kill()
-        void master.kill().then(() => life.become('stopped'))
-      },
-      reload: () => reloader.ask({ kind: 'signal', signal: 'SIGHUP' }),
+      kill: signal => this.#kill(signal),
+      reload: () => this.#reloader.ask({ kind: 'signal', signal: 'SIGHUP' }),
       scanNow: () => master.lookNow(),
-      quiet: signal => quietness.toggle(signal),
+      quiet: signal => this.#setQuiet(!master.isQuiet, signal),
       dump: () => dumpProcesses(master, this.#events),
     })
   }
 
-  #askedToStop(signal: string): void {
-    this.#events.emit('stop-asked', { signal })
-    void this.#stop()
-  }
-
-  /** Network requests and running tasks finish in parallel. The sockets stop listening at once. */
-  async #stop(): Promise<void> {
-    const { life, master, idleStop, notices, schedules, network } = this.#parts
-    life.become('stopping')
-    const mercyMs = longestMercyMs(this.#config)
-    idleStop.end()
-    notices.stopping(mercyMs)
-    const notice = setTimeout(() => this.#tellWhoRuns(mercyMs - STOP_NOTICE_MS), STOP_NOTICE_MS)
-    await Promise.all([schedules.stop(), network.stop(mercyMs), master.stop()])
-    clearTimeout(notice)
-    life.become('stopped')
-  }
-
-  #tellWhoRuns(mercyMs: number): void {
-    const { running } = this.#parts.master
-    if (running.length > 0 && mercyMs > 0) this.#events.emit('stop-waits', { running, mercyMs })
-  }
-
   /** Resolves when everything runs, or when a stop comes first. */
   async #start(): Promise<void> {
-    const { identity, life, master, network, observation, pidfiles, quiet, notices, reloader } = this.#parts
-    const options = this.#options
+    const { options } = this.#config
+    const identity = this.#identity
     this.#tell(this.#config)
     if (identity !== null)
       for (const directory of localDirectories(this.#config, path => this.#surroundings.resolve(path)))
         makeSpoolFor(directory, identity)
-    await network.listen()
-    await observation.listen(options)
-    if (options.pidfile !== null) await pidfiles.acquire('pidfile', options.pidfile)
+    await this.#network.listen()
+    await this.#observation.listen(options)
+    if (options.pidfile !== null) await this.#pidfiles.acquire('pidfile', options.pidfile)
     endOwners()
     if (identity !== null && become(identity)) {
       this.#events.emit('identity-taken', { ...identity, groups: additionalGroups() })
@@ -143,31 +219,30 @@ export class Daemon {
     const spools = this.#prepareSpools(this.#config)
     if (options.chdir !== null) this.#events.emit('directory-entered', { directory: options.chdir })
     const plans = await this.#plan(spools, this.#config)
-    quiet.set(spools)
+    this.#leavesNoLine = quietAmong(spools)
     this.#events.emit('master-spawned', { pid: process.pid })
-    await master.start(plans)
-    if (life.isStopping) return
+    await this.#master.start(plans)
+    if (this.#life.isStopping) return
     await this.#serve(this.#config, spools)
-    if (options.safePidfile !== null) await pidfiles.acquire('safe pidfile', options.safePidfile)
+    if (options.safePidfile !== null) await this.#pidfiles.acquire('safe pidfile', options.safePidfile)
     this.#events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
-    notices.started() // before the process that started this one ends, if there is one
+    this.#notices.started() // before the process that started this one ends, if there is one
     this.#request.started()
-    life.become('running')
-    reloader.serve()
+    this.#life.become('running')
+    this.#reloader.serve()
     if (options.drain)
-      void this.#parts.drain.run(master, () => this.#parts.schedules.router.isIdle).then(() => this.#stop())
+      void this.#drain.run(this.#master, () => this.#schedules.router.isIdle).then(() => this.#stop())
   }
 
   /** @throws why the configuration cannot be applied */
   async #apply(config: CheckedConfig, isNew: boolean): Promise<void> {
-    const { life, master, questions } = this.#parts
     this.#surroundings.enter(config)
     const spools = this.#prepareSpools(config)
-    if (isNew) questions.forget()
-    await master.reload(await this.#plan(spools, config))
-    if (life.isStopping) return // schedules, watches and sweeps must not start again
+    if (isNew) this.#questions.forget()
+    await this.#master.reload(await this.#plan(spools, config))
+    if (this.#life.isStopping) return // schedules, watches and sweeps must not start again
     await this.#serve(config, spools)
-    const message = unappliedWarning(this.#options, config.options)
+    const message = unappliedWarning(this.#config.options, config.options)
     this.#config = config
     if (isNew) this.#tell(config)
     if (message !== undefined) this.#events.emit('config-warning', { message })
@@ -176,7 +251,7 @@ export class Daemon {
   #revert(): void {
     this.#surroundings.enter(this.#config)
     try {
-      this.#surroundings.settle(this.#options.chdir)
+      this.#surroundings.settle(this.#config.options.chdir)
     } catch {} // the directory was removed or is inaccessible by now
   }
 
@@ -192,8 +267,8 @@ export class Daemon {
     setProcessTitle(options)
     return planSpools(own, config, {
       events: this.#events,
-      signals: this.#parts.schedules.router,
-      questions: this.#parts.questions,
+      signals: this.#schedules.router,
+      questions: this.#questions,
       targets: targetsOf(spools),
       known: [...new Set(spools.map(({ spool }) => spool))],
       log: this.#log,
@@ -206,27 +281,111 @@ export class Daemon {
    * swept.
    */
   async #serve(config: CheckedConfig, spools: readonly PreparedSpool[]): Promise<void> {
-    const { quiet, network, touches, schedules, sweeper, master, idleStop, observation } = this.#parts
     const { options } = config
     const running = spools.filter(({ isExternal }) => !isExternal)
     const own = running.map(({ spool }) => spool).filter(spool => !isRedisAddress(spool))
     const onRedis = running.map(({ spool }) => spool).filter(isRedisAddress)
-    quiet.set(spools)
-    network.serve(options, new SpoolTargets(targetsOf(spools)))
-    touches.watch(options)
-    schedules.serve(
+    this.#leavesNoLine = quietAmong(spools)
+    this.#network.serve(options, new SpoolTargets(targetsOf(spools)))
+    this.#touches.watch(options)
+    this.#schedules.serve(
       config,
       running.map(({ spool, options: { spoolerSync } }) => ({ directory: spool, sync: spoolerSync })),
     )
-    sweeper.start(spools.map(maintained))
-    master.checks.serve(checkOptions(options))
-    idleStop.serve(idleMsOf(config), [master, schedules])
-    await observation.serve(options, own, onRedis)
+    this.#sweeper.start(spools.map(maintained))
+    this.#master.checks.serve(checkOptions(options))
+    this.#idleStop.serve(idleMsOf(config), [this.#master, this.#schedules])
+    await this.#observation.serve(options, own, onRedis)
   }
 
   #tell({ files, problems }: CheckedConfig): void {
     for (const file of files) this.#events.emit('config-read', { file })
     for (const problem of problems.warnings)
       this.#events.emit('config-warning', { message: formatProblem(problem) })
+  }
+
+  /** A quiet daemon starts no task and no signal handler; what runs goes on. @param because for people: a signal's name, or who asked */
+  #setQuiet(isQuiet: boolean, because: string): void {
+    if (isQuiet === this.#master.isQuiet) return
+    this.#master.setQuiet(isQuiet)
+    this.#events.emit(isQuiet ? 'quiet-began' : 'quiet-ended', { because })
+  }
+
+  /** @param signal who asks, for the log */
+  #askedToStop(signal: string): void {
+    this.#events.emit('stop-asked', { signal })
+    void this.#stop()
+  }
+
+  /** Network requests and running tasks finish in parallel. The sockets stop listening at once. */
+  async #stop(): Promise<void> {
+    this.#life.become('stopping')
+    const mercyMs = longestMercyMs(this.#config)
+    this.#idleStop.end()
+    this.#notices.stopping(mercyMs)
+    const notice = setTimeout(() => this.#tellWhoRuns(mercyMs - STOP_NOTICE_MS), STOP_NOTICE_MS)
+    await Promise.all([this.#schedules.stop(), this.#network.stop(mercyMs), this.#master.stop()])
+    clearTimeout(notice)
+    this.#life.become('stopped')
+  }
+
+  #tellWhoRuns(mercyMs: number): void {
+    const { running } = this.#master
+    if (running.length > 0 && mercyMs > 0) this.#events.emit('stop-waits', { running, mercyMs })
+  }
+
+  #kill(signal: string): void {
+    this.#events.emit('stop-forced', { signal })
+    this.#notices.stopping(0)
+    this.#life.become('stopping')
+    this.#network.kill()
+    void this.#master.kill().then(() => this.#life.become('stopped'))
+  }
+
+  /** @param hasFailed the daemon never ran, and removes its files */
+  async #end(hasFailed: boolean): Promise<void> {
+    const { vacuum } = this.#config.options
+    this.#touches.stop()
+    this.#sweeper.stop()
+    await this.#observation.close()
+    await this.#schedules.stop()
+    await this.#network.close(hasFailed || (vacuum && !this.#request.isUnderRoot)) // else the parent does it
+    this.#pidfiles.release(hasFailed || vacuum)
+    this.#notices.end()
+  }
+}
+
+/** How long a daemon may have nothing to do; 0: for ever. A spool without idle seconds does not keep it. */
+function idleMsOf({ options, spools, anySpool }: ResolvedOptions): number {
+  if (!options.spoolerDieOnIdle) return 0
+  return Math.max(...[anySpool, ...spools].map(spool => spool.options.spoolerIdleMs))
+}
+
+/**
+ * SIGTTIN: tells what every worker does, as far as the master and the kernel know. No worker is asked, so one whose
+ * handler blocks it cannot hold this up.
+ */
+function dumpProcesses({ stats }: Master, events: Emitter): void {
+  for (const { spool, pool } of stats)
+    for (const { pid, state, running, signals, outstanding } of pool.workers)
+      events.emit('process-described', {
+        spool,
+        pid,
+        state,
+        running: running.map(({ ref, sinceMs }) => ({ ref, forMs: Math.max(0, Date.now() - sinceMs) })),
+        signals,
+        ahead: Math.max(0, outstanding - running.length - signals.length),
+        kernel: kernelStateOf(pid),
+      })
+}
+
+/** `R (running)`, `S (sleeping) in do_wait`; null where there is no /proc. */
+function kernelStateOf(pid: number): string | null {
+  try {
+    const [, state] = /^State:\s+(.*)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+    const where = readFileSync(`/proc/${pid}/wchan`, 'utf8')
+    return state === undefined ? null : where === '0' || where === '' ? state : `${state} in ${where}`
+  } catch {
+    return null
   }
 }

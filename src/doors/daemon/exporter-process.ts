@@ -2,11 +2,11 @@ import type { Emitter } from '../../base/events/emitter.js'
 import type { Options } from '../../formats/config/option-table.js'
 import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
 import type { AlarmMemory } from '../exporter/alarms.js'
-import type { ExporterOptions, FromExporter, ToExporter } from '../exporter/messages.js'
+import type { ExporterOptions, FromExporter, PushOptions, ToExporter } from '../exporter/messages.js'
 import { parseAlarm } from '../net/alarm-target.js'
 import { needsInsecure } from '../net/check-publishing.js'
+import { type PushTarget, parseHostPort, parsePush } from '../net/stats-push.js'
 import { AsideProcess } from './aside-process.js'
-import { pushOptions } from './push-options.js'
 
 interface ExporterContext {
   readonly events: Emitter
@@ -76,5 +76,48 @@ function statsOptions(options: Options): ExporterOptions['stats'] {
     isHttp: statsHttp,
     isMinified: statsMinified,
     withCores: !statsNoCores,
+  }
+}
+
+/** What the exporter pushes, and where to. */
+function pushOptions(options: Options): PushOptions[] {
+  const { statsPush, carbon } = options
+  const pushes = statsPush.flatMap(text => pushTo(text, options))
+  return carbon.length === 0 ? pushes : [...pushes, carbonPush(options)]
+}
+
+/** @returns none for a destination that only uWSGI knows; the check of the configuration has said so */
+function pushTo(text: string, options: Options): PushOptions[] {
+  const target = knownPush(text)
+  if (target === undefined) return []
+  const { statsPusherDefaultFreqMs, statsNoCores, statsMinified, statsdNoWorkers, statsdAllGauges } = options
+  const shared = { everyMs: statsPusherDefaultFreqMs, withCores: !statsNoCores }
+  if (target.kind === 'file')
+    return [{ ...shared, ...target, everyMs: target.everyMs ?? shared.everyMs, isMinified: statsMinified }]
+  return [{ ...shared, ...target, withWorkers: !statsdNoWorkers, allGauges: statsdAllGauges }]
+}
+
+function knownPush(text: string): PushTarget | undefined {
+  try {
+    return parsePush(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The defaults of uWSGI's plugin; its id is the name of the first socket. */
+function carbonPush(options: Options): PushOptions {
+  const { carbon, socket, carbonFreqMs, carbonTimeoutMs, carbonRoot, carbonNoWorkers } = options
+  return {
+    kind: 'carbon',
+    withCores: false,
+    servers: carbon.map(parseHostPort),
+    everyMs: carbonFreqMs,
+    timeoutMs: carbonTimeoutMs,
+    id: options.carbonId ?? (socket[0] ?? 'spoold').replaceAll('.', '_'),
+    root: carbonRoot,
+    withWorkers: !carbonNoWorkers,
+    hostnameDots: options.carbonHostnameDots,
+    idleAverage: options.carbonIdleAvg,
   }
 }

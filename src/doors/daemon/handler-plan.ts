@@ -1,5 +1,6 @@
+import { closeSync, ftruncateSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { SpooldError } from '../../base/errors.js'
+import { messageOf, SpooldError } from '../../base/errors.js'
 import { HOSTS_ROOT } from '../../base/package-root.js'
 import { type Application, applicationsOf } from '../../formats/config/applications.js'
 import { valuesOf } from '../../formats/config/check-handlers.js'
@@ -21,6 +22,7 @@ import { bytesOfValue } from '../../formats/ini/setting.js'
 import { withoutLogins } from '../../formats/protocol/hide.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
 import type { HandlerSpec, HostOptions } from '../../runtime/ipc/messages.js'
+import { openUnnamed } from '../../runtime/worker/hosts/page.js'
 
 const NAMES = { python: 'Python', perl: 'Perl', ruby: 'Ruby' } as const
 const MAIN = { python: 'main.py', perl: 'main.pl', ruby: 'main.rb' } as const
@@ -158,4 +160,40 @@ function loads(language: HostLanguage, { options, handlers }: SpoolSettings, hom
 
 function pythonEnvironment(command: string, virtualenv: string | null): Record<string, string> {
   return virtualenv === null ? {} : { VIRTUAL_ENV: dirname(dirname(command)) }
+}
+
+/**
+ * Memory that all workers of a daemon share: unnamed files, which disappear with the last process that has them open.
+ */
+export class SharedAreas {
+  #areas: ReadonlyArray<{ readonly fd: number; readonly bytes: number }> = []
+
+  get fds(): readonly number[] {
+    return this.#areas.map(({ fd }) => fd)
+  }
+
+  /**
+   * Creates the areas. One whose size has not changed keeps its content, also across a reload.
+   *
+   * @throws SpooldError START_FAILED
+   */
+  make(sizes: readonly number[]): void {
+    const before = this.#areas
+    this.#areas = sizes.map((bytes, i) =>
+      before[i]?.bytes === bytes ? before[i] : { fd: open(bytes), bytes },
+    )
+    for (const area of before) if (!this.#areas.includes(area)) closeSync(area.fd)
+  }
+}
+
+function open(bytes: number): number {
+  try {
+    const fd = openUnnamed()
+    ftruncateSync(fd, bytes)
+    return fd
+  } catch (error) {
+    throw new SpooldError('START_FAILED', `no memory can be shared (sharedarea): ${messageOf(error)}`, {
+      cause: error,
+    })
+  }
 }

@@ -1,3 +1,13 @@
+import { existsSync } from 'node:fs'
+import { messageOf, SpooldError } from '../../base/errors.js'
+import type { Emitter } from '../../base/events/emitter.js'
+import type { Log } from '../../base/log/log.js'
+import type { Options } from '../../formats/config/option-table.js'
+import { formatProblem } from '../../formats/ini/setting.js'
+import { watchTouches } from '../../system/files/directory-watch.js'
+import type { CheckedConfig } from '../check/check.js'
+import type { ServiceNotices } from './service-notices.js'
+
 type DaemonState = 'starting' | 'running' | 'reloading' | 'stopping' | 'stopped'
 
 const NEXT: Readonly<Record<DaemonState, readonly DaemonState[]>> = {
@@ -31,5 +41,167 @@ export class Lifecycle {
     this.#state = state
     if (state === 'stopped') this.#tellStopped()
     return true
+  }
+}
+
+/** What touching a file requests. */
+type TouchAsks = 'reload' | 'new-workers'
+
+/** A reload is requested by a signal or by touching a file. */
+type ReloadReason =
+  | { readonly kind: 'signal'; readonly signal: string }
+  | { readonly kind: 'touch'; readonly file: string; readonly asks: TouchAsks }
+
+interface ReloaderOptions {
+  readonly events: Emitter
+  readonly log: Pick<Log, 'reopen'>
+  readonly life: Lifecycle
+  readonly notices: Pick<ServiceNotices, 'reloading' | 'reloaded'>
+  /** @throws why it cannot be read */
+  readConfig(): CheckedConfig
+  /** Applies a configuration; without one, replaces the workers. @throws why it cannot */
+  apply(config: CheckedConfig | null): Promise<void>
+  /** Undoes everything that a rejected reload has changed. */
+  revert(): void
+}
+
+/**
+ * Serves reloads one at a time. All requests that arrive during a reload lead to a single further one, which reads
+ * whatever was edited meanwhile.
+ */
+export class Reloader {
+  readonly #options: ReloaderOptions
+  #waiting: ReloadReason | undefined
+
+  constructor(options: ReloaderOptions) {
+    this.#options = options
+  }
+
+  ask(reason: ReloadReason): void {
+    const isLess = reason.kind === 'touch' && reason.asks === 'new-workers' && this.#waiting !== undefined
+    if (!isLess) this.#waiting = reason
+    this.serve()
+  }
+
+  /** Call it also once the daemon runs, for requests that came before. */
+  serve(): void {
+    if (this.#waiting !== undefined && this.#options.life.become('reloading')) void this.#serveAll()
+  }
+
+  async #serveAll(): Promise<void> {
+    for (let reason = this.#take(); reason !== undefined; reason = this.#take()) await this.#reload(reason)
+    this.#options.life.become('running')
+  }
+
+  #take(): ReloadReason | undefined {
+    const reason = this.#options.life.isStopping ? undefined : this.#waiting
+    this.#waiting = undefined
+    return reason
+  }
+
+  async #reload(reason: ReloadReason): Promise<void> {
+    const { events, log, apply, revert, life, notices } = this.#options
+    notices.reloading()
+    log.reopen() // first, so that everything about this reload is in the new file
+    if (reason.kind === 'touch') events.emit('file-touched', { file: reason.file, asks: reason.asks })
+    try {
+      const isWhole = reason.kind === 'signal' || reason.asks === 'reload'
+      const config = isWhole ? this.#readConfig() : null
+      if (isWhole)
+        events.emit('reload-began', { because: reason.kind === 'signal' ? reason.signal : reason.file })
+      await apply(config)
+      if (life.isStopping) return // it was cut short
+      notices.reloaded(null)
+      events.emit('reload-done', {})
+    } catch (error) {
+      revert()
+      if (life.isStopping) return
+      notices.reloaded(messageOf(error))
+      events.emit('reload-refused', { error: messageOf(error) })
+    }
+  }
+
+  #readConfig(): CheckedConfig {
+    const config = this.#options.readConfig()
+    const { errors } = config.problems
+    if (errors.length > 0) throw new SpooldError('CONFIG_INVALID', errors.map(formatProblem).join('\n'))
+    return config
+  }
+}
+
+/** The files of `touch-reload` and `touch-spoolers-reload`. */
+export class TouchReload {
+  readonly #events: Emitter
+  readonly #ask: (file: string, asks: TouchAsks) => void
+  #watches: ReadonlyArray<{ close(): void }> = []
+
+  constructor(events: Emitter, ask: (file: string, asks: TouchAsks) => void) {
+    this.#events = events
+    this.#ask = ask
+  }
+
+  /** Replaces the previous watches. */
+  watch({ touchReload, touchSpoolersReload }: Options): void {
+    this.stop()
+    this.#watches = [
+      watchTouches(touchReload, file => this.#ask(file, 'reload')),
+      watchTouches(touchSpoolersReload, file => this.#ask(file, 'new-workers')),
+    ]
+    for (const file of [...touchReload, ...touchSpoolersReload])
+      if (!existsSync(file)) this.#events.emit('file-awaited', { file })
+  }
+
+  stop(): void {
+    for (const watch of this.#watches) watch.close()
+    this.#watches = []
+  }
+}
+
+const LOOK_MS = 1000
+
+/**
+ * `die-on-idle`: ends a daemon that has had nothing to do for a while, and which something else starts again, such as
+ * systemd. Whatever lies in a spool counts, due or not: nothing would run it meanwhile.
+ */
+export class IdleStop {
+  readonly #events: Emitter
+  readonly #stop: () => void
+  #since: number | undefined
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(events: Emitter, stop: () => void) {
+    this.#events = events
+    this.#stop = stop
+    events.on('tasks-reported', () => {
+      this.#since = undefined // it came and went between two looks
+    })
+  }
+
+  /** Call it again after a reload. @param idleMs 0: never */
+  serve(idleMs: number, parts: ReadonlyArray<{ readonly isIdle: boolean }>): void {
+    this.end()
+    if (idleMs > 0)
+      this.#timer = setInterval(
+        () =>
+          this.#look(
+            idleMs,
+            parts.every(({ isIdle }) => isIdle),
+          ),
+        Math.min(LOOK_MS, idleMs),
+      )
+  }
+
+  end(): void {
+    clearInterval(this.#timer)
+    this.#since = undefined
+  }
+
+  #look(idleMs: number, isIdle: boolean): void {
+    const now = performance.now()
+    this.#since = isIdle ? (this.#since ?? now) : undefined
+    if (this.#since === undefined || now - this.#since < idleMs) return
+    this.end()
+    this.#events.emit('daemon-idle', { idleMs })
+    this.#stop()
   }
 }

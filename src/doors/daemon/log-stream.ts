@@ -1,11 +1,106 @@
-import { LEVELS } from '../../base/log/log.js'
+import { LEVELS, type Level, type Log } from '../../base/log/log.js'
+import { Queue } from '../../base/queue.js'
 import { ControlError } from '../../formats/control/protocol.js'
+import { Hide } from '../../formats/protocol/hide.js'
 import type { Action } from '../control/actions.js'
-import type { LogLine, RememberedLog } from './remembered-log.js'
 
-/** What waits for a client that reads slowly; more is dropped, and counted. */
+/** A line of the log. */
+export interface LogLine {
+  /** Epoch ms. */
+  readonly atMs: number
+  readonly level: Level
+  /** It may have several lines. */
+  readonly text: string
+}
+
+/** So many lines are remembered, and so many characters of them. As much waits for a client that reads slowly; more is dropped, and counted. */
 const MOST_LINES = 1000
 const MOST_CHARS = 256 * 1024
+/** More of a line is not remembered. */
+const LONGEST = 16 * 1024
+
+/** A log that remembers its last lines, wherever they are written, and tells readers the next ones. */
+export class RememberedLog implements Log {
+  readonly isStructured: boolean
+  readonly isPrecise: boolean
+  readonly #log: Log
+  readonly #lines = new Queue<LogLine>()
+  readonly #readers = new Set<(line: LogLine) => void>()
+  #chars = 0
+  #hide = new Hide([])
+
+  constructor(log: Log) {
+    this.#log = log
+    this.isStructured = log.isStructured
+    this.isPrecise = log.isPrecise
+  }
+
+  get fd(): number {
+    return this.#log.fd
+  }
+
+  line(level: Level, text: string, fields?: object): void {
+    this.#log.line(level, this.#remember(level, text), this.#shown(fields))
+  }
+
+  dated(level: Level, text: string, fields?: object): void {
+    this.#log.dated(level, this.#remember(level, text), this.#shown(fields))
+  }
+
+  plain(text: string, fields?: object): void {
+    this.#log.plain(this.#remember('info', text), this.#shown(fields))
+  }
+
+  /** From now on, these values are in no line, nor in those that are remembered. */
+  hide(hide: Hide): void {
+    this.#hide = hide
+    const remembered = this.lastLines
+    this.#lines.clear()
+    this.#chars = 0
+    for (const line of remembered) this.#keep({ ...line, text: hide.text(line.text) })
+  }
+
+  reopen(): void {
+    this.#log.reopen()
+  }
+
+  end(): Promise<void> {
+    return this.#log.end()
+  }
+
+  /** The oldest first. */
+  get lastLines(): LogLine[] {
+    return [...this.#lines]
+  }
+
+  /** @param tell called for each line from now on @returns what ends it */
+  read(tell: (line: LogLine) => void): () => void {
+    this.#readers.add(tell)
+    return () => this.#readers.delete(tell)
+  }
+
+  #shown(fields: object | undefined): object | undefined {
+    return fields === undefined ? undefined : this.#hide.texts(fields)
+  }
+
+  /** @returns the text without what is hidden */
+  #remember(level: Level, whole: string): string {
+    const text = this.#hide.text(whole)
+    const kept = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text
+    const line = { atMs: Date.now(), level, text: kept }
+    this.#keep(line)
+    for (const tell of this.#readers) tell(line)
+    return text
+  }
+
+  #keep(line: LogLine): void {
+    this.#lines.push(line)
+    this.#chars += line.text.length
+    while (this.#lines.size > MOST_LINES || this.#chars > MOST_CHARS)
+      this.#chars -= this.#lines.pop()?.text.length ?? 0
+  }
+}
+
 /** How long a daemon that ends waits for a client that does not read. */
 const LAST_CHANCE_MS = 1000
 
@@ -14,15 +109,13 @@ interface LogArgs {
   readonly level?: string
 }
 
-export type LineSource = Pick<RememberedLog, 'lastLines' | 'read'>
-
 /** Tells clients of the control sockets the lines of the log. A slow client is told how many it has missed. */
 export class LogStream {
-  readonly #log: LineSource
+  readonly #log: RememberedLog
   readonly #ends = new Set<() => void>()
   readonly #running = new Set<Promise<void>>()
 
-  constructor(log: LineSource) {
+  constructor(log: RememberedLog) {
     this.#log = log
   }
 

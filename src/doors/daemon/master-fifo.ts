@@ -3,9 +3,9 @@ import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
-import type { PoolChecks } from '../../runtime/supervisor/pool-checks.js'
+import type { Master } from '../../runtime/supervisor/master.js'
 import { inodeAt, type Opener } from '../../system/opener.js'
-import type { Acting } from './actions.js'
+import type { Orders } from './actions.js'
 
 /** How long a FIFO that somebody removed is missing, at most. */
 const LOOK_MS = 5000
@@ -25,16 +25,10 @@ interface Fifo {
   readonly inode: string
 }
 
-interface FifoActing extends Pick<Acting, 'quiet' | 'reload' | 'reopenLog' | 'stop'> {
-  readonly checks: Pick<PoolChecks, 'ask' | 'sleep'>
-}
-
-type Letters = Readonly<Record<string, () => void>>
-
 /** The FIFOs of `master-fifo`: letters that act as uWSGI's do (core/fifo.c), on all of them at once. */
 export class MasterFifos {
   readonly #events: Emitter
-  readonly #letters: Letters
+  readonly #letters: Readonly<Record<string, () => void>>
   readonly #files: Pick<Opener, 'fifo'>
   /** By path. */
   readonly #open = new Map<string, Fifo>()
@@ -43,19 +37,20 @@ export class MasterFifos {
   #watch: NodeJS.Timeout | undefined
   #isClosed = false
 
-  constructor(events: Emitter, acting: FifoActing, files: Pick<Opener, 'fifo'>) {
+  constructor(events: Emitter, orders: Orders, master: Master, files: Pick<Opener, 'fifo'>) {
+    const reload = () => orders.reload()
     this.#events = events
     this.#files = files
     this.#letters = {
-      q: acting.stop,
+      q: () => orders.stop(),
       Q: () => process.kill(process.pid, 'SIGQUIT'),
-      r: acting.reload,
-      R: acting.reload, // uWSGI's kills what runs
-      l: acting.reopenLog,
-      '+': () => acting.checks.ask(1),
-      '-': () => acting.checks.ask(-1),
-      C: () => acting.checks.sleep(),
-      p: () => acting.quiet.toggle('SIGTSTP'),
+      r: reload,
+      R: reload, // uWSGI's kills what runs
+      l: () => orders.reopenLog(),
+      '+': () => master.checks.ask(1),
+      '-': () => master.checks.ask(-1),
+      C: () => master.checks.sleep(),
+      p: () => orders.setQuiet(!master.isQuiet, 'SIGTSTP'),
       s: () => process.kill(process.pid, 'SIGTTIN'),
     }
   }

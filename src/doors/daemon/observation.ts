@@ -1,45 +1,42 @@
+import { hostname } from 'node:os'
 import type { Emitter } from '../../base/events/emitter.js'
-import type { Log } from '../../base/log/log.js'
 import { controlHomeOf } from '../../engines/control/home.js'
 import { HiddenNotes } from '../../engines/hidden-notes.js'
 import type { Options } from '../../formats/config/option-table.js'
 import { Hide, keysOf } from '../../formats/protocol/hide.js'
-import type { Collector } from '../../runtime/stats/collector.js'
+import { Collector } from '../../runtime/stats/collector.js'
+import type { Master } from '../../runtime/supervisor/master.js'
 import type { Opener } from '../../system/opener.js'
 import type { Identity } from '../../system/privileges.js'
-import { type Acting, actionsOf } from './actions.js'
+import type { CheckedConfig } from '../check/check.js'
+import { actionsOf, type Orders } from './actions.js'
 import { DaemonControl } from './control.js'
 import { DashboardProcess } from './dashboard-process.js'
 import { ExporterProcess } from './exporter-process.js'
-import { type LineSource, LogStream } from './log-stream.js'
+import type { Lifecycle } from './lifecycle.js'
+import { LogStream, type RememberedLog } from './log-stream.js'
 import { MasterFifos } from './master-fifo.js'
-import type { RememberedLog } from './remembered-log.js'
-import { scaleAction } from './scale.js'
-import { scheduleActions } from './schedule-actions.js'
-import { type Observed, observe } from './stats.js'
+import type { Schedules } from './schedules.js'
+import type { DaemonSockets } from './sockets.js'
 import { TaskWatch } from './task-watch.js'
 
-type ActingHere = Pick<
-  Acting,
-  | 'stats'
-  | 'watch'
-  | 'lines'
-  | 'scale'
-  | 'schedules'
-  | 'raise'
-  | 'nextOf'
-  | 'laterOf'
-  | 'parkedOf'
-  | 'reopenLog'
->
+/** What of a daemon is seen. */
+interface Observed {
+  readonly version: string
+  readonly life: Lifecycle
+  readonly master: Master
+  readonly schedules: Schedules
+  readonly network: DaemonSockets
+  /** The configuration in effect. */
+  config(): CheckedConfig
+}
 
-interface ObservationContext {
+interface ObservationContext extends Observed {
   readonly events: Emitter
-  readonly log: LineSource & Pick<Log, 'fd' | 'reopen'> & Pick<RememberedLog, 'hide'>
+  readonly log: RememberedLog
   readonly identity: Identity | null
   readonly files: Opener
-  readonly observed: Observed
-  readonly acting: Omit<Acting, keyof ActingHere>
+  readonly orders: Orders
   resolve(path: string): string
 }
 
@@ -49,43 +46,32 @@ const NOBODY = { mayReadPayload: false }
 /** How people and programs see the daemon and act on it: its snapshots, its control sockets, and what it publishes. */
 export class Observation {
   readonly #stats: Collector
+  readonly #log: RememberedLog
   readonly #watch: TaskWatch
   readonly #lines: LogStream
   readonly #control: DaemonControl
   readonly #notes = new HiddenNotes()
+  /** What is in no snapshot and no line of the log. */
   #hide = new Hide([])
   readonly #exporter: ExporterProcess
   readonly #dashboard: DashboardProcess
-  readonly #log: Pick<RememberedLog, 'hide'>
   readonly #fifos: MasterFifos
 
-  constructor({ events, log, identity, files, observed, resolve, ...context }: ObservationContext) {
-    const acting = { ...context.acting, reopenLog: () => log.reopen() }
+  constructor({ events, log, identity, files, orders, resolve, ...observed }: ObservationContext) {
+    const { master, schedules } = observed
     const stats = observe(events, observed, () => this.#hide)
     this.#stats = stats
     this.#log = log
-    this.#watch = new TaskWatch({ events, spools: () => observed.master.stats.map(({ spool }) => spool) })
-    const { master } = observed
-    const nextOf: Acting['nextOf'] = (...which) => master.nextOf(...which)
-    const laterOf: Acting['laterOf'] = (...which) => master.laterOf(...which)
-    const parkedOf: Acting['parkedOf'] = (...which) => master.parkedOf(...which)
+    this.#watch = new TaskWatch({ events, spools: () => master.stats.map(({ spool }) => spool) })
     this.#lines = new LogStream(log)
-    const scale = scaleAction(observed.master)
     const actions = actionsOf({
-      stats,
+      ...{ events, master, schedules, stats, orders },
       watch: this.#watch,
       lines: this.#lines,
-      scale,
-      schedules: scheduleActions(observed.schedules, events),
-      raise: number => observed.schedules.raise(number),
-      nextOf,
-      laterOf,
-      parkedOf,
-      ...acting,
     })
     const looked = (spool: string) => this.#notes.renew(spool)
     this.#control = new DaemonControl({ events, identity, files, resolve, actions, looked })
-    this.#fifos = new MasterFifos(events, { ...acting, checks: observed.master.checks }, files)
+    this.#fifos = new MasterFifos(events, orders, master, files)
     this.#exporter = new ExporterProcess({ events, log, snapshot: () => stats.snapshotFor(NOBODY) })
     this.#dashboard = new DashboardProcess({ events, log, resolve })
   }
@@ -117,4 +103,30 @@ export class Observation {
     await this.#lines.close()
     await this.#control.close()
   }
+}
+
+/** The collector of a daemon's snapshots. @param hide what is in none of them */
+function observe(events: Emitter, observed: Observed, hide: () => Hide): Collector {
+  const { version, life, master, schedules, network, config } = observed
+  const startedAtMs = Math.round(Date.now() - process.uptime() * 1000)
+  return new Collector(events, {
+    daemon: () => ({
+      pid: process.pid,
+      version,
+      state: life.state,
+      startedAtMs,
+      isQuiet: master.isQuiet,
+      host: hostname(),
+      uid: process.geteuid?.() ?? 0,
+      gid: process.getegid?.() ?? 0,
+      directory: process.cwd(),
+      files: config().files,
+      rssBytes: process.memoryUsage.rss(),
+    }),
+    spools: () => master.stats,
+    leadershipOf: spool => schedules.leadershipOf(spool),
+    schedules: () => schedules.plan(),
+    sockets: () => network.stats,
+    hide,
+  })
 }

@@ -9,7 +9,7 @@ import { inodeAt, Opener } from '../../system/opener.js'
 import { identityOf } from '../../system/privileges.js'
 import { reapIfFirst } from '../../system/reaper.js'
 import { uwsgiNamedIn } from './live-uwsgi.js'
-import { Pidfiles } from './pidfiles.js'
+import { Pidfiles } from './pidfile.js'
 
 /** Messages of the daemon to its root parent. They name no files: the parent has read the configuration itself. */
 export type Ask =

@@ -8,10 +8,10 @@ import { giveMemoryBackWhenIdle } from '../../system/idle-memory.js'
 import { Opener } from '../../system/opener.js'
 import { identityOf } from '../../system/privileges.js'
 import { reapIfFirst } from '../../system/reaper.js'
-import type { DaemonRequest } from './daemon-request.js'
+import type { DaemonRequest } from './daemon.js'
+import { RememberedLog } from './log-stream.js'
+import { withParentsLog } from './parent.js'
 import { ProcessEnvironment } from './process-environment.js'
-import { RememberedLog } from './remembered-log.js'
-import { withParentsLog } from './under-root.js'
 
 /**
  * How much the master's heap may grow before a garbage collection. V8's default lets it triple, and a scan of

@@ -1,7 +1,6 @@
 import type { Emitter } from '../../base/events/emitter.js'
 import type { Master, Stall } from '../../runtime/supervisor/master.js'
 import { type Notification, notify, type ServiceManager } from '../../system/systemd/service-manager.js'
-import type { DaemonRequest } from './daemon-request.js'
 
 /** A status line is sent at most this often. */
 const STATUS_MS = 5000
@@ -11,6 +10,13 @@ const EXTENSION_MS = 3 * STATUS_MS
 const RETRY_MS = 1000
 /** What the daemon needs after the mercy of its workers is over. */
 const AFTER_MERCY_MS = 5000
+
+/** Of the daemon's request (daemon.ts). */
+interface Served {
+  readonly manager: ServiceManager | undefined
+  readonly logFile: string | null
+  readonly isUnderRoot: boolean
+}
 
 type Watched = Pick<Master, 'counts' | 'running' | 'stalls'>
 
@@ -41,11 +47,7 @@ export class ServiceNotices {
   #stall: Stall | undefined
   #hasFailed = false
 
-  constructor(
-    request: Pick<DaemonRequest, 'manager' | 'logFile' | 'isUnderRoot'>,
-    events: Emitter,
-    master: Watched,
-  ) {
+  constructor(request: Served, events: Emitter, master: Watched) {
     const { manager } = request
     this.#events = events
     this.#master = master
@@ -184,7 +186,7 @@ export class ServiceNotices {
 }
 
 /** After `daemonize`, the service manager has to be told which process stays: the root parent, if there is one. */
-function mainPidOf({ logFile, isUnderRoot }: Pick<DaemonRequest, 'logFile' | 'isUnderRoot'>): number | null {
+function mainPidOf({ logFile, isUnderRoot }: Served): number | null {
   if (logFile === null) return null
   return isUnderRoot ? process.ppid : process.pid
 }

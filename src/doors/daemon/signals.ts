@@ -1,5 +1,3 @@
-import { takeEarlySignals } from './early-signals.js'
-
 /**
  * Ignored: some programs send them without meaning a spooler, and the default action of each would end it. SIGPROF is V8's own, while
  * it profiles the program.
@@ -50,4 +48,33 @@ export function listenToSignals({ stop, kill, reload, scanNow, quiet, dump }: Si
   const early = new Set(takeEarlySignals())
   if (early.has('SIGHUP')) reload()
   if (early.has('SIGTSTP')) quiet('SIGTSTP')
+}
+
+/**
+ * A signal may arrive before there is a handler for it, and would end the process. bin/spoold.js therefore records
+ * signals from its first line on. The code that decides what this process does takes them over here.
+ */
+export interface EarlySignals {
+  readonly kept: NodeJS.Signals[]
+  /** Stops recording. */
+  release(): void
+}
+
+let recorded: EarlySignals | undefined
+
+export function keepEarlySignals(signals: EarlySignals): void {
+  recorded = signals
+}
+
+/** Call it once the real handlers are installed. @returns the signals recorded until now */
+function takeEarlySignals(): readonly NodeJS.Signals[] {
+  const kept = recorded?.kept ?? []
+  recorded?.release()
+  recorded = undefined
+  return kept
+}
+
+/** For a command: its signals get their default action. */
+export function obeyEarlySignals(): void {
+  for (const signal of takeEarlySignals()) process.kill(process.pid, signal)
 }

@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { Emitter } from '../../base/events/emitter.js'
 import { controlHomeOf } from '../../engines/control/home.js'
 import { type FeedOptions, openEngine } from '../../engines/open-engine.js'
+import { prepareSpool } from '../../engines/spool/layout.js'
 import { probeSpool } from '../../engines/spool/probe.js'
 import type { TaskOrder } from '../../engines/spool/task-order.js'
 import type { SpoolTarget } from '../../engines/targets.js'
@@ -10,8 +11,9 @@ import type { ResolvedOptions } from '../../formats/config/options.js'
 import { queuesOf } from '../../formats/config/queues.js'
 import { retryPolicyOf } from '../../formats/config/retry-policy.js'
 import { sharedAreaBytes } from '../../formats/config/shared-areas.js'
+import { addressOf, type SpoolConfig } from '../../formats/config/spools.js'
 import { keysOf } from '../../formats/protocol/hide.js'
-import { isRedisAddress } from '../../formats/protocol/redis-address.js'
+import { fallbackOf, isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
 import type { HandlerSpec, WorkerOptions } from '../../runtime/ipc/messages.js'
 import { ForkedPort } from '../../runtime/supervisor/forked-port.js'
 import type { MaintainedSpool } from '../../runtime/supervisor/maintenance.js'
@@ -22,10 +24,70 @@ import type { SignalRouter } from '../../runtime/supervisor/signal-router.js'
 import type { SpareWorker } from '../../runtime/supervisor/spare-worker.js'
 import type { SpoolWorkersPlan } from '../../runtime/supervisor/spool-workers.js'
 import { WorkerPool } from '../../runtime/supervisor/worker-pool.js'
-import { planChain } from './handler-plan.js'
+import type { CheckedConfig } from '../check/check.js'
+import { planChain, SharedAreas } from './handler-plan.js'
 import { sizeOptions, workerLimits } from './pool-plan.js'
-import type { PreparedSpool } from './prepared-spools.js'
-import { SharedAreas } from './shared-areas.js'
+
+/** A spool that is usable: its directory exists, or it is on Redis. */
+export interface PreparedSpool extends SpoolConfig {
+  /** Its real path, or its name on Redis. */
+  readonly spool: string
+  /** Its tasks are passed on to the spool of this name, and run by none of its handlers. */
+  readonly forwardsTo?: string
+}
+
+/** Of the spools that are directories, and of those that have one for the time when Redis is away. */
+export function localDirectories({ spools }: CheckedConfig, resolve: (path: string) => string): string[] {
+  return spools.flatMap(each => {
+    if (isRedisAddress(each.directory)) return fallbackOf(addressOf(each, resolve)) ?? []
+    return resolve(each.directory)
+  })
+}
+
+/** Creates the directories that are missing. @param resolve resolves a path of the configuration */
+export function prepareSpools({ spools }: CheckedConfig, resolve: (path: string) => string): PreparedSpool[] {
+  const prepared = spools.map((each): PreparedSpool => {
+    if (isRedisAddress(each.directory)) {
+      const directory = addressOf(each, resolve)
+      return { ...each, directory, spool: nameOfRedis(directory) }
+    }
+    const directory = resolve(each.directory)
+    return { ...each, directory, spool: prepareSpool(directory) }
+  })
+  return [...prepared, ...forwardedSpools(prepared)]
+}
+
+/**
+ * The directories whose tasks are forwarded to spools on Redis, as spools that this daemon runs: its workers pass each task
+ * on, whoever has stored it, and all else is as for any directory: claims, dead letters, pauses, statistics.
+ */
+function forwardedSpools(spools: readonly PreparedSpool[]): PreparedSpool[] {
+  const places = new Map(spools.flatMap(each => [[fallbackOf(each.directory), each] as const]))
+  return [...places].flatMap(([directory, each]) =>
+    directory === undefined ? [] : [forwardedSpool(directory, each)],
+  )
+}
+
+/** So many tasks of a directory are on their way at a time. They are stored in order, together. */
+const TOGETHER = 16
+/** A process that has forwarded nothing for so long ends, until there is something. */
+const IDLE_MS = 60_000
+/** What Redis refuses again and again, for no reason that is known to end, does not stay for ever. */
+const MOST_ATTEMPTS = 10
+
+function forwardedSpool(directory: string, { spool, options, ...config }: PreparedSpool): PreparedSpool {
+  return {
+    ...config,
+    ...{ directory, spool: prepareSpool(directory), forwardsTo: spool, isExternal: false, handlers: [] },
+    options: {
+      ...options,
+      ...{ spoolerProcesses: 1, spoolerConcurrency: TOGETHER, spoolerMaxTasks: 0, spoolerHarakiriMs: 0 },
+      ...{ spoolerCheaper: 0, spoolerCheap: false, spoolerCheapStart: true, spoolerIdleMs: IDLE_MS },
+      ...{ spoolerOrdered: 'age', spoolerStrictNames: true, spoolerChdir: null },
+      ...{ spoolerMaxAttempts: MOST_ATTEMPTS, spoolerBackoff: 'exponential', spoolerRetryDelayMs: null },
+    },
+  }
+}
 
 /** Belongs to the only daemon in this process. */
 const AREAS = new SharedAreas()
@@ -46,6 +108,12 @@ interface PlanContext {
   /** `fd` changes when the log is reopened. */
   readonly log: { readonly fd: number }
   readonly spare: SpareWorker | undefined
+}
+
+/** Whether a path, of a spool or of a file in it, belongs to one of those with `spooler-quiet`. */
+export function quietAmong(spools: readonly PreparedSpool[]): (path: string) => boolean {
+  const quiet = spools.filter(({ options }) => options.spoolerQuiet).map(({ spool }) => `${spool}/`)
+  return path => quiet.some(each => `${path}/`.startsWith(each))
 }
 
 /** Where tasks may be stored. */
