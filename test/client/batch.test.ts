@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { compareVersions } from '#src/engines/spool/version-order.js'
+import { compareVersions } from '#src/engines/spool/task-order.js'
 import { Batch, BatchError, SpooldError } from '#src/index.js'
 import { leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'

@@ -15,8 +15,8 @@ import {
   type TargetFile,
 } from '#src/engines/spool/admin/change.js'
 import { hold, kick, release } from '#src/engines/spool/admin/hold.js'
-import { rename } from '#src/engines/spool/admin/rename.js'
-import { requeue } from '#src/engines/spool/admin/requeue.js'
+import { requeue } from '#src/engines/spool/admin/letters.js'
+import { rename } from '#src/engines/spool/admin/move.js'
 import { sweepSpool } from '#src/engines/spool/admin/sweep.js'
 import { enqueueSync } from '#src/index.js'
 import { openEngine, POLICY, refusalOf } from '../helpers/engine.js'

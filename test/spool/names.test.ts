@@ -10,7 +10,7 @@ import {
   isUwsgiName,
   UWSGI_PREFIX,
 } from '#src/engines/spool/names.js'
-import { compareVersions } from '#src/engines/spool/version-order.js'
+import { compareVersions } from '#src/engines/spool/task-order.js'
 
 const free = { ordered: false, strictNames: false }
 const strict = { ordered: false, strictNames: true }

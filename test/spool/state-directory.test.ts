@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { sweepRecords } from '#src/engines/spool/admin/sweep-records.js'
+import { sweepRecords } from '#src/engines/spool/admin/sweep.js'
 import { DeadLetters } from '#src/engines/spool/dead-letters.js'
 import { Records } from '#src/engines/spool/records.js'
 import { findState, makeState, makeStateRoom } from '#src/engines/spool/state-directory.js'

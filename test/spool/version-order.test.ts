@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { compareVersions } from '#src/engines/spool/version-order.js'
+import { compareVersions } from '#src/engines/spool/task-order.js'
 import { PYTHON } from '../helpers/python.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 

@@ -1,6 +1,6 @@
 import { displayName, toByteString } from '../../base/task/ref.js'
 import { scanSpool } from '../../engines/spool/scan.js'
-import { compareVersions } from '../../engines/spool/version-order.js'
+import { compareVersions } from '../../engines/spool/task-order.js'
 import type { Diagnosis } from './diagnosis.js'
 
 /** Counts tasks in priority directories that the configuration does not enter. @param spool its real path */

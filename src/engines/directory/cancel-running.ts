@@ -4,8 +4,8 @@ import { CANCEL_RESULTS, type CancelNews, type CancelResult } from '../../base/t
 import { displayName, type Ref } from '../../base/task/ref.js'
 import { changedBy, waitsFor } from '../cancelled.js'
 import { askDaemon, controlSocketsOf } from '../control/client.js'
-import { cancel } from '../spool/admin/cancel.js'
 import { type Changed, change, type OpenSpool, refused } from '../spool/admin/change.js'
+import { cancel } from '../spool/admin/letters.js'
 import type { TaskView } from '../spool/admin/task-view.js'
 import { commandOf } from '../spool/neighbours.js'
 

@@ -8,8 +8,7 @@ import {
   remove,
   type TargetFile,
 } from '../spool/admin/change.js'
-import { rename } from '../spool/admin/rename.js'
-import { send } from '../spool/admin/send.js'
+import { rename, send } from '../spool/admin/move.js'
 import type { TaskStore } from '../task-store.js'
 
 /**

@@ -10,9 +10,8 @@ import { prepareSpool } from '../spool/layout.js'
 import { STATE_DIRECTORY } from '../spool/names.js'
 import type { Owner } from '../spool/permissions.js'
 import { HeldDirectory } from '../spool/priority-directory.js'
-import { type WriteOptions, writeAtOnce, writeTask, writeTaskSync } from '../spool/store/write.js'
+import { type WriteOptions, writeAtOnce, writeError, writeTask, writeTaskSync } from '../spool/store/write.js'
 import { writeTasks } from '../spool/store/write-batch.js'
-import { writeError } from '../spool/store/write-error.js'
 
 /** A spool that stays the same, whatever its name leads to meanwhile. */
 interface Held {

@@ -2,11 +2,9 @@ import type { Pauses } from '../../base/task/pause.js'
 import type { PeriodicStates } from '../../base/task/periodic.js'
 import { displayName, toByteString } from '../../base/task/ref.js'
 import type { SchedulePauses } from '../../base/task/schedule.js'
-import { purge } from '../spool/admin/purge.js'
+import { purge } from '../spool/admin/letters.js'
 import { SpoolSummary } from '../spool/admin/summary.js'
-import { sweepSpool } from '../spool/admin/sweep.js'
-import { sweepRecords } from '../spool/admin/sweep-records.js'
-import { noteFormat } from '../spool/format.js'
+import { sweepRecords, sweepSpool } from '../spool/admin/sweep.js'
 import { PauseWatch } from '../spool/index/pause-watch.js'
 import { type LockKind, takeSpoolLease } from '../spool/locker.js'
 import { createTaskName } from '../spool/names.js'
@@ -15,10 +13,13 @@ import {
   advancePeriodic,
   fateOfRun,
   forgetPeriodic,
+  pauseSchedule,
   periodicKey,
   readPeriodic,
+  readSchedulePauses,
+  resumeSchedule,
 } from '../spool/periodic-states.js'
-import { pauseSchedule, readSchedulePauses, resumeSchedule } from '../spool/schedule-pauses.js'
+import { noteFormat } from '../spool/probe.js'
 import type {
   Lease,
   LeaseListener,

@@ -1,5 +1,5 @@
 import type { ServerOverview, ServerStatus } from '../server-facts.js'
-import { HELD_UNTIL_MS } from '../spool/admin/held-time.js'
+import { HELD_UNTIL_MS } from '../spool/spool-file.js'
 import type { Connection } from './connection.js'
 import { readMembers } from './membership.js'
 import { limitedKey, queuesOf } from './queues.js'

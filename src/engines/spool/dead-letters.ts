@@ -3,12 +3,10 @@ import { hasFields } from '../../base/json-guard.js'
 import type { BuryReason } from '../../base/task/bury-reasons.js'
 import { baseName, type Ref, toFsPath } from '../../base/task/ref.js'
 import { lstatSync, placeOf, readFileSync, unlinkSync } from '../../system/files/anchored-path.js'
-import { listEntries } from '../../system/files/entries.js'
 import { moveExactly } from '../../system/files/exact-move.js'
 import { createTaskName, STATE_DIRECTORY } from './names.js'
-import { jsonNameOf } from './record-name.js'
 import type { LockedFile } from './spool-file.js'
-import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
+import { filesInRoom, jsonNameOf, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
 
 /** Why a task is a dead letter: the JSON next to its file. Times are epoch ms. */
 export interface DeadLetter {
@@ -79,7 +77,7 @@ export class DeadLetters {
 
   /** The names of all dead letters, in directory order. */
   async *names(): AsyncGenerator<Ref> {
-    if (hasStateRoom(this.#spool, 'dead')) yield* this.#files('')
+    for await (const name of filesInRoom(this.#spool, 'dead')) if (!this.#isJson(name)) yield name
   }
 
   /** The letters of one task name, the earliest first. */
@@ -116,14 +114,6 @@ export class DeadLetters {
       if (!exists(this.pathOf(name)) && !isFileOfSomebody(this.jsonPathOf(name))) return name
     }
     throw new Error(`there are ${MAX_NAMESAKES} dead letters named ${ref}`)
-  }
-
-  async *#files(prefix: string): AsyncGenerator<Ref> {
-    for await (const entry of listEntries(this.pathOf(prefix))) {
-      const name = prefix + entry.name
-      if (entry.isDirectory()) yield* this.#files(`${name}/`)
-      else if (entry.isFile() && !this.#isJson(name)) yield name
-    }
   }
 
   /** A task's own name may end in .json too. If no file fits such a name, its content decides. */

@@ -3,7 +3,13 @@ import { crypto } from '../../base/crypto.js'
 import { errnoOf } from '../../base/errors.js'
 import { isPeriodicEntry, type PeriodicEntry, type PeriodicState } from '../../base/task/periodic.js'
 import { type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
-import { openSync, readlinkSync, symlinkSync, unlinkSync } from '../../system/files/anchored-path.js'
+import {
+  lstatSync,
+  openSync,
+  readlinkSync,
+  symlinkSync,
+  unlinkSync,
+} from '../../system/files/anchored-path.js'
 import { syncDirectory } from '../../system/files/disk-sync.js'
 import { listAtOnce } from '../../system/files/entries.js'
 import { packetState } from './spool-file.js'
@@ -58,15 +64,12 @@ export async function advancePeriodic(
   from: number,
   sync: boolean,
 ): Promise<boolean> {
-  try {
+  return changing(spool, async () => {
     const room = makeStateRoom(spool, 'periodic', '')
     if (!replace(spool, room, entry, from)) return false
     if (sync) await syncDirectory(room)
     return true
-  } catch (error) {
-    reopenState(spool)
-    throw error
-  }
+  })
 }
 
 function replace(spool: string, room: string, entry: PeriodicEntry, from: number): boolean {
@@ -115,6 +118,71 @@ function linksIn(spool: string): Link[] {
   })
 }
 
+/** @returns undefined if it is none that spoold writes */
+function readEntry(path: string, key: string): PeriodicEntry | undefined {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(readlinkSync(toFsPath(path)), 'latin1').toString())
+    return isPeriodicEntry(value) && periodicKey(value.name) === key ? value : undefined
+  } catch (error) {
+    if (errnoOf(error) === undefined || errnoOf(error) === 'EINVAL') return undefined // no JSON, or no link
+    throw error
+  }
+}
+
+/**
+ * The schedules of a spool that people have paused: `.spoold/periodic/<hash>.paused`, a symbolic link, which is made in one step and
+ * takes no block of the disk. Its time says since when; its text says nothing.
+ */
+const PAUSED = /^([0-9a-f]{64})\.paused$/
+/** A daemon has 1024 schedules and some periodic tasks; the directory is listed each second. */
+const MOST_PAUSED = 4096
+
+/** @param spool its real path, a byte string @returns since when, epoch ms, by `scheduleHash` */
+export function readSchedulePauses(spool: string): Map<string, number> {
+  if (!hasStateRoom(spool, 'periodic')) return new Map()
+  const room = stateRoom(spool, 'periodic')
+  return new Map(
+    listAtOnce(room).flatMap(({ name }) => {
+      const hash = PAUSED.exec(name)?.[1]
+      return hash === undefined
+        ? []
+        : [[hash, Math.round(lstatSync(toFsPath(`${room}/${name}`))?.mtimeMs ?? 0)]]
+    }),
+  )
+}
+
+/** On disk when this resolves. @throws Error when there are too many, or the error of the file system */
+export async function pauseSchedule(spool: string, hash: string): Promise<void> {
+  if (readSchedulePauses(spool).size >= MOST_PAUSED)
+    throw new Error(`${MOST_PAUSED} schedules are paused already`)
+  return changing(spool, () => {
+    const room = makeStateRoom(spool, 'periodic', '')
+    makeLink('paused', `${room}/${hash}.paused`)
+    return syncDirectory(room)
+  })
+}
+
+/** @returns false if it was not paused */
+export async function resumeSchedule(spool: string, hash: string): Promise<boolean> {
+  if (!hasStateRoom(spool, 'periodic')) return false
+  return changing(spool, async () => {
+    const room = stateRoom(spool, 'periodic')
+    if (!remove(`${room}/${hash}.paused`)) return false
+    await syncDirectory(room)
+    return true
+  })
+}
+
+/** After a refusal `.spoold` is opened again: it may have been that of a mount which is gone. */
+async function changing<T>(spool: string, change: () => Promise<T>): Promise<T> {
+  try {
+    return await change()
+  } catch (error) {
+    reopenState(spool)
+    throw error
+  }
+}
+
 function makeLink(text: string, path: string): boolean {
   try {
     symlinkSync(toFsPath(text), toFsPath(path))
@@ -125,21 +193,13 @@ function makeLink(text: string, path: string): boolean {
   }
 }
 
-function remove(path: string): void {
+/** @returns false if there was none */
+function remove(path: string): boolean {
   try {
     unlinkSync(toFsPath(path))
+    return true
   } catch (error) {
     if (errnoOf(error) !== 'ENOENT') throw error
-  }
-}
-
-/** @returns undefined if it is none that spoold writes */
-function readEntry(path: string, key: string): PeriodicEntry | undefined {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(readlinkSync(toFsPath(path)), 'latin1').toString())
-    return isPeriodicEntry(value) && periodicKey(value.name) === key ? value : undefined
-  } catch (error) {
-    if (errnoOf(error) === undefined || errnoOf(error) === 'EINVAL') return undefined // no JSON, or no link
-    throw error
+    return false
   }
 }

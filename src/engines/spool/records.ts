@@ -6,9 +6,16 @@ import { type Ref, toFsPath } from '../../base/task/ref.js'
 import type { RetryPolicy } from '../../base/task/retry-policy.js'
 import { lstatSync, readFileSync, unlinkSync } from '../../system/files/anchored-path.js'
 import type { Failed, Runs } from '../contracts/verdict.js'
-import { isNamedInFull, jsonNameOf } from './record-name.js'
 import { RECORDED } from './state-byte.js'
-import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
+import {
+  filesInRoom,
+  hasStateRoom,
+  isNamedInFull,
+  jsonNameOf,
+  makeStateRoom,
+  stateRoom,
+  writeWhole,
+} from './state-directory.js'
 
 /** The record of a task that failed at least once, or that is held. Times are epoch ms. */
 export interface TaskRecord {
@@ -99,6 +106,16 @@ export class Records {
   pathOf(ref: Ref): string {
     return `${stateRoom(this.#spool, 'records')}/${jsonNameOf(ref)}`
   }
+}
+
+/** The names of a spool's records, below `.spoold/records`. */
+export async function* recordNames(spool: string): AsyncGenerator<string> {
+  for await (const name of filesInRoom(spool, 'records')) if (name.endsWith('.json')) yield name
+}
+
+/** The tasks that have failed or are held, as the names of their records say. Those whose names are too long are left out. */
+export async function* recordedRefs(spool: string): AsyncGenerator<Ref> {
+  for await (const name of recordNames(spool)) yield name.slice(0, -'.json'.length)
 }
 
 /**

@@ -1,6 +1,6 @@
 import { crypto } from '../../base/crypto.js'
 import { errnoOf, SpooldError } from '../../base/errors.js'
-import { displayName, toFsPath } from '../../base/task/ref.js'
+import { displayName, type Ref, toFsPath } from '../../base/task/ref.js'
 import {
   chmodSync,
   createFileSync,
@@ -12,6 +12,7 @@ import {
   statusOf,
   unlinkSync,
 } from '../../system/files/anchored-path.js'
+import { listEntries } from '../../system/files/entries.js'
 import { STATE_DIRECTORY } from './names.js'
 import { foreignState, me } from './permissions.js'
 
@@ -159,6 +160,24 @@ export function hasStateRoom(spool: string, room: StateRoom): boolean {
   return state !== undefined && lstatSync(toFsPath(`${state}/${room}`))?.isDirectory() === true
 }
 
+/** Nested directories: deeper than any priority scheme. */
+const MAX_DEPTH = 16
+
+/** The files below a directory of `.spoold`, by their paths in it, as byte strings; none if it is not there. */
+export async function* filesInRoom(
+  spool: string,
+  room: StateRoom,
+  prefix = '',
+  depth = 0,
+): AsyncGenerator<string> {
+  if (depth === 0 && !hasStateRoom(spool, room)) return
+  // found again for each directory: a listing may take longer than `.spoold` stays open
+  for await (const entry of listEntries(`${stateRoom(spool, room)}/${prefix}`))
+    if (entry.isDirectory() && depth < MAX_DEPTH)
+      yield* filesInRoom(spool, room, `${prefix}${entry.name}/`, depth + 1)
+    else if (entry.isFile()) yield prefix + entry.name
+}
+
 function hasState(spool: string): string | undefined {
   try {
     return findState(spool)
@@ -184,4 +203,17 @@ function removeQuietly(path: string | Buffer): void {
   try {
     unlinkSync(path)
   } catch {} // it was not created, or its directory is gone
+}
+
+/** File names are limited to 255 bytes, and ours are longer than the task's. */
+const NAME_BYTES = 200
+
+/** The path of a task's JSON below `.spoold/records` or `.spoold/dead`, a byte string. */
+export function jsonNameOf(ref: Ref): string {
+  return `${isNamedInFull(ref) ? ref : crypto().createHash('sha1').update(ref, 'latin1').digest('hex')}.json`
+}
+
+/** If false, the JSON itself has to name its task. */
+export function isNamedInFull(ref: Ref): boolean {
+  return ref.length <= NAME_BYTES
 }

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { inOrder, type Keyed, keyed, type TaskSort } from '#src/engines/spool/admin/ref-window.js'
-import { comparePriorities } from '#src/engines/spool/task-order.js'
-import { compareVersions } from '#src/engines/spool/version-order.js'
+import { comparePriorities, compareVersions } from '#src/engines/spool/task-order.js'
 
 /** Names of three priorities and of none, with keys of which several are equal, in no order. */
 const tasks = Array.from({ length: 2000 }, (_, i) => {

@@ -6,8 +6,7 @@ import fc from 'fast-check'
 import type { ParkReason, ReportKind } from '#src/base/task/report.js'
 import { TaskIndex } from '#src/engines/spool/index/task-index.js'
 import { WaitingList } from '#src/engines/spool/index/waiting-list.js'
-import type { TaskOrder } from '#src/engines/spool/task-order.js'
-import { compareVersions } from '#src/engines/spool/version-order.js'
+import { compareVersions, type TaskOrder } from '#src/engines/spool/task-order.js'
 import { isLong } from '../../helpers/requires.js'
 
 const NOW = 1_700_000_000_000

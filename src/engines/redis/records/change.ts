@@ -1,7 +1,7 @@
 import { messageOf } from '../../../base/errors.js'
 import { cancelledDetail } from '../../../base/task/cancel.js'
 import { type Changed, DONE, refused } from '../../spool/admin/change.js'
-import { HELD_UNTIL_MS } from '../../spool/admin/held-time.js'
+import { HELD_UNTIL_MS } from '../../spool/spool-file.js'
 import type { Change } from '../../task-store.js'
 import type { Connection } from '../connection.js'
 import { type TaskRecord, withoutJourney } from '../task-job.js'

@@ -1,5 +1,5 @@
-import { HELD_UNTIL_MS } from '../../spool/admin/held-time.js'
 import type { TaskState } from '../../spool/admin/task-view.js'
+import { HELD_UNTIL_MS } from '../../spool/spool-file.js'
 import type { Connection } from '../connection.js'
 import type { SpoolQueue } from '../queues.js'
 import { type Place, SLICE } from './peek.js'

@@ -4,7 +4,7 @@ import { baseName, displayName, type Ref, toFsPath } from '../../../base/task/re
 import { openSync, unlinkSync } from '../../../system/files/anchored-path.js'
 import { createTaskName, isPriorityDirectory, isTaskName } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
-import { isNoRoom } from '../store/write-error.js'
+import { isNoRoom } from '../store/write.js'
 import type { OpenSpool } from './change.js'
 
 /** A name reserved in a spool: an empty, locked file, which no daemon runs, and which a rename replaces. */

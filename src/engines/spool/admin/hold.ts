@@ -1,10 +1,9 @@
 import { fstatSync } from 'node:fs'
 import type { Ref } from '../../../base/task/ref.js'
 import { ownRecord, Records, type TaskRecord } from '../records.js'
-import { setTime } from '../spool-file.js'
+import { HELD_UNTIL_MS, heldMtimeOf, heldTimeFor, setTime } from '../spool-file.js'
 import { KICKED, RECORDED, writeState } from '../state-byte.js'
 import { type Changed, DONE, type OpenSpool, refused, type TargetFile } from './change.js'
-import { HELD_UNTIL_MS, heldMtimeOf, heldTimeFor } from './held-time.js'
 
 const DAY_MS = 86_400_000
 /** @see Journey */
@@ -131,8 +130,12 @@ function timeOf({ stats }: TargetFile, record: TaskRecord | undefined): number {
 
 /** What is left of a record when the task has another time, and stays. */
 export function withoutTimes(record: TaskRecord): TaskRecord {
-  const { heldMtime: _held, nextRunAt: _next, isTimeUnset: _unset, ...more } = record
-  const { movedTo: _to, moveKey: _key, movedAt: _at, wasHeld: _was, ...rest } = more
+  const { heldMtime: _held, nextRunAt: _next, isTimeUnset: _unset, ...rest } = record
+  return withoutJourney(rest)
+}
+
+export function withoutJourney(record: TaskRecord): TaskRecord {
+  const { movedTo: _to, moveKey: _key, movedAt: _at, wasHeld: _was, ...rest } = record
   return rest
 }
 

@@ -1,8 +1,10 @@
-import type { Ref } from '../../../base/task/ref.js'
+import { type Ref, toFsPath } from '../../../base/task/ref.js'
+import { lstatSync } from '../../../system/files/anchored-path.js'
 import { deadNameOf } from '../dead-letters.js'
 import { createdAtMicros } from '../names.js'
+import { recordNames } from '../records.js'
+import { jsonNameOf, stateRoom } from '../state-directory.js'
 import { inOrder, type Keyed, keyed, RefWindow, visit } from './ref-window.js'
-import { runTimes } from './run-order.js'
 import { type SpoolView, sinceMsOf, type TaskView } from './task-view.js'
 
 /**
@@ -171,4 +173,38 @@ export class Listing {
 
 function isWaiting({ state }: TaskView): boolean {
   return state === 'waiting' || state === 'retrying'
+}
+
+/**
+ * When a task became runnable, in µs, as a daemon assumes that starts now and finds every task due: with its priority, this
+ * gives the order in which tasks run. For a name that contains no time, the ctime stands in for the moment a daemon first
+ * saw the file.
+ *
+ * @param spool its real path, a byte string
+ */
+async function runTimes(spool: string): Promise<(ref: Ref) => number> {
+  const hasRecord = await recordTest(spool)
+  const nowMicros = Date.now() * 1000
+  return ref => {
+    const stats = () => lstatSync(toFsPath(`${spool}/${ref}`))
+    if (hasRecord(ref)) return (stats()?.mtimeMs ?? 0) * 1000
+    const created = createdAtMicros(ref)
+    return created !== undefined && created <= nowMicros ? created : (stats()?.ctimeMs ?? 0) * 1000
+  }
+}
+
+/** More names than this are not kept in memory: each record is looked up instead. */
+const MAX_KEPT = 20_000
+
+/** Does a task have a record, because it has run or is held? As far as this user may see that. */
+async function recordTest(spool: string): Promise<(ref: Ref) => boolean> {
+  const names = new Set<string>()
+  try {
+    for await (const name of recordNames(spool)) if (names.add(name).size >= MAX_KEPT) break
+  } catch {
+    // belongs to another user; the task names still give an order
+  }
+  if (names.size === 0) return () => false
+  if (names.size < MAX_KEPT) return ref => names.has(jsonNameOf(ref))
+  return ref => lstatSync(toFsPath(`${stateRoom(spool, 'records')}/${jsonNameOf(ref)}`)) !== undefined
 }

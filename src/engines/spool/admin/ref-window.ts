@@ -1,7 +1,6 @@
 import { select } from '../../../base/heap.js'
 import { prefixOf, type Ref } from '../../../base/task/ref.js'
-import { comparePriorities } from '../task-order.js'
-import { compareVersions } from '../version-order.js'
+import { comparePriorities, compareVersions } from '../task-order.js'
 
 /** A task, and the number by which it is sorted. */
 export interface Keyed {

@@ -2,9 +2,8 @@ import { statfs } from 'node:fs/promises'
 import { Slices } from '../../../base/slices.js'
 import { BURY_REASONS, type BuryReason } from '../../../base/task/bury-reasons.js'
 import { type Ref, toFsPath } from '../../../base/task/ref.js'
-import { listEntries } from '../../../system/files/entries.js'
 import { DeadLetters } from '../dead-letters.js'
-import { hasStateRoom, stateRoom } from '../state-directory.js'
+import { recordNames } from '../records.js'
 
 /** Of more files than this, only so many are read. */
 const MOST_FILES = 10_000
@@ -103,13 +102,8 @@ export class SpoolSummary {
 
   async #records(): Promise<{ count: number; isWhole: boolean }> {
     let count = 0
-    const below = hasStateRoom(this.#spool, 'records') ? [''] : []
-    for (let prefix = below.pop(); prefix !== undefined; prefix = below.pop())
-      for await (const entry of listEntries(`${stateRoom(this.#spool, 'records')}/${prefix}`)) {
-        if (entry.isDirectory()) below.push(`${prefix}${entry.name}/`)
-        else if (entry.name.endsWith('.json')) count++
-        if (count + below.length >= MOST_FILES) return { count, isWhole: false }
-      }
+    for await (const _name of recordNames(this.#spool))
+      if (++count >= MOST_FILES) return { count, isWhole: false }
     return { count, isWhole: true }
   }
 }

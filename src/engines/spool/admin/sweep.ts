@@ -2,14 +2,23 @@ import { closeSync, constants, type Dirent, fstatSync } from 'node:fs'
 import { errnoOf, SpooldError } from '../../../base/errors.js'
 import { Slices } from '../../../base/slices.js'
 import { baseName, type Ref, toFsPath } from '../../../base/task/ref.js'
-import { lstatSync, openSync, placeOf, unlinkSync } from '../../../system/files/anchored-path.js'
+import {
+  lstatSync,
+  openSync,
+  pathOf,
+  placeOf,
+  textOf,
+  unlinkSync,
+} from '../../../system/files/anchored-path.js'
 import { listEntries, listLocalEntries } from '../../../system/files/entries.js'
-import { beside, giveBack } from '../../../system/files/exact-move.js'
+import { beside, giveBack, moveExactly } from '../../../system/files/exact-move.js'
 import { isLocal } from '../../../system/files/local.js'
 import { tryHold } from '../../../system/libc.js'
 import { doneInode } from '../claims/settle.js'
 import { createTaskName, isPriorityDirectory } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
+import { isRecord, recordNames } from '../records.js'
+import { jsonNameOf, stateRoom } from '../state-directory.js'
 import { draftedName, hiddenRef } from '../store/draft.js'
 import { idsDirectory, publishPromised, readId } from '../store/ids.js'
 
@@ -171,4 +180,60 @@ function refOf(link: string): Ref | undefined {
     if (error instanceof SpooldError) return undefined
     throw error
   }
+}
+
+/**
+ * Removes the records of tasks that are gone, because a uWSGI ran them or a user removed them. Recent records are left
+ * alone: a process that is about to bring a task into the spool writes its record first.
+ *
+ * @param spool its real path, a byte string
+ * @param beforeMs records changed since then are left alone
+ * @returns the number of removed records
+ */
+export async function sweepRecords(spool: string, beforeMs: number): Promise<number> {
+  let removed = 0
+  for await (const name of recordNames(spool)) if (removeOrphan(spool, name, beforeMs)) removed++
+  return removed
+}
+
+function removeOrphan(spool: string, name: string, beforeMs: number): boolean {
+  const fsPath = toFsPath(`${stateRoom(spool, 'records')}/${name}`)
+  try {
+    if ((lstatSync(fsPath)?.ctimeMs ?? beforeMs) >= beforeMs) return false
+    const fd = openSync(fsPath, constants.O_RDONLY | constants.O_NONBLOCK)
+    try {
+      const ref = fstatSync(fd).ctimeMs < beforeMs ? taskOf(fd, name) : undefined
+      if (ref === undefined || isThere(`${spool}/${ref}`)) return false
+      return removeExactly(fd, fsPath)
+    } finally {
+      closeSync(fd)
+    }
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
+    return false
+  }
+}
+
+/** The task that a record belongs to; undefined if the file is not a record, or is not at that task's record path. */
+function taskOf(fd: number, name: string): Ref | undefined {
+  try {
+    const value: unknown = JSON.parse(textOf(fd))
+    const ref = isRecord(value) ? (value.ref ?? name.slice(0, -'.json'.length)) : undefined
+    return ref !== undefined && jsonNameOf(ref) === name ? ref : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isThere(path: string): boolean {
+  return lstatSync(toFsPath(path)) !== undefined
+}
+
+/** Removes exactly the open file, and not a record just written for a new task of the same name. */
+function removeExactly(fd: number, fsPath: string | Buffer): boolean {
+  const place = placeOf(fsPath)
+  const aside = { ...place, name: `${place.name}.${process.pid}.tmp` }
+  if (!moveExactly({ ...place, fd }, aside, createTaskName)) return false
+  unlinkSync(pathOf(aside))
+  return true
 }

@@ -9,8 +9,8 @@ import { isLeased, leasesOf } from '../locker.js'
 import { createdAtMicros } from '../names.js'
 import { ownRecord, Records, type TaskRecord } from '../records.js'
 import { type ScanVisitor, scanSpool } from '../scan.js'
+import { heldMtimeOf } from '../spool-file.js'
 import { ownState, pastOf } from '../state-byte.js'
-import { heldMtimeOf } from './held-time.js'
 import { type FileState, type Inspection, inspectFile, unwritable } from './inspect.js'
 
 /** The state of a task, as shown to people. */

@@ -8,7 +8,7 @@ import { type Watch, watchDirectory } from '../../../system/files/directory-watc
 import { isSmall } from '../../../system/files/entries.js'
 import { directoryOf, isSame, type Stamp, takeStampSync } from '../../../system/files/stamps.js'
 import { isPriorityDirectory, isTaskName, type NameRules } from '../names.js'
-import { compareVersions } from '../version-order.js'
+import { compareVersions } from '../task-order.js'
 import type { Listing } from './directories.js'
 
 export interface WatchesOptions {

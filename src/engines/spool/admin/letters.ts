@@ -1,0 +1,194 @@
+import { hostname } from 'node:os'
+import { doEach } from '../../../base/each.js'
+import { messageOf } from '../../../base/errors.js'
+import { cancelledDetail } from '../../../base/task/cancel.js'
+import { displayName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
+import { lstatSync, pathOf, renameSync } from '../../../system/files/anchored-path.js'
+import { DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
+import { Records, type TaskRecord } from '../records.js'
+import { setTime } from '../spool-file.js'
+import { ONCE, pastOf, RECORDED, writeState } from '../state-byte.js'
+import { makeArrival } from './arrival.js'
+import {
+  type Changed,
+  change,
+  DONE,
+  type OpenSpool,
+  openSpool,
+  refused,
+  remove,
+  type TargetFile,
+} from './change.js'
+import { NO_PACKET, recordOf } from './hold.js'
+
+/**
+ * Buries a task that does not run. Everything is written while it is still a task; the rename makes it a dead letter. After a
+ * kill before that, the task is as it was.
+ */
+export function cancel({ spool }: OpenSpool, file: TargetFile): Changed {
+  const { ref, fd, state } = file
+  if (state === undefined) return NO_PACKET
+  if (pastOf(state) === 'done') return refused('it has run to SPOOL_OK, and only waits for its removal')
+  const records = new Records(spool)
+  const letter = {
+    ...{ ref, reason: 'cancelled' as const, detail: cancelledDetail('was not running') },
+    ...{ buriedAt: Date.now(), handlers: [], host: hostname() },
+    ...failuresIn(recordOf(records, file) ?? {}),
+  }
+  try {
+    if (new DeadLetters(spool).bury(file, letter) === undefined) return { kind: 'gone' }
+  } catch (error) {
+    return refused(`it is left as it was, because it cannot be buried: ${messageOf(error)}`)
+  }
+  try {
+    if ((state & ONCE) === 0) writeState(fd, 0)
+    records.remove(ref)
+  } catch {} // it is a dead letter; a record without a task does no harm
+  return DONE
+}
+
+/**
+ * Brings a dead letter back into its spool, due at once.
+ *
+ * Everything is prepared while it is still a dead letter; the rename publishes it. After a kill before the rename, it is
+ * still a dead letter (with an empty file or a record of its name in the spool, which no daemon runs), and can be requeued
+ * again. After a kill after the rename, the task is in the spool, and its reason stays behind, which does no harm.
+ */
+export function requeue(
+  at: OpenSpool,
+  file: TargetFile,
+  { keepAttempts }: { keepAttempts: boolean },
+): Changed {
+  const name = deadNameOf(file.ref)
+  if (name === undefined) return refused('it is no dead letter')
+  if (file.state === undefined) return refused('it is not a spool packet: nothing could run it')
+  const letters = new DeadLetters(at.spool)
+  const letter = letters.read(name)
+  const arrival = makeArrival(at, letter?.ref ?? name)
+  let hasArrived = false
+  try {
+    const record = keepAttempts && letter !== undefined ? failuresIn(letter) : undefined
+    const records = new Records(at.spool)
+    if (record === undefined) records.remove(arrival.ref)
+    else records.write(arrival.ref, record)
+    const nowMs = Date.now()
+    writeState(file.fd, record === undefined ? 0 : RECORDED)
+    setTime(file.fd, nowMs) // if another user owns the file, the write above has already set the mtime to now
+    renameSync(pathOf(file), arrival.fsPath)
+    hasArrived = true
+    letters.forget(name)
+    return { kind: 'done', to: arrival.ref }
+  } finally {
+    arrival.end(hasArrived)
+  }
+}
+
+type Failures = Pick<TaskRecord, 'attempts' | 'crashes' | 'firstFailureAt' | 'lastFailureAt' | 'lastError'>
+
+/** What a record and a dead letter both say. */
+function failuresIn({
+  attempts = 0,
+  crashes = 0,
+  firstFailureAt,
+  lastFailureAt,
+  lastError,
+}: Partial<Failures>): Failures {
+  return {
+    attempts,
+    crashes,
+    ...(firstFailureAt === undefined ? {} : { firstFailureAt }),
+    ...(lastFailureAt === undefined ? {} : { lastFailureAt }),
+    ...(lastError === undefined ? {} : { lastError }),
+  }
+}
+
+interface PurgeLimits {
+  /** Remove dead letters older than this. null: no limit. */
+  readonly maxAgeMs: number | null
+  /** Keep at most this many, and remove the oldest. null: no limit. */
+  readonly maxCount: number | null
+}
+
+interface Purged {
+  readonly removed: number
+  /** Why the first letter that could not be removed is still there. */
+  readonly fault?: string
+}
+
+/**
+ * Removes the dead letters beyond the limits.
+ *
+ * @param spool its real path
+ * @param passed called after each letter that was to be removed
+ * @param signal ends it after the letter in hand
+ */
+export async function purge(
+  spool: string,
+  limits: PurgeLimits,
+  passed?: () => void,
+  signal?: AbortSignal,
+): Promise<Purged> {
+  let [removed, fault]: [number, string | undefined] = [0, undefined]
+  if (limits.maxAgeMs === null && limits.maxCount === null) return { removed }
+  let at: OpenSpool | undefined
+  const removeOne = async (name: Ref) => {
+    at ??= await openSpool(spool)
+    const faultOfThis = removeLetter(at, name)
+    if (faultOfThis === undefined) removed++
+    else fault ??= `${displayName(name)}: ${faultOfThis}`
+    passed?.()
+  }
+  await doEach(overLimits(toByteString(spool), limits), removeOne, { signal })
+  return { removed, ...(fault === undefined ? {} : { fault }) }
+}
+
+/** @returns why the letter is still there; undefined if it was removed */
+function removeLetter(at: OpenSpool, name: Ref): string | undefined {
+  try {
+    const changed = change(at, deadPathOf(name), file => remove(at, file))
+    if (changed.kind === 'refused') return changed.detail
+    return changed.kind === 'running' ? 'somebody holds it' : undefined
+  } catch (error) {
+    return messageOf(error)
+  }
+}
+
+/**
+ * The dead letters beyond the limits, in directory order. The directory is listed twice, so that only one number per
+ * letter is kept in memory. The age is that of the ctime, which cannot be set: a restored backup counts as new.
+ */
+export async function* overLimits(
+  spool: string,
+  { maxAgeMs, maxCount }: PurgeLimits,
+  nowMs = Date.now(),
+): AsyncGenerator<Ref> {
+  const letters = new DeadLetters(spool)
+  const oldestMs = maxAgeMs === null ? Number.NEGATIVE_INFINITY : nowMs - maxAgeMs
+  const { lastMs, atLast } = maxCount === null ? NONE : await surplus(letters, maxCount)
+  let left = atLast
+  for await (const name of letters.names()) {
+    const buriedMs = buriedAt(letters, name)
+    if (buriedMs === undefined) continue
+    const isSurplus = buriedMs < lastMs || (buriedMs === lastMs && left-- > 0)
+    if (isSurplus || buriedMs < oldestMs) yield name
+  }
+}
+
+const NONE = { lastMs: Number.NEGATIVE_INFINITY, atLast: 0 }
+
+/** Of the letters in excess of the count: the time of the newest, and how many of them have exactly that time. */
+async function surplus(letters: DeadLetters, maxCount: number): Promise<typeof NONE> {
+  const times: number[] = []
+  for await (const name of letters.names()) {
+    const buriedMs = buriedAt(letters, name)
+    if (buriedMs !== undefined) times.push(buriedMs)
+  }
+  const count = times.length - maxCount
+  const oldest = Float64Array.from(times).sort().subarray(0, Math.max(0, count))
+  const lastMs = oldest.at(-1)
+  return lastMs === undefined ? NONE : { lastMs, atLast: count - oldest.indexOf(lastMs) }
+}
+
+function buriedAt(letters: DeadLetters, name: Ref): number | undefined {
+  return lstatSync(toFsPath(letters.pathOf(name)))?.ctimeMs
+}

@@ -1,0 +1,291 @@
+import { randomUUID } from 'node:crypto'
+import { fchmodSync, fstatSync, readSync } from 'node:fs'
+import { errnoOf, messageOf } from '../../../base/errors.js'
+import { Queue } from '../../../base/queue.js'
+import { baseName, displayName, prefixOf, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
+import {
+  HEADER_BYTES,
+  MAX_PACKET_BYTES,
+  MODIFIER2_OFFSET,
+  packetBytesOf,
+} from '../../../formats/protocol/header.js'
+import { lastValue, parseVars } from '../../../formats/protocol/vars.js'
+import { lstatSync, pathOf, renameSync, unlinkSync } from '../../../system/files/anchored-path.js'
+import { syncData, syncDirectory } from '../../../system/files/disk-sync.js'
+import { createdAtMicros, createTaskName, isUwsgiName } from '../names.js'
+import { isCounted, Records, type TaskRecord } from '../records.js'
+import { dueAtMsOf, heldMtimeOf, packetFault, setTime } from '../spool-file.js'
+import { KICKED, type Past, pastOf, RECORDED, STATES, writeState } from '../state-byte.js'
+import { Draft } from '../store/draft.js'
+import { findId, idLink, idsDirectory, publishPromised, takeId } from '../store/ids.js'
+import { makeArrival } from './arrival.js'
+import { type Changed, type OpenSpool, refused, type TargetFile } from './change.js'
+import {
+  hold,
+  isWorthKeeping,
+  NO_PACKET,
+  recordOf,
+  restoreTime,
+  withoutJourney,
+  withoutTimes,
+} from './hold.js'
+import { type Parcel, type Received, type UnfinishedRun, whyNoJourney } from './parcel.js'
+
+/** A task that is held for a move. */
+interface Sent {
+  readonly key: string
+  readonly parcel: Parcel
+  /** Nothing of it is in the other spool: it is again as it was before. */
+  takeBack(): void
+}
+
+/**
+ * Holds a task, with a note of where it goes, so that no daemon runs it from now on: not even if this process dies, and
+ * nobody knows whether the task has arrived. What an earlier move has begun is gone on with.
+ *
+ * @param file stays locked until the move is over
+ */
+export function send(from: OpenSpool, file: TargetFile, to: string): Sent | Changed {
+  if (file.state === undefined) return NO_PACKET
+  const packet = readPacket(file.fd)
+  if (typeof packet === 'string') return refused(`${packet}: nothing could run it`)
+  const records = new Records(from.spool)
+  const before = recordOf(records, file)
+  const past = pastOf(file.state)
+  const refusal = whyNot(past, before, to)
+  if (refusal !== undefined) return refused(refusal)
+  if (before?.moveKey === undefined) {
+    const wasHeld = before?.heldMtime !== undefined || heldMtimeOf(file.stats.mtimeMs) !== undefined
+    const note = { movedTo: to, moveKey: randomUUID(), movedAt: Date.now(), wasHeld }
+    const held = hold(from, file, note)
+    if (held.kind !== 'done') return held
+  }
+  const record = records.read(file.ref)
+  const { moveKey, heldMtime, wasHeld = false } = record ?? {}
+  if (record === undefined || moveKey === undefined || heldMtime === undefined)
+    return refused('its record cannot be read')
+  const held = { ...record, heldMtime }
+  return {
+    key: moveKey,
+    parcel: parcelOf(file, packet, { ...held, wasHeld }, past),
+    takeBack: () => takeBack(from, file, held),
+  }
+}
+
+function takeBack(
+  from: OpenSpool,
+  file: TargetFile,
+  record: TaskRecord & { readonly heldMtime: number },
+): void {
+  if (record.wasHeld !== true) return restoreTime(from, file, record)
+  new Records(from.spool).write(file.ref, withoutJourney(record))
+}
+
+function parcelOf(
+  { ref, fd, stats, state = 0 }: TargetFile,
+  { packet, at }: Packet,
+  record: TaskRecord & { readonly heldMtime: number; readonly wasHeld: boolean },
+  past: Past,
+): Parcel {
+  const { heldMtime: mtimeMs, wasHeld: isHeld } = record
+  const failures = withoutTimes(record)
+  const created = (createdAtMicros(ref) ?? Number.NaN) / 1000
+  const [priority = ''] = prefixOf(ref).split('/')
+  return {
+    ...{ packet, isHeld, bodyBytes: stats.size - packet.length },
+    body: () => pieces(fd, packet.length, stats.size),
+    priority: /^[0-9]+$/.test(priority) ? priority : undefined,
+    dueAtMs: dueAtMsOf(mtimeMs, (state & KICKED) === 0 ? at : undefined),
+    arrivedAtMs: created <= Date.now() ? created : undefined,
+    past: isCounted(record, mtimeMs) ? 'none' : unfinished(past),
+    record: isWorthKeeping(failures) ? failures : undefined,
+    file: { name: baseName(ref), mode: stats.mode & 0o7777, mtimeMs },
+  }
+}
+
+function unfinished(past: Past): UnfinishedRun {
+  return past === 'died-alone' || past === 'died-beside' || past === 'died-once' ? past : 'none'
+}
+
+interface Packet {
+  readonly packet: Buffer
+  /** Its key `at`. */
+  readonly at: string | undefined
+}
+
+/** @returns why it is none */
+function readPacket(fd: number): Packet | string {
+  const bytes = Buffer.alloc(MAX_PACKET_BYTES)
+  const read = readSync(fd, bytes, 0, MAX_PACKET_BYTES, 0)
+  const fault = packetFault(bytes, read)
+  if (fault !== undefined) return fault.detail
+  const packet = Buffer.from(bytes.subarray(0, packetBytesOf(bytes)))
+  packet[MODIFIER2_OFFSET] = 0
+  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
+  return 'fault' in vars ? vars.fault : { packet, at: lastValue(vars, 'at') }
+}
+
+const PIECE_BYTES = 1024 * 1024
+
+function* pieces(fd: number, from: number, to: number): Generator<Buffer> {
+  for (let at = from; at < to; ) {
+    const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, to - at))
+    const got = readSync(fd, piece, 0, piece.length, at)
+    if (got === 0) throw new Error(`its body ends after ${at - from} of ${to - from} bytes`)
+    yield piece.subarray(0, got)
+    at += got
+  }
+}
+
+const STRICT = { ordered: false, strictNames: true }
+
+/**
+ * Stores a task that another spool has, once per key. It is a promise as that of an id: first the whole task is on disk under a
+ * hidden name, then the key leads to it, then it gets its name. Whoever comes after a death in between goes on from there.
+ *
+ * @throws why it cannot be known whether it is there
+ */
+export async function receive(to: OpenSpool, parcel: Parcel, key: string): Promise<Received> {
+  const { spool } = to
+  const known = findId(spool, key)
+  if (known !== undefined) return published(spool, known)
+  let draft: Draft | undefined
+  let ref: Ref | undefined
+  try {
+    draft = openDraft(spool, parcel)
+    write(to, draft, parcel)
+    await syncData(draft.fd)
+    if (draft.isDirectoryNew) await syncDirectory(spool)
+    await syncDirectory(draft.directory)
+    ref = takeId(spool, key, draft.ref)
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw error
+    return { kind: 'refused', detail: `${displayName(spool)}: ${messageOf(error)}` }
+  } finally {
+    if (ref !== draft?.ref) draft?.discard(false)
+    draft?.end()
+  }
+  return published(spool, ref)
+}
+
+async function published(spool: string, ref: Ref): Promise<Received> {
+  await syncDirectory(idsDirectory(spool))
+  publishPromised(spool, ref)
+  await syncDirectory(`${spool}/${prefixOf(ref)}`.replace(/\/$/, ''))
+  return { kind: 'received', ref }
+}
+
+/** Under its own name, if that is one that no program uses twice. */
+function openDraft(spool: string, { file, priority, arrivedAtMs = Date.now() }: Parcel): Draft {
+  const place = priority === undefined ? {} : { priority }
+  const fresh = () =>
+    new Draft(spool, { ...place, name: displayName(createTaskName(Math.round(arrivedAtMs * 1000))) })
+  if (file === undefined || !isUwsgiName(file.name, STRICT)) return fresh()
+  const ref = priority === undefined ? file.name : `${priority}/${file.name}`
+  const name = displayName(file.name)
+  if (toByteString(name) !== file.name || lstatSync(toFsPath(`${spool}/${ref}`)) !== undefined) return fresh()
+  try {
+    return new Draft(spool, { ...place, name })
+  } catch (error) {
+    if (errnoOf(error) !== 'EEXIST' && errnoOf(error) !== 'ENAMETOOLONG') throw error
+    return fresh()
+  }
+}
+
+/** As it was: packet, body, mark, record, mode and time, and held if it was. */
+function write(to: OpenSpool, draft: Draft, parcel: Parcel): void {
+  const { packet, record, past, file, isHeld } = parcel
+  const { fd, ref } = draft
+  draft.append(packet)
+  for (const piece of parcel.body()) draft.append(piece)
+  const [mark = 0] = STATES.find(([, each]) => each === past) ?? []
+  const state = mark | (record === undefined ? 0 : RECORDED) | (isBeforeAt(parcel) ? KICKED : 0)
+  if (state !== 0) writeState(fd, state)
+  if (record === undefined) new Records(to.spool).remove(ref)
+  else new Records(to.spool).write(ref, record)
+  if (file !== undefined) fchmodSync(fd, file.mode)
+  setTime(fd, mtimeOf(parcel))
+  if (!isHeld) return
+  const stats = fstatSync(fd)
+  const held = hold(to, { ref, fd, directory: -1, name: '', stats, inode: stats.ino, state })
+  if (held.kind === 'refused') throw Object.assign(new Error(held.detail), { code: 'EINVAL' })
+}
+
+/** Its packet says a later time, which no longer holds. */
+function isBeforeAt({ packet, dueAtMs }: Parcel): boolean {
+  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
+  const at = 'fault' in vars ? undefined : lastValue(vars, 'at')
+  return dueAtMsOf(0, at) > dueAtMs
+}
+
+/** In a file whole seconds count: it is not to run too early. */
+function mtimeOf({ file, dueAtMs }: Parcel): number {
+  if (file !== undefined) return file.mtimeMs
+  return dueAtMs > Date.now() ? Math.ceil(dueAtMs / 1000) * 1000 : dueAtMs
+}
+
+/** Somebody else may be about to bring the same task, who found it where it came from just before it was removed there. */
+const FORGET_AFTER_MS = 60_000
+
+/** Keys that nobody asks for any more. They are forgotten later, while more follow; the last ones go with time. */
+export class OldKeys {
+  readonly #spool: string
+  readonly #keys = new Queue<{ readonly key: string; readonly atMs: number }>()
+
+  constructor(spool: string) {
+    this.#spool = spool
+  }
+
+  add(key: string): void {
+    const now = performance.now()
+    this.#keys.push({ key, atMs: now + FORGET_AFTER_MS })
+    for (let next = this.#keys.peek(); next !== undefined && next.atMs < now; next = this.#keys.peek()) {
+      this.#keys.pop()
+      try {
+        unlinkSync(idLink(this.#spool, next.key))
+      } catch {} // it goes with time
+    }
+  }
+}
+
+/**
+ * Moves a task to another spool on the same file system by a rename, with its time, state byte and record. It stays locked
+ * until it has arrived.
+ *
+ * After a kill before the rename, the task is in the source (and an empty file or a record, which no daemon runs, in the
+ * target); after it, in the target (and its record in the source, where fsck finds it).
+ *
+ * @returns undefined: the file systems are different, or a move has begun that went the other way
+ */
+export function rename(from: OpenSpool, to: OpenSpool, file: TargetFile): Changed | undefined {
+  const records = new Records(from.spool)
+  const record = recordOf(records, file)
+  const refusal = whyNot(pastOf(file.state ?? 0), record, displayName(to.spool))
+  if (refusal !== undefined) return refused(refusal)
+  if (record?.movedTo !== undefined) return undefined
+  const arrival = makeArrival(to, file.ref)
+  let hasArrived = false
+  try {
+    if (record === undefined) new Records(to.spool).remove(arrival.ref)
+    else new Records(to.spool).write(arrival.ref, record)
+    renameSync(pathOf(file), arrival.fsPath)
+    hasArrived = true
+    records.remove(file.ref)
+    return { kind: 'done', to: arrival.ref }
+  } catch (error) {
+    if (errnoOf(error) !== 'EXDEV') throw error
+    new Records(to.spool).remove(arrival.ref)
+    return undefined
+  } finally {
+    arrival.end(hasArrived)
+  }
+}
+
+/** Why a task cannot go to that spool; undefined: it can, or a journey that has begun ends there. */
+function whyNot(past: Past, record: TaskRecord | undefined, to: string): string | undefined {
+  if (past === 'done') return 'it has run, and only waits to be removed'
+  if (past === 'to-bury' || record?.burial !== undefined) return 'it has failed, and only waits to be buried'
+  if (record?.movedTo === undefined) return undefined
+  const { movedTo, moveKey: key = '', movedAt: since = 0, wasHeld = false } = record
+  return whyNoJourney({ to: movedTo, key, since, wasHeld }, to)
+}
