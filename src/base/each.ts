@@ -1,5 +1,4 @@
 import { onDemand } from './on-demand.js'
-import { Slices } from './slices.js'
 
 /** To be called before this process becomes somebody who may not read packages. */
 export const loadEach = onDemand<typeof import('p-map')>('p-map')
@@ -42,5 +41,23 @@ export async function doEach<T>(
     if (signal?.aborted !== true || error !== signal.reason) throw error
   } finally {
     await Promise.allSettled(inHand)
+  }
+}
+
+/** How long synchronous work may block the event loop. */
+const SLICE_MS = 4
+
+/** Cuts long synchronous work into slices; between them the event loop runs. */
+export class Slices {
+  #since = performance.now()
+
+  /** Call it regularly, and await the result if there is one. */
+  rest(): Promise<void> | undefined {
+    return performance.now() - this.#since < SLICE_MS ? undefined : this.#next()
+  }
+
+  async #next(): Promise<void> {
+    await new Promise(resolve => setImmediate(resolve))
+    this.#since = performance.now()
   }
 }

@@ -19,3 +19,6 @@ export function onDemand<T>(name: string): () => T {
     }
   }
 }
+
+/** Loaded on demand: it costs a few milliseconds and half a megabyte, and most processes never hash anything. */
+export const crypto = onDemand<typeof import('node:crypto')>('node:crypto')

@@ -1,10 +1,9 @@
-import type { ClaimNotice } from '../base/task/claim-notice.js'
 import type { LastRun } from '../base/task/last-run.js'
 import type { Company, Outcome } from '../base/task/outcome.js'
+import type { FeedReason } from '../base/task/parked.js'
 import type { Ref } from '../base/task/ref.js'
-import type { FeedReason, Report } from '../base/task/report.js'
-import type { NamedSlots, SlotNews } from '../base/task/slots.js'
-import type { Terms } from '../base/task/terms.js'
+import type { ClaimNotice, Report } from '../base/task/report.js'
+import type { NamedSlots, SlotNews, Terms } from '../base/task/terms.js'
 import type { Vars } from '../formats/protocol/vars.js'
 
 /** A plain value where the engine can give one, which saves a promise and a turn of the event loop. */

@@ -1,8 +1,8 @@
 import type { LastRun } from '../base/task/last-run.js'
-import type { ParkedGroup, ParkedPart } from '../base/task/parked.js'
+import type { FeedReason, ParkedGroup, ParkedPart, ParkReason } from '../base/task/parked.js'
 import type { Ref } from '../base/task/ref.js'
-import type { FeedReason, ParkReason, Report } from '../base/task/report.js'
-import type { NamedSlots, SlotQueueStats } from '../base/task/slots.js'
+import type { Report } from '../base/task/report.js'
+import type { NamedSlots, SlotQueueStats } from '../base/task/terms.js'
 
 export interface Counts {
   /** Due now. It may be an estimate. */

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { ArraySet } from '#src/base/array-set.js'
 import { Alarm } from '#src/base/clock.js'
 import { describe as describeValue, errnoOf, SpooldError, toError } from '#src/base/errors.js'
 import { Heap } from '#src/base/heap.js'
-import { Queue } from '#src/base/queue.js'
+import { ArraySet, Queue } from '#src/base/queue.js'
 
 describe('a heap', () => {
   it('pops in order, whatever was pushed when', () => {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { parseDuration } from '#src/base/duration.js'
-import { parseTime } from '#src/base/time-text.js'
+import { parseDuration, parseTime } from '#src/base/time-text.js'
 
 const now = Date.UTC(2026, 0, 1)
 

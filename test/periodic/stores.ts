@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before } from 'node:test'
-import type { PeriodicStates } from '#src/base/task/periodic.js'
+import type { PeriodicStates } from '#src/base/task/schedule.js'
 import { MemorySpool } from '#src/engines/memory/spool.js'
 import { MemoryUpkeep } from '#src/engines/memory/upkeep.js'
 import { Connection } from '#src/engines/redis/connection.js'

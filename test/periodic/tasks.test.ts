@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
-import type { PeriodicEntry, PeriodicStates, PeriodicTask, Rhythm } from '#src/base/task/periodic.js'
+import type { PeriodicEntry, PeriodicStates, PeriodicTask, Rhythm } from '#src/base/task/schedule.js'
 import { PeriodicTasks } from '#src/runtime/periodic/tasks.js'
 import { until } from '../helpers/until.js'
 import { STORES, type Store } from './stores.js'

@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import type { PeriodicEntry } from '#src/base/task/periodic.js'
+import type { PeriodicEntry } from '#src/base/task/schedule.js'
 import { advancePeriodic, fateOfRun, periodicKey, readPeriodic } from '#src/engines/spool/periodic-states.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import type { NamedRuns } from '#src/base/task/named-runs.js'
+import type { NamedRuns } from '#src/base/task/report.js'
 import { NamedCounters } from '#src/runtime/stats/named-counters.js'
 
 const runs = (name: string, counts: Partial<NamedRuns> = {}): NamedRuns => ({

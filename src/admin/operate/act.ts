@@ -1,6 +1,5 @@
-import { doEach } from '../../base/each.js'
+import { doEach, Slices } from '../../base/each.js'
 import { messageOf } from '../../base/errors.js'
-import { Slices } from '../../base/slices.js'
 import type { Ref } from '../../base/task/ref.js'
 import { type Changed, refused } from '../../engines/spool/admin/change.js'
 import { ownStateOf, type TaskView } from '../../engines/spool/admin/task-view.js'

@@ -1,7 +1,6 @@
-import { isPlainNumber, parseDuration } from '../../base/duration.js'
 import { SpooldError } from '../../base/errors.js'
 import { baseName, displayName, priorityOf, type Ref, toByteString } from '../../base/task/ref.js'
-import { isSeconds, parseTime } from '../../base/time-text.js'
+import { isPlainNumber, isSeconds, parseDuration, parseTime } from '../../base/time-text.js'
 import {
   sinceMsOf,
   TASK_STATES,

@@ -1,6 +1,6 @@
 import { MAX_TIMER_MS } from '../../base/clock.js'
-import { parseDuration } from '../../base/duration.js'
 import { describe, SpooldError } from '../../base/errors.js'
+import { parseDuration } from '../../base/time-text.js'
 import { nameFault, queueFault } from '../../formats/protocol/named.js'
 import type { Destinations } from '../../runtime/tasks/queues.js'
 import type { Tasks } from '../tasks/tasks.js'

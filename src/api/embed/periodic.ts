@@ -1,5 +1,5 @@
 import type { Emitter } from '../../base/events/emitter.js'
-import type { PeriodicTask } from '../../base/task/periodic.js'
+import type { PeriodicTask } from '../../base/task/schedule.js'
 import { PeriodicSpool } from '../../runtime/periodic/spool.js'
 import type { Place } from './plan.js'
 

@@ -1,4 +1,4 @@
-import type { BegunTask, RunEnd } from '../../base/task/begun-task.js'
+import type { BegunTask, RunEnd } from '../../base/task/report.js'
 import type { Hide } from '../../formats/protocol/hide.js'
 import type { MasterMessage } from '../../runtime/ipc/messages.js'
 import type { PortExit, PortListener, WorkerPort } from '../../runtime/supervisor/worker-port.js'

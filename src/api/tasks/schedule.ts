@@ -1,4 +1,4 @@
-import { crypto } from '../../base/crypto.js'
+import { crypto } from '../../base/on-demand.js'
 import type { Request, Stored } from '../../base/task/request.js'
 import { addressedFrom, type TaskOptions } from '../../engines/client/request-from.js'
 import { forgetTargets } from '../../engines/client/target.js'

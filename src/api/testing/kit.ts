@@ -1,5 +1,5 @@
-import { parseDuration } from '../../base/duration.js'
 import { describe, SpooldError } from '../../base/errors.js'
+import { parseDuration } from '../../base/time-text.js'
 import type { Enqueuer } from '../../engines/enqueuer.js'
 import { MemoryEnqueuer } from '../../engines/memory/enqueuer.js'
 import { MemorySpool, type MemoryTask } from '../../engines/memory/spool.js'

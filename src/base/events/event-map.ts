@@ -1,11 +1,7 @@
-import type { NamedRuns } from '../task/named-runs.js'
 import type { Pauses } from '../task/pause.js'
-import type { PeriodicTask } from '../task/periodic.js'
-import type { RecycleReason } from '../task/recycle-reason.js'
 import type { Ref, TaskName } from '../task/ref.js'
-import type { Report } from '../task/report.js'
-import type { Schedule, SignalSchedule } from '../task/schedule.js'
-import type { Stream } from '../task/stream.js'
+import type { NamedRuns, Report } from '../task/report.js'
+import type { PeriodicTask, Schedule, SignalSchedule } from '../task/schedule.js'
 
 export type PidfileKind = 'pidfile' | 'safe pidfile'
 
@@ -236,3 +232,11 @@ export type LoggedEvent = Exclude<EventName, 'run-times' | 'named-runs'>
 export type Listeners<Name extends EventName = LoggedEvent> = {
   readonly [Each in Name]: (payload: EventMap[Each]) => void
 }
+
+/** Where text was printed; `output`: to either, by an interpreter that does not distinguish them. */
+export type Stream = 'stdout' | 'stderr' | 'output'
+
+/** Why a worker asks for its successor. Memory is in bytes. */
+export type RecycleReason =
+  | { readonly kind: 'tasks'; readonly limit: number }
+  | { readonly kind: 'rss' | 'as'; readonly bytes: number; readonly limit: number }

@@ -1,19 +1,13 @@
-import { durationText } from '../duration.js'
 import type { Log } from '../log/log.js'
 import { displayName } from '../task/ref.js'
-import { drainedText } from './drained-text.js'
+import { durationText } from '../time-text.js'
 import type { Emitter } from './emitter.js'
-import { subscribeLines } from './event-log.js'
-import type { EventName, Listeners } from './event-map.js'
+import type { EventName, Listeners, LoggedEvent } from './event-map.js'
 import { networkLines } from './network-lines.js'
-import { pauseLines } from './pause-lines.js'
-import { PrintedLines } from './printed-lines.js'
-import { stillRun } from './running-text.js'
-import { scalingLines } from './scaling-lines.js'
 import { periodicLines, scheduleLines, signalLines } from './signal-lines.js'
-import { spoolLines } from './spool-lines.js'
-import { TaskLines } from './task-lines.js'
-import { workerLines } from './worker-lines.js'
+import { pauseLines, spoolLines } from './spool-lines.js'
+import { PrintedLines, TaskLines } from './task-lines.js'
+import { scalingLines, stillRun, workerLines } from './worker-lines.js'
 
 interface LogSubscriberOptions {
   /**
@@ -114,4 +108,56 @@ function reloadLines(log: Log): Listeners<ReloadEvent> {
       log.line('error', `the reload is rejected, keeping the current configuration: ${error}`),
     'reload-done': () => log.line('info', 'the spoolers are reloaded'),
   }
+}
+
+/**
+ * Subscribes the listeners that write log lines. In a structured log each line has the name of its event, unless the line
+ * names a more specific one, and the error of that event as a field.
+ *
+ * @param linesOf creates the listeners for the log that they write to
+ */
+function subscribeLines(events: Emitter, log: Log, linesOf: (log: Log) => Listeners): void {
+  let context: { readonly event?: LoggedEvent; readonly error?: string } = {}
+  const tagged: Log = {
+    get fd() {
+      return log.fd
+    },
+    isStructured: log.isStructured,
+    isPrecise: log.isPrecise,
+    line: (level, text, fields) => log.line(level, text, { ...context, ...fields }),
+    dated: (level, text, fields) => log.dated(level, text, { ...context, ...fields }),
+    plain: (text, fields) => log.plain(text, { ...context, ...fields }),
+    reopen: () => log.reopen(),
+    end: () => log.end(),
+  }
+  const listeners = linesOf(log.isStructured ? tagged : log)
+  const subscribe = <Name extends LoggedEvent>(name: Name): void => {
+    const tell = listeners[name]
+    events.on(name, payload => {
+      if (log.isStructured) context = { event: name, ...('error' in payload ? { error: payload.error } : {}) }
+      tell(payload)
+    })
+  }
+  for (const name of Object.keys(listeners) as LoggedEvent[]) subscribe(name)
+}
+
+const UNFINISHED_TEXTS: Readonly<Record<string, string>> = {
+  retry: 'to be retried',
+  error: 'failed',
+  crash: 'crashed',
+  buried: 'buried',
+  unsettled: 'ran, but could not be settled',
+  ignore: 'ignored by all handlers',
+  unreadable: 'could not be read',
+  paused: 'paused',
+  unknown: 'known to no handler',
+}
+
+/** How a `--drain` ended, for people. */
+function drainedText(done: number, unfinished: Readonly<Record<string, number>>): string {
+  const others = Object.entries(UNFINISHED_TEXTS).flatMap(([kind, text]) => {
+    const count = unfinished[kind] ?? 0
+    return count === 0 ? [] : [`${count} ${text}`]
+  })
+  return `drained: ${[`${done} done`, ...others].join(', ')}`
 }

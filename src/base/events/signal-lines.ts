@@ -1,7 +1,6 @@
 import type { Log } from '../log/log.js'
 import { printable } from '../printable.js'
-import type { SignalSchedule } from '../task/schedule.js'
-import { scheduleText } from '../task/schedule-text.js'
+import { type SignalSchedule, scheduleText } from '../task/schedule.js'
 import type { EventName, Listeners } from './event-map.js'
 
 type SignalEvent = Extract<EventName, `signal-${string}` | `signals-${string}`>

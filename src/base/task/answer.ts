@@ -1,8 +1,8 @@
-import { parseDuration } from '../duration.js'
 import { describe, isError, messageOf, SpooldError, toError } from '../errors.js'
+import { parseDuration } from '../time-text.js'
+import { causesOf, stackOf } from './failure-text.js'
 import { IGNORE, OK, type Outcome, RETRY, SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './outcome.js'
-import { type Backoff, LONGEST_DELAY_MS, type RetryPolicy } from './retry-policy.js'
-import { causesOf, stackOf } from './stack.js'
+import { type Backoff, LONGEST_DELAY_MS, type RetryPolicy } from './terms.js'
 
 /** What a handler may return, or resolve to. Anything else is a retry. */
 export type Answer =

@@ -1,4 +1,4 @@
-import type { RetryPolicy } from './retry-policy.js'
+import type { RetryPolicy } from './terms.js'
 
 // A handler's answers, as uWSGI names and numbers them (plugins/python/uwsgi_pymodule.c). Without `as const` they would be
 // a mere number where TypeScript infers what a handler returns.
@@ -44,3 +44,16 @@ export const RETRY: Outcome = { kind: 'retry' }
 export const IGNORE: Outcome = { kind: 'ignore' }
 export const RELEASE: Outcome = { kind: 'release' }
 export const UNBEGUN: Outcome = { kind: 'release', isUnbegun: true }
+
+/** Why a task was buried. */
+export const BURY_REASONS = [
+  'attempts', // reached spooler-max-attempts failed runs
+  'crashes', // crashed its process spooler-max-crashes times
+  'asked', // the handler asked for it
+  'cancelled', // people asked for it: `spoold cancel`
+  'outcome-unknown', // runs at most once, and its process died during the run
+  'malformed', // not a spool packet
+  'incomplete', // shorter than its own header says
+  'unknown', // the reason was lost; written by fsck
+] as const
+export type BuryReason = (typeof BURY_REASONS)[number]

@@ -1,5 +1,13 @@
 import type { Ref } from './ref.js'
-import type { ParkReason } from './report.js'
+
+/**
+ * What a parked task waits for: a worker that runs nothing else (`alone`), its turn, because it has crashed its process and others go
+ * first (`crashed`), a free slot of its name (`slot`), the end of a pause (`paused`), or a handler for its name (`unknown-name`).
+ */
+export const PARK_REASONS = ['alone', 'crashed', 'slot', 'paused', 'unknown-name'] as const
+export type ParkReason = (typeof PARK_REASONS)[number]
+/** Those that end for all of their tasks at once, or for a kind of workers. The queue for a slot moves by itself. */
+export type FeedReason = Exclude<ParkReason, 'slot'>
 
 /** Why a task that is due may not run. */
 export interface Parked {

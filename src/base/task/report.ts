@@ -1,6 +1,7 @@
 import { printable } from '../printable.js'
+import type { ParkReason } from './parked.js'
 import { displayName, type Ref, type TaskName } from './ref.js'
-import type { NamedSlots } from './slots.js'
+import type { NamedSlots } from './terms.js'
 
 /**
  * What a worker reports to the master about a ref. The kinds are sent as their position in this list (ipc/messages), so only
@@ -25,15 +26,6 @@ export const REPORT_KINDS = [
 ] as const
 
 export type ReportKind = (typeof REPORT_KINDS)[number]
-
-/**
- * What a parked task waits for: a worker that runs nothing else (`alone`), its turn, because it has crashed its process and others go
- * first (`crashed`), a free slot of its name (`slot`), the end of a pause (`paused`), or a handler for its name (`unknown-name`).
- */
-export const PARK_REASONS = ['alone', 'crashed', 'slot', 'paused', 'unknown-name'] as const
-export type ParkReason = (typeof PARK_REASONS)[number]
-/** Those that end for all of their tasks at once, or for a kind of workers. The queue for a slot moves by itself. */
-export type FeedReason = Exclude<ParkReason, 'slot'>
 
 export interface Report {
   readonly ref: Ref
@@ -93,3 +85,52 @@ export function isLimit(report: Report): report is Report & { readonly detail: s
 
 /** The file of the task has left its place. */
 export const GONE_KINDS: readonly ReportKind[] = ['ok', 'gone', 'buried', 'set-aside']
+
+/** A named task whose run has begun, as processes tell each other. */
+export interface BegunTask {
+  readonly id: string
+  readonly name: string
+  /** Of its registry; absent: that of whoever runs it. */
+  readonly namespace?: string | undefined
+  readonly queue: string
+  /** Epoch ms. */
+  readonly atMs: number
+  /** Null: no limit. */
+  readonly maxRetries: number | null
+  readonly retries: number
+  readonly args: readonly unknown[]
+  readonly kwargs?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** How that run ended. */
+export interface RunEnd {
+  readonly kind: ReportKind
+  readonly atMs?: number | undefined
+  readonly detail?: string | undefined
+}
+
+/** What the master has to know of a claim before its task begins. */
+export interface ClaimNotice {
+  /** The ref does not contain it. */
+  readonly name: TaskName
+  /** The claim ends unless the master renews it by this (`Feed.leases`); undefined: it lasts as long as its worker. */
+  readonly lease?: string
+}
+
+/** What a worker did with tasks of one name since its last message. */
+export interface NamedRuns {
+  readonly name: string
+  /** How many may run at a time; null: that has no limit. */
+  readonly slots: number | null
+  started: number
+  /** Runs that ended with SPOOL_OK. */
+  done: number
+  /** Runs whose task runs again, because its handler asked for it or threw. */
+  retried: number
+  /** Runs that made a dead letter of their task. */
+  buried: number
+  /** Runs that ended otherwise. */
+  other: number
+  /** How long these runs took. */
+  ranMs: number
+}

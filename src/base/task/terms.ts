@@ -1,7 +1,5 @@
-import type { Delivery } from './delivery.js'
-import type { ParkReason } from './report.js'
-import type { RetryPolicy } from './retry-policy.js'
-import type { NamedSlots } from './slots.js'
+import type { ParkReason } from './parked.js'
+import type { Ref } from './ref.js'
 
 /** What the handlers of a worker say of one task before it runs. It goes before the options. */
 export interface Terms {
@@ -19,3 +17,126 @@ export interface Terms {
 
 /** `unknown-name`: no handler of this worker takes it, so it is to be parked. Undefined: the options apply. */
 export type TermsOrPark = Terms | Extract<ParkReason, 'unknown-name'> | undefined
+
+/** When a failed task runs again, and when it is buried. */
+export interface RetryPolicy {
+  /** Bury a task after this many failed runs; 0 means never, as in uWSGI. */
+  readonly maxAttempts: number
+  /** What says so, for people, if it is not spooler-max-attempts. */
+  readonly attemptsLimit?: string
+  /** Bury a task after this many crashes; 0 means never. */
+  readonly maxCrashes: number
+  readonly backoff: Backoff
+  /** The delay of a retry (`fixed`), or of the first one (`exponential`); null means the default. */
+  readonly delayMs: number | null
+  /** The maximum delay of `exponential`. */
+  readonly capMs: number
+}
+
+/** `none`: at once, after the tasks that are already due. */
+export type Backoff = 'none' | 'fixed' | 'exponential'
+
+/** Of `exponential`, if the options say nothing. */
+export const FIRST_DELAY_MS = 3000
+/**
+ * A delay beyond is as long as this, some 7,000 years: a handler may ask for 2 ** n seconds, and such a time has to fit into the time of a file. A file
+ * system with an earlier end takes its last second.
+ */
+export const LONGEST_DELAY_MS = 7000 * 365 * 86_400_000
+
+/** 2 to the next power is Infinity. */
+const MOST_DOUBLED = 1023
+
+/**
+ * The delay after failed run number `attempts`, from 1.
+ *
+ * `exponential`: between half of min(3 · 2^n, cap) seconds and all of it, at random, so that tasks that failed together do
+ * not retry together.
+ *
+ * @param frequencyMs the default delay of `fixed`
+ */
+export function retryDelayMs(
+  { backoff, delayMs, capMs }: RetryPolicy,
+  attempts: number,
+  frequencyMs: number,
+  random = Math.random,
+): number {
+  if (backoff === 'none') return 0
+  if (backoff === 'fixed') return delayMs ?? frequencyMs
+  // 0 times Infinity would be no number
+  const half = Math.min((delayMs ?? FIRST_DELAY_MS) * 2 ** Math.min(attempts, MOST_DOUBLED), capMs) / 2
+  return Math.round(half + random() * half)
+}
+
+/** Why a task has no run left: a reason of dead letters, and a sentence for people. */
+interface LimitReached {
+  readonly reason: 'attempts' | 'crashes'
+  readonly detail: string
+}
+
+/** @returns undefined: it may run again */
+export function limitReached(
+  { maxAttempts, attemptsLimit = 'spooler-max-attempts', maxCrashes }: RetryPolicy,
+  { attempts, crashes }: { readonly attempts: number; readonly crashes: number },
+): LimitReached | undefined {
+  if (maxCrashes > 0 && crashes >= maxCrashes)
+    return {
+      reason: 'crashes',
+      detail: `it crashed its process ${times(crashes)} while it ran alone, as often as it may (spooler-max-crashes)`,
+    }
+  if (maxAttempts > 0 && attempts >= maxAttempts)
+    return {
+      reason: 'attempts',
+      detail: `it failed ${times(attempts)}, as often as it may (${attemptsLimit})`,
+    }
+  return undefined
+}
+
+function times(n: number): string {
+  return n === 1 ? 'once' : `${n} times`
+}
+
+/** After its first crash a task runs again at once, then after 1 s, 2 s, 4 s, … up to `capMs`. */
+export function crashDelayMs(crashes: number, capMs: number): number {
+  return crashes <= 1 ? 0 : Math.min(1000 * 2 ** (crashes - 2), capMs)
+}
+
+/** In the detail of a limit that is reached, before what the last run failed with. */
+export const LAST_ERROR = '; the last error: '
+
+export const DELIVERIES = ['at-least-once', 'at-most-once'] as const
+
+/**
+ * What happens to a task whose process dies during the run: it runs again, or it is buried because its outcome is unknown.
+ */
+export type Delivery = (typeof DELIVERIES)[number]
+
+export function isDelivery(value: unknown): value is Delivery {
+  return DELIVERIES.some(delivery => delivery === value)
+}
+
+/** The slots of all tasks of one name (`maxConcurrency`): each that runs has one, whichever worker and daemon runs it. */
+export interface NamedSlots {
+  readonly name: string
+  readonly count: number
+}
+
+/** Tasks that are parked because all slots of their name are taken. */
+export interface SlotQueueStats extends NamedSlots {
+  readonly parked: number
+}
+
+/** What a master tells a worker, so that tasks take slots in order. */
+export interface SlotNews {
+  /** The names of tasks that wait for slots; absent: they are as before. */
+  readonly queued?: readonly string[]
+  /** Of the refs that come with it, those that may take a slot though others wait. */
+  readonly tries: readonly Ref[]
+  /** The refs that come with it are tasks of this name, and may wait until others of the name end in this worker. */
+  readonly follow?: string
+}
+
+/** So many more tasks of a name could follow those that a worker runs. */
+export interface SlotWish extends NamedSlots {
+  readonly wanted: number
+}

@@ -1,7 +1,7 @@
 import { write, writeSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { errnoOf } from '../../base/errors.js'
-import { isJournal } from '../../base/log/journal.js'
+import { isJournal } from '../../base/log/output.js'
 import type { OwnProcess } from './own-process.js'
 import { type Screen, screenOf } from './screen.js'
 import { PROCESS_SIGNALS, type Signals } from './signals.js'

@@ -1,5 +1,5 @@
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
-import { withSeverity } from '../../base/log/journal.js'
+import { withSeverity } from '../../base/log/output.js'
 import { printableJson, printableLine, printableLines } from '../../base/printable.js'
 import type { Io, Sink, SinkAside } from './io.js'
 

@@ -2,8 +2,8 @@ import { closeSync, constants } from 'node:fs'
 import { lstat } from 'node:fs/promises'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { crypto } from '../../base/crypto.js'
 import { errnoOf } from '../../base/errors.js'
+import { crypto } from '../../base/on-demand.js'
 import { toByteString, toFsPath } from '../../base/task/ref.js'
 import { CONTROL_LOCK, controlNames } from '../../engines/control/names.js'
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
@@ -17,7 +17,7 @@ import {
   openSync,
   unlinkSync,
 } from '../../system/files/anchored-path.js'
-import { isLocal } from '../../system/files/local.js'
+import { isLocal } from '../../system/files/stamps.js'
 import { tryHold } from '../../system/libc.js'
 
 /** The control socket of this daemon in one spool. */

@@ -1,5 +1,5 @@
 import type { Emitter } from '../../base/events/emitter.js'
-import type { PeriodicTask } from '../../base/task/periodic.js'
+import type { PeriodicTask } from '../../base/task/schedule.js'
 import { openEngine } from '../../engines/open-engine.js'
 import type { SpoolTarget } from '../../engines/targets.js'
 import type { Options } from '../../formats/config/option-table.js'

@@ -2,9 +2,9 @@ import { messageOf } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { LastKnown } from '../../base/last-known.js'
 import { printable } from '../../base/printable.js'
-import type { PeriodicTask } from '../../base/task/periodic.js'
 import {
   type LoadedProcess,
+  type PeriodicTask,
   type Schedule,
   type SchedulePauses,
   scheduleHash,

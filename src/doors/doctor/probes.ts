@@ -8,7 +8,7 @@ import { STATE_DIRECTORY } from '../../engines/spool/names.js'
 import { probeSpool } from '../../engines/spool/probe.js'
 import { makeState } from '../../engines/spool/state-directory.js'
 import { type Watch, type WatchChoice, watchDirectory } from '../../system/files/directory-watch.js'
-import { isLocal } from '../../system/files/local.js'
+import { isLocal } from '../../system/files/stamps.js'
 import type { Diagnosis } from './diagnosis.js'
 
 /** Tests a spool with files in `.spoold`, and removes them. */

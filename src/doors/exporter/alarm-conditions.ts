@@ -1,4 +1,4 @@
-import { durationText } from '../../base/duration.js'
+import { durationText } from '../../base/time-text.js'
 import type { DaemonSnapshot, SpoolSnapshot } from '../../runtime/stats/snapshot.js'
 import type { AlarmLimits } from '../net/alarm-target.js'
 

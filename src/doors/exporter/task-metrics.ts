@@ -1,5 +1,5 @@
-import { BURY_REASONS } from '../../base/task/bury-reasons.js'
-import { PARK_REASONS } from '../../base/task/report.js'
+import { BURY_REASONS } from '../../base/task/outcome.js'
+import { PARK_REASONS } from '../../base/task/parked.js'
 import type { NamedStats, SpoolSnapshot } from '../../runtime/stats/snapshot.js'
 import type { Metric } from './exposition.js'
 import { histogram, perSpool, perSpoolBy, seconds } from './metric-kinds.js'

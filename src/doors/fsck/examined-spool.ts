@@ -15,10 +15,9 @@ import type { Owner } from '../../engines/spool/permissions.js'
 import { inDirectoryOf } from '../../engines/spool/priority-directory.js'
 import { Records } from '../../engines/spool/records.js'
 import { packetState } from '../../engines/spool/spool-file.js'
-import { unlinkSync } from '../../system/files/anchored-path.js'
+import { openSafely, unlinkSync } from '../../system/files/anchored-path.js'
 import { listEntries } from '../../system/files/entries.js'
 import { type Locks, readLocks } from '../../system/files/lock-table.js'
-import { openSafely } from '../../system/files/quiet-open.js'
 import type { Finding } from './finding.js'
 
 /** The spool under examination, and the rules that apply. */

@@ -1,7 +1,7 @@
 import { isAbsolute } from 'node:path'
-import { parseDuration } from '../../base/duration.js'
 import { describe, SpooldError } from '../../base/errors.js'
 import { parseKeyvals } from '../../base/keyval.js'
+import { parseDuration } from '../../base/time-text.js'
 import { isLocal } from '../../formats/protocol/address.js'
 
 /** One value of `spooler-alarm`. */

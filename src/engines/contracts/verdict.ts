@@ -1,6 +1,5 @@
-import type { BuryReason } from '../../base/task/bury-reasons.js'
 import type { LastRun } from '../../base/task/last-run.js'
-import type { Outcome } from '../../base/task/outcome.js'
+import type { BuryReason, Outcome } from '../../base/task/outcome.js'
 import type { ReportKind } from '../../base/task/report.js'
 import {
   crashDelayMs,
@@ -9,8 +8,8 @@ import {
   limitReached,
   type RetryPolicy,
   retryDelayMs,
-} from '../../base/task/retry-policy.js'
-import type { Terms } from '../../base/task/terms.js'
+  type Terms,
+} from '../../base/task/terms.js'
 
 /**
  * What a run leads to, for all engines: docs/failures.md has the same as a table. An engine says what it knows, and applies the

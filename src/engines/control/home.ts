@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
-import { crypto } from '../../base/crypto.js'
+import { crypto } from '../../base/on-demand.js'
 import { tryHold } from '../../system/libc.js'
 import { STATE_DIRECTORY } from '../spool/names.js'
 import { CONTROL_LOCK } from './names.js'

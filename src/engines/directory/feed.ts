@@ -2,10 +2,16 @@ import { readdirSync, readlinkSync } from 'node:fs'
 import type { Emitter } from '../../base/events/emitter.js'
 import { Rationed, RationedPart } from '../../base/rationed.js'
 import type { LastRun } from '../../base/task/last-run.js'
-import type { ParkedGroup, ParkedPart } from '../../base/task/parked.js'
+import {
+  type FeedReason,
+  PARK_REASONS,
+  type ParkedGroup,
+  type ParkedPart,
+  type ParkReason,
+} from '../../base/task/parked.js'
 import { type Ref, toByteString } from '../../base/task/ref.js'
-import { type FeedReason, PARK_REASONS, type ParkReason, type Report } from '../../base/task/report.js'
-import type { NamedSlots } from '../../base/task/slots.js'
+import type { Report } from '../../base/task/report.js'
+import type { NamedSlots } from '../../base/task/terms.js'
 import type { WatchChoice } from '../../system/files/directory-watch.js'
 import { MOST_NAMED, MOST_REACHED } from '../control/task-names.js'
 import type { Counts, Feed, FeedStats, PriorityStats, SlotHints } from '../feed.js'

@@ -1,7 +1,6 @@
 import type { Pauses } from '../../base/task/pause.js'
-import type { PeriodicStates } from '../../base/task/periodic.js'
 import { displayName, toByteString } from '../../base/task/ref.js'
-import type { SchedulePauses } from '../../base/task/schedule.js'
+import type { PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
 import { purge } from '../spool/admin/letters.js'
 import { SpoolSummary } from '../spool/admin/summary.js'
 import { sweepRecords, sweepSpool } from '../spool/admin/sweep.js'

@@ -1,6 +1,6 @@
 import { SpooldError } from '../../base/errors.js'
-import type { ClaimNotice } from '../../base/task/claim-notice.js'
 import type { Ref } from '../../base/task/ref.js'
+import type { ClaimNotice } from '../../base/task/report.js'
 import type { Terms } from '../../base/task/terms.js'
 import type { Claim } from '../claims.js'
 import type { MemoryTask } from './spool.js'

@@ -1,5 +1,5 @@
-import type { ParkReason } from '../../base/task/report.js'
-import type { SlotQueueStats } from '../../base/task/slots.js'
+import type { ParkReason } from '../../base/task/parked.js'
+import type { SlotQueueStats } from '../../base/task/terms.js'
 import type { Counts, FeedStats, PriorityStats } from '../feed.js'
 import type { MemoryTask } from './spool.js'
 

@@ -1,5 +1,5 @@
 import { Heap } from '../../base/heap.js'
-import type { NamedSlots, SlotQueueStats } from '../../base/task/slots.js'
+import type { NamedSlots, SlotQueueStats } from '../../base/task/terms.js'
 import type { MemorySlots } from './slots.js'
 import type { MemoryTask } from './spool.js'
 

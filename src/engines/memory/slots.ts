@@ -1,4 +1,4 @@
-import type { NamedSlots } from '../../base/task/slots.js'
+import type { NamedSlots } from '../../base/task/terms.js'
 
 /** The slots of named tasks of a spool in memory. One whose lease has expired is free. */
 export class MemorySlots {

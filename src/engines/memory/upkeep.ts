@@ -1,6 +1,5 @@
 import { NO_PAUSES } from '../../base/task/pause.js'
-import type { PeriodicStates } from '../../base/task/periodic.js'
-import type { SchedulePauses } from '../../base/task/schedule.js'
+import type { PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
 import type {
   Lease,
   PauseFollower,

@@ -1,14 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { LastRun } from '../../base/task/last-run.js'
+import { type FeedReason, PARK_REASONS, type ParkReason } from '../../base/task/parked.js'
 import type { Ref } from '../../base/task/ref.js'
-import {
-  type FeedReason,
-  PARK_REASONS,
-  type ParkReason,
-  type Report,
-  type ReportKind,
-} from '../../base/task/report.js'
+import type { Report, ReportKind } from '../../base/task/report.js'
 import type { Counts, Feed, FeedStats, LeaseKeeper } from '../feed.js'
 import type { Connection } from './connection.js'
 import { HeldJobs } from './held-jobs.js'

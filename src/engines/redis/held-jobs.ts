@@ -1,5 +1,5 @@
+import type { FeedReason } from '../../base/task/parked.js'
 import type { Ref } from '../../base/task/ref.js'
-import type { FeedReason } from '../../base/task/report.js'
 import { type HeldJob, heldRef } from './refs.js'
 
 /** The jobs whose locks a master has, because the workers that pulled them may not run them now. */

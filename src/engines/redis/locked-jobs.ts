@@ -1,7 +1,7 @@
 import { messageOf } from '../../base/errors.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Report } from '../../base/task/report.js'
-import type { NamedSlots } from '../../base/task/slots.js'
+import type { NamedSlots } from '../../base/task/terms.js'
 import type { Begun, Mark } from './begins.js'
 import type { Connection } from './connection.js'
 import type { JobJson, RedisQueueBackend } from './libraries.js'

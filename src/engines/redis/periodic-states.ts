@@ -5,7 +5,7 @@ import {
   type PeriodicEntry,
   type PeriodicState,
   type PeriodicStates,
-} from '../../base/task/periodic.js'
+} from '../../base/task/schedule.js'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { queuesOf } from './queues.js'

@@ -1,5 +1,5 @@
 import type { Ref } from '../../base/task/ref.js'
-import type { SlotQueueStats } from '../../base/task/slots.js'
+import type { SlotQueueStats } from '../../base/task/terms.js'
 import { ticketRef } from './refs.js'
 import type { QueueView, SpoolView } from './view.js'
 

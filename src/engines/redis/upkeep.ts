@@ -2,8 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { doEach } from '../../base/each.js'
 import type { Member } from '../../base/task/member.js'
 import type { Pauses } from '../../base/task/pause.js'
-import type { PeriodicStates } from '../../base/task/periodic.js'
-import type { SchedulePauses } from '../../base/task/schedule.js'
+import type { PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
 import type {
   DeadStats,
   Lease,

@@ -1,6 +1,6 @@
 import { errnoOf } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
-import type { BuryReason } from '../../base/task/bury-reasons.js'
+import type { BuryReason } from '../../base/task/outcome.js'
 import { baseName, type Ref, toFsPath } from '../../base/task/ref.js'
 import { lstatSync, placeOf, readFileSync, unlinkSync } from '../../system/files/anchored-path.js'
 import { moveExactly } from '../../system/files/exact-move.js'

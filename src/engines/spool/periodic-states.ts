@@ -1,8 +1,8 @@
 import { closeSync, constants } from 'node:fs'
-import { crypto } from '../../base/crypto.js'
 import { errnoOf } from '../../base/errors.js'
-import { isPeriodicEntry, type PeriodicEntry, type PeriodicState } from '../../base/task/periodic.js'
+import { crypto } from '../../base/on-demand.js'
 import { type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
+import { isPeriodicEntry, type PeriodicEntry, type PeriodicState } from '../../base/task/schedule.js'
 import {
   lstatSync,
   openSync,

@@ -1,7 +1,7 @@
 import { closeSync, constants } from 'node:fs'
 import { statfs } from 'node:fs/promises'
-import { crypto } from '../../base/crypto.js'
 import { messageOf, SpooldError } from '../../base/errors.js'
+import { crypto } from '../../base/on-demand.js'
 import { toByteString, toFsPath } from '../../base/task/ref.js'
 import { openSync, readFileSync, unlinkSync } from '../../system/files/anchored-path.js'
 import { libc, libcFault } from '../../system/libc.js'

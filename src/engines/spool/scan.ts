@@ -1,5 +1,5 @@
+import { Slices } from '../../base/each.js'
 import { errnoOf } from '../../base/errors.js'
-import { Slices } from '../../base/slices.js'
 import { type Ref, toFsPath } from '../../base/task/ref.js'
 import { ENTRY_DIRECTORY, ENTRY_FILE, UNTOLD } from '../../system/calls.js'
 import { statusOf } from '../../system/files/anchored-path.js'

@@ -1,7 +1,7 @@
 import { futimesSync, readSync } from 'node:fs'
-import { isPlainNumber } from '../../base/duration.js'
 import { errnoOf, SpooldError } from '../../base/errors.js'
 import type { Ref } from '../../base/task/ref.js'
+import { isPlainNumber } from '../../base/time-text.js'
 import {
   blockBytesOf,
   HEADER_BYTES,

@@ -1,5 +1,5 @@
-import { crypto } from '../../base/crypto.js'
 import { errnoOf, SpooldError } from '../../base/errors.js'
+import { crypto } from '../../base/on-demand.js'
 import { displayName, type Ref, toFsPath } from '../../base/task/ref.js'
 import {
   chmodSync,

@@ -1,6 +1,6 @@
-import { parseDuration } from '../../base/duration.js'
 import { describe } from '../../base/errors.js'
-import { LONGEST_DELAY_MS } from '../../base/task/retry-policy.js'
+import { LONGEST_DELAY_MS } from '../../base/task/terms.js'
+import { parseDuration } from '../../base/time-text.js'
 import { isRedisAddress } from '../protocol/redis-address.js'
 import type { OptionSpec } from './option-table.js'
 

@@ -1,4 +1,4 @@
-import type { RetryPolicy } from '../../base/task/retry-policy.js'
+import type { RetryPolicy } from '../../base/task/terms.js'
 import type { SpoolOptions } from './option-table.js'
 
 export function retryPolicyOf(options: SpoolOptions): RetryPolicy {

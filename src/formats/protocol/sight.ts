@@ -1,6 +1,5 @@
 import type { Pause, Pauses } from '../../base/task/pause.js'
-import type { PeriodicTask } from '../../base/task/periodic.js'
-import type { Schedule } from '../../base/task/schedule.js'
+import type { PeriodicTask, Schedule } from '../../base/task/schedule.js'
 import { HIDDEN, type Hide } from './hide.js'
 import { TASK_KEY } from './named.js'
 

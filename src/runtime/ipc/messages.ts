@@ -1,15 +1,10 @@
-import type { BegunTask, RunEnd } from '../../base/task/begun-task.js'
-import type { ClaimNotice } from '../../base/task/claim-notice.js'
-import type { Delivery } from '../../base/task/delivery.js'
+import type { RecycleReason, Stream } from '../../base/events/event-map.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { PausedPair } from '../../base/task/pause.js'
-import type { RecycleReason } from '../../base/task/recycle-reason.js'
 import type { Ref } from '../../base/task/ref.js'
-import type { Report } from '../../base/task/report.js'
-import type { RetryPolicy } from '../../base/task/retry-policy.js'
+import type { BegunTask, ClaimNotice, Report, RunEnd } from '../../base/task/report.js'
 import type { SignalNews } from '../../base/task/schedule.js'
-import type { SlotNews } from '../../base/task/slots.js'
-import type { Stream } from '../../base/task/stream.js'
+import type { Delivery, RetryPolicy, SlotNews } from '../../base/task/terms.js'
 import type { Listening, PackedReports } from './reports.js'
 
 /** Everything a worker needs to know. Sent once, as the first message. */

@@ -1,10 +1,14 @@
-import type { ClaimNotice } from '../../base/task/claim-notice.js'
 import { Histogram } from '../../base/task/histogram.js'
-import type { NamedRuns } from '../../base/task/named-runs.js'
 import type { Ref } from '../../base/task/ref.js'
-import { REPORT_KINDS, type Report, type ReportKind, waitsForSlot } from '../../base/task/report.js'
-import type { NamedSlots, SlotWish } from '../../base/task/slots.js'
-import type { Terms } from '../../base/task/terms.js'
+import {
+  type ClaimNotice,
+  type NamedRuns,
+  REPORT_KINDS,
+  type Report,
+  type ReportKind,
+  waitsForSlot,
+} from '../../base/task/report.js'
+import type { NamedSlots, SlotWish, Terms } from '../../base/task/terms.js'
 
 /** Reports as flat numbers: at 50,000 tasks per second, JSON of objects would cost more than running the tasks. */
 export interface PackedReports {

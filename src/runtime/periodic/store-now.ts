@@ -1,4 +1,4 @@
-import type { PeriodicTask } from '../../base/task/periodic.js'
+import type { PeriodicTask } from '../../base/task/schedule.js'
 import type { PeriodicTasksOptions } from './tasks.js'
 import { entryFrom } from './times.js'
 

@@ -5,7 +5,7 @@ import {
   type PeriodicState,
   type PeriodicStates,
   type PeriodicTask,
-} from '../../base/task/periodic.js'
+} from '../../base/task/schedule.js'
 import { entryFrom, isAstray, isMissed, leftMs, type Moment } from './times.js'
 
 export interface PeriodicTasksOptions {

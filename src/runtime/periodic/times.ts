@@ -1,4 +1,4 @@
-import type { PeriodicEntry, PeriodicTask, Rhythm } from '../../base/task/periodic.js'
+import type { PeriodicEntry, PeriodicTask, Rhythm } from '../../base/task/schedule.js'
 import { openCron } from '../schedule/cron.js'
 
 /** Now, on both clocks. */

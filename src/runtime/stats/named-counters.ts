@@ -1,4 +1,4 @@
-import type { NamedRuns } from '../../base/task/named-runs.js'
+import type { NamedRuns } from '../../base/task/report.js'
 import { RateCounter } from './rates.js'
 import type { NamedStats } from './snapshot.js'
 

@@ -1,8 +1,7 @@
-import type { PeriodicTask } from '../../base/task/periodic.js'
+import type { ParkReason } from '../../base/task/parked.js'
 import type { Ref } from '../../base/task/ref.js'
-import type { ParkReason } from '../../base/task/report.js'
-import type { Schedule } from '../../base/task/schedule.js'
-import type { SlotQueueStats } from '../../base/task/slots.js'
+import type { PeriodicTask, Schedule } from '../../base/task/schedule.js'
+import type { SlotQueueStats } from '../../base/task/terms.js'
 import type { LookStats, PriorityStats } from '../../engines/feed.js'
 import type { DeadStats, DiskStats, UpkeepStats } from '../../engines/upkeep.js'
 

@@ -1,6 +1,5 @@
-import type { ClaimNotice } from '../../base/task/claim-notice.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
-import type { ReportKind } from '../../base/task/report.js'
+import type { ClaimNotice, ReportKind } from '../../base/task/report.js'
 import type { GivenTask } from '../ipc/reports.js'
 
 export interface Given extends GivenTask {

@@ -1,5 +1,5 @@
 import type { Ref } from '../../base/task/ref.js'
-import type { NamedSlots } from '../../base/task/slots.js'
+import type { NamedSlots } from '../../base/task/terms.js'
 import type { Feed } from '../../engines/feed.js'
 import type { CrashedTasks } from './crashed-tasks.js'
 

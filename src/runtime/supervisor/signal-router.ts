@@ -1,7 +1,6 @@
 import { realpathSync } from 'node:fs'
 import type { Emitter } from '../../base/events/emitter.js'
-import type { PeriodicTask } from '../../base/task/periodic.js'
-import type { LoadedProcess, SignalNews, SignalSchedule } from '../../base/task/schedule.js'
+import type { LoadedProcess, PeriodicTask, SignalNews, SignalSchedule } from '../../base/task/schedule.js'
 import type { SignalMessage } from '../ipc/messages.js'
 import type { WorkerProcess } from './worker-process.js'
 

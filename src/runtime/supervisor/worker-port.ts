@@ -1,4 +1,4 @@
-import { stackOf } from '../../base/task/stack.js'
+import { stackOf } from '../../base/task/failure-text.js'
 import { NoFrame } from '../ipc/frames.js'
 import type { AsideReply, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Answer, Question } from './questions.js'

@@ -1,4 +1,4 @@
-import { parseDuration } from '../../base/duration.js'
+import { parseDuration } from '../../base/time-text.js'
 
 /** @param value seconds, or text such as `5m` @returns undefined for anything else */
 export function durationMs(value: unknown): number | undefined {

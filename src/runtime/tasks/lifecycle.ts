@@ -1,6 +1,6 @@
-import type { BegunTask, RunEnd } from '../../base/task/begun-task.js'
-import { LAST_ERROR } from '../../base/task/retry-policy.js'
-import { CAUSE } from '../../base/task/stack.js'
+import { CAUSE } from '../../base/task/failure-text.js'
+import type { BegunTask, RunEnd } from '../../base/task/report.js'
+import { LAST_ERROR } from '../../base/task/terms.js'
 import type { EventHub, LifecycleEvents, TaskEvent } from './event-hub.js'
 import { type ScheduledTask, TaskStatus, toldTask } from './scheduled-task.js'
 

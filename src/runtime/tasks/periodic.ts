@@ -1,5 +1,5 @@
 import { describe, messageOf, SpooldError } from '../../base/errors.js'
-import type { PeriodicTask, Rhythm } from '../../base/task/periodic.js'
+import type { PeriodicTask, Rhythm } from '../../base/task/schedule.js'
 import { DEFAULT_QUEUE } from '../../formats/protocol/named.js'
 import { openCron } from '../schedule/cron.js'
 import { durationMs } from './durations.js'

@@ -1,4 +1,4 @@
-import type { BegunTask } from '../../base/task/begun-task.js'
+import type { BegunTask } from '../../base/task/report.js'
 
 /** Where a task is in its life. */
 export const TaskStatus = {

@@ -1,6 +1,5 @@
 import { describe, SpooldError } from '../../base/errors.js'
-import type { Backoff } from '../../base/task/retry-policy.js'
-import type { Terms } from '../../base/task/terms.js'
+import type { Backoff, Terms } from '../../base/task/terms.js'
 import { nameFault, queueFault } from '../../formats/protocol/named.js'
 import { durationMs } from './durations.js'
 import { PERIODIC_CHECKS, type PeriodicSettings } from './periodic.js'

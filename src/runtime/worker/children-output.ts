@@ -3,7 +3,7 @@ import { readSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import type { Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
-import type { Stream } from '../../base/task/stream.js'
+import type { Stream } from '../../base/events/event-map.js'
 import { OutputPipe } from './output-pipe.js'
 import type { Print } from './own-output.js'
 

@@ -1,6 +1,6 @@
 import { Queue } from '../../base/queue.js'
 import type { Report } from '../../base/task/report.js'
-import type { NamedSlots, SlotWish } from '../../base/task/slots.js'
+import type { NamedSlots, SlotWish } from '../../base/task/terms.js'
 import type { Claims } from '../../engines/claims.js'
 import type { PackedReports } from '../ipc/reports.js'
 import type { Given } from './run.js'

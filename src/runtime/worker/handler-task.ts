@@ -1,5 +1,5 @@
+import type { Stream } from '../../base/events/event-map.js'
 import { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from '../../base/task/outcome.js'
-import type { Stream } from '../../base/task/stream.js'
 import type { Env, Task } from '../../base/task/task.js'
 import type { Claim } from '../../engines/claims.js'
 import type { VarPair } from '../../formats/protocol/packet.js'

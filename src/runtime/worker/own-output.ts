@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { StringDecoder } from 'node:string_decoder'
-import type { Stream } from '../../base/task/stream.js'
+import type { Stream } from '../../base/events/event-map.js'
 
 /** @param sent called when the text has been handed to the channel */
 export type Print = (stream: Stream, text: string, sent: () => void) => void

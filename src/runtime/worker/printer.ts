@@ -1,4 +1,4 @@
-import type { Stream } from '../../base/task/stream.js'
+import type { Stream } from '../../base/events/event-map.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 
 /** The limit of text on its way to the master. Above it a writer has to wait, where that is possible. */

@@ -1,4 +1,4 @@
-import type { ArraySet } from '../../base/array-set.js'
+import type { ArraySet } from '../../base/queue.js'
 import { isHandled, type Report } from '../../base/task/report.js'
 import { ID_KEY } from '../../formats/protocol/named.js'
 import { lastValue } from '../../formats/protocol/vars.js'

@@ -1,5 +1,4 @@
-import type { BegunTask } from '../../base/task/begun-task.js'
-import type { Report } from '../../base/task/report.js'
+import type { BegunTask, Report } from '../../base/task/report.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { type Tell, tellBegun, tellEnded } from '../tasks/lifecycle.js'
 import { begunTask } from './named-tasks.js'

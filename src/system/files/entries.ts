@@ -1,7 +1,7 @@
 import { constants, type Dirent, readdirSync } from 'node:fs'
 import { opendir } from 'node:fs/promises'
+import { Slices } from '../../base/each.js'
 import { errnoOf } from '../../base/errors.js'
-import { Slices } from '../../base/slices.js'
 import { toFsPath } from '../../base/task/ref.js'
 import { ENTRY_DIRECTORY, ENTRY_FILE, eachEntry } from '../calls.js'
 import { systemCalls } from '../libc.js'

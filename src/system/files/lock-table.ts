@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { Slices } from '../../base/slices.js'
+import { Slices } from '../../base/each.js'
 
 /** The holders of POSIX and OFD record locks, by device and inode. */
 export interface Locks {

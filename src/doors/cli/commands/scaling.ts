@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
-import { parseDuration } from '../../../base/duration.js'
 import { SpooldError } from '../../../base/errors.js'
+import { parseDuration } from '../../../base/time-text.js'
 import { resolveOptions } from '../../../formats/config/options.js'
 import type { SpoolConfig } from '../../../formats/config/spools.js'
 import { COMMAND_LINE, readConfig } from '../../../formats/ini/read-config.js'

@@ -1,6 +1,6 @@
 import { ACTIONS } from '../../../admin/operate/actions.js'
 import { SpooldError } from '../../../base/errors.js'
-import { scheduleText } from '../../../base/task/schedule-text.js'
+import { scheduleText } from '../../../base/task/schedule.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'

@@ -1,4 +1,4 @@
-import { Slices } from '../../../base/slices.js'
+import { Slices } from '../../../base/each.js'
 import { prefixOf, type Ref, toByteString } from '../../../base/task/ref.js'
 import type { ServerOverview } from '../../../engines/server-facts.js'
 import { SpoolSummary } from '../../../engines/spool/admin/summary.js'
@@ -7,8 +7,8 @@ import { maySeePauses, shownPauses } from '../../../engines/spool/pauses.js'
 import { scanSpool } from '../../../engines/spool/scan.js'
 import { compareVersions } from '../../../engines/spool/task-order.js'
 import type { SpoolSnapshot, TaskCounts } from '../../../runtime/stats/snapshot.js'
-import { isLocal } from '../../../system/files/local.js'
 import { readLocks } from '../../../system/files/lock-table.js'
+import { isLocal } from '../../../system/files/stamps.js'
 
 /** A spool without a daemon's word. */
 export interface AloneSnapshot

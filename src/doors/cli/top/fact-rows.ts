@@ -1,4 +1,4 @@
-import { scheduleText } from '../../../base/task/schedule-text.js'
+import { scheduleText } from '../../../base/task/schedule.js'
 import type { SpoolStatus } from '../status/spool-status.js'
 import { cellsOf, SCHEDULE_COLUMNS, WORKER_COLUMNS } from './columns.js'
 import type { Row } from './state.js'

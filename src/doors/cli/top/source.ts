@@ -1,6 +1,6 @@
 import { selectionOf } from '../../../admin/operate/selection.js'
+import { Slices } from '../../../base/each.js'
 import { messageOf } from '../../../base/errors.js'
-import { Slices } from '../../../base/slices.js'
 import { displayName, type Ref, toByteString } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { seenTask } from '../../../engines/spool/admin/seen-task.js'

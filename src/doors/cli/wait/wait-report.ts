@@ -1,5 +1,5 @@
-import { durationText } from '../../../base/duration.js'
 import { type Ref, toByteString } from '../../../base/task/ref.js'
+import { durationText } from '../../../base/time-text.js'
 import type { Ended } from '../../../engines/task-store.js'
 import type { Output } from '../output.js'
 import { Progress } from '../progress.js'

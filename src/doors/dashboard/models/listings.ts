@@ -1,4 +1,4 @@
-import { Slices } from '../../../base/slices.js'
+import { Slices } from '../../../base/each.js'
 import { type Ref, toFsPath } from '../../../base/task/ref.js'
 import type { TaskView } from '../../../engines/spool/admin/task-view.js'
 import { DeadLetters, deadPathOf } from '../../../engines/spool/dead-letters.js'

@@ -1,4 +1,4 @@
-import { scheduleText } from '../../../base/task/schedule-text.js'
+import { scheduleText } from '../../../base/task/schedule.js'
 import type { ScheduleSnapshot } from '../../../runtime/stats/snapshot.js'
 
 /** What fires by itself. */

@@ -1,5 +1,5 @@
 import type { ActionName } from '../../../admin/operate/actions.js'
-import { BURY_REASONS } from '../../../base/task/bury-reasons.js'
+import { BURY_REASONS } from '../../../base/task/outcome.js'
 import { TASK_STATES, type TaskState } from '../../../engines/spool/admin/task-view.js'
 import { canHave, WORDING } from './actions.js'
 

@@ -8,8 +8,8 @@ import {
   packetBytesOf,
 } from '../../../formats/protocol/header.js'
 import { lastValue, parseVars, type Vars } from '../../../formats/protocol/vars.js'
+import { openSafely } from '../../../system/files/anchored-path.js'
 import type { Locks } from '../../../system/files/lock-table.js'
-import { openSafely } from '../../../system/files/quiet-open.js'
 import { dueAtMsOf, packetFault } from '../spool-file.js'
 import { KICKED, ownState, STARTED } from '../state-byte.js'
 

@@ -1,6 +1,6 @@
 import { statfs } from 'node:fs/promises'
-import { Slices } from '../../../base/slices.js'
-import { BURY_REASONS, type BuryReason } from '../../../base/task/bury-reasons.js'
+import { Slices } from '../../../base/each.js'
+import { BURY_REASONS, type BuryReason } from '../../../base/task/outcome.js'
 import { type Ref, toFsPath } from '../../../base/task/ref.js'
 import { DeadLetters } from '../dead-letters.js'
 import { recordNames } from '../records.js'

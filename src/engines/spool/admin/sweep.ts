@@ -1,6 +1,6 @@
 import { closeSync, constants, type Dirent, fstatSync } from 'node:fs'
+import { Slices } from '../../../base/each.js'
 import { errnoOf, SpooldError } from '../../../base/errors.js'
-import { Slices } from '../../../base/slices.js'
 import { baseName, type Ref, toFsPath } from '../../../base/task/ref.js'
 import {
   lstatSync,
@@ -12,7 +12,7 @@ import {
 } from '../../../system/files/anchored-path.js'
 import { listEntries, listLocalEntries } from '../../../system/files/entries.js'
 import { beside, giveBack, moveExactly } from '../../../system/files/exact-move.js'
-import { isLocal } from '../../../system/files/local.js'
+import { isLocal } from '../../../system/files/stamps.js'
 import { tryHold } from '../../../system/libc.js'
 import { doneInode } from '../claims/settle.js'
 import { createTaskName, isPriorityDirectory } from '../names.js'

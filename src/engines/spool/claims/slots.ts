@@ -1,5 +1,5 @@
 import type { Ref } from '../../../base/task/ref.js'
-import type { NamedSlots, SlotNews } from '../../../base/task/slots.js'
+import type { NamedSlots, SlotNews } from '../../../base/task/terms.js'
 import type { LockKind } from '../locker.js'
 import { type HeldSlot, openSlotFiles, type SlotFiles } from '../slot-files.js'
 

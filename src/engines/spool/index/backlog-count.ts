@@ -1,4 +1,4 @@
-import { isLocal } from '../../../system/files/local.js'
+import { isLocal } from '../../../system/files/stamps.js'
 import type { NameRules } from '../names.js'
 import { scanSpool } from '../scan.js'
 

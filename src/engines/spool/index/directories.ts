@@ -1,4 +1,4 @@
-import { Slices } from '../../../base/slices.js'
+import { Slices } from '../../../base/each.js'
 import { directoryOf, isSame, type TakeStamp, UNKNOWN } from '../../../system/files/stamps.js'
 import type { Listed, ScanVisitor } from '../scan.js'
 

@@ -1,7 +1,6 @@
 import { Queue } from '../../../base/queue.js'
-import type { ParkedGroup } from '../../../base/task/parked.js'
+import type { ParkedGroup, ParkReason } from '../../../base/task/parked.js'
 import type { Ref } from '../../../base/task/ref.js'
-import type { ParkReason } from '../../../base/task/report.js'
 import { hash, SHARDS } from './ref-hash.js'
 
 /** The maximum number of names kept per reason; further refs are kept as hashes only. */

@@ -1,6 +1,6 @@
 import { Heap } from '../../../base/heap.js'
 import type { Ref } from '../../../base/task/ref.js'
-import type { NamedSlots } from '../../../base/task/slots.js'
+import type { NamedSlots } from '../../../base/task/terms.js'
 import { COMPARE_TASKS, type TaskOrder } from '../task-order.js'
 import type { Placed } from './window.js'
 

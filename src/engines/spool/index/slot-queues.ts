@@ -1,6 +1,6 @@
 import type { ParkedGroup } from '../../../base/task/parked.js'
 import type { Ref } from '../../../base/task/ref.js'
-import type { NamedSlots, SlotQueueStats } from '../../../base/task/slots.js'
+import type { NamedSlots, SlotQueueStats } from '../../../base/task/terms.js'
 import type { TaskOrder } from '../task-order.js'
 import { hash, SHARDS } from './ref-hash.js'
 import { SlotQueue } from './slot-queue.js'

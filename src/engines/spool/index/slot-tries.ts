@@ -1,7 +1,7 @@
 import type { ParkedGroup } from '../../../base/task/parked.js'
 import type { Ref } from '../../../base/task/ref.js'
 import { isHandled, type Report, waitsForSlot } from '../../../base/task/report.js'
-import type { NamedSlots, SlotQueueStats } from '../../../base/task/slots.js'
+import type { NamedSlots, SlotQueueStats } from '../../../base/task/terms.js'
 import type { BusyRefs } from './busy-refs.js'
 import type { ReadyRefs } from './ready-refs.js'
 import type { SlotQueue } from './slot-queue.js'

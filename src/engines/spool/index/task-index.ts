@@ -1,12 +1,6 @@
+import type { FeedReason, ParkReason } from '../../../base/task/parked.js'
 import type { Ref } from '../../../base/task/ref.js'
-import {
-  type FeedReason,
-  GONE_KINDS,
-  type ParkReason,
-  parkedNameOf,
-  type Report,
-  waitsForSlot,
-} from '../../../base/task/report.js'
+import { GONE_KINDS, parkedNameOf, type Report, waitsForSlot } from '../../../base/task/report.js'
 import type { TaskOrder } from '../task-order.js'
 import { Arrivals } from './arrivals.js'
 import { BusyRefs } from './busy-refs.js'

@@ -1,5 +1,5 @@
-import { crypto } from '../../../base/crypto.js'
 import { errnoOf, SpooldError } from '../../../base/errors.js'
+import { crypto } from '../../../base/on-demand.js'
 import { baseName, type Ref, toFsPath } from '../../../base/task/ref.js'
 import { nameOf, readlinkSync, renameSync, symlinkSync } from '../../../system/files/anchored-path.js'
 import { UWSGI_PREFIX } from '../names.js'

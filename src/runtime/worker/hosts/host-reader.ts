@@ -1,4 +1,4 @@
-import { crypto } from '../../../base/crypto.js'
+import { crypto } from '../../../base/on-demand.js'
 import type { Outcome } from '../../../base/task/outcome.js'
 import { HostOutput } from './host-output.js'
 import type { Page } from './page.js'

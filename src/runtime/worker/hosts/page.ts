@@ -1,7 +1,7 @@
 import { closeSync, ftruncateSync, openSync, readSync, unlinkSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { crypto } from '../../../base/crypto.js'
+import { crypto } from '../../../base/on-demand.js'
 import { IGNORE, OK, type Outcome, RETRY } from '../../../base/task/outcome.js'
 
 /**

@@ -1,2 +1,0 @@
-/** Where text was printed; `output`: to either, by an interpreter that does not distinguish them. */
-export type Stream = 'stdout' | 'stderr' | 'output'
