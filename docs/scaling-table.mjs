@@ -2,10 +2,10 @@
 // docs/scaling-live.json has of live runs; a test compares them.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { arrivalsOf, PATTERNS } from '../build/src/doors/cli/scaling/patterns.js'
+import { simulate } from '../build/src/doors/cli/scaling/simulate.js'
 import { ALGORITHMS, loadAlgorithm } from '../build/src/runtime/supervisor/scaling/algorithms.js'
-import { arrivalsOf, PATTERNS } from '../build/src/runtime/supervisor/scaling/patterns.js'
 import { SCALING_DEFAULTS } from '../build/src/runtime/supervisor/scaling/scaling-options.js'
-import { simulate } from '../build/src/runtime/supervisor/scaling/simulate.js'
 import { liveParts } from './scaling-live.mjs'
 
 const PAGE = fileURLToPath(new URL('scaling.md', import.meta.url))

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { arrivalsOf, PATTERNS } from '#src/doors/cli/scaling/patterns.js'
 import { ALGORITHMS } from '#src/runtime/supervisor/scaling/algorithms.js'
-import { arrivalsOf, PATTERNS } from '#src/runtime/supervisor/scaling/patterns.js'
 import { fixed, MAXIMUM, run } from '../helpers/simulated.js'
 
 const GOAL_MS = 250

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Decision, Snapshot } from '#src/runtime/supervisor/scaling/algorithm.js'
-import { busyness } from '#src/runtime/supervisor/scaling/busyness.js'
-import { busynessSettings } from '#src/runtime/supervisor/scaling/busyness-state.js'
+import { busyness, busynessSettings } from '#src/runtime/supervisor/scaling/busyness.js'
 import { OPTIONS, SECOND, snapshot, workers } from '../../helpers/scaling.js'
 
 type Busyness = (typeof OPTIONS)['busyness']

@@ -2,9 +2,16 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { Histogram } from '#src/base/task/histogram.js'
-import { arrivalRate, emptyLoad, type Load, noteLoad } from '#src/runtime/supervisor/scaling/latency-load.js'
-import { learn, NO_RESERVE, type Reserve } from '#src/runtime/supervisor/scaling/latency-reserve.js'
-import { arrivalsOf } from '#src/runtime/supervisor/scaling/patterns.js'
+import { arrivalsOf } from '#src/doors/cli/scaling/patterns.js'
+import {
+  arrivalRate,
+  emptyLoad,
+  type Load,
+  learn,
+  NO_RESERVE,
+  noteLoad,
+  type Reserve,
+} from '#src/runtime/supervisor/scaling/latency-load.js'
 import { SECOND, snapshot } from '../../helpers/scaling.js'
 
 const LOOK_S = 0.05

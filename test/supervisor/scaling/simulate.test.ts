@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
+import { SimulatedStarts, simulate } from '#src/doors/cli/scaling/simulate.js'
 import type { NamedAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
-import { simulate } from '#src/runtime/supervisor/scaling/simulate.js'
-import { SimulatedStarts } from '#src/runtime/supervisor/scaling/simulated-starts.js'
 import { SECOND } from '../../helpers/scaling.js'
 import { SCALING } from '../../helpers/simulated.js'
 

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Snapshot } from '#src/runtime/supervisor/scaling/algorithm.js'
-import { manual } from '#src/runtime/supervisor/scaling/manual.js'
-import { spare } from '#src/runtime/supervisor/scaling/spare.js'
+import { manual, spare } from '#src/runtime/supervisor/scaling/uwsgi-algorithms.js'
 import { OPTIONS, snapshot } from '../../helpers/scaling.js'
 
 type Tick = readonly [states: string, target: number, given?: Partial<Snapshot>]

@@ -11,14 +11,7 @@ import {
   loadAlgorithm,
   type NamedAlgorithm,
 } from '../../../runtime/supervisor/scaling/algorithms.js'
-import { arrivalsOf, PATTERNS } from '../../../runtime/supervisor/scaling/patterns.js'
 import type { ScalingOptions } from '../../../runtime/supervisor/scaling/scaling-options.js'
-import {
-  type Arrivals,
-  type Simulation,
-  type SimulationOptions,
-  simulate,
-} from '../../../runtime/supervisor/scaling/simulate.js'
 import { checkScaling } from '../../check/check-scaling.js'
 import { initialWorkers, scalingOptions } from '../../daemon/pool-plan.js'
 import { lookerOf } from '../acting-owner.js'
@@ -26,6 +19,8 @@ import { type CommandContext, sourcesOf } from '../context.js'
 import { placeAt } from '../places.js'
 import { chartOf } from '../scaling/chart.js'
 import { readCsv, readLog } from '../scaling/load.js'
+import { arrivalsOf, PATTERNS } from '../scaling/patterns.js'
+import { type Arrivals, type Simulation, type SimulationOptions, simulate } from '../scaling/simulate.js'
 import { csvOf, summaryColumns } from '../scaling/summary.js'
 import { screenOf } from '../screen.js'
 import { Table } from '../table.js'

@@ -1,6 +1,6 @@
-import type { Simulation } from '../../../runtime/supervisor/scaling/simulate.js'
 import { shortDuration } from '../render.js'
 import type { Screen } from '../screen.js'
+import type { Simulation } from './simulate.js'
 
 const BLOCKS = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 const USUAL_COLUMNS = 100

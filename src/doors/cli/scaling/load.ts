@@ -1,9 +1,9 @@
 import { createInterface } from 'node:readline'
 import { Readable } from 'node:stream'
 import { SpooldError } from '../../../base/errors.js'
-import type { Arrivals } from '../../../runtime/supervisor/scaling/simulate.js'
 import type { Io } from '../io.js'
 import { openInput } from '../task-input.js'
+import type { Arrivals } from './simulate.js'
 
 const MICROS = 1_000_000
 /** Each simulated second costs time and memory: more are a mistake, such as seconds that are milliseconds. */

@@ -1,5 +1,5 @@
-import type { Simulation } from '../../../runtime/supervisor/scaling/simulate.js'
 import type { Column } from '../table.js'
+import type { Simulation } from './simulate.js'
 
 const whole = (value: number) => String(Math.round(value))
 const workersOf = ({ seconds }: Simulation) => seconds.map(({ workers }) => workers)

@@ -4,15 +4,10 @@ import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, messageOf, SpooldError } from '../../../base/errors.js'
 import type { Algorithm, Decision, Snapshot } from './algorithm.js'
-import { backlog } from './backlog.js'
-import { busyness } from './busyness.js'
-import { busynessSettings } from './busyness-state.js'
-import { cheap } from './cheap.js'
+import { busyness, busynessSettings } from './busyness.js'
 import { latency } from './latency.js'
-import { manual } from './manual.js'
 import type { ScalingOptions } from './scaling-options.js'
-import { spare } from './spare.js'
-import { spare2 } from './spare2.js'
+import { backlog, cheap, manual, spare, spare2 } from './uwsgi-algorithms.js'
 
 export interface NamedAlgorithm {
   /** As `cheaper-algo` names it. */

@@ -1,6 +1,26 @@
-import type { Decision, Snapshot } from './algorithm.js'
-import { type Census, census, grow, hold, shrink } from './answers.js'
-import { opening, SECOND, type BusynessState as State } from './busyness-state.js'
+import { type Census, census, type Decision, grow, hold, type Snapshot, shrink } from './algorithm.js'
+import type { ScalingOptions } from './scaling-options.js'
+
+const SECOND = 1_000_000
+
+interface State {
+  /** When the current window began. */
+  readonly checkedAt: number
+  /** From when on a worker may be stopped. */
+  readonly nextCheap: number
+  readonly lastCheaped: number | undefined
+  readonly multiplier: number
+  readonly lastAction: 'spawn' | 'cheap' | undefined
+  /** Windows in a row between `min` and `max`. */
+  readonly tolerance: number
+  readonly emergencyWorkers: number
+  readonly nonzeroSince: number | undefined
+  /** By the number of the worker: at how many ticks of the window it was busy. */
+  readonly busyTicks: ReadonlyMap<number, number>
+  /** By the number of the worker: how long it had run at the last tick, and when the window began. */
+  readonly ran: ReadonlyMap<number, number>
+  readonly ranBefore: ReadonlyMap<number, number>
+}
 
 /**
  * Keeps the share of time in which workers run between `min` and `max`, measured over `overload` seconds; takes its time
@@ -8,6 +28,32 @@ import { opening, SECOND, type BusynessState as State } from './busyness-state.j
  */
 export function busyness(snapshot: Snapshot, state: State = opening(snapshot)): Decision<State> {
   return new Cycle(snapshot, state).decide()
+}
+
+export function busynessSettings({ overload, busyness }: ScalingOptions): string[] {
+  const { min, max, multiplier, penalty, backlogAlert, backlogStep, backlogNonzero } = busyness
+  return [
+    `[busyness] settings: min=${min}%, max=${max}%, overload=${overload}, multiplier=${multiplier}, respawn penalty=${penalty}`,
+    `[busyness] backlog alert is set to ${backlogAlert} request(s), step is ${backlogStep}`,
+    `[busyness] backlog non-zero alert is set to ${backlogNonzero} second(s)`,
+  ]
+}
+
+function opening({ openedMicros, options }: Snapshot): State {
+  const { multiplier } = options.busyness
+  return {
+    checkedAt: openedMicros,
+    nextCheap: openedMicros + options.overload * multiplier * SECOND,
+    lastCheaped: undefined,
+    multiplier,
+    lastAction: undefined,
+    tolerance: 0,
+    emergencyWorkers: 0,
+    nonzeroSince: undefined,
+    busyTicks: new Map(),
+    ran: new Map(),
+    ranBefore: new Map(),
+  }
 }
 
 type Answer = Pick<Decision, 'target' | 'reason'>

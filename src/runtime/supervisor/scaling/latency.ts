@@ -1,5 +1,4 @@
-import type { Decision, Snapshot } from './algorithm.js'
-import { census, grow, hold } from './answers.js'
+import { census, type Decision, grow, hold, type Snapshot } from './algorithm.js'
 import {
   arrivalRate,
   emptyLoad,
@@ -7,14 +6,15 @@ import {
   LATE,
   type Load,
   lateShare,
+  learn,
   meanRun,
+  NO_RESERVE,
   noteLoad,
+  type Reserve,
   rateOf,
   shareAllowed,
   variability,
 } from './latency-load.js'
-import { learn, NO_RESERVE, type Reserve } from './latency-reserve.js'
-import { chanceOfQueue, serversFor } from './queueing.js'
 
 /** So many late tasks are nearly too many. */
 const NEARLY = 0.8 * LATE
@@ -156,4 +156,44 @@ function judge(state: State, snapshot: Snapshot, load: Load): Pick<State, 'grown
   const got = rateOf(load.ended) - grown.rate
   if (got >= expected / 4) return { limit, grown: undefined }
   return { limit: { untilMicros: nowMicros + GIVEN_UP_S * 1e6, workers: present }, grown: undefined }
+}
+
+/**
+ * The share of tasks that find all servers busy, of those that arrive at random (Erlang's C formula).
+ *
+ * @param load how many servers would be busy all the time: arrivals per second times seconds per run
+ */
+function shareQueued(servers: number, load: number): number {
+  if (load >= servers) return 1
+  let blocked = 1 // Erlang's B formula, which counts up
+  for (let count = 1; count <= servers; count++) blocked = (load * blocked) / (count + load * blocked)
+  return blocked / (1 - (load / servers) * (1 - blocked))
+}
+
+/** How likely it is, by chance, that so many tasks wait. */
+function chanceOfQueue(servers: number, load: number, waiting: number): number {
+  return shareQueued(servers, load) * Math.min(1, load / servers) ** waiting
+}
+
+/**
+ * How many servers it takes so that no more than `share` of the tasks wait longer than `wait` seconds. Where run times are
+ * not exponential, waits are stretched as Allen and Cunneen have it.
+ *
+ * @param seconds how long a run takes
+ * @param variability squared deviation over squared mean of the run times
+ */
+function serversFor(
+  load: number,
+  seconds: number,
+  variability: number,
+  wait: number,
+  share: number,
+  most: number,
+): number {
+  const stretch = Math.max(0.1, (1 + variability) / 2)
+  for (let servers = Math.max(1, Math.ceil(load)); servers < most; servers++) {
+    const late = shareQueued(servers, load) * Math.exp((-(servers - load) * wait) / (seconds * stretch))
+    if (late <= share) return servers
+  }
+  return most
 }

@@ -1,8 +1,7 @@
 import { MAX_TIMER_MS } from '../../../base/clock.js'
 import { describe, messageOf } from '../../../base/errors.js'
-import type { Decision, Snapshot } from './algorithm.js'
+import { type Decision, hold, type Snapshot } from './algorithm.js'
 import type { NamedAlgorithm } from './algorithms.js'
-import { hold } from './answers.js'
 
 interface ScalerDecision extends Decision {
   /** What is wrong with the algorithm; only with its first failure. */

@@ -1,10 +1,10 @@
+import { Heap } from '../../../base/heap.js'
+import { Queue } from '../../../base/queue.js'
 import { Histogram } from '../../../base/task/histogram.js'
-import type { Snapshot } from './algorithm.js'
-import type { NamedAlgorithm } from './algorithms.js'
-import { Scaler } from './scaler.js'
-import { EAGER_PACE_MS, type ScalingOptions } from './scaling-options.js'
-import { SimulatedPool } from './simulated-pool.js'
-import { SimulatedStarts } from './simulated-starts.js'
+import type { ScaledWorker, Snapshot } from '../../../runtime/supervisor/scaling/algorithm.js'
+import type { NamedAlgorithm } from '../../../runtime/supervisor/scaling/algorithms.js'
+import { Scaler } from '../../../runtime/supervisor/scaling/scaler.js'
+import { EAGER_PACE_MS, type ScalingOptions } from '../../../runtime/supervisor/scaling/scaling-options.js'
 
 const SECOND = 1_000_000
 
@@ -102,7 +102,7 @@ class Run {
     this.#scaler = new Scaler(algorithm)
     this.#allWaits = new Float64Array(arrivals.arrivedAt.length)
     const starts = new SimulatedStarts(startMicros, scaling.processors)
-    this.#pool = new SimulatedPool(starts, ({ waitMicros }) => this.#noteBegun(waitMicros))
+    this.#pool = new SimulatedPool(starts, waitMicros => this.#noteBegun(waitMicros))
     this.#nextTick = options.tickMicros
     this.#lines = [...algorithm.introduce(options.scaling)]
     this.#pool.begin(options.initial)
@@ -243,5 +243,220 @@ class Run {
     this.#busyBefore = busy
     this.#processesBefore = processes
     this.#longestWait = 0
+  }
+}
+
+/** Times are microseconds. */
+interface SimulatedWorker {
+  readonly number: number
+  readonly spawnedAt: number
+  isStarting: boolean
+  /** When its run ends; undefined: it is idle. */
+  endsAt: number | undefined
+  idleSince: number
+  /** What workers of this number have run, up to the current run. */
+  ran: number
+  /** When the current run began. */
+  begunAt: number
+}
+
+/** The workers of a pool and the tasks that wait for them, without any process. */
+class SimulatedPool {
+  readonly #starts: SimulatedStarts
+  /** In the order in which they were spawned. */
+  readonly #workers: SimulatedWorker[] = []
+  readonly #running = new Heap<SimulatedWorker>((a, b) => (a.endsAt ?? 0) < (b.endsAt ?? 0))
+  readonly #waiting = new Queue<{ arrivedAt: number; runMicros: number }>()
+  /** What workers have run that are gone, by their numbers. */
+  readonly #ran: number[] = []
+  readonly #begun: (waitMicros: number) => void
+  #target = 0
+  /** How many workers there were, times how long. */
+  #processMicros = 0
+  #busyMicros = 0
+
+  constructor(starts: SimulatedStarts, begun: (waitMicros: number) => void) {
+    this.#starts = starts
+    this.#begun = begun
+  }
+
+  get target(): number {
+    return this.#target
+  }
+
+  get present(): number {
+    return this.#workers.length
+  }
+
+  get backlog(): number {
+    return this.#waiting.size
+  }
+
+  get running(): number {
+    return this.#running.size
+  }
+
+  get nextEnd(): number {
+    return this.#running.peek()?.endsAt ?? Number.POSITIVE_INFINITY
+  }
+
+  /** When the next worker that loads is ready. */
+  get nextReady(): number {
+    return this.#starts.next
+  }
+
+  /** A worker is ready. */
+  join(now: number): void {
+    for (const readyAt of this.#starts.goOn(now)) {
+      const worker = this.#workers.find(({ isStarting }) => isStarting)
+      if (worker === undefined) break
+      worker.isStarting = false
+      worker.idleSince = readyAt
+    }
+    this.dispatch(now)
+  }
+
+  processSeconds(now: number): number {
+    let micros = this.#processMicros
+    for (const { spawnedAt } of this.#workers) micros += now - spawnedAt
+    return micros / 1e6
+  }
+
+  /** How long anything has run, of all workers together. */
+  busySeconds(now: number): number {
+    let micros = this.#busyMicros
+    for (const worker of this.#workers) if (worker.endsAt !== undefined) micros += now - worker.begunAt
+    return micros / 1e6
+  }
+
+  shown(now: number): ScaledWorker[] {
+    return this.#workers.map(({ number, isStarting, endsAt, ran, begunAt }) => ({
+      number,
+      isStarting,
+      isBusy: endsAt !== undefined,
+      busyMicros: ran + (endsAt === undefined ? 0 : now - begunAt),
+    }))
+  }
+
+  arrive(now: number, runMicros: number): void {
+    this.#waiting.push({ arrivedAt: now, runMicros })
+    this.dispatch(now)
+  }
+
+  /** @returns how long the task ran that ended first */
+  end(now: number): number {
+    const worker = this.#running.pop()
+    if (worker === undefined) return 0
+    const micros = now - worker.begunAt
+    worker.ran += micros
+    this.#busyMicros += micros
+    worker.endsAt = undefined
+    worker.idleSince = now
+    if (this.#workers.length > this.#target) this.#leave(worker, now)
+    this.dispatch(now)
+    return micros
+  }
+
+  /** Spawns what is missing; lets those go that have been idle longest, and later those that become idle. */
+  setTarget(target: number, now: number): void {
+    this.#target = target
+    while (this.#workers.length < target) {
+      this.#starts.begin(now)
+      this.#spawn(now, true)
+    }
+    while (this.#workers.length > target) {
+      const idle = this.#workers.filter(({ endsAt, isStarting }) => endsAt === undefined && !isStarting)
+      if (idle.length === 0) return
+      this.#leave(
+        idle.reduce((a, b) => (b.idleSince < a.idleSince ? b : a)),
+        now,
+      )
+    }
+  }
+
+  /** It has so many workers, which are ready. */
+  begin(workers: number): void {
+    this.#target = workers
+    while (this.#workers.length < workers) this.#spawn(0, false)
+  }
+
+  dispatch(now: number): void {
+    for (const worker of this.#workers) {
+      if (this.#waiting.size === 0) return
+      if (worker.endsAt !== undefined || worker.isStarting) continue
+      const task = this.#waiting.pop()
+      if (task === undefined) return
+      worker.begunAt = now
+      worker.endsAt = now + task.runMicros
+      this.#running.push(worker)
+      this.#begun(now - task.arrivedAt)
+    }
+  }
+
+  #spawn(now: number, isStarting: boolean): void {
+    const taken = new Set(this.#workers.map(({ number }) => number))
+    let number = 1
+    while (taken.has(number)) number++
+    const ran = this.#ran[number] ?? 0
+    this.#workers.push({
+      number,
+      spawnedAt: now,
+      isStarting,
+      endsAt: undefined,
+      idleSince: now,
+      ran,
+      begunAt: 0,
+    })
+  }
+
+  #leave(worker: SimulatedWorker, now: number): void {
+    this.#workers.splice(this.#workers.indexOf(worker), 1)
+    this.#ran[worker.number] = worker.ran
+    this.#processMicros += now - worker.spawnedAt
+  }
+}
+
+/** Times are microseconds. Each start keeps a processor busy; where there are more starts than processors, they share them. */
+export class SimulatedStarts {
+  readonly #startMicros: number
+  readonly #processors: number
+  /** What each start that has gone on all the time has done. */
+  #done = 0
+  #doneAt = 0
+  /** What `#done` will be when each is ready, in the order in which they began. */
+  readonly #ends: number[] = []
+
+  /** @param startMicros how long a start takes that has a processor of its own */
+  constructor(startMicros: number, processors: number) {
+    this.#startMicros = startMicros
+    this.#processors = processors
+  }
+
+  /** When the next one is ready; infinite: none starts. */
+  get next(): number {
+    const [end] = this.#ends
+    return end === undefined ? Number.POSITIVE_INFINITY : this.#doneAt + (end - this.#done) / this.#pace
+  }
+
+  begin(now: number): void {
+    this.goOn(now)
+    this.#ends.push(this.#done + this.#startMicros)
+  }
+
+  /** @returns when those became ready that have since the last call, in the order in which they began */
+  goOn(now: number): readonly number[] {
+    const ready: number[] = []
+    for (let { next } = this; next <= now; { next } = this) {
+      this.#done = this.#ends.shift() ?? this.#done
+      this.#doneAt = next
+      ready.push(next)
+    }
+    this.#done += (now - this.#doneAt) * this.#pace
+    this.#doneAt = now
+    return ready
+  }
+
+  get #pace(): number {
+    return Math.min(1, this.#processors / Math.max(1, this.#ends.length))
   }
 }
