@@ -4,8 +4,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { arrivalsOf, PATTERNS } from '../build/src/doors/cli/scaling/patterns.js'
 import { simulate } from '../build/src/doors/cli/scaling/simulate.js'
+import { SCALING_DEFAULTS } from '../build/src/runtime/supervisor/scaling/algorithm.js'
 import { ALGORITHMS, loadAlgorithm } from '../build/src/runtime/supervisor/scaling/algorithms.js'
-import { SCALING_DEFAULTS } from '../build/src/runtime/supervisor/scaling/scaling-options.js'
 import { liveParts } from './scaling-live.mjs'
 
 const PAGE = fileURLToPath(new URL('scaling.md', import.meta.url))

@@ -1,8 +1,8 @@
 // What the simulator says of the same load.
 import { availableParallelism } from 'node:os'
 import { simulate } from '../../build/src/doors/cli/scaling/simulate.js'
+import { SCALING_DEFAULTS } from '../../build/src/runtime/supervisor/scaling/algorithm.js'
 import { loadAlgorithm } from '../../build/src/runtime/supervisor/scaling/algorithms.js'
-import { SCALING_DEFAULTS } from '../../build/src/runtime/supervisor/scaling/scaling-options.js'
 import { MAXIMUM } from './arrivals.mjs'
 
 const SECOND = 1_000_000

@@ -3,18 +3,20 @@ import { closeSync, openSync } from 'node:fs'
 import { after, describe, it } from 'node:test'
 import { Emitter } from '#src/base/events/emitter.js'
 import { checkConfig } from '#src/doors/check/check.js'
-import { ExporterProcess } from '#src/doors/daemon/exporter-process.js'
+import { exporterOptions, openExporter } from '#src/doors/daemon/aside-process.js'
 import { childrenOf } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
 
 const where = { file: 'command line' }
 const statsAt = (value: string) =>
-  checkConfig({
-    environment: {},
-    commandLine: [{ key: 'stats', value, where }],
-    files: [],
-    version: '1.2.3',
-  }).options
+  exporterOptions(
+    checkConfig({
+      environment: {},
+      commandLine: [{ key: 'stats', value, where }],
+      files: [],
+      version: '1.2.3',
+    }).options,
+  )
 
 /** @returns what has to be closed again */
 function useUpDescriptors(): number[] {
@@ -31,11 +33,9 @@ describe('the process that publishes', () => {
     const events = new Emitter()
     const listening: string[] = []
     events.on('exporter-listening', ({ address }) => listening.push(address))
-    const exporter = new ExporterProcess({
-      events,
-      log: { fd: 2 },
-      snapshot: () => Promise.reject(new Error('it is not asked')),
-    })
+    const exporter = openExporter({ events, log: { fd: 2 } }, () =>
+      Promise.reject(new Error('it is not asked')),
+    )
     after(() => exporter.stop())
     void exporter.serve(statsAt('127.0.0.1:0'))
     await until('it listens', () => listening.length === 1)
@@ -53,7 +53,7 @@ describe('the process that publishes', () => {
     const troubles: string[] = []
     events.on('exporter-trouble', ({ message }) => troubles.push(message))
     const snapshot = () => Promise.reject(new Error('it is not asked'))
-    const exporter = new ExporterProcess({ events, log: { fd: 2 }, snapshot })
+    const exporter = openExporter({ events, log: { fd: 2 } }, snapshot)
     const opened = useUpDescriptors()
     try {
       await exporter.serve(statsAt('127.0.0.1:0'))

@@ -1,6 +1,10 @@
 import { Histogram } from '#src/base/task/histogram.js'
-import type { ScaledWorker, Snapshot } from '#src/runtime/supervisor/scaling/algorithm.js'
-import { SCALING_DEFAULTS, type ScalingOptions } from '#src/runtime/supervisor/scaling/scaling-options.js'
+import {
+  SCALING_DEFAULTS,
+  type ScaledWorker,
+  type ScalingOptions,
+  type Snapshot,
+} from '#src/runtime/supervisor/scaling/algorithm.js'
 
 export const SECOND = 1_000_000
 

@@ -1,6 +1,6 @@
 import { type Arrivals, type Simulation, simulate } from '#src/doors/cli/scaling/simulate.js'
+import type { ScalingOptions } from '#src/runtime/supervisor/scaling/algorithm.js'
 import { loadAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
-import type { ScalingOptions } from '#src/runtime/supervisor/scaling/scaling-options.js'
 import { OPTIONS, SECOND } from './scaling.js'
 
 export const MAXIMUM = 16

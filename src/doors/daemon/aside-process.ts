@@ -1,6 +1,19 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { messageOf } from '../../base/errors.js'
+import type { Emitter } from '../../base/events/emitter.js'
 import { entryFile } from '../../base/package-root.js'
+import type { Options } from '../../formats/config/option-table.js'
+import { parseAddress } from '../../formats/protocol/address.js'
+import { keysOf } from '../../formats/protocol/hide.js'
+import { isRedisAddress, redisAddressOf } from '../../formats/protocol/redis-address.js'
+import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
+import type { DashboardOptions, FromDashboard, ToDashboard } from '../dashboard/messages.js'
+import type { AlarmMemory } from '../exporter/alarms.js'
+import type { ExporterOptions, FromExporter, PushOptions, ToExporter } from '../exporter/messages.js'
+import { parseAlarm } from '../net/alarm-target.js'
+import { needsInsecure } from '../net/check-publishing.js'
+import { parseDashboard } from '../net/dashboard-address.js'
+import { type PushTarget, parseHostPort, parsePush } from '../net/stats-push.js'
 
 interface AsideContext<Wanted, Heard, Said extends object> {
   /** What it is called: its entry file, and in messages. */
@@ -22,7 +35,7 @@ const ONE_ARENA = { MALLOC_ARENA_MAX: '1' }
 const END_MS = 1000
 
 /** A process beside the daemon that serves HTTP, while the configuration asks for it: its death and its load are not the daemon's. */
-export class AsideProcess<Wanted extends object, Heard, Said extends object> {
+class AsideProcess<Wanted extends object, Heard, Said extends object> {
   readonly #context: AsideContext<Wanted, Heard, Said>
   #wanted: Wanted | undefined
   #child: ChildProcess | undefined
@@ -105,4 +118,154 @@ export class AsideProcess<Wanted extends object, Heard, Said extends object> {
 
 function send(child: ChildProcess, message: object): void {
   if (child.connected) child.send(message, () => {})
+}
+
+interface AsideSurroundings {
+  readonly events: Emitter
+  readonly log: { readonly fd: number }
+}
+
+type Exporter = AsideProcess<ExporterOptions, FromExporter, ToExporter>
+type Dashboard = AsideProcess<DashboardOptions, FromDashboard, ToDashboard>
+
+/** The process that publishes the daemon's snapshot. */
+export function openExporter(
+  { events, log }: AsideSurroundings,
+  snapshot: () => Promise<DaemonSnapshot>,
+): Exporter {
+  let alarmMemory: AlarmMemory = [] // what the next process has to know
+  const trouble = (message: string) => events.emit('exporter-trouble', { message })
+  return new AsideProcess<ExporterOptions, FromExporter, ToExporter>({
+    name: 'exporter',
+    log,
+    open: options => ({ type: 'open', options, alarmMemory }),
+    hear(message, answer) {
+      switch (message.type) {
+        case 'ask':
+          return void snapshot().then(taken => answer({ type: 'snapshot', snapshot: taken }))
+        case 'listening':
+          return void events.emit('exporter-listening', message)
+        case 'alarm':
+          return void events.emit('exporter-alarm', { message: message.message })
+        case 'alarm-memory':
+          alarmMemory = message.memory
+          return
+        case 'trouble':
+          return trouble(message.message)
+      }
+    },
+    trouble,
+  })
+}
+
+/** @returns undefined: there is nothing to publish */
+export function exporterOptions(options: Options): ExporterOptions | undefined {
+  const { spoolerMetrics, spoolerMetricsFile: metricsFile, chmodSocket: mode } = options
+  const stats = statsOptions(options)
+  const metrics = spoolerMetrics === null ? null : { address: spoolerMetrics, mode }
+  const pushes = pushOptions(options)
+  const { spoolerAlarm, spoolerHttpInsecure: allowsPlain } = options
+  const alarms = spoolerAlarm.map(text => ({ ...parseAlarm(text), allowsPlain }))
+  const servesNone = stats === null && metrics === null && metricsFile === null
+  const isSilent = servesNone && pushes.length === 0 && alarms.length === 0
+  return isSilent ? undefined : { stats, metrics, metricsFile, pushes, alarms }
+}
+
+function statsOptions(options: Options): ExporterOptions['stats'] {
+  const { stats, statsHttp, statsMinified, statsNoCores, chmodSocket: mode } = options
+  if (stats === null || (statsHttp && needsInsecure(stats, options))) return null
+  return {
+    listener: { address: stats, mode },
+    isHttp: statsHttp,
+    isMinified: statsMinified,
+    withCores: !statsNoCores,
+  }
+}
+
+/** What the exporter pushes, and where to. */
+function pushOptions(options: Options): PushOptions[] {
+  const { statsPush, carbon } = options
+  const pushes = statsPush.flatMap(text => pushTo(text, options))
+  return carbon.length === 0 ? pushes : [...pushes, carbonPush(options)]
+}
+
+/** @returns none for a destination that only uWSGI knows; the check of the configuration has said so */
+function pushTo(text: string, options: Options): PushOptions[] {
+  const target = knownPush(text)
+  if (target === undefined) return []
+  const { statsPusherDefaultFreqMs, statsNoCores, statsMinified, statsdNoWorkers, statsdAllGauges } = options
+  const shared = { everyMs: statsPusherDefaultFreqMs, withCores: !statsNoCores }
+  if (target.kind === 'file')
+    return [{ ...shared, ...target, everyMs: target.everyMs ?? shared.everyMs, isMinified: statsMinified }]
+  return [{ ...shared, ...target, withWorkers: !statsdNoWorkers, allGauges: statsdAllGauges }]
+}
+
+function knownPush(text: string): PushTarget | undefined {
+  try {
+    return parsePush(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The defaults of uWSGI's plugin; its id is the name of the first socket. */
+function carbonPush(options: Options): PushOptions {
+  const { carbon, socket, carbonFreqMs, carbonTimeoutMs, carbonRoot, carbonNoWorkers } = options
+  return {
+    kind: 'carbon',
+    withCores: false,
+    servers: carbon.map(parseHostPort),
+    everyMs: carbonFreqMs,
+    timeoutMs: carbonTimeoutMs,
+    id: options.carbonId ?? (socket[0] ?? 'spoold').replaceAll('.', '_'),
+    root: carbonRoot,
+    withWorkers: !carbonNoWorkers,
+    hostnameDots: options.carbonHostnameDots,
+    idleAverage: options.carbonIdleAvg,
+  }
+}
+
+/** The process with the dashboard. It is never root: what it reads and changes belongs to the user of the spools. */
+export function openDashboard({ events, log }: AsideSurroundings): Dashboard {
+  const trouble = (message: string) => events.emit('dashboard-trouble', { message })
+  return new AsideProcess<DashboardOptions, FromDashboard, ToDashboard>({
+    name: 'dashboard',
+    log,
+    open: options => ({ type: 'open', options }),
+    hear(message) {
+      if (message.type === 'trouble') trouble(message.message)
+      else events.emit('dashboard-listening', { address: message.address })
+    },
+    trouble,
+  })
+}
+
+/**
+ * @param spools those that the daemon runs: real paths, and names on Redis
+ * @param controls the directories with its control sockets
+ * @param resolve resolves a path of the configuration
+ * @returns undefined: there is nothing to show
+ */
+export function dashboardOptions(
+  { spoolerDashboard, spoolerDashboardTokens: tokens, spoolerDashboardEnqueue, spoolerHide }: Options,
+  spools: readonly string[],
+  controls: readonly string[],
+  resolve: (path: string) => string,
+): DashboardOptions | undefined {
+  if (spoolerDashboard.length === 0) return undefined
+  const addresses = spoolerDashboard.map(text => {
+    const parsed = parseDashboard(text)
+    const isPath = parseAddress(parsed.address).kind === 'unix'
+    return isPath ? { ...parsed, address: resolve(parsed.address) } : parsed
+  })
+  return {
+    addresses,
+    tokensFile: tokens === null ? null : resolve(tokens),
+    allowsNewWork: spoolerDashboardEnqueue,
+    hide: keysOf(spoolerHide),
+    spools,
+    redisAddresses: spools.filter(isRedisAddress).map(redisAddressOf),
+    controls,
+    pid: process.pid,
+  }
 }

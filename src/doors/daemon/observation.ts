@@ -10,9 +10,8 @@ import type { Opener } from '../../system/opener.js'
 import type { Identity } from '../../system/privileges.js'
 import type { CheckedConfig } from '../check/check.js'
 import { actionsOf, type Orders } from './actions.js'
+import { dashboardOptions, exporterOptions, openDashboard, openExporter } from './aside-process.js'
 import { DaemonControl } from './control.js'
-import { DashboardProcess } from './dashboard-process.js'
-import { ExporterProcess } from './exporter-process.js'
 import type { Lifecycle } from './lifecycle.js'
 import { LogStream, type RememberedLog } from './log-stream.js'
 import { MasterFifos } from './master-fifo.js'
@@ -45,23 +44,27 @@ const NOBODY = { mayReadPayload: false }
 
 /** How people and programs see the daemon and act on it: its snapshots, its control sockets, and what it publishes. */
 export class Observation {
-  readonly #stats: Collector
+  readonly #events: Emitter
   readonly #log: RememberedLog
+  readonly #resolve: (path: string) => string
+  readonly #stats: Collector
   readonly #watch: TaskWatch
   readonly #lines: LogStream
   readonly #control: DaemonControl
   readonly #notes = new HiddenNotes()
   /** What is in no snapshot and no line of the log. */
   #hide = new Hide([])
-  readonly #exporter: ExporterProcess
-  readonly #dashboard: DashboardProcess
+  readonly #exporter: ReturnType<typeof openExporter>
+  readonly #dashboard: ReturnType<typeof openDashboard>
   readonly #fifos: MasterFifos
 
   constructor({ events, log, identity, files, orders, resolve, ...observed }: ObservationContext) {
     const { master, schedules } = observed
     const stats = observe(events, observed, () => this.#hide)
-    this.#stats = stats
+    this.#events = events
     this.#log = log
+    this.#resolve = resolve
+    this.#stats = stats
     this.#watch = new TaskWatch({ events, spools: () => master.stats.map(({ spool }) => spool) })
     this.#lines = new LogStream(log)
     const actions = actionsOf({
@@ -72,8 +75,8 @@ export class Observation {
     const looked = (spool: string) => this.#notes.renew(spool)
     this.#control = new DaemonControl({ events, identity, files, resolve, actions, looked })
     this.#fifos = new MasterFifos(events, orders, master, files)
-    this.#exporter = new ExporterProcess({ events, log, snapshot: () => stats.snapshotFor(NOBODY) })
-    this.#dashboard = new DashboardProcess({ events, log, resolve })
+    this.#exporter = openExporter({ events, log }, () => stats.snapshotFor(NOBODY))
+    this.#dashboard = openDashboard({ events, log })
   }
 
   /** Opens what needs the privileges that the process has at its start. */
@@ -81,18 +84,25 @@ export class Observation {
     await this.#control.listen(options)
   }
 
-  /** Puts a configuration into service. @param spools real paths of those that the daemon runs @param onRedis and their names */
-  async serve(options: Options, spools: readonly string[], onRedis: readonly string[]): Promise<void> {
+  /** Puts a configuration into service. @param local real paths of the spools that the daemon runs @param onRedis and their names */
+  async serve(options: Options, local: readonly string[], onRedis: readonly string[]): Promise<void> {
     const hidden = keysOf(options.spoolerHide)
+    const spools = [...local, ...onRedis]
     this.#hide = new Hide(hidden)
     this.#stats.outdate()
     this.#log.hide(this.#hide)
-    this.#notes.serve([...spools, ...onRedis], hidden)
+    this.#notes.serve(spools, hidden)
     await this.#fifos.serve(options.masterFifo)
-    void this.#exporter.serve(options)
-    await this.#control.serve(options, [...spools, ...onRedis])
-    const controls = [...spools, ...onRedis.map(controlHomeOf)]
-    void this.#dashboard.serve(options, [...spools, ...onRedis], controls)
+    void this.#exporter.serve(exporterOptions(options))
+    await this.#control.serve(options, spools)
+    const controls = [...local, ...onRedis.map(controlHomeOf)]
+    const shown = dashboardOptions(options, spools, controls, this.#resolve)
+    const isRefused = shown !== undefined && process.geteuid?.() === 0
+    if (isRefused)
+      this.#events.emit('dashboard-trouble', {
+        message: 'the dashboard is left closed, because it does not run as root: set uid',
+      })
+    void this.#dashboard.serve(isRefused ? undefined : shown)
   }
 
   async close(): Promise<void> {

@@ -3,8 +3,8 @@ import { resolve } from 'node:path'
 import type { Options, SpoolOptions } from '../../formats/config/option-table.js'
 import type { CheckOptions } from '../../runtime/supervisor/pool-checks.js'
 import type { PoolScaling, SizeOptions, WorkerLimits } from '../../runtime/supervisor/pool-options.js'
+import type { ScalingOptions } from '../../runtime/supervisor/scaling/algorithm.js'
 import { loadAlgorithm } from '../../runtime/supervisor/scaling/algorithms.js'
-import type { ScalingOptions } from '../../runtime/supervisor/scaling/scaling-options.js'
 
 /** How many processes a spool has. @throws SpooldError ALGORITHM_UNLOADABLE */
 export async function sizeOptions(options: SpoolOptions, processes: number): Promise<SizeOptions> {

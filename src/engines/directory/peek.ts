@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { toByteString } from '../../base/task/ref.js'
 import { toPairs } from '../../formats/protocol/vars.js'
 import { readLocks } from '../../system/files/lock-table.js'
-import { inspectFile } from '../spool/admin/inspect.js'
+import { inspectFile } from '../spool/admin/task-view.js'
 import { hasUwsgiPrefix } from '../spool/names.js'
 import { readBody } from '../spool/spool-file.js'
 

@@ -1,6 +1,5 @@
-import { Alarm } from '../../base/clock.js'
+import { Alarm, Stall } from '../../base/clock.js'
 import type { Emitter } from '../../base/events/emitter.js'
-import { Stall } from '../../base/stall.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { Report } from '../../base/task/report.js'

@@ -1,6 +1,6 @@
 import type { RosterOptions } from './roster.js'
+import type { ScalingOptions } from './scaling/algorithm.js'
 import type { NamedAlgorithm } from './scaling/algorithms.js'
-import type { ScalingOptions } from './scaling/scaling-options.js'
 
 /** How many workers a pool has. */
 export interface SizeOptions {

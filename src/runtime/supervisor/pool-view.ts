@@ -1,7 +1,6 @@
 import type { Load } from './load.js'
 import type { Roster } from './roster.js'
-import type { ScaledWorker, Snapshot } from './scaling/algorithm.js'
-import type { ScalingOptions } from './scaling/scaling-options.js'
+import type { ScaledWorker, ScalingOptions, Snapshot } from './scaling/algorithm.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** A pool as algorithms see it. */

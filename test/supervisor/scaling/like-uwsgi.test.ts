@@ -3,9 +3,13 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { gunzipSync } from 'node:zlib'
-import type { ScaledWorker, Snapshot } from '#src/runtime/supervisor/scaling/algorithm.js'
+import {
+  SCALING_DEFAULTS,
+  type ScaledWorker,
+  type ScalingOptions,
+  type Snapshot,
+} from '#src/runtime/supervisor/scaling/algorithm.js'
 import { loadAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
-import { SCALING_DEFAULTS, type ScalingOptions } from '#src/runtime/supervisor/scaling/scaling-options.js'
 import { snapshot } from '../../helpers/scaling.js'
 import { ROOT } from '../../helpers/workspace.js'
 

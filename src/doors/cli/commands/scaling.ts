@@ -6,12 +6,12 @@ import { resolveOptions } from '../../../formats/config/options.js'
 import type { SpoolConfig } from '../../../formats/config/spools.js'
 import { COMMAND_LINE, readConfig } from '../../../formats/ini/read-config.js'
 import { formatProblem, type Setting } from '../../../formats/ini/setting.js'
+import type { ScalingOptions } from '../../../runtime/supervisor/scaling/algorithm.js'
 import {
   ALGORITHMS,
   loadAlgorithm,
   type NamedAlgorithm,
 } from '../../../runtime/supervisor/scaling/algorithms.js'
-import type { ScalingOptions } from '../../../runtime/supervisor/scaling/scaling-options.js'
 import { checkScaling } from '../../check/check-scaling.js'
 import { initialWorkers, scalingOptions } from '../../daemon/pool-plan.js'
 import { lookerOf } from '../acting-owner.js'

@@ -1,10 +1,14 @@
 import { Heap } from '../../../base/heap.js'
 import { Queue } from '../../../base/queue.js'
 import { Histogram } from '../../../base/task/histogram.js'
-import type { ScaledWorker, Snapshot } from '../../../runtime/supervisor/scaling/algorithm.js'
+import {
+  EAGER_PACE_MS,
+  type ScaledWorker,
+  type ScalingOptions,
+  type Snapshot,
+} from '../../../runtime/supervisor/scaling/algorithm.js'
 import type { NamedAlgorithm } from '../../../runtime/supervisor/scaling/algorithms.js'
 import { Scaler } from '../../../runtime/supervisor/scaling/scaler.js'
-import { EAGER_PACE_MS, type ScalingOptions } from '../../../runtime/supervisor/scaling/scaling-options.js'
 
 const SECOND = 1_000_000
 

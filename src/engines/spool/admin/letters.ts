@@ -8,11 +8,11 @@ import { DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
 import { Records, type TaskRecord } from '../records.js'
 import { setTime } from '../spool-file.js'
 import { ONCE, pastOf, RECORDED, writeState } from '../state-byte.js'
-import { makeArrival } from './arrival.js'
 import {
   type Changed,
   change,
   DONE,
+  makeArrival,
   type OpenSpool,
   openSpool,
   refused,

@@ -18,8 +18,7 @@ import { dueAtMsOf, heldMtimeOf, packetFault, setTime } from '../spool-file.js'
 import { KICKED, type Past, pastOf, RECORDED, STATES, writeState } from '../state-byte.js'
 import { Draft } from '../store/draft.js'
 import { findId, idLink, idsDirectory, publishPromised, takeId } from '../store/ids.js'
-import { makeArrival } from './arrival.js'
-import { type Changed, type OpenSpool, refused, type TargetFile } from './change.js'
+import { type Changed, makeArrival, type OpenSpool, refused, type TargetFile } from './change.js'
 import {
   hold,
   isWorthKeeping,

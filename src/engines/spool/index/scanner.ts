@@ -1,6 +1,5 @@
-import { Alarm } from '../../../base/clock.js'
+import { Alarm, Stall } from '../../../base/clock.js'
 import type { Emitter } from '../../../base/events/emitter.js'
-import { Stall } from '../../../base/stall.js'
 import { type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
 import { lstatSync } from '../../../system/files/anchored-path.js'
 import type { WatchChoice } from '../../../system/files/directory-watch.js'

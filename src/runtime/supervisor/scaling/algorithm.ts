@@ -1,19 +1,19 @@
 import type { Histogram } from '../../../base/task/histogram.js'
-import type { ScalingOptions } from './scaling-options.js'
 
-/** What an algorithm knows of a worker. One that drains is not shown: it takes no more tasks. */
-export interface ScaledWorker {
-  /** The lowest number from 1 that no other worker of the pool had when it was spawned, as uWSGI numbers its workers. */
-  readonly number: number
-  /** It still loads: neither busy nor idle. */
-  readonly isStarting: boolean
-  /** It has no room for another task. */
-  readonly isBusy: boolean
-  /**
-   * For how long workers of this number have been running anything, the current run and predecessors of the same
-   * number included: it never decreases.
-   */
-  readonly busyMicros: number
+/** @param state that of the last decision; undefined at the first */
+export type Algorithm<State = unknown> = (snapshot: Snapshot, state: State | undefined) => Decision<State>
+
+export interface Decision<State = unknown> {
+  /** How many workers there should be. */
+  readonly target: number
+  /** What the algorithm is given with the next snapshot; it is not changed in place. */
+  readonly state: State
+  /** Why, in a few words, for events and people. */
+  readonly reason: string
+  /** Lines for the log, as uWSGI writes them. */
+  readonly lines?: readonly string[]
+  /** The algorithm is to be asked again so much later, if no tick comes before. */
+  readonly askAgainMicros?: number
 }
 
 /** What an algorithm knows of the pool at a tick. Times are microseconds on one monotonic clock. */
@@ -45,21 +45,72 @@ export interface Snapshot {
   readonly waits: Histogram
 }
 
-export interface Decision<State = unknown> {
-  /** How many workers there should be. */
-  readonly target: number
-  /** What the algorithm is given with the next snapshot; it is not changed in place. */
-  readonly state: State
-  /** Why, in a few words, for events and people. */
-  readonly reason: string
-  /** Lines for the log, as uWSGI writes them. */
-  readonly lines?: readonly string[]
-  /** The algorithm is to be asked again so much later, if no tick comes before. */
-  readonly askAgainMicros?: number
+/** What an algorithm knows of a worker. One that drains is not shown: it takes no more tasks. */
+export interface ScaledWorker {
+  /** The lowest number from 1 that no other worker of the pool had when it was spawned, as uWSGI numbers its workers. */
+  readonly number: number
+  /** It still loads: neither busy nor idle. */
+  readonly isStarting: boolean
+  /** It has no room for another task. */
+  readonly isBusy: boolean
+  /**
+   * For how long workers of this number have been running anything, the current run and predecessors of the same
+   * number included: it never decreases.
+   */
+  readonly busyMicros: number
 }
 
-/** @param state that of the last decision; undefined at the first */
-export type Algorithm<State = unknown> = (snapshot: Snapshot, state: State | undefined) => Decision<State>
+/** uWSGI's units: `overload` and `idle` are ticks, but seconds in `busyness`. */
+export interface ScalingOptions {
+  readonly minimum: number
+  readonly maximum: number
+  /** How many workers are spawned at once; undefined: 1, and no limit for `latency`. */
+  readonly step: number | undefined
+  readonly overload: number
+  /** For `spare2`. */
+  readonly idle: number
+  readonly busyness: BusynessOptions
+  /** For `latency`: how long at most 5 % of the tasks may wait longer. */
+  readonly waitMicros: number
+  /** So many workers can start at once without slowing each other down. */
+  readonly processors: number
+}
+
+interface BusynessOptions {
+  /** Percent. */
+  readonly min: number
+  readonly max: number
+  readonly multiplier: number
+  readonly penalty: number
+  readonly isVerbose: boolean
+  readonly backlogAlert: number
+  readonly backlogMultiplier: number
+  readonly backlogStep: number
+  /** Seconds. */
+  readonly backlogNonzero: number
+}
+
+/** uWSGI's, and for `latency` ours. */
+export const SCALING_DEFAULTS = {
+  step: undefined,
+  overload: 3,
+  idle: 10,
+  busyness: {
+    min: 25,
+    max: 50,
+    multiplier: 10,
+    penalty: 2,
+    isVerbose: false,
+    backlogAlert: 33,
+    backlogMultiplier: 3,
+    backlogStep: 1,
+    backlogNonzero: 60,
+  },
+  waitMicros: 250_000,
+} as const satisfies Partial<ScalingOptions>
+
+/** Between two decisions of an algorithm that is also asked between ticks. */
+export const EAGER_PACE_MS = 20
 
 /** How many workers of a pool are what. What is present is busy, idle, or coming. */
 export interface Census {

@@ -3,10 +3,9 @@ import { createRequire } from 'node:module'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, messageOf, SpooldError } from '../../../base/errors.js'
-import type { Algorithm, Decision, Snapshot } from './algorithm.js'
+import type { Algorithm, Decision, ScalingOptions, Snapshot } from './algorithm.js'
 import { busyness, busynessSettings } from './busyness.js'
 import { latency } from './latency.js'
-import type { ScalingOptions } from './scaling-options.js'
 import { backlog, cheap, manual, spare, spare2 } from './uwsgi-algorithms.js'
 
 export interface NamedAlgorithm {

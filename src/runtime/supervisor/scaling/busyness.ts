@@ -1,5 +1,13 @@
-import { type Census, census, type Decision, grow, hold, type Snapshot, shrink } from './algorithm.js'
-import type { ScalingOptions } from './scaling-options.js'
+import {
+  type Census,
+  census,
+  type Decision,
+  grow,
+  hold,
+  type ScalingOptions,
+  type Snapshot,
+  shrink,
+} from './algorithm.js'
 
 const SECOND = 1_000_000
 
