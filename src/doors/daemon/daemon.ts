@@ -20,7 +20,6 @@ import { type CheckedConfig, checkAsUser } from '../check/check.js'
 import { configAction, unappliedWarning } from './configuration.js'
 import { Drain, type DrainProgress } from './drain.js'
 import { IdleStop, Lifecycle, Reloader, TouchReload } from './lifecycle.js'
-import { uwsgiNamedIn } from './live-uwsgi.js'
 import type { RememberedLog } from './log-stream.js'
 import { Observation } from './observation.js'
 import { ParentsPidfiles } from './parent.js'
@@ -121,9 +120,7 @@ export class Daemon {
     events.on('request-stored', ({ path }) => master.lookNow(path))
     // its workers are new, which is what it was quiet for
     events.on('reload-done', () => this.#setQuiet(false, 'reload'))
-    this.#pidfiles = request.isUnderRoot
-      ? new ParentsPidfiles(events)
-      : new Pidfiles(events, files, uwsgiNamedIn)
+    this.#pidfiles = request.isUnderRoot ? new ParentsPidfiles(events) : new Pidfiles(events, files)
     this.#sweeper = new Maintenance(events)
     this.#touches = new TouchReload(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
     this.#drain = new Drain(events, options.drain, request.progress)

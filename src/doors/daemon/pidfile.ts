@@ -4,6 +4,7 @@ import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { PidfileKind } from '../../base/events/event-map.js'
 import { inodeAt, type Opener } from '../../system/opener.js'
+import { uwsgiNamedIn } from './live-uwsgi.js'
 
 /** What opens, locks and removes a pidfile. */
 type PidfileFiles = Pick<Opener, 'make' | 'lock' | 'remove'>
@@ -12,23 +13,16 @@ type PidfileFiles = Pick<Opener, 'make' | 'lock' | 'remove'>
 export class Pidfiles {
   readonly #events: Emitter
   readonly #files: PidfileFiles
-  readonly #otherIn: (file: string) => number | undefined
   readonly #held = new Map<PidfileKind, Pidfile>()
 
-  /** @param otherIn returns the pid of a running uWSGI that a file names: one ini may serve both programs */
-  constructor(
-    events: Emitter,
-    files: PidfileFiles,
-    otherIn: (file: string) => number | undefined = () => undefined,
-  ) {
+  constructor(events: Emitter, files: PidfileFiles) {
     this.#events = events
     this.#files = files
-    this.#otherIn = otherIn
   }
 
   /** @throws SpooldError PIDFILE_HELD, START_FAILED */
   async acquire(kind: PidfileKind, file: string): Promise<void> {
-    const other = this.#otherIn(file)
+    const other = uwsgiNamedIn(file) // one ini may serve both programs
     if (other !== undefined) {
       const message = `${file} names a uWSGI that runs (pid ${other}), and is left alone; give spoold another ${kind}`
       return this.#events.emit('config-warning', { message })

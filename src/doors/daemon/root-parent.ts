@@ -8,7 +8,6 @@ import { parseAddress } from '../../formats/protocol/address.js'
 import { inodeAt, Opener } from '../../system/opener.js'
 import { identityOf } from '../../system/privileges.js'
 import { reapIfFirst } from '../../system/reaper.js'
-import { uwsgiNamedIn } from './live-uwsgi.js'
 import { Pidfiles } from './pidfile.js'
 
 /** Messages of the daemon to its root parent. They name no files: the parent has read the configuration itself. */
@@ -61,7 +60,7 @@ export async function runUnderRoot(request: RootParentOptions): Promise<number> 
   const warnings: string[] = []
   const events = new Emitter()
   events.on('config-warning', ({ message }) => warnings.push(message))
-  const pidfiles = new Pidfiles(events, files, uwsgiNamedIn)
+  const pidfiles = new Pidfiles(events, files)
   const sockets = new SocketFiles(options, files)
   let hasStarted = false
   let failure: Extract<Ask, { failed: string }> | undefined

@@ -157,13 +157,9 @@ function removeLetter(at: OpenSpool, name: Ref): string | undefined {
  * The dead letters beyond the limits, in directory order. The directory is listed twice, so that only one number per
  * letter is kept in memory. The age is that of the ctime, which cannot be set: a restored backup counts as new.
  */
-export async function* overLimits(
-  spool: string,
-  { maxAgeMs, maxCount }: PurgeLimits,
-  nowMs = Date.now(),
-): AsyncGenerator<Ref> {
+export async function* overLimits(spool: string, { maxAgeMs, maxCount }: PurgeLimits): AsyncGenerator<Ref> {
   const letters = new DeadLetters(spool)
-  const oldestMs = maxAgeMs === null ? Number.NEGATIVE_INFINITY : nowMs - maxAgeMs
+  const oldestMs = maxAgeMs === null ? Number.NEGATIVE_INFINITY : Date.now() - maxAgeMs
   const { lastMs, atLast } = maxCount === null ? NONE : await surplus(letters, maxCount)
   let left = atLast
   for await (const name of letters.names()) {
