@@ -15,6 +15,59 @@ import { needsInsecure } from '../net/check-publishing.js'
 import { parseDashboard } from '../net/dashboard-address.js'
 import { type PushTarget, parseHostPort, parsePush } from '../net/stats-push.js'
 
+interface AsideSurroundings {
+  readonly events: Emitter
+  readonly log: { readonly fd: number }
+}
+
+type Exporter = AsideProcess<ExporterOptions, FromExporter, ToExporter>
+type Dashboard = AsideProcess<DashboardOptions, FromDashboard, ToDashboard>
+
+/** The process that publishes the daemon's snapshot. */
+export function openExporter(
+  { events, log }: AsideSurroundings,
+  snapshot: () => Promise<DaemonSnapshot>,
+): Exporter {
+  let alarmMemory: AlarmMemory = [] // what the next process has to know
+  const trouble = (message: string) => events.emit('exporter-trouble', { message })
+  return new AsideProcess<ExporterOptions, FromExporter, ToExporter>({
+    name: 'exporter',
+    log,
+    open: options => ({ type: 'open', options, alarmMemory }),
+    hear(message, answer) {
+      switch (message.type) {
+        case 'ask':
+          return void snapshot().then(taken => answer({ type: 'snapshot', snapshot: taken }))
+        case 'listening':
+          return void events.emit('exporter-listening', message)
+        case 'alarm':
+          return void events.emit('exporter-alarm', { message: message.message })
+        case 'alarm-memory':
+          alarmMemory = message.memory
+          return
+        case 'trouble':
+          return trouble(message.message)
+      }
+    },
+    trouble,
+  })
+}
+
+/** The process with the dashboard. It is never root: what it reads and changes belongs to the user of the spools. */
+export function openDashboard({ events, log }: AsideSurroundings): Dashboard {
+  const trouble = (message: string) => events.emit('dashboard-trouble', { message })
+  return new AsideProcess<DashboardOptions, FromDashboard, ToDashboard>({
+    name: 'dashboard',
+    log,
+    open: options => ({ type: 'open', options }),
+    hear(message) {
+      if (message.type === 'trouble') trouble(message.message)
+      else events.emit('dashboard-listening', { address: message.address })
+    },
+    trouble,
+  })
+}
+
 interface AsideContext<Wanted, Heard, Said extends object> {
   /** What it is called: its entry file, and in messages. */
   readonly name: 'exporter' | 'dashboard'
@@ -120,44 +173,6 @@ function send(child: ChildProcess, message: object): void {
   if (child.connected) child.send(message, () => {})
 }
 
-interface AsideSurroundings {
-  readonly events: Emitter
-  readonly log: { readonly fd: number }
-}
-
-type Exporter = AsideProcess<ExporterOptions, FromExporter, ToExporter>
-type Dashboard = AsideProcess<DashboardOptions, FromDashboard, ToDashboard>
-
-/** The process that publishes the daemon's snapshot. */
-export function openExporter(
-  { events, log }: AsideSurroundings,
-  snapshot: () => Promise<DaemonSnapshot>,
-): Exporter {
-  let alarmMemory: AlarmMemory = [] // what the next process has to know
-  const trouble = (message: string) => events.emit('exporter-trouble', { message })
-  return new AsideProcess<ExporterOptions, FromExporter, ToExporter>({
-    name: 'exporter',
-    log,
-    open: options => ({ type: 'open', options, alarmMemory }),
-    hear(message, answer) {
-      switch (message.type) {
-        case 'ask':
-          return void snapshot().then(taken => answer({ type: 'snapshot', snapshot: taken }))
-        case 'listening':
-          return void events.emit('exporter-listening', message)
-        case 'alarm':
-          return void events.emit('exporter-alarm', { message: message.message })
-        case 'alarm-memory':
-          alarmMemory = message.memory
-          return
-        case 'trouble':
-          return trouble(message.message)
-      }
-    },
-    trouble,
-  })
-}
-
 /** @returns undefined: there is nothing to publish */
 export function exporterOptions(options: Options): ExporterOptions | undefined {
   const { spoolerMetrics, spoolerMetricsFile: metricsFile, chmodSocket: mode } = options
@@ -223,21 +238,6 @@ function carbonPush(options: Options): PushOptions {
     hostnameDots: options.carbonHostnameDots,
     idleAverage: options.carbonIdleAvg,
   }
-}
-
-/** The process with the dashboard. It is never root: what it reads and changes belongs to the user of the spools. */
-export function openDashboard({ events, log }: AsideSurroundings): Dashboard {
-  const trouble = (message: string) => events.emit('dashboard-trouble', { message })
-  return new AsideProcess<DashboardOptions, FromDashboard, ToDashboard>({
-    name: 'dashboard',
-    log,
-    open: options => ({ type: 'open', options }),
-    hear(message) {
-      if (message.type === 'trouble') trouble(message.message)
-      else events.emit('dashboard-listening', { address: message.address })
-    },
-    trouble,
-  })
 }
 
 /**

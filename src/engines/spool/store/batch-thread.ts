@@ -18,7 +18,7 @@ export type ChunkFailures = ReadonlyArray<
   readonly [place: number, message: string, errno: string | undefined]
 >
 
-/** The entry of the thread behind spool/batch-writer. Its first message says that it is there. */
+/** The entry of the second thread of write-batch.ts. Its first message says that it is there. */
 parentPort?.postMessage([] satisfies ChunkFailures)
 parentPort?.on('message', (chunk: Chunk) => parentPort?.postMessage(writeChunk(chunk)))
 
