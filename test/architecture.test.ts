@@ -210,7 +210,7 @@ const OPENED_FOR = [
   'doors/daemon/lifecycle.ts',
   'doors/cli/commands/token.ts',
   'doors/cli/commands/run.ts',
-  'engines/spool/layout.ts',
+  'engines/spool/permissions.ts',
   'formats/ini/',
   'system/private-file.ts',
 ]

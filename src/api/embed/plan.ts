@@ -1,7 +1,6 @@
 import type { Emitter } from '../../base/events/emitter.js'
 import type { Engine } from '../../engines/open-engine.js'
-import { prepareSpool } from '../../engines/spool/layout.js'
-import { checkSpool } from '../../engines/spool/permissions.js'
+import { checkSpool, prepareSpool } from '../../engines/spool/permissions.js'
 import { probeSpool } from '../../engines/spool/probe.js'
 import type { SpoolOptions } from '../../formats/config/option-table.js'
 import { defaultsOf } from '../../formats/config/option-values.js'

@@ -2,11 +2,19 @@ import { errnoOf } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
 import type { BuryReason } from '../../base/task/outcome.js'
 import { baseName, type Ref, toFsPath } from '../../base/task/ref.js'
-import { lstatSync, placeOf, readFileSync, unlinkSync } from '../../system/files/anchored-path.js'
+import { lstatSync, placeOf, readFileSync } from '../../system/files/anchored-path.js'
 import { moveExactly } from '../../system/files/exact-move.js'
 import { createTaskName, STATE_DIRECTORY } from './names.js'
 import type { LockedFile } from './spool-file.js'
-import { filesInRoom, jsonNameOf, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
+import {
+  filesInRoom,
+  jsonNameOf,
+  makeStateRoom,
+  readJson,
+  removeIfThere,
+  stateRoom,
+  writeWhole,
+} from './state-directory.js'
 
 /** Why a task is a dead letter: the JSON next to its file. Times are epoch ms. */
 export interface DeadLetter {
@@ -66,13 +74,8 @@ export class DeadLetters {
 
   /** undefined if there is no dead letter of that name, or if its reason is not valid. */
   read(name: Ref): DeadLetter | undefined {
-    try {
-      const value: unknown = JSON.parse(readFileSync(toFsPath(this.jsonPathOf(name))))
-      return isLetter(value) ? value : undefined
-    } catch (error) {
-      if (errnoOf(error) === undefined || errnoOf(error) === 'ENOENT') return undefined
-      throw error
-    }
+    const value = readJson(this.jsonPathOf(name))
+    return isLetter(value) ? value : undefined
   }
 
   /** The names of all dead letters, in directory order. */
@@ -91,11 +94,7 @@ export class DeadLetters {
 
   /** Removes the reason of a removed file. */
   forget(name: Ref): void {
-    try {
-      unlinkSync(toFsPath(this.jsonPathOf(name)))
-    } catch (error) {
-      if (errnoOf(error) !== 'ENOENT') throw error
-    }
+    removeIfThere(this.jsonPathOf(name))
   }
 
   /** A byte string. */

@@ -3,18 +3,12 @@ import { errnoOf } from '../../base/errors.js'
 import { crypto } from '../../base/on-demand.js'
 import { type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
 import { isPeriodicEntry, type PeriodicEntry, type PeriodicState } from '../../base/task/schedule.js'
-import {
-  lstatSync,
-  openSync,
-  readlinkSync,
-  symlinkSync,
-  unlinkSync,
-} from '../../system/files/anchored-path.js'
+import { lstatSync, openSync, readlinkSync, symlinkSync } from '../../system/files/anchored-path.js'
 import { syncDirectory } from '../../system/files/disk-sync.js'
 import { listAtOnce } from '../../system/files/entries.js'
 import { packetState } from './spool-file.js'
 import { STARTED } from './state-byte.js'
-import { hasStateRoom, makeStateRoom, reopenState, stateRoom } from './state-directory.js'
+import { hasStateRoom, makeStateRoom, removeIfThere, reopenState, stateRoom } from './state-directory.js'
 
 /**
  * What a spool remembers of periodic tasks: `.spoold/periodic/<sha-256 of the name>.<version>`, a symbolic link whose text is the
@@ -78,12 +72,12 @@ function replace(spool: string, room: string, entry: PeriodicEntry, from: number
   if (!makeLink(toByteString(JSON.stringify(entry)), path)) return false
   const others = linksIn(spool).filter(link => link.key === key && link.version !== from + 1)
   if (others.some(({ version }) => version > from)) {
-    remove(path) // we were suspended since we read, and made a version that had come and gone
+    removeIfThere(path) // we were suspended since we read, and made a version that had come and gone
     return false
   }
   for (const { file } of others)
     try {
-      remove(`${room}/${file}`)
+      removeIfThere(`${room}/${file}`)
     } catch {} // not ours; it is never read again
   return true
 }
@@ -92,7 +86,7 @@ function replace(spool: string, room: string, entry: PeriodicEntry, from: number
 export function forgetPeriodic(spool: string, key: string, version: number): void {
   const room = stateRoom(spool, 'periodic')
   for (const link of linksIn(spool))
-    if (link.key === key && link.version <= version) remove(`${room}/${link.file}`)
+    if (link.key === key && link.version <= version) removeIfThere(`${room}/${link.file}`)
 }
 
 /** @returns `waiting` also between two runs, and for a file that cannot be read */
@@ -167,7 +161,7 @@ export async function resumeSchedule(spool: string, hash: string): Promise<boole
   if (!hasStateRoom(spool, 'periodic')) return false
   return changing(spool, async () => {
     const room = stateRoom(spool, 'periodic')
-    if (!remove(`${room}/${hash}.paused`)) return false
+    if (!removeIfThere(`${room}/${hash}.paused`)) return false
     await syncDirectory(room)
     return true
   })
@@ -189,17 +183,6 @@ function makeLink(text: string, path: string): boolean {
     return true
   } catch (error) {
     if (errnoOf(error) !== 'EEXIST') throw error
-    return false
-  }
-}
-
-/** @returns false if there was none */
-function remove(path: string): boolean {
-  try {
-    unlinkSync(toFsPath(path))
-    return true
-  } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') throw error
     return false
   }
 }

@@ -1,10 +1,9 @@
-import { errnoOf } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
 import { failureLine, failureText } from '../../base/task/failure-text.js'
 import type { BuryReason } from '../../base/task/outcome.js'
 import { type Ref, toFsPath } from '../../base/task/ref.js'
 import type { RetryPolicy } from '../../base/task/terms.js'
-import { lstatSync, readFileSync, unlinkSync } from '../../system/files/anchored-path.js'
+import { lstatSync } from '../../system/files/anchored-path.js'
 import type { Failed, Runs } from '../contracts/verdict.js'
 import { RECORDED } from './state-byte.js'
 import {
@@ -13,6 +12,8 @@ import {
   isNamedInFull,
   jsonNameOf,
   makeStateRoom,
+  readJson,
+  removeIfThere,
   stateRoom,
   writeWhole,
 } from './state-directory.js'
@@ -73,14 +74,8 @@ export class Records {
 
   /** undefined if there is no valid record: a task is never refused because of a broken one. */
   read(ref: Ref): TaskRecord | undefined {
-    if (!hasStateRoom(this.#spool, 'records')) return undefined
-    try {
-      const value: unknown = JSON.parse(readFileSync(toFsPath(this.pathOf(ref))))
-      return isRecord(value) ? value : undefined
-    } catch (error) {
-      if (errnoOf(error) === undefined || errnoOf(error) === 'ENOENT') return undefined
-      throw error
-    }
+    const value = hasStateRoom(this.#spool, 'records') ? readJson(this.pathOf(ref)) : undefined
+    return isRecord(value) ? value : undefined
   }
 
   /** When the task's record was written, on the file system's clock; epoch ms; 0 if there is none. */
@@ -95,11 +90,7 @@ export class Records {
   }
 
   remove(ref: Ref): void {
-    try {
-      unlinkSync(toFsPath(this.pathOf(ref)))
-    } catch (error) {
-      if (errnoOf(error) !== 'ENOENT') throw error
-    }
+    removeIfThere(this.pathOf(ref))
   }
 
   /** A byte string. */

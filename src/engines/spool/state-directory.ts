@@ -8,6 +8,7 @@ import {
   holdDirectory,
   lstatSync,
   mkdirSync,
+  readFileSync,
   renameSync,
   statusOf,
   unlinkSync,
@@ -184,6 +185,27 @@ function hasState(spool: string): string | undefined {
   } catch (error) {
     if (errnoOf(error) === 'SPOOL_UNUSABLE') return undefined
     throw error
+  }
+}
+
+/** What a JSON file of ours says; undefined if there is none, or if it is no JSON. @param path a byte string */
+export function readJson(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(toFsPath(path)))
+  } catch (error) {
+    if (errnoOf(error) === undefined || errnoOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** @param path a byte string @returns false if there was none */
+export function removeIfThere(path: string): boolean {
+  try {
+    unlinkSync(toFsPath(path))
+    return true
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
+    return false
   }
 }
 

@@ -18,7 +18,7 @@ import { doneInode } from '../claims/settle.js'
 import { createTaskName, isPriorityDirectory } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { isRecord, recordNames } from '../records.js'
-import { jsonNameOf, stateRoom } from '../state-directory.js'
+import { jsonNameOf, removeIfThere, stateRoom } from '../state-directory.js'
 import { draftedName, hiddenRef } from '../store/draft.js'
 import { idsDirectory, publishPromised, readId } from '../store/ids.js'
 
@@ -61,7 +61,7 @@ export async function sweepSpool({ spool, graceMs, idTtlMs }: SweepOptions): Pro
     for await (const { link, ref, sinceMs } of idsIn(spool)) {
       if (ref === undefined || sinceMs >= nowMs - idTtlMs) continue
       published += Number(publishPromised(spool, ref))
-      forgotten += Number(forget(link))
+      forgotten += Number(removeIfThere(link))
     }
   return { removed, published, givenBack, forgotten }
 }
@@ -116,17 +116,6 @@ async function* findLeftovers(spool: string, beforeMs: number): AsyncGenerator<R
     } catch {} // gone, or of a writer who lets nobody in: the scanner says so
   }
   yield* findIn('')
-}
-
-/** @returns false if another process was faster */
-function forget(link: string): boolean {
-  try {
-    unlinkSync(toFsPath(link))
-    return true
-  } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') throw error
-    return false
-  }
 }
 
 /** Takes the file's lock, so that slow writers, which hold it, are skipped. @returns false if the file stays */
