@@ -1,6 +1,5 @@
 import { shellWord } from '../../base/printable.js'
-import { seenTask } from '../../engines/spool/admin/seen-task.js'
-import type { TaskView } from '../../engines/spool/admin/task-view.js'
+import { seenTask, type TaskView } from '../../engines/spool/admin/task-view.js'
 import type { TaskStore } from '../../engines/task-store.js'
 import type { Hide } from '../../formats/protocol/hide.js'
 import { ownersSight } from '../../formats/protocol/sight.js'

@@ -1,7 +1,7 @@
 import { messageOf } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
-import { LastKnown } from '../../base/last-known.js'
 import { printable } from '../../base/printable.js'
+import { LastKnown } from '../../base/rationed.js'
 import {
   type LoadedProcess,
   type PeriodicTask,

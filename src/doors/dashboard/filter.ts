@@ -4,7 +4,7 @@ import {
   selectionOf,
   usesPayload,
 } from '../../admin/operate/selection.js'
-import { seenTask } from '../../engines/spool/admin/seen-task.js'
+import { seenTask } from '../../engines/spool/admin/task-view.js'
 import type { Sight } from '../../formats/protocol/sight.js'
 import { PageError } from './page-error.js'
 

@@ -224,11 +224,11 @@ export function asideCommand(path: string): string {
   return `mv ${shellWord(path)} ${shellWord(`${path}.old`)}`
 }
 
-export function remountCommand(path: string): string {
+function remountCommand(path: string): string {
   return `mount -o remount,rw "$(findmnt -n -o TARGET --target ${shellWord(path)})"`
 }
 
-export function unusable(path: string, fault: string, fix: string, cause?: unknown): SpooldError {
+function unusable(path: string, fault: string, fix: string, cause?: unknown): SpooldError {
   return new SpooldError(
     'SPOOL_UNUSABLE',
     `the spool directory ${path} cannot be used: ${fault}. To fix it: ${fix}`,

@@ -1,5 +1,5 @@
 import type { Emitter } from '../../base/events/emitter.js'
-import { LastKnown } from '../../base/last-known.js'
+import { LastKnown } from '../../base/rationed.js'
 import { NO_PAUSES } from '../../base/task/pause.js'
 import { displayName, type Ref, toByteString } from '../../base/task/ref.js'
 import type { SlotQueueStats } from '../../base/task/terms.js'

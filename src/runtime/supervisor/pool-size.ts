@@ -6,7 +6,7 @@ import type { PoolSizeStats } from './pool-stats.js'
 import { PoolView } from './pool-view.js'
 import type { Roster } from './roster.js'
 import { EAGER_PACE_MS } from './scaling/algorithm.js'
-import { Scaler } from './scaling/scaler.js'
+import { Scaler } from './scaling/algorithms.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** What people want of a pool: so many workers, so many more or fewer, or again what its options say. */

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import type { ScalingOptions } from '#src/runtime/supervisor/scaling/algorithm.js'
-import { ALGORITHMS } from '#src/runtime/supervisor/scaling/algorithms.js'
-import { Scaler } from '#src/runtime/supervisor/scaling/scaler.js'
+import { ALGORITHMS, Scaler } from '#src/runtime/supervisor/scaling/algorithms.js'
 import { OPTIONS, SECOND, snapshot } from '../../helpers/scaling.js'
 
 const COUNT = fc.integer({ min: 1, max: 6 })

@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { Histogram } from '#src/base/task/histogram.js'
-import { ALGORITHMS, loadAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
-import { Scaler } from '#src/runtime/supervisor/scaling/scaler.js'
+import { ALGORITHMS, loadAlgorithm, Scaler } from '#src/runtime/supervisor/scaling/algorithms.js'
 import { SECOND, snapshot } from '../../helpers/scaling.js'
 
 const directory = mkdtempSync(join(tmpdir(), 'spoold-test-scaling-'))

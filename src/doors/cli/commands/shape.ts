@@ -1,7 +1,6 @@
 import { errnoOf, messageOf, SpooldError } from '../../../base/errors.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
-import { seenTask } from '../../../engines/spool/admin/seen-task.js'
-import { arrivedMsOf, TASK_STATES, type TaskView } from '../../../engines/spool/admin/task-view.js'
+import { arrivedMsOf, seenTask, TASK_STATES, type TaskView } from '../../../engines/spool/admin/task-view.js'
 import { ownersSight } from '../../../formats/protocol/sight.js'
 import { toPairs } from '../../../formats/protocol/vars.js'
 import type { CommandContext } from '../context.js'

@@ -7,8 +7,7 @@ import {
   type ScalingOptions,
   type Snapshot,
 } from '../../../runtime/supervisor/scaling/algorithm.js'
-import type { NamedAlgorithm } from '../../../runtime/supervisor/scaling/algorithms.js'
-import { Scaler } from '../../../runtime/supervisor/scaling/scaler.js'
+import { type NamedAlgorithm, Scaler } from '../../../runtime/supervisor/scaling/algorithms.js'
 
 const SECOND = 1_000_000
 

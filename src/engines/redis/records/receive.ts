@@ -1,7 +1,7 @@
 import { SpooldError } from '../../../base/errors.js'
 import { HEADER_BYTES } from '../../../formats/protocol/header.js'
 import { parseVars } from '../../../formats/protocol/vars.js'
-import type { Parcel, Received } from '../../spool/admin/parcel.js'
+import type { Parcel, Received } from '../../spool/admin/move.js'
 import { HELD_UNTIL_MS } from '../../spool/spool-file.js'
 import type { Connection } from '../connection.js'
 import { TOMBSTONE_MS } from '../drafts.js'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { displayName, type Ref } from '../../../base/task/ref.js'
 import { type Changed, refused } from '../../spool/admin/change.js'
-import { type Journey, type Parcel, whyNoJourney } from '../../spool/admin/parcel.js'
+import { type Journey, type Parcel, whyNoJourney } from '../../spool/admin/move.js'
 import type { TaskStore } from '../../task-store.js'
 import type { Connection } from '../connection.js'
 import { packetIn, type TaskRecord, withoutJourney } from '../task-job.js'

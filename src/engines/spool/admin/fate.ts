@@ -3,7 +3,7 @@ import { type Ref, toFsPath } from '../../../base/task/ref.js'
 import { lstatSync } from '../../../system/files/anchored-path.js'
 import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
 import { isPriorityDirectory } from '../names.js'
-import { findId } from '../store/ids.js'
+import { findId } from '../store/draft.js'
 
 /** What became of a task, as far as its directory shows. */
 type Fate =

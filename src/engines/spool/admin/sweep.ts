@@ -19,8 +19,7 @@ import { createTaskName, isPriorityDirectory } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { isRecord, recordNames } from '../records.js'
 import { jsonNameOf, removeIfThere, stateRoom } from '../state-directory.js'
-import { draftedName, hiddenRef } from '../store/draft.js'
-import { idsDirectory, publishPromised, readId } from '../store/ids.js'
+import { draftedName, hiddenRef, idsDirectory, publishPromised, readId } from '../store/draft.js'
 
 interface SweepOptions {
   /** The spool's real path, a byte string. */

@@ -6,8 +6,7 @@ import { named, nameOf, openSync } from '../../../system/files/anchored-path.js'
 import { syncData, syncDirectory } from '../../../system/files/disk-sync.js'
 import { hasChosen, tryHold } from '../../../system/libc.js'
 import type { Owner } from '../permissions.js'
-import { Draft, newTaskPath, writeInPlace } from './draft.js'
-import { findId, idsDirectory, publishPromised, takeId } from './ids.js'
+import { Draft, findId, idsDirectory, newTaskPath, publishPromised, takeId, writeInPlace } from './draft.js'
 
 export interface WriteOptions {
   /** The spool directory's real path, a byte string, or one that is anchored to it. */
