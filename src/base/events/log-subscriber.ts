@@ -5,9 +5,9 @@ import type { Emitter } from './emitter.js'
 import type { EventName, Listeners, LoggedEvent } from './event-map.js'
 import { networkLines } from './network-lines.js'
 import { periodicLines, scheduleLines, signalLines } from './signal-lines.js'
-import { pauseLines, spoolLines } from './spool-lines.js'
+import { spoolLines } from './spool-lines.js'
 import { PrintedLines, TaskLines } from './task-lines.js'
-import { scalingLines, stillRun, workerLines } from './worker-lines.js'
+import { stillRun, workerLines } from './worker-lines.js'
 
 interface LogSubscriberOptions {
   /**
@@ -24,9 +24,7 @@ export function subscribeLog(events: Emitter, log: Log, { isQuiet }: LogSubscrib
     ...serviceLines(to),
     ...reloadLines(to),
     ...workerLines(to, new TaskLines(to, isQuiet), new PrintedLines(to)),
-    ...scalingLines(to),
     ...spoolLines(to),
-    ...pauseLines(to),
     ...networkLines(to, isQuiet),
     ...signalLines(to),
     ...scheduleLines(to),
@@ -48,6 +46,8 @@ function serviceLines(
   | 'directory-entered'
   | 'start-failed'
   | 'notification-failed'
+  | 'quiet-began'
+  | 'quiet-ended'
 > {
   return {
     'config-read': ({ file }) => log.line('info', `[uWSGI] getting INI configuration from ${file}`, { file }),
@@ -80,6 +80,13 @@ function serviceLines(
       ),
     'stop-forced': ({ signal }) =>
       log.line('warn', `${signal} received...killing everything now`, { signal }),
+    // as uWSGI's (core/master_utils.c)
+    'quiet-began': ({ because }) =>
+      log.dated('info', '*** PAUSE (press start to resume, if you do not have a joypad send SIGTSTP) ***', {
+        because,
+      }),
+    'quiet-ended': ({ because }) =>
+      log.dated('info', `*** (${because} received) resuming workers ***`, { because }),
     'daemon-drained': ({ done, unfinished }) =>
       log.line('info', drainedText(done, unfinished), { done, ...unfinished }),
     'daemon-stopped': () => log.line('info', 'goodbye to uWSGI.'),

@@ -2,6 +2,7 @@ import type { Log } from '../log/log.js'
 import { printable } from '../printable.js'
 import { type SignalSchedule, scheduleText } from '../task/schedule.js'
 import type { EventName, Listeners } from './event-map.js'
+import { tellerOf } from './spool-lines.js'
 
 type SignalEvent = Extract<EventName, `signal-${string}` | `signals-${string}`>
 type ScheduleEvent = Extract<EventName, `schedule-${string}` | `schedules-${string}` | `command-${string}`>
@@ -47,23 +48,24 @@ export function signalLines(log: Log): Listeners<SignalEvent> {
 }
 
 export function periodicLines(log: Log): Listeners<Extract<EventName, `periodic-${string}`>> {
+  const tell = tellerOf(log)
   return {
     'periodic-left-out': ({ spool, name, stored }) =>
-      log.line(
+      tell(
         'info',
-        `[spooler ${spool}] periodic task ${printable(name)} is due, but ${printable(stored)} has not ended: it is left out this time`,
-        { spool, name, task: stored },
+        { spool },
+        `periodic task ${printable(name)} is due, but ${printable(stored)} has not ended: it is left out this time`,
+        { name, task: stored },
       ),
     'periodic-damaged': ({ spool, name }) =>
-      log.line(
+      tell(
         'warn',
-        `[spooler ${spool}] what is remembered of the periodic task ${printable(name)} is damaged: it starts anew`,
-        { spool, name },
+        { spool },
+        `what is remembered of the periodic task ${printable(name)} is damaged: it starts anew`,
+        { name },
       ),
     'periodic-failed': ({ spool, error }) =>
-      log.line('error', `[spooler ${spool}] periodic tasks are not scheduled, and tried again: ${error}`, {
-        spool,
-      }),
+      tell('error', { spool }, `periodic tasks are not scheduled, and tried again: ${error}`),
     'periodic-unplaced': ({ name, queue }) =>
       log.line(
         'error',
@@ -74,6 +76,7 @@ export function periodicLines(log: Log): Listeners<Extract<EventName, `periodic-
 }
 
 export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
+  const tell = tellerOf(log)
   return {
     'schedule-fired': schedule => {
       const line = firedLine(schedule)
@@ -81,12 +84,10 @@ export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
     },
     'schedule-changed': ({ spool, schedule, verb, done }) => {
       const { what, when } = scheduleText(schedule)
-      log.line(
+      tell(
         'info',
-        `[spooler ${spool}] ${verb} of ${printable(what)} (${printable(when)}) by a control client: ${done}`,
-        {
-          spool,
-        },
+        { spool },
+        `${verb} of ${printable(what)} (${printable(when)}) by a control client: ${done}`,
       )
     },
     'schedules-full': ({ kind, limit }) =>
@@ -98,17 +99,15 @@ export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
     'schedules-zoned': ({ zone, why }) =>
       log.line('info', `[uwsgi-cron] schedules count in ${zone}, ${why}`, { zone }),
     'schedules-led': ({ spool, isLeading }) =>
-      log.line(
+      tell(
         'info',
-        isLeading
-          ? `[spooler ${spool}] this daemon fires the schedules`
-          : `[spooler ${spool}] another daemon fires the schedules; this one takes over when it is gone`,
         { spool },
+        isLeading
+          ? 'this daemon fires the schedules'
+          : 'another daemon fires the schedules; this one takes over when it is gone',
       ),
     'schedule-lease-failed': ({ spool, error }) =>
-      log.line('error', `[spooler ${spool}] no schedule fires, because the lease is unavailable: ${error}`, {
-        spool,
-      }),
+      tell('error', { spool }, `no schedule fires, because the lease is unavailable: ${error}`),
     'command-started': ({ command, pid }) =>
       log.dated('info', `[uwsgi-cron] running "${printable(command)}" (pid ${pid})`, { command, child: pid }),
     'command-ended': ({ command, pid, ranMs }) =>

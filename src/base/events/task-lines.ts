@@ -4,17 +4,12 @@ import { baseName, displayName, priorityOf, type TaskName } from '../task/ref.js
 import { isHandled, nameOf, type Report } from '../task/report.js'
 import { durationText } from '../time-text.js'
 import type { EventMap } from './event-map.js'
+import { prefixOf, type Speaker } from './spool-lines.js'
 
 /** How long an unlocked, incomplete file may still be arriving. */
 const GRACE_MS = 10_000
 /** Files that are left alone are logged once; at most this many are remembered. */
 const MAX_REPORTED = 10_000
-
-/** The worker and the spool of a line. */
-interface Speaker {
-  readonly spool: string
-  readonly pid: number
-}
 
 /** The lines about single tasks (core/spooler.c, spooler_manage_task). */
 export class TaskLines {
@@ -164,17 +159,13 @@ export class TaskLines {
     if (this.#reported.size >= MAX_REPORTED) this.#reported.clear()
     this.#reported.add(key)
     const fields = { spool, task: displayName(name) }
-    this.#log.line('warn', `[spooler ${spool}] ${printable(displayName(name))} ${text}`, fields)
+    this.#log.line('warn', `${prefixOf({ spool })} ${printable(displayName(name))} ${text}`, fields)
   }
 }
 
 /** The task's name in a line. */
 function lineName(name: TaskName): string {
   return printable(displayName(baseName(name)))
-}
-
-function prefixOf({ spool, pid }: Speaker): string {
-  return `[spooler ${spool} pid: ${pid}]`
 }
 
 function hasRun(kind: Report['kind']): boolean {
@@ -260,7 +251,7 @@ export class PrintedLines {
       return this.#log.plain(line, { event: 'task-printed', stream, spool, worker: pid, task })
     const isBare = !isBeside && !OWN_BEGINNING.test(line)
     const author = task === undefined ? '' : ` ${printable(task)}:`
-    this.#log.plain(isBare ? line : `[spooler ${spool} pid: ${pid}]${author} ${line}`)
+    this.#log.plain(isBare ? line : `${prefixOf({ spool, pid })}${author} ${line}`)
   }
 }
 

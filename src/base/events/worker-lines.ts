@@ -3,18 +3,22 @@ import { printable } from '../printable.js'
 import { displayName, type TaskName } from '../task/ref.js'
 import { nameOf } from '../task/report.js'
 import type { EventName, Listeners, RecycleReason } from './event-map.js'
+import { tellerOf } from './spool-lines.js'
 import type { PrintedLines, TaskLines } from './task-lines.js'
 
-type WorkerEvent = Exclude<
-  Extract<
-    EventName,
-    `worker-${string}` | 'marks-left' | `host-${string}` | `task-${string}` | `tasks-${string}`
-  >,
-  ScaledWorkerEvent
->
+type WorkerEvent =
+  | Extract<EventName, `worker-${string}` | 'marks-left' | `host-${string}`>
+  | TaskEvent
+  | ScalingEvent
 
+/** The lines about the processes of spools, and what they do. */
 export function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listeners<WorkerEvent> {
-  return { ...startLines(log), ...endLines(log, tasks, printed), ...taskLines(log, tasks, printed) }
+  return {
+    ...startLines(log),
+    ...endLines(log, tasks, printed),
+    ...taskLines(log, tasks, printed),
+    ...scalingLines(log),
+  }
 }
 
 type StartEvent =
@@ -26,26 +30,21 @@ type StartEvent =
 
 /** A worker starts, or cannot. */
 function startLines(log: Log): Listeners<StartEvent> {
+  const tell = tellerOf(log)
   return {
     'worker-spawned': ({ spool, pid }) =>
       log.line('info', `spawned the uWSGI spooler on dir ${spool} with pid ${pid}`, { spool, worker: pid }),
     'worker-loading': ({ spool, pid, what, afterMs }) =>
-      log.line(
+      tell(
         'warn',
-        `[spooler ${spool} pid: ${pid}] ${what} is still loading (${afterMs / 1000} s); a top-level await, or an import that waits?`,
-        { spool, worker: pid },
+        { spool, pid },
+        `${what} is still loading (${afterMs / 1000} s); a top-level await, or an import that waits?`,
       ),
-    'worker-unloadable': ({ spool, error }) => log.line('error', `[spooler ${spool}] ${error}`, { spool }),
+    'worker-unloadable': ({ spool, error }) => tell('error', { spool }, error),
     'worker-fork-failed': ({ spool, error }) =>
-      log.line('error', `[spooler ${spool}] cannot fork a process, retrying later: ${error}`, {
-        spool,
-      }),
+      tell('error', { spool }, `cannot fork a process, retrying later: ${error}`),
     'worker-respawn-delayed': ({ spool, delayMs }) =>
-      log.line(
-        'warn',
-        `[spooler ${spool}] workers keep failing, next spawn in ${Math.round(delayMs) / 1000} s`,
-        { spool },
-      ),
+      tell('warn', { spool }, `workers keep failing, next spawn in ${Math.round(delayMs) / 1000} s`),
   }
 }
 
@@ -54,40 +53,23 @@ function endLines(
   log: Log,
   tasks: TaskLines,
   printed: PrintedLines,
-): Listeners<Exclude<WorkerEvent, StartEvent | TaskEvent>> {
+): Listeners<Exclude<WorkerEvent, StartEvent | TaskEvent | ScalingEvent>> {
+  const tell = tellerOf(log)
   return {
     'worker-died': ({ spool, pid, code, signal, running }) => {
       printed.exited(pid)
       const how = signal === null ? `exited with code ${code}` : `was killed by ${signal}`
-      const fields = { spool, worker: pid, code, signal, tasks: running.map(displayName) }
-      log.line('error', `[spooler ${spool} pid: ${pid}] the process ${how}${itHad(running)}`, fields)
+      const fields = { code, signal, tasks: running.map(displayName) }
+      tell('error', { spool, pid }, `the process ${how}${itHad(running)}`, fields)
       log.line('error', 'OOOPS the spooler is no more...trying respawn...', { spool })
     },
     'worker-recycling': ({ spool, pid, because }) =>
-      log.line('info', `[spooler ${spool} pid: ${pid}] ${reached(because)} recycling ...`, {
-        spool,
-        worker: pid,
-      }),
+      tell('info', { spool, pid }, `${reached(because)} recycling ...`),
     'worker-faulted': ({ spool, pid, error }) =>
-      log.line(
-        'error',
-        `[spooler ${spool} pid: ${pid}] uncaught exception outside any task, replacing the process: ${error}`,
-        { spool, worker: pid },
-      ),
+      tell('error', { spool, pid }, `uncaught exception outside any task, replacing the process: ${error}`),
     'worker-unfit': ({ spool, pid, error }) =>
-      log.line(
-        'error',
-        `[spooler ${spool} pid: ${pid}] the process cannot continue, replacing it: ${error}`,
-        {
-          spool,
-          worker: pid,
-        },
-      ),
-    'host-died': ({ spool, pid, detail }) =>
-      log.line('error', `[spooler ${spool} pid: ${pid}] ${detail}, replacing it`, {
-        spool,
-        worker: pid,
-      }),
+      tell('error', { spool, pid }, `the process cannot continue, replacing it: ${error}`),
+    'host-died': ({ spool, pid, detail }) => tell('error', { spool, pid }, `${detail}, replacing it`),
     'worker-overran': ({ spool, pid, running }) => {
       const fields = { spool, worker: pid, tasks: running.map(displayName) }
       log.line('error', `*** HARAKIRI ON THE SPOOLER (pid: ${pid}) ***`, fields)
@@ -101,10 +83,11 @@ function endLines(
         tasks: running.map(displayName),
       }),
     'marks-left': ({ spool, names, error }) =>
-      log.line(
+      tell(
         'warn',
-        `[spooler ${spool}] interrupted runs count as crashes, because their marks cannot be cleared: ${named(names)}: ${error}`,
-        { spool, tasks: names.map(displayName) },
+        { spool },
+        `interrupted runs count as crashes, because their marks cannot be cleared: ${named(names)}: ${error}`,
+        { tasks: names.map(displayName) },
       ),
     'worker-stopping': ({ spool, pid }) =>
       log.line('info', `killing the spooler with pid ${pid}`, { spool, worker: pid }),
@@ -125,6 +108,7 @@ type TaskEvent = Extract<EventName, `task-${string}` | `tasks-${string}`>
 
 /** What a worker reports of its tasks. */
 function taskLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listeners<TaskEvent> {
+  const tell = tellerOf(log)
   return {
     'task-started': ({ spool, pid, name }) => tasks.managing({ spool, pid }, name),
     'tasks-reported': ({ spool, pid, done, reports, known }) => {
@@ -136,49 +120,33 @@ function taskLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listeners
     },
     'task-cancelling': ({ spool, pid, name }) => tasks.cancelling({ spool, pid }, name),
     'task-logged': ({ spool, pid, name, message, stream }) =>
-      log.line('info', `[spooler ${spool} pid: ${pid}] ${printable(name)}: ${message}`, {
-        spool,
-        worker: pid,
-        task: name,
-        stream,
-      }),
+      tell('info', { spool, pid }, `${printable(name)}: ${message}`, { task: name, stream }),
     'task-printed': piece => printed.printed(piece),
   }
 }
 
-function itHad(running: readonly TaskName[]): string {
-  return running.length === 0 ? '' : `; it had ${named(running)}`
-}
+type ScalingEvent =
+  | Extract<EventName, `pool-${string}` | `scaling-${string}`>
+  | 'worker-cheaped'
+  | 'worker-overweight'
+  | 'worker-outlived'
 
-export function stillRun(running: readonly TaskName[]): string {
-  return running.length === 1
-    ? `1 task still runs (${named(running)}), it has`
-    : `${running.length} tasks still run (${named(running)}), they have`
-}
-
-function named(tasks: readonly TaskName[]): string {
-  const names = tasks.slice(0, 3).map(name => printable(displayName(name)))
-  return `${names.join(', ')}${tasks.length > 3 ? ', …' : ''}`
-}
-
-type ScaledWorkerEvent = 'worker-cheaped' | 'worker-overweight' | 'worker-outlived'
-
-/** The lines about how many processes there are. */
-export function scalingLines(
-  log: Log,
-): Listeners<Extract<EventName, `pool-${string}` | `scaling-${string}` | ScaledWorkerEvent>> {
+/** How many processes there are. */
+function scalingLines(log: Log): Listeners<ScalingEvent> {
+  const tell = tellerOf(log)
   return {
     'pool-scaled': ({ spool, algorithm, from, to, reason }) =>
-      log.line(
+      tell(
         'info',
-        `[spooler ${spool}] ${to} ${to === 1 ? 'process' : 'processes'}, not ${from}: ${reason}${algorithm === null ? '' : ` (${algorithm})`}`,
-        { spool, algorithm, from, to, reason },
+        { spool },
+        `${to} ${to === 1 ? 'process' : 'processes'}, not ${from}: ${reason}${algorithm === null ? '' : ` (${algorithm})`}`,
+        { algorithm, from, to, reason },
       ),
     'worker-cheaped': ({ spool, pid, idleMs }) =>
-      log.line(
+      tell(
         'info',
-        `[spooler ${spool} pid: ${pid}] cheaped ${idleMs === null ? 'while it loaded' : `after ${Math.round(idleMs) / 1000} s idle`}`,
-        { spool, worker: pid },
+        { spool, pid },
+        `cheaped ${idleMs === null ? 'while it loaded' : `after ${Math.round(idleMs) / 1000} s idle`}`,
       ),
     'worker-overweight': ({ spool, pid, number, kind, bytes }) =>
       log.line(
@@ -198,10 +166,25 @@ export function scalingLines(
         workers,
       }),
     'scaling-failed': ({ spool, error }) =>
-      log.line(
+      tell(
         'error',
-        `[spooler ${spool}] the number of processes stays as it is, because its algorithm failed: ${error}`,
         { spool },
+        `the number of processes stays as it is, because its algorithm failed: ${error}`,
       ),
   }
+}
+
+function itHad(running: readonly TaskName[]): string {
+  return running.length === 0 ? '' : `; it had ${named(running)}`
+}
+
+export function stillRun(running: readonly TaskName[]): string {
+  return running.length === 1
+    ? `1 task still runs (${named(running)}), it has`
+    : `${running.length} tasks still run (${named(running)}), they have`
+}
+
+function named(tasks: readonly TaskName[]): string {
+  const names = tasks.slice(0, 3).map(name => printable(displayName(name)))
+  return `${names.join(', ')}${tasks.length > 3 ? ', …' : ''}`
 }
