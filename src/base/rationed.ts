@@ -58,29 +58,39 @@ export class RationedPart<T> {
 export class LastKnown<T> {
   readonly #ask: () => Promise<T>
   readonly #patienceMs: number
+  readonly #keptMs: number
   #last: T
+  /** On the clock of `performance.now()`. */
+  #keptUntil = 0
+  #changes = 0
   #asking: Promise<void> | undefined
   #newest: Promise<void> | undefined
 
-  /** @param first until there is an answer @param patienceMs how long each answer is waited for */
-  constructor(ask: () => Promise<T>, first: T, patienceMs: number) {
+  /** @param first until there is an answer @param patienceMs how long each answer is waited for @param keptMs and how long it will do */
+  constructor(ask: () => Promise<T>, first: T, patienceMs: number, keptMs = 0) {
     this.#ask = ask
     this.#last = first
     this.#patienceMs = patienceMs
+    this.#keptMs = keptMs
   }
 
   /** Never rejects. */
   async get(): Promise<T> {
+    if (performance.now() < this.#keptUntil) return this.#last
+    const changes = this.#changes
     this.#asking ??= this.#update()
     const over = new AbortController()
     const late = sleep(this.#patienceMs, undefined, { signal: over.signal, ref: false }).catch(() => {})
     await Promise.race([this.#asking, late])
     over.abort()
+    if (changes === this.#changes) this.#keptUntil = performance.now() + this.#keptMs
     return this.#last
   }
 
-  /** It has changed: an answer that is on its way may be old. */
+  /** It has changed: what is known, or an answer that is on its way, may be old. */
   changed(): void {
+    this.#changes++
+    this.#keptUntil = 0
     this.#asking = undefined
   }
 

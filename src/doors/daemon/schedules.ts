@@ -283,47 +283,37 @@ function zoneOfCode(tz: string | null | undefined): string | null {
   return tz === undefined || tz === null ? null : (zoneNamed(tz) ?? 'UTC')
 }
 
+/** Another daemon, or a person, obeys and is obeyed within this time. */
+const KNOWN_MS = 1000
+const PATIENCE_MS = 800
+
 type Since = ReadonlyMap<string, number>
 
 interface Known {
   readonly pauses: Promise<SchedulePauses>
-  readonly last: LastKnown<Since>
-  sinceMs: Since
-  /** On the clock of `performance.now()`. */
-  untilMs: number
-  /** How often it was changed here. */
-  changes: number
+  readonly since: LastKnown<Since>
 }
-
-/** Another daemon, or a person, obeys and is obeyed within this time. */
-const KNOWN_MS = 1000
-const PATIENCE_MS = 800
 
 /** What people have paused of the schedules of some spools. */
 class PausedSchedules {
   readonly #spools = new Map<string, Known>()
 
   /** Since when, epoch ms, by `scheduleHash`. While a spool cannot be read, what was known of it last. @param spool its real path */
-  async of(spool: string): Promise<Since> {
-    const known = this.#open(spool)
-    if (performance.now() < known.untilMs) return known.sinceMs
-    const { changes } = known
-    known.sinceMs = await known.last.get()
-    if (known.changes === changes) known.untilMs = performance.now() + KNOWN_MS
-    return known.sinceMs
+  of(spool: string): Promise<Since> {
+    return this.#open(spool).since.get()
   }
 
   async pause(spool: string, hash: string): Promise<void> {
-    const known = this.#open(spool)
-    await (await known.pauses).pause(hash)
-    changed(known)
+    const { pauses, since } = this.#open(spool)
+    await (await pauses).pause(hash)
+    since.changed()
   }
 
   /** @returns false if it was not paused */
   async resume(spool: string, hash: string): Promise<boolean> {
-    const known = this.#open(spool)
-    const wasPaused = await (await known.pauses).resume(hash)
-    changed(known)
+    const { pauses, since } = this.#open(spool)
+    const wasPaused = await (await pauses).resume(hash)
+    since.changed()
     return wasPaused
   }
 
@@ -339,12 +329,5 @@ function knownOf(spool: string): Known {
     .upkeep()
     .then(({ schedulePauses }) => schedulePauses)
   const nothing: Since = new Map()
-  const last = new LastKnown(async () => (await pauses).read(), nothing, PATIENCE_MS)
-  return { pauses, last, sinceMs: nothing, untilMs: 0, changes: 0 }
-}
-
-function changed(known: Known): void {
-  known.changes++
-  known.untilMs = 0
-  known.last.changed()
+  return { pauses, since: new LastKnown(async () => (await pauses).read(), nothing, PATIENCE_MS, KNOWN_MS) }
 }
