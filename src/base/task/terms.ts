@@ -18,6 +18,43 @@ export interface Terms {
 /** `unknown-name`: no handler of this worker takes it, so it is to be parked. Undefined: the options apply. */
 export type TermsOrPark = Terms | Extract<ParkReason, 'unknown-name'> | undefined
 
+export const DELIVERIES = ['at-least-once', 'at-most-once'] as const
+
+/**
+ * What happens to a task whose process dies during the run: it runs again, or it is buried because its outcome is unknown.
+ */
+export type Delivery = (typeof DELIVERIES)[number]
+
+export function isDelivery(value: unknown): value is Delivery {
+  return DELIVERIES.some(delivery => delivery === value)
+}
+
+/** The slots of all tasks of one name (`maxConcurrency`): each that runs has one, whichever worker and daemon runs it. */
+export interface NamedSlots {
+  readonly name: string
+  readonly count: number
+}
+
+/** Tasks that are parked because all slots of their name are taken. */
+export interface SlotQueueStats extends NamedSlots {
+  readonly parked: number
+}
+
+/** What a master tells a worker, so that tasks take slots in order. */
+export interface SlotNews {
+  /** The names of tasks that wait for slots; absent: they are as before. */
+  readonly queued?: readonly string[]
+  /** Of the refs that come with it, those that may take a slot though others wait. */
+  readonly tries: readonly Ref[]
+  /** The refs that come with it are tasks of this name, and may wait until others of the name end in this worker. */
+  readonly follow?: string
+}
+
+/** So many more tasks of a name could follow those that a worker runs. */
+export interface SlotWish extends NamedSlots {
+  readonly wanted: number
+}
+
 /** When a failed task runs again, and when it is buried. */
 export interface RetryPolicy {
   /** Bury a task after this many failed runs; 0 means never, as in uWSGI. */
@@ -103,40 +140,3 @@ export function crashDelayMs(crashes: number, capMs: number): number {
 
 /** In the detail of a limit that is reached, before what the last run failed with. */
 export const LAST_ERROR = '; the last error: '
-
-export const DELIVERIES = ['at-least-once', 'at-most-once'] as const
-
-/**
- * What happens to a task whose process dies during the run: it runs again, or it is buried because its outcome is unknown.
- */
-export type Delivery = (typeof DELIVERIES)[number]
-
-export function isDelivery(value: unknown): value is Delivery {
-  return DELIVERIES.some(delivery => delivery === value)
-}
-
-/** The slots of all tasks of one name (`maxConcurrency`): each that runs has one, whichever worker and daemon runs it. */
-export interface NamedSlots {
-  readonly name: string
-  readonly count: number
-}
-
-/** Tasks that are parked because all slots of their name are taken. */
-export interface SlotQueueStats extends NamedSlots {
-  readonly parked: number
-}
-
-/** What a master tells a worker, so that tasks take slots in order. */
-export interface SlotNews {
-  /** The names of tasks that wait for slots; absent: they are as before. */
-  readonly queued?: readonly string[]
-  /** Of the refs that come with it, those that may take a slot though others wait. */
-  readonly tries: readonly Ref[]
-  /** The refs that come with it are tasks of this name, and may wait until others of the name end in this worker. */
-  readonly follow?: string
-}
-
-/** So many more tasks of a name could follow those that a worker runs. */
-export interface SlotWish extends NamedSlots {
-  readonly wanted: number
-}
