@@ -135,6 +135,17 @@ function classOf(value: object): string {
   }
 }
 
+/** What a look finds; `otherwise` where it throws: what it looks at may be gone by now, or closed to this user. */
+export function quietly<T>(look: () => T): T | undefined
+export function quietly<T, Otherwise>(look: () => T, otherwise: Otherwise): T | Otherwise
+export function quietly(look: () => unknown, otherwise?: unknown): unknown {
+  try {
+    return look()
+  } catch {
+    return otherwise
+  }
+}
+
 /** The errno name of a file-system error ("ENOENT"), or undefined for any other value. */
 export function errnoOf(thrown: unknown): string | undefined {
   if (typeof thrown !== 'object' || thrown === null || !('code' in thrown)) return undefined

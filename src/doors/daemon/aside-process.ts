@@ -1,5 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process'
-import { messageOf } from '../../base/errors.js'
+import { messageOf, quietly } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { entryFile } from '../../base/package-root.js'
 import type { Options } from '../../formats/config/option-table.js'
@@ -13,7 +13,7 @@ import type { ExporterOptions, FromExporter, PushOptions, ToExporter } from '../
 import { parseAlarm } from '../net/alarm-target.js'
 import { needsInsecure } from '../net/check-publishing.js'
 import { parseDashboard } from '../net/dashboard-address.js'
-import { type PushTarget, parseHostPort, parsePush } from '../net/stats-push.js'
+import { parseHostPort, parsePush } from '../net/stats-push.js'
 
 interface AsideSurroundings {
   readonly events: Emitter
@@ -206,21 +206,13 @@ function pushOptions(options: Options): PushOptions[] {
 
 /** @returns none for a destination that only uWSGI knows; the check of the configuration has said so */
 function pushTo(text: string, options: Options): PushOptions[] {
-  const target = knownPush(text)
+  const target = quietly(() => parsePush(text))
   if (target === undefined) return []
   const { statsPusherDefaultFreqMs, statsNoCores, statsMinified, statsdNoWorkers, statsdAllGauges } = options
   const shared = { everyMs: statsPusherDefaultFreqMs, withCores: !statsNoCores }
   if (target.kind === 'file')
     return [{ ...shared, ...target, everyMs: target.everyMs ?? shared.everyMs, isMinified: statsMinified }]
   return [{ ...shared, ...target, withWorkers: !statsdNoWorkers, allGauges: statsdAllGauges }]
-}
-
-function knownPush(text: string): PushTarget | undefined {
-  try {
-    return parsePush(text)
-  } catch {
-    return undefined
-  }
 }
 
 /** The defaults of uWSGI's plugin; its id is the name of the first socket. */

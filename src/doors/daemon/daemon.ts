@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { quietly } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { subscribeLog } from '../../base/events/log-subscriber.js'
 import { checkSpool, makeSpoolFor } from '../../engines/spool/permissions.js'
@@ -377,11 +378,9 @@ function dumpProcesses({ stats }: Master, events: Emitter): void {
 
 /** `R (running)`, `S (sleeping) in do_wait`; null where there is no /proc. */
 function kernelStateOf(pid: number): string | null {
-  try {
-    const [, state] = /^State:\s+(.*)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
-    const where = readFileSync(`/proc/${pid}/wchan`, 'utf8')
-    return state === undefined ? null : where === '0' || where === '' ? state : `${state} in ${where}`
-  } catch {
-    return null
-  }
+  const of = (file: string) => quietly(() => readFileSync(`/proc/${pid}/${file}`, 'utf8'), '')
+  const [, state] = /^State:\s+(.*)$/m.exec(of('status')) ?? []
+  if (state === undefined) return null
+  const where = of('wchan')
+  return where === '0' || where === '' ? state : `${state} in ${where}`
 }

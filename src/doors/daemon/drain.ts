@@ -62,7 +62,7 @@ export class Drain {
     master: Pick<Master, 'whenDrained' | 'isStopping' | 'paused' | 'unknown' | 'counts'>,
     isIdle: () => boolean,
   ): Promise<void> {
-    const show = () => this.#show(master.counts)
+    const show = () => this.#progress?.show(this.#done, master.counts.ready + master.counts.busy)
     const timer = this.#progress === undefined ? undefined : setInterval(show, SHOWN_EVERY_MS)
     await master.whenDrained(isIdle)
     clearInterval(timer)
@@ -76,10 +76,6 @@ export class Drain {
       done: this.#done,
       unfinished: { ...Object.fromEntries(counts), paused: this.#paused, unknown: this.#unknown },
     })
-  }
-
-  #show({ ready, busy }: Master['counts']): void {
-    this.#progress?.show(this.#done, ready + busy)
   }
 
   #ended(spool: string, report: Report): void {

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { quietly } from '../../base/errors.js'
 import { originOf, type ResolvedOptions } from '../../formats/config/options.js'
 import type { Problems } from '../../formats/ini/setting.js'
 import { type Address, formatAddress, parseAddress } from '../../formats/protocol/address.js'
@@ -19,7 +20,7 @@ export function checkLiveUwsgi(resolved: ResolvedOptions, problems: Problems): v
   const { options } = resolved
   const where = (name: string, i = 0) => originOf(resolved, name, i)
   for (const [i, text] of options.socket.entries()) {
-    const address = addressOf(text)
+    const address = quietly(() => parseAddress(text)) // the check has already reported what is none
     const pid = address && uwsgiListeningAt(address)
     if (address !== undefined && pid !== undefined)
       problems.warning(
@@ -40,20 +41,8 @@ export function checkLiveUwsgi(resolved: ResolvedOptions, problems: Problems): v
 
 /** The pid in a pidfile, if it is that of a running uWSGI. */
 export function uwsgiNamedIn(pidfile: string): number | undefined {
-  try {
-    const pid = Number(new Opener(null).readStart(pidfile, MOST_PID_BYTES).trim())
-    return Number.isInteger(pid) && pid > 0 && isUwsgi(pid) ? pid : undefined
-  } catch {
-    return undefined
-  }
-}
-
-function addressOf(text: string): Address | undefined {
-  try {
-    return parseAddress(text)
-  } catch {
-    return undefined // the check has already reported it
-  }
+  const pid = Number(quietly(() => new Opener(null).readStart(pidfile, MOST_PID_BYTES).trim()))
+  return Number.isInteger(pid) && pid > 0 && isUwsgi(pid) ? pid : undefined
 }
 
 /** The open files of other users' processes are visible to root only. */
@@ -66,20 +55,12 @@ function uwsgiListeningAt(address: Address): number | undefined {
 }
 
 function isUwsgi(pid: number): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('uwsgi')
-  } catch {
-    return false
-  }
+  return quietly(() => readFileSync(`/proc/${pid}/comm`, 'utf8'), '').startsWith('uwsgi')
 }
 
 function openIn(pid: number): string[] {
-  try {
-    const directory = `/proc/${pid}/fd`
-    return readdirSync(directory).map(fd => readlinkSync(`${directory}/${fd}`))
-  } catch {
-    return []
-  }
+  const directory = `/proc/${pid}/fd`
+  return quietly(() => readdirSync(directory).map(fd => readlinkSync(`${directory}/${fd}`)), [])
 }
 
 function tcpInodes(port: number): string[] {
@@ -99,13 +80,8 @@ function unixInodes(address: Exclude<Address, { kind: 'tcp' }>): string[] {
   })
 }
 
+/** None where there is no Linux, or where /proc is hidden. */
 function rowsOf(table: string): string[][] {
-  try {
-    return readFileSync(`/proc/net/${table}`, 'utf8')
-      .split('\n')
-      .slice(1)
-      .map(line => line.trim().split(/\s+/))
-  } catch {
-    return [] // not Linux, or /proc is hidden
-  }
+  const lines = quietly(() => readFileSync(`/proc/net/${table}`, 'utf8'), '').split('\n')
+  return lines.slice(1).map(line => line.trim().split(/\s+/))
 }

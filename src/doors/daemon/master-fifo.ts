@@ -1,7 +1,7 @@
 import { Socket } from 'node:net'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { messageOf, SpooldError } from '../../base/errors.js'
+import { messageOf, quietly, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { Master } from '../../runtime/supervisor/master.js'
 import { inodeAt, type Opener } from '../../system/opener.js'
@@ -141,11 +141,7 @@ export class MasterFifos {
   }
 }
 
-/** Not once the file was removed or replaced: then what others write arrives elsewhere. */
+/** Not once the file was removed or replaced: then what others write arrives elsewhere. Nor where it is closed to us. */
 function isReachable(path: string, fifo: Fifo | undefined): boolean {
-  try {
-    return fifo?.socket.destroyed === false && inodeAt(path) === fifo.inode
-  } catch {
-    return false // it is closed to us
-  }
+  return quietly(() => fifo?.socket.destroyed === false && inodeAt(path) === fifo.inode, false)
 }

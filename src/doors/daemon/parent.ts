@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { SpooldError } from '../../base/errors.js'
+import { quietly, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { PidfileKind } from '../../base/events/event-map.js'
 import type { Log } from '../../base/log/log.js'
@@ -22,7 +22,8 @@ export function takeInheritedSockets(): number[] {
  * @returns those that stay open for all, and why; none as a rule
  */
 export function passNothingOn(): { readonly left: readonly number[]; readonly because?: unknown } {
-  const left = descriptors().filter(fd => fd > 2 && isPassedOn(fd))
+  const all = quietly(() => readdirSync('/proc/self/fd').map(Number), []) // elsewhere than on Linux it is not known
+  const left = all.filter(fd => fd > 2 && isPassedOn(fd))
   if (left.length === 0) return { left }
   try {
     libc().keepFromChildren(3)
@@ -32,23 +33,13 @@ export function passNothingOn(): { readonly left: readonly number[]; readonly be
   }
 }
 
-function descriptors(): number[] {
-  try {
-    return readdirSync('/proc/self/fd').map(Number)
-  } catch {
-    return [] // no Linux
-  }
-}
-
 const O_CLOEXEC = 0o2000000
 
+/** @returns false for that of the list itself, which is closed by now */
 function isPassedOn(fd: number): boolean {
-  try {
-    const [, flags = ''] = /^flags:\s*([0-7]+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1')) ?? []
-    return flags !== '' && (Number.parseInt(flags, 8) & O_CLOEXEC) === 0
-  } catch {
-    return false // it was that of the list
-  }
+  const info = quietly(() => readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1'), '')
+  const [, flags = ''] = /^flags:\s*([0-7]+)/m.exec(info) ?? []
+  return flags !== '' && (Number.parseInt(flags, 8) & O_CLOEXEC) === 0
 }
 
 /** The first descriptor after standard input, output, error and the IPC channel. */

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { messageOf, SpooldError } from '../../base/errors.js'
+import { messageOf, quietly, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { Request } from '../../base/task/request.js'
 import type { Enqueuer } from '../../engines/enqueuer.js'
@@ -187,12 +187,9 @@ function limitsOf(options: Options): ServerLimits {
  * The rest is for workers and logs.
  */
 function descriptorLimit(): number {
-  try {
-    const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
-    return soft === undefined ? Number.POSITIVE_INFINITY : Math.max(16, Math.floor((Number(soft) * 0.75) / 2))
-  } catch {
-    return Number.POSITIVE_INFINITY
-  }
+  const limits = quietly(() => readFileSync('/proc/self/limits', 'utf8'), '')
+  const [, soft] = /^Max open files\s+(\d+)/m.exec(limits) ?? []
+  return soft === undefined ? Number.POSITIVE_INFINITY : Math.max(16, Math.floor((Number(soft) * 0.75) / 2))
 }
 
 function listenSettings(options: Options, accept: ListenSettings['accept']): Omit<ListenSettings, 'files'> {

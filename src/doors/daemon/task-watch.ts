@@ -63,7 +63,7 @@ export class TaskWatch {
             awaited: new Set(tasks),
             send: event => call.send(event),
             end: fault => {
-              this.#forget(watcher)
+              this.#watchers.delete(watcher)
               if (fault === undefined) resolve()
               else reject(fault)
             },
@@ -134,10 +134,6 @@ export class TaskWatch {
       this.#count -= countOf(first)
       this.#remembered.shift()
     }
-  }
-
-  #forget(watcher: Watcher): void {
-    this.#watchers.delete(watcher)
   }
 }
 

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
+import { quietly } from '../../base/errors.js'
 import type { Diagnosis } from './diagnosis.js'
 
 /** The resources that a daemon with this configuration needs. */
@@ -96,15 +97,7 @@ function number(file: string): number {
   return text === '' ? Number.POSITIVE_INFINITY : Number(text)
 }
 
-/** A process may end while we read it, or belong to another user. */
-function quietly<T>(look: () => T, otherwise: T): T {
-  try {
-    return look()
-  } catch {
-    return otherwise
-  }
-}
-
+// a process may end while we read it, or belong to another user
 const list = (path: string) => quietly(() => readdirSync(path), [])
 const read = (path: string) => quietly(() => readFileSync(path, 'utf8'), '')
 const linkOf = (path: string) => quietly(() => readlinkSync(path), '')

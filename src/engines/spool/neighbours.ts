@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync, readlinkSync, type Stats, statSync } from 'node:fs'
+import { quietly } from '../../base/errors.js'
 import { printable } from '../../base/printable.js'
 import { toFsPath } from '../../base/task/ref.js'
 import { majorOf, minorOf } from '../../system/files/lock-table.js'
@@ -70,13 +71,4 @@ function exeOf(pid: number): string {
 export function commandOf(pid: number): string {
   const words = quietly(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8'), '')
   return printable(words.replaceAll('\0', ' ').trim())
-}
-
-/** Ignores errors: a process may end meanwhile, and those of other users are unreadable. */
-function quietly<T>(look: () => T, otherwise: T): T {
-  try {
-    return look()
-  } catch {
-    return otherwise
-  }
 }

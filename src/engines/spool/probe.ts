@@ -1,6 +1,6 @@
 import { closeSync, constants } from 'node:fs'
 import { statfs } from 'node:fs/promises'
-import { messageOf, SpooldError } from '../../base/errors.js'
+import { messageOf, quietly, SpooldError } from '../../base/errors.js'
 import { crypto } from '../../base/on-demand.js'
 import { toByteString, toFsPath } from '../../base/task/ref.js'
 import { openSync, readFileSync, unlinkSync } from '../../system/files/anchored-path.js'
@@ -150,9 +150,7 @@ function notedLocks(spool: string): LockKind | undefined {
 }
 
 function read(path: string): string[] {
-  try {
-    return readFileSync(toFsPath(path)).split('\n').filter(Boolean)
-  } catch {
-    return []
-  }
+  return quietly(() => readFileSync(toFsPath(path)), '')
+    .split('\n')
+    .filter(Boolean)
 }

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { Slices } from '../../base/each.js'
+import { quietly } from '../../base/errors.js'
 
 /** The holders of POSIX and OFD record locks, by device and inode. */
 export interface Locks {
@@ -65,22 +66,9 @@ export async function holderOf({ dev, ino }: { dev: number; ino: number }): Prom
   return undefined
 }
 
-function linesOf(path: string): string[] {
-  try {
-    return readFileSync(path, 'utf8').split('\n')
-  } catch {
-    return [] // the process has ended, or belongs to another user
-  }
-}
-
-function namesIn(path: string): string[] {
-  try {
-    return readdirSync(path)
-  } catch {
-    return []
-  }
-}
-
+// a process may have ended, or belong to another user
+const linesOf = (path: string) => quietly(() => readFileSync(path, 'utf8'), '').split('\n')
+const namesIn = (path: string) => quietly(() => readdirSync(path), [])
 const nameOf = (device: number, inode: number) => `${hex(majorOf(device))}:${hex(minorOf(device))}:${inode}`
 const hex = (number: number) => number.toString(16).padStart(2, '0')
 /** Splits a Linux dev_t as glibc's major() and minor() do. */

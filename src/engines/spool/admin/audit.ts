@@ -1,4 +1,5 @@
 import { closeSync, constants, fdatasyncSync, fstatSync, readdirSync, readSync, writeSync } from 'node:fs'
+import { quietly } from '../../../base/errors.js'
 import { hasFields } from '../../../base/json-guard.js'
 import { displayName, type Ref } from '../../../base/task/ref.js'
 import { ownersSight, type Sight } from '../../../formats/protocol/sight.js'
@@ -116,13 +117,10 @@ function tailOf(path: string): string {
   }
 }
 
+/** None if it is cut, or nothing that we wrote. */
 function parsed(line: string): AuditEntry[] {
-  try {
-    const value: unknown = JSON.parse(line)
-    return isAuditEntry(value) ? [value] : []
-  } catch {
-    return [] // cut, or nothing that we wrote
-  }
+  const value = quietly<unknown>(() => JSON.parse(line))
+  return isAuditEntry(value) ? [value] : []
 }
 
 /** An entry as somebody may see it: what selects tasks, and what came of it, may have values. */

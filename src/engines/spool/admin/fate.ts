@@ -1,4 +1,5 @@
 import { opendirSync } from 'node:fs'
+import { quietly } from '../../../base/errors.js'
 import { type Ref, toFsPath } from '../../../base/task/ref.js'
 import { lstatSync } from '../../../system/files/anchored-path.js'
 import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
@@ -23,14 +24,14 @@ export function fateOf(spool: string, ref: Ref, inode?: number): Fate {
   const there = dead === undefined ? inodeAt(`${spool}/${ref}`) : undefined
   if (there !== undefined) return { kind: 'there', inode: there }
   const isIt = (name: Ref) => inode === undefined || inodeAt(letters.pathOf(name)) === inode
-  const name = closedIsNone(() => [...letters.namesakesOf(dead ?? ref)].findLast(isIt))
+  const name = quietly(() => [...letters.namesakesOf(dead ?? ref)].findLast(isIt))
   if (name === undefined) return { kind: 'gone' }
-  return { kind: 'dead', name, letter: closedIsNone(() => letters.read(name)) }
+  return { kind: 'dead', name, letter: quietly(() => letters.read(name)) }
 }
 
 /** The task that was stored under an id; undefined if there is none. */
 export function taskOfId(spool: string, id: string): Ref | undefined {
-  return closedIsNone(() => findId(spool, id))
+  return quietly(() => findId(spool, id))
 }
 
 const MAX_NAME_BYTES = 255
@@ -63,13 +64,12 @@ export class Namesakes {
       name.includes('/') ? [] : this.#prioritiesIn(directory).map(each => `${each}/${name}`)
     const alive = inAll('').filter(ref => inodeAt(`${this.#spool}/${ref}`) !== undefined)
     if (alive.length > 0) return alive
-    const latest = (each: Ref) => closedIsNone(() => [...this.#letters.namesakesOf(each)].at(-1)) ?? []
+    const latest = (each: Ref) => quietly(() => [...this.#letters.namesakesOf(each)].at(-1)) ?? []
     return [name, ...inAll(deadPathOf(''))].flatMap(latest).map(deadPathOf)
   }
 
   #prioritiesIn(below: string): readonly string[] {
-    const listed =
-      this.#priorities.get(below) ?? closedIsNone(() => priorities(`${this.#spool}/${below}`)) ?? []
+    const listed = this.#priorities.get(below) ?? quietly(() => priorities(`${this.#spool}/${below}`)) ?? []
     this.#priorities.set(below, listed)
     return listed
   }
@@ -85,15 +85,6 @@ function priorities(directory: string): string[] {
   return names
 }
 
-/** What is in `.spoold` may be closed to us. */
-function closedIsNone<T>(look: () => T): T | undefined {
-  try {
-    return look()
-  } catch {
-    return undefined
-  }
-}
-
 function inodeAt(path: string): number | undefined {
-  return closedIsNone(() => lstatSync(toFsPath(path)))?.ino
+  return quietly(() => lstatSync(toFsPath(path)))?.ino
 }

@@ -85,15 +85,8 @@ export class Listing {
     const { sort, mayHave } = this.#plan
     if (sort === 'none') return visitAll(ref => !mayHave(ref) || this.#taken(ref, take))
     const keyOf = KEYS[sort]
-    if (keyOf === undefined)
-      return this.#sorted(
-        this.#scan(visitAll, () => 0),
-        take,
-      )
-    return this.#sorted(
-      this.#scan(visitAll, ref => this.#keyOf(ref, keyOf)),
-      take,
-    )
+    const scan = this.#scan(visitAll, keyOf === undefined ? () => 0 : ref => this.#keyOf(ref, keyOf))
+    return this.#sorted(scan, take)
   }
 
   /** Those that wait for their time come last, by that time; in reverse, first. */

@@ -1,6 +1,6 @@
 import { closeSync, constants, type Dirent, fstatSync } from 'node:fs'
 import { Slices } from '../../../base/each.js'
-import { errnoOf, SpooldError } from '../../../base/errors.js'
+import { errnoOf, quietly, SpooldError } from '../../../base/errors.js'
 import { baseName, type Ref, toFsPath } from '../../../base/task/ref.js'
 import {
   lstatSync,
@@ -204,13 +204,9 @@ function removeOrphan(spool: string, name: string, beforeMs: number): boolean {
 
 /** The task that a record belongs to; undefined if the file is not a record, or is not at that task's record path. */
 function taskOf(fd: number, name: string): Ref | undefined {
-  try {
-    const value: unknown = JSON.parse(textOf(fd))
-    const ref = isRecord(value) ? (value.ref ?? name.slice(0, -'.json'.length)) : undefined
-    return ref !== undefined && jsonNameOf(ref) === name ? ref : undefined
-  } catch {
-    return undefined
-  }
+  const value = quietly<unknown>(() => JSON.parse(textOf(fd)))
+  const ref = isRecord(value) ? (value.ref ?? name.slice(0, -'.json'.length)) : undefined
+  return ref !== undefined && jsonNameOf(ref) === name ? ref : undefined
 }
 
 function isThere(path: string): boolean {

@@ -8,7 +8,7 @@ import {
   readSync,
   type Stats,
 } from 'node:fs'
-import { errnoOf, messageOf } from '../../../base/errors.js'
+import { errnoOf, messageOf, quietly } from '../../../base/errors.js'
 import type { Parked } from '../../../base/task/parked.js'
 import { priorityOf, type Ref, toFsPath } from '../../../base/task/ref.js'
 import {
@@ -123,7 +123,7 @@ export class SpoolView {
     if (state === 'gone') return undefined
     const name = deadNameOf(ref)
     if (name !== undefined) {
-      const letter = seen(() => this.#letters.read(name))
+      const letter = quietly(() => this.#letters.read(name))
       return { ref, state: 'dead', dueAtMs, file, ...(letter === undefined ? {} : { letter }) }
     }
     return this.#own(ref, state, file, this.#recordOf(ref, file))
@@ -164,7 +164,7 @@ export class SpoolView {
     const state = ownState(mark)
     if (state === 0) return undefined
     return ownRecord(
-      seen(() => this.#records.read(ref)),
+      quietly(() => this.#records.read(ref)),
       { state, mtimeMs },
     )
   }
@@ -179,21 +179,12 @@ export class SpoolView {
   }
 
   #stateOf(ref: Ref, state: Exclude<FileState, 'gone'>): TaskState {
-    return this.#hasLeases && seen(() => isLeased(this.#spool, ref)) === true ? 'running' : state
-  }
-}
-
-/** undefined if it belongs to another user and cannot be read. */
-function seen<T>(look: () => T): T | undefined {
-  try {
-    return look()
-  } catch {
-    return undefined
+    return this.#hasLeases && quietly(() => isLeased(this.#spool, ref)) === true ? 'running' : state
   }
 }
 
 function hasLeases(spool: string): boolean {
-  return seen(() => existsSync(toFsPath(leasesOf(spool)))) ?? false
+  return quietly(() => existsSync(toFsPath(leasesOf(spool))), false)
 }
 
 /** Null: it has none, and runs last. */
