@@ -5,9 +5,9 @@ import { baseName, type Ref, toFsPath } from '../../base/task/ref.js'
 import { lstatSync, placeOf, readFileSync } from '../../system/files/anchored-path.js'
 import { moveExactly } from '../../system/files/exact-move.js'
 import { createTaskName, STATE_DIRECTORY } from './names.js'
+import { filesInRoom } from './scan.js'
 import type { LockedFile } from './spool-file.js'
 import {
-  filesInRoom,
   jsonNameOf,
   makeStateRoom,
   readJson,

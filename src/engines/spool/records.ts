@@ -5,9 +5,9 @@ import { type Ref, toFsPath } from '../../base/task/ref.js'
 import type { RetryPolicy } from '../../base/task/terms.js'
 import { lstatSync } from '../../system/files/anchored-path.js'
 import type { Failed, Runs } from '../contracts/verdict.js'
+import { filesInRoom } from './scan.js'
 import { RECORDED } from './state-byte.js'
 import {
-  filesInRoom,
   hasStateRoom,
   isNamedInFull,
   jsonNameOf,

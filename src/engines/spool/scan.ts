@@ -3,9 +3,10 @@ import { errnoOf } from '../../base/errors.js'
 import { type Ref, toFsPath } from '../../base/task/ref.js'
 import { ENTRY_DIRECTORY, ENTRY_FILE, UNTOLD } from '../../system/calls.js'
 import { statusOf } from '../../system/files/anchored-path.js'
-import { isSmall, meetAll, meetAtOnce } from '../../system/files/entries.js'
+import { isSmall, listEntries, meetAll, meetAtOnce } from '../../system/files/entries.js'
 import { directoryOf, type Stamp, takeStampAsync, takeStampSync, UNKNOWN } from '../../system/files/stamps.js'
 import { hasUwsgiPrefix, isPriorityDirectory, isTaskName, type NameRules, STATE_DIRECTORY } from './names.js'
+import { hasStateRoom, type StateRoom, stateRoom } from './state-directory.js'
 
 /** Nested directories: deeper than any priority scheme, shallow enough for any stack. */
 const MAX_DEPTH = 16
@@ -118,4 +119,19 @@ function isNumber(name: string): boolean {
 /** Few file systems do not tell. */
 function kindAt(path: string): number {
   return statusOf(toFsPath(path))?.isDirectory === true ? ENTRY_DIRECTORY : UNTOLD
+}
+
+/** The files below a directory of `.spoold`, by their paths in it, as byte strings; none if it is not there. */
+export async function* filesInRoom(
+  spool: string,
+  room: StateRoom,
+  prefix = '',
+  depth = 0,
+): AsyncGenerator<string> {
+  if (depth === 0 && !hasStateRoom(spool, room)) return
+  // found again for each directory: a listing may take longer than `.spoold` stays open
+  for await (const entry of listEntries(`${stateRoom(spool, room)}/${prefix}`))
+    if (entry.isDirectory() && depth < MAX_DEPTH)
+      yield* filesInRoom(spool, room, `${prefix}${entry.name}/`, depth + 1)
+    else if (entry.isFile()) yield prefix + entry.name
 }

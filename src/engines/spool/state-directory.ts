@@ -13,11 +13,10 @@ import {
   statusOf,
   unlinkSync,
 } from '../../system/files/anchored-path.js'
-import { listEntries } from '../../system/files/entries.js'
 import { STATE_DIRECTORY } from './names.js'
 import { foreignState, me } from './permissions.js'
 
-type StateRoom = 'records' | 'dead' | 'locks' | 'ids' | 'slots' | 'periodic'
+export type StateRoom = 'records' | 'dead' | 'locks' | 'ids' | 'slots' | 'periodic'
 
 interface State {
   readonly directory: Directory
@@ -159,24 +158,6 @@ function notDirectory(path: string): SpooldError {
 export function hasStateRoom(spool: string, room: StateRoom): boolean {
   const state = hasState(spool)
   return state !== undefined && lstatSync(toFsPath(`${state}/${room}`))?.isDirectory() === true
-}
-
-/** Nested directories: deeper than any priority scheme. */
-const MAX_DEPTH = 16
-
-/** The files below a directory of `.spoold`, by their paths in it, as byte strings; none if it is not there. */
-export async function* filesInRoom(
-  spool: string,
-  room: StateRoom,
-  prefix = '',
-  depth = 0,
-): AsyncGenerator<string> {
-  if (depth === 0 && !hasStateRoom(spool, room)) return
-  // found again for each directory: a listing may take longer than `.spoold` stays open
-  for await (const entry of listEntries(`${stateRoom(spool, room)}/${prefix}`))
-    if (entry.isDirectory() && depth < MAX_DEPTH)
-      yield* filesInRoom(spool, room, `${prefix}${entry.name}/`, depth + 1)
-    else if (entry.isFile()) yield prefix + entry.name
 }
 
 function hasState(spool: string): string | undefined {
