@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { availableParallelism, loadavg } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
 import { type Daemon, type DaemonSetup, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
-import { until } from '../helpers/until.js'
+import { patience, until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const TASKS = (count: number) => `
@@ -91,7 +90,7 @@ describe('maxConcurrency', { concurrency: 3 }, () => {
     assert.equal(mostAtOnce(first), 1)
     assert.equal(lines(first).length, 24)
     const gaps = gapsOf(lines(first))
-    assert.ok((gaps[Math.floor(gaps.length / 2)] ?? 0) < 100 * crowd(), `${gaps}`)
+    assert.ok((gaps[Math.floor(gaps.length / 2)] ?? 0) < 100 * patience(), `${gaps}`)
     assert.equal(second.journal().length, 24, 'they share a journal')
   })
 
@@ -107,11 +106,11 @@ describe('maxConcurrency', { concurrency: 3 }, () => {
     assert.ok(few < 100, `${few} of the tasks in front had run by then`)
     await until('twenty have run', () => lines(daemon).filter(({ word }) => word === 'end').length > 20)
     const gaps = gapsOf(lines(daemon))
-    assert.ok((gaps[Math.floor(gaps.length / 2)] ?? 0) < 20 * crowd(), `${gaps}`)
+    assert.ok((gaps[Math.floor(gaps.length / 2)] ?? 0) < 20 * patience(), `${gaps}`)
     assert.equal(mostAtOnce(daemon), 1)
     const order = lines(daemon).flatMap(({ word, n }) => (word === 'begin' ? [n] : []))
     const overtaken = order.filter((n, i) => n < (order[i - 1] ?? 0))
-    assert.ok(overtaken.length <= 3 * crowd(), `${order}`) // until the first one waits, each worker may take any
+    assert.ok(overtaken.length <= 3 * patience(), `${order}`) // until the first one waits, each worker may take any
     daemon.child.kill('SIGTERM')
     await daemon.exited
     assert.ok(
@@ -269,12 +268,6 @@ describe('maxConcurrency', { concurrency: 3 }, () => {
     assert.equal(lines(daemon).length, 4)
   })
 })
-
-/** How many processes share a processor: a gap takes as many times as long. */
-function crowd(): number {
-  const [lastMinute = 0] = loadavg()
-  return Math.max(1, lastMinute / availableParallelism())
-}
 
 /** The time from each end to the next begin, sorted; ms. */
 function gapsOf(all: readonly Line[]): number[] {

@@ -28,6 +28,9 @@ for (const uwsgi of UWSGIS)
 uwsgi.spooler = spooler`,
         args: ['--spooler-processes', '2', '--spooler-quiet'],
       })
+      // uWSGI's spoolers run at nice 19, and get little where others want the processors
+      const part = TASKS * 0.02
+      await until('uWSGI has run its part', () => readJournal(dirname(spool)).length >= part)
       const daemon = await startDaemon({
         spool,
         handler: `export default async (env, task) => {
@@ -45,8 +48,7 @@ uwsgi.spooler = spooler`,
         Array.from({ length: TASKS }, (_, i) => i),
       )
       const ours = lines.filter(line => line.startsWith('spoold')).length
-      // uWSGI's spoolers run at nice 19, and get little where others want the processors
-      assert.ok(ours >= TASKS * 0.02 && ours <= TASKS * 0.98, `spoold ran ${ours} of ${TASKS}`)
+      assert.ok(ours >= part && ours <= TASKS - part, `spoold ran ${ours} of ${TASKS}`)
       assert.doesNotMatch(peer.output, /something horrible/)
     })
 
