@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { askDaemon } from '#src/engines/control/client.js'
-import { assertWhole, lines, put, ready, startScaled, stop } from '../helpers/adaptive.js'
+import { assertWhole, lines, processesOf, put, ready, startScaled, stop } from '../helpers/adaptive.js'
 import { controlOf } from '../helpers/control.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
@@ -92,15 +94,18 @@ describe('a pool that shrinks', () => {
     const spool = spoolDirectory()
     const daemon = await startScaled(spool, { ...BY_HAND, workers: 2, 'cheaper-initial': 2 })
     await until('two are ready', async () => (await ready(spool)) === 2)
-    const names = put(spool, 1, { ms: '3000' })
+    const [goLong, goShort] = ['long', 'short'].map(name => join(dirname(spool), name)) as [string, string]
+    const names = put(spool, 1, { go: goLong })
     await until('one is busy', () => lines(daemon, 'start').length === 1)
-    names.push(...put(spool, 1, { ms: '1000' }))
+    names.push(...put(spool, 1, { go: goShort }))
     await until('both are busy', () => lines(daemon, 'start').length === 2)
     const [long, short] = lines(daemon, 'start').map(([, pid]) => Number(pid))
     await scale(spool, 1)
-    assert.equal(lines(daemon, 'end').length, 0)
+    assert.equal(daemon.children().length, 2)
+    writeFileSync(goShort, '')
     await until('one is gone', () => daemon.children().length === 1)
     assert.deepEqual([isAlive(long ?? 0), isAlive(short ?? 0), lines(daemon, 'end').length], [true, false, 1])
+    writeFileSync(goLong, '')
     await until('the other has ended', () => leftIn(spool).length === 0)
     assertWhole(daemon, names)
     await stop(daemon)
@@ -110,9 +115,16 @@ describe('a pool that shrinks', () => {
     const spool = spoolDirectory()
     const daemon = await startScaled(spool, { ...BY_HAND, workers: 4, 'cheaper-initial': 4 })
     await until('four are ready', async () => (await ready(spool)) === 4)
-    for (const [at, ms] of [2500, 2000, 1000, 1500].entries()) {
-      put(spool, 1, { ms: String(ms) })
+    const gates = [0, 1, 2, 3].map(n => join(dirname(spool), `go${n}`))
+    for (const [at, go] of gates.entries()) {
+      put(spool, 1, { go })
       await until('one more is busy', () => lines(daemon, 'start').length === at + 1)
+    }
+    const idle = async () =>
+      (await processesOf(spool)).workers.filter(({ outstanding }) => outstanding === 0).length
+    for (const [count, at] of [2, 3, 1, 0].entries()) {
+      writeFileSync(gates[at] ?? '', '')
+      await until('one more is idle', async () => (await idle()) === count + 1)
     }
     await until('all have ended', () => leftIn(spool).length === 0)
     const inOrder = lines(daemon, 'end').map(([, pid]) => Number(pid))

@@ -3,15 +3,17 @@ import { spoolSnapshotOf } from './control.js'
 import { type Daemon, type DaemonSetup, startDaemon } from './daemon.js'
 import { drop, packet, taskName } from './files.js'
 
-/** A task sleeps for `ms`, and eats `mb` that it keeps; with `die`, it kills its process. */
+/** A task sleeps for `ms`, or until there is a file `go`, and eats `mb` that it keeps; with `die`, it kills its process. */
 const HANDLER = `
+import { existsSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 const eaten = []
-export default async ({ ms = 0, mb = 0, die }, task) => {
+export default async ({ ms = 0, mb = 0, die, go }, task) => {
   JOURNAL('start ' + process.pid + ' ' + task.name)
   if (die) process.kill(process.pid, 'SIGKILL')
   if (Number(mb) > 0) eaten.push(Buffer.alloc(Number(mb) * 1024 * 1024, 1))
   await setTimeout(Number(ms))
+  while (go && !existsSync(go)) await setTimeout(5)
   JOURNAL('end ' + process.pid + ' ' + task.name)
   return task.SPOOL_OK
 }`
