@@ -89,7 +89,7 @@ function planHost(
   const found = findInterpreter(language, options, home, searchPath(resolved.environment))
   if ('missing' in found) throw new SpooldError('CONFIG_INVALID', found.missing)
   const settings: Array<readonly [string, string]> = [['masterpid', String(process.pid)]]
-  for (const path of targets) settings.push(['spooler', withoutLogin(path)])
+  for (const path of targets) settings.push(['spooler', spoolName(path)])
   for (const [key, value] of seenByHandlers(resolved))
     settings.push(['opt', key], ['opt', shownOption(key, value)])
   const areas = sharedAreaBytes(resolved.options.sharedarea)
@@ -114,14 +114,14 @@ function planHost(
   }
 }
 
-/** What handlers see, and print: a spool on Redis by its name, by which the worker knows it, too. */
-function withoutLogin(value: string): string {
+/** What handlers see, and print: a spool on Redis by its name, which has no login, and by which the worker knows it, too. */
+function spoolName(value: string): string {
   return isRedisAddress(value) ? nameOfRedis(value) : value
 }
 
 /** Options of the application's own may have addresses, which it needs as they are. */
 function shownOption(key: string, value: string): string {
-  if (key === 'spooler' || key === 'spooler-external') return withoutLogin(value)
+  if (key === 'spooler' || key === 'spooler-external') return spoolName(value)
   return key === 'spooler2' ? withoutLogins(value) : value
 }
 
