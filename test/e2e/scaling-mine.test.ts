@@ -36,7 +36,7 @@ describe('a module as algorithm', () => {
     const spool = spoolWith(wanting(3))
     const daemon = await startScaled(spool, OPTIONS)
     put(spool, 60, { ms: '20' })
-    await until('there were three', () => spawned(daemon) === 3) // by now they may have run all tasks
+    await until('there were three', () => spawned(daemon) >= 3) // of the first two, one may have gone; and they may have run all tasks
     await daemon.waitFor(/\] 3 processes, not [12]: mine [12] \(\S+\/mine\.mjs\)/)
     await until('they have run', () => leftIn(spool).length === 0)
     await until('there is one', () => daemon.children().length === 1)
@@ -46,7 +46,7 @@ describe('a module as algorithm', () => {
     await daemon.waitFor('reloaded')
     const before = spawned(daemon)
     put(spool, 60, { ms: '20' })
-    await until('there were four', () => spawned(daemon) === before + 3)
+    await until('there were four', () => spawned(daemon) >= before + 3)
     assert.ok(!daemon.output.includes(FAILED))
     await stop(daemon)
   })

@@ -9,13 +9,20 @@ import { patience, until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const TASKS = (count: number) => `
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { Tasks } from 'spoold'
 export const tasks = new Tasks({ maxRetries: 9, retryDelay: 0 })
 const sleep = ms => new Promise(resolve => setTimeout(resolve, ms))
-const now = () => (performance.timeOrigin + performance.now()).toFixed(1)
+const kept = () => {
+  try {
+    return Number(readFileSync('/proc/self/schedstat', 'utf8').split(' ')[1]) / 1e6
+  } catch {
+    return 0 // this kernel does not say
+  }
+}
+const now = () => [(performance.timeOrigin + performance.now()).toFixed(1), process.pid, kept()].join(' ')
 tasks.task('few', { maxConcurrency: ${count} }, async (n, ms = 0) => {
-  JOURNAL('begin ' + n + ' ' + now() + ' ' + process.pid)
+  JOURNAL('begin ' + n + ' ' + now())
   if (ms === 'go') while (!existsSync(new URL('go', import.meta.url))) await sleep(5)
   else await sleep(ms)
   JOURNAL('end ' + n + ' ' + now())
@@ -29,12 +36,14 @@ interface Line {
   readonly n: number
   readonly at: number
   readonly pid: number
+  /** For how long its process could have run by then and had no processor, ms. */
+  readonly kept: number
 }
 
 function lines(daemon: Daemon): Line[] {
   return daemon.journal().map(line => {
-    const [word = '', n, at, pid] = line.split(' ')
-    return { word, n: Number(n), at: Number(at), pid: Number(pid) }
+    const [word = '', n, at, pid, kept] = line.split(' ')
+    return { word, n: Number(n), at: Number(at), pid: Number(pid), kept: Number(kept) }
   })
 }
 
@@ -269,11 +278,12 @@ describe('maxConcurrency', { concurrency: 3 }, () => {
   })
 })
 
-/** The time from each end to the next begin, sorted; ms. */
+/** The time from each end to the next begin, sorted; ms. A worker that does both counts only the time for which it had a processor. */
 function gapsOf(all: readonly Line[]): number[] {
-  const gaps = all.flatMap(({ word, at }, i) => {
+  const gaps = all.flatMap(({ word, at, pid, kept }, i) => {
     const before = all.slice(0, i).findLast(line => line.word === 'end')
-    return word === 'begin' && before !== undefined ? [at - before.at] : []
+    if (word !== 'begin' || before === undefined) return []
+    return [at - before.at - (pid === before.pid ? kept - before.kept : 0)]
   })
   return gaps.sort((a, b) => a - b)
 }
