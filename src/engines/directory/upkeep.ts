@@ -1,9 +1,7 @@
 import type { Pauses } from '../../base/task/pause.js'
 import { displayName, toByteString } from '../../base/task/ref.js'
 import type { PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
-import { purge } from '../spool/admin/letters.js'
 import { SpoolSummary } from '../spool/admin/summary.js'
-import { sweepRecords, sweepSpool } from '../spool/admin/sweep.js'
 import { PauseWatch } from '../spool/index/pause-watch.js'
 import { type LockKind, takeSpoolLease } from '../spool/locker.js'
 import { createTaskName } from '../spool/names.js'
@@ -31,7 +29,7 @@ import type {
   UpkeepStats,
 } from '../upkeep.js'
 
-/** Keeps a spool directory and its `.spoold` in order. */
+/** Keeps a spool directory and its `.spoold` in order. What is done now and then is loaded then: each start would wait for it. */
 export class DirectoryUpkeep implements Upkeep {
   readonly #spool: string
   #summary: SpoolSummary | undefined
@@ -45,17 +43,20 @@ export class DirectoryUpkeep implements Upkeep {
     noteFormat(this.#spool, locks)
   }
 
-  sweep(ages: SweepAges): Promise<Swept> {
-    return sweepSpool({ spool: toByteString(this.#spool), ...ages })
+  async sweep(ages: SweepAges): Promise<Swept> {
+    const { sweepSpool } = await import('../spool/admin/sweep.js')
+    return await sweepSpool({ spool: toByteString(this.#spool), ...ages })
   }
 
   async purge(limits: PurgeLimits): Promise<Purged> {
+    const { purge } = await import('../spool/admin/letters.js')
     const { removed, fault } = await purge(this.#spool, limits)
     return { removed, fault }
   }
 
-  forget(ageMs: number): Promise<number> {
-    return sweepRecords(toByteString(this.#spool), Date.now() - ageMs)
+  async forget(ageMs: number): Promise<number> {
+    const { sweepRecords } = await import('../spool/admin/sweep.js')
+    return await sweepRecords(toByteString(this.#spool), Date.now() - ageMs)
   }
 
   async stats(): Promise<UpkeepStats> {
