@@ -7,6 +7,7 @@ import { after, describe, it } from 'node:test'
 import { STARTED } from '#src/engines/spool/state-byte.js'
 import { MODIFIER2_OFFSET } from '#src/formats/protocol/header.js'
 import { inProcess } from '../helpers/cli.js'
+import { snapshotOf } from '../helpers/control.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet, taskName } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
@@ -39,14 +40,33 @@ function put(spool: string, vars: Readonly<Record<string, string>> = {}): string
   return name
 }
 
+/** `few` keeps its only slot for as long as the disk stalls. */
+const HANDLER = `
+import { Tasks } from 'spoold'
+export const tasks = new Tasks()
+tasks.task('few', { maxConcurrency: 1, maxRetries: 9 }, async () => {
+  JOURNAL('few')
+  await new Promise(resolve => setTimeout(resolve, ${2.5 * LOOKS_MS}))
+})
+export default (env, task) => { JOURNAL(task.name); return task.SPOOL_OK }`
+
 describe('a disk that stalls', { skip: skipUnless('root', 'fuse') }, () => {
   it('stalls no other spool, and loses nothing', async () => {
     const { path, server } = await servedDirectory()
     const [spool, stalling] = [spoolDirectory(), join(path, 'spool')]
     mkdirSync(stalling)
-    const daemon = await startDaemon({ spool, ini: { spooler: [spool, stalling], 'spooler-frequency': 1 } })
+    const daemon = await startDaemon({
+      spool,
+      handler: HANDLER,
+      ini: { spooler: [spool, stalling], 'spooler-frequency': 1, 'spooler-concurrency': 4 },
+    })
     const runs = async (name: string) => await until(`${name} ran`, () => daemon.journal().includes(name))
     await runs(put(stalling))
+    for (const n of [1, 2]) drop(stalling, `few-${n}`, packet({ task: 'few', args: `[${n}]` }))
+    await until('one has the slot', () => daemon.journal().includes('few'))
+    await until('one waits for it', async () =>
+      (await snapshotOf(spool)).spools.some(({ tasks }) => tasks.parked.slot === 1),
+    )
     const waiting = put(stalling, { at: String(Math.ceil(Date.now() / 1000) + 2) })
 
     server.child.kill('SIGSTOP')
@@ -82,13 +102,14 @@ describe('a master', { skip: skipUnless('strace') }, () => {
     ['alone', 1],
     ['beside another daemon', 2],
   ] as const)
-    it(`opens, stats and locks no task and no record: ${where}`, async () => {
+    it(`opens, stats and locks no task that is due and no record: ${where}`, async () => {
       const spool = spoolDirectory()
       const log = join(dirname(spool), 'strace')
       const setup = {
         spool,
-        handler: `export default (env, task) => {
+        handler: `export default async (env, task) => {
           JOURNAL(process.ppid + ' ' + env.n)
+          await new Promise(resolve => setTimeout(resolve, 3))
           return task.SPOOL_OK
         }`,
         ini: { 'spooler-processes': 2, 'spooler-quiet': true, 'spooler-frequency': 1 },

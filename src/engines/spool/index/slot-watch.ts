@@ -1,3 +1,5 @@
+import { takeStampAsync } from '../../../system/files/stamps.js'
+import { STATE_DIRECTORY } from '../names.js'
 import { freeSlots } from '../slot-files.js'
 import type { SlotQueue } from './slot-queue.js'
 import type { TaskIndex } from './task-index.js'
@@ -37,7 +39,13 @@ export class SlotWatch {
   }
 
   #lookIn(ms: number): void {
-    if (!this.#isClosed) this.#timer = setTimeout(() => this.#look(), ms).unref()
+    if (!this.#isClosed) this.#timer = setTimeout(() => void this.#lookIfItAnswers(), ms).unref()
+  }
+
+  /** The look itself waits for each call: while the disk stalls, it is not begun. */
+  async #lookIfItAnswers(): Promise<void> {
+    await takeStampAsync(`${this.#spool}/${STATE_DIRECTORY}/slots`)
+    if (!this.#isClosed) this.#look()
   }
 
   #look(): void {
