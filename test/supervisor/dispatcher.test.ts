@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { dispatch, type Source } from '#src/runtime/supervisor/dispatcher.js'
-import { Pace } from '#src/runtime/supervisor/pace.js'
 import type { WorkerProcess } from '#src/runtime/supervisor/worker-process.js'
+import { Pace } from '#src/runtime/supervisor/workload.js'
 
 interface State {
   readonly isOpen?: boolean

@@ -1,5 +1,6 @@
 import { readdirSync, readlinkSync } from 'node:fs'
 import type { Emitter } from '../../base/events/emitter.js'
+import { Heap } from '../../base/heap.js'
 import { Rationed, RationedPart } from '../../base/rationed.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import {
@@ -13,20 +14,19 @@ import { type Ref, toByteString } from '../../base/task/ref.js'
 import type { Report } from '../../base/task/report.js'
 import type { NamedSlots } from '../../base/task/terms.js'
 import type { WatchChoice } from '../../system/files/directory-watch.js'
+import { isToldByName, MOST_PARKED_NAMED } from '../control/parked-tasks.js'
 import { MOST_NAMED, MOST_REACHED } from '../control/task-names.js'
 import type { Counts, Feed, FeedStats, PriorityStats, SlotHints } from '../feed.js'
 import { LastRuns } from '../last-runs.js'
 import { BacklogCount, type CountedBacklog } from '../spool/index/backlog-count.js'
-import { bestReady } from '../spool/index/best-ready.js'
 import { type Census, censusOf } from '../spool/index/census.js'
 import { Scanner } from '../spool/index/scanner.js'
 import type { ScannerStats } from '../spool/index/scanner-stats.js'
 import { SlotWatch } from '../spool/index/slot-watch.js'
 import { TaskIndex } from '../spool/index/task-index.js'
 import type { NameRules } from '../spool/names.js'
-import { compareVersions, type TaskOrder } from '../spool/task-order.js'
+import { COMPARE_TASKS, compareVersions, type TaskOrder } from '../spool/task-order.js'
 import { LongLocks } from './long-locks.js'
-import { limited, parkedGroups, partOf } from './parked-groups.js'
 
 export interface DirectoryFeedOptions {
   /** The spool's real path. */
@@ -282,4 +282,65 @@ function prioritiesOf(
     priorities: none === undefined ? priorities : [...priorities, { priority: null, due: none }],
     prioritiesLeftOut: all.length - listed.length,
   }
+}
+
+/** Of more groups, the largest are told. */
+const MOST_GROUPS = 200
+/** How many refs are told of all groups together. */
+const MOST_TOLD = 2000
+
+/** What an index has parked: first what only names tell, and then the largest groups first. */
+export function parkedGroups(index: TaskIndex): ParkedGroup[] {
+  const groups = [...index.parked.groups(MOST_PARKED_NAMED), ...index.tries.groups(MOST_PARKED_NAMED)]
+  const isFirst = (group: ParkedGroup) => Number(isToldByName(group))
+  return groups.sort((a, b) => isFirst(b) - isFirst(a) || b.count - a.count).slice(0, MOST_GROUPS)
+}
+
+/** @param limit how many refs of each group */
+export function limited(groups: readonly ParkedGroup[], limit: number): ParkedGroup[] {
+  let left = MOST_TOLD
+  return groups.map(({ tasks, ...group }) => {
+    const told = tasks.slice(0, Math.min(limit, left))
+    left -= told.length
+    return { ...group, tasks: told }
+  })
+}
+
+/** One group, with part of its refs; nothing if there is none of that reason and name. */
+export function partOf(
+  groups: readonly ParkedGroup[],
+  limit: number,
+  { reason, name, from }: ParkedPart,
+): ParkedGroup[] {
+  return groups
+    .filter(group => group.reason === reason && group.name === name)
+    .map(({ tasks, ...group }) => ({ ...group, tasks: tasks.slice(from, from + limit) }))
+}
+
+/**
+ * Part of the ready refs, in the order in which an index would give them. They stay where they are.
+ *
+ * The best so far have slots, whose numbers are the heap: far down the list, objects would be garbage of ten megabytes.
+ */
+export function bestReady(index: TaskIndex, order: TaskOrder, from: number, count: number): Ref[] {
+  const compare = COMPARE_TASKS[order]
+  const limit = from + count
+  const refs: Ref[] = []
+  const times = new Float64Array(limit)
+  const orderOf = (a: number, b: number) =>
+    compare(refs[a] ?? '', times[a] ?? 0, refs[b] ?? '', times[b] ?? 0)
+  const kept = new Heap<number>((a, b) => orderOf(a, b) > 0) // the last of them is at its top
+  index.eachReady((ref, time) => {
+    let slot = kept.size
+    if (slot === limit) {
+      slot = kept.peek() ?? 0
+      if (compare(ref, time, refs[slot] ?? '', times[slot] ?? 0) >= 0) return
+      kept.pop()
+    }
+    refs[slot] = ref
+    times[slot] = time
+    kept.push(slot)
+  }, Date.now())
+  const slots = Uint32Array.from(kept.values()).sort(orderOf)
+  return Array.from(slots.subarray(from), slot => refs[slot] ?? '')
 }

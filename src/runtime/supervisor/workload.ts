@@ -1,8 +1,8 @@
 import type { Ref, TaskName } from '../../base/task/ref.js'
+import { isHandled, type Report } from '../../base/task/report.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { Activity } from './activity.js'
 import { type Begun, GivenTasks, type Had, nameOf } from './given-tasks.js'
-import { countOf, Pace, ranOf } from './pace.js'
 import { takeReports } from './take-reports.js'
 import type { Reported } from './worker-listener.js'
 
@@ -172,4 +172,58 @@ class GivenSignals {
     const began = [...this.#given.values()].filter(startedAt => startedAt !== undefined)
     return began.length === 0 ? undefined : Math.min(...began)
   }
+}
+
+/** How long tasks have taken: of late, and all that were reported. */
+export class Pace {
+  #ms: number | undefined
+  /** While it only finds tasks to be for later: how long it takes to find that out. */
+  #laterMs: number | undefined
+  #ran = 0
+  #busyMs = 0
+
+  /** How many runs there were. */
+  get ran(): number {
+    return this.#ran
+  }
+
+  /** How long all of them took. */
+  get busyMs(): number {
+    return this.#busyMs
+  }
+
+  /** Undefined until a task has run, or was put aside. */
+  get ms(): number | undefined {
+    return this.#laterMs ?? this.#ms
+  }
+
+  /**
+   * @param busyMs how long all of them took together
+   * @param ran how many tasks ran; those that were refused say nothing about the pace
+   * @param parked how many were opened and parked: there may be many in a row, which are worth a batch
+   * @param later how many were found to be for later: there may be many in a row, but those that run may be slow
+   */
+  note(busyMs: number, ran: number, parked = 0, later = 0): void {
+    this.#ran += ran
+    this.#busyMs += busyMs
+    const told = ran + parked
+    if (told + later === 0) return
+    this.#laterMs = told === 0 ? busyMs / later : undefined
+    if (told === 0) return
+    const ms = busyMs / told
+    this.#ms = this.#ms === undefined ? ms : (this.#ms + ms) / 2
+  }
+}
+
+/** How many of these reports are of tasks that ran. */
+function ranOf(reports: readonly Pick<Report, 'kind'>[]): number {
+  let ran = 0
+  for (const { kind } of reports) if (isHandled(kind) || kind === 'ignore') ran++
+  return ran
+}
+
+function countOf(kind: Report['kind'], reports: readonly Pick<Report, 'kind'>[]): number {
+  let count = 0
+  for (const report of reports) if (report.kind === kind) count++
+  return count
 }

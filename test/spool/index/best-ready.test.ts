@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { bestReady } from '#src/engines/spool/index/best-ready.js'
+import { bestReady } from '#src/engines/directory/feed.js'
 import { TaskIndex } from '#src/engines/spool/index/task-index.js'
 import type { TaskOrder } from '#src/engines/spool/task-order.js'
 
