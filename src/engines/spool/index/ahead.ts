@@ -62,6 +62,11 @@ export class Ahead {
     return true
   }
 
+  /** @returns false if it is not one of them */
+  delete(ref: Ref): boolean {
+    return this.#times.size > 0 && this.#times.delete(ref)
+  }
+
   each(visit: (ref: Ref, time: number) => void): void {
     for (const [ref, time] of this.#times) visit(ref, time)
   }

@@ -57,7 +57,9 @@ export class Scanner {
     this.#directories = new Directories(options.spool)
     this.#watches = new Watches(options, events, {
       changed: (ref, renamed) => {
-        if (!this.#isClosed && this.#index.changed(ref, renamed)) this.#wakeUp()
+        if (this.#isClosed) return
+        if (this.#index.changed(ref, renamed)) this.#wakeUp()
+        else this.scanIfLow()
       },
       unclear: () => this.#wantUnclearScan(),
     })

@@ -108,7 +108,7 @@ export class TaskIndex {
 
   /** The file was created, renamed, written or removed. Returns whether there may be something to run now. */
   changed(ref: Ref, renamed: boolean, nowMs = Date.now()): boolean {
-    if (this.#busy.changed(ref, renamed) || this.#ready.postpone(ref)) return false
+    if (this.#busy.changed(ref, renamed) || this.#ready.changed(ref, renamed)) return false
     const waited = this.later.endOnChange(ref)
     if (waited === 'goes on') return false
     // the worker that parked it has set its time back; no change gives it a handler, or undoes its crashes
