@@ -1,9 +1,9 @@
-import { randomUUID } from 'node:crypto'
 import { machineNowMs } from '../../base/clock.js'
 import type { PausedPair } from '../../base/task/pause.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { SlotNews } from '../../base/task/terms.js'
 import type { SlotHints } from '../../engines/feed.js'
+import { drawToken } from '../ipc/frames.js'
 import type { GivenRun, LastRuns, MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { KillReason } from './cut-short.js'
 import { HostMessages } from './host-messages.js'
@@ -34,8 +34,8 @@ export class WorkerProcess {
   #work: Workload
   /** It is given nothing more: it has to be killed for a cancelled task as soon as it runs nothing else. */
   isReserved = false
-  /** No other worker has it. */
-  readonly identity = randomUUID()
+  /** No other worker has it, on no host: two numbers at random, and the time. node:crypto would cost each start some milliseconds. */
+  readonly identity = [drawToken(), drawToken(), Date.now()].map(part => part.toString(36)).join('-')
   readonly pid: number
   readonly hasOwnProcess: boolean
   /** Resolves after its last message was received. */
