@@ -216,7 +216,9 @@ async function recover(base: string): Promise<number> {
 }
 
 function hasMore(spool: string): boolean {
-  return readdirSync(spool).some(name => name !== '.spoold' && !/^\d+$/.test(name))
+  return readdirSync(spool).some(name =>
+    /^\d+$/.test(name) ? readdirSync(join(spool, name)).length > 0 : name !== '.spoold',
+  )
 }
 
 function runAll(spool: string, engine: DirectoryClaims): number {
