@@ -67,7 +67,7 @@ describe('what a worker is given', () => {
     ['one with concurrency, of whose pace nothing is known, as many', { concurrency: 4 }, [4]],
     ['a fast one two batches of 20 ms', FAST, [20, 20]],
     ['a fast one two batches of 2 ms where few wait', { ...FAST, ready: 999 }, [2, 2]],
-    ['a very fast one no batch of more than 128', { paceMs: 0.01 }, [128, 128]],
+    ['a very fast one no batch of more than 512', { paceMs: 0.01, ready: 2000 }, [512, 512]],
     ['a fast one that has one batch another', { ...FAST, outstanding: 20 }, [20]],
     ['a fast one that has more than a batch nothing', { ...FAST, outstanding: 21 }, []],
     [
