@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { ParkReason } from '#src/base/task/parked.js'
 import type { Report } from '#src/base/task/report.js'
-import { limited, parkedGroups, partOf } from '#src/engines/directory/parked-groups.js'
+import { limited, parkedGroups, partOf } from '#src/engines/directory/feed.js'
 import { TaskIndex } from '#src/engines/spool/index/task-index.js'
 
 const NOW = 1_700_000_000_000
