@@ -2,10 +2,10 @@ import type { Engine } from '../../engines/open-engine.js'
 import { InProcessPort } from '../../runtime/supervisor/in-process-port.js'
 import type { WorkerPort } from '../../runtime/supervisor/worker-port.js'
 import type { CurrentDaemon } from '../../runtime/tasks/daemon.js'
+import type { WorkingDirectory } from '../../runtime/worker/function-executor.js'
 import type { LoadedHandler } from '../../runtime/worker/load-module.js'
 import { openClaims } from '../../runtime/worker/open-claims.js'
 import { Worker } from '../../runtime/worker/worker.js'
-import type { WorkingDirectory } from '../../runtime/worker/working-directory.js'
 import { runningAs } from '../tasks/running-as.js'
 
 /** What a worker in this process needs besides its options, which are the same in other processes. */

@@ -1,8 +1,7 @@
 import { toError } from '../../base/errors.js'
 import { boundedFailure } from '../../base/task/failure-text.js'
 import type { AsideReply, MasterMessage } from '../ipc/messages.js'
-import { buryCancelled } from './bury-cancelled.js'
-import { clearMarks } from './clear-marks.js'
+import { buryCancelled, clearMarks } from './after-a-kill.js'
 import { engineOf, openClaims } from './open-claims.js'
 import { Road } from './road.js'
 

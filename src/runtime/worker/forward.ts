@@ -6,7 +6,7 @@ import type { AwayListener, Forwarded } from '../../engines/forwarder.js'
 import { openEngine } from '../../engines/open-engine.js'
 import { encodePacket } from '../../formats/protocol/packet.js'
 import { toPairs } from '../../formats/protocol/vars.js'
-import type { HandlerCall } from './handler-call.js'
+import type { HandlerCall } from './handler-task.js'
 
 /** @returns what passes a task on to the spool of this name */
 export async function openForward(to: string, away: AwayListener): Promise<HandlerCall> {

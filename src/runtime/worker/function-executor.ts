@@ -3,14 +3,19 @@ import { fromThrown } from '../../base/task/answer.js'
 import { IGNORE, type Outcome, RELEASE } from '../../base/task/outcome.js'
 import type { RunningTask } from '../tasks/daemon.js'
 import type { Executor, ExecutorListener } from './executor.js'
-import type { HandlerCall } from './handler-call.js'
-import { HandlerTask, type TaskContext } from './handler-task.js'
+import { type HandlerCall, HandlerTask, type TaskContext } from './handler-task.js'
 import { runningTask } from './named-tasks.js'
 import type { Run } from './run.js'
-import type { WorkingDirectory } from './working-directory.js'
 
 /** At hand: the global of Node is a getter, and each task asks five times. */
 const clock = performance
+
+/** The directory in which handlers run. A failure to enter one is not the task's fault, as in uWSGI. */
+export interface WorkingDirectory {
+  enter(path: string): void
+  /** Call it between turns: the directory may have been removed and created again since it was entered. */
+  forget(): void
+}
 
 interface FunctionExecutorOptions {
   readonly chain: readonly HandlerCall[]
@@ -131,5 +136,24 @@ export class FunctionExecutor implements Executor {
   async #askLater(answer: Promise<Outcome>, next: number, run: Run, task: HandlerTask): Promise<Outcome> {
     const outcome = await answer
     return outcome.kind === 'ignore' && !run.isCancelled ? await this.#ask(next, run, task) : outcome
+  }
+}
+
+/** The current directory of this process. Handlers may change it at any time. */
+export class ProcessDirectory implements WorkingDirectory {
+  #entered: string | undefined
+
+  enter(path: string): void {
+    try {
+      if (this.#entered === path && process.cwd() === path) return
+    } catch {} // a handler has left it, and removed the directory that it went to
+    try {
+      process.chdir(path)
+      this.#entered = path
+    } catch {}
+  }
+
+  forget(): void {
+    this.#entered = undefined
   }
 }

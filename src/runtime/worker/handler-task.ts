@@ -1,10 +1,26 @@
 import type { Stream } from '../../base/events/event-map.js'
-import { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from '../../base/task/outcome.js'
-import type { Env, Task } from '../../base/task/task.js'
+import { type Answer, toOutcome } from '../../base/task/answer.js'
+import { type Outcome, SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from '../../base/task/outcome.js'
+import type { Env, Handler, Task } from '../../base/task/task.js'
 import type { Claim } from '../../engines/claims.js'
 import type { VarPair } from '../../formats/protocol/packet.js'
 import { toDictionary, toPairs } from '../../formats/protocol/vars.js'
 import type { Run } from './run.js'
+
+/** Calls one handler of the chain for one task; may throw. */
+export type HandlerCall = (run: Run, task: HandlerTask) => Outcome | Promise<Outcome>
+
+/** A function of a JavaScript module. */
+export function callFunction(handler: Handler): HandlerCall {
+  return (_run, task) => {
+    const answer = handler(task.env, task)
+    return isThenable(answer) ? Promise.resolve(answer).then(toOutcome) : toOutcome(answer)
+  }
+}
+
+function isThenable(value: unknown): value is PromiseLike<Answer> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+}
 
 /** A line for the log; `stream` if it was printed there. */
 interface Said {

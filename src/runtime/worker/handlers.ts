@@ -1,15 +1,15 @@
 import { toByteString } from '../../base/task/ref.js'
 import type { PeriodicTask } from '../../base/task/schedule.js'
 import { type Delivery, FIRST_DELAY_MS, type TermsOrPark } from '../../base/task/terms.js'
-import { Hide } from '../../formats/protocol/hide.js'
 import type { Vars } from '../../formats/protocol/vars.js'
-import type { HandlerSpec, HostOptions, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { HostOptions, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import { Registry } from '../tasks/registry.js'
 import { checkSettings, termsOf } from '../tasks/settings.js'
-import { callFunction, type HandlerCall } from './handler-call.js'
+import { callFunction, type HandlerCall } from './handler-task.js'
 import type { Host, HostCallbacks, HostStart } from './hosts/host.js'
 import { type LoadedHandler, loadHandler } from './load-module.js'
 import { NamedTasks } from './named-tasks.js'
+import { handlerNames } from './open-claims.js'
 import type { Programs } from './programs.js'
 import type { Run } from './run.js'
 
@@ -29,16 +29,6 @@ export interface LoadedHandlers {
   readonly periodic: readonly PeriodicTask[]
   /** The programs of `spooler-exec`. */
   readonly programs: Programs | undefined
-}
-
-/** The handlers of the chain by name, for readers of a dead letter. */
-export function handlerNames(chain: readonly HandlerSpec[], hide = new Hide([])): string[] {
-  return chain.flatMap(link => {
-    if (link.kind === 'host') return link.host.files
-    if (link.kind === 'given') return link.names
-    if (link.kind === 'forward') return [link.to]
-    return link.kind === 'exec' ? [hide.configured(link.command)] : [link.file]
-  })
 }
 
 /**

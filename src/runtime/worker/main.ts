@@ -4,14 +4,13 @@ import { offerDaemon } from '../tasks/daemon.js'
 import { events } from '../tasks/event-hub.js'
 import { DEFAULT_NAMESPACE, tellerOf } from '../tasks/lifecycle.js'
 import { takeChildrensOutput } from './children-output.js'
+import { ProcessDirectory } from './function-executor.js'
 import { engineOf, openClaims } from './open-claims.js'
-import { sendNothing } from './own-channel.js'
 import { takeOutput } from './own-output.js'
-import { Road } from './road.js'
+import { Road, sendNothing } from './road.js'
 import { followHere } from './run-follower.js'
 import { offerSignals } from './signal-api.js'
 import { EXIT_REQUESTED, Worker } from './worker.js'
-import { ProcessDirectory } from './working-directory.js'
 
 /** The entry point of a worker process. The master forks it and sends the first message. */
 

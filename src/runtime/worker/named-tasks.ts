@@ -12,8 +12,7 @@ import { periodicOf } from '../tasks/periodic.js'
 import { fullNameOf, type Registry, settingsOf, type TaskEntry, takenTwice } from '../tasks/registry.js'
 import { type ScheduledTask, TaskStatus } from '../tasks/scheduled-task.js'
 import { termsOf } from '../tasks/settings.js'
-import type { HandlerCall } from './handler-call.js'
-import type { TaskContext } from './handler-task.js'
+import type { HandlerCall, TaskContext } from './handler-task.js'
 import type { Run } from './run.js'
 
 /** The named tasks of all handlers of a worker, by name; one character per byte, as in packets. */

@@ -1,9 +1,10 @@
+import type { TermsOrPark } from '../../base/task/terms.js'
 import type { Claims } from '../../engines/claims.js'
 import { type Engine, openEngine } from '../../engines/open-engine.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
-import type { WorkerOptions } from '../ipc/messages.js'
-import { handlerNames, type LoadedHandlers } from './handlers.js'
+import type { Vars } from '../../formats/protocol/vars.js'
+import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
 
 /** The engine of a worker's spool. Its targets have the passwords of spools on Redis. */
 export function engineOf({ spool, targets }: WorkerOptions): Engine {
@@ -15,7 +16,7 @@ export function engineOf({ spool, targets }: WorkerOptions): Engine {
 export function openClaims(
   engine: Engine,
   options: WorkerOptions,
-  termsOf?: LoadedHandlers['termsOf'],
+  termsOf?: (vars: Vars) => TermsOrPark,
   tell?: (task: string, message: string) => void,
 ): Promise<Claims> {
   const { ordered, strictNames, chain } = options
@@ -25,5 +26,15 @@ export function openClaims(
     rules: { ordered, strictNames },
     handlers: handlerNames(chain, new Hide(options.hide)),
     forwards: chain.some(({ kind }) => kind === 'forward'),
+  })
+}
+
+/** The handlers of the chain by name, for readers of a dead letter. */
+export function handlerNames(chain: readonly HandlerSpec[], hide = new Hide([])): string[] {
+  return chain.flatMap(link => {
+    if (link.kind === 'host') return link.host.files
+    if (link.kind === 'given') return link.names
+    if (link.kind === 'forward') return [link.to]
+    return link.kind === 'exec' ? [hide.configured(link.command)] : [link.file]
   })
 }

@@ -3,7 +3,7 @@ import type { Enqueuer } from '../../engines/enqueuer.js'
 import type { WorkerOptions } from '../ipc/messages.js'
 import { offerDaemon } from '../tasks/daemon.js'
 import { openHandlers } from './handlers.js'
-import { sendNothing } from './own-channel.js'
+import { sendNothing } from './road.js'
 import { WorkerSignals } from './signal-actions.js'
 import { offerSignals } from './signal-api.js'
 

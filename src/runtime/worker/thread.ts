@@ -4,7 +4,7 @@ import { MasterDecoder, sayFrame } from '../ipc/frames.js'
 import { THREAD_IS_UP } from '../ipc/messages.js'
 import { offerDaemon } from '../tasks/daemon.js'
 import { engineOf, openClaims } from './open-claims.js'
-import { sendNothing } from './own-channel.js'
+import { sendNothing } from './road.js'
 import { Worker } from './worker.js'
 
 /** The entry point of a worker in a thread. What its tasks print is printed by the program itself. */

@@ -6,7 +6,7 @@ import type { Awaitable, Claims } from '../../engines/claims.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import type { AsideReply, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Executor, ExecutorListener } from './executor.js'
-import { FunctionExecutor } from './function-executor.js'
+import { FunctionExecutor, type WorkingDirectory } from './function-executor.js'
 import { type LoadedHandlers, openHandlers } from './handlers.js'
 import type { LoadedHandler } from './load-module.js'
 import { Loop } from './loop.js'
@@ -15,7 +15,6 @@ import type { Run } from './run.js'
 import { followForMaster } from './run-follower.js'
 import { WorkerSignals } from './signal-actions.js'
 import { WorkerDaemon } from './worker-daemon.js'
-import type { WorkingDirectory } from './working-directory.js'
 
 /** The exit code of uWSGI's spooler when it is asked to exit (end_me, core/uwsgi.c). */
 export const EXIT_REQUESTED = 30
@@ -89,7 +88,7 @@ export class Worker {
         return void this.#open(message.options)
       case 'clear-marks':
         return void this.#actAside(message.options, async claims => {
-          const { clearMarks } = await import('./clear-marks.js')
+          const { clearMarks } = await import('./after-a-kill.js')
           return { type: 'marks-cleared', ...(await clearMarks(claims, message.tasks)) }
         })
       case 'run':
@@ -100,7 +99,7 @@ export class Worker {
         return this.#questions.answered(message)
       case 'bury-cancelled':
         return void this.#actAside(message.options, async claims => {
-          const { buryCancelled } = await import('./bury-cancelled.js')
+          const { buryCancelled } = await import('./after-a-kill.js')
           return { type: 'cancelled-buried', reports: await buryCancelled(claims, message.tasks) }
         })
       case 'cancel':

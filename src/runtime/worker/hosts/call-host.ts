@@ -1,7 +1,7 @@
 import { Queue } from '../../../base/queue.js'
 import { fromThrown } from '../../../base/task/answer.js'
 import { type Outcome, RELEASE } from '../../../base/task/outcome.js'
-import type { HandlerCall } from '../handler-call.js'
+import type { HandlerCall } from '../handler-task.js'
 import type { Run } from '../run.js'
 import { loadBody } from './frames.js'
 import type { Host } from './host.js'
