@@ -21,7 +21,7 @@ const LOOK_MS = 200
 /** Processors that rest less than this part of their time have more to do than was measured: the machine is slow today, or not ours alone. */
 const LEAST_IDLE = 0.05
 /** A machine on which files take so many times what weights.json has for them is late: tests that wait for something fail there of themselves. */
-const LATE = 1.6
+const LATE = 1.25
 /** So many failures may be accidents. On a machine that was late, five have been in one run. */
 const MOST_ACCIDENTS = 2
 const MOST_ACCIDENTS_LATE = 8

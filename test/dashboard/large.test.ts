@@ -15,7 +15,7 @@ const TASKS = isLong ? 1_000_000 : 100_000
 const PAGE_MS = 600
 const CHILD_MB = 80
 /** What pages may cost the daemon that they ask, above what it takes by itself. */
-const MASTER_MB = 6
+const MASTER_MB = 12
 const PATHS = ['', '/waiting', '/waiting?show=later', '/running', '/retrying', '/dead', '/workers']
 /** Far down the lists. */
 const DEEP_PATHS = ['/waiting?from=24000', '/waiting?from=49950']
