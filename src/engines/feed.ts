@@ -76,6 +76,10 @@ export interface LeaseKeeper {
   readonly everyMs: number
   /** Extends the claims that were announced with these leases. Those that are over by now are ignored. */
   keep(leases: readonly string[]): void
+  /** A ref that brings the task of this lease, and no other. */
+  refOf(lease: string): Ref | undefined
+  /** How long a worker's refs may be worth that it has ahead, if they are for no task in particular; absent: they are. */
+  readonly batchMs?: number
 }
 
 /** What workers have to know so that tasks take slots in order. */
@@ -86,96 +90,108 @@ export interface SlotHints {
   isTry(ref: Ref): boolean
 }
 
+/** What there is to do, at a cost that does not grow with it. */
+export interface FeedState extends Counts {
+  /**
+   * How many refs are parked for each reason, because a worker reported that they may not run now. They do not count
+   * as ready. Those that wait for a slot become ready by themselves, in their order, as slots of their name become free.
+   */
+  readonly parked: Readonly<Record<ParkReason, number>>
+  /**
+   * True when every due task has run and no worker has one. Tasks that wait for people (`paused`, `unknown-name`) do
+   * not count.
+   */
+  readonly isDrained: boolean
+  /** For how long its search for tasks has stood still though it should go on, in milliseconds. 0: it goes on, or it does not search. */
+  readonly stalledMs: number
+  /** Absent: a task takes any slot that it finds, though others wait. */
+  readonly slots?: SlotHints
+}
+
+/** What workers have done with refs that they were given. */
+export interface FeedNews {
+  /** They have announced their claims of these, and still have them. */
+  readonly claimed?: readonly Ref[]
+  /** These ran to SPOOL_OK, and are removed. */
+  readonly done?: readonly Ref[]
+  /** All else that was reported, whether it ran or not. */
+  readonly returned?: readonly Report[]
+}
+
+/** A run that was cut short. */
+export interface CutShort {
+  readonly ref: Ref
+  readonly lastRun: LastRun
+  /** Of the claim that it ran under. */
+  readonly lease: string
+}
+
+/** What nobody will report any more. */
+export interface FeedLoss {
+  /** Their worker died or never started them: they are due again. */
+  readonly refs?: readonly Ref[]
+  /** Where claims have leases: what is known of runs that ended with their process. Their refs may be with other workers by now. */
+  readonly cutShort?: readonly CutShort[]
+  /**
+   * Where claims have leases: a worker has ended. What it had claimed without having announced it is due again.
+   * `identity` is that of its options (`Claims`); `leases` are of claims that are dealt with by themselves.
+   */
+  readonly worker?: { readonly identity: string; readonly leases: readonly string[] }
+}
+
+/** Why a feed is to look for tasks at once, or how often it is to look by itself. */
+export interface LookHint {
+  /** This process has just stored a task under this name (`Stored.path`); a feed ignores names of other spools. */
+  readonly stored?: string | undefined
+  /** From now on without a hint; null: as when it was opened. It does not look now. */
+  readonly everyMs?: number | null
+}
+
 /**
  * What a master knows of one spool: which tasks may run now, and what became of those it gave to workers. It claims
  * nothing.
  *
- * A ref is opaque. It may be a new one each time a task is taken, and equal to that of another task. It belongs to the caller that took it, until
- * that calls exactly one of `done`, `returned` or `abandoned` with it.
+ * A ref is opaque. It may be a new one each time a task is taken, and equal to that of another task. It belongs to the caller that took it,
+ * until that says by exactly one of `report` (`done`, `returned`) and `lose` (`refs`) what has become of it.
  */
 export interface Feed {
-  /** Absent if the engine's claims last as long as the worker that holds them. Works after `close`, too. */
-  readonly leases?: LeaseKeeper
   /**
    * Starts looking for tasks, and calls `wakeUp` whenever `take` may return more than before; a call may be spurious.
    * Resolves after the first complete scan. Called once.
    */
   open(wakeUp: () => void): Promise<void>
-  /** How long a worker's refs may be worth that it has ahead, if they are for no task in particular; absent: they are. */
-  readonly batchMs?: number
-  /** The most urgent due refs, at most `limit`. Never blocks. */
-  take(limit: number): readonly Ref[]
   /**
-   * How many refs are parked for this reason, because a worker reported that they may not run now. They do not count
-   * as ready. Those that wait for a slot become ready by themselves, in their order, as slots of their name become free.
-   */
-  parkedFor(reason: ParkReason): number
-  /** As `take`, for refs that are parked for this reason. For workers to which the reason does not apply. */
-  takeParked(reason: FeedReason, limit: number): readonly Ref[]
-  /** The reason no longer holds: the refs that were parked for it become ready, some only after the next scan. */
-  unpark(reason: FeedReason): void
-  /** Absent: a task takes any slot that it finds, though others wait. */
-  readonly slotHints?: SlotHints
-  /**
-   * For a worker that runs tasks of this name: the next ones that wait for a slot of it, as long as they come before all other due
-   * tasks. Absent if there are no `slotHints`.
-   */
-  takeFollowers?(slots: NamedSlots, limit: number): readonly Ref[]
-  /** The workers have other handlers: they may know more names, and other numbers of slots. */
-  handlersReplaced(): void
-  /** Workers have announced their claims of these. Absent if the engine's claims have no notices, or if it need not know. */
-  claimed?(refs: readonly Ref[]): void
-  /** A worker ran these to SPOOL_OK, and they are removed. */
-  done(refs: readonly Ref[]): void
-  /** A worker has reported these refs, whether it ran them or not. */
-  returned(reports: readonly Report[]): void
-  /** Their worker died or never started them: they are due again. */
-  abandoned(refs: readonly Ref[]): void
-  /**
-   * The run of this ref was cut short. Also called for a ref that was abandoned before, and that another worker may
-   * have by now.
+   * The most urgent due refs, at most `limit`. Never blocks.
    *
-   * @param lease the lease of the claim that it ran under, if it has one
+   * @param from refs that are parked for this reason, for workers to which it does not apply; or, for a worker that runs tasks of
+   *   this name, the next ones that wait for a slot of it, as long as they come before all other due tasks
    */
-  cutShort(ref: Ref, lastRun: LastRun, lease?: string): void
+  take(limit: number, from?: FeedReason | NamedSlots): readonly Ref[]
+  report(news: FeedNews): void
+  lose(loss: FeedLoss): void
   /**
-   * A worker has ended. What it had claimed without having announced it is due again. Absent if claims end with their worker.
-   *
-   * @param identity of its options (`Claims`) @param leases of the claims that are dealt with by themselves
+   * The reason no longer holds: the refs that were parked for it become ready, some only after the next scan. `handlers`: the
+   * workers have other ones, and may know more names and other numbers of slots.
    */
-  workerGone?(identity: string, leases: readonly string[]): void
-  /** How the last run of a ref was cut short, for the worker that gets it next. */
-  lastRunOf(ref: Ref): LastRun | undefined
-  /** A ref that brings the task of this lease, and no other. Absent: a ref always brings the same task. */
-  refOfLease?(lease: string): Ref | undefined
+  changed(what: FeedReason | 'handlers'): void
+  /** @param hint absent: it looks for tasks at once */
+  look(hint?: LookHint): void
+  /** Ask for it anew each time. */
+  readonly state: FeedState
+  /** Stops looking, and stops calling `wakeUp`. Workers may still settle what they hold. */
+  close(): void
+}
+
+/** What people look at. Parts of it may be a moment old. */
+interface FeedView {
   /**
-   * Whether this process has claimed a task that it was given, as far as the system tells. For workers that are too busy to
-   * answer; for claims with a notice it need not be known.
-   */
-  isHeldBy(ref: Ref, pid: number): boolean
-  /**
-   * Looks for tasks at once.
-   *
-   * @param stored only look for the task that this process has just stored under this name (`Stored.path`); a feed
-   *   ignores names of other spools
-   */
-  lookNow(stored?: string): void
-  /** How often it looks for tasks without a hint; null: as when it was opened. */
-  setFrequency(frequencyMs: number | null): void
-  counts(): Counts
-  /**
-   * For how long its search for tasks has stood still though it should go on, in milliseconds: seen from one call to the
-   * next, so it needs to be asked from time to time. 0 for a feed that does not search.
-   */
-  readonly stalledMs: number
-  /**
-   * More than `counts`, at a cost that does not grow with the backlog: parts of it may be a second old. If more is due than
-   * is in memory, a count of the names begins in the background, at most once a minute.
+   * More than `Feed.state`, at a cost that does not grow with the backlog. If more is due than is in memory, a count of the names
+   * begins in the background, at most once a minute.
    */
   stats(): FeedStats
   /**
    * The refs that are taken, and then those that `take` would give, in that order: at most `limit`, and fewer than there are
-   * if the feed does not know more. It may be a moment old. Absent if tasks have no refs before they are taken.
+   * if the feed does not know more. Absent if tasks have no refs before they are taken.
    *
    * @param from how many of them are passed over; whoever asks for a part that is not the first may have to wait
    */
@@ -189,11 +205,10 @@ export interface Feed {
    * @param part of one group alone
    */
   parked?(limit: number, part?: ParkedPart): readonly ParkedGroup[]
-  /**
-   * True when every due task has run and no worker has one. Tasks that wait for people (`paused`, `unknown-name`) do
-   * not count.
-   */
-  readonly isDrained: boolean
-  /** Stops looking, and stops calling `wakeUp`. Workers may still settle what they hold. */
-  close(): void
+}
+
+/** What an engine opens for a master. */
+export interface Source extends Feed, FeedView {
+  /** Absent if the engine's claims last as long as the worker that holds them. Works after `close`, too. */
+  readonly leases?: LeaseKeeper
 }

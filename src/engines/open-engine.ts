@@ -8,7 +8,7 @@ import { isControlHome } from './control/home.js'
 import type { DirectoryClaimsOptions } from './directory/claims.js'
 import type { DirectoryFeedOptions } from './directory/feed.js'
 import type { Enqueuer } from './enqueuer.js'
-import type { Feed } from './feed.js'
+import type { Source } from './feed.js'
 import type { AwayListener, Forwarder } from './forwarder.js'
 import type { MemorySpool } from './memory/spool.js'
 import { redisEngine } from './redis/engine.js'
@@ -27,7 +27,7 @@ interface ClaimsOptions extends Omit<DirectoryClaimsOptions, 'spool'> {
 /** Where the tasks of one spool are stored. Each process loads only the parts that it needs. */
 export interface Engine {
   enqueuer(sync: boolean): Promise<Enqueuer>
-  feed(options: FeedOptions, events: Emitter): Promise<Feed>
+  feed(options: FeedOptions, events: Emitter): Promise<Source>
   /** For one worker. */
   claims(options: ClaimsOptions): Promise<Claims>
   upkeep(): Promise<Upkeep>

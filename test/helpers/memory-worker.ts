@@ -91,21 +91,21 @@ export async function memoryWorker(
     eachDone(message, number => {
       const { ref = '', name } = given[number] ?? {}
       reports.push({ ref, name, kind: 'ok', ranMs: 0 })
-      feed.done([ref])
+      feed.report({ done: [ref] })
     })
     eachReport(
       message,
       number => given[number],
       (number, report) => {
         reports.push({ ...report, name: given[number]?.name })
-        feed.returned([report])
+        feed.report({ returned: [report] })
       },
     )
     dispatch()
   }
 
   function dispatch(): void {
-    const refs = feed.take(room - feed.counts().busy)
+    const refs = feed.take(room - feed.state.busy)
     if (refs.length === 0) return
     const first = given.length
     given.push(...refs.map(ref => ({ ref, name: spool.taskOf(ref)?.name, notice: undefined })))

@@ -4,7 +4,7 @@ import { Emitter } from '#src/base/events/emitter.js'
 import type { Awaitable, Claims } from '#src/engines/claims.js'
 import { openDirectoryClaims } from '#src/engines/directory/claims.js'
 import { DirectoryFeed } from '#src/engines/directory/feed.js'
-import type { Feed } from '#src/engines/feed.js'
+import type { Source } from '#src/engines/feed.js'
 import { MemoryClaims } from '#src/engines/memory/claims.js'
 import { MemoryFeed } from '#src/engines/memory/feed.js'
 import type { MemorySpool } from '#src/engines/memory/spool.js'
@@ -26,7 +26,7 @@ export async function closePools(): Promise<void> {
 
 /** The parts of an engine that a pool and its workers use. */
 interface PoolEngine {
-  feed(events: Emitter): Feed
+  feed(events: Emitter): Source
   claims(options: WorkerOptions): Awaitable<Claims>
 }
 

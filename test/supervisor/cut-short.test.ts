@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { lastRunAt } from '#src/base/task/last-run.js'
-import { LastRuns } from '#src/engines/last-runs.js'
 import { lastRunOf } from '#src/runtime/supervisor/cut-short.js'
+import { LastRuns } from '#src/runtime/supervisor/last-runs.js'
 
 describe('a run that its worker’s end cut short', () => {
   const begun = { startedAt: 1000, givenAtMs: 5, lease: 'a lease' }
@@ -64,5 +64,19 @@ describe('a run that its worker’s end cut short', () => {
     assert.equal(lastRuns.of('a'), crash, 'a worker that was silent, and had handed it over')
     lastRuns.add('a', { kind: 'blameless', from: 5, to: 6 })
     assert.equal(lastRuns.of('a')?.kind, 'blameless')
+  })
+
+  it('is kept until a worker has dealt with what the run left', () => {
+    const lastRuns = new LastRuns()
+    const crash = { kind: 'crash', cause: 'it died' } as const
+    for (const ref of ['a', 'b']) lastRuns.add(ref, crash)
+    lastRuns.reported([{ ref: 'a', kind: 'untouched' }])
+    assert.deepEqual(lastRuns.among(['c', 'a', 'b']), [
+      [1, crash],
+      [2, crash],
+    ])
+    lastRuns.reported([{ ref: 'a', kind: 'retry' }])
+    lastRuns.done(['b'])
+    assert.deepEqual(lastRuns.among(['a', 'b']), [])
   })
 })

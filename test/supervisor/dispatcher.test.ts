@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { dispatch, type Source } from '#src/runtime/supervisor/dispatcher.js'
+import { LastRuns } from '#src/runtime/supervisor/last-runs.js'
 import type { WorkerProcess } from '#src/runtime/supervisor/worker-process.js'
 import { Pace } from '#src/runtime/supervisor/workload.js'
 
@@ -45,7 +46,7 @@ function sourceOf(count: number, more: Partial<Source> = {}): Source {
     batchMs: undefined,
     isShrinking: false,
     slots: undefined,
-    lastRun: () => undefined,
+    lastRuns: new LastRuns(),
     signalFor: () => undefined,
     ...more,
   }

@@ -54,7 +54,7 @@ describe('the number of a pool', () => {
     before.asked.length = 0
     pool.size.tick(true)
     drop(spool)
-    feed.lookNow()
+    feed.look()
     await until('a task has come and gone', () => leftIn(spool).length === 0)
     await passed(2 * EAGER_PACE_MS)
     assert.equal(pool.size.nudge(1, 'by hand'), false)
@@ -134,12 +134,12 @@ describe('the backlog', () => {
     const told: Array<readonly [told: number | undefined, ready: number]> = []
     try {
       for (let i = 0; i < 30; i++) drop(spool)
-      feed.lookNow()
-      await until('two of thirty run', () => feed.counts().ready === 28)
+      feed.look()
+      await until('two of thirty run', () => feed.state.ready === 28)
       const tomorrow = Date.now() / 1000 + 86_400
       for (let i = 0; i < 2000; i++) drop(spool, undefined, undefined, tomorrow)
-      feed.lookNow()
-      await until('all are seen', () => feed.counts().ready === 2028)
+      feed.look()
+      await until('all are seen', () => feed.state.ready === 2028)
       pool.size.tick(true)
     } finally {
       writeFileSync(gate, '')
@@ -147,9 +147,9 @@ describe('the backlog', () => {
     const looking = setInterval(() => {
       if (![...pool.workers].some(({ work }) => work.activity.isSorting)) return
       pool.size.tick(true)
-      told.push([asked.at(-1)?.backlog, feed.counts().ready])
+      told.push([asked.at(-1)?.backlog, feed.state.ready])
     }, 0)
-    await until('all are sorted', () => feed.counts().ready === 0)
+    await until('all are sorted', () => feed.state.ready === 0)
     clearInterval(looking)
     assert.ok(
       told.some(([, ready]) => ready > 28),
@@ -172,7 +172,7 @@ describe('a worker that is recycled', () => {
       events.on('pool-scaled', ({ to }) => changes.push(to))
       events.on('worker-recycling', () => pool.size.tick(true)) // it drains, and its successor is not there
       for (let i = 0; i < 12; i++) drop(spool)
-      feed.lookNow()
+      feed.look()
       if (why === 'lifetime') {
         const [oldest] = pool.workers
         assert.ok(oldest !== undefined)

@@ -55,7 +55,7 @@ describe('a pool of workers in this process', () => {
     await pool.start()
     await feed.open(() => {})
     pool.complete()
-    assert.equal(feed.counts().ready, 1)
+    assert.equal(feed.state.ready, 1)
     await until('it stalls, because it was not told to begin', () => pool.stalledMs > 20)
     pool.begin()
     await until('the task has run', () => done.length === 1)
@@ -70,7 +70,7 @@ describe('a pool of workers in this process', () => {
     const runs = async (count: number) => {
       const before = done.length
       for (let i = 0; i < count; i++) drop(spool, undefined, undefined, Date.now() / 1000 - 100)
-      feed.lookNow()
+      feed.look()
       await until('they are reported', () => done.length === before + count)
     }
     const [ran, waited] = [new Histogram(), new Histogram()]
@@ -120,12 +120,12 @@ describe('a pool of workers in this process', () => {
     await run()
     assert.equal(ports.length, 1)
     for (let i = 0; i < 6; i++) drop(spool)
-    feed.lookNow()
+    feed.look()
     await until('all have run', () => leftIn(spool).length === 0)
     assert.equal(ports.length, 2)
     await until('no worker is left', () => isCheap && pool.workers.size === 0)
     drop(spool)
-    feed.lookNow()
+    feed.look()
     await until('one more has run', () => leftIn(spool).length === 0)
     assert.equal(ports.length, 3)
     await pool.stop()

@@ -41,7 +41,7 @@ describe('a worker over an engine whose answers take time', () => {
     for (const n of ['retry', 'ignore', 'bury', 'throw', 'body']) await put({ n })
     await run()
     await until('nothing is left', () => spool.tasks.size === 0)
-    await until('all is reported', () => feed.isDrained)
+    await until('all is reported', () => feed.state.isDrained)
     assert.deepEqual(
       journal.filter(({ n }) => n === 'retry').map(({ attempt }) => attempt),
       [1, 2, 3],
@@ -150,7 +150,7 @@ describe('a worker over an engine whose answers take time', () => {
     for (const task of spool.tasks.values()) task.past = 'died-beside'
     await put({ n: 'other' })
     await run()
-    await until('it is parked', () => feed.parkedFor('alone') === 1)
+    await until('it is parked', () => feed.state.parked.alone === 1)
     await until('the other has run', () => spool.tasks.size === 1)
     assert.deepEqual(
       journal.map(({ n }) => n),

@@ -9,6 +9,17 @@ export type ParkReason = (typeof PARK_REASONS)[number]
 /** Those that end for all of their tasks at once, or for a kind of workers. The queue for a slot moves by itself. */
 export type FeedReason = Exclude<ParkReason, 'slot'>
 
+/** A number for each reason. */
+export function parkedByReason(countOf: (reason: ParkReason) => number): Record<ParkReason, number> {
+  return {
+    alone: countOf('alone'),
+    crashed: countOf('crashed'),
+    slot: countOf('slot'),
+    paused: countOf('paused'),
+    'unknown-name': countOf('unknown-name'),
+  }
+}
+
 /** Why a task that is due may not run. */
 export interface Parked {
   readonly reason: ParkReason

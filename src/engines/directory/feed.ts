@@ -1,14 +1,12 @@
-import { readdirSync, readlinkSync } from 'node:fs'
 import type { Emitter } from '../../base/events/emitter.js'
 import { Heap } from '../../base/heap.js'
 import { Rationed, RationedPart } from '../../base/rationed.js'
-import type { LastRun } from '../../base/task/last-run.js'
 import {
   type FeedReason,
   PARK_REASONS,
   type ParkedGroup,
   type ParkedPart,
-  type ParkReason,
+  parkedByReason,
 } from '../../base/task/parked.js'
 import { type Ref, toByteString } from '../../base/task/ref.js'
 import type { Report } from '../../base/task/report.js'
@@ -16,8 +14,7 @@ import type { NamedSlots } from '../../base/task/terms.js'
 import type { WatchChoice } from '../../system/files/directory-watch.js'
 import { isToldByName, MOST_PARKED_NAMED } from '../control/parked-tasks.js'
 import { MOST_NAMED, MOST_REACHED } from '../control/task-names.js'
-import type { Counts, Feed, FeedStats, PriorityStats, SlotHints } from '../feed.js'
-import { LastRuns } from '../last-runs.js'
+import type { FeedLoss, FeedNews, FeedState, FeedStats, LookHint, PriorityStats, Source } from '../feed.js'
 import { BacklogCount, type CountedBacklog } from '../spool/index/backlog-count.js'
 import { type Census, censusOf } from '../spool/index/census.js'
 import { Scanner } from '../spool/index/scanner.js'
@@ -45,13 +42,12 @@ const BEST_PAUSE = 20
 const MOST_TRIES = 64
 
 /** The task files of a directory, as in uWSGI's spool. A ref is a path relative to it. */
-export class DirectoryFeed implements Feed {
+export class DirectoryFeed implements Source {
   readonly #options: DirectoryFeedOptions
   readonly #index: TaskIndex
   readonly #scanner: Scanner
   readonly #slotWatch: SlotWatch
   readonly #longLocks: LongLocks
-  readonly #lastRuns = new LastRuns()
   readonly #census: Rationed<Census>
   readonly #best: Rationed<readonly Ref[]>
   readonly #later: Rationed<readonly Ref[]>
@@ -87,48 +83,35 @@ export class DirectoryFeed implements Feed {
     await this.#scanner.start()
   }
 
-  take(limit: number): readonly Ref[] {
-    return this.#index.take(limit)
-  }
-
-  parkedFor(reason: ParkReason): number {
-    return this.#index.parkedFor(reason)
-  }
-
-  takeParked(reason: FeedReason, limit: number): readonly Ref[] {
-    const refs = this.#index.takeParked(reason, limit)
-    if (refs.length === 0 && this.parkedFor(reason) > 0) this.unpark(reason) // only their number is known
+  take(limit: number, from?: FeedReason | NamedSlots): readonly Ref[] {
+    if (from === undefined) return this.#index.take(limit)
+    if (typeof from === 'object') return this.#index.tries.takeFirst(from, limit)
+    const refs = this.#index.takeParked(from, limit)
+    if (refs.length === 0 && this.#index.parkedFor(from) > 0) this.changed(from) // only their number is known
     return refs
   }
 
-  unpark(reason: FeedReason): void {
-    this.#index.unpark(reason)
+  changed(what: FeedReason | 'handlers'): void {
+    if (what === 'handlers') {
+      for (const queue of this.#index.tries.queues()) this.#index.tries.next(queue, MOST_TRIES)
+      this.#index.unpark('unknown-name')
+    } else this.#index.unpark(what)
     this.#scanner.scanIfLow()
     this.#wakeUp()
   }
 
-  get slotHints(): SlotHints {
-    return this.#index.tries
+  report({ done = [], returned = [] }: FeedNews): void {
+    if (done.length > 0) this.#done(done)
+    if (returned.length > 0) this.#returned(returned)
   }
 
-  takeFollowers(slots: NamedSlots, limit: number): readonly Ref[] {
-    return this.#index.tries.takeFirst(slots, limit)
-  }
-
-  handlersReplaced(): void {
-    for (const queue of this.#index.tries.queues()) this.#index.tries.next(queue, MOST_TRIES)
-    this.unpark('unknown-name')
-  }
-
-  done(refs: readonly Ref[]): void {
-    this.#lastRuns.done(refs)
+  #done(refs: readonly Ref[]): void {
     for (const ref of refs) this.#index.done(ref)
     this.#backlog.ended(refs.length)
     this.#scanner.tasksEnded(refs.length, false)
   }
 
-  returned(reports: readonly Report[]): void {
-    this.#lastRuns.reported(reports)
+  #returned(reports: readonly Report[]): void {
     const nowMs = Date.now()
     for (const report of reports) {
       this.#index.returned(report, nowMs)
@@ -139,24 +122,13 @@ export class DirectoryFeed implements Feed {
     this.#scanner.tasksEnded(reports.length, isAnyGone)
   }
 
-  abandoned(refs: readonly Ref[]): void {
+  lose({ refs = [] }: FeedLoss): void {
     for (const ref of refs) this.#index.abandoned(ref)
   }
 
-  cutShort(ref: Ref, lastRun: LastRun): void {
-    this.#lastRuns.add(ref, lastRun)
-  }
-
-  lastRunOf(ref: Ref): LastRun | undefined {
-    return this.#lastRuns.of(ref)
-  }
-
-  isHeldBy(ref: Ref, pid: number): boolean {
-    return hasOpen(pid, `${toByteString(this.#options.spool)}/${ref}`)
-  }
-
-  lookNow(stored?: string): void {
-    if (stored === undefined) this.#scanner.scanNow()
+  look({ stored, everyMs }: LookHint = {}): void {
+    if (everyMs !== undefined) this.#scanner.setFrequency(everyMs ?? this.#options.frequencyMs)
+    else if (stored === undefined) this.#scanner.scanNow()
     else if (stored.startsWith(`${this.#options.spool}/`))
       this.#stored(toByteString(stored.slice(this.#options.spool.length + 1)))
   }
@@ -168,12 +140,15 @@ export class DirectoryFeed implements Feed {
     if (watch === 'off' && isVisited && this.#index.stored(ref)) this.#wakeUp()
   }
 
-  setFrequency(frequencyMs: number | null): void {
-    this.#scanner.setFrequency(frequencyMs ?? this.#options.frequencyMs)
-  }
-
-  counts(): Counts {
-    return { ready: this.#index.ready, busy: this.#index.busy, waiting: this.#index.waiting }
+  get state(): FeedState {
+    const { ready, busy, waiting, tries } = this.#index
+    const parked = parkedByReason(reason => this.#index.parkedFor(reason))
+    return {
+      ...{ ready, busy, waiting, parked },
+      isDrained: this.#scanner.isDrained && parked.alone + parked.crashed + parked.slot === 0,
+      stalledMs: this.#scanner.stalledMs,
+      slots: tries,
+    }
   }
 
   stats(): FeedStats {
@@ -198,15 +173,6 @@ export class DirectoryFeed implements Feed {
     return part === undefined ? limited(groups, limit) : partOf(groups, limit, part)
   }
 
-  get isDrained(): boolean {
-    const parked = this.parkedFor('alone') + this.parkedFor('crashed') + this.parkedFor('slot')
-    return this.#scanner.isDrained && parked === 0
-  }
-
-  get stalledMs(): number {
-    return this.#scanner.stalledMs
-  }
-
   close(): void {
     this.#wakeUp = () => {}
     this.#scanner.close()
@@ -217,27 +183,6 @@ export class DirectoryFeed implements Feed {
 /** As many names from a place on as may be told. */
 function reachable(part: (from: number, count: number) => readonly Ref[]): (from: number) => readonly Ref[] {
   return from => (from < MOST_REACHED ? part(from, Math.min(MOST_NAMED, MOST_REACHED - from)) : [])
-}
-
-/**
- * Whether a process of this user has a file open. Linux only: elsewhere, and for processes of other users, it is not known.
- *
- * @param path its real path, a byte string
- */
-function hasOpen(pid: number, path: string): boolean {
-  try {
-    return readdirSync(`/proc/${pid}/fd`).some(fd => targetOf(pid, fd) === path)
-  } catch {
-    return false // it has ended
-  }
-}
-
-function targetOf(pid: number, fd: string): string | undefined {
-  try {
-    return readlinkSync(`/proc/${pid}/fd/${fd}`, 'latin1')
-  } catch {
-    return undefined // it was closed meanwhile
-  }
 }
 
 /** Whoever may write to a spool makes its directories: more of them than this are only counted. */

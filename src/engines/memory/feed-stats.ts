@@ -5,7 +5,7 @@ import type { MemoryTask } from './spool.js'
 
 /** @param nextDueMs when the next task that is not due will be, epoch ms */
 export function statsOf(
-  counts: Counts,
+  { ready: due, busy, waiting }: Counts,
   ready: Iterable<MemoryTask>,
   parkedTasks: ReadonlyMap<ParkReason, ReadonlySet<MemoryTask>>,
   slotQueues: readonly SlotQueueStats[],
@@ -21,9 +21,9 @@ export function statsOf(
     oldest = Math.min(oldest, dueAtMs)
   }
   return {
-    ...counts,
+    ...{ ready: due, busy, waiting },
     isWhole: true,
-    tasks: counts.ready + counts.busy + counts.waiting,
+    tasks: due + busy + waiting,
     countedAtMs: null,
     priorities: [...byPriority].sort(([a], [b]) => ranked(a) - ranked(b)).map(asPriority),
     prioritiesLeftOut: 0,

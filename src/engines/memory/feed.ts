@@ -1,11 +1,10 @@
 import { Alarm } from '../../base/clock.js'
 import { Heap } from '../../base/heap.js'
-import type { LastRun } from '../../base/task/last-run.js'
-import type { FeedReason, ParkReason } from '../../base/task/parked.js'
+import { type FeedReason, type ParkReason, parkedByReason } from '../../base/task/parked.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { Report } from '../../base/task/report.js'
-import type { Counts, Feed, FeedStats, LeaseKeeper } from '../feed.js'
-import { isDecided } from '../last-runs.js'
+import type { NamedSlots } from '../../base/task/terms.js'
+import type { FeedLoss, FeedNews, FeedState, FeedStats, LeaseKeeper, LookHint, Source } from '../feed.js'
 import { ranked, statsOf } from './feed-stats.js'
 import { MemorySlotQueues } from './slot-queues.js'
 import type { MemorySpool, MemoryTask } from './spool.js'
@@ -23,7 +22,7 @@ interface Waiting {
  *
  *   waiting (not due) → ready → busy (with a worker) → forgotten | waiting | parked → ready
  */
-export class MemoryFeed implements Feed {
+export class MemoryFeed implements Source {
   readonly #spool: MemorySpool
   readonly #ready = new Heap<MemoryTask>(isMoreUrgent)
   readonly #waiting = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
@@ -57,7 +56,13 @@ export class MemoryFeed implements Feed {
     this.#wake()
   }
 
-  take(limit: number): readonly Ref[] {
+  /** It knows of none that follow another on a slot. */
+  take(limit: number, from?: FeedReason | NamedSlots): readonly Ref[] {
+    if (typeof from === 'object') return []
+    return from === undefined ? this.#takeReady(limit) : this.#takeParked(from, limit)
+  }
+
+  #takeReady(limit: number): readonly Ref[] {
     this.#promote()
     const refs: Ref[] = []
     while (refs.length < limit) {
@@ -82,41 +87,26 @@ export class MemoryFeed implements Feed {
     return task
   }
 
-  parkedFor(reason: ParkReason): number {
-    return reason === 'slot' ? this.#slotQueues.size : (this.#parked.get(reason)?.size ?? 0)
-  }
-
-  takeParked(reason: FeedReason, limit: number): readonly Ref[] {
+  #takeParked(reason: FeedReason, limit: number): readonly Ref[] {
     const parked = this.#parked.get(reason) ?? new Set()
     const tasks = [...parked].slice(0, limit)
     for (const task of tasks) parked.delete(task)
     return tasks.map(task => this.#give(task))
   }
 
-  unpark(reason: FeedReason): void {
+  changed(what: FeedReason | 'handlers'): void {
+    if (what === 'handlers') this.#slotQueues.releaseAll()
+    const reason = what === 'handlers' ? 'unknown-name' : what
     for (const task of this.#parked.get(reason) ?? []) this.#ready.push(task)
     this.#parked.delete(reason)
     this.#wake()
   }
 
-  handlersReplaced(): void {
-    this.#slotQueues.releaseAll()
-    this.unpark('unknown-name')
-  }
-
-  done(refs: readonly Ref[]): void {
-    for (const ref of refs) {
-      const task = this.#takeBack(ref)
-      if (task !== undefined) task.lastRun = undefined
-    }
-  }
-
-  returned(reports: readonly Report[]): void {
-    for (const report of reports) {
+  report({ done = [], returned = [] }: FeedNews): void {
+    for (const ref of done) this.#takeBack(ref)
+    for (const report of returned) {
       const task = this.#takeBack(report.ref)
-      if (task === undefined) continue
-      if (isDecided(report.kind)) task.lastRun = undefined
-      this.#keep(task, report)
+      if (task !== undefined) this.#keep(task, report)
     }
     this.#arm()
   }
@@ -140,20 +130,16 @@ export class MemoryFeed implements Feed {
     }
   }
 
-  abandoned(refs: readonly Ref[]): void {
+  /** What a worker had claimed without having announced it is due again when its lease is over. */
+  lose({ refs = [], cutShort = [] }: FeedLoss): void {
+    for (const { ref, lastRun, lease } of cutShort) {
+      const task = this.#spool.taskOf(ref, lease)
+      if (task !== undefined) task.lastRun = lastRun
+    }
     for (const ref of refs) {
       const task = this.#takeBack(ref)
       if (task !== undefined) this.#ready.push(task)
     }
-  }
-
-  cutShort(ref: Ref, lastRun: LastRun, lease?: string): void {
-    const task = this.#spool.taskOf(ref, lease)
-    if (task !== undefined) task.lastRun = lastRun
-  }
-
-  lastRunOf(ref: Ref): LastRun | undefined {
-    return this.#spool.taskOf(ref)?.lastRun
   }
 
   get leases(): LeaseKeeper {
@@ -162,42 +148,32 @@ export class MemoryFeed implements Feed {
       keep: leases => {
         for (const lease of leases) this.#spool.renew(lease)
       },
+      /** The ref that a worker has brings its task. */
+      refOf: () => undefined,
     }
   }
 
-  /** Each claim has a notice. */
-  isHeldBy(): boolean {
-    return false
-  }
-
   /** The feed is notified of every new task, so there is nothing to look for. */
-  lookNow(): void {
-    this.#wake()
+  look({ everyMs }: LookHint = {}): void {
+    if (everyMs === undefined) this.#wake()
+    else this.#ignoredMs = everyMs ?? this.#frequencyMs
   }
 
-  setFrequency(frequencyMs: number | null): void {
-    this.#ignoredMs = frequencyMs ?? this.#frequencyMs
-  }
-
-  counts(): Counts {
+  get state(): FeedState {
     this.#promote()
-    let waiting = this.#waiting.size + this.#slotQueues.size
-    for (const { size } of this.#parked.values()) waiting += size
-    return { ready: this.#ready.size, busy: this.#busy.size, waiting }
+    const countOf = (reason: ParkReason) =>
+      reason === 'slot' ? this.#slotQueues.size : (this.#parked.get(reason)?.size ?? 0)
+    const parked = parkedByReason(countOf)
+    const all = Object.values(parked).reduce((sum, count) => sum + count, 0)
+    const [ready, busy] = [this.#ready.size, this.#busy.size]
+    const isDrained = this.#isOpen && ready + busy + parked.alone + parked.crashed + parked.slot === 0
+    return { ready, busy, waiting: this.#waiting.size + all, parked, isDrained, stalledMs: 0 }
   }
 
   stats(): FeedStats {
     const nextDueMs = this.#waiting.peek()?.atMs
-    return statsOf(this.counts(), this.#ready.values(), this.#parked, this.#slotQueues.stats, nextDueMs)
+    return statsOf(this.state, this.#ready.values(), this.#parked, this.#slotQueues.stats, nextDueMs)
   }
-
-  get isDrained(): boolean {
-    const { ready, busy } = this.counts()
-    const parked = this.parkedFor('alone') + this.parkedFor('crashed') + this.parkedFor('slot')
-    return this.#isOpen && ready + busy + parked === 0
-  }
-
-  readonly stalledMs = 0
 
   close(): void {
     this.#isOpen = false

@@ -1,10 +1,19 @@
 import { randomBytes } from 'node:crypto'
 import type { Emitter } from '../../base/events/emitter.js'
-import type { LastRun } from '../../base/task/last-run.js'
-import { type FeedReason, PARK_REASONS, type ParkReason } from '../../base/task/parked.js'
+import { type FeedReason, PARK_REASONS, type ParkReason, parkedByReason } from '../../base/task/parked.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { Report, ReportKind } from '../../base/task/report.js'
-import type { Counts, Feed, FeedStats, LeaseKeeper } from '../feed.js'
+import type { NamedSlots } from '../../base/task/terms.js'
+import type {
+  CutShort,
+  FeedLoss,
+  FeedNews,
+  FeedState,
+  FeedStats,
+  LeaseKeeper,
+  LookHint,
+  Source,
+} from '../feed.js'
 import type { Connection } from './connection.js'
 import { HeldJobs } from './held-jobs.js'
 import { LeftJobs } from './left-jobs.js'
@@ -22,12 +31,11 @@ const EMPTY: ReadonlySet<ReportKind> = new Set(['gone', 'locked', 'parked', 'unr
  * A spool on Redis, as one master sees it. It gives tickets; which job a worker gets for one is decided when it claims. What a worker may not run for a reason that ends (it must be alone) is held:
  * its master has its lock until another worker takes it over.
  */
-export class RedisFeed implements Feed {
+export class RedisFeed implements Source {
   readonly #connection: Connection
   readonly #watch: Watch
   #view = NOTHING_SEEN
   readonly #tickets = new Tickets(randomBytes(6).toString('hex'))
-  readonly batchMs = 20 // a ticket keeps no task from others, and a worker without one asks Redis once more
   /** Given away. */
   readonly #busy = new Set<Ref>()
   readonly #held = new HeldJobs()
@@ -61,60 +69,44 @@ export class RedisFeed implements Feed {
   }
 
   #seen(view: SpoolView): void {
-    const before = this.counts()
-    const wasDrained = this.isDrained
+    const before = this.state
     this.#view = view
     this.#tickets.see(view)
     if (this.#wasEmpty && this.#tickets.ready > 0) this.#watch.slowDown()
     this.#wasEmpty = false
     for (const [id, atMs] of this.#putOff) if (atMs <= view.nowMs) this.#putOff.delete(id)
-    const { ready, waiting } = this.counts()
-    const isNews = ready > 0 || waiting !== before.waiting || this.isDrained !== wasDrained
+    const { ready, waiting, isDrained } = this.state
+    const isNews = ready > 0 || waiting !== before.waiting || isDrained !== before.isDrained
     if (isNews && this.#isOpen) this.#wakeUp()
   }
 
-  take(limit: number): readonly Ref[] {
-    const refs = this.#tickets.take(limit)
+  /** It knows of none that follow another on a slot. */
+  take(limit: number, from?: FeedReason | NamedSlots): readonly Ref[] {
+    if (typeof from === 'object') return []
+    const refs = from === undefined ? this.#tickets.take(limit) : this.#held.give(from, limit)
     for (const ref of refs) this.#busy.add(ref)
     return refs
   }
 
-  parkedFor(reason: ParkReason): number {
+  #parkedFor(reason: ParkReason): number {
     if (reason === 'slot') return this.#tickets.slotQueues.reduce((sum, { parked }) => sum + parked, 0)
     const unknown = reason === 'unknown-name' ? this.#putOff.size + this.#tickets.unknown : 0
     return this.#held.count(reason) + unknown
   }
 
-  takeParked(reason: FeedReason, limit: number): readonly Ref[] {
-    const refs = this.#held.give(reason, limit)
-    for (const ref of refs) this.#busy.add(ref)
-    return refs
-  }
-
-  unpark(reason: FeedReason): void {
-    for (const job of this.#held.release(reason)) this.#putBack(job)
+  /** With other handlers, what was put off for its name comes back at its time. */
+  changed(what: FeedReason | 'handlers'): void {
+    if (what === 'handlers') this.#tickets.handlersReplaced()
+    for (const job of this.#held.release(what === 'handlers' ? 'unknown-name' : what)) this.#putBack(job)
     this.#wakeUp()
   }
 
-  /** What was put off for its name comes back at its time. */
-  handlersReplaced(): void {
-    this.#tickets.handlersReplaced()
-    this.unpark('unknown-name')
-  }
-
-  claimed(refs: readonly Ref[]): void {
-    for (const ref of refs) this.#tickets.claimed(ref)
-    this.#watch.relax()
-  }
-
-  done(refs: readonly Ref[]): void {
-    for (const ref of refs) this.#takeBack(ref, true)
-    this.#watch.look()
-  }
-
-  returned(reports: readonly Report[]): void {
-    for (const report of reports) this.#returned(report)
-    this.#watch.look()
+  report({ claimed, done = [], returned = [] }: FeedNews): void {
+    for (const ref of claimed ?? []) this.#tickets.claimed(ref)
+    if (claimed !== undefined) this.#watch.relax()
+    for (const ref of done) this.#takeBack(ref, true)
+    for (const report of returned) this.#returned(report)
+    if (done.length + returned.length > 0) this.#watch.look()
   }
 
   #returned({ ref, name, kind, reason, atMs, slots, detail }: Report): void {
@@ -131,8 +123,14 @@ export class RedisFeed implements Feed {
       this.#held.add(reason, { id: name, token: tokenFor(ref), task: slots?.name })
   }
 
+  lose({ refs, cutShort = [], worker }: FeedLoss): void {
+    for (const each of cutShort) this.#cutShort(each)
+    if (worker !== undefined) this.#left.add([worker.identity], worker.leases)
+    if (refs !== undefined) this.#abandoned(refs)
+  }
+
   /** A worker may have handed a lock over for one of these without having been able to report it. */
-  abandoned(refs: readonly Ref[]): void {
+  #abandoned(refs: readonly Ref[]): void {
     this.#left.add(refs.map(tokenFor))
     for (const ref of refs) {
       const job = this.#takeBack(ref, false)
@@ -159,28 +157,13 @@ export class RedisFeed implements Feed {
       )
   }
 
-  workerGone(identity: string, leases: readonly string[]): void {
-    this.#left.add([identity], leases)
-  }
-
-  /** A run without a lease had not begun: `workerGone` finds it. */
-  cutShort(_ref: Ref, lastRun: LastRun, lease?: string): void {
-    const job = lease === undefined ? undefined : jobOfLease(lease)
+  #cutShort({ lastRun, lease }: CutShort): void {
+    const job = jobOfLease(lease)
     if (job !== undefined) this.#left.cutShort(job, lastRun).then(() => this.#watch.look())
   }
 
   #jobsLike({ task }: HeldJob): LockedJobs {
     return new LockedJobs(new SpoolQueue(this.#connection, task))
-  }
-
-  refOfLease(lease: string): Ref | undefined {
-    const job = jobOfLease(lease)
-    return job === undefined ? undefined : heldRef(job)
-  }
-
-  /** The claim brings it. */
-  lastRunOf(ref: Ref): undefined {
-    void ref
   }
 
   get leases(): LeaseKeeper {
@@ -190,35 +173,35 @@ export class RedisFeed implements Feed {
         const jobs = [...leases.flatMap(lease => jobOfLease(lease) ?? []), ...this.#held.all]
         renew(this.#connection, jobs).catch(() => {}) // the next renewal takes what expired again, if nobody else did
       },
+      refOf: lease => {
+        const job = jobOfLease(lease)
+        return job === undefined ? undefined : heldRef(job)
+      },
+      batchMs: 20, // a ticket keeps no task from others, and a worker without one asks Redis once more
     }
   }
 
-  /** Each claim has a notice. */
-  isHeldBy(): boolean {
-    return false
+  /** Its events come from Redis, and what was ignored is delayed there: there is no other frequency. */
+  look({ everyMs }: LookHint = {}): void {
+    if (everyMs === undefined && this.#isOpen) this.#watch.look()
   }
 
-  lookNow(): void {
-    if (this.#isOpen) this.#watch.look()
-  }
-
-  /** Its events come from Redis, and what was ignored is delayed there. */
-  setFrequency(): void {}
-
-  counts(): Counts {
+  get state(): FeedState {
+    const parked = parkedByReason(reason => this.#parkedFor(reason))
     const { size: busy } = this.#busy
-    const parked = this.parkedFor('slot') + this.#tickets.unknown
-    const waiting = sumOf(this.#view, 'later') + this.#held.count() + parked
-    return { ready: this.#tickets.ready, busy, waiting }
+    const waiting = sumOf(this.#view, 'later') + this.#held.count() + parked.slot + this.#tickets.unknown
+    const isDone = this.#tickets.due === 0 && busy === 0 && parked.alone + parked.crashed === 0
+    const isDrained = this.#isOpen && isDone && this.#watch.isCurrent
+    return { ready: this.#tickets.ready, busy, waiting, parked, isDrained, stalledMs: 0 }
   }
 
   stats(): FeedStats {
-    const counts = this.counts()
-    const parked = PARK_REASONS.map(reason => [reason, this.parkedFor(reason)] as const)
+    const { ready, busy, waiting } = this.state
+    const parked = PARK_REASONS.map(reason => [reason, this.#parkedFor(reason)] as const)
     return {
-      ...counts,
+      ...{ ready, busy, waiting },
       isWhole: true,
-      tasks: counts.ready + counts.busy + counts.waiting,
+      tasks: ready + busy + waiting,
       countedAtMs: null,
       ...statsFrom(this.#view),
       parked: Object.fromEntries(parked.filter(([, count]) => count > 0)),
@@ -226,14 +209,6 @@ export class RedisFeed implements Feed {
       look: null,
     }
   }
-
-  get isDrained(): boolean {
-    const parked = this.parkedFor('alone') + this.parkedFor('crashed')
-    const isDone = this.#tickets.due === 0 && this.#busy.size === 0 && parked === 0
-    return this.#isOpen && isDone && this.#watch.isCurrent
-  }
-
-  readonly stalledMs = 0
 
   close(): void {
     this.#isOpen = false

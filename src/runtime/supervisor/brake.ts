@@ -63,7 +63,7 @@ export class Brake {
     })
     if (now.some(pair => !includes(before, pair))) this.#takeBack()
     if (!isOver) events.emit('pauses-changed', { spool, pauses }) // whoever hears of it may count on it: the workers were told
-    if (before.some(pair => !includes(now, pair))) feed.unpark('paused')
+    if (before.some(pair => !includes(now, pair))) feed.changed('paused')
   }
 
   /** The worker is ready; it was given nothing yet. */
@@ -87,7 +87,7 @@ export class Brake {
   /** What they have not started goes back: they may start it otherwise whenever they get to it. */
   #takeBack(): void {
     for (const worker of this.#context.workers())
-      if (worker.isOpen && worker.work.outstanding > 0) this.#context.feed.abandoned(worker.recall())
+      if (worker.isOpen && worker.work.outstanding > 0) this.#context.feed.lose({ refs: worker.recall() })
   }
 }
 

@@ -1,6 +1,7 @@
+import { readdirSync, readlinkSync } from 'node:fs'
 import type { Emitter } from '../../base/events/emitter.js'
 import { CANCEL_MS, type CancelNews, type CancelResult } from '../../base/task/cancel.js'
-import type { TaskName } from '../../base/task/ref.js'
+import { type TaskName, toByteString } from '../../base/task/ref.js'
 import type { ReportKind } from '../../base/task/report.js'
 import type { Feed } from '../../engines/feed.js'
 import type { WorkerMessage } from '../ipc/messages.js'
@@ -115,7 +116,7 @@ export class Cancellation {
     const { worker, number } = this
     const { feed } = this.#options
     if (worker.state === 'exited') return
-    if (worker.work.hasAhead) feed.abandoned(worker.recall())
+    if (worker.work.hasAhead) feed.lose({ refs: worker.recall() })
     this.#recalledAt ??= performance.now()
     if (!this.#hasBegun) return this.end({ result: 'waiting' })
     const others = worker.work.besides(number)
@@ -130,7 +131,7 @@ export class Cancellation {
   /** A worker that does not answer is blocked by what it runs: is it this task? */
   get #hasBegun(): boolean {
     if (this.#answer !== undefined) return this.#answer.hasBegun
-    return isHeld(this.worker, this.given, this.#options.feed)
+    return isHeld(this.worker, this.given)
   }
 
   #tell(others: number): void {
@@ -140,7 +141,31 @@ export class Cancellation {
   }
 }
 
-/** Whether this worker has claimed the task, so that no other process can run it. */
-export function isHeld({ pid }: WorkerProcess, { ref, notice, startedAt }: Given, feed: Feed): boolean {
-  return notice !== undefined || startedAt !== undefined || feed.isHeldBy(ref, pid)
+/**
+ * Whether this worker has claimed the task, so that no other process can run it. One that is too busy to say so shows it by the file
+ * that it has open.
+ */
+export function isHeld({ pid, spool }: WorkerProcess, { ref, notice, startedAt }: Given): boolean {
+  return notice !== undefined || startedAt !== undefined || hasOpen(pid, `${toByteString(spool)}/${ref}`)
+}
+
+/**
+ * Whether a process of this user has a file open. Linux only: elsewhere, and for processes of other users, it is not known.
+ *
+ * @param path its real path, a byte string
+ */
+function hasOpen(pid: number, path: string): boolean {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).some(fd => targetOf(pid, fd) === path)
+  } catch {
+    return false // it has ended
+  }
+}
+
+function targetOf(pid: number, fd: string): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/fd/${fd}`, 'latin1')
+  } catch {
+    return undefined // it was closed meanwhile
+  }
 }

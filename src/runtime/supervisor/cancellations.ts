@@ -2,18 +2,20 @@ import type { Emitter } from '../../base/events/emitter.js'
 import { type CancelNews, type CancelResult, cancelledDetail } from '../../base/task/cancel.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { Report } from '../../base/task/report.js'
-import type { Feed } from '../../engines/feed.js'
+import type { Feed, Source } from '../../engines/feed.js'
 import type { AsideReply, WorkerMessage } from '../ipc/messages.js'
 import { askAside } from './aside.js'
 import { Cancellation, isHeld } from './cancellation.js'
 import { howOf } from './cut-short.js'
 import type { Given } from './given-tasks.js'
+import type { LastRuns } from './last-runs.js'
 import type { Exit } from './worker-listener.js'
 import type { SpawnOptions } from './worker-port.js'
 import type { WorkerProcess } from './worker-process.js'
 
 interface CancellationsContext {
-  readonly feed: Feed
+  readonly feed: Feed & Pick<Source, 'leases'>
+  readonly lastRuns: LastRuns
   readonly events: Emitter
   options(): Omit<SpawnOptions, 'answer'>
   workers(): Iterable<WorkerProcess>
@@ -44,7 +46,7 @@ export class Cancellations {
     for (const worker of this.#context.workers())
       for (const number of worker.work.tasks.numbersOf(name)) {
         const given = worker.work.tasks.of(number)
-        if (given === undefined || !isHeld(worker, given, feed)) continue
+        if (given === undefined || !isHeld(worker, given)) continue
         const cancellation = new Cancellation({ worker, number, given, feed, events })
         this.#current.add(cancellation)
         void cancellation.whenEnded.then(() => {
@@ -87,7 +89,7 @@ export class Cancellations {
         : `its process ${howOf(exit)}`
     const { feed } = this.#context
     const refOf = ({ ref, notice }: Given) =>
-      (notice?.lease === undefined ? undefined : feed.refOfLease?.(notice.lease)) ?? ref
+      (notice?.lease === undefined ? undefined : feed.leases?.refOf(notice.lease)) ?? ref
     const tasks = mine.map(({ given }) => ({ ref: refOf(given), detail: cancelledDetail(how) }))
     const options = this.#context.options()
     const reply = await askAside(options, { type: 'bury-cancelled', options: options.worker, tasks })
@@ -97,15 +99,19 @@ export class Cancellations {
   }
 
   #buried(pid: number, cancellation: Cancellation, detail: string, report: Report | string): void {
-    const { feed, events } = this.#context
+    const { feed, lastRuns, events } = this.#context
     const { given, name, worker } = cancellation
+    const { ref } = given
     if (typeof report === 'string') {
       // the next worker that claims it buries it
-      feed.cutShort(given.ref, { kind: 'cancelled', detail }, given.notice?.lease)
-      if (!given.isRecalled) feed.abandoned([given.ref])
+      const lastRun = { kind: 'cancelled', detail } as const
+      if (given.notice?.lease === undefined) lastRuns.add(ref, lastRun)
+      else feed.lose({ cutShort: [{ ref, lastRun, lease: given.notice.lease }] })
+      if (!given.isRecalled) feed.lose({ refs: [ref] })
       return cancellation.end({ result: 'unburied', detail: report })
     }
-    if (!given.isRecalled) feed.returned([report])
+    lastRuns.reported([report])
+    if (!given.isRecalled) feed.report({ returned: [report] })
     const known = new Set(given.isAnnounced ? [name] : [])
     events.emit('tasks-reported', { spool: worker.spool, pid, done: [], reports: [report], known })
     cancellation.end(resultOf(report))

@@ -36,7 +36,7 @@ export class CrashedTasks {
   /** One may run now. */
   get isReady(): boolean {
     const now = performance.now()
-    const isWaiting = this.#feed.parkedFor('crashed') > 0
+    const isWaiting = this.#feed.state.parked.crashed > 0
     if (isWaiting && now >= this.#notBefore) {
       this.#waitingSince ??= now
       return true
@@ -54,7 +54,7 @@ export class CrashedTasks {
   /** @param worker runs nothing, and one task at a time */
   takeFor(worker: WorkerProcess): Ref | undefined {
     if (!this.isReady) return undefined
-    const [ref] = this.#feed.takeParked('crashed', 1)
+    const [ref] = this.#feed.take(1, 'crashed')
     if (ref === undefined) return undefined
     const charge = Math.min(MOST_MS, STARTS * worker.start.costMs)
     this.#charges.set(worker, charge)

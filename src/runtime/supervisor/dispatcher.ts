@@ -1,7 +1,6 @@
-import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { SlotHints } from '../../engines/feed.js'
-import type { LastRuns } from '../ipc/messages.js'
+import type { LastRuns } from './last-runs.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** The fastest tasks take 10 µs, so this is some 5 ms of work: a quarter as many messages as with 128, and a twelfth more tasks a second. */
@@ -22,8 +21,7 @@ export interface Source {
   /** A worker is to go as soon as it is idle, so none is given anything ahead. */
   readonly isShrinking: boolean
   due(limit: number): readonly Ref[]
-  /** How the last run of `ref` was cut short, if it was. */
-  lastRun(ref: Ref): LastRun | undefined
+  readonly lastRuns: LastRuns
   /** What is known of slots; undefined: nothing. */
   readonly slots: SlotHints | undefined
   /** A signal that this worker is to handle before any task. */
@@ -65,18 +63,8 @@ function give({ worker, room, batch }: Open, share: number, source: Source): voi
   for (let left = Math.min(room, share); left > 0; left -= batch) {
     const refs = source.due(Math.min(left, batch))
     if (refs.length === 0) return
-    worker.run(refs, lastRunsOf(refs, source), source.slots)
+    worker.run(refs, source.lastRuns.among(refs), source.slots)
   }
-}
-
-/** How the last runs of these were cut short. */
-export function lastRunsOf(refs: readonly Ref[], source: Pick<Source, 'lastRun'>): LastRuns {
-  const found: Array<readonly [number, LastRun]> = []
-  for (const [place, ref] of refs.entries()) {
-    const lastRun = source.lastRun(ref)
-    if (lastRun !== undefined) found.push([place, lastRun])
-  }
-  return found
 }
 
 /**

@@ -4,14 +4,15 @@ import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/terms.js'
-import type { Feed } from '../../engines/feed.js'
+import type { Source } from '../../engines/feed.js'
 import { clearMarks } from './aside.js'
 import type { Cancellations } from './cancellations.js'
 import type { CrashedTasks } from './crashed-tasks.js'
 import { lastRunOf } from './cut-short.js'
-import { dispatch, lastRunsOf } from './dispatcher.js'
+import { dispatch } from './dispatcher.js'
 import type { Begun, Had } from './given-tasks.js'
 import type { Lane } from './lane.js'
+import type { LastRuns } from './last-runs.js'
 import type { Roster } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
 import type { Exit, Reported } from './worker-listener.js'
@@ -20,7 +21,8 @@ import type { WorkerProcess } from './worker-process.js'
 interface FeederContext {
   readonly spool: string
   readonly roster: Roster
-  readonly feed: Feed
+  readonly feed: Source
+  readonly lastRuns: LastRuns
   readonly lane: Lane
   readonly events: Emitter
   readonly signals: SignalRouter
@@ -49,7 +51,7 @@ export class Feeder {
       workers: () => roster.workers,
       overran: worker => this.#harakiri(worker),
       slow: worker => {
-        feed.abandoned(worker.recall())
+        feed.lose({ refs: worker.recall() })
         this.dispatch()
       },
     })
@@ -62,7 +64,7 @@ export class Feeder {
 
   /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
-    const { roster, feed, lane, signals, isBraked } = this.#context
+    const { roster, feed, lane, lastRuns, signals, isBraked } = this.#context
     if (roster.isClosed) return
     if (!isBraked()) {
       if (lane.crashed?.isOverdue === true) this.#giveCrashed(lane.crashed)
@@ -71,15 +73,15 @@ export class Feeder {
         get ready() {
           return lane.ready
         },
-        batchMs: feed.batchMs,
+        batchMs: feed.leases?.batchMs,
         isShrinking: roster.excess > 0,
         due: limit => {
           const refs = lane.take(limit)
           this.#given += refs.length
           return refs
         },
-        lastRun: ref => feed.lastRunOf(ref),
-        slots: feed.slotHints,
+        lastRuns,
+        slots: feed.state.slots,
       })
       if (lane.crashed?.isReady === true) this.#giveCrashed(lane.crashed)
     }
@@ -88,13 +90,13 @@ export class Feeder {
 
   /** To workers for which nothing else is due. */
   #giveCrashed(crashed: CrashedTasks): void {
-    const { roster, feed } = this.#context
+    const { roster, feed, lastRuns } = this.#context
     for (const worker of roster.workers) {
       if (!isIdle(worker)) continue
       const ref = crashed.takeFor(worker)
       if (ref === undefined) return
       this.#given++
-      worker.runCrashed(ref, lastRunsOf([ref], { lastRun: each => feed.lastRunOf(each) }), feed.slotHints)
+      worker.runCrashed(ref, lastRuns.among([ref]), feed.state.slots)
     }
   }
 
@@ -111,12 +113,13 @@ export class Feeder {
   }
 
   reported(worker: WorkerProcess, { done, doneNames, reports, late, known, ids, wishes }: Reported): void {
-    const { spool, feed, lane, events } = this.#context
+    const { spool, feed, lane, lastRuns, events } = this.#context
     const { pid } = worker
     lane.crashed?.reported(worker, reports)
-    if (done.length > 0) feed.done(done)
     const returned = reports.filter(report => !this.#isTakenBack(report))
-    if (returned.length > 0) feed.returned(returned)
+    lastRuns.done(done)
+    lastRuns.reported(returned)
+    feed.report({ done, returned })
     for (const wish of wishes) this.#follow(worker, wish)
     events.emit('tasks-reported', {
       spool,
@@ -137,17 +140,16 @@ export class Feeder {
 
   /** Gives a worker more tasks of a name that it runs: they begin there as soon as the slots are free that it has. */
   #follow(worker: WorkerProcess, { wanted, name, count }: SlotWish): void {
-    const { roster, lane, feed, isBraked } = this.#context
+    const { roster, lane, feed, lastRuns, isBraked } = this.#context
     if (roster.isClosed || roster.excess > 0 || isBraked() || !worker.isOpen) return
-    const refs = lane.takeFollowers?.({ name, count }, wanted) ?? []
+    const refs = lane.takeFollowers(wanted, { name, count })
     if (refs.length === 0) return
     this.#given += refs.length
-    const lastRuns = lastRunsOf(refs, { lastRun: ref => feed.lastRunOf(ref) })
-    worker.run(refs, lastRuns, feed.slotHints, name)
+    worker.run(refs, lastRuns.among(refs), feed.state.slots, name)
   }
 
   dropped(refs: readonly Ref[]): void {
-    this.#context.feed.abandoned(refs)
+    this.#context.feed.lose({ refs })
   }
 
   /** Called just before a worker is killed because it did not stop within its mercy. */
@@ -157,26 +159,30 @@ export class Feeder {
   }
 
   exited(worker: WorkerProcess, exit: Exit): void {
-    const { feed, lane, signals, cancellations } = this.#context
+    const { feed, lane, lastRuns, signals, cancellations } = this.#context
     lane.crashed?.ended(worker)
     const buried = cancellations.exited(worker, exit)
     const others = (refs: readonly Ref[]) => refs.filter(ref => !buried.has(ref))
     const all = worker.work.had
-    for (const had of all)
-      if (!buried.has(had.ref)) feed.cutShort(had.ref, lastRunOf(had, worker.killed, exit), had.lease)
-    feed.workerGone?.(
-      worker.identity,
-      all.flatMap(({ lease }) => lease ?? []),
-    )
+    const cut = all
+      .filter(({ ref }) => !buried.has(ref))
+      .map(had => ({ ...had, lastRun: lastRunOf(had, worker.killed, exit) }))
+    if (feed.leases === undefined) for (const { ref, lastRun } of cut) lastRuns.add(ref, lastRun)
+    else
+      feed.lose({
+        cutShort: cut.flatMap(({ ref, lastRun, lease }) =>
+          lease === undefined ? [] : [{ ref, lastRun, lease }],
+        ),
+        worker: { identity: worker.identity, leases: all.flatMap(({ lease }) => lease ?? []) },
+      })
     signals.exited(worker)
     const { begun, untouched } = worker.work.tasks.left
     const left = others([...untouched, ...begun])
-    const marks = feed.leases === undefined ? all.filter(({ ref }) => !buried.has(ref)) : []
-    const excused = marks.flatMap(had => {
-      const lastRun = feed.lastRunOf(had.ref)
+    const excused = cut.flatMap(had => {
+      const lastRun = lastRuns.of(had.ref)
       return lastRun?.kind === 'blameless' ? [{ ...had, lastRun }] : []
     })
-    if (excused.length === 0 || this.#context.roster.isClosed) return feed.abandoned(left)
+    if (excused.length === 0 || this.#context.roster.isClosed) return feed.lose({ refs: left })
     const unmarked = this.#unmark(worker, excused, left).finally(() => this.#unmarking.delete(unmarked))
     this.#unmarking.add(unmarked)
   }
@@ -188,16 +194,17 @@ export class Feeder {
 
   /** On disk, before they are given to others: a daemon that ends before they have run remembers no excuse. */
   async #unmark({ pid }: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
-    const { spool, roster, feed, events } = this.#context
+    const { spool, roster, feed, lastRuns, events } = this.#context
     const reports = (await clearMarks(roster.options, excused, events)).filter(({ ref }) =>
       left.includes(ref),
     )
     const over = new Set(reports.map(({ ref }) => ref))
     if (over.size > 0) {
-      feed.returned(reports)
+      lastRuns.reported(reports)
+      feed.report({ returned: reports })
       events.emit('tasks-reported', { spool, pid, done: [], reports, known: new Set() })
     }
-    feed.abandoned(left.filter(ref => !over.has(ref)))
+    feed.lose({ refs: left.filter(ref => !over.has(ref)) })
     this.dispatch()
   }
 

@@ -1,10 +1,11 @@
 import type { Emitter } from '../../base/events/emitter.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
 import { isHandled, type Report } from '../../base/task/report.js'
-import type { Feed } from '../../engines/feed.js'
+import type { Source } from '../../engines/feed.js'
 import type { Cancellations } from './cancellations.js'
 import { Feeder } from './feeder.js'
 import type { Lane } from './lane.js'
+import type { LastRuns } from './last-runs.js'
 import { Roster, type RosterOptions } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
 import type { Exit, Reported, WorkerListener } from './worker-listener.js'
@@ -13,8 +14,9 @@ import type { WorkerProcess } from './worker-process.js'
 export interface GroupContext {
   readonly events: Emitter
   readonly signals: SignalRouter
-  readonly feed: Feed
+  readonly feed: Source
   readonly lane: Lane
+  readonly lastRuns: LastRuns
   readonly pace: RespawnPace
   readonly cancellations: Cancellations
   /** Nothing is to be started. */
@@ -65,7 +67,7 @@ export class Group {
       timed: times => events.emit('run-times', { spool, ...times }),
       named: ({ pid }, runs) => events.emit('named-runs', { spool, pid, runs }),
       started: ({ pid }, name) => events.emit('task-started', { spool, pid, name }),
-      claimed: refs => feed.claimed?.(refs),
+      claimed: refs => feed.report({ claimed: refs }),
       dropped: refs => this.feeder.dropped(refs),
       cancelling: (worker, message) => cancellations.answered(worker, message),
       recycling: ({ pid }, because) => events.emit('worker-recycling', { spool, pid, because }),

@@ -9,8 +9,8 @@ export interface Lane {
   readonly ready: number
   /** The most urgent tasks, at most `limit`. */
   take(limit: number): readonly Ref[]
-  /** @see Feed.takeFollowers */
-  takeFollowers?(slots: NamedSlots, limit: number): readonly Ref[]
+  /** Those that wait for a slot, as `Feed.take`. */
+  takeFollowers(limit: number, slots: NamedSlots): readonly Ref[]
   /** Those that have crashed, if they are for workers of this group. */
   readonly crashed: CrashedTasks | undefined
 }
@@ -22,10 +22,10 @@ export function dueLane(feed: Feed, crashed: CrashedTasks, isSequential: () => b
       return isSequential() ? crashed : undefined
     },
     get ready() {
-      return feed.counts().ready
+      return feed.state.ready
     },
     take: limit => feed.take(limit),
-    takeFollowers: (slots, limit) => feed.takeFollowers?.(slots, limit) ?? [],
+    takeFollowers: (limit, slots) => feed.take(limit, slots),
   }
 }
 
@@ -40,8 +40,9 @@ export function aloneLane(feed: Feed, crashed: CrashedTasks, isSequential: () =>
       return isSequential() ? undefined : crashed
     },
     get ready() {
-      return feed.parkedFor('alone')
+      return feed.state.parked.alone
     },
-    take: limit => feed.takeParked('alone', limit),
+    take: limit => feed.take(limit, 'alone'),
+    takeFollowers: () => [],
   }
 }

@@ -34,12 +34,12 @@ export class Load {
 
   /** Tasks that could run now, and were given to no worker. */
   get backlog(): number {
-    return this.#context.feed.counts().ready + this.#context.beside().crashed
+    return this.#context.feed.state.ready + this.#context.beside().crashed
   }
 
   /** Tasks that workers have. */
   get running(): number {
-    return this.#context.feed.counts().busy - this.#context.beside().alone
+    return this.#context.feed.state.busy - this.#context.beside().alone
   }
 
   /** Signals that wait or run. */

@@ -51,7 +51,7 @@ export class Master {
   get controls(): SpoolControls[] {
     return [...this.#spools, ...this.#aside].map(({ feed, pool }) => ({
       pids: [...pool.workers].map(({ pid }) => pid),
-      setFrequency: frequencyMs => feed.setFrequency(frequencyMs),
+      setFrequency: everyMs => feed.look({ everyMs }),
     }))
   }
 
@@ -63,17 +63,17 @@ export class Master {
     return this.#spools.map(({ spool, feed, pool }) => ({ spool, feed: feed.stats(), pool: pool.stats }))
   }
 
-  /** @returns `Feed.next` */
+  /** @returns `FeedView.next` */
   nextOf(spool: string, limit: number, from: number): Told<Ref> {
     return this.#spools.find(each => each.spool === spool)?.feed.next?.(limit, from)
   }
 
-  /** @returns `Feed.later` */
+  /** @returns `FeedView.later` */
   laterOf(spool: string, limit: number, from: number): Told<Ref> {
     return this.#spools.find(each => each.spool === spool)?.feed.later?.(limit, from)
   }
 
-  /** @returns `Feed.parked` */
+  /** @returns `FeedView.parked` */
   parkedOf(spool: string, limit: number, part?: ParkedPart): Told<ParkedGroup> {
     return this.#spools.find(each => each.spool === spool)?.feed.parked?.(limit, part)
   }
@@ -90,7 +90,7 @@ export class Master {
   get counts(): Counts {
     const sum = { ready: 0, busy: 0, waiting: 0 }
     for (const { feed } of this.#spools) {
-      const { ready, busy, waiting } = feed.counts()
+      const { ready, busy, waiting } = feed.state
       sum.ready += ready
       sum.busy += busy
       sum.waiting += waiting
@@ -107,7 +107,7 @@ export class Master {
   /** What stands still though it should go on, the worst first. It has to be asked from time to time. */
   get stalls(): Stall[] {
     const all = this.#spools.flatMap(({ spool, feed, pool }) => [
-      { spool, what: 'scan' as const, ms: feed.stalledMs },
+      { spool, what: 'scan' as const, ms: feed.state.stalledMs },
       { spool, what: 'dispatch' as const, ms: pool.stalledMs },
     ])
     return all.sort((a, b) => b.ms - a.ms)
@@ -140,7 +140,7 @@ export class Master {
 
   /** @param stored the path of a task that this daemon itself has stored, so that its feed does not have to find it */
   lookNow(stored?: string): void {
-    for (const { feed } of this.#spools) feed.lookNow(stored)
+    for (const { feed } of this.#spools) feed.look({ stored })
   }
 
   get isQuiet(): boolean {
@@ -165,22 +165,21 @@ export class Master {
   /** How many tasks wait for the end of a pause; of a whole spool, also those that would not be due. */
   get paused(): number {
     return this.#spools.reduce((sum, { feed, pool }) => {
-      const whole = pool.isPaused
-        ? feed.counts().ready + feed.parkedFor('alone') + feed.parkedFor('crashed')
-        : 0
-      return sum + whole + feed.parkedFor('paused')
+      const { ready, parked } = feed.state
+      const whole = pool.isPaused ? ready + parked.alone + parked.crashed : 0
+      return sum + whole + parked.paused
     }, 0)
   }
 
   /** How many named tasks no handler knows. */
   get unknown(): number {
-    return this.#spools.reduce((sum, { feed }) => sum + feed.parkedFor('unknown-name'), 0)
+    return this.#spools.reduce((sum, { feed }) => sum + feed.state.parked['unknown-name'], 0)
   }
 
   /** Resolves when every spool has run its due tasks that are not paused, and `isIdle` holds. */
   async whenDrained(isIdle: () => boolean): Promise<void> {
     const isDrained = ({ feed, pool }: SpoolWorkers) =>
-      feed.isDrained || (pool.isPaused && feed.counts().busy === 0)
+      feed.state.isDrained || (pool.isPaused && feed.state.busy === 0)
     while (!isIdle() || !this.#spools.every(isDrained))
       await new Promise(resolve => setTimeout(resolve, DRAIN_CHECK_MS))
   }
@@ -218,7 +217,7 @@ export class Master {
     for (const workers of gone) this.#retire(workers)
     for (const { pool } of fresh) pool.begin()
     for (const replacement of replacements) await replacement.commit()
-    for (const { feed } of staying) feed.handlersReplaced()
+    for (const { feed } of staying) feed.changed('handlers')
   }
 
   /** Resolves when the workers are ready and the spool is listed. No worker is given a task yet. */

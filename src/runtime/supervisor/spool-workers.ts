@@ -1,4 +1,4 @@
-import type { Feed, FeedStats } from '../../engines/feed.js'
+import type { FeedStats, Source } from '../../engines/feed.js'
 import type { PauseFollower } from '../../engines/upkeep.js'
 import type { PoolOptions } from './pool-options.js'
 import type { PoolStats } from './pool-stats.js'
@@ -7,7 +7,7 @@ import type { WorkerPool } from './worker-pool.js'
 /** One spool: its tasks and the processes that run them. */
 export interface SpoolWorkers {
   readonly spool: string
-  readonly feed: Feed
+  readonly feed: Source
   readonly pool: WorkerPool
   readonly pauses: PauseFollower
   /** Other machines no longer know of it. Absent: they never did. */

@@ -4,7 +4,7 @@ import { RespawnPace } from '../../base/respawn-pace.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
 import type { Pauses } from '../../base/task/pause.js'
 import type { TaskName } from '../../base/task/ref.js'
-import type { Feed } from '../../engines/feed.js'
+import type { Source } from '../../engines/feed.js'
 import { clearMarks } from './aside.js'
 import { Brake } from './brake.js'
 import { Cancellations } from './cancellations.js'
@@ -13,6 +13,7 @@ import type { NamedRef } from './given-tasks.js'
 import { Group, type GroupContext } from './group.js'
 import { IdleTimer } from './idle-timer.js'
 import { aloneLane, dueLane, type Lane } from './lane.js'
+import { LastRuns } from './last-runs.js'
 import { Load } from './load.js'
 import { aloneOptions, type PoolOptions } from './pool-options.js'
 import { PoolSize } from './pool-size.js'
@@ -31,7 +32,7 @@ const STARTED_AT_ONCE = Math.max(1, availableParallelism() - 1)
  * States: starting (no task is given out) → open → stopping (workers drain, and none is replaced).
  */
 export class WorkerPool implements SignalReceivers {
-  readonly #feed: Feed
+  readonly #feed: Source
   readonly #events: Emitter
   readonly #signals: SignalRouter
   #options: PoolOptions
@@ -46,15 +47,16 @@ export class WorkerPool implements SignalReceivers {
   readonly #crashed: CrashedTasks
   readonly #cancellations: Cancellations
 
-  constructor(options: PoolOptions, feed: Feed, events: Emitter, signals: SignalRouter) {
+  constructor(options: PoolOptions, feed: Source, events: Emitter, signals: SignalRouter) {
     this.#options = options
     this.#feed = feed
     this.#events = events
     this.#signals = signals
     signals.join(this)
     this.#unfollow = events.followListeners('run-times', isHeard => this.#tellTimes(isHeard))
+    const lastRuns = new LastRuns()
     const all = {
-      ...{ feed, events },
+      ...{ feed, events, lastRuns },
       workers: () => this.#groups.flatMap(({ roster }) => [...roster.workers]),
       released: () => this.dispatch(),
     }
@@ -64,6 +66,7 @@ export class WorkerPool implements SignalReceivers {
     const isSequential = () => this.#isSequential
     const shared = {
       feed,
+      lastRuns,
       events,
       signals,
       pace: this.#pace,

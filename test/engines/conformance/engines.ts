@@ -15,7 +15,7 @@ import { DirectoryFeed } from '#src/engines/directory/feed.js'
 import { DirectoryTaskStore } from '#src/engines/directory/task-store.js'
 import { DirectoryUpkeep } from '#src/engines/directory/upkeep.js'
 import type { Enqueuer } from '#src/engines/enqueuer.js'
-import type { Feed } from '#src/engines/feed.js'
+import type { Source } from '#src/engines/feed.js'
 import { MemoryClaims } from '#src/engines/memory/claims.js'
 import { MemoryEnqueuer } from '#src/engines/memory/enqueuer.js'
 import { MemoryFeed } from '#src/engines/memory/feed.js'
@@ -42,7 +42,7 @@ import { spoolDirectory } from '../../helpers/workspace.js'
 export interface TestSpool {
   readonly enqueuer: Enqueuer
   /** Not opened yet. @param events hears what people are told */
-  feed(events?: Emitter): Feed
+  feed(events?: Emitter): Source
   /** Each as of a worker of its own. */
   claims(settings?: EngineSettings): Promise<Claims>
   upkeep(): Upkeep

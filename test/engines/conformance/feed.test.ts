@@ -4,15 +4,14 @@ import { OK } from '#src/base/task/outcome.js'
 import type { FeedReason } from '#src/base/task/parked.js'
 import type { Ref } from '#src/base/task/ref.js'
 import type { TaskOptions } from '#src/engines/client/request-from.js'
-import type { Feed } from '#src/engines/feed.js'
+import type { Counts, Source } from '#src/engines/feed.js'
 import { toDictionary } from '#src/formats/protocol/vars.js'
 import { requestFrom } from '../../helpers/request.js'
 import { until } from '../../helpers/until.js'
-import { skipWithout } from './differences.js'
 import { claimOf, ENGINES, refusalOf } from './engines.js'
 
 for (const [engine, open] of Object.entries(ENGINES)) {
-  const opened: Feed[] = []
+  const opened: Source[] = []
   async function withTasks(...tasks: readonly TaskOptions[]) {
     const spool = open()
     const store = (n: number, options: TaskOptions = {}) => spool.enqueuer.store(requestFrom({ n }, options))
@@ -34,7 +33,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.ok(calls > 0)
       const first = feed.take(2)
       assert.equal(first.length, 2)
-      assert.equal(feed.counts().busy, 2)
+      assert.equal(feed.state.busy, 2)
       assert.equal(feed.take(10).length, 1)
       assert.deepEqual(feed.take(10), [])
     })
@@ -65,7 +64,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       let calls = 0
       await feed.open(() => calls++)
       const before = calls
-      feed.lookNow((await store(1)).path)
+      feed.look({ stored: (await store(1)).path })
       await until('it calls', () => calls > before)
       assert.equal(feed.take(10).length, 1)
     })
@@ -73,53 +72,29 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     it("looks when it is asked to, and is not bothered by another's names", async () => {
       const { feed, store } = await withTasks()
       await feed.open(() => {})
-      feed.lookNow(`/of/somebody/else/${'x'.repeat(250)}`)
-      assert.equal(feed.counts().ready, 0)
+      feed.look({ stored: `/of/somebody/else/${'x'.repeat(250)}` })
+      assert.equal(feed.state.ready, 0)
       await store(1)
-      feed.lookNow()
-      await until('it is known', () => feed.counts().ready === 1)
+      feed.look()
+      await until('it is known', () => feed.state.ready === 1)
     })
 
     it('gives again what is abandoned', async () => {
       const { feed, claims } = await withTasks({}, {})
       await feed.open(() => {})
-      feed.abandoned(feed.take(1))
-      assert.equal(feed.counts().busy, 0)
+      feed.lose({ refs: feed.take(1) })
+      assert.equal(feed.state.busy, 0)
       const [ref = '', ...others] = feed.take(10)
       assert.equal(toDictionary((await claimOf(claims, ref)).vars).n, '0')
       assert.equal(others.length, 1)
     })
 
-    it('remembers how a run was cut short until a worker has dealt with what it left', {
-      skip: skipWithout(engine, 'remembersRuns'),
-    }, async () => {
-      const { feed } = await withTasks({}, {})
-      await feed.open(() => {})
-      const crash = { kind: 'crash', cause: 'it was killed' } as const
-      const blameless = { kind: 'blameless' } as const
-      const lastRuns = (refs: readonly Ref[]) => refs.map(ref => feed.lastRunOf(ref))
-      const [first = '', second = ''] = feed.take(2)
-      feed.cutShort(first, blameless)
-      feed.cutShort(first, crash)
-      feed.cutShort(second, blameless)
-      feed.abandoned([first, second])
-      const again = feed.take(2)
-      assert.deepEqual(lastRuns(again), [crash, blameless])
-      feed.returned(again.map(ref => ({ ref, kind: 'untouched', ranMs: 0 })))
-      const refs = feed.take(2)
-      assert.deepEqual(lastRuns(refs), [crash, blameless])
-      const [one = '', two = ''] = refs
-      feed.returned([{ ref: two, kind: 'retry', ranMs: 0 }])
-      feed.done([one])
-      assert.deepEqual(lastRuns([...feed.take(2), one, two]).filter(Boolean), [])
-    })
-
     it('lets a task wait that came back because it is not due', async () => {
       const { feed, claims } = await withTasks({ at: Date.now() / 1000 + 1000 })
       await feed.open(() => {})
-      for (const ref of feed.take(10)) feed.returned([await refusalOf(claims, ref)])
+      for (const ref of feed.take(10)) feed.report({ returned: [await refusalOf(claims, ref)] })
       assert.deepEqual(feed.take(10), [])
-      assert.deepEqual(feed.counts(), { ready: 0, busy: 0, waiting: 1 })
+      assert.deepEqual(countsOf(feed), { ready: 0, busy: 0, waiting: 1 })
     })
 
     it('parks what may not run now, until its reason ends', async () => {
@@ -128,14 +103,14 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       const [one = '', two = ''] = feed.take(2)
       const release = async (ref: string, reason: FeedReason) =>
         claims.release(await claimOf(claims, ref), reason)
-      feed.returned([await release(one, 'paused'), await release(two, 'unknown-name')])
-      assert.deepEqual(feed.counts(), { ready: 0, busy: 0, waiting: 2 })
-      assert.deepEqual([feed.parkedFor('paused'), feed.parkedFor('alone')], [1, 0])
-      assert.deepEqual([...feed.take(9), ...feed.takeParked('alone', 9)], [])
-      feed.unpark('paused')
-      await until('it is ready', () => feed.counts().ready === 1)
+      feed.report({ returned: [await release(one, 'paused'), await release(two, 'unknown-name')] })
+      assert.deepEqual(countsOf(feed), { ready: 0, busy: 0, waiting: 2 })
+      assert.deepEqual([feed.state.parked.paused, feed.state.parked.alone], [1, 0])
+      assert.deepEqual([...feed.take(9), ...feed.take(9, 'alone')], [])
+      feed.changed('paused')
+      await until('it is ready', () => feed.state.ready === 1)
       assert.equal(feed.take(9).length, 1)
-      assert.deepEqual(feed.counts(), { ready: 0, busy: 1, waiting: 1 })
+      assert.deepEqual(countsOf(feed), { ready: 0, busy: 1, waiting: 1 })
     })
 
     it('gives what is parked to those who have what it waits for', async () => {
@@ -143,12 +118,12 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await feed.open(() => {})
       const refs = feed.take(1)
       const [ref = ''] = refs
-      feed.returned([await claims.release(await claimOf(claims, ref), 'alone')])
-      const parked = feed.takeParked('alone', 9)
+      feed.report({ returned: [await claims.release(await claimOf(claims, ref), 'alone')] })
+      const parked = feed.take(9, 'alone')
       assert.equal(parked.length, 1)
-      assert.deepEqual(feed.takeParked('alone', 9), [])
-      assert.equal(feed.counts().busy, 1)
-      feed.abandoned(parked)
+      assert.deepEqual(feed.take(9, 'alone'), [])
+      assert.equal(feed.state.busy, 1)
+      feed.lose({ refs: parked })
       const again: Ref[] = []
       await until('both are given again', () => again.push(...feed.take(9)) >= 2) // a feed of counts may look once more
       assert.equal(again.length, 2)
@@ -159,17 +134,18 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       const { feed, claims } = await withTasks(...Array.from({ length: COUNT }, () => ({})))
       await feed.open(() => {})
       const park = async (refs: readonly Ref[]) => {
-        for (const ref of refs) feed.returned([await claims.release(await claimOf(claims, ref), 'alone')])
+        for (const ref of refs)
+          feed.report({ returned: [await claims.release(await claimOf(claims, ref), 'alone')] })
       }
       await park(feed.take(COUNT))
-      assert.equal(feed.parkedFor('alone'), COUNT)
+      assert.equal(feed.state.parked.alone, COUNT)
       let taken = 0
       await until('all were given', async () => {
-        taken += feed.takeParked('alone', COUNT).length
+        taken += feed.take(COUNT, 'alone').length
         await park(feed.take(COUNT))
         return taken >= COUNT
       })
-      const { ready, busy } = feed.counts() // on a busy machine the first locks in Redis may have run out, and wait
+      const { ready, busy } = countsOf(feed) // on a busy machine the first locks in Redis may have run out, and wait
       assert.deepEqual({ ready, busy }, { ready: 0, busy: COUNT })
     })
 
@@ -182,27 +158,27 @@ for (const [engine, open] of Object.entries(ENGINES)) {
         const { feed, claims } = await withTasks({})
         await feed.open(() => {})
         const [ref = ''] = feed.take(1)
-        feed.returned([await claims.release(await claimOf(claims, ref), reason)])
-        if (isDrained) await until('it is drained', () => feed.isDrained)
-        assert.equal(feed.isDrained, isDrained, reason)
+        feed.report({ returned: [await claims.release(await claimOf(claims, ref), reason)] })
+        if (isDrained) await until('it is drained', () => feed.state.isDrained)
+        assert.equal(feed.state.isDrained, isDrained, reason)
       }
     })
 
     it('is drained when nothing is due and nothing is with a worker', async () => {
       const { feed, claims } = await withTasks({}, {})
-      assert.equal(feed.isDrained, false)
+      assert.equal(feed.state.isDrained, false)
       await feed.open(() => {})
-      assert.equal(feed.isDrained, false)
+      assert.equal(feed.state.isDrained, false)
       const refs = feed.take(10)
-      assert.equal(feed.isDrained, false)
+      assert.equal(feed.state.isDrained, false)
       for (const ref of refs) {
         const claim = await claimOf(claims, ref)
         await claims.begin(claim, 'alone')
         await claims.settle(claim, OK, 1)
       }
-      assert.equal(feed.isDrained, false)
-      feed.done(refs)
-      await until('it is drained', () => feed.isDrained)
+      assert.equal(feed.state.isDrained, false)
+      feed.report({ done: refs })
+      await until('it is drained', () => feed.state.isDrained)
     })
 
     it('says what it knows: how many of which priority, the oldest, what is parked, what comes', async () => {
@@ -227,13 +203,13 @@ for (const [engine, open] of Object.entries(ENGINES)) {
 
       const atMs = Math.ceil(Date.now() / 1000) * 1000 + 60_000
       const later = await store(9, { at: new Date(atMs) })
-      feed.lookNow(later.path)
-      await until('it is known', () => feed.counts().ready === 6 || feed.stats().nextDueMs === atMs)
+      feed.look({ stored: later.path })
+      await until('it is known', () => feed.state.ready === 6 || feed.stats().nextDueMs === atMs)
       const given = feed.take(10)
       for (const [i, ref] of given.entries()) {
         const claim = await claims.claim(ref)
-        if ('kind' in claim) feed.returned([claim])
-        else feed.returned([await claims.release(claim, i === 0 ? 'alone' : 'paused')])
+        if ('kind' in claim) feed.report({ returned: [claim] })
+        else feed.report({ returned: [await claims.release(claim, i === 0 ? 'alone' : 'paused')] })
       }
       const after = feed.stats()
       assert.deepEqual([after.ready, after.busy, after.waiting], [0, 0, 6])
@@ -246,11 +222,15 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await feed.open(() => calls++)
       feed.close()
       const before = calls
-      feed.lookNow((await store(1)).path)
-      feed.lookNow()
-      feed.setFrequency(1)
+      feed.look({ stored: (await store(1)).path })
+      feed.look()
+      feed.look({ everyMs: 1 })
       await new Promise(setImmediate)
       assert.equal(calls, before)
     })
   })
+}
+
+function countsOf({ state: { ready, busy, waiting } }: Source): Counts {
+  return { ready, busy, waiting }
 }

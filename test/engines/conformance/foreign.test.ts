@@ -24,15 +24,15 @@ async function runTwo(spool: TestSpool): Promise<string[]> {
       const claim = await claims.claim(ref)
       if ('kind' in claim) {
         if (claim.kind === 'unreadable') told.push(`${claim.kind}: ${claim.detail}`)
-        feed.returned([claim])
+        feed.report({ returned: [claim] })
         continue
       }
       assert.equal(await claims.begin(claim, 'alone'), undefined)
       ran.push(lastValue(claim.vars, 'n'))
       await claims.settle(claim, OK, 1, refs[i + 1])
-      feed.done([ref])
+      feed.report({ done: [ref] })
     }
-    feed.lookNow()
+    feed.look()
     return ran.length === 2
   })
   assert.deepEqual(ran, ['1', '2'])

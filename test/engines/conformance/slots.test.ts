@@ -5,7 +5,7 @@ import type { Ref } from '#src/base/task/ref.js'
 import type { Report } from '#src/base/task/report.js'
 import type { TermsOrPark } from '#src/base/task/terms.js'
 import type { Claims } from '#src/engines/claims.js'
-import type { Feed } from '#src/engines/feed.js'
+import type { Source } from '#src/engines/feed.js'
 import { lastValue, type Vars } from '#src/formats/protocol/vars.js'
 import { requestFrom } from '../../helpers/request.js'
 import { until } from '../../helpers/until.js'
@@ -21,7 +21,7 @@ const termsOf =
   }
 
 for (const [engine, open] of Object.entries(ENGINES)) {
-  const feeds: Feed[] = []
+  const feeds: Source[] = []
   after(() => {
     for (const feed of feeds) feed.close()
   })
@@ -45,12 +45,12 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     return report ?? assert.fail('it has begun')
   }
 
-  const taken = (feed: Feed) =>
+  const taken = (feed: Source) =>
     until('one is ready', () => {
       const refs = feed.take(9)
       return refs.length === 0 ? undefined : refs
     })
-  const parked = (feed: Feed, count: number) => until('they wait', () => feed.parkedFor('slot') === count)
+  const parked = (feed: Source, count: number) => until('they wait', () => feed.state.parked.slot === count)
 
   describe(`slots in the ${engine} engine`, () => {
     it('are taken at the begin of a run and given back at its end, over all workers', async () => {
@@ -125,29 +125,30 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     it('make those ready that wait for them, in order, one for each that is given back', async () => {
       const { feed, refs, claims } = await withTasks(['few', 'few', 'few', 'few'])
       const running = await beginOf(claims, refs[0] ?? '')
-      for (const ref of [3, 1, 2].map(i => refs[i] ?? '')) feed.returned([await refusedBegin(claims, ref)])
+      for (const ref of [3, 1, 2].map(i => refs[i] ?? ''))
+        feed.report({ returned: [await refusedBegin(claims, ref)] })
       await parked(feed, 3)
-      assert.deepEqual([feed.counts().waiting, feed.isDrained], [3, false])
+      assert.deepEqual([feed.state.waiting, feed.state.isDrained], [3, false])
       assert.deepEqual(feed.stats().slotQueues, [{ name: 'few', count: 1, parked: 3 }])
       assert.deepEqual([feed.stats().parked, feed.take(9)], [{ slot: 3 }, []])
       let ending = running
       for (const n of ['1', '2', '3']) {
-        feed.returned([await claims.settle(ending, OK, 1)])
+        feed.report({ returned: [await claims.settle(ending, OK, 1)] })
         const [next = '', ...others] = await taken(feed)
         assert.deepEqual(others, [])
         ending = await beginOf(claims, next)
         assert.equal(lastValue(ending.vars, 'n'), n)
       }
       await parked(feed, 0)
-      feed.returned([await claims.settle(ending, OK, 1)])
-      await until('it is drained', () => feed.isDrained)
+      feed.report({ returned: [await claims.settle(ending, OK, 1)] })
+      await until('it is drained', () => feed.state.isDrained)
     })
 
     it('that workers of another master gave back are seen', async () => {
       const { spool, feed, refs, claims } = await withTasks(['few', 'few', 'few'], 2)
       const others = await claimsOf(spool, 2)
       const running = [await beginOf(others, refs[0] ?? ''), await beginOf(others, refs[1] ?? '')]
-      feed.returned([await refusedBegin(claims, refs[2] ?? '')])
+      feed.report({ returned: [await refusedBegin(claims, refs[2] ?? '')] })
       assert.deepEqual(feed.take(9), [])
       for (const claim of running) await others.settle(claim, OK, 1)
       await until('it is ready', () => feed.take(9).length === 1)
@@ -156,14 +157,14 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     it('keep those waiting that somebody paused, and let the next one try', async () => {
       const { feed, refs, claims } = await withTasks(['few', 'few', 'few'])
       const running = await beginOf(claims, refs[0] ?? '')
-      for (const ref of refs.slice(1)) feed.returned([await refusedBegin(claims, ref)])
-      feed.returned([await claims.settle(running, OK, 1)])
+      for (const ref of refs.slice(1)) feed.report({ returned: [await refusedBegin(claims, ref)] })
+      feed.report({ returned: [await claims.settle(running, OK, 1)] })
       const [next = ''] = await taken(feed)
-      feed.returned([await claims.release(await claimOf(claims, next), 'paused')])
+      feed.report({ returned: [await claims.release(await claimOf(claims, next), 'paused')] })
       const [following = '', ...others] = await taken(feed)
       assert.deepEqual(others, [])
       await beginOf(claims, following)
-      assert.equal(feed.parkedFor('paused'), 1)
+      assert.equal(feed.state.parked.paused, 1)
       await parked(feed, 0)
     })
   })

@@ -139,7 +139,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     await enqueuer.store(requestFrom({ n: '5' }))
     await worker.settle(await beginOf(worker, 'ticket 5'), OK, 1, 'ticket 6')
     const master = feed()
-    master.workerGone('dead', [])
+    master.lose({ worker: { identity: 'dead', leases: [] } })
     await until('what a dead worker fetched is back', async () => (await active()).length === 0)
     const last = await claimOf(claims(), 'ticket')
     assert.deepEqual([last.attempt, last.mustBeAlone], [1, false], 'it is not blamed')
@@ -184,7 +184,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     const once = await claimOf(worker, 'ticket 5')
     assert.deepEqual([lastValue(once.vars, 'n'), once.isOnce], ['4', true])
     const master = feed()
-    master.workerGone('dead', [])
+    master.lose({ worker: { identity: 'dead', leases: [] } })
     await until('they are back', async () => (await redis.client.llen(key('active'))) === 0)
     assert.equal((await claimOf(claims(), 'ticket')).attempt, 1, 'it had not begun')
     master.close()
@@ -274,7 +274,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     ] as const) {
       await enqueuer.store(requestFrom({}))
       const claim = await beginOf(claims(), 'ticket')
-      master.cutShort('ticket', lastRun, leaseOf(claim))
+      master.lose({ cutShort: [{ ref: 'ticket', lastRun, lease: leaseOf(claim) }] })
       const again = claims()
       const next = await claimOnceDue(again, 'ticket')
       assert.deepEqual([next.name, next.attempt], [claim.name, attempt])
@@ -294,8 +294,8 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.ok(announced !== undefined && handed !== undefined)
     await claimOf(living, '4')
     assert.equal((await dead.release(handed, 'alone')).kind, 'parked')
-    master.workerGone('dead', [leaseOf(announced)])
-    master.abandoned(['3'])
+    master.lose({ worker: { identity: 'dead', leases: [leaseOf(announced)] } })
+    master.lose({ refs: ['3'] })
     const lockOf = async (id: string) => (await redis.client.get(`${key(id)}:lock`))?.replace(/\.\d+$/, '')
     const left = async () => {
       const ids = await redis.client.lrange(key('active'), 0, -1)
@@ -313,8 +313,12 @@ describe('the engine on Redis', { skip: missing }, () => {
     const before = await redis.client.keys(key('*'))
     const stored = await Promise.all(before.map(each => redis.client.dumpBuffer(each)))
     const master = feed()
-    master.workerGone('dead', [leaseOf(claim)])
-    master.cutShort('ticket', { kind: 'crash', cause: 'it was killed' }, leaseOf(claim))
+    master.lose({ worker: { identity: 'dead', leases: [leaseOf(claim)] } })
+    master.lose({
+      cutShort: [
+        { ref: 'ticket', lastRun: { kind: 'crash', cause: 'it was killed' }, lease: leaseOf(claim) },
+      ],
+    })
     const isFree = async () => (await redis.client.llen(key('active'))) === 0
     await until('it waits again', isFree)
     await redis.client.del(await redis.client.keys(key('*')))
@@ -353,7 +357,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     await enqueuer.store(requestFrom({ n: 2 }))
     const cancelled = { kind: 'cancelled', detail: 'people did it' } as const
     assert.equal(((await claims().claim('ticket', cancelled)) as { kind?: string }).kind, 'locked')
-    master.cutShort('ticket', cancelled, leaseOf(claim))
+    master.lose({ cutShort: [{ ref: 'ticket', lastRun: cancelled, lease: leaseOf(claim) }] })
     await until('it is back', async () => (await redis.client.llen(key('active'))) === 0)
     assert.equal((await refusalOf(claims(), 'ticket')).kind, 'set-aside')
     assert.deepEqual(await redis.client.zrange(key('failed'), 0, -1), [claim.name])
@@ -409,9 +413,9 @@ describe('the engine on Redis', { skip: missing }, () => {
     const [ref = '', ...others] = master.take(9)
     assert.equal(others.length, 2)
     const claim = await claimOf(claims(), ref)
-    master.claimed([ref])
+    master.report({ claimed: [ref] })
     await enqueuer.store(requestFrom({ n: 3 }))
-    await until('the new one is known', () => master.counts().ready > 0)
+    await until('the new one is known', () => master.state.ready > 0)
     assert.deepEqual([master.take(9).length, master.take(9).length], [1, 0])
     assert.ok(claim.name !== '')
     master.close()

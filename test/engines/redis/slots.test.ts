@@ -150,13 +150,13 @@ describe('limited tasks on Redis', { skip: missing }, () => {
     const [ref = ''] = stranger.take(9)
     const report = await refused(claims({ other: 1 }), ref)
     assert.deepEqual([report.reason, report.detail], ['unknown-name', 'few'])
-    stranger.returned([report])
-    await until('it has nothing to do', () => stranger.isDrained)
+    stranger.report({ returned: [report] })
+    await until('it has nothing to do', () => stranger.state.isDrained)
     assert.deepEqual(
-      [stranger.take(9), stranger.parkedFor('unknown-name'), stranger.counts().waiting],
+      [stranger.take(9), stranger.state.parked['unknown-name'], stranger.state.waiting],
       [[], 1, 1],
     )
-    stranger.handlersReplaced()
+    stranger.changed('handlers')
     assert.equal(stranger.take(9).length, 1)
     assert.equal(numberOf(await claimOf(knows, ticketFor('few'))), 1)
     stranger.close()
@@ -261,7 +261,7 @@ describe('limited tasks on Redis', { skip: missing }, () => {
     await until('it is forgotten', async () => (await upkeep.forget(0)) >= 0)
     assert.deepEqual(await redis.client.hkeys(key('spoold:limited')), [])
     const started = await feed()
-    assert.equal(started.counts().ready, 0)
+    assert.equal(started.state.ready, 0)
     started.close()
   })
 })

@@ -1,0 +1,42 @@
+import type { LastRun } from '../../base/task/last-run.js'
+import type { Ref } from '../../base/task/ref.js'
+import type { Report, ReportKind } from '../../base/task/report.js'
+
+/** Reports of workers that have not dealt with what the last run left. */
+const UNDECIDED: ReadonlySet<ReportKind> = new Set(['untouched', 'locked', 'unreadable'])
+
+/**
+ * How the last runs of refs were cut short, until a worker has dealt with what they left. Where claims have leases the engine keeps
+ * that (`Feed.lose`): there a ref need not bring the same task again.
+ */
+export class LastRuns {
+  readonly #lastRuns = new Map<Ref, LastRun>()
+
+  of(ref: Ref): LastRun | undefined {
+    return this.#lastRuns.get(ref)
+  }
+
+  /** Of those that have one, with their places. */
+  among(refs: readonly Ref[]): Array<readonly [place: number, LastRun]> {
+    if (this.#lastRuns.size === 0) return []
+    return refs.flatMap((ref, place) => {
+      const lastRun = this.#lastRuns.get(ref)
+      return lastRun === undefined ? [] : [[place, lastRun] as const]
+    })
+  }
+
+  /** Of two processes that had the ref, the one that got it last is the one that can have marked it last. */
+  add(ref: Ref, lastRun: LastRun): void {
+    const { from = 0 } = this.of(ref) ?? {}
+    if (lastRun.from === undefined || lastRun.from >= from) this.#lastRuns.set(ref, lastRun)
+  }
+
+  done(refs: readonly Ref[]): void {
+    if (this.#lastRuns.size > 0) for (const ref of refs) this.#lastRuns.delete(ref)
+  }
+
+  reported(reports: readonly Pick<Report, 'ref' | 'kind'>[]): void {
+    if (this.#lastRuns.size === 0) return
+    for (const { ref, kind } of reports) if (!UNDECIDED.has(kind)) this.#lastRuns.delete(ref)
+  }
+}
