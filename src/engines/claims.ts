@@ -1,6 +1,6 @@
 import type { LastRun } from '../base/task/last-run.js'
 import type { Company, Outcome } from '../base/task/outcome.js'
-import type { FeedReason } from '../base/task/parked.js'
+import type { ParkReason } from '../base/task/parked.js'
 import type { Ref } from '../base/task/ref.js'
 import type { ClaimNotice, Report } from '../base/task/report.js'
 import type { NamedSlots, SlotNews, Terms } from '../base/task/terms.js'
@@ -40,6 +40,8 @@ export interface Claim {
   readonly mustBeAlone: boolean
   /** Its process died while it ran alone, so it is to blame: those that have not crashed go first. */
   readonly hasCrashed: boolean
+  /** It would find no slot, as far as this worker knows: it need not wait for its begin. */
+  readonly findsNoSlot?: boolean
   /** Delivered at most once. Such a task is never sent to an interpreter together with others. */
   readonly isOnce: boolean
   /** Once it has begun: larger than that of every run of the spool that began before. Undefined if the engine has none. */
@@ -70,12 +72,6 @@ export interface Claims {
    */
   claim(ref: Ref, lastRun?: LastRun): Awaitable<Claim | Report>
   /**
-   * A task that would find no slot, as far as this worker knows, is parked at once: it need not wait for its begin.
-   *
-   * @returns the report if it is; then the claim is given up
-   */
-  queue?(claim: Claim): Report | undefined
-  /**
    * Marks the start of the run. Call it right before the handler. `beside` means that other tasks run in this
    * process, so if the process dies, it is unknown which one is to blame.
    *
@@ -85,32 +81,45 @@ export interface Claims {
    */
   begin(claim: Claim, company: Company): Awaitable<Report | undefined>
   /**
-   * The master has given more tasks: slots that were found taken may be free by now.
-   *
-   * @param slots what has changed: only the tasks in `tries` may take a slot of a name in `queued`
-   */
-  refresh?(slots?: SlotNews): void
-  /**
    * Applies a run's outcome and gives up the claim, then the slot, which the report then has as `slots`. Call it exactly once for a claim that began. A named task that every
    * handler ignored is parked.
    *
    * @param next will be claimed after that, as far as is known: an engine may fetch its task by the same command
-   * @param isFollowed keeps the slot for the next claim of the name that begins. Only if there is `dropKept`
+   * @param isFollowed keeps the slot for the next claim of the name that begins. Only if there are `slots`
    */
   settle(claim: Claim, outcome: Outcome, ranMs: number, next?: Ref, isFollowed?: boolean): Awaitable<Report>
-  /** No ref waits to be claimed: what `settle` fetched and nobody has claimed is given up, and what is kept for the next claim. */
-  giveBack?(): void
-  /** A report is about to be sent: what `settle` has put off is done. */
-  flush?(): void
-  /** A slot that `settle` has kept is given back: none follows. @returns whether there was one */
-  dropKept?(slots: NamedSlots): boolean
-  /** How many slots of a name the claims have that have begun; those that are kept, too. */
-  heldSlots?(name: string): number
   /**
    * Gives up a claim that did not begin. No attempt is counted.
    *
    * @param reason what the task needs and this worker cannot provide: the report is then `parked` instead of
    *   `untouched`
    */
-  release(claim: Claim, reason?: FeedReason): Awaitable<Report>
+  release(claim: Claim, reason?: ParkReason): Awaitable<Report>
+  /**
+   * A report is about to be sent: what `settle` has put off is done.
+   *
+   * @param isEmpty no ref waits to be claimed: what `settle` fetched and nobody has claimed is given up, and what is kept open for
+   *   the next claim
+   */
+  rest(isEmpty: boolean): void
+}
+
+/** The slots of one worker's claims. */
+interface ClaimedSlots {
+  /**
+   * The master has given more tasks: slots that were found taken may be free by now.
+   *
+   * @param news what has changed: only the tasks in `tries` may take a slot of a name in `queued`
+   */
+  refresh(news: SlotNews | undefined): void
+  /** A slot that `settle` has kept is given back: none follows. @returns whether there was one */
+  dropKept(slots: NamedSlots): boolean
+  /** How many of a name the claims have that have begun; those that are kept, too. */
+  heldOf(name: string): number
+}
+
+/** What an engine opens for a worker. */
+export interface WorkerClaims extends Claims {
+  /** Absent: no slot is kept for the next task of its name. */
+  readonly slots?: ClaimedSlots
 }

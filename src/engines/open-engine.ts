@@ -2,7 +2,7 @@ import { hostname } from 'node:os'
 import type { Emitter } from '../base/events/emitter.js'
 import type { MemberFacts } from '../base/task/member.js'
 import { isRedisAddress, redisAddressOf } from '../formats/protocol/redis-address.js'
-import type { Claims } from './claims.js'
+import type { WorkerClaims } from './claims.js'
 import { controlSocketsOf } from './control/client.js'
 import { isControlHome } from './control/home.js'
 import type { DirectoryClaimsOptions } from './directory/claims.js'
@@ -29,7 +29,7 @@ export interface Engine {
   enqueuer(sync: boolean): Promise<Enqueuer>
   feed(options: FeedOptions, events: Emitter): Promise<Source>
   /** For one worker. */
-  claims(options: ClaimsOptions): Promise<Claims>
+  claims(options: ClaimsOptions): Promise<WorkerClaims>
   upkeep(): Promise<Upkeep>
   /** Absent: nothing is forwarded there. */
   forwarder?(away: AwayListener): Promise<Forwarder>

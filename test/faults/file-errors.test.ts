@@ -71,7 +71,7 @@ class Script {
     const engine = await openEngine(this.spool, { policy })
     const failed = engine.claim(NAMED('failed-before'))
     if (!('kind' in failed) && engine.begin(failed, 'alone') === undefined) engine.settle(failed, RETRY, 0)
-    engine.giveBack()
+    engine.rest(true)
     drop(
       this.spool,
       NAMED('crashed-before'),
@@ -107,7 +107,7 @@ class Script {
       if (outcome.kind === 'ok') this.done.set(n, (this.done.get(n) ?? 0) + 1)
       engine.settle(claim, outcome, 2)
     }
-    engine.giveBack() // as a worker does that waits for more
+    engine.rest(true) // as a worker does that waits for more
   }
 
   open(): Promise<DirectoryClaims> {

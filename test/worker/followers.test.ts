@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Claims } from '#src/engines/claims.js'
+import type { WorkerClaims } from '#src/engines/claims.js'
 import { Followers } from '#src/runtime/worker/followers.js'
 
 const SLOTS = { name: 'few', count: 3 }
@@ -10,8 +10,9 @@ const given = (...numbers: number[]) =>
 /** @param held how many slots the worker has */
 function followersOf(held: number) {
   const slots = { held, kept: 0 }
-  const claims: Pick<Claims, 'heldSlots' | 'dropKept'> = {
-    heldSlots: () => slots.held,
+  const own: WorkerClaims['slots'] = {
+    refresh() {},
+    heldOf: () => slots.held,
     dropKept: () => {
       if (slots.kept === 0) return false
       slots.kept--
@@ -19,7 +20,7 @@ function followersOf(held: number) {
       return true
     },
   }
-  const followers = new Followers(claims as Claims)
+  const followers = new Followers(own)
   /** What settling a task does with its slot. */
   const end = (ranMs = 1) => {
     if (followers.ended(SLOTS, ranMs)) slots.kept++

@@ -1,6 +1,6 @@
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Company, Outcome } from '../../base/task/outcome.js'
-import type { FeedReason } from '../../base/task/parked.js'
+import type { ParkReason } from '../../base/task/parked.js'
 import type { Ref } from '../../base/task/ref.js'
 import { type Report, unknownName } from '../../base/task/report.js'
 import type { Delivery, RetryPolicy, TermsOrPark } from '../../base/task/terms.js'
@@ -109,13 +109,16 @@ export class MemoryClaims implements Claims {
   }
 
   /** @see Claims.release */
-  async release(claim: Claim, reason?: FeedReason): Promise<Report> {
+  async release(claim: Claim, reason?: ParkReason): Promise<Report> {
     await later()
     const own = this.#own(claim)
     if (own !== undefined) this.#letGo(own)
     const report = { ref: claim.ref, ranMs: 0 }
     return reason === undefined ? { ...report, kind: 'untouched' } : { ...report, kind: 'parked', reason }
   }
+
+  /** Nothing is put off, and nothing fetched. */
+  rest(): void {}
 
   /** Returns undefined if the claim is no longer held. */
   #own(claim: Claim): MemoryClaim | undefined {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { SpooldError } from '../../base/errors.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Company, Outcome } from '../../base/task/outcome.js'
-import type { FeedReason } from '../../base/task/parked.js'
+import type { ParkReason } from '../../base/task/parked.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { Report } from '../../base/task/report.js'
 import type { Delivery, RetryPolicy, Terms, TermsOrPark } from '../../base/task/terms.js'
@@ -192,9 +192,8 @@ export class RedisClaims implements Claims {
       .then(applied => ({ ref, ranMs, ...applied, slots }), lost)
   }
 
-  /** @see Claims.giveBack */
-  giveBack(): void {
-    this.#pulls.giveBack()
+  rest(isEmpty: boolean): void {
+    if (isEmpty) this.#pulls.giveBack()
   }
 
   /**
@@ -218,7 +217,7 @@ export class RedisClaims implements Claims {
   }
 
   /** @see Claims.release */
-  async release(claim: Claim, reason?: FeedReason): Promise<Report> {
+  async release(claim: Claim, reason?: ParkReason): Promise<Report> {
     const own = ownOf(claim)
     const report = { ref: claim.ref, name: claim.name, ranMs: 0 }
     if (own === undefined) return { ...report, kind: 'untouched' }
@@ -235,7 +234,7 @@ export class RedisClaims implements Claims {
 }
 
 /**
- * A ticket brings any job, and not the one whose run was cut short: that is told with its lease (`Feed.cutShort`), and its own
+ * A ticket brings any job, and not the one whose run was cut short: that is told with its lease (`Feed.lose`), and its own
  * next claim does what is to be done.
  */
 function ofAnotherJob(ref: Ref, { kind }: LastRun): Report {

@@ -1,7 +1,7 @@
 import { Queue } from '../../base/queue.js'
 import type { Report } from '../../base/task/report.js'
 import type { NamedSlots, SlotWish } from '../../base/task/terms.js'
-import type { Claims } from '../../engines/claims.js'
+import type { WorkerClaims } from '../../engines/claims.js'
 import type { PackedReports } from '../ipc/reports.js'
 import type { Given } from './run.js'
 
@@ -33,7 +33,7 @@ class OfName {
  * them. Each that waits either begins in the slot of another one, or finds itself that there is none.
  */
 export class Followers {
-  readonly #claims: Claims
+  readonly #slots: WorkerClaims['slots']
   readonly #byName = new Map<string, OfName>()
   /** Those whose turn it is, and those of their names, by number, until they begin or are refused. */
   readonly #turns = new Map<number, OfName>()
@@ -41,8 +41,8 @@ export class Followers {
   /** How many wait for their turn. */
   #following = 0
 
-  constructor(claims: Claims) {
-    this.#claims = claims
+  constructor(slots: WorkerClaims['slots']) {
+    this.#slots = slots
   }
 
   get following(): number {
@@ -101,7 +101,7 @@ export class Followers {
     this.#turns.delete(number)
     // the worker for tasks that have to be alone needs the slot
     if (report.reason !== 'alone' && this.#advance(own)) return report
-    const isFree = this.#claims.dropKept?.(own.slots) === true
+    const isFree = this.#slots?.dropKept(own.slots) === true
     if (this.#heldOf(own) === 0) while (this.#advance(own));
     return isFree ? { ...report, slots: own.slots } : report
   }
@@ -138,7 +138,7 @@ export class Followers {
   }
 
   #heldOf({ slots }: OfName): number {
-    return this.#claims.heldSlots?.(slots.name) ?? 0
+    return this.#slots?.heldOf(slots.name) ?? 0
   }
 
   #advance(own: OfName): boolean {

@@ -4,7 +4,7 @@ import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
 import { type Company, type Outcome, UNBEGUN } from '../../base/task/outcome.js'
 import type { PausedPair } from '../../base/task/pause.js'
 import type { ClaimNotice, Report } from '../../base/task/report.js'
-import type { Awaitable, Claim, Claims } from '../../engines/claims.js'
+import type { Awaitable, Claim, WorkerClaims } from '../../engines/claims.js'
 import type { Hide } from '../../formats/protocol/hide.js'
 import { lastValue } from '../../formats/protocol/vars.js'
 import type { GivenRun, WorkerMessage } from '../ipc/messages.js'
@@ -74,7 +74,7 @@ interface Page {
  * States: running → draining (hands back what has not begun, finishes the rest) → drained.
  */
 export class Loop implements ExecutorListener {
-  readonly #claims: Claims
+  readonly #claims: WorkerClaims
   readonly #executor: Executor
   readonly #options: LoopOptions
   readonly #queue = new Queue<Given>()
@@ -112,17 +112,17 @@ export class Loop implements ExecutorListener {
   #wakeUp = () => {}
 
   /** @param open creates the executor, with this loop as its listener */
-  constructor(claims: Claims, open: (listener: ExecutorListener) => Executor, options: LoopOptions) {
+  constructor(claims: WorkerClaims, open: (listener: ExecutorListener) => Executor, options: LoopOptions) {
     this.#claims = claims
     this.#options = options
     this.#secrets = new Secrets(options.hide)
-    this.#followers = new Followers(claims)
+    this.#followers = new Followers(claims.slots)
     this.#retirement = new Retirement(options, () => this.#lookAtMemory())
     this.#reports = new ReportBuffer(
       options,
       this.#inFlight,
       () => this.#followers.takeNews(),
-      () => claims.flush?.(),
+      () => claims.rest(false),
     )
     this.#executor = open(this)
     for (let i = 0; i < this.#executor.slots; i++) void this.#work()
@@ -158,7 +158,7 @@ export class Loop implements ExecutorListener {
 
   take({ first, refs, sentAtMs, lastRuns = [], slots, isTheirTurn }: GivenRun): void {
     if (this.#isEmpty && this.#inFlight.size === 0) this.#reports.busy()
-    this.#claims.refresh?.(slots)
+    this.#claims.slots?.refresh(slots)
     const lastRunOf = lastRuns.length === 0 ? undefined : new Map(lastRuns)
     const given = refs.map((ref, i) => ({
       number: first + i,
@@ -326,7 +326,8 @@ export class Loop implements ExecutorListener {
     if (this.#paused.length > 0 && this.#isPaused(claim)) return this.#claims.release(claim, 'paused')
     if (claim.hasCrashed && !isItsTurn) return this.#claims.release(claim, 'crashed')
     if (this.#options.isConcurrent && claim.mustBeAlone) return this.#claims.release(claim, 'alone')
-    return this.#claims.queue?.(claim) ?? claim
+    if (claim.findsNoSlot === true) return this.#claims.release(claim, 'slot')
+    return claim
   }
 
   #isPaused({ vars }: Claim): boolean {
@@ -567,7 +568,7 @@ export class Loop implements ExecutorListener {
   }
 
   #turnEnded(): void {
-    if (this.#isEmpty) this.#claims.giveBack?.()
+    if (this.#isEmpty) this.#claims.rest(true)
     this.#reports.turnEnded(this.#isEmpty && this.#followers.following === 0, this.#underWay === 0)
   }
 

@@ -8,7 +8,7 @@ import { Emitter } from '#src/base/events/emitter.js'
 import type { LastRun } from '#src/base/task/last-run.js'
 import type { Company } from '#src/base/task/outcome.js'
 import type { Ref } from '#src/base/task/ref.js'
-import type { Claim, Claims } from '#src/engines/claims.js'
+import type { Claim, WorkerClaims } from '#src/engines/claims.js'
 import { openDirectoryClaims } from '#src/engines/directory/claims.js'
 import { DirectoryEnqueuer } from '#src/engines/directory/enqueuer.js'
 import { DirectoryFeed } from '#src/engines/directory/feed.js'
@@ -44,7 +44,7 @@ export interface TestSpool {
   /** Not opened yet. @param events hears what people are told */
   feed(events?: Emitter): Source
   /** Each as of a worker of its own. */
-  claims(settings?: EngineSettings): Promise<Claims>
+  claims(settings?: EngineSettings): Promise<WorkerClaims>
   upkeep(): Upkeep
   /** Whether a claim expires unless it is renewed, even while its worker lives. */
   readonly isLeasing: boolean
@@ -60,7 +60,7 @@ export interface TestSpool {
    * @param lastRun what its master says of that
    * @returns what the next claim is to be told: nothing if it finds it with the task
    */
-  died(claims: Claims, ref: Ref, lastRun?: LastRun): Promise<LastRun | undefined>
+  died(claims: WorkerClaims, ref: Ref, lastRun?: LastRun): Promise<LastRun | undefined>
 }
 
 export interface TestSpoolOptions {
@@ -242,14 +242,14 @@ export async function refsOf(spool: TestSpool): Promise<readonly Ref[]> {
   return refs
 }
 
-export async function claimOf(claims: Claims, ref: Ref, lastRun?: LastRun): Promise<Claim> {
+export async function claimOf(claims: WorkerClaims, ref: Ref, lastRun?: LastRun): Promise<Claim> {
   const claim = await claims.claim(ref, lastRun)
   assert.ok(!('kind' in claim), 'kind' in claim ? `${claim.kind}: ${claim.detail}` : '')
   return claim
 }
 
 /** For a task that an engine may have delayed. */
-export function claimOnceDue(claims: Claims, ref: Ref): Promise<Claim> {
+export function claimOnceDue(claims: WorkerClaims, ref: Ref): Promise<Claim> {
   return until('it is due', async () => {
     const claim = await claims.claim(ref)
     return 'kind' in claim ? undefined : claim
@@ -257,13 +257,13 @@ export function claimOnceDue(claims: Claims, ref: Ref): Promise<Claim> {
 }
 
 /** A claim whose run has begun. */
-export async function beginOf(claims: Claims, ref: Ref, company: Company = 'alone'): Promise<Claim> {
+export async function beginOf(claims: WorkerClaims, ref: Ref, company: Company = 'alone'): Promise<Claim> {
   const claim = await claimOf(claims, ref)
   assert.equal(await claims.begin(claim, company), undefined)
   return claim
 }
 
-export async function refusalOf(claims: Claims, ref: Ref) {
+export async function refusalOf(claims: WorkerClaims, ref: Ref) {
   const report = await claims.claim(ref)
   assert.ok('kind' in report, 'it was claimed')
   return report

@@ -4,7 +4,7 @@ import { OK, UNBEGUN } from '#src/base/task/outcome.js'
 import type { Ref } from '#src/base/task/ref.js'
 import type { Report } from '#src/base/task/report.js'
 import type { TermsOrPark } from '#src/base/task/terms.js'
-import type { Claims } from '#src/engines/claims.js'
+import type { WorkerClaims } from '#src/engines/claims.js'
 import type { Source } from '#src/engines/feed.js'
 import { lastValue, type Vars } from '#src/formats/protocol/vars.js'
 import { requestFrom } from '../../helpers/request.js'
@@ -39,7 +39,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
   const claimsOf = (spool: TestSpool, count: number) => spool.claims({ termsOf: termsOf(count) })
 
   /** Without a slot an engine refuses a claim, or its begin. */
-  async function refusedBegin(claims: Claims, ref: Ref): Promise<Report> {
+  async function refusedBegin(claims: WorkerClaims, ref: Ref): Promise<Report> {
     const claim = await claims.claim(ref)
     const report = 'kind' in claim ? claim : await claims.begin(claim, 'alone')
     return report ?? assert.fail('it has begun')
@@ -64,7 +64,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
         [claims, three],
         [another, again],
       ] as const) {
-        worker.refresh?.()
+        worker.slots?.refresh(undefined)
         const { kind, reason, slots } = await refusedBegin(worker, ref)
         assert.deepEqual([kind, reason, slots], ['parked', 'slot', { name: 'few', count: 2 }])
       }
@@ -72,25 +72,25 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await beginOf(claims, free)
       const { kind, slots } = await claims.settle(first, OK, 1)
       assert.deepEqual([kind, slots], ['ok', { name: 'few', count: 2 }])
-      another.refresh?.()
+      another.slots?.refresh(undefined)
       assert.equal((await beginOf(another, again)).attempt, 1, 'what was parked was counted')
     })
 
     it('stay with a worker if it says that another task follows, and are free if none does', async t => {
       const { spool, refs, claims } = await withTasks(['few', 'few', 'few'])
-      if (claims.dropKept === undefined) return t.skip('only where a slot costs a lock')
+      if (claims.slots === undefined) return t.skip('only where a slot costs a lock')
       const another = await claimsOf(spool, 1)
       const [one = '', two = '', three = ''] = refs
       const slots = { name: 'few', count: 1 }
       const { slots: told } = await claims.settle(await beginOf(claims, one), OK, 1, undefined, true)
-      assert.deepEqual([told, claims.heldSlots?.('few')], [slots, 1])
+      assert.deepEqual([told, claims.slots?.heldOf('few')], [slots, 1])
       assert.equal((await refusedBegin(another, three)).reason, 'slot')
       await claims.settle(await beginOf(claims, two), OK, 1, undefined, true)
       assert.deepEqual(
-        [claims.dropKept(slots), claims.dropKept(slots), claims.heldSlots?.('few')],
+        [claims.slots.dropKept(slots), claims.slots.dropKept(slots), claims.slots?.heldOf('few')],
         [true, false, 0],
       )
-      another.refresh?.()
+      another.slots?.refresh(undefined)
       await beginOf(another, three)
     })
 

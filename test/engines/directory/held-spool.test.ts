@@ -47,7 +47,7 @@ describe('a spool that is held', () => {
     renameSync(spool, away)
     mkdirSync(spool)
     drop(spool, name, packet({ of: 'new' }))
-    engine.refresh()
+    engine.rest(false)
     engine.settle(beginOf(engine, name), OK, 0)
     assert.deepEqual([leftIn(spool), leftIn(away)], [[], [name]])
   })
@@ -71,7 +71,7 @@ describe('a spool that is held', () => {
       rmSync(join(spool, '5'))
       renameSync(real, join(spool, '5'))
       drop(spool, ref)
-      engine.giveBack()
+      engine.rest(true)
     }
   })
 
@@ -82,7 +82,7 @@ describe('a spool that is held', () => {
     drop(spool, 'task')
     const engine = await openEngine(spool)
     for (const ref of ['5/task', 'task']) engine.settle(beginOf(engine, ref), OK, 5)
-    engine.giveBack()
+    engine.rest(true)
     assert.deepEqual(openBelow(dirname(spool)), [])
   })
 })
@@ -105,7 +105,7 @@ describe('the descriptors of tasks that have ended', () => {
         assert.ok(openBelow(spool).length < 16)
       }
       assert.equal(openBelow(spool).length, NAMES.length % 16)
-      engine.flush()
+      engine.rest(false)
       assert.deepEqual(openBelow(spool), [])
       assert.equal(
         runs.reduce((sum, count) => sum + count, 0),
@@ -132,6 +132,6 @@ describe('the descriptors of tasks that have ended', () => {
     const other = await openEngine(spool)
     assert.equal(refusalOf(other, kept).kind, 'later')
     other.settle(beginOf(other, 'other-name'), OK, 0)
-    other.giveBack()
+    other.rest(true)
   })
 })

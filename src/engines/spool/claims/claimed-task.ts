@@ -17,6 +17,8 @@ export class ClaimedTask {
   isSettled = false
   /** Other processes may have the descriptor, too, so closing ours does not end the claim. */
   isShared = false
+  /** @see Claim.findsNoSlot */
+  findsNoSlot = false
   /** That it needed, from its begin on. */
   slot: HeldSlot | undefined
   readonly #isSharable: boolean

@@ -1,10 +1,10 @@
 import { messageOf, toError } from '../../../base/errors.js'
 import { type LastRun, lastRunAt } from '../../../base/task/last-run.js'
 import type { Company, Outcome } from '../../../base/task/outcome.js'
-import type { FeedReason } from '../../../base/task/parked.js'
+import type { ParkReason } from '../../../base/task/parked.js'
 import { displayName, type Ref } from '../../../base/task/ref.js'
 import { type Report, unknownName } from '../../../base/task/report.js'
-import type { Delivery, NamedSlots, SlotNews, TermsOrPark } from '../../../base/task/terms.js'
+import type { Delivery, NamedSlots, TermsOrPark } from '../../../base/task/terms.js'
 import { taskNameOf } from '../../../formats/protocol/named.js'
 import { lastValue, type Vars } from '../../../formats/protocol/vars.js'
 import { DELIVERY_KEY, verdictOf } from '../../contracts/verdict.js'
@@ -54,8 +54,8 @@ export class Claims {
   readonly #locker: Locker
   readonly #settler: Settler
   readonly #handleUnfit: HandleUnfit
-  readonly #slots: Slots
   readonly #directories: TaskDirectories
+  readonly slots: Slots
   /** The spool's real path, as text. */
   readonly #spool: string
 
@@ -65,7 +65,7 @@ export class Claims {
     this.#settler = new Settler(options)
     this.#handleUnfit = file => handleUnfit(file, options, this.#settler)
     this.#spool = displayName(options.spool)
-    this.#slots = new Slots(options.spool, locker.kind)
+    this.slots = new Slots(options.spool, locker.kind)
     this.#directories = new TaskDirectories(options.spool)
   }
 
@@ -88,19 +88,16 @@ export class Claims {
   }
 
   #take(file: ClaimedFile, record: TaskRecord | undefined): ClaimedTask {
-    return new ClaimedTask(file, record, this.#isOnce(file), this.#locker.kind === 'ofd', this.#spool)
+    const claim = new ClaimedTask(file, record, this.#isOnce(file), this.#locker.kind === 'ofd', this.#spool)
+    const { terms } = file
+    if (terms?.slots !== undefined)
+      claim.findsNoSlot = !this.slots.mayTake(file.ref, terms.slots, claim.mustBeAlone)
+    return claim
   }
 
   #isOnce({ vars, terms }: ClaimedFile): boolean {
     if (this.#options.forwards === true) return false
     return (lastValue(vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery) === 'at-most-once'
-  }
-
-  /** @see Claims.queue */
-  queue(claim: ClaimedTask): Report | undefined {
-    const slots = claim.terms?.slots
-    if (slots === undefined || this.#slots.mayTake(claim.ref, slots, claim.mustBeAlone)) return undefined
-    return this.#parkForSlot(claim, slots)
   }
 
   /** @see Claims.begin */
@@ -122,43 +119,29 @@ export class Claims {
   #takeSlot(claim: ClaimedTask, slots: NamedSlots): Report | undefined {
     try {
       // one that must be alone is with the worker for such, and would come back from all others
-      claim.slot = this.#slots.take(claim.ref, slots, claim.mustBeAlone)
-      return claim.slot === undefined ? this.#parkForSlot(claim, slots) : undefined
+      claim.slot = this.slots.take(claim.ref, slots, claim.mustBeAlone)
+      return claim.slot === undefined ? this.release(claim, 'slot') : undefined
     } catch (error) {
       reopenState(this.#options.spool)
       const detail = `a slot of ${slots.name} cannot be taken: ${messageOf(error)}`
       return isShortage(error)
         ? { ...this.release(claim), detail }
-        : { ...this.#parkForSlot(claim, slots), detail }
+        : { ...this.release(claim, 'slot'), detail }
     }
   }
 
-  #parkForSlot(claim: ClaimedTask, slots: NamedSlots): Report {
-    return { ...this.release(claim), kind: 'parked', reason: 'slot', slots }
-  }
-
-  /** @see Claims.refresh */
-  refresh(news?: SlotNews): void {
-    this.#directories.check()
-    this.#slots.refresh(news)
-  }
-
-  /** @see Claims.flush */
-  flush(): void {
+  /** What lies at the spool's path may be another directory by the next claim. */
+  rest(isEmpty: boolean): void {
     closeRemoved()
+    if (isEmpty) this.#directories.release()
+    else this.#directories.check()
   }
 
-  /** @see Claims.giveBack */
-  giveBack(): void {
-    closeRemoved()
-    this.#directories.release()
-  }
-
-  /** @see Claims.release */
-  release(claim: ClaimedTask, reason?: FeedReason): Report {
+  release(claim: ClaimedTask, reason?: ParkReason): Report {
     claim.isSettled = true
     letGo(claim.file, this.#locker)
     const report = { ref: claim.ref, ranMs: 0 }
+    if (reason === 'slot') return { ...report, kind: 'parked', reason, slots: claim.terms?.slots }
     if (reason !== undefined) return { ...report, kind: 'parked', reason }
     return { ...report, ...UNTOUCHED, ...this.#giveSlotBack(claim) }
   }
@@ -166,7 +149,7 @@ export class Claims {
   #giveSlotBack(claim: ClaimedTask): Pick<Report, 'slots'> | undefined {
     const { slot, terms } = claim
     if (slot === undefined || terms?.slots === undefined) return undefined
-    this.#slots.giveBack(terms.slots, slot)
+    this.slots.giveBack(terms.slots, slot)
     claim.slot = undefined
     return { slots: terms.slots }
   }
@@ -201,18 +184,8 @@ export class Claims {
     const { slot, terms } = claim
     if (slot === undefined || terms?.slots === undefined) return report
     if (!isFollowed) return { ...report, ...this.#giveSlotBack(claim) }
-    this.#slots.keep(terms.slots, slot)
+    this.slots.keep(terms.slots, slot)
     return { ...report, slots: terms.slots }
-  }
-
-  /** @see Claims.dropKept */
-  dropKept(slots: NamedSlots): boolean {
-    return this.#slots.dropKept(slots)
-  }
-
-  /** @see Claims.heldSlots */
-  heldSlots(name: string): number {
-    return this.#slots.heldOf(name)
   }
 
   #settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
