@@ -116,6 +116,12 @@ export interface FeedNews {
   readonly done?: readonly Ref[]
   /** All else that was reported, whether it ran or not. */
   readonly returned?: readonly Report[]
+  /** What somebody else than a worker has found of refs that were lost. Of those that were given away meanwhile it says nothing. */
+  readonly found?: {
+    /** They are with the workers again that had them. */
+    readonly begun: readonly Ref[]
+    readonly reports: readonly Report[]
+  }
 }
 
 /** A run that was cut short. */

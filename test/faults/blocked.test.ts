@@ -3,6 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
+import { inProcess } from '../helpers/cli.js'
+import { spoolSnapshotOf } from '../helpers/control.js'
 import { type Daemon, readJournal, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { isLong } from '../helpers/requires.js'
@@ -17,6 +19,7 @@ const HANDLER = `
     if (env.n !== undefined) JOURNAL(Date.now() + ' ' + env.n)
     if (env.gate !== undefined) while (!existsSync(env.gate)) sleep(20)
     if (env.ms !== undefined) sleep(Number(env.ms))
+    if (env.later !== undefined) return { retry: '1h' }
     return task.SPOOL_OK
   }`
 
@@ -103,6 +106,36 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     writeFileSync(gate, '')
     await until('nothing is left', () => leftIn(spool).length === 0)
     assert.equal(new Set(daemon.journal().map(line => line.split(' ')[1])).size, 301)
+  })
+
+  it('are named by status, and nothing counts as due that has run before them', async () => {
+    const spool = spoolDirectory()
+    const gate = join(dirname(spool), 'gate')
+    const name = (i: number) => `uwsgi_spoolfile_on_host_1_${1000 + i}_1_1700000000_${1000 + i}`
+    for (let i = 0; i < 300; i++) drop(spool, name(i), packet(i === 298 ? { later: 'yes' } : {}))
+    drop(spool, name(300), packet({ gate, n: 'block' }))
+    for (const i of [301, 302]) drop(spool, name(i), packet({ n: `behind-${i}` }))
+    const daemon = await start(spool, { 'spooler-frequency': 30 })
+    await until('it is blocked', () => daemon.journal().length === 1)
+    const isRunning = async () => {
+      const { tasks, processes } = await spoolSnapshotOf(spool)
+      return JSON.stringify([
+        ...[tasks.due, tasks.running, tasks.waiting],
+        ...processes.workers.flatMap(({ running }) => running.map(({ task }) => task)),
+      ])
+    }
+    const told = JSON.stringify([2, 1, 1, name(300)])
+    await until('it is told', async () => (await isRunning()) === told, 2000)
+    await setTimeout(500) // what comes later changes nothing
+    assert.equal(await isRunning(), told)
+    await inProcess(['pause', spool])
+    await setTimeout(1500) // nor does what is withdrawn for a pause
+    assert.equal(await isRunning(), told)
+    writeFileSync(gate, '')
+    await inProcess(['resume', spool])
+    await until('nothing is left that is due', () => leftIn(spool).length === 1)
+    const { totals } = await spoolSnapshotOf(spool)
+    assert.deepEqual([totals.done, totals.retried], [302, 1])
   })
 
   it('are ended by spooler-harakiri, also in a task that had been taken back', async () => {

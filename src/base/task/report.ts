@@ -50,6 +50,9 @@ export interface Report {
   readonly waitMs?: number | undefined
 }
 
+/** What a look at a task's file tells: it is not there, somebody has it locked, it may run now, or it is for later (epoch ms). */
+export type Found = 'gone' | 'locked' | 'due' | number
+
 /** The report of a named task that no handler takes. @param task its name, one character per byte */
 export function unknownName(task: string): Pick<Report, 'kind' | 'reason' | 'detail'> {
   return { kind: 'parked', reason: 'unknown-name', detail: printable(displayName(task)) }

@@ -1,9 +1,10 @@
 import { accessSync, closeSync, constants, openSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { toByteString } from '../../base/task/ref.js'
+import { type Ref, toByteString } from '../../base/task/ref.js'
+import type { Found } from '../../base/task/report.js'
 import { toPairs } from '../../formats/protocol/vars.js'
 import { readLocks } from '../../system/files/lock-table.js'
-import { inspectFile } from '../spool/admin/task-view.js'
+import { inspectFile, SpoolView } from '../spool/admin/task-view.js'
 import { hasUwsgiPrefix } from '../spool/names.js'
 import { readBody } from '../spool/spool-file.js'
 
@@ -44,4 +45,16 @@ export function peekTask(path: string): Buffer[] | undefined {
   } finally {
     closeSync(fd)
   }
+}
+
+/** Looks at tasks as they are now, takes no lock, and changes nothing. What nobody can read is due: who claims it says why. */
+export function lookAtTasks(spool: string, refs: readonly Ref[]): Found[] {
+  const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
+  return refs.map(ref => {
+    const task = view.view(ref)
+    if (task === undefined) return 'gone'
+    if (task.state === 'running') return 'locked'
+    const isForLater = task.state === 'waiting' || task.state === 'retrying' || task.state === 'held'
+    return isForLater ? Math.max(task.dueAtMs, task.file.dueAtMs) : 'due'
+  })
 }

@@ -170,6 +170,7 @@ const MESSAGES: Readonly<Record<Type, Fields>> = {
   drained: {},
   'marks-cleared': { left: 'texts', error: 'text', reports: 'objects' },
   'cancelled-buried': { reports: 'objects' },
+  looked: { id: 'count', found: 'list' },
 }
 
 function isMessage(value: unknown): value is WorkerMessage | AsideReply {

@@ -2,7 +2,7 @@ import type { RecycleReason, Stream } from '../../base/events/event-map.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { PausedPair } from '../../base/task/pause.js'
 import type { Ref } from '../../base/task/ref.js'
-import type { BegunTask, ClaimNotice, Report, RunEnd } from '../../base/task/report.js'
+import type { BegunTask, ClaimNotice, Found, Report, RunEnd } from '../../base/task/report.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import type { Delivery, RetryPolicy, SlotNews } from '../../base/task/terms.js'
 import type { Listening, PackedReports } from './reports.js'
@@ -108,6 +108,8 @@ export type MasterMessage =
       readonly options: WorkerOptions
       readonly tasks: readonly CancelledRef[]
     }
+  /** To a process aside, which stays: looks at the files of tasks, takes no lock, and changes nothing. It answers with `looked`. */
+  | { readonly type: 'look'; readonly id: number; readonly spool: string; readonly refs: readonly Ref[] }
   | ({ readonly type: 'run' } & GivenRun)
   /** Its handler runs as soon as there is a free slot. */
   | { readonly type: 'signal'; readonly number: number }
@@ -236,7 +238,18 @@ export interface CancelledRef {
 }
 
 /** What a process answers that was opened for other things than tasks. */
-export type AsideReply = MarksCleared | CancelledBuried
+export type AsideReply = MarksCleared | CancelledBuried | Looked
+
+export function isOfAside(message: WorkerMessage | AsideReply): message is AsideReply {
+  return message.type === 'marks-cleared' || message.type === 'cancelled-buried' || message.type === 'looked'
+}
+
+/** The result of `look`: what was found for each ref, in their order. */
+interface Looked {
+  readonly type: 'looked'
+  readonly id: number
+  readonly found: readonly Found[]
+}
 
 /** The result of `bury-cancelled`: a report for each task, in their order. */
 interface CancelledBuried {

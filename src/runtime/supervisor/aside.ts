@@ -1,10 +1,11 @@
 import { toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { LastRun } from '../../base/task/last-run.js'
-import type { Report } from '../../base/task/report.js'
+import type { Ref } from '../../base/task/ref.js'
+import type { Found, Report } from '../../base/task/report.js'
 import type { AsideReply, MasterMessage } from '../ipc/messages.js'
 import type { NamedRef } from './given-tasks.js'
-import type { SpawnOptions } from './worker-port.js'
+import type { SpawnOptions, WorkerPort } from './worker-port.js'
 
 /** Generous: there are at most a few hundred files, but the machine may be busy. */
 const TIMEOUT_MS = 15_000
@@ -69,4 +70,62 @@ export async function clearMarks(
     .map(({ name }) => name)
   if (names.length > 0) events.emit('marks-left', { spool: worker.spool, names, error })
   return isAnswered ? reply.reports : []
+}
+
+/** Its start takes as long as a thousand looks. */
+const KEPT_MS = 10_000
+
+/** A process that looks at the files of tasks for the master, which opens none. It is there while it is asked from time to time. */
+export class LookAside {
+  readonly #openAside: () => WorkerPort
+  readonly #asked = new Map<number, (found: readonly Found[] | undefined) => void>()
+  #port: WorkerPort | undefined
+  #next = 0
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(openAside: () => WorkerPort) {
+    this.#openAside = openAside
+  }
+
+  /** @returns what is found at each, in their order; undefined: nobody could look */
+  look(spool: string, refs: readonly Ref[]): Promise<readonly Found[] | undefined> {
+    const id = this.#next++
+    return new Promise(resolve => {
+      this.#asked.set(id, resolve)
+      clearTimeout(this.#timer)
+      try {
+        this.#port ??= this.#open()
+        this.#port.send({ type: 'look', id, spool, refs })
+      } catch {
+        this.#answered(id, undefined) // the system has no memory for another process
+      }
+    })
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
+    this.#port?.kill() // it writes nothing
+  }
+
+  #open(): WorkerPort {
+    const port = this.#openAside()
+    port.listen({
+      heard: message => {
+        if (message.type === 'looked') this.#answered(message.id, message.found)
+        else port.kill()
+      },
+      garbled: () => port.kill(),
+    })
+    void port.whenExited.then(() => {
+      if (this.#port === port) this.#port = undefined
+      for (const id of [...this.#asked.keys()]) this.#answered(id, undefined)
+    })
+    return port
+  }
+
+  #answered(id: number, found: readonly Found[] | undefined): void {
+    this.#asked.get(id)?.(found)
+    this.#asked.delete(id)
+    if (this.#asked.size === 0) this.#timer = setTimeout(() => this.close(), KEPT_MS).unref()
+  }
 }

@@ -8,12 +8,14 @@ import {
   pausedPairs,
 } from '../../base/task/pause.js'
 import type { Feed } from '../../engines/feed.js'
+import type { Withdrawals } from './withdrawals.js'
 import type { WorkerProcess } from './worker-process.js'
 
 interface BrakeContext {
   readonly spool: string
   readonly feed: Feed
   readonly events: Emitter
+  readonly withdrawals: Withdrawals
   workers(): Iterable<WorkerProcess>
   /** Tasks may be given out again. */
   released(): void
@@ -87,7 +89,7 @@ export class Brake {
   /** What they have not started goes back: they may start it otherwise whenever they get to it. */
   #takeBack(): void {
     for (const worker of this.#context.workers())
-      if (worker.isOpen && worker.work.outstanding > 0) this.#context.feed.lose({ refs: worker.recall() })
+      if (worker.isOpen && worker.work.outstanding > 0) this.#context.withdrawals.from(worker)
   }
 }
 

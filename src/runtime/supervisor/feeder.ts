@@ -15,6 +15,7 @@ import type { Lane } from './lane.js'
 import type { LastRuns } from './last-runs.js'
 import type { Roster } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
+import type { Withdrawals } from './withdrawals.js'
 import type { Exit, Reported } from './worker-listener.js'
 import type { WorkerProcess } from './worker-process.js'
 
@@ -27,6 +28,7 @@ interface FeederContext {
   readonly events: Emitter
   readonly signals: SignalRouter
   readonly cancellations: Cancellations
+  readonly withdrawals: Withdrawals
   /** Nothing is to be started. */
   isBraked(): boolean
 }
@@ -51,7 +53,7 @@ export class Feeder {
       workers: () => roster.workers,
       overran: worker => this.#harakiri(worker),
       slow: worker => {
-        feed.lose({ refs: worker.recall() })
+        context.withdrawals.from(worker)
         this.dispatch()
       },
     })
@@ -77,7 +79,7 @@ export class Feeder {
         isShrinking: roster.excess > 0,
         due: limit => {
           const refs = lane.take(limit)
-          this.#given += refs.length
+          this.#gave(refs)
           return refs
         },
         lastRuns,
@@ -88,6 +90,11 @@ export class Feeder {
     this.#watchdog.look()
   }
 
+  #gave(refs: readonly Ref[]): void {
+    this.#given += refs.length
+    this.#context.withdrawals.gave(refs)
+  }
+
   /** To workers for which nothing else is due. */
   #giveCrashed(crashed: CrashedTasks): void {
     const { roster, feed, lastRuns } = this.#context
@@ -95,7 +102,7 @@ export class Feeder {
       if (!isIdle(worker)) continue
       const ref = crashed.takeFor(worker)
       if (ref === undefined) return
-      this.#given++
+      this.#gave([ref])
       worker.runCrashed(ref, lastRuns.among([ref]), feed.state.slots)
     }
   }
@@ -144,7 +151,7 @@ export class Feeder {
     if (roster.isClosed || roster.excess > 0 || isBraked() || !worker.isOpen) return
     const refs = lane.takeFollowers(wanted, { name, count })
     if (refs.length === 0) return
-    this.#given += refs.length
+    this.#gave(refs)
     worker.run(refs, lastRuns.among(refs), feed.state.slots, name)
   }
 
@@ -176,6 +183,7 @@ export class Feeder {
         worker: { identity: worker.identity, leases: all.flatMap(({ lease }) => lease ?? []) },
       })
     signals.exited(worker)
+    this.#tellEnded(worker)
     const { begun, untouched } = worker.work.tasks.left
     const left = others([...untouched, ...begun])
     const excused = cut.flatMap(had => {
@@ -185,6 +193,16 @@ export class Feeder {
     if (excused.length === 0 || this.#context.roster.isClosed) return feed.lose({ refs: left })
     const unmarked = this.#unmark(worker, excused, left).finally(() => this.#unmarking.delete(unmarked))
     this.#unmarking.add(unmarked)
+  }
+
+  /** Those whose files were seen to be gone: their worker has ended without a report of them. */
+  #tellEnded({ pid, work }: WorkerProcess): void {
+    const reports = work.tasks.ended.map(({ ref }) => ({ ref, kind: 'gone', ranMs: 0 }) as const)
+    if (reports.length === 0) return
+    this.#context.events.emit('tasks-reported', {
+      ...{ spool: this.#context.spool, pid, done: [], reports },
+      known: new Set(),
+    })
   }
 
   /** Resolves when all that was excused has no mark of that run. */

@@ -1,5 +1,5 @@
 import type { Ref, TaskName } from '../../base/task/ref.js'
-import type { ClaimNotice, ReportKind } from '../../base/task/report.js'
+import type { ClaimNotice, Found, ReportKind } from '../../base/task/report.js'
 import type { GivenTask } from '../ipc/reports.js'
 
 export interface Given extends GivenTask {
@@ -19,8 +19,10 @@ export interface Given extends GivenTask {
    * where the ref is now.
    */
   isRecalled: boolean
-  /** It counts as begun, because another worker found it locked. */
+  /** It counts as begun, because another worker, or a look aside, found it locked. */
   isInferred: boolean
+  /** A look aside has not found its file: it has ended, and its report is to come. */
+  isGone: boolean
 }
 
 /** Is told how a task was reported. */
@@ -103,6 +105,7 @@ export class GivenTasks {
         isAnnounced: false,
         isRecalled: false,
         isInferred: false,
+        isGone: false,
       })
     return first
   }
@@ -201,14 +204,57 @@ export class GivenTasks {
   takeBack(ref: Ref, now: number): boolean {
     for (const [number, given] of this.#recalled) {
       if (given.ref !== ref) continue
-      this.#recalled.delete(number)
-      this.#owned.set(number, given)
-      given.isRecalled = false
-      given.isInferred = given.startedAt === undefined
-      if (given.isInferred) this.#begin(number, now)
+      this.#infer(number, given, now)
       return true
     }
     return false
+  }
+
+  /** What it may have begun, or ended, as far as it has told: only their files tell. */
+  get unclear(): ReadonlyArray<readonly [number: number, given: Given]> {
+    return [...this.#owned, ...this.#recalled].filter(
+      ([, { startedAt, isGone }]) => startedAt === undefined && !isGone,
+    )
+  }
+
+  /**
+   * Somebody has looked at the files of what was `unclear`. It has begun those that are locked; what it was thought to run, and
+   * does not, others may have, too.
+   *
+   * @returns the refs that are its own again, and those that are its own no longer
+   */
+  looked(found: ReadonlyMap<number, Found>, now: number): { readonly begun: Ref[]; readonly freed: Ref[] } {
+    const [begun, freed]: [Ref[], Ref[]] = [[], []]
+    const unclear = this.unclear.filter(([number]) => found.has(number))
+    const isOneBegun = unclear.some(([number]) => found.get(number) === 'locked')
+    for (const [number, given] of unclear) {
+      const what = found.get(number)
+      if (what === 'gone') given.isGone = true
+      if (what === 'locked') {
+        if (given.isRecalled) begun.push(given.ref)
+        this.#infer(number, given, now)
+      } else if (!given.isRecalled && (what === 'gone' || isOneBegun)) {
+        given.isRecalled = true
+        this.#owned.delete(number)
+        this.#recalled.set(number, given)
+        freed.push(given.ref)
+      }
+    }
+    return { begun, freed }
+  }
+
+  /** It is not known to have begun it, but has it locked. */
+  #infer(number: number, given: Given, now: number): void {
+    this.#recalled.delete(number)
+    this.#owned.set(number, given)
+    given.isRecalled = false
+    given.isInferred = given.startedAt === undefined
+    if (given.isInferred) this.#begin(number, now)
+  }
+
+  /** What has ended, as somebody has seen, and was not reported. */
+  get ended(): readonly Given[] {
+    return this.#all.filter(({ isGone }) => isGone)
   }
 
   /**
@@ -259,7 +305,7 @@ export class GivenTasks {
    * not begin them.
    */
   get unsettled(): readonly NamedRef[] {
-    return this.#all.map(given => ({ ref: given.ref, name: nameOf(given) }))
+    return this.#all.filter(({ isGone }) => !isGone).map(given => ({ ref: given.ref, name: nameOf(given) }))
   }
 
   /** The leases of the claims that it has announced and not reported. */
@@ -280,7 +326,7 @@ export class GivenTasks {
   had(lastHeardAt: number): readonly Had[] {
     const begun = new Set(this.#mayHaveBegun)
     return this.#all
-      .filter(given => given.notice?.lease === undefined || begun.has(given))
+      .filter(given => !given.isGone && (given.notice?.lease === undefined || begun.has(given)))
       .map(given => {
         const { givenAtMs, isRecalled } = given
         return { ...begunOf(given, lastHeardAt), givenAtMs, isRecalled }

@@ -8,6 +8,7 @@ import type { Lane } from './lane.js'
 import type { LastRuns } from './last-runs.js'
 import { Roster, type RosterOptions } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
+import type { Withdrawals } from './withdrawals.js'
 import type { Exit, Reported, WorkerListener } from './worker-listener.js'
 import type { WorkerProcess } from './worker-process.js'
 
@@ -19,6 +20,7 @@ export interface GroupContext {
   readonly lastRuns: LastRuns
   readonly pace: RespawnPace
   readonly cancellations: Cancellations
+  readonly withdrawals: Withdrawals
   /** Nothing is to be started. */
   isBraked(): boolean
   /** The worker is ready. */

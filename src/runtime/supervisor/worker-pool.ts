@@ -20,6 +20,7 @@ import { PoolSize } from './pool-size.js'
 import { type PoolStats, poolStats } from './pool-stats.js'
 import { prepareReplacement, type Replacement } from './replacement.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
+import { Withdrawals } from './withdrawals.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** One processor is left for listing the spool. A worker without a processor would only delay the first ready one. */
@@ -46,6 +47,7 @@ export class WorkerPool implements SignalReceivers {
   readonly #brake: Brake
   readonly #crashed: CrashedTasks
   readonly #cancellations: Cancellations
+  readonly #withdrawals: Withdrawals
 
   constructor(options: PoolOptions, feed: Source, events: Emitter, signals: SignalRouter) {
     this.#options = options
@@ -60,7 +62,9 @@ export class WorkerPool implements SignalReceivers {
       workers: () => this.#groups.flatMap(({ roster }) => [...roster.workers]),
       released: () => this.dispatch(),
     }
-    this.#brake = new Brake({ ...all, spool: this.spool })
+    this.#withdrawals = new Withdrawals({ feed, options: () => this.#options })
+    const withdrawals = this.#withdrawals
+    this.#brake = new Brake({ ...all, withdrawals, spool: this.spool })
     this.#cancellations = new Cancellations({ ...all, options: () => this.#options })
     this.#crashed = new CrashedTasks(feed, () => this.dispatch())
     const isSequential = () => this.#isSequential
@@ -71,6 +75,7 @@ export class WorkerPool implements SignalReceivers {
       signals,
       pace: this.#pace,
       cancellations: this.#cancellations,
+      withdrawals,
       isBraked: () => this.isBraked,
       dispatch: () => this.dispatch(),
       vacant: () => {
@@ -251,6 +256,7 @@ export class WorkerPool implements SignalReceivers {
     this.size.close()
     this.#alone.close()
     this.#crashed.close()
+    this.#withdrawals.close()
     const left = await Promise.all(
       this.#groups.map(async ({ roster, feeder }) => {
         const tasks = await end(roster)

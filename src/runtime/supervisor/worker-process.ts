@@ -4,7 +4,13 @@ import type { Ref } from '../../base/task/ref.js'
 import type { SlotNews } from '../../base/task/terms.js'
 import type { SlotHints } from '../../engines/feed.js'
 import { drawToken } from '../ipc/frames.js'
-import type { GivenRun, LastRuns, MasterMessage, WorkerMessage } from '../ipc/messages.js'
+import {
+  type GivenRun,
+  isOfAside,
+  type LastRuns,
+  type MasterMessage,
+  type WorkerMessage,
+} from '../ipc/messages.js'
 import type { KillReason } from './cut-short.js'
 import { HostMessages } from './host-messages.js'
 import type { Exit, WorkerListener } from './worker-listener.js'
@@ -57,7 +63,7 @@ export class WorkerProcess {
     this.hasOwnProcess = this.#port.hasOwnProcess
     this.#port.listen({
       heard: message => {
-        if (message.type !== 'marks-cleared' && message.type !== 'cancelled-buried') this.#hear(message)
+        if (!isOfAside(message)) this.#hear(message)
         this.#work.noteActivity()
       },
       garbled: why => this.#garbled(why),

@@ -1,5 +1,5 @@
 import type { Ref, TaskName } from '../../base/task/ref.js'
-import { isHandled, type Report } from '../../base/task/report.js'
+import { type Found, isHandled, type Report } from '../../base/task/report.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { Activity } from './activity.js'
 import { type Begun, GivenTasks, type Had, nameOf } from './given-tasks.js'
@@ -107,6 +107,14 @@ export class Workload {
   /** Another worker has found it locked. @returns true if it is this worker's again */
   takeBack(ref: Ref): boolean {
     return this.isRecalling && this.tasks.takeBack(ref, this.#lastHeardAt)
+  }
+
+  /** @see GivenTasks.looked @returns undefined: it has spoken meanwhile */
+  looked(found: ReadonlyMap<number, Found>): ReturnType<GivenTasks['looked']> | undefined {
+    if (!this.isRecalling) return undefined
+    const looked = this.tasks.looked(found, this.#lastHeardAt)
+    this.noteActivity()
+    return looked
   }
 
   /** @returns what the worker has handed back now */

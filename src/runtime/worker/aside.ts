@@ -7,10 +7,14 @@ import { Road } from './road.js'
 
 /**
  * The entry point of the process aside: it does to the files of tasks what the master, which opens none, has to have done, and runs
- * nothing. It answers the first message that it gets, and exits.
+ * nothing. It answers the first message that it gets, and exits; one that looks stays for further looks, until the master ends it.
  */
 
 async function act(message: MasterMessage): Promise<AsideReply> {
+  if (message.type === 'look') {
+    const { lookAtTasks } = await import('../../engines/directory/peek.js')
+    return { type: 'looked', id: message.id, found: lookAtTasks(message.spool, message.refs) }
+  }
   if (message.type !== 'clear-marks' && message.type !== 'bury-cancelled')
     throw new Error(`no process aside does: ${message.type}`)
   const claims = await openClaims(engineOf(message.options), message.options)
@@ -23,7 +27,9 @@ async function answer(message: MasterMessage): Promise<void> {
   const reply = await act(message).catch(
     thrown => ({ type: 'unloadable', error: boundedFailure(toError(thrown).message) }) as const,
   )
-  road.say(reply, () => road.end(() => process.exit()))
+  road.say(reply, () => {
+    if (reply.type !== 'looked') road.end(() => process.exit())
+  })
 }
 
 // what has been begun is ended, though the master is gone or a terminal's Ctrl-C reaches the whole process group

@@ -109,6 +109,13 @@ export class ReadyRefs {
     this.#fresh.push({ ref, time })
   }
 
+  /** @returns those that became ready otherwise than by a scan, and are not any more */
+  remove(refs: ReadonlySet<Ref>): Set<Ref> {
+    const removed = new Set([...refs].filter(ref => this.#freshNames.delete(ref)))
+    if (removed.size > 0) this.#sift()
+    return removed
+  }
+
   /** The one that `next` removes. */
   peek(): Placed | undefined {
     return this.#isAheadNext ? this.#ahead.peek() : this.#peekInOrder()
@@ -201,7 +208,11 @@ export class ReadyRefs {
     const before = this.#freshNames.size
     for (const [ref, scan] of this.#freshNames)
       if (scan < this.#scans && scanned.isListed(prefixOf(ref))) this.#freshNames.delete(ref)
-    if (this.#freshNames.size === before) return
+    if (this.#freshNames.size < before) this.#sift()
+  }
+
+  /** Those without a name are gone. */
+  #sift(): void {
     const all = this.#fresh.values()
     this.#fresh = this.#newHeap()
     for (const placed of all) if (this.#freshNames.has(placed.ref)) this.#fresh.push(placed)

@@ -248,6 +248,17 @@ export class TaskIndex {
     this.#makeReady(ref)
   }
 
+  /** Somebody has looked at these, which were abandoned: workers have those in `begun` again. What is not ready is elsewhere by now. */
+  found(begun: readonly Ref[], reports: readonly Report[], nowMs: number): void {
+    const ready = this.#ready.remove(new Set([...begun, ...reports.map(({ ref }) => ref)]))
+    for (const ref of ready) this.#given(ref)
+    for (const report of reports) {
+      if (!ready.has(report.ref)) continue
+      if (report.kind === 'gone') this.#gone(report.ref, true)
+      else this.#place(report, nowMs)
+    }
+  }
+
   /**
    * @param recheckWaiting look again at every waiting or parked file, but paused ones, those that have crashed, and those that
    *   wait for a slot: it may have changed without an event
