@@ -57,7 +57,7 @@ export class RationedPart<T> {
 /** What somebody else knows, who may be away: while there is no answer, what was said last. */
 export class LastKnown<T> {
   readonly #ask: () => Promise<T>
-  readonly #patienceMs: number
+  readonly #withinMs: number
   readonly #keptMs: number
   #last: T
   /** On the clock of `performance.now()`. */
@@ -66,11 +66,11 @@ export class LastKnown<T> {
   #asking: Promise<void> | undefined
   #newest: Promise<void> | undefined
 
-  /** @param first until there is an answer @param patienceMs how long each answer is waited for @param keptMs and how long it will do */
-  constructor(ask: () => Promise<T>, first: T, patienceMs: number, keptMs = 0) {
+  /** @param first until there is an answer @param withinMs how long each answer is waited for @param keptMs and how long it will do */
+  constructor(ask: () => Promise<T>, first: T, withinMs: number, keptMs = 0) {
     this.#ask = ask
     this.#last = first
-    this.#patienceMs = patienceMs
+    this.#withinMs = withinMs
     this.#keptMs = keptMs
   }
 
@@ -80,7 +80,7 @@ export class LastKnown<T> {
     const changes = this.#changes
     this.#asking ??= this.#update()
     const over = new AbortController()
-    const late = sleep(this.#patienceMs, undefined, { signal: over.signal, ref: false }).catch(() => {})
+    const late = sleep(this.#withinMs, undefined, { signal: over.signal, ref: false }).catch(() => {})
     await Promise.race([this.#asking, late])
     over.abort()
     if (changes === this.#changes) this.#keptUntil = performance.now() + this.#keptMs

@@ -5,7 +5,6 @@ import { isRedisAddress, redisAddressOf } from '../formats/protocol/redis-addres
 import type { WorkerClaims } from './claims.js'
 import { controlSocketsOf } from './control/client.js'
 import { isControlHome } from './control/home.js'
-import type { DirectoryClaimsOptions } from './directory/claims.js'
 import type { DirectoryFeedOptions } from './directory/feed.js'
 import type { Enqueuer } from './enqueuer.js'
 import type { Source } from './feed.js'
@@ -13,6 +12,7 @@ import type { AwayListener, Forwarder } from './forwarder.js'
 import type { MemorySpool } from './memory/spool.js'
 import { redisEngine } from './redis/engine.js'
 import type { RedisFacts, ServerOverview } from './server-facts.js'
+import type { DirectoryClaimsOptions } from './spool/claims/claims.js'
 import type { TaskStore } from './task-store.js'
 import type { Upkeep } from './upkeep.js'
 
@@ -98,7 +98,7 @@ function directoryEngine(spool: string): Engine {
       return new DirectoryFeed({ ...options, spool }, events)
     },
     async claims(options) {
-      const { openDirectoryClaims } = await import('./directory/claims.js')
+      const { openDirectoryClaims } = await import('./spool/claims/claims.js')
       return openDirectoryClaims({ ...options, spool })
     },
     async upkeep() {

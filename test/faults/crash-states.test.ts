@@ -5,7 +5,6 @@ import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { fromThrown, toOutcome } from '#src/base/task/answer.js'
 import { IGNORE, OK, type Outcome, RELEASE, RETRY } from '#src/base/task/outcome.js'
-import type { DirectoryClaims } from '#src/engines/directory/claims.js'
 import {
   type Changed,
   change,
@@ -18,6 +17,7 @@ import { hold, kick, release } from '#src/engines/spool/admin/hold.js'
 import { requeue } from '#src/engines/spool/admin/letters.js'
 import { rename } from '#src/engines/spool/admin/move.js'
 import { sweepSpool } from '#src/engines/spool/admin/sweep.js'
+import type { Claims } from '#src/engines/spool/claims/claims.js'
 import { enqueueSync } from '#src/index.js'
 import { openEngine, POLICY, refusalOf } from '../helpers/engine.js'
 import { FileJournal, replay, type Step } from '../helpers/file-journal.js'
@@ -221,7 +221,7 @@ function hasMore(spool: string): boolean {
   )
 }
 
-function runAll(spool: string, engine: DirectoryClaims): number {
+function runAll(spool: string, engine: Claims): number {
   let runs = 0
   const visible = (directory: string) => readdirSync(directory).filter(name => !name.startsWith('.'))
   const refs = visible(spool).flatMap(name =>

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
 import { fromThrown, toOutcome } from '#src/base/task/answer.js'
 import { IGNORE, OK, type Outcome, RETRY } from '#src/base/task/outcome.js'
-import type { DirectoryClaims } from '#src/engines/directory/claims.js'
 import { sweepSpool } from '#src/engines/spool/admin/sweep.js'
+import type { Claims } from '#src/engines/spool/claims/claims.js'
 import { enqueueSync, SpooldError } from '#src/index.js'
 import { openEngine, POLICY } from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
@@ -88,7 +88,7 @@ class Script {
   }
 
   /** Claims, runs and settles everything that is there, once. */
-  run(engine: DirectoryClaims, answers: typeof ANSWERS): void {
+  run(engine: Claims, answers: typeof ANSWERS): void {
     for (const name of readdirSync(this.spool)
       .filter(each => !each.startsWith('.'))
       .sort()) {
@@ -110,7 +110,7 @@ class Script {
     engine.rest(true) // as a worker does that waits for more
   }
 
-  open(): Promise<DirectoryClaims> {
+  open(): Promise<Claims> {
     return openEngine(this.spool, {
       policy: { ...POLICY, backoff: 'none', maxCrashes: 0 },
       frequencyMs: 0,

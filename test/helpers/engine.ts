@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import type { LastRun } from '#src/base/task/last-run.js'
 import type { Company } from '#src/base/task/outcome.js'
 import {
-  type DirectoryClaims,
+  type Claims,
   type DirectoryClaimsOptions,
   openDirectoryClaims,
-} from '#src/engines/directory/claims.js'
+} from '#src/engines/spool/claims/claims.js'
 
 export type EngineSettings = Partial<Omit<DirectoryClaimsOptions, 'spool'>>
 
@@ -31,24 +31,24 @@ export const CLAIMS_DEFAULTS: Omit<DirectoryClaimsOptions, 'spool'> = {
 }
 
 /** Opens the claims of a worker. */
-export function openEngine(spool: string, settings: EngineSettings = {}): Promise<DirectoryClaims> {
+export function openEngine(spool: string, settings: EngineSettings = {}): Promise<Claims> {
   return openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool, ...settings })
 }
 
-export function claimOf(engine: DirectoryClaims, ref: string, lastRun?: LastRun) {
+export function claimOf(engine: Claims, ref: string, lastRun?: LastRun) {
   const claim = engine.claim(ref, lastRun)
   assert.ok(!('kind' in claim), 'kind' in claim ? `${claim.kind}: ${claim.detail}` : '')
   return claim
 }
 
 /** Claims a task and begins its run. */
-export function beginOf(engine: DirectoryClaims, ref: string, company: Company = 'alone') {
+export function beginOf(engine: Claims, ref: string, company: Company = 'alone') {
   const claim = claimOf(engine, ref)
   assert.equal(engine.begin(claim, company)?.detail, undefined)
   return claim
 }
 
-export function refusalOf(engine: DirectoryClaims, ref: string) {
+export function refusalOf(engine: Claims, ref: string) {
   const refusal = engine.claim(ref)
   assert.ok('kind' in refusal, 'it was claimed')
   return refusal

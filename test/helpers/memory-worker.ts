@@ -108,7 +108,7 @@ export async function memoryWorker(
     const refs = feed.take(room - feed.state.busy)
     if (refs.length === 0) return
     const first = given.length
-    given.push(...refs.map(ref => ({ ref, name: spool.taskOf(ref)?.name, notice: undefined })))
+    given.push(...refs.map(ref => ({ ref, name: spool.tasks.get(ref)?.name, notice: undefined })))
     worker.hear({ type: 'run', first, refs, sentAtMs: machineNowMs() })
   }
 

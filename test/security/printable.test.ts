@@ -280,7 +280,7 @@ async function evilJobs(client: Redis, key: string): Promise<void> {
     await client.zadd(`${key}${place}`, score, id)
   }
   const facts = { host: EVIL, pid: 1, startedAtMs: 1, wanted: 1, present: 1, running: 1, controls: EVIL }
-  const member = { ...facts, isDaemon: true, isBraked: true, atMs: Date.now() }
+  const member = { ...facts, isDaemon: true, isHalted: true, atMs: Date.now() }
   await client.hset(`${key}spoold:members`, {
     a: JSON.stringify(member),
     b: JSON.stringify({ ...member, host: hostname() }),

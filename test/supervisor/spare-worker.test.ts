@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { describe, it } from 'node:test'
-import { SpareWorker } from '#src/runtime/supervisor/spare-worker.js'
+import { SpareWorker } from '#src/runtime/supervisor/forked-port.js'
 import { childrenOf, isAlive } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
 

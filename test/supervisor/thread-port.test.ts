@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { ThreadPort } from '#src/runtime/supervisor/thread-port.js'
+import { ThreadPort } from '#src/runtime/supervisor/in-process-port.js'
 
 describe('a worker in a thread', () => {
   it('can be killed at any time of its start, and the process lives', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { MasterMessage, WorkerMessage } from '#src/runtime/ipc/messages.js'
 import { Outbox, type PackedReports } from '#src/runtime/ipc/reports.js'
-import type { WorkerListener } from '#src/runtime/supervisor/worker-listener.js'
+import type { WorkerListener } from '#src/runtime/supervisor/worker-port.js'
 import { WorkerProcess } from '#src/runtime/supervisor/worker-process.js'
 import { CLAIMS_DEFAULTS } from '../helpers/engine.js'
 

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { machineNowMs } from '#src/base/clock.js'
 import { OK } from '#src/base/task/outcome.js'
-import type { DirectoryClaims } from '#src/engines/directory/claims.js'
+import type { Claims } from '#src/engines/spool/claims/claims.js'
 import { Hide } from '#src/formats/protocol/hide.js'
 import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
 import type { PackedReports } from '#src/runtime/ipc/reports.js'
@@ -29,7 +29,7 @@ async function loopOf(spool: string, ms: Readonly<Record<string, number>>) {
   }
 }
 
-async function open(spool: string, handle: Handle, rssBytes = 0, claims?: DirectoryClaims) {
+async function open(spool: string, handle: Handle, rssBytes = 0, claims?: Claims) {
   const messages: WorkerMessage[] = []
   const loop = new Loop(
     claims ?? (await openEngine(spool)),

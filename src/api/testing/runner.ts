@@ -35,13 +35,11 @@ const DEFAULTS = {
 
 /** Runs the tasks of a kit as a worker does: claimed, begun and settled, with their limits, delays and middleware. */
 export class TestRunner {
-  readonly #spool: MemorySpool
   readonly #registries: readonly Registry[]
   readonly #enqueuerOf: CurrentDaemon['enqueuerOf']
   readonly #claims: MemoryClaims
 
   constructor(spool: MemorySpool, registries: readonly Registry[], enqueuerOf: CurrentDaemon['enqueuerOf']) {
-    this.#spool = spool
     this.#registries = registries
     this.#enqueuerOf = enqueuerOf
     this.#claims = new MemoryClaims(spool, { ...DEFAULTS, termsOf: vars => this.#termsOf(vars) })
@@ -49,17 +47,12 @@ export class TestRunner {
 
   /** @returns undefined if it is not due, or if no registry knows it */
   async run(task: MemoryTask): Promise<EndedRun | undefined> {
-    const ref = this.#spool.issueTicket(task)
-    try {
-      const claim = await this.#claims.claim(ref)
-      if ('kind' in claim || (await this.#claims.begin(claim, 'alone')) !== undefined) return undefined
-      const { outcome, error } = await this.#perform(claim)
-      const before = claimedTask(claim, TaskStatus.RUNNING)
-      const { kind } = await this.#claims.settle(claim, outcome, 0)
-      return endedRun(before, kind, task.dueAtMs, error)
-    } finally {
-      this.#spool.returnTicket(ref)
-    }
+    const claim = await this.#claims.claim(task.name)
+    if ('kind' in claim || (await this.#claims.begin(claim, 'alone')) !== undefined) return undefined
+    const { outcome, error } = await this.#perform(claim)
+    const before = claimedTask(claim, TaskStatus.RUNNING)
+    const { kind } = await this.#claims.settle(claim, outcome, 0)
+    return endedRun(before, kind, task.dueAtMs, error)
   }
 
   /** The task as it is now. */

@@ -14,7 +14,7 @@ export interface MemberFacts {
   /** How many tasks it runs. */
   readonly running: number
   /** It gives out no tasks. */
-  readonly isBraked: boolean
+  readonly isHalted: boolean
   /** On its machine, the directory with its control socket in `.spoold`; null: it has none. */
   readonly controls: string | null
 }

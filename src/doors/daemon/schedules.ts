@@ -285,7 +285,7 @@ function zoneOfCode(tz: string | null | undefined): string | null {
 
 /** Another daemon, or a person, obeys and is obeyed within this time. */
 const KNOWN_MS = 1000
-const PATIENCE_MS = 800
+const ANSWER_WITHIN_MS = 800
 
 type Since = ReadonlyMap<string, number>
 
@@ -329,5 +329,8 @@ function knownOf(spool: string): Known {
     .upkeep()
     .then(({ schedulePauses }) => schedulePauses)
   const nothing: Since = new Map()
-  return { pauses, since: new LastKnown(async () => (await pauses).read(), nothing, PATIENCE_MS, KNOWN_MS) }
+  return {
+    pauses,
+    since: new LastKnown(async () => (await pauses).read(), nothing, ANSWER_WITHIN_MS, KNOWN_MS),
+  }
 }

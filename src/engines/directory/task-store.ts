@@ -1,7 +1,7 @@
-import { closeSync, constants } from 'node:fs'
+import { closeSync, constants, statSync } from 'node:fs'
 import { errnoOf, messageOf } from '../../base/errors.js'
 import type { Pause, PausedPair } from '../../base/task/pause.js'
-import { baseName, displayName, type Ref, toByteString } from '../../base/task/ref.js'
+import { baseName, displayName, type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
 import { HEADER_BYTES, packetBytesOf } from '../../formats/protocol/header.js'
 import { openSafely } from '../../system/files/anchored-path.js'
 import { readLocks } from '../../system/files/lock-table.js'
@@ -11,6 +11,7 @@ import { type AuditEntry, readAudit, writeAudit } from '../spool/admin/audit.js'
 import {
   type Changed,
   change,
+  changeInSteps,
   type OpenSpool,
   openSpool,
   refused,
@@ -21,7 +22,7 @@ import { isTaskPath, Namesakes, taskOfId } from '../spool/admin/fate.js'
 import { hold, kick, NO_PACKET, release } from '../spool/admin/hold.js'
 import { cancel, overLimits, purge, requeue } from '../spool/admin/letters.js'
 import { Listing } from '../spool/admin/listing.js'
-import { OldKeys, type Parcel, type Received, receive } from '../spool/admin/move.js'
+import { OldKeys, type Parcel, type Received, receive, rename, send } from '../spool/admin/move.js'
 import { type Keyed, keyed, windowsInOrder } from '../spool/admin/ref-window.js'
 import { SpoolView, type TaskView } from '../spool/admin/task-view.js'
 import { hiddenKeysOf, noteHiddenKeys } from '../spool/hidden-keys.js'
@@ -33,7 +34,6 @@ import { readBody } from '../spool/spool-file.js'
 import type { Change, Ended, ListingPlan, Resumed, TaskStore, Wanted } from '../task-store.js'
 import type { Purged, PurgeLimits } from '../upkeep.js'
 import { finishCancel } from './cancel-running.js'
-import { moveTask } from './carry.js'
 import { DirectoryEnqueuer } from './enqueuer.js'
 import { nextTasks } from './next-tasks.js'
 import { SpoolWaiter } from './spool-waiter.js'
@@ -342,4 +342,54 @@ function replaceTask(at: OpenSpool, task: TaskView, file: TargetFile, requestFor
 function bodyOf({ fd, stats }: TargetFile): Buffer {
   const packetBytes = packetBytesOf(readBody(fd, 0, HEADER_BYTES))
   return readBody(fd, packetBytes, stats.size - packetBytes)
+}
+
+/**
+ * Moves a task to another store: by a rename, if that can be.
+ *
+ * @param directory opens that of the other store, if it is one
+ * @throws what leaves it unknown whether it has arrived
+ */
+async function moveTask(
+  from: OpenSpool,
+  ref: Ref,
+  to: TaskStore,
+  directory: () => Promise<OpenSpool> | undefined,
+): Promise<Changed> {
+  if (to.spool === from.spool) return refused('it is there already')
+  const target = await directory()
+  const isNear = target !== undefined && isOnOneFileSystem(from.spool, target.spool)
+  return changeInSteps(
+    from,
+    ref,
+    async file => (isNear ? rename(from, target, file) : undefined) ?? carry(from, file, to),
+  )
+}
+
+function isOnOneFileSystem(...spools: readonly string[]): boolean {
+  const [one, other] = spools.map(spool => statSync(toFsPath(spool)).dev)
+  return one === other
+}
+
+/**
+ * Takes a task to another store, in steps. After a kill after each of them, the same move goes on where it was:
+ *
+ * 1. it is held here, with the key that the other store will know it by: no daemon runs it;
+ * 2. it is there, and runs: whoever brings it once more, with its key, brings nothing;
+ * 3. it is removed here;
+ * 4. the other store may forget the key.
+ *
+ * @throws what leaves it unknown whether it has arrived
+ */
+async function carry(from: OpenSpool, file: TargetFile, to: TaskStore): Promise<Changed> {
+  const sent = send(from, file, displayName(to.spool))
+  if ('kind' in sent) return sent
+  const received = await to.receive(sent.parcel, sent.key)
+  if (received.kind === 'refused') {
+    sent.takeBack()
+    return refused(received.detail)
+  }
+  remove(from, file)
+  await to.forget(sent.key)
+  return { kind: 'done', to: received.ref }
 }

@@ -60,7 +60,7 @@ export class MemoryClaims implements Claims {
   /** @see Claims.claim */
   async claim(ref: Ref, lastRun?: LastRun): Promise<Claim | Report> {
     await later()
-    const task = this.#spool.taskOf(ref)
+    const task = this.#spool.tasks.get(ref)
     if (task === undefined) return { ref, kind: 'gone', ranMs: 0 }
     const { name } = task
     const lease = this.#spool.lease(task)

@@ -74,17 +74,13 @@ export class MemoryFeed implements Source {
   }
 
   #give(task: MemoryTask): Ref {
-    const ref = this.#spool.issueTicket(task)
-    this.#busy.add(ref)
-    return ref
+    this.#busy.add(task.name)
+    return task.name
   }
 
   /** @returns the task, unless it is gone by now */
   #takeBack(ref: Ref): MemoryTask | undefined {
-    const task = this.#spool.taskOf(ref)
-    this.#busy.delete(ref)
-    this.#spool.returnTicket(ref)
-    return task
+    return this.#busy.delete(ref) ? this.#spool.tasks.get(ref) : undefined
   }
 
   #takeParked(reason: FeedReason, limit: number): readonly Ref[] {
@@ -132,8 +128,8 @@ export class MemoryFeed implements Source {
 
   /** What a worker had claimed without having announced it is due again when its lease is over. */
   lose({ refs = [], cutShort = [] }: FeedLoss): void {
-    for (const { ref, lastRun, lease } of cutShort) {
-      const task = this.#spool.taskOf(ref, lease)
+    for (const { ref, lastRun } of cutShort) {
+      const task = this.#spool.tasks.get(ref)
       if (task !== undefined) task.lastRun = lastRun
     }
     for (const ref of refs) {

@@ -1,6 +1,6 @@
 import type { LastRun } from '../../base/task/last-run.js'
 import type { BuryReason } from '../../base/task/outcome.js'
-import type { Ref, TaskName } from '../../base/task/ref.js'
+import type { TaskName } from '../../base/task/ref.js'
 import type { PeriodicState } from '../../base/task/schedule.js'
 import type { RetryPolicy, Terms } from '../../base/task/terms.js'
 import type { Vars } from '../../formats/protocol/vars.js'
@@ -74,12 +74,9 @@ export class MemorySpool {
   readonly leases = new Set<string>()
   readonly #watchers = new Set<(task: MemoryTask) => void>()
   readonly slots = new MemorySlots(lease => this.#isCurrent(lease))
-  /** The refs that masters have: each time a task is taken, it is under a new one. */
-  readonly #tickets = new Map<Ref, MemoryTask>()
   /** Of claims that have not ended. They may have expired. */
   readonly #leased = new Map<string, MemoryTask>()
   #next = 1
-  #nextTicket = 1
   #nextLease = 1
 
   constructor(name: string, { capacity, leaseMs }: Partial<MemoryLimits> = {}) {
@@ -114,23 +111,6 @@ export class MemorySpool {
     this.tasks.set(added.name, added)
     for (const tell of this.#watchers) tell(added)
     return added
-  }
-
-  /** @returns the ref under which a worker may claim the task */
-  issueTicket(task: MemoryTask): Ref {
-    const ref = `ticket ${this.#nextTicket++}`
-    this.#tickets.set(ref, task)
-    return ref
-  }
-
-  /** The task of a ticket, or of a lease; undefined if neither is valid any more, or if the task is gone. */
-  taskOf(ref: Ref, lease?: string): MemoryTask | undefined {
-    const task = this.#tickets.get(ref) ?? (lease === undefined ? undefined : this.#leased.get(lease))
-    return task !== undefined && this.tasks.has(task.name) ? task : undefined
-  }
-
-  returnTicket(ref: Ref): void {
-    this.#tickets.delete(ref)
   }
 
   /** @returns the lease; undefined while another worker holds the task */

@@ -94,7 +94,7 @@ async function membersIn(connection: Connection): Promise<Array<[id: string, tol
 /** Of another version, or a stranger's: it is removed as one that has gone. */
 const UNKNOWN: Told = {
   ...{ host: '', pid: 0, startedAtMs: 0, isDaemon: false, wanted: 0, present: 0, running: 0 },
-  ...{ isBraked: false, controls: null, atMs: 0 },
+  ...{ isHalted: false, controls: null, atMs: 0 },
 }
 
 function toldIn(text: string): Told {
@@ -105,7 +105,7 @@ function toldIn(text: string): Told {
       ...{ host: 'text', pid: 'count', startedAtMs: 'time' },
       ...{ wanted: 'count', present: 'count', running: 'count', atMs: 'time' },
     },
-    { isDaemon: 'flag', isBraked: 'flag' },
+    { isDaemon: 'flag', isHalted: 'flag' },
   )
   if (!isTold) return UNKNOWN
   const told = { ...UNKNOWN, ...(value as Told) }

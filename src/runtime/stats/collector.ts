@@ -44,7 +44,7 @@ const MOST_QUEUES = 100
 /** However many ask, a snapshot is taken this often at most. */
 const SHARED_MS = 200
 /** While a file system, or Redis, does not answer, a snapshot has what was known last. */
-const PATIENCE_MS = 800
+const ANSWER_WITHIN_MS = 800
 const NOTHING_KNOWN: UpkeepStats = {
   dead: { count: 0, isWhole: false, byReason: {}, oldestMs: null, newestMs: null },
   records: { count: 0, isWhole: false },
@@ -173,7 +173,7 @@ export class Collector {
 
 function upkeepOf(spool: string): LastKnown<UpkeepStats> {
   const upkeep = openEngine(spool).upkeep()
-  return new LastKnown(async () => (await upkeep).stats(), NOTHING_KNOWN, PATIENCE_MS)
+  return new LastKnown(async () => (await upkeep).stats(), NOTHING_KNOWN, ANSWER_WITHIN_MS)
 }
 
 function tasksOf({ feed, pool }: SpoolWorkersStats): TaskCounts {

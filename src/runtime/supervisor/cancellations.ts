@@ -9,8 +9,7 @@ import { Cancellation, isHeld } from './cancellation.js'
 import { howOf } from './cut-short.js'
 import type { Given } from './given-tasks.js'
 import type { LastRuns } from './last-runs.js'
-import type { Exit } from './worker-listener.js'
-import type { SpawnOptions } from './worker-port.js'
+import type { Exit, SpawnOptions } from './worker-port.js'
 import type { WorkerProcess } from './worker-process.js'
 
 interface CancellationsContext {

@@ -1,7 +1,7 @@
 import { epochMs } from '../../base/clock.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Had } from './given-tasks.js'
-import type { Exit } from './worker-listener.js'
+import type { Exit } from './worker-port.js'
 
 /** A start that is not told at once is at most so much later than the last report, from which its time is counted. */
 const UNTOLD_MS = 250

@@ -7,16 +7,15 @@ import type { SlotWish } from '../../base/task/terms.js'
 import type { Source } from '../../engines/feed.js'
 import { clearMarks } from './aside.js'
 import type { Cancellations } from './cancellations.js'
-import type { CrashedTasks } from './crashed-tasks.js'
 import { lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
 import type { Begun, Had } from './given-tasks.js'
-import type { Lane } from './lane.js'
 import type { LastRuns } from './last-runs.js'
 import type { Roster } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
+import type { CrashedTasks, Supply } from './supply.js'
 import type { Withdrawals } from './withdrawals.js'
-import type { Exit, Reported } from './worker-listener.js'
+import type { Exit, Reported } from './worker-port.js'
 import type { WorkerProcess } from './worker-process.js'
 
 interface FeederContext {
@@ -24,13 +23,13 @@ interface FeederContext {
   readonly roster: Roster
   readonly feed: Source
   readonly lastRuns: LastRuns
-  readonly lane: Lane
+  readonly supply: Supply
   readonly events: Emitter
   readonly signals: SignalRouter
   readonly cancellations: Cancellations
   readonly withdrawals: Withdrawals
   /** Nothing is to be started. */
-  isBraked(): boolean
+  isHalted(): boolean
 }
 
 type Excused = Had & { readonly lastRun: LastRun }
@@ -66,26 +65,26 @@ export class Feeder {
 
   /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
-    const { roster, feed, lane, lastRuns, signals, isBraked } = this.#context
+    const { roster, feed, supply, lastRuns, signals, isHalted } = this.#context
     if (roster.isClosed) return
-    if (!isBraked()) {
-      if (lane.crashed?.isOverdue === true) this.#giveCrashed(lane.crashed)
+    if (!isHalted()) {
+      if (supply.crashed?.isOverdue === true) this.#giveCrashed(supply.crashed)
       dispatch(roster.workers, {
         signalFor: worker => signals.take(worker),
         get ready() {
-          return lane.ready
+          return supply.ready
         },
         batchMs: feed.leases?.batchMs,
         isShrinking: roster.excess > 0,
         due: limit => {
-          const refs = lane.take(limit)
+          const refs = supply.take(limit)
           this.#gave(refs)
           return refs
         },
         lastRuns,
         slots: feed.state.slots,
       })
-      if (lane.crashed?.isReady === true) this.#giveCrashed(lane.crashed)
+      if (supply.crashed?.isReady === true) this.#giveCrashed(supply.crashed)
     }
     this.#watchdog.look()
   }
@@ -109,8 +108,8 @@ export class Feeder {
 
   /** For how long tasks have been due and a worker idle, and nothing was given out, in milliseconds. */
   get stalledMs(): number {
-    const { roster, lane, isBraked } = this.#context
-    const mayGive = !roster.isClosed && !isBraked() && lane.ready > 0 && [...roster.workers].some(isIdle)
+    const { roster, supply, isHalted } = this.#context
+    const mayGive = !roster.isClosed && !isHalted() && supply.ready > 0 && [...roster.workers].some(isIdle)
     return this.#stall.look(mayGive ? this.#given : undefined)
   }
 
@@ -120,9 +119,9 @@ export class Feeder {
   }
 
   reported(worker: WorkerProcess, { done, doneNames, reports, late, known, ids, wishes }: Reported): void {
-    const { spool, feed, lane, lastRuns, events } = this.#context
+    const { spool, feed, supply, lastRuns, events } = this.#context
     const { pid } = worker
-    lane.crashed?.reported(worker, reports)
+    supply.crashed?.reported(worker, reports)
     const returned = reports.filter(report => !this.#isTakenBack(report))
     lastRuns.done(done)
     lastRuns.reported(returned)
@@ -147,9 +146,9 @@ export class Feeder {
 
   /** Gives a worker more tasks of a name that it runs: they begin there as soon as the slots are free that it has. */
   #follow(worker: WorkerProcess, { wanted, name, count }: SlotWish): void {
-    const { roster, lane, feed, lastRuns, isBraked } = this.#context
-    if (roster.isClosed || roster.excess > 0 || isBraked() || !worker.isOpen) return
-    const refs = lane.takeFollowers(wanted, { name, count })
+    const { roster, supply, feed, lastRuns, isHalted } = this.#context
+    if (roster.isClosed || roster.excess > 0 || isHalted() || !worker.isOpen) return
+    const refs = supply.takeFollowers(wanted, { name, count })
     if (refs.length === 0) return
     this.#gave(refs)
     worker.run(refs, lastRuns.among(refs), feed.state.slots, name)
@@ -166,8 +165,8 @@ export class Feeder {
   }
 
   exited(worker: WorkerProcess, exit: Exit): void {
-    const { feed, lane, lastRuns, signals, cancellations } = this.#context
-    lane.crashed?.ended(worker)
+    const { feed, supply, lastRuns, signals, cancellations } = this.#context
+    supply.crashed?.ended(worker)
     const buried = cancellations.exited(worker, exit)
     const others = (refs: readonly Ref[]) => refs.filter(ref => !buried.has(ref))
     const all = worker.work.had

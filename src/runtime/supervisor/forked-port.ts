@@ -25,7 +25,7 @@ const LAST_WORDS: ReadonlySet<(WorkerMessage | AsideReply)['type']> = new Set([
 const EXIT_MS = 5000
 
 /** What a worker process is forked with. */
-export interface ForkOptions {
+interface ForkOptions {
   /** Where its output and that of its handlers goes. */
   readonly logFd: number
   /** What runs in it; default: a worker. */
@@ -103,4 +103,32 @@ async function exitOf(child: ChildProcess, socket: Socket | undefined): Promise<
   if (socket?.destroyed === false)
     await Promise.race([new Promise(read => socket.once('close', read)), wait(LAST_WORDS_MS)])
   return exit
+}
+
+/**
+ * A worker process that is forked before its options are known. Booting is most of a start, so it is done while the
+ * master loads the rest of the daemon.
+ *
+ * States: booting → taken | gone.
+ */
+export class SpareWorker {
+  #port: ForkedPort | undefined
+
+  constructor(options: ForkOptions) {
+    try {
+      this.#port = new ForkedPort(options)
+    } catch {} // out of memory or processes: the roster then forks a worker of its own, and reports the error
+  }
+
+  /** Hands over the process, once; undefined if it is gone or was taken. */
+  take(): ForkedPort | undefined {
+    const port = this.#port
+    this.#port = undefined
+    return port?.isAlive ? port : undefined
+  }
+
+  /** Kills the process if it was not taken. */
+  end(): void {
+    this.take()?.kill()
+  }
 }

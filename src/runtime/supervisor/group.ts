@@ -4,25 +4,25 @@ import { isHandled, type Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
 import type { Cancellations } from './cancellations.js'
 import { Feeder } from './feeder.js'
-import type { Lane } from './lane.js'
 import type { LastRuns } from './last-runs.js'
 import { Roster, type RosterOptions } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
+import type { Supply } from './supply.js'
 import type { Withdrawals } from './withdrawals.js'
-import type { Exit, Reported, WorkerListener } from './worker-listener.js'
+import type { Exit, Reported, WorkerListener } from './worker-port.js'
 import type { WorkerProcess } from './worker-process.js'
 
 export interface GroupContext {
   readonly events: Emitter
   readonly signals: SignalRouter
   readonly feed: Source
-  readonly lane: Lane
+  readonly supply: Supply
   readonly lastRuns: LastRuns
   readonly pace: RespawnPace
   readonly cancellations: Cancellations
   readonly withdrawals: Withdrawals
   /** Nothing is to be started. */
-  isBraked(): boolean
+  isHalted(): boolean
   /** The worker is ready. */
   joined(worker: WorkerProcess): void
   /** A task may now be given to a worker. */

@@ -1,5 +1,5 @@
+import { IdleTimer } from '../../base/clock.js'
 import type { Emitter } from '../../base/events/emitter.js'
-import { IdleTimer } from './idle-timer.js'
 import type { Load } from './load.js'
 import { initialSize, isFixed, type PoolScaling, type SizeOptions } from './pool-options.js'
 import type { PoolSizeStats } from './pool-stats.js'
@@ -18,7 +18,7 @@ interface PoolSizeContext {
   readonly load: Load
   readonly events: Emitter
   /** Nothing is to be started: the spool is paused, or the daemon is quiet. */
-  isBraked(): boolean
+  isHalted(): boolean
 }
 
 // Longer than others: whatever changes the number is here, so that one thing has to give way to another.
@@ -103,9 +103,9 @@ export class PoolSize {
 
   /** Tasks have come or ended, or a worker is ready or gone, and what can be is given out. Costs next to nothing where the number is fixed. */
   look(): void {
-    const { roster, load, isBraked } = this.#context
+    const { roster, load, isHalted } = this.#context
     if (roster.isClosed || this.#isStill) return
-    if (roster.target === 0 && !isBraked() && load.total > 0) this.#wake()
+    if (roster.target === 0 && !isHalted() && load.total > 0) this.#wake()
     if (this.#isFrozen) return
     if (this.#byHand === undefined) {
       this.#idleTimer?.look(load.total === 0 && roster.target > 0)
@@ -225,12 +225,12 @@ export class PoolSize {
   }
 
   #decide(): void {
-    const { events, spool, roster, isBraked } = this.#context
+    const { events, spool, roster, isHalted } = this.#context
     const { scaling } = this.#options
     if (scaling === null || this.#scaler === undefined) return
     this.#forgetNextDecision()
     this.#decidedAt = performance.now()
-    const canSpawn = this.#mayGrow && !isBraked()
+    const canSpawn = this.#mayGrow && !isHalted()
     const seen = this.#view.snapshot(scaling.options, this.#decidedAt, canSpawn)
     const { target, reason, lines = [], problem, askAgainMicros } = this.#scaler.decide(seen)
     if (problem !== undefined) events.emit('scaling-failed', { spool, error: problem })

@@ -7,7 +7,7 @@ import type { WorkerProcess } from './worker-process.js'
 export class PoolView {
   readonly #roster: Roster
   readonly #load: Load
-  readonly #seats = new Seats()
+  readonly #numbers = new WorkerNumbers()
   readonly #openedAt = performance.now()
   /** What is not sorted yet may not be due: until it is, no more than was known before. */
   #backlog = 0
@@ -19,14 +19,14 @@ export class PoolView {
 
   /** The number of a worker, from 1. */
   numberOf(worker: WorkerProcess): number {
-    this.#seats.assign(this.#roster.workers)
-    return this.#seats.numberOf(worker)
+    this.#numbers.assign(this.#roster.workers)
+    return this.#numbers.numberOf(worker)
   }
 
   /** @param nowMs of `performance.now()` */
   snapshot(options: ScalingOptions, nowMs: number, canSpawn: boolean): Snapshot {
     const { workers: all, target, delayed } = this.#roster
-    this.#seats.assign(all)
+    this.#numbers.assign(all)
     const workers = [...all].filter(({ state }) => state !== 'draining')
     const isSorting = workers.some(({ work }) => work.activity.isSorting)
     const { backlog } = this.#load
@@ -51,16 +51,16 @@ export class PoolView {
     const { state, isOpen } = worker
     const { outstanding, concurrency, activity } = worker.work
     return {
-      number: this.#seats.numberOf(worker),
+      number: this.#numbers.numberOf(worker),
       isStarting: state === 'starting' || (outstanding === 0 && !isOpen),
       isBusy: outstanding >= concurrency && !activity.isSorting,
-      busyMicros: this.#seats.busyMsOf(worker) * 1000,
+      busyMicros: this.#numbers.busyMsOf(worker) * 1000,
     }
   }
 }
 
 /** Numbers the workers of a pool as uWSGI does: each has the lowest number from 1 that no other has. */
-class Seats {
+class WorkerNumbers {
   readonly #taken = new Map<WorkerProcess, number>()
   /** How long the workers that are gone were busy, by their numbers; ms. */
   readonly #past = new Map<number, number>()

@@ -2,8 +2,7 @@ import { SpooldError, toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
 import type { NamedRef } from './given-tasks.js'
-import type { Exit, WorkerListener } from './worker-listener.js'
-import type { SpawnOptions } from './worker-port.js'
+import type { Exit, SpawnOptions, WorkerListener } from './worker-port.js'
 import { WorkerProcess } from './worker-process.js'
 
 export interface RosterOptions extends SpawnOptions {

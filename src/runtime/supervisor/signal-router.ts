@@ -9,7 +9,7 @@ export interface SignalReceivers {
   readonly spool: string
   readonly workers: ReadonlySet<WorkerProcess>
   /** Nothing is to be started: signals wait. */
-  readonly isBraked: boolean
+  readonly isHalted: boolean
   /** A signal may be waiting for one of them. */
   dispatch(): void
 }
@@ -87,13 +87,13 @@ export class SignalRouter {
 
   /** True when no signal runs, and none waits but for the end of a pause. */
   get isIdle(): boolean {
-    const isHeldUp = ({ number, spool }: Waiting) => this.#isBraked(spool ?? this.#homeOf(number))
+    const isHeldUp = ({ number, spool }: Waiting) => this.#isHalted(spool ?? this.#homeOf(number))
     return this.#waiting.every(isHeldUp) && this.#workers.every(({ work }) => work.signals.size === 0)
   }
 
-  #isBraked(spool: string | undefined): boolean {
+  #isHalted(spool: string | undefined): boolean {
     const teams = [...this.#teams].filter(team => team.spool === spool)
-    return teams.length > 0 && teams.every(({ isBraked }) => isBraked)
+    return teams.length > 0 && teams.every(({ isHalted }) => isHalted)
   }
 
   /** Takes a signal for a worker that has room. It then counts as given. */

@@ -1,3 +1,5 @@
+import { hostname } from 'node:os'
+import type { Member, MemberFacts } from '../../base/task/member.js'
 import type { FeedStats, Source } from '../../engines/feed.js'
 import type { PauseFollower } from '../../engines/upkeep.js'
 import type { PoolOptions } from './pool-options.js'
@@ -35,4 +37,22 @@ export interface SpoolWorkersPlan {
 export function closeSources({ feed, pauses }: SpoolWorkers): void {
   feed.close()
   pauses.close()
+}
+
+const startedAtMs = Math.round(Date.now() - process.uptime() * 1000)
+
+/** What others may know of the processes of a spool, and have them do. */
+export function memberOf(pool: WorkerPool, about: Pick<MemberFacts, 'isDaemon' | 'controls'>): Member {
+  return {
+    facts() {
+      const { wanted, present, workers } = pool.stats
+      const running = workers.reduce((sum, worker) => sum + worker.running.length, 0)
+      const { isHalted } = pool
+      return {
+        ...{ host: hostname(), pid: process.pid, startedAtMs, wanted, present, running, isHalted },
+        ...about,
+      }
+    },
+    cancel: (task, tell) => pool.cancel(task, tell),
+  }
 }

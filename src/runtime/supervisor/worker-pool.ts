@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os'
+import { IdleTimer } from '../../base/clock.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
@@ -6,13 +7,10 @@ import type { Pauses } from '../../base/task/pause.js'
 import type { TaskName } from '../../base/task/ref.js'
 import type { Source } from '../../engines/feed.js'
 import { clearMarks } from './aside.js'
-import { Brake } from './brake.js'
 import { Cancellations } from './cancellations.js'
-import { CrashedTasks } from './crashed-tasks.js'
 import type { NamedRef } from './given-tasks.js'
 import { Group, type GroupContext } from './group.js'
-import { IdleTimer } from './idle-timer.js'
-import { aloneLane, dueLane, type Lane } from './lane.js'
+import { Halt } from './halt.js'
 import { LastRuns } from './last-runs.js'
 import { Load } from './load.js'
 import { aloneOptions, type PoolOptions } from './pool-options.js'
@@ -20,6 +18,7 @@ import { PoolSize } from './pool-size.js'
 import { type PoolStats, poolStats } from './pool-stats.js'
 import { prepareReplacement, type Replacement } from './replacement.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
+import { aloneSupply, CrashedTasks, dueSupply, type Supply } from './supply.js'
 import { Withdrawals } from './withdrawals.js'
 import type { WorkerProcess } from './worker-process.js'
 
@@ -44,7 +43,7 @@ export class WorkerPool implements SignalReceivers {
   readonly #pace = new RespawnPace()
   #hasBegun = false
   readonly #unfollow: () => void
-  readonly #brake: Brake
+  readonly #halt: Halt
   readonly #crashed: CrashedTasks
   readonly #cancellations: Cancellations
   readonly #withdrawals: Withdrawals
@@ -64,7 +63,7 @@ export class WorkerPool implements SignalReceivers {
     }
     this.#withdrawals = new Withdrawals({ feed, options: () => this.#options })
     const withdrawals = this.#withdrawals
-    this.#brake = new Brake({ ...all, withdrawals, spool: this.spool })
+    this.#halt = new Halt({ ...all, withdrawals, spool: this.spool })
     this.#cancellations = new Cancellations({ ...all, options: () => this.#options })
     this.#crashed = new CrashedTasks(feed, () => this.dispatch())
     const isSequential = () => this.#isSequential
@@ -76,7 +75,7 @@ export class WorkerPool implements SignalReceivers {
       pace: this.#pace,
       cancellations: this.#cancellations,
       withdrawals,
-      isBraked: () => this.isBraked,
+      isHalted: () => this.isHalted,
       dispatch: () => this.dispatch(),
       vacant: () => {
         this.#main.roster.fill()
@@ -86,7 +85,7 @@ export class WorkerPool implements SignalReceivers {
     }
     this.#main = new Group(options, {
       ...shared,
-      lane: dueLane(feed, this.#crashed, isSequential),
+      supply: dueSupply(feed, this.#crashed, isSequential),
       joined: worker => {
         signals.declared(worker, worker.start.news)
         this.#joined(worker)
@@ -94,7 +93,7 @@ export class WorkerPool implements SignalReceivers {
     })
     this.#alone = new Alone(options, {
       ...shared,
-      lane: aloneLane(feed, this.#crashed, isSequential),
+      supply: aloneSupply(feed, this.#crashed, isSequential),
       joined: worker => this.#joined(worker),
     })
     const beside = () => ({
@@ -104,7 +103,7 @@ export class WorkerPool implements SignalReceivers {
     this.#load = new Load({ spool: this.spool, feed, events, beside })
     this.size = new PoolSize(options, {
       ...{ spool: this.spool, roster: this.#main.roster, load: this.#load, events },
-      isBraked: () => this.isBraked,
+      isHalted: () => this.isHalted,
     })
   }
 
@@ -116,7 +115,7 @@ export class WorkerPool implements SignalReceivers {
 
   #joined(worker: WorkerProcess): void {
     if (!this.#events.isSilent('run-times')) worker.tellTimes(true)
-    this.#brake.joined(worker)
+    this.#halt.joined(worker)
     this.dispatch()
   }
 
@@ -194,13 +193,13 @@ export class WorkerPool implements SignalReceivers {
   }
 
   /** Nothing is to be started: the spool is paused, or the daemon is quiet. */
-  get isBraked(): boolean {
-    return this.#brake.isOn
+  get isHalted(): boolean {
+    return this.#halt.isOn
   }
 
   /** The whole spool is paused. */
   get isPaused(): boolean {
-    return this.#brake.isPaused
+    return this.#halt.isPaused
   }
 
   /** Ends a task that one of its workers runs or has claimed. @param tell hears what it waits for */
@@ -209,16 +208,16 @@ export class WorkerPool implements SignalReceivers {
   }
 
   setPauses(pauses: Pauses): void {
-    this.#brake.setPauses(pauses)
+    this.#halt.setPauses(pauses)
   }
 
   setQuiet(isQuiet: boolean): void {
-    this.#brake.setQuiet(isQuiet)
+    this.#halt.setQuiet(isQuiet)
   }
 
   /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
-    if (!this.#hasBegun || this.#main.roster.isClosed || this.isBraked) return
+    if (!this.#hasBegun || this.#main.roster.isClosed || this.isHalted) return
     this.size.letGo()
     this.#main.feeder.dispatch()
     this.#alone.dispatch()
@@ -282,11 +281,11 @@ const IDLE_MS = 1000
 /** One worker that runs one task at a time, while there are tasks that have to run alone. */
 class Alone {
   readonly group: Group
-  readonly #lane: Lane
+  readonly #supply: Supply
   readonly #idleTimer = new IdleTimer(() => this.dismiss(), IDLE_MS)
 
   constructor(options: PoolOptions, context: GroupContext) {
-    this.#lane = context.lane
+    this.#supply = context.supply
     this.group = new Group(aloneOptions(options), context)
   }
 
@@ -304,7 +303,7 @@ class Alone {
 
   dispatch(): void {
     const { roster, feeder } = this.group
-    const isWanted = this.#lane.ready > 0 || this.#lane.crashed?.isReady === true
+    const isWanted = this.#supply.ready > 0 || this.#supply.crashed?.isReady === true
     if (isWanted) {
       roster.target = 1
       roster.fill()

@@ -13,8 +13,7 @@ import {
 } from '../ipc/messages.js'
 import type { KillReason } from './cut-short.js'
 import { HostMessages } from './host-messages.js'
-import type { Exit, WorkerListener } from './worker-listener.js'
-import type { SpawnOptions, WorkerPort } from './worker-port.js'
+import type { Exit, SpawnOptions, WorkerListener, WorkerPort } from './worker-port.js'
 import { WorkerStart } from './worker-start.js'
 import { Workload } from './workload.js'
 

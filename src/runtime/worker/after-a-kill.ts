@@ -6,7 +6,7 @@ import type { CancelledRef, MarkedRef, MarksCleared } from '../ipc/messages.js'
 // What is done to the files of tasks whose process was ended in the middle of their runs.
 
 /** A program that ran for a task and was just killed holds its lock for a moment longer. */
-const PATIENCE_MS = 1000
+const LETS_GO_WITHIN_MS = 1000
 const PAUSE_MS = 20
 
 /** Clears the marks of tasks whose run was ended through no fault of theirs, as if it had not taken place. */
@@ -17,7 +17,7 @@ export async function clearMarks(
   const reports: Report[] = []
   let left = tasks
   let error = ''
-  for (const endsAt = performance.now() + PATIENCE_MS; ; await setTimeout(PAUSE_MS)) {
+  for (const endsAt = performance.now() + LETS_GO_WITHIN_MS; ; await setTimeout(PAUSE_MS)) {
     const kept: MarkedRef[] = []
     for (const task of left) {
       const claim = await claims.claim(task.ref, task.lastRun)
@@ -41,7 +41,7 @@ export function buryCancelled(
   claims: Pick<Claims, 'claim' | 'release'>,
   tasks: readonly CancelledRef[],
 ): Promise<readonly Report[]> {
-  const endsAt = performance.now() + PATIENCE_MS
+  const endsAt = performance.now() + LETS_GO_WITHIN_MS
   return Promise.all(tasks.map(task => bury(claims, task, endsAt)))
 }
 

@@ -22,7 +22,7 @@ import { describe, it } from 'node:test'
 import { fromThrown } from '#src/base/task/answer.js'
 import { IGNORE, OK, RELEASE, RETRY } from '#src/base/task/outcome.js'
 import type { Claim } from '#src/engines/claims.js'
-import type { DirectoryClaims } from '#src/engines/directory/claims.js'
+import type { Claims } from '#src/engines/spool/claims/claims.js'
 import { probeSpool } from '#src/engines/spool/probe.js'
 import { DONE, RECORDED, STARTED } from '#src/engines/spool/state-byte.js'
 import { toDictionary, toPairs } from '#src/formats/protocol/vars.js'
@@ -43,8 +43,8 @@ import { spoolDirectory } from '../../helpers/workspace.js'
 const NAME = 'uwsgi_spoolfile_on_x'
 const LONG_AGO = 1_000_000_000
 
-const beginOf = (engine: DirectoryClaims, ref = NAME) => beginRef(engine, ref)
-const refusalOf = (engine: DirectoryClaims, ref = NAME) => refuseRef(engine, ref)
+const beginOf = (engine: Claims, ref = NAME) => beginRef(engine, ref)
+const refusalOf = (engine: Claims, ref = NAME) => refuseRef(engine, ref)
 const crash = (spool: string) => crashRef(spool, NAME)
 const stateOf = (spool: string, ref = NAME) => readFileSync(join(spool, ref))[3]
 const textOf = (claim: Claim) => ({ ...toDictionary(claim.vars) })

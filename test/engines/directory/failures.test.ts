@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { AbortTask, fromThrown, RetryTask, toOutcome } from '#src/base/task/answer.js'
 import { IGNORE, OK, RELEASE, RETRY } from '#src/base/task/outcome.js'
-import type { DirectoryClaims } from '#src/engines/directory/claims.js'
+import type { Claims } from '#src/engines/spool/claims/claims.js'
 import { DeadLetters } from '#src/engines/spool/dead-letters.js'
 import { ONCE, RECORDED, STARTED } from '#src/engines/spool/state-byte.js'
 import { beginOf, claimOf, crash, openEngine, POLICY, refusalOf } from '../../helpers/engine.js'
@@ -34,14 +34,14 @@ const stateOf = (spool: string) => readFileSync(join(spool, NAME))[3] ?? 0
 const touch = (spool: string) => utimesSync(join(spool, NAME), LONG_AGO, LONG_AGO)
 
 /** Runs the task, and lets it be due at once again. */
-function runTo(engine: DirectoryClaims, spool: string, outcome: ReturnType<typeof toOutcome>) {
+function runTo(engine: Claims, spool: string, outcome: ReturnType<typeof toOutcome>) {
   const report = engine.settle(beginOf(engine, NAME), outcome, 0)
   if (existsSync(join(spool, NAME))) touch(spool)
   return report
 }
 
 /** Past the wait that a crash brings when it is found. */
-function beginAtOnce(engine: DirectoryClaims, spool: string) {
+function beginAtOnce(engine: Claims, spool: string) {
   const first = engine.claim(NAME)
   if ('kind' in first) touch(spool)
   else engine.release(first)

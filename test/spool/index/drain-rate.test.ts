@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it, mock } from 'node:test'
-import { DrainRate, LONG_BACKLOG, RATE_WINDOW_MS } from '#src/engines/spool/index/drain-rate.js'
+import { DrainRate, LONG_BACKLOG, RATE_WINDOW_MS } from '#src/engines/spool/index/scan-timetable.js'
 
 /** What it judges after a window in which so many tasks have ended. */
 function judged(

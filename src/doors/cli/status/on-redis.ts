@@ -29,10 +29,10 @@ function persistenceOf({ appends, syncs }: ServerStatus): string {
   return appends ? `appendfsync ${syncs ?? ''}` : 'appendonly is off'
 }
 
-function memberText({ host, pid, isDaemon, present, wanted, running, isBraked }: MemberFacts): string {
+function memberText({ host, pid, isDaemon, present, wanted, running, isHalted }: MemberFacts): string {
   const what = isDaemon ? 'daemon' : 'program'
-  const braked = isBraked ? ', starts nothing' : ''
-  return `${what} ${pid} on ${host} (${present} of ${wanted} workers, ${running} running${braked})`
+  const halted = isHalted ? ', starts nothing' : ''
+  return `${what} ${pid} on ${host} (${present} of ${wanted} workers, ${running} running${halted})`
 }
 
 function limitText({ name, count, running, due }: ServerStatus['limits'][number]): string {

@@ -2,13 +2,13 @@ import { messageOf, toError } from '../../../base/errors.js'
 import { type LastRun, lastRunAt } from '../../../base/task/last-run.js'
 import type { Company, Outcome } from '../../../base/task/outcome.js'
 import type { ParkReason } from '../../../base/task/parked.js'
-import { displayName, type Ref } from '../../../base/task/ref.js'
+import { displayName, type Ref, toByteString } from '../../../base/task/ref.js'
 import { type Report, unknownName } from '../../../base/task/report.js'
 import type { Delivery, NamedSlots, TermsOrPark } from '../../../base/task/terms.js'
 import { taskNameOf } from '../../../formats/protocol/named.js'
 import { lastValue, type Vars } from '../../../formats/protocol/vars.js'
 import { DELIVERY_KEY, verdictOf } from '../../contracts/verdict.js'
-import type { Locker } from '../locker.js'
+import { type Locker, type LockKind, openLocker } from '../locker.js'
 import { TaskDirectories } from '../priority-directory.js'
 import type { TaskRecord } from '../records.js'
 import { setTime } from '../spool-file.js'
@@ -21,7 +21,7 @@ import { closeRemoved, letGo, runsOf, type Settled, type SettleOptions, Settler 
 import { Slots } from './slots.js'
 import { handleUnfit, type UnfitOptions } from './unfit.js'
 
-export interface ClaimsOptions extends SettleOptions, UnfitOptions {
+interface ClaimsOptions extends SettleOptions, UnfitOptions {
   /** Unless the packet says otherwise. */
   readonly delivery: Delivery
   /** Its handler only passes tasks on: those that nobody holds are due, whatever their time, and none is delivered at most once. */
@@ -212,4 +212,14 @@ export class Claims {
 
 function unknownNameOf({ vars }: ClaimedFile) {
   return unknownName(taskNameOf(vars) ?? '')
+}
+
+/** `spool` is the real path. */
+export interface DirectoryClaimsOptions extends ClaimsOptions {
+  readonly locks: LockKind
+}
+
+export async function openDirectoryClaims(options: DirectoryClaimsOptions): Promise<Claims> {
+  const locker = await openLocker(options.spool, options.locks)
+  return new Claims({ ...options, spool: toByteString(options.spool) }, locker)
 }

@@ -1,6 +1,3 @@
-import { RATE_WINDOW_MS } from './drain-rate.js'
-import { ScanTimes } from './scanner-stats.js'
-
 /** What the time of the next look depends on. */
 interface Circumstances {
   /** There are no events: looks take their place. */
@@ -139,4 +136,93 @@ function unclearScanInMs(lastScanMs: number, frequencyMs: number): number {
 function passEveryMs(lastPassMs: number, frequencyMs: number, isPolled: boolean): number {
   const everyMs = isPolled ? Math.min(frequencyMs, Math.max(POLL_MS, lastPassMs * POLL_SHARE)) : frequencyMs
   return Math.max(everyMs, 2 * lastPassMs)
+}
+
+interface Counts {
+  readonly ready: number
+  readonly busy: number
+  readonly waiting: number
+}
+
+/** While the backlog is this long and tasks end this fast, events would cost more than they tell: three a task. */
+export const LONG_BACKLOG = 5000
+const FAST_TASKS_PER_SECOND = 2000
+/** How long a rate is measured; ms. */
+export const RATE_WINDOW_MS = 100
+
+/** Measures whether the workers race through a long backlog. */
+export class DrainRate {
+  #since = performance.now()
+  #tasks = 0
+
+  /** On the clock of `performance.now()`: when there is enough to judge by. */
+  get judgeableAt(): number {
+    return this.#since + RATE_WINDOW_MS
+  }
+
+  tasksEnded(count: number): void {
+    this.#tasks += count
+  }
+
+  restart(): void {
+    this.#tasks = 0
+    this.#since = performance.now()
+  }
+
+  /**
+   * Of the time since the last judgement; undefined before there is enough, or while no worker has anything to end.
+   *
+   * @param ready the backlog now
+   * @param waiting what a listing meets in vain, which has to follow once events were missed
+   */
+  judge({ ready, busy, waiting }: Counts): boolean | undefined {
+    const now = performance.now()
+    if (now < this.judgeableAt) return undefined
+    if (busy === 0 && this.#tasks === 0) {
+      this.restart()
+      return undefined
+    }
+    const rate = (this.#tasks * 1000) / (now - this.#since)
+    this.restart()
+    return rate > FAST_TASKS_PER_SECOND && ready > Math.max(LONG_BACKLOG, waiting)
+  }
+}
+
+/** How a spool is looked at. Times are epoch ms. */
+export interface ScannerStats {
+  readonly everyMs: number
+  readonly hints: 'events' | 'poll' | 'none'
+  readonly watched: number
+  readonly refused: number
+  readonly isSuspended: boolean
+  readonly looks: number
+  readonly lastAtMs: number | null
+  readonly lastMs: number
+  readonly lastFullMs: number
+}
+
+/** When scans ended, and how long they took. */
+class ScanTimes {
+  #scans = 0
+  /** When the last one ended, on the clock of `performance.now()`. */
+  at = Number.NEGATIVE_INFINITY
+  ms = 0
+  /** Of the last one that listed everything. */
+  fullMs = 0
+
+  ended(startedAt: number, isFull: boolean): void {
+    this.#scans++
+    this.at = performance.now()
+    this.ms = this.at - startedAt
+    if (isFull) this.fullMs = this.ms
+  }
+
+  get stats(): Pick<ScannerStats, 'looks' | 'lastAtMs' | 'lastMs' | 'lastFullMs'> {
+    return {
+      looks: this.#scans,
+      lastAtMs: this.#scans === 0 ? null : Math.round(Date.now() - (performance.now() - this.at)),
+      lastMs: Math.round(this.ms),
+      lastFullMs: Math.round(this.fullMs),
+    }
+  }
 }

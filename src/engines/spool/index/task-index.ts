@@ -42,7 +42,7 @@ export class TaskIndex {
   /** Asked by the scan in progress of what waits for its time: whether its file may have changed without an event. */
   #hasChanged: (ref: Ref) => boolean = () => false
   readonly #arrivals = new Arrivals()
-  readonly #patience = new Patience()
+  readonly #backoff = new Backoff()
   readonly #rivals = new Rivals()
 
   constructor({ order, frequencyMs, windowSize = WINDOW, ...more }: TaskIndexOptions) {
@@ -118,8 +118,8 @@ export class TaskIndex {
     this.#slots.remove(ref)
     this.#parked.remove(ref)
     // of a task that ran, the first event may be of its own settling: its place is that of its next run
-    if (waited === 'ended' && !this.#patience.has(ref)) this.#arrivals.runsAt(ref, nowMs)
-    this.#patience.end(ref)
+    if (waited === 'ended' && !this.#backoff.has(ref)) this.#arrivals.runsAt(ref, nowMs)
+    this.#backoff.end(ref)
     this.#makeReady(ref)
     return true
   }
@@ -135,7 +135,7 @@ export class TaskIndex {
     for (let due = this.later.popDue(nowMs); due !== undefined; due = this.later.popDue(nowMs)) {
       const { ref, atMs } = due
       if (this.#busy.has(ref)) continue
-      if (!this.#patience.has(ref)) this.#arrivals.runsAt(ref, atMs) // a locked or incomplete task has already been runnable
+      if (!this.#backoff.has(ref)) this.#arrivals.runsAt(ref, atMs) // a locked or incomplete task has already been runnable
       this.#makeReady(ref)
     }
   }
@@ -197,7 +197,7 @@ export class TaskIndex {
 
   #gone(ref: Ref, isByUs: boolean): void {
     const isRenewed = this.#busy.gone(ref, isByUs)
-    this.#patience.end(ref)
+    this.#backoff.end(ref)
     this.#arrivals.forget(ref)
     if (isRenewed) this.#makeReady(ref)
   }
@@ -214,16 +214,16 @@ export class TaskIndex {
     if (GONE_KINDS.includes(report.kind)) return this.#gone(ref, report.kind !== 'gone')
     const isTouched = this.#busy.isTouched(ref)
     this.#busy.end(ref)
-    if (!PATIENT_KINDS.includes(report.kind)) this.#patience.end(ref)
+    if (!BACKED_OFF.includes(report.kind)) this.#backoff.end(ref)
     if (isTouched && report.kind === 'later') return this.#makeReady(ref) // the worker has written nothing: somebody else did
     switch (report.kind) {
       case 'untouched':
         this.#makeReady(ref)
         return
       case 'locked':
-        return this.later.add(ref, nowMs + this.#patience.of(ref, Math.min(1000, this.#frequencyMs)), true)
+        return this.later.add(ref, nowMs + this.#backoff.of(ref, Math.min(1000, this.#frequencyMs)), true)
       case 'incomplete':
-        return this.later.add(ref, nowMs + this.#patience.of(ref, this.#frequencyMs), true)
+        return this.later.add(ref, nowMs + this.#backoff.of(ref, this.#frequencyMs), true)
       case 'parked': {
         const isParked = waitsForSlot(report)
           ? this.#slots.add({ ref, time: this.#timeOf(ref, nowMs) }, report.slots)
@@ -289,7 +289,7 @@ export class TaskIndex {
     const atMs = this.later.met(ref, nowMs)
     if (atMs === undefined) return false
     if (atMs > nowMs && !(this.#hasChanged(ref) && this.later.endOnChange(ref) === 'ended')) return true
-    if (!this.#patience.has(ref)) this.#arrivals.runsAt(ref, Math.min(atMs, nowMs))
+    if (!this.#backoff.has(ref)) this.#arrivals.runsAt(ref, Math.min(atMs, nowMs))
     return false
   }
 
@@ -321,12 +321,12 @@ interface TaskIndexOptions {
 }
 
 /** Retried after a wait that doubles. */
-const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'incomplete']
+const BACKED_OFF: readonly Report['kind'][] = ['locked', 'incomplete']
 
 const FIRST_RETRY_MS = 2
 
 /** How long to wait for a ref that was found locked or incomplete, by how many times in a row it was. */
-class Patience {
+class Backoff {
   readonly #tries = new Map<Ref, number>()
 
   has(ref: Ref): boolean {

@@ -11,7 +11,7 @@ import type { Feed } from '../../engines/feed.js'
 import type { Withdrawals } from './withdrawals.js'
 import type { WorkerProcess } from './worker-process.js'
 
-interface BrakeContext {
+interface HaltContext {
   readonly spool: string
   readonly feed: Feed
   readonly events: Emitter
@@ -29,12 +29,12 @@ interface BrakeContext {
  * whose handler blocks it reads that before it starts anything else. A task with a paused pair is known only to a
  * worker that has read it: the worker parks it, until any pause of a pair ends.
  */
-export class Brake {
-  readonly #context: BrakeContext
+export class Halt {
+  readonly #context: HaltContext
   #pauses: Pauses = NO_PAUSES
   #isQuiet = false
 
-  constructor(context: BrakeContext) {
+  constructor(context: HaltContext) {
     this.#context = context
   }
 

@@ -10,9 +10,9 @@ import { until } from '../helpers/until.js'
 
 const LEASE_MS = 500
 
-/** Its refs are tickets, its claims are leases, and its workers run in this process. */
-async function ticketPool(handler: string, settings: PoolSettings, ...tasks: ReadonlyArray<object>) {
-  const spool = new MemorySpool('memory:tickets', { leaseMs: LEASE_MS })
+/** Its claims are leases, and its workers run in this process. */
+async function leasePool(handler: string, settings: PoolSettings, ...tasks: ReadonlyArray<object>) {
+  const spool = new MemorySpool('memory:leases', { leaseMs: LEASE_MS })
   const enqueuer = new MemoryEnqueuer(spool)
   for (const vars of tasks) await enqueuer.store(requestFrom({ ...vars }))
   const opened = memoryPoolOf(spool, handler, settings)
@@ -31,7 +31,7 @@ async function ticketPool(handler: string, settings: PoolSettings, ...tasks: Rea
 /** Handlers keep the times of their calls, and wait as long as their task says. */
 const HANDLER = `
   import { setTimeout } from 'node:timers/promises'
-  const { journal } = globalThis.spooldTicketTest
+  const { journal } = globalThis.spooldLeaseTest
   export default async ({ n, wait, block, answer }) => {
     journal.push(n)
     for (const endsAt = performance.now() + Number(block ?? 0); performance.now() < endsAt; );
@@ -42,16 +42,16 @@ const HANDLER = `
 
 function startJournal(): string[] {
   const journal: string[] = []
-  Object.assign(globalThis, { spooldTicketTest: { journal } })
+  Object.assign(globalThis, { spooldLeaseTest: { journal } })
   return journal
 }
 
-describe('a pool over an engine whose refs are tickets', () => {
+describe('a pool over an engine whose claims are leases', () => {
   afterEach(closePools)
 
   it('calls tasks by their names in every line of the log', async () => {
     const journal = startJournal()
-    const { lines, logOf, spool } = await ticketPool(
+    const { lines, logOf, spool } = await leasePool(
       HANDLER,
       { worker: { isListenedTo: true }, processes: 1 },
       { n: 'one' },
@@ -60,9 +60,8 @@ describe('a pool over an engine whose refs are tickets', () => {
     )
     await until('two have run', () => spool.tasks.size === 1 && journal.length >= 3)
     const done = (name: string) =>
-      `[spooler memory:tickets pid: ${process.pid}] done with task ${name} after 0 seconds`
-    const begun = (name: string) =>
-      `[spooler memory:tickets pid: ${process.pid}] managing request ${name} ...`
+      `[spooler memory:leases pid: ${process.pid}] done with task ${name} after 0 seconds`
+    const begun = (name: string) => `[spooler memory:leases pid: ${process.pid}] managing request ${name} ...`
     await until('the last is logged', () => lines.includes(done('task-3')))
     assert.deepEqual(logOf('task-1'), [begun('task-1'), done('task-1')])
     assert.match(
@@ -70,20 +69,20 @@ describe('a pool over an engine whose refs are tickets', () => {
       /managing request task-2 \.\.\.\n.* task task-2 failed, runs again/,
     )
     assert.deepEqual(logOf('task-3'), [begun('task-3'), done('task-3')])
-    assert.doesNotMatch(lines.join('\n'), /ticket \d|lease \d/)
+    assert.doesNotMatch(lines.join('\n'), /lease \d/)
   })
 
   it('names what a dead worker was running, and what became of it', async () => {
     startJournal()
-    const { lines, ports, pool, spool } = await ticketPool(
+    const { lines, ports, pool, spool } = await leasePool(
       HANDLER,
       { worker: { policy: { maxAttempts: 0, maxCrashes: 1, backoff: 'none', delayMs: null, capMs: 0 } } },
       { n: 'one', wait: 60_000 },
     )
-    await until('it runs', () => [...pool.workers].some(({ work }) => work.begun[0]?.name === 'task-1'))
+    await until('it runs', () => [...pool.workers].some(({ work }) => work.begun[0]?.lease !== undefined))
     for (const port of ports) port.kill()
     await until('it is dead', () => spool.dead.has('task-1'))
-    const died = `[spooler memory:tickets pid: ${process.pid}] the process was killed by SIGKILL`
+    const died = `[spooler memory:leases pid: ${process.pid}] the process was killed by SIGKILL`
     await until('that is logged', () => lines.some(line => line.includes('is buried')))
     assert.ok(lines.includes(`${died}; it had task-1`), lines.join('\n'))
     const buried = lines.find(line => line.includes('is buried'))
@@ -92,7 +91,7 @@ describe('a pool over an engine whose refs are tickets', () => {
 
   it('keeps the claims of a worker that is silent or blocked for longer than they last', async () => {
     const journal = startJournal()
-    const { spool } = await ticketPool(
+    const { spool } = await leasePool(
       HANDLER,
       {},
       { n: 'silent', wait: 3 * LEASE_MS },
@@ -107,7 +106,7 @@ describe('a pool over an engine whose refs are tickets', () => {
 
   it('no longer renews the claim of a worker that was killed: another one runs the task', async () => {
     const journal = startJournal()
-    const { spool, ports } = await ticketPool(
+    const { spool, ports } = await leasePool(
       HANDLER,
       { processes: 1, worker: { harakiriMs: 2 * LEASE_MS } },
       { n: 'slow', wait: 20 * LEASE_MS },
