@@ -6,6 +6,8 @@ import type { ClaimNotice, Report } from '../base/task/report.js'
 import type { NamedSlots, SlotNews, Terms } from '../base/task/terms.js'
 import type { Vars } from '../formats/protocol/vars.js'
 
+export type { DeadRun, Death, TellDeath } from './contracts/death.js'
+
 /** A plain value where the engine can give one, which saves a promise and a turn of the event loop. */
 export type Awaitable<T> = T | Promise<T>
 

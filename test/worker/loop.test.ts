@@ -56,6 +56,7 @@ async function open(spool: string, handle: Handle, rssBytes = 0, claims?: Claims
       hide: new Hide([]),
       handle() {},
       send: message => messages.push(message),
+      died() {},
       drained() {},
     },
   )

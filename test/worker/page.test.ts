@@ -57,6 +57,7 @@ async function pagesOf(...names: readonly string[]) {
       hide: new Hide([]),
       handle() {},
       send: message => messages.push(message),
+      died() {},
       drained() {},
     },
   )

@@ -70,6 +70,12 @@ export interface Again {
   readonly failed: Failed
 }
 
+/** What a run leads to whose end nobody has settled. */
+export type PastVerdict = (Burial | Again) & {
+  /** How its process died, if that is why and it counts. */
+  readonly death?: string
+}
+
 /** What becomes of a task after its run. `put-back`: as it was before. */
 export type Verdict = { readonly kind: 'remove' } | Unsettled
 
@@ -121,15 +127,19 @@ export function pastVerdict(
   lastRun: LastRun | undefined,
   runs: Runs,
   rules: Rules,
-): Burial | Again | { readonly kind: 'run'; readonly past: Past } {
+): PastVerdict | { readonly kind: 'run'; readonly past: Past } {
   if (past === 'none') return { kind: 'run', past }
   if (lastRun?.kind === 'cancelled') return burial('cancelled', lastRun.detail, runs)
   const cause = lastRun?.kind === 'crash' ? lastRun.cause : 'its process died'
-  if (past === 'died-once') return burial('outcome-unknown', `${cause}; ${MAY_BE_DONE}`, runs)
+  const isBlameless = lastRun?.kind === 'blameless'
+  if (past === 'died-once') {
+    const buried = burial('outcome-unknown', `${cause}; ${MAY_BE_DONE}`, runs)
+    return isBlameless ? buried : { ...buried, death: cause }
+  }
   if (past === 'failed') return failed({ kind: 'error', detail: UNCOUNTED }, runs, rules)
-  if (lastRun?.kind === 'blameless') return { kind: 'run', past: 'none' }
+  if (isBlameless) return { kind: 'run', past: 'none' }
   if (past === 'died-beside') return { kind: 'run', past }
-  return failed({ kind: 'crash', detail: cause }, runs, rules)
+  return { ...failed({ kind: 'crash', detail: cause }, runs, rules), death: cause }
 }
 
 function failed(

@@ -7,6 +7,7 @@ import type { Delivery, RetryPolicy, TermsOrPark } from '../../base/task/terms.j
 import { isNamed, taskNameOf } from '../../formats/protocol/named.js'
 import { lastValue, type Vars } from '../../formats/protocol/vars.js'
 import type { Claim, Claims } from '../claims.js'
+import type { TellDeath } from '../contracts/death.js'
 import {
   type Again,
   type Burial,
@@ -26,6 +27,7 @@ export interface MemoryClaimsOptions {
   readonly frequencyMs: number
   /** What the handlers say of a task; absent: nothing of any. */
   readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
+  readonly died?: TellDeath | undefined
 }
 
 const LOST = 'could not be settled: its claim had ended'
@@ -67,7 +69,9 @@ export class MemoryClaims implements Claims {
     if (lease === undefined) return { ref, name, kind: 'locked', ranMs: 0 }
     const terms = this.#options.termsOf?.(task.vars)
     task.terms = typeof terms === 'object' ? terms : undefined
-    const refusal = this.#refusalOf(task, lastRun ?? task.lastRun)
+    const delivery = lastValue(task.vars, DELIVERY_KEY) ?? task.terms?.delivery ?? this.#options.delivery
+    const claim = new MemoryClaim(ref, task, lease, delivery === 'at-most-once', this.#spool.pathOf(task))
+    const refusal = this.#refusalOf(claim, lastRun ?? task.lastRun)
     if (refusal !== undefined) {
       this.#spool.giveUp(lease)
       return { ref, name, ranMs: 0, ...refusal }
@@ -76,9 +80,6 @@ export class MemoryClaims implements Claims {
       this.#spool.giveUp(lease)
       return { ref, name, ranMs: 0, ...unknownName(taskNameOf(task.vars) ?? '') }
     }
-    const delivery = lastValue(task.vars, DELIVERY_KEY) ?? task.terms?.delivery ?? this.#options.delivery
-    const isOnce = delivery === 'at-most-once'
-    const claim = new MemoryClaim(ref, task, lease, isOnce, this.#spool.pathOf(task))
     this.#held.add(claim)
     return claim
   }
@@ -135,16 +136,22 @@ export class MemoryClaims implements Claims {
   }
 
   /** @returns undefined if the task may be claimed */
-  #refusalOf(task: MemoryTask, lastRun: LastRun | undefined): Refusal | undefined {
-    const refusal = this.#settlePast(task, lastRun)
+  #refusalOf(claim: MemoryClaim, lastRun: LastRun | undefined): Refusal | undefined {
+    const refusal = this.#settlePast(claim, lastRun)
     if (refusal !== undefined) return refusal
+    const { task } = claim
     return task.dueAtMs > Date.now() ? { kind: 'later', atMs: task.dueAtMs } : undefined
   }
 
-  #settlePast(task: MemoryTask, lastRun: LastRun | undefined): Refusal | undefined {
+  #settlePast(claim: MemoryClaim, lastRun: LastRun | undefined): Refusal | undefined {
+    const { task } = claim
     const verdict = pastVerdict(task.past, lastRun, task, this.#rulesFor(task))
     task.lastRun = undefined
     task.past = verdict.kind === 'run' ? verdict.past : 'none'
+    if (verdict.kind !== 'run' && verdict.death !== undefined) {
+      const atMs = verdict.kind === 'again' ? Date.now() + verdict.delayMs : undefined
+      this.#options.died?.(claim, { cause: verdict.death, atMs }) // before the run counts: it is told as it was
+    }
     if (verdict.kind === 'again') this.#again(task, verdict) // due now or later
     if (verdict.kind !== 'bury') return undefined
     return { ...this.#bury(task, verdict), kind: 'set-aside' }

@@ -8,6 +8,7 @@ import type { Report } from '../../base/task/report.js'
 import type { Delivery, RetryPolicy, Terms, TermsOrPark } from '../../base/task/terms.js'
 import { lastValue, type Vars } from '../../formats/protocol/vars.js'
 import type { Awaitable, Claim, Claims } from '../claims.js'
+import type { TellDeath } from '../contracts/death.js'
 import { DELIVERY_KEY, pastVerdict, type Rules, verdictOf } from '../contracts/verdict.js'
 import { applyVerdict, type Locked, putOff } from './apply-verdict.js'
 import { Begins, type Begun, type Mark } from './begins.js'
@@ -32,6 +33,7 @@ export interface RedisClaimsOptions {
   /** What the handlers say of a task; absent: nothing of any. */
   readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
   readonly tell?: Tell | undefined
+  readonly died?: TellDeath | undefined
 }
 
 /** How long a claim waits for a connection. */
@@ -116,7 +118,7 @@ export class RedisClaims implements Claims {
     }
     const terms = typeof found === 'object' ? found : undefined
     const own = { job, jobs, token, terms }
-    const past = await this.#settlePast(own, lastRun)
+    const past = await this.#settlePast(ref, own, lastRun)
     if ('kind' in past) return { ...report, ...past }
     const refusal = await this.#refusalOf(own, found)
     if (refusal !== undefined) return { ...report, ...refusal }
@@ -132,18 +134,27 @@ export class RedisClaims implements Claims {
   }
 
   /** @returns the record of a task that may run, as it is from now on */
-  async #settlePast(own: Locked, lastRun: LastRun | undefined): Promise<TaskRecord | Refusal> {
+  async #settlePast(ref: Ref, own: Locked, lastRun: LastRun | undefined): Promise<TaskRecord | Refusal> {
     const { job, jobs, token, terms } = own
     const { lastRun: known, ...record } = job.record
     const verdict = pastVerdict(record.past, lastRun ?? known, record, this.#rules(terms))
     if (verdict.kind === 'run') return { ...record, past: verdict.past }
     const next = { ...withFailure(record, verdict.runs, verdict.detail), past: 'none' as const }
+    const dead = this.#claimOf(ref, own, record)
+    const died = (atMs?: number) => {
+      if (verdict.death !== undefined) this.#options.died?.(dead, { cause: verdict.death, atMs })
+    }
     if (verdict.kind === 'bury') {
       await jobs.bury(job.json, token, { ...next, reason: verdict.reason }, verdict.detail)
+      died()
       return { kind: 'set-aside', detail: verdict.detail }
     }
-    if (verdict.delayMs === 0) return next
+    if (verdict.delayMs === 0) {
+      if (await jobs.mark(dead.held, next)) died(Date.now()) // this claim may be released
+      return next
+    }
     const atMs = await jobs.delay(job.id, token, verdict.delayMs, next)
+    died(atMs)
     return { kind: 'later', atMs, detail: verdict.detail }
   }
 

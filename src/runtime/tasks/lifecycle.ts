@@ -1,11 +1,15 @@
 import { CAUSE } from '../../base/task/failure-text.js'
 import type { BegunTask, RunEnd } from '../../base/task/report.js'
 import { LAST_ERROR } from '../../base/task/terms.js'
+import type { Death } from '../../engines/claims.js'
 import type { EventHub, LifecycleEvents, TaskEvent } from './event-hub.js'
 import { type ScheduledTask, TaskStatus, toldTask } from './scheduled-task.js'
 
 /** Of an application that has no name of its own, and of the tasks that a daemon runs. */
 export const DEFAULT_NAMESPACE = 'default'
+
+/** The name of the error of a run whose process has died. */
+const WORKER_DIED = 'WorkerDied'
 
 /** Emits one event, of the application unless the payload has another namespace. */
 export type Tell = <Name extends keyof LifecycleEvents>(
@@ -43,6 +47,11 @@ function namespaceOf({ namespace }: BegunTask): Partial<Pick<TaskEvent, 'namespa
   return namespace === undefined ? {} : { namespace }
 }
 
+/** Its process has died, and that is counted. */
+export function endOf({ cause, atMs }: Death): RunEnd {
+  return { kind: atMs === undefined ? 'buried' : 'error', atMs, detail: `${WORKER_DIED}: ${cause}` }
+}
+
 /** Its process has died: whether it runs again is in its retries, for a crash counts as a run. */
 export function endByDeath({ maxRetries, retries }: BegunTask, detail: string): RunEnd {
   const mayRunAgain = maxRetries === null || retries < maxRetries
@@ -73,7 +82,7 @@ function errorOf({ detail = 'its worker has ended' }: RunEnd): Error {
 function errorFrom(whole: string): Error {
   const [text = '', ...causes] = whole.split(CAUSE)
   const [first = ''] = text.split('\n', 1)
-  const [, name, message = first] = /^([\w.]*(?:Error|Exception))(?:: (.*))?$/.exec(first) ?? []
+  const [, name, message = first] = /^([\w.]*(?:Error|Exception|WorkerDied))(?:: (.*))?$/.exec(first) ?? []
   const error = new Error(message, causes.length === 0 ? {} : { cause: errorFrom(causes.join(CAUSE)) })
   if (name !== undefined) error.name = name
   error.stack = text

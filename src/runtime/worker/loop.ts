@@ -4,7 +4,7 @@ import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
 import { type Company, type Outcome, UNBEGUN } from '../../base/task/outcome.js'
 import type { PausedPair } from '../../base/task/pause.js'
 import type { ClaimNotice, Report } from '../../base/task/report.js'
-import type { Awaitable, Claim, WorkerClaims } from '../../engines/claims.js'
+import type { Awaitable, Claim, DeadRun, Death, TellDeath, WorkerClaims } from '../../engines/claims.js'
 import type { Hide } from '../../formats/protocol/hide.js'
 import { lastValue } from '../../formats/protocol/vars.js'
 import type { GivenRun, WorkerMessage } from '../ipc/messages.js'
@@ -37,6 +37,8 @@ interface LoopOptions extends ReportBufferOptions, RecyclingOptions, RunLimits {
   /** The run of a signal's handler counts towards `maxTasks`. */
   readonly signalAsTask: boolean
   readonly hide: Hide
+  /** Tells the language of a task that its process has died. */
+  readonly died: TellDeath
   /** Calls the handler of a signal. */
   handle(signal: number): unknown
   /** Nothing is running, and nothing will run any more. */
@@ -238,6 +240,12 @@ export class Loop implements ExecutorListener {
   /** Resolves when every run that has ended is settled and reported; undefined: nothing to wait for. */
   get whenSettled(): Promise<unknown> | undefined {
     return this.#settling.size === 0 ? undefined : Promise.all(this.#settling)
+  }
+
+  /** The process of a task has died: another worker, as a claim has found, or the interpreter of this one. */
+  died(run: DeadRun, death: Death): void {
+    this.#reports.died(run, death)
+    this.#options.died(run, death)
   }
 
   /** A text of this process, without what is hidden in the tasks that run in it, or did before. */
@@ -475,9 +483,11 @@ export class Loop implements ExecutorListener {
     const isFollowed = slots !== undefined && this.#followers.ended(slots, ranMs)
     const said = this.#withoutHidden(run, run.outcomeOf(outcome))
     this.#secrets.ended(run)
+    const isTold = said.kind === 'crash' && run.claim.terms !== undefined
+    const died = isTold ? { run: asItWas(run.claim), cause: said.detail } : undefined
     const report = this.#claims.settle(run.claim, said, ranMs, next, isFollowed)
     if (!(report instanceof Promise)) {
-      this.#settled(run, report)
+      this.#settled(run, report, died)
       return undefined
     }
     this.#inFlight.add(run)
@@ -485,7 +495,7 @@ export class Loop implements ExecutorListener {
     const settled = report.then(late => {
       if (next !== undefined) this.#fetching--
       this.#settling.delete(settled)
-      this.#settled(run, late)
+      this.#settled(run, late, died)
       this.#wake()
     })
     this.#settling.add(settled)
@@ -501,9 +511,12 @@ export class Loop implements ExecutorListener {
     return { ...outcome, detail: said }
   }
 
-  #settled(run: Run, report: Report): void {
+  /** @param died its interpreter has */
+  #settled(run: Run, report: Report, died?: { readonly run: DeadRun; readonly cause: string }): void {
     this.#inFlight.delete(run)
-    this.#reports.ended(run, report)
+    const death = died === undefined ? undefined : deathIn(report, died.cause)
+    this.#reports.ended(run, report, death)
+    if (died !== undefined && death !== undefined) this.#options.died(died.run, death)
     this.#retirement.settled(report, this.#isOneByOne)
   }
 
@@ -617,6 +630,19 @@ export class Loop implements ExecutorListener {
     this.#reports.tell()
     this.#options.drained()
   }
+}
+
+/** To be kept when its claim is settled. */
+function asItWas(claim: Claim): DeadRun {
+  const { ref, name, vars, terms, dueAtMs, attempt, bodyBytes } = claim
+  const body = claim.readBody() // it is in memory: its interpreter has had it
+  return { ref, name, vars, terms, dueAtMs, attempt, bodyBytes, readBody: () => body }
+}
+
+/** What was not written down is found, and told, by the next claim. */
+function deathIn({ kind, atMs }: Report, cause: string): Death | undefined {
+  if (kind === 'buried') return { cause, atMs: undefined }
+  return kind === 'later' && atMs !== undefined ? { cause, atMs } : undefined
 }
 
 /**

@@ -3,6 +3,7 @@ import { toByteString } from '../../base/task/ref.js'
 import type { BegunTask } from '../../base/task/report.js'
 import type { PeriodicTask } from '../../base/task/schedule.js'
 import type { Terms, TermsOrPark } from '../../base/task/terms.js'
+import type { DeadRun } from '../../engines/claims.js'
 import { isNamed, taskNameOf } from '../../formats/protocol/named.js'
 import type { Vars } from '../../formats/protocol/vars.js'
 import { argumentsIn, claimedTask } from '../tasks/claimed-task.js'
@@ -102,7 +103,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 const UNREADABLE = { args: [], kwargs: undefined }
 
 /** What a run is of, for whoever follows runs; undefined if it is no named task. Without arguments if they cannot be read. */
-export function begunTask({ claim }: Run): BegunTask | undefined {
+export function begunTask({ claim }: { readonly claim: DeadRun }): BegunTask | undefined {
   if (claim.terms === undefined) return undefined
   const { namespace } = claim.terms
   try {

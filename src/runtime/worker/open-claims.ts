@@ -1,5 +1,5 @@
 import type { TermsOrPark } from '../../base/task/terms.js'
-import type { Claims } from '../../engines/claims.js'
+import type { Claims, TellDeath } from '../../engines/claims.js'
 import { type Engine, openEngine } from '../../engines/open-engine.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
@@ -18,11 +18,12 @@ export function openClaims(
   options: WorkerOptions,
   termsOf?: (vars: Vars) => TermsOrPark,
   tell?: (task: string, message: string) => void,
+  died?: TellDeath,
 ): Promise<Claims> {
   const { ordered, strictNames, chain } = options
   return engine.claims({
     ...options,
-    ...{ termsOf, tell },
+    ...{ termsOf, tell, died },
     rules: { ordered, strictNames },
     handlers: handlerNames(chain, new Hide(options.hide)),
     forwards: chain.some(({ kind }) => kind === 'forward'),

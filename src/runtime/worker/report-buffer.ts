@@ -1,9 +1,11 @@
 import type { ArraySet } from '../../base/queue.js'
 import { isHandled, type Report } from '../../base/task/report.js'
+import type { DeadRun, Death } from '../../engines/claims.js'
 import { ID_KEY } from '../../formats/protocol/named.js'
 import { lastValue } from '../../formats/protocol/vars.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { type Listening, Outbox } from '../ipc/reports.js'
+import { endOf } from '../tasks/lifecycle.js'
 import type { FollowerNews } from './followers.js'
 import type { Run } from './run.js'
 import type { RunFollower } from './run-follower.js'
@@ -72,10 +74,15 @@ export class ReportBuffer {
     this.#outbox.add(number, report)
   }
 
-  /** Adds the report of a run that has just ended. */
-  ended(run: Run, plain: Report): void {
+  /** An earlier run of a task has ended by the death of its process. */
+  died(run: DeadRun, death: Death): void {
+    this.#follower?.died(run, death)
+  }
+
+  /** Adds the report of a run that has just ended. @param death of its interpreter */
+  ended(run: Run, plain: Report, death?: Death): void {
     const { number, claim } = run
-    this.#follower?.ended(run, plain)
+    this.#follower?.ended(run, death === undefined ? plain : endOf(death))
     const { terms } = claim
     if (terms !== undefined) {
       this.#outbox.named.ended(terms, plain.kind, plain.ranMs)

@@ -1,6 +1,7 @@
-import type { BegunTask, Report } from '../../base/task/report.js'
+import type { BegunTask, RunEnd } from '../../base/task/report.js'
+import type { DeadRun, Death } from '../../engines/claims.js'
 import type { WorkerMessage } from '../ipc/messages.js'
-import { type Tell, tellBegun, tellEnded } from '../tasks/lifecycle.js'
+import { endOf, type Tell, tellBegun, tellEnded } from '../tasks/lifecycle.js'
 import { begunTask } from './named-tasks.js'
 import type { Run } from './run.js'
 
@@ -9,7 +10,9 @@ export interface RunFollower {
   /** Right before its function is called. */
   began(run: Run): void
   /** It is settled. */
-  ended(run: Run, report: Report): void
+  ended(run: Run, end: RunEnd): void
+  /** An earlier run ended by the death of its process. */
+  died(run: DeadRun, death: Death): void
 }
 
 /** Tells the master. */
@@ -21,6 +24,7 @@ export function followForMaster(send: (message: WorkerMessage) => void): RunFoll
     },
     ended: ({ number }, { kind, atMs, detail }) =>
       send({ type: 'run-ended', number, end: { kind, atMs, detail } }),
+    died() {}, // the application has seen it
   }
 }
 
@@ -34,9 +38,13 @@ export function followHere(tell: Tell, worker: string): RunFollower {
       begun.set(run, task)
       tellBegun(tell, worker, task)
     },
-    ended(run, report) {
+    ended(run, end) {
       const task = begun.get(run)
-      if (task !== undefined) tellEnded(tell, worker, task, report)
+      if (task !== undefined) tellEnded(tell, worker, task, end)
+    },
+    died(claim, death) {
+      const task = begunTask({ claim })
+      if (task !== undefined) tellEnded(tell, worker, task, endOf(death))
     },
   }
 }

@@ -2,7 +2,7 @@ import { toError } from '../../base/errors.js'
 import type { Stream } from '../../base/events/event-map.js'
 import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
 import type { SignalNews } from '../../base/task/schedule.js'
-import type { Awaitable, Claims } from '../../engines/claims.js'
+import type { Awaitable, Claims, TellDeath } from '../../engines/claims.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import type { AsideReply, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Executor, ExecutorListener } from './executor.js'
@@ -34,6 +34,7 @@ interface WorkerHome {
     options: WorkerOptions,
     termsOf?: LoadedHandlers['termsOf'],
     tell?: (task: string, message: string) => void,
+    died?: TellDeath,
   ): Awaitable<Claims>
   readonly directory: WorkingDirectory
   /** Set if other code runs in the same process. */
@@ -159,7 +160,12 @@ export class Worker {
       this.#handlers = handlers
       const delivery = handlers.delivery ?? options.delivery
       const tell = (name: string, message: string) => this.#send({ type: 'log', name, message })
-      const claims = await this.#home.openClaims({ ...options, delivery }, handlers.termsOf, tell)
+      const claims = await this.#home.openClaims(
+        { ...options, delivery },
+        handlers.termsOf,
+        tell,
+        (run, death) => this.#loop?.died(run, death),
+      )
       this.#loop = new Loop(claims, await this.#executorOf(handlers, options), {
         ...options,
         hide: new Hide(options.hide),
@@ -170,6 +176,9 @@ export class Worker {
           (options.concurrency > 1 || options.sharesProcess === true),
         handle: number => this.#runSignal(options.spool, number),
         send: message => this.#send(message),
+        died: (run, death) => {
+          for (const host of handlers.hosts) host.died(run, death)
+        },
         drained: () => void this.#leave(),
       })
       this.#home.opened?.(options, this.#loop)

@@ -50,6 +50,16 @@ const RUNS: Readonly<Record<string, Run>> = {
   }),
 }
 
+/** What the languages are told of it by the next claim: how it died. */
+const DEATHS: Readonly<Record<string, { readonly atLeast?: string; readonly atMost?: string }>> = {
+  'threw, or answered something else': {},
+  'was interrupted by a stop': {},
+  'ran alone when its process died': { atLeast: 'its process was killed', atMost: 'its process was killed' },
+  'ran beside others when its process died': { atMost: 'its process died' },
+  'ran when an operator or mercy ended its process': {},
+  'was cancelled, and its process was killed': {},
+}
+
 const table = [
   ...readFileSync(join(ROOT, 'docs/failures.md'), 'utf8').matchAll(
     /^\| ([^|]+) \| ((?:removed|as before|counts|buried)[^|]*) \| ([^|]+) \|$/gm,
@@ -94,6 +104,28 @@ for (const [engine, open] of Object.entries(ENGINES))
           const [ref = ''] = await refsOf(spool)
           const lastRun = await RUNS[run]?.(spool, ref)
           assert.equal(await found(spool, ref, lastRun), columns[column])
+        })
+
+    for (const [run, death] of Object.entries(DEATHS))
+      for (const delivery of ['at-least-once', 'at-most-once'] as const)
+        it(`that ${run}, ${delivery}, is told once if it is a death that counts, as it was recorded`, async () => {
+          const spool = open()
+          await spool.enqueuer.store(requestFrom({ spooler_delivery: delivery, body: 'its body' }))
+          const [ref = ''] = await refsOf(spool)
+          const lastRun = await RUNS[run]?.(spool, ref)
+          const told: unknown[] = []
+          const claims = await spool.claims({
+            ...EVERY_RUN,
+            died: (dead, { cause, atMs }) =>
+              told.push([cause, atMs !== undefined, dead.attempt, String(dead.readBody())]),
+          })
+          for (const told of [lastRun, lastRun]) {
+            const claim = await claims.claim(ref, told)
+            if (!('kind' in claim)) await claims.release(claim)
+          }
+          const expected = delivery === 'at-least-once' ? death.atLeast : death.atMost
+          const again = delivery === 'at-least-once'
+          assert.deepEqual(told, expected === undefined ? [] : [[expected, again, 1, 'its body']])
         })
 
     it('that ran beside others when its process died uses up none of three', async () => {

@@ -7,6 +7,7 @@ import { type Report, unknownName } from '../../../base/task/report.js'
 import type { Delivery, NamedSlots, TermsOrPark } from '../../../base/task/terms.js'
 import { taskNameOf } from '../../../formats/protocol/named.js'
 import { lastValue, type Vars } from '../../../formats/protocol/vars.js'
+import type { TellDeath } from '../../contracts/death.js'
 import { DELIVERY_KEY, verdictOf } from '../../contracts/verdict.js'
 import { type Locker, type LockKind, openLocker } from '../locker.js'
 import { TaskDirectories } from '../priority-directory.js'
@@ -28,6 +29,7 @@ interface ClaimsOptions extends SettleOptions, UnfitOptions {
   readonly forwards?: boolean | undefined
   /** What the handlers say of a task; absent: nothing of any. */
   readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
+  readonly died?: TellDeath | undefined
 }
 
 /** Before the times that held tasks have, of which the earliest is the end of 32-bit time. */
@@ -158,11 +160,13 @@ export class Claims {
   #resume(file: ClaimedFile, lastRun: LastRun | undefined): ClaimedTask | Settled {
     const record = this.#settler.recordOf(file)
     const ownRun = lastRunAt(lastRun, file.mtimeMs)
-    const settled = this.#settler.past(file, record, ownRun)
-    if (settled === undefined) {
+    const past = this.#settler.past(file, record, ownRun)
+    if (past === undefined) {
       const mustBeAlone = pastOf(file.state) === 'died-beside' && ownRun?.kind !== 'blameless'
       return this.#resumeAt(mustBeAlone ? file : { ...file, state: lasting(file.state) }, record)
     }
+    const { death, ...settled } = past
+    if (death !== undefined) this.#options.died?.(this.#take(file, record), death)
     if (settled.kind !== 'later' || (settled.atMs ?? 0) > Date.now()) return settled
     const settledFile = { ...file, state: readState(file.fd) }
     if ((settledFile.state & STARTED) !== 0) return settled // nothing could be written down

@@ -12,9 +12,11 @@ import { shownBelow, systemError } from '../../../system/calls.js'
 import { named } from '../../../system/files/anchored-path.js'
 import { beside, isInPlace, moveExactly } from '../../../system/files/exact-move.js'
 import { systemCalls } from '../../../system/libc.js'
+import type { Death } from '../../contracts/death.js'
 import {
   type Again,
   type Burial,
+  type PastVerdict,
   pastVerdict,
   type Rules,
   type Runs,
@@ -109,7 +111,11 @@ export class Settler {
    *
    * @returns undefined if nothing was left
    */
-  past(file: ClaimedFile, record: TaskRecord | undefined, lastRun?: LastRun): Settled | undefined {
+  past(
+    file: ClaimedFile,
+    record: TaskRecord | undefined,
+    lastRun?: LastRun,
+  ): (Settled & { readonly death?: Death }) | undefined {
     const past = pastOf(file.state)
     if (past === 'done') return this.#removeDone(file)
     if (record?.burial !== undefined) {
@@ -127,9 +133,9 @@ export class Settler {
         if (verdict.past !== past) leaveAsFound(file) // the current claim may still be released
         return undefined
       case 'bury':
-        return this.#bury(file, recordAfter(record, verdict), verdict)
+        return withDeath(this.#bury(file, recordAfter(record, verdict), verdict), verdict)
       case 'again':
-        return this.#keep(file, record, verdict, true)
+        return withDeath(this.#keep(file, record, verdict, true), verdict)
     }
   }
 
@@ -277,6 +283,12 @@ const UNKNOWN_REASON = {
 export function runsOf(record: TaskRecord | undefined): Runs {
   const { attempts = 0, crashes = 0, policy = {} } = record ?? {}
   return { attempts, crashes, policy }
+}
+
+/** To be told; not of a file that somebody has moved away: its next claim is elsewhere. */
+function withDeath(settled: Settled, { kind, death }: PastVerdict): Settled & { readonly death?: Death } {
+  if (death === undefined || settled.kind === 'gone') return settled
+  return { ...settled, death: { cause: death, atMs: kind === 'again' ? settled.atMs : undefined } }
 }
 
 function recordAfter(before: TaskRecord | undefined, verdict: Again): TaskRecord

@@ -4,7 +4,7 @@ import os
 import sys
 
 from . import named, process, streams
-from .loop import ANSWER, ERROR, HEAD, HEAD_BYTES, IGNORE, OK, SIGNAL, TASK, env_of, explain, result_of, wrong
+from .loop import ANSWER, DIED, ERROR, HEAD, HEAD_BYTES, IGNORE, OK, SIGNAL, TASK, env_of, explain, result_of, wrong
 from .wire import ENDED, TASKS_FD, error_bytes
 
 
@@ -52,6 +52,9 @@ class Coroutines:
                 at = body_end
             elif kind == SIGNAL:
                 self._sync.run_signal(lengths[0])
+            elif kind == DIED:
+                self._sync.tell_death(message, at - HEAD_BYTES)
+                at += sum(lengths)
 
     async def _run(self, number, env, attempt, due):
         printed = streams.Printed(number)

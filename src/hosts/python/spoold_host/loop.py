@@ -10,7 +10,7 @@ from . import named, process
 from .output import NO_TASK
 from .wire import DETAIL, DONE, RECALLED, SIGNAL_ENDED, error_bytes
 
-TASK, RECALL, SIGNAL = 1, 2, 3
+TASK, RECALL, SIGNAL, DIED = 1, 2, 3, 4
 HEAD = struct.Struct('<B2H2Id')
 HEAD_BYTES = 21
 
@@ -112,6 +112,8 @@ class Loop:
             elif kind == SIGNAL:
                 self.run_signal(name_length)
                 body_end = at
+            elif kind == DIED:
+                self.tell_death(message, at - HEAD_BYTES)
             elif kind == RECALL:
                 self._recalled(number)
             at = body_end
@@ -145,8 +147,10 @@ class Loop:
         while message is not None:
             while at < len(message):
                 kind, _, *lengths, _ = HEAD.unpack_from(message, at)
+                if kind == DIED:
+                    self.tell_death(message, at)
                 at += HEAD_BYTES
-                if kind == TASK:
+                if kind in (TASK, DIED):
                     at += sum(lengths)
                 elif kind == SIGNAL:
                     self.run_signal(lengths[0])
@@ -178,6 +182,24 @@ class Loop:
             os._exit(0)
         self._output.mark(NO_TASK)
         self._wire.send(SIGNAL_ENDED, number, error_bytes(detail))
+
+    def tell_death(self, message, at):
+        """The process of a task has died, which those are told who listen. Nothing that they do harms another task."""
+        _, attempt, *lengths, due_ms = HEAD.unpack_from(message, at)
+        at += HEAD_BYTES
+        name_end = at + lengths[0]
+        ref, again_ms, cause = message[at:name_end].split(b'\0', 2)
+        env = env_of(message, ref.rpartition(b'/')[2], name_end, name_end + lengths[1], at + sum(lengths))
+        self.enter(b'')
+        try:
+            run = named.begin(env, attempt, due_ms / 1000)
+            if run is not None:
+                run.died(cause.decode('utf-8', 'replace'), int(again_ms) / 1000 if again_ms else None)
+        except BaseException:
+            traceback.print_exc()
+        if os.getpid() != self._wire.pid:
+            os._exit(0)
+        self._output.mark(NO_TASK)
 
 
 def result_of(answer):

@@ -1,5 +1,5 @@
 import { SpooldError } from '../../../base/errors.js'
-import type { Claim } from '../../../engines/claims.js'
+import type { Claim, DeadRun, Death } from '../../../engines/claims.js'
 import { StreamDecoder } from '../../ipc/frames.js'
 
 /**
@@ -11,6 +11,8 @@ import { StreamDecoder } from '../../ipc/frames.js'
  * kind, u16 d, u16 a, u32 b, u32 c, f64 e, then a + b + c bytes.
  * - task: its ref (a bytes), its packet as stored in the file (b), its body (c). d is the number of its run, from 1;
  *   65,535 means that many or more. e is when it was due, in epoch ms. Tasks are counted from 0 and carry no number.
+ * - died: the same of a run whose process has died, and that is only to be told. a is its ref, when it runs again in epoch ms (nothing:
+ *   it does not), and how its process died, with NULs in between.
  * - recall: follows all tasks that the recall flag applies to (page.ts).
  * - signal: a is not a length but the number of the uwsgi signal whose function is to be called.
  *
@@ -29,8 +31,11 @@ export const LIFELINE_FD = 6
 const TASK = 1
 const RECALL = 2
 const SIGNAL = 3
+const DIED = 4
 const ITEM_BYTES = 21
 const MAX_ATTEMPT = 0xffff
+/** Of a text for people. */
+const MAX_CAUSE_CHARS = 4000
 
 export type UpFrame =
   /** `text`: the named tasks that its code declared (host.ts); empty: none. */
@@ -115,6 +120,27 @@ function appendTask(message: Buffer, start: number, claim: Claim): number {
   at += message.write(ref, at, 'latin1')
   at += message.write(vars.text, at, 'latin1')
   return bodyBytes === 0 ? at : at + (claim.readBody()?.copy(message, at) ?? 0)
+}
+
+/** A body that cannot be read is left out: the arguments that it has are missing then. */
+export function encodeDeath(dead: DeadRun, { cause, atMs }: Death): Buffer {
+  const { ref, vars, attempt, dueAtMs } = dead
+  const text = Buffer.from(`\0${atMs ?? ''}\0${cause.slice(0, MAX_CAUSE_CHARS)}`)
+  const head = Buffer.concat([Buffer.from(ref, 'latin1'), text])
+  const block = Buffer.from(vars.text, 'latin1')
+  const body = bodyOf(dead)
+  const item = Buffer.allocUnsafe(4 + ITEM_BYTES)
+  item.writeUInt32LE(ITEM_BYTES + head.length + block.length + body.length, 0)
+  writeItem(item, 4, DIED, Math.min(attempt, MAX_ATTEMPT), head.length, block.length, body.length, dueAtMs)
+  return Buffer.concat([item, head, block, body])
+}
+
+function bodyOf(dead: DeadRun): Buffer {
+  try {
+    return (dead.bodyBytes > MAX_BODY_BYTES ? undefined : dead.readBody()) ?? Buffer.alloc(0)
+  } catch {
+    return Buffer.alloc(0)
+  }
 }
 
 export function encodeRecall(): Buffer {

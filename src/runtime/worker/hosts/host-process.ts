@@ -128,6 +128,11 @@ export class HostProcess {
     return first
   }
 
+  died(message: Buffer): void {
+    this.#messages++
+    this.#pipe(TASKS_FD).write(message)
+  }
+
   signal(number: number): void {
     this.#messages++
     this.#pipe(TASKS_FD).write(encodeSignal(number))

@@ -1,10 +1,10 @@
 import { toError } from '../../../base/errors.js'
 import { RespawnPace } from '../../../base/respawn-pace.js'
-import type { Claim } from '../../../engines/claims.js'
+import type { Claim, DeadRun, Death } from '../../../engines/claims.js'
 import { DEFAULT_QUEUE } from '../../../formats/protocol/named.js'
 import type { HostOptions } from '../../ipc/messages.js'
 import type { PeriodicSettings } from '../../tasks/periodic.js'
-import type { BesideFrame } from './frames.js'
+import { type BesideFrame, encodeDeath } from './frames.js'
 import { HostProcess } from './host-process.js'
 import type { Ended } from './host-reader.js'
 
@@ -77,6 +77,8 @@ export class Host {
   readonly #pace = new RespawnPace()
   #spawnedAt = performance.now()
   #hasProgressed = false
+  /** Deaths, as messages. */
+  readonly #untold: Buffer[] = []
   readonly #signals = new Map<number, { resolve(): void; reject(error: Error): void }>()
 
   private constructor(options: HostStart, callbacksOf: (host: () => Host) => HostCallbacks) {
@@ -160,6 +162,18 @@ export class Host {
     })
   }
 
+  /** The process of a named task has died: tells Python, which has signals for that; it knows which tasks are its own. */
+  died(run: DeadRun, death: Death): void {
+    if (this.options.language !== 'Python' || run.terms === undefined) return
+    this.#untold.push(encodeDeath(run, death))
+    this.#tell()
+  }
+
+  /** Once there is an interpreter: the one that died may have been its own. */
+  #tell(): void {
+    if (this.#state === 'open') for (const message of this.#untold.splice(0)) this.#process.died(message)
+  }
+
   async end(): Promise<void> {
     this.#state = 'closed'
     await this.#process.end()
@@ -230,6 +244,7 @@ export class Host {
     }
     if (this.#isClosed) return
     this.#state = 'open'
+    this.#tell()
     this.#callbacks.revived()
     this.#user?.revived()
   }

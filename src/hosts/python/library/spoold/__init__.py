@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         RetryException,
         SpooldError,
         UnknownTask,
+        WorkerDied,
     )
     from .job import Job, JobStatus, current_job
     from .logs import JobFilter
@@ -57,6 +58,7 @@ __all__ = [
     'Tasks',
     'ThreadWorkers',
     'UnknownTask',
+    'WorkerDied',
     'attach_uwsgi',
     'current_job',
     'middleware',
@@ -82,6 +84,7 @@ _MODULES = {
     'Tasks': 'tasks',
     'ThreadWorkers': 'engine',
     'UnknownTask': 'errors',
+    'WorkerDied': 'errors',
     'attach_uwsgi': 'under_uwsgi',
     'current_job': 'job',
     'middleware': 'tasks',

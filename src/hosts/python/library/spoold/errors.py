@@ -50,5 +50,10 @@ class RetryException(Exception):
         self.at = None if at is None else to_utc(at)
 
 
+class WorkerDied(SpooldError):
+    """For receivers of `job_schedule_retry` and `job_failed`: the process died in which the task ran. It says how; another
+    process sends the signal."""
+
+
 class AbortException(Exception):
     """Raised in a task: never run it again. It becomes a dead letter."""

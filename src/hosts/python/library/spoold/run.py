@@ -7,7 +7,7 @@ import time
 import traceback
 
 from . import signals, tasks, times, utils
-from .errors import AbortException, RetryException
+from .errors import AbortException, RetryException, WorkerDied
 from .job import Job, JobStatus, current, id_in
 from .packet import arguments_of, headers_of
 from .times import from_epoch
@@ -147,22 +147,43 @@ class Run:
         current.set(self._outer)
 
     def failed(self, error: BaseException) -> dict[str, Any]:
-        job, wait = self.job, None
+        job = self.job
         if isinstance(error, AbortException) or not job.should_retry:
-            self.job = job.having(status=JobStatus.FAILED)
-            signals.job_failed.send(job.namespace, job=self.job, err=error)
+            self._tell(error, job.having(status=JobStatus.FAILED), None)
         else:
             at, wait = self._next_run(error)
-            self.job = job.having(status=JobStatus.WAITING, retries=job.retries + 1, at=at)
-            signals.job_schedule_retry.send(job.namespace, job=self.job, err=error)
+            self._tell(error, job.having(status=JobStatus.WAITING, retries=job.retries + 1, at=at), wait)
+        signals.job_finished.send(job.namespace, job=self.job)
+        current.set(self._outer)
+        return self._answer(error)  # last, because a time is said as a distance from now
+
+    def died(self, how: str, again: float | None) -> None:
+        """The process of this run has died, and its daemon has settled it: it runs again at `again`, epoch seconds, or not at all."""
+        job, at = self.job, None if again is None else from_epoch(again)
+        self._begun_at = time.monotonic()  # it is not known when it began
+        current.set(job)
+        try:
+            if at is None:
+                return self._tell(WorkerDied(how), job.having(status=JobStatus.FAILED), None)
+            wait = max(0.0, (at - self._clock()).total_seconds())
+            status = JobStatus.WAITING if wait else JobStatus.QUEUED
+            self._tell(WorkerDied(how), job.having(status=status, retries=job.retries + 1, at=at), wait)
+        finally:
+            current.set(self._outer)
+
+    def _tell(self, error: BaseException, after: Job, wait: float | None) -> None:
+        """
+        after  the job as it is now
+        wait   until it runs again, in seconds; None: it does not
+        """
+        attempt, self.job = self.job.attempt, after
+        told = signals.job_failed if wait is None else signals.job_schedule_retry
+        told.send(after.namespace, job=after, err=error)
         if 'logging' in sys.modules:
             from . import logs
 
             seconds = time.monotonic() - self._begun_at
-            logs.failed(self.job, job.attempt, seconds, error, wait, utils.own_trace(error), self._is_told)
-        signals.job_finished.send(job.namespace, job=self.job)
-        current.set(self._outer)
-        return self._answer(error)  # last, because a time is said as a distance from now
+            logs.failed(after, attempt, seconds, error, wait, utils.own_trace(error), self._is_told)
 
     def _begin(self) -> None:
         current.set(self.job)

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const TASKS = `
+import { currentTask, events, Tasks } from 'spoold'
+export const tasks = new Tasks({ maxRetries: 9 })
+const told = kind => ({ task, error }) =>
+  JOURNAL([kind, task.args[0], task.retries, error.name + ': ' + error.message].join(' '))
+for (const name of ['task-retried', 'task-failed'])
+  events.on(name, () => { throw new Error('a listener that fails') }).on(name, told(name))
+events.on('task-finished', ({ task }) => JOURNAL('finished ' + task.args[0]))
+const die = async (name, deaths, how) => {
+  JOURNAL(name + ' runs')
+  if (currentTask().retries >= deaths) return
+  if (how === 'sleeps') await new Promise(() => setInterval(() => {}, 1000))
+  if (how === 'blocks') for (;;);
+  process.kill(process.pid, 'SIGKILL')
+}
+tasks.task('dies', die)
+tasks.task('once', { maxRetries: 0 }, die)
+`
+
+const named = (task: string, ...args: unknown[]) => packet({ task, args: JSON.stringify(args) })
+
+async function run(packets: readonly Buffer[], ini: Record<string, string | number | boolean> = {}) {
+  const spool = spoolDirectory()
+  for (const [i, each] of packets.entries()) drop(spool, `uwsgi_spoolfile_on_${i}`, each)
+  const daemon = await startDaemon({
+    spool,
+    handler: TASKS,
+    ini: { 'spooler-frequency': 1, 'spooler-max-crashes': 2, 'spooler-ordered': true, ...ini },
+  })
+  return { daemon, done: () => until('all have run', () => leftIn(spool).length === 0) }
+}
+
+describe('the death of a process that ran a task in JavaScript', { concurrency: 3 }, () => {
+  it('is told to task-retried in the next process, with how it died, and to task-failed at spooler-max-crashes', async () => {
+    const { daemon, done } = await run([named('dies', 'twice', 2), named('dies', 'once', 1)])
+    await done()
+    const ofOne = (name: string) => daemon.journal().filter(line => line.includes(` ${name}`))
+    assert.deepEqual(ofOne('once'), [
+      'task-retried once 1 WorkerDied: its process was killed by SIGKILL',
+      ...['finished once', 'finished once'],
+    ])
+    assert.deepEqual(ofOne('twice'), [
+      'task-retried twice 1 WorkerDied: its process was killed by SIGKILL',
+      'finished twice',
+      'task-failed twice 1 WorkerDied: its process was killed by SIGKILL',
+      'finished twice',
+    ])
+  })
+
+  it('is told to task-failed where it runs at most once', async () => {
+    const { daemon, done } = await run([named('once', 'only', 9)])
+    await done()
+    await until('it is told', () => daemon.journal().length === 3)
+    assert.deepEqual(daemon.journal(), [
+      'only runs',
+      'task-failed only 0 WorkerDied: its process was killed by SIGKILL',
+      'finished only',
+    ])
+  })
+
+  it('names the deadline that it overran', async () => {
+    const { daemon, done } = await run([named('dies', 'slow', 1, 'blocks')], { 'spooler-harakiri': 1 })
+    await done()
+    const told = daemon.journal().filter(line => line.startsWith('task-retried'))
+    assert.deepEqual(told, ['task-retried slow 1 WorkerDied: it overran spooler-harakiri (1 s)'])
+  })
+
+  it('is not told to what shared the process', async () => {
+    const packets = [named('dies', 'before', 0), named('dies', 'guilty', 1), named('dies', 'behind', 0)]
+    const { daemon, done } = await run(packets, { 'spooler-concurrency': 3, 'spooler-max-crashes': 3 })
+    await done()
+    assert.deepEqual(
+      daemon.journal().filter(line => line.startsWith('task-')),
+      ['task-retried guilty 1 WorkerDied: its process was killed by SIGKILL'],
+    )
+  })
+
+  it('is not told where mercy ended it', async () => {
+    const { daemon } = await run([named('dies', 'patient', 1, 'sleeps')], { 'worker-reload-mercy': 1 })
+    const runs = () => daemon.journal().filter(line => line === 'patient runs').length
+    await until('it runs', () => runs() === 1)
+    daemon.child.kill('SIGHUP')
+    await until('it runs again', () => runs() === 2)
+    assert.deepEqual(daemon.journal(), ['patient runs', 'patient runs'])
+  })
+})
