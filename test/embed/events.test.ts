@@ -129,7 +129,7 @@ describe('lifecycle events', () => {
     ])
   })
 
-  it('tell of a process that dies: what it ran has failed or is retried, and then it is terminated', async () => {
+  it('tell of a process that dies: what it ran has ended, it is terminated, and the next one says what that comes to', async () => {
     const directory = workspace()
     const module = join(directory, 'tasks.mjs')
     writeFileSync(
@@ -137,6 +137,9 @@ describe('lifecycle events', () => {
       `import { currentTask, Tasks } from 'spoold'
       export const tasks = new Tasks()
       const die = () => { if (currentTask().retries === 0) process.kill(process.pid, 'SIGKILL') }
+      let others = 0
+      tasks.task('beside', { maxRetries: 2 }, () => others++ || new Promise(end => setTimeout(end, 500)))
+      tasks.task('after', { maxRetries: 2 }, () => others > 0 && die())
       tasks.task('once', die)
       tasks.task('again', { maxRetries: 2 }, die)`,
     )
@@ -146,20 +149,20 @@ describe('lifecycle events', () => {
     for (const name of ['task-started', 'task-finished'] as const)
       app.on(name, ({ task, worker }) => told.push(`${name} ${task.name} ${task.status} ${worker}`))
     for (const name of ['task-failed', 'task-retried'] as const)
-      app.on(name, ({ task, error }) => told.push(`${name} ${task.name} ${error.message}`))
+      app.on(name, ({ task, error }) => told.push(`${name} ${task.name} ${error.name}: ${error.message}`))
     for (const name of ['worker-started', 'worker-terminated'] as const)
       app.on(name, ({ worker, queue }) => told.push(`${name} ${worker} ${queue}`))
     await app.start({ mode: 'processes' })
     await app.schedule('once')
-    await until('another has taken its place', () => told.includes('worker-started default-2 default'))
+    await until('it is told', () => told.some(line => line.startsWith('task-failed')))
     await app.stop()
     assert.deepEqual(told, [
       'worker-started default-1 default',
       'task-started once 3 default-1',
-      'task-failed once worker default-1 was killed by SIGKILL',
-      'task-finished once 5 default-1',
+      'task-finished once 0 default-1',
       'worker-terminated default-1 default',
       'worker-started default-2 default',
+      'task-failed once WorkerDied: its process was killed by SIGKILL',
       'worker-terminated default-2 default',
     ])
     told.length = 0
@@ -167,11 +170,26 @@ describe('lifecycle events', () => {
     await app.schedule('again')
     await until('it has run again', () => told.some(line => line.startsWith('task-finished again 4')))
     const ofTask = told.filter(line => line.includes(' again '))
-    assert.deepEqual(ofTask.slice(0, 3), [
-      'task-started again 3 default-1',
-      'task-retried again worker default-1 was killed by SIGKILL',
-      'task-finished again 2 default-1',
-    ])
+    assert.deepEqual(
+      ofTask.map(line => line.replace(/ default-\d$/, '')),
+      [
+        'task-started again 3',
+        'task-finished again 0',
+        'task-retried again WorkerDied: its process was killed by SIGKILL',
+        'task-started again 3',
+        'task-finished again 4',
+      ],
+    )
+    await app.stop()
+    told.length = 0
+    await app.start({ mode: 'processes', concurrency: 2 })
+    await app.schedule('beside')
+    await until('it runs', () => told.some(line => line.startsWith('task-started beside')))
+    await app.schedule('after')
+    await until('both have run again', () => told.filter(line => / 4 default-/.test(line)).length === 2)
+    const of = (name: string) =>
+      told.filter(line => line.includes(` ${name} `)).map(line => line.split(' ')[0])
+    assert.deepEqual(of('beside'), ['task-started', 'task-finished', 'task-started', 'task-finished'])
   })
 
   it('are no messages while nobody listens', async t => {

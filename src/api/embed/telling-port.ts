@@ -2,7 +2,7 @@ import type { BegunTask, RunEnd } from '../../base/task/report.js'
 import type { Hide } from '../../formats/protocol/hide.js'
 import type { MasterMessage } from '../../runtime/ipc/messages.js'
 import type { PortExit, PortListener, WorkerPort } from '../../runtime/supervisor/worker-port.js'
-import { endByDeath, type Tell, tellBegun, tellEnded } from '../../runtime/tasks/lifecycle.js'
+import { type Tell, tellBegun, tellEnded, tellFailure, tellLost } from '../../runtime/tasks/lifecycle.js'
 
 interface TellingContext {
   /** The worker's name. */
@@ -32,7 +32,7 @@ export class TellingPort implements WorkerPort {
     this.pid = port.pid
     this.hasOwnProcess = port.hasOwnProcess
     this.whenExited = port.whenExited.then(exit => {
-      this.#exited(exit)
+      this.#exited()
       return exit
     })
   }
@@ -46,6 +46,8 @@ export class TellingPort implements WorkerPort {
             return this.#began(message.number, message.task)
           case 'run-ended':
             return this.#ended(message.number, message.end)
+          case 'run-died':
+            return this.#died(message.task, message.end)
           case 'ready':
             this.#ready()
         }
@@ -68,9 +70,9 @@ export class TellingPort implements WorkerPort {
     tell('worker-started', { worker: name, queue })
   }
 
-  #began(number: number, { args, kwargs, ...task }: BegunTask): void {
-    const { tell, name, hide } = this.#context
-    const begun = { ...task, args: hide.json(args), kwargs: hide.json(kwargs) }
+  #began(number: number, task: BegunTask): void {
+    const { tell, name } = this.#context
+    const begun = this.#shown(task)
     this.#begun.set(number, begun)
     tellBegun(tell, name, begun)
   }
@@ -83,12 +85,22 @@ export class TellingPort implements WorkerPort {
     tellEnded(tell, name, begun, { ...end, detail: detail === undefined ? undefined : hide.text(detail) })
   }
 
-  #exited({ code, signal }: PortExit): void {
+  #died(task: BegunTask, end: RunEnd): void {
+    const { tell, name } = this.#context
+    tellFailure(tell, name, this.#shown(task), end)
+  }
+
+  #shown({ args, kwargs, ...task }: BegunTask): BegunTask {
+    const { hide } = this.#context
+    return { ...task, args: hide.json(args), kwargs: hide.json(kwargs) }
+  }
+
+  #exited(): void {
     if (this.#unwatch === undefined) return // it was never ready
     this.#unwatch()
     const { name, queue, tell } = this.#context
-    const detail = `Error: worker ${name} ${signal === null ? `exited with code ${code}` : `was killed by ${signal}`}`
-    for (const [number, begun] of this.#begun) this.#ended(number, endByDeath(begun, detail))
+    for (const begun of this.#begun.values()) tellLost(tell, name, begun)
+    this.#begun.clear()
     tell('worker-terminated', { worker: name, queue })
   }
 }

@@ -148,6 +148,7 @@ const MESSAGES: Readonly<Record<Type, Fields>> = {
   reports: { done: 'list', packed: 'list', started: 'list' },
   claimed: { claims: 'list' },
   'run-began': { number: 'count', task: 'object' },
+  'run-died': { task: 'object', end: 'object' },
   'run-ended': { number: 'count', end: 'object' },
   'signal-news': { news: 'object' },
   'signal-started': { number: 'count' },

@@ -169,6 +169,8 @@ export type WorkerMessage =
   | { readonly type: 'run-began'; readonly number: number; readonly task: BegunTask }
   /** When it is settled. */
   | { readonly type: 'run-ended'; readonly number: number; readonly end: RunEnd }
+  /** An earlier run of a task that it has claimed ended by the death of its process, which counts. */
+  | { readonly type: 'run-died'; readonly task: BegunTask; readonly end: RunEnd }
   | { readonly type: 'signal-news'; readonly news: SignalNews }
   | { readonly type: 'signal-started'; readonly number: number }
   | { readonly type: 'signal-ended'; readonly number: number; readonly error?: string }

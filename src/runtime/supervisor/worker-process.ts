@@ -228,6 +228,7 @@ export class WorkerProcess {
         return this.#listener.unfit(this, message.error)
       case 'run-began':
       case 'run-ended':
+      case 'run-died':
         return // for an application, which has heard them on their way
       case 'drained':
         return this.#leaves('recycled')

@@ -36,11 +36,26 @@ export function tellBegun(tell: Tell, worker: string, begun: BegunTask): void {
 
 /** Tells what a run has come to: `task-retried` or `task-failed` if it was no success, and `task-finished` last. */
 export function tellEnded(tell: Tell, worker: string, begun: BegunTask, end: RunEnd): void {
+  tell('task-finished', tellFailure(tell, worker, begun, end))
+}
+
+/** Of a run whose end was told before it was known what it comes to. @returns what else there is to tell */
+export function tellFailure(
+  tell: Tell,
+  worker: string,
+  begun: BegunTask,
+  end: RunEnd,
+): Omit<TaskEvent, 'namespace'> {
   const event = { worker, ...namespaceOf(begun), task: endedTask(begun, end) }
   const { status } = event.task
   if (status === TaskStatus.FAILED) tell('task-failed', { ...event, error: errorOf(end) })
   else if (status !== TaskStatus.SUCCEEDED) tell('task-retried', { ...event, error: errorOf(end) })
-  tell('task-finished', event)
+  return event
+}
+
+/** Its process has ended. Whether that counts is known once another one claims the task. */
+export function tellLost(tell: Tell, worker: string, begun: BegunTask): void {
+  tell('task-finished', { worker, ...namespaceOf(begun), task: toldTask(begun, TaskStatus.NOT_SET) })
 }
 
 function namespaceOf({ namespace }: BegunTask): Partial<Pick<TaskEvent, 'namespace'>> {
@@ -50,12 +65,6 @@ function namespaceOf({ namespace }: BegunTask): Partial<Pick<TaskEvent, 'namespa
 /** Its process has died, and that is counted. */
 export function endOf({ cause, atMs }: Death): RunEnd {
   return { kind: atMs === undefined ? 'buried' : 'error', atMs, detail: `${WORKER_DIED}: ${cause}` }
-}
-
-/** Its process has died: whether it runs again is in its retries, for a crash counts as a run. */
-export function endByDeath({ maxRetries, retries }: BegunTask, detail: string): RunEnd {
-  const mayRunAgain = maxRetries === null || retries < maxRetries
-  return mayRunAgain ? { kind: 'error', atMs: Date.now(), detail } : { kind: 'buried', detail }
 }
 
 function endedTask(begun: BegunTask, { kind, atMs = Date.now() }: RunEnd): ScheduledTask {

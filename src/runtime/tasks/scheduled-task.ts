@@ -2,7 +2,7 @@ import type { BegunTask } from '../../base/task/report.js'
 
 /** Where a task is in its life. */
 export const TaskStatus = {
-  /** Unknown: for a task whose id was scheduled before, so that nothing was stored. */
+  /** Unknown: for a task whose id was scheduled before, so that nothing was stored, and for one whose process has just died. */
   NOT_SET: 0,
   /** Its time has not come. */
   WAITING: 1,

@@ -24,7 +24,10 @@ export function followForMaster(send: (message: WorkerMessage) => void): RunFoll
     },
     ended: ({ number }, { kind, atMs, detail }) =>
       send({ type: 'run-ended', number, end: { kind, atMs, detail } }),
-    died() {}, // the application has seen it
+    died(claim, death) {
+      const task = begunTask({ claim })
+      if (task !== undefined) send({ type: 'run-died', task, end: endOf(death) })
+    },
   }
 }
 
