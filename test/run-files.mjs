@@ -76,9 +76,18 @@ export async function runAgain(results, { nameOf, weightOf, limitMs, lingerMs })
   const mayRun = suspects.length <= most
   console.log(`${mayRun ? 'again, alone' : 'not again, too many failed'}: ${suspects.map(nameOf).join(', ')}`)
   console.log(`again: at most ${most}, as files took ${pace.toFixed(2)} times what weights.json has for them`)
+  for (const path of suspects)
+    for (const line of failuresOf(nameOf(path), results.get(path))) console.log(`again: ${line}`)
   if (!mayRun) return
   for (const [path, result] of await runFiles(suspects, { processors: 0, weightOf, limitMs, lingerMs }))
     results.set(path, result)
+}
+
+/** @returns why each test of a file failed, in a line each */
+export function failuresOf(name, { tests }) {
+  return tests
+    .filter(({ outcome }) => outcome === 'failed')
+    .map(({ title, reason }) => `${name}: ${title}: ${reason}`)
 }
 
 /**
@@ -213,9 +222,10 @@ async function runFile(path, limitMs) {
   return { result, shown: all.slice(0, at.index), failed: all.slice(at.index + at[0].length) }
 }
 
-/** Of what a test threw, which the runner has wrapped. */
+/** Of what a test threw, which the runner has wrapped; and of an assertion that says nothing but what it compares, the values. */
 function firstLine({ cause, message }) {
-  return String(cause?.message ?? cause ?? message).split('\n', 1)[0]
+  const [first, ...others] = String(cause?.message ?? cause ?? message).split('\n')
+  return first.endsWith(':') ? `${first} ${others.find(line => line !== '') ?? ''}` : first
 }
 
 /** Each file would say how many tests it had. */

@@ -171,7 +171,7 @@ describe('the runner of the tests', { concurrency: true }, () => {
     const before = __filename + '.before'
     if (existsSync(before)) return
     require('node:fs').writeFileSync(before, '')
-    throw new Error('once')
+    require('node:assert').strictEqual(1, 2)
   })`
   const FINE = `it('is fine', () => {})`
   const FIVE = { one: ONCE, two: ONCE, three: ONCE, four: ONCE, five: ONCE }
@@ -180,20 +180,26 @@ describe('the runner of the tests', { concurrency: true }, () => {
     ['no more on a machine that keeps the pace', { ...FIVE, six: ONCE, fine: FINE }, 1000, 5, false],
     ['eight on one that does not', { ...FIVE, six: ONCE, fine: FINE }, 0.01, 8, true],
   ] as const)
-    it(`runs again, alone: ${what}; and says what was measured`, async () => {
+    it(`runs again, alone: ${what}; and says why, and what was measured`, async () => {
       const run = runFiles(files, 60_000, { wall, isAgain: true })
       assert.equal(await run.runner.code(30_000), 0, run.runner.output)
       const { fine, ...others } = run.counts()
       assert.deepEqual(fine, { passed: 1, failed: 0 })
       const after = isTried ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 }
       for (const [name, counts] of Object.entries(others)) assert.deepEqual(counts, after, name)
+      const names = Object.keys(others).sort()
       const said = isTried ? 'again, alone' : 'not again, too many failed'
       assert.match(
         run.runner.output,
         new RegExp(
-          `^${said}: ${Object.keys(others).sort().join(', ')}\\nagain: at most ${most}, as files took \\d+\\.\\d\\d times what weights.json has`,
+          `^${said}: ${names.join(', ')}\\nagain: at most ${most}, as files took \\d+\\.\\d\\d times what weights.json has`,
           'm',
         ),
+      )
+      const reasons = [...run.runner.output.matchAll(/^again: (\S+: runs: .*)$/gm)].map(([, line]) => line)
+      assert.deepEqual(
+        reasons,
+        names.map(name => `${name}: runs: Expected values to be strictly equal: 1 !== 2`),
       )
     })
 

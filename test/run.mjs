@@ -8,7 +8,7 @@ import { availableParallelism, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { differsOnLaterNodes, isShort } from './lanes.mjs'
-import { runAgain, runFiles } from './run-files.mjs'
+import { failuresOf, runAgain, runFiles } from './run-files.mjs'
 import { BUILT, nameOf, readWeights, writeWeights } from './weights.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -84,9 +84,8 @@ console.log(
 )
 if (failed > 0 || passed === 0) process.exitCode = 1 // no test is no success
 process.on('exit', () => {
-  for (const [path, { tests }] of results)
-    for (const { title, reason } of tests.filter(({ outcome }) => outcome === 'failed'))
-      console.log(`failed: ${nameOf(path)}: ${title}: ${reason}`)
+  for (const [path, result] of results)
+    for (const line of failuresOf(nameOf(path), result)) console.log(`failed: ${line}`)
   console.log(`${skipped} skipped\n${passed} passed, ${failed} failed`)
 })
 
