@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spoolSnapshotOf } from '../helpers/control.js'
+import type { Daemon } from '../helpers/daemon.js'
 import { Browser, give, startDashboard } from '../helpers/dashboard.js'
-import { packet } from '../helpers/files.js'
+import { drop, packet } from '../helpers/files.js'
 import { isLong } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { cpuMsOfTree, memoryMb } from '../helpers/usage.js'
@@ -16,10 +17,40 @@ const PAGE_MS = 600
 const CHILD_MB = 80
 /** What pages may cost the daemon that they ask, above what it takes by itself. */
 const MASTER_MB = 12
+/** What they may leave there: what is garbage takes room that the daemon has had for its own. */
+const KEPT_MB = 2
 const PATHS = ['', '/waiting', '/waiting?show=later', '/running', '/retrying', '/dead', '/workers']
 /** Far down the lists. */
 const DEEP_PATHS = ['/waiting?from=24000', '/waiting?from=49950']
 const DEEP_MS = 2000
+
+/** Loaded before the daemon: at a signal it collects its garbage, and says what is left, in MB. */
+const COLLECTS = `
+  import { setFlagsFromString } from 'node:v8'
+  import { runInNewContext } from 'node:vm'
+  process.on('SIGPWR', () => {
+    setFlagsFromString('--expose-gc')
+    const collect = runInNewContext('gc')
+    for (let i = 0; i < 2; i++) collect()
+    const { heapUsed, external } = process.memoryUsage()
+    console.log('keeps ' + (heapUsed + external) / 2 ** 20 + ' MB')
+  })`
+
+async function keptMb(daemon: Daemon): Promise<number> {
+  const before = daemon.output.length
+  process.kill(daemon.pid, 'SIGPWR')
+  const said = () => /^keeps (.*) MB$/m.exec(daemon.output.slice(before))?.[1]
+  return Number(await until('it says what it keeps', said))
+}
+
+/** The daemon keeps one of two: it says so once it has looked through the whole spool. */
+function dropDeadLetters(spool: string): void {
+  for (const path of ['.spoold', '.spoold/dead']) {
+    mkdirSync(join(spool, path))
+    give(join(spool, path))
+  }
+  for (let i = 0; i < 2; i++) give(drop(join(spool, '.spoold/dead')))
+}
 
 /** Half of them are due, half wait for their time. */
 function filled(): string {
@@ -48,12 +79,16 @@ async function settledMemory(pid: number): Promise<number> {
 
 describe('the dashboard of a spool of a great many tasks', () => {
   it(`shows a page of ${TASKS} at once, in little memory, and the daemon does not notice`, async t => {
+    const filledSpool = filled()
+    dropDeadLetters(filledSpool)
+    const collects = join(dirname(filledSpool), 'collects.mjs')
+    writeFileSync(collects, COLLECTS)
     const { daemon, spool, id, place, tokenOf, pid } = await startDashboard({
-      spool: filled(),
+      spool: filledSpool,
       handler: 'export default () => new Promise(() => setInterval(() => {}, 1000))',
-      ini: { 'worker-reload-mercy': 1 },
+      ini: { 'worker-reload-mercy': 1, 'spooler-dead-max-count': 1 },
       // when V8 takes room for what is new, up to 32 MB, depends on how busy the machine is; what is measured is what is kept
-      env: { NODE_OPTIONS: '--max-semi-space-size=1' },
+      env: { NODE_OPTIONS: `--max-semi-space-size=1 --import=${collects}` },
     })
     await until(
       'it knows what is due',
@@ -63,6 +98,9 @@ describe('the dashboard of a spool of a great many tasks', () => {
     const browser = new Browser(place)
     await browser.logIn(tokenOf('operator', true))
     await browser.get('/') // what is loaded once
+    // by itself it lists the spool once more, and sweeps it ten seconds after its start: for that it takes up to 16 MB
+    await daemon.waitFor('purged 1 dead letters', 120_000)
+    const keptBefore = await keptMb(daemon)
     const before = await settledMemory(daemon.pid)
     const took: string[] = []
     const look = async (path: string, limitMs: number) => {
@@ -76,14 +114,19 @@ describe('the dashboard of a spool of a great many tasks', () => {
     }
     for (const path of PATHS) await look(path, PAGE_MS)
     const after = memoryMb(daemon.pid)
+    const keptAfter = await keptMb(daemon)
     for (const path of DEEP_PATHS) assert.match(await look(path, DEEP_MS), /<a class="path"/)
     const deepAfter = memoryMb(daemon.pid)
     const settled = await settledMemory(daemon.pid)
     const child = memoryMb(pid() ?? 0)
     t.diagnostic(
-      `${took.join(', ')}; dashboard ${child} MB, daemon ${before} MB, then ${after} MB, far down ${deepAfter} MB, settled ${settled} MB`,
+      `${took.join(', ')}; dashboard ${child} MB, daemon ${before} MB, then ${after} MB, far down ${deepAfter} MB, settled ${settled} MB; it keeps ${keptBefore} MB, then ${keptAfter} MB`,
     )
     assert.ok(child > 0 && child <= CHILD_MB, `the dashboard has ${child} MB`)
+    assert.ok(
+      keptAfter - keptBefore <= KEPT_MB,
+      `the daemon kept ${keptBefore} MB, and keeps ${keptAfter} MB`,
+    )
     assert.ok(after - before <= MASTER_MB, `the daemon had ${before} MB, and has ${after} MB`)
   })
 })
