@@ -2,12 +2,11 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { childrenOf, TestProcess } from './process.js'
 
-/** The CPU use of a daemon and its workers, in cores: 1 is one full core. */
+/** The CPU use of a daemon and of all that it starts, also of what ends meanwhile, in cores: 1 is one full core. */
 export async function cpuShare(daemon: TestProcess, ms: number): Promise<number> {
-  const ticks = () => [daemon.pid, ...daemon.children()].reduce((sum, pid) => sum + ticksOf(pid), 0)
-  const [before, since] = [ticks(), performance.now()]
+  const [before, since] = [cpuMsOfTree(daemon.pid), performance.now()]
   await setTimeout(ms)
-  return shareOf(ticks() - before, performance.now() - since)
+  return (cpuMsOfTree(daemon.pid) - before) / (performance.now() - since)
 }
 
 /** A master and its worker, with memory several times that of a process that does nothing. */
@@ -22,7 +21,7 @@ export async function cpuPercentAwake(daemon: TestProcess, ms: number): Promise<
   await bare.waitFor('wakes')
   const before = ticksOf(bare.pid)
   const share = await cpuShare(daemon, ms)
-  const bareShare = shareOf(ticksOf(bare.pid) - before, ms)
+  const bareShare = ((ticksOf(bare.pid) - before) * 10) / ms
   bare.child.kill('SIGKILL')
   await bare.exited
   return Math.max(0, 100 * (share - BARE_PROCESSES * bareShare))
@@ -60,8 +59,6 @@ export function cpuMsOfTree(pid: number): number {
 
 /** The CPU time of a process, in milliseconds, to within 10. */
 export const cpuMsOf = (pid: number) => ticksOf(pid) * 10
-
-const shareOf = (ticks: number, ms: number) => (ticks * 10) / ms
 
 export function memoryMb(pid: number): number {
   return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
