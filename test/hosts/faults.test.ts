@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
-import { readFileSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { quietly } from '#src/base/errors.js'
+import { MODIFIER2_OFFSET } from '#src/formats/protocol/header.js'
 import type { Daemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { isAlive } from '../helpers/process.js'
@@ -172,6 +174,69 @@ uwsgi.spooler = spooler
     assert.equal(leftIn(spool).length, 500 - daemon.journal().length)
     for (const name of leftIn(spool)) assert.equal(readFileSync(join(spool, name))[3] ?? 0, 0) // as if untouched
   })
+})
+
+/**
+ * The first run of a task with `kill` ends the interpreter, its worker, or that and its master; no worker loads this then until the
+ * gate is gone.
+ */
+const KILLER = (spool: string, gate: string) => `
+import signal
+while os.path.exists(${JSON.stringify(gate)}): time.sleep(.02)
+def marked():
+    behind = ['${spool}/uwsgi_spoolfile_on_%d' % i for i in range(2501, 2600)]
+    return sum(open(each, 'rb').read(4)[3] != 0 for each in behind)
+def spooler(env):
+    what = env.get(b'kill', b'').decode()
+    if what and not os.path.exists(${JSON.stringify(gate)} + '-was'):
+        open(${JSON.stringify(gate)} + '-was', 'w').close()
+        open(${JSON.stringify(gate)}, 'w').close()
+        journal('marked %d' % marked())
+        worker = os.getppid()
+        if what == 'all': os.kill(int(open('/proc/%d/stat' % worker).read().rpartition(')')[2].split()[1]), signal.SIGKILL)
+        os.kill(os.getpid() if what == 'interpreter' else worker, signal.SIGKILL)
+        time.sleep(60)
+    journal(env['spooler_task_name'].decode())
+    return -2
+uwsgi.spooler = spooler
+`
+
+describe('a page of Python tasks, of which one is running', { skip: skipUnless('python3') }, () => {
+  const guilty = 'uwsgi_spoolfile_on_2500'
+  /** 0 also of one that is removed meanwhile. */
+  const stateOf = (spool: string, name: string) =>
+    quietly(() => readFileSync(join(spool, name))[MODIFIER2_OFFSET], 0)
+  for (const what of ['interpreter', 'worker', 'all'] as const)
+    it(`is marked for that one alone when its ${what} is killed`, async () => {
+      const spool = spoolDirectory()
+      const gate = join(dirname(spool), 'gate')
+      const names = Array.from({ length: 3000 }, (_, i) => `uwsgi_spoolfile_on_${i}`)
+      for (const name of names) drop(spool, name, packet(name === guilty ? { kill: what } : {}))
+      const setup = {
+        spool,
+        handler: KILLER(spool, gate),
+        ini: { 'spooler-ordered': true, 'spooler-quiet': true },
+      }
+      const daemon = await startHost('python', setup)
+      const marks = () => daemon.journal().find(line => line.startsWith('marked'))
+      await until('it is killed', () => marks() !== undefined, 30_000)
+      assert.ok(Number(marks()?.split(' ')[1]) > 3, `there is no page: ${marks()}`)
+      const marked = () => leftIn(spool).filter(name => stateOf(spool, name) !== 0)
+      if (what === 'all') await until('the daemon is dead', () => !daemon.isRunning)
+      else {
+        const isGuilt = () => marked().every(name => name === guilty)
+        await until('the others have no mark', isGuilt)
+        daemon.child.kill('SIGKILL') // it remembers nothing
+        await daemon.code()
+      }
+      const [left, ran] = [leftIn(spool), daemon.journal().length]
+      rmSync(gate)
+      await startHost('python', setup)
+      await until('all have run', () => leftIn(spool).length === 0, 60_000)
+      assert.deepEqual(daemon.journal().slice(ran).sort(), left)
+      const records = join(spool, '.spoold', 'records')
+      assert.deepEqual(existsSync(records) ? readdirSync(records) : [], []) // none is charged for a crash
+    })
 })
 
 /** Ten tasks that are done at once, in ordered places around one that does `what`. @returns the good ones */

@@ -161,6 +161,7 @@ const MESSAGES: Readonly<Record<Type, Fields>> = {
   recalled: { begun: 'list' },
   log: { name: 'text', message: 'text' },
   output: { stream: 'text', text: 'text' },
+  'host-page': { fd: 'count' },
   'host-died': { detail: 'text' },
   'host-revived': {},
   ask: { id: 'count', name: 'text', values: 'texts' },

@@ -206,6 +206,8 @@ export type WorkerMessage =
       /** Other tasks are running at the same time. */
       readonly isBeside: boolean
     }
+  /** The interpreter that it sends tasks to from now on has its page here (runtime/ipc/host-page.ts). */
+  | { readonly type: 'host-page'; readonly fd: number }
   /** An interpreter died; `detail` says which one and how. A replacement is being started. */
   | { readonly type: 'host-died'; readonly detail: string }
   /** The replacement accepts tasks. */

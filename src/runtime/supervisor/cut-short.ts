@@ -29,15 +29,18 @@ export type KillReason =
 /**
  * What the end of a worker means for a task that it had. Under a lease the run is its own, and has the start that is known; for a
  * file its mark says whether there was such a run, and when.
+ *
+ * @param isInnocent it was sent to an interpreter together with others, which all have marks, and another one was running there
  */
 export function lastRunOf(
   { startedAt, givenAtMs, lease }: Pick<Had, 'startedAt' | 'givenAtMs' | 'lease'>,
   killed: KillReason | undefined,
   exit: Exit,
+  isInnocent = false,
 ): LastRun {
   if (killed?.kind === 'harakiri' && lease !== undefined && startedAt + killed.harakiriMs > killed.at)
     return { kind: 'blameless' } // another task overran
-  const lastRun = causeOf(killed, exit)
+  const lastRun: LastRun = isInnocent ? { kind: 'blameless' } : causeOf(killed, exit)
   if (lease !== undefined) return lastRun
   const nowMs = Date.now()
   return { ...lastRun, from: Math.min(givenAtMs, nowMs), to: Math.max(givenAtMs, nowMs) } // the clock may have been set back

@@ -172,7 +172,7 @@ export class Feeder {
     const all = worker.work.had
     const cut = all
       .filter(({ ref }) => !buried.has(ref))
-      .map(had => ({ ...had, lastRun: lastRunOf(had, worker.killed, exit) }))
+      .map(had => ({ ...had, lastRun: lastRunOf(had, worker.killed, exit, worker.isInnocent(had.number)) }))
     if (feed.leases === undefined) for (const { ref, lastRun } of cut) lastRuns.add(ref, lastRun)
     else
       feed.lose({

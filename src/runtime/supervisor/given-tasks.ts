@@ -49,6 +49,7 @@ export interface Begun extends NamedRef {
 
 /** A task that its worker still had when it ended. */
 export interface Had extends Begun {
+  readonly number: number
   /** Epoch ms. */
   readonly givenAtMs: number
   readonly isRecalled: boolean
@@ -325,11 +326,11 @@ export class GivenTasks {
   /** All whose files it can have marked, and the claims that it can have begun. */
   had(lastHeardAt: number): readonly Had[] {
     const begun = new Set(this.#mayHaveBegun)
-    return this.#all
-      .filter(given => !given.isGone && (given.notice?.lease === undefined || begun.has(given)))
-      .map(given => {
+    return [...this.#owned, ...this.#recalled]
+      .filter(([, given]) => !given.isGone && (given.notice?.lease === undefined || begun.has(given)))
+      .map(([number, given]) => {
         const { givenAtMs, isRecalled } = given
-        return { ...begunOf(given, lastHeardAt), givenAtMs, isRecalled }
+        return { ...begunOf(given, lastHeardAt), number, givenAtMs, isRecalled }
       })
   }
 

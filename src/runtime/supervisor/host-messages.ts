@@ -1,11 +1,15 @@
+import { quietly } from '../../base/errors.js'
 import { STARTED, statOf } from '../../system/process-usage.js'
+import { SharedPage } from '../ipc/host-page.js'
 import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { Answer, Question } from './questions.js'
 
 /** Messages that workers send on behalf of handlers in other processes. */
 type HostMessage = Extract<
   WorkerMessage,
-  { type: 'ask' | 'deadline' | 'child-started' | 'child-ended' | 'host-died' | 'host-revived' | 'stored' }
+  {
+    type: 'ask' | 'deadline' | 'child-started' | 'child-ended' | `host-${string}` | 'stored'
+  }
 >
 
 export interface HostEventListener {
@@ -29,6 +33,9 @@ export class HostMessages {
   readonly #children = new WorkerChildren()
   /** The deadline that the running task set for itself (`uwsgi.set_user_harakiri`). */
   #deadlineAt = Number.POSITIVE_INFINITY
+  #page: SharedPage | undefined
+  /** What its interpreter was running when it exited; undefined: that is not known. */
+  #ran: { readonly number: number | undefined } | undefined
   /** How many interpreters have died and are not replaced yet. */
   #dead = 0
 
@@ -63,6 +70,8 @@ export class HostMessages {
         return this.#children.started(message.pid)
       case 'child-ended':
         return this.#children.ended(message.pid)
+      case 'host-page':
+        return this.#openPage(pid, message.fd)
       case 'host-died':
         this.#dead++
         return listener.hostDied(pid, message.detail)
@@ -81,6 +90,24 @@ export class HostMessages {
 
   workerExited(): void {
     this.#children.kill()
+    const page = this.#page
+    if (page !== undefined) this.#ran = quietly(() => ({ number: page.stop() }))
+    this.#closePage()
+  }
+
+  /** Of a worker that has exited: whether its interpreter is known not to have been running this task. */
+  hasNotRun(number: number): boolean {
+    return this.#ran !== undefined && this.#ran.number !== number
+  }
+
+  #openPage(pid: number, fd: number): void {
+    this.#closePage()
+    this.#page = quietly(() => new SharedPage(pid, fd)) // not Linux, or it has died
+  }
+
+  #closePage(): void {
+    this.#page?.close()
+    this.#page = undefined
   }
 }
 

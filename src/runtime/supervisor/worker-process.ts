@@ -141,6 +141,11 @@ export class WorkerProcess {
     this.#send({ type: 'cancel', number })
   }
 
+  /** It has exited while its interpreter ran another task than this one, or none. */
+  isInnocent(number: number): boolean {
+    return this.#hosts.hasNotRun(number)
+  }
+
   /** Why it was killed; undefined if it was not, or if no reason was given. */
   get killed(): KillReason | undefined {
     return this.#departure.killed

@@ -26,7 +26,8 @@ export class HostExecutor implements Executor {
   #hasRoom = () => {}
   #ticker: NodeJS.Timeout | undefined
 
-  constructor(host: Host, printer: Printer, listener: ExecutorListener) {
+  /** @param paged told the descriptor of the page of each interpreter, before it is sent anything */
+  constructor(host: Host, printer: Printer, listener: ExecutorListener, paged: (fd: number) => void) {
     this.#host = host
     this.#printer = printer
     this.#listener = listener
@@ -34,9 +35,13 @@ export class HostExecutor implements Executor {
       progress: () => this.#progress(),
       recalled: count => this.#released(count),
       died: detail => this.#died(detail),
-      revived: () => listener.hasRoom(),
+      revived: () => {
+        paged(host.pageFd)
+        listener.hasRoom()
+      },
       failed() {}, // no call waits for it here
     })
+    paged(host.pageFd)
   }
 
   get isOpen(): boolean {
@@ -57,7 +62,10 @@ export class HostExecutor implements Executor {
       run.startedAt = now
       this.#sent.push(run)
     }
-    this.#host.send(loaded.map(({ claim }) => claim))
+    this.#host.send(
+      loaded.map(({ claim }) => claim),
+      loaded.map(({ number }) => number),
+    )
     this.#ticker ??= setInterval(() => this.#tick(), REPORT_WITHIN_MS)
     if (this.#takesAhead) return undefined
     return new Promise(resolve => {

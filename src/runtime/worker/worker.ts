@@ -239,7 +239,8 @@ export class Worker {
     }
     if (only !== undefined) {
       const { HostExecutor } = await import('./host-executor.js')
-      return listener => new HostExecutor(only, this.#printer, listener)
+      const paged = (fd: number) => this.#send({ type: 'host-page', fd })
+      return listener => new HostExecutor(only, this.#printer, listener, paged)
     }
     return listener => {
       this.#functions = new FunctionExecutor(

@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf, SpooldError } from '../../../base/errors.js'
 import type { Outcome } from '../../../base/task/outcome.js'
 import type { Claim } from '../../../engines/claims.js'
+import { HOST_STARTED } from '../../ipc/host-page.js'
 import { FIRST_AREA_FD, type HostOptions } from '../../ipc/messages.js'
 import { OWN_CHILD } from '../children-output.js'
 import {
@@ -22,7 +23,7 @@ import {
 } from './frames.js'
 import { fromHost, LOST } from './host-answer.js'
 import { type Ended, HostReader, type HostReaderListener } from './host-reader.js'
-import { Page, STARTED } from './page.js'
+import { Page } from './page.js'
 
 /** How long to read the remaining output of a dead host. */
 const LAST_WORDS_MS = 100
@@ -95,6 +96,11 @@ export class HostProcess {
     return this.#child.pid ?? 0
   }
 
+  /** The descriptor of its page. */
+  get pageFd(): number {
+    return this.#page.fd
+  }
+
   /** How many messages it has not finished. */
   get messages(): number {
     return this.#messages
@@ -116,12 +122,13 @@ export class HostProcess {
 
   /** Whether the task with this number has begun, as of the last `collect`. */
   hasStarted(number: number): boolean {
-    return this.#page.stateOf(number) === STARTED
+    return this.#page.stateOf(number) === HOST_STARTED
   }
 
-  /** @returns the number of the first one */
-  send(claims: readonly Claim[]): number {
+  /** @param numbers the master's, of tasks that are sent together @returns the number of the first one */
+  send(claims: readonly Claim[], numbers?: readonly number[]): number {
     const first = this.#sent
+    if (numbers !== undefined) this.#page.note(first, numbers)
     this.#sent += claims.length
     this.#messages++
     this.#pipe(TASKS_FD).write(encodeTasks(claims))

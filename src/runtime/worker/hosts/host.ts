@@ -112,6 +112,11 @@ export class Host {
     return this.#process.isRecalling
   }
 
+  /** The descriptor of its page, until it dies. */
+  get pageFd(): number {
+    return this.#process.pageFd
+  }
+
   get messages(): number {
     return this.#process.messages
   }
@@ -121,9 +126,9 @@ export class Host {
     return declaredTasks(this.#process.declared)
   }
 
-  /** @returns the number of the first one */
-  send(claims: readonly Claim[]): number {
-    return this.#process.send(claims)
+  /** @param numbers the master's, of tasks that are sent together @returns the number of the first one */
+  send(claims: readonly Claim[], numbers?: readonly number[]): number {
+    return this.#process.send(claims, numbers)
   }
 
   /** The tasks that have ended since the last call, in the order in which they were sent. */

@@ -3,26 +3,21 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { crypto } from '../../../base/on-demand.js'
 import { IGNORE, OK, type Outcome, RETRY } from '../../../base/task/outcome.js'
+import {
+  HOST_PAGE_BYTES,
+  HOST_SLOTS,
+  HOST_STATE_BYTES,
+  noteNumbers,
+  RECALL_FLAG,
+  setRecallFlag,
+} from '../../ipc/host-page.js'
 
-/**
- * A page of memory that a host shares with its worker, and that outlives the host: one byte per task, at its number
- * modulo `SLOTS`. It costs a host next to nothing to record that a task started and how it ended. When the host dies,
- * its worker knows for each task whether it had ended, was running, or had not begun.
- */
-const SLOTS = 4032
-const BYTES = 4096
-/**
- * Not 0: tasks that have not started must not start. The host marks a start before it reads the flag, and the worker
- * sets the flag before it reads the marks, so at least one of them sees the other's write.
- */
-const RECALL_FLAG = SLOTS
 /** Not 0: the worker has read output of the host that is not marked (host-output.ts). */
-const OUTPUT_FLAG = SLOTS + 1
+const OUTPUT_FLAG = RECALL_FLAG + 1
 /** Added to a result: there is a mark after the output of the task. */
 const PRINTED = 8
 
 const NOT_STARTED = 0
-export const STARTED = 1
 /** By state; from index 2 on, the task has ended. */
 const RESULTS: ReadonlyArray<Outcome | 'error' | 'answer' | undefined> = [
   undefined,
@@ -38,27 +33,28 @@ export function resultOfState(state: number): Outcome | 'error' | 'answer' | und
   return RESULTS[state & ~PRINTED]
 }
 
-const ZEROS = Buffer.alloc(SLOTS)
+const ZEROS = Buffer.alloc(HOST_SLOTS)
 const FLAG = Buffer.of(1)
 const NO_FLAG = Buffer.of(0)
 
+/** The page of one host, as its worker has it. @see runtime/ipc/host-page.ts */
 export class Page {
   readonly fd: number
-  readonly #view = Buffer.alloc(BYTES)
+  readonly #view = Buffer.alloc(HOST_STATE_BYTES)
 
   constructor() {
     this.fd = openUnnamed()
-    ftruncateSync(this.fd, BYTES)
+    ftruncateSync(this.fd, HOST_PAGE_BYTES)
   }
 
   /** Reads the page again. */
   refresh(): void {
-    readSync(this.fd, this.#view, 0, BYTES, 0)
+    readSync(this.fd, this.#view, 0, HOST_STATE_BYTES, 0)
   }
 
   /** The state as of the last `refresh`. */
   stateOf(number: number): number {
-    return this.#view[number % SLOTS] ?? NOT_STARTED
+    return this.#view[number % HOST_SLOTS] ?? NOT_STARTED
   }
 
   /** `error`, `answer`: a frame carries it. */
@@ -70,16 +66,21 @@ export class Page {
     return (this.stateOf(number) & PRINTED) !== 0
   }
 
+  /** @param first the host's number of the first of them @param numbers the master's */
+  note(first: number, numbers: readonly number[]): void {
+    noteNumbers(this.fd, first, numbers)
+  }
+
   /** Clears slots for later tasks. */
   clear(first: number, count: number): void {
-    const from = first % SLOTS
-    const upToEnd = Math.min(count, SLOTS - from)
+    const from = first % HOST_SLOTS
+    const upToEnd = Math.min(count, HOST_SLOTS - from)
     if (upToEnd > 0) writeSync(this.fd, ZEROS, 0, upToEnd, from)
     if (count > upToEnd) writeSync(this.fd, ZEROS, 0, count - upToEnd, 0)
   }
 
   recall(): void {
-    writeSync(this.fd, FLAG, 0, 1, RECALL_FLAG)
+    setRecallFlag(this.fd)
   }
 
   setOutputFlag(isSet: boolean): void {
