@@ -1,8 +1,9 @@
+import { fdatasyncSync, fstatSync, fsyncSync } from 'node:fs'
 import { messageOf, toError } from '../../../base/errors.js'
 import { type LastRun, lastRunAt } from '../../../base/task/last-run.js'
 import type { Company, Outcome } from '../../../base/task/outcome.js'
 import type { ParkReason } from '../../../base/task/parked.js'
-import { displayName, type Ref, toByteString } from '../../../base/task/ref.js'
+import { baseName, displayName, type Ref, toByteString } from '../../../base/task/ref.js'
 import { type Report, unknownName } from '../../../base/task/report.js'
 import type { Delivery, NamedSlots, TermsOrPark } from '../../../base/task/terms.js'
 import { taskNameOf } from '../../../formats/protocol/named.js'
@@ -10,17 +11,23 @@ import { lastValue, type Vars } from '../../../formats/protocol/vars.js'
 import type { TellDeath } from '../../contracts/death.js'
 import { DELIVERY_KEY, verdictOf } from '../../contracts/verdict.js'
 import { type Locker, type LockKind, openLocker } from '../locker.js'
+import { isUwsgiName, type NameRules } from '../names.js'
 import { TaskDirectories } from '../priority-directory.js'
-import type { TaskRecord } from '../records.js'
+import { isCounted, type TaskRecord } from '../records.js'
 import { setTime } from '../spool-file.js'
-import { lasting, pastOf, readState, STARTED } from '../state-byte.js'
+import { BESIDE, lasting, ONCE, pastOf, readState, STARTED, writeState } from '../state-byte.js'
 import { reopenState } from '../state-directory.js'
-import { markBegun } from './begin.js'
-import { type ClaimedFile, claimFile, type HandleUnfit, isShortage } from './claim.js'
+import {
+  type ClaimedFile,
+  claimFile,
+  type HandleUnfit,
+  isShortage,
+  type Refusal,
+  type Unfit,
+} from './claim.js'
 import { ClaimedTask } from './claimed-task.js'
 import { closeRemoved, letGo, runsOf, type Settled, type SettleOptions, Settler } from './settle.js'
 import { Slots } from './slots.js'
-import { handleUnfit, type UnfitOptions } from './unfit.js'
 
 interface ClaimsOptions extends SettleOptions, UnfitOptions {
   /** Unless the packet says otherwise. */
@@ -226,4 +233,72 @@ export interface DirectoryClaimsOptions extends ClaimsOptions {
 export async function openDirectoryClaims(options: DirectoryClaimsOptions): Promise<Claims> {
   const locker = await openLocker(options.spool, options.locks)
   return new Claims({ ...options, spool: toByteString(options.spool) }, locker)
+}
+
+interface UnfitOptions {
+  readonly rules: NameRules
+  /** How long such a file may stay unchanged before it is buried. */
+  readonly graceMs: number
+}
+
+/**
+ * Handles a file that is not a task. It is unlocked, but its writer may just be slow, so it gets a grace time. Then it is
+ * buried if it has a name that only uWSGI generates; any other file may belong to somebody, and is left alone.
+ */
+function handleUnfit(file: Unfit, { rules, graceMs }: UnfitOptions, settler: Settler): Refusal {
+  const { kind, detail, ref, changedAtMs } = file
+  const endsAt = changedAtMs + graceMs
+  const isOurs = isUwsgiName(baseName(ref), rules)
+  const seconds = Math.max(0, Math.round((Date.now() - changedAtMs) / 1000))
+  const why = `${detail}; no process holds it, last changed ${seconds} s ago`
+  if (!isOurs) return { kind, detail: why, ...(kind === 'incomplete' ? { atMs: changedAtMs } : {}) }
+  if (endsAt > Date.now()) return { kind, detail: why, atMs: kind === 'incomplete' ? changedAtMs : endsAt }
+  try {
+    const { kind: how, detail: reason } = settler.setAside(file, undefined, kind, why)
+    return how === 'gone' ? { kind: 'gone' } : { kind: 'set-aside', detail: reason ?? why }
+  } catch (error) {
+    return { kind, detail: `${why}; it cannot be buried: ${messageOf(error)}` }
+  }
+}
+
+interface Beginning {
+  readonly file: ClaimedFile
+  readonly record: TaskRecord | undefined
+  readonly isOnce: boolean
+}
+
+/**
+ * Marks in the file that a run starts.
+ *
+ * @throws if it cannot be written; the run must not start then
+ */
+function markBegun(claim: Beginning, company: Company): void {
+  if (claim.isOnce) return markOnce(claim)
+  const { fd, state } = claim.file
+  writeState(fd, STARTED | (company === 'beside' ? BESIDE : 0) | lasting(state))
+  tellApart(claim)
+}
+
+/** A power failure must not lose the mark; and a run that did not start must not be marked. */
+function markOnce(claim: Beginning): void {
+  const { fd, state } = claim.file
+  writeState(fd, STARTED | ONCE | lasting(state))
+  try {
+    if (!tellApart(claim)) throw new Error('its times are too coarse to tell this run from the last one')
+    if (claim.record === undefined) fdatasyncSync(fd)
+    else fsyncSync(fd) // a data sync may leave the mtime of the last run, which is counted
+  } catch (error) {
+    writeState(fd, state)
+    throw error
+  }
+}
+
+/** FAT's times are even seconds; those of most are a tick of the kernel's clock. */
+const COARSEST_MTIME_MS = 2000
+
+/** A run is identified by the mtime that its mark gave the file, which must differ from that of the last counted run. */
+function tellApart({ file: { fd }, record }: Beginning): boolean {
+  if (record?.countedRun === undefined || !isCounted(record, fstatSync(fd).mtimeMs)) return true
+  const mtimeMs = record.countedRun - COARSEST_MTIME_MS
+  return setTime(fd, mtimeMs)
 }
