@@ -54,6 +54,30 @@ export function stopwatch(pid: number): () => number {
   }
 }
 
+/** So often processes are counted: it reads all of /proc. */
+const COUNT_MS = 50
+
+/**
+ * @param pids of processes that do something one after the other
+ * @returns for how long they could have run and had no processor, together, between two times of `Date.now()`: they were as much later
+ */
+export function waitsOf(pids: () => readonly number[]): (fromMs: number, toMs: number) => number {
+  const kept = new Map<number, number>()
+  const samples: Array<{ readonly atMs: number; readonly keptMs: number }> = []
+  const look = () => {
+    for (const pid of pids()) kept.set(pid, Math.max(kept.get(pid) ?? 0, keptWaitingMs(pid))) // 0 once it has ended
+    samples.push({ atMs: Date.now(), keptMs: [...kept.values()].reduce((sum, ms) => sum + ms, 0) })
+  }
+  look()
+  setInterval(look, COUNT_MS).unref()
+  return (fromMs, toMs) => {
+    look()
+    const before = samples.findLast(({ atMs }) => atMs <= fromMs) ?? samples[0]
+    const after = samples.find(({ atMs }) => atMs >= toMs) ?? samples.at(-1)
+    return (after?.keptMs ?? 0) - (before?.keptMs ?? 0)
+  }
+}
+
 /**
  * Waits until `probe` returns something other than undefined, false or null, and returns it. Tests wait for conditions,
  * never for a fixed time; the deadline only says when to give up, which is later on a busy machine.
