@@ -58,20 +58,24 @@ describe('a daemon whose Redis goes', { skip: skipUnless('redis-server') }, () =
     const acknowledged: string[] = []
     const spooler = `${redis.address('over')}?wait=1`
     await until('it replicates', () => spool({ n: 'first' }, { spooler, id: 'first' }).catch(() => false))
-    const storing = Promise.all(
-      Array.from({ length: 200 }, async (_, i) => {
-        await setTimeout(i * 5)
-        await spool({ n: String(i) }, { spooler }).then(
-          () => acknowledged.push(String(i)),
-          () => {}, // not acknowledged
-        )
-      }),
-    )
+    let [begun, isKilled] = [0, false]
+    const store = async () => {
+      const stored: Promise<unknown>[] = []
+      for (; !isKilled; begun++) {
+        const n = String(begun)
+        const noteIt = () => acknowledged.push(n)
+        stored.push(spool({ n }, { spooler }).then(noteIt, () => {})) // else it is not acknowledged
+        await setTimeout(5)
+      }
+      await Promise.all(stored)
+    }
+    const storing = store()
     await until('some are stored', () => acknowledged.length > 40)
     await redis.kill()
+    isKilled = true
     await replica.client.replicaof('NO', 'ONE')
     await storing
-    assert.ok(acknowledged.length < 200, 'it was killed in the middle')
+    assert.ok(acknowledged.length < begun, 'it was killed in the middle')
     const daemon = await daemonOn(replica.address('over'), { handler: TELLING })
     const left = () => {
       const ran = new Set(ranIn(daemon.journal()).map(([n]) => n))
