@@ -22,8 +22,8 @@ const LOOK_MS = 200
 const LEAST_IDLE = 0.05
 /** A machine on which files take so many times what weights.json has for them is late: tests that wait for something fail there of themselves. */
 const LATE = 1.25
-/** So many failures may be accidents: whole runs on a quiet machine have had up to two, others on one that was late five. */
-const MOST_ACCIDENTS = 5
+/** So many failures may be accidents; on a machine that is late whole runs have had up to five. */
+const MOST_ACCIDENTS = 2
 const MOST_ACCIDENTS_LATE = 8
 
 /**

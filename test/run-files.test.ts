@@ -174,11 +174,13 @@ describe('the runner of the tests', { concurrency: true }, () => {
     require('node:assert').strictEqual(1, 2)
   })`
   const FINE = `it('is fine', () => {})`
-  const FIVE = { one: ONCE, two: ONCE, three: ONCE, four: ONCE, five: ONCE }
+  const TWO = { one: ONCE, two: ONCE }
+  const EIGHT = { ...TWO, three: ONCE, four: ONCE, five: ONCE, six: ONCE, seven: ONCE, eight: ONCE }
   for (const [what, files, wall, most, isTried] of [
-    ['five files that failed', { ...FIVE, fine: FINE }, 1000, 5, true],
-    ['no more on a machine that keeps the pace', { ...FIVE, six: ONCE, fine: FINE }, 1000, 5, false],
-    ['eight on one that does not', { ...FIVE, six: ONCE, fine: FINE }, 0.01, 8, true],
+    ['two files that failed', { ...TWO, fine: FINE }, 1000, 2, true],
+    ['no more on a machine that keeps the pace', { ...TWO, three: ONCE, fine: FINE }, 1000, 2, false],
+    ['eight on one that does not', { ...EIGHT, fine: FINE }, 0.01, 8, true],
+    ['no more than these', { ...EIGHT, nine: ONCE, fine: FINE }, 0.01, 8, false],
   ] as const)
     it(`runs again, alone: ${what}; and says why, and what was measured`, async () => {
       const run = runFiles(files, 60_000, { wall, isAgain: true })
