@@ -119,7 +119,8 @@ async function answer(c: Context<Env>, world: World, page: Page, form: Form = {}
       path: c.req.path,
       query: new URL(c.req.url).searchParams,
       form,
-      notice: sessions.takeNotice(id),
+      // of what refreshes a page itself only its figures are shown: it would take what the page after a form has to say
+      notice: c.req.header('HX-Request') === undefined ? sessions.takeNotice(id) : undefined,
     },
     c.req.param(),
   )
