@@ -72,7 +72,7 @@ export class BusyRefs {
   gone(ref: Ref, isByUs: boolean): boolean {
     const renames = this.#renames.get(ref) ?? 0
     this.end(ref)
-    if (isByUs) this.#remember(ref, renames === 0 ? performance.now() + LATE_MS : 0)
+    if (isByUs) this.#remember(ref, renames === 0 ? Math.ceil(performance.now()) + LATE_MS : 0) // no object, as whole numbers are
     return renames > 1
   }
 
