@@ -1,7 +1,7 @@
 import type { LastRun } from '../base/task/last-run.js'
 import type { FeedReason, ParkedGroup, ParkedPart, ParkReason } from '../base/task/parked.js'
 import type { Ref } from '../base/task/ref.js'
-import type { Report } from '../base/task/report.js'
+import type { LookAtLater, Report } from '../base/task/report.js'
 import type { NamedSlots, SlotQueueStats } from '../base/task/terms.js'
 
 export interface Counts {
@@ -217,4 +217,6 @@ interface FeedView {
 export interface Source extends Feed, FeedView {
   /** Absent if the engine's claims last as long as the worker that holds them. Works after `close`, too. */
   readonly leases?: LeaseKeeper
+  /** From now on it looks at the files of tasks that wait for their time by this, not by itself. Absent: it never does. */
+  lookBy?(look: LookAtLater): void
 }

@@ -115,7 +115,7 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     for (let i = 0; i < 300; i++) drop(spool, name(i), packet(i === 298 ? { later: 'yes' } : {}))
     drop(spool, name(300), packet({ gate, n: 'block' }))
     for (const i of [301, 302]) drop(spool, name(i), packet({ n: `behind-${i}` }))
-    const daemon = await start(spool, { 'spooler-frequency': 30 })
+    const daemon = await start(spool, { 'spooler-frequency': 1, 'spooler-watch': 'off' })
     await until('it is blocked', () => daemon.journal().length === 1)
     const isRunning = async () => {
       const { tasks, processes } = await spoolSnapshotOf(spool)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync, utimesSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
@@ -133,6 +133,27 @@ describe('a master', { skip: skipUnless('strace') }, () => {
       )
       assert.deepEqual(looksOf(traced, log), [])
     })
+
+  it('opens, stats and locks no task that is for later, at no look, and finds one that is due without an event', async () => {
+    const spool = spoolDirectory()
+    const log = join(dirname(spool), 'strace')
+    const tomorrow = Date.now() / 1000 + 86_400
+    const names = Array.from({ length: 50 }, () => taskName())
+    for (const name of names) drop(spool, name, packet({ name }), tomorrow)
+    const daemon = await startDaemon({
+      spool,
+      ini: { 'spooler-frequency': 1, 'spooler-watch': 'off' },
+      under: [...STRACE, log],
+    })
+    await until('all wait', async () => (await snapshotOf(spool)).spools[0]?.tasks.waiting === 50)
+    const touched = names[20] ?? ''
+    const now = Date.now() / 1000
+    utimesSync(join(spool, touched), now, now)
+    await until('it has run', () => daemon.journal().length > 0, 20_000)
+    assert.deepEqual(daemon.journal(), [touched])
+    assert.equal((await snapshotOf(spool)).spools[0]?.tasks.waiting, 49)
+    assert.deepEqual(looksOf(daemon, log), [])
+  })
 
   it('has the mark of a task whose run mercy ended taken off by a process that can do only that', async () => {
     const spool = spoolDirectory()

@@ -53,6 +53,15 @@ export interface Report {
 /** What a look at a task's file tells: it is not there, somebody has it locked, it may run now, or it is for later (epoch ms). */
 export type Found = 'gone' | 'locked' | 'due' | number
 
+/**
+ * Looks at the files of tasks that wait for their time: which somebody has written, touched or replaced since then (epoch ms), by
+ * their places in `refs`. Undefined: nobody could look.
+ */
+export type LookAtLater = (
+  refs: readonly Ref[],
+  sinceMs: number,
+) => Promise<ReadonlyArray<readonly [place: number, found: Found]> | undefined>
+
 /** The report of a named task that no handler takes. @param task its name, one character per byte */
 export function unknownName(task: string): Pick<Report, 'kind' | 'reason' | 'detail'> {
   return { kind: 'parked', reason: 'unknown-name', detail: printable(displayName(task)) }

@@ -9,7 +9,7 @@ import {
   parkedByReason,
 } from '../../base/task/parked.js'
 import { type Ref, toByteString } from '../../base/task/ref.js'
-import type { Report } from '../../base/task/report.js'
+import type { LookAtLater, Report } from '../../base/task/report.js'
 import type { NamedSlots } from '../../base/task/terms.js'
 import type { WatchChoice } from '../../system/files/directory-watch.js'
 import { isToldByName, MOST_PARKED_NAMED } from '../control/parked-tasks.js'
@@ -80,6 +80,10 @@ export class DirectoryFeed implements Source {
   async open(wakeUp: () => void): Promise<void> {
     this.#wakeUp = wakeUp
     await this.#scanner.start()
+  }
+
+  lookBy(look: LookAtLater): void {
+    this.#scanner.lookBy(look)
   }
 
   take(limit: number, from?: FeedReason | NamedSlots): readonly Ref[] {

@@ -5,6 +5,7 @@ import type { Found } from '../../base/task/report.js'
 import { toPairs } from '../../formats/protocol/vars.js'
 import { readLocks } from '../../system/files/lock-table.js'
 import { inspectFile, SpoolView } from '../spool/admin/task-view.js'
+import { changedAtMs } from '../spool/index/scanner.js'
 import { hasUwsgiPrefix } from '../spool/names.js'
 import { readBody } from '../spool/spool-file.js'
 
@@ -57,4 +58,14 @@ export function lookAtTasks(spool: string, refs: readonly Ref[]): Found[] {
     const isForLater = task.state === 'waiting' || task.state === 'retrying' || task.state === 'held'
     return isForLater ? Math.max(task.dueAtMs, task.file.dueAtMs) : 'due'
   })
+}
+
+/** @see LookAtLater */
+export function lookAtLater(spool: string, refs: readonly Ref[], sinceMs: number): [number, Found][] {
+  const changed = [...refs.keys()].filter(place => changedAtMs(spool, refs[place] ?? '') >= sinceMs)
+  const found = lookAtTasks(
+    spool,
+    changed.map(place => refs[place] ?? ''),
+  )
+  return changed.map((place, i) => [place, found[i] ?? 'due'])
 }

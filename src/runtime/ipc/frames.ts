@@ -172,6 +172,7 @@ const MESSAGES: Readonly<Record<Type, Fields>> = {
   drained: {},
   'marks-cleared': { left: 'texts', error: 'text', reports: 'objects' },
   'cancelled-buried': { reports: 'objects' },
+  'looked-later': { id: 'count', changed: 'list' },
   looked: { id: 'count', found: 'list' },
 }
 

@@ -110,6 +110,14 @@ export type MasterMessage =
     }
   /** To a process aside, which stays: looks at the files of tasks, takes no lock, and changes nothing. It answers with `looked`. */
   | { readonly type: 'look'; readonly id: number; readonly spool: string; readonly refs: readonly Ref[] }
+  /** The same, of tasks that wait for their time: at those that have changed since (epoch ms). It answers with `looked-later`. */
+  | {
+      readonly type: 'look-later'
+      readonly id: number
+      readonly spool: string
+      readonly refs: readonly Ref[]
+      readonly sinceMs: number
+    }
   | ({ readonly type: 'run' } & GivenRun)
   /** Its handler runs as soon as there is a free slot. */
   | { readonly type: 'signal'; readonly number: number }
@@ -242,10 +250,24 @@ export interface CancelledRef {
 }
 
 /** What a process answers that was opened for other things than tasks. */
-export type AsideReply = MarksCleared | CancelledBuried | Looked
+export type AsideReply = MarksCleared | CancelledBuried | Looked | LookedLater
+
+const OF_ASIDE: ReadonlySet<string> = new Set<AsideReply['type']>([
+  'marks-cleared',
+  'cancelled-buried',
+  'looked',
+  'looked-later',
+])
 
 export function isOfAside(message: WorkerMessage | AsideReply): message is AsideReply {
-  return message.type === 'marks-cleared' || message.type === 'cancelled-buried' || message.type === 'looked'
+  return OF_ASIDE.has(message.type)
+}
+
+/** The result of `look-later`: what was found at those that have changed, by their places. */
+interface LookedLater {
+  readonly type: 'looked-later'
+  readonly id: number
+  readonly changed: ReadonlyArray<readonly [place: number, found: Found]>
 }
 
 /** The result of `look`: what was found for each ref, in their order. */

@@ -2,7 +2,7 @@ import { toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref } from '../../base/task/ref.js'
-import type { Found, Report } from '../../base/task/report.js'
+import type { Found, LookAtLater, Report } from '../../base/task/report.js'
 import type { AsideReply, MasterMessage } from '../ipc/messages.js'
 import type { NamedRef } from './given-tasks.js'
 import type { SpawnOptions, WorkerPort } from './worker-port.js'
@@ -75,31 +75,32 @@ export async function clearMarks(
 /** Its start takes as long as a thousand looks. */
 const KEPT_MS = 10_000
 
+type LookMessage = Extract<MasterMessage, { type: 'look' | 'look-later' }>
+type LookReply = Extract<AsideReply, { type: 'looked' | 'looked-later' }>
+
 /** A process that looks at the files of tasks for the master, which opens none. It is there while it is asked from time to time. */
 export class LookAside {
+  readonly #spool: string
   readonly #openAside: () => WorkerPort
-  readonly #asked = new Map<number, (found: readonly Found[] | undefined) => void>()
+  readonly #asked = new Map<number, (reply: LookReply | undefined) => void>()
   #port: WorkerPort | undefined
   #next = 0
   #timer: NodeJS.Timeout | undefined
 
-  constructor(openAside: () => WorkerPort) {
+  constructor(spool: string, openAside: () => WorkerPort) {
+    this.#spool = spool
     this.#openAside = openAside
   }
 
   /** @returns what is found at each, in their order; undefined: nobody could look */
-  look(spool: string, refs: readonly Ref[]): Promise<readonly Found[] | undefined> {
-    const id = this.#next++
-    return new Promise(resolve => {
-      this.#asked.set(id, resolve)
-      clearTimeout(this.#timer)
-      try {
-        this.#port ??= this.#open()
-        this.#port.send({ type: 'look', id, spool, refs })
-      } catch {
-        this.#answered(id, undefined) // the system has no memory for another process
-      }
-    })
+  async look(refs: readonly Ref[]): Promise<readonly Found[] | undefined> {
+    const reply = await this.#ask(id => ({ type: 'look', id, spool: this.#spool, refs }))
+    return reply?.type === 'looked' ? reply.found : undefined
+  }
+
+  readonly later: LookAtLater = async (refs, sinceMs) => {
+    const reply = await this.#ask(id => ({ type: 'look-later', id, spool: this.#spool, refs, sinceMs }))
+    return reply?.type === 'looked-later' ? reply.changed : undefined
   }
 
   close(): void {
@@ -107,11 +108,25 @@ export class LookAside {
     this.#port?.kill() // it writes nothing
   }
 
+  #ask(questionOf: (id: number) => LookMessage): Promise<LookReply | undefined> {
+    const id = this.#next++
+    return new Promise(resolve => {
+      this.#asked.set(id, resolve)
+      clearTimeout(this.#timer)
+      try {
+        this.#port ??= this.#open()
+        this.#port.send(questionOf(id))
+      } catch {
+        this.#answered(id, undefined) // the system has no memory for another process
+      }
+    })
+  }
+
   #open(): WorkerPort {
     const port = this.#openAside()
     port.listen({
       heard: message => {
-        if (message.type === 'looked') this.#answered(message.id, message.found)
+        if (message.type === 'looked' || message.type === 'looked-later') this.#answered(message.id, message)
         else port.kill()
       },
       garbled: () => port.kill(),
@@ -123,8 +138,8 @@ export class LookAside {
     return port
   }
 
-  #answered(id: number, found: readonly Found[] | undefined): void {
-    this.#asked.get(id)?.(found)
+  #answered(id: number, reply: LookReply | undefined): void {
+    this.#asked.get(id)?.(reply)
     this.#asked.delete(id)
     if (this.#asked.size === 0) this.#timer = setTimeout(() => this.close(), KEPT_MS).unref()
   }

@@ -1,8 +1,7 @@
 import type { Ref } from '../../base/task/ref.js'
 import type { Found, Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
-import { LookAside } from './aside.js'
-import type { SpawnOptions } from './worker-port.js'
+import type { LookAside } from './aside.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** A worker that is asked to hand back tasks and does not answer for so long runs something slow. */
@@ -10,7 +9,8 @@ const SILENT_MS = 100
 
 interface WithdrawalsContext {
   readonly feed: Source
-  options(): Pick<SpawnOptions, 'openAside' | 'worker'>
+  /** Undefined: nobody looks. */
+  readonly aside: LookAside | undefined
 }
 
 /**
@@ -22,7 +22,6 @@ export class Withdrawals {
   readonly #context: WithdrawalsContext
   /** Those that were withdrawn, may have begun, and were given to nobody since. */
   readonly #withdrawn = new Set<Ref>()
-  #aside: LookAside | undefined
 
   constructor(context: WithdrawalsContext) {
     this.#context = context
@@ -44,18 +43,12 @@ export class Withdrawals {
     if (this.#withdrawn.size > 0) for (const ref of refs) this.#withdrawn.delete(ref)
   }
 
-  close(): void {
-    this.#aside?.close()
-  }
-
   async #look(worker: WorkerProcess): Promise<void> {
-    const { feed, options } = this.#context
-    const { openAside } = options()
+    const { feed, aside } = this.#context
     const unclear = isSilent(worker) ? worker.work.tasks.unclear : []
-    if (unclear.length === 0 || openAside === undefined) return
-    this.#aside ??= new LookAside(() => openAside())
+    if (unclear.length === 0 || aside === undefined) return
     const refs = unclear.map(([, { ref }]) => ref)
-    const found = await this.#aside.look(options().worker.spool, refs)
+    const found = await aside.look(refs)
     if (found === undefined || !isSilent(worker)) return
     // what another worker has by now is locked by that one, or gone because it ran there
     const its = new Map(unclear.map(([number], i) => [number, found[i] ?? 'due'] as const))

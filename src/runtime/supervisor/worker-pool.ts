@@ -6,7 +6,7 @@ import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
 import type { Pauses } from '../../base/task/pause.js'
 import type { TaskName } from '../../base/task/ref.js'
 import type { Source } from '../../engines/feed.js'
-import { clearMarks } from './aside.js'
+import { clearMarks, LookAside } from './aside.js'
 import { Cancellations } from './cancellations.js'
 import type { NamedRef } from './given-tasks.js'
 import { Group, type GroupContext } from './group.js'
@@ -46,7 +46,7 @@ export class WorkerPool implements SignalReceivers {
   readonly #halt: Halt
   readonly #crashed: CrashedTasks
   readonly #cancellations: Cancellations
-  readonly #withdrawals: Withdrawals
+  readonly #aside: LookAside | undefined
 
   constructor(options: PoolOptions, feed: Source, events: Emitter, signals: SignalRouter) {
     this.#options = options
@@ -61,8 +61,10 @@ export class WorkerPool implements SignalReceivers {
       workers: () => this.#groups.flatMap(({ roster }) => [...roster.workers]),
       released: () => this.dispatch(),
     }
-    this.#withdrawals = new Withdrawals({ feed, options: () => this.#options })
-    const withdrawals = this.#withdrawals
+    const { openAside } = options
+    this.#aside = openAside && new LookAside(this.spool, () => this.#options.openAside?.() ?? openAside())
+    if (this.#aside !== undefined) feed.lookBy?.(this.#aside.later)
+    const withdrawals = new Withdrawals({ feed, aside: this.#aside })
     this.#halt = new Halt({ ...all, withdrawals, spool: this.spool })
     this.#cancellations = new Cancellations({ ...all, options: () => this.#options })
     this.#crashed = new CrashedTasks(feed, () => this.dispatch())
@@ -255,7 +257,7 @@ export class WorkerPool implements SignalReceivers {
     this.size.close()
     this.#alone.close()
     this.#crashed.close()
-    this.#withdrawals.close()
+    this.#aside?.close()
     const left = await Promise.all(
       this.#groups.map(async ({ roster, feeder }) => {
         const tasks = await end(roster)

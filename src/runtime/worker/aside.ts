@@ -1,5 +1,6 @@
 import { toError } from '../../base/errors.js'
 import { boundedFailure } from '../../base/task/failure-text.js'
+import { toByteString } from '../../base/task/ref.js'
 import type { AsideReply, MasterMessage } from '../ipc/messages.js'
 import { buryCancelled, clearMarks } from './after-a-kill.js'
 import { engineOf, openClaims } from './open-claims.js'
@@ -11,6 +12,11 @@ import { Road } from './road.js'
  */
 
 async function act(message: MasterMessage): Promise<AsideReply> {
+  if (message.type === 'look-later') {
+    const { lookAtLater } = await import('../../engines/directory/peek.js')
+    const { id, spool, refs, sinceMs } = message
+    return { type: 'looked-later', id, changed: lookAtLater(toByteString(spool), refs, sinceMs) }
+  }
   if (message.type === 'look') {
     const { lookAtTasks } = await import('../../engines/directory/peek.js')
     return { type: 'looked', id: message.id, found: lookAtTasks(message.spool, message.refs) }
@@ -28,7 +34,7 @@ async function answer(message: MasterMessage): Promise<void> {
     thrown => ({ type: 'unloadable', error: boundedFailure(toError(thrown).message) }) as const,
   )
   road.say(reply, () => {
-    if (reply.type !== 'looked') road.end(() => process.exit())
+    if (reply.type !== 'looked' && reply.type !== 'looked-later') road.end(() => process.exit())
   })
 }
 

@@ -67,8 +67,9 @@ export class ScanTimetable {
   }
 
   /** A waiting file's time may have changed without an event: look again, as often as is cheap. */
-  isLookAgainDue(waiting: number): boolean {
-    const dueAt = this.#lastRecheckAt + lookAgainEveryMs(waiting, this.#last.fullMs)
+  isLookAgainDue(waiting: number, atLeastMs = 0): boolean {
+    const everyMs = Math.max(atLeastMs, lookAgainEveryMs(waiting, this.#last.fullMs))
+    const dueAt = this.#lastRecheckAt + everyMs
     return waiting > 0 && performance.now() >= dueAt
   }
 

@@ -1,6 +1,7 @@
 import { Alarm, Stall } from '../../../base/clock.js'
 import type { Emitter } from '../../../base/events/emitter.js'
 import { type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
+import type { LookAtLater } from '../../../base/task/report.js'
 import { lstatSync } from '../../../system/files/anchored-path.js'
 import type { WatchChoice } from '../../../system/files/directory-watch.js'
 import { COARSEST_TIME_MS, isLocal, stampTaker } from '../../../system/files/stamps.js'
@@ -13,6 +14,17 @@ import { Watches, type WatchesOptions } from './watches.js'
 
 /** An entry takes 20 bytes on tmpfs, and more on disks. */
 const LONG_BACKLOG_BYTES = 20 * LONG_BACKLOG
+
+/** Where events tell of changes, what waits is looked at this often: some may be lost. */
+const LOOK_WATCHED_MS = 60_000
+/** So many of those that wait, whose names are in memory meanwhile, are looked at between two looks at the directory. */
+const MOST_LOOKED_AT = 50_000
+const LOOKED_AT_ONCE = 1000
+
+interface Round {
+  passed: number
+  begun: { readonly atMs: number; readonly offsetMs: number }
+}
 
 // Longer than others: what a look lists depends on which events are listened to, and the other way round.
 type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
@@ -41,8 +53,15 @@ export class Scanner {
   #isLocal = false
   #isClosed = false
   #isSuspended = false
-  /** When the last look at what waits began. */
+  /** When the last look at all that waits began. */
   #lookedAt = { atMs: Date.now(), offsetMs: clockOffsetMs() }
+  /** Looks at what waits; undefined: nobody else does. */
+  #look: LookAtLater | undefined
+  #isLooking = false
+  /** Events may have been lost since the last look at what waits. */
+  #wasUnclear = false
+  /** How many of those that wait the looks of this round have passed, when it began, and what the next look passes over. */
+  #round: Round = { passed: 0, begun: this.#lookedAt }
   /** Some of what waits was not there any more. */
   #isMissing = false
 
@@ -59,8 +78,16 @@ export class Scanner {
         if (this.#index.changed(ref, renamed)) this.#wakeUp()
         else this.scanIfLow()
       },
-      unclear: () => this.#wantUnclearScan(),
+      unclear: () => {
+        this.#wasUnclear = true
+        this.#wantUnclearScan()
+      },
     })
+  }
+
+  /** What waits for its time is looked at by this from now on, so that this process waits for no file. */
+  lookBy(look: LookAtLater): void {
+    this.#look = look
   }
 
   /** Resolves after the first scan. */
@@ -137,9 +164,18 @@ export class Scanner {
     if (this.#isSuspended) this.#judge()
     const startedAt = performance.now()
     const isPass = this.#timetable.isPassDue(startedAt, this.#isPolled)
-    const isLookAgain = isPass && this.#timetable.isLookAgainDue(this.#index.waiting)
+    const isTold = this.#look !== undefined && this.#areEventsWhole
+    const waiting = Math.min(this.#index.waiting, MOST_LOOKED_AT)
+    const isLookAgain =
+      isPass && !this.#isLooking && this.#timetable.isLookAgainDue(waiting, isTold ? LOOK_WATCHED_MS : 0)
     if (startedAt >= this.#nextTurnAt || this.#index.runsLow) await this.#scan(isLookAgain)
     if (isPass) this.#timetable.passed(startedAt)
+  }
+
+  /** Events tell of each change, as far as is known. */
+  get #areEventsWhole(): boolean {
+    const { watched, refused } = this.#watches.counts
+    return this.#isWatching && !this.#isSuspended && watched > 0 && refused === 0 && !this.#wasUnclear
   }
 
   get #isPolled(): boolean {
@@ -183,10 +219,12 @@ export class Scanner {
   ): Promise<void> {
     const { spool, rules } = this.#options
     const scanned = this.#directories.beginScan(changed)
-    const sinceMs = this.#lookedAt.atMs - COARSEST_TIME_MS
-    const path = toByteString(spool)
-    const hasChanged = (ref: Ref) => changedAtMs(path, ref) >= sinceMs
-    this.#index.beginScan(isForAll, changed === undefined, isLookAgain ? hasChanged : undefined)
+    const waiting: Ref[] = []
+    let met = 0
+    const collect = (ref: Ref) => {
+      if (met++ >= this.#round.passed && waiting.length < MOST_LOOKED_AT) waiting.push(ref)
+    }
+    this.#index.beginScan(isForAll, changed === undefined, isLookAgain ? collect : undefined)
     const begun = { atMs: Date.now(), offsetMs: clockOffsetMs() }
     let isListed = false
     try {
@@ -201,7 +239,37 @@ export class Scanner {
     const end = this.#index.endScan(scanned, isListed)
     if (end === 'cut short') return
     this.#isMissing = end === 'some missing'
-    if (isForAll || isLookAgain) this.#lookedAt = begun
+    if (isForAll) this.#round = { passed: 0, begun }
+    if (isForAll) this.#lookedAt = begun
+    else if (isLookAgain) void this.#lookAgain(waiting, this.#round.passed + waiting.length < met, begun)
+  }
+
+  /** @param isMore there are others, at which the next look looks @param begun when those were listed */
+  async #lookAgain(refs: readonly Ref[], isMore: boolean, begun: Round['begun']): Promise<void> {
+    if (this.#round.passed === 0) this.#round.begun = begun
+    this.#isLooking = true
+    this.#wasUnclear = false
+    const isDone = await this.#lookAt(refs, this.#lookedAt.atMs - COARSEST_TIME_MS)
+    this.#isLooking = false
+    if (!isDone) return // the next look begins where this did
+    this.#round.passed = isMore ? this.#round.passed + refs.length : 0
+    if (!isMore) this.#lookedAt = this.#round.begun
+  }
+
+  /** @returns false if nobody could look */
+  async #lookAt(refs: readonly Ref[], sinceMs: number): Promise<boolean> {
+    const spool = toByteString(this.#options.spool)
+    const look = this.#look ?? (async (some, since) => changedSince(spool, some, since))
+    for (let from = 0; from < refs.length; from += LOOKED_AT_ONCE) {
+      const some = refs.slice(from, from + LOOKED_AT_ONCE)
+      const changed = await look(some, sinceMs)
+      if (changed === undefined || this.#isClosed) return false
+      const nowMs = Date.now()
+      const due = changed.filter(([place, found]) => this.#index.laterLooked(some[place] ?? '', found, nowMs))
+      if (due.length > 0) this.#wakeUp()
+    }
+    this.wakeWhenDue()
+    return true
   }
 
   #visitor(scanned: ScannedDirectories): ScanVisitor {
@@ -291,8 +359,13 @@ function clockOffsetMs(): number {
   return Date.now() - performance.now()
 }
 
+/** In programs that have nobody else to look. */
+function changedSince(spool: string, refs: readonly Ref[], sinceMs: number): Array<readonly [number, 'due']> {
+  return refs.flatMap((ref, place) => (changedAtMs(spool, ref) >= sinceMs ? [[place, 'due'] as const] : []))
+}
+
 /** @returns the ctime, epoch ms: touch, rsync and tar can set the other one */
-function changedAtMs(spool: string, ref: Ref): number {
+export function changedAtMs(spool: string, ref: Ref): number {
   try {
     return lstatSync(toFsPath(`${spool}/${ref}`))?.ctimeMs ?? 0
   } catch {

@@ -1,6 +1,6 @@
 import type { FeedReason, ParkReason } from '../../../base/task/parked.js'
 import type { Ref } from '../../../base/task/ref.js'
-import { GONE_KINDS, parkedNameOf, type Report, waitsForSlot } from '../../../base/task/report.js'
+import { type Found, GONE_KINDS, parkedNameOf, type Report, waitsForSlot } from '../../../base/task/report.js'
 import { createdAtMicros } from '../names.js'
 import type { TaskOrder } from '../task-order.js'
 import { BusyRefs } from './busy-refs.js'
@@ -39,8 +39,8 @@ export class TaskIndex {
   #isHarvestFull = false
   /** The scan in progress lists everything. */
   #isWhole = false
-  /** Asked by the scan in progress of what waits for its time: whether its file may have changed without an event. */
-  #hasChanged: (ref: Ref) => boolean = () => false
+  /** Told by the scan in progress what waits for its time. */
+  #waits: (ref: Ref) => void = () => {}
   readonly #arrivals = new Arrivals()
   readonly #backoff = new Backoff()
   readonly #rivals = new Rivals()
@@ -263,15 +263,15 @@ export class TaskIndex {
    * @param recheckWaiting look again at every waiting or parked file, but paused ones, those that have crashed, and those that
    *   wait for a slot: it may have changed without an event
    * @param isWhole everything is listed
-   * @param hasChanged do so, but of what waits for its time only at the files of which this is true
+   * @param waits do so, but of what waits for its time only tell this: somebody looks at it (`laterLooked`)
    */
-  beginScan(recheckWaiting: boolean, isWhole = true, hasChanged?: (ref: Ref) => boolean): void {
+  beginScan(recheckWaiting: boolean, isWhole = true, waits?: (ref: Ref) => void): void {
     if (recheckWaiting) this.later.clear()
-    if (recheckWaiting || hasChanged !== undefined) this.#parked.clearDoubtful()
+    if (recheckWaiting || waits !== undefined) this.#parked.clearDoubtful()
     if (isWhole) this.#slots.beginScan()
     if (isWhole) this.later.beginListing()
     this.#isWhole = isWhole
-    this.#hasChanged = hasChanged ?? (() => false)
+    this.#waits = waits ?? (() => {})
     this.#isHarvestFull = false
     this.#ready.beginScan()
   }
@@ -288,9 +288,24 @@ export class TaskIndex {
   #goesOnWaiting(ref: Ref, nowMs: number): boolean {
     const atMs = this.later.met(ref, nowMs)
     if (atMs === undefined) return false
-    if (atMs > nowMs && !(this.#hasChanged(ref) && this.later.endOnChange(ref) === 'ended')) return true
+    if (atMs > nowMs) {
+      this.#waits(ref)
+      return true
+    }
     if (!this.#backoff.has(ref)) this.#arrivals.runsAt(ref, Math.min(atMs, nowMs))
     return false
+  }
+
+  /** The file of one that waits for its time has changed without an event: somebody has looked at it. @returns whether it may run now */
+  laterLooked(ref: Ref, found: Found, nowMs: number): boolean {
+    if (found === 'gone' || this.#isWithOthers(ref) || this.later.endOnChange(ref) !== 'ended') return false
+    if (typeof found === 'number' && found > nowMs) {
+      this.later.add(ref, found, true)
+      return false
+    }
+    if (!this.#backoff.has(ref)) this.#arrivals.runsAt(ref, nowMs)
+    this.#makeReady(ref)
+    return true
   }
 
   /** @param isListed it came to its end */
