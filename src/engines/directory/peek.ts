@@ -63,6 +63,7 @@ export function lookAtTasks(spool: string, refs: readonly Ref[]): Found[] {
 /** @see LookAtLater */
 export function lookAtLater(spool: string, refs: readonly Ref[], sinceMs: number): [number, Found][] {
   const changed = [...refs.keys()].filter(place => changedAtMs(spool, refs[place] ?? '') >= sinceMs)
+  if (changed.length === 0) return [] // the locks of the system need not be read
   const found = lookAtTasks(
     spool,
     changed.map(place => refs[place] ?? ''),
