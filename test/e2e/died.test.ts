@@ -39,8 +39,9 @@ async function run(packets: readonly Buffer[], ini: Record<string, string | numb
 
 describe('the death of a process that ran a task in JavaScript', { concurrency: 3 }, () => {
   it('is told to task-retried in the next process, with how it died, and to task-failed at spooler-max-crashes', async () => {
-    const { daemon, done } = await run([named('dies', 'twice', 2), named('dies', 'once', 1)])
-    await done()
+    const { daemon } = await run([named('dies', 'twice', 2), named('dies', 'once', 1)])
+    const ended = () => daemon.journal().filter(line => line.startsWith('finished ')).length
+    await until('all is told', () => ended() === 4) // the last one after its file is gone
     const ofOne = (name: string) => daemon.journal().filter(line => line.includes(` ${name}`))
     assert.deepEqual(ofOne('once'), [
       'task-retried once 1 WorkerDied: its process was killed by SIGKILL',
