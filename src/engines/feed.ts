@@ -1,7 +1,7 @@
 import type { LastRun } from '../base/task/last-run.js'
 import type { FeedReason, ParkedGroup, ParkedPart, ParkReason } from '../base/task/parked.js'
 import type { Ref } from '../base/task/ref.js'
-import type { LookAtLater, Report } from '../base/task/report.js'
+import type { Looker, Report } from '../base/task/report.js'
 import type { NamedSlots, SlotQueueStats } from '../base/task/terms.js'
 
 export interface Counts {
@@ -43,6 +43,12 @@ export interface LookStats {
 
 /** What a feed knows, for people and monitoring. */
 export interface FeedStats extends Counts {
+  /** Of `ready`: nobody has looked at them yet, so they may be for later. */
+  readonly unseen: number
+  /** Of `waiting`: their time has not come. */
+  readonly later: number
+  /** Of `waiting`: what was found at their names is no task, or nobody can read it. */
+  readonly unreadable: number
   /** False if more tasks are due than are in memory: then `ready` counts those in memory. */
   readonly isWhole: boolean
   /**
@@ -218,5 +224,5 @@ export interface Source extends Feed, FeedView {
   /** Absent if the engine's claims last as long as the worker that holds them. Works after `close`, too. */
   readonly leases?: LeaseKeeper
   /** From now on it looks at the files of tasks that wait for their time by this, not by itself. Absent: it never does. */
-  lookBy?(look: LookAtLater): void
+  lookBy?(looker: Looker): void
 }

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import { inProcess } from '../helpers/cli.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
 import { type Daemon, readJournal, startDaemon } from '../helpers/daemon.js'
@@ -78,6 +79,27 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     }
     writeFileSync(gate, '')
     await until('nothing is left', () => leftIn(spool).length === 0, 60_000)
+  })
+
+  it('leave nobody in doubt which newcomers are due, for later, or no tasks', async () => {
+    const spool = spoolDirectory()
+    const gate = join(dirname(spool), 'gate')
+    await start(spool, { 'spooler-processes': 1 })
+    drop(spool, 'block', packet({ gate, n: 'block-0' }))
+    await until('it is blocked', () => blocked(spool).length === 1)
+    const tomorrow = Math.ceil(Date.now() / 1000) + 86_400
+    for (let i = 0; i < 5000; i++) drop(spool, `new-${i}`, packet(i % 2 === 0 ? {} : { at: String(tomorrow) }))
+    for (let i = 0; i < 3; i++) drop(spool, `junk-${i}`, Buffer.from('this is not a packet'))
+    const known = async () => {
+      const { due, unseen, later, unreadable, running } = (await spoolSnapshotOf(spool)).tasks
+      return { due, unseen, later, unreadable, running }
+    }
+    const all = { due: 2500, unseen: 0, later: 2500, unreadable: 3, running: 1 }
+    await until('all are known', async () => isDeepStrictEqual(await known(), all), 20_000).catch(
+      async error => assert.deepEqual(await known(), all, error),
+    )
+    writeFileSync(gate, '')
+    await until('what is due has run', () => leftIn(spool).length === 2503, 60_000)
   })
 
   it('let an urgent task start within one run', async () => {

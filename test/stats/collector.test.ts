@@ -12,6 +12,9 @@ const SPOOL = 'memory:collected'
 const FEED = {
   ready: 3,
   busy: 2,
+  unseen: 0,
+  later: 0,
+  unreadable: 0,
   waiting: 1,
   isWhole: true,
   tasks: 6,

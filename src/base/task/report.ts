@@ -50,17 +50,24 @@ export interface Report {
   readonly waitMs?: number | undefined
 }
 
-/** What a look at a task's file tells: it is not there, somebody has it locked, it may run now, or it is for later (epoch ms). */
-export type Found = 'gone' | 'locked' | 'due' | number
+/** What a look at a task's file tells: it is not there, somebody has it locked, it may run now, it is no task, or it is for later (epoch ms). */
+export type Found = 'gone' | 'locked' | 'due' | 'unreadable' | number
 
 /**
  * Looks at the files of tasks that wait for their time: which somebody has written, touched or replaced since then (epoch ms), by
  * their places in `refs`. Undefined: nobody could look.
  */
-export type LookAtLater = (
+type LookAtLater = (
   refs: readonly Ref[],
   sinceMs: number,
 ) => Promise<ReadonlyArray<readonly [place: number, found: Found]> | undefined>
+
+/** Looks at the files of tasks for a process that is to wait for no disk. */
+export interface Looker {
+  /** @returns what is found at each, in their order; undefined: nobody could look */
+  look(refs: readonly Ref[]): Promise<readonly Found[] | undefined>
+  readonly later: LookAtLater
+}
 
 /** The report of a named task that no handler takes. @param task its name, one character per byte */
 export function unknownName(task: string): Pick<Report, 'kind' | 'reason' | 'detail'> {

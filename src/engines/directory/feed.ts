@@ -9,7 +9,7 @@ import {
   parkedByReason,
 } from '../../base/task/parked.js'
 import { type Ref, toByteString } from '../../base/task/ref.js'
-import type { LookAtLater, Report } from '../../base/task/report.js'
+import type { Looker, Report } from '../../base/task/report.js'
 import type { NamedSlots } from '../../base/task/terms.js'
 import type { WatchChoice } from '../../system/files/directory-watch.js'
 import { isToldByName, MOST_PARKED_NAMED } from '../control/parked-tasks.js'
@@ -82,8 +82,8 @@ export class DirectoryFeed implements Source {
     await this.#scanner.start()
   }
 
-  lookBy(look: LookAtLater): void {
-    this.#scanner.lookBy(look)
+  lookBy(looker: Looker): void {
+    this.#scanner.lookBy(looker)
   }
 
   take(limit: number, from?: FeedReason | NamedSlots): readonly Ref[] {
@@ -206,10 +206,12 @@ function directoryStats(
   const ready = Math.max(0, index.ready - census.surplus)
   const counted = knowsAll ? undefined : backlog.ask()
   const parked = PARK_REASONS.map(reason => [reason, index.parkedFor(reason)] as const)
+  const { unreadable } = index
   return {
-    ready,
-    busy,
-    waiting,
+    ...{ ready, busy, waiting },
+    unseen: Math.max(0, ready - index.seenReady),
+    later: index.later.size - unreadable,
+    unreadable,
     isWhole: knowsAll,
     tasks: knowsAll ? ready + busy + waiting : (counted?.total ?? null),
     countedAtMs: counted?.atMs ?? null,

@@ -48,13 +48,15 @@ export function peekTask(path: string): Buffer[] | undefined {
   }
 }
 
-/** Looks at tasks as they are now, takes no lock, and changes nothing. What nobody can read is due: who claims it says why. */
+/** Looks at tasks as they are now, takes no lock, and changes nothing. */
 export function lookAtTasks(spool: string, refs: readonly Ref[]): Found[] {
   const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
   return refs.map(ref => {
     const task = view.view(ref)
     if (task === undefined) return 'gone'
     if (task.state === 'running') return 'locked'
+    if (task.state === 'malformed' || task.state === 'incomplete' || task.state === 'unreadable')
+      return 'unreadable'
     const isForLater = task.state === 'waiting' || task.state === 'retrying' || task.state === 'held'
     return isForLater ? Math.max(task.dueAtMs, task.file.dueAtMs) : 'due'
   })

@@ -22,6 +22,7 @@ export function statsOf(
   }
   return {
     ...{ ready: due, busy, waiting },
+    ...{ unseen: 0, later: waiting - parked.reduce((sum, [, size]) => sum + size, 0), unreadable: 0 },
     isWhole: true,
     tasks: due + busy + waiting,
     countedAtMs: null,

@@ -178,14 +178,15 @@ function upkeepOf(spool: string): LastKnown<UpkeepStats> {
 
 function tasksOf({ feed, pool }: SpoolWorkersStats): TaskCounts {
   const { ready, busy, waiting, isWhole, parked, tasks, countedAtMs, oldestDueMs, nextDueMs } = feed
-  const { priorities, prioritiesLeftOut, slotQueues } = feed
+  const { unseen, later, unreadable, priorities, prioritiesLeftOut, slotQueues } = feed
   const begun = pool.workers.reduce((sum, { running }) => sum + running.length, 0)
   const running = Math.min(begun, busy)
   return {
     due: ready + busy - running,
     isWhole,
+    unseen,
     running,
-    waiting,
+    ...{ waiting, later, unreadable },
     parked,
     ...(slotQueues.length === 0 ? {} : { slotQueues: longest(slotQueues) }),
     stored: tasks,

@@ -74,8 +74,14 @@ export interface TaskCounts {
   readonly isWhole: boolean
   /** They may have begun. */
   readonly running: number
+  /** Of `due`: nobody has looked at them yet, so they may be for later. */
+  readonly unseen: number
   /** Not due yet, or parked. */
   readonly waiting: number
+  /** Of `waiting`: their time has not come. */
+  readonly later: number
+  /** Of `waiting`: what was found at their names is no task, or nobody can read it. */
+  readonly unreadable: number
   /** Due, but something else than time keeps them: how many wait for what. */
   readonly parked: Readonly<Partial<Record<ParkReason, number>>>
   /** Those that wait for a slot, by the name of their task, most first; absent: none, or an older daemon. At most a hundred names. */

@@ -2,7 +2,7 @@ import { toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref } from '../../base/task/ref.js'
-import type { Found, LookAtLater, Report } from '../../base/task/report.js'
+import type { Found, Looker, Report } from '../../base/task/report.js'
 import type { AsideReply, MasterMessage } from '../ipc/messages.js'
 import type { NamedRef } from './given-tasks.js'
 import type { SpawnOptions, WorkerPort } from './worker-port.js'
@@ -79,7 +79,7 @@ type LookMessage = Extract<MasterMessage, { type: 'look' | 'look-later' }>
 type LookReply = Extract<AsideReply, { type: 'looked' | 'looked-later' }>
 
 /** A process that looks at the files of tasks for the master, which opens none. It is there while it is asked from time to time. */
-export class LookAside {
+export class LookAside implements Looker {
   readonly #spool: string
   readonly #openAside: () => WorkerPort
   readonly #asked = new Map<number, (reply: LookReply | undefined) => void>()
@@ -98,7 +98,7 @@ export class LookAside {
     return reply?.type === 'looked' ? reply.found : undefined
   }
 
-  readonly later: LookAtLater = async (refs, sinceMs) => {
+  readonly later: Looker['later'] = async (refs, sinceMs) => {
     const reply = await this.#ask(id => ({ type: 'look-later', id, spool: this.#spool, refs, sinceMs }))
     return reply?.type === 'looked-later' ? reply.changed : undefined
   }

@@ -63,7 +63,7 @@ export class WorkerPool implements SignalReceivers {
     }
     const { openAside } = options
     this.#aside = openAside && new LookAside(this.spool, () => this.#options.openAside?.() ?? openAside())
-    if (this.#aside !== undefined) feed.lookBy?.(this.#aside.later)
+    if (this.#aside !== undefined) feed.lookBy?.(this.#aside)
     const withdrawals = new Withdrawals({ feed, aside: this.#aside })
     this.#halt = new Halt({ ...all, withdrawals, spool: this.spool })
     this.#cancellations = new Cancellations({ ...all, options: () => this.#options })

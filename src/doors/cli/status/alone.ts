@@ -42,7 +42,10 @@ export async function lookAlone(spool: string): Promise<AloneSnapshot> {
       due: count('due'),
       isWhole,
       running: count('running'),
+      unseen: Math.max(0, total - refs.length),
       waiting: count('waiting', 'retrying', 'held'),
+      later: count('waiting', 'retrying', 'held'),
+      unreadable: count('malformed', 'incomplete', 'unreadable'),
       parked: {},
       stored: total,
       countedAtMs: null,
@@ -69,6 +72,7 @@ export function aloneOnServer(
     atMs,
     tasks: {
       ...{ due, running, waiting: later, isWhole: true, parked: {}, stored: due + running + later },
+      ...{ unseen: 0, later, unreadable: 0 },
       ...{ countedAtMs: null, ...order },
     },
     states: Object.fromEntries(states),

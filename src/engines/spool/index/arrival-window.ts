@@ -64,6 +64,11 @@ export class ArrivalWindow implements Window {
     }
   }
 
+  /** A heap has the first ones in front. */
+  *refs(): Generator<Ref> {
+    for (let i = 0; i < this.#size; i++) yield this.#refs[this.#slots[i] ?? 0] ?? ''
+  }
+
   each(visit: (ref: Ref, time: number) => void): void {
     for (let i = 0; i < this.#size; i++) visit(this.#refs[this.#slots[i] ?? 0] ?? '', this.#times[i] ?? 0)
   }

@@ -72,6 +72,12 @@ export class ReadyRefs {
     this.#ahead.each(visit)
   }
 
+  /** In about the order in which they are taken, and perhaps twice. */
+  *refs(): Generator<Ref> {
+    for (const { ref } of this.#fresh.values()) yield ref
+    yield* this.#window.refs()
+  }
+
   /** It became ready otherwise than by a scan. */
   isFresh(ref: Ref): boolean {
     return this.#freshNames.has(ref)

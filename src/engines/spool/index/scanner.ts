@@ -1,7 +1,7 @@
 import { Alarm, Stall } from '../../../base/clock.js'
 import type { Emitter } from '../../../base/events/emitter.js'
 import { type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
-import type { LookAtLater } from '../../../base/task/report.js'
+import type { Looker } from '../../../base/task/report.js'
 import { lstatSync } from '../../../system/files/anchored-path.js'
 import type { WatchChoice } from '../../../system/files/directory-watch.js'
 import { COARSEST_TIME_MS, isLocal, stampTaker } from '../../../system/files/stamps.js'
@@ -20,6 +20,8 @@ const LOOK_WATCHED_MS = 60_000
 /** So many of those that wait, whose names are in memory meanwhile, are looked at between two looks at the directory. */
 const MOST_LOOKED_AT = 50_000
 const LOOKED_AT_ONCE = 1000
+/** With more that are due, a listing costs more than a count that is right at once. */
+const MOST_LISTED_AGAIN = 10_000
 
 interface Round {
   passed: number
@@ -55,8 +57,8 @@ export class Scanner {
   #isSuspended = false
   /** When the last look at all that waits began. */
   #lookedAt = { atMs: Date.now(), offsetMs: clockOffsetMs() }
-  /** Looks at what waits; undefined: nobody else does. */
-  #look: LookAtLater | undefined
+  /** Looks at files for this process; undefined: nobody does. */
+  #looker: Looker | undefined
   #isLooking = false
   /** Events may have been lost since the last look at what waits. */
   #wasUnclear = false
@@ -85,9 +87,19 @@ export class Scanner {
     })
   }
 
-  /** What waits for its time is looked at by this from now on, so that this process waits for no file. */
-  lookBy(look: LookAtLater): void {
-    this.#look = look
+  /** What waits for its time, and what no worker looks at, is looked at by this from now on, so that this process waits for no file. */
+  lookBy(looker: Looker): void {
+    this.#looker = looker
+    this.#index.lookBy(looker, () => {
+      if (this.#index.ready > 0 && this.#index.ready <= MOST_LISTED_AGAIN) this.#listAgain()
+      this.wakeWhenDue()
+    })
+  }
+
+  /** Some that were ready are in their place no longer, which the next listing leaves out. */
+  #listAgain(): void {
+    this.#directories.doubt()
+    this.#wantScan(0)
   }
 
   /** Resolves after the first scan. */
@@ -143,6 +155,7 @@ export class Scanner {
   close(): void {
     this.#isClosed = true
     this.#alarm.clear()
+    this.#index.close()
     this.#watches.close()
   }
 
@@ -164,7 +177,7 @@ export class Scanner {
     if (this.#isSuspended) this.#judge()
     const startedAt = performance.now()
     const isPass = this.#timetable.isPassDue(startedAt, this.#isPolled)
-    const isTold = this.#look !== undefined && this.#areEventsWhole
+    const isTold = this.#looker !== undefined && this.#areEventsWhole
     const waiting = Math.min(this.#index.waiting, MOST_LOOKED_AT)
     const isLookAgain =
       isPass && !this.#isLooking && this.#timetable.isLookAgainDue(waiting, isTold ? LOOK_WATCHED_MS : 0)
@@ -259,7 +272,7 @@ export class Scanner {
   /** @returns false if nobody could look */
   async #lookAt(refs: readonly Ref[], sinceMs: number): Promise<boolean> {
     const spool = toByteString(this.#options.spool)
-    const look = this.#look ?? (async (some, since) => changedSince(spool, some, since))
+    const look = this.#looker?.later ?? (async (some, since) => changedSince(spool, some, since))
     for (let from = 0; from < refs.length; from += LOOKED_AT_ONCE) {
       const some = refs.slice(from, from + LOOKED_AT_ONCE)
       const changed = await look(some, sinceMs)

@@ -1,17 +1,28 @@
 import type { FeedReason, ParkReason } from '../../../base/task/parked.js'
 import type { Ref } from '../../../base/task/ref.js'
-import { type Found, GONE_KINDS, parkedNameOf, type Report, waitsForSlot } from '../../../base/task/report.js'
+import {
+  type Found,
+  GONE_KINDS,
+  type Looker,
+  parkedNameOf,
+  type Report,
+  type ReportKind,
+  waitsForSlot,
+} from '../../../base/task/report.js'
 import { createdAtMicros } from '../names.js'
 import type { TaskOrder } from '../task-order.js'
 import { BusyRefs } from './busy-refs.js'
 import { ParkedRefs } from './parked-refs.js'
 import { ReadyRefs, type Scanned } from './ready-refs.js'
-import { Rivals } from './rivals.js'
 import { SlotQueues } from './slot-queues.js'
 import { SlotTries } from './slot-tries.js'
+import { Unseen } from './unseen.js'
 import { type ListingEnd, WaitingList } from './waiting-list.js'
 
 const WINDOW = 120_000
+/** Of further ones it is not known. */
+const MOST_UNREADABLE = 10_000
+const UNREADABLE: readonly Report['kind'][] = ['malformed', 'incomplete', 'unreadable']
 
 // Longer than others: each state of a ref is entered and left here.
 /**
@@ -44,6 +55,10 @@ export class TaskIndex {
   readonly #arrivals = new Arrivals()
   readonly #backoff = new Backoff()
   readonly #rivals = new Rivals()
+  /** What was found at their names is no task. */
+  readonly #unreadable = new Set<Ref>()
+  #unseen: Unseen | undefined
+  #givenCount = 0
 
   constructor({ order, frequencyMs, windowSize = WINDOW, ...more }: TaskIndexOptions) {
     this.#frequencyMs = frequencyMs
@@ -96,6 +111,60 @@ export class TaskIndex {
     return this.#parked
   }
 
+  /** How many of the ready ones somebody has looked at: the others may be for later. */
+  get seenReady(): number {
+    return this.#unseen?.seen ?? 0
+  }
+
+  /** How many of those that wait are no tasks. */
+  get unreadable(): number {
+    return Math.min(this.#unreadable.size, this.later.size)
+  }
+
+  /** From now on this looks at those that are ready while no worker does. @param found some have left their place */
+  lookBy(looker: Looker, found: () => void): void {
+    this.#unseen = new Unseen(looker, {
+      counts: () => ({ ready: this.ready, given: this.#givenCount }),
+      first: limit => this.#first(limit),
+      found: (refs, what) => {
+        if (this.#looked(refs, what, Date.now())) found()
+      },
+    })
+  }
+
+  *#first(limit: number): Generator<Ref> {
+    const nowMs = Date.now()
+    let left = limit
+    for (const ref of this.#ready.refs()) {
+      if (!this.#isElsewhere(ref, nowMs)) yield ref
+      if (--left === 0) return
+    }
+  }
+
+  /** Somebody has looked at these, which were ready. @returns whether some are not any more */
+  #looked(refs: readonly Ref[], found: readonly Found[], nowMs: number): boolean {
+    const moved = new Map<Ref, number | undefined>()
+    for (const [place, ref] of refs.entries()) {
+      const what = found[place]
+      if (this.#isElsewhere(ref, nowMs)) continue
+      if (what === 'gone') moved.set(ref, undefined)
+      else if (what === 'unreadable') moved.set(ref, nowMs + this.#frequencyMs)
+      else if (typeof what === 'number' && what > nowMs) moved.set(ref, what)
+      if (what === 'unreadable') this.#noteUnreadable(ref)
+    }
+    this.#ready.remove(new Set(moved.keys()))
+    for (const [ref, atMs] of moved) if (atMs !== undefined) this.later.add(ref, atMs, true)
+    return moved.size > 0
+  }
+
+  #noteUnreadable(ref: Ref): void {
+    if (this.#unreadable.size < MOST_UNREADABLE) this.#unreadable.add(ref)
+  }
+
+  close(): void {
+    this.#unseen?.close()
+  }
+
   /** More refs are due than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
     return this.#ready.runsLow || this.#slots.runsLow
@@ -120,6 +189,8 @@ export class TaskIndex {
     // of a task that ran, the first event may be of its own settling: its place is that of its next run
     if (waited === 'ended' && !this.#backoff.has(ref)) this.#arrivals.runsAt(ref, nowMs)
     this.#backoff.end(ref)
+    this.#unseen?.forget(ref)
+    this.#unreadable.delete(ref)
     this.#makeReady(ref)
     return true
   }
@@ -175,6 +246,9 @@ export class TaskIndex {
   }
 
   #given(ref: Ref): void {
+    this.#givenCount++
+    this.#unseen?.forget(ref)
+    if (this.#unreadable.size > 0) this.#unreadable.delete(ref)
     this.#busy.add(ref)
     this.#ready.given(ref)
   }
@@ -215,6 +289,7 @@ export class TaskIndex {
     const isTouched = this.#busy.isTouched(ref)
     this.#busy.end(ref)
     if (!BACKED_OFF.includes(report.kind)) this.#backoff.end(ref)
+    if (UNREADABLE.includes(report.kind)) this.#noteUnreadable(ref)
     if (isTouched && report.kind === 'later') return this.#makeReady(ref) // the worker has written nothing: somebody else did
     switch (report.kind) {
       case 'untouched':
@@ -407,5 +482,58 @@ class Arrivals {
     const at = this.#times.size === 0 ? undefined : this.#times.get(ref)
     if (at !== undefined || this.#earlier.size === 0) return at
     return this.#earlier.get(ref)
+  }
+}
+
+/** What a worker was sent to in vain, because somebody else had it. */
+const VAIN_KINDS: readonly ReportKind[] = ['gone', 'locked']
+const PERIOD_MS = 1000
+/** So many in vain may be anybody's doing, who removes a few tasks. */
+const FEW = 8
+/** More of them are in vain than one in so many. */
+const SHARE = 4
+/** How far apart two daemons may be in the same order: one finds few of those that the other has taken. */
+const SPREAD = 1000
+
+/**
+ * Whether others, too, run tasks of this directory. In the same order, all would try each task at once, and all but one in vain; so
+ * while they do, each takes those that come next in an order of its own.
+ */
+class Rivals {
+  /** Reports, and those in vain, since `#since` on the clock of `performance.now()`; and in the period before. */
+  #all = 0
+  #vain = 0
+  #allBefore = 0
+  #vainBefore = 0
+  #since = 0
+
+  /** @param isOurs one of our own workers ran it, or may have begun it: nobody else need be there */
+  reported(kind: ReportKind, isOurs: boolean): void {
+    this.#turn()
+    this.#all++
+    if (VAIN_KINDS.includes(kind) && !isOurs) this.#vain++
+  }
+
+  get areLikely(): boolean {
+    if (this.#vain + this.#vainBefore === 0) return false
+    this.#turn()
+    const vain = this.#vain + this.#vainBefore
+    return vain > FEW && vain * SHARE > this.#all + this.#allBefore
+  }
+
+  /** Among how many that come next a daemon chooses. */
+  get spread(): number {
+    return this.areLikely ? SPREAD : 1
+  }
+
+  #turn(): void {
+    const now = performance.now()
+    if (now < this.#since + PERIOD_MS) return
+    const isNext = now < this.#since + 2 * PERIOD_MS
+    this.#allBefore = isNext ? this.#all : 0
+    this.#vainBefore = isNext ? this.#vain : 0
+    this.#all = 0
+    this.#vain = 0
+    this.#since = now
   }
 }

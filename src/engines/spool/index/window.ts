@@ -29,6 +29,8 @@ export interface Window {
   seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void
   /** In no particular order. */
   each(visit: (ref: Ref, time: number) => void): void
+  /** In about the order in which they are taken. */
+  refs(): Iterable<Ref>
   peek(): Placed | undefined
   next(): Ref | undefined
   /** Is it sure that nothing of what had no room runs before this one? */
@@ -94,6 +96,10 @@ export class SortedWindow implements Window {
       this.#size += wanted.refs.length
       if (wanted.refs.length > 0) this.#heads.push(wanted)
     }
+  }
+
+  *refs(): Generator<Ref> {
+    for (const { refs, head } of this.#heads.values()) yield* refs.slice(head)
   }
 
   each(visit: (ref: Ref, time: number) => void): void {
