@@ -127,9 +127,12 @@ export class TaskIndex {
       counts: () => ({ ready: this.ready, given: this.#givenCount }),
       first: limit => this.#first(limit),
       found: (refs, what) => {
-        if (this.#looked(refs, what, Date.now())) found()
+        const stay = this.#looked(refs, what, Date.now())
+        if (stay.length < refs.length) found()
+        return stay
       },
     })
+    if (this.ready > 0) this.#unseen.watch()
   }
 
   *#first(limit: number): Generator<Ref> {
@@ -141,20 +144,22 @@ export class TaskIndex {
     }
   }
 
-  /** Somebody has looked at these, which were ready. @returns whether some are not any more */
-  #looked(refs: readonly Ref[], found: readonly Found[], nowMs: number): boolean {
+  /** Somebody has looked at these, which were ready. @returns those that are so still */
+  #looked(refs: readonly Ref[], found: readonly Found[], nowMs: number): Ref[] {
     const moved = new Map<Ref, number | undefined>()
+    const stay: Ref[] = []
     for (const [place, ref] of refs.entries()) {
       const what = found[place]
       if (this.#isElsewhere(ref, nowMs)) continue
       if (what === 'gone') moved.set(ref, undefined)
       else if (what === 'unreadable') moved.set(ref, nowMs + this.#frequencyMs)
       else if (typeof what === 'number' && what > nowMs) moved.set(ref, what)
+      else stay.push(ref)
       if (what === 'unreadable') this.#noteUnreadable(ref)
     }
     this.#ready.remove(new Set(moved.keys()))
     for (const [ref, atMs] of moved) if (atMs !== undefined) this.later.add(ref, atMs, true)
-    return moved.size > 0
+    return stay
   }
 
   #noteUnreadable(ref: Ref): void {
@@ -387,10 +392,12 @@ export class TaskIndex {
   endScan(scanned?: Scanned, isListed = scanned !== undefined): ListingEnd {
     this.#slots.endScan(scanned !== undefined)
     this.#ready.endScan(scanned)
+    if (this.ready > 0) this.#unseen?.watch()
     return this.later.endListing(this.#isWhole && isListed && !this.#isHarvestFull)
   }
 
   #makeReady(ref: Ref): void {
+    this.#unseen?.watch()
     if (!this.#ready.renew(ref)) this.#ready.add(ref, this.#timeOf(ref, Date.now()))
   }
 

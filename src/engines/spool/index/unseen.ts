@@ -12,8 +12,8 @@ interface UnseenContext {
   counts(): { readonly ready: number; readonly given: number }
   /** The first of those that are ready, in about their order. */
   first(limit: number): Iterable<Ref>
-  /** Some were looked at. Those that may not run now are to leave their place. */
-  found(refs: readonly Ref[], found: readonly Found[]): void
+  /** They were looked at: those that may not run now leave their place. @returns those that keep it */
+  found(refs: readonly Ref[], found: readonly Found[]): readonly Ref[]
 }
 
 /**
@@ -21,18 +21,16 @@ interface UnseenContext {
  * none does, as all are busy, silent or paused, or there is none, somebody looks aside.
  */
 export class Unseen {
-  readonly #context: UnseenContext
   readonly #looker: Looker
-  readonly #timer: NodeJS.Timeout
+  readonly #context: UnseenContext
   /** Those that may run now. */
   readonly #seen = new Set<Ref>()
-  #given = 0
-  #isLooking = false
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
 
   constructor(looker: Looker, context: UnseenContext) {
     this.#looker = looker
     this.#context = context
-    this.#timer = setInterval(() => void this.#look(), EVERY_MS).unref()
   }
 
   /** How many of those that are ready have been looked at. */
@@ -40,46 +38,43 @@ export class Unseen {
     return this.#seen.size
   }
 
+  /** Something has become ready, or has come forward. */
+  watch(): void {
+    if (this.#timer !== undefined || this.#isClosed) return
+    const { given } = this.#context.counts()
+    this.#timer = setTimeout(() => void this.#turn(given), EVERY_MS).unref()
+  }
+
   /** It is given away, or its file has changed. */
   forget(ref: Ref): void {
     if (this.#seen.size > 0) this.#seen.delete(ref)
+    this.watch()
   }
 
   close(): void {
-    clearInterval(this.#timer)
+    this.#isClosed = true
+    clearTimeout(this.#timer)
   }
 
-  async #look(): Promise<void> {
+  async #turn(givenBefore: number): Promise<void> {
     const { ready, given } = this.#context.counts()
-    const pace = given - this.#given
-    this.#given = given
-    if (ready === 0) this.#seen.clear() // of what was removed, too
-    if (ready <= pace || this.#isLooking) return // workers are about to look at them
-    const unseen: Ref[] = []
-    let left = MOST
-    for (const ref of this.#context.first(MOST)) {
-      if (!this.#seen.has(ref)) unseen.push(ref)
-      if (--left === 0) break
-    }
-    if (unseen.length <= pace) return
-    this.#isLooking = true
+    const pace = given - givenBefore // workers are about to look at as many
+    const unseen =
+      Math.min(ready, MOST) > pace ? [...this.#context.first(MOST)].filter(ref => !this.#seen.has(ref)) : []
+    if (unseen.length > pace) await this.#look(unseen)
+    this.#timer = undefined
+    if (this.#context.counts().ready === 0)
+      this.#seen.clear() // what was removed is of no more interest
+    else if (pace + unseen.length > 0) this.watch()
+  }
+
+  async #look(unseen: readonly Ref[]): Promise<void> {
     for (let from = 0; from < unseen.length; from += LOOKED_AT_ONCE) {
       const refs = unseen.slice(from, from + LOOKED_AT_ONCE)
       const found = await this.#looker.look(refs)
-      if (found === undefined) break
-      this.#note(refs, found)
-      this.#context.found(refs, found)
+      if (found === undefined || this.#isClosed) return
+      if (this.#seen.size > MOST) this.#seen.clear()
+      for (const ref of this.#context.found(refs, found)) this.#seen.add(ref)
     }
-    this.#isLooking = false
   }
-
-  #note(refs: readonly Ref[], found: readonly Found[]): void {
-    if (this.#seen.size > 2 * MOST) this.#seen.clear()
-    for (const [place, ref] of refs.entries()) if (mayRun(found[place])) this.#seen.add(ref)
-  }
-}
-
-/** One that is gone, or locked, is no more looked at: a listing or a worker finds what becomes of it. */
-function mayRun(found: Found | undefined): boolean {
-  return found === 'due' || found === 'locked' || found === 'gone'
 }
