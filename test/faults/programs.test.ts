@@ -177,7 +177,7 @@ describe('two programs of one task never run at once', () => {
     const next = await start(spool, program)
     assert.match((await spoold(['show', path])).stdout, new RegExp(`by process ${escaped}\\b`))
     await next.waitFor(
-      new RegExp(`task held has been locked for 1\\d.*s by process ${escaped} \\(sh -c until`),
+      new RegExp(`task held has been locked for \\d+.*s by process ${escaped} \\(sh -c until`),
       30_000,
     )
     assert.equal(begun(spool).length, 1)

@@ -177,21 +177,22 @@ uwsgi.spooler = spooler
 })
 
 /**
- * The first run of a task with `kill` ends the interpreter, its worker, or that and its master; no worker loads this then until the
- * gate is gone.
+ * The first run of a task with `kill` that has others of its page behind it ends the interpreter, its worker, or that and its master;
+ * no worker loads this then until the gate is gone.
  */
 const KILLER = (spool: string, gate: string) => `
 import signal
 while os.path.exists(${JSON.stringify(gate)}): time.sleep(.02)
-def marked():
-    behind = ['${spool}/uwsgi_spoolfile_on_%d' % i for i in range(2501, 2600)]
+def marked(name):
+    number = int(name.rpartition('_')[2])
+    behind = ['${spool}/uwsgi_spoolfile_on_%d' % i for i in range(number + 1, number + 100)]
     return sum(open(each, 'rb').read(4)[3] != 0 for each in behind)
 def spooler(env):
-    what = env.get(b'kill', b'').decode()
-    if what and not os.path.exists(${JSON.stringify(gate)} + '-was'):
+    what, name = env.get(b'kill', b'').decode(), env['spooler_task_name'].decode()
+    if what and not os.path.exists(${JSON.stringify(gate)} + '-was') and marked(name) > 3:
         open(${JSON.stringify(gate)} + '-was', 'w').close()
         open(${JSON.stringify(gate)}, 'w').close()
-        journal('marked %d' % marked())
+        journal('kills ' + name)
         worker = os.getppid()
         if what == 'all': os.kill(int(open('/proc/%d/stat' % worker).read().rpartition(')')[2].split()[1]), signal.SIGKILL)
         os.kill(os.getpid() if what == 'interpreter' else worker, signal.SIGKILL)
@@ -202,7 +203,6 @@ uwsgi.spooler = spooler
 `
 
 describe('a page of Python tasks, of which one is running', { skip: skipUnless('python3') }, () => {
-  const guilty = 'uwsgi_spoolfile_on_2500'
   /** 0 also of one that is removed meanwhile. */
   const stateOf = (spool: string, name: string) =>
     quietly(() => readFileSync(join(spool, name))[MODIFIER2_OFFSET], 0)
@@ -211,16 +211,16 @@ describe('a page of Python tasks, of which one is running', { skip: skipUnless('
       const spool = spoolDirectory()
       const gate = join(dirname(spool), 'gate')
       const names = Array.from({ length: 3000 }, (_, i) => `uwsgi_spoolfile_on_${i}`)
-      for (const name of names) drop(spool, name, packet(name === guilty ? { kill: what } : {}))
+      for (const name of names)
+        drop(spool, name, packet(name > 'uwsgi_spoolfile_on_25' ? { kill: what } : {}))
       const setup = {
         spool,
         handler: KILLER(spool, gate),
         ini: { 'spooler-ordered': true, 'spooler-quiet': true },
       }
       const daemon = await startHost('python', setup)
-      const marks = () => daemon.journal().find(line => line.startsWith('marked'))
-      await until('it is killed', () => marks() !== undefined, 30_000)
-      assert.ok(Number(marks()?.split(' ')[1]) > 3, `there is no page: ${marks()}`)
+      const isKilled = () => daemon.journal().find(line => line.startsWith('kills '))
+      const guilty = (await until('it is killed', isKilled, 30_000)).split(' ')[1]
       const marked = () => leftIn(spool).filter(name => stateOf(spool, name) !== 0)
       if (what === 'all') await until('the daemon is dead', () => !daemon.isRunning)
       else {
