@@ -88,7 +88,8 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     drop(spool, 'block', packet({ gate, n: 'block-0' }))
     await until('it is blocked', () => blocked(spool).length === 1)
     const tomorrow = Math.ceil(Date.now() / 1000) + 86_400
-    for (let i = 0; i < 5000; i++) drop(spool, `new-${i}`, packet(i % 2 === 0 ? {} : { at: String(tomorrow) }))
+    for (let i = 0; i < 5000; i++)
+      drop(spool, `new-${i}`, packet(i % 2 === 0 ? {} : { at: String(tomorrow) }))
     for (let i = 0; i < 3; i++) drop(spool, `junk-${i}`, Buffer.from('this is not a packet'))
     const known = async () => {
       const { due, unseen, later, unreadable, running } = (await spoolSnapshotOf(spool)).tasks

@@ -61,7 +61,9 @@ export class WorkerPool implements SignalReceivers {
       workers: () => this.#groups.flatMap(({ roster }) => [...roster.workers]),
       released: () => this.dispatch(),
     }
-    const { openAside } = options
+    // what is only passed on is due whatever its time: whoever looked would find it to be for later
+    const isPassedOn = options.worker.chain.some(({ kind }) => kind === 'forward')
+    const openAside = isPassedOn ? undefined : options.openAside
     this.#aside = openAside && new LookAside(this.spool, () => this.#options.openAside?.() ?? openAside())
     if (this.#aside !== undefined) feed.lookBy?.(this.#aside)
     const withdrawals = new Withdrawals({ feed, aside: this.#aside })
