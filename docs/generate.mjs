@@ -105,7 +105,7 @@ const declared = path => readFileSync(new URL(`../build/src/${path}.d.ts`, impor
 const ENGINES = ['PriorityStats', 'LookStats', 'DeadStats', 'DiskStats']
 const TYPES = [
   ...interfacesIn(declared('runtime/stats/snapshot')),
-  ...[declared('engines/feed'), declared('engines/upkeep')]
+  ...[declared('engines/contracts/look-stats'), declared('engines/feed'), declared('engines/upkeep')]
     .flatMap(interfacesIn)
     .filter(([name]) => ENGINES.includes(name)),
 ]

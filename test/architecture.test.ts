@@ -63,7 +63,14 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'runtime/supervisor': [...BASE, 'system', 'engines', 'runtime/ipc', 'runtime/supervisor/scaling'],
   'runtime/supervisor/scaling': BASE,
   'runtime/periodic': [...BASE, 'formats/protocol', 'system', 'engines', 'runtime/schedule'],
-  'runtime/stats': [...BASE, 'system', 'formats/protocol', 'engines', 'runtime/supervisor'],
+  'runtime/stats': [
+    ...BASE,
+    'system',
+    'formats/protocol',
+    'engines/contracts',
+    'engines',
+    'runtime/supervisor',
+  ],
   'api/tasks': [...BASE, 'formats/protocol', 'engines', 'engines/client', 'runtime/tasks'],
   'api/embed': [
     ...BASE,

@@ -3,6 +3,7 @@ import type { FeedReason, ParkedGroup, ParkedPart, ParkReason } from '../base/ta
 import type { Ref } from '../base/task/ref.js'
 import type { Looker, Report } from '../base/task/report.js'
 import type { NamedSlots, SlotQueueStats } from '../base/task/terms.js'
+import type { LookStats } from './contracts/look-stats.js'
 
 export interface Counts {
   /** Due now. It may be an estimate. */
@@ -18,27 +19,6 @@ export interface PriorityStats {
   /** As its directory is named: `05` is not `5`; null: none. */
   readonly priority: string | null
   readonly due: number
-}
-
-/** How a feed notices new tasks. */
-export interface LookStats {
-  /** How often it looks without a hint. */
-  readonly everyMs: number
-  /**
-   * `events`: the system reports changes. `poll`: it looks every second, because another host may change the spool. `none`:
-   * only the regular look.
-   */
-  readonly hints: 'events' | 'poll' | 'none'
-  /** Directories from which changes are reported, and those where the system refused that. */
-  readonly watched: number
-  readonly refused: number
-  /** Watches rest while workers race through a long backlog. */
-  readonly isSuspended: boolean
-  /** How many times it looked, when last (epoch ms; null: not yet), how long that took, and how long all names took. */
-  readonly looks: number
-  readonly lastAtMs: number | null
-  readonly lastMs: number
-  readonly lastFullMs: number
 }
 
 /** What a feed knows, for people and monitoring. */

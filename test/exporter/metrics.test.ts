@@ -58,6 +58,15 @@ describe('spooler-metrics', () => {
         ? true
         : undefined,
     )
+    drop(spool, undefined, packet({ do: 'done', at: String(Math.floor(Date.now() / 1000) + 86_400) }))
+    drop(spool, undefined, Buffer.from('no packet'))
+    await until('one waits for a retry and one for tomorrow, and one is no task', async () => {
+      const page = await ask(port, '/metrics')
+      const [later, unreadable, unseen] = ['later', 'unreadable', 'unseen'].map(kind =>
+        sumOf(page.text, `spooler_${kind}_tasks{${label}}`),
+      )
+      return later === 2 && unreadable === 1 && unseen === 0 ? true : undefined
+    })
     const last = await until('the fifth runs', async () => {
       const page = await ask(port, '/metrics')
       return sumOf(page.text, `spooler_tasks{${label},state="running"}`) === 1 ? page : undefined

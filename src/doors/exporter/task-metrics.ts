@@ -12,6 +12,24 @@ export const TASK_METRICS: readonly Metric[] = [
   }),
   perSpool(
     'gauge',
+    'spooler_unseen_tasks',
+    'Of the due tasks, those that nobody has looked at yet: they may be for later.',
+    ({ tasks }) => tasks.unseen,
+  ),
+  perSpool(
+    'gauge',
+    'spooler_later_tasks',
+    'Of the waiting tasks, those whose time has not come.',
+    ({ tasks }) => tasks.later,
+  ),
+  perSpool(
+    'gauge',
+    'spooler_unreadable_tasks',
+    'Of the waiting tasks, those that are no task, or that nobody can read.',
+    ({ tasks }) => tasks.unreadable,
+  ),
+  perSpool(
+    'gauge',
     'spooler_due_tasks_complete',
     '1: the tasks that are due are all counted; 0: only those in memory are, a lower bound.',
     ({ tasks }) => Number(tasks.isWhole),

@@ -12,11 +12,11 @@ import { type Ref, toByteString } from '../../base/task/ref.js'
 import type { Looker, Report } from '../../base/task/report.js'
 import type { NamedSlots } from '../../base/task/terms.js'
 import type { WatchChoice } from '../../system/files/directory-watch.js'
+import type { LookStats } from '../contracts/look-stats.js'
 import { isToldByName, MOST_PARKED_NAMED } from '../control/parked-tasks.js'
 import { MOST_NAMED, MOST_REACHED } from '../control/task-names.js'
 import type { FeedLoss, FeedNews, FeedState, FeedStats, LookHint, PriorityStats, Source } from '../feed.js'
 import { BacklogCount, type Census, type CountedBacklog, censusOf } from '../spool/index/backlog-count.js'
-import type { ScannerStats } from '../spool/index/scan-timetable.js'
 import { Scanner } from '../spool/index/scanner.js'
 import { SlotWatch } from '../spool/index/slot-watch.js'
 import { TaskIndex } from '../spool/index/task-index.js'
@@ -199,7 +199,7 @@ function directoryStats(
   index: TaskIndex,
   census: Census,
   backlog: BacklogCount,
-  scanner: ScannerStats,
+  scanner: LookStats,
 ): FeedStats {
   const { busy, waiting, knowsAll } = index
   const nextAtMs = index.later.wakesAtMs

@@ -2,7 +2,8 @@ import type { ParkReason } from '../../base/task/parked.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { PeriodicTask, Schedule } from '../../base/task/schedule.js'
 import type { SlotQueueStats } from '../../base/task/terms.js'
-import type { LookStats, PriorityStats } from '../../engines/feed.js'
+import type { LookStats } from '../../engines/contracts/look-stats.js'
+import type { PriorityStats } from '../../engines/feed.js'
 import type { DeadStats, DiskStats, UpkeepStats } from '../../engines/upkeep.js'
 
 // Longer than others: the whole shape, from which docs/status.md is generated.

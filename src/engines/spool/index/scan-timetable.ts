@@ -1,3 +1,5 @@
+import type { LookStats } from '../../contracts/look-stats.js'
+
 /** What the time of the next look depends on. */
 interface Circumstances {
   /** There are no events: looks take their place. */
@@ -189,19 +191,6 @@ export class DrainRate {
   }
 }
 
-/** How a spool is looked at. Times are epoch ms. */
-export interface ScannerStats {
-  readonly everyMs: number
-  readonly hints: 'events' | 'poll' | 'none'
-  readonly watched: number
-  readonly refused: number
-  readonly isSuspended: boolean
-  readonly looks: number
-  readonly lastAtMs: number | null
-  readonly lastMs: number
-  readonly lastFullMs: number
-}
-
 /** When scans ended, and how long they took. */
 class ScanTimes {
   #scans = 0
@@ -218,7 +207,7 @@ class ScanTimes {
     if (isFull) this.fullMs = this.ms
   }
 
-  get stats(): Pick<ScannerStats, 'looks' | 'lastAtMs' | 'lastMs' | 'lastFullMs'> {
+  get stats(): Pick<LookStats, 'looks' | 'lastAtMs' | 'lastMs' | 'lastFullMs'> {
     return {
       looks: this.#scans,
       lastAtMs: this.#scans === 0 ? null : Math.round(Date.now() - (performance.now() - this.at)),

@@ -5,10 +5,11 @@ import type { Looker } from '../../../base/task/report.js'
 import { lstatSync } from '../../../system/files/anchored-path.js'
 import type { WatchChoice } from '../../../system/files/directory-watch.js'
 import { COARSEST_TIME_MS, isLocal, stampTaker } from '../../../system/files/stamps.js'
+import type { LookStats } from '../../contracts/look-stats.js'
 import { type ScanVisitor, scanSpool } from '../scan.js'
 import { Directories, type ScannedDirectories } from './directories.js'
 import { ScanNews } from './scan-news.js'
-import { DrainRate, LONG_BACKLOG, type ScannerStats, ScanTimetable } from './scan-timetable.js'
+import { DrainRate, LONG_BACKLOG, ScanTimetable } from './scan-timetable.js'
 import type { TaskIndex } from './task-index.js'
 import { Watches, type WatchesOptions } from './watches.js'
 
@@ -305,7 +306,7 @@ export class Scanner {
     })
   }
 
-  get stats(): ScannerStats {
+  get stats(): LookStats {
     const hints = this.#options.watch === 'off' ? 'none' : this.#isPolled ? 'poll' : 'events'
     const [everyMs, isSuspended] = [this.#timetable.frequencyMs, this.#isSuspended]
     return { everyMs, hints, ...this.#watches.counts, isSuspended, ...this.#timetable.stats }
