@@ -101,7 +101,10 @@ async function portOf({ stdout, stderr }) {
 }
 
 async function takeAll(origin) {
-  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] })
+  const browser = await chromium.launch({
+    executablePath: '/usr/bin/chromium-headless-shell',
+    args: ['--no-sandbox'],
+  })
   const open = async (width, height, colorScheme) => {
     const page = await (await browser.newContext({ viewport: { width, height }, colorScheme })).newPage()
     await page.goto(`${origin}/login`)

@@ -19,13 +19,14 @@ export class TestProcess {
     this.child = spawn(command, args, {
       cwd: options.cwd,
       env: { ...process.env, ...options.env },
-      stdio: ['pipe', 'pipe', 'pipe'],
+      // a pipe of Node's is a socket, which uWSGI takes for one to serve, and waits at in vain with a whole processor
+      stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
       detached: options.isGroup === true, // a process group of its own
     })
     for (const stream of [this.child.stdout, this.child.stderr])
       stream?.on('data', chunk => (this.#output += chunk))
     this.child.stdin?.on('error', () => {})
-    this.child.stdin?.end(options.input ?? '')
+    this.child.stdin?.end(options.input)
     this.exited = new Promise((resolve, reject) => {
       this.child.once('error', reject)
       this.child.once('close', (code, signal) => resolve({ code, signal }))

@@ -43,7 +43,7 @@ const PROBES = {
     execFileSync('ip', ['netns', 'del', name], { stdio: 'ignore' })
   },
   promtool: () => execFileSync('promtool', ['--version'], { stdio: 'ignore' }),
-  chromium: () => execFileSync('/usr/bin/chromium', ['--version'], { stdio: 'ignore' }),
+  chromium: () => execFileSync('/usr/bin/chromium-headless-shell', ['--version'], { stdio: 'ignore' }),
   socat: () => execFileSync('socat', ['-V'], { stdio: 'ignore' }),
   // Languages, in the versions that the examples require.
   perl: () => execFileSync('perl', ['-MTime::HiRes', '-e', 'use 5.014'], { stdio: 'ignore' }),
