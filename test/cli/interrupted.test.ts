@@ -323,7 +323,7 @@ describe('a signal', { skip: skipUnless('mkfifo') }, () => {
       const child = new TestProcess(process.execPath, [BIN, 'cancel', task.trim()])
       // before it announces that, it has other sockets: who its user is may be asked of a service
       const isAnnounced = () => readQuietly(join(served, '.spoold/audit')).includes(basename(task.trim()))
-      await until('it asks the daemon', () => isAnnounced() && socketsOf(child.pid) > 3)
+      await until('it asks the daemon', () => isAnnounced() && socketsOf(child.pid) > 0)
       const sinceSent = stopwatch(child.pid)
       const sentAt = performance.now()
       child.child.kill('SIGINT')

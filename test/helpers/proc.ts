@@ -29,11 +29,11 @@ export function openFile(pid: number, fd: number): string {
   return readlinkSync(`/proc/${pid}/fd/${fd}`)
 }
 
-/** How many sockets a process has open: one more when a client has connected to it, or it to a server. */
+/** How many sockets a process has open beside its standard streams: one more when a client has connected to it, or it to a server. */
 export function socketsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).filter(fd => {
     try {
-      return openFile(pid, Number(fd)).startsWith('socket:')
+      return Number(fd) > 2 && openFile(pid, Number(fd)).startsWith('socket:')
     } catch {
       return false // closed meanwhile
     }

@@ -194,7 +194,9 @@ def spooler(env):
         open(${JSON.stringify(gate)}, 'w').close()
         journal('kills ' + name)
         worker = os.getppid()
-        if what == 'all': os.kill(int(open('/proc/%d/stat' % worker).read().rpartition(')')[2].split()[1]), signal.SIGKILL)
+        if what == 'all':
+            os.kill(worker, signal.SIGSTOP) # it would go on without its master
+            os.kill(int(open('/proc/%d/stat' % worker).read().rpartition(')')[2].split()[1]), signal.SIGKILL)
         os.kill(os.getpid() if what == 'interpreter' else worker, signal.SIGKILL)
         time.sleep(60)
     journal(env['spooler_task_name'].decode())
