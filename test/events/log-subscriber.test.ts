@@ -188,7 +188,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     '[spooler /s pid: 7] /h.mjs is still loading (10 s); a top-level await, or an import that waits?',
   ],
   'worker-unfit': [
-    { spool, pid, error: 'EMFILE' },
+    { spool, pid, error: 'EMFILE', running: [] },
     '[spooler /s pid: 7] the process cannot continue, replacing it: EMFILE',
   ],
   'worker-respawn-delayed': [
@@ -204,7 +204,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     '[spooler /s pid: 7] maximum number of tasks reached (5) recycling ...',
   ],
   'worker-faulted': [
-    { spool, pid, error: 'Error: x' },
+    { spool, pid, error: 'Error: x', running: [] },
     '[spooler /s pid: 7] uncaught exception outside any task, replacing the process: Error: x',
   ],
   'host-died': [

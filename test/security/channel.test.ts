@@ -120,13 +120,14 @@ describe('what a handler sends to its parent', { concurrency: 2 }, () => {
       handler: `import fs from 'node:fs'
       export default (env, task) => {
         fs.writeSync(3, JSON.stringify({ type: 'signal-started', number: 7 }) + '\\n')
-        return task.SPOOL_OK
+        return new Promise(() => {})
       }`,
       ini: { drain: true },
       isUnready: true,
     })
-    assert.equal(await daemon.code(), 0)
-    assert.deepEqual(leftIn(spool), [])
+    assert.equal(await daemon.code(), 3)
+    assert.match(daemon.output, /drained: 0 done, 1 crashed/)
+    assert.deepEqual(leftIn(spool), ['task'])
   })
 
   it('or an algorithm to the root parent of its daemon, ends neither', {

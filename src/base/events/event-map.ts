@@ -45,8 +45,8 @@ export interface EventMap {
   'worker-overweight': { spool: string; pid: number; number: number; kind: 'rss' | 'as'; bytes: number }
   /** It is replaced, because it is older than `max-worker-lifetime`. */
   'worker-outlived': { spool: string; pid: number; number: number; livedMs: number }
-  'worker-faulted': { spool: string; pid: number; error: string }
-  'worker-unfit': { spool: string; pid: number; error: string }
+  'worker-faulted': { spool: string; pid: number; error: string; running: readonly TaskName[] }
+  'worker-unfit': { spool: string; pid: number; error: string; running: readonly TaskName[] }
   'worker-overran': { spool: string; pid: number; running: readonly TaskName[] }
   /** It is killed, because a task that was cancelled does not end; nothing else runs in it. */
   'worker-cancelled': { spool: string; pid: number; name: TaskName }

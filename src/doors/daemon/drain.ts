@@ -44,9 +44,11 @@ export class Drain {
       if (this.#unfinished.size > 0) for (const name of done) this.#unfinished.delete(keyOf(spool, name))
       for (const report of reports) this.#ended(spool, report)
     })
-    events.on('worker-died', ({ spool, running }) => {
-      for (const name of running) this.#unfinished.set(keyOf(spool, name), 'crash')
-    })
+    // what is innocent of it runs again
+    for (const end of ['worker-died', 'worker-faulted', 'worker-unfit'] as const)
+      events.on(end, ({ spool, running }) => {
+        for (const name of running) this.#unfinished.set(keyOf(spool, name), 'crash')
+      })
   }
 
   /** 0 if every due task ended with SPOOL_OK, or if there was no drain. */

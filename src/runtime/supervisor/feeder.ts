@@ -241,7 +241,7 @@ function isIdle({ isOpen, work }: WorkerProcess): boolean {
   return isOpen && work.outstanding === 0
 }
 
-function namesOf(begun: readonly Begun[]): TaskName[] {
+export function namesOf(begun: readonly Begun[]): TaskName[] {
   return begun.map(({ name }) => name)
 }
 

@@ -3,7 +3,7 @@ import type { RespawnPace } from '../../base/respawn-pace.js'
 import { isHandled, type Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
 import type { Cancellations } from './cancellations.js'
-import { Feeder } from './feeder.js'
+import { Feeder, namesOf } from './feeder.js'
 import type { LastRuns } from './last-runs.js'
 import { Roster, type RosterOptions } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
@@ -73,8 +73,10 @@ export class Group {
       dropped: refs => this.feeder.dropped(refs),
       cancelling: (worker, message) => cancellations.answered(worker, message),
       recycling: ({ pid }, because) => events.emit('worker-recycling', { spool, pid, because }),
-      faulted: ({ pid }, error) => events.emit('worker-faulted', { spool, pid, error }),
-      unfit: ({ pid }, error) => events.emit('worker-unfit', { spool, pid, error }),
+      faulted: ({ pid, work }, error) =>
+        events.emit('worker-faulted', { spool, pid, error, running: namesOf(work.begun) }),
+      unfit: ({ pid, work }, error) =>
+        events.emit('worker-unfit', { spool, pid, error, running: namesOf(work.begun) }),
       logged: ({ pid }, { type: _, ...said }) => events.emit('task-logged', { spool, pid, ...said }),
       printed: ({ pid }, name, { stream, text, isBeside }) =>
         events.emit('task-printed', { spool, pid, name, stream, text, isBeside }),
@@ -100,7 +102,7 @@ export class Group {
         pid,
         code,
         signal,
-        running: work.begun.map(({ name }) => name),
+        running: namesOf(work.begun),
       })
     this.feeder.exited(worker, exit)
   }
