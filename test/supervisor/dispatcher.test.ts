@@ -60,14 +60,16 @@ function batchesOf(state: State): number[] {
 }
 
 const FAST = { paceMs: 1 }
-const SLOW = { paceMs: 50 }
+/** One of its tasks waits for another. */
+const STEADY = { paceMs: 50 }
+const SLOW = { paceMs: 51 }
 
 describe('what a worker is given', () => {
   for (const [what, state, expected] of [
     ['one, of whose pace nothing is known, one task', {}, [1]],
     ['one with concurrency, of whose pace nothing is known, as many', { concurrency: 4 }, [4]],
     ['a fast one two batches of 20 ms', FAST, [20, 20]],
-    ['a fast one two batches of 2 ms where few wait', { ...FAST, ready: 999 }, [2, 2]],
+    ['a fast one two batches of 5 ms where few wait', { ...FAST, ready: 999 }, [5, 5]],
     ['a very fast one no batch of more than 512', { paceMs: 0.01, ready: 2000 }, [512, 512]],
     ['a fast one that has one batch another', { ...FAST, outstanding: 20 }, [20]],
     ['a fast one that has more than a batch nothing', { ...FAST, outstanding: 21 }, []],
@@ -78,10 +80,20 @@ describe('what a worker is given', () => {
     ],
     ['such a one that has a batch ahead another', { ...FAST, concurrency: 16, outstanding: 50 }, [20]],
     ['such a one that has more than that nothing', { ...FAST, concurrency: 16, outstanding: 51 }, []],
+    ['a fast one whose oldest task takes longer one ahead', { ...FAST, outstanding: 1, ranMs: 30 }, [1]],
     [
       'a fast one whose oldest task has become slow nothing ahead',
-      { ...FAST, outstanding: 1, ranMs: 30 },
+      { ...FAST, outstanding: 1, ranMs: 51 },
       [],
+    ],
+    ['one whose tasks take up to 50 ms one ahead', { ...STEADY, outstanding: 1, ranMs: 1 }, [1]],
+    ['such a one that has one ahead nothing', { ...STEADY, outstanding: 2, ranMs: 1 }, []],
+    ['such a one that is idle one to run and one ahead', STEADY, [1, 1]],
+    ['such a one nothing ahead where others might run it', { ...STEADY, outstanding: 1, ready: 1 }, []],
+    [
+      'such a one with concurrency one more than it can run',
+      { ...STEADY, concurrency: 4, outstanding: 3, ranMs: 1 },
+      [2],
     ],
     ['a slow one nothing ahead', { ...SLOW, outstanding: 1, ranMs: 1 }, []],
     ['a slow one as many as it has room for', { ...SLOW, concurrency: 4, outstanding: 1 }, [3]],
@@ -98,6 +110,12 @@ describe('what a worker is given', () => {
     const [one, two] = [workerIn(FAST), workerIn({ ...FAST, outstanding: 2 })]
     dispatch([two.worker, one.worker], sourceOf(3))
     assert.deepEqual([one.given, two.given], [[['t0', 't1']], [['t2']]])
+  })
+
+  it('is nothing ahead of a worker that is to go', () => {
+    const { worker, given } = workerIn({ ...STEADY, outstanding: 1, ranMs: 1 })
+    dispatch([worker], sourceOf(1000, { isShrinking: true }))
+    assert.deepEqual(given, [])
   })
 
   it('is a signal before any task, in the place of one', () => {

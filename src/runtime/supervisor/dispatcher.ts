@@ -7,10 +7,13 @@ import type { WorkerProcess } from './worker-process.js'
 const MAX_BATCH = 512
 /**
  * A batch is sized to take a worker about this long at its recent pace. A worker has two of them: one runs, one waits. So the order of
- * tasks bends by at most twice as much. Where few wait, that is most of them, so it matters more than messages; where many do, it is
- * the other way round: a message wakes a process, which takes longer than to run some tasks.
+ * tasks bends by at most twice as much. Where few wait, that is most of them, so it matters more than messages, of which a worker reads
+ * one in 5 ms in any case; where many do, it is the other way round: a message wakes a process, which takes longer than to run some
+ * tasks.
  */
-const BATCH_MS = { few: 2, many: 20 }
+const BATCH_MS = { few: 5, many: 20 }
+/** Of slower tasks, one waits beside those that run, unless it would wait for longer than this: it bends the order, too. */
+const AHEAD_MS = 50
 /** So many tasks are many. */
 const MANY = 1000
 
@@ -43,11 +46,13 @@ interface Open {
 export function dispatch(workers: Iterable<WorkerProcess>, source: Source): void {
   const now = performance.now()
   const batchMs = source.batchMs ?? (source.ready < MANY ? BATCH_MS.few : BATCH_MS.many)
-  const free: Open[] = []
-  for (const worker of workers) {
-    const open = openingOf(worker, now, batchMs, source)
-    if (open.room > 0) free.push(open)
-  }
+  const all = [...workers]
+  // so that none waits at one worker while another has nothing to do
+  const areEnough = source.ready >= 2 * all.length && source.batchMs === undefined && !source.isShrinking
+  const aheadMs = areEnough ? AHEAD_MS : 0
+  const free = all
+    .map(worker => openingOf(worker, now, { batchMs, aheadMs }, source))
+    .filter(({ room }) => room > 0)
   if (free.length > 1) free.sort((a, b) => a.worker.work.outstanding - b.worker.work.outstanding)
   for (const [i, open] of free.entries()) {
     const signal = source.signalFor(open.worker)
@@ -68,16 +73,24 @@ function give({ worker, room, batch }: Open, share: number, source: Source): voi
 }
 
 /**
- * A worker whose tasks are slow, or whose oldest running task has become slow, is given nothing beyond what it can
- * run now.
+ * A worker whose tasks are slow, or whose oldest running task has become slow, is given at most one beyond what it can run now.
  */
-function openingOf(worker: WorkerProcess, now: number, batchMs: number, { isShrinking }: Source): Open {
-  const { concurrency, following, runningSince = now, pace } = worker.work
+function openingOf(
+  worker: WorkerProcess,
+  now: number,
+  { batchMs, aheadMs }: { readonly batchMs: number; readonly aheadMs: number },
+  { isShrinking }: Source,
+): Open {
+  const { concurrency, following, runningSince = now } = worker.work
+  const paceMs = worker.work.pace.ms ?? Number.POSITIVE_INFINITY
   const outstanding = worker.work.outstanding - following
   if (!worker.isOpen) return { worker, room: 0, batch: 1 }
-  if (pace.ms === undefined || pace.ms > batchMs || now - runningSince > batchMs)
-    return { worker, room: concurrency - outstanding, batch: concurrency }
-  const batch = Math.max(concurrency, Math.min(MAX_BATCH, Math.floor(batchMs / pace.ms)))
+  const taskMs = Math.max(paceMs, now - runningSince)
+  if (taskMs > batchMs) {
+    const ahead = taskMs <= aheadMs ? 1 : 0
+    return { worker, room: concurrency + ahead - outstanding, batch: concurrency }
+  }
+  const batch = Math.max(concurrency, Math.min(MAX_BATCH, Math.floor(batchMs / paceMs)))
   if (isShrinking) return { worker, room: outstanding === 0 ? batch : 0, batch }
   const beside = concurrency - 1 // these run beside the first one of a batch, and do not wait
   const room = outstanding === 0 ? 2 * batch + beside : batch
