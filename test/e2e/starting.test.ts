@@ -12,7 +12,7 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const OK = 'export default (env, task) => task.SPOOL_OK\n'
-const ENDLESS = 'export default () => new Promise(resolve => setInterval(resolve, 2 ** 30))'
+const ENDLESS = `export default () => { JOURNAL('runs'); return new Promise(resolve => setInterval(resolve, 2 ** 30)) }`
 const NEVER = `await new Promise(resolve => setInterval(resolve, 2 ** 30))\n${OK}`
 /** What can be loaded is, even on a busy machine. */
 const INI = { 'spooler-start-timeout': 15, 'spooler-frequency': 1 }
@@ -169,12 +169,12 @@ describe('a reload of two spools', () => {
 })
 
 describe('a daemon that cannot start in the end', () => {
-  it('leaves no worker behind that runs tasks', async () => {
+  it('has given out no task, and leaves no worker behind', async () => {
     const spool = spoolDirectory()
     const pidfile = join(dirname(spool), 'pid')
     const ini = { 'safe-pidfile': pidfile }
     const holder = await startDaemon({ spool: spoolDirectory(), handler: OK, ini })
-    drop(spool, 'endless') // it may have begun by then
+    drop(spool, 'endless')
     const daemon = await startDaemon({ spool, handler: ENDLESS, ini, isUnready: true })
     await until('it has ended', () => !daemon.isRunning) // a worker that is left would keep its output open
     const spawned = daemon.output.matchAll(/spawned the uWSGI spooler .* with pid (\d+)/g)
@@ -183,6 +183,7 @@ describe('a daemon that cannot start in the end', () => {
     assert.ok(!workers.some(isAlive))
     assert.equal(await daemon.code(), 1)
     assert.match(daemon.output, /PIDFILE_HELD/)
+    assert.deepEqual(readJournal(dirname(spool)), [])
     assert.ok(holder.isRunning)
   })
 

@@ -218,10 +218,11 @@ export class Daemon {
     const plans = await this.#plan(spools, this.#config)
     this.#leavesNoLine = quietAmong(spools)
     this.#events.emit('master-spawned', { pid: process.pid })
-    await this.#master.start(plans)
+    await this.#master.start(plans, async () => {
+      await this.#serve(this.#config, spools)
+      if (options.safePidfile !== null) await this.#pidfiles.acquire('safe pidfile', options.safePidfile)
+    })
     if (this.#life.isStopping) return
-    await this.#serve(this.#config, spools)
-    if (options.safePidfile !== null) await this.#pidfiles.acquire('safe pidfile', options.safePidfile)
     this.#events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
     this.#notices.started() // before the process that started this one ends, if there is one
     this.#request.started()

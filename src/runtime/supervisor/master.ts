@@ -118,19 +118,22 @@ export class Master {
   }
 
   /**
-   * Resolves when every spool has a ready worker, or when a stop comes first.
+   * Resolves when every spool has a ready worker and is given tasks, or when a stop comes first.
    *
-   * @throws SpooldError what keeps a spool from starting; nothing is left running
+   * @param rest what else may keep a daemon from starting: nothing is given out before
+   * @throws SpooldError what keeps a spool from starting, or what `rest` throws; nothing is left running
    */
-  async start(plans: readonly SpoolWorkersPlan[]): Promise<void> {
+  async start(plans: readonly SpoolWorkersPlan[], rest = async (): Promise<void> => {}): Promise<void> {
     try {
       const spools = await Promise.all(plans.map(plan => this.#openSpoolWorkers(plan)))
       if (this.isStopping) return
       for (const workers of spools) {
         this.#aside.delete(workers)
         this.#spools.push(workers)
-        workers.pool.begin()
       }
+      await rest()
+      if (this.isStopping) return
+      for (const { pool } of spools) pool.begin()
     } catch (error) {
       if (this.isStopping) return
       await this.kill()
