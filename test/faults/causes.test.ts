@@ -14,9 +14,11 @@ import { spoolDirectory } from '../helpers/workspace.js'
 /** Those that block end when there is a gate. */
 const HANDLER = `
   import { existsSync } from 'node:fs'
+  const nap = new Int32Array(new SharedArrayBuffer(4))
   export default env => {
     JOURNAL(env.n)
-    while (env.do === 'block' && !existsSync(env.gate));
+    while (env.do === 'block' && !existsSync(env.gate)) Atomics.wait(nap, 0, 0, 10)
+    while (env.do === 'abort' && env.gate2 !== undefined && !existsSync(env.gate2)) Atomics.wait(nap, 0, 0, 10)
     if (env.do === 'abort') process.abort()
     return -2
   }`
@@ -81,5 +83,37 @@ describe('a process that ends while a task runs whose start was not told', () =>
     daemon.child.kill('SIGKILL')
     await daemon.code()
     assert.deepEqual([leftIn(spool), await reasonsIn(spool)], [[file], []])
+  })
+
+  it('is blamed on the task that crashed another process, although the one that had it before is killed at a stop', async () => {
+    const spool = spoolDirectory()
+    const [gate, gate2] = [join(dirname(spool), 'gate'), join(dirname(spool), 'gate2')]
+    for (let i = 0; i < 200; i++) drop(spool, `uwsgi_spoolfile_on_h_0_${100 + i}`, packet({ n: 'quick' }))
+    const daemon = await startDaemon({
+      spool,
+      handler: HANDLER,
+      ini: {
+        'spooler-ordered': true,
+        'spooler-processes': 2,
+        'spooler-max-crashes': 1,
+        'worker-reload-mercy': 1,
+      },
+    })
+    await until('many are given at a time', () => leftIn(spool).length === 0)
+    await inProcess(['pause', spool])
+    await daemon.waitFor(' paused: ')
+    for (const [i, what] of ['block', 'abort', ...Array(48).fill('')].entries())
+      drop(spool, `uwsgi_spoolfile_on_h_1_${100 + i}`, packet({ n: `n${i}`, do: what, gate, gate2 }))
+    await inProcess(['resume', spool])
+    await until('both are under way', () => ['n0', 'n1'].every(n => daemon.journal().includes(n)))
+    await inProcess(['pause', spool])
+    await until('nothing more begins', () => [...daemon.output.matchAll(/ paused: /g)].length === 2)
+    writeFileSync(gate2, '')
+    await daemon.waitFor('SIGABRT')
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+    const markOf = (i: number) =>
+      readFileSync(join(spool, `uwsgi_spoolfile_on_h_1_${100 + i}`))[MODIFIER2_OFFSET]
+    assert.deepEqual([markOf(0), markOf(1)], [0, STARTED])
   })
 })

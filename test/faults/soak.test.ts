@@ -49,6 +49,12 @@ describe('an hour’s worth of tasks', () => {
         `${name}: ${filesBefore[i]} files, then ${files}; ${Math.round(early)} MB, then ${Math.round(late)}`,
       )
     }
-    assert.deepEqual([daemon.pid, ...daemon.children()].sort(), [...pids].sort(), 'no process was replaced')
+    // a process aside comes and goes
+    const left = new Set([daemon.pid, ...daemon.children()])
+    assert.deepEqual(
+      pids.filter(pid => !left.has(pid)),
+      [],
+      'no process was replaced',
+    )
   })
 })

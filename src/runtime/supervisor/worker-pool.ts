@@ -4,7 +4,7 @@ import type { Emitter } from '../../base/events/emitter.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
 import type { Pauses } from '../../base/task/pause.js'
-import type { TaskName } from '../../base/task/ref.js'
+import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { Source } from '../../engines/feed.js'
 import { clearMarks, LookAside } from './aside.js'
 import { Cancellations } from './cancellations.js'
@@ -45,6 +45,7 @@ export class WorkerPool implements SignalReceivers {
   readonly #unfollow: () => void
   readonly #halt: Halt
   readonly #crashed: CrashedTasks
+  readonly #lastRuns = new LastRuns()
   readonly #cancellations: Cancellations
   readonly #aside: LookAside | undefined
 
@@ -55,7 +56,7 @@ export class WorkerPool implements SignalReceivers {
     this.#signals = signals
     signals.join(this)
     this.#unfollow = events.followListeners('run-times', isHeard => this.#tellTimes(isHeard))
-    const lastRuns = new LastRuns()
+    const lastRuns = this.#lastRuns
     const all = {
       ...{ feed, events, lastRuns },
       workers: () => this.#groups.flatMap(({ roster }) => [...roster.workers]),
@@ -269,7 +270,16 @@ export class WorkerPool implements SignalReceivers {
       }),
     )
     await this.#cancellations.settled()
-    await clearMarks(this.#options, left.flat(), this.#events)
+    await clearMarks(
+      this.#options,
+      left.flat().filter(({ ref }) => this.#isExcused(ref)),
+      this.#events,
+    )
+  }
+
+  /** Another process, which got it later, may have died with it, of its own doing. */
+  #isExcused(ref: Ref): boolean {
+    return (this.#lastRuns.of(ref)?.kind ?? 'blameless') === 'blameless'
   }
 
   #progressed(count: number): void {
