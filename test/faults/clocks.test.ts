@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { utimesSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { movableClock } from '../helpers/clock.js'
@@ -142,4 +142,44 @@ describe('a clock that jumps', () => {
     await assertAsleep(daemon)
     assert.deepEqual(leftIn(spool), ['future'])
   })
+})
+
+describe('with spooler-lock = lockfile, a task that runs', () => {
+  const GATED = `
+    import { existsSync } from 'node:fs'
+    import { setTimeout } from 'node:timers/promises'
+    export default async (env, task) => {
+      JOURNAL(env.n)
+      while (env.gate !== undefined && !existsSync(env.gate)) await setTimeout(20)
+      return task.SPOOL_OK
+    }`
+
+  for (const [whose, holderS, observerS] of [
+    ['of another daemon is an hour ahead', 0, 3600],
+    ['of its own daemon is set back by an hour', -3600, 0],
+    ['of its own daemon is set an hour ahead', 3600, 0],
+  ] as const)
+    it(`runs once although the clock ${whose}`, async () => {
+      const spool = spoolDirectory()
+      const gate = join(dirname(spool), 'gate')
+      const [holder, observer] = [movableClock(), movableClock()]
+      observer.jump(observerS)
+      const setup = { spool, handler: GATED, ini: { 'spooler-lock': 'lockfile', 'spooler-frequency': 1 } }
+      const one = await startDaemon({ ...setup, env: holder.env })
+      drop(spool, 'long', packet({ n: 'long', gate }))
+      await until('it runs', () => one.journal().length === 1)
+      holder.jump(holderS)
+      const locks = join(spool, '.spoold/locks')
+      const leaseS = () =>
+        Math.max(...readdirSync(locks).map(name => statSync(join(locks, name)).mtimeMs)) / 1000
+      await until('its lease says so', () => Math.abs(leaseS() - nowS() - holderS) < 60, 30_000)
+      const other = await startDaemon({ ...setup, env: observer.env })
+      drop(spool, 'other', packet({ n: 'other' }))
+      await until('the other daemon has looked at both', () => one.journal().includes('other'))
+      assert.deepEqual(one.journal(), ['long', 'other'])
+      writeFileSync(gate, '')
+      await until('all is over', () => leftIn(spool).length === 0)
+      assert.ok(one.isRunning && other.isRunning)
+      assert.deepEqual(one.journal(), ['long', 'other'])
+    })
 })

@@ -4,7 +4,7 @@ import { STATE_DIRECTORY } from '../../engines/spool/names.js'
 import { hiddenRef, publishPromised } from '../../engines/spool/store/draft.js'
 import { unlinkSync } from '../../system/files/anchored-path.js'
 import { listEntries } from '../../system/files/entries.js'
-import { clearLease, isStale } from '../../system/files/lease.js'
+import { clearLease, isExpired } from '../../system/files/lease.js'
 import { type ExaminedSpool, filesIn, isOurDirectory, removeFile, statsOf } from './examined-spool.js'
 import { type Finding, OVER, REPAIRED } from './finding.js'
 
@@ -129,7 +129,7 @@ export async function* checkLeases(examined: ExaminedSpool): AsyncGenerator<Find
   for await (const path of leasesIn(examined)) {
     const isStill = () => {
       const stats = statsOf(examined, path)
-      return stats?.isDirectory() === true && isStale(stats)
+      return stats?.isDirectory() === true && isExpired(stats)
     }
     if (!isStill()) continue
     yield {

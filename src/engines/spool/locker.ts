@@ -2,7 +2,15 @@ import { SpooldError } from '../../base/errors.js'
 import { crypto } from '../../base/on-demand.js'
 import { type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
 import { type Directory, holdDirectory, lstatSync } from '../../system/files/anchored-path.js'
-import { isStale, type Lease, loadLeases, openLeases, takeLease } from '../../system/files/lease.js'
+import {
+  isExpired,
+  isUnrenewed,
+  type JudgeLease,
+  type Lease,
+  loadLeases,
+  openLeases,
+  takeLease,
+} from '../../system/files/lease.js'
 import { isLocal } from '../../system/files/stamps.js'
 import { libc } from '../../system/libc.js'
 import { STATE_DIRECTORY } from './names.js'
@@ -31,9 +39,14 @@ const TICKS_MS = 50
 /** The assumed clock skew between hosts of a network. */
 const HOSTS_MS = 2000
 
-export async function openLocker(spool: string, kind: LockKind): Promise<Locker> {
+/** @param isDead by which leases of others are judged: by default as a process can that stays */
+export async function openLocker(
+  spool: string,
+  kind: LockKind,
+  isDead: JudgeLease = isUnrenewed,
+): Promise<Locker> {
   const isRemote = !(await isLocal(toByteString(spool)))
-  const locker = kind === 'ofd' ? recordLocker() : leaseLocker(spool)
+  const locker = kind === 'ofd' ? recordLocker() : leaseLocker(spool, isDead)
   return { ...locker, skewMs: isRemote ? HOSTS_MS : TICKS_MS, isRemote }
 }
 
@@ -47,10 +60,10 @@ function recordLocker(): LockWay {
 }
 
 /** Leases in `.spoold/locks`, if record locks cannot be trusted (NFS without lockd). A plain uWSGI does not see them. */
-function leaseLocker(spool: string): LockWay {
+function leaseLocker(spool: string, isDead: JudgeLease): LockWay {
   const { path: directory } = holdLeases(spool) // never released: the library uses its paths as long as the process lives
   const pathOf = (ref: Ref) => `${directory}/${leaseName(ref)}`
-  const leases = openLeases()
+  const leases = openLeases(isDead)
   const lost = (ref: Ref) => (error: Error) => {
     throw new SpooldError('CLAIM_LOST', `the lease on ${ref} was lost: ${error.message}`, { cause: error })
   }
@@ -70,10 +83,10 @@ function leaseName(ref: Ref): string {
   return `${crypto().createHash('sha1').update(ref, 'latin1').digest('hex')}.lock`
 }
 
-/** Is the file leased? @param spool a byte string */
+/** Is the file leased, as far as a command can tell? @param spool a byte string */
 export function isLeased(spool: string, ref: Ref): boolean {
   const stats = lstatSync(toFsPath(`${leasesOf(spool)}/${leaseName(ref)}`))
-  return stats !== undefined && !isStale(stats)
+  return stats !== undefined && !isExpired(stats)
 }
 
 /** Takes a named lease of the spool, which belongs to no task; undefined while another process has it. */

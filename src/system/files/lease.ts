@@ -8,19 +8,67 @@ export const loadLeases = onDemand<typeof import('proper-lockfile')>('proper-loc
 
 /** A lease not renewed for this long may be taken over; longer than any event loop should ever pause. */
 const STALE_MS = 60_000
+/** More would be kept of leases that are gone. */
+const MOST_SEEN = 10_000
+
+/** Whether the holder of a lease is dead, so that another process may take it over. @param lease its directory */
+export type JudgeLease = (lease: Pick<Stats, 'dev' | 'ino' | 'mtimeMs'>) => boolean
+
+/**
+ * For a process that stays: dead is the holder of a lease whose time has not changed for a minute, by a clock that nobody sets. The
+ * time itself is that of its holder's clock, which may be another host's, and may have been set since.
+ */
+export class LeaseWatch {
+  /** By device and inode: the time of a lease, and since when it has been seen to have that, on the clock of `performance.now()`. */
+  readonly #seen = new Map<string, { readonly mtimeMs: number; readonly since: number }>()
+
+  isDead({ dev, ino, mtimeMs }: Parameters<JudgeLease>[0], now = performance.now()): boolean {
+    const key = `${dev} ${ino}`
+    const seen = this.#seen.get(key)
+    if (seen?.mtimeMs === mtimeMs) return now - seen.since > STALE_MS
+    if (this.#seen.size >= MOST_SEEN) this.#seen.clear() // what is dead is dead a minute later
+    this.#seen.set(key, { mtimeMs, since: now })
+    return false
+  }
+}
+
+const watch = new LeaseWatch()
+
+export const isUnrenewed: JudgeLease = lease => watch.isDead(lease)
 
 /**
  * Short-lived leases, for file systems whose record locks cannot be trusted. Each lease is a directory that its holder
  * keeps renewing.
  */
-export function openLeases() {
+export function openLeases(isDead: JudgeLease) {
   const { lockSync, unlockSync } = loadLeases()
-  const options = (path: string) => ({ realpath: false, lockfilePath: path, stale: STALE_MS })
+  const own = new Set<string>()
+  // the library judges by the wall clock: it is shown a time of now or of 1970 in place of that of another process
+  const judging = {
+    ...fs,
+    mkdirSync(path: string) {
+      fs.mkdirSync(path)
+      own.add(path)
+    },
+    statSync(path: string) {
+      const stats = fs.statSync(path)
+      return own.has(path) ? stats : { mtime: new Date(isDead(stats) ? 0 : Date.now()) }
+    },
+    rmdirSync(path: string) {
+      own.delete(path)
+      fs.rmdirSync(path)
+    },
+  }
+  const options = (path: string) => ({ realpath: false, lockfilePath: path, stale: STALE_MS, fs: judging })
   return {
     /** @param lost called when another process has taken the lease over @returns false while another process has it */
     tryTake(path: string, lost: (error: Error) => void): boolean {
+      const onCompromised = (error: Error) => {
+        own.delete(path)
+        lost(error)
+      }
       try {
-        lockSync(path, { ...options(path), update: STALE_MS / 6, onCompromised: lost })
+        lockSync(path, { ...options(path), update: STALE_MS / 6, onCompromised })
         return true
       } catch (error) {
         if (errnoOf(error) === 'ELOCKED') return false
@@ -33,10 +81,8 @@ export function openLeases() {
   }
 }
 
-/** Is this the directory of an expired lease? Any process may take it over. */
-export function isStale({ mtimeMs }: Stats): boolean {
-  return mtimeMs < Date.now() - STALE_MS
-}
+/** For a command, which ends before it could see a lease unrenewed: its time says so, as far as the clocks of both agree. */
+export const isExpired: JudgeLease = ({ mtimeMs }) => mtimeMs < Date.now() - STALE_MS
 
 /** Takes over an expired lease and releases it. @returns false if it is still renewed */
 export async function clearLease(path: string): Promise<boolean> {

@@ -10,6 +10,7 @@ import {
   unlinkSync,
 } from '../../../system/files/anchored-path.js'
 import { isInPlace } from '../../../system/files/exact-move.js'
+import { isExpired } from '../../../system/files/lease.js'
 import { DeadLetters, deadNameOf } from '../dead-letters.js'
 import { type Locker, leasesOf, openLocker } from '../locker.js'
 import { createTaskName, isPriorityDirectory, isTaskName } from '../names.js'
@@ -61,7 +62,7 @@ export async function openSpool(spool: string): Promise<OpenSpool> {
     ...(locks === 'ofd' ? (['ofd'] as const) : []),
     ...(hasLeases ? (['lockfile'] as const) : []),
   ]
-  const lockers = await Promise.all(kinds.map(kind => openLocker(spool, kind)))
+  const lockers = await Promise.all(kinds.map(kind => openLocker(spool, kind, isExpired)))
   return { spool: toByteString(spool), locker: all(lockers, locks) }
 }
 
