@@ -4,7 +4,7 @@ import { type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
 import { type Directory, holdDirectory, lstatSync } from '../../system/files/anchored-path.js'
 import {
   isExpired,
-  isUnrenewed,
+  isNoLongerRenewed,
   type JudgeLease,
   type Lease,
   loadLeases,
@@ -43,7 +43,7 @@ const HOSTS_MS = 2000
 export async function openLocker(
   spool: string,
   kind: LockKind,
-  isDead: JudgeLease = isUnrenewed,
+  isDead: JudgeLease = isNoLongerRenewed,
 ): Promise<Locker> {
   const isRemote = !(await isLocal(toByteString(spool)))
   const locker = kind === 'ofd' ? recordLocker() : leaseLocker(spool, isDead)

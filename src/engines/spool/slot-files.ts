@@ -4,7 +4,7 @@ import { crypto } from '../../base/on-demand.js'
 import { toFsPath } from '../../base/task/ref.js'
 import type { NamedSlots } from '../../base/task/terms.js'
 import { type Directory, holdDirectory, lstatSync, openSync } from '../../system/files/anchored-path.js'
-import { isUnrenewed, openLeases } from '../../system/files/lease.js'
+import { isNoLongerRenewed, openLeases } from '../../system/files/lease.js'
 import { libc } from '../../system/libc.js'
 import type { LockKind } from './locker.js'
 import { STATE_DIRECTORY } from './names.js'
@@ -105,7 +105,7 @@ function isInUse(fd: number, number: number): boolean {
 }
 
 function leaseTaker(): TryTake {
-  const leases = openLeases(isUnrenewed)
+  const leases = openLeases(isNoLongerRenewed)
   return (directory, number) => {
     const path = `${directory.path}/${number}.lock`
     const lost = (error: Error) => {
@@ -138,7 +138,7 @@ export function freeSlots(spool: string, { name, count }: NamedSlots, most: numb
 
 function isFree(path: string): boolean {
   const lease = lstatSync(toFsPath(`${path}.lock`))
-  return (lease === undefined || isUnrenewed(lease)) && !isLocked(path)
+  return (lease === undefined || isNoLongerRenewed(lease)) && !isLocked(path)
 }
 
 /** The look takes nothing: a worker that tries meanwhile would find the slot taken, and leave its name alone. */

@@ -34,7 +34,7 @@ export class LeaseWatch {
 
 const watch = new LeaseWatch()
 
-export const isUnrenewed: JudgeLease = lease => watch.isDead(lease)
+export const isNoLongerRenewed: JudgeLease = lease => watch.isDead(lease)
 
 /**
  * Short-lived leases, for file systems whose record locks cannot be trusted. Each lease is a directory that its holder
@@ -81,7 +81,7 @@ export function openLeases(isDead: JudgeLease) {
   }
 }
 
-/** For a command, which ends before it could see a lease unrenewed: its time says so, as far as the clocks of both agree. */
+/** For a command, which ends before it could see that nobody renews it: its time says so, as far as the clocks of both agree. */
 export const isExpired: JudgeLease = ({ mtimeMs }) => mtimeMs < Date.now() - STALE_MS
 
 /** Takes over an expired lease and releases it. @returns false if it is still renewed */
