@@ -1,6 +1,6 @@
 /** A FIFO queue without the O(n) cost of `Array.shift`. */
 export class Queue<T> {
-  #items: T[] = []
+  #items: Array<T | undefined> = []
   #head = 0
 
   get size(): number {
@@ -18,7 +18,7 @@ export class Queue<T> {
 
   pop(): T | undefined {
     const item = this.#items[this.#head]
-    if (this.#head < this.#items.length) this.#head++
+    if (this.#head < this.#items.length) this.#items[this.#head++] = undefined // or it would be kept
     if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#head)
       this.#head = 0

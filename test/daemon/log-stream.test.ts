@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import type { Log } from '#src/base/log/log.js'
 import { type LogLine, LogStream, RememberedLog } from '#src/doors/daemon/log-stream.js'
 
@@ -54,6 +56,21 @@ const textsOf = (batches: readonly Batch[]) => batches.flatMap(({ lines }) => li
 const numbers = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => `line ${from + i}`)
 
 describe('the stream of log lines', () => {
+  it('keeps a part of long lines, and nothing of the rest', () => {
+    setFlagsFromString('--expose-gc')
+    const collect = runInNewContext('gc') as () => void
+    const log = new RememberedLog(NOWHERE)
+    const megabytes = () => {
+      collect()
+      return process.memoryUsage().heapUsed / 2 ** 20
+    }
+    const before = megabytes()
+    for (let i = 0; i < 200; i++) log.line('info', `${i} ${'x'.repeat(2 ** 20)}`.replace('x', 'y'))
+    const grown = megabytes() - before
+    assert.ok(grown < 5, `${Math.round(grown)} MB`)
+    assert.match(log.lastLines.at(-1)?.text ?? '', /^199 yx{16379}…$/)
+  })
+
   it('begins with what is remembered, which is bounded', async () => {
     const log = new RememberedLog(NOWHERE)
     for (const text of numbers(0, 1500)) log.line('info', text)

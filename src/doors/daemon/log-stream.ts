@@ -86,7 +86,7 @@ export class RememberedLog implements Log {
   /** @returns the text without what is hidden */
   #remember(level: Level, whole: string): string {
     const text = this.#hide.text(whole)
-    const kept = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text
+    const kept = text.length > LONGEST ? `${startOf(text)}…` : text
     const line = { atMs: Date.now(), level, text: kept }
     this.#keep(line)
     for (const tell of this.#readers) tell(line)
@@ -99,6 +99,11 @@ export class RememberedLog implements Log {
     while (this.#lines.size > MOST_LINES || this.#chars > MOST_CHARS)
       this.#chars -= this.#lines.pop()?.text.length ?? 0
   }
+}
+
+/** A copy: a slice would keep all of the text that it is part of. */
+function startOf(text: string): string {
+  return Buffer.from(text.slice(0, LONGEST), 'utf16le').toString('utf16le')
 }
 
 /** How long a daemon that ends waits for a client that does not read. */
