@@ -3,8 +3,9 @@ import { describe, it } from 'node:test'
 import { Emitter } from '#src/base/events/emitter.js'
 import type { Report } from '#src/base/task/report.js'
 import { Drain } from '#src/doors/daemon/drain.js'
+import { inProcess } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
-import { drop, packet } from '../helpers/files.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const HANDLER = `
@@ -49,6 +50,17 @@ async function endOf(kinds: ReadonlyArray<Report['kind']>) {
 }
 
 describe('--drain', { concurrency: 3 }, () => {
+  it('ends when all of its spools are done, and leaves what is held', async () => {
+    const [one, two] = [spoolDirectory(), spoolDirectory()]
+    for (let i = 0; i < 300; i++) drop(one, undefined, packet({ say: '' }))
+    drop(two, undefined, packet({ say: 'soon' }))
+    await inProcess(['hold', drop(two, 'held', packet({ say: '' }))])
+    const daemon = await startDaemon({ spool: one, ini: { drain: true, spooler: [one, two] }, ...DRAIN })
+    assert.equal(await daemon.code(), 0)
+    assert.match(daemon.output, /drained: 301 done/)
+    assert.deepEqual([leftIn(one), leftIn(two)], [[], ['held']])
+  })
+
   it('remembers what it has buried, also when a late look finds it gone', async () => {
     assert.deepEqual(await endOf(['buried', 'gone']), { code: 3, buried: 1, error: 0 })
     assert.deepEqual(await endOf(['set-aside', 'gone']), { code: 3, buried: 1, error: 0 })

@@ -131,6 +131,32 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     assert.equal(new Set(daemon.journal().map(line => line.split(' ')[1])).size, 301)
   })
 
+  it('begin nothing of what people removed or held meanwhile', async () => {
+    const spool = spoolDirectory()
+    const gate = join(dirname(spool), 'gate')
+    const daemon = await start(spool, { 'spooler-processes': 1, 'spooler-ordered': 'true' })
+    await warmUp(spool)
+    await inProcess(['pause', spool])
+    await daemon.waitFor(' paused: ')
+    drop(spool, '0-block', packet({ gate, n: 'block-0' }))
+    const [removed, held] = ['1-removed', '2-held'].map(name => drop(spool, name, packet({ n: name }))) as [
+      string,
+      string,
+    ]
+    drop(spool, '3-last', packet({ n: 'last' }))
+    await inProcess(['resume', spool])
+    await until('it is blocked', () => blocked(spool).length === 1)
+    await inProcess(['rm', removed])
+    await inProcess(['hold', held])
+    writeFileSync(gate, '')
+    await until('all others have run', () => leftIn(spool).length === 1)
+    assert.deepEqual(leftIn(spool), ['2-held'])
+    assert.deepEqual(
+      daemon.journal().map(line => line.split(' ')[1]),
+      ['block-0', 'last'],
+    )
+  })
+
   it('are named by status, and nothing counts as due that has run before them', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')

@@ -39,6 +39,33 @@ describe('a worker that is out of descriptors', () => {
   })
 })
 
+describe('a master that is out of descriptors', () => {
+  it('says that it cannot fork, and goes on when it has some again', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      handler: 'export default (env, task) => { JOURNAL(env.n); return task.SPOOL_OK }',
+    })
+    const limit = (most: string) => execFileSync('prlimit', [`--pid=${daemon.pid}`, `--nofile=${most}:`])
+    const [soft = ''] = execFileSync(
+      'prlimit',
+      [`--pid=${daemon.pid}`, '--nofile', '--output=SOFT', '--noheadings'],
+      {
+        encoding: 'utf8',
+      },
+    )
+      .trim()
+      .split(/\s+/)
+    limit('3')
+    for (const worker of daemon.children()) process.kill(worker, 'SIGKILL')
+    await daemon.waitFor(/cannot fork a process, retrying later: .*EMFILE/)
+    limit(soft)
+    drop(spool, 'task', packet({ n: 'it' }))
+    await until('it has run', () => leftIn(spool).length === 0, 60_000)
+    assert.deepEqual(daemon.journal(), ['it'])
+  })
+})
+
 describe('a directory that goes away', () => {
   it('under a handler that went there: the next task is not the one that pays', async () => {
     const spool = spoolDirectory()
