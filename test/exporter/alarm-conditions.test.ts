@@ -23,7 +23,7 @@ interface Change {
 function at(atMs: number, { tasks, totals, processes, disk = null }: Change = {}): DaemonSnapshot {
   const changed = {
     ...spool,
-    tasks: { ...spool?.tasks, due: 0, isWhole: true, oldestDueMs: null, priorities: [], ...tasks },
+    tasks: { ...spool?.tasks, due: 0, isWhole: true, unseen: 0, oldestDueMs: null, priorities: [], ...tasks },
     totals: { ...spool?.totals, buried: 0, setAside: 0, crashes: 0, ...totals },
     processes: { ...spool?.processes, delayed: 0, ...processes },
     disk,
@@ -55,6 +55,17 @@ describe('alarm conditions', () => {
     assert.deepEqual(look(at(700_002)), [], 'an unknown disk changes nothing')
     assert.deepEqual(look(at(700_003, disk(62, 500))), [])
     assert.deepEqual(look(at(700_004, disk(63, 500))), ['disk cleared'])
+  })
+
+  it('take what nobody has looked at for due only when that lasts: after a start a schedule counts as due', () => {
+    const look = conditions('max-due=10,max-age=10m')
+    const unseen = { tasks: { due: 500, unseen: 500, oldestDueMs: 1 } }
+    assert.deepEqual(look(at(1_000_000, unseen)), [])
+    assert.deepEqual(look(at(1_009_999, unseen)), [])
+    assert.deepEqual(look(at(1_010_000, { tasks: { due: 0, unseen: 0 } })), [])
+    assert.deepEqual(look(at(1_020_000, unseen)), [])
+    assert.deepEqual(look(at(1_030_000, unseen)), ['long raised', 'old raised'])
+    assert.deepEqual(look(at(1_030_001, { tasks: { due: 0, unseen: 1 } })), ['long cleared', 'old cleared'])
   })
 
   it('clear a crash loop only after a minute without a crash', () => {
