@@ -27,7 +27,7 @@ interface Past {
   readonly buried: number
   readonly crashes: number
   readonly lastCrashMs: number
-  /** Since when nobody has looked at some of those that count as due: they may be for later. Absent: somebody has at all. */
+  /** Since when nobody has looked at some of those that count as due: they may be for later. Absent: somebody has looked at each. */
   readonly unseenSinceMs?: number
 }
 
