@@ -25,7 +25,7 @@ export interface Stall {
 /** What a feed says of some of its tasks; undefined: no such spool is run, or it cannot say. */
 export type Told<T> = readonly T[] | Promise<readonly T[]> | undefined
 
-/** How often `--drain` checks whether any task is left, beside each time when a look at a spool has ended. */
+/** How often `--drain` checks whether any task is left, beside each time when tasks were reported, or a feed has looked. */
 const DRAIN_CHECK_MS = 50
 const STOPPING = new SpooldError('START_FAILED', 'the daemon is being stopped')
 
@@ -41,11 +41,13 @@ export class Master {
   readonly #aside = new Set<SpoolWorkers>()
   #stopping: Promise<void> | undefined
   #isQuiet = false
-  /** Called when a feed has looked. */
-  #looked = () => {}
+  readonly #events: Emitter
+  /** Called when fewer tasks may be left. */
+  #lessened = () => {}
   readonly checks: PoolChecks
 
   constructor(events: Emitter) {
+    this.#events = events
     this.checks = new PoolChecks(events, () => this.pools)
   }
 
@@ -185,18 +187,16 @@ export class Master {
   async whenDrained(isIdle: () => boolean): Promise<void> {
     const isDrained = ({ feed, pool }: SpoolWorkers) =>
       feed.state.isDrained || (pool.isPaused && feed.state.busy === 0)
-    while (!isIdle() || !this.#spools.every(isDrained)) await this.#nextLook(DRAIN_CHECK_MS)
-  }
-
-  /** Resolves when a feed has looked, or after so long. */
-  #nextLook(atMostMs: number): Promise<void> {
-    return new Promise(resolve => {
-      const timer = setTimeout(resolve, atMostMs)
-      this.#looked = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
+    const unfollow = this.#events.on('tasks-reported', () => this.#lessened())
+    while (!isIdle() || !this.#spools.every(isDrained))
+      await new Promise<void>(resolve => {
+        const timer = setTimeout(resolve, DRAIN_CHECK_MS)
+        this.#lessened = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    unfollow()
   }
 
   /**
@@ -244,7 +244,7 @@ export class Master {
       const isReady = workers.pool.start()
       const isListed = workers.feed.open(() => {
         workers.pool.dispatch()
-        this.#looked()
+        this.#lessened()
       })
       // later than a ready worker gets its first tasks: to fork a large process takes long
       void isListed.then(
