@@ -47,15 +47,8 @@ describe('a master that is out of descriptors', () => {
       handler: 'export default (env, task) => { JOURNAL(env.n); return task.SPOOL_OK }',
     })
     const limit = (most: string) => execFileSync('prlimit', [`--pid=${daemon.pid}`, `--nofile=${most}:`])
-    const [soft = ''] = execFileSync(
-      'prlimit',
-      [`--pid=${daemon.pid}`, '--nofile', '--output=SOFT', '--noheadings'],
-      {
-        encoding: 'utf8',
-      },
-    )
-      .trim()
-      .split(/\s+/)
+    const limits = readFileSync(`/proc/${daemon.pid}/limits`, 'utf8')
+    const [, soft = ''] = /^Max open files +(\d+)/m.exec(limits) ?? []
     limit('3')
     for (const worker of daemon.children()) process.kill(worker, 'SIGKILL')
     await daemon.waitFor(/cannot fork a process, retrying later: .*EMFILE/)
