@@ -201,6 +201,8 @@ interface FeedView {
 
 /** What an engine opens for a master. */
 export interface Source extends Feed, FeedView {
+  /** What comes later runs after all that waits, so nothing that waits at a worker is overtaken; absent: it may be more urgent. */
+  readonly isByArrival?: boolean
   /** Absent if the engine's claims last as long as the worker that holds them. Works after `close`, too. */
   readonly leases?: LeaseKeeper
   /** From now on it looks at the files of tasks that wait for their time by this, not by itself. Absent: it never does. */

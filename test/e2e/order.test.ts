@@ -5,7 +5,6 @@ import { describe, it } from 'node:test'
 import { type DaemonSetup, startDaemon } from '../helpers/daemon.js'
 import { drop, packet } from '../helpers/files.js'
 import { listed } from '../helpers/spools.js'
-import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const YESTERDAY = Math.floor(Date.now() / 1000) - 86_400
@@ -96,30 +95,5 @@ describe('the order of running', { concurrency: 3 }, () => {
     drop(spool, c, packet({ n: '1' }))
     assert.deepEqual(await lsNames(spool), [c, b, a])
     assert.deepEqual(await lsNames(spool, '--state', 'waiting'), [b, a])
-  })
-})
-
-describe('a task of up to 50 ms', () => {
-  it('waits at its process while another runs there, and begins without the master', async () => {
-    const spool = spoolDirectory()
-    dropShuffled(spool, arrivals(300))
-    const daemon = await startDaemon({
-      spool,
-      handler: `
-        const nap = new Int32Array(new SharedArrayBuffer(4))
-        export default (env, task) => {
-          JOURNAL(env.name)
-          Atomics.wait(nap, 0, 0, 10)
-          return task.SPOOL_OK
-        }`,
-    })
-    await until('its pace is known', () => daemon.journal().length >= 5)
-    for (let turn = 0; turn < 5; turn++) {
-      const begun = daemon.journal().length
-      process.kill(daemon.pid, 'SIGSTOP')
-      await until('the next has begun', () => daemon.journal().length > begun, 5000)
-      process.kill(daemon.pid, 'SIGCONT')
-      await until('it is given more', () => daemon.journal().length > begun + 3)
-    }
   })
 })

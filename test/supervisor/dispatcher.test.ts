@@ -44,6 +44,7 @@ function sourceOf(count: number, more: Partial<Source> = {}): Source {
     },
     due: limit => refs.splice(0, limit),
     batchMs: undefined,
+    isByArrival: true,
     isShrinking: false,
     slots: undefined,
     lastRuns: new LastRuns(),
@@ -110,6 +111,13 @@ describe('what a worker is given', () => {
     const [one, two] = [workerIn(FAST), workerIn({ ...FAST, outstanding: 2 })]
     dispatch([two.worker, one.worker], sourceOf(3))
     assert.deepEqual([one.given, two.given], [[['t0', 't1']], [['t2']]])
+  })
+
+  it('is nothing ahead of slow tasks, and 2 ms of few fast ones, where what comes may be more urgent', () => {
+    const [steady, fast] = [workerIn({ ...STEADY, outstanding: 1, ranMs: 1 }), workerIn(FAST)]
+    dispatch([steady.worker], sourceOf(999, { isByArrival: false }))
+    dispatch([fast.worker], sourceOf(999, { isByArrival: false }))
+    assert.deepEqual([steady.given.length, fast.given.map(({ length }) => length)], [0, [2, 2]])
   })
 
   it('is nothing ahead of a worker that is to go', () => {

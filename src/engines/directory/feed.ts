@@ -42,6 +42,7 @@ const MOST_TRIES = 64
 
 /** The task files of a directory, as in uWSGI's spool. A ref is a path relative to it. */
 export class DirectoryFeed implements Source {
+  readonly isByArrival: boolean
   readonly #options: DirectoryFeedOptions
   readonly #index: TaskIndex
   readonly #scanner: Scanner
@@ -60,6 +61,7 @@ export class DirectoryFeed implements Source {
     const { rules, order, frequencyMs, watch } = options
     const spool = toByteString(options.spool)
     this.#options = options
+    this.isByArrival = order === 'arrival'
     this.#index = new TaskIndex({ order, frequencyMs })
     this.#scanner = new Scanner({ spool, rules, frequencyMs, watch }, this.#index, events, () =>
       this.#wakeUp(),

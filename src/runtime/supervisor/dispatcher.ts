@@ -7,12 +7,12 @@ import type { WorkerProcess } from './worker-process.js'
 const MAX_BATCH = 512
 /**
  * A batch is sized to take a worker about this long at its recent pace. A worker has two of them: one runs, one waits. So the order of
- * tasks bends by at most twice as much. Where few wait, that is most of them, so it matters more than messages, of which a worker reads
- * one in 5 ms in any case; where many do, it is the other way round: a message wakes a process, which takes longer than to run some
- * tasks.
+ * tasks bends by at most twice as much. Where few wait, that is most of them, so it matters more than messages; where many do, it is
+ * the other way round: a message wakes a process, which takes longer than to run some tasks. In the order of arrival nothing that comes
+ * is more urgent, and a worker reads a message in 5 ms in any case.
  */
-const BATCH_MS = { few: 5, many: 20 }
-/** Of slower tasks, one waits beside those that run, unless it would wait for longer than this: it bends the order, too. */
+const BATCH_MS = { few: 2, fewByArrival: 5, many: 20 }
+/** In that order, one of slower tasks waits beside those that run, unless it would wait for longer than this. */
 const AHEAD_MS = 50
 /** So many tasks are many. */
 const MANY = 1000
@@ -21,6 +21,8 @@ export interface Source {
   readonly ready: number
   /** Undefined: what a worker has ahead is kept from others. */
   readonly batchMs: number | undefined
+  /** Nothing that comes is more urgent than what waits. */
+  readonly isByArrival: boolean
   /** A worker is to go as soon as it is idle, so none is given anything ahead. */
   readonly isShrinking: boolean
   due(limit: number): readonly Ref[]
@@ -45,11 +47,12 @@ interface Open {
  */
 export function dispatch(workers: Iterable<WorkerProcess>, source: Source): void {
   const now = performance.now()
-  const batchMs = source.batchMs ?? (source.ready < MANY ? BATCH_MS.few : BATCH_MS.many)
+  const few = source.isByArrival ? BATCH_MS.fewByArrival : BATCH_MS.few
+  const batchMs = source.batchMs ?? (source.ready < MANY ? few : BATCH_MS.many)
   const all = [...workers]
   // so that none waits at one worker while another has nothing to do
-  const areEnough = source.ready >= 2 * all.length && source.batchMs === undefined && !source.isShrinking
-  const aheadMs = areEnough ? AHEAD_MS : 0
+  const areEnough = source.ready >= 2 * all.length
+  const aheadMs = areEnough && source.isByArrival && !source.isShrinking ? AHEAD_MS : 0
   const free = all
     .map(worker => openingOf(worker, now, { batchMs, aheadMs }, source))
     .filter(({ room }) => room > 0)

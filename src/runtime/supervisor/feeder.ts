@@ -75,6 +75,7 @@ export class Feeder {
           return supply.ready
         },
         batchMs: feed.leases?.batchMs,
+        isByArrival: feed.isByArrival === true,
         isShrinking: roster.excess > 0,
         due: limit => {
           const refs = supply.take(limit)

@@ -25,7 +25,7 @@ export interface Stall {
 /** What a feed says of some of its tasks; undefined: no such spool is run, or it cannot say. */
 export type Told<T> = readonly T[] | Promise<readonly T[]> | undefined
 
-/** How often `--drain` checks whether any task is left, beside each time when tasks were reported, or a feed has looked. */
+/** How often `--drain` checks whether any task is left. */
 const DRAIN_CHECK_MS = 50
 const STOPPING = new SpooldError('START_FAILED', 'the daemon is being stopped')
 
@@ -41,13 +41,9 @@ export class Master {
   readonly #aside = new Set<SpoolWorkers>()
   #stopping: Promise<void> | undefined
   #isQuiet = false
-  readonly #events: Emitter
-  /** Called when fewer tasks may be left. */
-  #lessened = () => {}
   readonly checks: PoolChecks
 
   constructor(events: Emitter) {
-    this.#events = events
     this.checks = new PoolChecks(events, () => this.pools)
   }
 
@@ -187,16 +183,8 @@ export class Master {
   async whenDrained(isIdle: () => boolean): Promise<void> {
     const isDrained = ({ feed, pool }: SpoolWorkers) =>
       feed.state.isDrained || (pool.isPaused && feed.state.busy === 0)
-    const unfollow = this.#events.on('tasks-reported', () => this.#lessened())
     while (!isIdle() || !this.#spools.every(isDrained))
-      await new Promise<void>(resolve => {
-        const timer = setTimeout(resolve, DRAIN_CHECK_MS)
-        this.#lessened = () => {
-          clearTimeout(timer)
-          resolve()
-        }
-      })
-    unfollow()
+      await new Promise(resolve => setTimeout(resolve, DRAIN_CHECK_MS))
   }
 
   /**
@@ -242,10 +230,7 @@ export class Master {
     try {
       if (this.isStopping) throw STOPPING
       const isReady = workers.pool.start()
-      const isListed = workers.feed.open(() => {
-        workers.pool.dispatch()
-        this.#lessened()
-      })
+      const isListed = workers.feed.open(() => workers.pool.dispatch())
       // later than a ready worker gets its first tasks: to fork a large process takes long
       void isListed.then(
         () => setImmediate(() => workers.pool.complete()),
