@@ -25,6 +25,8 @@ export interface PriorityStats {
 export interface FeedStats extends Counts {
   /** Of `ready`: nobody has looked at them yet, so they may be for later. */
   readonly unseen: number
+  /** Since when there has always been one of those; epoch ms. Null: there is none. */
+  readonly unseenSinceMs: number | null
   /** Of `waiting`: their time has not come. */
   readonly later: number
   /** Of `waiting`: what was found at their names is no task, or nobody can read it. */

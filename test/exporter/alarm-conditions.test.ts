@@ -23,7 +23,16 @@ interface Change {
 function at(atMs: number, { tasks, totals, processes, disk = null }: Change = {}): DaemonSnapshot {
   const changed = {
     ...spool,
-    tasks: { ...spool?.tasks, due: 0, isWhole: true, unseen: 0, oldestDueMs: null, priorities: [], ...tasks },
+    tasks: {
+      ...spool?.tasks,
+      due: 0,
+      isWhole: true,
+      unseen: 0,
+      unseenSinceMs: null,
+      oldestDueMs: null,
+      priorities: [],
+      ...tasks,
+    },
     totals: { ...spool?.totals, buried: 0, setAside: 0, crashes: 0, ...totals },
     processes: { ...spool?.processes, delayed: 0, ...processes },
     disk,
@@ -57,15 +66,17 @@ describe('alarm conditions', () => {
     assert.deepEqual(look(at(700_004, disk(63, 500))), ['disk cleared'])
   })
 
-  it('take what nobody has looked at for due only when that lasts: after a start a schedule counts as due', () => {
+  it('take what nobody has looked at for due only when that lasts: a start finds a schedule first', () => {
     const look = conditions('max-due=10,max-age=10m')
-    const unseen = { tasks: { due: 500, unseen: 500, oldestDueMs: 1 } }
-    assert.deepEqual(look(at(1_000_000, unseen)), [])
-    assert.deepEqual(look(at(1_009_999, unseen)), [])
-    assert.deepEqual(look(at(1_010_000, { tasks: { due: 0, unseen: 0 } })), [])
-    assert.deepEqual(look(at(1_020_000, unseen)), [])
-    assert.deepEqual(look(at(1_030_000, unseen)), ['long raised', 'old raised'])
-    assert.deepEqual(look(at(1_030_001, { tasks: { due: 0, unseen: 1 } })), ['long cleared', 'old cleared'])
+    const unseen = { due: 0, unseen: 500, unseenSinceMs: 1_000_000 }
+    assert.deepEqual(look(at(1_000_000, { tasks: unseen })), [])
+    assert.deepEqual(look(at(1_009_999, { tasks: unseen })), [])
+    assert.deepEqual(look(at(1_010_000, { tasks: unseen })), ['long raised'])
+    const again = { due: 0, unseen: 1, unseenSinceMs: 1_010_001 }
+    assert.deepEqual(look(at(1_010_001, { tasks: again })), [], 'clears nothing before somebody has looked')
+    assert.deepEqual(look(at(1_010_002)), ['long cleared'])
+    const seen = { ...again, due: 11, oldestDueMs: 1 }
+    assert.deepEqual(look(at(1_010_003, { tasks: seen })), ['long raised', 'old raised'])
   })
 
   it('clear a crash loop only after a minute without a crash', () => {

@@ -24,6 +24,7 @@ export function spoolSnapshot({ directory = '/spool', ...figures }: SpoolFigures
       isWhole: true,
       running: 0,
       unseen: 0,
+      unseenSinceMs: null,
       waiting: 0,
       later: 0,
       unreadable: 0,

@@ -12,7 +12,8 @@ const SPOOL = 'memory:collected'
 const FEED = {
   ready: 3,
   busy: 2,
-  unseen: 0,
+  unseen: 1,
+  unseenSinceMs: null,
   later: 0,
   unreadable: 0,
   waiting: 1,
@@ -126,7 +127,8 @@ describe('the collector', () => {
 
   it('tells what runs from what only waits in a worker, and names tasks as text', async () => {
     const { tasks, processes } = first(await collect().collector.snapshotFor(WHOLE))
-    assert.deepEqual([tasks.due, tasks.running, tasks.waiting, tasks.stored], [4, 1, 1, 6])
+    const { due, unseen, running, waiting, stored } = tasks
+    assert.deepEqual([due, unseen, running, waiting, stored], [2, 2, 1, 1, 6])
     const [worker = assert.fail()] = processes.workers
     assert.deepEqual(worker.running, [{ task: '5/\ufffdt\ufffd', ref: '5/\xe9t\xe9', sinceMs: 2 }])
     assert.ok((worker.rssBytes ?? 0) > 1_000_000)

@@ -56,7 +56,7 @@ describe('a service manager hears', { skip }, () => {
     assert.equal(ready.fields.MAINPID, undefined)
     assert.equal(ready.pid, daemon.pid)
     await until('it has run', () => daemon.journal().includes('began [null,null]'))
-    const done = '1 tasks done, 0 running, 0 due, 0 waiting'
+    const done = '1 tasks done, 0 running, 0 queued, 0 waiting'
     await until('the status says so', () => manager.messages.some(({ fields }) => fields.STATUS === done))
   })
 
@@ -189,7 +189,7 @@ describe('the watchdog of a service manager', { skip }, () => {
     assert.equal((await spoold(['pause', spool])).code, 0)
     await daemon.waitFor(/paused/)
     drop(spool, 'a', packet({}))
-    await until('it is due', () => manager.messages.some(({ fields }) => / 1 due/.test(fields.STATUS ?? '')))
+    await until('it is due', () => manager.messages.some(({ fields }) => / 1 queued/.test(fields.STATUS ?? '')))
     const fed = manager.with('WATCHDOG').length
     await until('it is fed', () => manager.with('WATCHDOG').length >= fed + 6)
     assert.deepEqual(leftIn(spool), ['a'])

@@ -162,7 +162,7 @@ export class ServiceNotices {
       const left = Math.ceil(Math.max(0, this.#mercyEndsAt - now) / 1000)
       return running.length === 0 ? 'stopping' : `stopping: ${running.length} tasks running, ${left} s left`
     }
-    const text = `${this.#done} tasks done, ${counts.busy} running, ${counts.ready} due, ${counts.waiting} waiting`
+    const text = `${this.#done} tasks done, ${counts.busy} running, ${counts.ready} queued, ${counts.waiting} waiting`
     return this.#stall === undefined
       ? text
       : `the ${this.#stall.what} of ${this.#stall.spool} is stalled; ${text}`

@@ -1,5 +1,10 @@
 import { durationText } from '../../base/time-text.js'
-import type { DaemonSnapshot, SpoolSnapshot } from '../../runtime/stats/snapshot.js'
+import {
+  backlogOf,
+  type DaemonSnapshot,
+  isSettled,
+  type SpoolSnapshot,
+} from '../../runtime/stats/snapshot.js'
 import type { AlarmLimits } from '../net/alarm-target.js'
 
 /** What happened in a spool: once, or until it is cleared. */
@@ -27,8 +32,6 @@ interface Past {
   readonly buried: number
   readonly crashes: number
   readonly lastCrashMs: number
-  /** Since when nobody has looked at some of those that count as due: they may be for later. Absent: somebody has looked at each. */
-  readonly unseenSinceMs?: number
 }
 
 /** What another process needs to go on without a gap or a repetition. Plain JSON. */
@@ -41,8 +44,6 @@ export interface ConditionsMemory {
 const BACK_SHARE = 0.8
 /** Longer than a crashing process is ever delayed. */
 const CALM_MS = 60_000
-/** Within a fraction of it, the first 10,000 are looked at, whatever the processes do. */
-const UNSEEN_MS = 10_000
 /** A reload may take a limit away while its alarm is raised. */
 const UNLIMITED: Finding = { is: 'back', figures: 'it has no limit any more' }
 const NONE: Past = { buried: 0, crashes: 0, lastCrashMs: 0 }
@@ -94,8 +95,8 @@ export class AlarmConditions {
   #findings(spool: SpoolSnapshot, past: Past, atMs: number): ReadonlyArray<readonly [Condition, Finding]> {
     const { maxDue, maxAgeMs, minFree } = this.#limits
     return [
-      ['long', maxDue === null ? UNLIMITED : ifSeen(long(spool, maxDue), past, atMs)],
-      ['old', maxAgeMs === null ? UNLIMITED : ifSeen(old(spool, maxAgeMs, atMs), past, atMs)],
+      ['long', maxDue === null ? UNLIMITED : long(spool, maxDue, atMs)],
+      ['old', maxAgeMs === null ? UNLIMITED : old(spool, maxAgeMs, atMs)],
       ['crashing', crashing(spool, past, atMs)],
       ['disk', minFree === null ? UNLIMITED : disk(spool, minFree)],
     ]
@@ -122,32 +123,32 @@ function keyOf({ spool, kind }: Raised): string {
   return `${kind} ${spool}`
 }
 
-function totalsOf({ totals, tasks }: SpoolSnapshot, before: Past, atMs: number): Past {
+function totalsOf({ totals }: SpoolSnapshot, before: Past, atMs: number): Past {
   const { buried, setAside, crashes } = totals
   return {
-    ...(tasks.unseen > 0 ? { unseenSinceMs: before.unseenSinceMs ?? atMs } : {}),
     buried: buried + setAside,
     crashes,
     lastCrashMs: crashes === before.crashes ? before.lastCrashMs : atMs,
   }
 }
 
-/** After a start, a day's schedule counts as due for a moment. */
-function ifSeen(finding: NonNullable<Finding>, { unseenSinceMs }: Past, atMs: number): Finding {
-  const isUnsure = unseenSinceMs !== undefined && atMs - unseenSinceMs < UNSEEN_MS
-  return isUnsure && finding.is === 'beyond' ? null : finding
-}
-
-function long({ tasks }: SpoolSnapshot, limit: number): NonNullable<Finding> {
+function long({ tasks }: SpoolSnapshot, limit: number, atMs: number): Finding {
   const counted = tasks.priorities.reduce((sum, { due }) => sum + due, 0)
-  const due = tasks.isWhole ? tasks.due : Math.max(tasks.due, counted)
-  return { is: against(due, limit), figures: `${due} due tasks; the limit is ${limit}` }
+  const backlog = backlogOf(tasks, atMs)
+  const due = tasks.isWhole ? backlog : Math.max(backlog, counted)
+  const figures = `${due} due tasks; the limit is ${limit}`
+  return unlessUnsure({ is: against(due, limit), figures }, tasks, atMs)
 }
 
-function old({ tasks }: SpoolSnapshot, limitMs: number, atMs: number): NonNullable<Finding> {
+function old({ tasks }: SpoolSnapshot, limitMs: number, atMs: number): Finding {
   const ageMs = tasks.oldestDueMs === null ? 0 : Math.max(0, atMs - tasks.oldestDueMs)
   const figures = `the oldest due task has waited for ${durationText(ageMs)}; the limit is ${durationText(limitMs)}`
-  return { is: against(ageMs, limitMs), figures }
+  return unlessUnsure({ is: against(ageMs, limitMs), figures }, tasks, atMs)
+}
+
+/** What has just been found may be due: a start clears no alarm before somebody has looked. */
+function unlessUnsure(finding: NonNullable<Finding>, tasks: SpoolSnapshot['tasks'], atMs: number): Finding {
+  return finding.is === 'beyond' || isSettled(tasks, atMs) ? finding : null
 }
 
 function crashing({ processes, totals }: SpoolSnapshot, { lastCrashMs }: Past, atMs: number): Finding {

@@ -6,14 +6,14 @@ import { histogram, perSpool, perSpoolBy, seconds } from './metric-kinds.js'
 
 /** What waits, what runs, how it ended. */
 export const TASK_METRICS: readonly Metric[] = [
-  perSpoolBy('gauge', 'spooler_tasks', 'Tasks: due, running, or waiting for their time or something else.', {
+  perSpoolBy('gauge', 'spooler_tasks', 'Tasks: due, not looked at yet, running, or waiting.', {
     label: 'state',
-    values: ({ tasks: { due, running, waiting } }) => ({ due, running, waiting }),
+    values: ({ tasks: { due, unseen, running, waiting } }) => ({ due, unseen, running, waiting }),
   }),
   perSpool(
     'gauge',
     'spooler_unseen_tasks',
-    'Of the due tasks, those that nobody has looked at yet: they may be for later.',
+    'Tasks that nobody has looked at yet: they may be due, or for later.',
     ({ tasks }) => tasks.unseen,
   ),
   perSpool(

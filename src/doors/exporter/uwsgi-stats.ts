@@ -31,7 +31,7 @@ export function uwsgiStats(snapshot: DaemonSnapshot, withCores: boolean) {
   const crons = schedules.flatMap(({ schedule }) => (schedule.kind === 'command' ? [schedule] : []))
   return {
     version: daemon.version,
-    listen_queue: sum(spools.map(({ tasks }) => tasks.due)),
+    listen_queue: sum(spools.map(({ tasks }) => tasks.due + tasks.unseen)),
     listen_queue_errors: daemon.refused,
     signal_queue: sum(seats.map(({ worker }) => worker?.signals.length ?? 0)),
     load: sum(spools.map(({ tasks }) => tasks.running)),

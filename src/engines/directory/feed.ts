@@ -208,10 +208,11 @@ function directoryStats(
   const ready = Math.max(0, index.ready - census.surplus)
   const counted = knowsAll ? undefined : backlog.ask()
   const parked = PARK_REASONS.map(reason => [reason, index.parkedFor(reason)] as const)
-  const { unreadable } = index
+  const { unreadable, unseen } = index
   return {
     ...{ ready, busy, waiting },
-    unseen: Math.max(0, ready - index.seenReady),
+    unseen: Math.min(ready, unseen.count),
+    unseenSinceMs: unseen.sinceMs,
     later: index.later.size - unreadable,
     unreadable,
     isWhole: knowsAll,

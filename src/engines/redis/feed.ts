@@ -200,7 +200,7 @@ export class RedisFeed implements Source {
     const parked = PARK_REASONS.map(reason => [reason, this.#parkedFor(reason)] as const)
     return {
       ...{ ready, busy, waiting },
-      ...{ unseen: 0, later: sumOf(this.#view, 'later'), unreadable: 0 },
+      ...{ unseen: 0, unseenSinceMs: null, later: sumOf(this.#view, 'later'), unreadable: 0 },
       isWhole: true,
       tasks: ready + busy + waiting,
       countedAtMs: null,

@@ -178,13 +178,14 @@ function upkeepOf(spool: string): LastKnown<UpkeepStats> {
 
 function tasksOf({ feed, pool }: SpoolWorkersStats): TaskCounts {
   const { ready, busy, waiting, isWhole, parked, tasks, countedAtMs, oldestDueMs, nextDueMs } = feed
-  const { unseen, later, unreadable, priorities, prioritiesLeftOut, slotQueues } = feed
+  const { unseen, unseenSinceMs, later, unreadable, priorities, prioritiesLeftOut, slotQueues } = feed
   const begun = pool.workers.reduce((sum, { running }) => sum + running.length, 0)
   const running = Math.min(begun, busy)
   return {
-    due: ready + busy - running,
+    due: ready - unseen,
     isWhole,
-    unseen,
+    unseen: unseen + busy - running,
+    unseenSinceMs,
     running,
     ...{ waiting, later, unreadable },
     parked,

@@ -130,9 +130,14 @@ function isSpool(spool: DaemonSnapshot['spools'][number]): boolean {
   return (
     hasFields(tasks, TASKS, { slotQueues: 'objects' }) &&
     (tasks.slotQueues ?? []).every(queue => hasFields(queue, SLOT_QUEUE, {})) &&
-    [tasks.stored, tasks.countedAtMs, tasks.oldestDueMs, tasks.nextDueMs, rates.failedShare].every(
-      isNumberOrNull,
-    ) &&
+    [
+      tasks.stored,
+      tasks.countedAtMs,
+      tasks.oldestDueMs,
+      tasks.nextDueMs,
+      tasks.unseenSinceMs,
+      rates.failedShare,
+    ].every(isNumberOrNull) &&
     tasks.priorities.every(each => hasFields(each, { due: 'count' }, {}) && isTextOrNull(each.priority)) &&
     Object.values(tasks.parked).every(isNumber) &&
     (spool.named ?? []).every(isNamedStats) &&

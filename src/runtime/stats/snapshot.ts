@@ -70,13 +70,16 @@ export interface SpoolSnapshot {
 }
 
 export interface TaskCounts {
-  /** They may run now, and do not run yet. If not `isWhole`, those in memory: a lower bound. */
+  /** Somebody has seen that they may run now, and they do not run yet. */
   readonly due: number
+  /** If not, further ones are not in memory. */
   readonly isWhole: boolean
   /** They may have begun. */
   readonly running: number
-  /** Of `due`: nobody has looked at them yet, so they may be for later. */
+  /** Nobody has looked at them yet, or a process is about to: they may be due, or for later. */
   readonly unseen: number
+  /** Since when there has always been one that no process had; epoch ms. Null: there is none. */
+  readonly unseenSinceMs: number | null
   /** Not due yet, or parked. */
   readonly waiting: number
   /** Of `waiting`: their time has not come. */
@@ -99,6 +102,22 @@ export interface TaskCounts {
   readonly oldestDueMs: number | null
   /** When the next one comes due by itself. */
   readonly nextDueMs: number | null
+}
+
+/** Within a fraction of it, somebody looks at the first 10,000, whatever the processes do. */
+const UNSEEN_MS = 10_000
+
+/**
+ * How many tasks are due, where a limit is set. What nobody has looked at counts only after a while: then it is a backlog, and not
+ * a day's schedule that a start has just found.
+ */
+export function backlogOf(tasks: TaskCounts, atMs: number): number {
+  return tasks.due + (isSettled(tasks, atMs) ? tasks.unseen : 0)
+}
+
+/** Nothing has just come that may be due and that nobody has looked at. */
+export function isSettled({ unseen, unseenSinceMs }: TaskCounts, atMs: number): boolean {
+  return unseen === 0 || unseenSinceMs === null || atMs - unseenSinceMs >= UNSEEN_MS
 }
 
 /** How runs ended, and what else happened. */

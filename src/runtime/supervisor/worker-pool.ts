@@ -159,7 +159,8 @@ export class WorkerPool implements SignalReceivers {
 
   /** Since when the task that has been due for longest has been due, epoch ms; null: none is due. */
   get oldestDueMs(): number | null {
-    return this.#feed.stats().oldestDueMs
+    const { oldestDueMs, unseenSinceMs } = this.#feed.stats()
+    return oldestDueMs ?? unseenSinceMs
   }
 
   /** Replaces a worker, which finishes what it runs first. */

@@ -43,6 +43,7 @@ export async function lookAlone(spool: string): Promise<AloneSnapshot> {
       isWhole,
       running: count('running'),
       unseen: Math.max(0, total - refs.length),
+      unseenSinceMs: null,
       waiting: count('waiting', 'retrying', 'held'),
       later: count('waiting', 'retrying', 'held'),
       unreadable: count('malformed', 'incomplete', 'unreadable'),
@@ -72,7 +73,7 @@ export function aloneOnServer(
     atMs,
     tasks: {
       ...{ due, running, waiting: later, isWhole: true, parked: {}, stored: due + running + later },
-      ...{ unseen: 0, later, unreadable: 0 },
+      ...{ unseen: 0, unseenSinceMs: null, later, unreadable: 0 },
       ...{ countedAtMs: null, ...order },
     },
     states: Object.fromEntries(states),

@@ -46,8 +46,10 @@ export function summaryOf(statuses: readonly SpoolStatus[]): string {
     known.reduce((total, each) => total + value(each), 0)
   const isLower = known.some(each => !dueOf(each).isWhole)
   const due = `${isLower ? 'at least ' : ''}${count(sum(each => dueOf(each).count))} due`
+  const unseen = sum(each => dueOf(each).unseen)
   const parts = [
     due,
+    ...(unseen > 0 ? [unseenText(unseen)] : []),
     `${sum(({ tasks }) => tasks.running)} running`,
     `${count(sum(({ tasks }) => tasks.waiting))} waiting`,
   ]
@@ -83,12 +85,17 @@ function tasksOf(status: AloneStatus | DaemonStatus): string[] {
   const more = status.source === 'daemon' ? [] : otherStates(status)
   return [
     `${due.isWhole ? '' : 'at least '}${count(due.count)} due${age}`,
+    ...(due.unseen > 0 ? [unseenText(due.unseen)] : []),
     `${running} running`,
     `${count(waiting)} waiting${next}`,
     ...more,
     ...parkedOf(tasks),
     stored === null ? 'being counted' : `${count(stored)} in all${counted}`,
   ]
+}
+
+function unseenText(unseen: number): string {
+  return `${count(unseen)} not looked at yet`
 }
 
 function parkedOf({ parked, slotQueues = [] }: TaskCounts): string[] {

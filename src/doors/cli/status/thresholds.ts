@@ -1,5 +1,6 @@
 import { ageOf } from '../../../admin/operate/selection.js'
 import { SpooldError } from '../../../base/errors.js'
+import { backlogOf } from '../../../runtime/stats/snapshot.js'
 import { shortDuration } from '../render.js'
 import type { AloneStatus, SpoolStatus } from './spool-status.js'
 
@@ -105,13 +106,16 @@ export function worst(levels: readonly Level[]): Level {
 }
 
 /** How many tasks are due, also of those that are not in the daemon's memory; a lower bound if `isWhole` is false. */
-export function dueOf({ tasks }: Exclude<SpoolStatus, { source: 'none' }>): {
-  count: number
-  isWhole: boolean
+export function dueOf({ tasks, atMs }: Exclude<SpoolStatus, { source: 'none' }>): {
+  readonly count: number
+  readonly isWhole: boolean
+  /** How many more may be: they have just come, and nobody has looked at them yet. */
+  readonly unseen: number
 } {
-  const { due, isWhole, stored, running, waiting } = tasks
-  if (isWhole || stored === null) return { count: due, isWhole }
-  return { count: Math.max(due, stored - running - waiting), isWhole: true }
+  const { isWhole, stored, running, waiting } = tasks
+  const count = backlogOf(tasks, atMs)
+  if (isWhole || stored === null) return { count, isWhole, unseen: tasks.due + tasks.unseen - count }
+  return { count: Math.max(count, stored - running - waiting), isWhole: true, unseen: 0 }
 }
 
 function measure(status: Exclude<SpoolStatus, { source: 'none' }>, thresholds: Thresholds): Measured[] {

@@ -5,6 +5,7 @@ import { laterOf } from './counts.js'
 export interface Sample {
   readonly atMs: number
   readonly due: number
+  readonly unseen: number
   readonly waiting: number
   readonly running: number
   readonly wanted: number
@@ -64,6 +65,7 @@ export class History {
     const sample = {
       atMs,
       due: tasks.due,
+      unseen: tasks.unseen,
       waiting: laterOf(tasks),
       running: tasks.running,
       wanted: processes.wanted,

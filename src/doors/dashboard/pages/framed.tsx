@@ -48,7 +48,12 @@ function countsOf({ spools }: DaemonSnapshot, shown: ReadableSpool | undefined):
   const spool = spools.find(({ directory }) => directory === shown?.directory)
   if (spool === undefined) return {}
   const { tasks, dead } = spool
-  return { waiting: tasks.due, running: tasks.running, parked: sumOf(tasks.parked), dead: dead.count }
+  return {
+    waiting: tasks.due + tasks.unseen,
+    running: tasks.running,
+    parked: sumOf(tasks.parked),
+    dead: dead.count,
+  }
 }
 
 /** A page about one spool. */

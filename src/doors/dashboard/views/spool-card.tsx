@@ -14,8 +14,10 @@ function boundText(count: number, isWhole: boolean): string {
 /** The figures of one spool. */
 export function SpoolTiles({ id, spool, nowMs }: { id: string; spool: SpoolSnapshot; nowMs: number }) {
   const { tasks, dead, records, processes, rates } = spool
-  const oldest =
-    tasks.oldestDueMs === null ? {} : { note: `oldest ${spanText(Math.max(0, nowMs - tasks.oldestDueMs))}` }
+  const { oldestDueMs, unseen } = tasks
+  const oldest = oldestDueMs === null ? [] : [`oldest ${spanText(Math.max(0, nowMs - oldestDueMs))}`]
+  const more = unseen === 0 ? [] : [`${countText(unseen)} not looked at`]
+  const notes = [...oldest, ...more]
   const failed = rates.failedShare === null ? {} : { note: `${percentText(rates.failedShare)} failed` }
   return (
     <Tiles
@@ -24,7 +26,7 @@ export function SpoolTiles({ id, spool, nowMs }: { id: string; spool: SpoolSnaps
           label: 'Due',
           value: boundText(tasks.due, tasks.isWhole),
           href: spoolHref(id, 'waiting'),
-          ...oldest,
+          ...(notes.length === 0 ? {} : { note: notes.join(', ') }),
         },
         { label: 'Running', value: countText(tasks.running), href: spoolHref(id, 'running') },
         {
@@ -71,6 +73,7 @@ export function SpoolCharts({ id, history: { samples } }: { id: string; history:
         times={times}
         series={[
           { name: 'due', values: samples.map(({ due }) => due) },
+          { name: 'not looked at', values: samples.map(({ unseen }) => unseen) },
           { name: 'waiting', values: samples.map(({ waiting }) => waiting) },
         ]}
       />

@@ -86,7 +86,7 @@ export interface Census {
   readonly byPrefix: ReadonlyMap<string, number>
   /** How many more the index counts as ready: they have another place by now, which it notices when they are taken. */
   readonly surplus: number
-  /** When the oldest became runnable; epoch ms. Undefined: there is none, or their names do not say. */
+  /** When the oldest that somebody has looked at became runnable; epoch ms. Undefined: there is none, or their names do not say. */
   readonly oldestMs: number | undefined
 }
 
@@ -102,6 +102,7 @@ export function censusOf(index: TaskIndex): Census {
       beside = 0
     }
     beside++
+    if (index.isUnseen(ref)) return
     const since = time === 0 ? createdAtMicros(ref) : time // an order by name needs no times
     if (since !== undefined && since < oldest) oldest = since
   }, Date.now())

@@ -16,7 +16,7 @@ import { ParkedRefs } from './parked-refs.js'
 import { ReadyRefs, type Scanned } from './ready-refs.js'
 import { SlotQueues } from './slot-queues.js'
 import { SlotTries } from './slot-tries.js'
-import { Unseen } from './unseen.js'
+import { Unseen, type UnseenStats } from './unseen.js'
 import { type ListingEnd, WaitingList } from './waiting-list.js'
 
 const WINDOW = 120_000
@@ -111,9 +111,13 @@ export class TaskIndex {
     return this.#parked
   }
 
-  /** How many of the ready ones somebody has looked at: the others may be for later. */
-  get seenReady(): number {
-    return this.#unseen?.seen ?? 0
+  /** The ready ones that nobody has looked at: they may be for later. Where nobody is there to look, all count as seen. */
+  get unseen(): UnseenStats {
+    return this.#unseen?.stats ?? { count: 0, sinceMs: null }
+  }
+
+  isUnseen(ref: Ref): boolean {
+    return this.#unseen?.has(ref) ?? false
   }
 
   /** How many of those that wait are no tasks. */

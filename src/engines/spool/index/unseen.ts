@@ -16,6 +16,12 @@ interface UnseenContext {
   found(refs: readonly Ref[], found: readonly Found[]): readonly Ref[]
 }
 
+export interface UnseenStats {
+  readonly count: number
+  /** Since when there has always been one; epoch ms. Null: there is none. */
+  readonly sinceMs: number | null
+}
+
 /**
  * Which of the ready refs nobody has looked at. A name does not say whether its task is due: a worker says so that claims it. While
  * none does, as all are busy, silent or paused, or there is none, somebody looks aside.
@@ -27,19 +33,26 @@ export class Unseen {
   readonly #seen = new Set<Ref>()
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
+  /** Since when there has always been one that nobody has looked at; epoch ms. */
+  #sinceMs: number | undefined
 
   constructor(looker: Looker, context: UnseenContext) {
     this.#looker = looker
     this.#context = context
   }
 
-  /** How many of those that are ready have been looked at. */
-  get seen(): number {
-    return this.#seen.size
+  has(ref: Ref): boolean {
+    return !this.#seen.has(ref)
+  }
+
+  get stats(): UnseenStats {
+    const count = Math.max(0, this.#context.counts().ready - this.#seen.size)
+    return { count, sinceMs: count === 0 ? null : (this.#sinceMs ?? Date.now()) }
   }
 
   /** Something has become ready, or has come forward. */
   watch(): void {
+    this.#sinceMs ??= Date.now()
     if (this.#timer !== undefined || this.#isClosed) return
     const { given } = this.#context.counts()
     this.#timer = setTimeout(() => void this.#turn(given), EVERY_MS).unref()
@@ -63,7 +76,9 @@ export class Unseen {
       Math.min(ready, MOST) > pace ? [...this.#context.first(MOST)].filter(ref => !this.#seen.has(ref)) : []
     if (unseen.length > pace) await this.#look(unseen)
     this.#timer = undefined
-    if (this.#context.counts().ready === 0)
+    const left = this.#context.counts().ready
+    if (left <= this.#seen.size) this.#sinceMs = undefined
+    if (left === 0)
       this.#seen.clear() // what was removed is of no more interest
     else if (pace + unseen.length > 0) this.watch()
   }
@@ -74,7 +89,9 @@ export class Unseen {
       const found = await this.#looker.look(refs)
       if (found === undefined || this.#isClosed) return
       if (this.#seen.size > MOST) this.#seen.clear()
-      for (const ref of this.#context.found(refs, found)) this.#seen.add(ref)
+      const due = this.#context.found(refs, found)
+      for (const ref of due) this.#seen.add(ref)
+      if (2 * due.length < refs.length) this.#sinceMs = Date.now() // the others may be for later, too
     }
   }
 }

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { inProcess } from '../helpers/cli.js'
+import { spoolSnapshotOf } from '../helpers/control.js'
+import { readJournal, startDaemon } from '../helpers/daemon.js'
+import { drop, packet } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+/** Journals the start, and blocks its process until a file is there. */
+const HANDLER = `
+  import { existsSync } from 'node:fs'
+  const sleep = ms => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+  export default (env, task) => {
+    JOURNAL(task.name)
+    if (env.gate !== undefined) while (!existsSync(env.gate)) sleep(5)
+    return task.SPOOL_OK
+  }`
+
+const COUNT = 1500
+
+/** By their names, they are years old; one half says in the packet when they are due. */
+function dropLater(spool: string, from: number): void {
+  const tomorrow = Math.ceil(Date.now() / 1000) + 86_400
+  for (let i = from; i < from + COUNT; i++) {
+    const name = `uwsgi_spoolfile_on_host_1_${i}_1_1700000000_1`
+    if (i % 2 === 0) drop(spool, name, packet({}), tomorrow)
+    else drop(spool, name, packet({ at: String(tomorrow) }))
+  }
+}
+
+/** Until so many are known to be for later, nothing is told to be due, or old. */
+async function neverDue(spool: string, later: number): Promise<void> {
+  await until(`${later} are known to be for later`, async () => {
+    const { tasks } = await spoolSnapshotOf(spool)
+    assert.deepEqual([tasks.due, tasks.oldestDueMs], [0, null])
+    return tasks.later === later && tasks.unseen === 0
+  })
+}
+
+const STATES = ['free', 'busy', 'paused', 'gone'] as const
+
+describe('a task whose time has not come', () => {
+  for (const state of STATES)
+    it(`is never due, after a start and after a scan, while the processes are ${state}`, async () => {
+      const spool = spoolDirectory()
+      const gate = join(dirname(spool), 'gate')
+      dropLater(spool, 0)
+      if (state === 'paused') assert.equal((await inProcess(['pause', spool])).code, 0)
+      if (state === 'busy') drop(spool, '0-block', packet({ gate }))
+      const daemon = await startDaemon({
+        spool,
+        handler: HANDLER,
+        ini: {
+          'spooler-frequency': 1,
+          'spooler-ordered': true,
+          ...(state === 'gone' ? { 'spooler-cheap': true, idle: 1 } : {}),
+        },
+      })
+      if (state === 'busy') await until('one is busy', () => readJournal(dirname(spool)).length === 1)
+      await neverDue(spool, COUNT)
+      if (state === 'gone') await until('it is cheaped', () => daemon.children().length === 0)
+      dropLater(spool, COUNT)
+      daemon.child.kill('SIGUSR1') // a scan
+      await neverDue(spool, 2 * COUNT)
+      const limits = ['--max-due', '0', '--max-age', '1s']
+      const { code, stdout } = await inProcess(['status', ...limits, spool])
+      assert.equal(code, 0, stdout)
+      writeFileSync(gate, '')
+      assert.deepEqual(daemon.journal(), state === 'busy' ? ['0-block'] : [])
+    })
+})
