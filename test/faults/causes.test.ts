@@ -23,6 +23,8 @@ const HANDLER = `
     return -2
   }`
 
+const LAST = 'uwsgi_spoolfile_on_h_1_149'
+
 /** More than the one that has begun are given and not reported: 49 quick ones, of which nobody has heard yet, and the last. */
 async function runBehindQuickOnes(spool: string, what: string, ini: object): Promise<Daemon> {
   const gate = join(dirname(spool), 'gate')
@@ -43,16 +45,19 @@ async function reasonsIn(spool: string): Promise<string[]> {
 describe('a process that ends while a task runs whose start was not told', () => {
   it('is blamed on that task if it overran spooler-harakiri, and on no other', async () => {
     const spool = spoolDirectory()
-    await runBehindQuickOnes(spool, 'block', { 'spooler-harakiri': 2 })
+    const daemon = await runBehindQuickOnes(spool, 'block', { 'spooler-harakiri': 2 })
     await until('all are over', () => leftIn(spool).length === 0)
     assert.deepEqual(await reasonsIn(spool), ['n49: it overran spooler-harakiri (2 s)'])
+    const named = daemon.output.match(/uwsgi_spoolfile_on_h_1_\d+(?=.* overran)/g)
+    assert.deepEqual([...new Set(named)], [LAST])
   })
 
   it('is blamed on that task if it crashed, and on no other', async () => {
     const spool = spoolDirectory()
-    await runBehindQuickOnes(spool, 'abort', {})
+    const daemon = await runBehindQuickOnes(spool, 'abort', {})
     await until('all are over', () => leftIn(spool).length === 0)
     assert.deepEqual(await reasonsIn(spool), ['n49: its process was killed by SIGABRT'])
+    await daemon.waitFor(`the process was killed by SIGABRT; it had ${LAST}\n`)
   })
 
   it('is blamed on none if it was killed for a reload', async () => {

@@ -189,7 +189,9 @@ describe('the watchdog of a service manager', { skip }, () => {
     assert.equal((await spoold(['pause', spool])).code, 0)
     await daemon.waitFor(/paused/)
     drop(spool, 'a', packet({}))
-    await until('it is due', () => manager.messages.some(({ fields }) => / 1 queued/.test(fields.STATUS ?? '')))
+    await until('it is due', () =>
+      manager.messages.some(({ fields }) => / 1 queued/.test(fields.STATUS ?? '')),
+    )
     const fed = manager.with('WATCHDOG').length
     await until('it is fed', () => manager.with('WATCHDOG').length >= fed + 6)
     assert.deepEqual(leftIn(spool), ['a'])

@@ -50,8 +50,11 @@ export interface Report {
   readonly waitMs?: number | undefined
 }
 
-/** What a look at a task's file tells: it is not there, somebody has it locked, it may run now, it is no task, or it is for later (epoch ms). */
-export type Found = 'gone' | 'locked' | 'due' | 'unreadable' | number
+/**
+ * What a look at a task's file tells: it is not there, somebody has it locked, a process began it that has ended (only who asks is
+ * told that), it may run now, it is no task, or it is for later (epoch ms).
+ */
+export type Found = 'gone' | 'locked' | 'begun' | 'due' | 'unreadable' | number
 
 /**
  * Looks at the files of tasks that wait for their time: which somebody has written, touched or replaced since then (epoch ms), by
@@ -64,8 +67,8 @@ type LookAtLater = (
 
 /** Looks at the files of tasks for a process that is to wait for no disk. */
 export interface Looker {
-  /** @returns what is found at each, in their order; undefined: nobody could look */
-  look(refs: readonly Ref[]): Promise<readonly Found[] | undefined>
+  /** @param begunSinceMs tell what was begun since then; epoch ms @returns what is found at each, in their order; undefined: nobody could look */
+  look(refs: readonly Ref[], begunSinceMs?: number): Promise<readonly Found[] | undefined>
   readonly later: LookAtLater
 }
 

@@ -4,10 +4,12 @@ import { type Ref, toByteString } from '../../base/task/ref.js'
 import type { Found } from '../../base/task/report.js'
 import { toPairs } from '../../formats/protocol/vars.js'
 import { readLocks } from '../../system/files/lock-table.js'
+import { COARSEST_TIME_MS } from '../../system/files/stamps.js'
 import { inspectFile, SpoolView } from '../spool/admin/task-view.js'
 import { changedAtMs } from '../spool/index/scanner.js'
 import { hasUwsgiPrefix } from '../spool/names.js'
 import { readBody } from '../spool/spool-file.js'
+import { ownState, STARTED } from '../spool/state-byte.js'
 
 /**
  * The tasks at the top level of a spool directory, including running and future ones, as uwsgi.spooler_jobs() lists
@@ -48,8 +50,12 @@ export function peekTask(path: string): Buffer[] | undefined {
   }
 }
 
-/** Looks at tasks as they are now, takes no lock, and changes nothing. */
-export function lookAtTasks(spool: string, refs: readonly Ref[]): Found[] {
+/** Looks at tasks as they are now, takes no lock, and changes nothing. @see Looker */
+export function lookAtTasks(
+  spool: string,
+  refs: readonly Ref[],
+  begunSinceMs = Number.POSITIVE_INFINITY,
+): Found[] {
   const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
   return refs.map(ref => {
     const task = view.view(ref)
@@ -57,6 +63,8 @@ export function lookAtTasks(spool: string, refs: readonly Ref[]): Found[] {
     if (task.state === 'running') return 'locked'
     if (task.state === 'malformed' || task.state === 'incomplete' || task.state === 'unreadable')
       return 'unreadable'
+    if ((ownState(task.file.mark) & STARTED) !== 0 && task.file.mtimeMs >= begunSinceMs - COARSEST_TIME_MS)
+      return 'begun'
     const isForLater = task.state === 'waiting' || task.state === 'retrying' || task.state === 'held'
     return isForLater ? Math.max(task.dueAtMs, task.file.dueAtMs) : 'due'
   })

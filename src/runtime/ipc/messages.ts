@@ -109,7 +109,13 @@ export type MasterMessage =
       readonly tasks: readonly CancelledRef[]
     }
   /** To a process aside, which stays: looks at the files of tasks, takes no lock, and changes nothing. It answers with `looked`. */
-  | { readonly type: 'look'; readonly id: number; readonly spool: string; readonly refs: readonly Ref[] }
+  | {
+      readonly type: 'look'
+      readonly id: number
+      readonly spool: string
+      readonly refs: readonly Ref[]
+      readonly begunSinceMs?: number | undefined
+    }
   /** The same, of tasks that wait for their time: at those that have changed since (epoch ms). It answers with `looked-later`. */
   | {
       readonly type: 'look-later'

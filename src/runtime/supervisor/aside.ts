@@ -93,8 +93,9 @@ export class LookAside implements Looker {
   }
 
   /** @returns what is found at each, in their order; undefined: nobody could look */
-  async look(refs: readonly Ref[]): Promise<readonly Found[] | undefined> {
-    const reply = await this.#ask(id => ({ type: 'look', id, spool: this.#spool, refs }))
+  async look(refs: readonly Ref[], begunSinceMs?: number): Promise<readonly Found[] | undefined> {
+    const reply = await this.#ask(id => ({ type: 'look', id, spool: this.#spool, refs, begunSinceMs }))
+    if (begunSinceMs !== undefined && this.#asked.size === 0) this.close() // deaths are rare
     return reply?.type === 'looked' ? reply.found : undefined
   }
 

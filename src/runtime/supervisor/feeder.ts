@@ -1,15 +1,16 @@
+import { setTimeout } from 'node:timers/promises'
 import { Alarm, Stall } from '../../base/clock.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
-import type { Report } from '../../base/task/report.js'
+import type { Found, Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/terms.js'
 import type { Source } from '../../engines/feed.js'
-import { clearMarks } from './aside.js'
+import { clearMarks, type LookAside } from './aside.js'
 import type { Cancellations } from './cancellations.js'
 import { lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
-import type { Begun, Had } from './given-tasks.js'
+import { type Begun, type Had, nameOf } from './given-tasks.js'
 import type { LastRuns } from './last-runs.js'
 import type { Roster } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
@@ -28,11 +29,16 @@ interface FeederContext {
   readonly signals: SignalRouter
   readonly cancellations: Cancellations
   readonly withdrawals: Withdrawals
+  /** Undefined: nobody looks. */
+  readonly aside: LookAside | undefined
   /** Nothing is to be started. */
   isHalted(): boolean
 }
 
 type Excused = Had & { readonly lastRun: LastRun }
+
+/** A death is told after so long at the latest. */
+const LOOK_MS = 2000
 
 /** Tracks which worker has which task: feeds the workers of a pool, takes tasks back, and enforces deadlines. */
 export class Feeder {
@@ -41,7 +47,8 @@ export class Feeder {
   readonly #stall = new Stall()
   /** How many refs were given out. */
   #given = 0
-  readonly #unmarking = new Set<Promise<void>>()
+  /** What has to be done to the files of what ended workers had, before others get it. */
+  readonly #settling = new Set<Promise<void>>()
   readonly #renewal: NodeJS.Timeout | undefined
 
   constructor(context: FeederContext) {
@@ -190,9 +197,45 @@ export class Feeder {
       const lastRun = lastRuns.of(had.ref)
       return lastRun?.kind === 'blameless' ? [{ ...had, lastRun }] : []
     })
-    if (excused.length === 0 || this.#context.roster.isClosed) return feed.lose({ refs: left })
-    const unmarked = this.#unmark(worker, excused, left).finally(() => this.#unmarking.delete(unmarked))
-    this.#unmarking.add(unmarked)
+    const isDeath = exit.why === 'failed' && !exit.isExplained && exit.unforked === undefined
+    const told = isDeath ? this.#tellDeath(worker, exit) : undefined
+    const isToUnmark = excused.length > 0 && !this.#context.roster.isClosed
+    if (told === undefined && !isToUnmark) return feed.lose({ refs: left })
+    const settled = Promise.resolve(told)
+      .then(() => (isToUnmark ? this.#unmark(worker, excused, left) : feed.lose({ refs: left })))
+      .finally(() => {
+        this.#settling.delete(settled)
+        this.dispatch()
+      })
+    this.#settling.add(settled)
+  }
+
+  /**
+   * Its files say what it had begun without a word, before others begin that.
+   *
+   * @returns when it is told; undefined: it is
+   */
+  #tellDeath(worker: WorkerProcess, { code, signal }: Exit): Promise<void> | undefined {
+    const { spool, roster, feed, aside, events } = this.#context
+    const { pid, work } = worker
+    const tell = (running: readonly TaskName[]) =>
+      events.emit('worker-died', { spool, pid, code, signal, running })
+    const { begun } = work
+    const { unclear } = work.tasks
+    const isKnown = unclear.length === 0 || roster.isClosed
+    if (isKnown || aside === undefined || feed.leases !== undefined) return void tell(namesOf(begun))
+    const refs = unclear.map(([, { ref }]) => ref)
+    const givenAtMs = Math.min(...unclear.map(([, given]) => given.givenAtMs))
+    return Promise.race([aside.look(refs, givenAtMs), setTimeout(LOOK_MS, undefined, { ref: false })]).then(
+      found => {
+        if (found === undefined) return tell(namesOf(begun))
+        const told = begun.filter(({ ref }) => !refs.includes(ref))
+        const untold = unclear.filter(
+          ([number, { isRecalled }], i) => isBegun(found[i], isRecalled) && !worker.isInnocent(number),
+        )
+        tell([...namesOf(told), ...untold.map(([, given]) => nameOf(given))])
+      },
+    )
   }
 
   /** Those whose files were seen to be gone: their worker has ended without a report of them. */
@@ -205,9 +248,9 @@ export class Feeder {
     })
   }
 
-  /** Resolves when all that was excused has no mark of that run. */
+  /** Resolves when all that was excused has no mark of that run, and each death is told. */
   async settled(): Promise<void> {
-    await Promise.all(this.#unmarking)
+    await Promise.all(this.#settling)
   }
 
   /** On disk, before they are given to others: a daemon that ends before they have run remembers no excuse. */
@@ -223,7 +266,6 @@ export class Feeder {
       events.emit('tasks-reported', { spool, pid, done: [], reports, known: new Set() })
     }
     feed.lose({ refs: left.filter(ref => !over.has(ref)) })
-    this.dispatch()
   }
 
   close(): void {
@@ -236,6 +278,11 @@ export class Feeder {
     events.emit('worker-overran', { spool, pid: worker.pid, running: namesOf(worker.work.begun) })
     worker.killForOverrun(roster.options.worker.harakiriMs)
   }
+}
+
+/** What it began and has not ended: its mark, or a lock that a program of the task holds longer. Others may hold what was recalled. */
+function isBegun(found: Found | undefined, isRecalled: boolean): boolean {
+  return found === 'begun' || (found === 'locked' && !isRecalled)
 }
 
 function isIdle({ isOpen, work }: WorkerProcess): boolean {

@@ -2,6 +2,7 @@ import type { Emitter } from '../../base/events/emitter.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
 import { isHandled, type Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
+import type { LookAside } from './aside.js'
 import type { Cancellations } from './cancellations.js'
 import { Feeder, namesOf } from './feeder.js'
 import type { LastRuns } from './last-runs.js'
@@ -9,7 +10,7 @@ import { Roster, type RosterOptions } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
 import type { Supply } from './supply.js'
 import type { Withdrawals } from './withdrawals.js'
-import type { Exit, Reported, WorkerListener } from './worker-port.js'
+import type { Reported, WorkerListener } from './worker-port.js'
 import type { WorkerProcess } from './worker-process.js'
 
 export interface GroupContext {
@@ -21,6 +22,7 @@ export interface GroupContext {
   readonly pace: RespawnPace
   readonly cancellations: Cancellations
   readonly withdrawals: Withdrawals
+  readonly aside: LookAside | undefined
   /** Nothing is to be started. */
   isHalted(): boolean
   /** The worker is ready. */
@@ -50,7 +52,7 @@ export class Group {
         worker: this.#listener(),
         joined: context.joined,
         outOfMercy: worker => this.feeder.outOfMercy(worker),
-        exited: (worker, exit) => this.#exited(worker, exit),
+        exited: (worker, exit) => this.feeder.exited(worker, exit),
         vacant: context.vacant,
       },
       pace,
@@ -91,20 +93,6 @@ export class Group {
     const ended = reported.done.length + reported.reports.filter(hasEnded).length
     if (ended > 0) this.#context.progressed(ended)
     this.#context.dispatch()
-  }
-
-  #exited(worker: WorkerProcess, exit: Exit): void {
-    const { pid, work } = worker
-    const { code, signal, why, isExplained, unforked } = exit
-    if (why === 'failed' && !isExplained && unforked === undefined)
-      this.#context.events.emit('worker-died', {
-        spool: this.#spool,
-        pid,
-        code,
-        signal,
-        running: namesOf(work.begun),
-      })
-    this.feeder.exited(worker, exit)
   }
 }
 

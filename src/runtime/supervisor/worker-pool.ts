@@ -80,6 +80,7 @@ export class WorkerPool implements SignalReceivers {
       pace: this.#pace,
       cancellations: this.#cancellations,
       withdrawals,
+      aside: this.#aside,
       isHalted: () => this.isHalted,
       dispatch: () => this.dispatch(),
       vacant: () => {

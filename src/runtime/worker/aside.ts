@@ -19,7 +19,11 @@ async function act(message: MasterMessage): Promise<AsideReply> {
   }
   if (message.type === 'look') {
     const { lookAtTasks } = await import('../../engines/directory/peek.js')
-    return { type: 'looked', id: message.id, found: lookAtTasks(message.spool, message.refs) }
+    return {
+      type: 'looked',
+      id: message.id,
+      found: lookAtTasks(message.spool, message.refs, message.begunSinceMs),
+    }
   }
   if (message.type !== 'clear-marks' && message.type !== 'bury-cancelled')
     throw new Error(`no process aside does: ${message.type}`)
