@@ -207,6 +207,6 @@ export interface Source extends Feed, FeedView {
   readonly isByArrival?: boolean
   /** Absent if the engine's claims last as long as the worker that holds them. Works after `close`, too. */
   readonly leases?: LeaseKeeper
-  /** From now on it looks at the files of tasks that wait for their time by this, not by itself. Absent: it never does. */
+  /** From now on it looks at the files of tasks by this, not by itself. Absent: it never does. */
   lookBy?(looker: Looker): void
 }

@@ -5,6 +5,7 @@ import { isRedisAddress, redisAddressOf } from '../formats/protocol/redis-addres
 import type { WorkerClaims } from './claims.js'
 import { controlSocketsOf } from './control/client.js'
 import { isControlHome } from './control/home.js'
+import type { Aside } from './directory/aside-work.js'
 import type { DirectoryFeedOptions } from './directory/feed.js'
 import type { Enqueuer } from './enqueuer.js'
 import type { Source } from './feed.js'
@@ -30,7 +31,8 @@ export interface Engine {
   feed(options: FeedOptions, events: Emitter): Promise<Source>
   /** For one worker. */
   claims(options: ClaimsOptions): Promise<WorkerClaims>
-  upkeep(): Promise<Upkeep>
+  /** @param aside does what has to do with the files of tasks; absent: this process itself */
+  upkeep(aside?: Aside): Promise<Upkeep>
   /** Absent: nothing is forwarded there. */
   forwarder?(away: AwayListener): Promise<Forwarder>
   /** Absent: its tasks are on no server. */
@@ -101,9 +103,9 @@ function directoryEngine(spool: string): Engine {
       const { openDirectoryClaims } = await import('./spool/claims/claims.js')
       return openDirectoryClaims({ ...options, spool })
     },
-    async upkeep() {
+    async upkeep(aside) {
       const { DirectoryUpkeep } = await import('./directory/upkeep.js')
-      return new DirectoryUpkeep(spool)
+      return new DirectoryUpkeep(spool, aside)
     },
   }
 }

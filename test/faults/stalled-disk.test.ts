@@ -1,12 +1,26 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync, utimesSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { STARTED } from '#src/engines/spool/state-byte.js'
 import { MODIFIER2_OFFSET } from '#src/formats/protocol/header.js'
+import { tryHold } from '#src/system/libc.js'
 import { inProcess } from '../helpers/cli.js'
+import { movableClock } from '../helpers/clock.js'
 import { snapshotOf } from '../helpers/control.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet, taskName } from '../helpers/files.js'
@@ -87,14 +101,24 @@ const STRACE = 'strace -f -y -qq --seccomp-bpf -s 4096 -e signal=none -e trace=%
 
 const pidOf = ({ output }: Daemon) => Number(/is running \(pid: (\d+)\)/.exec(output)?.[1])
 
-/** The calls of a daemon's own threads, not of its workers, that name a task or a record. */
+/** The calls of a daemon's own threads, not of its workers, that name a task or a record. A start checks that records can be written. */
 function looksOf(daemon: Daemon, log: string): string[] {
   const own = new Set(readdirSync(`/proc/${pidOf(daemon)}/task`))
   const lines = readFileSync(log, 'utf8').split('\n')
   assert.ok(lines.some(line => !own.has(line.split(' ')[0] ?? '') && line.includes('uwsgi_spoolfile')))
   return lines.filter(
-    line => own.has(line.split(' ')[0] ?? '') && /uwsgi_spoolfile|\.spoold\/records/.test(line),
+    line =>
+      own.has(line.split(' ')[0] ?? '') && /uwsgi_spoolfile|\.spoold\/records(?!", [RWX]_OK)/.test(line),
   )
+}
+
+/** What a sweep removes, on a clock that is days ahead: the record of a task that is gone, and what a dead writer left. */
+function leaveBehind(spool: string): string[] {
+  const records = join(spool, '.spoold/records')
+  for (const each of [join(spool, '.spoold'), records]) mkdirSync(each, { mode: 0o700 })
+  const left = [join(records, `${taskName()}.json`), join(spool, `.spoold-${taskName()}.tmp`)]
+  for (const path of left) writeFileSync(path, JSON.stringify({ attempts: 1, crashes: 0 }))
+  return left
 }
 
 describe('a master', { skip: skipUnless('strace') }, () => {
@@ -105,7 +129,15 @@ describe('a master', { skip: skipUnless('strace') }, () => {
     it(`opens, stats and locks no task that is due and no record: ${where}`, async () => {
       const spool = spoolDirectory()
       const log = join(dirname(spool), 'strace')
+      const clock = movableClock()
+      clock.jump(2 * 86_400)
+      const left = leaveBehind(spool)
+      const locked = put(spool)
+      const fd = openSync(join(spool, locked), 'r+')
+      after(() => closeSync(fd))
+      assert.ok(await tryHold(fd))
       const setup = {
+        env: clock.env,
         spool,
         handler: `export default async (env, task) => {
           JOURNAL(process.ppid + ' ' + env.n)
@@ -124,13 +156,18 @@ describe('a master', { skip: skipUnless('strace') }, () => {
       await until(
         'each has run some',
         () => {
-          const isAll = leftIn(spool).length === 0
+          const isAll = leftIn(spool).every(name => name === locked)
           const masters = new Set(traced.journal().map(line => line.split(' ')[0]))
           for (let n = 0; isAll && masters.size < daemons && n < 100; n++) put(spool, { n: 'more' })
           return isAll && masters.size === daemons
         },
         60_000,
       )
+      await traced.waitFor(
+        new RegExp(`${locked} has been locked for \\d+.* by process ${process.pid} `),
+        30_000,
+      )
+      assert.deepEqual(left.filter(existsSync), [])
       assert.deepEqual(looksOf(traced, log), [])
     })
 

@@ -1,8 +1,10 @@
 import { Emitter } from '../../base/events/emitter.js'
 import { subscribeLog } from '../../base/events/log-subscriber.js'
+import { AsideProcess } from '../../runtime/supervisor/aside.js'
 import { Maintenance } from '../../runtime/supervisor/maintenance.js'
 import { Master } from '../../runtime/supervisor/master.js'
 import { SignalRouter } from '../../runtime/supervisor/signal-router.js'
+import type { WorkerPort } from '../../runtime/supervisor/worker-port.js'
 import { logTo } from './logger.js'
 import type { SpooldOptions } from './options.js'
 import { OwnPeriodicTasks } from './periodic.js'
@@ -18,17 +20,23 @@ export class EmbeddedDaemon {
   readonly #signals: SignalRouter
   readonly #periodic: OwnPeriodicTasks
   readonly #master = new Master(this.#events)
-  readonly #sweeper = new Maintenance(this.#events)
+  readonly #sweeper: Maintenance
   #stopping: Promise<void> | undefined
   #tellStopped = () => {}
   readonly whenStopped = new Promise<void>(resolve => {
     this.#tellStopped = resolve
   })
 
-  /** @param arePeriodic it schedules periodic tasks, too */
-  constructor(places: readonly Place[], options: SpooldOptions, arePeriodic: boolean) {
+  /** @param arePeriodic it schedules periodic tasks, too @param openAside absent: this process does it all */
+  constructor(
+    places: readonly Place[],
+    options: SpooldOptions,
+    arePeriodic: boolean,
+    openAside?: () => WorkerPort,
+  ) {
     const { logger, sync = true } = options
     this.#places = places
+    this.#sweeper = new Maintenance(this.#events, openAside && new AsideProcess(openAside))
     this.#periodic = new OwnPeriodicTasks(places, sync, this.#events)
     this.#signals = new SignalRouter(this.#events, {
       declared: (spool, _, periodic) => {

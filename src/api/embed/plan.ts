@@ -41,7 +41,7 @@ export interface Running {
   readonly sockets?: NonNullable<WorkerOptions['sockets']>
   readonly namespace?: string
   openPort(): WorkerPort
-  openAside?(): WorkerPort
+  readonly openAside?: (() => WorkerPort) | undefined
 }
 
 interface PlanContext {

@@ -6,7 +6,7 @@ import { openEngine } from '../../engines/open-engine.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import { DEFAULT_QUEUE } from '../../formats/protocol/named.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
-import { ForkedPort } from '../../runtime/supervisor/forked-port.js'
+import { ForkedPort, openAside } from '../../runtime/supervisor/forked-port.js'
 import { ThreadPort } from '../../runtime/supervisor/in-process-port.js'
 import type { WorkerPort } from '../../runtime/supervisor/worker-port.js'
 import { isWorker } from '../../runtime/tasks/daemon.js'
@@ -46,7 +46,8 @@ export interface Application {
 export async function startDaemon(options: StartOptions, app: Application): Promise<EmbeddedDaemon> {
   checkMode(options, app)
   const places = placesOf(options, app)
-  const daemon = new EmbeddedDaemon(places, app.options, options.stopWhenEmpty !== true)
+  const aside = asideOf(options)
+  const daemon = new EmbeddedDaemon(places, app.options, options.stopWhenEmpty !== true, aside)
   app.running.add(daemon)
   const disobey = options.block === true ? daemon.obeySignals() : () => {}
   void daemon.whenStopped.then(() => {
@@ -133,6 +134,11 @@ function queuesIn({ registry, memory }: Application): string[] {
   return [...new Set([DEFAULT_QUEUE, ...named, ...(memory?.names ?? [])])]
 }
 
+/** Undefined where nothing is to run in another process. */
+function asideOf({ mode }: StartOptions): (() => WorkerPort) | undefined {
+  return mode === 'processes' ? () => openAside(STDERR) : undefined
+}
+
 function runningOf(place: Place, options: StartOptions, app: Application): Running {
   const { engine } = place
   const telling = tellingOf(place.queue, app)
@@ -170,9 +176,7 @@ function runningOf(place: Place, options: StartOptions, app: Application): Runni
     sharesProcess: mode === 'threads' && workers > 1,
     openPort: () =>
       telling(mode === 'threads' ? new ThreadPort() : new ForkedPort({ logFd: STDERR, areas: [] })),
-    ...(mode === 'processes' && {
-      openAside: () => new ForkedPort({ entry: 'aside', logFd: STDERR, areas: [] }),
-    }),
+    openAside: asideOf(options),
   }
 }
 

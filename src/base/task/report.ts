@@ -56,6 +56,12 @@ export interface Report {
  */
 export type Found = 'gone' | 'locked' | 'begun' | 'due' | 'unreadable' | number
 
+/** A process that has locked a task. */
+export interface Holder {
+  readonly pid: number
+  readonly command: string
+}
+
 /**
  * Looks at the files of tasks that wait for their time: which somebody has written, touched or replaced since then (epoch ms), by
  * their places in `refs`. Undefined: nobody could look.
@@ -67,9 +73,13 @@ type LookAtLater = (
 
 /** Looks at the files of tasks for a process that is to wait for no disk. */
 export interface Looker {
-  /** @param begunSinceMs tell what was begun since then; epoch ms @returns what is found at each, in their order; undefined: nobody could look */
-  look(refs: readonly Ref[], begunSinceMs?: number): Promise<readonly Found[] | undefined>
+  /** @returns what is found at each, in their order; undefined: nobody could look */
+  look(refs: readonly Ref[]): Promise<readonly Found[] | undefined>
+  /** The same, where processes may have ended: what they had begun since then (epoch ms) is `begun`. */
+  begun(refs: readonly Ref[], sinceMs: number): Promise<readonly Found[] | undefined>
   readonly later: LookAtLater
+  /** @returns who has it locked; undefined: that is not known */
+  holder(ref: Ref): Promise<Holder | undefined>
 }
 
 /** The report of a named task that no handler takes. @param task its name, one character per byte */

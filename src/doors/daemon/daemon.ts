@@ -7,7 +7,8 @@ import { SpoolTargets } from '../../engines/targets.js'
 import type { ResolvedOptions } from '../../formats/config/options.js'
 import { formatProblem } from '../../formats/ini/setting.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
-import type { SpareWorker } from '../../runtime/supervisor/forked-port.js'
+import { AsideProcess } from '../../runtime/supervisor/aside.js'
+import { openAside, type SpareWorker } from '../../runtime/supervisor/forked-port.js'
 import { Maintenance } from '../../runtime/supervisor/maintenance.js'
 import { Master } from '../../runtime/supervisor/master.js'
 import { QuestionHandler } from '../../runtime/supervisor/questions.js'
@@ -121,7 +122,7 @@ export class Daemon {
     // its workers are new, which is what it was quiet for
     events.on('reload-done', () => this.#setQuiet(false, 'reload'))
     this.#pidfiles = request.isUnderRoot ? new ParentsPidfiles(events) : new Pidfiles(events, files)
-    this.#sweeper = new Maintenance(events)
+    this.#sweeper = new Maintenance(events, new AsideProcess(() => openAside(log.fd)))
     this.#touches = new TouchReload(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
     this.#drain = new Drain(events, options.drain, request.progress)
     this.#idleStop = new IdleStop(events, () => void this.#stop())

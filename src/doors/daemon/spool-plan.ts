@@ -15,7 +15,7 @@ import { addressOf, type SpoolConfig } from '../../formats/config/spools.js'
 import { keysOf } from '../../formats/protocol/hide.js'
 import { fallbackOf, isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
 import type { HandlerSpec, WorkerOptions } from '../../runtime/ipc/messages.js'
-import { ForkedPort, type SpareWorker } from '../../runtime/supervisor/forked-port.js'
+import { ForkedPort, openAside, type SpareWorker } from '../../runtime/supervisor/forked-port.js'
 import type { MaintainedSpool } from '../../runtime/supervisor/maintenance.js'
 import type { PoolOptions, SizeOptions } from '../../runtime/supervisor/pool-options.js'
 import type { QuestionHandler } from '../../runtime/supervisor/questions.js'
@@ -238,7 +238,7 @@ function poolOptions(
     answer: context.answer,
     // a worker may be spawned long after the plan was made, and the log may have been reopened by then
     openPort: () => context.spare?.take() ?? new ForkedPort({ logFd: context.log.fd, areas: AREAS.fds }),
-    openAside: () => new ForkedPort({ entry: 'aside', logFd: context.log.fd, areas: [] }),
+    openAside: () => openAside(context.log.fd),
   }
 }
 

@@ -67,7 +67,7 @@ export class DirectoryFeed implements Source {
       this.#wakeUp(),
     )
     this.#slotWatch = new SlotWatch(spool, this.#index, () => this.#wakeUp())
-    this.#longLocks = new LongLocks(spool, events)
+    this.#longLocks = new LongLocks(options.spool, events)
     this.#census = new Rationed(() => censusOf(this.#index), CENSUS_PAUSE)
     const best = reachable((from, count) => bestReady(this.#index, order, from, count))
     const later = reachable((from, count) => this.#index.later.soonest(from, count, Date.now()))
@@ -86,6 +86,7 @@ export class DirectoryFeed implements Source {
 
   lookBy(looker: Looker): void {
     this.#scanner.lookBy(looker)
+    this.#longLocks.lookBy(looker)
   }
 
   take(limit: number, from?: FeedReason | NamedSlots): readonly Ref[] {

@@ -1,9 +1,7 @@
-import { stat } from 'node:fs/promises'
 import type { Emitter } from '../../base/events/emitter.js'
-import { displayName, type Ref, toFsPath } from '../../base/task/ref.js'
-import type { Report } from '../../base/task/report.js'
-import { holderOf } from '../../system/files/lock-table.js'
-import { commandOf } from '../spool/neighbours.js'
+import { displayName, type Ref } from '../../base/task/ref.js'
+import type { Looker, Report } from '../../base/task/report.js'
+import { doHere } from './aside-work.js'
 
 /** A task that is locked for this long, and that no worker of ours is running, is reported. */
 const LONG_MS = 10_000
@@ -26,11 +24,16 @@ export class LongLocks {
   /** The one that was found locked last comes last. */
   readonly #locked = new Map<Ref, Locked>()
   #lookedAt = Number.NEGATIVE_INFINITY
+  #looker: Looker | undefined
 
-  /** @param spool a byte string */
+  /** @param spool its real path */
   constructor(spool: string, events: Emitter) {
     this.#spool = spool
     this.#events = events
+  }
+
+  lookBy(looker: Looker): void {
+    this.#looker = looker
   }
 
   reported({ ref, kind }: Report): void {
@@ -59,9 +62,7 @@ export class LongLocks {
   }
 
   async #tell(ref: Ref, forMs: number): Promise<void> {
-    const stats = await stat(toFsPath(`${this.#spool}/${ref}`)).catch(() => undefined)
-    const pid = stats === undefined ? undefined : await holderOf(stats)
-    const holder = pid === undefined ? {} : { pid, command: commandOf(pid) }
+    const holder = await (this.#looker?.holder(ref) ?? doHere('holder', this.#spool, ref))
     this.#events.emit('spool-task-locked', { spool: this.#spool, name: displayName(ref), forMs, ...holder })
   }
 }

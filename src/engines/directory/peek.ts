@@ -1,13 +1,15 @@
 import { accessSync, closeSync, constants, openSync, readdirSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Ref, toByteString } from '../../base/task/ref.js'
-import type { Found } from '../../base/task/report.js'
+import { type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
+import type { Found, Holder } from '../../base/task/report.js'
 import { toPairs } from '../../formats/protocol/vars.js'
-import { readLocks } from '../../system/files/lock-table.js'
+import { holderOf, readLocks } from '../../system/files/lock-table.js'
 import { COARSEST_TIME_MS } from '../../system/files/stamps.js'
 import { inspectFile, SpoolView } from '../spool/admin/task-view.js'
 import { changedAtMs } from '../spool/index/scanner.js'
 import { hasUwsgiPrefix } from '../spool/names.js'
+import { commandOf } from '../spool/neighbours.js'
 import { readBody } from '../spool/spool-file.js'
 import { ownState, STARTED } from '../spool/state-byte.js'
 
@@ -79,4 +81,11 @@ export function lookAtLater(spool: string, refs: readonly Ref[], sinceMs: number
     changed.map(place => refs[place] ?? ''),
   )
   return changed.map((place, i) => [place, found[i] ?? 'due'])
+}
+
+/** @param spool its real path @returns who has locked a task; undefined: nobody, or nobody that we may see */
+export async function holderOfTask(spool: string, ref: Ref): Promise<Holder | undefined> {
+  const stats = await stat(toFsPath(`${toByteString(spool)}/${ref}`)).catch(() => undefined)
+  const pid = stats === undefined ? undefined : await holderOf(stats)
+  return pid === undefined ? undefined : { pid, command: commandOf(pid) }
 }

@@ -28,35 +28,34 @@ import type {
   Upkeep,
   UpkeepStats,
 } from '../upkeep.js'
+import { type Aside, doHere } from './aside-work.js'
 
-/** Keeps a spool directory and its `.spoold` in order. What is done now and then is loaded then: each start would wait for it. */
+/** Keeps a spool directory and its `.spoold` in order. */
 export class DirectoryUpkeep implements Upkeep {
   readonly #spool: string
+  readonly #aside: Aside
   #summary: SpoolSummary | undefined
 
-  /** @param spool the real path */
-  constructor(spool: string) {
+  /** @param spool the real path @param aside does what has to do with the files of tasks */
+  constructor(spool: string, aside: Aside = doHere) {
     this.#spool = spool
+    this.#aside = aside
   }
 
   prepare(locks: LockKind): void {
     noteFormat(this.#spool, locks)
   }
 
-  async sweep(ages: SweepAges): Promise<Swept> {
-    const { sweepSpool } = await import('../spool/admin/sweep.js')
-    return await sweepSpool({ spool: toByteString(this.#spool), ...ages })
+  sweep(ages: SweepAges): Promise<Swept> {
+    return this.#aside('sweep', this.#spool, ages)
   }
 
-  async purge(limits: PurgeLimits): Promise<Purged> {
-    const { purge } = await import('../spool/admin/letters.js')
-    const { removed, fault } = await purge(this.#spool, limits)
-    return { removed, fault }
+  purge(limits: PurgeLimits): Promise<Purged> {
+    return this.#aside('purge', this.#spool, limits)
   }
 
-  async forget(ageMs: number): Promise<number> {
-    const { sweepRecords } = await import('../spool/admin/sweep.js')
-    return await sweepRecords(toByteString(this.#spool), Date.now() - ageMs)
+  forget(ageMs: number): Promise<number> {
+    return this.#aside('forget', this.#spool, ageMs)
   }
 
   async stats(): Promise<UpkeepStats> {

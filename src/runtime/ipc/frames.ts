@@ -172,8 +172,7 @@ const MESSAGES: Readonly<Record<Type, Fields>> = {
   drained: {},
   'marks-cleared': { left: 'texts', error: 'text', reports: 'objects' },
   'cancelled-buried': { reports: 'objects' },
-  'looked-later': { id: 'count', changed: 'list' },
-  looked: { id: 'count', found: 'list' },
+  'done-aside': { id: 'count' },
 }
 
 function isMessage(value: unknown): value is WorkerMessage | AsideReply {

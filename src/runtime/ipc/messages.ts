@@ -2,7 +2,7 @@ import type { RecycleReason, Stream } from '../../base/events/event-map.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { PausedPair } from '../../base/task/pause.js'
 import type { Ref } from '../../base/task/ref.js'
-import type { BegunTask, ClaimNotice, Found, Report, RunEnd } from '../../base/task/report.js'
+import type { BegunTask, ClaimNotice, Report, RunEnd } from '../../base/task/report.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import type { Delivery, RetryPolicy, SlotNews } from '../../base/task/terms.js'
 import type { Listening, PackedReports } from './reports.js'
@@ -108,21 +108,13 @@ export type MasterMessage =
       readonly options: WorkerOptions
       readonly tasks: readonly CancelledRef[]
     }
-  /** To a process aside, which stays: looks at the files of tasks, takes no lock, and changes nothing. It answers with `looked`. */
+  /** To a process aside, which stays: what it does is in engines/directory/aside-work.ts. It answers with `done-aside`. */
   | {
-      readonly type: 'look'
+      readonly type: 'do-aside'
       readonly id: number
+      readonly name: string
       readonly spool: string
-      readonly refs: readonly Ref[]
-      readonly begunSinceMs?: number | undefined
-    }
-  /** The same, of tasks that wait for their time: at those that have changed since (epoch ms). It answers with `looked-later`. */
-  | {
-      readonly type: 'look-later'
-      readonly id: number
-      readonly spool: string
-      readonly refs: readonly Ref[]
-      readonly sinceMs: number
+      readonly args: readonly unknown[]
     }
   | ({ readonly type: 'run' } & GivenRun)
   /** Its handler runs as soon as there is a free slot. */
@@ -256,31 +248,24 @@ export interface CancelledRef {
 }
 
 /** What a process answers that was opened for other things than tasks. */
-export type AsideReply = MarksCleared | CancelledBuried | Looked | LookedLater
+export type AsideReply = MarksCleared | CancelledBuried | DoneAside
 
 const OF_ASIDE: ReadonlySet<string> = new Set<AsideReply['type']>([
   'marks-cleared',
   'cancelled-buried',
-  'looked',
-  'looked-later',
+  'done-aside',
 ])
 
 export function isOfAside(message: WorkerMessage | AsideReply): message is AsideReply {
   return OF_ASIDE.has(message.type)
 }
 
-/** The result of `look-later`: what was found at those that have changed, by their places. */
-interface LookedLater {
-  readonly type: 'looked-later'
+/** The result of `do-aside`, or why there is none. */
+export interface DoneAside {
+  readonly type: 'done-aside'
   readonly id: number
-  readonly changed: ReadonlyArray<readonly [place: number, found: Found]>
-}
-
-/** The result of `look`: what was found for each ref, in their order. */
-interface Looked {
-  readonly type: 'looked'
-  readonly id: number
-  readonly found: readonly Found[]
+  readonly value?: unknown
+  readonly error?: string
 }
 
 /** The result of `bury-cancelled`: a report for each task, in their order. */

@@ -1,14 +1,15 @@
 import { toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { LastRun } from '../../base/task/last-run.js'
-import type { Ref } from '../../base/task/ref.js'
-import type { Found, Looker, Report } from '../../base/task/report.js'
-import type { AsideReply, MasterMessage } from '../ipc/messages.js'
+import type { Looker, Report } from '../../base/task/report.js'
+import type { Aside, AsideResult } from '../../engines/directory/aside-work.js'
+import type { AsideReply, DoneAside, MasterMessage } from '../ipc/messages.js'
 import type { NamedRef } from './given-tasks.js'
 import type { SpawnOptions, WorkerPort } from './worker-port.js'
 
 /** Generous: there are at most a few hundred files, but the machine may be busy. */
 const TIMEOUT_MS = 15_000
+const ENDED = 'the process that was to do it has ended'
 
 interface MarkedTask extends NamedRef {
   readonly lastRun?: LastRun
@@ -27,7 +28,7 @@ export async function askAside(
   { openPort, openAside = openPort }: Pick<SpawnOptions, 'openPort' | 'openAside'>,
   message: MasterMessage,
 ): Promise<AsideReply | string> {
-  let reply: AsideReply | string = 'the process that was to do it has ended'
+  let reply: AsideReply | string = ENDED
   try {
     const port = openAside()
     const timer = setTimeout(() => port.kill(), TIMEOUT_MS)
@@ -72,76 +73,90 @@ export async function clearMarks(
   return isAnswered ? reply.reports : []
 }
 
-/** Its start takes as long as a thousand looks. */
+/** Its start takes as long as a thousand looks. After a death nothing more is asked. */
 const KEPT_MS = 10_000
 
-type LookMessage = Extract<MasterMessage, { type: 'look' | 'look-later' }>
-type LookReply = Extract<AsideReply, { type: 'looked' | 'looked-later' }>
+type DoAside = Extract<MasterMessage, { type: 'do-aside' }>
+type Reply = Pick<DoneAside, 'value' | 'error'>
 
-/** A process that looks at the files of tasks for the master, which opens none. It is there while it is asked from time to time. */
-export class LookAside implements Looker {
-  readonly #spool: string
+/** A process that does for the master what is to be done to the files of tasks. It is there while it is asked from time to time. */
+export class AsideProcess {
   readonly #openAside: () => WorkerPort
-  readonly #asked = new Map<number, (reply: LookReply | undefined) => void>()
+  readonly #asked = new Map<number, (reply: Reply) => void>()
   #port: WorkerPort | undefined
   #next = 0
   #timer: NodeJS.Timeout | undefined
+  #isClosed = false
 
-  constructor(spool: string, openAside: () => WorkerPort) {
-    this.#spool = spool
+  constructor(openAside: () => WorkerPort) {
     this.#openAside = openAside
   }
 
-  /** @returns what is found at each, in their order; undefined: nobody could look */
-  async look(refs: readonly Ref[], begunSinceMs?: number): Promise<readonly Found[] | undefined> {
-    const reply = await this.#ask(id => ({ type: 'look', id, spool: this.#spool, refs, begunSinceMs }))
-    if (begunSinceMs !== undefined && this.#asked.size === 0) this.close() // deaths are rare
-    return reply?.type === 'looked' ? reply.found : undefined
+  readonly ask: Aside = (name, spool, ...args) => {
+    const question: DoAside = { type: 'do-aside', id: this.#next++, name, spool, args }
+    return this.#reply(question, name === 'begun' ? 0 : KEPT_MS) as AsideResult<typeof name>
   }
 
-  readonly later: Looker['later'] = async (refs, sinceMs) => {
-    const reply = await this.#ask(id => ({ type: 'look-later', id, spool: this.#spool, refs, sinceMs }))
-    return reply?.type === 'looked-later' ? reply.changed : undefined
-  }
-
+  /** What it does now is cut short. */
   close(): void {
-    clearTimeout(this.#timer)
-    this.#port?.kill() // it writes nothing
+    this.#isClosed = true
+    this.#end()
   }
 
-  #ask(questionOf: (id: number) => LookMessage): Promise<LookReply | undefined> {
-    const id = this.#next++
-    return new Promise(resolve => {
-      this.#asked.set(id, resolve)
+  #end(why = ENDED): void {
+    clearTimeout(this.#timer)
+    this.#port?.kill()
+    this.#port = undefined
+    for (const id of [...this.#asked.keys()]) this.#answered(id, { error: why })
+  }
+
+  async #reply(question: DoAside, keptMs: number): Promise<unknown> {
+    const { value, error } = await new Promise<Reply>(resolve => {
+      this.#asked.set(question.id, resolve)
       clearTimeout(this.#timer)
       try {
+        if (this.#isClosed) throw new Error(ENDED)
         this.#port ??= this.#open()
-        this.#port.send(questionOf(id))
-      } catch {
-        this.#answered(id, undefined) // the system has no memory for another process
+        this.#port.send(question)
+      } catch (thrown) {
+        this.#answered(question.id, { error: toError(thrown).message })
       }
     })
+    clearTimeout(this.#timer)
+    if (this.#asked.size === 0 && this.#port !== undefined)
+      this.#timer = setTimeout(() => this.#end(), keptMs).unref()
+    if (error !== undefined) throw new Error(error)
+    return value
   }
 
   #open(): WorkerPort {
     const port = this.#openAside()
     port.listen({
       heard: message => {
-        if (message.type === 'looked' || message.type === 'looked-later') this.#answered(message.id, message)
+        if (message.type === 'done-aside') this.#answered(message.id, message)
         else port.kill()
       },
       garbled: () => port.kill(),
     })
-    void port.whenExited.then(() => {
-      if (this.#port === port) this.#port = undefined
-      for (const id of [...this.#asked.keys()]) this.#answered(id, undefined)
+    void port.whenExited.then(({ unforked }) => {
+      if (this.#port === port) this.#end(unforked)
     })
     return port
   }
 
-  #answered(id: number, reply: LookReply | undefined): void {
+  #answered(id: number, reply: Reply): void {
     this.#asked.get(id)?.(reply)
     this.#asked.delete(id)
-    if (this.#asked.size === 0) this.#timer = setTimeout(() => this.close(), KEPT_MS).unref()
+  }
+}
+
+/** Looks at the tasks of one spool. */
+export function lookerOf(ask: Aside, spool: string): Looker {
+  const nobody = () => undefined
+  return {
+    look: refs => ask('look', spool, refs).catch(nobody),
+    begun: (refs, sinceMs) => ask('begun', spool, refs, sinceMs).catch(nobody),
+    later: (refs, sinceMs) => ask('later', spool, refs, sinceMs).catch(nobody),
+    holder: ref => ask('holder', spool, ref).catch(nobody),
   }
 }

@@ -3,10 +3,10 @@ import { Alarm, Stall } from '../../base/clock.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
-import type { Found, Report } from '../../base/task/report.js'
+import type { Found, Looker, Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/terms.js'
 import type { Source } from '../../engines/feed.js'
-import { clearMarks, type LookAside } from './aside.js'
+import { clearMarks } from './aside.js'
 import type { Cancellations } from './cancellations.js'
 import { lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
@@ -30,7 +30,7 @@ interface FeederContext {
   readonly cancellations: Cancellations
   readonly withdrawals: Withdrawals
   /** Undefined: nobody looks. */
-  readonly aside: LookAside | undefined
+  readonly looker: Looker | undefined
   /** Nothing is to be started. */
   isHalted(): boolean
 }
@@ -216,17 +216,17 @@ export class Feeder {
    * @returns when it is told; undefined: it is
    */
   #tellDeath(worker: WorkerProcess, { code, signal }: Exit): Promise<void> | undefined {
-    const { spool, roster, feed, aside, events } = this.#context
+    const { spool, roster, feed, looker, events } = this.#context
     const { pid, work } = worker
     const tell = (running: readonly TaskName[]) =>
       events.emit('worker-died', { spool, pid, code, signal, running })
     const { begun } = work
     const { unclear } = work.tasks
     const isKnown = unclear.length === 0 || roster.isClosed
-    if (isKnown || aside === undefined || feed.leases !== undefined) return void tell(namesOf(begun))
+    if (isKnown || looker === undefined || feed.leases !== undefined) return void tell(namesOf(begun))
     const refs = unclear.map(([, { ref }]) => ref)
     const givenAtMs = Math.min(...unclear.map(([, given]) => given.givenAtMs))
-    return Promise.race([aside.look(refs, givenAtMs), setTimeout(LOOK_MS, undefined, { ref: false })]).then(
+    return Promise.race([looker.begun(refs, givenAtMs), setTimeout(LOOK_MS, undefined, { ref: false })]).then(
       found => {
         if (found === undefined) return tell(namesOf(begun))
         const told = begun.filter(({ ref }) => !refs.includes(ref))

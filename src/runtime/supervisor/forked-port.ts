@@ -92,6 +92,11 @@ export class ForkedPort implements WorkerPort {
   }
 }
 
+/** Of what acts on tasks and runs none. @throws when the system has no memory for another process */
+export function openAside(logFd: number): WorkerPort {
+  return new ForkedPort({ entry: 'aside', logFd, areas: [] })
+}
+
 async function exitOf(child: ChildProcess, socket: Socket | undefined): Promise<PortExit> {
   const exit = await new Promise<PortExit>(resolve => {
     child.once('exit', (code, signal) => resolve({ code, signal }))

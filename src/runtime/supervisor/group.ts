@@ -1,8 +1,7 @@
 import type { Emitter } from '../../base/events/emitter.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
-import { isHandled, type Report } from '../../base/task/report.js'
+import { isHandled, type Looker, type Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
-import type { LookAside } from './aside.js'
 import type { Cancellations } from './cancellations.js'
 import { Feeder, namesOf } from './feeder.js'
 import type { LastRuns } from './last-runs.js'
@@ -22,7 +21,7 @@ export interface GroupContext {
   readonly pace: RespawnPace
   readonly cancellations: Cancellations
   readonly withdrawals: Withdrawals
-  readonly aside: LookAside | undefined
+  readonly looker: Looker | undefined
   /** Nothing is to be started. */
   isHalted(): boolean
   /** The worker is ready. */

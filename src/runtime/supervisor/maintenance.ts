@@ -2,7 +2,8 @@ import { Alarm } from '../../base/clock.js'
 import { messageOf } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { openEngine } from '../../engines/open-engine.js'
-import type { PurgeLimits } from '../../engines/upkeep.js'
+import type { PurgeLimits, Upkeep } from '../../engines/upkeep.js'
+import type { AsideProcess } from './aside.js'
 
 /** A sweep lists whole directories, so it must be rare. */
 const MAX_INTERVAL_MS = 600_000
@@ -31,6 +32,7 @@ export interface MaintainedSpool {
  */
 export class Maintenance {
   readonly #events: Emitter
+  readonly #aside: AsideProcess | undefined
   readonly #alarm = new Alarm(() => void this.#sweep())
   #spools: readonly MaintainedSpool[] = []
   /** The last reported error per spool and kind of upkeep, until it works again. */
@@ -38,8 +40,10 @@ export class Maintenance {
   #recordsSweptAt = Number.NEGATIVE_INFINITY
   #isSweeping = false
 
-  constructor(events: Emitter) {
+  /** @param aside its own: nothing else waits while it sweeps; absent: this process does it */
+  constructor(events: Emitter, aside?: AsideProcess) {
     this.#events = events
+    this.#aside = aside
   }
 
   /** Call it again after a reload, with the spools now in effect. */
@@ -53,6 +57,7 @@ export class Maintenance {
   stop(): void {
     this.#spools = []
     this.#alarm.clear()
+    this.#aside?.close()
   }
 
   async #sweep(): Promise<void> {
@@ -80,14 +85,14 @@ export class Maintenance {
   }
 
   async #sweepOne({ spool, graceMs, idTtlMs }: MaintainedSpool): Promise<void> {
-    const upkeep = await openEngine(spool).upkeep()
+    const upkeep = await this.#upkeepOf(spool)
     const swept = await upkeep.sweep({ graceMs, idTtlMs })
     if (swept.removed + swept.published + swept.givenBack > 0)
       this.#events.emit('spool-swept', { spool, ...swept })
   }
 
   async #purgeOne({ spool, limits }: MaintainedSpool): Promise<void> {
-    const upkeep = await openEngine(spool).upkeep()
+    const upkeep = await this.#upkeepOf(spool)
     const { removed, fault } = await upkeep.purge(limits)
     if (removed > 0) this.#events.emit('spool-purged', { spool, removed })
     if (fault !== undefined) throw new Error(fault)
@@ -100,9 +105,13 @@ export class Maintenance {
     this.#recordsSweptAt = now
     for (const each of this.#own)
       await this.#reportOnce(each, 'records', async () => {
-        const upkeep = await openEngine(each.spool).upkeep()
+        const upkeep = await this.#upkeepOf(each.spool)
         await upkeep.forget(RECORD_AGE_MS)
       })
+  }
+
+  #upkeepOf(spool: string): Promise<Upkeep> {
+    return openEngine(spool).upkeep(this.#aside?.ask)
   }
 
   /** Runs `act`, and reports an error once, until it works or fails in another way. */
@@ -112,6 +121,7 @@ export class Maintenance {
       await act()
       this.#reported.delete(key)
     } catch (error) {
+      if (this.#spools.length === 0) return // it was cut short by a stop
       const text = messageOf(error)
       if (this.#reported.get(key) === text) return
       this.#reported.set(key, text)

@@ -1,7 +1,6 @@
 import type { Ref } from '../../base/task/ref.js'
-import type { Found, Report } from '../../base/task/report.js'
+import type { Found, Looker, Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
-import type { LookAside } from './aside.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** A worker that is asked to hand back tasks and does not answer for so long runs something slow. */
@@ -10,7 +9,7 @@ const SILENT_MS = 100
 interface WithdrawalsContext {
   readonly feed: Source
   /** Undefined: nobody looks. */
-  readonly aside: LookAside | undefined
+  readonly looker: Looker | undefined
 }
 
 /**
@@ -44,11 +43,11 @@ export class Withdrawals {
   }
 
   async #look(worker: WorkerProcess): Promise<void> {
-    const { feed, aside } = this.#context
+    const { feed, looker } = this.#context
     const unclear = isSilent(worker) ? worker.work.tasks.unclear : []
-    if (unclear.length === 0 || aside === undefined) return
+    if (unclear.length === 0 || looker === undefined) return
     const refs = unclear.map(([, { ref }]) => ref)
-    const found = await aside.look(refs)
+    const found = await looker.look(refs)
     if (found === undefined || !isSilent(worker)) return
     // what another worker has by now is locked by that one, or gone because it ran there
     const its = new Map(unclear.map(([number], i) => [number, found[i] ?? 'due'] as const))

@@ -6,7 +6,7 @@ import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
 import type { Pauses } from '../../base/task/pause.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { Source } from '../../engines/feed.js'
-import { clearMarks, LookAside } from './aside.js'
+import { AsideProcess, clearMarks, lookerOf } from './aside.js'
 import { Cancellations } from './cancellations.js'
 import type { NamedRef } from './given-tasks.js'
 import { Group, type GroupContext } from './group.js'
@@ -47,7 +47,7 @@ export class WorkerPool implements SignalReceivers {
   readonly #crashed: CrashedTasks
   readonly #lastRuns = new LastRuns()
   readonly #cancellations: Cancellations
-  readonly #aside: LookAside | undefined
+  readonly #aside: AsideProcess | undefined
 
   constructor(options: PoolOptions, feed: Source, events: Emitter, signals: SignalRouter) {
     this.#options = options
@@ -65,9 +65,10 @@ export class WorkerPool implements SignalReceivers {
     // what is only passed on is due whatever its time: whoever looked would find it to be for later
     const isPassedOn = options.worker.chain.some(({ kind }) => kind === 'forward')
     const openAside = isPassedOn ? undefined : options.openAside
-    this.#aside = openAside && new LookAside(this.spool, () => this.#options.openAside?.() ?? openAside())
-    if (this.#aside !== undefined) feed.lookBy?.(this.#aside)
-    const withdrawals = new Withdrawals({ feed, aside: this.#aside })
+    this.#aside = openAside && new AsideProcess(() => this.#options.openAside?.() ?? openAside())
+    const looker = this.#aside && lookerOf(this.#aside.ask, this.spool)
+    if (looker !== undefined) feed.lookBy?.(looker)
+    const withdrawals = new Withdrawals({ feed, looker })
     this.#halt = new Halt({ ...all, withdrawals, spool: this.spool })
     this.#cancellations = new Cancellations({ ...all, options: () => this.#options })
     this.#crashed = new CrashedTasks(feed, () => this.dispatch())
@@ -80,7 +81,7 @@ export class WorkerPool implements SignalReceivers {
       pace: this.#pace,
       cancellations: this.#cancellations,
       withdrawals,
-      aside: this.#aside,
+      looker,
       isHalted: () => this.isHalted,
       dispatch: () => this.dispatch(),
       vacant: () => {

@@ -1,6 +1,6 @@
-import { toError } from '../../base/errors.js'
+import { messageOf, toError } from '../../base/errors.js'
 import { boundedFailure } from '../../base/task/failure-text.js'
-import { toByteString } from '../../base/task/ref.js'
+import { doHere } from '../../engines/directory/aside-work.js'
 import type { AsideReply, MasterMessage } from '../ipc/messages.js'
 import { buryCancelled, clearMarks } from './after-a-kill.js'
 import { engineOf, openClaims } from './open-claims.js'
@@ -8,23 +8,11 @@ import { Road } from './road.js'
 
 /**
  * The entry point of the process aside: it does to the files of tasks what the master, which opens none, has to have done, and runs
- * nothing. It answers the first message that it gets, and exits; one that looks stays for further looks, until the master ends it.
+ * nothing. It answers the first message that it gets, and exits; after `do-aside` it stays for more, until the master ends it.
  */
 
 async function act(message: MasterMessage): Promise<AsideReply> {
-  if (message.type === 'look-later') {
-    const { lookAtLater } = await import('../../engines/directory/peek.js')
-    const { id, spool, refs, sinceMs } = message
-    return { type: 'looked-later', id, changed: lookAtLater(toByteString(spool), refs, sinceMs) }
-  }
-  if (message.type === 'look') {
-    const { lookAtTasks } = await import('../../engines/directory/peek.js')
-    return {
-      type: 'looked',
-      id: message.id,
-      found: lookAtTasks(message.spool, message.refs, message.begunSinceMs),
-    }
-  }
+  if (message.type === 'do-aside') return await doAside(message)
   if (message.type !== 'clear-marks' && message.type !== 'bury-cancelled')
     throw new Error(`no process aside does: ${message.type}`)
   const claims = await openClaims(engineOf(message.options), message.options)
@@ -33,12 +21,23 @@ async function act(message: MasterMessage): Promise<AsideReply> {
   return { type: 'marks-cleared', ...(await clearMarks(claims, message.tasks)) }
 }
 
+type DoAside = Extract<MasterMessage, { type: 'do-aside' }>
+
+async function doAside({ id, name, spool, args }: DoAside): Promise<AsideReply> {
+  try {
+    const act = doHere as (name: string, spool: string, ...args: readonly unknown[]) => Promise<unknown>
+    return { type: 'done-aside', id, value: await act(name, spool, ...args) }
+  } catch (thrown) {
+    return { type: 'done-aside', id, error: boundedFailure(messageOf(thrown)) }
+  }
+}
+
 async function answer(message: MasterMessage): Promise<void> {
   const reply = await act(message).catch(
     thrown => ({ type: 'unloadable', error: boundedFailure(toError(thrown).message) }) as const,
   )
   road.say(reply, () => {
-    if (reply.type !== 'looked' && reply.type !== 'looked-later') road.end(() => process.exit())
+    if (reply.type !== 'done-aside') road.end(() => process.exit())
   })
 }
 

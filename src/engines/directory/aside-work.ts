@@ -1,0 +1,65 @@
+import { type Ref, toByteString } from '../../base/task/ref.js'
+import type { Found, Holder } from '../../base/task/report.js'
+import type { Purged, PurgeLimits, SweepAges, Swept } from '../upkeep.js'
+
+/**
+ * What is done to the files of a spool's tasks for a master, which opens none and waits for no disk: by a process aside, or in the
+ * master's own where nobody is aside. What goes in and comes out is JSON; `spool` is a real path. What is done now and then is loaded
+ * then: each start would wait for it.
+ */
+const WORK = {
+  async look(spool: string, refs: readonly Ref[]): Promise<Found[]> {
+    const { lookAtTasks } = await import('./peek.js')
+    return lookAtTasks(spool, refs)
+  },
+
+  async begun(spool: string, refs: readonly Ref[], sinceMs: number): Promise<Found[]> {
+    const { lookAtTasks } = await import('./peek.js')
+    return lookAtTasks(spool, refs, sinceMs)
+  },
+
+  async later(spool: string, refs: readonly Ref[], sinceMs: number): Promise<[place: number, Found][]> {
+    const { lookAtLater } = await import('./peek.js')
+    return lookAtLater(toByteString(spool), refs, sinceMs)
+  },
+
+  async holder(spool: string, ref: Ref): Promise<Holder | undefined> {
+    const { holderOfTask } = await import('./peek.js')
+    return await holderOfTask(spool, ref)
+  },
+
+  async sweep(spool: string, ages: SweepAges): Promise<Swept> {
+    const { sweepSpool } = await import('../spool/admin/sweep.js')
+    return await sweepSpool({ spool: toByteString(spool), ...ages })
+  },
+
+  async forget(spool: string, ageMs: number): Promise<number> {
+    const { sweepRecords } = await import('../spool/admin/sweep.js')
+    return await sweepRecords(toByteString(spool), Date.now() - ageMs)
+  },
+
+  async purge(spool: string, limits: PurgeLimits): Promise<Purged> {
+    const { purge } = await import('../spool/admin/letters.js')
+    const { removed, fault } = await purge(spool, limits)
+    return { removed, fault }
+  },
+}
+
+type AsideWork = typeof WORK
+type AsideName = keyof AsideWork
+type AsideArgs<Name extends AsideName> =
+  Parameters<AsideWork[Name]> extends [string, ...infer Args] ? Args : never
+export type AsideResult<Name extends AsideName> = ReturnType<AsideWork[Name]>
+
+/** @throws why it could not be done */
+export type Aside = <Name extends AsideName>(
+  name: Name,
+  spool: string,
+  ...args: AsideArgs<Name>
+) => AsideResult<Name>
+
+/** Does it in this process. */
+export const doHere: Aside = (name, spool, ...args) => {
+  const act = WORK[name] as (spool: string, ...args: unknown[]) => AsideResult<typeof name>
+  return act(spool, ...args)
+}

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { describe, it, mock } from 'node:test'
+import type { MasterMessage } from '#src/runtime/ipc/messages.js'
+import { AsideProcess } from '#src/runtime/supervisor/aside.js'
+import type { PortExit, PortListener, WorkerPort } from '#src/runtime/supervisor/worker-port.js'
+
+/** Answers everything with its own number, unless it is told to be silent. */
+class FakePort implements WorkerPort {
+  readonly pid = 1
+  readonly hasOwnProcess = true
+  isSilent = false
+  isKilled = false
+  readonly #number: number
+  #listener: PortListener | undefined
+  #exit = (_exit: PortExit) => {}
+  readonly whenExited = new Promise<PortExit>(resolve => {
+    this.#exit = resolve
+  })
+
+  constructor(number: number) {
+    this.#number = number
+  }
+
+  listen(listener: PortListener): void {
+    this.#listener = listener
+  }
+
+  send(message: MasterMessage): void {
+    if (message.type !== 'do-aside') assert.fail()
+    const { id } = message
+    if (!this.isSilent)
+      setImmediate(() => this.#listener?.heard({ type: 'done-aside', id, value: this.#number }))
+  }
+
+  kill(): void {
+    this.isKilled = true
+  }
+
+  /** A process ends some time after it was killed. */
+  exit(): void {
+    this.#exit({ code: null, signal: 'SIGKILL' })
+  }
+}
+
+function openPorts(): { ports: FakePort[]; aside: AsideProcess } {
+  const ports: FakePort[] = []
+  const aside = new AsideProcess(() => {
+    const port = new FakePort(ports.length)
+    ports.push(port)
+    return port
+  })
+  return { ports, aside }
+}
+
+describe('a process aside', () => {
+  it('that nobody has asked for a while is ended, and whoever asks before it is gone asks another one', async () => {
+    mock.timers.enable({ apis: ['setTimeout'] })
+    const { ports, aside } = openPorts()
+    assert.equal(await aside.ask('forget', '/spool', 1), 0)
+    assert.equal(await aside.ask('forget', '/spool', 1), 0)
+    mock.timers.tick(60_000)
+    mock.timers.reset()
+    assert.equal(ports[0]?.isKilled, true)
+    const answer = aside.ask('forget', '/spool', 1)
+    ports[0]?.exit()
+    assert.equal(await answer, 1)
+    aside.close()
+  })
+
+  it('answers nobody once it is closed', async () => {
+    const { ports, aside } = openPorts()
+    await aside.ask('forget', '/spool', 1)
+    for (const port of ports) port.isSilent = true
+    const answer = aside.ask('forget', '/spool', 1)
+    aside.close()
+    await assert.rejects(answer, /has ended/)
+    await assert.rejects(aside.ask('forget', '/spool', 1), /has ended/)
+    assert.equal(ports.length, 1)
+  })
+})
