@@ -34,10 +34,10 @@ export async function withDirectory(kind, use) {
   }
 }
 
-/** Creates typical spool files: uWSGI's names, three short keys. */
-export function fill(directory, count, { at } = {}) {
+/** Creates typical spool files: uWSGI's names, three short keys. @param from the number of the first one */
+export function fill(directory, count, { at, from = 1 } = {}) {
   mkdirSync(directory, { recursive: true, mode: 0o755 })
-  for (let i = 1; i <= count; i++) {
+  for (let i = from; i < from + count; i++) {
     const path = `${directory}/uwsgi_spoolfile_on_bench_1234_${i}_${840383826 + i}_1795238706_${i % 1_000_000}`
     const vars = Object.entries({ hello: 'world', n: String(i), foo: 'bar' })
     writeFileSync(path, encodePacket(vars.map(pair => pair.map(text => Buffer.from(text)))), { mode: 0o600 })

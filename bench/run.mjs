@@ -30,6 +30,7 @@ const NAMES = [
   'hosts',
   'pickup',
   'scale',
+  'later',
   'status',
   'listing',
   'enqueue',
