@@ -211,15 +211,16 @@ describe('a task that blocks behind quick ones, before its start was told', { co
       },
     )
 
-  it('is ended by its cancel, and no other is', async () => {
-    const { spool, daemon } = await blockedBehindQuickOnes(JAVASCRIPT)
-    const path = join(spool, nameOf(QUICK))
-    assert.equal((await inProcess(['cancel', path])).stdout, `cancelled ${path}\n`)
-    await until('all are over', isOver(spool))
-    assertRuns(daemon, 1)
-    const letters = [...(await deadOf(spool))].map(([n, { reason, crashes }]) => ({ n, reason, crashes }))
-    assert.deepEqual(letters, [{ n: BLOCKS, reason: 'cancelled', crashes: 0 }])
-  })
+  for (const kind of [JAVASCRIPT, CONCURRENT])
+    it(`is ended by its cancel, and no other is: ${kind.title}`, async () => {
+      const { spool, daemon } = await blockedBehindQuickOnes(kind)
+      const path = join(spool, nameOf(QUICK))
+      assert.equal((await inProcess(['cancel', path])).stdout, `cancelled ${path}\n`)
+      await until('all are over', isOver(spool))
+      assertRuns(daemon, 1)
+      const letters = [...(await deadOf(spool))].map(([n, { reason, crashes }]) => ({ n, reason, crashes }))
+      assert.deepEqual(letters, [{ n: BLOCKS, reason: 'cancelled', crashes: 0 }])
+    })
 
   for (const { deaths, ...kind } of [
     { ...JAVASCRIPT, deaths: 1 },
@@ -229,7 +230,7 @@ describe('a task that blocks behind quick ones, before its start was told', { co
     it(`is to blame, and no other is, when its worker is killed: ${kind.title}`, needsOf(kind), async () => {
       const { spool, daemon } = await blockedBehindQuickOnes(kind)
       for (let death = 1; death <= deaths; death++) {
-        const worker = await until('it runs', () => runsOf(daemon, BLOCKS)[death - 1])
+        const worker = await until('it runs', () => runsOf(daemon, BLOCKS)[death - 1], 10_000)
         process.kill(worker, 'SIGKILL')
       }
       await until('all are over', isOver(spool))

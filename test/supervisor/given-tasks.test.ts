@@ -79,6 +79,24 @@ describe('GivenTasks', () => {
     assert.equal(given.end(2)?.ref, 'c')
   })
 
+  it('knows that what it told to have begun is over once its file is gone', () => {
+    const given = new GivenTasks(4)
+    given.give(['a', 'b', 'c', 'd'])
+    given.start(0, 1)
+    given.start(1, 1)
+    assert.deepEqual(given.recall(true), ['c', 'd'])
+    assert.equal(given.besides(2), 2)
+    const found = new Map([
+      [0, 'gone'],
+      [1, 'locked'],
+      [2, 'locked'],
+      [3, 'due'],
+    ] as const)
+    assert.deepEqual(given.looked(found, 5), { begun: ['c'], freed: ['a'] })
+    assert.deepEqual(refsIn(given.begun(6)), ['b', 'c'])
+    assert.deepEqual([given.besides(2), given.size], [1, 2])
+  })
+
   it('gives it back when it says that it had not begun it: others had locked it', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b'])

@@ -87,10 +87,10 @@ export class GivenTasks {
     return this.#owned.size > Math.max(1, this.#started.size)
   }
 
-  /** How many other tasks than this one it may have begun, as far as it has told. */
+  /** How many other tasks than this one it runs, as far as it has told, or others have seen. */
   besides(number: number): number {
-    const unconfirmed = this.#recalled.size
-    return this.#owned.size + unconfirmed - (this.of(number) === undefined ? 0 : 1)
+    const its = this.of(number)
+    return this.#started.size - (its !== undefined && this.#started.has(its) ? 1 : 0)
   }
 
   /** @returns the number of the first ref */
@@ -211,11 +211,9 @@ export class GivenTasks {
     return false
   }
 
-  /** What it may have begun, or ended, as far as it has told: only their files tell. */
+  /** What it may have begun, or ended, as far as it has told: only their files tell. A start that it told may be over, too. */
   get unclear(): ReadonlyArray<readonly [number: number, given: Given]> {
-    return [...this.#owned, ...this.#recalled].filter(
-      ([, { startedAt, isGone }]) => startedAt === undefined && !isGone,
-    )
+    return [...this.#owned, ...this.#recalled].filter(([, { isGone }]) => !isGone)
   }
 
   /**
@@ -231,10 +229,12 @@ export class GivenTasks {
     for (const [number, given] of unclear) {
       const what = found.get(number)
       if (what === 'gone') given.isGone = true
+      if (given.startedAt !== undefined && (what === 'locked' || what === 'unreadable')) continue
       if (what === 'locked') {
         if (given.isRecalled) begun.push(given.ref)
         this.#infer(number, given, now)
       } else if (!given.isRecalled && (what === 'gone' || isOneBegun)) {
+        this.#started.delete(given)
         given.isRecalled = true
         this.#owned.delete(number)
         this.#recalled.set(number, given)
