@@ -17,7 +17,7 @@ const HANDLER = `
   import { existsSync } from 'node:fs'
   const sleep = ms => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
   export default (env, task) => {
-    if (env.n !== undefined) JOURNAL(Date.now() + ' ' + env.n)
+    if (env.n !== undefined) JOURNAL(Date.now() + ' ' + env.n + ' ' + process.pid)
     if (env.gate !== undefined) while (!existsSync(env.gate)) sleep(20)
     if (env.ms !== undefined) sleep(Number(env.ms))
     if (env.later !== undefined) return { retry: '1h' }
@@ -112,8 +112,8 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     await setTimeout(300)
     const before = daemon.journal().length
     drop(spool, '1-urgent', packet({ n: 'urgent' }))
-    await until('it has run', () => daemon.journal().some(line => line.endsWith(' urgent')))
-    const place = daemon.journal().findIndex(line => line.endsWith(' urgent'))
+    await until('it has run', () => daemon.journal().some(line => line.includes(' urgent ')))
+    const place = daemon.journal().findIndex(line => line.includes(' urgent '))
     assert.ok(place - before <= 1, `${place - before} others began before it`)
   })
 
@@ -129,6 +129,52 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     writeFileSync(gate, '')
     await until('nothing is left', () => leftIn(spool).length === 0)
     assert.equal(new Set(daemon.journal().map(line => line.split(' ')[1])).size, 301)
+  })
+
+  it('stay theirs when others are given their task meanwhile: no event, no wait, no count', async () => {
+    const spool = spoolDirectory()
+    const gate = join(dirname(spool), 'gate')
+    const daemon = await start(spool, {
+      'spooler-processes': 2,
+      'spooler-ordered': 'true',
+      'spooler-quiet': 'false',
+    })
+    await warmUp(spool)
+    await inProcess(['pause', spool])
+    await daemon.waitFor(' paused: ')
+    // neither the first of its batch nor alone in it
+    for (let i = 0; i < 60; i++)
+      drop(spool, `1-${100 + i}`, packet(i === 5 ? { gate, n: 'block-5' } : { n: `fast-${i}` }))
+    await inProcess(['resume', spool])
+    await until('all others have run', () => daemon.journal().length === 60 && leftIn(spool).length === 1)
+    const pidsOf = new Map(daemon.journal().map(line => line.split(' ').slice(1) as [string, string]))
+    const pid = Number(pidsOf.get('block-5'))
+    assert.notEqual(
+      Number(pidsOf.get('fast-6')),
+      pid,
+      'what came after it was given to the other process, as it was itself',
+    )
+    const told = async () => {
+      const { tasks, processes } = await spoolSnapshotOf(spool)
+      const running = processes.workers.flatMap(worker =>
+        worker.running.map(({ task }) => [worker.pid, task]),
+      )
+      return { due: tasks.due, waiting: tasks.waiting, running }
+    }
+    const its = { due: 0, waiting: 0, running: [[pid, '1-105']] }
+    await until('it is told', async () => isDeepStrictEqual(await told(), its), 5000).catch(async error =>
+      assert.deepEqual(await told(), its, error),
+    )
+    writeFileSync(gate, '')
+    await until('nothing is left', () => leftIn(spool).length === 0)
+    await daemon.waitFor('done with task 1-105 ')
+    const lines = daemon.output.split('\n').filter(line => line.includes('1-105 '))
+    assert.deepEqual(
+      lines.map(line => line.replace(/^.* pid: /, '').replace(/\d+ seconds$/, '')),
+      [`${pid}] managing request 1-105 ...`, `${pid}] done with task 1-105 after `],
+    )
+    const { totals } = await spoolSnapshotOf(spool)
+    assert.deepEqual([totals.done, daemon.journal().length], [3060, 60])
   })
 
   it('begin nothing of what people removed or held meanwhile', async () => {
