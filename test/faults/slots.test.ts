@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
-import { appendFileSync, readFileSync } from 'node:fs'
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { openSlotFiles } from '#src/engines/spool/slot-files.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
+import { TestProcess } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 
 const IS_LONG = process.env.SPOOLD_TEST_LONG === '1'
 
@@ -138,4 +140,32 @@ describe('slots over daemons whose processes are killed', () => {
       assert.ok(fence.share >= share, `${fence.share}`)
       await until('all is over', () => leftIn(spool).length === 0)
     })
+})
+
+/** Looks at the only slot of a name until there is a file, and says how often it was free, and how often not. */
+const LOOKER = `
+import { existsSync } from 'node:fs'
+import { freeSlots } from '#src/engines/spool/slot-files.js'
+const [, spool, stop] = process.argv
+const tally = [0, 0]
+console.log('looks')
+while (!existsSync(stop)) tally[freeSlots(spool, { name: 'one', count: 1 }, 1)]++
+console.log('taken ' + tally[0] + ', free ' + tally[1])`
+
+describe('a look at which slots are free', () => {
+  it('takes none, not for a moment', async () => {
+    const spool = spoolDirectory()
+    const stop = join(dirname(spool), 'stop')
+    const args = ['--input-type=module', '-e', LOOKER, spool, stop]
+    const looker = new TestProcess(process.execPath, args, { cwd: ROOT })
+    await looker.waitFor('looks')
+    const files = openSlotFiles('ofd')
+    for (let i = 0; i < 5000; i++) {
+      const slot = files.take(spool, { name: 'one', count: 1 }, 0, new Set())
+      assert.ok(slot !== undefined, `it was refused after ${i} times`)
+      slot.release()
+    }
+    writeFileSync(stop, '')
+    await looker.waitFor(/taken [1-9]\d*, free [1-9]/)
+  })
 })
