@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spoolSnapshotOf } from '../helpers/control.js'
@@ -14,6 +14,8 @@ const SLOW = `export default (env, task) => {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
   return task.SPOOL_OK
 }`
+
+const LATER = packet({ a: 'b' })
 
 /** Enqueues what is staged: the urgent one last, into a priority that is made for it. */
 const FIRST = `
@@ -129,6 +131,36 @@ describe('a task is found', { concurrency: 3 }, () => {
     await until('all have run', () => daemon.journal().length >= 1000 && leftIn(spool).length === 0)
     assert.equal(new Set(daemon.journal()).size, 1000)
     assert.equal(daemon.journal().length, 1000)
+  })
+
+  it('in a burst beside 20,000 that are for later, without waiting for a scan, and none of those begins', async () => {
+    const spool = spoolDirectory()
+    const tomorrow = Date.now() / 1000 + 86_400
+    const later = Array.from({ length: 20_000 }, (_, i) => join(spool, `later-${i}`))
+    for (const path of later) {
+      writeFileSync(path, LATER)
+      utimesSync(path, tomorrow, tomorrow)
+    }
+    drop(spool, 'now')
+    const daemon = await startDaemon({
+      spool,
+      handler: NAMED,
+      ini: { 'spooler-quiet': true, 'spooler-frequency': 1000 },
+    })
+    await until('all were looked through', async () => {
+      const { tasks } = await spoolSnapshotOf(spool)
+      return tasks.later === later.length && tasks.due === 0
+    })
+    for (let burst = 0; burst < 3; burst++) {
+      for (let i = 0; i < 200; i++) drop(spool, `burst-${burst}-${i}`)
+      const run = 1 + 200 * (burst + 1)
+      await until('all of it has run', () => daemon.journal().length === run, 5000)
+    }
+    assert.equal(new Set(daemon.journal()).size, 601)
+    assert.deepEqual(
+      later.filter(path => !readFileSync(path).equals(LATER)),
+      [],
+    )
   })
 
   it('when written in place without a lock, byte by byte: never half of it', async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { exchangeNames } from '../helpers/exchanger.js'
-import { drop, packet } from '../helpers/files.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { patience, stopwatch, until } from '../helpers/until.js'
@@ -21,6 +21,8 @@ const WITHOUT_INOTIFY = [
   'sh',
 ]
 const FREQUENCY = 1
+/** At a thousand tasks a second there is some of it left after two scans. */
+const BACKLOG = 5000
 /** One frequency and a second, and what a busy machine takes. */
 const FOUND_MS = FREQUENCY * 1000 + 1000 + 4000
 
@@ -107,6 +109,43 @@ describe('where inotify is refused', { skip: skipUnless('root') }, () => {
       await until('the new one has run', () => daemon.journal().includes('here'), 11_000)
       assert.equal(daemon.output.split('no file-system events').length, 2, daemon.output)
     })
+
+  it('an urgent task is the next after a scan, and in time without one', async () => {
+    const spool = spoolDirectory()
+    for (const directory of ['2', '5']) mkdirSync(join(spool, directory))
+    const bytes = packet({ a: 'b' })
+    for (let i = 0; i < BACKLOG; i++) writeFileSync(join(spool, '5', `uwsgi_spoolfile_on_${i}`), bytes)
+    const daemon = await startDaemon({
+      spool,
+      handler: `const nap = new Int32Array(new SharedArrayBuffer(4))
+        export default (env, task) => { JOURNAL(task.name); Atomics.wait(nap, 0, 0, 1); return task.SPOOL_OK }`,
+      under: WITHOUT_INOTIFY,
+      ini: { 'spooler-frequency': FREQUENCY, 'spooler-ordered': true, 'spooler-quiet': true },
+    })
+    await until('some have run', () => daemon.journal().length > 100)
+    for (const [directory, isAsked] of [
+      ['2', true],
+      ['1', true],
+      ['2', false],
+      ['0', false],
+    ] as const) {
+      const name = `urgent-${directory}-${isAsked}`
+      mkdirSync(join(spool, directory), { recursive: true })
+      const before = daemon.journal().length
+      if (!isAsked) await foundSoon(daemon, join(spool, directory), name)
+      else {
+        drop(join(spool, directory), name)
+        daemon.child.kill('SIGUSR1')
+        await until(`${name} has run`, () => daemon.journal().includes(name), FOUND_MS)
+        const others = daemon.journal().indexOf(name) - before
+        assert.ok(others < 300, `${others} others ran before ${name}`)
+      }
+    }
+    assert.ok(leftIn(spool).length > 0, 'the others still run')
+    assert.match(daemon.output, /no file-system events/)
+    daemon.child.kill('SIGQUIT')
+    assert.equal(await daemon.code(), 0)
+  })
 
   it('it is asked for again, and the log says when it is back', async () => {
     const spool = spoolDirectory()
