@@ -28,6 +28,8 @@ export interface Locker {
   readonly isRemote: boolean
   /** Never blocks. Returns true if the caller now holds the claim on the file open at `fd`. */
   tryLock(fd: number, ref: Ref): boolean
+  /** False if another process may have it, because this one could not keep it. */
+  holds(ref: Ref): boolean
   /** Releases the claim. Call it after the file is settled and before `fd` is closed. */
   unlock(ref: Ref): void
   /** Releases the claim even if other processes inherited the descriptor: just closing ours would leave them the lock. */
@@ -56,7 +58,13 @@ type LockWay = Omit<Locker, 'skewMs' | 'isRemote'>
 /** OFD locks. They conflict with uWSGI's POSIX record locks both ways; `close` or the end of the process releases them. */
 function recordLocker(): LockWay {
   const { tryLock, unlock } = libc()
-  return { kind: 'ofd', tryLock: fd => tryLock(fd), unlock: () => {}, unshare: fd => unlock(fd) }
+  return {
+    kind: 'ofd',
+    tryLock: fd => tryLock(fd),
+    holds: () => true,
+    unlock: () => {},
+    unshare: fd => unlock(fd),
+  }
 }
 
 /** Leases in `.spoold/locks`, if record locks cannot be trusted (NFS without lockd). A plain uWSGI does not see them. */
@@ -70,6 +78,7 @@ function leaseLocker(spool: string, isDead: JudgeLease): LockWay {
   return {
     kind: 'lockfile',
     tryLock: (_fd, ref) => leases.tryTake(pathOf(ref), lost(ref)),
+    holds: ref => leases.holds(pathOf(ref)),
     unlock: ref => leases.giveBack(pathOf(ref)),
     unshare() {},
   }

@@ -8,6 +8,8 @@ export const loadLeases = onDemand<typeof import('proper-lockfile')>('proper-loc
 
 /** A lease not renewed for this long may be taken over; longer than any event loop should ever pause. */
 const STALE_MS = 60_000
+/** For so long after a renewal nobody takes it over, whatever happens to its holder. */
+const SURE_MS = STALE_MS / 2
 /** More would be kept of leases that are gone. */
 const MOST_SEEN = 10_000
 
@@ -42,24 +44,36 @@ export const isNoLongerRenewed: JudgeLease = lease => watch.isDead(lease)
  */
 export function openLeases(isDead: JudgeLease) {
   const { lockSync, unlockSync } = loadLeases()
-  const own = new Set<string>()
+  /** Those that this process has, as far as it knows. */
+  const own = new Map<string, Renewal>()
   // the library judges by the wall clock: it is shown a time of now or of 1970 in place of that of another process
   const judging = {
     ...fs,
     mkdirSync(path: string) {
       fs.mkdirSync(path)
-      own.add(path)
+      own.set(path, { mtimeMs: undefined, since: performance.now() })
     },
     statSync(path: string) {
       const stats = fs.statSync(path)
       return own.has(path) ? stats : { mtime: new Date(isDead(stats) ? 0 : Date.now()) }
+    },
+    utimesSync(path: string, atime: Date, mtime: Date) {
+      fs.utimesSync(path, atime, mtime)
+      if (own.has(path)) own.set(path, { mtimeMs: mtime.getTime(), since: performance.now() })
     },
     rmdirSync(path: string) {
       own.delete(path)
       fs.rmdirSync(path)
     },
   }
+  const forgetting = { ...judging, rmdirSync: (path: string) => own.delete(path) }
   const options = (path: string) => ({ realpath: false, lockfilePath: path, stale: STALE_MS, fs: judging })
+  const holds = (path: string) => {
+    const renewal = own.get(path)
+    if (renewal === undefined) return false
+    if (performance.now() - renewal.since < SURE_MS) return true
+    return lstatSync(path)?.mtime.getTime() === renewal.mtimeMs
+  }
   return {
     /** @param lost called when another process has taken the lease over @returns false while another process has it */
     tryTake(path: string, lost: (error: Error) => void): boolean {
@@ -75,10 +89,19 @@ export function openLeases(isDead: JudgeLease) {
         throw error
       }
     },
+    /** False once another process has taken it over, which a process that stood still learns first from here. */
+    holds,
+    /** What was lost is left to who has it. */
     giveBack(path: string): void {
-      unlockSync(path, options(path))
+      if (own.has(path)) unlockSync(path, { ...options(path), fs: holds(path) ? judging : forgetting })
     },
   }
+}
+
+/** When a lease was renewed, on the clock of `performance.now()`, and the time that it was given. */
+interface Renewal {
+  readonly mtimeMs: number | undefined
+  readonly since: number
 }
 
 /** For a command, which ends before it could see that nobody renews it: its time says so, as far as the clocks of both agree. */

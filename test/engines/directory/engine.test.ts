@@ -235,7 +235,15 @@ describe('a file that leaves its place between open and lock', () => {
       act(path, fd)
       return true
     }
-    const locker = { kind: 'ofd' as const, skewMs: 50, isRemote, tryLock, unlock() {}, unshare() {} }
+    const locker = {
+      kind: 'ofd' as const,
+      skewMs: 50,
+      isRemote,
+      tryLock,
+      holds: () => true,
+      unlock() {},
+      unshare() {},
+    }
     return claimFile(NAME, new TaskDirectories(spool), locker, Date.now(), () => assert.fail())
   }
 

@@ -77,6 +77,7 @@ function all(lockers: readonly Locker[], kind: Locker['kind']): Locker {
       for (const locker of lockers.slice(0, missing)) locker.unlock(ref)
       return false
     },
+    holds: ref => lockers.every(locker => locker.holds(ref)),
     unlock(ref) {
       for (const locker of lockers) locker.unlock(ref)
     },

@@ -202,6 +202,7 @@ export class Claims {
   #settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
     const { ref } = claim
     try {
+      if (!this.#locker.holds(ref)) return { ref, kind: 'locked', ranMs: 0 } // its new holder says what becomes of it
       const { file, record, isOnce } = claim
       const verdict = verdictOf(outcome, runsOf(record), isOnce, this.#settler.rulesFor(file))
       const { kind, atMs, detail, reason } = this.#settler.ended(file, record, verdict, ranMs)
