@@ -9,6 +9,7 @@ import { spoolSnapshotOf } from '../helpers/control.js'
 import { type Daemon, readJournal, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { isLong } from '../helpers/requires.js'
+import { recordOf } from '../helpers/spools.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
@@ -247,4 +248,80 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     await daemon.waitFor('HARAKIRI')
     await until('all are dead', () => leftIn(spool).length === 0, 60_000)
   })
+})
+
+/** Says when it begins and ends. A slow one takes 5 s; it waits for its gate if it says so, or has been begun elsewhere before. */
+const SLEEPER = `
+  import { existsSync } from 'node:fs'
+  import { setTimeout } from 'node:timers/promises'
+  export default async (env, task) => {
+    JOURNAL('begin ' + task.name + ' ' + process.pid)
+    const waits = env.waits === 'true' || (env.gate !== undefined && existsSync(env.gate + '-elsewhere'))
+    if (env.gate !== undefined) await setTimeout(5000)
+    while (waits && !existsSync(env.gate)) await setTimeout(20)
+    JOURNAL('end ' + task.name + ' ' + process.pid)
+    return task.SPOOL_OK
+  }`
+
+describe('a process that is stopped for more than a minute, and goes on', {
+  skip: isLong ? false : 'takes a minute',
+  concurrency: true,
+}, () => {
+  it('has lost none of its record locks: nothing runs twice', async () => {
+    const spool = spoolDirectory()
+    const gate = join(dirname(spool), 'gate')
+    const setup = { spool, handler: SLEEPER, ini: { 'spooler-ordered': true, 'spooler-frequency': 1 } }
+    const daemon = await startDaemon(setup)
+    drop(spool, '0-slow', packet({ gate }))
+    for (let i = 0; i < 100; i++) drop(spool, `1-${100 + i}`, packet({}))
+    await until('it runs', () => daemon.journal().length === 1)
+    const [worker = 0] = daemon.children()
+    process.kill(worker, 'SIGSTOP')
+    const since = performance.now()
+    const other = await startDaemon(setup)
+    await until('the others have run', () => leftIn(spool).length === 1)
+    await until('more than a minute is over', () => performance.now() > since + 65_000, 90_000)
+    process.kill(worker, 'SIGCONT')
+    await until('nothing is left', () => leftIn(spool).length === 0)
+    const [begun, ended] = ['begin ', 'end '].map(word =>
+      daemon
+        .journal()
+        .filter(line => line.startsWith(word))
+        .map(line => line.split(' ')[1]),
+    )
+    assert.deepEqual([begun?.length, new Set(begun).size, new Set(ended).size], [101, 101, 101])
+    assert.doesNotMatch(daemon.output + other.output, /crash|failed/)
+  })
+
+  for (const waits of [false, true])
+    it(`settles nothing under a lease that it has lost: its handler ${waits ? 'goes on' : 'ends at once'}`, async () => {
+      const spool = spoolDirectory()
+      const gate = join(dirname(spool), 'gate')
+      const setup = {
+        spool,
+        handler: SLEEPER,
+        ini: { 'spooler-lock': 'lockfile', 'spooler-frequency': 1, 'spooler-quiet': true },
+      }
+      const daemon = await startDaemon(setup)
+      const path = drop(spool, 'slow', packet({ gate, waits: String(waits) }))
+      await until('it runs', () => daemon.journal().length === 1)
+      const [worker = 0] = daemon.children()
+      process.kill(worker, 'SIGSTOP')
+      writeFileSync(`${gate}-elsewhere`, '')
+      const other = await startDaemon(setup)
+      await until('it runs elsewhere', () => daemon.journal().length === 2, 120_000)
+      const before = [readFileSync(path), recordOf(spool, 'slow'), leftIn(join(spool, '.spoold/locks'))]
+      process.kill(worker, 'SIGCONT')
+      await until('that is over', async () => (await spoolSnapshotOf(spool)).tasks.running === 0)
+      if (waits) await daemon.waitFor('the lease on slow was lost')
+      assert.deepEqual(
+        [readFileSync(path), recordOf(spool, 'slow'), leftIn(join(spool, '.spoold/locks'))],
+        before,
+      )
+      writeFileSync(gate, '')
+      await until('nothing is left', () => leftIn(spool).length === 0)
+      const { totals } = await spoolSnapshotOf(spool)
+      assert.deepEqual([totals.done, totals.retried, totals.errors, totals.buried], [0, 0, 0, 0])
+      assert.doesNotMatch(other.output, /gone|failed|lost/)
+    })
 })
