@@ -220,22 +220,20 @@ export class Feeder {
     const { pid, work } = worker
     const tell = (running: readonly TaskName[]) =>
       events.emit('worker-died', { spool, pid, code, signal, running })
-    const { begun } = work
     const { unclear } = work.tasks
-    const isKnown = unclear.length === 0 || roster.isClosed
-    if (isKnown || looker === undefined || feed.leases !== undefined) return void tell(namesOf(begun))
+    const isTold = unclear.length === 0 || (unclear.length === 1 && unclear[0]?.[1].startedAt !== undefined)
+    if (isTold || roster.isClosed || looker === undefined || feed.leases !== undefined)
+      return void tell(namesOf(work.begun))
     const refs = unclear.map(([, { ref }]) => ref)
-    const givenAtMs = Math.min(...unclear.map(([, given]) => given.givenAtMs))
-    return Promise.race([looker.begun(refs, givenAtMs), setTimeout(LOOK_MS, undefined, { ref: false })]).then(
-      found => {
-        if (found === undefined) return tell(namesOf(begun))
-        const told = begun.filter(({ ref }) => !refs.includes(ref))
-        const untold = unclear.filter(
-          ([number, { isRecalled }], i) => isBegun(found[i], isRecalled) && !worker.isInnocent(number),
-        )
-        tell([...namesOf(told), ...untold.map(([, given]) => nameOf(given))])
-      },
-    )
+    const sinceMs = Math.min(...unclear.map(([, { givenAtMs }]) => givenAtMs))
+    const looked = looker.begun(refs, sinceMs)
+    return Promise.race([looked, setTimeout(LOOK_MS, undefined, { ref: false })]).then(found => {
+      if (found === undefined) return tell(namesOf(work.begun))
+      const ran = unclear.filter(
+        ([number, { isRecalled }], i) => isBegun(found[i], isRecalled) && !worker.isInnocent(number),
+      )
+      tell(ran.map(([, given]) => nameOf(given)))
+    })
   }
 
   /** Those whose files were seen to be gone: their worker has ended without a report of them. */
