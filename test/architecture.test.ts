@@ -433,7 +433,7 @@ describe('the house', () => {
     const others = files.filter(({ text }) => /`\/proc\/self\/fd\/\$\{/.test(text))
     assert.deepEqual(
       others.map(({ file }) => file),
-      ['base/descriptor-path.ts'],
+      ['system/descriptor-path.ts'],
     )
   })
 

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net'
 import { constants } from 'node:os'
 import { getSystemErrorMap } from 'node:util'
-import { descriptorPath } from '../base/descriptor-path.js'
 import { displayName } from '../base/task/ref.js'
+import { descriptorPath } from './descriptor-path.js'
 
 /**
  * The system calls that spoold makes for itself: over libc (libc.ts), or over node:fs where libc cannot be called

@@ -1,12 +1,12 @@
 import type { ChildProcess } from 'node:child_process'
 import fs, { constants } from 'node:fs'
 import type { Server } from 'node:net'
-import { descriptorPath } from '../base/descriptor-path.js'
 import { messageOf } from '../base/errors.js'
 import { onDemand } from '../base/on-demand.js'
 import { entryFile } from '../base/package-root.js'
 import { displayName } from '../base/task/ref.js'
 import { type FileStatus, O_PATH, pathBelow, systemError } from './calls.js'
+import { descriptorPath } from './descriptor-path.js'
 import { libc, loadedCalls, systemCalls } from './libc.js'
 import { become, type Identity } from './privileges.js'
 

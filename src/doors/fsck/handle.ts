@@ -10,7 +10,6 @@ import {
   readSync,
   openSync as reopenSync,
 } from 'node:fs'
-import { descriptorPath } from '../../base/descriptor-path.js'
 import { baseName, toFsPath } from '../../base/task/ref.js'
 import { isLetter } from '../../engines/spool/dead-letters.js'
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
@@ -26,6 +25,7 @@ import {
 } from '../../formats/protocol/header.js'
 import { parseVars } from '../../formats/protocol/vars.js'
 import { O_PATH } from '../../system/calls.js'
+import { descriptorPath } from '../../system/descriptor-path.js'
 import { openSync } from '../../system/files/anchored-path.js'
 
 const OPENING_BRACE = 0x7b

@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs'
 import { readFile, readlink } from 'node:fs/promises'
 import { createServer, type ListenOptions, type Server, type Socket } from 'node:net'
 import { dirname, resolve } from 'node:path'
-import { descriptorPath } from '../../base/descriptor-path.js'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { type Address, formatAddress, socketPath } from '../../formats/protocol/address.js'
+import { descriptorPath } from '../../system/descriptor-path.js'
 import type { Bound, Opener } from '../../system/opener.js'
 
 export interface ListenSettings {

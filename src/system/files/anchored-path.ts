@@ -1,7 +1,7 @@
 import fs, { constants } from 'node:fs'
-import { descriptorPath } from '../../base/descriptor-path.js'
 import { displayName, toFsPath } from '../../base/task/ref.js'
 import { CWD, type FileStatus, O_PATH, pathBelow } from '../calls.js'
+import { descriptorPath } from '../descriptor-path.js'
 import { loadedCalls as calls } from '../libc.js'
 
 /**
