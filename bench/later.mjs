@@ -69,7 +69,8 @@ const withDaemon = async (directory, spool, options, act) => {
   }
 }
 
-const tasksOf = spool => JSON.parse(execFileSync(process.execPath, [BIN, 'status', '--json', spool])).spools[0].tasks
+const tasksOf = spool =>
+  JSON.parse(execFileSync(process.execPath, [BIN, 'status', '--json', spool])).spools[0].tasks
 
 const idleShare = (later, options) =>
   withSpool(later, (directory, spool) =>

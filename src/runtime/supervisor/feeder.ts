@@ -176,7 +176,6 @@ export class Feeder {
     const { feed, supply, lastRuns, signals, cancellations } = this.#context
     supply.crashed?.ended(worker)
     const buried = cancellations.exited(worker, exit)
-    const others = (refs: readonly Ref[]) => refs.filter(ref => !buried.has(ref))
     const all = worker.work.had
     const cut = all
       .filter(({ ref }) => !buried.has(ref))
@@ -191,8 +190,7 @@ export class Feeder {
       })
     signals.exited(worker)
     this.#tellEnded(worker)
-    const { begun, untouched } = worker.work.tasks.left
-    const left = others([...untouched, ...begun])
+    const left = worker.work.tasks.left.filter(ref => !buried.has(ref))
     const excused = cut.flatMap(had => {
       const lastRun = lastRuns.of(had.ref)
       return lastRun?.kind === 'blameless' ? [{ ...had, lastRun }] : []

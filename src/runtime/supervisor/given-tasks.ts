@@ -28,13 +28,6 @@ export interface Given extends GivenTask {
 /** Is told how a task was reported. */
 type Watcher = (kind: ReportKind, detail?: string) => void
 
-/** The refs that a worker still had when it exited. */
-interface Left {
-  /** Those that it may have begun. */
-  readonly begun: readonly Ref[]
-  readonly untouched: readonly Ref[]
-}
-
 /** A task as its feed knows it, and as people do. */
 export interface NamedRef {
   readonly ref: Ref
@@ -62,9 +55,10 @@ export interface Had extends Begun {
  * It is given nothing meanwhile, so this never holds more than the worker had when it last sent a message.
  */
 export class GivenTasks {
-  readonly #owned = new Map<number, Given>()
-  readonly #recalled = new Map<number, Given>()
-  /** Refs of both maps whose start was reported, oldest first. */
+  readonly #given = new Map<number, Given>()
+  /** How many of them are recalled. */
+  #recalled = 0
+  /** Those whose start was reported, oldest first. */
   readonly #started = new Set<Given>()
   readonly #concurrency: number
   #next = 0
@@ -77,14 +71,14 @@ export class GivenTasks {
 
   /** How many refs it owns or runs. */
   get size(): number {
-    let size = this.#owned.size
-    if (this.#recalled.size > 0) for (const { isRecalled } of this.#started) if (isRecalled) size++
+    let size = this.#given.size - this.#recalled
+    if (this.#recalled > 0) for (const { isRecalled } of this.#started) if (isRecalled) size++
     return size
   }
 
   /** True if it has more refs than it can run now. */
   get hasAhead(): boolean {
-    return this.#owned.size > Math.max(1, this.#started.size)
+    return this.#given.size - this.#recalled > Math.max(1, this.#started.size)
   }
 
   /** How many other tasks than this one it runs, as far as it has told, or others have seen. */
@@ -98,7 +92,7 @@ export class GivenTasks {
     const first = this.#next
     const givenAtMs = Date.now()
     for (const ref of refs)
-      this.#owned.set(this.#next++, {
+      this.#given.set(this.#next++, {
         ref,
         notice: undefined,
         givenAtMs,
@@ -113,9 +107,7 @@ export class GivenTasks {
 
   /** The numbers under which the worker has the task with this name, if it does: once, or again after a recall. */
   numbersOf(name: TaskName): number[] {
-    return [...this.#owned, ...this.#recalled].flatMap(([number, given]) =>
-      nameOf(given) === name ? [number] : [],
-    )
+    return [...this.#given].flatMap(([number, given]) => (nameOf(given) === name ? [number] : []))
   }
 
   /** How many it was ever given: their numbers are below that. */
@@ -124,7 +116,7 @@ export class GivenTasks {
   }
 
   of(number: number): Given | undefined {
-    return this.#owned.get(number) ?? this.#recalled.get(number)
+    return this.#given.get(number)
   }
 
   /** The worker has claimed these. @returns their refs */
@@ -139,26 +131,31 @@ export class GivenTasks {
 
   /** @returns its name, if the worker still has it */
   start(number: number, now: number): TaskName | undefined {
-    const given = this.#begin(number, now)
+    const given = this.of(number)
     if (given === undefined) return undefined
+    this.#begin(given, now)
     given.isAnnounced = true
     return nameOf(given)
   }
 
-  #begin(number: number, now: number): Given | undefined {
-    const given = this.of(number)
-    if (given === undefined) return undefined
+  #begin(given: Given, now: number): void {
     given.startedAt = now
     this.#started.add(given)
-    return given
   }
 
   end(number: number): Given | undefined {
     const given = this.of(number)
     if (given === undefined) return undefined
     this.#started.delete(given)
-    if (!this.#owned.delete(number)) this.#recalled.delete(number)
+    this.#given.delete(number)
+    if (given.isRecalled) this.#recalled--
     return given
+  }
+
+  #setRecalled(given: Given, isRecalled: boolean): void {
+    if (given.isRecalled === isRecalled) return
+    given.isRecalled = isRecalled
+    this.#recalled += isRecalled ? 1 : -1
   }
 
   /** @param watcher is told when the worker has reported this task, or turns out not to have begun it */
@@ -185,11 +182,9 @@ export class GivenTasks {
   recall(runsFirst: boolean): Ref[] {
     const refs: Ref[] = []
     let mayRun = runsFirst
-    for (const [number, given] of this.#owned) {
+    for (const given of this.#owned) {
       if (given.startedAt === undefined && !mayRun) {
-        given.isRecalled = true
-        this.#owned.delete(number)
-        this.#recalled.set(number, given)
+        this.#setRecalled(given, true)
         refs.push(given.ref)
       }
       mayRun = false
@@ -203,9 +198,10 @@ export class GivenTasks {
    * @returns false if it was not recalled from here
    */
   takeBack(ref: Ref, now: number): boolean {
-    for (const [number, given] of this.#recalled) {
-      if (given.ref !== ref) continue
-      this.#infer(number, given, now)
+    if (this.#recalled === 0) return false
+    for (const given of this.#given.values()) {
+      if (given.ref !== ref || !given.isRecalled) continue
+      this.#infer(given, now)
       return true
     }
     return false
@@ -213,7 +209,7 @@ export class GivenTasks {
 
   /** What it may have begun, or ended, as far as it has told: only their files tell. A start that it told may be over, too. */
   get unclear(): ReadonlyArray<readonly [number: number, given: Given]> {
-    return [...this.#owned, ...this.#recalled].filter(([, { isGone }]) => !isGone)
+    return [...this.#given].filter(([, { isGone }]) => !isGone)
   }
 
   /**
@@ -232,12 +228,10 @@ export class GivenTasks {
       if (given.startedAt !== undefined && (what === 'locked' || what === 'unreadable')) continue
       if (what === 'locked') {
         if (given.isRecalled) begun.push(given.ref)
-        this.#infer(number, given, now)
+        this.#infer(given, now)
       } else if (!given.isRecalled && (what === 'gone' || isOneBegun)) {
         this.#started.delete(given)
-        given.isRecalled = true
-        this.#owned.delete(number)
-        this.#recalled.set(number, given)
+        this.#setRecalled(given, true)
         freed.push(given.ref)
       }
     }
@@ -245,17 +239,15 @@ export class GivenTasks {
   }
 
   /** It is not known to have begun it, but has it locked. */
-  #infer(number: number, given: Given, now: number): void {
-    this.#recalled.delete(number)
-    this.#owned.set(number, given)
-    given.isRecalled = false
+  #infer(given: Given, now: number): void {
+    this.#setRecalled(given, false)
     given.isInferred = given.startedAt === undefined
-    if (given.isInferred) this.#begin(number, now)
+    if (given.isInferred) this.#begin(given, now)
   }
 
   /** What has ended, as somebody has seen, and was not reported. */
   get ended(): readonly Given[] {
-    return this.#all.filter(({ isGone }) => isGone)
+    return [...this.#given.values()].filter(({ isGone }) => isGone)
   }
 
   /**
@@ -265,20 +257,14 @@ export class GivenTasks {
    * @returns refs that it dropped and no other worker has: `recall` had left the first one as running, but it was not
    */
   confirmed(begun: readonly number[], now: number): Ref[] {
-    for (const number of begun) if (this.of(number)?.startedAt === undefined) this.#begin(number, now)
-    for (const [number, { startedAt }] of this.#recalled)
-      if (startedAt === undefined) {
-        this.#recalled.delete(number)
-        this.tell(number, 'untouched')
-      }
     const dropped: Ref[] = []
-    for (const [number, given] of this.#owned) {
-      const { ref, startedAt, isInferred } = given
-      if ((startedAt !== undefined && !isInferred) || begun.includes(number)) continue
-      this.#owned.delete(number)
-      this.#started.delete(given)
+    for (const [number, given] of this.#given) {
+      if (begun.includes(number) && given.startedAt === undefined) this.#begin(given, now)
+      const { ref, startedAt, isInferred, isRecalled } = given
+      if (startedAt !== undefined && (isRecalled || !isInferred || begun.includes(number))) continue
+      this.end(number)
       this.tell(number, 'untouched')
-      dropped.push(ref)
+      if (!isRecalled) dropped.push(ref)
     }
     return dropped
   }
@@ -290,15 +276,8 @@ export class GivenTasks {
   }
 
   /** The refs that no other worker has. */
-  get left(): Left {
-    const left = { begun: [] as Ref[], untouched: [] as Ref[] }
-    let place = 0
-    for (const { ref, startedAt } of this.#owned.values()) {
-      const mayHaveBegun = startedAt !== undefined || place < this.#concurrency
-      left[mayHaveBegun ? 'begun' : 'untouched'].push(ref)
-      place++
-    }
-    return left
+  get left(): Ref[] {
+    return this.#owned.map(({ ref }) => ref)
   }
 
   /**
@@ -306,16 +285,16 @@ export class GivenTasks {
    * not begin them.
    */
   get unsettled(): readonly NamedRef[] {
-    return this.#all.filter(({ isGone }) => !isGone).map(given => ({ ref: given.ref, name: nameOf(given) }))
+    return this.unclear.map(([, given]) => ({ ref: given.ref, name: nameOf(given) }))
   }
 
   /** The leases of the claims that it has announced and not reported. */
   get leases(): string[] {
-    return this.#all.flatMap(({ notice }) => notice?.lease ?? [])
+    return [...this.#given.values()].flatMap(({ notice }) => notice?.lease ?? [])
   }
 
-  get #all(): Given[] {
-    return [...this.#owned.values(), ...this.#recalled.values()]
+  get #owned(): Given[] {
+    return [...this.#given.values()].filter(({ isRecalled }) => !isRecalled)
   }
 
   /** The tasks that may have begun. */
@@ -326,8 +305,8 @@ export class GivenTasks {
   /** All whose files it can have marked, and the claims that it can have begun. */
   had(lastHeardAt: number): readonly Had[] {
     const begun = new Set(this.#mayHaveBegun)
-    return [...this.#owned, ...this.#recalled]
-      .filter(([, given]) => !given.isGone && (given.notice?.lease === undefined || begun.has(given)))
+    return this.unclear
+      .filter(([, given]) => given.notice?.lease === undefined || begun.has(given))
       .map(([number, given]) => {
         const { givenAtMs, isRecalled } = given
         return { ...begunOf(given, lastHeardAt), number, givenAtMs, isRecalled }
@@ -336,7 +315,7 @@ export class GivenTasks {
 
   /** A start that directly follows a report is not announced, but each lease is. */
   get #mayHaveBegun(): Given[] {
-    const inferred = [...this.#owned.values()].filter(
+    const inferred = this.#owned.filter(
       ({ startedAt, notice }, place) =>
         startedAt === undefined && (place < this.#concurrency || notice?.lease !== undefined),
     )
