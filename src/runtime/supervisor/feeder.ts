@@ -219,8 +219,7 @@ export class Feeder {
     const tell = (running: readonly TaskName[]) =>
       events.emit('worker-died', { spool, pid, code, signal, running })
     const { unclear } = work.tasks
-    const isTold = unclear.length === 0 || (unclear.length === 1 && unclear[0]?.[1].startedAt !== undefined)
-    if (isTold || roster.isClosed || looker === undefined || feed.leases !== undefined)
+    if (unclear.length === 0 || roster.isClosed || looker === undefined || feed.leases !== undefined)
       return void tell(namesOf(work.begun))
     const refs = unclear.map(([, { ref }]) => ref)
     const sinceMs = Math.min(...unclear.map(([, { givenAtMs }]) => givenAtMs))
