@@ -212,11 +212,11 @@ export class GivenTasks {
    * more than that.
    */
   get unclear(): ReadonlyArray<readonly [number: number, given: Given]> {
-    const all = this.#unended
+    const all = this.#remaining
     return all.length === 1 && this.#started.size === 1 ? [] : all
   }
 
-  get #unended(): Array<readonly [number: number, given: Given]> {
+  get #remaining(): Array<readonly [number: number, given: Given]> {
     return [...this.#given].filter(([, { isGone }]) => !isGone)
   }
 
@@ -228,7 +228,7 @@ export class GivenTasks {
    */
   looked(found: ReadonlyMap<number, Found>, now: number): { readonly begun: Ref[]; readonly freed: Ref[] } {
     const [begun, freed]: [Ref[], Ref[]] = [[], []]
-    const unclear = this.#unended.filter(([number]) => found.has(number))
+    const unclear = this.#remaining.filter(([number]) => found.has(number))
     const isOneBegun = unclear.some(([number]) => found.get(number) === 'locked')
     for (const [number, given] of unclear) {
       const what = found.get(number)
@@ -293,7 +293,7 @@ export class GivenTasks {
    * not begin them.
    */
   get unsettled(): readonly NamedRef[] {
-    return this.#unended.map(([, given]) => ({ ref: given.ref, name: nameOf(given) }))
+    return this.#remaining.map(([, given]) => ({ ref: given.ref, name: nameOf(given) }))
   }
 
   /** The leases of the claims that it has announced and not reported. */
@@ -313,7 +313,7 @@ export class GivenTasks {
   /** All whose files it can have marked, and the claims that it can have begun. */
   had(lastHeardAt: number): readonly Had[] {
     const begun = new Set(this.#mayHaveBegun)
-    return this.#unended
+    return this.#remaining
       .filter(([, given]) => given.notice?.lease === undefined || begun.has(given))
       .map(([number, given]) => {
         const { givenAtMs, isRecalled } = given
