@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { inProcess } from '../helpers/cli.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
 import { readJournal, startDaemon } from '../helpers/daemon.js'
-import { drop, packet } from '../helpers/files.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
@@ -71,4 +72,28 @@ describe('a task whose time has not come', () => {
       writeFileSync(gate, '')
       assert.deepEqual(daemon.journal(), state === 'busy' ? ['0-block'] : [])
     })
+})
+
+const STRACE = 'strace -f -qq --seccomp-bpf -s 4096 -e signal=none -e trace=openat -o'.split(' ')
+
+describe('a crowd of tasks for later', { skip: skipUnless('strace') }, () => {
+  it('is told by the times of its files, which are not opened, and one that is due among them runs', async () => {
+    const spool = spoolDirectory()
+    const log = join(dirname(spool), 'strace')
+    const tomorrow = Math.ceil(Date.now() / 1000) + 86_400
+    const crowd = Array.from({ length: 1000 }, (_, i) => `crowd-${i}`)
+    for (const name of crowd) drop(spool, name, packet({}), tomorrow)
+    drop(spool, 'due', packet({}))
+    const daemon = await startDaemon({ spool, handler: HANDLER, under: [...STRACE, log] })
+    await until('all are looked at', async () => {
+      const { later, unseen } = (await spoolSnapshotOf(spool)).tasks
+      return later === crowd.length && unseen === 0
+    })
+    await until('the other one has run', () => leftIn(spool).length === crowd.length)
+    assert.deepEqual(daemon.journal(), ['due'])
+    const opened = readFileSync(log, 'utf8').split('\n')
+    assert.ok(opened.some(line => line.includes('"due"')))
+    const inVain = opened.filter(line => line.includes('"crowd-'))
+    assert.ok(inVain.length < 20, `${inVain.length} were opened`)
+  })
 })

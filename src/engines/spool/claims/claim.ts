@@ -99,6 +99,30 @@ export function claimFile(
   }
 }
 
+/**
+ * What the time of its file says, which is looked at without opening it: where one task is for later, a day's schedule may be.
+ *
+ * @returns undefined: whoever claims it finds out
+ */
+export function laterOf(ref: Ref, directories: TaskDirectories, nowMs: number): Refusal | undefined {
+  let held: HeldDirectory | undefined
+  try {
+    held = directories.hold(ref)
+    const status = systemCalls().statusAt(held.fd, baseName(ref))
+    return status?.isFile === true ? laterBy(status, nowMs) : undefined
+  } catch {
+    return undefined
+  } finally {
+    held?.release()
+  }
+}
+
+/** Strictly later, as in uWSGI. */
+function laterBy({ mtimeMs }: FileStatus, nowMs: number): Refusal | undefined {
+  const dueAtMs = dueAtMsOf(mtimeMs, undefined)
+  return dueAtMs > nowMs ? { kind: 'later', atMs: dueAtMs } : undefined
+}
+
 type OpenFile = Pick<ClaimedFile, 'ref' | 'fd' | 'directory' | 'name' | 'held'>
 
 function open(ref: Ref, directories: TaskDirectories): OpenFile | Refusal {
@@ -168,8 +192,8 @@ function examine(file: OpenFile, nowMs: number, sinceMs: number, isRemote: boole
   if (status === undefined || status.links === 0) return GONE // removed by its last runner between our open and our lock
   if (!status.isFile) return { kind: 'unreadable', detail: 'it is not a regular file' }
   if (mayHaveMoved(status, sinceMs) && !isStillThere(file, status)) return GONE // between our open and our lock
-  const mtimeDueMs = dueAtMsOf(status.mtimeMs, undefined)
-  if (mtimeDueMs > nowMs) return { kind: 'later', atMs: mtimeDueMs } // strictly later, as in uWSGI
+  const later = laterBy(status, nowMs)
+  if (later !== undefined) return later
   const read = systemCalls().pread(fd, scratch, Math.min(status.size, MAX_PACKET_BYTES), 0)
   return decode(file, read, status, nowMs)
 }

@@ -22,6 +22,7 @@ import {
   claimFile,
   type HandleUnfit,
   isShortage,
+  laterOf,
   type Refusal,
   type Unfit,
 } from './claim.js'
@@ -65,6 +66,8 @@ export class Claims {
   readonly #handleUnfit: HandleUnfit
   readonly #directories: TaskDirectories
   readonly slots: Slots
+  /** The last one was for later. */
+  #isAmongLater = false
   /** The spool's real path, as text. */
   readonly #spool: string
 
@@ -80,7 +83,9 @@ export class Claims {
 
   claim(ref: Ref, lastRun?: LastRun): ClaimedTask | Report {
     const nowMs = this.#options.forwards === true ? LATEST_MS : Date.now()
-    const file = claimFile(ref, this.#directories, this.#locker, nowMs, this.#handleUnfit)
+    const later = this.#isAmongLater ? laterOf(ref, this.#directories, nowMs) : undefined
+    const file = later ?? claimFile(ref, this.#directories, this.#locker, nowMs, this.#handleUnfit)
+    this.#isAmongLater = !('fd' in file) && file.kind === 'later' && !this.#locker.isRemote
     if (!('fd' in file)) return { ref, ranMs: 0, ...file }
     try {
       const terms = this.#options.termsOf?.(file.vars)
