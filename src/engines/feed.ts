@@ -14,7 +14,7 @@ export interface Counts {
   readonly waiting: number
 }
 
-/** How many due tasks have a priority. */
+/** How many tasks of a priority are due, or unseen. */
 export interface PriorityStats {
   /** As its directory is named: `05` is not `5`; null: none. */
   readonly priority: string | null

@@ -34,7 +34,7 @@ export const TASK_METRICS: readonly Metric[] = [
     '1: the tasks that are due are all counted; 0: only those in memory are, a lower bound.',
     ({ tasks }) => Number(tasks.isWhole),
   ),
-  perSpoolBy('gauge', 'spooler_due_tasks', 'Due tasks by priority.', {
+  perSpoolBy('gauge', 'spooler_due_tasks', 'Due tasks by priority, with those that nobody has looked at.', {
     label: 'priority',
     values: ({ tasks }) => byPriority(tasks.priorities),
   }),

@@ -94,7 +94,7 @@ export interface TaskCounts {
   readonly stored: number | null
   /** Null: `stored` is exact. */
   readonly countedAtMs: number | null
-  /** Due tasks, the most urgent first; if not `isWhole`, all that each directory had when it was counted. */
+  /** Due and unseen tasks, the most urgent first; if not `isWhole`, all that each directory had when it was counted. */
   readonly priorities: readonly PriorityStats[]
   /** How many more priorities have tasks. */
   readonly prioritiesLeftOut: number

@@ -25,12 +25,12 @@ export function Spool({ id, spool, history, nowMs }: SpoolProps) {
       </section>
       {spool.tasks.priorities.length > 0 && (
         <section class="card" aria-labelledby="priorities">
-          <h2 id="priorities">Due by priority</h2>
+          <h2 id="priorities">By priority</h2>
           <Table
-            name="Due tasks by priority"
+            name="Due and unseen tasks by priority"
             columns={[
               { title: 'Priority', cell: ({ priority }) => priority ?? 'none' },
-              { title: 'Due', isNumber: true, cell: ({ due }) => countText(due) },
+              { title: 'Due or unseen', isNumber: true, cell: ({ due }) => countText(due) },
             ]}
             rows={spool.tasks.priorities}
             empty=""
