@@ -18,7 +18,7 @@ import {
 } from '../helpers/adaptive.js'
 import { spoold } from '../helpers/cli.js'
 import { controlOf, snapshotOf, spoolSnapshotOf } from '../helpers/control.js'
-import type { Daemon } from '../helpers/daemon.js'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { leftIn, taskName } from '../helpers/files.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
@@ -56,6 +56,16 @@ function putLater(spool: string, count: number, mtime: number) {
     for (let i = 1; i < Math.min(left, MOST_NAMES); i++) linkSync(join(spool, first), join(spool, taskName()))
   }
 }
+
+/** In all processes but the first. */
+const ONE_LOADS_SLOWLY = `
+import { mkdirSync } from 'node:fs'
+try {
+  mkdirSync(import.meta.dirname + '/loaded')
+} catch {
+  await new Promise(resolve => setTimeout(resolve, 500))
+}
+export default () => -2`
 
 /** With so many tasks that are not due, from the first look at them on. */
 async function staysSmall(spool: string, daemon: Daemon, algorithm: string, tasks: number) {
@@ -134,6 +144,22 @@ describe('adaptive processes', () => {
       await stop(daemon)
     }
     assert.equal(leftIn(spool).length, FUTURE)
+  })
+
+  it('do not grow for them while another spool of the daemon is being opened', async () => {
+    const spools = [spoolDirectory(), spoolDirectory()] as const
+    for (const spool of spools) putLater(spool, FUTURE, LATER)
+    const daemon = await startDaemon({
+      spool: spools[0],
+      handler: ONE_LOADS_SLOWLY,
+      ini: { spooler: spools, 'check-interval': 0.05, ...QUICK_TO_GROW, 'cheaper-algo': 'backlog' },
+    })
+    const areKnown = async () =>
+      (await snapshotOf(spools[0])).spools.every(({ tasks }) => tasks.later === FUTURE)
+    await until('they are known', areKnown)
+    await until('many checks have passed', checks(20))
+    assert.deepEqual(scaledTo(daemon), [])
+    await stop(daemon)
   })
 
   it('do not grow for a million of them either', { skip: !isLong }, async () => {

@@ -283,8 +283,12 @@ class PoolView {
     const { workers: all, target, delayed } = this.#roster
     this.#numbers.assign(all)
     const workers = [...all].filter(({ state }) => state !== 'draining')
-    const isSorting = workers.some(({ work }) => work.activity.isSorting)
     const { backlog } = this.#load
+    // who is idle is about to look at what waits, or may not begin before all of the daemon is opened
+    const isIdle = ({ isOpen, work }: WorkerProcess) => isOpen && work.outstanding === 0
+    const isSorting = workers.some(
+      worker => worker.work.activity.isSorting || (backlog > 0 && isIdle(worker)),
+    )
     this.#backlog = isSorting ? Math.min(this.#backlog, backlog) : backlog
     return {
       options,
