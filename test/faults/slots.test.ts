@@ -26,7 +26,7 @@ const LOADS: readonly Load[] = IS_LONG
       { limit: 1, tasks: 1000, ms: 200, concurrency: 1, share: 0.9 },
       { limit: 3, tasks: 5000, ms: 20, concurrency: 1, share: 0 },
       // of 200 ms: twenty processes with shorter ones would compete for the processors, not for slots
-      { limit: 50, tasks: 5000, ms: 200, concurrency: 4, share: 0.85 },
+      { limit: 50, tasks: 5000, ms: 200, concurrency: 4, share: 0.7 },
     ]
   : [
       { limit: 1, tasks: 40, ms: 100, concurrency: 1, share: 0 },
