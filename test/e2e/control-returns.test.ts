@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
-import { existsSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, existsSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { controlOf, controlsIn, snapshotOf } from '../helpers/control.js'
 import { startDaemon } from '../helpers/daemon.js'
+import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
@@ -37,6 +38,20 @@ describe('a control socket that somebody removed', () => {
     await until('it is back', () => existsSync(controlOf(spool)))
     assert.equal((await snapshotOf(spool)).daemon.pid, daemon.pid)
     assert.equal(daemon.output.match(/no control socket/g)?.length, 1, daemon.output)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+  })
+
+  it('returns when somebody closed .spoold to the daemon, and opens it again', {
+    skip: skipUnless('root'),
+  }, async () => {
+    const spool = spoolDirectory()
+    for (const path of [dirname(spool), spool]) chmodSync(path, 0o777)
+    const daemon = await startDaemon({ spool, ini: { uid: 65534, gid: 65534 } })
+    chmodSync(join(spool, '.spoold'), 0)
+    await daemon.waitFor(/no control socket/)
+    chmodSync(join(spool, '.spoold'), 0o700)
+    await until('it is back', async () => (await snapshotOf(spool).catch(() => undefined))?.daemon.pid)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
   })

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { chmodSync, mkdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { Emitter } from '#src/base/events/emitter.js'
 import type { Report } from '#src/base/task/report.js'
@@ -6,6 +8,7 @@ import { Drain } from '#src/doors/daemon/drain.js'
 import { inProcess } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const HANDLER = `
@@ -125,6 +128,16 @@ describe('--drain', { concurrency: 3 }, () => {
     const second = await drained(['', 'exit'], { 'spooler-max-crashes': 0 })
     assert.equal(second.code, 3)
     assert.match(second.line ?? '', /^drained: 1 done, 1 crashed$/)
+  })
+
+  it('exits 3 when a priority cannot be listed', { skip: skipUnless('root') }, async () => {
+    const spool = spoolDirectory()
+    for (const path of [dirname(spool), spool]) chmodSync(path, 0o777)
+    mkdirSync(join(spool, '1'), { mode: 0 })
+    const ini = { drain: true, 'spooler-ordered': true, uid: 65534, gid: 65534 }
+    const daemon = await startDaemon({ spool, ini, ...DRAIN })
+    assert.equal(await daemon.code(), 3)
+    assert.match(daemon.output, /drained: 0 done, 1 could not be read/)
   })
 
   it('counts the last run of a task', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { inProcess } from '../helpers/cli.js'
@@ -72,6 +72,29 @@ describe('a task whose time has not come', () => {
       writeFileSync(gate, '')
       assert.deepEqual(daemon.journal(), state === 'busy' ? ['0-block'] : [])
     })
+})
+
+describe('a task for later that is removed', () => {
+  it('is no longer what comes due next', async () => {
+    const spool = spoolDirectory()
+    const soon = Math.ceil(Date.now() / 1000) + 3600
+    const [first, last] = [soon, soon + 3600].map(at => drop(spool, undefined, packet({}), at))
+    await startDaemon({ spool })
+    const nextIs = (seconds: number | null) =>
+      until(
+        `the next is due at ${seconds}`,
+        async () => {
+          const { nextDueMs } = (await spoolSnapshotOf(spool)).tasks
+          return nextDueMs === (seconds === null ? null : seconds * 1000)
+        },
+        10_000,
+      )
+    await nextIs(soon)
+    rmSync(first ?? '')
+    await nextIs(soon + 3600)
+    rmSync(last ?? '')
+    await nextIs(null)
+  })
 })
 
 const STRACE = 'strace -f -qq --seccomp-bpf -s 4096 -e signal=none -e trace=openat -o'.split(' ')

@@ -2,7 +2,7 @@ import { closeSync, constants } from 'node:fs'
 import { lstat } from 'node:fs/promises'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { errnoOf } from '../../base/errors.js'
+import { errnoOf, quietly } from '../../base/errors.js'
 import { crypto } from '../../base/on-demand.js'
 import { toByteString, toFsPath } from '../../base/task/ref.js'
 import { CONTROL_LOCK, controlNames } from '../../engines/control/names.js'
@@ -146,7 +146,8 @@ function socketOf(server: Server, directory: Directory, name: string, clientPath
       return inode !== undefined && stats?.ino === inode
     },
     close() {
-      if (inode !== undefined && lstatExactlySync(path)?.ino === inode) removeQuietly(path)
+      const found = quietly(() => lstatExactlySync(path)) // somebody may have closed the directory to us
+      if (inode !== undefined && found?.ino === inode) removeQuietly(path)
       server.close(() => directory.release())
     },
   }

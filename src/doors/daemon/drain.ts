@@ -44,6 +44,10 @@ export class Drain {
       if (this.#unfinished.size > 0) for (const name of done) this.#unfinished.delete(keyOf(spool, name))
       for (const report of reports) this.#ended(spool, report)
     })
+    // whatever is due in there
+    events.on('spool-list-failed', ({ spool, prefix }) => {
+      this.#unfinished.set(keyOf(spool, prefix), 'unreadable')
+    })
     // what is innocent of it runs again
     for (const end of ['worker-died', 'worker-faulted', 'worker-unfit'] as const)
       events.on(end, ({ spool, running }) => {

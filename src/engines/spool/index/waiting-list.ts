@@ -35,7 +35,7 @@ export class WaitingList {
 
   /** When the next ref with a known name comes due; epoch ms. */
   get nextAtMs(): number {
-    return this.#named.soonest.peek()?.atMs ?? Number.POSITIVE_INFINITY
+    return this.#soonest()?.atMs ?? Number.POSITIVE_INFINITY
   }
 
   /** From this time on, refs with unknown names are due; epoch ms. */
@@ -110,17 +110,11 @@ export class WaitingList {
 
   /** Removes and returns one ref that is due; undefined if there is none. */
   popDue(nowMs: number): Waiting | undefined {
-    for (
-      let next = this.#named.soonest.peek();
-      next !== undefined && next.atMs <= nowMs;
-      next = this.#named.soonest.peek()
-    ) {
-      this.#named.soonest.pop()
-      if (!this.#isSo(next)) continue
-      this.#forget(hash(next.ref))
-      return next
-    }
-    return undefined
+    const next = this.#soonest()
+    if (next === undefined || next.atMs > nowMs) return undefined
+    this.#named.soonest.pop()
+    this.#forget(hash(next.ref))
+    return next
   }
 
   /** Part of those that come due next, in that order, as far as their names are known. They go on waiting. */
@@ -138,7 +132,16 @@ export class WaitingList {
     this.#areNamesLost = false
   }
 
-  /** A time that was changed leaves an entry behind. */
+  #soonest(): Waiting | undefined {
+    const { soonest } = this.#named
+    for (;;) {
+      const next = soonest.peek()
+      if (next === undefined || this.#isSo(next)) return next
+      soonest.pop()
+    }
+  }
+
+  /** A time that was changed, or a wait that ended, leaves an entry behind. */
   #isSo({ ref, atMs }: Waiting): boolean {
     return this.#secondOf(ref) === Math.ceil(atMs / 1000)
   }
