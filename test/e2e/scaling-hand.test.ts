@@ -84,10 +84,9 @@ describe('spoold scale', () => {
     put(spool, 1)
     await until('a task has run', () => leftIn(spool).length === 0)
     writeFileSync(gate, '')
+    const [first] = workersOf(daemon)
     assert.equal((await spoold(['scale', spool, '2'])).code, 0)
-    const [, loading] = await until('one loads', () =>
-      workersOf(daemon).length === 2 ? workersOf(daemon) : undefined,
-    )
+    const loading = await until('one loads', () => workersOf(daemon).find(pid => pid !== first))
     assert.equal((await spoold(['scale', spool, '1'])).code, 0)
     await until('it is gone', () => workersOf(daemon).length === 1)
     const line = daemon.output.split('\n').find(each => each.includes('"worker-cheaped"'))
