@@ -47,6 +47,20 @@ uwsgi::spooler(sub {
     return -2;
 });
 require POSIX;`,
+    /** While signals arrive: so a write that has to wait is interrupted. */
+    fills: `
+use Fcntl;
+use Time::HiRes 'setitimer';
+uwsgi::spooler(sub {
+    my ($env) = @_;
+    journal($env->{a});
+    setitimer(Time::HiRes::ITIMER_REAL(), .001, .001);
+    my $flags = fcntl(STDOUT, F_GETFL, 0);
+    fcntl(STDOUT, F_SETFL, $flags | O_NONBLOCK);
+    1 while defined syswrite(STDOUT, 'x' x 1023 . "\n");
+    fcntl(STDOUT, F_SETFL, $flags) if $env->{a} eq 'blocking';
+    return -2;
+})`,
     /** Until the file that the task names is there. */
     waits: `
 uwsgi::spooler(sub {
@@ -87,6 +101,15 @@ def UWSGI.spooler(env)
   journal('done')
   -2
 end`,
+    fills: `
+def UWSGI.spooler(env)
+  journal(env['a'])
+  $signals ||= Thread.new { loop { sleep 0.001; Process.kill(:ALRM, $$) } }
+  loop { STDOUT.write_nonblock("#{'x' * 1023}\n") } rescue nil
+  STDOUT.nonblock = false if env['a'] == 'blocking'
+  -2
+end
+require 'io/nonblock'`,
     waits: `
 def UWSGI.spooler(env)
   journal('1')
@@ -146,6 +169,17 @@ for (const language of ['perl', 'ruby'] as const) {
       const times = (line: string) => daemon.journal().filter(each => each === line).length
       await until('the next is over, and its child', () => times('done') === 2 && times('outlived') === 2)
     })
+
+    for (const a of ['blocking', 'non-blocking'])
+      it(`has filled the pipe of its output, which is ${a}: what it answered counts`, async () => {
+        const spool = spoolDirectory()
+        for (let i = 0; i < 5; i++) drop(spool, undefined, packet({ a }))
+        const ini = { 'spooler-max-crashes': 1 }
+        const daemon = await startHost(language, { spool, handler: sources.fills, ini })
+        await until('all are over', () => leftIn(spool).length === 0)
+        await until('all are done', () => daemon.output.match(/^\S.* done with task /gm)?.length === 5)
+        assert.equal(daemon.journal().length, 5)
+      })
 
     it('gives back what it has and did not start when the daemon stops', async () => {
       const spool = spoolDirectory()
