@@ -129,6 +129,25 @@ end`,
   },
 } as const
 
+describe('the Ruby host', { skip: skipUnless('ruby') }, () => {
+  it('leaves a thread in a block of Dir.chdir: the next task runs, and pays for nothing', async () => {
+    const spool = spoolDirectory()
+    for (let i = 0; i < 3; i++) drop(spool, `uwsgi_spoolfile_on_${i}`)
+    const handler = `
+def UWSGI.spooler(env)
+  journal($$.to_s)
+  inside = Queue.new
+  $thread ||= Thread.new { Dir.chdir('/') { inside << 1; sleep } }.tap { inside.pop }
+  -2
+end`
+    const ini = { 'spooler-ordered': true, 'spooler-max-crashes': 1 }
+    const daemon = await startHost('ruby', { spool, handler, ini })
+    await until('all are over', () => leftIn(spool).length === 0)
+    assert.equal(daemon.journal().length, 3)
+    assert.equal(new Set(daemon.journal()).size, 1, 'one interpreter')
+  })
+})
+
 for (const language of ['perl', 'ruby'] as const) {
   const sources = LANGUAGES[language]
   describe(`the ${sources.name} host`, { skip: skipUnless(language) }, () => {
