@@ -278,4 +278,28 @@ describe('what a handler answers', { concurrency: 3 }, () => {
     ])
     assert.deepEqual(leftIn(spool), ['t4'])
   })
+
+  it('an async 0 asks the next module, also once a module has made another class the global Promise', async () => {
+    const spool = spoolDirectory()
+    const modules = [
+      `const Own = Promise
+      globalThis.Promise = class Bluebird {
+        constructor(executor) { this.own = new Own(executor) }
+        then(...listeners) { return Bluebird.resolve(this.own.then(...listeners)) }
+        static resolve(value) { return value instanceof Bluebird ? value : new Bluebird(done => done(value)) }
+        static all(values) { return Bluebird.resolve(Own.all(values)) }
+      }
+      export default async () => 0`,
+      'export default async () => { console.log("asked"); return -2 }',
+    ].map((text, i) => {
+      const file = join(dirname(spool), `m${i}.mjs`)
+      writeFileSync(file, text)
+      return file
+    })
+    for (let i = 0; i < 3; i++) drop(spool)
+    const daemon = await startDaemon({ spool, isUnready: true, ini: { 'spooler-import': modules } })
+    await until('all have run', () => daemon.output.match(/done with task/g)?.length === 3)
+    assert.equal(daemon.output.match(/^asked$/gm)?.length, 3)
+    assert.deepEqual(leftIn(spool), [])
+  })
 })

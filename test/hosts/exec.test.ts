@@ -72,6 +72,18 @@ describe('spooler-exec', () => {
     assert.deepEqual([got.subarray(0, 3), got.subarray(4)], [bytes.subarray(0, 3), bytes.subarray(4)])
   })
 
+  it('runs a program without what no variable can hold: a value of 60,000 bytes that are not UTF-8', async () => {
+    const spool = spoolDirectory()
+    await startExec(spool, ['cat > $1.json; env | grep ^SPOOL_ > $1.env'])
+    const raw = Buffer.alloc(60_000, 0xff)
+    drop(spool, undefined, packet({ to: 'joe', raw }))
+    await until('it ran', () => leftIn(spool).length === 0)
+    const out = (suffix: string) => readFileSync(join(dirname(spool), `out.${suffix}`), 'utf8')
+    assert.deepEqual(JSON.parse(out('json')).raw, { base64: raw.toString('base64') })
+    assert.match(out('env'), /^SPOOL_to=joe$/m)
+    assert.doesNotMatch(out('env'), /SPOOL_raw/)
+  })
+
   it('acts on the exit code', async () => {
     const spool = spoolDirectory()
     const daemon = await startExec(spool, [

@@ -23,6 +23,11 @@ def spooler(env):
     if what == 'kill': os.kill(os.getpid(), signal.SIGKILL)
     if what == 'segv': os.kill(os.getpid(), signal.SIGSEGV)
     if what == 'close': os.closerange(3, 100)
+    if what == 'full':
+        os.set_blocking(1, False)
+        try:
+            while True: os.write(1, b'x' * 1023 + b'\\n')
+        except BlockingIOError: pass
     if what == 'garbage':
         os.write(3, b'no frame at all')
         time.sleep(60)
@@ -66,6 +71,26 @@ describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, ()
       for (const name of good) assert.equal(runs.filter(each => each === name).length, 1, name)
       await goesOn(daemon, spool)
     })
+
+  it('leaves a drain no exit code of 0: what crashed and waits is counted', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'uwsgi_spoolfile_on_good')
+    drop(spool, 'uwsgi_spoolfile_on_bad', packet({ do: '_exit' }))
+    const ini = { drain: true, 'spooler-max-crashes': 0 }
+    const daemon = await startHost('python', { spool, handler: HANDLER, ini, isUnready: true })
+    assert.equal(await daemon.code(), 3)
+    assert.match(daemon.output, /^drained: 1 done, 1 crashed$/m)
+    assert.deepEqual(leftIn(spool), ['uwsgi_spoolfile_on_bad'])
+  })
+
+  it('fills the pipe of its output and makes it non-blocking: what it answered counts', async () => {
+    const spool = spoolDirectory()
+    fill(spool, 'full')
+    const daemon = await startHost('python', { spool, handler: HANDLER, ini: { 'spooler-max-crashes': 1 } })
+    await until('all have run', () => leftIn(spool).length === 0)
+    await daemon.waitFor(/done with task uwsgi_spoolfile_on_5_bad/)
+    assert.equal(daemon.journal().length, 11)
+  })
 
   it('closes all of its descriptors: what it answered counts', async () => {
     const spool = spoolDirectory()

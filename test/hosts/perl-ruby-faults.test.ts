@@ -47,6 +47,20 @@ uwsgi::spooler(sub {
     return -2;
 });
 require POSIX;`,
+    /** While signals arrive: so a write that has to wait is interrupted. */
+    fills: `
+use Fcntl;
+use Time::HiRes 'setitimer';
+uwsgi::spooler(sub {
+    my ($env) = @_;
+    journal($env->{a});
+    setitimer(Time::HiRes::ITIMER_REAL(), .001, .001);
+    my $flags = fcntl(STDOUT, F_GETFL, 0);
+    fcntl(STDOUT, F_SETFL, $flags | O_NONBLOCK);
+    1 while defined syswrite(STDOUT, 'x' x 1023 . "\n");
+    fcntl(STDOUT, F_SETFL, $flags) if $env->{a} eq 'blocking';
+    return -2;
+})`,
     /** Until the file that the task names is there. */
     waits: `
 uwsgi::spooler(sub {
@@ -87,6 +101,15 @@ def UWSGI.spooler(env)
   journal('done')
   -2
 end`,
+    fills: `
+def UWSGI.spooler(env)
+  journal(env['a'])
+  $signals ||= Thread.new { loop { sleep 0.001; Process.kill(:ALRM, $$) } }
+  loop { STDOUT.write_nonblock("#{'x' * 1023}\n") } rescue nil
+  STDOUT.nonblock = false if env['a'] == 'blocking'
+  -2
+end
+require 'io/nonblock'`,
     waits: `
 def UWSGI.spooler(env)
   journal('1')
@@ -105,6 +128,25 @@ end`,
     ],
   },
 } as const
+
+describe('the Ruby host', { skip: skipUnless('ruby') }, () => {
+  it('leaves a thread in a block of Dir.chdir: the next task runs, and pays for nothing', async () => {
+    const spool = spoolDirectory()
+    for (let i = 0; i < 3; i++) drop(spool, `uwsgi_spoolfile_on_${i}`)
+    const handler = `
+def UWSGI.spooler(env)
+  journal($$.to_s)
+  inside = Queue.new
+  $thread ||= Thread.new { Dir.chdir('/') { inside << 1; sleep } }.tap { inside.pop }
+  -2
+end`
+    const ini = { 'spooler-ordered': true, 'spooler-max-crashes': 1 }
+    const daemon = await startHost('ruby', { spool, handler, ini })
+    await until('all are over', () => leftIn(spool).length === 0)
+    assert.equal(daemon.journal().length, 3)
+    assert.equal(new Set(daemon.journal()).size, 1, 'one interpreter')
+  })
+})
 
 for (const language of ['perl', 'ruby'] as const) {
   const sources = LANGUAGES[language]
@@ -146,6 +188,17 @@ for (const language of ['perl', 'ruby'] as const) {
       const times = (line: string) => daemon.journal().filter(each => each === line).length
       await until('the next is over, and its child', () => times('done') === 2 && times('outlived') === 2)
     })
+
+    for (const a of ['blocking', 'non-blocking'])
+      it(`has filled the pipe of its output, which is ${a}: what it answered counts`, async () => {
+        const spool = spoolDirectory()
+        for (let i = 0; i < 5; i++) drop(spool, undefined, packet({ a }))
+        const ini = { 'spooler-max-crashes': 1 }
+        const daemon = await startHost(language, { spool, handler: sources.fills, ini })
+        await until('all are over', () => leftIn(spool).length === 0)
+        await until('all are done', () => daemon.output.match(/^\S.* done with task /gm)?.length === 5)
+        assert.equal(daemon.journal().length, 5)
+      })
 
     it('gives back what it has and did not start when the daemon stops', async () => {
       const spool = spoolDirectory()

@@ -42,7 +42,7 @@ export interface Report {
   readonly reason?: ParkReason | undefined
   /** It waits for one of these (`parked`), or has had one and given it back. */
   readonly slots?: NamedSlots | undefined
-  /** For people: the stack, the reason; for `unknown-name` the name. */
+  /** For people: the stack, the reason; for `unknown-name` the name. `later` has one only if a run crashed its process: how. */
   readonly detail?: string | undefined
   /** The number of the run, from 1; reported only to listeners. */
   readonly attempt?: number | undefined

@@ -97,6 +97,9 @@ export class Drain {
       case 'set-aside':
         this.#unfinished.set(key, 'buried')
         return
+      case 'later': // with a detail, its interpreter died of it: no worker did
+        if (report.detail !== undefined) this.#unfinished.set(key, 'crash')
+        return
       default: {
         const unfinished = UNFINISHED_KINDS.find(each => each === report.kind)
         if (unfinished !== undefined) this.#unfinished.set(key, unfinished)

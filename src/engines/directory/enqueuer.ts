@@ -1,4 +1,5 @@
 import { SpooldError, toError } from '../../base/errors.js'
+import { isThenable } from '../../base/promise.js'
 import { toByteString } from '../../base/task/ref.js'
 import type { Request, Stored } from '../../base/task/request.js'
 import { systemError } from '../../system/calls.js'
@@ -77,7 +78,7 @@ export class DirectoryEnqueuer implements Enqueuer {
       release()
       throw error
     }
-    if (result instanceof Promise) result.then(release, release)
+    if (isThenable(result)) result.then(release, release)
     else release()
     return result
   }

@@ -1,4 +1,5 @@
 import { toError } from '../../base/errors.js'
+import { isThenable } from '../../base/promise.js'
 import type { Request, Stored } from '../../base/task/request.js'
 import type { Enqueuer, StoreResult } from '../enqueuer.js'
 import type { Connection } from './connection.js'
@@ -49,7 +50,7 @@ export class RedisEnqueuer implements Enqueuer {
   async store(request: Request): Promise<Stored> {
     const nowMs = this.#connection.knownNowMs ?? (await this.#nowMs())
     const whole = wholeRequest(request)
-    const draft = draftOf(whole instanceof Promise ? await whole : whole, Math.floor(nowMs))
+    const draft = draftOf(isThenable(whole) ? await whole : whole, Math.floor(nowMs))
     if (this.#mayAdd(draft)) return this.#addOne(draft)
     const [stored] = await this.#inTurn([draft])
     return stored as Stored
@@ -62,7 +63,7 @@ export class RedisEnqueuer implements Enqueuer {
     for (const request of requests)
       try {
         const whole = wholeRequest(request)
-        drafts.push(draftOf(whole instanceof Promise ? await whole : whole, Math.floor(now)))
+        drafts.push(draftOf(isThenable(whole) ? await whole : whole, Math.floor(now)))
       } catch (error) {
         drafts.push(toError(error))
       }

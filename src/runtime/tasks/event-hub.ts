@@ -1,4 +1,5 @@
 import { messageOf } from '../../base/errors.js'
+import { isThenable } from '../../base/promise.js'
 import type { ScheduledTask } from './scheduled-task.js'
 
 /** What happens to a named task. */
@@ -92,7 +93,7 @@ export class EventHub {
       const complain = (error: unknown) => failed(`a listener of ${name} failed: ${messageOf(error)}`)
       try {
         const answer = (each.listen as Listen<Name>)(event)
-        if (answer instanceof Promise) answer.catch(complain)
+        if (isThenable(answer)) answer.then(undefined, complain)
       } catch (error) {
         complain(error)
       }

@@ -33,6 +33,8 @@ const UNWATCHED: Outcome = { kind: 'error', detail: 'sh cannot be run to watch t
 const SIGNALS = 64
 /** Keys of a packet must not set PATH or LD_PRELOAD. */
 const PREFIX = 'SPOOL_'
+/** Linux starts no program with a longer variable (MAX_ARG_STRLEN); its name, `=` and the NUL at its end count. */
+const MAX_VARIABLE_BYTES = 131_072
 
 /**
  * Runs a program, as one process per task. It shares the task's lock (descriptor 4), so no other process runs the
@@ -144,10 +146,14 @@ function jsonOf(task: HandlerTask): string {
   return `${JSON.stringify({ ...Object.fromEntries(entries), spooler_task_name: task.name })}\n`
 }
 
+/** A value that is not UTF-8 may have three times as many bytes here as in the packet. */
 function environmentOf(task: HandlerTask): Record<string, string> {
   const usable = ([key, value]: VarPair) =>
     /^[A-Za-z0-9_]+$/.test(key.toString('latin1')) && !value.includes(0)
-  const entries = task.vars.filter(usable).map(([key, value]) => [`${PREFIX}${key}`, value.toString()])
+  const entries = task.vars
+    .filter(usable)
+    .map(([key, value]) => [`${PREFIX}${key}`, value.toString()] as const)
+    .filter(([name, text]) => Buffer.byteLength(name) + Buffer.byteLength(text) + 2 <= MAX_VARIABLE_BYTES)
   return {
     ...Object.fromEntries(entries),
     [`${PREFIX}task_name`]: task.name,

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { isThenable } from '../../base/promise.js'
 import { fromThrown } from '../../base/task/answer.js'
 import { IGNORE, type Outcome, RELEASE } from '../../base/task/outcome.js'
 import type { RunningTask } from '../tasks/daemon.js'
@@ -56,7 +57,7 @@ export class FunctionExecutor implements Executor {
     run.hasStarted = true
     this.#listener.starting(run, now)
     const outcome = this.#perform(run)
-    if (!(outcome instanceof Promise)) return this.#ended(run, outcome)
+    if (!isThenable(outcome)) return this.#ended(run, outcome)
     return outcome.then(
       late => this.#endedLater(run, late),
       thrown => this.#endedLater(run, fromThrown(thrown)),
@@ -126,7 +127,7 @@ export class FunctionExecutor implements Executor {
     const { chain } = this.#options
     for (let i = first; i < chain.length; i++) {
       const outcome = chain[i]?.(run, task) ?? IGNORE // may throw
-      if (outcome instanceof Promise)
+      if (isThenable(outcome))
         return i === chain.length - 1 ? outcome : this.#askLater(outcome, i + 1, run, task)
       if (outcome.kind !== 'ignore') return outcome
     }

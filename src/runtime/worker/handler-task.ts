@@ -1,5 +1,6 @@
 import type { Stream } from '../../base/events/event-map.js'
-import { type Answer, toOutcome } from '../../base/task/answer.js'
+import { isThenable } from '../../base/promise.js'
+import { toOutcome } from '../../base/task/answer.js'
 import { type Outcome, SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from '../../base/task/outcome.js'
 import type { Env, Handler, Task } from '../../base/task/task.js'
 import type { Claim } from '../../engines/claims.js'
@@ -16,10 +17,6 @@ export function callFunction(handler: Handler): HandlerCall {
     const answer = handler(task.env, task)
     return isThenable(answer) ? Promise.resolve(answer).then(toOutcome) : toOutcome(answer)
   }
-}
-
-function isThenable(value: unknown): value is PromiseLike<Answer> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 }
 
 /** A line for the log; `stream` if it was printed there. */

@@ -1,4 +1,5 @@
 import { machineNowMs } from '../../base/clock.js'
+import { isThenable } from '../../base/promise.js'
 import { ArraySet, Queue } from '../../base/queue.js'
 import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
 import { type Company, type Outcome, UNBEGUN } from '../../base/task/outcome.js'
@@ -309,7 +310,7 @@ export class Loop implements ExecutorListener {
       if (given === undefined) break
       if (given.isLast) this.#isMessageDone = true
       const claim = this.#claim(given)
-      if (claim instanceof Promise) {
+      if (isThenable(claim)) {
         page.current = given
         return claim.then(late => {
           page.current = undefined
@@ -324,7 +325,7 @@ export class Loop implements ExecutorListener {
 
   #claim({ ref, lastRun, isItsTurn }: Given): Awaitable<Claim | Report> {
     const claim = this.#claims.claim(ref, lastRun)
-    return claim instanceof Promise
+    return isThenable(claim)
       ? claim.then(late => this.#unlessParked(late, isItsTurn))
       : this.#unlessParked(claim, isItsTurn)
   }
@@ -400,7 +401,7 @@ export class Loop implements ExecutorListener {
       const refusal = page.isDropped
         ? this.#claims.release(run.claim)
         : this.#claims.begin(run.claim, company)
-      if (refusal instanceof Promise)
+      if (isThenable(refusal))
         return refusal.then(late => {
           this.#began(run, late, page)
           return this.#beginFrom(i + 1, page, company)
@@ -486,7 +487,7 @@ export class Loop implements ExecutorListener {
     const isTold = said.kind === 'crash' && run.claim.terms !== undefined
     const died = isTold ? { run: asItWas(run.claim), cause: said.detail } : undefined
     const report = this.#claims.settle(run.claim, said, ranMs, next, isFollowed)
-    if (!(report instanceof Promise)) {
+    if (!isThenable(report)) {
       this.#settled(run, report, died)
       return undefined
     }
@@ -607,7 +608,7 @@ export class Loop implements ExecutorListener {
 
   #release({ claim, number }: Run): void {
     const report = this.#claims.release(claim)
-    if (!(report instanceof Promise)) return this.#refused(number, report)
+    if (!isThenable(report)) return this.#refused(number, report)
     this.#releasing++
     void report.then(late => {
       this.#releasing--

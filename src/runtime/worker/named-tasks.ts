@@ -1,3 +1,4 @@
+import { isThenable } from '../../base/promise.js'
 import { IGNORE, OK, type Outcome } from '../../base/task/outcome.js'
 import { toByteString } from '../../base/task/ref.js'
 import type { BegunTask } from '../../base/task/report.js'
@@ -94,10 +95,6 @@ export class NamedTasks {
 function call(perform: (args: readonly unknown[]) => unknown, { claim }: Run): Outcome | Promise<Outcome> {
   const result = perform(argumentsIn(claim))
   return isThenable(result) ? Promise.resolve(result).then(() => OK) : OK
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 }
 
 const UNREADABLE = { args: [], kwargs: undefined }

@@ -158,7 +158,7 @@ export class Settler {
     const fault = this.#tryRecord(file.ref, record)
     if (fault !== undefined) return this.#waitUncounted(file, isPast, fault)
     if (!postpone(file, atMs)) this.#tryRecord(file.ref, { ...record, isTimeUnset: true })
-    if (isPast || verdict.as === 'later') return { kind: 'later', atMs }
+    if (isPast && verdict.as !== 'later') return { kind: 'later', atMs } // it was reported when it ended
     return { kind: verdict.as, atMs, ...(verdict.detail === undefined ? {} : { detail: verdict.detail }) }
   }
 

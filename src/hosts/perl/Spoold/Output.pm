@@ -41,7 +41,7 @@ sub mark {
         sysread $self->{page}, my $flag, 1;
         return 0 if $flag eq "\0";
     }
-    syswrite $pipe, $self->{token} . pack('V', $number);
+    Spoold::Wire::write_all($pipe, $self->{token} . pack('V', $number));
     return 1;
 }
 

@@ -3,6 +3,7 @@ package Spoold::Wire;
 use strict;
 use warnings;
 use Fcntl qw(F_SETFD FD_CLOEXEC);
+use IO::Handle;    # blocking
 
 use constant { TASKS_FD => 3, CALLS_FD => 4, PAGE_FD => 5, LIFELINE_FD => 6 };
 use constant { READY => 1, UNLOADABLE => 2, DONE => 3, DETAIL => 4, RECALLED => 5, SIGNAL_ENDED => 6, OUTPUT => 7 };
@@ -43,7 +44,7 @@ sub send {
     $text //= '';
     utf8::encode($text) if utf8::is_utf8($text);
     $text = substr($text, 0, MAX_TEXT_BYTES);
-    _write($self->{tasks}, pack('a4CVV', "\xffSPL", $kind, $number // 0, length $text) . $text);
+    write_all($self->{tasks}, pack('a4CVV', "\xffSPL", $kind, $number // 0, length $text) . $text);
 }
 
 # Sends a request to the worker and waits for the reply: (undef, values), or the reason for a refusal.
@@ -51,7 +52,7 @@ sub call {
     my ($self, $name, @arguments) = @_;
     return "a process that a task forked cannot speak for it; do it in the task itself" if $$ != $self->{pid};
     my $message = pack('(V/a)*', $name, @arguments);
-    _write($self->{calls}, pack('V/a', $message));
+    write_all($self->{calls}, pack('V/a', $message));
     my $head   = _read($self->{calls}, 4)                  // exit 1;    # the worker is gone
     my $answer = _read($self->{calls}, unpack('V', $head)) // exit 1;
     my ($status, @values) = unpack('(V/a)*', $answer);
@@ -77,12 +78,13 @@ sub _read {
     return $data;
 }
 
-sub _write {
+# A signal interrupts it while it waits for the reader; and a task, or a process of it, may have made a pipe non-blocking.
+sub write_all {
     my ($handle, $data) = @_;
     my $done = 0;
     while ($done < length $data) {
         my $count = syswrite $handle, $data, length($data) - $done, $done;
-        next if !defined $count && $!{EINTR};
+        next if !defined $count && ($!{EINTR} || $!{EAGAIN} && defined $handle->blocking(1));
         $done += $count // die "cannot write to the worker: $!";
     }
 }

@@ -13,7 +13,7 @@ class Coroutines:
         self._wire = wire
         self._sync = loop
         self._events = named.event_loop()
-        self._received = b''
+        self._received = bytearray()  # a large message grows in place
         self._next = 0
         self._running = set()  # the event loop only has weak references
 
@@ -33,7 +33,8 @@ class Coroutines:
             end = 4 + int.from_bytes(self._received[:4], 'little')
             if len(self._received) < end:
                 return None
-            message, self._received = self._received[4:end], self._received[end:]
+            message = bytes(memoryview(self._received)[4:end])
+            del self._received[:end]
             self._take(message)
 
     def _take(self, message):

@@ -49,7 +49,12 @@ class Output:
         # the pipe first: the flag then tells what the worker had read by then
         if not self._waiting[0] and not self._page[OUTPUT_FLAG]:
             return False
-        os.write(self._pipe, self._token + struct.pack('<I', number))
+        mark = self._token + struct.pack('<I', number)
+        try:
+            os.write(self._pipe, mark)
+        except BlockingIOError:  # it is full, and a task, or a process of it, has made it non-blocking
+            os.set_blocking(self._pipe, True)
+            os.write(self._pipe, mark)
         return True
 
     def _flush(self):

@@ -95,7 +95,7 @@ module SpooldHost
 
     def go_to(directory)
       Dir.chdir(directory)
-    rescue SystemCallError
+    rescue SystemCallError, RuntimeError # a thread that another task has left is in a block of Dir.chdir
       nil # not the task's fault, as in uWSGI
     end
 

@@ -25,7 +25,8 @@ module SpooldHost
       # the pipe first: the flag then tells what the worker had read by then
       return false if flushed? && empty? && @page.pread(1, OUTPUT_FLAG) == "\0"
 
-      @pipe.syswrite(@token + [number].pack('V'))
+      # not syswrite, which raises where a signal interrupts it, or a task has made the pipe non-blocking
+      @pipe.write(@token + [number].pack('V'))
       true
     end
 
