@@ -150,7 +150,7 @@ import { freeSlots } from '#src/engines/spool/slot-files.js'
 const [, spool, stop] = process.argv
 const tally = [0, 0]
 console.log('looks')
-while (!existsSync(stop)) tally[freeSlots(spool, { name: 'one', count: 1 }, 1)]++
+while (!existsSync(stop)) tally[freeSlots(spool, { name: 'one', count: 1 }, 1).length]++
 console.log('taken ' + tally[0] + ', free ' + tally[1])`
 
 describe('a look at which slots are free', () => {

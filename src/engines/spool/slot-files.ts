@@ -119,20 +119,19 @@ function leaseTaker(): TryTake {
 }
 
 /**
- * How many slots of a name are free, as far as the locks and leases of all processes tell.
+ * Which slots of a name are free, as far as the locks and leases of all processes tell.
  *
  * @param most so many are enough @throws the error of a call, if it is unknown
  */
-export function freeSlots(spool: string, { name, count }: NamedSlots, most: number): number {
+export function freeSlots(spool: string, { name, count }: NamedSlots, most: number): number[] {
   const directory = holdSlots(spool, name, false)
-  if (directory === undefined) return Math.min(count, most)
+  const free: number[] = []
   try {
-    let free = 0
-    for (let number = 0; number < count && free < most; number++)
-      if (isFree(`${directory.path}/${number}`)) free++
+    for (let number = 0; number < count && free.length < most; number++)
+      if (directory === undefined || isFree(`${directory.path}/${number}`)) free.push(number)
     return free
   } finally {
-    directory.release()
+    directory?.release()
   }
 }
 

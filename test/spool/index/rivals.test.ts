@@ -186,6 +186,35 @@ describe('the queue for a slot', () => {
       assert.ok(refs.indexOf(ref) <= 50 + i + 40, `${ref} before ${50 + i}`)
   })
 
+  it('loses those whose removal an event tells, while somebody else is there, and makes no work of them; then a scan tells', () => {
+    const { index, refs, queue } = waitingOf(5)
+    const [first = '', second = '', ...rest] = refs
+    assert.ok(index.changed(first, true, NOW)) // nobody else is there: it was replaced, or people removed it
+    assert.deepEqual(index.take(9), [first])
+    report(index, { vain: 100 })
+    assert.ok(!index.changed(second, true, NOW))
+    assert.deepEqual([index.ready, index.parkedFor('slot'), index.runsLow], [0, 3, false])
+    assert.equal(index.tries.next(queue, 9), 3)
+    assert.deepEqual(index.take(9).toSorted(), rest)
+    assert.ok(index.runsLow)
+    scan(index, [second]) // it was replaced
+    assert.deepEqual([index.runsLow, index.take(9)], [false, [second]])
+  })
+
+  it('has those looked at again after a while that are locked when it is their turn, as somebody runs them', () => {
+    const { index, refs, queue } = waitingOf(1)
+    const [ref = ''] = refs
+    const locked = { ref, kind: 'locked', ranMs: 0 } as const
+    index.tries.next(queue, 1)
+    const waits = [NOW, NOW + 250, NOW + 750].map(nowMs => {
+      index.promote(nowMs)
+      assert.deepEqual(index.take(9, nowMs), [ref])
+      index.returned(locked, nowMs)
+      return index.later.nextAtMs - nowMs
+    })
+    assert.deepEqual(waits, [250, 500, 1000])
+  })
+
   it('gives a worker that goes on with a name only what comes before all that is ready', () => {
     const { index, refs } = waitingOf(6)
     assert.deepEqual(index.tries.takeFirst(SLOTS, 2), refs.slice(0, 2))

@@ -4,21 +4,31 @@ import { freeSlots } from '../slot-files.js'
 import type { SlotQueue } from './slot-queue.js'
 import type { TaskIndex } from './task-index.js'
 
-/** How soon a slot is seen that another daemon, or a dead process, gave back. What our workers give back is reported. */
+/** A slot that another daemon, or a dead process, gave back is seen after one to two of these. What our workers give back is reported. */
 const LOOK_MS = 50
 /** The looks take at most this share of the time. */
 const SHARE = 1 / 50
-/** Where it cannot be seen, a worker tries this often, and says why it cannot. */
-const BLIND_MS = 1000
+/**
+ * A worker tries this often to get one that does not stay free, or the daemon that has it would keep it as long as it has tasks. It also
+ * tries where nothing can be seen, and says why it cannot.
+ */
+const SEND_MS = 1000
 
-/** While tasks wait for slots: looks which are free, and makes as many of the tasks ready. It has no timer otherwise. */
+/**
+ * While tasks wait for slots: looks which stay free, and makes as many of the tasks ready. It has no timer otherwise.
+ *
+ * A slot that is free for one look only is on its way to the next task of a daemon that has just given it back. If others tried it,
+ * too, all but one would look at every slot in vain.
+ */
 export class SlotWatch {
   readonly #spool: string
   readonly #index: TaskIndex
   readonly #wakeUp: () => void
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
-  /** When a worker was last sent to see for itself. */
+  /** Those that the last look found free. */
+  readonly #freeBefore = new WeakMap<SlotQueue, ReadonlySet<number>>()
+  /** When a worker was last sent to see for itself, or since when there are looks. */
   readonly #sentAt = new WeakMap<SlotQueue, number>()
 
   /** @param spool its real path, a byte string */
@@ -62,13 +72,23 @@ export class SlotWatch {
     if (isAnyReady) this.#wakeUp()
   }
 
+  /** How many slots are to be tried. */
   #freeOf(queue: SlotQueue, most: number, now: number): number {
     try {
-      return freeSlots(this.#spool, queue.slots, most)
+      const free = freeSlots(this.#spool, queue.slots, most)
+      const before = this.#freeBefore.get(queue)
+      this.#freeBefore.set(queue, new Set(free))
+      if (before === undefined) this.#sentAt.set(queue, now)
+      const lasting = free.filter(number => before?.has(number)).length
+      return lasting === 0 && free.length > 0 && this.#isDue(queue, now) ? 1 : lasting
     } catch {
-      if (now - (this.#sentAt.get(queue) ?? 0) < BLIND_MS) return 0
-      this.#sentAt.set(queue, now)
-      return 1
+      return this.#isDue(queue, now) ? 1 : 0
     }
+  }
+
+  #isDue(queue: SlotQueue, now: number): boolean {
+    if (now - (this.#sentAt.get(queue) ?? 0) < SEND_MS) return false
+    this.#sentAt.set(queue, now)
+    return true
   }
 }

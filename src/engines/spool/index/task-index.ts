@@ -48,6 +48,8 @@ export class TaskIndex {
   readonly tries: SlotTries
   /** The scan in progress need not meet more of what is ready. */
   #isHarvestFull = false
+  /** Some that waited for a slot are taken for removed. */
+  #isUnsure = false
   /** The scan in progress lists everything. */
   #isWhole = false
   /** Told by the scan in progress what waits for its time. */
@@ -176,7 +178,9 @@ export class TaskIndex {
 
   /** More refs are due than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
-    return this.#ready.runsLow || this.#slots.runsLow
+    return (
+      this.#ready.runsLow || this.#slots.runsLow || (this.#isUnsure && this.ready + this.#slots.size === 0)
+    )
   }
 
   /** All due refs are known: a scan of what changed since the last one finds the rest. */
@@ -193,6 +197,7 @@ export class TaskIndex {
     if (!renamed && (this.#parked.has(ref, 'unknown-name') || this.#parked.has(ref, 'crashed'))) return false
     // no change of the file gives it a slot; whether it is there yet, the worker sees that tries it
     if (!renamed && this.#slots.has(ref)) return false
+    if (renamed && this.#isTakenByOthers(ref)) return false
     this.#slots.remove(ref)
     this.#parked.remove(ref)
     // of a task that ran, the first event may be of its own settling: its place is that of its next run
@@ -201,6 +206,15 @@ export class TaskIndex {
     this.#unseen?.forget(ref)
     this.#unreadable.delete(ref)
     this.#makeReady(ref)
+    return true
+  }
+
+  /** It waited for a slot, and whoever ran it has removed it. If it was replaced instead, a scan finds it, before all is over. */
+  #isTakenByOthers(ref: Ref): boolean {
+    if (!this.#rivals.areLikely || !this.#slots.has(ref)) return false
+    this.#slots.remove(ref)
+    this.#arrivals.forget(ref)
+    this.#isUnsure = true
     return true
   }
 
@@ -304,10 +318,13 @@ export class TaskIndex {
       case 'untouched':
         this.#makeReady(ref)
         return
-      case 'locked':
-        return this.later.add(ref, nowMs + this.#backoff.of(ref, Math.min(1000, this.#frequencyMs)), true)
+      case 'locked': {
+        const firstMs = this.tries.isTry(ref) ? RUNS_MS : BUSY_MS
+        const capMs = Math.min(1000, this.#frequencyMs)
+        return this.later.add(ref, nowMs + this.#backoff.of(ref, firstMs, capMs), true)
+      }
       case 'incomplete':
-        return this.later.add(ref, nowMs + this.#backoff.of(ref, this.#frequencyMs), true)
+        return this.later.add(ref, nowMs + this.#backoff.of(ref, BUSY_MS, this.#frequencyMs), true)
       case 'parked': {
         const isParked = waitsForSlot(report)
           ? this.#slots.add({ ref, time: this.#timeOf(ref, nowMs) }, report.slots)
@@ -357,6 +374,7 @@ export class TaskIndex {
     this.#isWhole = isWhole
     this.#waits = waits ?? (() => {})
     this.#isHarvestFull = false
+    this.#isUnsure = false
     this.#ready.beginScan()
   }
 
@@ -424,26 +442,28 @@ interface TaskIndexOptions {
 /** Retried after a wait that doubles. */
 const BACKED_OFF: readonly Report['kind'][] = ['locked', 'incomplete']
 
-const FIRST_RETRY_MS = 2
+/** A writer finishes in a moment. */
+const BUSY_MS = 2
+/** One that waited for a slot has been written long ago: whoever has it locked most likely runs it. */
+const RUNS_MS = 250
 
-/** How long to wait for a ref that was found locked or incomplete, by how many times in a row it was. */
+/** How long to wait for a ref that was found locked or incomplete: twice as long as the last time in a row. */
 class Backoff {
-  readonly #tries = new Map<Ref, number>()
+  readonly #waits = new Map<Ref, number>()
 
   has(ref: Ref): boolean {
-    return this.#tries.has(ref)
+    return this.#waits.has(ref)
   }
 
-  /** 2 ms, 4 ms, … up to `capMs`: a writer finishes in a moment, a foreign runner may take long. */
-  of(ref: Ref, capMs: number): number {
-    const tries = this.#tries.get(ref) ?? 0
-    this.#tries.set(ref, tries + 1)
-    return Math.min(FIRST_RETRY_MS * 2 ** tries, capMs)
+  of(ref: Ref, firstMs: number, capMs: number): number {
+    const ms = Math.min(2 * (this.#waits.get(ref) ?? firstMs / 2), capMs)
+    this.#waits.set(ref, ms)
+    return ms
   }
 
   /** It was found in another state. */
   end(ref: Ref): void {
-    this.#tries.delete(ref)
+    this.#waits.delete(ref)
   }
 }
 

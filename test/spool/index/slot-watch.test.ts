@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict'
+import { describe, it, type TestContext } from 'node:test'
+import { SlotWatch } from '#src/engines/spool/index/slot-watch.js'
+import { TaskIndex } from '#src/engines/spool/index/task-index.js'
+import { type HeldSlot, openSlotFiles } from '#src/engines/spool/slot-files.js'
+import { until } from '../../helpers/until.js'
+import { spoolDirectory } from '../../helpers/workspace.js'
+
+const SLOTS = { name: 'few', count: 3 }
+const NONE: ReadonlySet<number> = new Set()
+
+/** One task waits. At each look another slot is free, until it was looked so often. */
+function watched(t: TestContext, moments: number) {
+  const spool = spoolDirectory()
+  const files = openSlotFiles('ofd')
+  const take = (number: number) => files.take(spool, SLOTS, number, NONE) ?? assert.fail()
+  const held = [0, 1, 2].map(take)
+  const index = new TaskIndex({ order: 'arrival', frequencyMs: 30_000 })
+  index.returned({ ref: 'a', kind: 'parked', ranMs: 0, reason: 'slot', slots: SLOTS }, Date.now())
+  const counts = { looks: 0 }
+  let free: HeldSlot | undefined
+  const { queues } = index.tries
+  t.mock.method(index.tries, 'queues', () => {
+    if (counts.looks++ < moments) {
+      if (free !== undefined) held[free.number] = take(free.number)
+      free = held[counts.looks % 3] ?? assert.fail()
+      free.release()
+    }
+    return queues.call(index.tries)
+  })
+  const watch = new SlotWatch(spool, index, () => {})
+  watch.watch()
+  t.after(() => watch.close())
+  return { index, counts }
+}
+
+describe('the look for slots that others gave back', () => {
+  it('sends nobody to one that is free for a moment, as it is when it goes from task to task, and somebody to one that stays free', async t => {
+    t.mock.method(performance, 'now', () => 1e6)
+    const { index, counts } = watched(t, 10)
+    await until('it has looked', () => index.ready > 0 || counts.looks > 20) // by looks, as the clock stands
+    assert.equal(index.ready, 1)
+    assert.ok(counts.looks > 10, `after ${counts.looks} looks`)
+  })
+
+  it('sends somebody after a second, if none stays free', async t => {
+    let now = 1e6
+    t.mock.method(performance, 'now', () => now)
+    const { index, counts } = watched(t, Number.POSITIVE_INFINITY)
+    await until('it has looked', () => index.ready > 0 || counts.looks > 5)
+    assert.equal(index.ready, 0)
+    now += 1000
+    await until('it has looked', () => index.ready > 0 || counts.looks > 20)
+    assert.equal(index.ready, 1)
+  })
+})
