@@ -18,6 +18,7 @@ const die = async (name, deaths, how) => {
   if (currentTask().retries >= deaths) return
   if (how === 'sleeps') await new Promise(() => setInterval(() => {}, 1000))
   if (how === 'blocks') for (;;);
+  if (how === 'stopping') await new Promise(resolve => process.once('SIGUSR2', resolve))
   process.kill(process.pid, 'SIGKILL')
 }
 tasks.task('dies', die)
@@ -91,4 +92,18 @@ describe('the death of a process that ran a task in JavaScript', { concurrency: 
     await until('it runs again', () => runs() === 2)
     assert.deepEqual(daemon.journal(), ['patient runs', 'patient runs'])
   })
+
+  for (const [what, signal] of [
+    ['a stop', 'SIGTERM'],
+    ['a reload', 'SIGHUP'],
+  ] as const)
+    it(`is told in the log also while its process ends for ${what}`, async () => {
+      const { daemon } = await run([named('dies', 'one', 1, 'stopping')])
+      await until('it runs', () => daemon.journal().includes('one runs'))
+      const [worker = 0] = daemon.children()
+      daemon.child.kill(signal)
+      await daemon.waitFor(what === 'a stop' ? 'SIGTERM' : 'reload')
+      process.kill(worker, 'SIGUSR2')
+      await daemon.waitFor(/the process was killed by SIGKILL; it had uwsgi_spoolfile_on_0\b/)
+    })
 })

@@ -195,7 +195,8 @@ export class Feeder {
       const lastRun = lastRuns.of(had.ref)
       return lastRun?.kind === 'blameless' ? [{ ...had, lastRun }] : []
     })
-    const isDeath = exit.why === 'failed' && !exit.isExplained && exit.unforked === undefined
+    const isByOthers = exit.signal !== null && !worker.isKilled && all.length > 0 // though it was asked to end
+    const isDeath = (exit.why === 'failed' || isByOthers) && !exit.isExplained && exit.unforked === undefined
     const told = isDeath ? this.#tellDeath(worker, exit) : undefined
     const isToUnmark = excused.length > 0 && !this.#context.roster.isClosed
     if (told === undefined && !isToUnmark) return feed.lose({ refs: left })

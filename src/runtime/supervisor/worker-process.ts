@@ -146,6 +146,11 @@ export class WorkerProcess {
     return this.#hosts.hasNotRun(number)
   }
 
+  /** By this process. */
+  get isKilled(): boolean {
+    return this.#departure.isKilled
+  }
+
   /** Why it was killed; undefined if it was not, or if no reason was given. */
   get killed(): KillReason | undefined {
     return this.#departure.killed
