@@ -172,7 +172,7 @@ export class Settler {
     return {
       kind: isPast ? 'unreadable' : 'unsettled',
       atMs,
-      detail: `its failed run cannot be counted, and ${then}: ${fault}`,
+      detail: `has failed, but that run cannot be counted, and ${then}: ${fault}`,
     }
   }
 
