@@ -137,9 +137,9 @@ describe('the backlog', () => {
       feed.look()
       await until('two of thirty run', () => feed.state.ready === 28)
       const tomorrow = Date.now() / 1000 + 86_400
-      for (let i = 0; i < 2000; i++) drop(spool, undefined, undefined, tomorrow)
+      for (let i = 0; i < 10_000; i++) drop(spool, undefined, undefined, tomorrow)
       feed.look()
-      await until('all are seen', () => feed.state.ready === 2028)
+      await until('all are seen', () => feed.state.ready === 10_028)
       pool.size.tick(true)
     } finally {
       writeFileSync(gate, '')
