@@ -92,7 +92,9 @@ export async function runAndKill(
   const tasks = leftIn(spool).length
   const daemon = await startDaemon({ spool, handler, ini: { 'spooler-concurrency': tasks, ...ini } })
   await until('all were called', () => daemon.journal().length >= tasks)
-  if (handler === FAILS) await until('all are settled', () => recordsIn(spool).length === tasks)
+  const waits = (name: string) => lstatSync(join(spool, name)).mtimeMs > Date.now() // which is set after the record is there
+  if (handler === FAILS)
+    await until('all are settled', () => recordsIn(spool).length === tasks && leftIn(spool).every(waits))
   await killAll(daemon)
 }
 
