@@ -17,7 +17,7 @@ const FAILURES = /^.*failing tests:.*\n/gm
 /** A file that waits takes no processor, but memory. */
 const MOST_BESIDE = 14
 /** So soon a run sees that another one has given a share back, and whether the machine keeps up with what has begun. */
-const LOOK_MS = 200
+const LOOK_MS = 100
 /** Processors that rest less than this part of their time have more to do than was measured: the machine is slow today, or not ours alone. */
 const LEAST_IDLE = 0.05
 /** A machine on which files take so many times what weights.json has for them is late: tests that wait for something fail there of themselves. */

@@ -98,12 +98,14 @@ describe('the death of a process that ran a task in JavaScript', { concurrency: 
     ['a reload', 'SIGHUP'],
   ] as const)
     it(`is told in the log also while its process ends for ${what}`, async () => {
-      const { daemon } = await run([named('dies', 'one', 1, 'stopping')])
+      const { daemon, done } = await run([named('dies', 'one', 1, 'stopping')])
       await until('it runs', () => daemon.journal().includes('one runs'))
       const [worker = 0] = daemon.children()
       daemon.child.kill(signal)
       await daemon.waitFor(what === 'a stop' ? 'SIGTERM' : 'reload')
       process.kill(worker, 'SIGUSR2')
       await daemon.waitFor(/the process was killed by SIGKILL; it had uwsgi_spoolfile_on_0\b/)
+      await (what === 'a stop' ? daemon.code() : done())
+      assert.doesNotMatch(daemon.output, /trying respawn/) // one that ended anyway needs no other
     })
 })

@@ -145,6 +145,12 @@ describe('--drain', { concurrency: 3 }, () => {
     assert.deepEqual({ code, line }, { code: 0, line: 'drained: 3 done' })
   })
 
+  it('counts what a process had done before a task ended it', async () => {
+    const says = ['', '', '', 'exit once', '', '']
+    const { code, line } = await drained(says, { 'spooler-processes': 1 })
+    assert.deepEqual({ code, line }, { code: 0, line: 'drained: 6 done' })
+  })
+
   it('counts as they are what runs beside a task that takes their process with it', async () => {
     const { code, line } = await drained(['exit once', '', '', ''], { 'spooler-concurrency': 4 })
     assert.deepEqual({ code, line }, { code: 0, line: 'drained: 4 done' })

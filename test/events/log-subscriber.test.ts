@@ -175,7 +175,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   'spool-opened': [{ spool, locks: 'ofd' }, '[spooler /s] claims with record locks (spooler-lock = ofd)'],
   'worker-spawned': [{ spool, pid }, 'spawned the uWSGI spooler on dir /s with pid 7'],
   'worker-died': [
-    { spool, pid, code: 1, signal: null, running: [] },
+    { spool, pid, code: 1, signal: null, running: [], isReplaced: true },
     '[spooler /s pid: 7] the process exited with code 1',
     'OOOPS the spooler is no more...trying respawn...',
   ],
@@ -395,6 +395,7 @@ describe('every event has its line', () => {
       code: null,
       signal: 'SIGSEGV',
       running: ['a', '1/b', 'c', 'd'],
+      isReplaced: true,
     })
     events.emit('spool-opened', { spool, locks: 'lockfile', because: 'EINVAL' })
     assert.deepEqual(texts(), [
@@ -575,7 +576,7 @@ describe('what is printed', () => {
   it('ends with its process, too', () => {
     const { events, texts } = listen()
     events.emit('task-printed', { ...piece, name: null, text: 'last words' })
-    events.emit('worker-died', { spool, pid, code: 1, signal: null, running: [] })
+    events.emit('worker-died', { spool, pid, code: 1, signal: null, running: [], isReplaced: true })
     assert.equal(texts()[0], 'last words')
   })
 

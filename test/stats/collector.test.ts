@@ -102,8 +102,15 @@ describe('the collector', () => {
       'later',
     ] as const
     events.emit('tasks-reported', { ...told, done: Array(13).fill('x'), reports: kinds.map(report) })
-    events.emit('worker-died', { spool: SPOOL, pid: 1, code: 1, signal: null, running: ['x'] })
-    events.emit('worker-died', { spool: SPOOL, pid: 1, code: 1, signal: null, running: [] })
+    events.emit('worker-died', {
+      spool: SPOOL,
+      pid: 1,
+      code: 1,
+      signal: null,
+      running: ['x'],
+      isReplaced: true,
+    })
+    events.emit('worker-died', { spool: SPOOL, pid: 1, code: 1, signal: null, running: [], isReplaced: true })
     events.emit('worker-overran', { spool: SPOOL, pid: 1, running: ['x'] })
     const { totals, rates } = first(await collector.snapshotFor(WHOLE))
     const { done, retried, errors, ignored, buried, setAside, unsettled, crashes, overran } = totals

@@ -27,13 +27,14 @@ export interface EventMap {
   'spool-opened': { spool: string; locks: 'ofd' | 'lockfile' | 'redis'; because?: string }
 
   'worker-spawned': { spool: string; pid: number }
-  /** `running`: the runs that had started. */
+  /** `running`: the runs that had started. `isReplaced`: false where it was to end anyway. */
   'worker-died': {
     spool: string
     pid: number
     code: number | null
     signal: string | null
     running: readonly TaskName[]
+    isReplaced: boolean
   }
   /** A process could not be forked. */
   'worker-fork-failed': { spool: string; error: string }

@@ -56,12 +56,12 @@ function endLines(
 ): Listeners<Exclude<WorkerEvent, StartEvent | TaskEvent | ScalingEvent>> {
   const tell = tellerOf(log)
   return {
-    'worker-died': ({ spool, pid, code, signal, running }) => {
+    'worker-died': ({ spool, pid, code, signal, running, isReplaced }) => {
       printed.exited(pid)
       const how = signal === null ? `exited with code ${code}` : `was killed by ${signal}`
       const fields = { code, signal, tasks: running.map(displayName) }
       tell('error', { spool, pid }, `the process ${how}${itHad(running)}`, fields)
-      log.line('error', 'OOOPS the spooler is no more...trying respawn...', { spool })
+      if (isReplaced) log.line('error', 'OOOPS the spooler is no more...trying respawn...', { spool })
     },
     'worker-recycling': ({ spool, pid, because }) =>
       tell('info', { spool, pid }, `${reached(because)} recycling ...`),

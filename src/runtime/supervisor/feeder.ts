@@ -214,11 +214,12 @@ export class Feeder {
    *
    * @returns when it is told; undefined: it is
    */
-  #tellDeath(worker: WorkerProcess, { code, signal }: Exit): Promise<void> | undefined {
+  #tellDeath(worker: WorkerProcess, { code, signal, why }: Exit): Promise<void> | undefined {
     const { spool, roster, feed, looker, events } = this.#context
     const { pid, work } = worker
+    const isReplaced = why === 'failed' && !roster.isClosed
     const tell = (running: readonly TaskName[]) =>
-      events.emit('worker-died', { spool, pid, code, signal, running })
+      events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
     const { unclear } = work.tasks
     if (unclear.length === 0 || roster.isClosed || looker === undefined || feed.leases !== undefined)
       return void tell(namesOf(work.begun))

@@ -1,4 +1,5 @@
 import { describe, messageOf, SpooldError } from '../../base/errors.js'
+import { isThenable } from '../../base/promise.js'
 import type { PeriodicTask, Rhythm } from '../../base/task/schedule.js'
 import { DEFAULT_QUEUE } from '../../formats/protocol/named.js'
 import { openCron } from '../schedule/cron.js'
@@ -74,7 +75,7 @@ export function checkPeriodicSchema(what: string, schema: StandardSchema): void 
   } catch (error) {
     throw invalid(`${what}: its schema threw: ${messageOf(error)}`)
   }
-  if (result instanceof Promise) result.catch(() => {})
+  if (isThenable(result)) result.then(undefined, () => {})
   else if (result.issues !== undefined)
     throw invalid(
       `${what}: a periodic task is called without arguments, which its schema refuses: ${issuesText(result.issues)}`,

@@ -66,6 +66,7 @@ for (const signal of [
 ])
   process.on(signal, () => {})
 process.on('SIGTERM', () => worker.drain(ORPHAN_MERCY_MS))
+process.on('exit', () => worker.tellLast()) // a handler may call process.exit(); the system takes a message at once
 process.on('uncaughtException', thrown => worker.fault(thrown))
 
 giveMemoryBackWhenIdle()

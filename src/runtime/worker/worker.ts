@@ -136,6 +136,11 @@ export class Worker {
     else void this.#loop.whenSettled.then(exit)
   }
 
+  /** Code in this process has ended it: tells what it ran until then, which nobody else knows. */
+  tellLast(): void {
+    this.#loop?.announce()
+  }
+
   #shown(text: string): string {
     return this.#loop?.shown(text) ?? text
   }

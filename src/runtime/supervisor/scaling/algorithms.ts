@@ -4,6 +4,7 @@ import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { MAX_TIMER_MS } from '../../../base/clock.js'
 import { describe, messageOf, SpooldError } from '../../../base/errors.js'
+import { isThenable } from '../../../base/promise.js'
 import { type Algorithm, type Decision, hold, type ScalingOptions, type Snapshot } from './algorithm.js'
 import { busyness, busynessSettings } from './busyness.js'
 import { latency } from './latency.js'
@@ -142,8 +143,8 @@ export class Scaler {
       const decision: unknown = this.#decide(snapshot)
       if (isDecision(decision)) return within(decision, snapshot)
       const expected = `expected { target, state, reason }, got ${describe(decision)}`
-      if (!(decision instanceof Promise)) return this.#failed(snapshot, expected)
-      decision.catch(() => {}) // what nobody hears of would end the daemon
+      if (!isThenable(decision)) return this.#failed(snapshot, expected)
+      decision.then(undefined, () => {}) // what nobody hears of would end the daemon
       return this.#failed(snapshot, `${expected}; it has to answer at once`)
     } catch (error) {
       return this.#failed(snapshot, messageOf(error))
