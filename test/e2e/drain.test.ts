@@ -140,6 +140,22 @@ describe('--drain', { concurrency: 3 }, () => {
     assert.match(daemon.output, /drained: 0 done, 1 could not be read/)
   })
 
+  it('exits 0 when that priority can be listed before its end', { skip: skipUnless('root') }, async () => {
+    const spool = spoolDirectory()
+    for (const path of [dirname(spool), spool]) chmodSync(path, 0o777)
+    mkdirSync(join(spool, '1'), { mode: 0 })
+    chmodSync(drop(spool, undefined, packet({ say: 'wait' })), 0o666)
+    const ini = { drain: true, 'spooler-ordered': true, 'spooler-frequency': 1, uid: 65534, gid: 65534 }
+    const daemon = await startDaemon({ spool, ini, ...DRAIN })
+    await daemon.waitFor('1/ cannot be listed')
+    await daemon.waitFor('managing request')
+    chmodSync(join(spool, '1'), 0o755)
+    await daemon.waitFor('1/ is listed again')
+    for (const pid of daemon.children()) process.kill(pid, 'SIGUSR2')
+    assert.equal(await daemon.code(), 0)
+    assert.match(daemon.output, /drained: 1 done$/m)
+  })
+
   it('counts the last run of a task', async () => {
     const { code, line } = await drained(['exit once', 'soon', ''])
     assert.deepEqual({ code, line }, { code: 0, line: 'drained: 3 done' })

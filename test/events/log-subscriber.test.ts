@@ -289,6 +289,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   'spool-unreachable': [{ spool, error: 'no route' }, '[spooler /s] waiting for Redis: no route'],
   'spool-reached': [{ spool }, '[spooler /s] Redis answers again'],
   'spool-list-failed': [{ spool, prefix: '5/', error: 'EACCES' }, '[spooler /s] 5/ cannot be listed: EACCES'],
+  'spool-list-back': [{ spool, prefix: '5/' }, '[spooler /s] 5/ is listed again'],
   'spool-unvisited': [
     { spool, prefix: '5/' },
     '[spooler /s] tasks in 5/ are not run: priorities need spooler-ordered = true',

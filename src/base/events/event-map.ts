@@ -148,6 +148,7 @@ export interface EventMap {
   'spool-stalled': { spool: string; what: 'scan' | 'dispatch' }
   'spool-resumed': { spool: string; what: 'scan' | 'dispatch' }
   'spool-list-failed': { spool: string; prefix: string; error: string }
+  'spool-list-back': { spool: string; prefix: string }
   'spool-unvisited': { spool: string; prefix: string }
   /** Somebody has stored tasks in a directory whose name is no priority, as a running uWSGI does for `priority = urgent`. */
   'spool-astray': { spool: string; prefix: string }

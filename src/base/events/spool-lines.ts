@@ -49,6 +49,7 @@ export function spoolLines(log: Log): Listeners<SpoolEvent> {
     'spool-resumed': ({ spool, what }) => tell('info', { spool }, `the ${what} makes progress again`),
     'spool-list-failed': ({ spool, prefix, error }) =>
       tell('error', { spool }, `${printable(prefix)} cannot be listed: ${error}`),
+    'spool-list-back': ({ spool, prefix }) => tell('info', { spool }, `${printable(prefix)} is listed again`),
     'spool-unvisited': ({ spool, prefix }) =>
       tell(
         'warn',

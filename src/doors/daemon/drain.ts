@@ -48,6 +48,9 @@ export class Drain {
     events.on('spool-list-failed', ({ spool, prefix }) => {
       this.#unfinished.set(keyOf(spool, prefix), 'unreadable')
     })
+    events.on('spool-list-back', ({ spool, prefix }) => {
+      this.#unfinished.delete(keyOf(spool, prefix))
+    })
     // what is innocent of it runs again
     for (const end of ['worker-died', 'worker-faulted', 'worker-unfit'] as const)
       events.on(end, ({ spool, running }) => {

@@ -82,7 +82,7 @@ export class ScannedDirectories {
   }
 
   /** One that also tells `then`. */
-  visitor(then: Omit<ScanVisitor, 'enters' | 'listed'>): ScanVisitor {
+  visitor(then: Omit<ScanVisitor, 'enters'>): ScanVisitor {
     return {
       ...then,
       enters: prefix => {
@@ -96,6 +96,7 @@ export class ScannedDirectories {
       listed: (prefix, stamp, entries) => {
         this.#known.set(prefix, { stamp, entries })
         this.#listed.add(prefix)
+        then.listed(prefix, stamp, entries)
       },
       failed: (prefix, error) => {
         const { stamp } = this.#known.get(prefix) ?? { stamp: UNKNOWN }

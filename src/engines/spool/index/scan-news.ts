@@ -28,9 +28,13 @@ export class ScanNews {
     this.#isMissing = true
   }
 
-  listed(): void {
-    if (this.#isMissing) this.#events.emit('spool-back', { spool: this.#spool })
-    this.#isMissing = false
+  /** A directory was listed, or is gone; the spool itself as far as there is room for its names. */
+  listed(prefix: string): void {
+    if (prefix === '' && this.#isMissing) {
+      this.#isMissing = false
+      this.#events.emit('spool-back', { spool: this.#spool })
+    } else if (this.#reported.size > 0 && this.#reported.delete(`spool-list-failed${prefix}`))
+      this.#events.emit('spool-list-back', { spool: this.#spool, prefix: displayName(prefix) })
   }
 
   priority(

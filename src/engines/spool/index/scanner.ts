@@ -245,7 +245,7 @@ export class Scanner {
       this.#isLocal = await isLocal(spool)
       await scanSpool(spool, rules, this.#visitor(scanned), this.#isLocal, changed)
       scanned.end()
-      this.#news.listed()
+      this.#news.listed('')
       isListed = true
     } catch (error) {
       this.#miss(error)
@@ -302,6 +302,7 @@ export class Scanner {
       },
       unvisited: prefix => this.#news.priority('spool-unvisited', prefix),
       foreign: prefix => this.#isLocal && this.#news.foreign(prefix),
+      listed: prefix => this.#news.listed(prefix),
       failed: (prefix, error) => this.#news.priority('spool-list-failed', prefix, error),
     })
   }
