@@ -107,10 +107,13 @@ describe('what a worker is given', () => {
   ] as const)
     it(what, () => assert.deepEqual(batchesOf(state), expected))
 
-  it('is shared where there is less than there is room', () => {
+  it('is dealt in turn, and the idle one is the first', () => {
     const [one, two] = [workerIn(FAST), workerIn({ ...FAST, outstanding: 2 })]
     dispatch([two.worker, one.worker], sourceOf(3))
-    assert.deepEqual([one.given, two.given], [[['t0', 't1']], [['t2']]])
+    assert.deepEqual([one.given, two.given], [[['t0', 't2']], [['t1']]])
+    const [fast, slow] = [workerIn(FAST), workerIn(SLOW)]
+    dispatch([fast.worker, slow.worker], sourceOf(6))
+    assert.deepEqual([fast.given, slow.given], [[['t0', 't2', 't3', 't4', 't5']], [['t1']]])
   })
 
   it('is nothing ahead of slow tasks, and 2 ms of few fast ones, where what comes may be more urgent', () => {

@@ -57,22 +57,33 @@ export function dispatch(workers: Iterable<WorkerProcess>, source: Source): void
     .map(worker => openingOf(worker, now, { batchMs, aheadMs }, source))
     .filter(({ room }) => room > 0)
   if (free.length > 1) free.sort((a, b) => a.worker.work.outstanding - b.worker.work.outstanding)
-  for (const [i, open] of free.entries()) {
+  for (const open of free) {
     const signal = source.signalFor(open.worker)
-    if (signal !== undefined) {
-      open.worker.signal(signal)
-      open.room--
-    }
-    give(open, Math.ceil(source.ready / (free.length - i)), source)
+    if (signal === undefined) continue
+    open.worker.signal(signal)
+    open.room--
   }
+  deal(free, source)
 }
 
-function give({ worker, room, batch }: Open, share: number, source: Source): void {
-  for (let left = Math.min(room, share); left > 0; left -= batch) {
-    const refs = source.due(Math.min(left, batch))
-    if (refs.length === 0) return
-    worker.run(refs, source.lastRuns.among(refs), source.slots)
-  }
+/** In turn, so that nothing waits at one worker while less urgent tasks run at another. */
+function deal(free: readonly Open[], source: Source): void {
+  const room = free.reduce((sum, open) => sum + open.room, 0)
+  const refs = room === 0 ? [] : source.due(room)
+  const hands = free.map(open => ({ ...open, refs: [] as Ref[] }))
+  let dealt = 0
+  while (dealt < refs.length)
+    for (const hand of hands) {
+      const ref = refs[dealt]
+      if (ref === undefined || hand.refs.length >= hand.room) continue
+      hand.refs.push(ref)
+      dealt++
+    }
+  for (const { worker, batch, refs } of hands)
+    for (let at = 0; at < refs.length; at += batch) {
+      const some = refs.slice(at, at + batch)
+      worker.run(some, source.lastRuns.among(some), source.slots)
+    }
 }
 
 /**
