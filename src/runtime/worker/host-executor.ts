@@ -15,7 +15,7 @@ const MESSAGES_AHEAD = 2
 export class HostExecutor implements Executor {
   readonly slots = 1
   /** Sharing them makes a message and a context switch cheap. */
-  readonly pageTasks = 64
+  readonly pageTasks = 128
   readonly #host: Host
   readonly #printer: Printer
   readonly #listener: ExecutorListener
