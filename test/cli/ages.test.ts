@@ -70,7 +70,7 @@ describe('the age of a task', () => {
     drop(running, named('runs'))
     await until('it runs', async () => (await stateOf(running, named('runs'))) === 'running')
     assert.equal((await listed(running, '--older-than', '59m')).get(named('runs'))?.arrived, ARRIVED)
-    for (const pid of daemon.children()) process.kill(pid, 'SIGUSR2')
+    for (const pid of daemon.workers()) process.kill(pid, 'SIGUSR2')
   })
 
   it('is shown by the times of a file that cannot be read, and so is its size', () => {

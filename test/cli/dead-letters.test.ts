@@ -71,7 +71,7 @@ describe('a dead letter', () => {
 describe('spoold requeue', () => {
   it('brings it back as it was, with no attempts, and it runs at once', async () => {
     const { spool, daemon, dead } = await buried([NAME, `5/${NAME}`])
-    for (const pid of daemon.children()) process.kill(pid, 'SIGUSR2')
+    for (const pid of daemon.workers()) process.kill(pid, 'SIGUSR2')
     for (const name of [NAME, `5/${NAME}`]) {
       const { code, stdout } = await inProcess(['requeue', dead(name)])
       assert.equal(code, 0)

@@ -100,7 +100,7 @@ describe('spoold hold', () => {
         stdout: '',
         stderr: `spoold: ${path} is running; it was left alone\n`,
       })
-    const [pid] = daemon.children()
+    const [pid] = daemon.workers()
     const row = (await listed(spool)).get(NAME)
     assert.deepEqual([row.state, row.pid], ['running', pid])
     await until('its start is marked', async () => (await listed(spool)).get(NAME).started !== undefined)
@@ -112,7 +112,7 @@ describe('spoold hold', () => {
       (await inProcess(['show', path])).stdout,
       new RegExp(`: running by process ${pid} since \\d{4}-`),
     )
-    for (const each of daemon.children()) process.kill(each, 'SIGUSR2')
+    for (const each of daemon.workers()) process.kill(each, 'SIGUSR2')
     await until('it is done', () => leftIn(spool).length === 0)
   })
 })

@@ -111,7 +111,7 @@ describe('spoold ls', () => {
     await until('it runs', () => daemon.journal().includes('runs'))
     const [line = ''] = await ls('--json', spool)
     assert.equal(JSON.parse(line).state, 'running')
-    for (const pid of daemon.children()) process.kill(pid, 'SIGUSR2')
+    for (const pid of daemon.workers()) process.kill(pid, 'SIGUSR2')
     await until('it is done', () => leftIn(spool).length === 0)
   })
 

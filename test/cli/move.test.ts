@@ -106,7 +106,7 @@ for (const [where, base, skip] of [
       const { code, stderr } = await inProcess(['move', '--all', '--to', to, from])
       assert.deepEqual([code, stderr], [1, `spoold: ${path} is running; it was left alone\n`])
       assert.deepEqual([leftIn(from), leftIn(to)], [[NAME], []])
-      for (const pid of daemon.children()) process.kill(pid, 'SIGUSR2')
+      for (const pid of daemon.workers()) process.kill(pid, 'SIGUSR2')
       await until('it is done', () => leftIn(from).length === 0)
     })
   })

@@ -132,7 +132,7 @@ describe('a spool whose tasks are claimed by leases', () => {
     assert.deepEqual([code, stderr], [1, `spoold: ${path} is running; it was left alone\n`])
     const held = drop(spool, 'held')
     assert.equal((await inProcess(['hold', held])).code, 0)
-    for (const pid of daemon.children()) process.kill(pid, 'SIGUSR2')
+    for (const pid of daemon.workers()) process.kill(pid, 'SIGUSR2')
     await until('it is done', () => leftIn(spool).join() === 'held')
     drop(spool, 'last')
     await until('the last has run', () => daemon.journal().includes('last'))

@@ -38,7 +38,7 @@ describe('control sockets', () => {
     const [{ directory, processes, disk, look } = assert.fail()] = spools
     assert.equal(directory, spool)
     const [worker = assert.fail()] = processes.workers
-    assert.ok(daemon.children().includes(worker.pid))
+    assert.ok(daemon.workers().includes(worker.pid))
     assert.match(worker.running[0]?.task ?? '', /^uwsgi_spoolfile_on_/)
     assert.ok((disk?.freeBytes ?? 0) > 0 && look?.hints === 'events' && (worker.rssBytes ?? 0) > 0)
     await stop(daemon)

@@ -53,14 +53,14 @@ describe('spoold cancel', () => {
     const { spool, daemon, runs, give } = await started()
     const path = give('heed', 'heed')
     await runs('heed')
-    const [worker] = daemon.children()
+    const [worker] = daemon.workers()
     const since = performance.now()
     assert.deepEqual(await inProcess(['cancel', path]), cancelled(path))
     assert.ok(performance.now() - since < 4500 * patience(), 'before the kill')
     const letter = (await letters(spool)).get(nameOf('heed'))
     assert.deepEqual([letter?.reason, letter?.attempts, letter?.crashes], ['cancelled', 0, 0])
     assert.match(letter?.detail ?? '', /^it was cancelled, and ended: AbortError/)
-    assert.deepEqual(daemon.children(), [worker])
+    assert.deepEqual(daemon.workers(), [worker])
     await daemon.waitFor(/task uwsgi_spoolfile_on_heed is cancelled/)
     await daemon.waitFor(/task uwsgi_spoolfile_on_heed is buried: it was cancelled/)
     assert.equal((await inProcess(['requeue', '--all', spool])).code, 0)
@@ -73,7 +73,7 @@ describe('spoold cancel', () => {
     for (const how of ['ignore', 'block']) {
       const path = give(how, how)
       await runs(how)
-      const [worker = 0] = daemon.children()
+      const [worker = 0] = daemon.workers()
       assert.deepEqual(await inProcess(['cancel', path]), cancelled(path))
       const letter = (await letters(spool)).get(nameOf(how))
       assert.deepEqual([letter?.reason, letter?.attempts, letter?.crashes], ['cancelled', 0, 0])
@@ -95,7 +95,7 @@ describe('spoold cancel', () => {
     give('beside', 'gate')
     await runs('stuck')
     await runs('beside')
-    const [worker = 0] = daemon.children()
+    const [worker = 0] = daemon.workers()
     const answer = inProcess(['cancel', path])
     const seen: unknown[] = []
     const twice = askDaemon(
@@ -138,7 +138,7 @@ describe('spoold cancel', () => {
 
   it('ends a task of a daemon that stops, or reloads, and lets that go on', async () => {
     const { spool, daemon, runs, give } = await started()
-    const [old = 0] = daemon.children()
+    const [old = 0] = daemon.workers()
     const first = give('reloaded', 'ignore')
     await runs('reloaded')
     daemon.child.kill('SIGHUP')
@@ -165,7 +165,7 @@ describe('spoold cancel', () => {
     await runs('dies')
     assert.equal((await inProcess(['pause', spool])).code, 0)
     await until('it is paused', async () => (await spoolSnapshotOf(spool)).paused !== null)
-    const [worker = 0] = daemon.children()
+    const [worker = 0] = daemon.workers()
     const answer = inProcess(['cancel', path])
     await daemon.waitFor('is cancelled')
     process.kill(worker, 'SIGKILL')
@@ -256,7 +256,7 @@ describe('spoold cancel', () => {
     assert.match(
       stderr,
       new RegExp(
-        `process ${daemon.children()[0]} \\(.+\\) holds it, and cannot be told to end it: no spoold that can be asked here runs it`,
+        `process ${daemon.workers()[0]} \\(.+\\) holds it, and cannot be told to end it: no spoold that can be asked here runs it`,
       ),
     )
     assert.doesNotMatch(daemon.output, /is cancelled/)
@@ -275,7 +275,7 @@ describe('spoold cancel of programs and interpreters', () => {
       while :; do wait; sleep 0.01; done`,
     )
     const daemon = await startDaemon({ spool, isForeign: true, ini: { 'spooler-exec': `sh ${script}` } })
-    const [worker] = daemon.children()
+    const [worker] = daemon.workers()
     for (const how of ['heed', 'ignore']) {
       const path = drop(spool, nameOf(how), packet({ how }))
       const pidFile = `${out}.${how}`
@@ -288,7 +288,7 @@ describe('spoold cancel of programs and interpreters', () => {
       assert.match(letter?.detail ?? '', /^it was cancelled, and ended: the program /)
       await until('its child is gone', () => !isAlive(Number(readFileSync(pidFile, 'utf8'))))
     }
-    assert.deepEqual(daemon.children().includes(worker ?? 0), true)
+    assert.deepEqual(daemon.workers().includes(worker ?? 0), true)
   })
 
   it('kills an interpreter with its worker; what waited in it runs elsewhere, and counts no crash', async () => {
@@ -302,7 +302,7 @@ def spooler(env):
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`,
     })
-    const [worker = 0] = daemon.children()
+    const [worker = 0] = daemon.workers()
     const [host = 0] = hostsOf(daemon)
     const path = drop(spool, nameOf('0'), packet({ how: 'block' }))
     await until('it runs', () => daemon.journal().length === 1)

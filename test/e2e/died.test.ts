@@ -100,7 +100,7 @@ describe('the death of a process that ran a task in JavaScript', { concurrency: 
     it(`is told in the log also while its process ends for ${what}`, async () => {
       const { daemon, done } = await run([named('dies', 'one', 1, 'stopping')])
       await until('it runs', () => daemon.journal().includes('one runs'))
-      const [worker = 0] = daemon.children()
+      const [worker = 0] = daemon.workers()
       daemon.child.kill(signal)
       await daemon.waitFor(what === 'a stop' ? 'SIGTERM' : 'reload')
       process.kill(worker, 'SIGUSR2')

@@ -62,7 +62,7 @@ describe('a task whose time has not come', () => {
       })
       if (state === 'busy') await until('one is busy', () => readJournal(dirname(spool)).length === 1)
       await neverDue(spool, COUNT)
-      if (state === 'gone') await until('it is cheaped', () => daemon.children().length === 0)
+      if (state === 'gone') await until('it is cheaped', () => daemon.workers().length === 0)
       dropLater(spool, COUNT)
       daemon.child.kill('SIGUSR1') // a scan
       await neverDue(spool, 2 * COUNT)

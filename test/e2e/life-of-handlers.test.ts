@@ -62,7 +62,7 @@ describe('a handler that', { concurrency: 3 }, () => {
     const daemon = await startActor(spool, { 'worker-reload-mercy': 0.5 })
     const n = act(spool, 'ignore-term', { until: '/nonexistent' })
     await started(daemon, n)
-    const workers = daemon.children()
+    const workers = daemon.workers()
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
     await assertGone(spool, workers)

@@ -14,7 +14,7 @@ describe('workers that are killed', () => {
     for (let i = 0; i < 30; i++) {
       const done = daemon.journal().length
       await until('a task has run since', () => daemon.journal().length > done || leftIn(spool).length === 0)
-      const worker = daemon.children().at(i % 3)
+      const worker = daemon.workers().at(i % 3)
       if (worker !== undefined && isAlive(worker)) process.kill(worker, 'SIGKILL')
       for (let j = 0; j < 10; j++) numbers.push(act(spool, 'ok'))
     }

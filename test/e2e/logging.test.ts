@@ -184,7 +184,7 @@ describe('logto', () => {
       file,
       /^the reload is rejected, keeping the current configuration: .*there is no handler/m,
     )
-    for (const pid of daemon.children()) process.kill(pid, 'SIGKILL')
+    for (const pid of daemon.workers()) process.kill(pid, 'SIGKILL')
     await untilLogged(file, 'spawned the uWSGI spooler')
     drop(spool, 'a')
     await untilLogged(file, 'done with task a')

@@ -84,7 +84,7 @@ describe('a paused spool', () => {
   it('starts nothing of what a stopped process was given, when that continues', async () => {
     const spool = spoolDirectory()
     const daemon = await start(spool, { 'spooler-processes': 1 })
-    const [worker = 0] = daemon.children()
+    const [worker = 0] = daemon.workers()
     process.kill(worker, 'SIGSTOP')
     drop(spool, 'a', packet({ n: 'a' }))
     await setTimeout(SOON_MS) // it is given to the stopped process
@@ -196,7 +196,7 @@ describe('paused tasks of one kind', () => {
     for (let i = 0; i < 3000; i++) drop(spool, `m-${i}`, packet({ n: `${i}`, kind: 'mail' }))
     drop(spool, 'other', packet({ n: 'other', kind: 'mails' }))
     await until('the other one has run', () => daemon.journal().length > 0)
-    const [worker = 0] = daemon.children()
+    const [worker = 0] = daemon.workers()
     const reads = () => Number(/^syscr: (\d+)/m.exec(readFileSync(`/proc/${worker}/io`, 'utf8'))?.[1])
     await until('all are parked', async () => {
       const before = reads()

@@ -63,7 +63,7 @@ describe('a spool with options of its own', () => {
       'the processes run',
       () => workersOf(daemon, own).length === 3 && workersOf(daemon, spool).length === 2,
     )
-    assert.equal(daemon.children().filter(isAlive).length, 5)
+    assert.equal(daemon.workers().filter(isAlive).length, 5)
     put(spool, 'one')
     put(own, 'two')
     await until('both are done', () => has('all ends one') && has('own ends two'))
@@ -133,7 +133,7 @@ describe('a spool with options of its own', () => {
     const { daemon, spool, own, directory, put, has } = await startTwo('cheap,worker-reload-mercy=1')
     await until('only the other has one', () => {
       const [mine, others] = [workersOf(daemon, own).length, workersOf(daemon, spool).length]
-      return mine === 0 && others === 1 && daemon.children().filter(isAlive).length === 1
+      return mine === 0 && others === 1 && daemon.workers().filter(isAlive).length === 1
     })
     const gate = join(directory, 'gate')
     put(spool, 'long', { wait: gate })
@@ -236,7 +236,7 @@ describe('a spool that spooler names twice', () => {
   it('has twice the processes, as in uWSGI', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, ini: { spooler: [spool, `${spool}/.`] } })
-    await until('it has both', () => daemon.children().length === 2)
+    await until('it has both', () => daemon.workers().length === 2)
     assert.equal(daemon.output.split(`spawned the uWSGI spooler on dir ${spool} with pid`).length - 1, 2)
   })
 })

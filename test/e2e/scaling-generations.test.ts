@@ -4,17 +4,7 @@ import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { askDaemon } from '#src/engines/control/client.js'
 import { treeMemoryOf } from '#src/system/process-usage.js'
-import {
-  checks,
-  type Ini,
-  lines,
-  processesOf,
-  put,
-  ready,
-  scaledTo,
-  stop,
-  workersOf,
-} from '../helpers/adaptive.js'
+import { checks, type Ini, lines, processesOf, put, ready, scaledTo, stop } from '../helpers/adaptive.js'
 import { controlOf } from '../helpers/control.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
@@ -75,20 +65,20 @@ describe('no limit counts', () => {
     const { spool, daemon, write } = await start()
     put(spool, 2)
     await until('both are busy', () => lines(daemon, 'start').length === 2)
-    const old = workersOf(daemon)
+    const old = daemon.workers()
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('reloaded')
-    await until('both generations are there', () => workersOf(daemon).length === 4)
+    await until('both generations are there', () => daemon.workers().length === 4)
     assert.deepEqual(scaledTo(daemon), [])
     await eatUnseen(daemon, old, write)
     await scale(spool, 3)
     await until('three are ready', async () => (await ready(spool)) === 3)
     assert.equal((await processesOf(spool)).present, 3)
-    assert.equal(workersOf(daemon).length, 5)
+    assert.equal(daemon.workers().length, 5)
     await assert.rejects(scale(spool, 4), /expected 1 to 3 processes, got 4/)
     write('release')
-    await until('the old ones are gone', () => workersOf(daemon).length === 3)
-    assert.ok(!workersOf(daemon).some(pid => old.includes(pid)))
+    await until('the old ones are gone', () => daemon.workers().length === 3)
+    assert.ok(!daemon.workers().some(pid => old.includes(pid)))
     await stop(daemon)
   })
 
@@ -105,7 +95,7 @@ describe('no limit counts', () => {
     await until('two others are ready', async () => (await processesOf(spool)).present === 2)
     await eatUnseen(daemon, [alone], write)
     await scale(spool, 3)
-    await until('there are three beside it', () => workersOf(daemon).length === 4)
+    await until('there are three beside it', () => daemon.workers().length === 4)
     const { present, wanted } = await processesOf(spool)
     assert.deepEqual([present, wanted], [3, 3])
     write('release')

@@ -3,17 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import {
-  checks,
-  present,
-  processesOf,
-  put,
-  ready,
-  scaledTo,
-  startScaled,
-  stop,
-  workersOf,
-} from '../helpers/adaptive.js'
+import { checks, present, processesOf, put, ready, scaledTo, startScaled, stop } from '../helpers/adaptive.js'
 import { spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
@@ -35,15 +25,15 @@ describe('spoold scale', () => {
     await until('many checks have passed', checks(15))
     assert.equal(await present(spool), 3)
     assert.equal((await spoold(['scale', spool, '-1'])).code, 0)
-    await until('there are two', () => workersOf(daemon).length === 2)
+    await until('there are two', () => daemon.workers().length === 2)
     assert.equal((await spoold(['scale', '--ini', daemon.iniFile, '+2'])).code, 0)
-    await until('there are four', () => workersOf(daemon).length === 4)
+    await until('there are four', () => daemon.workers().length === 4)
     const { size } = await processesOf(spool)
     assert.deepEqual([size.isByHand, size.algorithm, size.reason], [true, 'spare', 'by hand'])
     const status = await spoold(['status', spool])
     assert.match(status.stdout, /workers +4 of 4, by hand, 1 to 4/)
     assert.equal((await spoold(['scale', spool, 'auto'])).code, 0)
-    await until('there is one', () => workersOf(daemon).length === 1)
+    await until('there is one', () => daemon.workers().length === 1)
     assert.equal((await processesOf(spool)).size.isByHand, false)
     await stop(daemon)
   })
@@ -84,11 +74,11 @@ describe('spoold scale', () => {
     put(spool, 1)
     await until('a task has run', () => leftIn(spool).length === 0)
     writeFileSync(gate, '')
-    const [first] = workersOf(daemon)
+    const [first] = daemon.workers()
     assert.equal((await spoold(['scale', spool, '2'])).code, 0)
-    const loading = await until('one loads', () => workersOf(daemon).find(pid => pid !== first))
+    const loading = await until('one loads', () => daemon.workers().find(pid => pid !== first))
     assert.equal((await spoold(['scale', spool, '1'])).code, 0)
-    await until('it is gone', () => workersOf(daemon).length === 1)
+    await until('it is gone', () => daemon.workers().length === 1)
     const line = daemon.output.split('\n').find(each => each.includes('"worker-cheaped"'))
     const { msg, worker } = JSON.parse(line ?? '{}')
     assert.deepEqual([msg, worker], [`[spooler ${spool} pid: ${loading}] cheaped while it loaded`, loading])
@@ -107,7 +97,7 @@ describe('spoold scale', () => {
     execFileSync('sed', ['-i', 's/^workers = 4/workers = 3/', daemon.iniFile])
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('reloaded')
-    await until('there are three', async () => workersOf(daemon).length === 3 && (await present(spool)) === 3)
+    await until('there are three', async () => daemon.workers().length === 3 && (await present(spool)) === 3)
     const { size } = await processesOf(spool)
     assert.deepEqual([size.isByHand, size.maximum], [true, 3])
     await stop(daemon)
@@ -131,9 +121,9 @@ describe('+, - and C of the master FIFO', { skip: skipUnless('mkfifo') }, () => 
     await until('there are no more', checks(10)) // what is asked for between two checks is one sum: the last + is no part of it
     assert.deepEqual(scaledTo(daemon).at(-1), [3, 4])
     writeFileSync(fifo, '-')
-    await until('there are three', () => workersOf(daemon).length === 3)
+    await until('there are three', () => daemon.workers().length === 3)
     writeFileSync(fifo, 'C')
-    await until('there is none', () => workersOf(daemon).length === 0)
+    await until('there is none', () => daemon.workers().length === 0)
     await daemon.waitFor(/cheaping spooler /)
     put(spool, 3)
     await until('they have run', () => leftIn(spool).length === 0)

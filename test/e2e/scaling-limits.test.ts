@@ -12,7 +12,6 @@ import {
   scaledTo,
   startScaled,
   stop,
-  workersOf,
 } from '../helpers/adaptive.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
@@ -46,7 +45,7 @@ const HOSTS = [
   { language: 'Python', start: startPython, skip: skipUnless('python3') },
 ] as const
 
-const rssOf = (daemon: Daemon) => workersOf(daemon).reduce((sum, pid) => sum + treeMemoryOf(pid).rssBytes, 0)
+const rssOf = (daemon: Daemon) => daemon.workers().reduce((sum, pid) => sum + treeMemoryOf(pid).rssBytes, 0)
 
 describe('the memory of all processes', () => {
   for (const { language, start, skip } of HOSTS)
@@ -61,14 +60,14 @@ describe('the memory of all processes', () => {
       assert.ok(rssOf(daemon) < 700 * MB)
       const names = put(spool, 3, { mb: '250', ms: '1500' })
       await until('each has one', () => lines(daemon, 'start').length === 3)
-      const eaters = workersOf(daemon)
+      const eaters = daemon.workers()
       await daemon.waitFor(/cheaper hard rss memory limit exceeded, cheap one of 3 workers/)
-      await until('one is gone', () => workersOf(daemon).length < 3)
+      await until('one is gone', () => daemon.workers().length < 3)
       await until('all have run', () => leftIn(spool).length === 0)
       await until('many checks have passed', checks(20))
       assertWhole(daemon, names)
-      assert.ok(workersOf(daemon).length === 1 || rssOf(daemon) < 800 * MB)
-      assert.ok(workersOf(daemon).every(pid => eaters.includes(pid)))
+      assert.ok(daemon.workers().length === 1 || rssOf(daemon) < 800 * MB)
+      assert.ok(daemon.workers().every(pid => eaters.includes(pid)))
       for (const [from = 0, to = 0] of scaledTo(daemon)) assert.equal(to, from - 1)
       await daemon.waitFor(/\] 2 processes, not 3: memory is short/)
       assert.doesNotMatch(daemon.output, /OOOPS/)
@@ -85,10 +84,10 @@ describe('the memory of all processes', () => {
       'cheaper-algo': 'manual',
       ...limits,
     })
-    await until('two are left', () => workersOf(daemon).length === 2)
+    await until('two are left', () => daemon.workers().length === 2)
     await until('many checks have passed', checks(20))
     assert.ok(scaledTo(daemon).every(([, to = 0]) => to >= 2))
-    assert.equal(workersOf(daemon).length, 2)
+    assert.equal(daemon.workers().length, 2)
     await stop(daemon)
   })
 
@@ -114,14 +113,14 @@ describe('the memory of one process', () => {
       const daemon = await start(spool, { 'reload-on-rss': 250, 'min-worker-lifetime': 0 })
       put(spool, 5)
       await until('they have run', () => leftIn(spool).length === 0)
-      const [before] = workersOf(daemon)
+      const [before] = daemon.workers()
       assert.equal(new Set(pids(daemon)).size, 1)
       put(spool, 1, { mb: '300', ms: '1000' })
       await until('it runs', () => lines(daemon, 'start').length === 6)
       await until('it has eaten', () => rssOf(daemon) > 300 * MB)
-      assert.deepEqual(workersOf(daemon), [before])
+      assert.deepEqual(daemon.workers(), [before])
       await daemon.waitFor(/\] reload-on-rss limit reached \(\d+ >= 262144000\) recycling \.\.\./)
-      await until('another is there', () => workersOf(daemon).length === 1 && workersOf(daemon)[0] !== before)
+      await until('another is there', () => daemon.workers().length === 1 && daemon.workers()[0] !== before)
       assert.equal(lines(daemon, 'end').length, 6)
       put(spool, 1)
       await until('it has run', () => lines(daemon, 'end').length === 7)
@@ -171,7 +170,7 @@ describe('the memory of one process', () => {
       const daemon = await startDaemon({ spool, handler, ini: quick })
       put(spool, 1, { ms: '0' })
       await until('it has run', () => leftIn(spool).length === 0)
-      const { vszBytes, rssBytes } = treeMemoryOf(workersOf(daemon)[0] ?? 0)
+      const { vszBytes, rssBytes } = treeMemoryOf(daemon.workers()[0] ?? 0)
       assert.ok(rssBytes < vszBytes)
       await stop(daemon)
 
@@ -190,7 +189,7 @@ describe('the memory of one process', () => {
   it('has that of its programs in it', async () => {
     const spool = spoolDirectory()
     const daemon = await startScaled(spool, {})
-    const [worker = 0] = workersOf(daemon)
+    const [worker = 0] = daemon.workers()
     const alone = treeMemoryOf(worker).rssBytes
     assert.ok(treeMemoryOf(daemon.pid).rssBytes > alone)
     assert.deepEqual(treeMemoryOf(2 ** 22 + 1), { rssBytes: 0, vszBytes: 0 })
@@ -208,13 +207,13 @@ describe('max-worker-lifetime', () => {
       'min-worker-lifetime': 0,
     })
     await until('both are ready', async () => (await ready(spool)) === 2)
-    const first = workersOf(daemon)
+    const first = daemon.workers()
     put(spool, 1, { ms: '2500' })
     await until('it runs', () => lines(daemon, 'start').length === 1)
     await daemon.waitFor(/worker 1 lifetime reached, it was running for \d+ second\(s\)/)
     await daemon.waitFor(/worker 2 lifetime reached, it was running for ([3-9]|\d\d) second\(s\)/)
     await until('it has ended', () => leftIn(spool).length === 0)
-    await until('others are there', () => !workersOf(daemon).some(pid => first.includes(pid)))
+    await until('others are there', () => !daemon.workers().some(pid => first.includes(pid)))
     assert.equal(lines(daemon, 'start').length, 1)
     assert.doesNotMatch(daemon.output, /OOOPS|NO MERCY|process(es)?, not/)
     await until('the number is the same', async () => (await present(spool)) === 2)

@@ -2,17 +2,7 @@ import assert from 'node:assert/strict'
 import { utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import {
-  checks,
-  type Ini,
-  present,
-  put,
-  ready,
-  scaledTo,
-  startScaled,
-  stop,
-  workersOf,
-} from '../helpers/adaptive.js'
+import { checks, type Ini, present, put, ready, scaledTo, startScaled, stop } from '../helpers/adaptive.js'
 import { spoold } from '../helpers/cli.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
@@ -49,7 +39,7 @@ describe('a module as algorithm', () => {
     await until('there were three', () => spawned(daemon) >= 3) // of the first two, one may have gone; and they may have run all tasks
     await daemon.waitFor(/\] 3 processes, not [12]: mine [12] \(\S+\/mine\.mjs\)/)
     await until('they have run', () => leftIn(spool).length === 0)
-    await until('there is one', () => workersOf(daemon).length === 1)
+    await until('there is one', () => daemon.workers().length === 1)
 
     write(spool, wanting(4))
     daemon.child.kill('SIGHUP')

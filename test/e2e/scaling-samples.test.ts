@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { present, processesOf, put, scaledTo, startScaled, stop, workersOf } from '../helpers/adaptive.js'
+import { present, processesOf, put, scaledTo, startScaled, stop } from '../helpers/adaptive.js'
 import { spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
@@ -122,7 +122,7 @@ cheaper-algo = manual
 ${SAMPLES[2].text}`
     const daemon = await startDaemon({ spool, text })
     await daemon.waitFor(/cheaper hard rss memory limit exceeded, cheap one of \d workers/)
-    await until('two are left', () => workersOf(daemon).length === 2)
+    await until('two are left', () => daemon.workers().length === 2)
     await stop(daemon)
   })
 })
@@ -148,12 +148,12 @@ describe('cheap and idle', () => {
   it('start no process before the first task, and keep none when there was none for a while', async () => {
     const spool = spoolDirectory()
     const daemon = await startScaled(spool, { cheap: 'true', idle: 0.5, 'spooler-processes': 2 })
-    await until('there is none', () => workersOf(daemon).length === 0)
+    await until('there is none', () => daemon.workers().length === 0)
     const [name = ''] = put(spool, 1)
     await until('it has run', () =>
       daemon.journal().some(line => line === `end ${line.split(' ')[1]} ${name}`),
     )
-    await until('there is none again', () => workersOf(daemon).length === 0)
+    await until('there is none again', () => daemon.workers().length === 0)
     assert.deepEqual(scaledTo(daemon), [
       [0, 2],
       [2, 0],

@@ -4,16 +4,7 @@ import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { askDaemon } from '#src/engines/control/client.js'
-import {
-  assertWhole,
-  lines,
-  processesOf,
-  put,
-  ready,
-  startScaled,
-  stop,
-  workersOf,
-} from '../helpers/adaptive.js'
+import { assertWhole, lines, processesOf, put, ready, startScaled, stop } from '../helpers/adaptive.js'
 import { controlOf } from '../helpers/control.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
@@ -83,7 +74,7 @@ describe('a pool that shrinks', () => {
       await scale(spool, MOST)
       await until('all are ready', async () => (await ready(spool)) === MOST)
       await scale(spool, 1)
-      await until('one is left', () => workersOf(daemon).length === 1)
+      await until('one is left', () => daemon.workers().length === 1)
     }
     await end()
     await until('all have run', () => leftIn(spool).length === 0)
@@ -110,9 +101,9 @@ describe('a pool that shrinks', () => {
     await until('both are busy', () => lines(daemon, 'start').length === 2)
     const [long, short] = lines(daemon, 'start').map(([, pid]) => Number(pid))
     await scale(spool, 1)
-    assert.equal(workersOf(daemon).length, 2)
+    assert.equal(daemon.workers().length, 2)
     writeFileSync(goShort, '')
-    await until('one is gone', () => workersOf(daemon).length === 1)
+    await until('one is gone', () => daemon.workers().length === 1)
     assert.deepEqual([isAlive(long ?? 0), isAlive(short ?? 0), lines(daemon, 'end').length], [true, false, 1])
     writeFileSync(goLong, '')
     await until('the other has ended', () => leftIn(spool).length === 0)
@@ -140,8 +131,8 @@ describe('a pool that shrinks', () => {
     assert.equal(new Set(inOrder).size, 4)
     for (const left of [3, 2, 1]) {
       await scale(spool, left)
-      await until('one is gone', () => workersOf(daemon).length === left)
-      assert.deepEqual(new Set(workersOf(daemon)), new Set(inOrder.slice(-left)))
+      await until('one is gone', () => daemon.workers().length === left)
+      assert.deepEqual(new Set(daemon.workers()), new Set(inOrder.slice(-left)))
     }
     await stop(daemon)
   })

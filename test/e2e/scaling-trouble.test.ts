@@ -13,7 +13,6 @@ import {
   scaledTo,
   startScaled,
   stop,
-  workersOf,
 } from '../helpers/adaptive.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
@@ -50,7 +49,7 @@ describe('while a pool grows and shrinks', () => {
       assert.doesNotMatch(replacing, /process(es)?, not/)
     }
     await until('all have run', () => leftIn(spool).length === 0)
-    await until('it is small again', () => workersOf(daemon).length === 1)
+    await until('it is small again', () => daemon.workers().length === 1)
     assertWhole(daemon, names)
     assert.doesNotMatch(daemon.output, /OOOPS|NO MERCY/)
     await stop(daemon)
@@ -70,12 +69,12 @@ describe('while a pool grows and shrinks', () => {
         await until('it shrinks', () => scaledTo(daemon).some(([from = 0, to = 0]) => to < from))
         names.push(...put(spool, 60, { ms: '15' }))
       }
-      const all = [daemon.pid, ...workersOf(daemon)]
+      const all = [daemon.pid, ...daemon.workers()]
       for (const pid of all) if (isAlive(pid)) process.kill(pid, 'SIGSTOP')
       await sleep(STILL_MS) // the time that passes is what is tested
       for (const pid of all) if (isAlive(pid)) process.kill(pid, 'SIGCONT')
       await until('all have run', () => leftIn(spool).length === 0)
-      await until('it is small again', () => workersOf(daemon).length === 1)
+      await until('it is small again', () => daemon.workers().length === 1)
       assertWhole(daemon, names)
       // one that was to go and is still busy counts as present, and then one more comes
       assert.ok(scaledTo(daemon).every(([from = 0, to = 0]) => to - from <= 2 && to <= 6))
@@ -99,7 +98,7 @@ describe('while a pool grows and shrinks', () => {
     const deadly = put(spool, 4, { die: 'at once' })
     names.push(...put(spool, 100, { ms: '15' }))
     await until('all have run', () => leftIn(spool).length === 0)
-    await until('it is small again', () => workersOf(daemon).length === 1)
+    await until('it is small again', () => daemon.workers().length === 1)
     const isGood = ([, , name = '']: string[]) => !deadly.includes(name)
     const ran = (word: string) =>
       lines(daemon, word)
@@ -120,14 +119,14 @@ describe('while a pool grows and shrinks', () => {
     const daemon = await startDaemon({ spool, handler: handler('old'), ini })
     const change = (from: string, to: string) =>
       writeFileSync(daemon.handlerFile, readFileSync(daemon.handlerFile, 'utf8').replace(from, to))
-    await until('there is none', () => workersOf(daemon).length === 0)
+    await until('there is none', () => daemon.workers().length === 0)
     change("'old'", "'old' +")
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('the reload is rejected')
     change("'old' +", "'new'")
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('reloaded')
-    await until('there is none again', () => workersOf(daemon).length === 0)
+    await until('there is none again', () => daemon.workers().length === 0)
     put(spool, 1)
     await until('it has run', () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal(), ['new'])
@@ -149,7 +148,7 @@ describe('while a pool grows and shrinks', () => {
     await until('each has crashed twice', () => died() >= 6)
     await until('many checks have passed', checks(60))
     assert.ok(scaledTo(daemon).every(([, to = 0]) => to <= 3))
-    assert.ok(workersOf(daemon).length <= 4) // and one for what runs alone
+    assert.ok(daemon.workers().length <= 4) // and one for what runs alone
     await stop(daemon)
   })
 
@@ -180,7 +179,7 @@ describe('while a pool grows and shrinks', () => {
     const names = put(spool, 60, { ms: '200' }) // one process needs longer for them than the other may take to load
     await daemon.waitFor('2 processes, not 1')
     await until('many checks have passed', checks(20))
-    assert.ok(workersOf(daemon).length <= 2)
+    assert.ok(daemon.workers().length <= 2)
     await daemon.waitFor(/is still loading after 6 s \(spooler-start-timeout\)/)
     await until('all have run', () => leftIn(spool).length === 0)
     assertWhole(daemon, names)

@@ -15,7 +15,6 @@ import {
   scaledTo,
   startScaled as start,
   stop,
-  workersOf,
 } from '../helpers/adaptive.js'
 import { spoold } from '../helpers/cli.js'
 import { controlOf, snapshotOf, spoolSnapshotOf } from '../helpers/control.js'
@@ -94,7 +93,7 @@ describe('adaptive processes', () => {
     const { size } = await processesOf(spool)
     assert.deepEqual([size.algorithm, size.minimum, size.maximum, size.isByHand], ['spare', 1, 4, false])
     await until('all have run', () => leftIn(spool).length === 0)
-    await until('there is one', async () => workersOf(daemon).length === 1)
+    await until('there is one', async () => daemon.workers().length === 1)
     const changes = scaledTo(daemon)
     assert.ok(changes.every(([from = 0, to = 0]) => to <= 4 && to >= 1 && to - from <= 2 && to - from >= -1))
     assert.deepEqual(changes.at(-1), [2, 1])
@@ -198,7 +197,7 @@ describe('adaptive processes', () => {
     const ini = { cheaper: 2, workers: 6, 'cheaper-initial': 5, 'cheaper-idle': 20, 'cheaper-algo': 'spare2' }
     const daemon = await start(spool, ini)
     const since = performance.now()
-    await until('two are left', () => workersOf(daemon).length === 2)
+    await until('two are left', () => daemon.workers().length === 2)
     assert.ok(performance.now() - since > 3 * 20 * 40, `after ${performance.now() - since} ms`)
     assert.deepEqual(scaledTo(daemon), [
       [5, 4],

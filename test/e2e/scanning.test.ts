@@ -280,7 +280,7 @@ describe('a task is found', { concurrency: 3 }, () => {
     drop(spool, 'in-first')
     const daemon = await startDaemon({ spool, handler: NAMED, ini: { spooler: [spool, other, spool] } })
     await until('both have run', () => daemon.journal().length === 2)
-    assert.equal(daemon.children().length, 3) // the first was named twice
+    assert.equal(daemon.workers().length, 3) // the first was named twice
   })
 })
 

@@ -84,7 +84,7 @@ describe('a timer of code', { concurrency: 3 }, () => {
   it('that ended does not begin again with a process that is replaced', async () => {
     const daemon = await withSignals(`${COUNT}\n${SENTINEL}\nspoold.addRbTimer(1, 0.1, 1)`)
     await journaled(daemon, /^1/, 1)
-    const [worker = 0] = daemon.children()
+    const [worker = 0] = daemon.workers()
     process.kill(worker, 'SIGKILL')
     await journaled(daemon, /^2/, 1)
     assert.equal(daemon.journal().filter(line => line.startsWith('1')).length, 1)

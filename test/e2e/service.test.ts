@@ -29,14 +29,14 @@ async function busyDaemon(ini: DaemonSetup['ini'] = {}) {
   drop(spool, 'runs', packet({ until: gate }))
   await until('it runs', () => daemon.journal().includes('began runs'))
   drop(spool, 'waits', packet({}))
-  return { spool, daemon, open: () => writeFileSync(gate, ''), workers: daemon.children() }
+  return { spool, daemon, open: () => writeFileSync(gate, ''), workers: daemon.workers() }
 }
 
 describe('the master', () => {
   it('has threads for syncs that go together; the programs of its tasks decide for themselves', async () => {
     const daemon = await startDaemon({ spool: spoolDirectory() })
     assert.ok(readdirSync(`/proc/${daemon.pid}/task`).length > 16)
-    const worker = await until('there is a worker', () => daemon.children().at(0))
+    const worker = await until('there is a worker', () => daemon.workers().at(0))
     assert.doesNotMatch(readFileSync(`/proc/${worker}/environ`, 'latin1'), /UV_THREADPOOL_SIZE/)
   })
 })
@@ -101,7 +101,7 @@ describe('a stop', { concurrency: 3 }, () => {
       isUnready: true,
     })
     await until('it loads', () => daemon.journal().length > 0)
-    const workers = daemon.children()
+    const workers = daemon.workers()
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
     await untilGone(...workers)
@@ -398,7 +398,7 @@ describe('procname', { concurrency: 3 }, () => {
     it(`names as uWSGI does with ${JSON.stringify(ini)}`, async () => {
       const daemon = await startDaemon({ spool: spoolDirectory(), ini })
       assert.equal(titleOf(daemon.pid), master)
-      assert.deepEqual(daemon.children().map(titleOf), [worker])
+      assert.deepEqual(daemon.workers().map(titleOf), [worker])
     })
 
   it('not asked for leaves the command line', async () => {

@@ -127,13 +127,13 @@ describe('the target of a signal', () => {
     const daemon = await withSignals(`registerSignal(1, 'workers', ${WHO})`, {
       ini: { 'spooler-processes': 3 },
     })
-    await until('all are there', () => daemon.children().length === 3)
+    await until('all are there', () => daemon.workers().length === 3)
     await until('all have run it', async () => {
       task(daemon, { raise: '1' })
       await journaled(daemon, /^1/, 1)
       return new Set(daemon.journal()).size === 3
     })
-    assert.deepEqual(new Set(daemon.journal()), new Set(daemon.children().map(pid => `1 ${pid}`)))
+    assert.deepEqual(new Set(daemon.journal()), new Set(daemon.workers().map(pid => `1 ${pid}`)))
   })
 
   it('worker2 is the second process', async () => {
@@ -188,11 +188,11 @@ describe('the handler of a signal', () => {
     it(`${title} is reported, and the process goes on`, async () => {
       const daemon = await withSignals(`registerSignal(1, 'spooler', ${handler})`)
       task(daemon, { raise: '1' })
-      const [pid] = daemon.children()
+      const [pid] = daemon.workers()
       await daemon.waitFor(new RegExp(`- error managing signal 1 on spooler ${pid}: Error: no luck\\n +at `))
       task(daemon, { name: 'next' })
       await journaled(daemon, /next/, 1)
-      assert.deepEqual(daemon.children(), [pid])
+      assert.deepEqual(daemon.workers(), [pid])
     })
 
   it('that is missing is reported', async () => {
@@ -209,7 +209,7 @@ describe('the handler of a signal', () => {
       const daemon = await withSignals(`registerSignal(1, 'spooler', () => { JOURNAL('run'); ${block} })`, {
         ini: { 'spooler-harakiri': 1 },
       })
-      const [pid] = daemon.children()
+      const [pid] = daemon.workers()
       task(daemon, { raise: '1' })
       await daemon.waitFor(`*** HARAKIRI ON THE SPOOLER (pid: ${pid}) ***`)
       await daemon.waitFor(`error managing signal 1 on spooler ${pid}: its process ended`)
@@ -255,7 +255,7 @@ describe('the handler of a signal', () => {
     const daemon = await withSignals(`registerSignal(1, 'spooler', () => JOURNAL('run'))`, {
       ini: { 'spooler-cheap': true, ...NETWORK },
     })
-    await until('it is alone', () => daemon.children().length === 0)
+    await until('it is alone', () => daemon.workers().length === 0)
     assert.equal(await exchange(await portOf(daemon), packetOf(1)), STORED)
     await journaled(daemon, /run/, 1)
   })

@@ -91,7 +91,7 @@ describe('a handler that never ends to load', () => {
   it('refuses a reload, and the next one is served', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: OK, ini: INI })
-    const before = daemon.children()
+    const before = daemon.workers()
     writeFileSync(daemon.handlerFile, NEVER)
     daemon.child.kill('SIGHUP')
     await daemon.waitFor(/the reload is rejected.*still loading after 15 s/, 60_000)
@@ -99,7 +99,7 @@ describe('a handler that never ends to load', () => {
     writeFileSync(daemon.handlerFile, OK)
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('the spoolers are reloaded')
-    await until('the old ones are gone', () => !before.some(isAlive) && daemon.children().length === 1)
+    await until('the old ones are gone', () => !before.some(isAlive) && daemon.workers().length === 1)
     await runs(daemon, spool, 'b')
   })
 
@@ -107,7 +107,7 @@ describe('a handler that never ends to load', () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: OK, ini: INI })
     writeFileSync(daemon.handlerFile, NEVER)
-    process.kill(daemon.children()[0] ?? 0, 'SIGKILL')
+    process.kill(daemon.workers()[0] ?? 0, 'SIGKILL')
     await daemon.waitFor(/still loading after 15 s[\s\S]*next spawn in 0\.1 s/, 60_000)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
@@ -153,7 +153,7 @@ describe('a reload of two spools', () => {
       if (existsSync(process.cwd() + '/../broken')) throw new Error('broken')
       export default (env, task) => { JOURNAL(env.n + ' ' + version); return task.SPOOL_OK }`
     const daemon = await startDaemon({ spool: one, handler, ini: { spooler: [one, two] } })
-    const before = daemon.children().sort()
+    const before = daemon.workers().sort()
     writeFileSync(join(dirname(one), 'new'), '')
     writeFileSync(join(dirname(two), 'broken'), '')
     daemon.child.kill('SIGHUP')
@@ -164,7 +164,7 @@ describe('a reload of two spools', () => {
       readJournal(dirname(one)).filter(line => !line.endsWith(' old')),
       [],
     )
-    await until('what was started is gone', () => String(daemon.children().sort()) === String(before))
+    await until('what was started is gone', () => String(daemon.workers().sort()) === String(before))
   })
 })
 

@@ -17,7 +17,7 @@ it('the example of spools that differ does what its README says', async () => {
   assert.ok(mail !== undefined && reports !== undefined && ini !== undefined)
   const daemon = new TestProcess(process.execPath, [BIN, ini])
   await daemon.waitFor(/is running/)
-  assert.equal(daemon.children().length, 3)
+  assert.equal(daemon.workers().length, 3)
   const enqueue = async (spool: string, task: string) =>
     (await spoold(['enqueue', '--spooler', spool, task])).stdout.trim()
   const sent = await enqueue(mail, 'to=joe@example.com')

@@ -91,7 +91,7 @@ class Crowd {
   /** Kills workers at random while there is something to run. */
   async killSome(daemons: readonly Daemon[]): Promise<void> {
     for (let i = 0; i < KILLS && this.hasTasks(); i++) {
-      const workers = daemons.flatMap(daemon => daemon.children()).filter(isAlive)
+      const workers = daemons.flatMap(daemon => daemon.workers()).filter(isAlive)
       const worker = workers[Math.floor(Math.random() * workers.length)]
       if (worker !== undefined) {
         this.killed.add(worker)

@@ -86,7 +86,7 @@ class Scene {
 
 /** One that is at work, or any, in whatever state of its start. */
 function victim(daemon: Daemon, scene: Scene, isAtWork: boolean): number | undefined {
-  const alive = daemon.children().filter(isAlive)
+  const alive = daemon.workers().filter(isAlive)
   if (!isAtWork) return alive[Math.floor(random(alive.length))]
   const lines = scene.journal.read().slice(-20)
   const pids = lines.filter(line => line.startsWith('start')).map(line => Number(line.split(' ')[2]))

@@ -50,7 +50,7 @@ describe('a master that is out of descriptors', () => {
     const limits = readFileSync(`/proc/${daemon.pid}/limits`, 'utf8')
     const [, soft = ''] = /^Max open files +(\d+)/m.exec(limits) ?? []
     limit('3')
-    for (const worker of daemon.children()) process.kill(worker, 'SIGKILL')
+    for (const worker of daemon.workers()) process.kill(worker, 'SIGKILL')
     await daemon.waitFor(/cannot fork a process, retrying later: .*EMFILE/)
     limit(soft)
     drop(spool, 'task', packet({ n: 'it' }))
@@ -77,13 +77,13 @@ describe('a directory that goes away', () => {
     ]).flat()
     for (const [name = '', n = ''] of pairs) drop(spool, name, packet({ n }))
     const daemon = await startDaemon({ spool, handler, ini: { 'spooler-ordered': true } })
-    const workers = daemon.children()
+    const workers = daemon.workers()
     await until('all have run', () => leftIn(spool).length === 0)
     assert.deepEqual(
       daemon.journal().slice(100),
       pairs.map(([, n]) => (n === 'goes' ? 'goes 1' : `stays 1 in ${spool}`)),
     )
-    assert.deepEqual(daemon.children(), workers)
+    assert.deepEqual(daemon.workers(), workers)
   })
 
   it('and comes back: handlers run in the new one', async () => {
@@ -166,12 +166,12 @@ require('node:module').syncBuiltinESMExports()\n`,
         ini: { 'spooler-frequency': 1, 'spooler-max-attempts': 2 },
         env: { ...process.env, NODE_OPTIONS: `--require=${hook}` },
       })
-      const workers = daemon.children()
+      const workers = daemon.workers()
       await until('only dead ones are left', () => leftIn(spool).length === 0)
       await daemon.waitFor(line)
       assert.deepEqual([...(await deadOf(spool)).keys()], dead)
       assert.equal(daemon.journal().length, 6 - dead.length)
-      assert.deepEqual(daemon.children(), workers, 'no process went down with it')
+      assert.deepEqual(daemon.workers(), workers, 'no process went down with it')
     })
 })
 
@@ -186,11 +186,11 @@ describe('an interpreter that cannot be replaced, for want of descriptors', {
     })
     drop(spool)
     await until('there was progress', () => leftIn(spool).length === 0)
-    const [worker = 0] = daemon.children()
+    const [worker = 0] = daemon.workers()
     const [host = 0] = hostsOf(daemon)
     execFileSync('prlimit', [`--pid=${worker}`, '--nofile=3:'])
     process.kill(host, 'SIGKILL')
-    await until('there is another worker', () => daemon.children().some(pid => pid !== worker))
+    await until('there is another worker', () => daemon.workers().some(pid => pid !== worker))
     await daemon.waitFor(/EMFILE/)
     assert.doesNotMatch(daemon.output, /outside of a handler|unhandled/i)
     drop(spool)

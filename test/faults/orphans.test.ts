@@ -31,7 +31,7 @@ describe('a worker whose exit waits for a thread that does not end', { concurren
     const daemon = await startDaemon({ spool, handler: BLOCKS_A_THREAD })
     drop(spool, 'a', packet({ pipe: deafPipe(spool) }))
     await until('it ran', () => daemon.journal().includes('a'))
-    const workers = daemon.children()
+    const workers = daemon.workers()
     daemon.child.kill('SIGKILL')
     await untilGone(...workers)
   })
@@ -40,7 +40,7 @@ describe('a worker whose exit waits for a thread that does not end', { concurren
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: BLOCKS_A_THREAD, ini: { 'spooler-max-tasks': 1 } })
     const pipe = deafPipe(spool)
-    const [first] = daemon.children()
+    const [first] = daemon.workers()
     for (const name of ['a', 'b']) drop(spool, name, packet({ pipe }))
     await until('both ran', () => daemon.journal().length === 2)
     await untilGone(first ?? 0)
@@ -62,7 +62,7 @@ describe('a worker', () => {
       for (let i = 0; i < 50; i++) drop(spool, `t${i}`)
       const daemon = await startDaemon({ spool, handler: HANDLER, isUnready: true })
       const workers = await until('it has a worker', () =>
-        daemon.children().length > 0 ? daemon.children() : null,
+        daemon.workers().length > 0 ? daemon.workers() : null,
       )
       await setTimeout(afterMs)
       daemon.child.kill('SIGKILL')

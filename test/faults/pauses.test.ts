@@ -90,7 +90,7 @@ describe('pausing and resuming under load', () => {
       const victim = round % 4
       if (victim === 1) daemons[0]?.child.kill('SIGKILL')
       if (victim === 1) daemons[0] = await start() // one that starts later obeys, too
-      const [worker = 0] = daemons[1]?.children() ?? []
+      const [worker = 0] = daemons[1]?.workers() ?? []
       if (victim === 2) process.kill(worker, 'SIGKILL')
       if (victim === 3) process.kill(worker, 'SIGSTOP')
       load(20)

@@ -177,7 +177,7 @@ describe('a crowd of tasks that end their process', { concurrency: isLong ? 12 :
       const startMs = performance.now() - startedAt
       const poison = Array.from({ length: count }, (_, i) => `poison-${i}`)
       for (const n of poison) drop(spool, n, packet({ n, do: 'exit' }))
-      const waits = waitsOf(() => [daemon.pid, ...daemon.children()])
+      const waits = waitsOf(() => [daemon.pid, ...daemon.workers()])
       const delays = monitorEventLoopDelay()
       delays.enable()
       const dropping = dropEachSecond(spool, SECONDS)

@@ -58,17 +58,17 @@ const kill = (pid: number, signal: NodeJS.Signals = 'SIGKILL') => process.kill(p
 /** Ends what runs, whoever else is stopped: its worker is dead afterwards. */
 const ATTACKS: Record<string, (daemon: Daemon) => void> = {
   'master and worker are killed': daemon => {
-    const workers = daemon.children()
+    const workers = daemon.workers()
     for (const pid of [daemon.pid, ...workers]) kill(pid)
   },
   'the master is killed, and then the worker': daemon => {
-    const workers = daemon.children()
+    const workers = daemon.workers()
     kill(daemon.pid)
     for (const pid of workers) kill(pid)
   },
   'the worker is killed while the master is stopped': daemon => {
     kill(daemon.pid, 'SIGSTOP')
-    for (const pid of daemon.children()) kill(pid)
+    for (const pid of daemon.workers()) kill(pid)
   },
 }
 
@@ -132,7 +132,7 @@ describe('two programs of one task never run at once', () => {
     const daemon = await start(spool, TICKS, { 'spooler-lock': 'lockfile' })
     drop(spool)
     await untilBegun(spool, 1)
-    const workers = daemon.children()
+    const workers = daemon.workers()
     for (const pid of workers) kill(pid, 'SIGSTOP')
     const next = await start(spool, TICKS, { 'spooler-lock': 'lockfile' })
     await until('it runs elsewhere', () => begun(spool).length === 2, 90_000)
@@ -171,7 +171,7 @@ describe('two programs of one task never run at once', () => {
       const pid = existsSync(file) ? Number(readFileSync(file, 'utf8')) : 0
       return pid > 0 && readLocks().isHeld(dev, ino) && groupOf(pid) === pid && pid
     })
-    const workers = daemon.children()
+    const workers = daemon.workers()
     for (const pid of [daemon.pid, ...workers]) kill(pid)
     await until('the program is gone', () => !isAlive(lastPid(spool)))
     const next = await start(spool, program)
@@ -232,7 +232,7 @@ describe('what a program leaves behind', () => {
     for (let i = 0; i < 6; i++) {
       drop(spool)
       await until('it is done', () => {
-        for (const worker of daemon.children()) for (const pid of childrenOf(worker)) watchers.add(pid)
+        for (const worker of daemon.workers()) for (const pid of childrenOf(worker)) watchers.add(pid)
         return leftIn(spool).length === 0
       })
     }

@@ -61,7 +61,7 @@ const start = (spool: string) =>
 async function runRefused(spool: string, calls: string, errno: string): Promise<Daemon> {
   const daemon = await start(spool)
   const [worker = 0] = await until('there is a worker', () => {
-    const children = daemon.children()
+    const children = daemon.workers()
     return children.length === 1 ? children : undefined
   })
   const inject = `inject=${calls}:error=${errno}`

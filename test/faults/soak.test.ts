@@ -22,8 +22,8 @@ describe('an hour’s worth of tasks', () => {
       handler: `export default (env, task) => task.SPOOL_OK`,
       ini: { 'spooler-processes': 2, 'spooler-frequency': 1, 'spooler-quiet': true },
     })
-    await until('both workers are there', () => daemon.children().length === 2)
-    const pids = [daemon.pid, ...daemon.children()]
+    await until('both workers are there', () => daemon.workers().length === 2)
+    const pids = [daemon.pid, ...daemon.workers()]
     let filesBefore: number[] = []
     const memory: number[][] = []
     for (let done = 0; done < TASKS; done += AT_ONCE) {
@@ -50,7 +50,7 @@ describe('an hour’s worth of tasks', () => {
       )
     }
     // a process aside comes and goes
-    const left = new Set([daemon.pid, ...daemon.children()])
+    const left = new Set([daemon.pid, ...daemon.workers()])
     assert.deepEqual(
       pids.filter(pid => !left.has(pid)),
       [],

@@ -178,6 +178,6 @@ describe('a storm', () => {
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('the spoolers are reloaded')
     await daemon.waitFor(/done with task task/)
-    await until('there is one process', () => daemon.children().length === 1)
+    await until('there is one process', () => daemon.workers().length === 1)
   })
 })

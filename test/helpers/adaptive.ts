@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { spoolSnapshotOf } from './control.js'
 import { type Daemon, type DaemonSetup, startDaemon } from './daemon.js'
 import { drop, packet, taskName } from './files.js'
@@ -40,18 +39,6 @@ export function put(
     drop(spool, name, packet({ name, ...vars }), mtime)
     return name
   })
-}
-
-/** The pids of its processes, without the one aside, which stays for a while after a look. */
-export const workersOf = (daemon: Daemon) =>
-  daemon.children().filter(pid => !commandOf(pid).includes('aside.cjs'))
-
-function commandOf(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
-  } catch {
-    return '' // it has ended
-  }
 }
 
 export const processesOf = async (spool: string) => (await spoolSnapshotOf(spool)).processes

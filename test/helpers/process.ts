@@ -59,6 +59,11 @@ export class TestProcess {
     return this.#output
   }
 
+  /** The pids of a daemon's workers: of its children, without the process aside, which stays for a while after a look. */
+  workers(): number[] {
+    return this.children().filter(pid => !commandOf(pid).includes('aside.cjs'))
+  }
+
   /** The pids of its direct children. */
   children(): number[] {
     return this.child.pid === undefined ? [] : childrenOf(this.child.pid) // of 0 they are everybody's
@@ -82,6 +87,14 @@ export class TestProcess {
   async code(timeoutMs = 60_000): Promise<number | null> {
     await until(`process ${this.pid} has ended`, () => !this.isRunning, timeoutMs)
     return (await this.exited).code
+  }
+}
+
+function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
+  } catch {
+    return '' // it has ended
   }
 }
 

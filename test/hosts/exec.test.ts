@@ -175,7 +175,7 @@ describe('spooler-exec', () => {
     const runSome = async () => {
       for (let i = 0; i < 20; i++) drop(spool)
       await until('all have run', () => leftIn(spool).length === 0)
-      const [worker] = daemon.children()
+      const [worker] = daemon.workers()
       return readdirSync(`/proc/${worker}/fd`).length
     }
     const first = await runSome()
@@ -197,7 +197,7 @@ describe('spooler-exec', () => {
     drop(spool)
     await until('it ran', () => leftIn(spool).length === 0, 60_000)
     assert.match(daemon.output, /: x{1000}$/m)
-    for (const pid of [daemon.pid, ...daemon.children()]) {
+    for (const pid of [daemon.pid, ...daemon.workers()]) {
       const peak = Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
       assert.ok(peak < 250 * 1024, `${peak} KiB`)
     }

@@ -144,7 +144,7 @@ describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, ()
     for (let run = 1; run <= 2; run++) {
       await until('it runs', () => daemon.journal().length === run)
       const [host = 0] = hostsOf(daemon)
-      process.kill(daemon.children()[0] ?? 0, 'SIGKILL')
+      process.kill(daemon.workers()[0] ?? 0, 'SIGKILL')
       await until('the interpreter is gone', () => !isAlive(host))
     }
     await daemon.waitFor('is buried')

@@ -58,7 +58,7 @@ describe('a crowd of clients', () => {
     const { daemon, place, spool, pid, tokenOf } = await startDashboard({ handler: HANDLER })
     const process = pid() ?? assert.fail()
     const daemonCpuMs = () =>
-      [daemon.pid, ...daemon.children()]
+      [daemon.pid, ...daemon.workers()]
         .filter(each => each !== process)
         .reduce((sum, each) => sum + cpuMsOf(each), 0)
     const costOf = async (tasks: number) => {

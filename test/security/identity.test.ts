@@ -43,7 +43,7 @@ describe('a daemon with master-as-root', { skip }, () => {
     const spool = userSpool()
     const daemon = await startDaemon({ spool, ini: UNDER_ROOT })
     assert.deepEqual(identityOf(daemon.pid).uids, [0, 0, 0, 0])
-    const [master = 0] = daemon.children()
+    const [master = 0] = daemon.workers()
     assert.deepEqual(identityOf(master).uids, [USER, USER, USER, USER])
     assert.deepEqual(identityOf(master).gids, [USER, USER, USER, USER])
     assert.equal(statSync(join(spool, '.spoold')).uid, USER)
@@ -107,7 +107,7 @@ describe('a daemon with master-as-root', { skip }, () => {
 
   it('ends when its parent is killed, and ends it with its own exit code', async () => {
     const daemon = await startDaemon({ spool: userSpool(), ini: UNDER_ROOT })
-    const [master = 0] = daemon.children()
+    const [master = 0] = daemon.workers()
     daemon.child.kill('SIGKILL')
     await until('it has ended', () => !existsSync(`/proc/${master}`))
     const failing = await startDaemon({
@@ -124,7 +124,7 @@ describe('a daemon with master-as-root', { skip }, () => {
     const spool = userSpool()
     const outside = new Canaries(join(dirname(spool), 'outside'))
     const daemon = await startDaemon({ spool, ini: UNDER_ROOT })
-    for (const pid of [daemon.pid, ...daemon.children()])
+    for (const pid of [daemon.pid, ...daemon.workers()])
       symlinkSync(join(outside.path, 'victim'), join(spool, '.spoold', `probe-${pid}`))
     daemon.child.kill('SIGHUP')
     await daemon.waitFor(/the spoolers are reloaded|reload is rejected/)
