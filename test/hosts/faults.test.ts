@@ -98,6 +98,8 @@ describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, ()
     const daemon = await startHost('python', { spool, handler: HANDLER, ini: { 'spooler-ordered': true } })
     await until('all have run', () => leftIn(spool).length === 0)
     await daemon.waitFor(/the Python interpreter \(pid: \d+\) exited/)
+    await daemon.waitFor(/done with task uwsgi_spoolfile_on_5_bad/)
+    assert.equal(daemon.journal().filter(line => line.startsWith('uwsgi_spoolfile_on_5_bad')).length, 1)
     await goesOn(daemon, spool)
   })
 
