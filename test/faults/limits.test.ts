@@ -40,6 +40,19 @@ describe('a worker that is out of descriptors', () => {
 })
 
 describe('a master that is out of descriptors', () => {
+  it('does not blame its spool', () => {
+    const program = `
+      import { closeSync, openSync } from 'node:fs'
+      import { prepareSpool } from ${JSON.stringify(import.meta.resolve('#src/engines/spool/permissions.js'))}
+      const open = []
+      try { for (;;) open.push(openSync('/dev/null')) } catch {}
+      for (let free = 0; free < 8; closeSync(open.pop()), free++)
+        try { prepareSpool(${JSON.stringify(spoolDirectory())}) } catch (error) { console.log(error.message) }`
+    const command = [process.execPath, '--input-type=module', '-e', program]
+    const said = execFileSync('prlimit', ['--nofile=64', ...command], { encoding: 'utf8' })
+    assert.doesNotMatch(said, /To fix it/)
+  })
+
   it('says that it cannot fork, and goes on when it has some again', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
