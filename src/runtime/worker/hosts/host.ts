@@ -181,7 +181,10 @@ export class Host {
 
   async end(): Promise<void> {
     this.#state = 'closed'
-    await this.#process.end()
+    const { language } = this.options
+    if (await this.#process.end()) return
+    const why = 'a thread that a task has left, or code that it runs at its exit, holds it up'
+    this.#callbacks.printed(`the ${language} interpreter (pid: ${this.pid}) is killed: ${why}\n`)
   }
 
   #spawn(): HostProcess {
