@@ -83,6 +83,30 @@ describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, ()
     assert.deepEqual(leftIn(spool), ['uwsgi_spoolfile_on_bad'])
   })
 
+  it('ends an interpreter with coroutines beside it: that is told once, and nobody pays for it', async () => {
+    const spool = spoolDirectory()
+    for (const [i, dies] of [0, 1, 0, 0].entries())
+      drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ task: 'co', args: JSON.stringify([dies]) }))
+    const daemon = await startHost('python', {
+      spool,
+      handler: `
+import asyncio, spoold
+tasks = spoold.Tasks(max_retries=9)
+@tasks.task(name='co')
+async def co(dies):
+    await asyncio.sleep(.1 if dies else .5)
+    if dies: os._exit(1)
+`,
+      ini: { drain: true, 'spooler-concurrency': 4, 'spooler-max-crashes': 1 },
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 3)
+    assert.match(daemon.output, /exited with code 1, replacing it\n.* several tasks ran in its interpreter\n/)
+    assert.equal(daemon.output.match(/the process cannot continue/g)?.length, 1)
+    assert.doesNotMatch(daemon.output, /uncaught exception|Traceback/)
+    assert.match(daemon.output, /^drained: 3 done, 1 buried$/m)
+  })
+
   it('fills the pipe of its output and makes it non-blocking: what it answered counts', async () => {
     const spool = spoolDirectory()
     fill(spool, 'full')

@@ -226,7 +226,7 @@ export class Host {
       diedAtWork = this.#user?.died(`the ${language} interpreter that ran it ${death}`) === true
     } else this.#callbacks.printed(process.output.takeOpen(process.oldest)) // printed while loading, or at its exit
     process.release()
-    if (wasOpen) this.#replace(death, diedAtWork)
+    if (wasOpen && !this.#isClosed) this.#replace(death, diedAtWork)
   }
 
   /**
