@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -209,4 +210,13 @@ describe('an interpreter that cannot be replaced, for want of descriptors', {
     drop(spool)
     await until('the next one has run', () => daemon.journal().length === 2)
   })
+})
+
+it('status says so where no task can be begun', async () => {
+  const spool = spoolDirectory()
+  for (let i = 0; i < 3; i++) drop(spool, `task-${i}`)
+  const daemon = await startDaemon({ spool, under: ['prlimit', '--fsize=0'] })
+  await daemon.waitFor(/task-2 is left alone: was not started, .*EFBIG/)
+  const { stdout } = await spoold(['status', spool])
+  assert.match(stdout, /3 waiting.*\s+3 of them cannot be read or begun: see the log/)
 })
