@@ -23,6 +23,11 @@ def spooler(env):
     if what == 'kill': os.kill(os.getpid(), signal.SIGKILL)
     if what == 'segv': os.kill(os.getpid(), signal.SIGSEGV)
     if what == 'close': os.closerange(3, 100)
+    if what == 'close and hang':
+        for fd in range(3, 100):
+            if fd != _fd: os.closerange(fd, fd + 1)
+        journal('closed')
+        time.sleep(3600)
     if what == 'full':
         os.set_blocking(1, False)
         try:
@@ -159,6 +164,16 @@ async def co(dies):
     await until('all of it is in the log', () => statSync(log).size > mib * 1_000_000, 60_000)
     const peak = Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${daemon.pid}/status`, 'utf8'))?.[1])
     assert.ok(peak < 200 * 1024, `the master's peak is ${peak} KiB`)
+  })
+
+  it('is killed with its worker also without the descriptors by which it would hear of that', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'uwsgi_spoolfile_on_1', packet({ do: 'close and hang' }))
+    const daemon = await startHost('python', { spool, handler: HANDLER })
+    await until('it has closed them', () => daemon.journal().includes('closed'))
+    const [host = 0] = hostsOf(daemon)
+    process.kill(daemon.children()[0] ?? 0, 'SIGKILL')
+    await until('the interpreter is gone', () => !isAlive(host), 10_000)
   })
 
   it('is killed with its worker, whoever kills that, and its lock is free', async () => {
