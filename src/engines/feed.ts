@@ -29,7 +29,7 @@ export interface FeedStats extends Counts {
   readonly unseenSinceMs: number | null
   /** Of `waiting`: their time has not come. */
   readonly later: number
-  /** Of `waiting`: what was found at their names is no task, or nobody can read it. */
+  /** Of `waiting`: what was found at their names is no task, or nobody can read it, or begin it. */
   readonly unreadable: number
   /** False if more tasks are due than are in memory: then `ready` counts those in memory. */
   readonly isWhole: boolean

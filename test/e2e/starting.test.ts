@@ -88,6 +88,22 @@ describe('a handler that never ends to load', () => {
     assert.equal(await daemon.code(), 0)
   })
 
+  it('refuses a reload, and no process is said to take the place of the one that tried', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, handler: OK, ini: { 'spooler-start-timeout': 1 } })
+    for (const [handler, fault] of [
+      ['throw new Error("broken")', /the reload is rejected.*broken[\s\S]* the process exited with code 1\n/],
+      [NEVER, /the reload is rejected.*still loading after 1 s[\s\S]* the process was killed by SIGKILL\n/],
+    ] as const) {
+      writeFileSync(daemon.handlerFile, handler)
+      daemon.child.kill('SIGHUP')
+      await daemon.waitFor(fault)
+    }
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.doesNotMatch(daemon.output, /trying respawn/)
+  })
+
   it('refuses a reload, and the next one is served', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: OK, ini: INI })

@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -40,6 +41,19 @@ describe('a worker that is out of descriptors', () => {
 })
 
 describe('a master that is out of descriptors', () => {
+  it('does not blame its spool', () => {
+    const program = `
+      import { closeSync, openSync } from 'node:fs'
+      import { prepareSpool } from ${JSON.stringify(import.meta.resolve('#src/engines/spool/permissions.js'))}
+      const open = []
+      try { for (;;) open.push(openSync('/dev/null')) } catch {}
+      for (let free = 0; free < 8; closeSync(open.pop()), free++)
+        try { prepareSpool(${JSON.stringify(spoolDirectory())}) } catch (error) { console.log(error.message) }`
+    const command = [process.execPath, '--input-type=module', '-e', program]
+    const said = execFileSync('prlimit', ['--nofile=64', ...command], { encoding: 'utf8' })
+    assert.doesNotMatch(said, /To fix it/)
+  })
+
   it('says that it cannot fork, and goes on when it has some again', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
@@ -196,4 +210,13 @@ describe('an interpreter that cannot be replaced, for want of descriptors', {
     drop(spool)
     await until('the next one has run', () => daemon.journal().length === 2)
   })
+})
+
+it('status says so where no task can be begun', async () => {
+  const spool = spoolDirectory()
+  for (let i = 0; i < 3; i++) drop(spool, `task-${i}`)
+  const daemon = await startDaemon({ spool, under: ['prlimit', '--fsize=0'] })
+  await daemon.waitFor(/task-2 is left alone: was not started, .*EFBIG/)
+  const { stdout } = await spoold(['status', spool])
+  assert.match(stdout, /3 waiting.*\s+3 of them cannot be read or begun: see the log/)
 })

@@ -23,6 +23,11 @@ def spooler(env):
     if what == 'kill': os.kill(os.getpid(), signal.SIGKILL)
     if what == 'segv': os.kill(os.getpid(), signal.SIGSEGV)
     if what == 'close': os.closerange(3, 100)
+    if what == 'close and hang':
+        for fd in range(3, 100):
+            if fd != _fd: os.closerange(fd, fd + 1)
+        journal('closed')
+        time.sleep(3600)
     if what == 'full':
         os.set_blocking(1, False)
         try:
@@ -83,6 +88,30 @@ describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, ()
     assert.deepEqual(leftIn(spool), ['uwsgi_spoolfile_on_bad'])
   })
 
+  it('ends an interpreter with coroutines beside it: that is told once, and nobody pays for it', async () => {
+    const spool = spoolDirectory()
+    for (const [i, dies] of [0, 1, 0, 0].entries())
+      drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ task: 'co', args: JSON.stringify([dies]) }))
+    const daemon = await startHost('python', {
+      spool,
+      handler: `
+import asyncio, spoold
+tasks = spoold.Tasks(max_retries=9)
+@tasks.task(name='co')
+async def co(dies):
+    await asyncio.sleep(.1 if dies else .5)
+    if dies: os._exit(1)
+`,
+      ini: { drain: true, 'spooler-concurrency': 4, 'spooler-max-crashes': 1 },
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 3)
+    assert.match(daemon.output, /exited with code 1, replacing it\n.* several tasks ran in its interpreter\n/)
+    assert.equal(daemon.output.match(/the process cannot continue/g)?.length, 1)
+    assert.doesNotMatch(daemon.output, /uncaught exception|Traceback/)
+    assert.match(daemon.output, /^drained: 3 done, 1 buried$/m)
+  })
+
   it('fills the pipe of its output and makes it non-blocking: what it answered counts', async () => {
     const spool = spoolDirectory()
     fill(spool, 'full')
@@ -98,6 +127,8 @@ describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, ()
     const daemon = await startHost('python', { spool, handler: HANDLER, ini: { 'spooler-ordered': true } })
     await until('all have run', () => leftIn(spool).length === 0)
     await daemon.waitFor(/the Python interpreter \(pid: \d+\) exited/)
+    await daemon.waitFor(/done with task uwsgi_spoolfile_on_5_bad/)
+    assert.equal(daemon.journal().filter(line => line.startsWith('uwsgi_spoolfile_on_5_bad')).length, 1)
     await goesOn(daemon, spool)
   })
 
@@ -135,6 +166,16 @@ describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, ()
     await until('all of it is in the log', () => statSync(log).size > mib * 1_000_000, 60_000)
     const peak = Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${daemon.pid}/status`, 'utf8'))?.[1])
     assert.ok(peak < 200 * 1024, `the master's peak is ${peak} KiB`)
+  })
+
+  it('is killed with its worker also without the descriptors by which it would hear of that', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'uwsgi_spoolfile_on_1', packet({ do: 'close and hang' }))
+    const daemon = await startHost('python', { spool, handler: HANDLER })
+    await until('it has closed them', () => daemon.journal().includes('closed'))
+    const [host = 0] = hostsOf(daemon)
+    process.kill(daemon.children()[0] ?? 0, 'SIGKILL')
+    await until('the interpreter is gone', () => !isAlive(host), 10_000)
   })
 
   it('is killed with its worker, whoever kills that, and its lock is free', async () => {

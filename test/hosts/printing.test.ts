@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { readLocks } from '#src/system/files/lock-table.js'
@@ -241,4 +241,19 @@ uwsgi.spooler = spooler
     )
     assert.ok(most < 200_000, `${most} kB`)
   })
+})
+
+it('what code prints while it is loaded is logged at once', { skip: skipUnless('python3') }, async () => {
+  const handler = `
+print('waits for the database\\nand for its ', end='', flush=True)
+while not os.path.exists(os.path.join(os.path.dirname(__file__), 'gate')): time.sleep(.02)
+print('tables')
+uwsgi.spooler = lambda env: uwsgi.SPOOL_OK
+`
+  const daemon = await startHost('python', { spool: spoolDirectory(), handler, isUnready: true })
+  await daemon.waitFor(/^waits for the database$/m)
+  assert.doesNotMatch(daemon.output, /is running/)
+  writeFileSync(join(daemon.directory, 'gate'), '')
+  await daemon.waitFor('is running')
+  assert.match(daemon.output, /^waits for the database\nand for its tables$/m)
 })

@@ -342,4 +342,24 @@ uwsgi.spooler = spooler
     assert.equal(daemon.journal().at(-1), 'left')
     assert.ok(!existsSync(`/proc/${host}`))
   })
+
+  it('is killed at its end if a thread holds it up, and that is said', async () => {
+    const spool = spoolDirectory()
+    drop(spool)
+    const daemon = await startHost('python', {
+      spool,
+      handler: `
+import threading
+def spooler(env): threading.Thread(target=time.sleep, args=(3600,)).start(); return -2
+uwsgi.spooler = spooler
+`,
+      ini: { drain: true },
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 0)
+    assert.match(
+      daemon.output,
+      /the Python interpreter \(pid: \d+\) is killed: a thread that a task has left/,
+    )
+  })
 })

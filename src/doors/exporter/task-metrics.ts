@@ -25,7 +25,7 @@ export const TASK_METRICS: readonly Metric[] = [
   perSpool(
     'gauge',
     'spooler_unreadable_tasks',
-    'Of the waiting tasks, those that are no task, or that nobody can read.',
+    'Of the waiting tasks, those that are no task, or that nobody can read, or begin.',
     ({ tasks }) => tasks.unreadable,
   ),
   perSpool(

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { SpooldError } from '../../base/errors.js'
+import { epochNowMs } from '../../base/own-clock.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Company, Outcome } from '../../base/task/outcome.js'
 import type { ParkReason } from '../../base/task/parked.js'
@@ -150,7 +151,7 @@ export class RedisClaims implements Claims {
       return { kind: 'set-aside', detail: verdict.detail }
     }
     if (verdict.delayMs === 0) {
-      if (await jobs.mark(dead.held, next)) died(Date.now()) // this claim may be released
+      if (await jobs.mark(dead.held, next)) died(epochNowMs()) // this claim may be released
       return next
     }
     const atMs = await jobs.delay(job.id, token, verdict.delayMs, next)

@@ -70,6 +70,7 @@ function realPath(path: string): string {
     if (error instanceof SpooldError) throw error
     if (errnoOf(error) === 'ENOTDIR' && isFile(path)) throw notDirectory(path)
     checkWay(path)
+    if (errnoOf(error) !== 'ENOENT') throw error // the limit of open files, say: nothing is wrong with the path
     const fix = `rm ${shellWord(path)} && ${makeCommand(path, null)}`
     throw unusable(path, `it is a link that leads nowhere (${messageOf(error)})`, fix, error)
   }

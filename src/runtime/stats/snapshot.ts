@@ -84,7 +84,7 @@ export interface TaskCounts {
   readonly waiting: number
   /** Of `waiting`: their time has not come. */
   readonly later: number
-  /** Of `waiting`: what was found at their names is no task, or nobody can read it. */
+  /** Of `waiting`: what was found at their names is no task, or nobody can read it, or begin it. */
   readonly unreadable: number
   /** Due, but something else than time keeps them: how many wait for what. */
   readonly parked: Readonly<Partial<Record<ParkReason, number>>>

@@ -172,7 +172,7 @@ export class Feeder {
     events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: namesOf(worker.work.begun) })
   }
 
-  exited(worker: WorkerProcess, exit: Exit): void {
+  exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void {
     const { feed, supply, lastRuns, signals, cancellations } = this.#context
     supply.crashed?.ended(worker)
     const buried = cancellations.exited(worker, exit)
@@ -197,7 +197,7 @@ export class Feeder {
     })
     const isByOthers = exit.signal !== null && !worker.isKilled && all.length > 0 // though it was asked to end
     const isDeath = (exit.why === 'failed' || isByOthers) && !exit.isExplained && exit.unforked === undefined
-    const told = isDeath ? this.#tellDeath(worker, exit) : undefined
+    const told = isDeath ? this.#tellDeath(worker, exit, mayBeReplaced) : undefined
     const isToUnmark = excused.length > 0 && !this.#context.roster.isClosed
     if (told === undefined && !isToUnmark) return feed.lose({ refs: left })
     const settled = Promise.resolve(told)
@@ -214,10 +214,11 @@ export class Feeder {
    *
    * @returns when it is told; undefined: it is
    */
-  #tellDeath(worker: WorkerProcess, { code, signal, why }: Exit): Promise<void> | undefined {
+  #tellDeath(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): Promise<void> | undefined {
     const { spool, roster, feed, looker, events } = this.#context
     const { pid, work } = worker
-    const isReplaced = why === 'failed' && !roster.isClosed
+    const { code, signal, why } = exit
+    const isReplaced = why === 'failed' && mayBeReplaced
     const tell = (running: readonly TaskName[]) =>
       events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
     const { unclear } = work.tasks

@@ -51,7 +51,7 @@ export class Group {
         worker: this.#listener(),
         joined: context.joined,
         outOfMercy: worker => this.feeder.outOfMercy(worker),
-        exited: (worker, exit) => this.feeder.exited(worker, exit),
+        exited: (...how) => this.feeder.exited(...how),
         vacant: context.vacant,
       },
       pace,

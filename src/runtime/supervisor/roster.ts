@@ -19,8 +19,8 @@ interface RosterListener {
   joined(worker: WorkerProcess): void
   /** Its mercy is over, and it is about to be killed. */
   outOfMercy(worker: WorkerProcess): void
-  /** The worker has exited. */
-  exited(worker: WorkerProcess, exit: Exit): void
+  /** The worker has exited. @param mayBeReplaced not the first one of a reload, nor while all end */
+  exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void
   /** There may be fewer workers than the target. */
   vacant(): void
 }
@@ -227,8 +227,9 @@ export class Roster {
     if (exit.unforked !== undefined) this.#events.emit('worker-fork-failed', { spool, error: exit.unforked })
     else if ((this.#stopped.delete(worker) || this.#isClosed) && worker.hasOwnProcess)
       this.#events.emit('worker-stopped', { spool, pid })
-    this.#listener.exited(worker, exit)
-    if (wasAside || this.#isClosed) return
+    const mayBeReplaced = !wasAside && !this.#isClosed
+    this.#listener.exited(worker, exit, mayBeReplaced)
+    if (!mayBeReplaced) return
     if (exit.why === 'failed' && !worker.isAtWork) this.#replaceFailed(performance.now() - worker.spawnedAt)
     else if (this.excess + this.delayed < 0) this.#respawnIn(0)
   }

@@ -27,7 +27,7 @@ export class BesideExecutor implements Executor {
     concurrency: number,
     printer: Printer,
     listener: ExecutorListener,
-    lost: (detail: string) => void,
+    lost: () => void,
   ) {
     this.slots = concurrency
     this.#host = host
@@ -89,11 +89,12 @@ export class BesideExecutor implements Executor {
     done(this.#listener.ended(run, outcome, performance.now() - run.startedAt))
   }
 
-  #died(detail: string, lost: (detail: string) => void): boolean {
+  #died(detail: string, lost: () => void): boolean {
     const had = [...this.#runs.keys()]
     if (had.length > 1) {
-      lost(detail)
-      return false // nothing replaces it here: the worker goes
+      void this.#host.end() // nothing replaces it here: the worker goes
+      lost()
+      return true
     }
     for (const number of had) this.#end(number, { kind: 'crash', detail })
     this.#listener.closed()

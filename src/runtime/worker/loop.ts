@@ -1,4 +1,5 @@
 import { machineNowMs } from '../../base/clock.js'
+import { setImmediate } from '../../base/own-clock.js'
 import { isThenable } from '../../base/promise.js'
 import { ArraySet, Queue } from '../../base/queue.js'
 import { boundedFailure, stackOf } from '../../base/task/failure-text.js'

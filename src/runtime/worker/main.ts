@@ -1,3 +1,4 @@
+import { setTimeout } from '../../base/own-clock.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import { giveMemoryBackWhenIdle } from '../../system/idle-memory.js'
 import { offerDaemon } from '../tasks/daemon.js'

@@ -1,3 +1,4 @@
+import { epochNowMs, setTimeout } from '../../base/own-clock.js'
 import type { ArraySet } from '../../base/queue.js'
 import { isHandled, type Report } from '../../base/task/report.js'
 import type { DeadRun, Death } from '../../engines/claims.js'
@@ -92,7 +93,7 @@ export class ReportBuffer {
     const report = terms === undefined ? plain : { ...plain, task: terms.name }
     const { times } = this.#outbox.listening
     if (!times && !this.#isDetailed) return this.#outbox.add(number, report)
-    const waitMs = Math.max(0, Math.round(Date.now() - report.ranMs - claim.dueAtMs))
+    const waitMs = Math.max(0, Math.round(epochNowMs() - report.ranMs - claim.dueAtMs))
     this.#outbox.add(number, this.#isDetailed ? { ...report, attempt: claim.attempt, waitMs } : report)
     if (times && isHandled(report.kind)) this.#outbox.addTimes(report.ranMs, waitMs)
   }

@@ -1,6 +1,7 @@
 import { closeSync, openSync } from 'node:fs'
 import { messageOf } from '../../base/errors.js'
 import type { RecycleReason } from '../../base/events/event-map.js'
+import { setTimeout } from '../../base/own-clock.js'
 import { isHandled, isLimit, type Report, type ReportKind } from '../../base/task/report.js'
 import { treeMemoryOf } from '../../system/process-usage.js'
 import type { WorkerMessage } from '../ipc/messages.js'

@@ -1,3 +1,4 @@
+import { clearTimeout, setTimeout } from '../../base/own-clock.js'
 import { cancelledDetail } from '../../base/task/cancel.js'
 import { boundedFailure, failureLine } from '../../base/task/failure-text.js'
 import type { LastRun } from '../../base/task/last-run.js'

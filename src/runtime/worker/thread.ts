@@ -1,4 +1,5 @@
 import { parentPort } from 'node:worker_threads'
+import { setImmediate } from '../../base/own-clock.js'
 import { systemCalls } from '../../system/libc.js'
 import { MasterDecoder, sayFrame } from '../ipc/frames.js'
 import { THREAD_IS_UP } from '../ipc/messages.js'

@@ -239,7 +239,7 @@ export class Worker {
     this.#printer.isBeside = options.concurrency > 1 && (only === undefined || isBeside)
     if (only !== undefined && isBeside) {
       const { BesideExecutor } = await import('./beside-executor.js')
-      const lost = (error: string) => this.#exitAfter({ type: 'faulted', error }, 1)
+      const lost = () => this.#exitAfter({ type: 'unfit', error: 'several tasks ran in its interpreter' }, 1)
       return listener => new BesideExecutor(only, options.concurrency, this.#printer, listener, lost)
     }
     if (only !== undefined) {

@@ -82,7 +82,7 @@ function tasksOf(status: AloneStatus | DaemonStatus): string[] {
   const age = oldestDueMs === null ? '' : ` (oldest ${shortDuration(atMs - oldestDueMs)})`
   const next = nextDueMs === null ? '' : ` (next in ${shortDuration(nextDueMs - atMs)})`
   const counted = countedAtMs === null ? '' : ` (counted ${shortDuration(atMs - countedAtMs)} ago)`
-  const more = status.source === 'daemon' ? [] : otherStates(status)
+  const more = status.source === 'daemon' ? unreadableOf(tasks) : otherStates(status)
   return [
     `${due.isWhole ? '' : 'at least '}${count(due.count)} due${age}`,
     ...(due.unseen > 0 ? [unseenText(due.unseen)] : []),
@@ -96,6 +96,11 @@ function tasksOf(status: AloneStatus | DaemonStatus): string[] {
 
 function unseenText(unseen: number): string {
   return `${count(unseen)} not looked at yet`
+}
+
+/** A spool in which nothing can run has to look so: a disk that is read-only, a file-size limit. */
+function unreadableOf({ unreadable }: TaskCounts): string[] {
+  return unreadable === 0 ? [] : [`${count(unreadable)} of them cannot be read or begun: see the log`]
 }
 
 function parkedOf({ parked, slotQueues = [] }: TaskCounts): string[] {

@@ -1,5 +1,6 @@
 import { constants } from 'node:fs'
 import { errnoOf, messageOf } from '../../../base/errors.js'
+import { epochNowMs } from '../../../base/own-clock.js'
 import { baseName, type Ref } from '../../../base/task/ref.js'
 import type { ReportKind } from '../../../base/task/report.js'
 import type { Terms } from '../../../base/task/terms.js'
@@ -82,7 +83,7 @@ export function claimFile(
   nowMs: number,
   handleUnfit: HandleUnfit,
 ): ClaimedFile | Refusal {
-  const openedAtMs = Date.now()
+  const openedAtMs = epochNowMs()
   const file = open(ref, directories)
   if ('kind' in file) return file
   let isLocked = false

@@ -1,5 +1,6 @@
 import { fdatasyncSync, fstatSync, fsyncSync } from 'node:fs'
 import { messageOf, toError } from '../../../base/errors.js'
+import { epochNowMs } from '../../../base/own-clock.js'
 import { type LastRun, lastRunAt } from '../../../base/task/last-run.js'
 import type { Company, Outcome } from '../../../base/task/outcome.js'
 import type { ParkReason } from '../../../base/task/parked.js'
@@ -82,7 +83,7 @@ export class Claims {
   }
 
   claim(ref: Ref, lastRun?: LastRun): ClaimedTask | Report {
-    const nowMs = this.#options.forwards === true ? LATEST_MS : Date.now()
+    const nowMs = this.#options.forwards === true ? LATEST_MS : epochNowMs()
     const later = this.#isAmongLater ? laterOf(ref, this.#directories, nowMs) : undefined
     const file = later ?? claimFile(ref, this.#directories, this.#locker, nowMs, this.#handleUnfit)
     this.#isAmongLater = !('fd' in file) && file.kind === 'later' && !this.#locker.isRemote
@@ -179,7 +180,7 @@ export class Claims {
     }
     const { death, ...settled } = past
     if (death !== undefined) this.#options.died?.(this.#take(file, record), death)
-    if (settled.kind !== 'later' || (settled.atMs ?? 0) > Date.now()) return settled
+    if (settled.kind !== 'later' || (settled.atMs ?? 0) > epochNowMs()) return settled
     const settledFile = { ...file, state: readState(file.fd) }
     if ((settledFile.state & STARTED) !== 0) return settled // nothing could be written down
     return this.#take(settledFile, this.#settler.recordOf(settledFile))
@@ -189,7 +190,7 @@ export class Claims {
   #resumeAt(file: ClaimedFile, record: TaskRecord | undefined): ClaimedTask | Settled {
     const { nextRunAt = 0, isTimeUnset = false } = record ?? {}
     const isWaiting = isTimeUnset || Math.abs(file.mtimeMs - nextRunAt) < 1000
-    if (nextRunAt <= Date.now()) return this.#take(file, record)
+    if (nextRunAt <= epochNowMs()) return this.#take(file, record)
     if (!isWaiting && !this.#settler.isTimeLost(file)) return this.#take(file, record)
     if (!isWaiting) setTime(file.fd, nextRunAt)
     return { kind: 'later', atMs: nextRunAt }
@@ -255,10 +256,10 @@ function handleUnfit(file: Unfit, { rules, graceMs }: UnfitOptions, settler: Set
   const { kind, detail, ref, changedAtMs } = file
   const endsAt = changedAtMs + graceMs
   const isOurs = isUwsgiName(baseName(ref), rules)
-  const seconds = Math.max(0, Math.round((Date.now() - changedAtMs) / 1000))
+  const seconds = Math.max(0, Math.round((epochNowMs() - changedAtMs) / 1000))
   const why = `${detail}; no process holds it, last changed ${seconds} s ago`
   if (!isOurs) return { kind, detail: why, ...(kind === 'incomplete' ? { atMs: changedAtMs } : {}) }
-  if (endsAt > Date.now()) return { kind, detail: why, atMs: kind === 'incomplete' ? changedAtMs : endsAt }
+  if (endsAt > epochNowMs()) return { kind, detail: why, atMs: kind === 'incomplete' ? changedAtMs : endsAt }
   try {
     const { kind: how, detail: reason } = settler.setAside(file, undefined, kind, why)
     return how === 'gone' ? { kind: 'gone' } : { kind: 'set-aside', detail: reason ?? why }

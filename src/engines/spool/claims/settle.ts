@@ -2,6 +2,7 @@ import { fstatSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { messageOf } from '../../../base/errors.js'
 import { crypto } from '../../../base/on-demand.js'
+import { epochNowMs } from '../../../base/own-clock.js'
 import type { LastRun } from '../../../base/task/last-run.js'
 import type { BuryReason } from '../../../base/task/outcome.js'
 import type { Ref } from '../../../base/task/ref.js'
@@ -153,7 +154,7 @@ export class Settler {
    */
   #keep(file: ClaimedFile, before: TaskRecord | undefined, verdict: Again, isPast: boolean): Settled {
     const counted = recordAfter(before, verdict)
-    const atMs = Date.now() + verdict.delayMs
+    const atMs = epochNowMs() + verdict.delayMs
     const record = { ...counted, countedRun: fstatSync(file.fd).mtimeMs, nextRunAt: atMs }
     const fault = this.#tryRecord(file.ref, record)
     if (fault !== undefined) return this.#waitUncounted(file, isPast, fault)
@@ -163,7 +164,7 @@ export class Settler {
   }
 
   #waitUncounted(file: ClaimedFile, isPast: boolean, fault: string): Settled {
-    const atMs = Date.now() + this.#options.frequencyMs
+    const atMs = epochNowMs() + this.#options.frequencyMs
     setTime(file.fd, atMs)
     const isOnce = (readState(file.fd) & ONCE) !== 0
     const then = isOnce
@@ -189,7 +190,7 @@ export class Settler {
       return this.setAside(file, record, reason, detail)
     } catch (error) {
       reopenState(this.#options.spool)
-      const atMs = Date.now() + this.#options.frequencyMs
+      const atMs = epochNowMs() + this.#options.frequencyMs
       const isReported = record?.burial !== undefined || (file.state & BURY) !== 0
       if (record?.burial === undefined) {
         const { mtimeMs: countedRun } = fstatSync(file.fd)
@@ -229,7 +230,7 @@ export class Settler {
       ref,
       reason,
       detail,
-      buriedAt: Date.now(),
+      buriedAt: epochNowMs(),
       attempts,
       crashes,
       ...(firstFailureAt === undefined ? {} : { firstFailureAt }),
@@ -297,7 +298,7 @@ function recordAfter(
   before: TaskRecord | undefined,
   { runs, failed }: Again | Burial,
 ): TaskRecord | undefined {
-  return failed === undefined ? before : withFailure(before, runs, failed, Date.now())
+  return failed === undefined ? before : withFailure(before, runs, failed, epochNowMs())
 }
 
 /** Adds bits to the mark of its run. @returns why not */

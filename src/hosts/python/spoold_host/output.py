@@ -45,7 +45,10 @@ class Output:
         if self._pipe is None:
             return False
         self._flush()
-        fcntl.ioctl(self._pipe, termios.FIONREAD, self._waiting)
+        try:
+            fcntl.ioctl(self._pipe, termios.FIONREAD, self._waiting)
+        except OSError:
+            return False  # a task closed it, and its answer counts
         # the pipe first: the flag then tells what the worker had read by then
         if not self._waiting[0] and not self._page[OUTPUT_FLAG]:
             return False

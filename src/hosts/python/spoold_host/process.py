@@ -8,6 +8,8 @@ import threading
 
 from .wire import LIFELINE_FD
 
+_SET_DEATH_SIGNAL = 1
+
 
 def prepare():
     _die_with_worker()
@@ -53,6 +55,17 @@ def _die_with_worker():
         fcntl.fcntl(LIFELINE_FD, fcntl.F_SETFL, flags | os.O_ASYNC)
     except (AttributeError, OSError):
         pass  # not Linux: it notices when its tasks end
+    _send_at_death_of_worker(signal.SIGKILL)
+
+
+def _send_at_death_of_worker(number):
+    """Also if a task has closed the lifeline: it would go on while it runs elsewhere."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, ctypes.c_ulong(number), 0, 0, 0)
+    except Exception:
+        pass  # a Python without it, or a system that lets nobody make code: there is the lifeline
 
 
 def live_on():
@@ -62,3 +75,4 @@ def live_on():
         fcntl.fcntl(LIFELINE_FD, fcntl.F_SETFL, flags & ~os.O_ASYNC)
     except OSError:
         pass
+    _send_at_death_of_worker(0)

@@ -193,11 +193,13 @@ export class HostProcess {
     }
   }
 
-  /** Lets an idle host exit. Resolves when it is gone. */
-  async end(): Promise<void> {
+  /** Lets an idle host exit. @returns false: it was killed, as it took too long */
+  async end(): Promise<boolean> {
     this.#pipe(TASKS_FD).end()
     const late = delay(LEAVE_MS, false, { ref: false })
-    if (!(await Promise.race([this.whenDead.then(() => true), late]))) this.kill()
+    const hasLeft = await Promise.race([this.whenDead.then(() => true), late])
+    if (!hasLeft) this.kill()
+    return hasLeft
   }
 
   /** Returns undefined until the result is known. */

@@ -31,6 +31,7 @@ export class HostReader {
   readonly #listener: HostReaderListener
   #output: HostOutput | undefined
   #timer: NodeJS.Timeout | undefined
+  #isLoaded = false
   #isDead = false
 
   constructor(page: Page, listener: HostReaderListener) {
@@ -47,7 +48,9 @@ export class HostReader {
       return []
     }
     this.#timer = setInterval(() => {
-      if (this.#output?.poll() === true) this.#listener.progress()
+      if (this.#output?.poll() !== true) return
+      if (this.#isLoaded) this.#listener.progress()
+      else this.#listener.printed(this.#output.takeOpen()) // it tells what the code waits for
     }, LISTEN_MS).unref()
     return [token]
   }
@@ -59,6 +62,7 @@ export class HostReader {
 
   /** Its code was loaded, or could not be. What was printed so far belongs to no task. */
   loaded(): void {
+    this.#isLoaded = true
     this.#output?.poll()
     this.#listener.printed(this.#output?.takeOpen() ?? '')
   }

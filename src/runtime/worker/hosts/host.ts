@@ -181,7 +181,10 @@ export class Host {
 
   async end(): Promise<void> {
     this.#state = 'closed'
-    await this.#process.end()
+    const { language } = this.options
+    if (await this.#process.end()) return
+    const why = 'a thread that a task has left, or code that it runs at its exit, holds it up'
+    this.#callbacks.printed(`the ${language} interpreter (pid: ${this.pid}) is killed: ${why}\n`)
   }
 
   #spawn(): HostProcess {
@@ -223,7 +226,7 @@ export class Host {
       diedAtWork = this.#user?.died(`the ${language} interpreter that ran it ${death}`) === true
     } else this.#callbacks.printed(process.output.takeOpen(process.oldest)) // printed while loading, or at its exit
     process.release()
-    if (wasOpen) this.#replace(death, diedAtWork)
+    if (wasOpen && !this.#isClosed) this.#replace(death, diedAtWork)
   }
 
   /**
