@@ -76,6 +76,27 @@ describe('the death of a process that ran a task in JavaScript', { concurrency: 
     assert.deepEqual(told, ['task-retried slow 1 WorkerDied: it overran spooler-harakiri (1 s)'])
   })
 
+  it('is none of a process whose task has ended while the daemon was stopped', async () => {
+    const handler = `export default async (env, task) => {
+      JOURNAL('begun')
+      await new Promise(resolve => setTimeout(resolve, 200))
+      setTimeout(() => JOURNAL('told'), 100)
+      return task.SPOOL_OK
+    }`
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, handler, ini: { 'spooler-harakiri': 1 } })
+    drop(spool)
+    await until('it runs', () => daemon.journal().length > 0)
+    const since = performance.now()
+    daemon.child.kill('SIGSTOP')
+    await until('it has ended', () => daemon.journal().includes('told'))
+    await until('its deadline is over', () => performance.now() > since + 1500)
+    daemon.child.kill('SIGCONT')
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.doesNotMatch(daemon.output, /HARAKIRI/)
+  })
+
   it('keeps its own cause where the next process overran a deadline with another task', async () => {
     const { daemon, spool, done } = await run([named('once', 'only', 9, 'stopping')], {
       'spooler-processes': 1,
