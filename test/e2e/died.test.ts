@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
@@ -35,7 +37,7 @@ async function run(packets: readonly Buffer[], ini: Record<string, string | numb
     handler: TASKS,
     ini: { 'spooler-frequency': 1, 'spooler-max-crashes': 2, 'spooler-ordered': true, ...ini },
   })
-  return { daemon, done: () => until('all have run', () => leftIn(spool).length === 0) }
+  return { daemon, spool, done: () => until('all have run', () => leftIn(spool).length === 0) }
 }
 
 describe('the death of a process that ran a task in JavaScript', { concurrency: 3 }, () => {
@@ -72,6 +74,47 @@ describe('the death of a process that ran a task in JavaScript', { concurrency: 
     await done()
     const told = daemon.journal().filter(line => line.startsWith('task-retried'))
     assert.deepEqual(told, ['task-retried slow 1 WorkerDied: it overran spooler-harakiri (1 s)'])
+  })
+
+  it('is none of a process whose task has ended while the daemon was stopped', async () => {
+    const handler = `export default async (env, task) => {
+      JOURNAL('begun')
+      await new Promise(resolve => setTimeout(resolve, 200))
+      setTimeout(() => JOURNAL('told'), 100)
+      return task.SPOOL_OK
+    }`
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, handler, ini: { 'spooler-harakiri': 1 } })
+    drop(spool)
+    await until('it runs', () => daemon.journal().length > 0)
+    const since = performance.now()
+    daemon.child.kill('SIGSTOP')
+    await until('it has ended', () => daemon.journal().includes('told'))
+    await until('its deadline is over', () => performance.now() > since + 1500)
+    daemon.child.kill('SIGCONT')
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.doesNotMatch(daemon.output, /HARAKIRI/)
+  })
+
+  it('keeps its own cause where the next process overran a deadline with another task', async () => {
+    const { daemon, spool, done } = await run([named('once', 'only', 9, 'stopping')], {
+      'spooler-processes': 1,
+      'spooler-harakiri': 2,
+    })
+    await until('it runs', () => daemon.journal().includes('only runs'))
+    const [worker = 0] = daemon.children()
+    for (const priority of ['1', '2']) mkdirSync(join(spool, priority))
+    // after the first of these, the next process is given all the others, and what is left of that one behind them
+    for (let i = 0; i < 40; i++) drop(spool, `1/uwsgi_spoolfile_on_${i}`, named('dies', 'quick', 0))
+    drop(spool, '2/uwsgi_spoolfile_on_1', named('dies', 'slow', 1, 'blocks'))
+    process.kill(worker, 'SIGUSR2')
+    await done()
+    const isTold = () => daemon.journal().find(line => line.startsWith('task-failed only'))
+    assert.equal(
+      await until('it is told', isTold),
+      'task-failed only 0 WorkerDied: its process was killed by SIGKILL',
+    )
   })
 
   it('is not told to what shared the process', async () => {

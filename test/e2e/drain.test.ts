@@ -156,6 +156,20 @@ describe('--drain', { concurrency: 3 }, () => {
     assert.match(daemon.output, /drained: 1 done$/m)
   })
 
+  for (const [what, bytes, ending] of [
+    ['is still incomplete', packet({ say: '' }).subarray(0, -1), '1 incomplete'],
+    ['is no packet, and is to be buried', Buffer.alloc(4, 'x'), '1 could not be read'],
+  ] as const)
+    it(`exits 3 when a task ${what}`, async () => {
+      const spool = spoolDirectory()
+      drop(spool, undefined, packet({ say: '' }))
+      drop(spool, undefined, bytes)
+      drop(spool, 'README', Buffer.from('this is no task'))
+      const daemon = await startDaemon({ spool, ini: { drain: true }, ...DRAIN })
+      assert.equal(await daemon.code(), 3)
+      assert.match(daemon.output, new RegExp(`drained: 1 done, ${ending}\n`))
+    })
+
   it('counts the last run of a task', async () => {
     const { code, line } = await drained(['exit once', 'soon', ''])
     assert.deepEqual({ code, line }, { code: 0, line: 'drained: 3 done' })

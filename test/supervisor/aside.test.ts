@@ -67,6 +67,41 @@ describe('a process aside', () => {
     aside.close()
   })
 
+  it('that answers no look is killed, and there is no other one before it is gone', async () => {
+    mock.timers.enable({ apis: ['setTimeout'] })
+    const { ports, aside } = openPorts()
+    await aside.ask('look', '/spool', [])
+    const [first] = ports
+    assert.ok(first)
+    first.isSilent = true
+    const answer = aside.ask('look', '/spool', ['a'])
+    mock.timers.tick(60_000)
+    mock.timers.reset()
+    await assert.rejects(answer, /has not answered for 15 s/)
+    assert.equal(first.isKilled, true)
+    await assert.rejects(aside.ask('look', '/spool', ['a']), /has not answered/)
+    assert.equal(ports.length, 1)
+    first.exit()
+    await first.whenExited
+    assert.equal(await aside.ask('look', '/spool', ['a']), 1)
+    aside.close()
+  })
+
+  it('may take its time for what takes as long as a directory is', async () => {
+    mock.timers.enable({ apis: ['setTimeout'] })
+    const { ports, aside } = openPorts()
+    await aside.ask('sweep', '/spool', { graceMs: 0, idTtlMs: 0 })
+    const [first] = ports
+    assert.ok(first)
+    first.isSilent = true
+    const answer = aside.ask('sweep', '/spool', { graceMs: 0, idTtlMs: 0 })
+    mock.timers.tick(3_600_000)
+    mock.timers.reset()
+    assert.equal(first.isKilled, false)
+    aside.close()
+    await assert.rejects(answer, /has ended/)
+  })
+
   it('answers nobody once it is closed', async () => {
     const { ports, aside } = openPorts()
     await aside.ask('forget', '/spool', 1)

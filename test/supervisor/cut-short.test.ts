@@ -61,9 +61,24 @@ describe('a run that its worker’s end cut short', () => {
     const crash = { kind: 'crash', cause: 'it died', from: 2, to: 3 } as const
     lastRuns.add('a', crash)
     lastRuns.add('a', { kind: 'blameless', from: 1, to: 4 })
-    assert.equal(lastRuns.of('a'), crash, 'a worker that was silent, and had handed it over')
+    assert.equal(lastRuns.of('a')?.kind, 'crash', 'a worker that was silent, and had handed it over')
     lastRuns.add('a', { kind: 'blameless', from: 5, to: 6 })
     assert.equal(lastRuns.of('a')?.kind, 'blameless')
+  })
+
+  it('is that of the process that marked the file, whoever got it later and never began it', () => {
+    const lastRuns = new LastRuns()
+    const first = { kind: 'crash', cause: 'it died', from: 10_000, to: 10_100 } as const
+    lastRuns.add('a', first)
+    lastRuns.add('a', { kind: 'blameless', from: 10_200, to: 10_300 })
+    lastRuns.add('a', { kind: 'crash', cause: 'it overran', from: 10_400, to: 10_500 })
+    const causeAt = (markedAtMs: number) => {
+      const lastRun = lastRunAt(lastRuns.of('a'), markedAtMs)
+      return lastRun?.kind === 'crash' ? lastRun.cause : lastRun?.kind
+    }
+    assert.deepEqual([10_050, 10_450].map(causeAt), ['it died', 'it overran'])
+    assert.equal(causeAt(10_395), 'it overran', 'the time of a file lags behind the clock')
+    assert.equal(causeAt(1000), undefined)
   })
 
   it('is kept until a worker has dealt with what the run left', () => {

@@ -126,3 +126,14 @@ describe('a worker from which tasks were taken back', () => {
     )
   })
 })
+
+describe('a worker that has said that it is done', () => {
+  it('is not to blame for what was sent to it meanwhile', () => {
+    const { worker, say } = readyWorker()
+    worker.run(['a'], [])
+    assert.equal(worker.work.had.length, 1)
+    say({ type: 'drained' })
+    assert.deepEqual(worker.work.had, [])
+    assert.deepEqual(worker.work.tasks.left, ['a'])
+  })
+})

@@ -156,6 +156,7 @@ const UNFINISHED_TEXTS: Readonly<Record<string, string>> = {
   unsettled: 'ran, but could not be settled',
   ignore: 'ignored by all handlers',
   unreadable: 'could not be read',
+  incomplete: 'incomplete',
   paused: 'paused',
   unknown: 'known to no handler',
 }

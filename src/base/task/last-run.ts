@@ -3,6 +3,8 @@ export type LastRun = CutShort & {
   /** From when to when that process had the task, epoch ms; absent: the run is known to be its own. */
   readonly from?: number
   readonly to?: number
+  /** That of a process which had the task earlier, if nobody has dealt with what that one left. */
+  readonly before?: LastRun
 }
 
 type CutShort =
@@ -19,13 +21,17 @@ type CutShort =
 /** FAT's times are even seconds. */
 const COARSEST_MS = 2000
 
+/** By so much the time of a file may lag behind the clock: a tick of the kernel's. */
+const TICK_MS = 20
+
 /**
  * Of a run that marked its file at this time: a process is only to blame, or to excuse, for marks that were made while it had the
- * task.
+ * task. Of two, the later one is, unless the mark was made before that one had it.
  */
 export function lastRunAt(lastRun: LastRun | undefined, markedAtMs: number): LastRun | undefined {
   if (lastRun === undefined) return undefined
-  const { from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY } = lastRun
+  const { from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY, before } = lastRun
+  if (before !== undefined && markedAtMs < from - TICK_MS) return lastRunAt(before, markedAtMs)
   if (markedAtMs < from - COARSEST_MS || markedAtMs > to + COARSEST_MS) return undefined
   const isYounger = lastRun.kind === 'crash' && markedAtMs > (lastRun.latest ?? Number.POSITIVE_INFINITY)
   return isYounger ? { kind: 'blameless' } : lastRun

@@ -4,7 +4,10 @@ import { nameOf, type Report } from '../../base/task/report.js'
 import type { Master } from '../../runtime/supervisor/master.js'
 
 /** How the last run of a task ended if not with SPOOL_OK. */
-const UNFINISHED_KINDS = ['retry', 'error', 'crash', 'buried', 'unsettled', 'ignore', 'unreadable'] as const
+const UNFINISHED_KINDS = [
+  ...(['retry', 'error', 'crash', 'buried', 'unsettled', 'ignore', 'unreadable'] as const),
+  'incomplete', // nobody waits for whoever writes it
+] as const
 type Unfinished = (typeof UNFINISHED_KINDS)[number]
 
 /** Shows people how a drain goes on. */
@@ -102,6 +105,9 @@ export class Drain {
         return
       case 'later': // with a detail, its interpreter died of it: no worker did
         if (report.detail !== undefined) this.#unfinished.set(key, 'crash')
+        return
+      case 'malformed': // without a time it is left alone: no task, as far as anybody knows
+        if (report.atMs !== undefined) this.#unfinished.set(key, 'unreadable')
         return
       default: {
         const unfinished = UNFINISHED_KINDS.find(each => each === report.kind)

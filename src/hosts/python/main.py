@@ -25,7 +25,10 @@ def main():
     wire = Wire()
     settings = wire.read_settings()
     process.prepare()
-    output = Output(wire)
+    try:
+        output = Output(wire)
+    except BrokenPipeError:
+        return  # the worker has ended, before anything of this process could be needed
 
     import spoold_host.loader as loader
     import spoold_host.named as named
@@ -39,7 +42,7 @@ def main():
     try:
         is_usable = loader.load(wire, settings, loop)
     except BrokenPipeError:
-        return  # nobody needs it any more: the worker has ended
+        return  # nobody needs it any more
     if is_usable:
         try:
             if named.runs_coroutines(settings):

@@ -10,6 +10,11 @@ require_relative 'uwsgi'
 wire = SpooldHost::Wire.new
 settings = wire.read_settings
 SpooldHost.prepare_process(wire)
-tasks = SpooldHost::Loop.new(wire, settings, SpooldHost::Output.new(wire))
+begin
+  output = SpooldHost::Output.new(wire)
+rescue Errno::EPIPE
+  exit # the worker has ended, before anything of this process could be needed
+end
+tasks = SpooldHost::Loop.new(wire, settings, output)
 UWSGI.start(wire, settings, tasks)
 tasks.serve if SpooldHost.load(wire, settings, tasks)

@@ -76,6 +76,10 @@ export async function clearMarks(
 /** Its start takes as long as a thousand looks. After a death nothing more is asked. */
 const KEPT_MS = 10_000
 
+/** These take a moment each, unless the process is stopped, or its disk hangs. The others take as long as their directory is. */
+const LOOKS: ReadonlySet<string> = new Set(['look', 'begun', 'later', 'holder'])
+const UNANSWERED = `the process that was to do it has not answered for ${TIMEOUT_MS / 1000} s`
+
 type DoAside = Extract<MasterMessage, { type: 'do-aside' }>
 type Reply = Pick<DoneAside, 'value' | 'error'>
 
@@ -86,6 +90,8 @@ export class AsideProcess {
   #port: WorkerPort | undefined
   #next = 0
   #timer: NodeJS.Timeout | undefined
+  /** It was killed for its silence, and has not exited: on a disk that hangs, others would only join it. */
+  #isHanging = false
   #isClosed = false
 
   constructor(openAside: () => WorkerPort) {
@@ -95,6 +101,14 @@ export class AsideProcess {
   readonly ask: Aside = (name, spool, ...args) => {
     const question: DoAside = { type: 'do-aside', id: this.#next++, name, spool, args }
     return this.#reply(question, name === 'begun' ? 0 : KEPT_MS) as AsideResult<typeof name>
+  }
+
+  #giveUp(): void {
+    this.#isHanging = true
+    void this.#port?.whenExited.then(() => {
+      this.#isHanging = false
+    })
+    this.#end(UNANSWERED)
   }
 
   /** What it does now is cut short. */
@@ -111,17 +125,22 @@ export class AsideProcess {
   }
 
   async #reply(question: DoAside, keptMs: number): Promise<unknown> {
+    const deadline = LOOKS.has(question.name)
+      ? setTimeout(() => this.#giveUp(), TIMEOUT_MS).unref()
+      : undefined
     const { value, error } = await new Promise<Reply>(resolve => {
       this.#asked.set(question.id, resolve)
       clearTimeout(this.#timer)
       try {
         if (this.#isClosed) throw new Error(ENDED)
+        if (this.#isHanging) throw new Error(UNANSWERED)
         this.#port ??= this.#open()
         this.#port.send(question)
       } catch (thrown) {
         this.#answered(question.id, { error: toError(thrown).message })
       }
     })
+    clearTimeout(deadline)
     clearTimeout(this.#timer)
     if (this.#asked.size === 0 && this.#port !== undefined)
       this.#timer = setTimeout(() => this.#end(), keptMs).unref()

@@ -311,7 +311,9 @@ const SLOW_MS = 50
  */
 class Watchdog {
   readonly #options: WatchdogOptions
-  readonly #alarm = new Alarm(() => this.#check())
+  /** Where this process was stopped itself, the alarm comes before what workers have said meanwhile, which is read first. */
+  readonly #alarm = new Alarm(() => setImmediate(() => this.#check()))
+  #isClosed = false
 
   constructor(options: WatchdogOptions) {
     this.#options = options
@@ -328,10 +330,12 @@ class Watchdog {
   }
 
   close(): void {
+    this.#isClosed = true
     this.#alarm.clear()
   }
 
   #check(): void {
+    if (this.#isClosed) return
     const { workers, overran, slow } = this.#options
     const harakiriMs = this.#options.harakiriMs()
     const now = performance.now()

@@ -25,10 +25,16 @@ export class LastRuns {
     })
   }
 
-  /** Of two processes that had the ref, the one that got it last is the one that can have marked it last. */
+  /**
+   * Of the processes that had the ref, the one that got it last may have marked it, or, if that one never began it, the first of them:
+   * nobody begins it before what that one left is dealt with.
+   */
   add(ref: Ref, lastRun: LastRun): void {
-    const { from = 0 } = this.of(ref) ?? {}
-    if (lastRun.from === undefined || lastRun.from >= from) this.#lastRuns.set(ref, lastRun)
+    const last = this.of(ref)
+    if (last === undefined) this.#lastRuns.set(ref, lastRun)
+    else if (lastRun.from === undefined || lastRun.from >= (last.from ?? 0))
+      this.#lastRuns.set(ref, { ...lastRun, before: last.before ?? last })
+    else this.#lastRuns.set(ref, { ...last, before: last.before ?? lastRun })
   }
 
   done(refs: readonly Ref[]): void {

@@ -3,8 +3,9 @@ import { IdleTimer } from '../../base/clock.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
+import type { LastRun } from '../../base/task/last-run.js'
 import type { Pauses } from '../../base/task/pause.js'
-import type { Ref, TaskName } from '../../base/task/ref.js'
+import type { TaskName } from '../../base/task/ref.js'
 import type { Source } from '../../engines/feed.js'
 import { AsideProcess, clearMarks, lookerOf } from './aside.js'
 import { Cancellations } from './cancellations.js'
@@ -275,14 +276,16 @@ export class WorkerPool implements SignalReceivers {
     await this.#cancellations.settled()
     await clearMarks(
       this.#options,
-      left.flat().filter(({ ref }) => this.#isExcused(ref)),
+      left.flat().flatMap(task => this.#excused(task)),
       this.#events,
     )
   }
 
   /** Another process, which got it later, may have died with it, of its own doing. */
-  #isExcused(ref: Ref): boolean {
-    return (this.#lastRuns.of(ref)?.kind ?? 'blameless') === 'blameless'
+  #excused(task: NamedRef): Array<NamedRef & { readonly lastRun?: LastRun }> {
+    const lastRun = this.#lastRuns.of(task.ref)
+    if (lastRun === undefined) return [task]
+    return lastRun.kind === 'blameless' ? [{ ...task, lastRun }] : []
   }
 
   #progressed(count: number): void {

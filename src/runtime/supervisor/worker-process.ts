@@ -241,6 +241,7 @@ export class WorkerProcess {
       case 'run-died':
         return // for an application, which has heard them on their way
       case 'drained':
+        this.#work.isOver = true // what crosses this message on its way, it never begins
         return this.#leaves('recycled')
       case 'log':
         return this.#listener.logged(this, message)

@@ -20,6 +20,8 @@ export class Workload {
   isRecalling = false
   /** It has begun or reported a task. */
   hasWorked = false
+  /** It has said that it begins nothing more, and that all is reported. */
+  isOver = false
   #lastHeardAt = performance.now()
 
   constructor(concurrency: number) {
@@ -59,7 +61,7 @@ export class Workload {
 
   /** The tasks that its end concerns. */
   get had(): readonly Had[] {
-    return this.tasks.had(this.#lastHeardAt)
+    return this.isOver ? [] : this.tasks.had(this.#lastHeardAt)
   }
 
   nameOf(number: number | null): TaskName | null {

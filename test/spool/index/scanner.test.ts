@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, rmSync, utimesSync } from 'node:fs'
+import { chmodSync, mkdirSync, rmSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
@@ -106,6 +106,26 @@ describe('a scanner', () => {
     const now = Date.now.bind(Date)
     t.mock.method(Date, 'now', () => now() - 3_600_000)
     assert.equal(new Set(await looked()).size, COUNT - 1)
+    scanner.close()
+  })
+
+  it('takes the name of the spool itself, whose rights are changed, for no task', async () => {
+    const spool = spoolDirectory()
+    const { scanner, found } = scannerOf(spool)
+    await scanner.start()
+    for (const mode of [0o700, 0o750]) chmodSync(spool, mode)
+    drop(spool, 'task')
+    await until('the events are heard', () => found.includes('task'))
+    assert.deepEqual(found, ['task'])
+    scanner.close()
+  })
+
+  it('finds a task that is called like the spool itself', async () => {
+    const spool = spoolDirectory()
+    const { scanner, found } = scannerOf(spool)
+    await scanner.start()
+    drop(spool, 'spool')
+    await until('it is found', () => found.includes('spool'))
     scanner.close()
   })
 

@@ -132,10 +132,11 @@ export class Watches {
       setImmediate(() => {
         this.#heard = 0
       })
-    if (name !== null && renamed && name === ownName(this.#options.spool, prefix)) {
-      this.#drop(prefix) // it was removed or moved, and its inode may be reused
-      this.#listener.unclear()
-    } else if (name === null || this.#heard === EVENTS_PER_TURN || this.#isDirectoryNews(name, renamed))
+    if (name !== null && name === ownName(this.#options.spool, prefix)) {
+      if (renamed) this.#drop(prefix) // it was removed or moved, and its inode may be reused
+      return this.#listener.unclear() // or its rights were changed; an entry with the same name is found by the scan
+    }
+    if (name === null || this.#heard === EVENTS_PER_TURN || this.#isDirectoryNews(name, renamed))
       this.#listener.unclear()
     if (name === null || this.#heard > EVENTS_PER_TURN) return // the scan looks at all that is there
     if (this.#isDirectoryNews(name, renamed)) this.#enter(`${prefix}${name}/`)
