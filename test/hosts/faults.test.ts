@@ -174,7 +174,7 @@ async def co(dies):
     const daemon = await startHost('python', { spool, handler: HANDLER })
     await until('it has closed them', () => daemon.journal().includes('closed'))
     const [host = 0] = hostsOf(daemon)
-    process.kill(daemon.children()[0] ?? 0, 'SIGKILL')
+    process.kill(daemon.workers()[0] ?? 0, 'SIGKILL')
     await until('the interpreter is gone', () => !isAlive(host), 10_000)
   })
 

@@ -70,6 +70,12 @@ uwsgi::spooler(sub {
     return -2;
 })`,
     busy: 'uwsgi::spooler(sub { journal($$); sleep 60 })',
+    adrift: `use POSIX ();
+uwsgi::spooler(sub {
+    POSIX::close($_) for grep { $_ != fileno $journal } 3 .. 100;
+    journal($$);
+    sleep 60;
+})`,
     leaves: 'uwsgi::atexit(sub { journal("left") }); uwsgi::spooler(sub { journal($$); return -2 })',
     unloadable: [
       'sub f { no_such_function(1) }\nf();',
@@ -117,6 +123,11 @@ def UWSGI.spooler(env)
   -2
 end`,
     busy: 'def UWSGI.spooler(env) journal($$.to_s); sleep 60 end',
+    adrift: `def UWSGI.spooler(env)
+  (3..100).each { |fd| (IO.for_fd(fd).close unless fd == $journal.fileno) rescue nil }
+  journal($$.to_s)
+  sleep 60
+end`,
     leaves: "at_exit { journal('left') }\ndef UWSGI.spooler(env) journal($$.to_s); -2 end",
     unloadable: [
       'def f() nonsense end\nf',
@@ -239,17 +250,21 @@ for (const language of ['perl', 'ruby'] as const) {
       assert.equal(daemon.journal().length, 2)
     })
 
-    it('dies with its worker in the middle of a task', async () => {
-      const spool = spoolDirectory()
-      drop(spool)
-      const daemon = await startHost(language, { spool, handler: sources.busy })
-      await until('the task runs', () => daemon.journal().length === 1)
-      const host = Number(daemon.journal()[0])
-      const [worker = 0] = daemon.workers()
-      process.kill(worker, 'SIGKILL')
-      await until('it is gone', () => !isAlive(host))
-      assert.equal(leftIn(spool).length, 1)
-    })
+    for (const [what, handler] of [
+      ['', sources.busy],
+      [' that has closed its descriptors', sources.adrift],
+    ] as const)
+      it(`dies with its worker in the middle of a task${what}`, async () => {
+        const spool = spoolDirectory()
+        drop(spool)
+        const daemon = await startHost(language, { spool, handler })
+        await until('the task runs', () => daemon.journal().length === 1)
+        const host = Number(daemon.journal()[0])
+        const [worker = 0] = daemon.workers()
+        process.kill(worker, 'SIGKILL')
+        await until('it is gone', () => !isAlive(host), 20_000)
+        assert.equal(leftIn(spool).length, 1)
+      })
 
     it('names what the module has not', async () => {
       const spool = spoolDirectory()

@@ -70,7 +70,8 @@ function realPath(path: string): string {
     if (error instanceof SpooldError) throw error
     if (errnoOf(error) === 'ENOTDIR' && isFile(path)) throw notDirectory(path)
     checkWay(path)
-    if (errnoOf(error) !== 'ENOENT') throw error // the limit of open files, say: nothing is wrong with the path
+    // nothing is wrong with the path: the limit of open files, a disk that fails
+    if (errnoOf(error) !== 'ENOENT') throw unusable(path, messageOf(error), null, error)
     const fix = `rm ${shellWord(path)} && ${makeCommand(path, null)}`
     throw unusable(path, `it is a link that leads nowhere (${messageOf(error)})`, fix, error)
   }
@@ -229,10 +230,9 @@ function remountCommand(path: string): string {
   return `mount -o remount,rw "$(findmnt -n -o TARGET --target ${shellWord(path)})"`
 }
 
-function unusable(path: string, fault: string, fix: string, cause?: unknown): SpooldError {
-  return new SpooldError(
-    'SPOOL_UNUSABLE',
-    `the spool directory ${path} cannot be used: ${fault}. To fix it: ${fix}`,
-    { cause, details: { path, fault, fix } },
-  )
+/** @param fix a command; null: there is none */
+function unusable(path: string, fault: string, fix: string | null, cause?: unknown): SpooldError {
+  const advice = fix === null ? '' : `. To fix it: ${fix}`
+  const message = `the spool directory ${path} cannot be used: ${fault}${advice}`
+  return new SpooldError('SPOOL_UNUSABLE', message, { cause, details: { path, fault, fix } })
 }

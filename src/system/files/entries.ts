@@ -101,8 +101,8 @@ export function meetAll(path: string, isLocal: boolean, meet: Meet): Promise<boo
 const QUICK_MS = 2
 
 /**
- * Reads in this thread while that is quick, as from memory: to change threads costs ten times as much. A read that was not quick is
- * followed by one in a thread, so that a disk that stalls stalls nobody else.
+ * Reads in a thread, so that a disk that stalls stalls nobody else, until a read was quick: to change threads costs as much as to read
+ * from memory. A read that was not quick is followed by one in a thread.
  */
 async function meetBySlices(path: string, meet: Meet): Promise<boolean> {
   const calls = systemCalls()
@@ -110,7 +110,7 @@ async function meetBySlices(path: string, meet: Meet): Promise<boolean> {
   const slice = Buffer.allocUnsafeSlow(SLICE_BYTES)
   const slices = new Slices()
   try {
-    for (let isQuick = true; ; ) {
+    for (let isQuick = false; ; ) {
       const since = performance.now()
       const bytes = isQuick ? calls.getdents(fd, slice) : await calls.getdentsAside(fd, slice)
       isQuick = performance.now() - since < QUICK_MS

@@ -2,11 +2,16 @@
 package Spoold::Process;
 use strict;
 use warnings;
+use Config;
 use Fcntl qw(F_GETFL F_SETFL F_SETOWN O_ASYNC);
 use Spoold::Wire;
 
 use constant F_SETSIG => 10;    # Linux; not in Fcntl
 use constant SIGKILL  => 9;
+
+# The number of prctl, by processor.
+use constant PRCTL => { x86_64 => 157, aarch64 => 167 };
+use constant PR_SET_PDEATHSIG => 1;
 
 sub prepare {
     _die_with_worker();
@@ -27,11 +32,21 @@ sub _die_with_worker {
     fcntl($Spoold::Wire::lifeline, F_SETOWN, $$);
     fcntl($Spoold::Wire::lifeline, F_SETSIG, SIGKILL);
     fcntl($Spoold::Wire::lifeline, F_SETFL, fcntl($Spoold::Wire::lifeline, F_GETFL, 0) | O_ASYNC);
+    _send_at_death_of_worker(SIGKILL);
+}
+
+# Also if a task has closed the lifeline: it would go on while it runs elsewhere.
+sub _send_at_death_of_worker {
+    my ($signal) = @_;
+    my ($processor) = $Config{archname} =~ /^(\w+)-linux/;
+    my $number = PRCTL->{ $processor // '' };
+    syscall($number, PR_SET_PDEATHSIG, $signal, 0, 0, 0) if defined $number;
 }
 
 # The worker exits regularly, so there is time to exit, too.
 sub live_on {
     fcntl($Spoold::Wire::lifeline, F_SETFL, fcntl($Spoold::Wire::lifeline, F_GETFL, 0) & ~O_ASYNC);
+    _send_at_death_of_worker(0);
 }
 
 # Ends a process that a task forked and that returned from the handler, without the host's own cleanup.

@@ -1,4 +1,5 @@
 require 'fcntl'
+require 'rbconfig'
 
 # The process: it dies with its worker, and leaves signals to it.
 module SpooldHost
@@ -7,6 +8,10 @@ module SpooldHost
   F_SETSIG = 10
   O_ASYNC = 0o20000
   SIGKILL = 9
+
+  # The number of prctl, by processor.
+  PRCTL = { 'x86_64' => 157, 'aarch64' => 167 }.freeze
+  PR_SET_PDEATHSIG = 1
 
   module_function
 
@@ -25,10 +30,20 @@ module SpooldHost
     lifeline.fcntl(F_SETOWN, Process.pid)
     lifeline.fcntl(F_SETSIG, SIGKILL)
     lifeline.fcntl(Fcntl::F_SETFL, lifeline.fcntl(Fcntl::F_GETFL) | O_ASYNC)
+    send_at_death_of_worker(SIGKILL)
+  end
+
+  # Also if a task has closed the lifeline: it would go on while it runs elsewhere.
+  def send_at_death_of_worker(signal)
+    number = PRCTL[RbConfig::CONFIG['host_cpu']]
+    syscall(number, PR_SET_PDEATHSIG, signal, 0, 0, 0) if number
+  rescue SystemCallError, NotImplementedError
+    # a system that forbids it: there is the lifeline
   end
 
   # The worker exits regularly, so there is time to exit, too.
   def live_on(lifeline)
     lifeline.fcntl(Fcntl::F_SETFL, lifeline.fcntl(Fcntl::F_GETFL) & ~O_ASYNC)
+    send_at_death_of_worker(0)
   end
 end
