@@ -96,7 +96,9 @@ const LATER = {
     'files/',
     'interop/uwsgi',
     'spool/names',
-    'system/',
+    'system/calls.',
+    'system/libc-loading',
+    'system/reaper',
   ],
   'processes: descriptors, signals, exit codes, identity': [
     'e2e/drain',
@@ -131,7 +133,7 @@ const LATER = {
     'testing/kit',
   ],
   'streams, sockets, HTTP': [
-    'cli/output',
+    'cli/output.',
     'client/socket-client',
     'dashboard/rights', // forms, sessions, a browser
     'e2e/logging',
