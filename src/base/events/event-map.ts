@@ -27,7 +27,7 @@ export interface EventMap {
   'spool-opened': { spool: string; locks: 'ofd' | 'lockfile' | 'redis'; because?: string }
 
   'worker-spawned': { spool: string; pid: number }
-  /** `running`: the runs that had started. `isReplaced`: false where it was to end anyway. */
+  /** `running`: the runs that had started. `isReplaced`: another one takes its place. */
   'worker-died': {
     spool: string
     pid: number

@@ -5,7 +5,13 @@ import type { Master } from '../../runtime/supervisor/master.js'
 
 /** How the last run of a task ended if not with SPOOL_OK. */
 const UNFINISHED_KINDS = [
-  ...(['retry', 'error', 'crash', 'buried', 'unsettled', 'ignore', 'unreadable'] as const),
+  'retry',
+  'error',
+  'crash',
+  'buried',
+  'unsettled',
+  'ignore',
+  'unreadable',
   'incomplete', // nobody waits for whoever writes it
 ] as const
 type Unfinished = (typeof UNFINISHED_KINDS)[number]

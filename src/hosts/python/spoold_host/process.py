@@ -8,7 +8,7 @@ import threading
 
 from .wire import LIFELINE_FD
 
-_SET_DEATH_SIGNAL = 1
+_PR_SET_PDEATHSIG = 1
 
 
 def prepare():
@@ -63,7 +63,7 @@ def _send_at_death_of_worker(number):
     try:
         import ctypes
 
-        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, ctypes.c_ulong(number), 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number), 0, 0, 0)
     except Exception:
         pass  # a Python without it, or a system that lets nobody make code: there is the lifeline
 

@@ -35,7 +35,7 @@ module SpooldHost
 
   # Also if a task has closed the lifeline: it would go on while it runs elsewhere.
   def send_at_death_of_worker(signal)
-    number = PRCTL[RbConfig::CONFIG['host_cpu']]
+    number = PRCTL[RbConfig::CONFIG['host_cpu']] if RUBY_PLATFORM.include?('linux')
     syscall(number, PR_SET_PDEATHSIG, signal, 0, 0, 0) if number
   rescue SystemCallError, NotImplementedError
     # a system that forbids it: there is the lifeline
