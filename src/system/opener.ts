@@ -37,6 +37,8 @@ const [OTHERS_WRITE, EVERYBODY_WRITES, STICKY] = [0o022, 0o002, 0o1000]
 const NOBODY: Identity = { uid: 65_534, gid: 65_534, user: null, groups: [] }
 /** A server that does not answer listens all the same. */
 const CONNECT_MS = 1000
+/** By then, one that is dying has hung up. */
+const HANG_UP_MS = 250
 
 interface Owner {
   readonly uid: number
@@ -540,17 +542,30 @@ async function checkFree(place: Place): Promise<void> {
   const found = foundAt(place)
   if (found === undefined) return
   if (!found.isSocket) throw new Error('there is another file of this name, which is not a socket')
-  const answer = await new Promise<string>(resolve => {
-    const socket = net().connect(displayName(pathBelow(place.directory, place.name)), () =>
-      resolve('connected'),
-    )
-    socket.once('error', error => resolve(errnoOf(error) ?? ''))
-    socket.once('close', () => resolve('no answer within 1 s')) // no effect after an earlier resolve
-    socket.unref()
+  const path = displayName(pathBelow(place.directory, place.name))
+  let answer = await answerAt(path)
+  // one that was killed listens until the last of its threads has ended
+  if (answer === 'hung up') answer = await answerAt(path)
+  if (answer === 'ECONNREFUSED' || answer === 'ENOENT') return
+  const isPlain = answer === 'connected' || answer === 'hung up'
+  throw new Error(`another program listens on it${isPlain ? '' : ` (${answer})`}`)
+}
+
+/** @returns the error code of a socket that nobody serves */
+function answerAt(path: string): Promise<string> {
+  return new Promise(resolve => {
+    let inTime = 'no answer within 1 s'
+    const socket = net().connect(path, () => {
+      inTime = 'connected'
+      setTimeout(() => socket.destroy(), HANG_UP_MS).unref()
+    })
+    // after an answer, none of the others has an effect
+    socket.once('end', () => resolve('hung up'))
+    socket.once('error', error => resolve(inTime === 'connected' ? 'hung up' : (errnoOf(error) ?? '')))
+    socket.once('close', () => resolve(inTime))
+    socket.resume()
     setTimeout(() => socket.destroy(), CONNECT_MS).unref()
   })
-  if (answer === 'ECONNREFUSED' || answer === 'ENOENT') return
-  throw new Error(`another program listens on it${answer === 'connected' ? '' : ` (${answer})`}`)
 }
 
 async function bound(place: Place, name: string): Promise<Bound> {

@@ -29,6 +29,18 @@ import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 const TASK = wire([['a', 'b']])
 const PING = wire([], { modifier1: 100 })
 
+/** Takes one connection, and then listens no longer, before that connection ends. */
+const LISTENS_ONCE = `
+import os, socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1] + ".new")
+listener.listen(1)
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+client, _ = listener.accept()
+listener.close()
+client.close()
+`
+
 function start(ini: DaemonSetup['ini'], more: Partial<DaemonSetup> = {}) {
   return startDaemon({ spool: spoolDirectory(), ini: { ...ini }, ...more })
 }
@@ -62,6 +74,27 @@ describe('a unix socket', () => {
     assert.equal(await daemon.code(), 0)
     assert.match(daemon.output, /VACUUM: unix socket \S*app.sock removed\./)
     assert.ok(!existsSync(path))
+  })
+
+  it('is replaced when the one who listened is just dying: it still answers, and hangs up', async () => {
+    const spool = spoolDirectory()
+    const path = join(dirname(spool), 'app.sock')
+    const dying = new TestProcess(PYTHON, ['-c', LISTENS_ONCE, path])
+    await until('it listens', () => existsSync(path))
+    await startDaemon({ spool, ini: { socket: path } })
+    assert.equal(await exchange(path, PING), PONG)
+    assert.equal((await dying.exited).code, 0)
+  })
+
+  it('of a server that hangs up on everybody is not taken', async () => {
+    const spool = spoolDirectory()
+    const path = join(dirname(spool), 'app.sock')
+    const other = createServer(client => client.destroy())
+    after(() => other.close())
+    await new Promise<void>(done => other.listen(path, done))
+    const daemon = await startDaemon({ spool, ini: { socket: path }, isUnready: true })
+    assert.equal(await daemon.code(), 1)
+    assert.match(daemon.output, /app\.sock: another program listens on it\n/)
   })
 
   it('in a directory that is missing is reported as that', async () => {
