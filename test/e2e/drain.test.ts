@@ -33,7 +33,8 @@ async function drained(says: readonly string[], ini: Record<string, string | num
   for (const say of says) drop(spool, undefined, packet({ say }))
   const daemon = await startDaemon({ spool, ini: { drain: true, ...ini }, ...DRAIN })
   const code = await daemon.code()
-  return { code, line: /drained: .*/.exec(daemon.output)?.[0] }
+  const begun = daemon.output.match(/managing request/g)?.length ?? 0
+  return { code, line: /drained: .*/.exec(daemon.output)?.[0], begun }
 }
 
 /** How a drain ends that got these reports. */
@@ -89,8 +90,8 @@ describe('--drain', { concurrency: 3 }, () => {
   })
 
   it('exits 0 when all that was due is done, and says so', async () => {
-    assert.deepEqual(await drained(['', '', '']), { code: 0, line: 'drained: 3 done' })
-    assert.deepEqual(await drained([]), { code: 0, line: 'drained: 0 done' })
+    assert.deepEqual(await drained(['', '', '']), { code: 0, line: 'drained: 3 done', begun: 3 })
+    assert.deepEqual(await drained([]), { code: 0, line: 'drained: 0 done', begun: 0 })
   })
 
   it('loads the handlers, and fails with a broken one, also when nothing is due', async () => {
@@ -175,10 +176,10 @@ describe('--drain', { concurrency: 3 }, () => {
     assert.deepEqual({ code, line }, { code: 0, line: 'drained: 3 done' })
   })
 
-  it('counts what a process had done before a task ended it', async () => {
+  it('counts what a process had done before a task ended it, and the log has each start', async () => {
     const says = ['', '', '', 'exit once', '', '']
-    const { code, line } = await drained(says, { 'spooler-processes': 1 })
-    assert.deepEqual({ code, line }, { code: 0, line: 'drained: 6 done' })
+    const end = await drained(says, { 'spooler-processes': 1 })
+    assert.deepEqual(end, { code: 0, line: 'drained: 6 done', begun: 7 })
   })
 
   it('counts as they are what runs beside a task that takes their process with it', async () => {

@@ -136,9 +136,9 @@ export class Worker {
     else void this.#loop.whenSettled.then(exit)
   }
 
-  /** Code in this process has ended it: tells what it ran until then, which nobody else knows. */
+  /** Code in this process has ended it: tells what it ran until then, and runs now, which nobody else knows. */
   tellLast(): void {
-    this.#loop?.announce()
+    this.#loop?.announce(this.#functions?.author)
   }
 
   #shown(text: string): string {
