@@ -92,7 +92,6 @@ const LATER = {
     'faults/file-errors',
     'faults/refused-calls',
     'faults/sync-order',
-    'faults/watches',
     'files/',
     'interop/uwsgi',
     'spool/names',
@@ -112,7 +111,6 @@ const LATER = {
     'faults/suspects',
     'hosts/exec',
     'hosts/faults',
-    'hosts/named-python',
     'hosts/perl-ruby.',
     'hosts/python.',
     'hosts/shared-areas',
@@ -137,7 +135,6 @@ const LATER = {
     'client/socket-client',
     'dashboard/rights', // forms, sessions, a browser
     'e2e/logging',
-    'exporter/hostile',
     'http/',
     'net/hostile',
     'net/keep-alive',
@@ -147,7 +144,6 @@ const LATER = {
   'threads, asynchronous contexts, garbage collection': [
     'embed/in-process',
     'embed/workers',
-    'e2e/cancel',
     'system/idle-memory',
   ],
   'node:test itself': ['run-files'],

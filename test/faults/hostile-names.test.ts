@@ -65,13 +65,12 @@ const SCRIPT = `
     catch (error) { const key = what + ' ' + (error.code ?? error.stack); counts[key] = (counts[key] ?? 0) + 1 }
   }
   try { rmdirSync('/spoold-test-begins') } catch {}
-  for (const name of names) {
-    for (const sync of [true, false]) {
-      await attempt('priority', () => enqueue({ a: 1 }, { spooler: spool, sync, priority: name }))
-      await attempt('priority', () => spoolSync({ a: 1, priority: name }, { spooler: spool, sync }))
-      await attempt('spooler', () => enqueue({ a: 1, spooler: name }, { spooler: spool, sync }))
-      await attempt('id', () => enqueue({ a: 1 }, { spooler: spool, sync, id: name }))
-    }
+  for (const [i, name] of names.entries()) {
+    const sync = i % 2 === 0
+    await attempt('priority', () => enqueue({ a: 1 }, { spooler: spool, sync, priority: name }))
+    await attempt('priority', () => spoolSync({ a: 1, priority: name }, { spooler: spool, sync }))
+    await attempt('spooler', () => enqueue({ a: 1, spooler: name }, { spooler: spool, sync }))
+    await attempt('id', () => enqueue({ a: 1 }, { spooler: spool, sync, id: name }))
     await attempt('batch', () => new Batch({ spooler: spool }).add({ a: 1 }, { priority: name, id: name }).spool())
   }
   try { rmdirSync('/spoold-test-ends') } catch {}
@@ -161,9 +160,9 @@ describe('hostile names', { skip: skipUnless('strace') }, () => {
       Object.keys(counts).filter(key => !expected.test(key)),
       [],
     )
-    assert.ok((counts['priority REQUEST_INVALID'] ?? 0) > names.length * 3, JSON.stringify(counts))
-    assert.ok((counts['spooler SPOOLER_UNKNOWN'] ?? 0) > names.length, JSON.stringify(counts))
-    assert.equal(counts['id stored'], names.length * 2, JSON.stringify(counts))
+    assert.ok((counts['priority REQUEST_INVALID'] ?? 0) > names.length * 1.5, JSON.stringify(counts))
+    assert.ok((counts['spooler SPOOLER_UNKNOWN'] ?? 0) > names.length / 2, JSON.stringify(counts))
+    assert.equal(counts['id stored'], names.length, JSON.stringify(counts))
     assert.deepEqual(leftIn(outside), [])
   })
 

@@ -12,7 +12,7 @@ import { isLong, skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
-const LASTS_MS = isLong ? 20_000 : 1500
+const LASTS_MS = isLong ? 20_000 : 1000
 
 /**
  * A spool of a user, who exchanges a priority and all of `.spoold` with links to what is root's, without rest. Names are
