@@ -10,7 +10,7 @@ import { clearMarks } from './aside.js'
 import type { Cancellations } from './cancellations.js'
 import { lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
-import { type Begun, type Had, nameOf } from './given-tasks.js'
+import { type Had, nameOf } from './given-tasks.js'
 import type { LastRuns } from './last-runs.js'
 import type { Roster } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
@@ -169,7 +169,7 @@ export class Feeder {
   /** Called just before a worker is killed because it did not stop within its mercy. */
   outOfMercy(worker: WorkerProcess): void {
     const { spool, events } = this.#context
-    events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: namesOf(worker.work.begun) })
+    events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: worker.work.running })
   }
 
   exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void {
@@ -223,12 +223,12 @@ export class Feeder {
       events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
     const { unclear } = work.tasks
     if (unclear.length === 0 || roster.isClosed || looker === undefined || feed.leases !== undefined)
-      return void tell(namesOf(work.begun))
+      return void tell(work.running)
     const refs = unclear.map(([, { ref }]) => ref)
     const sinceMs = Math.min(...unclear.map(([, { givenAtMs }]) => givenAtMs))
     const looked = looker.begun(refs, sinceMs)
     return Promise.race([looked, setTimeout(LOOK_MS, undefined, { ref: false })]).then(found => {
-      if (found === undefined) return tell(namesOf(work.begun))
+      if (found === undefined) return tell(work.running)
       const ran = unclear.filter(
         ([number, { isRecalled }], i) => isBegun(found[i], isRecalled) && !worker.isInnocent(number),
       )
@@ -273,7 +273,7 @@ export class Feeder {
 
   #harakiri(worker: WorkerProcess): void {
     const { spool, roster, events } = this.#context
-    events.emit('worker-overran', { spool, pid: worker.pid, running: namesOf(worker.work.begun) })
+    events.emit('worker-overran', { spool, pid: worker.pid, running: worker.work.running })
     worker.killForOverrun(roster.options.worker.harakiriMs)
   }
 }
@@ -285,10 +285,6 @@ function isBegun(found: Found | undefined, isRecalled: boolean): boolean {
 
 function isIdle({ isOpen, work }: WorkerProcess): boolean {
   return isOpen && work.outstanding === 0
-}
-
-export function namesOf(begun: readonly Begun[]): TaskName[] {
-  return begun.map(({ name }) => name)
 }
 
 interface WatchdogOptions {

@@ -3,14 +3,14 @@ import type { RespawnPace } from '../../base/respawn-pace.js'
 import { isHandled, type Looker, type Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
 import type { Cancellations } from './cancellations.js'
-import { Feeder, namesOf } from './feeder.js'
+import { Feeder } from './feeder.js'
 import type { LastRuns } from './last-runs.js'
 import { Roster, type RosterOptions } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
 import type { Supply } from './supply.js'
 import type { Withdrawals } from './withdrawals.js'
-import type { Reported, WorkerListener } from './worker-port.js'
-import type { WorkerProcess } from './worker-process.js'
+import type { Reported } from './worker-port.js'
+import type { WorkerListener, WorkerProcess } from './worker-process.js'
 
 export interface GroupContext {
   readonly events: Emitter
@@ -60,30 +60,16 @@ export class Group {
     this.feeder = new Feeder({ ...context, roster: this.roster, spool: this.#spool })
   }
 
-  #listener(): WorkerListener<WorkerProcess> {
-    const { events, feed, signals, cancellations, dispatch } = this.#context
-    const spool = this.#spool
+  #listener(): WorkerListener {
+    const { feed, signals, cancellations, dispatch } = this.#context
     return {
       opened: dispatch,
       signalled: (worker, message) => signals.hear(worker, message),
       reported: (worker, reported) => this.#reported(worker, reported),
-      timed: times => events.emit('run-times', { spool, ...times }),
-      named: ({ pid }, runs) => events.emit('named-runs', { spool, pid, runs }),
-      started: ({ pid }, name) => events.emit('task-started', { spool, pid, name }),
       claimed: refs => feed.report({ claimed: refs }),
       dropped: refs => this.feeder.dropped(refs),
       cancelling: (worker, message) => cancellations.answered(worker, message),
-      recycling: ({ pid }, because) => events.emit('worker-recycling', { spool, pid, because }),
-      faulted: ({ pid, work }, error) =>
-        events.emit('worker-faulted', { spool, pid, error, running: namesOf(work.begun) }),
-      unfit: ({ pid, work }, error) =>
-        events.emit('worker-unfit', { spool, pid, error, running: namesOf(work.begun) }),
-      logged: ({ pid }, { type: _, ...said }) => events.emit('task-logged', { spool, pid, ...said }),
-      printed: ({ pid }, name, { stream, text, isBeside }) =>
-        events.emit('task-printed', { spool, pid, name, stream, text, isBeside }),
       deadline: () => this.feeder.watch(),
-      hostDied: (pid, detail) => events.emit('host-died', { spool, pid, detail }),
-      stored: (path, bytes) => events.emit('request-stored', { path, bytes }),
     }
   }
 

@@ -1,4 +1,5 @@
 import { quietly } from '../../base/errors.js'
+import type { Emitter } from '../../base/events/emitter.js'
 import { STARTED, statOf } from '../../system/process-usage.js'
 import { SharedPage } from '../ipc/host-page.js'
 import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
@@ -12,17 +13,17 @@ type HostMessage = Extract<
   }
 >
 
-export interface HostEventListener {
+export interface HostListener {
   /** The worker can take tasks again. */
   opened(): void
   /** The running task has set itself another deadline. */
   deadline(): void
-  hostDied(pid: number, detail: string): void
-  stored(path: string, bytes: number): void
 }
 
 interface HostMessagesOptions {
-  readonly listener: HostEventListener
+  readonly spool: string
+  readonly listener: HostListener
+  readonly events: Emitter
   answer(question: Question): Answer
   send(message: MasterMessage): void
 }
@@ -58,7 +59,7 @@ export class HostMessages {
 
   /** @param pid of the worker */
   hear(message: HostMessage, pid: number): void {
-    const { listener, answer, send } = this.#options
+    const { spool, listener, events, answer, send } = this.#options
     switch (message.type) {
       case 'ask':
         return send(answer(message))
@@ -74,12 +75,12 @@ export class HostMessages {
         return this.#openPage(pid, message.fd)
       case 'host-died':
         this.#dead++
-        return listener.hostDied(pid, message.detail)
+        return events.emit('host-died', { spool, pid, detail: message.detail })
       case 'host-revived':
         this.#dead--
         return listener.opened()
       case 'stored':
-        for (const { path, bytes } of message.tasks) listener.stored(path, bytes)
+        for (const { path, bytes } of message.tasks) events.emit('request-stored', { path, bytes })
     }
   }
 

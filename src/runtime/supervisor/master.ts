@@ -81,9 +81,7 @@ export class Master {
   /** The running tasks, including those of spools that are being replaced. */
   get running(): TaskName[] {
     const pools = [...this.#spools, ...this.#aside].map(({ pool }) => pool)
-    return pools.flatMap(({ workers }) =>
-      [...workers].flatMap(({ work }) => work.begun.map(({ name }) => name)),
-    )
+    return pools.flatMap(({ workers }) => [...workers].flatMap(({ work }) => work.running))
   }
 
   /** The sum over all spools. */

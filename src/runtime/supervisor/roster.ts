@@ -2,8 +2,8 @@ import { SpooldError, toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
 import type { NamedRef } from './given-tasks.js'
-import type { Exit, SpawnOptions, WorkerListener } from './worker-port.js'
-import { WorkerProcess } from './worker-process.js'
+import type { Exit, SpawnOptions } from './worker-port.js'
+import { type WorkerListener, WorkerProcess } from './worker-process.js'
 
 export interface RosterOptions extends SpawnOptions {
   /** How long a worker that is stopped or replaced may take to finish what it runs. */
@@ -14,7 +14,7 @@ export interface RosterOptions extends SpawnOptions {
 
 interface RosterListener {
   /** Receives what the workers report. */
-  readonly worker: WorkerListener<WorkerProcess>
+  readonly worker: WorkerListener
   /** The worker is ready, and is one of the pool. */
   joined(worker: WorkerProcess): void
   /** Its mercy is over, and it is about to be killed. */
@@ -198,7 +198,7 @@ export class Roster {
     const { spool } = options.worker
     let worker: WorkerProcess
     try {
-      worker = new WorkerProcess(options, this.#listener.worker)
+      worker = new WorkerProcess(options, this.#listener.worker, this.#events)
     } catch (error) {
       this.#events.emit('worker-fork-failed', { spool, error: toError(error).message })
       throw new SpooldError('START_FAILED', `no worker could be forked: ${toError(error).message}`)

@@ -1,4 +1,5 @@
 import { machineNowMs } from '../../base/clock.js'
+import type { Emitter } from '../../base/events/emitter.js'
 import type { PausedPair } from '../../base/task/pause.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { SlotNews } from '../../base/task/terms.js'
@@ -9,13 +10,26 @@ import {
   isOfAside,
   type LastRuns,
   type MasterMessage,
+  type SignalMessage,
   type WorkerMessage,
 } from '../ipc/messages.js'
 import type { KillReason } from './cut-short.js'
-import { HostMessages } from './host-messages.js'
-import type { Exit, SpawnOptions, WorkerListener, WorkerPort } from './worker-port.js'
+import { type HostListener, HostMessages } from './host-messages.js'
+import type { Exit, Reported, SpawnOptions, WorkerPort } from './worker-port.js'
 import { WorkerStart } from './worker-start.js'
 import { Workload } from './workload.js'
+
+/** Whoever gives tasks to workers. */
+export interface WorkerListener extends HostListener {
+  signalled(worker: WorkerProcess, message: SignalMessage): void
+  reported(worker: WorkerProcess, reported: Reported): void
+  /** It has claimed these and announced it. */
+  claimed(refs: readonly Ref[]): void
+  /** It no longer has these refs, and had not begun them. */
+  dropped(refs: readonly Ref[]): void
+  /** What a request to cancel a task has met. */
+  cancelling(worker: WorkerProcess, message: Extract<WorkerMessage, { type: 'cancelling' }>): void
+}
 
 /**
  * The master's view of one worker process.
@@ -24,7 +38,8 @@ import { Workload } from './workload.js'
  */
 export class WorkerProcess {
   readonly #port: WorkerPort
-  readonly #listener: WorkerListener<WorkerProcess>
+  readonly #listener: WorkerListener
+  readonly #events: Emitter
   readonly #hosts: HostMessages
   /** Its tasks run in another process, so it stays responsive, and hands back tasks that have not started at once. */
   readonly #answersWhileItRuns: boolean
@@ -47,15 +62,17 @@ export class WorkerProcess {
   readonly whenExited: Promise<Exit>
 
   /** @throws when the system has no memory for another process */
-  constructor(options: SpawnOptions, listener: WorkerListener<WorkerProcess>) {
+  constructor(options: SpawnOptions, listener: WorkerListener, events: Emitter) {
     const { worker, answer } = options
+    const { spool } = worker
     this.#listener = listener
-    this.#hosts = new HostMessages({ listener, answer, send: message => this.#send(message) })
+    this.#events = events
+    this.#hosts = new HostMessages({ spool, listener, events, answer, send: message => this.#send(message) })
     this.#answersWhileItRuns = worker.chain.length === 1 && worker.chain[0]?.kind === 'host'
     this.#mostTasks = worker.concurrency
     // an interpreter runs one after the other, until it says otherwise
     this.#work = new Workload(this.#answersWhileItRuns ? 1 : worker.concurrency)
-    this.spool = worker.spool
+    this.spool = spool
     this.#isListenedTo = worker.isListenedTo
     this.#port = options.openPort()
     this.pid = this.#port.pid
@@ -207,6 +224,7 @@ export class WorkerProcess {
   }
 
   #hear(message: WorkerMessage): void {
+    const { spool, pid } = this
     this.#work.heard()
     switch (message.type) {
       case 'loading':
@@ -229,13 +247,10 @@ export class WorkerProcess {
         return this.#listener.cancelling(this, message)
       case 'recycling':
         this.#leaves('recycled')
-        return this.#listener.recycling(this, message.because)
+        return this.#events.emit('worker-recycling', { spool, pid, because: message.because })
       case 'faulted':
-        this.#leaves('failed')
-        return this.#listener.faulted(this, message.error)
       case 'unfit':
-        this.#leaves('failed')
-        return this.#listener.unfit(this, message.error)
+        return this.#failed(`worker-${message.type}`, message.error)
       case 'run-began':
       case 'run-ended':
       case 'run-died':
@@ -243,25 +258,34 @@ export class WorkerProcess {
       case 'drained':
         this.#work.isOver = true // what crosses this message on its way, it never begins
         return this.#leaves('recycled')
-      case 'log':
-        return this.#listener.logged(this, message)
-      case 'output':
-        return this.#listener.printed(this, this.#work.nameOf(message.number), message)
+      case 'log': {
+        const { type: _, ...said } = message
+        return this.#events.emit('task-logged', { spool, pid, ...said })
+      }
+      case 'output': {
+        const { number, stream, text, isBeside } = message
+        const name = this.#work.nameOf(number)
+        return this.#events.emit('task-printed', { spool, pid, name, stream, text, isBeside })
+      }
       case 'signal-news':
       case 'signal-started':
       case 'signal-ended':
       case 'signal-returned':
         return this.#listener.signalled(this, message)
       default:
-        return this.#hosts.hear(message, this.pid)
+        return this.#hosts.hear(message, pid)
     }
   }
 
   /** Something else than the worker itself has written to its descriptor. */
   #garbled(why: string): void {
-    this.#leaves('failed')
-    this.#listener.unfit(this, `what came from it cannot be dealt with: ${why}`)
+    this.#failed('worker-unfit', `what came from it cannot be dealt with: ${why}`)
     this.kill({ kind: 'garbled' })
+  }
+
+  #failed(event: 'worker-faulted' | 'worker-unfit', error: string): void {
+    this.#leaves('failed')
+    this.#events.emit(event, { spool: this.spool, pid: this.pid, error, running: this.#work.running })
   }
 
   #leaves(why: Exit['why']): void {
@@ -270,8 +294,10 @@ export class WorkerProcess {
   }
 
   #settle(message: Extract<WorkerMessage, { type: 'reports' }>): void {
-    if (message.times !== undefined) this.#listener.timed(message.times)
-    if (message.named !== undefined) this.#listener.named(this, message.named)
+    const { spool, pid } = this
+    const { times, named } = message
+    if (times !== undefined) this.#events.emit('run-times', { spool, ...times })
+    if (named !== undefined) this.#events.emit('named-runs', { spool, pid, runs: named })
     const before = this.#work.outstanding
     const reported = this.#work.settle(message)
     if (reported.known.size > 0) this.#hosts.taskEnded() // a task that set a deadline was announced before
@@ -280,7 +306,7 @@ export class WorkerProcess {
     const isNews = message.started.length > 0 && this.#work.activity.isSorting
     for (const number of message.started) {
       const name = this.#work.started(number)
-      if (name !== undefined) this.#listener.started(this, name)
+      if (name !== undefined) this.#events.emit('task-started', { spool, pid, name })
     }
     if (isNews) this.#listener.opened() // from now on it counts as busy, which may make the pool grow
   }

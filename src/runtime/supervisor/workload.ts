@@ -64,6 +64,11 @@ export class Workload {
     return this.isOver ? [] : this.tasks.had(this.#lastHeardAt)
   }
 
+  /** Their names. */
+  get running(): readonly TaskName[] {
+    return this.begun.map(({ name }) => name)
+  }
+
   nameOf(number: number | null): TaskName | null {
     const given = number === null ? undefined : this.tasks.of(number)
     return given === undefined ? null : nameOf(given)
