@@ -1,35 +1,25 @@
-import type { Emitter } from '../../base/events/emitter.js'
 import { type CancelNews, type CancelResult, cancelledDetail } from '../../base/task/cancel.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { Report } from '../../base/task/report.js'
-import type { Feed, Source } from '../../engines/feed.js'
 import type { AsideReply, WorkerMessage } from '../ipc/messages.js'
 import { askAside } from './aside.js'
 import { Cancellation, isHeld } from './cancellation.js'
 import { howOf } from './cut-short.js'
 import type { Given } from './given-tasks.js'
-import type { LastRuns } from './last-runs.js'
+import type { PoolContext } from './pool-options.js'
 import type { Exit, SpawnOptions } from './worker-port.js'
 import type { WorkerProcess } from './worker-process.js'
 
-interface CancellationsContext {
-  readonly feed: Feed & Pick<Source, 'leases'>
-  readonly lastRuns: LastRuns
-  readonly events: Emitter
-  options(): Omit<SpawnOptions, 'answer'>
-  workers(): Iterable<WorkerProcess>
-  /** Tasks may be given out again. */
-  released(): void
-}
-
 /** The tasks of one pool that people have cancelled, until each has ended. */
 export class Cancellations {
-  readonly #context: CancellationsContext
+  readonly #context: PoolContext
+  readonly #options: () => Omit<SpawnOptions, 'answer'>
   readonly #current = new Set<Cancellation>()
   readonly #burials = new Set<Promise<void>>()
 
-  constructor(context: CancellationsContext) {
+  constructor(context: PoolContext, options: () => Omit<SpawnOptions, 'answer'>) {
     this.#context = context
+    this.#options = options
   }
 
   /** Ends a task that a worker runs or has claimed. @param tell hears what it waits for, if that takes long */
@@ -41,7 +31,7 @@ export class Cancellations {
   }
 
   #begin(name: TaskName): Cancellation | undefined {
-    const { feed, events, released } = this.#context
+    const { feed, events, dispatch } = this.#context
     for (const worker of this.#context.workers())
       for (const number of worker.work.tasks.numbersOf(name)) {
         const given = worker.work.tasks.of(number)
@@ -50,7 +40,7 @@ export class Cancellations {
         this.#current.add(cancellation)
         void cancellation.whenEnded.then(() => {
           this.#current.delete(cancellation)
-          released()
+          dispatch()
         })
         return cancellation
       }
@@ -90,11 +80,11 @@ export class Cancellations {
     const refOf = ({ ref, notice }: Given) =>
       (notice?.lease === undefined ? undefined : feed.leases?.refOf(notice.lease)) ?? ref
     const tasks = mine.map(({ given }) => ({ ref: refOf(given), detail: cancelledDetail(how) }))
-    const options = this.#context.options()
+    const options = this.#options()
     const reply = await askAside(options, { type: 'bury-cancelled', options: options.worker, tasks })
     for (const [i, cancellation] of mine.entries())
       this.#buried(pid, cancellation, tasks[i]?.detail ?? how, reportOf(reply, i, cancellation))
-    this.#context.released()
+    this.#context.dispatch()
   }
 
   #buried(pid: number, cancellation: Cancellation, detail: string, report: Report | string): void {

@@ -1,49 +1,50 @@
 import { setTimeout } from 'node:timers/promises'
 import { Alarm, Stall } from '../../base/clock.js'
-import type { Emitter } from '../../base/events/emitter.js'
+import type { RespawnPace } from '../../base/respawn-pace.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
-import type { Found, Looker, Report } from '../../base/task/report.js'
+import { type Found, isHandled, type Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/terms.js'
-import type { Source } from '../../engines/feed.js'
 import { clearMarks } from './aside.js'
 import type { Cancellations } from './cancellations.js'
 import { lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
 import { type Had, nameOf } from './given-tasks.js'
-import type { LastRuns } from './last-runs.js'
-import type { Roster } from './roster.js'
+import type { PoolContext } from './pool-options.js'
+import { Roster, type RosterOptions } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
 import type { CrashedTasks, Supply } from './supply.js'
 import type { Withdrawals } from './withdrawals.js'
 import type { Exit, Reported } from './worker-port.js'
 import type { WorkerProcess } from './worker-process.js'
 
-interface FeederContext {
-  readonly spool: string
-  readonly roster: Roster
-  readonly feed: Source
-  readonly lastRuns: LastRuns
-  readonly supply: Supply
-  readonly events: Emitter
+export interface FeederContext extends PoolContext {
   readonly signals: SignalRouter
+  readonly supply: Supply
+  readonly pace: RespawnPace
   readonly cancellations: Cancellations
   readonly withdrawals: Withdrawals
-  /** Undefined: nobody looks. */
-  readonly looker: Looker | undefined
-  /** Nothing is to be started. */
-  isHalted(): boolean
+  /** The worker is ready. */
+  joined(worker: WorkerProcess): void
+  /** There may be fewer workers than the target. */
+  vacant(): void
+  /** So many tasks have ended. */
+  progressed(count: number): void
 }
 
 type Excused = Had & { readonly lastRun: LastRun }
 
 /** A death is told after so long at the latest. */
 const LOOK_MS = 2000
+/** A worker that sent nothing for this long, or whose oldest task is this old, is running something slow. */
+const SLOW_MS = 50
 
-/** Tracks which worker has which task: feeds the workers of a pool, takes tasks back, and enforces deadlines. */
+/** Workers with a common source of tasks: gives them tasks, takes tasks back, and enforces deadlines. */
 export class Feeder {
+  readonly roster: Roster
   readonly #context: FeederContext
-  readonly #watchdog: Watchdog
+  /** Where this process was stopped itself, the alarm comes before what workers have said meanwhile, which is read first. */
+  readonly #alarm = new Alarm(() => setImmediate(() => this.#check()))
   readonly #stall = new Stall()
   /** How many refs were given out. */
   #given = 0
@@ -51,28 +52,37 @@ export class Feeder {
   readonly #settling = new Set<Promise<void>>()
   readonly #renewal: NodeJS.Timeout | undefined
 
-  constructor(context: FeederContext) {
-    const { roster, feed } = context
+  constructor(options: RosterOptions, context: FeederContext) {
+    const { feed, events, signals, pace, cancellations } = context
     this.#context = context
-    this.#watchdog = new Watchdog({
-      harakiriMs: () => roster.options.worker.harakiriMs,
-      workers: () => roster.workers,
-      overran: worker => this.#harakiri(worker),
-      slow: worker => {
-        context.withdrawals.from(worker)
-        this.dispatch()
+    this.roster = new Roster(
+      options,
+      {
+        opened: context.dispatch,
+        signalled: (worker, message) => signals.hear(worker, message),
+        reported: (worker, reported) => this.#reported(worker, reported),
+        claimed: refs => feed.report({ claimed: refs }),
+        dropped: refs => feed.lose({ refs }),
+        cancelling: (worker, message) => cancellations.answered(worker, message),
+        deadline: () => this.#watch(),
+        joined: context.joined,
+        exited: (worker, exit, mayBeReplaced) => this.#exited(worker, exit, mayBeReplaced),
+        vacant: context.vacant,
       },
-    })
+      pace,
+      events,
+    )
     const { leases } = feed
     if (leases !== undefined)
       this.#renewal = setInterval(() => {
-        leases.keep([...roster.workers].flatMap(worker => worker.work.tasks.leases))
+        leases.keep([...this.roster.workers].flatMap(worker => worker.work.tasks.leases))
       }, leases.everyMs).unref()
   }
 
   /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
-    const { roster, feed, supply, lastRuns, signals, isHalted } = this.#context
+    const { roster } = this
+    const { feed, supply, lastRuns, signals, isHalted } = this.#context
     if (roster.isClosed) return
     if (!isHalted()) {
       if (supply.crashed?.isOverdue === true) this.#giveCrashed(supply.crashed)
@@ -94,7 +104,7 @@ export class Feeder {
       })
       if (supply.crashed?.isReady === true) this.#giveCrashed(supply.crashed)
     }
-    this.#watchdog.look()
+    this.#watch()
   }
 
   #gave(refs: readonly Ref[]): void {
@@ -104,8 +114,8 @@ export class Feeder {
 
   /** To workers for which nothing else is due. */
   #giveCrashed(crashed: CrashedTasks): void {
-    const { roster, feed, lastRuns } = this.#context
-    for (const worker of roster.workers) {
+    const { feed, lastRuns } = this.#context
+    for (const worker of this.roster.workers) {
       if (!isIdle(worker)) continue
       const ref = crashed.takeFor(worker)
       if (ref === undefined) return
@@ -116,17 +126,14 @@ export class Feeder {
 
   /** For how long tasks have been due and a worker idle, and nothing was given out, in milliseconds. */
   get stalledMs(): number {
-    const { roster, supply, isHalted } = this.#context
+    const { roster } = this
+    const { supply, isHalted } = this.#context
     const mayGive = !roster.isClosed && !isHalted() && supply.ready > 0 && [...roster.workers].some(isIdle)
     return this.#stall.look(mayGive ? this.#given : undefined)
   }
 
-  /** Call it when a deadline has changed. */
-  watch(): void {
-    this.#watchdog.look()
-  }
-
-  reported(worker: WorkerProcess, { done, doneNames, reports, late, known, ids, wishes }: Reported): void {
+  #reported(worker: WorkerProcess, reported: Reported): void {
+    const { done, doneNames, reports, late, known, ids, wishes } = reported
     const { spool, feed, supply, lastRuns, events } = this.#context
     const { pid } = worker
     supply.crashed?.reported(worker, reports)
@@ -143,18 +150,22 @@ export class Feeder {
       known,
       ids,
     })
+    const ended = done.length + reports.filter(hasEnded).length
+    if (ended > 0) this.#context.progressed(ended)
+    this.#context.dispatch()
   }
 
   /** It was recalled, and the worker that had it first has begun it: that one's report or end says what becomes of it. */
   #isTakenBack({ ref, kind }: Report): boolean {
     if (kind !== 'locked') return false
-    for (const { work } of this.#context.roster.workers) if (work.takeBack(ref)) return true
+    for (const { work } of this.roster.workers) if (work.takeBack(ref)) return true
     return false
   }
 
   /** Gives a worker more tasks of a name that it runs: they begin there as soon as the slots are free that it has. */
   #follow(worker: WorkerProcess, { wanted, name, count }: SlotWish): void {
-    const { roster, supply, feed, lastRuns, isHalted } = this.#context
+    const { roster } = this
+    const { supply, feed, lastRuns, isHalted } = this.#context
     if (roster.isClosed || roster.excess > 0 || isHalted() || !worker.isOpen) return
     const refs = supply.takeFollowers(wanted, { name, count })
     if (refs.length === 0) return
@@ -162,17 +173,7 @@ export class Feeder {
     worker.run(refs, lastRuns.among(refs), feed.state.slots, name)
   }
 
-  dropped(refs: readonly Ref[]): void {
-    this.#context.feed.lose({ refs })
-  }
-
-  /** Called just before a worker is killed because it did not stop within its mercy. */
-  outOfMercy(worker: WorkerProcess): void {
-    const { spool, events } = this.#context
-    events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: worker.work.running })
-  }
-
-  exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void {
+  #exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void {
     const { feed, supply, lastRuns, signals, cancellations } = this.#context
     supply.crashed?.ended(worker)
     const buried = cancellations.exited(worker, exit)
@@ -198,7 +199,7 @@ export class Feeder {
     const isByOthers = exit.signal !== null && !worker.isKilled && all.length > 0 // though it was asked to end
     const isDeath = (exit.why === 'failed' || isByOthers) && !exit.isExplained && exit.unforked === undefined
     const told = isDeath ? this.#tellDeath(worker, exit, mayBeReplaced) : undefined
-    const isToUnmark = excused.length > 0 && !this.#context.roster.isClosed
+    const isToUnmark = excused.length > 0 && !this.roster.isClosed
     if (told === undefined && !isToUnmark) return feed.lose({ refs: left })
     const settled = Promise.resolve(told)
       .then(() => (isToUnmark ? this.#unmark(worker, excused, left) : feed.lose({ refs: left })))
@@ -215,14 +216,14 @@ export class Feeder {
    * @returns when it is told; undefined: it is
    */
   #tellDeath(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): Promise<void> | undefined {
-    const { spool, roster, feed, looker, events } = this.#context
+    const { spool, feed, looker, events } = this.#context
     const { pid, work } = worker
     const { code, signal, why } = exit
     const isReplaced = why === 'failed' && mayBeReplaced
     const tell = (running: readonly TaskName[]) =>
       events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
     const { unclear } = work.tasks
-    if (unclear.length === 0 || roster.isClosed || looker === undefined || feed.leases !== undefined)
+    if (unclear.length === 0 || this.roster.isClosed || looker === undefined || feed.leases !== undefined)
       return void tell(work.running)
     const refs = unclear.map(([, { ref }]) => ref)
     const sinceMs = Math.min(...unclear.map(([, { givenAtMs }]) => givenAtMs))
@@ -253,8 +254,8 @@ export class Feeder {
 
   /** On disk, before they are given to others: a daemon that ends before they have run remembers no excuse. */
   async #unmark({ pid }: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
-    const { spool, roster, feed, lastRuns, events } = this.#context
-    const reports = (await clearMarks(roster.options, excused, events)).filter(({ ref }) =>
+    const { spool, feed, lastRuns, events } = this.#context
+    const reports = (await clearMarks(this.roster.options, excused, events)).filter(({ ref }) =>
       left.includes(ref),
     )
     const over = new Set(reports.map(({ ref }) => ref))
@@ -267,15 +268,47 @@ export class Feeder {
   }
 
   close(): void {
-    this.#watchdog.close()
+    this.#alarm.clear()
     clearInterval(this.#renewal)
   }
 
-  #harakiri(worker: WorkerProcess): void {
-    const { spool, roster, events } = this.#context
-    events.emit('worker-overran', { spool, pid: worker.pid, running: worker.work.running })
-    worker.killForOverrun(roster.options.worker.harakiriMs)
+  /** Call it when a worker was given something, or a deadline has changed. */
+  #watch(): void {
+    const { harakiriMs } = this.roster.options.worker
+    const now = performance.now()
+    for (const worker of this.roster.workers) {
+      if (worker.work.hasAhead) this.#alarm.wakeAt(now + SLOW_MS)
+      this.#alarm.wakeAt(worker.deadlineAt(harakiriMs))
+    }
   }
+
+  /**
+   * Checks the workers from outside, so that a handler that blocks its event loop cannot escape. A worker whose last message is 20 ms
+   * old announces a start before it makes it. So a task whose start was not announced began within 20 ms of the worker's last message.
+   */
+  #check(): void {
+    const { harakiriMs } = this.roster.options.worker
+    const now = performance.now()
+    for (const worker of this.roster.workers) {
+      if (now >= worker.deadlineAt(harakiriMs)) this.#harakiri(worker, harakiriMs)
+      else if (worker.work.hasAhead && now >= (worker.work.runningSince ?? now) + SLOW_MS) {
+        this.#context.withdrawals.from(worker)
+        this.dispatch()
+      }
+    }
+    this.#watch()
+  }
+
+  #harakiri(worker: WorkerProcess, harakiriMs: number): void {
+    const { spool, events } = this.#context
+    events.emit('worker-overran', { spool, pid: worker.pid, running: worker.work.running })
+    worker.killForOverrun(harakiriMs)
+  }
+}
+
+/** `gone` counts: the task ended in another worker, or in one that died before it could report. */
+function hasEnded({ kind }: Report): boolean {
+  return isHandled(kind) || kind === 'ignore' || kind === 'gone'
 }
 
 /** What it began and has not ended: its mark, or a lock that a program of the task holds longer. Others may hold what was recalled. */
@@ -285,60 +318,4 @@ function isBegun(found: Found | undefined, isRecalled: boolean): boolean {
 
 function isIdle({ isOpen, work }: WorkerProcess): boolean {
   return isOpen && work.outstanding === 0
-}
-
-interface WatchdogOptions {
-  /** 0: no deadline. */
-  harakiriMs(): number
-  workers(): Iterable<WorkerProcess>
-  /** One of its tasks is past its deadline. */
-  overran(worker: WorkerProcess): void
-  /** It runs a slow task, and has more tasks that other workers could run. */
-  slow(worker: WorkerProcess): void
-}
-
-/** A worker that sent nothing for this long, or whose oldest task is this old, is running something slow. */
-const SLOW_MS = 50
-
-/**
- * Checks the workers from outside, so that a handler that blocks its event loop cannot escape. A worker whose last
- * message is 20 ms old announces a start before it makes it. So a task whose start was not announced began within
- * 20 ms of the worker's last message.
- */
-class Watchdog {
-  readonly #options: WatchdogOptions
-  /** Where this process was stopped itself, the alarm comes before what workers have said meanwhile, which is read first. */
-  readonly #alarm = new Alarm(() => setImmediate(() => this.#check()))
-  #isClosed = false
-
-  constructor(options: WatchdogOptions) {
-    this.#options = options
-  }
-
-  /** Call it when a worker was given something. */
-  look(): void {
-    const harakiriMs = this.#options.harakiriMs()
-    const now = performance.now()
-    for (const worker of this.#options.workers()) {
-      if (worker.work.hasAhead) this.#alarm.wakeAt(now + SLOW_MS)
-      this.#alarm.wakeAt(worker.deadlineAt(harakiriMs))
-    }
-  }
-
-  close(): void {
-    this.#isClosed = true
-    this.#alarm.clear()
-  }
-
-  #check(): void {
-    if (this.#isClosed) return
-    const { workers, overran, slow } = this.#options
-    const harakiriMs = this.#options.harakiriMs()
-    const now = performance.now()
-    for (const worker of workers()) {
-      if (now >= worker.deadlineAt(harakiriMs)) overran(worker)
-      else if (worker.work.hasAhead && now >= (worker.work.runningSince ?? now) + SLOW_MS) slow(worker)
-    }
-    this.look()
-  }
 }

@@ -6,14 +6,13 @@ import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { Counts } from '../../engines/feed.js'
 import { PoolChecks } from './pool-checks.js'
 import type { SpoolControls } from './questions.js'
-import type { Replacement } from './replacement.js'
 import {
   closeSources,
   type SpoolWorkers,
   type SpoolWorkersPlan,
   type SpoolWorkersStats,
 } from './spool-workers.js'
-import type { WorkerPool } from './worker-pool.js'
+import type { Replacement, WorkerPool } from './worker-pool.js'
 
 /** Part of a daemon that makes no progress, and for how long. */
 export interface Stall {
@@ -151,7 +150,7 @@ export class Master {
   /** While it is quiet, it gives out no tasks and no signals. What runs is left alone. */
   setQuiet(isQuiet: boolean): void {
     this.#isQuiet = isQuiet
-    for (const { pool } of this.#spools) pool.setQuiet(isQuiet)
+    for (const { pool } of this.#spools) pool.halt.setQuiet(isQuiet)
   }
 
   /** Ends a task that a process of one of its spools runs, also while that spool is being replaced. */
@@ -167,7 +166,7 @@ export class Master {
   get paused(): number {
     return this.#spools.reduce((sum, { feed, pool }) => {
       const { ready, parked } = feed.state
-      const whole = pool.isPaused ? ready + parked.alone + parked.crashed : 0
+      const whole = pool.halt.isPaused ? ready + parked.alone + parked.crashed : 0
       return sum + whole + parked.paused
     }, 0)
   }
@@ -180,7 +179,7 @@ export class Master {
   /** Resolves when every spool has run its due tasks that are not paused, and `isIdle` holds. */
   async whenDrained(isIdle: () => boolean): Promise<void> {
     const isDrained = ({ feed, pool }: SpoolWorkers) =>
-      feed.state.isDrained || (pool.isPaused && feed.state.busy === 0)
+      feed.state.isDrained || (pool.halt.isPaused && feed.state.busy === 0)
     while (!isIdle() || !this.#spools.every(isDrained))
       await new Promise(resolve => setTimeout(resolve, DRAIN_CHECK_MS))
   }

@@ -12,13 +12,9 @@ export interface RosterOptions extends SpawnOptions {
   readonly startTimeoutMs: number
 }
 
-interface RosterListener {
-  /** Receives what the workers report. */
-  readonly worker: WorkerListener
+interface RosterListener extends WorkerListener {
   /** The worker is ready, and is one of the pool. */
   joined(worker: WorkerProcess): void
-  /** Its mercy is over, and it is about to be killed. */
-  outOfMercy(worker: WorkerProcess): void
   /** The worker has exited. @param mayBeReplaced not the first one of a reload, nor while all end */
   exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void
   /** There may be fewer workers than the target. */
@@ -139,7 +135,8 @@ export class Roster {
   async dismiss(worker: WorkerProcess, mercyMs = this.#options.mercyMs): Promise<void> {
     worker.drain(mercyMs)
     const timer = setTimeout(() => {
-      this.#listener.outOfMercy(worker)
+      const { spool, pid, work } = worker
+      this.#events.emit('worker-out-of-mercy', { spool, pid, running: work.running })
       if (this.#isClosed) this.#killed.push(worker) // before that, the feed keeps the cut-short run
       worker.killForMercy()
     }, mercyMs)
@@ -198,7 +195,7 @@ export class Roster {
     const { spool } = options.worker
     let worker: WorkerProcess
     try {
-      worker = new WorkerProcess(options, this.#listener.worker, this.#events)
+      worker = new WorkerProcess(options, this.#listener, this.#events)
     } catch (error) {
       this.#events.emit('worker-fork-failed', { spool, error: toError(error).message })
       throw new SpooldError('START_FAILED', `no worker could be forked: ${toError(error).message}`)
