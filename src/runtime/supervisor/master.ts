@@ -1,9 +1,8 @@
 import { SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
-import type { ParkedGroup, ParkedPart } from '../../base/task/parked.js'
-import type { Ref, TaskName } from '../../base/task/ref.js'
-import type { Counts } from '../../engines/feed.js'
+import type { TaskName } from '../../base/task/ref.js'
+import type { Counts, Source } from '../../engines/feed.js'
 import { PoolChecks } from './pool-checks.js'
 import type { SpoolControls } from './questions.js'
 import {
@@ -20,9 +19,6 @@ export interface Stall {
   readonly what: 'scan' | 'dispatch'
   readonly ms: number
 }
-
-/** What a feed says of some of its tasks; undefined: no such spool is run, or it cannot say. */
-export type Told<T> = readonly T[] | Promise<readonly T[]> | undefined
 
 /** How often `--drain` checks whether any task is left. */
 const DRAIN_CHECK_MS = 50
@@ -62,19 +58,9 @@ export class Master {
     return this.#spools.map(({ spool, feed, pool }) => ({ spool, feed: feed.stats(), pool: pool.stats }))
   }
 
-  /** @returns `FeedView.next` */
-  nextOf(spool: string, limit: number, from: number): Told<Ref> {
-    return this.#spools.find(each => each.spool === spool)?.feed.next?.(limit, from)
-  }
-
-  /** @returns `FeedView.later` */
-  laterOf(spool: string, limit: number, from: number): Told<Ref> {
-    return this.#spools.find(each => each.spool === spool)?.feed.later?.(limit, from)
-  }
-
-  /** @returns `FeedView.parked` */
-  parkedOf(spool: string, limit: number, part?: ParkedPart): Told<ParkedGroup> {
-    return this.#spools.find(each => each.spool === spool)?.feed.parked?.(limit, part)
+  /** @returns undefined: no such spool is run */
+  feedOf(spool: string): Source | undefined {
+    return this.#spools.find(each => each.spool === spool)?.feed
   }
 
   /** The running tasks, including those of spools that are being replaced. */
