@@ -113,7 +113,7 @@ export class HostExecutor implements Executor {
     this.#host.listen()
     this.#progress()
     const head = this.#sent.peek()
-    if (head !== undefined && this.#host.hasStarted()) this.#listener.announce(head)
+    if (head !== undefined && this.#host.hasStarted) this.#listener.announce(head)
   }
 
   #progress(): void {
@@ -138,7 +138,7 @@ export class HostExecutor implements Executor {
       if (run !== undefined) void this.#listener.ended(run, outcome, ranMs)
     }
     const printed = this.#host.takePrinted()
-    if (printed !== '') this.#print(printed, this.#host.hasStarted() ? this.#sent.peek() : undefined)
+    if (printed !== '') this.#print(printed, this.#host.hasStarted ? this.#sent.peek() : undefined)
   }
 
   /** Announces the author first, so that the log line of its start precedes its output. */
@@ -159,7 +159,7 @@ export class HostExecutor implements Executor {
 
   #died(detail: string): boolean {
     this.#settleEnded()
-    const ran = this.#host.hasStarted() ? this.#sent.pop() : undefined
+    const ran = this.#host.hasStarted ? this.#sent.pop() : undefined
     if (ran !== undefined)
       void this.#listener.ended(ran, { kind: 'crash', detail }, performance.now() - this.#lastEndAt)
     this.#released(this.#sent.size)

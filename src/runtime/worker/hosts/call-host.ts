@@ -33,7 +33,7 @@ export function callHost(host: Host, print: (author: Run | undefined, text: stri
     const author = queue.peek()?.run
     if (ended !== undefined && ended.printed !== '') print(author, ended.printed)
     const printed = ended === undefined ? host.takePrinted() : ''
-    if (printed !== '') print(host.hasStarted() ? author : undefined, printed)
+    if (printed !== '') print(host.hasStarted ? author : undefined, printed)
     return ended?.outcome
   }
 
@@ -51,7 +51,7 @@ export function callHost(host: Host, print: (author: Run | undefined, text: stri
     recalled() {}, // no task is ever queued in the host
     died(detail) {
       const ended = collect()
-      const hasCrashed = ended === undefined && host.hasStarted()
+      const hasCrashed = ended === undefined && host.hasStarted
       end(hasCrashed ? { kind: 'crash', detail } : ended)
       return hasCrashed
     },

@@ -13,7 +13,7 @@ import { StreamDecoder } from '../../ipc/frames.js'
  *   65,535 means that many or more. e is when it was due, in epoch ms. Tasks are counted from 0 and carry no number.
  * - died: the same of a run whose process has died, and that is only to be told. a is its ref, when it runs again in epoch ms (nothing:
  *   it does not), and how its process died, with NULs in between.
- * - recall: follows all tasks that the recall flag applies to (page.ts).
+ * - recall: follows all tasks that the recall flag applies to (ipc/host-page.ts).
  * - signal: a is not a length but the number of the uwsgi signal whose function is to be called.
  *
  * Descriptor 3, host to worker: four bytes of magic, which reveal output of a handler in the stream, u8 kind, u32

@@ -1,6 +1,6 @@
 import { toOutcome } from '../../../base/task/answer.js'
 import type { Outcome } from '../../../base/task/outcome.js'
-import { resultOfState } from './page.js'
+import { resultOfState } from '../../ipc/host-page.js'
 
 /** The host died before its detail arrived. */
 export const LOST: Outcome = { kind: 'error', detail: 'what it said is lost' }

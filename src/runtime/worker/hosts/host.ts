@@ -5,8 +5,7 @@ import { DEFAULT_QUEUE } from '../../../formats/protocol/named.js'
 import type { HostOptions } from '../../ipc/messages.js'
 import type { PeriodicSettings } from '../../tasks/periodic.js'
 import { type BesideFrame, encodeDeath } from './frames.js'
-import { HostProcess } from './host-process.js'
-import type { Ended } from './host-reader.js'
+import { type Ended, HostProcess } from './host-process.js'
 
 /** A named task that the code of a host registered. */
 interface DeclaredTask {
@@ -140,22 +139,22 @@ export class Host {
 
   /** Reads what was printed. */
   listen(): void {
-    this.#process.output.listen()
+    this.#process.listen()
   }
 
   /** Output of the oldest task that has not been collected; of no task if that one has not started. */
   takePrinted(): string {
-    return this.#process.output.takeOpen(this.#process.oldest)
+    return this.#process.takePrinted()
   }
 
   /** Whether the oldest task that has not been collected is running, as of the last `collect`. */
-  hasStarted(): boolean {
-    return this.#process.hasStarted(this.#process.oldest)
+  get hasStarted(): boolean {
+    return this.#process.hasStarted
   }
 
   /** Takes back the tasks that have not started. @returns how many it keeps; `recalled` may reduce that by one */
   recall(): number {
-    return this.#process.recall() - this.#process.oldest
+    return this.#process.recall()
   }
 
   /** Calls the function that the host registered for a signal. Rejects with what it throws. */
@@ -224,7 +223,7 @@ export class Host {
         reject(new Error(`the ${language} interpreter ${death}`))
       this.#signals.clear()
       diedAtWork = this.#user?.died(`the ${language} interpreter that ran it ${death}`) === true
-    } else this.#callbacks.printed(process.output.takeOpen(process.oldest)) // printed while loading, or at its exit
+    } else this.#callbacks.printed(process.takePrinted()) // printed while loading, or at its exit
     process.release()
     if (wasOpen && !this.#isClosed) this.#replace(death, diedAtWork)
   }
