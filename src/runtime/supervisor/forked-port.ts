@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { entryFile } from '../../base/package-root.js'
-import { drawToken, tellFrame, WorkerDecoder } from '../ipc/frames.js'
+import { drawToken, frameOf, WorkerDecoder } from '../ipc/frames.js'
 import type { AsideReply, MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import { guarded, type PortExit, type PortListener, type WorkerPort } from './worker-port.js'
 
@@ -84,7 +84,7 @@ export class ForkedPort implements WorkerPort {
   }
 
   send(message: MasterMessage): void {
-    if (this.#socket?.writable === true) this.#socket.write(tellFrame(this.#token, message))
+    if (this.#socket?.writable === true) this.#socket.write(frameOf(this.#token, message))
   }
 
   kill(): void {
