@@ -275,7 +275,7 @@ interface CancelledBuried {
 }
 
 /** The result of `clear-marks`: the marks of `left` could not be cleared, because of `error`. */
-export interface MarksCleared {
+interface MarksCleared {
   readonly type: 'marks-cleared'
   readonly left: readonly Ref[]
   readonly error: string

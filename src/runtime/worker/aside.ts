@@ -2,7 +2,7 @@ import { messageOf, toError } from '../../base/errors.js'
 import { boundedFailure } from '../../base/task/failure-text.js'
 import { doHere } from '../../engines/directory/aside-work.js'
 import type { AsideReply, MasterMessage } from '../ipc/messages.js'
-import { buryCancelled, clearMarks } from './after-a-kill.js'
+import { actAfterKill } from './after-a-kill.js'
 import { engineOf, openClaims } from './open-claims.js'
 import { Road } from './road.js'
 
@@ -15,10 +15,7 @@ async function act(message: MasterMessage): Promise<AsideReply> {
   if (message.type === 'do-aside') return await doAside(message)
   if (message.type !== 'clear-marks' && message.type !== 'bury-cancelled')
     throw new Error(`no process aside does: ${message.type}`)
-  const claims = await openClaims(engineOf(message.options), message.options)
-  if (message.type === 'bury-cancelled')
-    return { type: 'cancelled-buried', reports: await buryCancelled(claims, message.tasks) }
-  return { type: 'marks-cleared', ...(await clearMarks(claims, message.tasks)) }
+  return await actAfterKill(await openClaims(engineOf(message.options), message.options), message)
 }
 
 type DoAside = Extract<MasterMessage, { type: 'do-aside' }>

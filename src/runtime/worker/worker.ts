@@ -5,6 +5,7 @@ import type { SignalNews } from '../../base/task/schedule.js'
 import type { Awaitable, Claims, TellDeath } from '../../engines/claims.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import type { AsideReply, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { AfterKill } from './after-a-kill.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { FunctionExecutor, type WorkingDirectory } from './function-executor.js'
 import { type LoadedHandlers, openHandlers } from './handlers.js'
@@ -88,21 +89,14 @@ export class Worker {
       case 'open':
         return void this.#open(message.options)
       case 'clear-marks':
-        return void this.#actAside(message.options, async claims => {
-          const { clearMarks } = await import('./after-a-kill.js')
-          return { type: 'marks-cleared', ...(await clearMarks(claims, message.tasks)) }
-        })
+      case 'bury-cancelled':
+        return void this.#actAfterKill(message)
       case 'run':
         return this.#loop?.take(message)
       case 'signal':
         return this.#loop?.signal(message.number)
       case 'answer':
         return this.#questions.answered(message)
-      case 'bury-cancelled':
-        return void this.#actAside(message.options, async claims => {
-          const { buryCancelled } = await import('./after-a-kill.js')
-          return { type: 'cancelled-buried', reports: await buryCancelled(claims, message.tasks) }
-        })
       case 'cancel':
         return this.#loop?.cancel(message.number)
       case 'recall':
@@ -282,9 +276,10 @@ export class Worker {
   }
 
   /** Does something else than run tasks, and exits. */
-  async #actAside(options: WorkerOptions, act: (claims: Claims) => Promise<AsideReply>): Promise<void> {
+  async #actAfterKill(message: AfterKill): Promise<void> {
     try {
-      this.#exitAfter(await act(await this.#home.openClaims(options)), 0)
+      const { actAfterKill } = await import('./after-a-kill.js')
+      this.#exitAfter(await actAfterKill(await this.#home.openClaims(message.options), message), 0)
     } catch (thrown) {
       this.#exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
     }
