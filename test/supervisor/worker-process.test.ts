@@ -100,7 +100,7 @@ describe('a worker from which tasks were taken back', () => {
     worker.recall()
     say(done(0, 1))
     say({ type: 'recalled', begun: [1] }) // it waits to begin `b`, which is given to another worker by now
-    const outbox = new Outbox({ tasks: false, times: false })
+    const outbox = new Outbox(false)
     outbox.add(1, { ref: 'b', kind: 'untouched', ranMs: 0 })
     say(outbox.take([], 0))
     assert.deepEqual(opened, [1, 0])

@@ -5,7 +5,7 @@ import type { Ref } from '../../base/task/ref.js'
 import type { BegunTask, ClaimNotice, Report, RunEnd } from '../../base/task/report.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import type { Delivery, RetryPolicy, SlotNews } from '../../base/task/terms.js'
-import type { Listening, PackedReports } from './reports.js'
+import type { PackedReports } from './reports.js'
 
 /** Everything a worker needs to know. Sent once, as the first message. */
 export interface WorkerOptions {
@@ -132,8 +132,8 @@ export type MasterMessage =
   | { readonly type: 'recall' }
   /** Tasks with one of these pairs are not to be started: report them as parked. Replaces the previous ones. */
   | { readonly type: 'pause'; readonly pairs: readonly PausedPair[] }
-  /** The listeners have changed. A worker starts with `WorkerOptions.isListenedTo` and without times. */
-  | ({ readonly type: 'listen' } & Listening)
+  /** Whether there is a listener for the times of runs. A worker starts without. */
+  | { readonly type: 'listen'; readonly times: boolean }
   /** From now on, tell of each run of a named task when it begins and when it ends; or no longer. */
   | { readonly type: 'follow'; readonly isOn: boolean }
   /** Hand back what is not started, finish what runs, exit. The worker is killed after `mercyMs`. */

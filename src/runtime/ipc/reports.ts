@@ -41,15 +41,7 @@ type MoreOfReport = Omit<Report, 'ref' | 'kind' | 'ranMs'>
 
 const KIND_NUMBERS = new Map(REPORT_KINDS.map((kind, number) => [kind, number]))
 
-/** What there are listeners for. */
-export interface Listening {
-  /** Single tasks: even those that ended with SPOOL_OK are reported one by one, with their times. */
-  readonly tasks: boolean
-  /** How long runs took, and how long their tasks had waited, as histograms. */
-  readonly times: boolean
-}
-
-/** Histograms (task/histogram) in microseconds, packed. */
+/** How long runs took, and how long their tasks had waited: histograms (task/histogram) in microseconds, packed. */
 export interface RunTimes {
   readonly ran: readonly number[]
   readonly waited: readonly number[]
@@ -57,7 +49,7 @@ export interface RunTimes {
 
 /** Collects reports until they are worth a message. */
 export class Outbox {
-  #listening: Listening
+  readonly #isListenedTo: boolean
   /** Made once: a worker sends thousands of messages per second. */
   readonly #ran = new Histogram()
   readonly #waited = new Histogram()
@@ -68,16 +60,9 @@ export class Outbox {
   #more: Record<string, MoreOfReport> | undefined
   #ids: Record<string, string> | undefined
 
-  constructor(listening: Listening) {
-    this.#listening = listening
-  }
-
-  listen(listening: Listening): void {
-    this.#listening = listening
-  }
-
-  get listening(): Listening {
-    return this.#listening
+  /** @param isListenedTo even tasks that ended with SPOOL_OK are reported one by one, with their times */
+  constructor(isListenedTo: boolean) {
+    this.#isListenedTo = isListenedTo
   }
 
   get isEmpty(): boolean {
@@ -85,7 +70,7 @@ export class Outbox {
   }
 
   add(number: number, report: Report): void {
-    if (report.kind === 'ok' && !this.#listening.tasks && report.slots === undefined)
+    if (report.kind === 'ok' && !this.#isListenedTo && report.slots === undefined)
       return addTo(this.#done, number)
     if (waitsForSlot(report) && report.detail === undefined) return this.#wait(number, report.slots)
     this.#packed.push(number, KIND_NUMBERS.get(report.kind) ?? 0, Math.round(report.ranMs))

@@ -44,7 +44,6 @@ export class WorkerProcess {
   /** Its tasks run in another process, so it stays responsive, and hands back tasks that have not started at once. */
   readonly #answersWhileItRuns: boolean
   readonly #mostTasks: number
-  readonly #isListenedTo: boolean
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
   readonly #departure = new Departure()
   readonly #slots = new ToldSlots()
@@ -73,7 +72,6 @@ export class WorkerProcess {
     // an interpreter runs one after the other, until it says otherwise
     this.#work = new Workload(this.#answersWhileItRuns ? 1 : worker.concurrency)
     this.spool = spool
-    this.#isListenedTo = worker.isListenedTo
     this.#port = options.openPort()
     this.pid = this.#port.pid
     this.hasOwnProcess = this.#port.hasOwnProcess
@@ -175,7 +173,7 @@ export class WorkerProcess {
 
   /** Starts or stops its reports of run times. Only once it is ready. */
   tellTimes(times: boolean): void {
-    this.#send({ type: 'listen', tasks: this.#isListenedTo, times })
+    this.#send({ type: 'listen', times })
   }
 
   /** From now on it starts no task that has one of these pairs. Only once it is ready. */

@@ -10,7 +10,6 @@ import type { Awaitable, Claim, DeadRun, Death, TellDeath, WorkerClaims } from '
 import type { Hide } from '../../formats/protocol/hide.js'
 import { lastValue } from '../../formats/protocol/vars.js'
 import type { GivenRun, WorkerMessage } from '../ipc/messages.js'
-import type { Listening } from '../ipc/reports.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { Followers } from './followers.js'
 import { ReportBuffer, type ReportBufferOptions } from './report-buffer.js'
@@ -196,8 +195,8 @@ export class Loop implements ExecutorListener {
     this.#reports.follow(follower)
   }
 
-  listen(listening: Listening): void {
-    this.#reports.listen(listening)
+  listen(areTimesHeard: boolean): void {
+    this.#reports.listen(areTimesHeard)
   }
 
   /** Hands back what has not begun, and reports which tasks have. */

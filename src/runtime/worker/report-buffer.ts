@@ -5,7 +5,7 @@ import type { DeadRun, Death } from '../../engines/claims.js'
 import { ID_KEY } from '../../formats/protocol/named.js'
 import { lastValue } from '../../formats/protocol/vars.js'
 import type { WorkerMessage } from '../ipc/messages.js'
-import { type Listening, Outbox } from '../ipc/reports.js'
+import { Outbox } from '../ipc/reports.js'
 import { endOf } from '../tasks/lifecycle.js'
 import type { FollowerNews } from './followers.js'
 import type { Run } from './run.js'
@@ -45,6 +45,7 @@ export class ReportBuffer {
   #busySince = 0
   #timer: NodeJS.Timeout | undefined
   #follower: RunFollower | undefined
+  #areTimesHeard = false
 
   /** @param inFlight each message also announces those of these runs that have started since the last one @param followers is told with each @param sending called before each */
   constructor(
@@ -53,7 +54,7 @@ export class ReportBuffer {
     followers: () => FollowerNews,
     sending: () => void = () => {},
   ) {
-    this.#outbox = new Outbox({ tasks: isListenedTo, times: false })
+    this.#outbox = new Outbox(isListenedTo)
     this.#isDetailed = isDetailed
     this.#inFlight = inFlight
     this.#followers = followers
@@ -66,8 +67,9 @@ export class ReportBuffer {
     this.#follower = follower
   }
 
-  listen(listening: Listening): void {
-    this.#outbox.listen(listening)
+  /** @param areTimesHeard there is a listener for the times of runs */
+  listen(areTimesHeard: boolean): void {
+    this.#areTimesHeard = areTimesHeard
   }
 
   /** Adds a report of a task that did not run. */
@@ -91,11 +93,10 @@ export class ReportBuffer {
       if (id !== undefined && id.length <= LONGEST_ID) this.#outbox.addId(number, id)
     }
     const report = terms === undefined ? plain : { ...plain, task: terms.name }
-    const { times } = this.#outbox.listening
-    if (!times && !this.#isDetailed) return this.#outbox.add(number, report)
+    if (!this.#areTimesHeard && !this.#isDetailed) return this.#outbox.add(number, report)
     const waitMs = Math.max(0, Math.round(epochNowMs() - report.ranMs - claim.dueAtMs))
     this.#outbox.add(number, this.#isDetailed ? { ...report, attempt: claim.attempt, waitMs } : report)
-    if (times && isHandled(report.kind)) this.#outbox.addTimes(report.ranMs, waitMs)
+    if (this.#areTimesHeard && isHandled(report.kind)) this.#outbox.addTimes(report.ranMs, waitMs)
   }
 
   /** Call it when the worker is no longer idle. */

@@ -106,7 +106,7 @@ export class Worker {
       case 'follow':
         return this.#loop?.follow(message.isOn ? followForMaster(each => this.#send(each)) : undefined)
       case 'listen':
-        return this.#loop?.listen(message)
+        return this.#loop?.listen(message.times)
       case 'drain':
         return this.drain(message.mercyMs)
     }
