@@ -3,14 +3,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { gunzipSync } from 'node:zlib'
-import {
-  SCALING_DEFAULTS,
-  type ScaledWorker,
-  type ScalingOptions,
-  type Snapshot,
-} from '#src/runtime/supervisor/scaling/algorithm.js'
+import type { ScaledWorker, ScalingOptions, Snapshot } from '#src/runtime/supervisor/scaling/algorithm.js'
 import { loadAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
-import { snapshot } from '../../helpers/scaling.js'
+import { SCALING_DEFAULTS, snapshot } from '../../helpers/scaling.js'
 import { ROOT } from '../../helpers/workspace.js'
 
 // What uWSGI's own algorithms saw and decided at each cycle of its master: fixtures/cheaper/README.md.
