@@ -55,7 +55,7 @@ export class Cancellation {
     this.number = number
     this.given = given
     this.name = nameOf(given)
-    worker.work.tasks.watch(number, (kind, detail) => this.#reported(kind, detail))
+    given.watcher = (kind, detail) => this.#reported(kind, detail)
     this.#timer = setTimeout(() => this.#overdue(), CANCEL_MS)
     events.emit('task-cancelling', { spool: worker.spool, pid: worker.pid, name: this.name })
     worker.cancel(number)
@@ -76,7 +76,7 @@ export class Cancellation {
     this.#hasEnded = true
     clearTimeout(this.#timer)
     this.worker.isReserved = false
-    this.worker.work.tasks.unwatch(this.number)
+    this.given.watcher = undefined
     this.#resolve(result)
   }
 

@@ -264,7 +264,7 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
   eachDone(message, number => {
     const ended = given.end(number)
     if (ended === undefined) return
-    given.tell(number, 'ok')
+    ended.watcher?.('ok')
     const { ref, notice, isAnnounced, isRecalled } = ended
     if (message.ids !== undefined) noteId(number, nameOf(ended))
     if (isAnnounced) known.add(nameOf(ended))
@@ -278,7 +278,7 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
   const givenOf = (number: number) => given.of(number)
   eachReport(message, givenOf, (number, report) => {
     const ended = given.end(number)
-    given.tell(number, report.kind, report.detail)
+    ended?.watcher?.(report.kind, report.detail)
     if (ended === undefined || (ended.isRecalled && report.kind === 'untouched')) return
     if (message.ids !== undefined) noteId(number, nameOf(ended))
     if (ended.isAnnounced) known.add(nameOf(ended))
