@@ -551,7 +551,7 @@ export class Loop implements ExecutorListener {
 
   #startTurn(): void {
     this.#turning = undefined
-    this.#executor.turnBegan()
+    this.#executor.turnBegan?.()
     this.#turnSince = clock.now()
   }
 
@@ -602,7 +602,7 @@ export class Loop implements ExecutorListener {
     this.#queue.clear()
     for (const page of this.#pages) page.isDropped = true
     this.#handSignalsBack()
-    this.#executor.recall()
+    this.#executor.recall?.()
     this.#reports.tell()
   }
 

@@ -211,8 +211,11 @@ export class Worker {
           call: async (name, values) => (await opening).answer(name, values),
           isLogBehind: () => this.#printer.isBehind,
           printed: text => this.#print(undefined, 'output', text),
-          died: ({ pid, options: { language } }, death) =>
-            this.#send({ type: 'host-died', detail: `the ${language} interpreter (pid: ${pid}) ${death}` }),
+          died: ({ process, options: { language } }, death) =>
+            this.#send({
+              type: 'host-died',
+              detail: `the ${language} interpreter (pid: ${process.pid}) ${death}`,
+            }),
           revived: () => this.#send({ type: 'host-revived' }),
           failed: ({ message }) => {
             if (this.#loop !== undefined) this.#loop.giveUp(message)

@@ -17,12 +17,13 @@ import {
   encodeRecall,
   encodeSignal,
   encodeTasks,
+  fromHost,
   LIFELINE_FD,
+  LOST,
   TASKS_FD,
   UpDecoder,
   type UpFrame,
 } from './frames.js'
-import { fromHost, LOST } from './host-answer.js'
 import { HostOutput } from './host-output.js'
 
 /** How long to read the remaining output of a dead host. */
@@ -68,9 +69,11 @@ export class HostProcess {
   readonly #listener: HostProcessListener
   readonly #page = new Page()
   readonly #details = new Map<number, string>()
+  readonly spawnedAt = performance.now()
   /** Tasks are numbered in the order in which they were sent. */
   #sent = 0
   #collected = 0
+  #hasEndedBeside = false
   #messages = 0
   #isRecalling = false
   #isLoaded = false
@@ -125,6 +128,11 @@ export class HostProcess {
   /** What its code declared (host.ts). */
   get declared(): string {
     return this.#declared
+  }
+
+  /** A task has ended in it. */
+  get hasProgressed(): boolean {
+    return this.#collected > 0 || this.#hasEndedBeside
   }
 
   get isRecalling(): boolean {
@@ -261,6 +269,7 @@ export class HostProcess {
         return this.#recalled(frame.number)
       case 'ended':
       case 'printed':
+        if (frame.kind === 'ended') this.#hasEndedBeside = true
         return this.#listener.beside(frame)
       case 'signal-ended':
         return this.#listener.signalEnded(frame.number, frame.text)
