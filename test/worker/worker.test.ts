@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
-import type { AsideReply, WorkerMessage } from '#src/runtime/ipc/messages.js'
+import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
 import { WorkerDaemon } from '#src/runtime/worker/worker-daemon.js'
 import { closeFeeds, memoryWorker } from '../helpers/memory-worker.js'
 import { requestFrom } from '../helpers/request.js'
@@ -8,7 +8,7 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const typesOf = (messages: readonly { readonly type: string }[]) => messages.map(({ type }) => type)
-const timesOf = (messages: ReadonlyArray<WorkerMessage | AsideReply>) =>
+const timesOf = (messages: ReadonlyArray<WorkerMessage>) =>
   messages.flatMap(message => (message.type === 'reports' && message.times ? [message.times] : []))
 const recalledOf = (messages: readonly { readonly type: string }[]) =>
   messages.find(

@@ -1,5 +1,5 @@
 import { hasFields } from '../../base/json-guard.js'
-import type { AsideReply, MasterMessage, WorkerMessage } from './messages.js'
+import type { MasterMessage, WorkerMessage } from './messages.js'
 
 /**
  * What a master and a worker send each other: frames on one socket pair, in order, little endian. Threads and workers in the same
@@ -20,7 +20,7 @@ export function drawToken(): number {
   return (0x80_00_00_00 + Math.floor(Math.random() * 0x80_00_00_00)) >>> 0
 }
 
-export function frameOf(token: number, message: MasterMessage | WorkerMessage | AsideReply): Buffer {
+export function frameOf(token: number, message: MasterMessage | WorkerMessage): Buffer {
   const text = JSON.stringify(message)
   const bytes = Buffer.byteLength(text)
   const frame = Buffer.allocUnsafe(HEAD_BYTES + bytes)
@@ -94,33 +94,29 @@ abstract class FrameDecoder<Message> extends StreamDecoder<Message> {
 /** What a worker reads. */
 export class MasterDecoder extends FrameDecoder<MasterMessage> {
   protected override decode(frame: Buffer): MasterMessage {
-    return JSON.parse(textOf(frame))
+    return JSON.parse(frame.toString('utf8', HEAD_BYTES))
   }
 }
 
 /** What a master reads. */
-export class WorkerDecoder extends FrameDecoder<WorkerMessage | AsideReply> {
-  protected override decode(frame: Buffer): WorkerMessage | AsideReply {
-    const message = parse(textOf(frame))
+export class WorkerDecoder extends FrameDecoder<WorkerMessage> {
+  protected override decode(frame: Buffer): WorkerMessage {
+    const message = parse(frame)
     if (!isMessage(message)) throw new NoFrame('it is no message of a worker')
     return message
   }
 }
 
-function textOf(frame: Buffer): string {
-  return frame.toString('utf8', HEAD_BYTES)
-}
-
-function parse(text: string): unknown {
+function parse(frame: Buffer): unknown {
   try {
-    return JSON.parse(text)
+    return JSON.parse(frame.toString('utf8', HEAD_BYTES))
   } catch {
     return undefined
   }
 }
 
 type Fields = Parameters<typeof hasFields>[1]
-type Type = (WorkerMessage | AsideReply)['type']
+type Type = WorkerMessage['type']
 
 /** What each message has, as far as the master would stumble over it. */
 const MESSAGES: Readonly<Record<Type, Fields>> = {
@@ -152,12 +148,10 @@ const MESSAGES: Readonly<Record<Type, Fields>> = {
   'child-ended': { pid: 'count' },
   stored: { tasks: 'objects' },
   drained: {},
-  'marks-cleared': { left: 'texts', error: 'text', reports: 'objects' },
-  'cancelled-buried': { reports: 'objects' },
   'done-aside': { id: 'count' },
 }
 
-function isMessage(value: unknown): value is WorkerMessage | AsideReply {
+function isMessage(value: unknown): value is WorkerMessage {
   if (!hasFields(value, { type: 'text' }, {})) return false
   const { type } = value as { readonly type: Type }
   return Object.hasOwn(MESSAGES, type) && hasFields(value, MESSAGES[type], {})

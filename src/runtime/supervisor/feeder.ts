@@ -180,7 +180,10 @@ export class Feeder {
     const all = worker.work.had
     const cut = all
       .filter(({ ref }) => !buried.has(ref))
-      .map(had => ({ ...had, lastRun: lastRunOf(had, worker.killed, exit, worker.isInnocent(had.number)) }))
+      .map(had => ({
+        ...had,
+        lastRun: lastRunOf(had, worker.departure.killed, exit, worker.isInnocent(had.number)),
+      }))
     if (feed.leases === undefined) for (const { ref, lastRun } of cut) lastRuns.add(ref, lastRun)
     else
       feed.lose({
@@ -196,7 +199,7 @@ export class Feeder {
       const lastRun = lastRuns.of(had.ref)
       return lastRun?.kind === 'blameless' ? [{ ...had, lastRun }] : []
     })
-    const isByOthers = exit.signal !== null && !worker.isKilled && all.length > 0 // though it was asked to end
+    const isByOthers = exit.signal !== null && !worker.departure.isKilled && all.length > 0 // though it was asked to end
     const isDeath = (exit.why === 'failed' || isByOthers) && !exit.isExplained && exit.unforked === undefined
     const told = isDeath ? this.#tellDeath(worker, exit, mayBeReplaced) : undefined
     const isToUnmark = excused.length > 0 && !this.roster.isClosed

@@ -104,9 +104,9 @@ export class GivenTasks {
     return first
   }
 
-  /** The numbers under which the worker has the task with this name, if it does: once, or again after a recall. */
-  numbersOf(name: TaskName): number[] {
-    return [...this.#given].flatMap(([number, given]) => (nameOf(given) === name ? [number] : []))
+  /** The task with this name by its number, if the worker has it: once, or again after a recall. */
+  named(name: TaskName): Array<readonly [number: number, given: Given]> {
+    return [...this.#given].filter(([, given]) => nameOf(given) === name)
   }
 
   /** How many it was ever given: their numbers are below that. */

@@ -1,12 +1,12 @@
 import { Worker as Thread } from 'node:worker_threads'
 import { entryFile } from '../../base/package-root.js'
 import { drawToken, frameOf, MasterDecoder, NoFrame, WorkerDecoder } from '../ipc/frames.js'
-import { type AsideReply, type MasterMessage, THREAD_IS_UP, type WorkerMessage } from '../ipc/messages.js'
+import { type MasterMessage, THREAD_IS_UP, type WorkerMessage } from '../ipc/messages.js'
 import { guarded, type PortExit, type PortListener, type WorkerPort } from './worker-port.js'
 
 /** What the port offers to a worker in this process. */
 interface InProcessHome {
-  send(message: WorkerMessage | AsideReply, sent: () => void): void
+  send(message: WorkerMessage, sent: () => void): void
   exit(code: number): void
 }
 

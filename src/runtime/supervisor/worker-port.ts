@@ -3,7 +3,7 @@ import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/terms.js'
 import { NoFrame } from '../ipc/frames.js'
-import type { AsideReply, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Answer, Question } from './questions.js'
 
 /** How the other end of a port ended. */
@@ -16,7 +16,7 @@ export interface PortExit {
 
 /** Hears what comes from a worker. */
 export interface PortListener {
-  heard(message: WorkerMessage | AsideReply): void
+  heard(message: WorkerMessage): void
   /** What came last cannot be from the worker itself. Nothing is heard any more. */
   garbled(why: string): void
 }
@@ -41,7 +41,7 @@ export interface WorkerPort {
  * nothing more is heard of it.
  */
 export function guarded<Chunk>(
-  read: (chunk: Chunk) => Iterable<WorkerMessage | AsideReply>,
+  read: (chunk: Chunk) => Iterable<WorkerMessage>,
   { heard, garbled }: PortListener,
 ): (chunk: Chunk) => void {
   let isTrusted = true

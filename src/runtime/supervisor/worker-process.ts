@@ -5,14 +5,7 @@ import type { Ref } from '../../base/task/ref.js'
 import type { SlotNews } from '../../base/task/terms.js'
 import type { SlotHints } from '../../engines/feed.js'
 import { drawToken } from '../ipc/frames.js'
-import {
-  type GivenRun,
-  isOfAside,
-  type LastRuns,
-  type MasterMessage,
-  type SignalMessage,
-  type WorkerMessage,
-} from '../ipc/messages.js'
+import type { GivenRun, LastRuns, MasterMessage, SignalMessage, WorkerMessage } from '../ipc/messages.js'
 import type { KillReason } from './cut-short.js'
 import { type HostListener, HostMessages } from './host-messages.js'
 import type { Exit, Reported, SpawnOptions, WorkerPort } from './worker-port.js'
@@ -45,8 +38,9 @@ export class WorkerProcess {
   readonly #answersWhileItRuns: boolean
   readonly #mostTasks: number
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
-  readonly #departure = new Departure()
-  readonly #slots = new ToldSlots()
+  readonly departure = new Departure()
+  /** The names whose tasks wait for slots, as it was told. */
+  #queued: readonly string[] = []
   readonly start = new WorkerStart()
   readonly spawnedAt = performance.now()
   readonly spool: string
@@ -77,7 +71,7 @@ export class WorkerProcess {
     this.hasOwnProcess = this.#port.hasOwnProcess
     this.#port.listen({
       heard: message => {
-        if (!isOfAside(message)) this.#hear(message)
+        this.#hear(message)
         this.#work.noteActivity()
       },
       garbled: why => this.#garbled(why),
@@ -100,10 +94,15 @@ export class WorkerProcess {
     return this.#state === 'ready' && !this.#work.isRecalling && !this.isReserved && !this.#hosts.areDown
   }
 
+  /** It can be given tasks, and has none. */
+  get isIdle(): boolean {
+    return this.isOpen && this.#work.outstanding === 0
+  }
+
   /** The latest time at which it has to be killed; infinite when nothing runs, or when there is no limit. */
   deadlineAt(harakiriMs: number): number {
     const { runningSince } = this.#work
-    if (runningSince === undefined || this.#departure.isKilled) return Number.POSITIVE_INFINITY
+    if (runningSince === undefined || this.departure.isKilled) return Number.POSITIVE_INFINITY
     return Math.min(
       this.#hosts.deadlineAt,
       harakiriMs === 0 ? Number.POSITIVE_INFINITY : runningSince + harakiriMs,
@@ -118,12 +117,12 @@ export class WorkerProcess {
   /** @param follow the name of them all, if they may wait until others of it end there */
   run(refs: readonly Ref[], lastRuns: LastRuns, hints?: SlotHints, follow?: string): void {
     if (follow !== undefined) this.#work.following += refs.length
-    this.#run(refs, lastRuns, this.#slots.newsOf(refs, hints, follow))
+    this.#run(refs, lastRuns, this.#slotNews(refs, hints, follow))
   }
 
   /** It is the turn of a task that has crashed. */
   runCrashed(ref: Ref, lastRuns: LastRuns, hints?: SlotHints): void {
-    this.#run([ref], lastRuns, { ...this.#slots.newsOf([ref], hints), isTheirTurn: true })
+    this.#run([ref], lastRuns, { ...this.#slotNews([ref], hints), isTheirTurn: true })
   }
 
   #run(refs: readonly Ref[], lastRuns: LastRuns, more?: Pick<GivenRun, 'slots' | 'isTheirTurn'>): void {
@@ -131,6 +130,22 @@ export class WorkerProcess {
     const sentAtMs = Math.floor(machineNowMs())
     const past = lastRuns.length === 0 ? undefined : { lastRuns }
     this.#send({ type: 'run', first, refs, sentAtMs, ...past, ...more })
+  }
+
+  /** Nothing while no task waits for a slot. @param hints for these refs @param follow as in `run` */
+  #slotNews(
+    refs: readonly Ref[],
+    hints: SlotHints | undefined,
+    follow?: string,
+  ): { readonly slots: SlotNews } | undefined {
+    const more = follow === undefined ? undefined : { follow }
+    if (hints === undefined || hints.queued.length + this.#queued.length === 0)
+      return more && { slots: { tries: [], ...more } }
+    const { queued } = hints
+    const tries = refs.filter(ref => hints.isTry(ref))
+    if (queued === this.#queued) return tries.length === 0 ? undefined : { slots: { tries, ...more } }
+    this.#queued = queued
+    return { slots: { queued, tries, ...more } }
   }
 
   /** It runs tasks, and dies with one in hand: that one has limits of its own. */
@@ -161,16 +176,6 @@ export class WorkerProcess {
     return this.#hosts.hasNotRun(number)
   }
 
-  /** By this process. */
-  get isKilled(): boolean {
-    return this.#departure.isKilled
-  }
-
-  /** Why it was killed; undefined if it was not, or if no reason was given. */
-  get killed(): KillReason | undefined {
-    return this.#departure.killed
-  }
-
   /** Starts or stops its reports of run times. Only once it is ready. */
   tellTimes(times: boolean): void {
     this.#send({ type: 'listen', times })
@@ -185,13 +190,13 @@ export class WorkerProcess {
   drain(mercyMs: number): void {
     if (this.#state === 'exited') return
     this.#state = 'draining'
-    this.#departure.asked()
+    this.departure.asked()
     this.#send({ type: 'drain', mercyMs })
   }
 
   /** It was asked to stop, and its mercy is over. */
   killForMercy(): void {
-    this.#departure.asked()
+    this.departure.asked()
     this.kill({ kind: 'mercy' })
   }
 
@@ -213,7 +218,7 @@ export class WorkerProcess {
 
   /** Only the first reason counts. */
   kill(reason?: KillReason): void {
-    this.#departure.kill(reason)
+    this.departure.kill(reason)
     this.#port.kill()
   }
 
@@ -253,6 +258,8 @@ export class WorkerProcess {
       case 'run-ended':
       case 'run-died':
         return // for an application, which has heard them on their way
+      case 'done-aside':
+        return // it was asked nothing
       case 'drained':
         this.#work.isOver = true // what crosses this message on its way, it never begins
         return this.#leaves('recycled')
@@ -288,7 +295,7 @@ export class WorkerProcess {
 
   #leaves(why: Exit['why']): void {
     this.#state = 'draining'
-    this.#departure.explained(why)
+    this.departure.explained(why)
   }
 
   #settle(message: Extract<WorkerMessage, { type: 'reports' }>): void {
@@ -314,28 +321,7 @@ export class WorkerProcess {
     this.#hosts.workerExited()
     this.start.ended(exit)
     this.#state = 'exited'
-    return { ...exit, ...this.#departure.exit }
-  }
-}
-
-/** What one worker was told of slots: nothing while no task waits for one. */
-class ToldSlots {
-  #queued: readonly string[] = []
-
-  /** @param hints for these refs, which it gets now @param follow the name of them all, if they may wait there */
-  newsOf(
-    refs: readonly Ref[],
-    hints: SlotHints | undefined,
-    follow?: string,
-  ): { readonly slots: SlotNews } | undefined {
-    const more = follow === undefined ? undefined : { follow }
-    if (hints === undefined || hints.queued.length + this.#queued.length === 0)
-      return more && { slots: { tries: [], ...more } }
-    const { queued } = hints
-    const tries = refs.filter(ref => hints.isTry(ref))
-    if (queued === this.#queued) return tries.length === 0 ? undefined : { slots: { tries, ...more } }
-    this.#queued = queued
-    return { slots: { queued, tries, ...more } }
+    return { ...exit, ...this.departure.exit }
   }
 }
 
@@ -346,6 +332,7 @@ class Departure {
   #isKilled = false
   #killed: KillReason | undefined
 
+  /** By this process. */
   get isKilled(): boolean {
     return this.#isKilled
   }

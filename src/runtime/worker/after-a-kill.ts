@@ -1,25 +1,36 @@
 import { setTimeout } from 'node:timers/promises'
+import { messageOf } from '../../base/errors.js'
+import { boundedFailure } from '../../base/task/failure-text.js'
 import type { Report } from '../../base/task/report.js'
 import type { Claims } from '../../engines/claims.js'
-import type { AsideReply, CancelledRef, MarkedRef, MasterMessage } from '../ipc/messages.js'
+import type { AfterKill, CancelledRef, MarkedRef, MarksCleared, WorkerMessage } from '../ipc/messages.js'
 
-/** What is to be done to the files of tasks whose process was ended in the middle of their runs. */
-export type AfterKill = Extract<MasterMessage, { type: 'clear-marks' | 'bury-cancelled' }>
 type Needed = Pick<Claims, 'claim' | 'release'>
 
 /** A program that ran for a task and was just killed holds its lock for a moment longer. */
 const LETS_GO_WITHIN_MS = 1000
 const PAUSE_MS = 20
 
-export async function actAfterKill(claims: Needed, message: AfterKill): Promise<AsideReply> {
-  if (message.type === 'clear-marks') return await clearMarks(claims, message.tasks)
+/** The answer to what is asked aside. */
+export async function answerAside(id: number, act: () => Promise<unknown>): Promise<WorkerMessage> {
+  try {
+    return { type: 'done-aside', id, value: await act() }
+  } catch (thrown) {
+    return { type: 'done-aside', id, error: boundedFailure(messageOf(thrown)) }
+  }
+}
+
+export async function actAfterKill(
+  claims: Needed,
+  { type, tasks }: AfterKill,
+): Promise<MarksCleared | readonly Report[]> {
+  if (type === 'clear-marks') return await clearMarks(claims, tasks)
   const endsAt = performance.now() + LETS_GO_WITHIN_MS
-  const reports = await Promise.all(message.tasks.map(task => bury(claims, task, endsAt)))
-  return { type: 'cancelled-buried', reports }
+  return await Promise.all(tasks.map(task => bury(claims, task, endsAt)))
 }
 
 /** Clears the marks of tasks whose run was ended through no fault of theirs, as if it had not taken place. */
-async function clearMarks(claims: Needed, tasks: readonly MarkedRef[]): Promise<AsideReply> {
+async function clearMarks(claims: Needed, tasks: readonly MarkedRef[]): Promise<MarksCleared> {
   const reports: Report[] = []
   let left = tasks
   let error = ''
@@ -35,7 +46,7 @@ async function clearMarks(claims: Needed, tasks: readonly MarkedRef[]): Promise<
     }
     left = kept
     if (left.length === 0 || performance.now() > endsAt)
-      return { type: 'marks-cleared', left: left.map(({ ref }) => ref), error, reports }
+      return { left: left.map(({ ref }) => ref), error, reports }
   }
 }
 

@@ -4,8 +4,7 @@ import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import type { Awaitable, Claims, TellDeath } from '../../engines/claims.js'
 import { Hide } from '../../formats/protocol/hide.js'
-import type { AsideReply, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
-import type { AfterKill } from './after-a-kill.js'
+import type { AfterKill, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { FunctionExecutor, type WorkingDirectory } from './function-executor.js'
 import { type LoadedHandlers, openHandlers } from './handlers.js'
@@ -23,7 +22,7 @@ export const EXIT_REQUESTED = 30
 /** What a worker runs in: its own process, or that of another program. */
 interface WorkerHome {
   /** @param sent called when the message has been handed to the channel, or cannot be delivered */
-  send(message: WorkerMessage | AsideReply, sent: () => void): void
+  send(message: WorkerMessage, sent: () => void): void
   /** The last message has been handed to the channel. The worker does nothing any more. */
   exit(code: number): void
   /** The options are known; no handler is loaded yet. @param signals the signal functions for handlers */
@@ -278,14 +277,11 @@ export class Worker {
     this.#send({ type: 'deadline', afterMs })
   }
 
-  /** Does something else than run tasks, and exits. */
+  /** Does something else than run tasks. */
   async #actAfterKill(message: AfterKill): Promise<void> {
-    try {
-      const { actAfterKill } = await import('./after-a-kill.js')
-      this.#exitAfter(await actAfterKill(await this.#home.openClaims(message.options), message), 0)
-    } catch (thrown) {
-      this.#exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
-    }
+    const { actAfterKill, answerAside } = await import('./after-a-kill.js')
+    const act = async () => actAfterKill(await this.#home.openClaims(message.options), message)
+    this.#send(await answerAside(message.id, act))
   }
 
   /** All tasks are done: ends the interpreters and programs in good order, too. */
@@ -299,7 +295,7 @@ export class Worker {
     this.#home.send(message, () => {})
   }
 
-  #exitAfter(message: WorkerMessage | AsideReply, code: number): void {
+  #exitAfter(message: WorkerMessage, code: number): void {
     const told = 'error' in message ? { ...message, error: boundedFailure(message.error) } : message
     this.#home.send(told, () => this.#home.exit(code))
   }
