@@ -7,23 +7,31 @@ import { type Found, isHandled, type Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/terms.js'
 import { clearMarks } from './aside.js'
 import type { Cancellations } from './cancellations.js'
+import type { CrashedTasks } from './crashed-tasks.js'
 import { lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
 import { type Had, nameOf } from './given-tasks.js'
 import type { PoolContext } from './pool-options.js'
 import { Roster, type RosterOptions } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
-import type { CrashedTasks, Supply } from './supply.js'
 import type { Withdrawals } from './withdrawals.js'
 import type { Exit, Reported } from './worker-port.js'
 import type { WorkerProcess } from './worker-process.js'
 
 export interface FeederContext extends PoolContext {
   readonly signals: SignalRouter
-  readonly supply: Supply
+  /**
+   * Its workers run the tasks that have to run alone; otherwise, all that are due. If several tasks were running when their process
+   * died, any of them may be to blame: they become suspects, and no crash is counted. A suspect that crashes again takes no other task
+   * with it.
+   */
+  readonly isAlone: boolean
+  readonly crashed: CrashedTasks
   readonly pace: RespawnPace
   readonly cancellations: Cancellations
   readonly withdrawals: Withdrawals
+  /** The workers of the pool run one task at a time, so that those that have crashed run there; otherwise, they run alone. */
+  isSequential(): boolean
   /** The worker is ready. */
   joined(worker: WorkerProcess): void
   /** There may be fewer workers than the target. */
@@ -82,29 +90,40 @@ export class Feeder {
   /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
     const { roster } = this
-    const { feed, supply, lastRuns, signals, isHalted } = this.#context
+    const { feed, isAlone, lastRuns, signals, isHalted } = this.#context
+    const { crashed } = this
     if (roster.isClosed) return
     if (!isHalted()) {
-      if (supply.crashed?.isOverdue === true) this.#giveCrashed(supply.crashed)
+      if (crashed?.isOverdue === true) this.#giveCrashed(crashed)
       dispatch(roster.workers, {
         signalFor: worker => signals.take(worker),
-        get ready() {
-          return supply.ready
-        },
+        ready: this.ready,
         batchMs: feed.leases?.batchMs,
         isByArrival: feed.isByArrival === true,
         isShrinking: roster.excess > 0,
         due: limit => {
-          const refs = supply.take(limit)
+          const refs = feed.take(limit, isAlone ? 'alone' : undefined)
           this.#gave(refs)
           return refs
         },
         lastRuns,
         slots: feed.state.slots,
       })
-      if (supply.crashed?.isReady === true) this.#giveCrashed(supply.crashed)
+      if (crashed?.isReady === true) this.#giveCrashed(crashed)
     }
     this.#watch()
+  }
+
+  /** How many tasks could be given out now. It may be an estimate. */
+  get ready(): number {
+    const { feed, isAlone } = this.#context
+    return isAlone ? feed.state.parked.alone : feed.state.ready
+  }
+
+  /** Those that have crashed, if they are for these workers. */
+  get crashed(): CrashedTasks | undefined {
+    const { isAlone, isSequential, crashed } = this.#context
+    return isSequential() === isAlone ? undefined : crashed
   }
 
   #gave(refs: readonly Ref[]): void {
@@ -116,7 +135,7 @@ export class Feeder {
   #giveCrashed(crashed: CrashedTasks): void {
     const { feed, lastRuns } = this.#context
     for (const worker of this.roster.workers) {
-      if (!isIdle(worker)) continue
+      if (!worker.isIdle) continue
       const ref = crashed.takeFor(worker)
       if (ref === undefined) return
       this.#gave([ref])
@@ -127,16 +146,19 @@ export class Feeder {
   /** For how long tasks have been due and a worker idle, and nothing was given out, in milliseconds. */
   get stalledMs(): number {
     const { roster } = this
-    const { supply, isHalted } = this.#context
-    const mayGive = !roster.isClosed && !isHalted() && supply.ready > 0 && [...roster.workers].some(isIdle)
+    const mayGive =
+      !roster.isClosed &&
+      !this.#context.isHalted() &&
+      this.ready > 0 &&
+      [...roster.workers].some(({ isIdle }) => isIdle)
     return this.#stall.look(mayGive ? this.#given : undefined)
   }
 
   #reported(worker: WorkerProcess, reported: Reported): void {
     const { done, doneNames, reports, late, known, ids, wishes } = reported
-    const { spool, feed, supply, lastRuns, events } = this.#context
+    const { spool, feed, lastRuns, events } = this.#context
     const { pid } = worker
-    supply.crashed?.reported(worker, reports)
+    this.crashed?.reported(worker, reports)
     const returned = reports.filter(report => !this.#isTakenBack(report))
     lastRuns.done(done)
     lastRuns.reported(returned)
@@ -165,17 +187,17 @@ export class Feeder {
   /** Gives a worker more tasks of a name that it runs: they begin there as soon as the slots are free that it has. */
   #follow(worker: WorkerProcess, { wanted, name, count }: SlotWish): void {
     const { roster } = this
-    const { supply, feed, lastRuns, isHalted } = this.#context
-    if (roster.isClosed || roster.excess > 0 || isHalted() || !worker.isOpen) return
-    const refs = supply.takeFollowers(wanted, { name, count })
+    const { feed, isAlone, lastRuns, isHalted } = this.#context
+    if (isAlone || roster.isClosed || roster.excess > 0 || isHalted() || !worker.isOpen) return
+    const refs = feed.take(wanted, { name, count })
     if (refs.length === 0) return
     this.#gave(refs)
     worker.run(refs, lastRuns.among(refs), feed.state.slots, name)
   }
 
   #exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void {
-    const { feed, supply, lastRuns, signals, cancellations } = this.#context
-    supply.crashed?.ended(worker)
+    const { feed, lastRuns, signals, cancellations } = this.#context
+    this.crashed?.ended(worker)
     const buried = cancellations.exited(worker, exit)
     const all = worker.work.had
     const cut = all
@@ -317,8 +339,4 @@ function hasEnded({ kind }: Report): boolean {
 /** What it began and has not ended: its mark, or a lock that a program of the task holds longer. Others may hold what was recalled. */
 function isBegun(found: Found | undefined, isRecalled: boolean): boolean {
   return found === 'begun' || (found === 'locked' && !isRecalled)
-}
-
-function isIdle({ isOpen, work }: WorkerProcess): boolean {
-  return isOpen && work.outstanding === 0
 }

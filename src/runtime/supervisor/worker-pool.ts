@@ -8,6 +8,7 @@ import type { TaskName } from '../../base/task/ref.js'
 import type { Source } from '../../engines/feed.js'
 import { AsideProcess, clearMarks, lookerOf } from './aside.js'
 import { Cancellations } from './cancellations.js'
+import { CrashedTasks } from './crashed-tasks.js'
 import { Feeder, type FeederContext } from './feeder.js'
 import type { NamedRef } from './given-tasks.js'
 import { Halt } from './halt.js'
@@ -17,7 +18,6 @@ import { PoolSize } from './pool-size.js'
 import { type PoolStats, poolStats } from './pool-stats.js'
 import type { Roster } from './roster.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
-import { aloneSupply, CrashedTasks, dueSupply, type Supply } from './supply.js'
 import { Withdrawals } from './withdrawals.js'
 import type { WorkerProcess } from './worker-process.js'
 
@@ -77,10 +77,16 @@ export class WorkerPool implements SignalReceivers {
     this.halt = new Halt(context, withdrawals)
     this.#cancellations = new Cancellations(context, () => this.#options)
     this.#crashed = new CrashedTasks(feed, () => this.dispatch())
-    const isSequential = () => this.#isSequential
     const shared = {
       ...context,
-      ...{ signals, withdrawals, pace: this.#pace, cancellations: this.#cancellations },
+      ...{
+        signals,
+        withdrawals,
+        pace: this.#pace,
+        cancellations: this.#cancellations,
+        crashed: this.#crashed,
+      },
+      isSequential: () => this.#isSequential,
       vacant: () => {
         this.#main.roster.fill()
         this.dispatch()
@@ -89,7 +95,7 @@ export class WorkerPool implements SignalReceivers {
     }
     this.#main = new Feeder(options, {
       ...shared,
-      supply: dueSupply(feed, this.#crashed, isSequential),
+      isAlone: false,
       joined: worker => {
         signals.declared(worker, worker.start.news)
         this.#joined(worker)
@@ -97,7 +103,7 @@ export class WorkerPool implements SignalReceivers {
     })
     this.#alone = new Alone(options, {
       ...shared,
-      supply: aloneSupply(feed, this.#crashed, isSequential),
+      isAlone: true,
       joined: worker => this.#joined(worker),
     })
     this.size = new PoolSize(options, {
@@ -105,7 +111,7 @@ export class WorkerPool implements SignalReceivers {
       roster: this.#main.roster,
       beside: () => ({
         ...{ alone: this.#alone.busy, signals: signals.loadOf(this) },
-        crashed: isSequential() && this.#crashed.isReady ? 1 : 0,
+        crashed: this.#isSequential && this.#crashed.isReady ? 1 : 0,
       }),
     })
   }
@@ -151,7 +157,7 @@ export class WorkerPool implements SignalReceivers {
   /** For how long the worker that has been idle longest has been so, in milliseconds; undefined: none is idle. */
   get idleMs(): number | undefined {
     const now = performance.now()
-    const idle = [...this.workers].filter(({ isOpen, work }) => isOpen && work.outstanding === 0)
+    const idle = [...this.workers].filter(({ isIdle }) => isIdle)
     return idle.length === 0 ? undefined : Math.max(...idle.map(({ work }) => now - work.activity.idleSince))
   }
 
@@ -316,11 +322,9 @@ const IDLE_MS = 1000
 /** One worker that runs one task at a time, while there are tasks that have to run alone. */
 class Alone {
   readonly feeder: Feeder
-  readonly #supply: Supply
   readonly #idleTimer = new IdleTimer(() => this.dismiss(), IDLE_MS)
 
   constructor(options: PoolOptions, context: FeederContext) {
-    this.#supply = context.supply
     this.feeder = new Feeder(aloneOptions(options), context)
   }
 
@@ -337,8 +341,8 @@ class Alone {
   }
 
   dispatch(): void {
-    const { roster } = this.feeder
-    const isWanted = this.#supply.ready > 0 || this.#supply.crashed?.isReady === true
+    const { roster, ready, crashed } = this.feeder
+    const isWanted = ready > 0 || crashed?.isReady === true
     if (isWanted) {
       roster.target = 1
       roster.fill()
