@@ -31,7 +31,11 @@ interface HostMessagesOptions {
 /** The master's view of a worker's own child processes. */
 export class HostMessages {
   readonly #options: HostMessagesOptions
-  readonly #children = new WorkerChildren()
+  /**
+   * Programs that it runs for its tasks, each the leader of its own process group, and when each has started. When the worker is killed,
+   * they have to be killed too: no other process would do it, and a task would run twice at once.
+   */
+  readonly #children = new Map<number, string | undefined>()
   /** The deadline that the running task set for itself (`uwsgi.set_user_harakiri`). */
   #deadlineAt = Number.POSITIVE_INFINITY
   #page: SharedPage | undefined
@@ -68,9 +72,9 @@ export class HostMessages {
           message.afterMs === 0 ? Number.POSITIVE_INFINITY : performance.now() + message.afterMs
         return listener.deadline()
       case 'child-started':
-        return this.#children.started(message.pid)
+        return void this.#children.set(message.pid, statOf(message.pid)[STARTED])
       case 'child-ended':
-        return this.#children.ended(message.pid)
+        return void this.#children.delete(message.pid)
       case 'host-page':
         return this.#openPage(pid, message.fd)
       case 'host-died':
@@ -90,7 +94,7 @@ export class HostMessages {
   }
 
   workerExited(): void {
-    this.#children.kill()
+    this.#killChildren()
     const page = this.#page
     if (page !== undefined) this.#ran = quietly(() => ({ number: page.stop() }))
     this.#closePage()
@@ -101,6 +105,15 @@ export class HostMessages {
     return this.#ran !== undefined && this.#ran.number !== number
   }
 
+  #killChildren(): void {
+    for (const [pid, startTime] of this.#children)
+      if (startTime !== undefined && startTime === statOf(pid)[STARTED])
+        try {
+          process.kill(-pid, 'SIGKILL')
+        } catch {}
+    this.#children.clear()
+  }
+
   #openPage(pid: number, fd: number): void {
     this.#closePage()
     this.#page = quietly(() => new SharedPage(pid, fd)) // not Linux, or it has died
@@ -109,31 +122,5 @@ export class HostMessages {
   #closePage(): void {
     this.#page?.close()
     this.#page = undefined
-  }
-}
-
-/**
- * Programs that a worker runs for its tasks, each the leader of its own process group. When the worker is killed,
- * they have to be killed too: no other process would do it, and a task would run twice at once.
- */
-class WorkerChildren {
-  /** When each has started. */
-  readonly #startTimes = new Map<number, string | undefined>()
-
-  started(pid: number): void {
-    this.#startTimes.set(pid, statOf(pid)[STARTED])
-  }
-
-  ended(pid: number): void {
-    this.#startTimes.delete(pid)
-  }
-
-  kill(): void {
-    for (const [pid, startTime] of this.#startTimes)
-      if (startTime !== undefined && startTime === statOf(pid)[STARTED])
-        try {
-          process.kill(-pid, 'SIGKILL')
-        } catch {}
-    this.#startTimes.clear()
   }
 }

@@ -71,14 +71,9 @@ export class Master {
 
   /** The sum over all spools. */
   get counts(): Counts {
-    const sum = { ready: 0, busy: 0, waiting: 0 }
-    for (const { feed } of this.#spools) {
-      const { ready, busy, waiting } = feed.state
-      sum.ready += ready
-      sum.busy += busy
-      sum.waiting += waiting
-    }
-    return sum
+    const states = this.#spools.map(({ feed }) => feed.state)
+    const sum = (what: keyof Counts) => states.reduce((total, state) => total + state[what], 0)
+    return { ready: sum('ready'), busy: sum('busy'), waiting: sum('waiting') }
   }
 
   /** No task is known, due or not. */

@@ -55,17 +55,6 @@ export interface PoolContext {
   dispatch(): void
 }
 
-/** How many workers a pool has at its start, besides one that shows that the handlers load. */
-export function initialSize({ processes, scaling, startsCheap }: SizeOptions): number {
-  if (startsCheap) return 0
-  return scaling === null ? processes : scaling.initial
-}
-
-/** Only people change the number. */
-export function isFixed({ scaling, idleMs, startsCheap }: SizeOptions): boolean {
-  return scaling === null && idleMs === 0 && !startsCheap
-}
-
 /** The options of the worker that runs what must run alone. */
 export function aloneOptions(options: PoolOptions): RosterOptions {
   return { ...options, worker: { ...options.worker, concurrency: 1, sharesProcess: false } }

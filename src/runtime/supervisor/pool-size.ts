@@ -1,6 +1,6 @@
 import { IdleTimer } from '../../base/clock.js'
 import { Histogram } from '../../base/task/histogram.js'
-import { initialSize, isFixed, type PoolContext, type PoolScaling, type SizeOptions } from './pool-options.js'
+import type { PoolContext, PoolScaling, SizeOptions } from './pool-options.js'
 import type { PoolSizeStats } from './pool-stats.js'
 import type { Roster } from './roster.js'
 import { EAGER_PACE_MS, type ScaledWorker, type ScalingOptions, type Snapshot } from './scaling/algorithm.js'
@@ -259,6 +259,17 @@ export class PoolSize {
   }
 }
 
+/** How many workers a pool has at its start, besides one that shows that the handlers load. */
+function initialSize({ processes, scaling, startsCheap }: SizeOptions): number {
+  if (startsCheap) return 0
+  return scaling === null ? processes : scaling.initial
+}
+
+/** Only people change the number. */
+function isFixed({ scaling, idleMs, startsCheap }: SizeOptions): boolean {
+  return scaling === null && idleMs === 0 && !startsCheap
+}
+
 /** A pool as algorithms see it: its workers, what there is to do, and what has come and gone since the last decision. */
 class PoolView {
   readonly #context: PoolSizeContext
@@ -322,10 +333,7 @@ class PoolView {
     const workers = [...all].filter(({ state }) => state !== 'draining')
     const backlog = this.#backlog
     // who is idle is about to look at what waits, or may not begin before all of the daemon is opened
-    const isIdle = ({ isOpen, work }: WorkerProcess) => isOpen && work.outstanding === 0
-    const isSorting = workers.some(
-      worker => worker.work.activity.isSorting || (backlog > 0 && isIdle(worker)),
-    )
+    const isSorting = workers.some(({ work, isIdle }) => work.activity.isSorting || (backlog > 0 && isIdle))
     this.#sorted = isSorting ? Math.min(this.#sorted, backlog) : backlog
     return {
       options,
