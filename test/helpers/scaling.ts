@@ -1,5 +1,11 @@
 import { Histogram } from '#src/base/task/histogram.js'
-import type { ScaledWorker, ScalingOptions, Snapshot } from '#src/runtime/supervisor/scaling/algorithm.js'
+import type {
+  Decision,
+  ScaledWorker,
+  ScalingOptions,
+  Snapshot,
+} from '#src/runtime/supervisor/scaling/algorithm.js'
+import type { NamedAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
 
 export const SECOND = 1_000_000
 
@@ -54,5 +60,15 @@ export function snapshot(states: string, given: Partial<Snapshot> = {}): Snapsho
     runs: new Histogram(),
     waits: new Histogram(),
     ...given,
+  }
+}
+
+/** Keeps its state from one decision to the next, and limits nothing. */
+export function remembering(algorithm: NamedAlgorithm): (snapshot: Snapshot) => Decision {
+  let state: unknown
+  return seen => {
+    const decision = algorithm.decide(seen, state)
+    state = decision.state
+    return decision
   }
 }

@@ -191,7 +191,7 @@ export class PoolSize {
   }
 
   #openScaler({ algorithm, options }: PoolScaling): Scaler {
-    this.#say(algorithm.introduce(options))
+    this.#say(algorithm.introduce?.(options) ?? [])
     return new Scaler(algorithm)
   }
 
