@@ -120,14 +120,10 @@ export class Loop implements ExecutorListener {
     this.#options = options
     this.#secrets = new Secrets(options.hide)
     this.#followers = new Followers(claims.slots)
-    this.#retirement = new Retirement(options, () => this.#lookAtMemory())
-    this.#reports = new ReportBuffer(
-      options,
-      this.#inFlight,
-      () => this.#followers.takeNews(),
-      () => claims.rest(false),
-    )
+    this.#reports = new ReportBuffer(options, this.#inFlight, this.#followers, claims)
     this.#executor = open(this)
+    const isOneByOne = this.#executor.pageTasks === 1
+    this.#retirement = new Retirement({ ...options, isOneByOne }, () => this.#lookAtMemory())
     for (let i = 0; i < this.#executor.slots; i++) void this.#work()
   }
 
@@ -422,12 +418,7 @@ export class Loop implements ExecutorListener {
     const report = this.#followers.refused(number, refusal)
     this.#reports.add(number, report)
     if (report.reason === 'crashed') this.#reports.tell() // or the next one may take the report along when it crashes, too
-    this.#retirement.refused(report, this.#isOneByOne)
-  }
-
-  /** Tasks are not claimed ahead. */
-  get #isOneByOne(): boolean {
-    return this.#executor.pageTasks === 1
+    this.#retirement.refused(report)
   }
 
   // Run
@@ -518,7 +509,7 @@ export class Loop implements ExecutorListener {
     const death = died === undefined ? undefined : deathIn(report, died.cause)
     this.#reports.ended(run, report, death)
     if (died !== undefined && death !== undefined) this.#options.died(died.run, death)
-    this.#retirement.settled(report, this.#isOneByOne)
+    this.#retirement.settled(report)
   }
 
   // Next

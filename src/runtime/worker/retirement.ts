@@ -28,9 +28,14 @@ export interface RecyclingOptions {
   readonly memory: MemoryLimitOptions
 }
 
+interface RetirementOptions extends RecyclingOptions {
+  /** Tasks are not claimed ahead. */
+  readonly isOneByOne: boolean
+}
+
 /** Decides when a process has to leave: it has run as many tasks as it may, has too much memory, or the system refuses it something. */
 export class Retirement {
-  readonly #options: RecyclingOptions
+  readonly #options: RetirementOptions
   readonly #lookAgain: () => void
   #handled = 0
   #reason: WorkerMessage | undefined
@@ -38,7 +43,7 @@ export class Retirement {
   #next: NodeJS.Timeout | undefined
 
   /** @param lookAgain called when there was no look at the memory after the last task: the time for `look` has come */
-  constructor(options: RecyclingOptions, lookAgain: () => void) {
+  constructor(options: RetirementOptions, lookAgain: () => void) {
     this.#options = options
     this.#lookAgain = lookAgain
   }
@@ -54,10 +59,10 @@ export class Retirement {
     return maxTasks === 0 ? wanted : Math.min(wanted, maxTasks - this.#handled - underWay)
   }
 
-  /** A task could not begin. @param isOneByOne tasks are not claimed ahead */
-  refused(report: Report, isOneByOne: boolean): void {
+  /** A task could not begin. */
+  refused(report: Report): void {
     // tasks that are claimed ahead need descriptors of their own, so a count of the free ones proves nothing
-    const limit = limitReached(report, isOneByOne)
+    const limit = limitReached(report, this.#options.isOneByOne)
     if (limit !== undefined) this.#reason ??= { type: 'unfit', error: limit }
   }
 
@@ -70,8 +75,8 @@ export class Retirement {
   }
 
   /** A run was settled. */
-  settled(report: Report, isOneByOne: boolean): void {
-    this.refused(report, isOneByOne)
+  settled(report: Report): void {
+    this.refused(report)
     if (isHandled(report.kind)) this.handled()
   }
 
