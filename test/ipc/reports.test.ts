@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { Histogram } from '#src/base/task/histogram.js'
 import { REPORT_KINDS } from '#src/base/task/report.js'
-import { eachDone, eachReport, Outbox } from '#src/runtime/ipc/reports.js'
+import { eachOf, eachReport, Outbox } from '#src/runtime/ipc/reports.js'
 
 describe('reports on their way to the master', () => {
   it('arrive as they were sent, through JSON', () => {
@@ -50,7 +50,7 @@ describe('reports on their way to the master', () => {
           outbox.add(number, { ref: `t${number}`, kind: isGood ? 'ok' : 'retry', ranMs: 1 })
         const message = JSON.parse(JSON.stringify(outbox.take([], 5)))
         const got = new Map<number, boolean>()
-        eachDone(message, number => got.set(number, true))
+        eachOf(message.done, number => got.set(number, true))
         eachReport(
           message,
           number => ({ ref: `t${number}`, notice: undefined }),

@@ -186,7 +186,8 @@ function addTo(pairs: number[], number: number): void {
   else pairs.push(number, 1)
 }
 
-function eachOf(pairs: readonly number[], tell: (number: number) => void): void {
+/** The reverse: calls `tell` with each of them. */
+export function eachOf(pairs: readonly number[], tell: (number: number) => void): void {
   for (let i = 0; i < pairs.length; i += 2) {
     const first = pairs[i] ?? 0
     for (let left = pairs[i + 1] ?? 0, number = first; left > 0; left--, number++) tell(number)
@@ -204,18 +205,13 @@ export function assertBelow({ done, packed, waiting = [] }: PackedReports, limit
   for (let i = 0; i < packed.length; i += 3) look(packed[i], 1)
 }
 
-/** The reverse of `Outbox`: calls `tell` with the number of each task in `done`. */
-export function eachDone({ done }: PackedReports, tell: (number: number) => void): void {
-  eachOf(done, tell)
-}
-
 /** A task that a worker was given, and what it has announced of its claim. */
 export interface GivenTask {
   readonly ref: Ref
   readonly notice: ClaimNotice | undefined
 }
 
-/** Calls `tell` with the number and report of each other task. @param given returns undefined for a task to skip */
+/** Calls `tell` with the number and report of each task that is not in `done`. @param given returns undefined for a task to skip */
 export function eachReport(
   message: PackedReports,
   given: (number: number) => GivenTask | undefined,

@@ -95,19 +95,18 @@ export class Feeder {
     if (roster.isClosed) return
     if (!isHalted()) {
       if (crashed?.isOverdue === true) this.#giveCrashed(crashed)
+      const { slots } = feed.state
       dispatch(roster.workers, {
         signalFor: worker => signals.take(worker),
         ready: this.ready,
         batchMs: feed.leases?.batchMs,
         isByArrival: feed.isByArrival === true,
         isShrinking: roster.excess > 0,
-        due: limit => {
-          const refs = feed.take(limit, isAlone ? 'alone' : undefined)
+        due: limit => feed.take(limit, isAlone ? 'alone' : undefined),
+        give: (worker, refs) => {
           this.#gave(refs)
-          return refs
+          worker.run(refs, lastRuns.among(refs), slots)
         },
-        lastRuns,
-        slots: feed.state.slots,
       })
       if (crashed?.isReady === true) this.#giveCrashed(crashed)
     }
@@ -215,7 +214,9 @@ export class Feeder {
         worker: { identity: worker.identity, leases: all.flatMap(({ lease }) => lease ?? []) },
       })
     signals.exited(worker)
-    this.#tellEnded(worker)
+    // their files were seen to be gone, and their worker has ended without a report of them
+    const gone = worker.work.tasks.ended.map(({ ref }) => ({ ref, kind: 'gone', ranMs: 0 }) as const)
+    this.#tellReports(worker, gone)
     const left = worker.work.tasks.left.filter(ref => !buried.has(ref))
     const excused = cut.flatMap(had => {
       const lastRun = lastRuns.of(had.ref)
@@ -262,14 +263,9 @@ export class Feeder {
     })
   }
 
-  /** Those whose files were seen to be gone: their worker has ended without a report of them. */
-  #tellEnded({ pid, work }: WorkerProcess): void {
-    const reports = work.tasks.ended.map(({ ref }) => ({ ref, kind: 'gone', ranMs: 0 }) as const)
-    if (reports.length === 0) return
-    this.#context.events.emit('tasks-reported', {
-      ...{ spool: this.#context.spool, pid, done: [], reports },
-      known: new Set(),
-    })
+  #tellReports({ pid }: WorkerProcess, reports: readonly Report[]): void {
+    const { spool, events } = this.#context
+    if (reports.length > 0) events.emit('tasks-reported', { spool, pid, done: [], reports, known: new Set() })
   }
 
   /** Resolves when all that was excused has no mark of that run, and each death is told. */
@@ -278,8 +274,8 @@ export class Feeder {
   }
 
   /** On disk, before they are given to others: a daemon that ends before they have run remembers no excuse. */
-  async #unmark({ pid }: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
-    const { spool, feed, lastRuns, events } = this.#context
+  async #unmark(worker: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
+    const { feed, lastRuns, events } = this.#context
     const reports = (await clearMarks(this.roster.options, excused, events)).filter(({ ref }) =>
       left.includes(ref),
     )
@@ -287,7 +283,7 @@ export class Feeder {
     if (over.size > 0) {
       lastRuns.reported(reports)
       feed.report({ returned: reports })
-      events.emit('tasks-reported', { spool, pid, done: [], reports, known: new Set() })
+      this.#tellReports(worker, reports)
     }
     feed.lose({ refs: left.filter(ref => !over.has(ref)) })
   }

@@ -1,7 +1,7 @@
 import type { Ref, TaskName } from '../../base/task/ref.js'
 import { type Found, isHandled, type Report } from '../../base/task/report.js'
 import type { WorkerMessage } from '../ipc/messages.js'
-import { assertBelow, eachDone, eachReport, type PackedReports } from '../ipc/reports.js'
+import { assertBelow, eachOf, eachReport, type PackedReports } from '../ipc/reports.js'
 import { type Begun, GivenTasks, type Had, nameOf } from './given-tasks.js'
 import type { Reported } from './worker-port.js'
 
@@ -339,7 +339,7 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
     const id: unknown = message.ids?.[number]
     if (typeof id === 'string') ids.set(name, id)
   }
-  eachDone(message, number => {
+  eachOf(message.done, number => {
     const ended = given.end(number)
     if (ended === undefined) return
     ended.watcher?.('ok')
