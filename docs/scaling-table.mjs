@@ -4,7 +4,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { arrivalsOf, PATTERNS } from '../build/src/doors/cli/scaling/patterns.js'
 import { simulate } from '../build/src/doors/cli/scaling/simulate.js'
-import { SCALING_DEFAULTS } from '../build/src/runtime/supervisor/scaling/algorithm.js'
+import { scalingOptions } from '../build/src/doors/daemon/pool-plan.js'
+import { defaultsOf } from '../build/src/formats/config/option-values.js'
 import { ALGORITHMS, loadAlgorithm } from '../build/src/runtime/supervisor/scaling/algorithms.js'
 import { liveParts } from './scaling-live.mjs'
 
@@ -12,7 +13,8 @@ const PAGE = fileURLToPath(new URL('scaling.md', import.meta.url))
 /** `npm run bench -- scaling` writes it. */
 const LIVE = fileURLToPath(new URL('scaling-live.json', import.meta.url))
 const SECOND = 1_000_000
-const SCALING = { ...SCALING_DEFAULTS, minimum: 1, maximum: 16, processors: 16 }
+const DEFAULTS = defaultsOf(({ perSpool }) => perSpool === true)
+const SCALING = { ...scalingOptions(DEFAULTS, 16), minimum: 1, processors: 16 }
 
 async function row(name, pattern) {
   const algorithm = await loadAlgorithm(name === 'fixed' ? 'manual' : name)

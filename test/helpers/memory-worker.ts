@@ -7,8 +7,8 @@ import { MemoryClaims, type MemoryClaimsOptions } from '#src/engines/memory/clai
 import { MemoryEnqueuer } from '#src/engines/memory/enqueuer.js'
 import { MemoryFeed } from '#src/engines/memory/feed.js'
 import { MemorySpool } from '#src/engines/memory/spool.js'
-import type { AsideReply, WorkerMessage, WorkerOptions } from '#src/runtime/ipc/messages.js'
-import { eachDone, eachReport, type GivenTask } from '#src/runtime/ipc/reports.js'
+import type { WorkerMessage, WorkerOptions } from '#src/runtime/ipc/messages.js'
+import { eachOf, eachReport, type GivenTask } from '#src/runtime/ipc/reports.js'
 import { Worker } from '#src/runtime/worker/worker.js'
 import { CLAIMS_DEFAULTS } from './engine.js'
 import { requestFrom } from './request.js'
@@ -60,7 +60,7 @@ export async function memoryWorker(
   opened.add(feed)
   const enqueuer = new MemoryEnqueuer(spool)
   const reports: Report[] = []
-  const messages: Array<WorkerMessage | AsideReply> = []
+  const messages: Array<WorkerMessage> = []
   const given: Array<GivenTask & { readonly name: string | undefined }> = []
   let exitCode: number | undefined
   let room = 0
@@ -88,7 +88,7 @@ export async function memoryWorker(
   })
 
   function take(message: Extract<WorkerMessage, { type: 'reports' }>): void {
-    eachDone(message, number => {
+    eachOf(message.done, number => {
       const { ref = '', name } = given[number] ?? {}
       reports.push({ ref, name, kind: 'ok', ranMs: 0 })
       feed.report({ done: [ref] })

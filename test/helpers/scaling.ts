@@ -1,12 +1,32 @@
 import { Histogram } from '#src/base/task/histogram.js'
-import {
-  SCALING_DEFAULTS,
-  type ScaledWorker,
-  type ScalingOptions,
-  type Snapshot,
+import type {
+  Decision,
+  ScaledWorker,
+  ScalingOptions,
+  Snapshot,
 } from '#src/runtime/supervisor/scaling/algorithm.js'
+import type { NamedAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
 
 export const SECOND = 1_000_000
+
+/** uWSGI's, and for `latency` ours. */
+export const SCALING_DEFAULTS = {
+  step: undefined,
+  overload: 3,
+  idle: 10,
+  busyness: {
+    min: 25,
+    max: 50,
+    multiplier: 10,
+    penalty: 2,
+    isVerbose: false,
+    backlogAlert: 33,
+    backlogMultiplier: 3,
+    backlogStep: 1,
+    backlogNonzero: 60,
+  },
+  waitMicros: 250_000,
+} as const satisfies Partial<ScalingOptions>
 
 /** uWSGI's defaults, for 2 to 10 workers. */
 export const OPTIONS: ScalingOptions = { ...SCALING_DEFAULTS, minimum: 2, maximum: 10, processors: 16 }
@@ -40,5 +60,15 @@ export function snapshot(states: string, given: Partial<Snapshot> = {}): Snapsho
     runs: new Histogram(),
     waits: new Histogram(),
     ...given,
+  }
+}
+
+/** Keeps its state from one decision to the next, and limits nothing. */
+export function remembering(algorithm: NamedAlgorithm): (snapshot: Snapshot) => Decision {
+  let state: unknown
+  return seen => {
+    const decision = algorithm.decide(seen, state)
+    state = decision.state
+    return decision
   }
 }

@@ -1,13 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import {
-  drawToken,
-  MasterDecoder,
-  NoFrame,
-  sayFrame,
-  tellFrame,
-  WorkerDecoder,
-} from '#src/runtime/ipc/frames.js'
+import { drawToken, frameOf, MasterDecoder, NoFrame, WorkerDecoder } from '#src/runtime/ipc/frames.js'
 import type { MasterMessage, WorkerMessage } from '#src/runtime/ipc/messages.js'
 
 const TOKEN = drawToken()
@@ -26,8 +19,8 @@ const chunksOf = (bytes: Buffer, size: number) =>
 
 describe('frames', () => {
   it('arrive whole, however they were cut', () => {
-    const said = Buffer.concat(SAID.map(message => sayFrame(TOKEN, message)))
-    const told = Buffer.concat(TOLD.map(message => tellFrame(TOKEN, message)))
+    const said = Buffer.concat(SAID.map(message => frameOf(TOKEN, message)))
+    const told = Buffer.concat(TOLD.map(message => frameOf(TOKEN, message)))
     for (let size = 1; size <= said.length; size++) {
       const [master, worker] = [new WorkerDecoder(TOKEN), new MasterDecoder()]
       assert.deepEqual(
@@ -46,27 +39,26 @@ describe('frames', () => {
     const decoder = new WorkerDecoder(TOKEN)
     const large: WorkerMessage = { type: 'log', name: 't', message: '\x01'.repeat(1024 * 1024) }
     assert.deepEqual(
-      chunksOf(sayFrame(TOKEN, large), 65_536).flatMap(chunk => [...decoder.push(chunk)]),
+      chunksOf(frameOf(TOKEN, large), 65_536).flatMap(chunk => [...decoder.push(chunk)]),
       [large],
     )
-    const frame = sayFrame(TOKEN, { type: 'drained' })
+    const frame = frameOf(TOKEN, { type: 'drained' })
     frame.writeUInt32LE(0xffff_ffff, 4)
-    assert.throws(() => [...decoder.push(frame.subarray(0, 9))], NoFrame)
+    assert.throws(() => [...decoder.push(frame.subarray(0, 8))], NoFrame)
   })
 
-  const frame = sayFrame(TOKEN, { type: 'drained' })
+  const frame = frameOf(TOKEN, { type: 'drained' })
   const json = (text: string) => {
-    const made = Buffer.concat([frame.subarray(0, 9), Buffer.from(text)])
-    made.writeUInt32LE(1 + text.length, 4)
+    const made = Buffer.concat([frame.subarray(0, 8), Buffer.from(text)])
+    made.writeUInt32LE(text.length, 4)
     return made
   }
   const foreign: Readonly<Record<string, Buffer>> = {
     'a line': Buffer.from('hello\n'),
     'a short line': Buffer.from('7777'),
-    'the frame of another worker': sayFrame(drawToken(), { type: 'drained' }),
-    'one without a kind': Buffer.concat([frame.subarray(0, 4), Buffer.from([0, 0, 0, 0, 5])]),
-    'one of an unknown kind': Buffer.concat([frame.subarray(0, 8), Buffer.from([9]), frame.subarray(9)]),
-    'one of the master': tellFrame(TOKEN, { type: 'signal', number: 7 }),
+    'the frame of another worker': frameOf(drawToken(), { type: 'drained' }),
+    'an empty one': Buffer.concat([frame.subarray(0, 4), Buffer.from([0, 0, 0, 0])]),
+    'one of the master': frameOf(TOKEN, { type: 'signal', number: 7 }),
     'no JSON': json('{"type":"drained"'),
     'JSON that is nothing': json('null'),
     'an unknown message': json('{"type":"hello"}'),

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { Histogram } from '#src/base/task/histogram.js'
 import { REPORT_KINDS } from '#src/base/task/report.js'
-import { eachDone, eachReport, Outbox } from '#src/runtime/ipc/reports.js'
+import { eachOf, eachReport, Outbox } from '#src/runtime/ipc/reports.js'
 
 describe('reports on their way to the master', () => {
   it('arrive as they were sent, through JSON', () => {
@@ -21,7 +21,7 @@ describe('reports on their way to the master', () => {
     )
     fc.assert(
       fc.property(fc.array(report), reports => {
-        const outbox = new Outbox({ tasks: true, times: false })
+        const outbox = new Outbox(true)
         for (const [number, each] of reports.entries()) outbox.add(number, each)
         const message = JSON.parse(JSON.stringify(outbox.take([1], 5)))
         const got: object[] = []
@@ -45,12 +45,12 @@ describe('reports on their way to the master', () => {
     })
     fc.assert(
       fc.property(outcomes, each => {
-        const outbox = new Outbox({ tasks: false, times: false })
+        const outbox = new Outbox(false)
         for (const { number, isGood } of each)
           outbox.add(number, { ref: `t${number}`, kind: isGood ? 'ok' : 'retry', ranMs: 1 })
         const message = JSON.parse(JSON.stringify(outbox.take([], 5)))
         const got = new Map<number, boolean>()
-        eachDone(message, number => got.set(number, true))
+        eachOf(message.done, number => got.set(number, true))
         eachReport(
           message,
           number => ({ ref: `t${number}`, notice: undefined }),
@@ -63,7 +63,7 @@ describe('reports on their way to the master', () => {
   })
 
   it('bring how long runs took and waited where somebody listens to that, and tell each once', () => {
-    const outbox = new Outbox({ tasks: false, times: true })
+    const outbox = new Outbox(false)
     for (const [number, ranMs] of [0.5, 0.5, 30].entries()) {
       outbox.add(number, { ref: '', kind: 'ok', ranMs })
       outbox.addTimes(ranMs, 1000)
@@ -85,13 +85,13 @@ describe('reports on their way to the master', () => {
   })
 
   it('of a batch that went well are two numbers', () => {
-    const outbox = new Outbox({ tasks: false, times: false })
+    const outbox = new Outbox(false)
     for (let number = 64; number < 128; number++) outbox.add(number, { ref: '', kind: 'ok', ranMs: 0 })
     assert.deepEqual(outbox.take([], 1).done, [64, 64])
   })
 
   it('name the slots once that thousands of tasks wait for', () => {
-    const outbox = new Outbox({ tasks: true, times: false })
+    const outbox = new Outbox(true)
     const slots = { name: 'few', count: 2 }
     for (let number = 0; number < 5000; number++)
       outbox.add(number, { ref: `t${number}`, kind: 'parked', ranMs: 0, reason: 'slot', slots })

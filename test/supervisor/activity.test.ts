@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Activity } from '#src/runtime/supervisor/activity.js'
+import { Activity } from '#src/runtime/supervisor/workload.js'
 
 /** Longer than a worker that has just been busy takes to say that it runs something. */
 const REST_MS = 30

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { dispatch, type Source } from '#src/runtime/supervisor/dispatcher.js'
-import { LastRuns } from '#src/runtime/supervisor/last-runs.js'
 import type { WorkerProcess } from '#src/runtime/supervisor/worker-process.js'
 import { Pace } from '#src/runtime/supervisor/workload.js'
 
@@ -46,8 +45,7 @@ function sourceOf(count: number, more: Partial<Source> = {}): Source {
     batchMs: undefined,
     isByArrival: true,
     isShrinking: false,
-    slots: undefined,
-    lastRuns: new LastRuns(),
+    give: (worker, given) => worker.run(given, []),
     signalFor: () => undefined,
     ...more,
   }

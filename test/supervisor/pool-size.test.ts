@@ -19,11 +19,11 @@ afterEach(closePools)
 /** An algorithm that remembers what it was asked. */
 function spying(isEager = false, answer = ({ target }: Snapshot) => target) {
   const asked: Snapshot[] = []
-  const open = () => (snapshot: Snapshot) => {
+  const decide = (snapshot: Snapshot) => {
     asked.push(snapshot)
     return { target: answer(snapshot), state: undefined, reason: 'as told' }
   }
-  const algorithm = { name: 'spy', isEager, introduce: () => [], open }
+  const algorithm = { name: 'spy', isEager, decide }
   const scaling: PoolScaling = {
     ...{ algorithm, initial: 2, wantsTimes: false },
     options: { ...OPTIONS, minimum: 1, maximum: 4 },

@@ -1,27 +1,18 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { Emitter } from '#src/base/events/emitter.js'
 import type { MasterMessage, WorkerMessage } from '#src/runtime/ipc/messages.js'
 import { Outbox, type PackedReports } from '#src/runtime/ipc/reports.js'
-import type { WorkerListener } from '#src/runtime/supervisor/worker-port.js'
-import { WorkerProcess } from '#src/runtime/supervisor/worker-process.js'
+import { type WorkerListener, WorkerProcess } from '#src/runtime/supervisor/worker-process.js'
 import { CLAIMS_DEFAULTS } from '../helpers/engine.js'
 
 const HARAKIRI_MS = 1000
 
 function nothing(): void {}
 
-const NO_LISTENER: WorkerListener<WorkerProcess> = {
-  ...{ signalled: nothing, reported: nothing, started: nothing, dropped: nothing, recycling: nothing },
-  ...{ cancelling: nothing, claimed: nothing },
-  ...{ faulted: nothing, unfit: nothing, logged: nothing, printed: nothing },
-  ...{
-    timed: nothing,
-    named: nothing,
-    opened: nothing,
-    deadline: nothing,
-    hostDied: nothing,
-    stored: nothing,
-  },
+const NO_LISTENER: WorkerListener = {
+  ...{ signalled: nothing, reported: nothing, dropped: nothing, cancelling: nothing, claimed: nothing },
+  ...{ opened: nothing, deadline: nothing },
 }
 
 /** The master's side of a worker that is ready; what it says is up to the test. */
@@ -59,6 +50,7 @@ function readyWorker() {
       answer: ({ id }) => ({ type: 'answer', id, values: [] }),
     },
     { ...NO_LISTENER, opened: () => void opened.push(worker.work.outstanding) },
+    new Emitter(),
   )
   say({ type: 'ready', news: [] })
   return { worker, sent, opened, say: (message: WorkerMessage) => say(message) }
@@ -108,7 +100,7 @@ describe('a worker from which tasks were taken back', () => {
     worker.recall()
     say(done(0, 1))
     say({ type: 'recalled', begun: [1] }) // it waits to begin `b`, which is given to another worker by now
-    const outbox = new Outbox({ tasks: false, times: false })
+    const outbox = new Outbox(false)
     outbox.add(1, { ref: 'b', kind: 'untouched', ranMs: 0 })
     say(outbox.take([], 0))
     assert.deepEqual(opened, [1, 0])

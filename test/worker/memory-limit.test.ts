@@ -6,7 +6,9 @@ import { until } from '../helpers/until.js'
 describe('reload-on-rss', () => {
   it('is noticed after the last of several short tasks, too, without another one', async () => {
     const memory = { rssBytes: Number.MAX_SAFE_INTEGER, vszBytes: 0, minAgeMs: 0 }
-    const retirement: Retirement = new Retirement({ maxTasks: 0, memory }, () => retirement.look())
+    const retirement: Retirement = new Retirement({ maxTasks: 0, memory, isOneByOne: true }, () =>
+      retirement.look(),
+    )
     retirement.handled()
     memory.rssBytes = 1 // as if the next task, which takes no time, had eaten all that there is
     retirement.handled()

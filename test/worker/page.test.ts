@@ -35,8 +35,6 @@ async function pagesOf(...names: readonly string[]) {
     isOpen: true,
     running: undefined,
     run: page => void pages.push([...page]), // it takes another page at once
-    turnBegan() {},
-    recall() {},
     fault: () => false,
   }
   const loop = new Loop(

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
-import type { AsideReply, WorkerMessage } from '#src/runtime/ipc/messages.js'
+import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
 import { WorkerDaemon } from '#src/runtime/worker/worker-daemon.js'
 import { closeFeeds, memoryWorker } from '../helpers/memory-worker.js'
 import { requestFrom } from '../helpers/request.js'
@@ -8,7 +8,7 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const typesOf = (messages: readonly { readonly type: string }[]) => messages.map(({ type }) => type)
-const timesOf = (messages: ReadonlyArray<WorkerMessage | AsideReply>) =>
+const timesOf = (messages: ReadonlyArray<WorkerMessage>) =>
   messages.flatMap(message => (message.type === 'reports' && message.times ? [message.times] : []))
 const recalledOf = (messages: readonly { readonly type: string }[]) =>
   messages.find(
@@ -163,7 +163,9 @@ describe('a worker over an engine whose answers take time', () => {
   })
 
   it('tells how long runs took and waited from when somebody listens, until the last one leaves', async () => {
-    const { put, run, spool, worker, messages } = await memoryWorker('return -2', { isDetailed: true })
+    const { put, run, spool, worker, reports, messages } = await memoryWorker('return -2', {
+      isDetailed: true,
+    })
     await put({ n: '1' })
     await run()
     const runOne = async (n: string) => {
@@ -171,14 +173,12 @@ describe('a worker over an engine whose answers take time', () => {
       await until('it has run', () => spool.tasks.size === 0)
     }
     await until('the first has run', () => spool.tasks.size === 0)
-    worker.hear({ type: 'listen', tasks: false, times: true })
+    worker.hear({ type: 'listen', times: true })
     await runOne('2')
     await until('it is reported', () => timesOf(messages).length === 1)
-    worker.hear({ type: 'listen', tasks: true, times: false })
+    worker.hear({ type: 'listen', times: false })
     await runOne('3')
-    await until('it is reported by itself', () =>
-      messages.some(message => message.type === 'reports' && message.packed.length > 0),
-    )
+    await until('it is reported, too', () => reports.length === 3)
     const [times] = timesOf(messages)
     assert.deepEqual([times?.ran.length, times?.ran[2], times?.waited[2]], [3, 1, 1])
     assert.equal(timesOf(messages).length, 1)

@@ -82,7 +82,7 @@ export async function planQueue(
       const [upkeep, feed] = await Promise.all([engine.upkeep(), engine.feed(feedOptions, events)])
       upkeep.prepare(locks)
       const workers = new WorkerPool(pool, feed, events, signals)
-      const pauses = upkeep.followPauses(now => workers.setPauses(now))
+      const pauses = upkeep.followPauses(now => workers.halt.setPauses(now))
       const leave = upkeep.join?.(memberOf(workers, { isDaemon: false, controls: null }))
       return { spool, engineKey: spool, feed, pool: workers, pauses, leave }
     },

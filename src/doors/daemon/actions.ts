@@ -1,12 +1,11 @@
 import type { Emitter } from '../../base/events/emitter.js'
 import type { CancelNews } from '../../base/task/cancel.js'
 import type { ParkedPart } from '../../base/task/parked.js'
-import type { Ref } from '../../base/task/ref.js'
 import { scheduleHash } from '../../base/task/schedule.js'
 import { ControlError } from '../../formats/control/protocol.js'
 import type { Collector } from '../../runtime/stats/collector.js'
 import type { DaemonSnapshot, ScheduleSnapshot } from '../../runtime/stats/snapshot.js'
-import type { Master, Told } from '../../runtime/supervisor/master.js'
+import type { Master } from '../../runtime/supervisor/master.js'
 import type { Wish } from '../../runtime/supervisor/pool-size.js'
 import type { Action, ActionTable } from '../control/actions.js'
 import type { Schedules } from './schedules.js'
@@ -43,8 +42,8 @@ export function actionsOf({ events, master, schedules, stats, watch, lines, orde
     },
     wait: watch.action,
     ended: watch.recall,
-    next: naming((...which) => master.nextOf(...which)),
-    later: naming((...which) => master.laterOf(...which)),
+    next: naming(master, 'next'),
+    later: naming(master, 'later'),
     parked: parkedAction(master),
     config: orders.config,
     events: lines.action,
@@ -94,13 +93,13 @@ const NAMED_ARGS = { spool: 'text', 'limit?': 'count', 'from?': 'count' } as con
 const NAMED = 50
 const PARKED = 5
 
-function naming(of: (spool: string, limit: number, from: number) => Told<Ref>): Action {
+function naming(master: Master, which: 'next' | 'later'): Action {
   return {
     role: 'viewer',
     args: NAMED_ARGS,
     run: async ({ spool, limit = NAMED, from = 0 }: Named) => ({
       pid: process.pid,
-      tasks: known(spool, await of(spool, limit, from)),
+      tasks: known(spool, await master.feedOf(spool)?.[which]?.(limit, from)),
     }),
   }
 }
@@ -112,7 +111,7 @@ function parkedAction(master: Master): Action {
     run: async ({ spool, limit = PARKED, from = 0, ...group }: Named & Partial<ParkedPart>) => {
       const { reason } = group
       const part = reason === undefined ? undefined : { ...group, reason, from }
-      return { pid: process.pid, groups: known(spool, await master.parkedOf(spool, limit, part)) }
+      return { pid: process.pid, groups: known(spool, await master.feedOf(spool)?.parked?.(limit, part)) }
     },
   }
 }

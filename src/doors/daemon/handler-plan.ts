@@ -21,8 +21,8 @@ import { glob } from '../../formats/ini/glob.js'
 import { bytesOfValue } from '../../formats/ini/setting.js'
 import { withoutLogins } from '../../formats/protocol/hide.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
+import { openUnnamed } from '../../runtime/ipc/host-page.js'
 import type { HandlerSpec, HostOptions } from '../../runtime/ipc/messages.js'
-import { openUnnamed } from '../../runtime/worker/hosts/page.js'
 
 const NAMES = { python: 'Python', perl: 'Perl', ruby: 'Ruby' } as const
 const MAIN = { python: 'main.py', perl: 'main.pl', ruby: 'main.rb' } as const

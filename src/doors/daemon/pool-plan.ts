@@ -32,7 +32,7 @@ async function scalingOf(options: SpoolOptions, processes: number): Promise<Pool
     options: scaling,
     initial: spoolerCheaper === 0 ? 1 : initialWorkers(options.spoolerCheaperInitial, scaling),
     // what looks at them acts between checks; what a module looks at is unknown
-    wantsTimes: name.includes('/') || (algorithm.isEager && name !== 'cheap'),
+    wantsTimes: name.includes('/') || (algorithm.isEager === true && name !== 'cheap'),
   }
 }
 

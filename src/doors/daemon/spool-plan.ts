@@ -184,7 +184,7 @@ async function planSpoolWorkers(
         ...(because === undefined ? {} : { because }),
       })
       const workers = new WorkerPool(pool, feed, context.events, context.signals)
-      const pauses = upkeep.followPauses(now => workers.setPauses(now))
+      const pauses = upkeep.followPauses(now => workers.halt.setPauses(now))
       const leave = upkeep.join?.(memberOf(workers, { isDaemon: true, controls: controlHomeOf(spool) }))
       return { spool, engineKey, feed, pool: workers, pauses, leave }
     },

@@ -1,22 +1,17 @@
 import { hasFields } from '../../base/json-guard.js'
-import type { AsideReply, MasterMessage, WorkerMessage } from './messages.js'
+import type { MasterMessage, WorkerMessage } from './messages.js'
 
 /**
  * What a master and a worker send each other: frames on one socket pair, in order, little endian. Threads and workers in the same
  * process post the same frames.
  *
- *   frame   u32 token · u32 length of the rest · u8 kind · the rest
- *   3 TELL  master → worker: JSON, a `MasterMessage`
- *   5 SAY   worker → master: JSON, a `WorkerMessage` or `AsideReply`
+ *   frame   u32 token · u32 length of the message · the message, JSON
  *
  * The token is drawn for each worker, which learns it from the first frame. Code of users that writes to the descriptor, or reads from
  * it, does not know it: the next bytes are no frame, and it costs that worker alone.
  */
-const TELL = 3
-const SAY = 5
-
 const TOKEN_BYTES = 4
-const HEAD_BYTES = 9
+const HEAD_BYTES = 8
 /** The arguments of a named task may have 1 MiB, which is up to six times as much in JSON. */
 const MAX_BYTES = 16 * 1024 * 1024
 
@@ -25,23 +20,14 @@ export function drawToken(): number {
   return (0x80_00_00_00 + Math.floor(Math.random() * 0x80_00_00_00)) >>> 0
 }
 
-function jsonFrame(token: number, kind: number, message: MasterMessage | WorkerMessage | AsideReply): Buffer {
+export function frameOf(token: number, message: MasterMessage | WorkerMessage): Buffer {
   const text = JSON.stringify(message)
   const bytes = Buffer.byteLength(text)
   const frame = Buffer.allocUnsafe(HEAD_BYTES + bytes)
   frame.writeUInt32LE(token, 0)
-  frame.writeUInt32LE(1 + bytes, 4)
-  frame[8] = kind
+  frame.writeUInt32LE(bytes, 4)
   frame.write(text, HEAD_BYTES)
   return frame
-}
-
-export function tellFrame(token: number, message: MasterMessage): Buffer {
-  return jsonFrame(token, TELL, message)
-}
-
-export function sayFrame(token: number, message: WorkerMessage | AsideReply): Buffer {
-  return jsonFrame(token, SAY, message)
 }
 
 /** What cannot be a frame of the other end. */
@@ -101,44 +87,36 @@ abstract class FrameDecoder<Message> extends StreamDecoder<Message> {
     if (left < HEAD_BYTES) return HEAD_BYTES
     const length = input.readUInt32LE(at + 4)
     if (length < 1 || length > MAX_BYTES) throw new NoFrame(`it announces ${length} bytes`)
-    return HEAD_BYTES - 1 + length
+    return HEAD_BYTES + length
   }
-
-  protected override decode(frame: Buffer): Message {
-    return this.read(frame[8] ?? 0, frame.subarray(HEAD_BYTES))
-  }
-
-  protected abstract read(kind: number, body: Buffer): Message
 }
 
 /** What a worker reads. */
 export class MasterDecoder extends FrameDecoder<MasterMessage> {
-  protected override read(kind: number, body: Buffer): MasterMessage {
-    if (kind !== TELL) throw new NoFrame(`it is of kind ${kind}`)
-    return JSON.parse(body.toString())
+  protected override decode(frame: Buffer): MasterMessage {
+    return JSON.parse(frame.toString('utf8', HEAD_BYTES))
   }
 }
 
 /** What a master reads. */
-export class WorkerDecoder extends FrameDecoder<WorkerMessage | AsideReply> {
-  protected override read(kind: number, body: Buffer): WorkerMessage | AsideReply {
-    if (kind !== SAY) throw new NoFrame(`it is of kind ${kind}`)
-    const message: unknown = parse(body)
+export class WorkerDecoder extends FrameDecoder<WorkerMessage> {
+  protected override decode(frame: Buffer): WorkerMessage {
+    const message = parse(frame)
     if (!isMessage(message)) throw new NoFrame('it is no message of a worker')
     return message
   }
 }
 
-function parse(body: Buffer): unknown {
+function parse(frame: Buffer): unknown {
   try {
-    return JSON.parse(body.toString())
+    return JSON.parse(frame.toString('utf8', HEAD_BYTES))
   } catch {
     return undefined
   }
 }
 
 type Fields = Parameters<typeof hasFields>[1]
-type Type = (WorkerMessage | AsideReply)['type']
+type Type = WorkerMessage['type']
 
 /** What each message has, as far as the master would stumble over it. */
 const MESSAGES: Readonly<Record<Type, Fields>> = {
@@ -170,12 +148,10 @@ const MESSAGES: Readonly<Record<Type, Fields>> = {
   'child-ended': { pid: 'count' },
   stored: { tasks: 'objects' },
   drained: {},
-  'marks-cleared': { left: 'texts', error: 'text', reports: 'objects' },
-  'cancelled-buried': { reports: 'objects' },
   'done-aside': { id: 'count' },
 }
 
-function isMessage(value: unknown): value is WorkerMessage | AsideReply {
+function isMessage(value: unknown): value is WorkerMessage {
   if (!hasFields(value, { type: 'text' }, {})) return false
   const { type } = value as { readonly type: Type }
   return Object.hasOwn(MESSAGES, type) && hasFields(value, MESSAGES[type], {})

@@ -5,7 +5,7 @@ import type { Ref } from '../../base/task/ref.js'
 import type { BegunTask, ClaimNotice, Report, RunEnd } from '../../base/task/report.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import type { Delivery, RetryPolicy, SlotNews } from '../../base/task/terms.js'
-import type { Listening, PackedReports } from './reports.js'
+import type { PackedReports } from './reports.js'
 
 /** Everything a worker needs to know. Sent once, as the first message. */
 export interface WorkerOptions {
@@ -100,15 +100,9 @@ export interface HostOptions {
 /** Master to worker. The refs of one worker are numbered from 0 in the order in which they are given. */
 export type MasterMessage =
   | { readonly type: 'open'; readonly options: WorkerOptions }
-  /** Instead of `open`; nothing is run. Clears the marks of tasks whose runs were ended through no fault of theirs. */
-  | { readonly type: 'clear-marks'; readonly options: WorkerOptions; readonly tasks: readonly MarkedRef[] }
-  /** Instead of `open`; nothing is run. Buries tasks that were cancelled, and whose process was ended in their runs. */
-  | {
-      readonly type: 'bury-cancelled'
-      readonly options: WorkerOptions
-      readonly tasks: readonly CancelledRef[]
-    }
-  /** To a process aside, which stays: what it does is in engines/directory/aside-work.ts. It answers with `done-aside`. */
+  /** Instead of `open`; nothing is run. The answer is `done-aside`, with `MarksCleared` or a report for each task, in their order. */
+  | AfterKill
+  /** To a process aside: what it does is in engines/directory/aside-work.ts. The answer is `done-aside`. */
   | {
       readonly type: 'do-aside'
       readonly id: number
@@ -132,8 +126,8 @@ export type MasterMessage =
   | { readonly type: 'recall' }
   /** Tasks with one of these pairs are not to be started: report them as parked. Replaces the previous ones. */
   | { readonly type: 'pause'; readonly pairs: readonly PausedPair[] }
-  /** The listeners have changed. A worker starts with `WorkerOptions.isListenedTo` and without times. */
-  | ({ readonly type: 'listen' } & Listening)
+  /** Whether there is a listener for the times of runs. A worker starts without. */
+  | { readonly type: 'listen'; readonly times: boolean }
   /** From now on, tell of each run of a named task when it begins and when it ends; or no longer. */
   | { readonly type: 'follow'; readonly isOn: boolean }
   /** Hand back what is not started, finish what runs, exit. The worker is killed after `mercyMs`. */
@@ -229,6 +223,13 @@ export type WorkerMessage =
   | { readonly type: 'stored'; readonly tasks: readonly StoredTask[] }
   /** The last message of a worker that exits on purpose. */
   | { readonly type: 'drained' }
+  /** The result of what was asked aside, or why there is none. */
+  | {
+      readonly type: 'done-aside'
+      readonly id: number
+      readonly value?: unknown
+      readonly error?: string
+    }
 
 interface StoredTask {
   readonly path: string
@@ -247,36 +248,17 @@ export interface CancelledRef {
   readonly detail: string
 }
 
-/** What a process answers that was opened for other things than tasks. */
-export type AsideReply = MarksCleared | CancelledBuried | DoneAside
-
-const OF_ASIDE: ReadonlySet<string> = new Set<AsideReply['type']>([
-  'marks-cleared',
-  'cancelled-buried',
-  'done-aside',
-])
-
-export function isOfAside(message: WorkerMessage | AsideReply): message is AsideReply {
-  return OF_ASIDE.has(message.type)
-}
-
-/** The result of `do-aside`, or why there is none. */
-export interface DoneAside {
-  readonly type: 'done-aside'
-  readonly id: number
-  readonly value?: unknown
-  readonly error?: string
-}
-
-/** The result of `bury-cancelled`: a report for each task, in their order. */
-interface CancelledBuried {
-  readonly type: 'cancelled-buried'
-  readonly reports: readonly Report[]
-}
+/**
+ * What is to be done to the files of tasks whose process was ended in the middle of their runs: the marks are cleared of those that
+ * were ended through no fault of theirs, and those that were cancelled are buried.
+ */
+export type AfterKill = { readonly id: number; readonly options: WorkerOptions } & (
+  | { readonly type: 'clear-marks'; readonly tasks: readonly MarkedRef[] }
+  | { readonly type: 'bury-cancelled'; readonly tasks: readonly CancelledRef[] }
+)
 
 /** The result of `clear-marks`: the marks of `left` could not be cleared, because of `error`. */
 export interface MarksCleared {
-  readonly type: 'marks-cleared'
   readonly left: readonly Ref[]
   readonly error: string
   /** Of those that were gone, or were buried: their run is at most once. */

@@ -41,15 +41,7 @@ type MoreOfReport = Omit<Report, 'ref' | 'kind' | 'ranMs'>
 
 const KIND_NUMBERS = new Map(REPORT_KINDS.map((kind, number) => [kind, number]))
 
-/** What there are listeners for. */
-export interface Listening {
-  /** Single tasks: even those that ended with SPOOL_OK are reported one by one, with their times. */
-  readonly tasks: boolean
-  /** How long runs took, and how long their tasks had waited, as histograms. */
-  readonly times: boolean
-}
-
-/** Histograms (task/histogram) in microseconds, packed. */
+/** How long runs took, and how long their tasks had waited: histograms (task/histogram) in microseconds, packed. */
 export interface RunTimes {
   readonly ran: readonly number[]
   readonly waited: readonly number[]
@@ -57,7 +49,7 @@ export interface RunTimes {
 
 /** Collects reports until they are worth a message. */
 export class Outbox {
-  #listening: Listening
+  readonly #isListenedTo: boolean
   /** Made once: a worker sends thousands of messages per second. */
   readonly #ran = new Histogram()
   readonly #waited = new Histogram()
@@ -68,16 +60,9 @@ export class Outbox {
   #more: Record<string, MoreOfReport> | undefined
   #ids: Record<string, string> | undefined
 
-  constructor(listening: Listening) {
-    this.#listening = listening
-  }
-
-  listen(listening: Listening): void {
-    this.#listening = listening
-  }
-
-  get listening(): Listening {
-    return this.#listening
+  /** @param isListenedTo even tasks that ended with SPOOL_OK are reported one by one, with their times */
+  constructor(isListenedTo: boolean) {
+    this.#isListenedTo = isListenedTo
   }
 
   get isEmpty(): boolean {
@@ -85,7 +70,7 @@ export class Outbox {
   }
 
   add(number: number, report: Report): void {
-    if (report.kind === 'ok' && !this.#listening.tasks && report.slots === undefined)
+    if (report.kind === 'ok' && !this.#isListenedTo && report.slots === undefined)
       return addTo(this.#done, number)
     if (waitsForSlot(report) && report.detail === undefined) return this.#wait(number, report.slots)
     this.#packed.push(number, KIND_NUMBERS.get(report.kind) ?? 0, Math.round(report.ranMs))
@@ -201,7 +186,8 @@ function addTo(pairs: number[], number: number): void {
   else pairs.push(number, 1)
 }
 
-function eachOf(pairs: readonly number[], tell: (number: number) => void): void {
+/** The reverse: calls `tell` with each of them. */
+export function eachOf(pairs: readonly number[], tell: (number: number) => void): void {
   for (let i = 0; i < pairs.length; i += 2) {
     const first = pairs[i] ?? 0
     for (let left = pairs[i + 1] ?? 0, number = first; left > 0; left--, number++) tell(number)
@@ -219,18 +205,13 @@ export function assertBelow({ done, packed, waiting = [] }: PackedReports, limit
   for (let i = 0; i < packed.length; i += 3) look(packed[i], 1)
 }
 
-/** The reverse of `Outbox`: calls `tell` with the number of each task in `done`. */
-export function eachDone({ done }: PackedReports, tell: (number: number) => void): void {
-  eachOf(done, tell)
-}
-
 /** A task that a worker was given, and what it has announced of its claim. */
 export interface GivenTask {
   readonly ref: Ref
   readonly notice: ClaimNotice | undefined
 }
 
-/** Calls `tell` with the number and report of each other task. @param given returns undefined for a task to skip */
+/** Calls `tell` with the number and report of each task that is not in `done`. @param given returns undefined for a task to skip */
 export function eachReport(
   message: PackedReports,
   given: (number: number) => GivenTask | undefined,

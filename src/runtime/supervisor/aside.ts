@@ -3,7 +3,7 @@ import type { Emitter } from '../../base/events/emitter.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Looker, Report } from '../../base/task/report.js'
 import type { Aside, AsideResult } from '../../engines/directory/aside-work.js'
-import type { AsideReply, DoneAside, MasterMessage } from '../ipc/messages.js'
+import type { AfterKill, MarksCleared, MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { NamedRef } from './given-tasks.js'
 import type { SpawnOptions, WorkerPort } from './worker-port.js'
 
@@ -22,30 +22,18 @@ const BLAMELESS = { kind: 'blameless' } as const
 /**
  * Has something done to task files by a process with the identity of the workers, because the master opens none.
  *
- * @returns its reply, or why there is none
+ * @throws why it could not be done
  */
-export async function askAside(
+export async function askOnce<Result>(
   { openPort, openAside = openPort }: Pick<SpawnOptions, 'openPort' | 'openAside'>,
-  message: MasterMessage,
-): Promise<AsideReply | string> {
-  let reply: AsideReply | string = ENDED
+  message: AfterKill,
+): Promise<Result> {
+  const aside = new AsideProcess(openAside)
   try {
-    const port = openAside()
-    const timer = setTimeout(() => port.kill(), TIMEOUT_MS)
-    port.listen({
-      heard(message) {
-        if (message.type === 'marks-cleared' || message.type === 'cancelled-buried') reply = message
-        else if (message.type === 'unloadable') reply = message.error
-      },
-      garbled: () => port.kill(),
-    })
-    port.send(message)
-    await port.whenExited
-    clearTimeout(timer)
-  } catch (thrown) {
-    reply = toError(thrown).message
+    return (await aside.reply(message)) as Result
+  } finally {
+    aside.close()
   }
-  return reply
 }
 
 /**
@@ -62,26 +50,29 @@ export async function clearMarks(
   if (tasks.length === 0) return []
   const { worker } = options
   const marked = tasks.map(({ ref, lastRun = BLAMELESS }) => ({ ref, lastRun }))
-  const reply = await askAside(options, { type: 'clear-marks', options: worker, tasks: marked })
-  const isAnswered = typeof reply !== 'string' && reply.type === 'marks-cleared'
-  const left = isAnswered ? reply.left : tasks.map(({ ref }) => ref)
-  const error = isAnswered ? reply.error : String(reply)
+  const asked = { type: 'clear-marks', id: 0, options: worker, tasks: marked } as const
+  const failed = (thrown: unknown): MarksCleared => ({
+    left: tasks.map(({ ref }) => ref),
+    error: toError(thrown).message,
+    reports: [],
+  })
+  const { left, error, reports } = await askOnce<MarksCleared>(options, asked).catch(failed)
   const names = tasks
     .filter(({ ref, isRecalled }) => isRecalled !== true && left.includes(ref))
     .map(({ name }) => name)
   if (names.length > 0) events.emit('marks-left', { spool: worker.spool, names, error })
-  return isAnswered ? reply.reports : []
+  return reports
 }
 
 /** Its start takes as long as a thousand looks. After a death nothing more is asked. */
 const KEPT_MS = 10_000
 
-/** These take a moment each, unless the process is stopped, or its disk hangs. The others take as long as their directory is. */
-const LOOKS: ReadonlySet<string> = new Set(['look', 'begun', 'later', 'holder'])
+/** These take as long as their directory is. The others take a moment each, unless the process is stopped, or its disk hangs. */
+const LONG: ReadonlySet<string> = new Set(['sweep', 'forget', 'purge'])
 const UNANSWERED = `the process that was to do it has not answered for ${TIMEOUT_MS / 1000} s`
 
-type DoAside = Extract<MasterMessage, { type: 'do-aside' }>
-type Reply = Pick<DoneAside, 'value' | 'error'>
+type Question = AfterKill | Extract<MasterMessage, { type: 'do-aside' }>
+type Reply = Pick<Extract<WorkerMessage, { type: 'done-aside' }>, 'value' | 'error'>
 
 /** A process that does for the master what is to be done to the files of tasks. It is there while it is asked from time to time. */
 export class AsideProcess {
@@ -99,8 +90,8 @@ export class AsideProcess {
   }
 
   readonly ask: Aside = (name, spool, ...args) => {
-    const question: DoAside = { type: 'do-aside', id: this.#next++, name, spool, args }
-    return this.#reply(question, name === 'begun' ? 0 : KEPT_MS) as AsideResult<typeof name>
+    const question: Question = { type: 'do-aside', id: this.#next++, name, spool, args }
+    return this.reply(question, name === 'begun' ? 0 : undefined) as AsideResult<typeof name>
   }
 
   #giveUp(): void {
@@ -124,10 +115,9 @@ export class AsideProcess {
     for (const id of [...this.#asked.keys()]) this.#answered(id, { error: why })
   }
 
-  async #reply(question: DoAside, keptMs: number): Promise<unknown> {
-    const deadline = LOOKS.has(question.name)
-      ? setTimeout(() => this.#giveUp(), TIMEOUT_MS).unref()
-      : undefined
+  async reply(question: Question, keptMs = KEPT_MS): Promise<unknown> {
+    const isLong = question.type === 'do-aside' && LONG.has(question.name)
+    const deadline = isLong ? undefined : setTimeout(() => this.#giveUp(), TIMEOUT_MS).unref()
     const { value, error } = await new Promise<Reply>(resolve => {
       this.#asked.set(question.id, resolve)
       clearTimeout(this.#timer)

@@ -1,35 +1,35 @@
-import type { Emitter } from '../../base/events/emitter.js'
-import { type CancelNews, type CancelResult, cancelledDetail } from '../../base/task/cancel.js'
-import type { Ref, TaskName } from '../../base/task/ref.js'
-import type { Report } from '../../base/task/report.js'
-import type { Feed, Source } from '../../engines/feed.js'
-import type { AsideReply, WorkerMessage } from '../ipc/messages.js'
-import { askAside } from './aside.js'
-import { Cancellation, isHeld } from './cancellation.js'
+import { readdirSync, readlinkSync } from 'node:fs'
+import { toError } from '../../base/errors.js'
+import { CANCEL_MS, type CancelNews, type CancelResult, cancelledDetail } from '../../base/task/cancel.js'
+import { type Ref, type TaskName, toByteString } from '../../base/task/ref.js'
+import type { Report, ReportKind } from '../../base/task/report.js'
+import type { WorkerMessage } from '../ipc/messages.js'
+import { askOnce } from './aside.js'
 import { howOf } from './cut-short.js'
-import type { Given } from './given-tasks.js'
-import type { LastRuns } from './last-runs.js'
+import { type Given, nameOf } from './given-tasks.js'
+import type { PoolContext } from './pool-options.js'
 import type { Exit, SpawnOptions } from './worker-port.js'
 import type { WorkerProcess } from './worker-process.js'
 
-interface CancellationsContext {
-  readonly feed: Feed & Pick<Source, 'leases'>
-  readonly lastRuns: LastRuns
-  readonly events: Emitter
-  options(): Omit<SpawnOptions, 'answer'>
-  workers(): Iterable<WorkerProcess>
-  /** Tasks may be given out again. */
-  released(): void
-}
+type Answer = Extract<WorkerMessage, { type: 'cancelling' }>
+
+/** How often a process that is to be killed is looked at. */
+const LOOK_MS = 100
+/** The worker ends a program by SIGKILL when the master would kill the worker. */
+const PROGRAM_MS = 2000
+/** A worker that is not blocked hands back within that time what it has not begun. */
+const RECALL_MS = 1000
 
 /** The tasks of one pool that people have cancelled, until each has ended. */
 export class Cancellations {
-  readonly #context: CancellationsContext
+  readonly #context: PoolContext
+  readonly #options: () => Omit<SpawnOptions, 'answer'>
   readonly #current = new Set<Cancellation>()
   readonly #burials = new Set<Promise<void>>()
 
-  constructor(context: CancellationsContext) {
+  constructor(context: PoolContext, options: () => Omit<SpawnOptions, 'answer'>) {
     this.#context = context
+    this.#options = options
   }
 
   /** Ends a task that a worker runs or has claimed. @param tell hears what it waits for, if that takes long */
@@ -41,23 +41,21 @@ export class Cancellations {
   }
 
   #begin(name: TaskName): Cancellation | undefined {
-    const { feed, events, released } = this.#context
     for (const worker of this.#context.workers())
-      for (const number of worker.work.tasks.numbersOf(name)) {
-        const given = worker.work.tasks.of(number)
-        if (given === undefined || !isHeld(worker, given)) continue
-        const cancellation = new Cancellation({ worker, number, given, feed, events })
+      for (const [number, given] of worker.work.tasks.named(name)) {
+        if (!isHeld(worker, given)) continue
+        const cancellation = new Cancellation(worker, number, given, this.#context)
         this.#current.add(cancellation)
         void cancellation.whenEnded.then(() => {
           this.#current.delete(cancellation)
-          released()
+          this.#context.dispatch()
         })
         return cancellation
       }
     return undefined
   }
 
-  answered(worker: WorkerProcess, answer: Extract<WorkerMessage, { type: 'cancelling' }>): void {
+  answered(worker: WorkerProcess, answer: Answer): void {
     for (const each of this.#current)
       if (each.worker === worker && each.number === answer.number) each.answered(answer)
   }
@@ -81,20 +79,21 @@ export class Cancellations {
     await Promise.all(this.#burials)
   }
 
-  async #bury({ pid, killed }: WorkerProcess, mine: readonly Cancellation[], exit: Exit): Promise<void> {
+  async #bury({ pid, departure }: WorkerProcess, mine: readonly Cancellation[], exit: Exit): Promise<void> {
     const how =
-      killed?.kind === 'cancel'
+      departure.killed?.kind === 'cancel'
         ? 'did not end by itself, so its process was killed'
         : `its process ${howOf(exit)}`
     const { feed } = this.#context
     const refOf = ({ ref, notice }: Given) =>
       (notice?.lease === undefined ? undefined : feed.leases?.refOf(notice.lease)) ?? ref
     const tasks = mine.map(({ given }) => ({ ref: refOf(given), detail: cancelledDetail(how) }))
-    const options = this.#context.options()
-    const reply = await askAside(options, { type: 'bury-cancelled', options: options.worker, tasks })
+    const options = this.#options()
+    const asked = { type: 'bury-cancelled', id: 0, options: options.worker, tasks } as const
+    const reports = await askOnce<readonly Report[]>(options, asked).catch(thrown => toError(thrown).message)
     for (const [i, cancellation] of mine.entries())
-      this.#buried(pid, cancellation, tasks[i]?.detail ?? how, reportOf(reply, i, cancellation))
-    this.#context.released()
+      this.#buried(pid, cancellation, tasks[i]?.detail ?? how, reportOf(reports, i, cancellation))
+    this.#context.dispatch()
   }
 
   #buried(pid: number, cancellation: Cancellation, detail: string, report: Report | string): void {
@@ -118,9 +117,13 @@ export class Cancellations {
 }
 
 /** @returns why there is none */
-function reportOf(reply: AsideReply | string, i: number, { name, given }: Cancellation): Report | string {
-  if (typeof reply === 'string') return reply
-  const report = reply.type === 'cancelled-buried' ? reply.reports[i] : undefined
+function reportOf(
+  reports: readonly Report[] | string,
+  i: number,
+  { name, given }: Cancellation,
+): Report | string {
+  if (typeof reports === 'string') return reports
+  const report = reports[i]
   if (report === undefined) return 'the process that was to bury it has answered something else'
   if (report.kind === 'locked' || report.kind === 'unreadable')
     return report.detail ?? 'another process holds it'
@@ -132,4 +135,148 @@ function resultOf({ kind, detail }: Report): CancelResult {
   if (kind === 'gone') return { result: 'done' }
   if (kind === 'untouched' || kind === 'later') return { result: 'waiting' }
   return { result: 'unburied', ...(detail === undefined ? {} : { detail }) }
+}
+
+/**
+ * Ends one running task. Its handler is told, by its signal; if the task has not ended within five seconds, its process is
+ * killed. No other task pays for that: what the process has not begun is handed back, and what else runs there ends first.
+ *
+ * States: asked → overdue (its process is given nothing more) → ended.
+ */
+class Cancellation {
+  readonly worker: WorkerProcess
+  readonly number: number
+  readonly given: Given
+  readonly name: TaskName
+  readonly #context: PoolContext
+  readonly #listeners = new Set<(news: CancelNews) => void>()
+  #answer: Answer | undefined
+  #timer: NodeJS.Timeout
+  #recalledAt: number | undefined
+  #others: number | undefined
+  #hasEnded = false
+  #resolve: (result: CancelResult) => void = () => {}
+  readonly whenEnded = new Promise<CancelResult>(resolve => {
+    this.#resolve = resolve
+  })
+
+  constructor(worker: WorkerProcess, number: number, given: Given, context: PoolContext) {
+    this.#context = context
+    this.worker = worker
+    this.number = number
+    this.given = given
+    this.name = nameOf(given)
+    given.watcher = (kind, detail) => this.#reported(kind, detail)
+    this.#timer = setTimeout(() => this.#overdue(), CANCEL_MS)
+    context.events.emit('task-cancelling', { spool: worker.spool, pid: worker.pid, name: this.name })
+    worker.cancel(number)
+  }
+
+  listen(tell: (news: CancelNews) => void): void {
+    this.#listeners.add(tell)
+    if (this.#others !== undefined) tell({ pid: this.worker.pid, others: this.#others })
+  }
+
+  /** The worker has read the request. */
+  answered(answer: Answer): void {
+    this.#answer = answer
+  }
+
+  end(result: CancelResult): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    clearTimeout(this.#timer)
+    this.worker.isReserved = false
+    this.given.watcher = undefined
+    this.#resolve(result)
+  }
+
+  /** Its process has exited. What became of the task is found out by whoever looks at it next. */
+  exited(): void {
+    clearTimeout(this.#timer)
+  }
+
+  #reported(kind: ReportKind, detail: string | undefined): void {
+    const isEnded = this.#answer?.hasBegun === true
+    switch (kind) {
+      case 'ok':
+      case 'gone':
+        return this.end({ result: 'done' })
+      case 'buried':
+      case 'set-aside':
+        return this.end({ result: isEnded ? 'cancelled' : 'buried' })
+      case 'unsettled':
+        return this.end({ result: 'unburied', ...(detail === undefined ? {} : { detail }) })
+      default:
+        return this.end({ result: 'waiting' })
+    }
+  }
+
+  #overdue(): void {
+    if (this.#answer?.isProgram === true && this.#recalledAt === undefined) {
+      this.#answer = { ...this.#answer, isProgram: false }
+      this.#timer = setTimeout(() => this.#overdue(), PROGRAM_MS)
+      return
+    }
+    this.worker.isReserved = true
+    this.#timer = setInterval(() => this.#look(), LOOK_MS)
+    this.#look()
+  }
+
+  #look(): void {
+    const { worker, number } = this
+    const { feed } = this.#context
+    if (worker.state === 'exited') return
+    if (worker.work.hasAhead) feed.lose({ refs: worker.recall() })
+    this.#recalledAt ??= performance.now()
+    if (!this.#hasBegun) return this.end({ result: 'waiting' })
+    const others = worker.work.besides(number)
+    this.#tell(others)
+    const isHandedBack = !worker.work.isRecalling || performance.now() > this.#recalledAt + RECALL_MS
+    if (others > 0 || !isHandedBack) return
+    clearTimeout(this.#timer)
+    this.#context.events.emit('worker-cancelled', { spool: worker.spool, pid: worker.pid, name: this.name })
+    worker.killForCancel()
+  }
+
+  /** A worker that does not answer is blocked by what it runs: is it this task? */
+  get #hasBegun(): boolean {
+    if (this.#answer !== undefined) return this.#answer.hasBegun
+    return isHeld(this.worker, this.given)
+  }
+
+  #tell(others: number): void {
+    if (others === this.#others) return
+    this.#others = others
+    if (others > 0) for (const tell of this.#listeners) tell({ pid: this.worker.pid, others })
+  }
+}
+
+/**
+ * Whether this worker has claimed the task, so that no other process can run it. One that is too busy to say so shows it by the file
+ * that it has open.
+ */
+function isHeld({ pid, spool }: WorkerProcess, { ref, notice, startedAt }: Given): boolean {
+  return notice !== undefined || startedAt !== undefined || hasOpen(pid, `${toByteString(spool)}/${ref}`)
+}
+
+/**
+ * Whether a process of this user has a file open. Linux only: elsewhere, and for processes of other users, it is not known.
+ *
+ * @param path its real path, a byte string
+ */
+function hasOpen(pid: number, path: string): boolean {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).some(fd => targetOf(pid, fd) === path)
+  } catch {
+    return false // it has ended
+  }
+}
+
+function targetOf(pid: number, fd: string): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/fd/${fd}`, 'latin1')
+  } catch {
+    return undefined // it was closed meanwhile
+  }
 }

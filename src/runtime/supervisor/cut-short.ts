@@ -1,7 +1,7 @@
 import { epochMs } from '../../base/clock.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Had } from './given-tasks.js'
-import type { Exit } from './worker-port.js'
+import type { Exit, PortExit } from './worker-port.js'
 
 /** A start that is not told at once is at most so much later than the last report, from which its time is counted. */
 const UNTOLD_MS = 250
@@ -69,6 +69,6 @@ function causeOf(killed: KillReason | undefined, exit: Exit): LastRun {
 }
 
 /** As the end of a sentence about the process. */
-export function howOf({ code, signal }: Exit): string {
+export function howOf({ code, signal }: PortExit): string {
   return signal === null ? `exited with code ${code}` : `was killed by ${signal}`
 }

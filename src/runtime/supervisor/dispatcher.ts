@@ -1,6 +1,4 @@
 import type { Ref } from '../../base/task/ref.js'
-import type { SlotHints } from '../../engines/feed.js'
-import type { LastRuns } from './last-runs.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** The fastest tasks take 10 µs, so this is some 5 ms of work: a quarter as many messages as with 128, and a twelfth more tasks a second. */
@@ -26,9 +24,7 @@ export interface Source {
   /** A worker is to go as soon as it is idle, so none is given anything ahead. */
   readonly isShrinking: boolean
   due(limit: number): readonly Ref[]
-  readonly lastRuns: LastRuns
-  /** What is known of slots; undefined: nothing. */
-  readonly slots: SlotHints | undefined
+  give(worker: WorkerProcess, refs: readonly Ref[]): void
   /** A signal that this worker is to handle before any task. */
   signalFor(worker: WorkerProcess): number | undefined
 }
@@ -80,10 +76,7 @@ function deal(free: readonly Open[], source: Source): void {
       dealt++
     }
   for (const { worker, batch, refs } of hands)
-    for (let at = 0; at < refs.length; at += batch) {
-      const some = refs.slice(at, at + batch)
-      worker.run(some, source.lastRuns.among(some), source.slots)
-    }
+    for (let at = 0; at < refs.length; at += batch) source.give(worker, refs.slice(at, at + batch))
 }
 
 /**

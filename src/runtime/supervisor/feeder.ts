@@ -1,49 +1,58 @@
 import { setTimeout } from 'node:timers/promises'
 import { Alarm, Stall } from '../../base/clock.js'
-import type { Emitter } from '../../base/events/emitter.js'
+import type { RespawnPace } from '../../base/respawn-pace.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
-import type { Found, Looker, Report } from '../../base/task/report.js'
+import { type Found, isHandled, type Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/terms.js'
-import type { Source } from '../../engines/feed.js'
 import { clearMarks } from './aside.js'
 import type { Cancellations } from './cancellations.js'
+import type { CrashedTasks } from './crashed-tasks.js'
 import { lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
-import { type Begun, type Had, nameOf } from './given-tasks.js'
-import type { LastRuns } from './last-runs.js'
-import type { Roster } from './roster.js'
+import { type Had, nameOf } from './given-tasks.js'
+import type { PoolContext } from './pool-options.js'
+import { Roster, type RosterOptions } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
-import type { CrashedTasks, Supply } from './supply.js'
 import type { Withdrawals } from './withdrawals.js'
 import type { Exit, Reported } from './worker-port.js'
 import type { WorkerProcess } from './worker-process.js'
 
-interface FeederContext {
-  readonly spool: string
-  readonly roster: Roster
-  readonly feed: Source
-  readonly lastRuns: LastRuns
-  readonly supply: Supply
-  readonly events: Emitter
+export interface FeederContext extends PoolContext {
   readonly signals: SignalRouter
+  /**
+   * Its workers run the tasks that have to run alone; otherwise, all that are due. If several tasks were running when their process
+   * died, any of them may be to blame: they become suspects, and no crash is counted. A suspect that crashes again takes no other task
+   * with it.
+   */
+  readonly isAlone: boolean
+  readonly crashed: CrashedTasks
+  readonly pace: RespawnPace
   readonly cancellations: Cancellations
   readonly withdrawals: Withdrawals
-  /** Undefined: nobody looks. */
-  readonly looker: Looker | undefined
-  /** Nothing is to be started. */
-  isHalted(): boolean
+  /** The workers of the pool run one task at a time, so that those that have crashed run there; otherwise, they run alone. */
+  isSequential(): boolean
+  /** The worker is ready. */
+  joined(worker: WorkerProcess): void
+  /** There may be fewer workers than the target. */
+  vacant(): void
+  /** So many tasks have ended. */
+  progressed(count: number): void
 }
 
 type Excused = Had & { readonly lastRun: LastRun }
 
 /** A death is told after so long at the latest. */
 const LOOK_MS = 2000
+/** A worker that sent nothing for this long, or whose oldest task is this old, is running something slow. */
+const SLOW_MS = 50
 
-/** Tracks which worker has which task: feeds the workers of a pool, takes tasks back, and enforces deadlines. */
+/** Workers with a common source of tasks: gives them tasks, takes tasks back, and enforces deadlines. */
 export class Feeder {
+  readonly roster: Roster
   readonly #context: FeederContext
-  readonly #watchdog: Watchdog
+  /** Where this process was stopped itself, the alarm comes before what workers have said meanwhile, which is read first. */
+  readonly #alarm = new Alarm(() => setImmediate(() => this.#check()))
   readonly #stall = new Stall()
   /** How many refs were given out. */
   #given = 0
@@ -51,50 +60,69 @@ export class Feeder {
   readonly #settling = new Set<Promise<void>>()
   readonly #renewal: NodeJS.Timeout | undefined
 
-  constructor(context: FeederContext) {
-    const { roster, feed } = context
+  constructor(options: RosterOptions, context: FeederContext) {
+    const { feed, events, signals, pace, cancellations } = context
     this.#context = context
-    this.#watchdog = new Watchdog({
-      harakiriMs: () => roster.options.worker.harakiriMs,
-      workers: () => roster.workers,
-      overran: worker => this.#harakiri(worker),
-      slow: worker => {
-        context.withdrawals.from(worker)
-        this.dispatch()
+    this.roster = new Roster(
+      options,
+      {
+        opened: context.dispatch,
+        signalled: (worker, message) => signals.hear(worker, message),
+        reported: (worker, reported) => this.#reported(worker, reported),
+        claimed: refs => feed.report({ claimed: refs }),
+        dropped: refs => feed.lose({ refs }),
+        cancelling: (worker, message) => cancellations.answered(worker, message),
+        deadline: () => this.#watch(),
+        joined: context.joined,
+        exited: (worker, exit, mayBeReplaced) => this.#exited(worker, exit, mayBeReplaced),
+        vacant: context.vacant,
       },
-    })
+      pace,
+      events,
+    )
     const { leases } = feed
     if (leases !== undefined)
       this.#renewal = setInterval(() => {
-        leases.keep([...roster.workers].flatMap(worker => worker.work.tasks.leases))
+        leases.keep([...this.roster.workers].flatMap(worker => worker.work.tasks.leases))
       }, leases.everyMs).unref()
   }
 
   /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
-    const { roster, feed, supply, lastRuns, signals, isHalted } = this.#context
+    const { roster } = this
+    const { feed, isAlone, lastRuns, signals, isHalted } = this.#context
+    const { crashed } = this
     if (roster.isClosed) return
     if (!isHalted()) {
-      if (supply.crashed?.isOverdue === true) this.#giveCrashed(supply.crashed)
+      if (crashed?.isOverdue === true) this.#giveCrashed(crashed)
+      const { slots } = feed.state
       dispatch(roster.workers, {
         signalFor: worker => signals.take(worker),
-        get ready() {
-          return supply.ready
-        },
+        ready: this.ready,
         batchMs: feed.leases?.batchMs,
         isByArrival: feed.isByArrival === true,
         isShrinking: roster.excess > 0,
-        due: limit => {
-          const refs = supply.take(limit)
+        due: limit => feed.take(limit, isAlone ? 'alone' : undefined),
+        give: (worker, refs) => {
           this.#gave(refs)
-          return refs
+          worker.run(refs, lastRuns.among(refs), slots)
         },
-        lastRuns,
-        slots: feed.state.slots,
       })
-      if (supply.crashed?.isReady === true) this.#giveCrashed(supply.crashed)
+      if (crashed?.isReady === true) this.#giveCrashed(crashed)
     }
-    this.#watchdog.look()
+    this.#watch()
+  }
+
+  /** How many tasks could be given out now. It may be an estimate. */
+  get ready(): number {
+    const { feed, isAlone } = this.#context
+    return isAlone ? feed.state.parked.alone : feed.state.ready
+  }
+
+  /** Those that have crashed, if they are for these workers. */
+  get crashed(): CrashedTasks | undefined {
+    const { isAlone, isSequential, crashed } = this.#context
+    return isSequential() === isAlone ? undefined : crashed
   }
 
   #gave(refs: readonly Ref[]): void {
@@ -104,9 +132,9 @@ export class Feeder {
 
   /** To workers for which nothing else is due. */
   #giveCrashed(crashed: CrashedTasks): void {
-    const { roster, feed, lastRuns } = this.#context
-    for (const worker of roster.workers) {
-      if (!isIdle(worker)) continue
+    const { feed, lastRuns } = this.#context
+    for (const worker of this.roster.workers) {
+      if (!worker.isIdle) continue
       const ref = crashed.takeFor(worker)
       if (ref === undefined) return
       this.#gave([ref])
@@ -116,20 +144,20 @@ export class Feeder {
 
   /** For how long tasks have been due and a worker idle, and nothing was given out, in milliseconds. */
   get stalledMs(): number {
-    const { roster, supply, isHalted } = this.#context
-    const mayGive = !roster.isClosed && !isHalted() && supply.ready > 0 && [...roster.workers].some(isIdle)
+    const { roster } = this
+    const mayGive =
+      !roster.isClosed &&
+      !this.#context.isHalted() &&
+      this.ready > 0 &&
+      [...roster.workers].some(({ isIdle }) => isIdle)
     return this.#stall.look(mayGive ? this.#given : undefined)
   }
 
-  /** Call it when a deadline has changed. */
-  watch(): void {
-    this.#watchdog.look()
-  }
-
-  reported(worker: WorkerProcess, { done, doneNames, reports, late, known, ids, wishes }: Reported): void {
-    const { spool, feed, supply, lastRuns, events } = this.#context
+  #reported(worker: WorkerProcess, reported: Reported): void {
+    const { done, doneNames, reports, late, known, ids, wishes } = reported
+    const { spool, feed, lastRuns, events } = this.#context
     const { pid } = worker
-    supply.crashed?.reported(worker, reports)
+    this.crashed?.reported(worker, reports)
     const returned = reports.filter(report => !this.#isTakenBack(report))
     lastRuns.done(done)
     lastRuns.reported(returned)
@@ -143,43 +171,40 @@ export class Feeder {
       known,
       ids,
     })
+    const ended = done.length + reports.filter(hasEnded).length
+    if (ended > 0) this.#context.progressed(ended)
+    this.#context.dispatch()
   }
 
   /** It was recalled, and the worker that had it first has begun it: that one's report or end says what becomes of it. */
   #isTakenBack({ ref, kind }: Report): boolean {
     if (kind !== 'locked') return false
-    for (const { work } of this.#context.roster.workers) if (work.takeBack(ref)) return true
+    for (const { work } of this.roster.workers) if (work.takeBack(ref)) return true
     return false
   }
 
   /** Gives a worker more tasks of a name that it runs: they begin there as soon as the slots are free that it has. */
   #follow(worker: WorkerProcess, { wanted, name, count }: SlotWish): void {
-    const { roster, supply, feed, lastRuns, isHalted } = this.#context
-    if (roster.isClosed || roster.excess > 0 || isHalted() || !worker.isOpen) return
-    const refs = supply.takeFollowers(wanted, { name, count })
+    const { roster } = this
+    const { feed, isAlone, lastRuns, isHalted } = this.#context
+    if (isAlone || roster.isClosed || roster.excess > 0 || isHalted() || !worker.isOpen) return
+    const refs = feed.take(wanted, { name, count })
     if (refs.length === 0) return
     this.#gave(refs)
     worker.run(refs, lastRuns.among(refs), feed.state.slots, name)
   }
 
-  dropped(refs: readonly Ref[]): void {
-    this.#context.feed.lose({ refs })
-  }
-
-  /** Called just before a worker is killed because it did not stop within its mercy. */
-  outOfMercy(worker: WorkerProcess): void {
-    const { spool, events } = this.#context
-    events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: namesOf(worker.work.begun) })
-  }
-
-  exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void {
-    const { feed, supply, lastRuns, signals, cancellations } = this.#context
-    supply.crashed?.ended(worker)
+  #exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void {
+    const { feed, lastRuns, signals, cancellations } = this.#context
+    this.crashed?.ended(worker)
     const buried = cancellations.exited(worker, exit)
     const all = worker.work.had
     const cut = all
       .filter(({ ref }) => !buried.has(ref))
-      .map(had => ({ ...had, lastRun: lastRunOf(had, worker.killed, exit, worker.isInnocent(had.number)) }))
+      .map(had => ({
+        ...had,
+        lastRun: lastRunOf(had, worker.departure.killed, exit, worker.isInnocent(had.number)),
+      }))
     if (feed.leases === undefined) for (const { ref, lastRun } of cut) lastRuns.add(ref, lastRun)
     else
       feed.lose({
@@ -189,16 +214,18 @@ export class Feeder {
         worker: { identity: worker.identity, leases: all.flatMap(({ lease }) => lease ?? []) },
       })
     signals.exited(worker)
-    this.#tellEnded(worker)
+    // their files were seen to be gone, and their worker has ended without a report of them
+    const gone = worker.work.tasks.ended.map(({ ref }) => ({ ref, kind: 'gone', ranMs: 0 }) as const)
+    this.#tellReports(worker, gone)
     const left = worker.work.tasks.left.filter(ref => !buried.has(ref))
     const excused = cut.flatMap(had => {
       const lastRun = lastRuns.of(had.ref)
       return lastRun?.kind === 'blameless' ? [{ ...had, lastRun }] : []
     })
-    const isByOthers = exit.signal !== null && !worker.isKilled && all.length > 0 // though it was asked to end
+    const isByOthers = exit.signal !== null && !worker.departure.isKilled && all.length > 0 // though it was asked to end
     const isDeath = (exit.why === 'failed' || isByOthers) && !exit.isExplained && exit.unforked === undefined
     const told = isDeath ? this.#tellDeath(worker, exit, mayBeReplaced) : undefined
-    const isToUnmark = excused.length > 0 && !this.#context.roster.isClosed
+    const isToUnmark = excused.length > 0 && !this.roster.isClosed
     if (told === undefined && !isToUnmark) return feed.lose({ refs: left })
     const settled = Promise.resolve(told)
       .then(() => (isToUnmark ? this.#unmark(worker, excused, left) : feed.lose({ refs: left })))
@@ -215,20 +242,20 @@ export class Feeder {
    * @returns when it is told; undefined: it is
    */
   #tellDeath(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): Promise<void> | undefined {
-    const { spool, roster, feed, looker, events } = this.#context
+    const { spool, feed, looker, events } = this.#context
     const { pid, work } = worker
     const { code, signal, why } = exit
     const isReplaced = why === 'failed' && mayBeReplaced
     const tell = (running: readonly TaskName[]) =>
       events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
     const { unclear } = work.tasks
-    if (unclear.length === 0 || roster.isClosed || looker === undefined || feed.leases !== undefined)
-      return void tell(namesOf(work.begun))
+    if (unclear.length === 0 || this.roster.isClosed || looker === undefined || feed.leases !== undefined)
+      return void tell(work.running)
     const refs = unclear.map(([, { ref }]) => ref)
     const sinceMs = Math.min(...unclear.map(([, { givenAtMs }]) => givenAtMs))
     const looked = looker.begun(refs, sinceMs)
     return Promise.race([looked, setTimeout(LOOK_MS, undefined, { ref: false })]).then(found => {
-      if (found === undefined) return tell(namesOf(work.begun))
+      if (found === undefined) return tell(work.running)
       const ran = unclear.filter(
         ([number, { isRecalled }], i) => isBegun(found[i], isRecalled) && !worker.isInnocent(number),
       )
@@ -236,14 +263,9 @@ export class Feeder {
     })
   }
 
-  /** Those whose files were seen to be gone: their worker has ended without a report of them. */
-  #tellEnded({ pid, work }: WorkerProcess): void {
-    const reports = work.tasks.ended.map(({ ref }) => ({ ref, kind: 'gone', ranMs: 0 }) as const)
-    if (reports.length === 0) return
-    this.#context.events.emit('tasks-reported', {
-      ...{ spool: this.#context.spool, pid, done: [], reports },
-      known: new Set(),
-    })
+  #tellReports({ pid }: WorkerProcess, reports: readonly Report[]): void {
+    const { spool, events } = this.#context
+    if (reports.length > 0) events.emit('tasks-reported', { spool, pid, done: [], reports, known: new Set() })
   }
 
   /** Resolves when all that was excused has no mark of that run, and each death is told. */
@@ -252,97 +274,65 @@ export class Feeder {
   }
 
   /** On disk, before they are given to others: a daemon that ends before they have run remembers no excuse. */
-  async #unmark({ pid }: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
-    const { spool, roster, feed, lastRuns, events } = this.#context
-    const reports = (await clearMarks(roster.options, excused, events)).filter(({ ref }) =>
+  async #unmark(worker: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
+    const { feed, lastRuns, events } = this.#context
+    const reports = (await clearMarks(this.roster.options, excused, events)).filter(({ ref }) =>
       left.includes(ref),
     )
     const over = new Set(reports.map(({ ref }) => ref))
     if (over.size > 0) {
       lastRuns.reported(reports)
       feed.report({ returned: reports })
-      events.emit('tasks-reported', { spool, pid, done: [], reports, known: new Set() })
+      this.#tellReports(worker, reports)
     }
     feed.lose({ refs: left.filter(ref => !over.has(ref)) })
   }
 
   close(): void {
-    this.#watchdog.close()
+    this.#alarm.clear()
     clearInterval(this.#renewal)
   }
 
-  #harakiri(worker: WorkerProcess): void {
-    const { spool, roster, events } = this.#context
-    events.emit('worker-overran', { spool, pid: worker.pid, running: namesOf(worker.work.begun) })
-    worker.killForOverrun(roster.options.worker.harakiriMs)
-  }
-}
-
-/** What it began and has not ended: its mark, or a lock that a program of the task holds longer. Others may hold what was recalled. */
-function isBegun(found: Found | undefined, isRecalled: boolean): boolean {
-  return found === 'begun' || (found === 'locked' && !isRecalled)
-}
-
-function isIdle({ isOpen, work }: WorkerProcess): boolean {
-  return isOpen && work.outstanding === 0
-}
-
-export function namesOf(begun: readonly Begun[]): TaskName[] {
-  return begun.map(({ name }) => name)
-}
-
-interface WatchdogOptions {
-  /** 0: no deadline. */
-  harakiriMs(): number
-  workers(): Iterable<WorkerProcess>
-  /** One of its tasks is past its deadline. */
-  overran(worker: WorkerProcess): void
-  /** It runs a slow task, and has more tasks that other workers could run. */
-  slow(worker: WorkerProcess): void
-}
-
-/** A worker that sent nothing for this long, or whose oldest task is this old, is running something slow. */
-const SLOW_MS = 50
-
-/**
- * Checks the workers from outside, so that a handler that blocks its event loop cannot escape. A worker whose last
- * message is 20 ms old announces a start before it makes it. So a task whose start was not announced began within
- * 20 ms of the worker's last message.
- */
-class Watchdog {
-  readonly #options: WatchdogOptions
-  /** Where this process was stopped itself, the alarm comes before what workers have said meanwhile, which is read first. */
-  readonly #alarm = new Alarm(() => setImmediate(() => this.#check()))
-  #isClosed = false
-
-  constructor(options: WatchdogOptions) {
-    this.#options = options
-  }
-
-  /** Call it when a worker was given something. */
-  look(): void {
-    const harakiriMs = this.#options.harakiriMs()
+  /** Call it when a worker was given something, or a deadline has changed. */
+  #watch(): void {
+    const { harakiriMs } = this.roster.options.worker
     const now = performance.now()
-    for (const worker of this.#options.workers()) {
+    for (const worker of this.roster.workers) {
       if (worker.work.hasAhead) this.#alarm.wakeAt(now + SLOW_MS)
       this.#alarm.wakeAt(worker.deadlineAt(harakiriMs))
     }
   }
 
-  close(): void {
-    this.#isClosed = true
-    this.#alarm.clear()
+  /**
+   * Checks the workers from outside, so that a handler that blocks its event loop cannot escape. A worker whose last message is 20 ms
+   * old announces a start before it makes it. So a task whose start was not announced began within 20 ms of the worker's last message.
+   */
+  #check(): void {
+    const { harakiriMs } = this.roster.options.worker
+    const now = performance.now()
+    for (const worker of this.roster.workers) {
+      if (now >= worker.deadlineAt(harakiriMs)) this.#harakiri(worker, harakiriMs)
+      else if (worker.work.hasAhead && now >= (worker.work.runningSince ?? now) + SLOW_MS) {
+        this.#context.withdrawals.from(worker)
+        this.dispatch()
+      }
+    }
+    this.#watch()
   }
 
-  #check(): void {
-    if (this.#isClosed) return
-    const { workers, overran, slow } = this.#options
-    const harakiriMs = this.#options.harakiriMs()
-    const now = performance.now()
-    for (const worker of workers()) {
-      if (now >= worker.deadlineAt(harakiriMs)) overran(worker)
-      else if (worker.work.hasAhead && now >= (worker.work.runningSince ?? now) + SLOW_MS) slow(worker)
-    }
-    this.look()
+  #harakiri(worker: WorkerProcess, harakiriMs: number): void {
+    const { spool, events } = this.#context
+    events.emit('worker-overran', { spool, pid: worker.pid, running: worker.work.running })
+    worker.killForOverrun(harakiriMs)
   }
+}
+
+/** `gone` counts: the task ended in another worker, or in one that died before it could report. */
+function hasEnded({ kind }: Report): boolean {
+  return isHandled(kind) || kind === 'ignore' || kind === 'gone'
+}
+
+/** What it began and has not ended: its mark, or a lock that a program of the task holds longer. Others may hold what was recalled. */
+function isBegun(found: Found | undefined, isRecalled: boolean): boolean {
+  return found === 'begun' || (found === 'locked' && !isRecalled)
 }

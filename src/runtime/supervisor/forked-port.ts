@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { entryFile } from '../../base/package-root.js'
-import { drawToken, tellFrame, WorkerDecoder } from '../ipc/frames.js'
-import type { AsideReply, MasterMessage, WorkerMessage } from '../ipc/messages.js'
+import { drawToken, frameOf, WorkerDecoder } from '../ipc/frames.js'
+import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import { guarded, type PortExit, type PortListener, type WorkerPort } from './worker-port.js'
 
 const STDERR = 2
@@ -11,13 +11,7 @@ const STDERR = 2
 const ROAD_FD = 3
 const LAST_WORDS_MS = 1000
 /** A worker exits after these messages. */
-const LAST_WORDS: ReadonlySet<(WorkerMessage | AsideReply)['type']> = new Set([
-  'drained',
-  'faulted',
-  'unloadable',
-  'marks-cleared',
-  'cancelled-buried',
-])
+const LAST_WORDS: ReadonlySet<WorkerMessage['type']> = new Set(['drained', 'faulted', 'unloadable'])
 /**
  * Node's exit waits for its threads: for ever if one is blocked in a system call that a handler made (opening a pipe,
  * reading from a dead network disk), and rarely for one of V8's own (https://github.com/nodejs/node/issues/54918).
@@ -70,7 +64,7 @@ export class ForkedPort implements WorkerPort {
 
   listen({ heard, garbled }: PortListener): void {
     const decoder = new WorkerDecoder(this.#token)
-    const hear = (message: WorkerMessage | AsideReply) => {
+    const hear = (message: WorkerMessage) => {
       heard(message)
       if (LAST_WORDS.has(message.type)) this.#killUnlessItExits()
     }
@@ -84,7 +78,7 @@ export class ForkedPort implements WorkerPort {
   }
 
   send(message: MasterMessage): void {
-    if (this.#socket?.writable === true) this.#socket.write(tellFrame(this.#token, message))
+    if (this.#socket?.writable === true) this.#socket.write(frameOf(this.#token, message))
   }
 
   kill(): void {

@@ -23,10 +23,9 @@ export interface Given extends GivenTask {
   isInferred: boolean
   /** A look aside has not found its file: it has ended, and its report is to come. */
   isGone: boolean
+  /** Is told when the worker has reported it, or turns out not to have begun it. */
+  watcher: ((kind: ReportKind, detail?: string) => void) | undefined
 }
-
-/** Is told how a task was reported. */
-type Watcher = (kind: ReportKind, detail?: string) => void
 
 /** A task as its feed knows it, and as people do. */
 export interface NamedRef {
@@ -62,7 +61,6 @@ export class GivenTasks {
   readonly #started = new Set<Given>()
   readonly #concurrency: number
   #next = 0
-  readonly #watchers = new Map<number, Watcher>()
 
   /** @param concurrency how many tasks the worker runs at a time */
   constructor(concurrency: number) {
@@ -101,13 +99,14 @@ export class GivenTasks {
         isRecalled: false,
         isInferred: false,
         isGone: false,
+        watcher: undefined,
       })
     return first
   }
 
-  /** The numbers under which the worker has the task with this name, if it does: once, or again after a recall. */
-  numbersOf(name: TaskName): number[] {
-    return [...this.#given].flatMap(([number, given]) => (nameOf(given) === name ? [number] : []))
+  /** The task with this name by its number, if the worker has it: once, or again after a recall. */
+  named(name: TaskName): Array<readonly [number: number, given: Given]> {
+    return [...this.#given].filter(([, given]) => nameOf(given) === name)
   }
 
   /** How many it was ever given: their numbers are below that. */
@@ -156,20 +155,6 @@ export class GivenTasks {
     if (given.isRecalled === isRecalled) return
     given.isRecalled = isRecalled
     this.#recalled += isRecalled ? 1 : -1
-  }
-
-  /** @param watcher is told when the worker has reported this task, or turns out not to have begun it */
-  watch(number: number, watcher: Watcher): void {
-    this.#watchers.set(number, watcher)
-  }
-
-  unwatch(number: number): void {
-    this.#watchers.delete(number)
-  }
-
-  /** Call it for each report. */
-  tell(number: number, kind: ReportKind, detail?: string): void {
-    if (this.#watchers.size > 0) this.#watchers.get(number)?.(kind, detail)
   }
 
   /**
@@ -271,7 +256,7 @@ export class GivenTasks {
       const { ref, startedAt, isInferred, isRecalled } = given
       if (startedAt !== undefined && (isRecalled || !isInferred || begun.includes(number))) continue
       this.end(number)
-      this.tell(number, 'untouched')
+      given.watcher?.('untouched')
       if (!isRecalled) dropped.push(ref)
     }
     return dropped

@@ -1,4 +1,3 @@
-import type { Emitter } from '../../base/events/emitter.js'
 import {
   isSamePair,
   isWholePaused,
@@ -7,19 +6,9 @@ import {
   type Pauses,
   pausedPairs,
 } from '../../base/task/pause.js'
-import type { Feed } from '../../engines/feed.js'
+import type { PoolContext } from './pool-options.js'
 import type { Withdrawals } from './withdrawals.js'
 import type { WorkerProcess } from './worker-process.js'
-
-interface HaltContext {
-  readonly spool: string
-  readonly feed: Feed
-  readonly events: Emitter
-  readonly withdrawals: Withdrawals
-  workers(): Iterable<WorkerProcess>
-  /** Tasks may be given out again. */
-  released(): void
-}
 
 /**
  * Keeps the workers of a spool from starting anything (a pause of the spool, or a quiet daemon), or from starting the
@@ -30,12 +19,14 @@ interface HaltContext {
  * worker that has read it: the worker parks it, until any pause of a pair ends.
  */
 export class Halt {
-  readonly #context: HaltContext
+  readonly #context: PoolContext
+  readonly #withdrawals: Withdrawals
   #pauses: Pauses = NO_PAUSES
   #isQuiet = false
 
-  constructor(context: HaltContext) {
+  constructor(context: PoolContext, withdrawals: Withdrawals) {
     this.#context = context
+    this.#withdrawals = withdrawals
   }
 
   /** Nothing may start. */
@@ -78,7 +69,7 @@ export class Halt {
     const wasOn = this.isOn
     change()
     if (this.isOn && !wasOn) this.#takeBack()
-    if (!this.isOn && wasOn) this.#context.released()
+    if (!this.isOn && wasOn) this.#context.dispatch()
   }
 
   #tellAll(): void {
@@ -89,7 +80,7 @@ export class Halt {
   /** What they have not started goes back: they may start it otherwise whenever they get to it. */
   #takeBack(): void {
     for (const worker of this.#context.workers())
-      if (worker.isOpen && worker.work.outstanding > 0) this.#context.withdrawals.from(worker)
+      if (worker.isOpen && worker.work.outstanding > 0) this.#withdrawals.from(worker)
   }
 }
 

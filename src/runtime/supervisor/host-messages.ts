@@ -1,4 +1,5 @@
 import { quietly } from '../../base/errors.js'
+import type { Emitter } from '../../base/events/emitter.js'
 import { STARTED, statOf } from '../../system/process-usage.js'
 import { SharedPage } from '../ipc/host-page.js'
 import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
@@ -12,17 +13,17 @@ type HostMessage = Extract<
   }
 >
 
-export interface HostEventListener {
+export interface HostListener {
   /** The worker can take tasks again. */
   opened(): void
   /** The running task has set itself another deadline. */
   deadline(): void
-  hostDied(pid: number, detail: string): void
-  stored(path: string, bytes: number): void
 }
 
 interface HostMessagesOptions {
-  readonly listener: HostEventListener
+  readonly spool: string
+  readonly listener: HostListener
+  readonly events: Emitter
   answer(question: Question): Answer
   send(message: MasterMessage): void
 }
@@ -30,7 +31,11 @@ interface HostMessagesOptions {
 /** The master's view of a worker's own child processes. */
 export class HostMessages {
   readonly #options: HostMessagesOptions
-  readonly #children = new WorkerChildren()
+  /**
+   * Programs that it runs for its tasks, each the leader of its own process group, and when each has started. When the worker is killed,
+   * they have to be killed too: no other process would do it, and a task would run twice at once.
+   */
+  readonly #children = new Map<number, string | undefined>()
   /** The deadline that the running task set for itself (`uwsgi.set_user_harakiri`). */
   #deadlineAt = Number.POSITIVE_INFINITY
   #page: SharedPage | undefined
@@ -58,7 +63,7 @@ export class HostMessages {
 
   /** @param pid of the worker */
   hear(message: HostMessage, pid: number): void {
-    const { listener, answer, send } = this.#options
+    const { spool, listener, events, answer, send } = this.#options
     switch (message.type) {
       case 'ask':
         return send(answer(message))
@@ -67,19 +72,19 @@ export class HostMessages {
           message.afterMs === 0 ? Number.POSITIVE_INFINITY : performance.now() + message.afterMs
         return listener.deadline()
       case 'child-started':
-        return this.#children.started(message.pid)
+        return void this.#children.set(message.pid, statOf(message.pid)[STARTED])
       case 'child-ended':
-        return this.#children.ended(message.pid)
+        return void this.#children.delete(message.pid)
       case 'host-page':
         return this.#openPage(pid, message.fd)
       case 'host-died':
         this.#dead++
-        return listener.hostDied(pid, message.detail)
+        return events.emit('host-died', { spool, pid, detail: message.detail })
       case 'host-revived':
         this.#dead--
         return listener.opened()
       case 'stored':
-        for (const { path, bytes } of message.tasks) listener.stored(path, bytes)
+        for (const { path, bytes } of message.tasks) events.emit('request-stored', { path, bytes })
     }
   }
 
@@ -89,7 +94,7 @@ export class HostMessages {
   }
 
   workerExited(): void {
-    this.#children.kill()
+    this.#killChildren()
     const page = this.#page
     if (page !== undefined) this.#ran = quietly(() => ({ number: page.stop() }))
     this.#closePage()
@@ -100,6 +105,15 @@ export class HostMessages {
     return this.#ran !== undefined && this.#ran.number !== number
   }
 
+  #killChildren(): void {
+    for (const [pid, startTime] of this.#children)
+      if (startTime !== undefined && startTime === statOf(pid)[STARTED])
+        try {
+          process.kill(-pid, 'SIGKILL')
+        } catch {}
+    this.#children.clear()
+  }
+
   #openPage(pid: number, fd: number): void {
     this.#closePage()
     this.#page = quietly(() => new SharedPage(pid, fd)) // not Linux, or it has died
@@ -108,31 +122,5 @@ export class HostMessages {
   #closePage(): void {
     this.#page?.close()
     this.#page = undefined
-  }
-}
-
-/**
- * Programs that a worker runs for its tasks, each the leader of its own process group. When the worker is killed,
- * they have to be killed too: no other process would do it, and a task would run twice at once.
- */
-class WorkerChildren {
-  /** When each has started. */
-  readonly #startTimes = new Map<number, string | undefined>()
-
-  started(pid: number): void {
-    this.#startTimes.set(pid, statOf(pid)[STARTED])
-  }
-
-  ended(pid: number): void {
-    this.#startTimes.delete(pid)
-  }
-
-  kill(): void {
-    for (const [pid, startTime] of this.#startTimes)
-      if (startTime !== undefined && startTime === statOf(pid)[STARTED])
-        try {
-          process.kill(-pid, 'SIGKILL')
-        } catch {}
-    this.#startTimes.clear()
   }
 }

@@ -1,12 +1,12 @@
 import { Worker as Thread } from 'node:worker_threads'
 import { entryFile } from '../../base/package-root.js'
-import { drawToken, MasterDecoder, NoFrame, sayFrame, tellFrame, WorkerDecoder } from '../ipc/frames.js'
-import { type AsideReply, type MasterMessage, THREAD_IS_UP, type WorkerMessage } from '../ipc/messages.js'
+import { drawToken, frameOf, MasterDecoder, NoFrame, WorkerDecoder } from '../ipc/frames.js'
+import { type MasterMessage, THREAD_IS_UP, type WorkerMessage } from '../ipc/messages.js'
 import { guarded, type PortExit, type PortListener, type WorkerPort } from './worker-port.js'
 
 /** What the port offers to a worker in this process. */
 interface InProcessHome {
-  send(message: WorkerMessage | AsideReply, sent: () => void): void
+  send(message: WorkerMessage, sent: () => void): void
   exit(code: number): void
 }
 
@@ -34,7 +34,7 @@ export class InProcessPort implements WorkerPort {
     const fromWorker = new WorkerDecoder(this.#token)
     this.#worker = open({
       send: (message, sent) => {
-        const frame = sayFrame(this.#token, message)
+        const frame = frameOf(this.#token, message)
         this.#later(() => {
           for (const copy of fromWorker.push(frame)) this.#hear(copy)
         })
@@ -49,7 +49,7 @@ export class InProcessPort implements WorkerPort {
   }
 
   send(message: MasterMessage): void {
-    const frame = tellFrame(this.#token, message)
+    const frame = frameOf(this.#token, message)
     this.#later(() => {
       for (const copy of this.#fromMaster.push(frame)) this.#worker.hear(copy)
     })
@@ -103,7 +103,7 @@ export class ThreadPort implements WorkerPort {
   }
 
   send(message: MasterMessage): void {
-    this.#thread.postMessage(tellFrame(this.#token, message))
+    this.#thread.postMessage(frameOf(this.#token, message))
   }
 
   kill(): void {

@@ -1,19 +1,17 @@
 import { SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
-import type { ParkedGroup, ParkedPart } from '../../base/task/parked.js'
-import type { Ref, TaskName } from '../../base/task/ref.js'
-import type { Counts } from '../../engines/feed.js'
+import type { TaskName } from '../../base/task/ref.js'
+import type { Counts, Source } from '../../engines/feed.js'
 import { PoolChecks } from './pool-checks.js'
 import type { SpoolControls } from './questions.js'
-import type { Replacement } from './replacement.js'
 import {
   closeSources,
   type SpoolWorkers,
   type SpoolWorkersPlan,
   type SpoolWorkersStats,
 } from './spool-workers.js'
-import type { WorkerPool } from './worker-pool.js'
+import type { Replacement, WorkerPool } from './worker-pool.js'
 
 /** Part of a daemon that makes no progress, and for how long. */
 export interface Stall {
@@ -21,9 +19,6 @@ export interface Stall {
   readonly what: 'scan' | 'dispatch'
   readonly ms: number
 }
-
-/** What a feed says of some of its tasks; undefined: no such spool is run, or it cannot say. */
-export type Told<T> = readonly T[] | Promise<readonly T[]> | undefined
 
 /** How often `--drain` checks whether any task is left. */
 const DRAIN_CHECK_MS = 50
@@ -63,39 +58,22 @@ export class Master {
     return this.#spools.map(({ spool, feed, pool }) => ({ spool, feed: feed.stats(), pool: pool.stats }))
   }
 
-  /** @returns `FeedView.next` */
-  nextOf(spool: string, limit: number, from: number): Told<Ref> {
-    return this.#spools.find(each => each.spool === spool)?.feed.next?.(limit, from)
-  }
-
-  /** @returns `FeedView.later` */
-  laterOf(spool: string, limit: number, from: number): Told<Ref> {
-    return this.#spools.find(each => each.spool === spool)?.feed.later?.(limit, from)
-  }
-
-  /** @returns `FeedView.parked` */
-  parkedOf(spool: string, limit: number, part?: ParkedPart): Told<ParkedGroup> {
-    return this.#spools.find(each => each.spool === spool)?.feed.parked?.(limit, part)
+  /** @returns undefined: no such spool is run */
+  feedOf(spool: string): Source | undefined {
+    return this.#spools.find(each => each.spool === spool)?.feed
   }
 
   /** The running tasks, including those of spools that are being replaced. */
   get running(): TaskName[] {
     const pools = [...this.#spools, ...this.#aside].map(({ pool }) => pool)
-    return pools.flatMap(({ workers }) =>
-      [...workers].flatMap(({ work }) => work.begun.map(({ name }) => name)),
-    )
+    return pools.flatMap(({ workers }) => [...workers].flatMap(({ work }) => work.running))
   }
 
   /** The sum over all spools. */
   get counts(): Counts {
-    const sum = { ready: 0, busy: 0, waiting: 0 }
-    for (const { feed } of this.#spools) {
-      const { ready, busy, waiting } = feed.state
-      sum.ready += ready
-      sum.busy += busy
-      sum.waiting += waiting
-    }
-    return sum
+    const states = this.#spools.map(({ feed }) => feed.state)
+    const sum = (what: keyof Counts) => states.reduce((total, state) => total + state[what], 0)
+    return { ready: sum('ready'), busy: sum('busy'), waiting: sum('waiting') }
   }
 
   /** No task is known, due or not. */
@@ -153,7 +131,7 @@ export class Master {
   /** While it is quiet, it gives out no tasks and no signals. What runs is left alone. */
   setQuiet(isQuiet: boolean): void {
     this.#isQuiet = isQuiet
-    for (const { pool } of this.#spools) pool.setQuiet(isQuiet)
+    for (const { pool } of this.#spools) pool.halt.setQuiet(isQuiet)
   }
 
   /** Ends a task that a process of one of its spools runs, also while that spool is being replaced. */
@@ -169,7 +147,7 @@ export class Master {
   get paused(): number {
     return this.#spools.reduce((sum, { feed, pool }) => {
       const { ready, parked } = feed.state
-      const whole = pool.isPaused ? ready + parked.alone + parked.crashed : 0
+      const whole = pool.halt.isPaused ? ready + parked.alone + parked.crashed : 0
       return sum + whole + parked.paused
     }, 0)
   }
@@ -182,7 +160,7 @@ export class Master {
   /** Resolves when every spool has run its due tasks that are not paused, and `isIdle` holds. */
   async whenDrained(isIdle: () => boolean): Promise<void> {
     const isDrained = ({ feed, pool }: SpoolWorkers) =>
-      feed.state.isDrained || (pool.isPaused && feed.state.busy === 0)
+      feed.state.isDrained || (pool.halt.isPaused && feed.state.busy === 0)
     while (!isIdle() || !this.#spools.every(isDrained))
       await new Promise(resolve => setTimeout(resolve, DRAIN_CHECK_MS))
   }

@@ -62,8 +62,8 @@ export class PoolChecks {
     for (const pool of pools) this.#replaceOld(pool)
     for (const pool of pools) this.#killOverweight(pool, memory)
     const mayGrow = this.#limitMemory(pools, memory)
-    while (this.#asked > 0) this.#grow(pools, mayGrow)
-    while (this.#asked < 0) this.#shrink(pools)
+    for (; this.#asked > 0; this.#asked--) if (mayGrow) this.#nudgeOne(longestWaitFirst(pools), 1, BY_FIFO)
+    for (; this.#asked < 0; this.#asked++) this.#nudgeOne(idlestFirst(pools), -1, BY_FIFO)
     for (const { size } of pools) size.tick(mayGrow)
   }
 
@@ -116,16 +116,6 @@ export class PoolChecks {
         this.#nudgeOne(idlestFirst(pools), -1, 'memory is short')
     }
     return total < softRssBytes
-  }
-
-  #grow(pools: readonly WorkerPool[], mayGrow: boolean): void {
-    this.#asked--
-    if (mayGrow) this.#nudgeOne(longestWaitFirst(pools), 1, BY_FIFO)
-  }
-
-  #shrink(pools: readonly WorkerPool[]): void {
-    this.#asked++
-    this.#nudgeOne(idlestFirst(pools), -1, BY_FIFO)
   }
 
   #nudgeOne(pools: readonly WorkerPool[], by: 1 | -1, because: string): void {

@@ -1,6 +1,11 @@
+import type { Emitter } from '../../base/events/emitter.js'
+import type { Looker } from '../../base/task/report.js'
+import type { Source } from '../../engines/feed.js'
+import type { LastRuns } from './last-runs.js'
 import type { RosterOptions } from './roster.js'
 import type { ScalingOptions } from './scaling/algorithm.js'
 import type { NamedAlgorithm } from './scaling/algorithms.js'
+import type { WorkerProcess } from './worker-process.js'
 
 /** How many workers a pool has. */
 export interface SizeOptions {
@@ -35,15 +40,19 @@ export interface PoolOptions extends RosterOptions, SizeOptions {
   readonly limits: WorkerLimits
 }
 
-/** How many workers a pool has at its start, besides one that shows that the handlers load. */
-export function initialSize({ processes, scaling, startsCheap }: SizeOptions): number {
-  if (startsCheap) return 0
-  return scaling === null ? processes : scaling.initial
-}
-
-/** Only people change the number. */
-export function isFixed({ scaling, idleMs, startsCheap }: SizeOptions): boolean {
-  return scaling === null && idleMs === 0 && !startsCheap
+/** What the parts of a pool have in common. */
+export interface PoolContext {
+  readonly spool: string
+  readonly feed: Source
+  readonly events: Emitter
+  readonly lastRuns: LastRuns
+  /** Undefined: nobody looks. */
+  readonly looker: Looker | undefined
+  workers(): Iterable<WorkerProcess>
+  /** Nothing is to be started: the spool is paused, or the daemon is quiet. */
+  isHalted(): boolean
+  /** Tasks may now be given to workers. */
+  dispatch(): void
 }
 
 /** The options of the worker that runs what must run alone. */

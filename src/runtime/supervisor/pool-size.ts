@@ -1,7 +1,6 @@
 import { IdleTimer } from '../../base/clock.js'
-import type { Emitter } from '../../base/events/emitter.js'
-import type { Load } from './load.js'
-import { initialSize, isFixed, type PoolScaling, type SizeOptions } from './pool-options.js'
+import { Histogram } from '../../base/task/histogram.js'
+import type { PoolContext, PoolScaling, SizeOptions } from './pool-options.js'
 import type { PoolSizeStats } from './pool-stats.js'
 import type { Roster } from './roster.js'
 import { EAGER_PACE_MS, type ScaledWorker, type ScalingOptions, type Snapshot } from './scaling/algorithm.js'
@@ -11,13 +10,10 @@ import type { WorkerProcess } from './worker-process.js'
 /** What people want of a pool: so many workers, so many more or fewer, or again what its options say. */
 export type Wish = { readonly to: number } | { readonly by: number } | 'auto'
 
-interface PoolSizeContext {
-  readonly spool: string
+interface PoolSizeContext extends PoolContext {
   readonly roster: Roster
-  readonly load: Load
-  readonly events: Emitter
-  /** Nothing is to be started: the spool is paused, or the daemon is quiet. */
-  isHalted(): boolean
+  /** What runs alone, which is not the pool's; signals that wait; and how many that have crashed may run now. */
+  beside(): { readonly alone: number; readonly signals: number; readonly crashed: number }
 }
 
 // Longer than others: whatever changes the number is here, so that one thing has to give way to another.
@@ -46,7 +42,7 @@ export class PoolSize {
 
   constructor(options: SizeOptions, context: PoolSizeContext) {
     this.#context = context
-    this.#view = new PoolView(context.roster, context.load)
+    this.#view = new PoolView(context)
     this.#options = options
     this.#adopt(options)
     context.roster.target = initialSize(options)
@@ -102,12 +98,12 @@ export class PoolSize {
 
   /** Tasks have come or ended, or a worker is ready or gone, and what can be is given out. Costs next to nothing where the number is fixed. */
   look(): void {
-    const { roster, load, isHalted } = this.#context
+    const { roster, isHalted } = this.#context
     if (roster.isClosed || this.#isStill) return
-    if (roster.target === 0 && !isHalted() && load.total > 0) this.#wake()
+    if (roster.target === 0 && !isHalted() && this.#view.load > 0) this.#wake()
     if (this.#isFrozen) return
     if (this.#byHand === undefined) {
-      this.#idleTimer?.look(load.total === 0 && roster.target > 0)
+      this.#idleTimer?.look(this.#view.load === 0 && roster.target > 0)
       if (this.#scaler?.algorithm.isEager === true) this.#decideSoon()
     }
     roster.trim()
@@ -157,6 +153,11 @@ export class PoolSize {
     this.#change(0, because)
   }
 
+  /** Tasks have ended. */
+  ended(count: number): void {
+    this.#view.ended(count)
+  }
+
   /** The number of a worker of this pool, from 1. */
   numberOf(worker: WorkerProcess): number {
     return this.#view.numberOf(worker)
@@ -165,7 +166,7 @@ export class PoolSize {
   close(): void {
     this.#idleTimer?.clear()
     this.#forgetNextDecision()
-    this.#context.load.measure(false)
+    this.#view.measure(false)
   }
 
   get #minimum(): number {
@@ -184,13 +185,13 @@ export class PoolSize {
   #adopt({ scaling, idleMs }: SizeOptions): void {
     if (this.#scaler?.algorithm !== scaling?.algorithm)
       this.#scaler = scaling === null ? undefined : this.#openScaler(scaling)
-    this.#context.load.measure(scaling?.wantsTimes ?? false)
+    this.#view.measure(scaling?.wantsTimes ?? false)
     this.#idleTimer?.clear()
     this.#idleTimer = idleMs === 0 ? undefined : new IdleTimer(() => this.sleep('nothing to do'), idleMs)
   }
 
   #openScaler({ algorithm, options }: PoolScaling): Scaler {
-    this.#say(algorithm.introduce(options))
+    this.#say(algorithm.introduce?.(options) ?? [])
     return new Scaler(algorithm)
   }
 
@@ -258,38 +259,82 @@ export class PoolSize {
   }
 }
 
-/** A pool as algorithms see it. */
+/** How many workers a pool has at its start, besides one that shows that the handlers load. */
+function initialSize({ processes, scaling, startsCheap }: SizeOptions): number {
+  if (startsCheap) return 0
+  return scaling === null ? processes : scaling.initial
+}
+
+/** Only people change the number. */
+function isFixed({ scaling, idleMs, startsCheap }: SizeOptions): boolean {
+  return scaling === null && idleMs === 0 && !startsCheap
+}
+
+/** A pool as algorithms see it: its workers, what there is to do, and what has come and gone since the last decision. */
 class PoolView {
-  readonly #roster: Roster
-  readonly #load: Load
+  readonly #context: PoolSizeContext
   readonly #numbers = new WorkerNumbers()
   readonly #openedAt = performance.now()
   /** What is not sorted yet may not be due: until it is, no more than was known before. */
-  #backlog = 0
+  #sorted = 0
+  #finished = 0
+  #claimableBefore = 0
+  #runs = new Histogram()
+  #waits = new Histogram()
+  #stopListening: (() => void) | undefined
 
-  constructor(roster: Roster, load: Load) {
-    this.#roster = roster
-    this.#load = load
+  constructor(context: PoolSizeContext) {
+    this.#context = context
+  }
+
+  /** Tasks and signals that wait or run. */
+  get load(): number {
+    return this.#backlog + this.#running + this.#context.beside().signals
+  }
+
+  /** Tasks that could run now, and were given to no worker. */
+  get #backlog(): number {
+    return this.#context.feed.state.ready + this.#context.beside().crashed
+  }
+
+  /** Tasks that workers have. */
+  get #running(): number {
+    return this.#context.feed.state.busy - this.#context.beside().alone
+  }
+
+  ended(count: number): void {
+    this.#finished += count
+  }
+
+  /** Whether run times are measured, which costs a little per task. */
+  measure(isWanted: boolean): void {
+    const { spool, events } = this.#context
+    if (isWanted === (this.#stopListening !== undefined)) return
+    this.#stopListening?.()
+    this.#stopListening = isWanted
+      ? events.on('run-times', times => {
+          if (times.spool !== spool) return
+          this.#runs.merge(times.ran)
+          this.#waits.merge(times.waited)
+        })
+      : undefined
   }
 
   /** The number of a worker, from 1. */
   numberOf(worker: WorkerProcess): number {
-    this.#numbers.assign(this.#roster.workers)
+    this.#numbers.assign(this.#context.roster.workers)
     return this.#numbers.numberOf(worker)
   }
 
   /** @param nowMs of `performance.now()` */
   snapshot(options: ScalingOptions, nowMs: number, canSpawn: boolean): Snapshot {
-    const { workers: all, target, delayed } = this.#roster
+    const { workers: all, target, delayed } = this.#context.roster
     this.#numbers.assign(all)
     const workers = [...all].filter(({ state }) => state !== 'draining')
-    const { backlog } = this.#load
+    const backlog = this.#backlog
     // who is idle is about to look at what waits, or may not begin before all of the daemon is opened
-    const isIdle = ({ isOpen, work }: WorkerProcess) => isOpen && work.outstanding === 0
-    const isSorting = workers.some(
-      worker => worker.work.activity.isSorting || (backlog > 0 && isIdle(worker)),
-    )
-    this.#backlog = isSorting ? Math.min(this.#backlog, backlog) : backlog
+    const isSorting = workers.some(({ work, isIdle }) => work.activity.isSorting || (backlog > 0 && isIdle))
+    this.#sorted = isSorting ? Math.min(this.#sorted, backlog) : backlog
     return {
       options,
       nowMicros: nowMs * 1000,
@@ -299,11 +344,24 @@ class PoolView {
       delayed: Math.max(delayed, target - workers.length),
       target,
       canSpawn,
-      backlog: this.#backlog,
-      running: this.#load.running,
-      signals: this.#load.signals,
-      ...this.#load.takeNews(isSorting),
+      backlog: this.#sorted,
+      running: this.#running,
+      signals: this.#context.beside().signals,
+      ...this.#takeNews(isSorting),
     }
+  }
+
+  /** What there was since the last call. @param isUnknown nobody knows yet how much of it is due: the next call tells */
+  #takeNews(isUnknown: boolean): Pick<Snapshot, 'arrived' | 'finished' | 'runs' | 'waits'> {
+    if (isUnknown) return { arrived: 0, finished: 0, runs: new Histogram(), waits: new Histogram() }
+    const claimable = this.#backlog + this.#running
+    const arrived = Math.max(0, claimable - this.#claimableBefore + this.#finished)
+    const news = { arrived, finished: this.#finished, runs: this.#runs, waits: this.#waits }
+    this.#finished = 0
+    this.#claimableBefore = claimable
+    this.#runs = new Histogram()
+    this.#waits = new Histogram()
+    return news
   }
 
   #seen(worker: WorkerProcess): ScaledWorker {

@@ -2,8 +2,8 @@ import { SpooldError, toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
 import type { NamedRef } from './given-tasks.js'
-import type { Exit, SpawnOptions, WorkerListener } from './worker-port.js'
-import { WorkerProcess } from './worker-process.js'
+import type { Exit, SpawnOptions } from './worker-port.js'
+import { type WorkerListener, WorkerProcess } from './worker-process.js'
 
 export interface RosterOptions extends SpawnOptions {
   /** How long a worker that is stopped or replaced may take to finish what it runs. */
@@ -12,13 +12,9 @@ export interface RosterOptions extends SpawnOptions {
   readonly startTimeoutMs: number
 }
 
-interface RosterListener {
-  /** Receives what the workers report. */
-  readonly worker: WorkerListener<WorkerProcess>
+interface RosterListener extends WorkerListener {
   /** The worker is ready, and is one of the pool. */
   joined(worker: WorkerProcess): void
-  /** Its mercy is over, and it is about to be killed. */
-  outOfMercy(worker: WorkerProcess): void
   /** The worker has exited. @param mayBeReplaced not the first one of a reload, nor while all end */
   exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void
   /** There may be fewer workers than the target. */
@@ -37,11 +33,13 @@ export class Roster {
   target = 0
   /** Spawned but not yet part of the pool: a reload waits for them to become ready. */
   readonly #aside = new Set<WorkerProcess>()
-  #options: RosterOptions
+  /** They apply to workers that are spawned from now on. */
+  options: RosterOptions
   readonly #listener: RosterListener
   readonly #events: Emitter
   readonly #pace: RespawnPace
-  readonly #respawns = new Respawns(() => this.#listener.vacant())
+  /** Those that wait for their delay. */
+  readonly #respawns = new Set<NodeJS.Timeout>()
   /** The workers that were asked to stop. */
   readonly #stopped = new Set<WorkerProcess>()
   /** The workers that were killed after their mercy while everything was being stopped. */
@@ -49,7 +47,7 @@ export class Roster {
   #isClosed = false
 
   constructor(options: RosterOptions, listener: RosterListener, pace: RespawnPace, events: Emitter) {
-    this.#options = options
+    this.options = options
     this.#listener = listener
     this.#pace = pace
     this.#events = events
@@ -57,15 +55,6 @@ export class Roster {
 
   get isClosed(): boolean {
     return this.#isClosed
-  }
-
-  get options(): RosterOptions {
-    return this.#options
-  }
-
-  /** They apply to workers that are spawned from now on. */
-  set options(options: RosterOptions) {
-    this.#options = options
   }
 
   /** How many workers are not draining. */
@@ -115,7 +104,7 @@ export class Roster {
    *
    * @throws SpooldError START_FAILED when it cannot even be forked
    */
-  spawnAside(options: RosterOptions = this.#options): WorkerProcess {
+  spawnAside(options: RosterOptions = this.options): WorkerProcess {
     const worker = this.#spawn(options)
     this.#aside.add(worker)
     return worker
@@ -136,10 +125,11 @@ export class Roster {
   }
 
   /** As `stop`, but without the event. The only place that ends a worker gracefully: drain, mercy, SIGKILL. */
-  async dismiss(worker: WorkerProcess, mercyMs = this.#options.mercyMs): Promise<void> {
+  async dismiss(worker: WorkerProcess, mercyMs = this.options.mercyMs): Promise<void> {
     worker.drain(mercyMs)
     const timer = setTimeout(() => {
-      this.#listener.outOfMercy(worker)
+      const { spool, pid, work } = worker
+      this.#events.emit('worker-out-of-mercy', { spool, pid, running: work.running })
       if (this.#isClosed) this.#killed.push(worker) // before that, the feed keeps the cut-short run
       worker.killForMercy()
     }, mercyMs)
@@ -169,18 +159,20 @@ export class Roster {
 
   /** Shortens pending respawn delays: tasks end again, so workers no longer fail for a common reason. */
   hasten(): void {
-    this.#respawns.delayAnew(() => this.#pace.delayOfBurst())
+    const { size } = this.#respawns
+    this.#forgetRespawns()
+    for (let i = 0; i < size; i++) this.#respawnIn(this.#pace.delayOfBurst())
   }
 
   #close(): void {
     this.#isClosed = true
-    this.#respawns.clear()
+    this.#forgetRespawns()
   }
 
   /** Returns undefined when the worker could not be forked; a retry is then scheduled. */
   #trySpawn(): WorkerProcess | undefined {
     try {
-      const worker = this.#spawn(this.#options)
+      const worker = this.#spawn(this.options)
       this.workers.add(worker)
       this.#joinWhenReady(worker)
       worker.start.whenReady.catch(error => {
@@ -198,7 +190,7 @@ export class Roster {
     const { spool } = options.worker
     let worker: WorkerProcess
     try {
-      worker = new WorkerProcess(options, this.#listener.worker)
+      worker = new WorkerProcess(options, this.#listener, this.#events)
     } catch (error) {
       this.#events.emit('worker-fork-failed', { spool, error: toError(error).message })
       throw new SpooldError('START_FAILED', `no worker could be forked: ${toError(error).message}`)
@@ -236,48 +228,23 @@ export class Roster {
 
   #replaceFailed(livedMs: number): void {
     const delayMs = this.#pace.failed(livedMs)
-    const { spool } = this.#options.worker
+    const { spool } = this.options.worker
     if (delayMs > 0) this.#events.emit('worker-respawn-delayed', { spool, delayMs })
     this.#respawnIn(delayMs)
   }
 
   #respawnIn(delayMs: number): void {
-    if (!this.#isClosed) this.#respawns.addIn(delayMs)
-  }
-}
-
-/** Respawns that wait for their delay. */
-class Respawns {
-  readonly #timers = new Set<NodeJS.Timeout>()
-  readonly #ring: () => void
-
-  /** @param ring called when a delay is over */
-  constructor(ring: () => void) {
-    this.#ring = ring
-  }
-
-  get size(): number {
-    return this.#timers.size
-  }
-
-  addIn(delayMs: number): void {
+    if (this.#isClosed) return
     const timer = setTimeout(() => {
-      this.#timers.delete(timer)
-      this.#ring()
+      this.#respawns.delete(timer)
+      this.#listener.vacant()
     }, delayMs)
-    this.#timers.add(timer)
+    this.#respawns.add(timer)
   }
 
-  /** Gives all of them new delays. */
-  delayAnew(delayMs: () => number): void {
-    const { size } = this
-    this.clear()
-    for (let i = 0; i < size; i++) this.addIn(delayMs())
-  }
-
-  clear(): void {
-    for (const timer of this.#timers) clearTimeout(timer)
-    this.#timers.clear()
+  #forgetRespawns(): void {
+    for (const timer of this.#respawns) clearTimeout(timer)
+    this.#respawns.clear()
   }
 }
 

@@ -1,16 +1,10 @@
 import type { Ref } from '../../base/task/ref.js'
-import type { Found, Looker, Report } from '../../base/task/report.js'
-import type { Source } from '../../engines/feed.js'
+import type { Found, Report } from '../../base/task/report.js'
+import type { PoolContext } from './pool-options.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** A worker that is asked to hand back tasks and does not answer for so long runs something slow. */
 const SILENT_MS = 100
-
-interface WithdrawalsContext {
-  readonly feed: Source
-  /** Undefined: nobody looks. */
-  readonly looker: Looker | undefined
-}
 
 /**
  * Takes back from workers what they have not begun, for others. A worker that is silent may have run some of that and may be running
@@ -18,11 +12,11 @@ interface WithdrawalsContext {
  * count what is due.
  */
 export class Withdrawals {
-  readonly #context: WithdrawalsContext
+  readonly #context: PoolContext
   /** Those that were withdrawn, may have begun, and were given to nobody since. */
   readonly #withdrawn = new Set<Ref>()
 
-  constructor(context: WithdrawalsContext) {
+  constructor(context: PoolContext) {
     this.#context = context
   }
 

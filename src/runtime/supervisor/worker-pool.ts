@@ -4,27 +4,32 @@ import type { Emitter } from '../../base/events/emitter.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
 import type { LastRun } from '../../base/task/last-run.js'
-import type { Pauses } from '../../base/task/pause.js'
 import type { TaskName } from '../../base/task/ref.js'
 import type { Source } from '../../engines/feed.js'
 import { AsideProcess, clearMarks, lookerOf } from './aside.js'
 import { Cancellations } from './cancellations.js'
+import { CrashedTasks } from './crashed-tasks.js'
+import { Feeder, type FeederContext } from './feeder.js'
 import type { NamedRef } from './given-tasks.js'
-import { Group, type GroupContext } from './group.js'
 import { Halt } from './halt.js'
 import { LastRuns } from './last-runs.js'
-import { Load } from './load.js'
-import { aloneOptions, type PoolOptions } from './pool-options.js'
+import { aloneOptions, type PoolContext, type PoolOptions } from './pool-options.js'
 import { PoolSize } from './pool-size.js'
 import { type PoolStats, poolStats } from './pool-stats.js'
-import { prepareReplacement, type Replacement } from './replacement.js'
+import type { Roster } from './roster.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
-import { aloneSupply, CrashedTasks, dueSupply, type Supply } from './supply.js'
 import { Withdrawals } from './withdrawals.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** One processor is left for listing the spool. A worker without a processor would only delay the first ready one. */
 const STARTED_AT_ONCE = Math.max(1, availableParallelism() - 1)
+
+/** A reload whose first worker is ready. Call exactly one of `commit` and `abandon`. */
+export interface Replacement {
+  /** Applies it: replaces the other workers one by one. */
+  commit(): Promise<void>
+  abandon(): void
+}
 
 /**
  * The worker processes of one spool: as many as its size says, each replaced when it dies. There is one more while there
@@ -37,14 +42,13 @@ export class WorkerPool implements SignalReceivers {
   readonly #events: Emitter
   readonly #signals: SignalRouter
   #options: PoolOptions
-  readonly #main: Group
+  readonly #main: Feeder
   readonly #alone: Alone
-  readonly #load: Load
   readonly size: PoolSize
+  readonly halt: Halt
   readonly #pace = new RespawnPace()
   #hasBegun = false
   readonly #unfollow: () => void
-  readonly #halt: Halt
   readonly #crashed: CrashedTasks
   readonly #lastRuns = new LastRuns()
   readonly #cancellations: Cancellations
@@ -57,43 +61,41 @@ export class WorkerPool implements SignalReceivers {
     this.#signals = signals
     signals.join(this)
     this.#unfollow = events.followListeners('run-times', isHeard => this.#tellTimes(isHeard))
-    const lastRuns = this.#lastRuns
-    const all = {
-      ...{ feed, events, lastRuns },
-      workers: () => this.#groups.flatMap(({ roster }) => [...roster.workers]),
-      released: () => this.dispatch(),
-    }
     // what is only passed on is due whatever its time: whoever looked would find it to be for later
     const isPassedOn = options.worker.chain.some(({ kind }) => kind === 'forward')
     const openAside = isPassedOn ? undefined : options.openAside
     this.#aside = openAside && new AsideProcess(() => this.#options.openAside?.() ?? openAside())
     const looker = this.#aside && lookerOf(this.#aside.ask, this.spool)
     if (looker !== undefined) feed.lookBy?.(looker)
-    const withdrawals = new Withdrawals({ feed, looker })
-    this.#halt = new Halt({ ...all, withdrawals, spool: this.spool })
-    this.#cancellations = new Cancellations({ ...all, options: () => this.#options })
-    this.#crashed = new CrashedTasks(feed, () => this.dispatch())
-    const isSequential = () => this.#isSequential
-    const shared = {
-      feed,
-      lastRuns,
-      events,
-      signals,
-      pace: this.#pace,
-      cancellations: this.#cancellations,
-      withdrawals,
-      looker,
+    const context: PoolContext = {
+      ...{ spool: this.spool, feed, events, lastRuns: this.#lastRuns, looker },
+      workers: () => this.#feeders.flatMap(({ roster }) => [...roster.workers]),
       isHalted: () => this.isHalted,
       dispatch: () => this.dispatch(),
+    }
+    const withdrawals = new Withdrawals(context)
+    this.halt = new Halt(context, withdrawals)
+    this.#cancellations = new Cancellations(context, () => this.#options)
+    this.#crashed = new CrashedTasks(feed, () => this.dispatch())
+    const shared = {
+      ...context,
+      ...{
+        signals,
+        withdrawals,
+        pace: this.#pace,
+        cancellations: this.#cancellations,
+        crashed: this.#crashed,
+      },
+      isSequential: () => this.#isSequential,
       vacant: () => {
         this.#main.roster.fill()
         this.dispatch()
       },
       progressed: (count: number) => this.#progressed(count),
     }
-    this.#main = new Group(options, {
+    this.#main = new Feeder(options, {
       ...shared,
-      supply: dueSupply(feed, this.#crashed, isSequential),
+      isAlone: false,
       joined: worker => {
         signals.declared(worker, worker.start.news)
         this.#joined(worker)
@@ -101,17 +103,16 @@ export class WorkerPool implements SignalReceivers {
     })
     this.#alone = new Alone(options, {
       ...shared,
-      supply: aloneSupply(feed, this.#crashed, isSequential),
+      isAlone: true,
       joined: worker => this.#joined(worker),
     })
-    const beside = () => ({
-      ...{ alone: this.#alone.busy, signals: signals.loadOf(this) },
-      crashed: isSequential() && this.#crashed.isReady ? 1 : 0,
-    })
-    this.#load = new Load({ spool: this.spool, feed, events, beside })
     this.size = new PoolSize(options, {
-      ...{ spool: this.spool, roster: this.#main.roster, load: this.#load, events },
-      isHalted: () => this.isHalted,
+      ...context,
+      roster: this.#main.roster,
+      beside: () => ({
+        ...{ alone: this.#alone.busy, signals: signals.loadOf(this) },
+        crashed: this.#isSequential && this.#crashed.isReady ? 1 : 0,
+      }),
     })
   }
 
@@ -123,13 +124,13 @@ export class WorkerPool implements SignalReceivers {
 
   #joined(worker: WorkerProcess): void {
     if (!this.#events.isSilent('run-times')) worker.tellTimes(true)
-    this.#halt.joined(worker)
+    this.halt.joined(worker)
     this.dispatch()
   }
 
   /** Call it when the first listener has come or the last one has gone. */
   #tellTimes(isHeard: boolean): void {
-    for (const { roster } of this.#groups)
+    for (const { roster } of this.#feeders)
       for (const worker of roster.workers) if (worker.state === 'ready') worker.tellTimes(isHeard)
   }
 
@@ -141,8 +142,8 @@ export class WorkerPool implements SignalReceivers {
     return this.#main.roster.workers
   }
 
-  get #groups(): Group[] {
-    return [this.#main, this.#alone.group]
+  get #feeders(): Feeder[] {
+    return [this.#main, this.#alone.feeder]
   }
 
   get options(): PoolOptions {
@@ -150,13 +151,13 @@ export class WorkerPool implements SignalReceivers {
   }
 
   get stats(): PoolStats {
-    return poolStats(this.#main.roster, this.#alone.group.roster, this.size.stats)
+    return poolStats(this.#main.roster, this.#alone.feeder.roster, this.size.stats)
   }
 
   /** For how long the worker that has been idle longest has been so, in milliseconds; undefined: none is idle. */
   get idleMs(): number | undefined {
     const now = performance.now()
-    const idle = [...this.workers].filter(({ isOpen, work }) => isOpen && work.outstanding === 0)
+    const idle = [...this.workers].filter(({ isIdle }) => isIdle)
     return idle.length === 0 ? undefined : Math.max(...idle.map(({ work }) => now - work.activity.idleSince))
   }
 
@@ -187,7 +188,7 @@ export class WorkerPool implements SignalReceivers {
 
   /** For how long tasks could be given out and are not, in milliseconds. */
   get stalledMs(): number {
-    return Math.max(...this.#groups.map(({ feeder }) => feeder.stalledMs))
+    return Math.max(...this.#feeders.map(({ stalledMs }) => stalledMs))
   }
 
   /** Spawns the remaining workers: the spool is listed by now, which leaves them a processor. */
@@ -203,12 +204,7 @@ export class WorkerPool implements SignalReceivers {
 
   /** Nothing is to be started: the spool is paused, or the daemon is quiet. */
   get isHalted(): boolean {
-    return this.#halt.isOn
-  }
-
-  /** The whole spool is paused. */
-  get isPaused(): boolean {
-    return this.#halt.isPaused
+    return this.halt.isOn
   }
 
   /** Ends a task that one of its workers runs or has claimed. @param tell hears what it waits for */
@@ -216,27 +212,52 @@ export class WorkerPool implements SignalReceivers {
     return this.#cancellations.cancel(name, tell)
   }
 
-  setPauses(pauses: Pauses): void {
-    this.#halt.setPauses(pauses)
-  }
-
-  setQuiet(isQuiet: boolean): void {
-    this.#halt.setQuiet(isQuiet)
-  }
-
   /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
     if (!this.#hasBegun || this.#main.roster.isClosed || this.isHalted) return
     this.size.letGo()
-    this.#main.feeder.dispatch()
+    this.#main.dispatch()
     this.#alone.dispatch()
     this.size.look() // at what nobody had room for
   }
 
-  /** @throws SpooldError HANDLER_UNLOADABLE if no worker can start with these options; then nothing has changed */
-  prepare(options: PoolOptions): Promise<Replacement> {
-    const adopt = () => this.#adopt(options)
-    return prepareReplacement(options, { roster: this.#main.roster, size: this.size, adopt })
+  /**
+   * Spawns the first worker with new options; it is given no task yet. If it cannot start, nothing has changed. The size of
+   * the pool is frozen until the end.
+   *
+   * @throws SpooldError HANDLER_UNLOADABLE
+   */
+  async prepare(options: PoolOptions): Promise<Replacement> {
+    const { roster } = this.#main
+    const thaw = () => this.size.freeze(false)
+    this.size.freeze(true)
+    try {
+      const first = roster.spawnAside(options)
+      await first.start.whenReady
+      return {
+        commit: () => this.#replaceAll(first, options).finally(thaw),
+        abandon: () => {
+          thaw()
+          void roster.dismiss(first)
+        },
+      }
+    } catch (error) {
+      thaw()
+      throw error
+    }
+  }
+
+  async #replaceAll(first: WorkerProcess, options: PoolOptions): Promise<void> {
+    const { roster } = this.#main
+    const old = [...roster.workers]
+    this.#adopt(options)
+    roster.takeIn(first)
+    for (const worker of old) {
+      if (roster.isClosed) return
+      void roster.stop(worker)
+      await Promise.allSettled(roster.fill().map(({ start }) => start.whenReady))
+    }
+    roster.fill()
   }
 
   #adopt(options: PoolOptions): void {
@@ -258,7 +279,7 @@ export class WorkerPool implements SignalReceivers {
   }
 
   /** Ends the workers. Being ended from outside does not count as a crash of a task. */
-  async #end(end: (roster: Group['roster']) => Promise<readonly NamedRef[]>): Promise<void> {
+  async #end(end: (roster: Roster) => Promise<readonly NamedRef[]>): Promise<void> {
     this.#signals.leave(this)
     this.#unfollow()
     this.size.close()
@@ -266,8 +287,8 @@ export class WorkerPool implements SignalReceivers {
     this.#crashed.close()
     this.#aside?.close()
     const left = await Promise.all(
-      this.#groups.map(async ({ roster, feeder }) => {
-        const tasks = await end(roster)
+      this.#feeders.map(async feeder => {
+        const tasks = await end(feeder.roster)
         feeder.close()
         await feeder.settled()
         return tasks
@@ -289,9 +310,9 @@ export class WorkerPool implements SignalReceivers {
   }
 
   #progressed(count: number): void {
-    this.#load.ended(count)
+    this.size.ended(count)
     if (!this.#pace.progressed()) return
-    for (const { roster } of this.#groups) roster.hasten()
+    for (const { roster } of this.#feeders) roster.hasten()
   }
 }
 
@@ -300,41 +321,39 @@ const IDLE_MS = 1000
 
 /** One worker that runs one task at a time, while there are tasks that have to run alone. */
 class Alone {
-  readonly group: Group
-  readonly #supply: Supply
+  readonly feeder: Feeder
   readonly #idleTimer = new IdleTimer(() => this.dismiss(), IDLE_MS)
 
-  constructor(options: PoolOptions, context: GroupContext) {
-    this.#supply = context.supply
-    this.group = new Group(aloneOptions(options), context)
+  constructor(options: PoolOptions, context: FeederContext) {
+    this.feeder = new Feeder(aloneOptions(options), context)
   }
 
   /** They apply to workers that are spawned from now on. */
   set options(options: PoolOptions) {
-    this.group.roster.options = aloneOptions(options)
+    this.feeder.roster.options = aloneOptions(options)
   }
 
   /** How many tasks it has. */
   get busy(): number {
     let busy = 0
-    for (const { work } of this.group.roster.workers) busy += work.outstanding
+    for (const { work } of this.feeder.roster.workers) busy += work.outstanding
     return busy
   }
 
   dispatch(): void {
-    const { roster, feeder } = this.group
-    const isWanted = this.#supply.ready > 0 || this.#supply.crashed?.isReady === true
+    const { roster, ready, crashed } = this.feeder
+    const isWanted = ready > 0 || crashed?.isReady === true
     if (isWanted) {
       roster.target = 1
       roster.fill()
     } else if (roster.workers.size === 0) return
-    feeder.dispatch()
+    this.feeder.dispatch()
     this.#idleTimer.look(!isWanted && this.busy === 0)
   }
 
   /** It finishes what it runs. */
   dismiss(): void {
-    const { roster } = this.group
+    const { roster } = this.feeder
     roster.target = 0
     for (const worker of roster.workers) if (worker.state !== 'draining') void roster.dismiss(worker)
   }

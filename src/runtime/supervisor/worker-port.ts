@@ -1,18 +1,9 @@
-import type { RecycleReason } from '../../base/events/event-map.js'
 import { stackOf } from '../../base/task/failure-text.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
-import type { NamedRuns, Report } from '../../base/task/report.js'
+import type { Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/terms.js'
 import { NoFrame } from '../ipc/frames.js'
-import type {
-  AsideReply,
-  MasterMessage,
-  SignalMessage,
-  WorkerMessage,
-  WorkerOptions,
-} from '../ipc/messages.js'
-import type { RunTimes } from '../ipc/reports.js'
-import type { HostEventListener } from './host-messages.js'
+import type { MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Answer, Question } from './questions.js'
 
 /** How the other end of a port ended. */
@@ -25,7 +16,7 @@ export interface PortExit {
 
 /** Hears what comes from a worker. */
 export interface PortListener {
-  heard(message: WorkerMessage | AsideReply): void
+  heard(message: WorkerMessage): void
   /** What came last cannot be from the worker itself. Nothing is heard any more. */
   garbled(why: string): void
 }
@@ -50,7 +41,7 @@ export interface WorkerPort {
  * nothing more is heard of it.
  */
 export function guarded<Chunk>(
-  read: (chunk: Chunk) => Iterable<WorkerMessage | AsideReply>,
+  read: (chunk: Chunk) => Iterable<WorkerMessage>,
   { heard, garbled }: PortListener,
 ): (chunk: Chunk) => void {
   let isTrusted = true
@@ -91,29 +82,6 @@ export interface Reported {
   readonly ids: ReadonlyMap<TaskName, string>
   /** How many more tasks of a name could follow those that the worker runs. */
   readonly wishes: readonly SlotWish[]
-}
-
-/** What a worker reports. */
-export interface WorkerListener<Worker> extends HostEventListener {
-  signalled(worker: Worker, message: SignalMessage): void
-  reported(worker: Worker, reported: Reported): void
-  /** The times of the runs it reported; only while there is a listener for them. */
-  timed(times: RunTimes): void
-  /** What it did with named tasks since it said so last. */
-  named(worker: Worker, runs: readonly NamedRuns[]): void
-  started(worker: Worker, name: TaskName): void
-  /** It has claimed these and announced it. */
-  claimed(refs: readonly Ref[]): void
-  /** It no longer has these refs, and had not begun them. */
-  dropped(refs: readonly Ref[]): void
-  /** What a request to cancel a task has met. */
-  cancelling(worker: Worker, message: Extract<WorkerMessage, { type: 'cancelling' }>): void
-  recycling(worker: Worker, because: RecycleReason): void
-  faulted(worker: Worker, error: string): void
-  unfit(worker: Worker, error: string): void
-  logged(worker: Worker, message: Extract<WorkerMessage, { type: 'log' }>): void
-  /** @param name of the task that printed it; null: unknown */
-  printed(worker: Worker, name: TaskName | null, message: Extract<WorkerMessage, { type: 'output' }>): void
 }
 
 /** How a worker ended. */

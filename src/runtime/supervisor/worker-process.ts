@@ -1,21 +1,28 @@
 import { machineNowMs } from '../../base/clock.js'
+import type { Emitter } from '../../base/events/emitter.js'
 import type { PausedPair } from '../../base/task/pause.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { SlotNews } from '../../base/task/terms.js'
 import type { SlotHints } from '../../engines/feed.js'
 import { drawToken } from '../ipc/frames.js'
-import {
-  type GivenRun,
-  isOfAside,
-  type LastRuns,
-  type MasterMessage,
-  type WorkerMessage,
-} from '../ipc/messages.js'
+import type { GivenRun, LastRuns, MasterMessage, SignalMessage, WorkerMessage } from '../ipc/messages.js'
 import type { KillReason } from './cut-short.js'
-import { HostMessages } from './host-messages.js'
-import type { Exit, SpawnOptions, WorkerListener, WorkerPort } from './worker-port.js'
+import { type HostListener, HostMessages } from './host-messages.js'
+import type { Exit, Reported, SpawnOptions, WorkerPort } from './worker-port.js'
 import { WorkerStart } from './worker-start.js'
 import { Workload } from './workload.js'
+
+/** Whoever gives tasks to workers. */
+export interface WorkerListener extends HostListener {
+  signalled(worker: WorkerProcess, message: SignalMessage): void
+  reported(worker: WorkerProcess, reported: Reported): void
+  /** It has claimed these and announced it. */
+  claimed(refs: readonly Ref[]): void
+  /** It no longer has these refs, and had not begun them. */
+  dropped(refs: readonly Ref[]): void
+  /** What a request to cancel a task has met. */
+  cancelling(worker: WorkerProcess, message: Extract<WorkerMessage, { type: 'cancelling' }>): void
+}
 
 /**
  * The master's view of one worker process.
@@ -24,15 +31,16 @@ import { Workload } from './workload.js'
  */
 export class WorkerProcess {
   readonly #port: WorkerPort
-  readonly #listener: WorkerListener<WorkerProcess>
+  readonly #listener: WorkerListener
+  readonly #events: Emitter
   readonly #hosts: HostMessages
   /** Its tasks run in another process, so it stays responsive, and hands back tasks that have not started at once. */
   readonly #answersWhileItRuns: boolean
   readonly #mostTasks: number
-  readonly #isListenedTo: boolean
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
-  readonly #departure = new Departure()
-  readonly #slots = new ToldSlots()
+  readonly departure = new Departure()
+  /** The names whose tasks wait for slots, as it was told. */
+  #queued: readonly string[] = []
   readonly start = new WorkerStart()
   readonly spawnedAt = performance.now()
   readonly spool: string
@@ -47,22 +55,23 @@ export class WorkerProcess {
   readonly whenExited: Promise<Exit>
 
   /** @throws when the system has no memory for another process */
-  constructor(options: SpawnOptions, listener: WorkerListener<WorkerProcess>) {
+  constructor(options: SpawnOptions, listener: WorkerListener, events: Emitter) {
     const { worker, answer } = options
+    const { spool } = worker
     this.#listener = listener
-    this.#hosts = new HostMessages({ listener, answer, send: message => this.#send(message) })
+    this.#events = events
+    this.#hosts = new HostMessages({ spool, listener, events, answer, send: message => this.#send(message) })
     this.#answersWhileItRuns = worker.chain.length === 1 && worker.chain[0]?.kind === 'host'
     this.#mostTasks = worker.concurrency
     // an interpreter runs one after the other, until it says otherwise
     this.#work = new Workload(this.#answersWhileItRuns ? 1 : worker.concurrency)
-    this.spool = worker.spool
-    this.#isListenedTo = worker.isListenedTo
+    this.spool = spool
     this.#port = options.openPort()
     this.pid = this.#port.pid
     this.hasOwnProcess = this.#port.hasOwnProcess
     this.#port.listen({
       heard: message => {
-        if (!isOfAside(message)) this.#hear(message)
+        this.#hear(message)
         this.#work.noteActivity()
       },
       garbled: why => this.#garbled(why),
@@ -85,10 +94,15 @@ export class WorkerProcess {
     return this.#state === 'ready' && !this.#work.isRecalling && !this.isReserved && !this.#hosts.areDown
   }
 
+  /** It can be given tasks, and has none. */
+  get isIdle(): boolean {
+    return this.isOpen && this.#work.outstanding === 0
+  }
+
   /** The latest time at which it has to be killed; infinite when nothing runs, or when there is no limit. */
   deadlineAt(harakiriMs: number): number {
     const { runningSince } = this.#work
-    if (runningSince === undefined || this.#departure.isKilled) return Number.POSITIVE_INFINITY
+    if (runningSince === undefined || this.departure.isKilled) return Number.POSITIVE_INFINITY
     return Math.min(
       this.#hosts.deadlineAt,
       harakiriMs === 0 ? Number.POSITIVE_INFINITY : runningSince + harakiriMs,
@@ -103,12 +117,12 @@ export class WorkerProcess {
   /** @param follow the name of them all, if they may wait until others of it end there */
   run(refs: readonly Ref[], lastRuns: LastRuns, hints?: SlotHints, follow?: string): void {
     if (follow !== undefined) this.#work.following += refs.length
-    this.#run(refs, lastRuns, this.#slots.newsOf(refs, hints, follow))
+    this.#run(refs, lastRuns, this.#slotNews(refs, hints, follow))
   }
 
   /** It is the turn of a task that has crashed. */
   runCrashed(ref: Ref, lastRuns: LastRuns, hints?: SlotHints): void {
-    this.#run([ref], lastRuns, { ...this.#slots.newsOf([ref], hints), isTheirTurn: true })
+    this.#run([ref], lastRuns, { ...this.#slotNews([ref], hints), isTheirTurn: true })
   }
 
   #run(refs: readonly Ref[], lastRuns: LastRuns, more?: Pick<GivenRun, 'slots' | 'isTheirTurn'>): void {
@@ -116,6 +130,22 @@ export class WorkerProcess {
     const sentAtMs = Math.floor(machineNowMs())
     const past = lastRuns.length === 0 ? undefined : { lastRuns }
     this.#send({ type: 'run', first, refs, sentAtMs, ...past, ...more })
+  }
+
+  /** Nothing while no task waits for a slot. @param hints for these refs @param follow as in `run` */
+  #slotNews(
+    refs: readonly Ref[],
+    hints: SlotHints | undefined,
+    follow?: string,
+  ): { readonly slots: SlotNews } | undefined {
+    const more = follow === undefined ? undefined : { follow }
+    if (hints === undefined || hints.queued.length + this.#queued.length === 0)
+      return more && { slots: { tries: [], ...more } }
+    const { queued } = hints
+    const tries = refs.filter(ref => hints.isTry(ref))
+    if (queued === this.#queued) return tries.length === 0 ? undefined : { slots: { tries, ...more } }
+    this.#queued = queued
+    return { slots: { queued, tries, ...more } }
   }
 
   /** It runs tasks, and dies with one in hand: that one has limits of its own. */
@@ -146,19 +176,9 @@ export class WorkerProcess {
     return this.#hosts.hasNotRun(number)
   }
 
-  /** By this process. */
-  get isKilled(): boolean {
-    return this.#departure.isKilled
-  }
-
-  /** Why it was killed; undefined if it was not, or if no reason was given. */
-  get killed(): KillReason | undefined {
-    return this.#departure.killed
-  }
-
   /** Starts or stops its reports of run times. Only once it is ready. */
   tellTimes(times: boolean): void {
-    this.#send({ type: 'listen', tasks: this.#isListenedTo, times })
+    this.#send({ type: 'listen', times })
   }
 
   /** From now on it starts no task that has one of these pairs. Only once it is ready. */
@@ -170,13 +190,13 @@ export class WorkerProcess {
   drain(mercyMs: number): void {
     if (this.#state === 'exited') return
     this.#state = 'draining'
-    this.#departure.asked()
+    this.departure.asked()
     this.#send({ type: 'drain', mercyMs })
   }
 
   /** It was asked to stop, and its mercy is over. */
   killForMercy(): void {
-    this.#departure.asked()
+    this.departure.asked()
     this.kill({ kind: 'mercy' })
   }
 
@@ -198,7 +218,7 @@ export class WorkerProcess {
 
   /** Only the first reason counts. */
   kill(reason?: KillReason): void {
-    this.#departure.kill(reason)
+    this.departure.kill(reason)
     this.#port.kill()
   }
 
@@ -207,6 +227,7 @@ export class WorkerProcess {
   }
 
   #hear(message: WorkerMessage): void {
+    const { spool, pid } = this
     this.#work.heard()
     switch (message.type) {
       case 'loading':
@@ -229,49 +250,59 @@ export class WorkerProcess {
         return this.#listener.cancelling(this, message)
       case 'recycling':
         this.#leaves('recycled')
-        return this.#listener.recycling(this, message.because)
+        return this.#events.emit('worker-recycling', { spool, pid, because: message.because })
       case 'faulted':
-        this.#leaves('failed')
-        return this.#listener.faulted(this, message.error)
       case 'unfit':
-        this.#leaves('failed')
-        return this.#listener.unfit(this, message.error)
+        return this.#failed(`worker-${message.type}`, message.error)
       case 'run-began':
       case 'run-ended':
       case 'run-died':
         return // for an application, which has heard them on their way
+      case 'done-aside':
+        return // it was asked nothing
       case 'drained':
         this.#work.isOver = true // what crosses this message on its way, it never begins
         return this.#leaves('recycled')
-      case 'log':
-        return this.#listener.logged(this, message)
-      case 'output':
-        return this.#listener.printed(this, this.#work.nameOf(message.number), message)
+      case 'log': {
+        const { type: _, ...said } = message
+        return this.#events.emit('task-logged', { spool, pid, ...said })
+      }
+      case 'output': {
+        const { number, stream, text, isBeside } = message
+        const name = this.#work.nameOf(number)
+        return this.#events.emit('task-printed', { spool, pid, name, stream, text, isBeside })
+      }
       case 'signal-news':
       case 'signal-started':
       case 'signal-ended':
       case 'signal-returned':
         return this.#listener.signalled(this, message)
       default:
-        return this.#hosts.hear(message, this.pid)
+        return this.#hosts.hear(message, pid)
     }
   }
 
   /** Something else than the worker itself has written to its descriptor. */
   #garbled(why: string): void {
-    this.#leaves('failed')
-    this.#listener.unfit(this, `what came from it cannot be dealt with: ${why}`)
+    this.#failed('worker-unfit', `what came from it cannot be dealt with: ${why}`)
     this.kill({ kind: 'garbled' })
+  }
+
+  #failed(event: 'worker-faulted' | 'worker-unfit', error: string): void {
+    this.#leaves('failed')
+    this.#events.emit(event, { spool: this.spool, pid: this.pid, error, running: this.#work.running })
   }
 
   #leaves(why: Exit['why']): void {
     this.#state = 'draining'
-    this.#departure.explained(why)
+    this.departure.explained(why)
   }
 
   #settle(message: Extract<WorkerMessage, { type: 'reports' }>): void {
-    if (message.times !== undefined) this.#listener.timed(message.times)
-    if (message.named !== undefined) this.#listener.named(this, message.named)
+    const { spool, pid } = this
+    const { times, named } = message
+    if (times !== undefined) this.#events.emit('run-times', { spool, ...times })
+    if (named !== undefined) this.#events.emit('named-runs', { spool, pid, runs: named })
     const before = this.#work.outstanding
     const reported = this.#work.settle(message)
     if (reported.known.size > 0) this.#hosts.taskEnded() // a task that set a deadline was announced before
@@ -280,7 +311,7 @@ export class WorkerProcess {
     const isNews = message.started.length > 0 && this.#work.activity.isSorting
     for (const number of message.started) {
       const name = this.#work.started(number)
-      if (name !== undefined) this.#listener.started(this, name)
+      if (name !== undefined) this.#events.emit('task-started', { spool, pid, name })
     }
     if (isNews) this.#listener.opened() // from now on it counts as busy, which may make the pool grow
   }
@@ -290,28 +321,7 @@ export class WorkerProcess {
     this.#hosts.workerExited()
     this.start.ended(exit)
     this.#state = 'exited'
-    return { ...exit, ...this.#departure.exit }
-  }
-}
-
-/** What one worker was told of slots: nothing while no task waits for one. */
-class ToldSlots {
-  #queued: readonly string[] = []
-
-  /** @param hints for these refs, which it gets now @param follow the name of them all, if they may wait there */
-  newsOf(
-    refs: readonly Ref[],
-    hints: SlotHints | undefined,
-    follow?: string,
-  ): { readonly slots: SlotNews } | undefined {
-    const more = follow === undefined ? undefined : { follow }
-    if (hints === undefined || hints.queued.length + this.#queued.length === 0)
-      return more && { slots: { tries: [], ...more } }
-    const { queued } = hints
-    const tries = refs.filter(ref => hints.isTry(ref))
-    if (queued === this.#queued) return tries.length === 0 ? undefined : { slots: { tries, ...more } }
-    this.#queued = queued
-    return { slots: { queued, tries, ...more } }
+    return { ...exit, ...this.departure.exit }
   }
 }
 
@@ -322,6 +332,7 @@ class Departure {
   #isKilled = false
   #killed: KillReason | undefined
 
+  /** By this process. */
   get isKilled(): boolean {
     return this.#isKilled
   }

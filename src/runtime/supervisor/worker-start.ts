@@ -2,6 +2,7 @@ import { SpooldError } from '../../base/errors.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import { treeCpuMsOf } from '../../system/process-usage.js'
 import type { WorkerMessage } from '../ipc/messages.js'
+import { howOf } from './cut-short.js'
 import type { PortExit } from './worker-port.js'
 
 /** A start that takes longer than this is reported. */
@@ -57,12 +58,11 @@ export class WorkerStart {
   }
 
   /** Call it when the worker has exited; rejects `whenReady` if it was not ready. */
-  ended({ code, signal, unforked }: PortExit): void {
-    const how = signal === null ? `exited with code ${code}` : `was killed by ${signal}`
+  ended(exit: PortExit): void {
     const what =
-      unforked === undefined
-        ? `the worker ${how} before it was ready`
-        : `no worker could be forked: ${unforked}`
+      exit.unforked === undefined
+        ? `the worker ${howOf(exit)} before it was ready`
+        : `no worker could be forked: ${exit.unforked}`
     this.#fail(new SpooldError('START_FAILED', what))
   }
 

@@ -1,19 +1,36 @@
 import { setTimeout } from 'node:timers/promises'
+import { messageOf } from '../../base/errors.js'
+import { boundedFailure } from '../../base/task/failure-text.js'
 import type { Report } from '../../base/task/report.js'
 import type { Claims } from '../../engines/claims.js'
-import type { CancelledRef, MarkedRef, MarksCleared } from '../ipc/messages.js'
+import type { AfterKill, CancelledRef, MarkedRef, MarksCleared, WorkerMessage } from '../ipc/messages.js'
 
-// What is done to the files of tasks whose process was ended in the middle of their runs.
+type Needed = Pick<Claims, 'claim' | 'release'>
 
 /** A program that ran for a task and was just killed holds its lock for a moment longer. */
 const LETS_GO_WITHIN_MS = 1000
 const PAUSE_MS = 20
 
+/** The answer to what is asked aside. */
+export async function answerAside(id: number, act: () => Promise<unknown>): Promise<WorkerMessage> {
+  try {
+    return { type: 'done-aside', id, value: await act() }
+  } catch (thrown) {
+    return { type: 'done-aside', id, error: boundedFailure(messageOf(thrown)) }
+  }
+}
+
+export async function actAfterKill(
+  claims: Needed,
+  { type, tasks }: AfterKill,
+): Promise<MarksCleared | readonly Report[]> {
+  if (type === 'clear-marks') return await clearMarks(claims, tasks)
+  const endsAt = performance.now() + LETS_GO_WITHIN_MS
+  return await Promise.all(tasks.map(task => bury(claims, task, endsAt)))
+}
+
 /** Clears the marks of tasks whose run was ended through no fault of theirs, as if it had not taken place. */
-export async function clearMarks(
-  claims: Pick<Claims, 'claim' | 'release'>,
-  tasks: readonly MarkedRef[],
-): Promise<Omit<MarksCleared, 'type'>> {
+async function clearMarks(claims: Needed, tasks: readonly MarkedRef[]): Promise<MarksCleared> {
   const reports: Report[] = []
   let left = tasks
   let error = ''
@@ -34,22 +51,10 @@ export async function clearMarks(
 }
 
 /**
- * Buries tasks that were cancelled and whose process has ended in the middle of their runs. One that has no mark of such a
- * run was settled in time, or had not begun: it is left as it is.
+ * Buries a task that was cancelled and whose process has ended in the middle of its run. If it has no mark of such a run it was settled
+ * in time, or had not begun: it is left as it is.
  */
-export function buryCancelled(
-  claims: Pick<Claims, 'claim' | 'release'>,
-  tasks: readonly CancelledRef[],
-): Promise<readonly Report[]> {
-  const endsAt = performance.now() + LETS_GO_WITHIN_MS
-  return Promise.all(tasks.map(task => bury(claims, task, endsAt)))
-}
-
-async function bury(
-  claims: Pick<Claims, 'claim' | 'release'>,
-  { ref, detail }: CancelledRef,
-  endsAt: number,
-): Promise<Report> {
+async function bury(claims: Needed, { ref, detail }: CancelledRef, endsAt: number): Promise<Report> {
   for (;;) {
     const claim = await claims.claim(ref, { kind: 'cancelled', detail })
     if (!('kind' in claim)) return await claims.release(claim)

@@ -1,9 +1,8 @@
 import { fromThrown } from '../../base/task/answer.js'
 import { type Outcome, RELEASE } from '../../base/task/outcome.js'
 import type { Executor, ExecutorListener } from './executor.js'
-import { type BesideFrame, loadBody } from './hosts/frames.js'
+import { type BesideFrame, fromEnded, loadBody } from './hosts/frames.js'
 import type { Host } from './hosts/host.js'
-import { fromEnded } from './hosts/host-answer.js'
 import type { Printer } from './printer.js'
 import type { Run } from './run.js'
 
@@ -34,12 +33,10 @@ export class BesideExecutor implements Executor {
     this.#printer = printer
     this.#listener = listener
     host.attach({
-      progress: () => this.#printer.print(null, 'output', host.takePrinted()),
+      progress: () => this.#printer.print(null, 'output', host.process.takePrinted()),
       beside: frame => this.#hear(frame),
-      recalled() {}, // nothing ever waits in the host
       died: detail => this.#died(detail, lost),
       revived: () => listener.hasRoom(),
-      failed() {}, // no call waits for it here
     })
   }
 
@@ -53,7 +50,7 @@ export class BesideExecutor implements Executor {
       loadBody(run.claim)
       run.startedAt = now
       run.hasStarted = true
-      const number = this.#host.send([run.claim])
+      const number = this.#host.process.send([run.claim])
       const ended = new Promise<void>(done => this.#runs.set(number, { run, done }))
       this.#listener.starting(run, now)
       return ended
@@ -61,11 +58,6 @@ export class BesideExecutor implements Executor {
       return this.#listener.ended(run, fromThrown(error), 0)
     }
   }
-
-  turnBegan(): void {}
-
-  /** Does nothing: every run that has begun is running. */
-  recall(): void {}
 
   /** It is unknown whose code threw. */
   fault(): boolean {

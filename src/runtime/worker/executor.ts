@@ -18,9 +18,9 @@ export interface Executor {
    */
   run(page: readonly Run[], now: number): Promise<void> | undefined
   /** Called at the start of a turn, after messages have been read. */
-  turnBegan(): void
-  /** Takes back runs that have not started, if that is possible. They end as unbegun, now or soon. */
-  recall(): void
+  turnBegan?(): void
+  /** Takes back runs that have not started. They end as unbegun, now or soon. Absent: every run that has begun is running. */
+  recall?(): void
   /**
    * Handles an exception that was thrown outside any handler's call: ends what runs. Nothing may run after it.
    *

@@ -11,7 +11,7 @@ import type { Given } from './run.js'
  */
 const QUICK_MS = 40
 
-export type FollowerNews = Pick<PackedReports, 'wishes' | 'following'>
+type FollowerNews = Pick<PackedReports, 'wishes' | 'following'>
 
 /** The tasks of one name that this worker was given to follow each other. */
 class OfName {

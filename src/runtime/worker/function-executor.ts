@@ -72,9 +72,6 @@ export class FunctionExecutor implements Executor {
     return run.hasEnded ? undefined : this.#ended(run, outcome) // a fault may have ended it
   }
 
-  /** Does nothing: every run that has begun is running. */
-  recall(): void {}
-
   /** Counts as a failure of the run that threw. The others end as if they had not begun. */
   fault(thrown: unknown, runs: Iterable<Run>): boolean {
     const { author } = this

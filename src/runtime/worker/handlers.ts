@@ -31,6 +31,10 @@ export interface LoadedHandlers {
   readonly programs: Programs | undefined
 }
 
+/** What their loading depends on; of a rehearsal not all is known. */
+type Loading = Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs'> &
+  Partial<Pick<WorkerOptions, 'locks' | 'concurrency' | 'namespace' | 'policy'>>
+
 /**
  * Loads the handlers. The code for each kind is imported only if it is used, because every worker pays for it at its
  * start.
@@ -38,8 +42,7 @@ export interface LoadedHandlers {
  * @throws SpooldError HANDLER_UNLOADABLE
  */
 export async function openHandlers(
-  options: Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs'> &
-    Partial<Pick<WorkerOptions, 'locks' | 'concurrency' | 'namespace' | 'policy'>>,
+  options: Loading,
   callbacksOf: (host: () => Host) => HostCallbacks,
   send: (message: WorkerMessage) => void,
   print: (author: Run | undefined, text: string) => void,
@@ -142,21 +145,13 @@ function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefin
 /** Adds what is specific to this worker: the plan is the same for all spools. */
 function settled(
   host: HostOptions,
-  {
-    spool,
-    chdir,
-    startTimeoutMs,
-    concurrency = 1,
-    policy,
-  }: Pick<WorkerOptions, 'spool' | 'chdir' | 'startTimeoutMs'> &
-    Partial<Pick<WorkerOptions, 'concurrency' | 'policy'>>,
+  { spool, chdir, startTimeoutMs, concurrency = 1, policy }: Loading,
 ): HostStart {
   const at = chdir === null ? [] : [['chdir', toByteString(chdir)] as const]
   const place = [['spool', toByteString(spool)] as const, ...at]
   const many = concurrency > 1 ? [['concurrency', String(concurrency)] as const] : []
   // for hosts that tell their tasks when they run again, before the worker decides
-  const backoff = [policy?.delayMs ?? FIRST_DELAY_MS, policy?.capMs].flatMap(ms =>
-    policy === undefined ? [] : [['backoff-ms', String(ms)] as const],
-  )
+  const delays = policy === undefined ? [] : [policy.delayMs ?? FIRST_DELAY_MS, policy.capMs]
+  const backoff = delays.map(ms => ['backoff-ms', String(ms)] as const)
   return { ...host, startTimeoutMs, settings: [...place, ...many, ...backoff, ...host.settings] }
 }

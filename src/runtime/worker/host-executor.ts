@@ -36,12 +36,11 @@ export class HostExecutor implements Executor {
       recalled: count => this.#released(count),
       died: detail => this.#died(detail),
       revived: () => {
-        paged(host.pageFd)
+        paged(host.process.pageFd)
         listener.hasRoom()
       },
-      failed() {}, // no call waits for it here
     })
-    paged(host.pageFd)
+    paged(host.process.pageFd)
   }
 
   get isOpen(): boolean {
@@ -62,7 +61,7 @@ export class HostExecutor implements Executor {
       run.startedAt = now
       this.#sent.push(run)
     }
-    this.#host.send(
+    this.#host.process.send(
       loaded.map(({ claim }) => claim),
       loaded.map(({ number }) => number),
     )
@@ -74,7 +73,7 @@ export class HostExecutor implements Executor {
   }
 
   get #takesAhead(): boolean {
-    return this.#host.messages < MESSAGES_AHEAD
+    return this.#host.process.messages < MESSAGES_AHEAD
   }
 
   #load(run: Run): boolean {
@@ -87,11 +86,9 @@ export class HostExecutor implements Executor {
     }
   }
 
-  turnBegan(): void {}
-
   recall(): void {
-    if (this.#sent.size > 1 && !this.#host.isRecalling) {
-      const left = this.#host.recall()
+    if (this.#sent.size > 1 && !this.#host.process.isRecalling) {
+      const left = this.#host.process.recall()
       this.#released(this.#sent.size - left)
     }
   }
@@ -110,10 +107,10 @@ export class HostExecutor implements Executor {
       this.#ticker = undefined
       return
     }
-    this.#host.listen()
+    this.#host.process.listen()
     this.#progress()
     const head = this.#sent.peek()
-    if (head !== undefined && this.#host.hasStarted()) this.#listener.announce(head)
+    if (head !== undefined && this.#host.process.hasStarted) this.#listener.announce(head)
   }
 
   #progress(): void {
@@ -127,7 +124,7 @@ export class HostExecutor implements Executor {
   }
 
   #settleEnded(): void {
-    const ended = this.#host.collect()
+    const ended = this.#host.process.collect()
     const now = performance.now()
     // the run time of each task is not known if several ended together: share it evenly
     const ranMs = (now - this.#lastEndAt) / ended.length
@@ -137,8 +134,8 @@ export class HostExecutor implements Executor {
       const run = this.#sent.pop()
       if (run !== undefined) void this.#listener.ended(run, outcome, ranMs)
     }
-    const printed = this.#host.takePrinted()
-    if (printed !== '') this.#print(printed, this.#host.hasStarted() ? this.#sent.peek() : undefined)
+    const printed = this.#host.process.takePrinted()
+    if (printed !== '') this.#print(printed, this.#host.process.hasStarted ? this.#sent.peek() : undefined)
   }
 
   /** Announces the author first, so that the log line of its start precedes its output. */
@@ -159,7 +156,7 @@ export class HostExecutor implements Executor {
 
   #died(detail: string): boolean {
     this.#settleEnded()
-    const ran = this.#host.hasStarted() ? this.#sent.pop() : undefined
+    const ran = this.#host.process.hasStarted ? this.#sent.pop() : undefined
     if (ran !== undefined)
       void this.#listener.ended(ran, { kind: 'crash', detail }, performance.now() - this.#lastEndAt)
     this.#released(this.#sent.size)

@@ -10,7 +10,6 @@ import type { Awaitable, Claim, DeadRun, Death, TellDeath, WorkerClaims } from '
 import type { Hide } from '../../formats/protocol/hide.js'
 import { lastValue } from '../../formats/protocol/vars.js'
 import type { GivenRun, WorkerMessage } from '../ipc/messages.js'
-import type { Listening } from '../ipc/reports.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { Followers } from './followers.js'
 import { ReportBuffer, type ReportBufferOptions } from './report-buffer.js'
@@ -121,14 +120,10 @@ export class Loop implements ExecutorListener {
     this.#options = options
     this.#secrets = new Secrets(options.hide)
     this.#followers = new Followers(claims.slots)
-    this.#retirement = new Retirement(options, () => this.#lookAtMemory())
-    this.#reports = new ReportBuffer(
-      options,
-      this.#inFlight,
-      () => this.#followers.takeNews(),
-      () => claims.rest(false),
-    )
+    this.#reports = new ReportBuffer(options, this.#inFlight, this.#followers, claims)
     this.#executor = open(this)
+    const isOneByOne = this.#executor.pageTasks === 1
+    this.#retirement = new Retirement({ ...options, isOneByOne }, () => this.#lookAtMemory())
     for (let i = 0; i < this.#executor.slots; i++) void this.#work()
   }
 
@@ -196,8 +191,8 @@ export class Loop implements ExecutorListener {
     this.#reports.follow(follower)
   }
 
-  listen(listening: Listening): void {
-    this.#reports.listen(listening)
+  listen(areTimesHeard: boolean): void {
+    this.#reports.listen(areTimesHeard)
   }
 
   /** Hands back what has not begun, and reports which tasks have. */
@@ -423,12 +418,7 @@ export class Loop implements ExecutorListener {
     const report = this.#followers.refused(number, refusal)
     this.#reports.add(number, report)
     if (report.reason === 'crashed') this.#reports.tell() // or the next one may take the report along when it crashes, too
-    this.#retirement.refused(report, this.#isOneByOne)
-  }
-
-  /** Tasks are not claimed ahead. */
-  get #isOneByOne(): boolean {
-    return this.#executor.pageTasks === 1
+    this.#retirement.refused(report)
   }
 
   // Run
@@ -519,7 +509,7 @@ export class Loop implements ExecutorListener {
     const death = died === undefined ? undefined : deathIn(report, died.cause)
     this.#reports.ended(run, report, death)
     if (died !== undefined && death !== undefined) this.#options.died(died.run, death)
-    this.#retirement.settled(report, this.#isOneByOne)
+    this.#retirement.settled(report)
   }
 
   // Next
@@ -552,7 +542,7 @@ export class Loop implements ExecutorListener {
 
   #startTurn(): void {
     this.#turning = undefined
-    this.#executor.turnBegan()
+    this.#executor.turnBegan?.()
     this.#turnSince = clock.now()
   }
 
@@ -603,7 +593,7 @@ export class Loop implements ExecutorListener {
     this.#queue.clear()
     for (const page of this.#pages) page.isDropped = true
     this.#handSignalsBack()
-    this.#executor.recall()
+    this.#executor.recall?.()
     this.#reports.tell()
   }
 

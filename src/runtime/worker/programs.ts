@@ -43,13 +43,13 @@ export class Programs {
   /** The leader of the group has ended: kills the rest. */
   ended(group: number): void {
     this.#groups.delete(group)
-    kill(group)
+    signalGroup(group, 'SIGKILL')
     this.#tell(`end ${group}\n`).catch(() => {}) // there is no watcher then
   }
 
   /** Kills all programs; their tasks are given up. */
   killAll(): void {
-    for (const group of this.#groups) kill(group)
+    for (const group of this.#groups) signalGroup(group, 'SIGKILL')
   }
 
   /** The worker exits in good order; ends the watcher too. */
@@ -92,10 +92,6 @@ export class Programs {
     watcher.stdin?.write(known)
     return watcher
   }
-}
-
-function kill(group: number): void {
-  signalGroup(group, 'SIGKILL')
 }
 
 /** @returns false if the group is empty */

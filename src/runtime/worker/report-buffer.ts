@@ -1,13 +1,13 @@
 import { epochNowMs, setTimeout } from '../../base/own-clock.js'
 import type { ArraySet } from '../../base/queue.js'
 import { isHandled, type Report } from '../../base/task/report.js'
-import type { DeadRun, Death } from '../../engines/claims.js'
+import type { DeadRun, Death, WorkerClaims } from '../../engines/claims.js'
 import { ID_KEY } from '../../formats/protocol/named.js'
 import { lastValue } from '../../formats/protocol/vars.js'
 import type { WorkerMessage } from '../ipc/messages.js'
-import { type Listening, Outbox } from '../ipc/reports.js'
+import { Outbox } from '../ipc/reports.js'
 import { endOf } from '../tasks/lifecycle.js'
-import type { FollowerNews } from './followers.js'
+import type { Followers } from './followers.js'
 import type { Run } from './run.js'
 import type { RunFollower } from './run-follower.js'
 
@@ -32,8 +32,8 @@ export interface ReportBufferOptions {
 export class ReportBuffer {
   readonly #send: (message: WorkerMessage) => void
   readonly #inFlight: ArraySet<Run>
-  readonly #followers: () => FollowerNews
-  readonly #sending: () => void
+  readonly #followers: Followers
+  readonly #claims: WorkerClaims
   readonly #outbox: Outbox
   readonly #isDetailed: boolean
   /**
@@ -45,19 +45,20 @@ export class ReportBuffer {
   #busySince = 0
   #timer: NodeJS.Timeout | undefined
   #follower: RunFollower | undefined
+  #areTimesHeard = false
 
-  /** @param inFlight each message also announces those of these runs that have started since the last one @param followers is told with each @param sending called before each */
+  /** @param inFlight each message also announces those of these runs that have started since the last one */
   constructor(
     { isListenedTo, isDetailed, send }: ReportBufferOptions,
     inFlight: ArraySet<Run>,
-    followers: () => FollowerNews,
-    sending: () => void = () => {},
+    followers: Followers,
+    claims: WorkerClaims,
   ) {
-    this.#outbox = new Outbox({ tasks: isListenedTo, times: false })
+    this.#outbox = new Outbox(isListenedTo)
     this.#isDetailed = isDetailed
     this.#inFlight = inFlight
     this.#followers = followers
-    this.#sending = sending
+    this.#claims = claims
     this.#send = send
   }
 
@@ -66,8 +67,9 @@ export class ReportBuffer {
     this.#follower = follower
   }
 
-  listen(listening: Listening): void {
-    this.#outbox.listen(listening)
+  /** @param areTimesHeard there is a listener for the times of runs */
+  listen(areTimesHeard: boolean): void {
+    this.#areTimesHeard = areTimesHeard
   }
 
   /** Adds a report of a task that did not run. */
@@ -91,11 +93,10 @@ export class ReportBuffer {
       if (id !== undefined && id.length <= LONGEST_ID) this.#outbox.addId(number, id)
     }
     const report = terms === undefined ? plain : { ...plain, task: terms.name }
-    const { times } = this.#outbox.listening
-    if (!times && !this.#isDetailed) return this.#outbox.add(number, report)
+    if (!this.#areTimesHeard && !this.#isDetailed) return this.#outbox.add(number, report)
     const waitMs = Math.max(0, Math.round(epochNowMs() - report.ranMs - claim.dueAtMs))
     this.#outbox.add(number, this.#isDetailed ? { ...report, attempt: claim.attempt, waitMs } : report)
-    if (times && isHandled(report.kind)) this.#outbox.addTimes(report.ranMs, waitMs)
+    if (this.#areTimesHeard && isHandled(report.kind)) this.#outbox.addTimes(report.ranMs, waitMs)
   }
 
   /** Call it when the worker is no longer idle. */
@@ -138,11 +139,11 @@ export class ReportBuffer {
       if (run.hasStarted && !run.isAnnounced && !run.hasEnded) unannounced.push(run)
     const hasEnded = !this.#outbox.isEmpty
     if (!hasEnded && unannounced.length === 0) return
-    this.#sending()
+    this.#claims.rest(false)
     const now = performance.now()
     for (const run of unannounced) run.isAnnounced = true
     const started = unannounced.map(({ number }) => number)
-    this.#send({ ...this.#outbox.take(started, now - this.#busySince), ...this.#followers() })
+    this.#send({ ...this.#outbox.take(started, now - this.#busySince), ...this.#followers.takeNews() })
     this.#reportedAt = now
     if (!hasEnded) return // the busy time belongs to tasks that are still running
     this.#busySince = now

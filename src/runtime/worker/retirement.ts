@@ -28,17 +28,24 @@ export interface RecyclingOptions {
   readonly memory: MemoryLimitOptions
 }
 
+interface RetirementOptions extends RecyclingOptions {
+  /** Tasks are not claimed ahead. */
+  readonly isOneByOne: boolean
+}
+
 /** Decides when a process has to leave: it has run as many tasks as it may, has too much memory, or the system refuses it something. */
 export class Retirement {
-  readonly #options: RecyclingOptions
-  readonly #memory: MemoryLimit
+  readonly #options: RetirementOptions
+  readonly #lookAgain: () => void
   #handled = 0
   #reason: WorkerMessage | undefined
+  #lookedAt = Number.NEGATIVE_INFINITY
+  #next: NodeJS.Timeout | undefined
 
-  /** @param look it is time for `look` */
-  constructor(options: RecyclingOptions, look: () => void) {
+  /** @param lookAgain called when there was no look at the memory after the last task: the time for `look` has come */
+  constructor(options: RetirementOptions, lookAgain: () => void) {
     this.#options = options
-    this.#memory = new MemoryLimit(options.memory, look)
+    this.#lookAgain = lookAgain
   }
 
   /** Why it must run no more tasks, for the master. Only the first reason counts. */
@@ -52,10 +59,10 @@ export class Retirement {
     return maxTasks === 0 ? wanted : Math.min(wanted, maxTasks - this.#handled - underWay)
   }
 
-  /** A task could not begin. @param isOneByOne tasks are not claimed ahead */
-  refused(report: Report, isOneByOne: boolean): void {
+  /** A task could not begin. */
+  refused(report: Report): void {
     // tasks that are claimed ahead need descriptors of their own, so a count of the free ones proves nothing
-    const limit = limitReached(report, isOneByOne)
+    const limit = limitReached(report, this.#options.isOneByOne)
     if (limit !== undefined) this.#reason ??= { type: 'unfit', error: limit }
   }
 
@@ -67,54 +74,35 @@ export class Retirement {
     else this.look()
   }
 
-  /** Looks at its memory. Only between tasks: one that runs may give back what it has. */
-  look(): void {
-    const because = this.#memory.check()
-    if (because !== undefined) this.#recycle(because)
-  }
-
   /** A run was settled. */
-  settled(report: Report, isOneByOne: boolean): void {
-    this.refused(report, isOneByOne)
+  settled(report: Report): void {
+    this.refused(report)
     if (isHandled(report.kind)) this.handled()
   }
 
-  #recycle(because: RecycleReason): void {
-    this.#reason ??= { type: 'recycling', because }
-  }
-}
-
-/** Finds out whether a task has left this process with more memory than it may keep. */
-class MemoryLimit {
-  readonly #options: MemoryLimitOptions
-  readonly #look: () => void
-  #lookedAt = Number.NEGATIVE_INFINITY
-  #next: NodeJS.Timeout | undefined
-
-  /** @param look is called when there was no look after the last task: the time for one has come */
-  constructor(options: MemoryLimitOptions, look: () => void) {
-    this.#options = options
-    this.#look = look
-  }
-
-  /** Call it after each task. @returns why this process has to go */
-  check(): RecycleReason | undefined {
-    const { rssBytes, vszBytes, minAgeMs } = this.#options
-    if (rssBytes === 0 && vszBytes === 0) return undefined
+  /** Looks whether a task has left it with more memory than it may keep. Only between tasks: one that runs may give back what it has. */
+  look(): void {
+    const { memory } = this.#options
+    if (memory.rssBytes === 0 && memory.vszBytes === 0) return
     const now = performance.now() // this clock starts with the process
-    if (now < minAgeMs) return undefined
+    if (now < memory.minAgeMs) return
     const leftMs = this.#lookedAt + LOOK_EVERY_MS - now
     if (leftMs > 0) {
       this.#next ??= setTimeout(() => this.#lookNow(), leftMs).unref()
-      return undefined
+      return
     }
     this.#lookedAt = now
-    return excess(this.#options)
+    const because = excess(memory)
+    if (because !== undefined) this.#recycle(because)
   }
 
   #lookNow(): void {
     this.#next = undefined
-    this.#look()
+    this.#lookAgain()
+  }
+
+  #recycle(because: RecycleReason): void {
+    this.#reason ??= { type: 'recycling', because }
   }
 }
 

@@ -1,7 +1,7 @@
 import { fstatSync, type Stats, writeSync } from 'node:fs'
 import { Socket } from 'node:net'
-import { MasterDecoder, sayFrame } from '../ipc/frames.js'
-import type { AsideReply, MasterMessage, WorkerMessage } from '../ipc/messages.js'
+import { frameOf, MasterDecoder } from '../ipc/frames.js'
+import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
 
 /** The worker's end of the socket pair. */
 const ROAD_FD = 3
@@ -29,10 +29,10 @@ export class Road {
   }
 
   /** @param sent called when it has been handed to the system, or cannot be delivered */
-  say(message: WorkerMessage | AsideReply, sent: () => void): void {
+  say(message: WorkerMessage, sent: () => void): void {
     if (!this.isOpen) return sent()
     if (this.#inode === undefined || inodeOf() !== this.#inode) leave()
-    this.#socket.write(sayFrame(this.#decoder.token, message), sent)
+    this.#socket.write(frameOf(this.#decoder.token, message), sent)
   }
 
   /** The last words are said: calls back when the master has heard them, too. */

@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads'
 import { setImmediate } from '../../base/own-clock.js'
 import { systemCalls } from '../../system/libc.js'
-import { MasterDecoder, sayFrame } from '../ipc/frames.js'
+import { frameOf, MasterDecoder } from '../ipc/frames.js'
 import { THREAD_IS_UP } from '../ipc/messages.js'
 import { offerDaemon } from '../tasks/daemon.js'
 import { engineOf, openClaims } from './open-claims.js'
@@ -23,7 +23,7 @@ const worker = new Worker({
   entered: (_options, _signals, daemon) => offerDaemon(daemon),
   openClaims: (options, ...more) => openClaims(engineOf(options), options, ...more),
   send(message, sent) {
-    post?.(sayFrame(decoder.token, message))
+    post?.(frameOf(decoder.token, message))
     setImmediate(sent)
   },
   exit: code => process.exit(code), // of the thread

@@ -4,7 +4,7 @@ import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import type { Awaitable, Claims, TellDeath } from '../../engines/claims.js'
 import { Hide } from '../../formats/protocol/hide.js'
-import type { AsideReply, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { AfterKill, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { FunctionExecutor, type WorkingDirectory } from './function-executor.js'
 import { type LoadedHandlers, openHandlers } from './handlers.js'
@@ -22,7 +22,7 @@ export const EXIT_REQUESTED = 30
 /** What a worker runs in: its own process, or that of another program. */
 interface WorkerHome {
   /** @param sent called when the message has been handed to the channel, or cannot be delivered */
-  send(message: WorkerMessage | AsideReply, sent: () => void): void
+  send(message: WorkerMessage, sent: () => void): void
   /** The last message has been handed to the channel. The worker does nothing any more. */
   exit(code: number): void
   /** The options are known; no handler is loaded yet. @param signals the signal functions for handlers */
@@ -88,21 +88,14 @@ export class Worker {
       case 'open':
         return void this.#open(message.options)
       case 'clear-marks':
-        return void this.#actAside(message.options, async claims => {
-          const { clearMarks } = await import('./after-a-kill.js')
-          return { type: 'marks-cleared', ...(await clearMarks(claims, message.tasks)) }
-        })
+      case 'bury-cancelled':
+        return void this.#actAfterKill(message)
       case 'run':
         return this.#loop?.take(message)
       case 'signal':
         return this.#loop?.signal(message.number)
       case 'answer':
         return this.#questions.answered(message)
-      case 'bury-cancelled':
-        return void this.#actAside(message.options, async claims => {
-          const { buryCancelled } = await import('./after-a-kill.js')
-          return { type: 'cancelled-buried', reports: await buryCancelled(claims, message.tasks) }
-        })
       case 'cancel':
         return this.#loop?.cancel(message.number)
       case 'recall':
@@ -112,7 +105,7 @@ export class Worker {
       case 'follow':
         return this.#loop?.follow(message.isOn ? followForMaster(each => this.#send(each)) : undefined)
       case 'listen':
-        return this.#loop?.listen(message)
+        return this.#loop?.listen(message.times)
       case 'drain':
         return this.drain(message.mercyMs)
     }
@@ -217,8 +210,11 @@ export class Worker {
           call: async (name, values) => (await opening).answer(name, values),
           isLogBehind: () => this.#printer.isBehind,
           printed: text => this.#print(undefined, 'output', text),
-          died: ({ pid, options: { language } }, death) =>
-            this.#send({ type: 'host-died', detail: `the ${language} interpreter (pid: ${pid}) ${death}` }),
+          died: ({ process, options: { language } }, death) =>
+            this.#send({
+              type: 'host-died',
+              detail: `the ${language} interpreter (pid: ${process.pid}) ${death}`,
+            }),
           revived: () => this.#send({ type: 'host-revived' }),
           failed: ({ message }) => {
             if (this.#loop !== undefined) this.#loop.giveUp(message)
@@ -281,13 +277,11 @@ export class Worker {
     this.#send({ type: 'deadline', afterMs })
   }
 
-  /** Does something else than run tasks, and exits. */
-  async #actAside(options: WorkerOptions, act: (claims: Claims) => Promise<AsideReply>): Promise<void> {
-    try {
-      this.#exitAfter(await act(await this.#home.openClaims(options)), 0)
-    } catch (thrown) {
-      this.#exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
-    }
+  /** Does something else than run tasks. */
+  async #actAfterKill(message: AfterKill): Promise<void> {
+    const { actAfterKill, answerAside } = await import('./after-a-kill.js')
+    const act = async () => actAfterKill(await this.#home.openClaims(message.options), message)
+    this.#send(await answerAside(message.id, act))
   }
 
   /** All tasks are done: ends the interpreters and programs in good order, too. */
@@ -301,7 +295,7 @@ export class Worker {
     this.#home.send(message, () => {})
   }
 
-  #exitAfter(message: WorkerMessage | AsideReply, code: number): void {
+  #exitAfter(message: WorkerMessage, code: number): void {
     const told = 'error' in message ? { ...message, error: boundedFailure(message.error) } : message
     this.#home.send(told, () => this.#home.exit(code))
   }

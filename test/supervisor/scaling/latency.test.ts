@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { Histogram } from '#src/base/task/histogram.js'
 import { arrivalsOf } from '#src/doors/cli/scaling/patterns.js'
 import { loadAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
-import { SECOND, snapshot, workers } from '../../helpers/scaling.js'
+import { remembering, SECOND, snapshot, workers } from '../../helpers/scaling.js'
 import { fixed, MAXIMUM, run, SCALING } from '../../helpers/simulated.js'
 
 describe('latency, simulated', () => {
@@ -30,7 +30,7 @@ describe('latency, simulated', () => {
 
 describe('latency', () => {
   it('does not grow beyond what helps', async () => {
-    const decide = (await loadAlgorithm('latency')).open()
+    const decide = remembering(await loadAlgorithm('latency'))
     let [target, most] = [2, 2]
     for (let second = 1; second < 60; second++) {
       // whatever the number of workers, ten tasks end per second, and fifteen arrive
@@ -53,7 +53,7 @@ describe('latency', () => {
   })
 
   it('starts as many at once as there are processors, and more if those take long', async () => {
-    const decide = (await loadAlgorithm('latency')).open()
+    const decide = remembering(await loadAlgorithm('latency'))
     const options = { ...SCALING, processors: 2 }
     const runs = new Histogram()
     runs.add(0.1 * SECOND)
@@ -76,7 +76,7 @@ describe('latency', () => {
 
   it('takes no worker for a queue that soon ends, and all for one that does not', async () => {
     const after = async (backlog: number) => {
-      const decide = (await loadAlgorithm('latency')).open()
+      const decide = remembering(await loadAlgorithm('latency'))
       for (let second = 1; second < 60; second++) {
         const [runs, waits] = [new Histogram(), new Histogram()]
         for (let task = 0; task < 40; task++) runs.add(0.1 * SECOND)
@@ -92,7 +92,7 @@ describe('latency', () => {
   })
 
   it('grows by no more than a given step', async () => {
-    const decide = (await loadAlgorithm('latency')).open()
+    const decide = remembering(await loadAlgorithm('latency'))
     const given = { options: { ...SCALING, step: 3 }, backlog: 1000, arrived: 1000 }
     assert.equal(decide(snapshot('bb', given)).target, 4)
     const runs = new Histogram()
@@ -101,7 +101,7 @@ describe('latency', () => {
   })
 
   it('does not grow when all respawns wait', async () => {
-    const decide = (await loadAlgorithm('latency')).open()
+    const decide = remembering(await loadAlgorithm('latency'))
     for (let second = 1; second < 9; second++) {
       const given = { options: SCALING, nowMicros: second * SECOND, delayed: 2, backlog: 99, arrived: 9 }
       assert.equal(decide(snapshot('', given)).target, 2)
@@ -109,7 +109,7 @@ describe('latency', () => {
   })
 
   it('does not grow without tasks that could run, nor while nothing may be spawned', async () => {
-    const decide = (await loadAlgorithm('latency')).open()
+    const decide = remembering(await loadAlgorithm('latency'))
     for (let second = 1; second < 60; second++) {
       const nowMicros = second * SECOND
       assert.equal(decide(snapshot('i', { options: SCALING, nowMicros })).target, 1)

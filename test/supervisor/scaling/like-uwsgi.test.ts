@@ -3,14 +3,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { gunzipSync } from 'node:zlib'
-import {
-  SCALING_DEFAULTS,
-  type ScaledWorker,
-  type ScalingOptions,
-  type Snapshot,
-} from '#src/runtime/supervisor/scaling/algorithm.js'
+import type { ScaledWorker, ScalingOptions, Snapshot } from '#src/runtime/supervisor/scaling/algorithm.js'
 import { loadAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
-import { snapshot } from '../../helpers/scaling.js'
+import { remembering, SCALING_DEFAULTS, snapshot } from '../../helpers/scaling.js'
 import { ROOT } from '../../helpers/workspace.js'
 
 // What uWSGI's own algorithms saw and decided at each cycle of its master: fixtures/cheaper/README.md.
@@ -123,8 +118,8 @@ async function replay(file: string): Promise<Compared> {
   const { given, openedMicros, greeting, cycles } = readTrace(file)
   const options = optionsOf(given)
   const algorithm = await loadAlgorithm(String(given['cheaper-algo']))
-  assert.deepEqual(algorithm.introduce(options), greeting, file)
-  const decide = algorithm.open()
+  assert.deepEqual(algorithm.introduce?.(options) ?? [], greeting, file)
+  const decide = remembering(algorithm)
   const compared: Compared = { asked: 0, grew: 0, held: 0, shrank: 0 }
   for (const [at, cycle] of cycles.entries()) {
     if (cycle.canSpawn === undefined) continue

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Snapshot } from '#src/runtime/supervisor/scaling/algorithm.js'
 import { loadAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
-import { OPTIONS, SECOND, snapshot } from '../../helpers/scaling.js'
+import { OPTIONS, remembering, SECOND, snapshot } from '../../helpers/scaling.js'
 
 type Tick = readonly [states: string, target: number, given?: Partial<Snapshot>]
 type Rules = Readonly<Record<string, readonly Tick[]>>
@@ -89,7 +89,7 @@ for (const [name, rules] of Object.entries({ spare2: SPARE2, backlog: BACKLOG, c
   describe(name, () => {
     for (const [rule, ticks] of Object.entries(rules))
       it(rule, async () => {
-        const decide = (await loadAlgorithm(name)).open()
+        const decide = remembering(await loadAlgorithm(name))
         for (const [at, [states, target, given]] of ticks.entries()) {
           const decision = decide(snapshot(states, given))
           assert.equal(decision.target, target, `tick ${at + 1}, ${states}: ${decision.reason}`)
@@ -99,7 +99,7 @@ for (const [name, rules] of Object.entries({ spare2: SPARE2, backlog: BACKLOG, c
 
 describe('cheap', () => {
   it('says when to ask again, so that a second is not two ticks', async () => {
-    const decide = (await loadAlgorithm('cheap')).open()
+    const decide = remembering(await loadAlgorithm('cheap'))
     decide(snapshot('i', after(5)))
     assert.equal(decide(snapshot('i', after(5.25))).askAgainMicros, 0.75 * SECOND)
   })

@@ -2,17 +2,19 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { SimulatedStarts, simulate } from '#src/doors/cli/scaling/simulate.js'
+import type { Snapshot } from '#src/runtime/supervisor/scaling/algorithm.js'
 import type { NamedAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
 import { SECOND } from '../../helpers/scaling.js'
 import { SCALING } from '../../helpers/simulated.js'
 
 /** Asks for so many workers at the n-th check. */
 function scripted(targets: readonly number[]): NamedAlgorithm {
-  const open = () => {
-    let tick = 0
-    return () => ({ target: targets[tick++] ?? targets.at(-1) ?? 1, state: undefined, reason: 'scripted' })
-  }
-  return { name: 'scripted', isEager: false, introduce: () => [], open }
+  const decide = (_snapshot: Snapshot, tick: unknown = 0) => ({
+    target: targets[Number(tick)] ?? targets.at(-1) ?? 1,
+    state: Number(tick) + 1,
+    reason: 'scripted',
+  })
+  return { name: 'scripted', decide }
 }
 
 function simulated(targets: readonly number[], runs: readonly number[], processors: number) {

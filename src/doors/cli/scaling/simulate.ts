@@ -107,7 +107,7 @@ class Run {
     const starts = new SimulatedStarts(startMicros, scaling.processors)
     this.#pool = new SimulatedPool(starts, waitMicros => this.#noteBegun(waitMicros))
     this.#nextTick = options.tickMicros
-    this.#lines = [...algorithm.introduce(options.scaling)]
+    this.#lines = [...(algorithm.introduce?.(options.scaling) ?? [])]
     this.#pool.begin(options.initial)
     this.#presentBefore = options.initial
   }
@@ -177,7 +177,7 @@ class Run {
   }
 
   #lookSoon(): void {
-    if (!this.#scaler.algorithm.isEager) return
+    if (this.#scaler.algorithm.isEager !== true) return
     const soonest = Math.max(this.#now, this.#decidedAt + EAGER_PACE_MS * 1000)
     this.#nextLook = Math.min(this.#nextLook, soonest)
   }

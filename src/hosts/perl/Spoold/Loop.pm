@@ -11,7 +11,7 @@ use Spoold::Wire;
 
 use constant { TASK => 1, RECALL => 2, SIGNAL => 3, HEAD_BYTES => 21, PACKET_HEADER_BYTES => 4 };
 
-# The page, one byte per task: src/runtime/worker/hosts/page.ts
+# The page, one byte per task: src/runtime/ipc/host-page.ts
 use constant { NOT_STARTED => "\0", STARTED => "\1", OK => "\2", RETRY => "\3", IGNORE => "\4", ERROR => "\5", ANSWER => "\6" };
 use constant PRINTED => "\10";
 use constant { SLOTS => 4032, RECALL_FLAG => 4032 };

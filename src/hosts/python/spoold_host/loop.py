@@ -14,7 +14,7 @@ TASK, RECALL, SIGNAL, DIED = 1, 2, 3, 4
 HEAD = struct.Struct('<B2H2Id')
 HEAD_BYTES = 21
 
-# The page, one byte per task: src/runtime/worker/hosts/page.ts
+# The page, one byte per task: src/runtime/ipc/host-page.ts
 STARTED, OK, RETRY, IGNORE, ERROR, ANSWER = 1, 2, 3, 4, 5, 6
 PRINTED = 8
 SLOTS, RECALL_FLAG = 4032, 4032

@@ -12,7 +12,7 @@ MAX_CALL_BYTES = 0x1FFFFFFF
 _MAX_CHARS = 65536
 
 READY, UNLOADABLE, DONE, DETAIL, RECALLED, SIGNAL_ENDED, OUTPUT, ENDED, PRINTED = range(1, 10)
-#: on the page (src/runtime/worker/hosts/page.ts)
+#: on the page (src/runtime/ipc/host-page.ts)
 OUTPUT_FLAG = 4033
 _UP = struct.Struct('<4sBII')
 _LENGTH = struct.Struct('<I')

@@ -9,7 +9,7 @@ module SpooldHost
     HEAD_BYTES = 21
     PACKET_HEADER_BYTES = 4
 
-    # The page, one byte per task: src/runtime/worker/hosts/page.ts
+    # The page, one byte per task: src/runtime/ipc/host-page.ts
     NOT_STARTED, STARTED, OK, RETRY, IGNORE, ERROR, ANSWER = *"\0\1\2\3\4\5\6".b.chars.map(&:freeze)
     SLOTS = RECALL_FLAG = 4032
     # the same, with a mark after the printed output

@@ -90,25 +90,6 @@ interface BusynessOptions {
   readonly backlogNonzero: number
 }
 
-/** uWSGI's, and for `latency` ours. */
-export const SCALING_DEFAULTS = {
-  step: undefined,
-  overload: 3,
-  idle: 10,
-  busyness: {
-    min: 25,
-    max: 50,
-    multiplier: 10,
-    penalty: 2,
-    isVerbose: false,
-    backlogAlert: 33,
-    backlogMultiplier: 3,
-    backlogStep: 1,
-    backlogNonzero: 60,
-  },
-  waitMicros: 250_000,
-} as const satisfies Partial<ScalingOptions>
-
 /** Between two decisions of an algorithm that is also asked between ticks. */
 export const EAGER_PACE_MS = 20
 

@@ -14,40 +14,22 @@ export interface NamedAlgorithm {
   /** As `cheaper-algo` names it. */
   readonly name: string
   /** It is also asked between ticks: when tasks arrive or end. */
-  readonly isEager: boolean
+  readonly isEager?: boolean
   /** What it says in the log before the first tick. */
-  readonly introduce: (options: ScalingOptions) => readonly string[]
-  /** Begins without a state; what is returned keeps it from one decision to the next. */
-  readonly open: () => (snapshot: Snapshot) => Decision
-}
-
-type Extras = Partial<Pick<NamedAlgorithm, 'isEager' | 'introduce'>>
-
-function named<State>(
-  name: string,
-  decide: Algorithm<State>,
-  { isEager = false, introduce = () => [] }: Extras = {},
-): NamedAlgorithm {
-  const open = () => {
-    let state: State | undefined
-    return (snapshot: Snapshot) => {
-      const decision = decide(snapshot, state)
-      state = decision?.state // a module of the user's may answer nothing
-      return decision
-    }
-  }
-  return { name, isEager, introduce, open }
+  introduce?(options: ScalingOptions): readonly string[]
+  /** @see Algorithm */
+  decide(snapshot: Snapshot, state: unknown): Decision
 }
 
 /** As `cheaper-algos-list` shows them; the first is the default. */
 export const ALGORITHMS: readonly NamedAlgorithm[] = [
-  named('spare', spare),
-  named('spare2', spare2),
-  named('backlog', backlog),
-  named('busyness', busyness, { introduce: busynessSettings }),
-  named('manual', manual),
-  named('cheap', cheap, { isEager: true }),
-  named('latency', latency, { isEager: true }),
+  { name: 'spare', decide: spare },
+  { name: 'spare2', decide: spare2 },
+  { name: 'backlog', decide: backlog },
+  { name: 'busyness', decide: busyness, introduce: busynessSettings },
+  { name: 'manual', decide: manual },
+  { name: 'cheap', decide: cheap, isEager: true },
+  { name: 'latency', decide: latency, isEager: true },
 ]
 
 /**
@@ -58,7 +40,7 @@ export const ALGORITHMS: readonly NamedAlgorithm[] = [
 export async function loadAlgorithm(name: string): Promise<NamedAlgorithm> {
   const known = ALGORITHMS.find(algorithm => algorithm.name === name)
   if (known !== undefined) return known
-  if (name.includes('/')) return named(name, await importAlgorithm(resolve(name)))
+  if (name.includes('/')) return { name, decide: await importAlgorithm(resolve(name)) }
   const names = ALGORITHMS.map(algorithm => algorithm.name).join(', ')
   throw new SpooldError(
     'ALGORITHM_UNLOADABLE',
@@ -130,17 +112,17 @@ const LATEST_MICROS = MAX_TIMER_MS * 1000
  */
 export class Scaler {
   readonly algorithm: NamedAlgorithm
-  readonly #decide: (snapshot: Snapshot) => Decision
+  /** That of the last decision. */
+  #state: unknown
   #hasFailed = false
 
   constructor(algorithm: NamedAlgorithm) {
     this.algorithm = algorithm
-    this.#decide = algorithm.open()
   }
 
   decide(snapshot: Snapshot): ScalerDecision {
     try {
-      const decision: unknown = this.#decide(snapshot)
+      const decision: unknown = this.#ask(snapshot)
       if (isDecision(decision)) return within(decision, snapshot)
       const expected = `expected { target, state, reason }, got ${describe(decision)}`
       if (!isThenable(decision)) return this.#failed(snapshot, expected)
@@ -149,6 +131,12 @@ export class Scaler {
     } catch (error) {
       return this.#failed(snapshot, messageOf(error))
     }
+  }
+
+  #ask(snapshot: Snapshot): unknown {
+    const decision = this.algorithm.decide(snapshot, this.#state)
+    this.#state = decision?.state // a module of the user's may answer nothing
+    return decision
   }
 
   #failed(snapshot: Snapshot, error: string): ScalerDecision {

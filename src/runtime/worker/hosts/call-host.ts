@@ -20,7 +20,7 @@ export function callHost(host: Host, print: (author: Run | undefined, text: stri
     for (let first = queue.peek(); first !== undefined && !isBusy && host.isOpen; first = queue.peek())
       try {
         loadBody(first.run.claim)
-        host.send([first.run.claim])
+        host.process.send([first.run.claim])
         isBusy = true
       } catch (error) {
         queue.pop()
@@ -29,11 +29,11 @@ export function callHost(host: Host, print: (author: Run | undefined, text: stri
   }
 
   function collect(): Outcome | undefined {
-    const [ended] = host.collect()
+    const [ended] = host.process.collect()
     const author = queue.peek()?.run
     if (ended !== undefined && ended.printed !== '') print(author, ended.printed)
-    const printed = ended === undefined ? host.takePrinted() : ''
-    if (printed !== '') print(host.hasStarted() ? author : undefined, printed)
+    const printed = ended === undefined ? host.process.takePrinted() : ''
+    if (printed !== '') print(host.process.hasStarted ? author : undefined, printed)
     return ended?.outcome
   }
 
@@ -48,10 +48,9 @@ export function callHost(host: Host, print: (author: Run | undefined, text: stri
       const outcome = collect()
       if (outcome !== undefined) end(outcome)
     },
-    recalled() {}, // no task is ever queued in the host
     died(detail) {
       const ended = collect()
-      const hasCrashed = ended === undefined && host.hasStarted()
+      const hasCrashed = ended === undefined && host.process.hasStarted
       end(hasCrashed ? { kind: 'crash', detail } : ended)
       return hasCrashed
     },

@@ -40,7 +40,7 @@ export class Calls {
     warn: values => this.#options.ask('warn', values),
     jobs: () => this.#jobs(),
     task: ([path]) => peekTask(String(path)) ?? [],
-    harakiri: ([seconds]) => this.#harakiri(Number(seconds)),
+    harakiri: ([seconds]) => void this.#options.setDeadline(Number(seconds) * 1000),
     'register-signal': ([number, target]) => this.#register(Number(number), String(target)),
     signal: ([number]) => void this.#signals.raise(Number(number)),
     timer: ([number, everyMs, iterations]) =>
@@ -152,10 +152,6 @@ export class Calls {
   #jobs(): Answer {
     const [first] = this.#places.directories
     return first === undefined || isRedisAddress(first) ? [] : listTasks(first)
-  }
-
-  #harakiri(seconds: number): undefined {
-    this.#options.setDeadline(seconds * 1000)
   }
 }
 

@@ -1,19 +1,22 @@
 import { SpooldError } from '../../../base/errors.js'
+import { toOutcome } from '../../../base/task/answer.js'
+import type { Outcome } from '../../../base/task/outcome.js'
 import type { Claim, DeadRun, Death } from '../../../engines/claims.js'
 import { StreamDecoder } from '../../ipc/frames.js'
+import { resultOfState } from '../../ipc/host-page.js'
 
 /**
  * The protocol between a worker and its host. All numbers are little-endian.
  *
  * Descriptor 3, worker to host: messages, each a u32 length and that many bytes. The first message is a list (see
- * `packList`) of settings, names and values in turn. The second answers the frame `output`: a list with the token for
+ * `encodeList`) of settings, names and values in turn. The second answers the frame `output`: a list with the token for
  * marks (host-output.ts), or an empty list if output is not captured. Every other message is a sequence of items: u8
  * kind, u16 d, u16 a, u32 b, u32 c, f64 e, then a + b + c bytes.
  * - task: its ref (a bytes), its packet as stored in the file (b), its body (c). d is the number of its run, from 1;
  *   65,535 means that many or more. e is when it was due, in epoch ms. Tasks are counted from 0 and carry no number.
  * - died: the same of a run whose process has died, and that is only to be told. a is its ref, when it runs again in epoch ms (nothing:
  *   it does not), and how its process died, with NULs in between.
- * - recall: follows all tasks that the recall flag applies to (page.ts).
+ * - recall: follows all tasks that the recall flag applies to (ipc/host-page.ts).
  * - signal: a is not a length but the number of the uwsgi signal whose function is to be called.
  *
  * Descriptor 3, host to worker: four bytes of magic, which reveal output of a handler in the stream, u8 kind, u32
@@ -45,7 +48,7 @@ export type UpFrame =
   /** A message has been processed. */
   | { readonly kind: 'done' }
   /**
-   * What the task with this number threw, what is wrong with its return value, or its answer (host-answer.ts). Sent before
+   * What the task with this number threw, what is wrong with its return value, or its answer (`fromHost`). Sent before
    * its result.
    */
   | { readonly kind: 'detail'; readonly number: number; readonly text: string }
@@ -177,23 +180,20 @@ function writeItem(
   return at + ITEM_BYTES
 }
 
-/** Byte strings, each preceded by its u32 length. */
-function packList(items: ReadonlyArray<string | Uint8Array>): Buffer {
+/** Encodes a list as a message: byte strings. */
+export function encodeList(items: ReadonlyArray<string | Uint8Array>): Buffer {
   const parts = items.flatMap(item => {
     const bytes = Buffer.from(item as string)
-    const length = Buffer.allocUnsafe(4)
-    length.writeUInt32LE(bytes.length)
-    return [length, bytes]
+    return [u32(bytes.length), bytes]
   })
-  return Buffer.concat(parts)
+  const bytes = parts.reduce((sum, { length }) => sum + length, 0)
+  return Buffer.concat([u32(bytes), ...parts])
 }
 
-/** Encodes a list as a message. */
-export function encodeList(items: ReadonlyArray<string | Uint8Array>): Buffer {
-  const list = packList(items)
-  const length = Buffer.allocUnsafe(4)
-  length.writeUInt32LE(list.length)
-  return Buffer.concat([length, list])
+function u32(value: number): Buffer {
+  const bytes = Buffer.allocUnsafe(4)
+  bytes.writeUInt32LE(value)
+  return bytes
 }
 
 /** @throws SpooldError PACKET_MALFORMED */
@@ -243,4 +243,29 @@ export class CallDecoder extends StreamDecoder<Buffer[]> {
 
 function garbage(): SpooldError {
   return new SpooldError('PACKET_MALFORMED', 'something else than the host wrote to its descriptors 3 and 4')
+}
+
+/** The host died before its detail arrived. */
+export const LOST: Outcome = { kind: 'error', detail: 'what it said is lost' }
+
+/** @param text of a frame `ended` */
+export function fromEnded(text: string): Outcome {
+  const result = resultOfState(Number(text.slice(0, 1)))
+  if (result === undefined) return LOST
+  return typeof result === 'string' ? fromHost(result, text.slice(1)) : result
+}
+
+/**
+ * What a host said of a run. An `answer` is that of a named task: JSON, with the keys of an answer in JavaScript
+ * (base/task/answer.ts). It may have `error`: the stack of what the task threw. `retry` is then the delay before the next run, in
+ * seconds, if the host has one.
+ */
+export function fromHost(kind: 'error' | 'answer', text: string): Outcome {
+  if (kind === 'error') return { kind, detail: text }
+  const answer: unknown = JSON.parse(text)
+  if (typeof answer !== 'object' || answer === null || !('error' in answer)) return toOutcome(answer)
+  const failed = { kind: 'error', detail: String(answer.error) } as const
+  return 'retry' in answer && typeof answer.retry === 'number'
+    ? { ...failed, delayMs: answer.retry * 1000 }
+    : failed
 }

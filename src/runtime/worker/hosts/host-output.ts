@@ -1,7 +1,7 @@
 import { closeSync, constants, openSync, readSync } from 'node:fs'
 import { StringDecoder } from 'node:string_decoder'
 import { errnoOf } from '../../../base/errors.js'
-import type { Page } from './page.js'
+import type { Page } from '../../ipc/host-page.js'
 
 /** The first byte of a mark. A mark ends with the number of a task, u32. */
 const MARK_START = 0

@@ -1,11 +1,12 @@
-// Longer than others: a process, what it is sent and what it says are one state machine.
+// Longer than others: a process, what it is sent, what it says and what it prints are one state machine.
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Duplex, Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf, SpooldError } from '../../../base/errors.js'
+import { crypto } from '../../../base/on-demand.js'
 import type { Outcome } from '../../../base/task/outcome.js'
 import type { Claim } from '../../../engines/claims.js'
-import { HOST_STARTED } from '../../ipc/host-page.js'
+import { Page } from '../../ipc/host-page.js'
 import { FIRST_AREA_FD, type HostOptions } from '../../ipc/messages.js'
 import { OWN_CHILD } from '../children-output.js'
 import {
@@ -16,24 +17,39 @@ import {
   encodeRecall,
   encodeSignal,
   encodeTasks,
+  fromHost,
   LIFELINE_FD,
+  LOST,
   TASKS_FD,
   UpDecoder,
   type UpFrame,
 } from './frames.js'
-import { fromHost, LOST } from './host-answer.js'
-import { type Ended, HostReader, type HostReaderListener } from './host-reader.js'
-import { Page } from './page.js'
+import { HostOutput } from './host-output.js'
 
 /** How long to read the remaining output of a dead host. */
 const LAST_WORDS_MS = 100
 /** How long a host may take to exit when it is asked to. */
 const LEAVE_MS = 2000
+/** How often the output is polled, because an idle host may print too. */
+const LISTEN_MS = 250
+const TOKEN_BYTES = 16
 
 /** How it died, as the end of a sentence: `was killed by SIGSEGV`. */
 type Death = string
 
-interface HostProcessListener extends HostReaderListener {
+/** The outcome of a task, and the output that was not taken before. */
+export interface Ended {
+  readonly outcome: Outcome
+  readonly printed: string
+}
+
+interface HostProcessListener {
+  /** Some of the tasks have ended, or something was printed. */
+  progress(): void
+  /** The log is full for now. */
+  isLogBehind(): boolean
+  /** Output that belongs to no task: it was printed while the host's code was loaded. */
+  printed(text: string): void
   /** The last `count` of the tasks that were sent will not be started. */
   recalled(count: number): void
   signalEnded(number: number, error: string): void
@@ -53,16 +69,20 @@ export class HostProcess {
   readonly #listener: HostProcessListener
   readonly #page = new Page()
   readonly #details = new Map<number, string>()
+  readonly spawnedAt = performance.now()
   /** Tasks are numbered in the order in which they were sent. */
   #sent = 0
   #collected = 0
+  #hasEndedBeside = false
   #messages = 0
   #isRecalling = false
+  #isLoaded = false
   #isDead = false
   #fault: string | undefined
   #declared = ''
-  /** Reads its output. */
-  readonly output: HostReader
+  /** Undefined before the host has one, and if it cannot be read: it goes then where the worker's own goes. */
+  #output: HostOutput | undefined
+  #listening: NodeJS.Timeout | undefined
   /** Rejects with a SpooldError when it cannot load the handlers. */
   readonly whenReady: Promise<void>
   readonly whenDead: Promise<Death>
@@ -72,7 +92,6 @@ export class HostProcess {
     const { command, args, environment, home, settings } = options
     const areas = Array.from({ length: options.areas }, (_, i) => FIRST_AREA_FD + i)
     this.#listener = listener
-    this.output = new HostReader(this.#page, listener)
     this.#child = spawn(command, args, {
       stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'pipe', this.#page.fd, 'pipe', ...areas],
       env: { ...process.env, ...environment },
@@ -111,18 +130,30 @@ export class HostProcess {
     return this.#declared
   }
 
+  /** A task has ended in it. */
+  get hasProgressed(): boolean {
+    return this.#collected > 0 || this.#hasEndedBeside
+  }
+
   get isRecalling(): boolean {
     return this.#isRecalling
   }
 
-  /** The number of the oldest task that has not been collected. */
-  get oldest(): number {
-    return this.#collected
+  /** Whether the oldest task that has not been collected is running, as of the last `collect`. */
+  get hasStarted(): boolean {
+    return this.#page.isRunning(this.#collected)
   }
 
-  /** Whether the task with this number has begun, as of the last `collect`. */
-  hasStarted(number: number): boolean {
-    return this.#page.stateOf(number) === HOST_STARTED
+  /** Reads what was printed. */
+  listen(): void {
+    this.#output?.poll()
+  }
+
+  /** The unmarked output so far, of the oldest task that has not been collected; empty while its author is unknown. */
+  takePrinted(): string {
+    if (this.#output?.hasOpen !== true) return ''
+    this.#page.refresh() // refresh after reading: a task without a result now has not ended without a mark before
+    return this.#page.resultOf(this.#collected) === undefined ? this.#output.takeOpen() : ''
   }
 
   /** @param numbers the master's, of tasks that are sent together @returns the number of the first one */
@@ -151,28 +182,25 @@ export class HostProcess {
     const ended: Ended[] = []
     const first = this.#collected
     for (; this.#collected < this.#sent; this.#collected++) {
-      const outcome = this.output.hasHeard(this.#collected) ? this.#outcomeOf(this.#collected) : undefined
+      const outcome = this.#hasHeard(this.#collected) ? this.#outcomeOf(this.#collected) : undefined
       if (outcome === undefined) break
-      ended.push({ outcome, printed: this.output.takeOf(this.#collected) })
+      const hasPrinted = this.#page.hasPrinted(this.#collected)
+      ended.push({ outcome, printed: hasPrinted ? (this.#output?.takeEndOf(this.#collected) ?? '') : '' })
     }
     this.#page.clear(first, ended.length)
     return ended
   }
 
-  /**
-   * Takes back the tasks that have not started.
-   *
-   * @returns the number of the first one; the host may hand back one more, with `recalled`
-   */
+  /** Takes back the tasks that have not started. @returns how many it keeps; `recalled` may reduce that by one */
   recall(): number {
     this.#page.recall()
     this.#isRecalling = true
     this.#pipe(TASKS_FD).write(encodeRecall())
     this.#page.refresh()
     let first = this.#collected
-    while (first < this.#sent && this.#page.stateOf(first) !== 0) first++
+    while (first < this.#sent && this.#page.hasBegun(first)) first++
     this.#sent = first
-    return first
+    return first - this.#collected
   }
 
   kill(): void {
@@ -202,6 +230,14 @@ export class HostProcess {
     return hasLeft
   }
 
+  /** Whether all output of a task that has ended has been read. */
+  #hasHeard(number: number): boolean {
+    if (this.#output === undefined || this.#isDead) return true
+    if (!this.#page.hasPrinted(number) || this.#output.hasEndOf(number)) return true
+    this.#output.poll() // the mark was written before the result
+    return this.#output.hasEndOf(number)
+  }
+
   /** Returns undefined until the result is known. */
   #outcomeOf(number: number): Outcome | undefined {
     const result = this.#page.resultOf(number)
@@ -217,15 +253,15 @@ export class HostProcess {
     switch (frame.kind) {
       case 'ready':
         this.#declared = frame.text
-        this.output.loaded()
+        this.#loaded()
         return this.#settleReady.resolve()
       case 'unloadable':
-        this.output.loaded()
+        this.#loaded()
         return this.#settleReady.reject(new SpooldError('HANDLER_UNLOADABLE', frame.text))
       case 'detail':
         return void this.#details.set(frame.number, frame.text)
       case 'output':
-        return void this.#pipe(TASKS_FD).write(encodeList(this.output.open(frame.text)))
+        return void this.#pipe(TASKS_FD).write(encodeList(this.#openOutput(frame.text)))
       case 'done':
         this.#messages--
         return this.#listener.progress()
@@ -233,10 +269,36 @@ export class HostProcess {
         return this.#recalled(frame.number)
       case 'ended':
       case 'printed':
+        if (frame.kind === 'ended') this.#hasEndedBeside = true
         return this.#listener.beside(frame)
       case 'signal-ended':
         return this.#listener.signalEnded(frame.number, frame.text)
     }
+  }
+
+  /** What was printed so far belongs to no task. */
+  #loaded(): void {
+    this.#isLoaded = true
+    this.#output?.poll()
+    this.#listener.printed(this.#output?.takeOpen() ?? '')
+  }
+
+  /** @returns what to send to the host: the token of its marks, or nothing if its output cannot be read */
+  #openOutput(path: string): Buffer[] {
+    const token = crypto().randomBytes(TOKEN_BYTES)
+    let output: HostOutput
+    try {
+      output = new HostOutput(path, this.#page, token, () => this.#listener.isLogBehind())
+    } catch {
+      return []
+    }
+    this.#output = output
+    this.#listening = setInterval(() => {
+      if (!output.poll()) return
+      if (this.#isLoaded) this.#listener.progress()
+      else this.#listener.printed(output.takeOpen()) // it tells what the code waits for
+    }, LISTEN_MS).unref()
+    return [token]
   }
 
   #recalled(first: number): void {
@@ -269,8 +331,9 @@ export class HostProcess {
     const child = this.#child
     const how = await deathOf(child)
     await closed(child, [TASKS_FD, CALLS_FD, LIFELINE_FD], TASKS_FD)
+    clearInterval(this.#listening)
+    this.#output?.poll(true) // all that remains is in the pipe by now, and the results of its tasks must not wait for the log
     this.#isDead = true
-    this.output.stop()
     const why = this.#fault ?? `${how} before it was ready`
     this.#settleReady.reject(new SpooldError('HANDLER_UNLOADABLE', `${child.spawnfile} ${why}`))
     return this.#fault ?? how
@@ -278,7 +341,8 @@ export class HostProcess {
 
   /** Call it after the death, once everything has been collected. */
   release(): void {
-    this.output.close()
+    this.#output?.close()
+    this.#output = undefined
     this.#page.close()
   }
 }

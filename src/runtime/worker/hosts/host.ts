@@ -1,12 +1,11 @@
 import { toError } from '../../../base/errors.js'
 import { RespawnPace } from '../../../base/respawn-pace.js'
-import type { Claim, DeadRun, Death } from '../../../engines/claims.js'
+import type { DeadRun, Death } from '../../../engines/claims.js'
 import { DEFAULT_QUEUE } from '../../../formats/protocol/named.js'
 import type { HostOptions } from '../../ipc/messages.js'
 import type { PeriodicSettings } from '../../tasks/periodic.js'
 import { type BesideFrame, encodeDeath } from './frames.js'
 import { HostProcess } from './host-process.js'
-import type { Ended } from './host-reader.js'
 
 /** A named task that the code of a host registered. */
 interface DeclaredTask {
@@ -29,7 +28,7 @@ interface HostTaskListener {
   /** Some of the tasks that were sent have ended and can be collected. */
   progress(): void
   /** The last `count` of the tasks that were sent will not be started. */
-  recalled(count: number): void
+  recalled?(count: number): void
   /**
    * The host died, and the tasks that had not ended are lost with it. `detail` says how it died.
    *
@@ -41,7 +40,7 @@ interface HostTaskListener {
   /** It accepts tasks again. */
   revived(): void
   /** It will not accept tasks again. */
-  failed(): void
+  failed?(): void
 }
 
 export interface HostStart extends HostOptions {
@@ -75,8 +74,6 @@ export class Host {
   #process: HostProcess
   #state: 'loading' | 'open' | 'closed' = 'loading'
   readonly #pace = new RespawnPace()
-  #spawnedAt = performance.now()
-  #hasProgressed = false
   /** Deaths, as messages. */
   readonly #untold: Buffer[] = []
   readonly #signals = new Map<number, { resolve(): void; reject(error: Error): void }>()
@@ -99,8 +96,9 @@ export class Host {
     this.#user = user
   }
 
-  get pid(): number {
-    return this.#process.pid
+  /** The interpreter that runs its tasks, until that dies. */
+  get process(): HostProcess {
+    return this.#process
   }
 
   /** It accepts tasks. */
@@ -108,54 +106,9 @@ export class Host {
     return this.#state === 'open' && !this.#process.isRecalling
   }
 
-  get isRecalling(): boolean {
-    return this.#process.isRecalling
-  }
-
-  /** The descriptor of its page, until it dies. */
-  get pageFd(): number {
-    return this.#process.pageFd
-  }
-
-  get messages(): number {
-    return this.#process.messages
-  }
-
   /** The named tasks that its code declared. */
   get declared(): readonly DeclaredTask[] {
     return declaredTasks(this.#process.declared)
-  }
-
-  /** @param numbers the master's, of tasks that are sent together @returns the number of the first one */
-  send(claims: readonly Claim[], numbers?: readonly number[]): number {
-    return this.#process.send(claims, numbers)
-  }
-
-  /** The tasks that have ended since the last call, in the order in which they were sent. */
-  collect(): Ended[] {
-    const ended = this.#process.collect()
-    if (ended.length > 0) this.#hasProgressed = true
-    return ended
-  }
-
-  /** Reads what was printed. */
-  listen(): void {
-    this.#process.output.listen()
-  }
-
-  /** Output of the oldest task that has not been collected; of no task if that one has not started. */
-  takePrinted(): string {
-    return this.#process.output.takeOpen(this.#process.oldest)
-  }
-
-  /** Whether the oldest task that has not been collected is running, as of the last `collect`. */
-  hasStarted(): boolean {
-    return this.#process.hasStarted(this.#process.oldest)
-  }
-
-  /** Takes back the tasks that have not started. @returns how many it keeps; `recalled` may reduce that by one */
-  recall(): number {
-    return this.#process.recall() - this.#process.oldest
   }
 
   /** Calls the function that the host registered for a signal. Rejects with what it throws. */
@@ -184,20 +137,15 @@ export class Host {
     const { language } = this.options
     if (await this.#process.end()) return
     const why = 'a thread that a task has left, or code that it runs at its exit, holds it up'
-    this.#callbacks.printed(`the ${language} interpreter (pid: ${this.pid}) is killed: ${why}\n`)
+    this.#callbacks.printed(`the ${language} interpreter (pid: ${this.#process.pid}) is killed: ${why}\n`)
   }
 
   #spawn(): HostProcess {
-    this.#spawnedAt = performance.now()
-    this.#hasProgressed = false
     const process = new HostProcess(this.options, {
       progress: () => this.#user?.progress(),
-      recalled: count => this.#user?.recalled(count),
+      recalled: count => this.#user?.recalled?.(count),
       signalEnded: (number, error) => this.#signalEnded(number, error),
-      beside: frame => {
-        if (frame.kind === 'ended') this.#hasProgressed = true
-        this.#user?.beside?.(frame)
-      },
+      beside: frame => this.#user?.beside?.(frame),
       isLogBehind: () => this.#callbacks.isLogBehind(),
       printed: text => this.#callbacks.printed(text),
       call: (name, values) => this.#callbacks.call(name, values),
@@ -224,21 +172,21 @@ export class Host {
         reject(new Error(`the ${language} interpreter ${death}`))
       this.#signals.clear()
       diedAtWork = this.#user?.died(`the ${language} interpreter that ran it ${death}`) === true
-    } else this.#callbacks.printed(process.output.takeOpen(process.oldest)) // printed while loading, or at its exit
+    } else this.#callbacks.printed(process.takePrinted()) // printed while loading, or at its exit
     process.release()
-    if (wasOpen && !this.#isClosed) this.#replace(death, diedAtWork)
+    if (wasOpen && !this.#isClosed) this.#replace(process, death, diedAtWork)
   }
 
   /**
    * At once after the crash of a task, which has limits of its own. If it died with none, and before any had ended, the worker gives
    * up: the master sets the pace then, as it knows all workers.
    */
-  #replace(death: string, diedAtWork: boolean): void {
+  #replace({ hasProgressed, spawnedAt }: HostProcess, death: string, diedAtWork: boolean): void {
     const { language, startTimeoutMs } = this.options
-    if (!diedAtWork && !this.#hasProgressed)
+    if (!diedAtWork && !hasProgressed)
       return this.#failed(new Error(`the ${language} interpreter ${death} before any task had ended`))
     this.#pace.progressed()
-    const delayMs = diedAtWork ? 0 : this.#pace.failed(performance.now() - this.#spawnedAt)
+    const delayMs = diedAtWork ? 0 : this.#pace.failed(performance.now() - spawnedAt)
     setTimeout(() => void this.#revive(startTimeoutMs), delayMs).unref()
   }
 
@@ -259,7 +207,7 @@ export class Host {
 
   #failed(error: Error): void {
     this.#callbacks.failed(error)
-    this.#user?.failed()
+    this.#user?.failed?.()
   }
 
   /** True if it was closed while an await was pending. */

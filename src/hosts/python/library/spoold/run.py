@@ -67,7 +67,7 @@ class Run:
     """One run of one task.
 
     `perform` or `perform_async`, and then `succeeded` or `failed`. These return what becomes of the task: None, it is done;
-    otherwise an answer with `error`, `retry` or `bury`, which src/runtime/worker/hosts/host-answer.ts reads.
+    otherwise an answer with `error`, `retry` or `bury`, which src/runtime/worker/hosts/frames.ts reads.
     """
 
     def __init__(
