@@ -91,7 +91,7 @@ export class DirectoryFeed implements Source {
 
   take(limit: number, from?: FeedReason | NamedSlots): readonly Ref[] {
     if (from === undefined) return this.#index.take(limit)
-    if (typeof from === 'object') return this.#index.tries.takeFirst(from, limit)
+    if (typeof from === 'object') return this.#index.slots.takeFirst(from, limit)
     const refs = this.#index.takeParked(from, limit)
     if (refs.length === 0 && this.#index.parkedFor(from) > 0) this.changed(from) // only their number is known
     return refs
@@ -99,7 +99,7 @@ export class DirectoryFeed implements Source {
 
   changed(what: FeedReason | 'handlers'): void {
     if (what === 'handlers') {
-      for (const queue of this.#index.tries.queues()) this.#index.tries.next(queue, MOST_TRIES)
+      for (const queue of this.#index.slots.queues()) this.#index.slots.next(queue, MOST_TRIES)
       this.#index.unpark('unknown-name')
     } else this.#index.unpark(what)
     this.#scanner.scanIfLow()
@@ -150,13 +150,12 @@ export class DirectoryFeed implements Source {
   }
 
   get state(): FeedState {
-    const { ready, busy, waiting, tries } = this.#index
+    const { ready, busy, waiting, slots } = this.#index
     const parked = parkedByReason(reason => this.#index.parkedFor(reason))
     return {
-      ...{ ready, busy, waiting, parked },
+      ...{ ready, busy, waiting, parked, slots },
       isDrained: this.#scanner.isDrained && parked.alone + parked.crashed + parked.slot === 0,
       stalledMs: this.#scanner.stalledMs,
-      slots: tries,
     }
   }
 
@@ -221,7 +220,7 @@ function directoryStats(
     countedAtMs: counted?.atMs ?? null,
     ...prioritiesOf((counted ?? census).byPrefix),
     parked: Object.fromEntries(parked.filter(([, count]) => count > 0)),
-    slotQueues: index.tries.stats,
+    slotQueues: index.slots.stats,
     oldestDueMs: census.oldestMs ?? null,
     nextDueMs: Number.isFinite(nextAtMs) ? nextAtMs : null,
     look: scanner,
@@ -248,7 +247,7 @@ const MOST_TOLD = 2000
 
 /** What an index has parked: first what only names tell, and then the largest groups first. */
 export function parkedGroups(index: TaskIndex): ParkedGroup[] {
-  const groups = [...index.parked.groups(MOST_PARKED_NAMED), ...index.tries.groups(MOST_PARKED_NAMED)]
+  const groups = [...index.parked.groups(MOST_PARKED_NAMED), ...index.slots.groups(MOST_PARKED_NAMED)]
   const isFirst = (group: ParkedGroup) => Number(isToldByName(group))
   return groups.sort((a, b) => isFirst(b) - isFirst(a) || b.count - a.count).slice(0, MOST_GROUPS)
 }

@@ -19,14 +19,14 @@ function watched(t: TestContext, moments: number) {
   index.returned({ ref: 'a', kind: 'parked', ranMs: 0, reason: 'slot', slots: SLOTS }, Date.now())
   const counts = { looks: 0 }
   let free: HeldSlot | undefined
-  const { queues } = index.tries
-  t.mock.method(index.tries, 'queues', () => {
+  const { queues } = index.slots
+  t.mock.method(index.slots, 'queues', () => {
     if (counts.looks++ < moments) {
       if (free !== undefined) held[free.number] = take(free.number)
       free = held[counts.looks % 3] ?? assert.fail()
       free.release()
     }
-    return queues.call(index.tries)
+    return queues.call(index.slots)
   })
   const watch = new SlotWatch(spool, index, () => {})
   watch.watch()

@@ -17,7 +17,6 @@ export class SlotQueue {
   size = 0
   /** A slot was given back while none waited, and no task was tried since. */
   isSpare = false
-  readonly #named: number
   readonly #newHeap: () => Heap<Placed>
   readonly #isBefore: (a: Placed, b: Placed) => boolean
   /** The best of `best`, in order, but for some that came later. */
@@ -30,10 +29,9 @@ export class SlotQueue {
   #harvest: Heap<Placed> | undefined
   #harvestHorizon: Placed | undefined
 
-  constructor(slots: NamedSlots, order: TaskOrder, named = NAMED) {
+  constructor(slots: NamedSlots, order: TaskOrder) {
     const compare = COMPARE_TASKS[order]
     this.slots = slots
-    this.#named = named
     this.#isBefore = (a, b) => compare(a.ref, a.time, b.ref, b.time) < 0
     this.#newHeap = () => new Heap<Placed>(this.#isBefore)
     this.#best = this.#newHeap()
@@ -44,7 +42,7 @@ export class SlotQueue {
     this.#harvest?.push(placed)
     if (this.#horizon !== undefined && !this.#isBefore(placed, this.#horizon)) return
     this.#best.push(placed)
-    if (this.#best.size >= 2 * this.#named) this.#horizon = this.#best.truncate(this.#named)
+    if (this.#best.size >= 2 * NAMED) this.#horizon = this.#best.truncate(NAMED)
   }
 
   /** As `pop`, but it stays. */
@@ -78,7 +76,7 @@ export class SlotQueue {
 
   /** More wait than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
-    return this.#horizon !== undefined && this.#best.size < this.#named / 4
+    return this.#horizon !== undefined && this.#best.size < NAMED / 4
   }
 
   /** None is known, and none is unknown. */
@@ -102,7 +100,7 @@ export class SlotQueue {
     if (harvest === undefined) return
     if (this.#harvestHorizon !== undefined && !this.#isBefore(placed, this.#harvestHorizon)) return
     harvest.push(placed)
-    if (harvest.size >= 2 * this.#named) this.#harvestHorizon = harvest.truncate(this.#named)
+    if (harvest.size >= 2 * NAMED) this.#harvestHorizon = harvest.truncate(NAMED)
   }
 
   /** @param isWhole it met everything */
