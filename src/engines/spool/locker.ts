@@ -105,7 +105,7 @@ export function takeSpoolLease(
   events: { lost(): void; renewed(): void },
 ): Promise<Lease | undefined> {
   const leases = holdLeases(spool)
-  return takeLease(`${leases.path}/${name}.lock`, { ...events, ended: leases.release })
+  return takeLease(`${leases.path}/${name}.lock`, { ...events, ended: () => leases.release() })
 }
 
 /** Loads the lock libraries that are available. */

@@ -1,7 +1,6 @@
 import { readdirSync } from 'node:fs'
 import { errnoOf, SpooldError } from '../../base/errors.js'
 import { type Ref, toFsPath } from '../../base/task/ref.js'
-import type { FileStatus } from '../../system/calls.js'
 import {
   chownHeld,
   type Directory,
@@ -129,45 +128,14 @@ export function inDirectoryOf<T>(spool: string, ref: Ref, act: (path: string) =>
   }
 }
 
-/** A directory that several claims use. */
-export class HeldDirectory {
-  readonly #directory: Directory
-  #users = 1
-
-  constructor(directory: Directory) {
-    this.#directory = directory
-  }
-
-  get fd(): number {
-    return this.#directory.fd
-  }
-
-  get path(): string {
-    return this.#directory.path
-  }
-
-  get status(): FileStatus {
-    return this.#directory.status
-  }
-
-  use(): this {
-    this.#users++
-    return this
-  }
-
-  release(): void {
-    if (--this.#users === 0) this.#directory.release()
-  }
-}
-
 /**
  * The directories of the tasks that a worker claims: the spool and one priority at a time, held over many claims, so that a
  * task is found by its name alone, and nobody can exchange what lies above it.
  */
 export class TaskDirectories {
   readonly #spool: string
-  #top: HeldDirectory | undefined
-  #priority: { readonly prefix: string; readonly held: HeldDirectory } | undefined
+  #top: Directory | undefined
+  #priority: { readonly prefix: string; readonly held: Directory } | undefined
 
   /** @param spool its real path, a byte string */
   constructor(spool: string) {
@@ -175,14 +143,14 @@ export class TaskDirectories {
   }
 
   /** To be released by the caller. @throws ENOENT, or ENOTDIR for anything that is not a directory, such as a link to one */
-  hold(ref: Ref): HeldDirectory {
-    this.#top ??= new HeldDirectory(holdDirectory(this.#spool))
+  hold(ref: Ref): Directory {
+    this.#top ??= holdDirectory(this.#spool)
     if (!ref.includes('/')) return this.#top.use()
     const prefix = ref.slice(0, ref.lastIndexOf('/'))
     if (this.#priority?.prefix !== prefix) {
       this.#leavePriority()
-      const { directory } = descend(this.#top.path, prefix, {}, this.#spool)
-      this.#priority = { prefix, held: new HeldDirectory(directory) }
+      const { directory: held } = descend(this.#top.path, prefix, {}, this.#spool)
+      this.#priority = { prefix, held }
     }
     return this.#priority.held.use()
   }

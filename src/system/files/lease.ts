@@ -165,12 +165,16 @@ export async function takeLease(
       onCompromised: lost,
       fs: watchedFs,
     })
+    let releasing: Promise<void> | undefined
     return {
       get validUntilMs() {
         return renewedAtMs + LONG_STALE_MS
       },
       isTakenOver,
-      release: () => release().finally(ended),
+      release() {
+        releasing ??= release().finally(ended)
+        return releasing
+      },
     }
   } catch (error) {
     ended()

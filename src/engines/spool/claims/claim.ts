@@ -12,18 +12,18 @@ import {
 } from '../../../formats/protocol/header.js'
 import { lastValue, parseVars, type Vars } from '../../../formats/protocol/vars.js'
 import { type FileStatus, shownBelow, systemError } from '../../../system/calls.js'
-import { named } from '../../../system/files/anchored-path.js'
+import { type Directory, named } from '../../../system/files/anchored-path.js'
 import { isStillThere, mayHaveMoved } from '../../../system/files/exact-move.js'
 import { systemCalls } from '../../../system/libc.js'
 import type { Locker } from '../locker.js'
-import type { HeldDirectory, TaskDirectories } from '../priority-directory.js'
+import type { TaskDirectories } from '../priority-directory.js'
 import { dueAtMsOf, EAGER_BODY_BYTES, type LockedFile, packetFault, readBody } from '../spool-file.js'
 import { KICKED, ownState } from '../state-byte.js'
 
 /** A task file that this process holds locked, with its packet decoded. */
 export interface ClaimedFile extends LockedFile {
   /** Its directory, to be released with the claim. */
-  readonly held: HeldDirectory
+  readonly held: Directory
   /** It has other names, too. */
   readonly isLinked: boolean
   /** Its name is gone: nobody can see its lock. */
@@ -106,7 +106,7 @@ export function claimFile(
  * @returns undefined: whoever claims it finds out
  */
 export function laterOf(ref: Ref, directories: TaskDirectories, nowMs: number): Refusal | undefined {
-  let held: HeldDirectory | undefined
+  let held: Directory | undefined
   try {
     held = directories.hold(ref)
     const status = systemCalls().statusAt(held.fd, baseName(ref))
