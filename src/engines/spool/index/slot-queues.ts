@@ -5,7 +5,7 @@ import type { NamedSlots, SlotQueueStats } from '../../../base/task/terms.js'
 import type { TaskOrder } from '../task-order.js'
 import type { BusyRefs } from './busy-refs.js'
 import type { ReadyRefs } from './ready-refs.js'
-import { hash, SHARDS } from './ref-hash.js'
+import { HashMap, hash } from './ref-hash.js'
 import { SlotQueue } from './slot-queue.js'
 import type { Placed } from './window.js'
 
@@ -44,8 +44,7 @@ export class SlotQueues {
   readonly #limit: number
   readonly #byName = new Map<string, SlotQueue>()
   /** By the hash of the ref. */
-  readonly #waiting: ReadonlyArray<Map<number, SlotQueue>> = Array.from({ length: SHARDS }, () => new Map())
-  #size = 0
+  readonly #waiting = new HashMap<SlotQueue>()
   /** Refs that were given another try, and are not reported yet. */
   readonly #tried = new Map<Ref, Tried>()
   /** Of those in which refs wait; undefined: it has changed. */
@@ -59,25 +58,25 @@ export class SlotQueues {
   }
 
   get size(): number {
-    return this.#size
+    return this.#waiting.size
   }
 
   /** More wait than are known, and the known ones of a name run low. */
   get runsLow(): boolean {
-    if (this.#size === 0) return false
+    if (this.size === 0) return false
     for (const queue of this.#byName.values()) if (queue.size > 0 && queue.runsLow) return true
     return false
   }
 
   /** Those in which tasks wait. */
   *queues(): Generator<SlotQueue> {
-    if (this.#size === 0) return
+    if (this.size === 0) return
     for (const queue of this.#byName.values()) if (queue.size > 0) yield queue
   }
 
   /** The names of tasks that wait: another array whenever it changes. */
   get queued(): readonly string[] {
-    this.#names ??= this.#size === 0 ? NONE : Array.from(this.queues(), ({ slots }) => slots.name)
+    this.#names ??= this.size === 0 ? NONE : Array.from(this.queues(), ({ slots }) => slots.name)
     return this.#names
   }
 
@@ -110,7 +109,7 @@ export class SlotQueues {
     for (const ref of queue.inOrder()) {
       if (refs.size >= limit || looks-- <= 0) break
       const key = hash(ref)
-      if (this.#shardOf(key).get(key) === queue) refs.add(ref)
+      if (this.#waiting.get(key) === queue) refs.add(ref)
     }
     return [...refs]
   }
@@ -118,14 +117,12 @@ export class SlotQueues {
   /** @returns false if there is no room */
   add(placed: Placed, slots: NamedSlots): boolean {
     const key = hash(placed.ref)
-    const shard = this.#shardOf(key)
     const queue = this.#queueOf(slots)
-    const before = shard.get(key)
+    const before = this.#waiting.get(key)
     if (before === queue) return true
     if (before !== undefined) this.#forget(key)
-    if (this.#size >= this.#limit) return false
-    shard.set(key, queue)
-    this.#size++
+    if (this.size >= this.#limit) return false
+    this.#waiting.set(key, queue)
     if (queue.size === 0) this.#names = undefined
     queue.add(placed)
     return true
@@ -140,25 +137,21 @@ export class SlotQueues {
   }
 
   has(ref: Ref): boolean {
-    if (this.#size === 0) return false
-    const key = hash(ref)
-    return this.#shardOf(key).has(key)
+    if (this.size === 0) return false
+    return this.#waiting.has(hash(ref))
   }
 
   remove(ref: Ref): void {
-    if (this.#size === 0) return
+    if (this.size === 0) return
     this.#forget(hash(ref))
   }
 
-  #forget(key: number): boolean {
-    const shard = this.#shardOf(key)
-    const queue = shard.get(key)
-    if (queue === undefined) return false
-    shard.delete(key)
+  #forget(key: number): void {
+    const queue = this.#waiting.get(key)
+    if (queue === undefined) return
+    this.#waiting.delete(key)
     queue.size--
-    this.#size--
     if (queue.size === 0) this.#names = undefined
-    return true
   }
 
   /** The first `count` refs of a queue are ready. @returns how many there were */
@@ -176,7 +169,7 @@ export class SlotQueues {
     for (let first = queue.pop(isRival); first !== undefined; first = queue.pop(isRival)) {
       const { ref } = first
       const key = hash(ref)
-      if (this.#shardOf(key).get(key) !== queue) continue
+      if (this.#waiting.get(key) !== queue) continue
       this.#forget(key)
       this.#tried.set(ref, { queue, since: performance.now() })
       queue.isSpare = false
@@ -267,12 +260,12 @@ export class SlotQueues {
 
   #clear(queue: SlotQueue): void {
     if (queue.size === 0) return
-    for (const shard of this.#waiting) for (const [key, its] of shard) if (its === queue) this.#forget(key)
+    for (const [key, its] of this.#waiting) if (its === queue) this.#forget(key)
   }
 
   /** The scan in progress looks for refs whose names are not known. */
   get isHarvesting(): boolean {
-    if (this.#size === 0) return false
+    if (this.size === 0) return false
     for (const queue of this.#byName.values()) if (queue.isHarvesting) return true
     return false
   }
@@ -283,9 +276,9 @@ export class SlotQueues {
 
   /** The scan in progress met a ref. @param timeOf when it became runnable @returns whether it waits */
   met(ref: Ref, timeOf: (ref: Ref) => number): boolean {
-    if (this.#size === 0) return false
+    if (this.size === 0) return false
     const key = hash(ref)
-    const queue = this.#shardOf(key).get(key)
+    const queue = this.#waiting.get(key)
     if (queue === undefined) return false
     if (queue.isHarvesting) queue.met({ ref, time: timeOf(ref) })
     return true
@@ -293,10 +286,6 @@ export class SlotQueues {
 
   endScan(isWhole: boolean): void {
     for (const queue of this.#byName.values()) queue.endScan(isWhole)
-  }
-
-  #shardOf(key: number): Map<number, SlotQueue> {
-    return this.#waiting[key % SHARDS] as Map<number, SlotQueue>
   }
 }
 

@@ -1,6 +1,6 @@
 import { Heap, orderedPart } from '../../../base/heap.js'
 import type { Ref } from '../../../base/task/ref.js'
-import { hash, SHARDS } from './ref-hash.js'
+import { HashMap, hash } from './ref-hash.js'
 
 /** The number of names kept for an exact wake-up; of later ones only a hash is kept. */
 const NAMED = 50_000
@@ -19,8 +19,7 @@ export type ListingEnd = 'all met' | 'some missing' | 'cut short'
  */
 export class WaitingList {
   /** hash → second; negative if a change of the file does not end the wait, because the change was our own. */
-  readonly #seconds: ReadonlyArray<Map<number, number>> = Array.from({ length: SHARDS }, () => new Map())
-  #size = 0
+  readonly #seconds = new HashMap<number>()
   #named = new Named()
   /** The names that a listing finds; undefined: it looks for none. */
   #found: Named | undefined
@@ -30,7 +29,7 @@ export class WaitingList {
   #unmet = 0
 
   get size(): number {
-    return this.#size
+    return this.#seconds.size
   }
 
   /** When the next ref with a known name comes due; epoch ms. */
@@ -50,24 +49,21 @@ export class WaitingList {
 
   add(ref: Ref, atMs: number, endsOnChange: boolean): void {
     const second = Math.ceil(atMs / 1000)
-    const key = hash(ref)
-    const seconds = this.#shardOf(key)
-    if (!seconds.has(key)) this.#size++
-    seconds.set(key, endsOnChange ? second : -second)
+    this.#seconds.set(hash(ref), endsOnChange ? second : -second)
     this.#named.add({ ref, atMs })
     this.#found?.add({ ref, atMs })
   }
 
   /** A listing of everything begins: it finds the names, where they are needed. */
   beginListing(): void {
-    this.#unmet = this.#size
+    this.#unmet = this.size
     const areAllNamed = !this.#areNamesLost && this.horizonMs === Number.POSITIVE_INFINITY
     this.#found = areAllNamed ? undefined : new Named()
   }
 
   /** A listing has met it. @returns until when it waits, or when it came due, from when on it waits no longer; undefined: it does not wait */
   met(ref: Ref, nowMs: number): number | undefined {
-    if (this.#size === 0) return undefined
+    if (this.size === 0) return undefined
     const second = this.#secondOf(ref)
     if (second === undefined) return undefined
     const atMs = second * 1000
@@ -92,16 +88,16 @@ export class WaitingList {
   }
 
   isWaiting(ref: Ref, nowMs: number): boolean {
-    if (this.#size === 0) return false
+    if (this.size === 0) return false
     const second = this.#secondOf(ref)
     return second !== undefined && second * 1000 > nowMs
   }
 
   /** The file changed. Ends the wait, if there is one, unless the file waits for a time that we set ourselves. */
   endOnChange(ref: Ref): 'no wait' | 'ended' | 'goes on' {
-    if (this.#size === 0) return 'no wait'
+    if (this.size === 0) return 'no wait'
     const key = hash(ref)
-    const second = this.#shardOf(key).get(key)
+    const second = this.#seconds.get(key)
     if (second === undefined) return 'no wait'
     if (second < 0) return 'goes on'
     this.#forget(key)
@@ -126,8 +122,7 @@ export class WaitingList {
 
   /** Forgets everything: a scan finds what still waits. */
   clear(): void {
-    for (const seconds of this.#seconds) seconds.clear()
-    this.#size = 0
+    this.#seconds.clear()
     this.#named = new Named()
     this.#areNamesLost = false
   }
@@ -147,19 +142,12 @@ export class WaitingList {
   }
 
   #secondOf(ref: Ref): number | undefined {
-    const key = hash(ref)
-    const second = this.#shardOf(key).get(key)
+    const second = this.#seconds.get(hash(ref))
     return second === undefined ? undefined : Math.abs(second)
   }
 
-  #shardOf(key: number): Map<number, number> {
-    return this.#seconds[key % SHARDS] as Map<number, number>
-  }
-
   #forget(key: number): void {
-    if (!this.#shardOf(key).delete(key)) return
-    this.#size--
-    this.#unmet-- // whether the listing would have met it or not
+    if (this.#seconds.delete(key)) this.#unmet-- // whether the listing would have met it or not
   }
 }
 
