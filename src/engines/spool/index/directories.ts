@@ -18,6 +18,9 @@ export class Directories {
   readonly #spool: string
   #known: Map<string, Listed> = new Map()
   #isDoubtful = false
+  /** By the last scan, or the one in progress: those that it listed completely, or found gone, and those whose names it met. */
+  readonly #listed = new Set<string>()
+  readonly #named = new Set<string>()
 
   constructor(spool: string) {
     this.#spool = spool
@@ -65,23 +68,13 @@ export class Directories {
   }
 
   /** A scan starts. @param again the directories that it lists; undefined means all of them */
-  beginScan(again: ReadonlySet<string> | undefined): ScannedDirectories {
+  beginScan(again: ReadonlySet<string> | undefined): void {
     if (again === undefined) this.forget()
-    return new ScannedDirectories(this.#known)
-  }
-}
-
-/** Updates the known directories during one scan. */
-export class ScannedDirectories {
-  readonly #known: Map<string, Listed>
-  readonly #listed = new Set<string>()
-  readonly #named = new Set<string>()
-
-  constructor(known: Map<string, Listed>) {
-    this.#known = known
+    this.#listed.clear()
+    this.#named.clear()
   }
 
-  /** One that also tells `then`. */
+  /** For the scan: one that also tells `then`. */
   visitor(then: Omit<ScanVisitor, 'enters'>): ScanVisitor {
     return {
       ...then,
@@ -107,8 +100,8 @@ export class ScannedDirectories {
     }
   }
 
-  /** Forgets directories that a scan no longer found. */
-  end(): void {
+  /** Forgets directories that the scan no longer found. */
+  endScan(): void {
     for (const prefix of this.#known.keys()) {
       if (prefix === '') continue
       const parent = parentOf(prefix)
@@ -117,12 +110,12 @@ export class ScannedDirectories {
     }
   }
 
-  /** Whether this scan skipped a known directory, so that its tasks are still valid. */
+  /** Whether the scan skipped a known directory, so that its tasks are still valid. */
   isAsBefore(prefix: string): boolean {
     return this.#known.has(prefix) && !this.#listed.has(prefix)
   }
 
-  /** Whether this scan met all that is in a directory, or found that it is gone. */
+  /** Whether the scan met all that is in a directory, or found that it is gone. */
   isListed(prefix: string): boolean {
     return this.#listed.has(prefix)
   }

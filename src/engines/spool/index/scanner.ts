@@ -10,7 +10,7 @@ import { COARSEST_TIME_MS, directoryOf, isLocal, stampTaker } from '../../../sys
 import type { LookStats } from '../../contracts/look-stats.js'
 import { hasUwsgiPrefix } from '../names.js'
 import { type ScanVisitor, scanSpool } from '../scan.js'
-import { Directories, type ScannedDirectories } from './directories.js'
+import { Directories } from './directories.js'
 import { DrainRate, LONG_BACKLOG, ScanTimetable } from './scan-timetable.js'
 import type { TaskIndex } from './task-index.js'
 import { Watches, type WatchesOptions } from './watches.js'
@@ -234,7 +234,7 @@ export class Scanner {
     isLookAgain: boolean,
   ): Promise<void> {
     const { spool, rules } = this.#options
-    const scanned = this.#directories.beginScan(changed)
+    this.#directories.beginScan(changed)
     const waiting: Ref[] = []
     let met = 0
     const collect = (ref: Ref) => {
@@ -242,17 +242,16 @@ export class Scanner {
     }
     this.#index.beginScan(isForAll, changed === undefined, isLookAgain ? collect : undefined)
     const begun = { atMs: Date.now(), offsetMs: clockOffsetMs() }
-    let isListed = false
     try {
       this.#isLocal = await isLocal(spool)
-      await scanSpool(spool, rules, this.#visitor(scanned), this.#isLocal, changed)
-      scanned.end()
-      this.#news.listed('')
-      isListed = true
+      await scanSpool(spool, rules, this.#visitor(), this.#isLocal, changed)
     } catch (error) {
-      this.#miss(error)
+      this.#index.endScan(this.#directories, false)
+      return this.#miss(error)
     }
-    const end = this.#index.endScan(scanned, isListed)
+    this.#directories.endScan()
+    this.#news.listed('')
+    const end = this.#index.endScan(this.#directories)
     if (end === 'cut short') return
     this.#isMissing = end === 'some missing'
     if (isForAll) this.#round = { passed: 0, begun }
@@ -288,9 +287,9 @@ export class Scanner {
     return true
   }
 
-  #visitor(scanned: ScannedDirectories): ScanVisitor {
+  #visitor(): ScanVisitor {
     const nowMs = Date.now()
-    return scanned.visitor({
+    return this.#directories.visitor({
       task: ref => {
         this.#signs++
         return this.#index.seen(ref, nowMs) && !this.#isClosed
