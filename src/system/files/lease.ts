@@ -108,17 +108,11 @@ interface Renewal {
 export const isExpired: JudgeLease = ({ mtimeMs }) => mtimeMs < Date.now() - STALE_MS
 
 /** Takes over an expired lease and releases it. @returns false if it is still renewed */
-export async function clearLease(path: string): Promise<boolean> {
-  const { lockSync, unlockSync } = loadLeases()
-  const options = { realpath: false, lockfilePath: path, stale: STALE_MS }
-  try {
-    lockSync(path, options)
-    unlockSync(path, options)
-    return true
-  } catch (error) {
-    if (errnoOf(error) !== 'ELOCKED') throw error
-    return false
-  }
+export function clearLease(path: string): boolean {
+  const leases = openLeases(isExpired)
+  const isTaken = leases.tryTake(path, () => {})
+  if (isTaken) leases.giveBack(path)
+  return isTaken
 }
 
 /** A long-lived lease. If its holder stops renewing it, another process may take it over. */
