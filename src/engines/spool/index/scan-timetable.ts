@@ -1,3 +1,4 @@
+import { epochMs } from '../../../base/clock.js'
 import type { LookStats } from '../../contracts/look-stats.js'
 
 /** What the time of the next look depends on. */
@@ -14,7 +15,11 @@ interface Circumstances {
  */
 export class ScanTimetable {
   frequencyMs: number
-  readonly #last = new ScanTimes()
+  #scans = 0
+  /** When the last scan ended, and how long it took; and that of the last one that listed everything. */
+  #lastAt = Number.NEGATIVE_INFINITY
+  #lastMs = 0
+  #lastFullMs = 0
   /** The first scan is due at once. */
   #request: ScanRequest = { at: Number.NEGATIVE_INFINITY, isForAll: false }
   #lastPassAt = Number.NEGATIVE_INFINITY
@@ -48,7 +53,10 @@ export class ScanTimetable {
   /** @param isAll it listed everything @param names how many are known now */
   ended(startedAt: number, isAll: boolean, isForAll: boolean, names: number): void {
     this.#lastNames = names
-    this.#last.ended(startedAt, isAll)
+    this.#scans++
+    this.#lastAt = performance.now()
+    this.#lastMs = this.#lastAt - startedAt
+    if (isAll) this.#lastFullMs = this.#lastMs
     if (isForAll) this.#lastRecheckAt = startedAt
   }
 
@@ -63,14 +71,14 @@ export class ScanTimetable {
 
   nextAt({ isPolled, isSuspended }: Circumstances): number {
     const suspendedAt = isSuspended
-      ? this.#last.at + suspendedScanEveryMs(this.#last.ms)
+      ? this.#lastAt + suspendedScanEveryMs(this.#lastMs)
       : Number.POSITIVE_INFINITY
     return Math.min(this.#passAt(isPolled), this.#request.at, suspendedAt)
   }
 
   /** A waiting file's time may have changed without an event: look again, as often as is cheap. */
   isLookAgainDue(waiting: number, atLeastMs = 0): boolean {
-    const everyMs = Math.max(atLeastMs, lookAgainEveryMs(waiting, this.#last.fullMs))
+    const everyMs = Math.max(atLeastMs, lookAgainEveryMs(waiting, this.#lastFullMs))
     const dueAt = this.#lastRecheckAt + everyMs
     return waiting > 0 && performance.now() >= dueAt
   }
@@ -78,20 +86,25 @@ export class ScanTimetable {
   /** How long a scan because of an unclear event is put off. @param names how many are known; tasks that ended are not listed again */
   unclearInMs(names: number): number {
     const share = Math.min(1, (names + 1) / (this.#lastNames + 1))
-    return unclearScanInMs(this.#last.ms * share, this.frequencyMs)
+    return unclearScanInMs(this.#lastMs * share, this.frequencyMs)
   }
 
   /** The same while nothing else is to be done: what the last scan cost may be long ago. */
   idleUnclearInMs(names: number): number {
-    return Math.max(0, this.#last.at + this.unclearInMs(names) - performance.now())
+    return Math.max(0, this.#lastAt + this.unclearInMs(names) - performance.now())
   }
 
   get hasScanned(): boolean {
-    return this.#last.at !== Number.NEGATIVE_INFINITY
+    return this.#scans > 0
   }
 
-  get stats(): ScanTimes['stats'] {
-    return this.#last.stats
+  get stats(): Pick<LookStats, 'looks' | 'lastAtMs' | 'lastMs' | 'lastFullMs'> {
+    return {
+      looks: this.#scans,
+      lastAtMs: this.hasScanned ? epochMs(this.#lastAt) : null,
+      lastMs: Math.round(this.#lastMs),
+      lastFullMs: Math.round(this.#lastFullMs),
+    }
   }
 
   #passAt(isPolled: boolean): number {
@@ -188,31 +201,5 @@ export class DrainRate {
     const rate = (this.#tasks * 1000) / (now - this.#since)
     this.restart()
     return rate > FAST_TASKS_PER_SECOND && ready > Math.max(LONG_BACKLOG, waiting)
-  }
-}
-
-/** When scans ended, and how long they took. */
-class ScanTimes {
-  #scans = 0
-  /** When the last one ended, on the clock of `performance.now()`. */
-  at = Number.NEGATIVE_INFINITY
-  ms = 0
-  /** Of the last one that listed everything. */
-  fullMs = 0
-
-  ended(startedAt: number, isFull: boolean): void {
-    this.#scans++
-    this.at = performance.now()
-    this.ms = this.at - startedAt
-    if (isFull) this.fullMs = this.ms
-  }
-
-  get stats(): Pick<LookStats, 'looks' | 'lastAtMs' | 'lastMs' | 'lastFullMs'> {
-    return {
-      looks: this.#scans,
-      lastAtMs: this.#scans === 0 ? null : Math.round(Date.now() - (performance.now() - this.at)),
-      lastMs: Math.round(this.ms),
-      lastFullMs: Math.round(this.fullMs),
-    }
   }
 }
