@@ -31,8 +31,6 @@ export class ReadyRefs {
   readonly #ahead = new Ahead()
   /** More refs are due than there is room for. */
   #overflowed = false
-  /** Some that were ahead are taken for removed. */
-  #isUnsure = false
   /** A scan in progress: what it has found so far, and what was given away in the meantime. */
   #harvest: Window | undefined
   readonly #takenSinceScan = new Set<Ref>()
@@ -52,7 +50,7 @@ export class ReadyRefs {
 
   /** More refs are due than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
-    return (this.#overflowed && this.#window.size < this.#limit / 4) || (this.#isUnsure && this.size === 0)
+    return this.#overflowed && this.#window.size < this.#limit / 4
   }
 
   /** All due refs are known. */
@@ -84,16 +82,12 @@ export class ReadyRefs {
   }
 
   /**
-   * Somebody changed the file, as whoever begins it does: all others ahead go first. Or it was removed, as whoever ends it does. If
-   * it was replaced instead, a scan finds it, before all is over.
+   * Somebody changed the file, as whoever begins it does: all others ahead go first. Or it was removed, as whoever ends it does.
    *
    * @returns false if it is not ahead
    */
   changed(ref: Ref, renamed: boolean): boolean {
-    if (!renamed) return this.#ahead.postpone(ref)
-    const isAhead = this.#ahead.delete(ref)
-    this.#isUnsure ||= isAhead
-    return isAhead
+    return renamed ? this.#ahead.delete(ref) : this.#ahead.postpone(ref)
   }
 
   /** It became ready again. @returns false if it is not among those that did */
@@ -179,7 +173,6 @@ export class ReadyRefs {
     this.#scans++
     this.#takenSinceScan.clear()
     this.#overflowed = false
-    this.#isUnsure = false
   }
 
   get isScanning(): boolean {

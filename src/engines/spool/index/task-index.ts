@@ -47,7 +47,7 @@ export class TaskIndex {
   readonly slots: SlotQueues
   /** The scan in progress need not meet more of what is ready. */
   #isHarvestFull = false
-  /** Some that waited for a slot are taken for removed. */
+  /** Some that were to run soon are taken for removed by others. If one was replaced instead, a scan finds it, before all is over. */
   #isUnsure = false
   /** The scan in progress lists everything. */
   #isWhole = false
@@ -182,7 +182,11 @@ export class TaskIndex {
 
   /** The file was created, renamed, written or removed. Returns whether there may be something to run now. */
   changed(ref: Ref, renamed: boolean, nowMs = Date.now()): boolean {
-    if (this.#busy.changed(ref, renamed) || this.#ready.changed(ref, renamed)) return false
+    if (this.#busy.changed(ref, renamed)) return false
+    if (this.#ready.changed(ref, renamed)) {
+      this.#isUnsure ||= renamed
+      return false
+    }
     const waited = this.later.endOnChange(ref)
     if (waited === 'goes on') return false
     // the worker that parked it has set its time back; no change gives it a handler, or undoes its crashes
@@ -201,7 +205,7 @@ export class TaskIndex {
     return true
   }
 
-  /** It waited for a slot, and whoever ran it has removed it. If it was replaced instead, a scan finds it, before all is over. */
+  /** It waited for a slot, and whoever ran it has removed it. */
   #isTakenByOthers(ref: Ref): boolean {
     if (!this.#rivals.areLikely || !this.slots.has(ref)) return false
     this.slots.remove(ref)
