@@ -12,7 +12,6 @@ import { type Ref, toByteString } from '../../base/task/ref.js'
 import type { Looker, Report } from '../../base/task/report.js'
 import type { NamedSlots } from '../../base/task/terms.js'
 import type { WatchChoice } from '../../system/files/directory-watch.js'
-import type { LookStats } from '../contracts/look-stats.js'
 import { isToldByName, MOST_PARKED_NAMED } from '../control/parked-tasks.js'
 import { MOST_NAMED, MOST_REACHED } from '../control/task-names.js'
 import type { FeedLoss, FeedNews, FeedState, FeedStats, LookHint, PriorityStats, Source } from '../feed.js'
@@ -160,7 +159,27 @@ export class DirectoryFeed implements Source {
   }
 
   stats(): FeedStats {
-    return directoryStats(this.#index, this.#census.get(), this.#backlog, this.#scanner.stats)
+    const { busy, waiting, knowsAll, unreadable, unseen, later, slots } = this.#index
+    const census = this.#census.get()
+    const ready = Math.max(0, this.#index.ready - census.surplus)
+    const counted = knowsAll ? undefined : this.#backlog.ask()
+    const parked = PARK_REASONS.map(reason => [reason, this.#index.parkedFor(reason)] as const)
+    return {
+      ...{ ready, busy, waiting },
+      unseen: Math.min(ready, unseen.count),
+      unseenSinceMs: unseen.sinceMs,
+      later: later.size - unreadable,
+      unreadable,
+      isWhole: knowsAll,
+      tasks: knowsAll ? ready + busy + waiting : (counted?.total ?? null),
+      countedAtMs: counted?.atMs ?? null,
+      ...prioritiesOf((counted ?? census).byPrefix),
+      parked: Object.fromEntries(parked.filter(([, count]) => count > 0)),
+      slotQueues: slots.stats,
+      oldestDueMs: census.oldestMs ?? null,
+      nextDueMs: Number.isFinite(later.wakesAtMs) ? later.wakesAtMs : null,
+      look: this.#scanner.stats,
+    }
   }
 
   async next(limit: number, from = 0): Promise<readonly Ref[]> {
@@ -195,37 +214,6 @@ function reachable(part: (from: number, count: number) => readonly Ref[]): (from
 
 /** Whoever may write to a spool makes its directories: more of them than this are only counted. */
 const MOST_PRIORITIES = 100
-
-/** What is known of a directory's tasks. */
-function directoryStats(
-  index: TaskIndex,
-  census: Census,
-  backlog: BacklogCount,
-  scanner: LookStats,
-): FeedStats {
-  const { busy, waiting, knowsAll } = index
-  const nextAtMs = index.later.wakesAtMs
-  const ready = Math.max(0, index.ready - census.surplus)
-  const counted = knowsAll ? undefined : backlog.ask()
-  const parked = PARK_REASONS.map(reason => [reason, index.parkedFor(reason)] as const)
-  const { unreadable, unseen } = index
-  return {
-    ...{ ready, busy, waiting },
-    unseen: Math.min(ready, unseen.count),
-    unseenSinceMs: unseen.sinceMs,
-    later: index.later.size - unreadable,
-    unreadable,
-    isWhole: knowsAll,
-    tasks: knowsAll ? ready + busy + waiting : (counted?.total ?? null),
-    countedAtMs: counted?.atMs ?? null,
-    ...prioritiesOf((counted ?? census).byPrefix),
-    parked: Object.fromEntries(parked.filter(([, count]) => count > 0)),
-    slotQueues: index.slots.stats,
-    oldestDueMs: census.oldestMs ?? null,
-    nextDueMs: Number.isFinite(nextAtMs) ? nextAtMs : null,
-    look: scanner,
-  }
-}
 
 function prioritiesOf(
   byPrefix: CountedBacklog['byPrefix'],
