@@ -153,7 +153,7 @@ export class Settler {
    * @param isPast it ended some time ago: nothing has run now
    */
   #keep(file: ClaimedFile, before: TaskRecord | undefined, verdict: Again, isPast: boolean): Settled {
-    const counted = recordAfter(before, verdict)
+    const counted = withFailure(before, verdict.runs, verdict.failed, epochNowMs())
     const atMs = epochNowMs() + verdict.delayMs
     const record = { ...counted, countedRun: fstatSync(file.fd).mtimeMs, nextRunAt: atMs }
     const fault = this.#tryRecord(file.ref, record)
@@ -292,12 +292,7 @@ function withDeath(settled: Settled, { kind, death }: PastVerdict): Settled & { 
   return { ...settled, death: { cause: death, atMs: kind === 'again' ? settled.atMs : undefined } }
 }
 
-function recordAfter(before: TaskRecord | undefined, verdict: Again): TaskRecord
-function recordAfter(before: TaskRecord | undefined, verdict: Burial): TaskRecord | undefined
-function recordAfter(
-  before: TaskRecord | undefined,
-  { runs, failed }: Again | Burial,
-): TaskRecord | undefined {
+function recordAfter(before: TaskRecord | undefined, { runs, failed }: Burial): TaskRecord | undefined {
   return failed === undefined ? before : withFailure(before, runs, failed, epochNowMs())
 }
 
