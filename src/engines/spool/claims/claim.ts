@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { errnoOf, messageOf } from '../../../base/errors.js'
+import { errnoOf, messageOf, quietly } from '../../../base/errors.js'
 import { epochNowMs } from '../../../base/own-clock.js'
 import { baseName, type Ref } from '../../../base/task/ref.js'
 import type { ReportKind } from '../../../base/task/report.js'
@@ -259,9 +259,5 @@ function decode(file: OpenFile, read: number, status: FileStatus, nowMs: number)
 /** A body that cannot be read now is read again during the run, which then fails and counts. */
 function smallBody(fd: number, offset: number, bytes: number, read: number): Buffer | undefined {
   if (offset + bytes <= read) return Buffer.from(scratch.subarray(offset, offset + bytes))
-  try {
-    return readBody(fd, offset, bytes)
-  } catch {
-    return undefined
-  }
+  return quietly(() => readBody(fd, offset, bytes))
 }

@@ -1,5 +1,5 @@
 import { Alarm, Stall } from '../../../base/clock.js'
-import { messageOf } from '../../../base/errors.js'
+import { messageOf, quietly } from '../../../base/errors.js'
 import type { Emitter } from '../../../base/events/emitter.js'
 import { displayName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
 import type { Looker } from '../../../base/task/report.js'
@@ -382,11 +382,8 @@ function changedSince(spool: string, refs: readonly Ref[], sinceMs: number): Arr
 
 /** @returns the ctime, epoch ms: touch, rsync and tar can set the other one */
 export function changedAtMs(spool: string, ref: Ref): number {
-  try {
-    return lstatSync(toFsPath(`${spool}/${ref}`))?.ctimeMs ?? 0
-  } catch {
-    return 0 // whoever can list the directory can look at its files, but for a disk that fails
-  }
+  // whoever can list the directory can look at its files, but for a disk that fails
+  return quietly(() => lstatSync(toFsPath(`${spool}/${ref}`))?.ctimeMs) ?? 0
 }
 
 /** The maximum number of directories reported because they cannot be listed, or are not entered. */
