@@ -123,7 +123,9 @@ export class ReadyRefs {
   /** Would it be the first one? */
   isFirst(placed: Placed): boolean {
     const first = this.#isAheadNext ? this.#ahead.last : this.#peekInOrder()
-    return first === undefined ? this.#window.isBeforeTheRest(placed) : this.#isBefore(placed, first)
+    return first === undefined
+      ? this.#window.isBeforeTheRest(placed.ref, placed.time)
+      : this.#isBefore(placed, first)
   }
 
   /**
@@ -136,8 +138,16 @@ export class ReadyRefs {
     return this.#isAheadNext ? this.#ahead.next() : this.#nextInOrder()
   }
 
+  /** Of one priority. */
   #lookAhead(count: number): void {
-    this.#ahead.fill({ peek: () => this.#peekInOrder(), next: () => this.#nextInOrder() }, count)
+    const found: Placed[] = []
+    for (let next = this.#peekInOrder(); next !== undefined; next = this.#peekInOrder()) {
+      const [first = next] = found
+      if (found.length === count || prefixOf(next.ref) !== prefixOf(first.ref)) break
+      found.push(next)
+      this.#nextInOrder()
+    }
+    this.#ahead.fill(found)
   }
 
   /** None has come whose place is before the last of those ahead, which have no order among themselves. */
@@ -235,19 +245,13 @@ export class ReadyRefs {
 
   #comesFirst(fresh: Placed): boolean {
     const first = this.#window.peek()
-    if (first === undefined) return this.#window.isBeforeTheRest(fresh)
+    if (first === undefined) return this.#window.isBeforeTheRest(fresh.ref, fresh.time)
     return this.#isBefore(fresh, first)
   }
 
   #isBefore(a: Placed, b: Placed): boolean {
     return this.#compare(a.ref, a.time, b.ref, b.time) < 0
   }
-}
-
-/** Those that are ready, in order. */
-interface Source {
-  peek(): Placed | undefined
-  next(): Ref | undefined
 }
 
 /**
@@ -272,14 +276,8 @@ class Ahead {
     return this.#times.size === 0 ? undefined : this.#last
   }
 
-  /** Takes at most so many over, all of one priority. */
-  fill(source: Source, count: number): void {
-    const found: Placed[] = []
-    for (let next = source.peek(); next !== undefined && found.length < count; next = source.peek()) {
-      if (found.length > 0 && prefixOf(next.ref) !== prefixOf(found[0]?.ref ?? '')) break
-      found.push(next)
-      source.next()
-    }
+  /** @param found in their order */
+  fill(found: Placed[]): void {
     this.#last = found.at(-1)
     for (const { ref, time } of shuffled(found)) this.#times.set(ref, time)
   }

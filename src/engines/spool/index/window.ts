@@ -34,7 +34,7 @@ export interface Window {
   peek(): Placed | undefined
   next(): Ref | undefined
   /** Is it sure that nothing of what had no room runs before this one? */
-  isBeforeTheRest(placed: Placed): boolean
+  isBeforeTheRest(ref: Ref, time: number): boolean
 }
 
 /** Refs in order, and when each became runnable; taken from the head. */
@@ -72,7 +72,7 @@ export class SortedWindow implements Window {
   }
 
   add(ref: Ref, time: number): boolean {
-    if (!this.#isBeforeTheRest(ref, time)) return true
+    if (!this.isBeforeTheRest(ref, time)) return true
     this.#unsorted.refs.push(ref)
     this.#unsorted.times.push(time)
     this.#size++
@@ -122,11 +122,7 @@ export class SortedWindow implements Window {
     return ref
   }
 
-  isBeforeTheRest({ ref, time }: Placed): boolean {
-    return this.#isBeforeTheRest(ref, time)
-  }
-
-  #isBeforeTheRest(ref: Ref, time: number): boolean {
+  isBeforeTheRest(ref: Ref, time: number): boolean {
     return this.#last === undefined || this.#compare(ref, time, this.#last.ref, this.#last.time) < 0
   }
 
