@@ -1,6 +1,6 @@
 import { Slices } from '../../../base/each.js'
-import { directoryOf, isSame, type TakeStamp, UNKNOWN } from '../../../system/files/stamps.js'
-import type { Listed, ScanVisitor } from '../scan.js'
+import { directoryOf, isSame, type Stamp, type TakeStamp, UNKNOWN } from '../../../system/files/stamps.js'
+import type { Listed } from '../scan.js'
 
 /** Directories of a spool by their prefixes: '' for the spool itself, `5/` for a priority. */
 export type Listing = ReadonlyMap<string, Listed>
@@ -74,30 +74,26 @@ export class Directories {
     this.#named.clear()
   }
 
-  /** For the scan: one that also tells `then`. */
-  visitor(then: Omit<ScanVisitor, 'enters'>): ScanVisitor {
-    return {
-      ...then,
-      enters: prefix => {
-        this.#named.add(prefix)
-        return !this.#known.has(prefix)
-      },
-      directory: (prefix, stamp) => {
-        this.#known.set(prefix, { stamp, entries: Number.POSITIVE_INFINITY })
-        then.directory(prefix, stamp)
-      },
-      listed: (prefix, stamp, entries) => {
-        this.#known.set(prefix, { stamp, entries })
-        this.#listed.add(prefix)
-        then.listed(prefix, stamp, entries)
-      },
-      failed: (prefix, error) => {
-        const { stamp } = this.#known.get(prefix) ?? { stamp: UNKNOWN }
-        // the next pass tries again
-        this.#known.set(prefix, { stamp: { ...stamp, mtimeMs: Number.NaN }, entries: 0 })
-        then.failed(prefix, error)
-      },
-    }
+  /** The scan met the name of a directory. @returns whether it is to enter it */
+  enters(prefix: string): boolean {
+    this.#named.add(prefix)
+    return !this.#known.has(prefix)
+  }
+
+  /** The scan begins to list it. */
+  begun(prefix: string, stamp: Stamp): void {
+    this.#known.set(prefix, { stamp, entries: Number.POSITIVE_INFINITY })
+  }
+
+  listed(prefix: string, stamp: Stamp, entries: number): void {
+    this.#known.set(prefix, { stamp, entries })
+    this.#listed.add(prefix)
+  }
+
+  /** It could not be listed: the next pass tries again. */
+  failed(prefix: string): void {
+    const { stamp } = this.#known.get(prefix) ?? { stamp: UNKNOWN }
+    this.#known.set(prefix, { stamp: { ...stamp, mtimeMs: Number.NaN }, entries: 0 })
   }
 
   /** Forgets directories that the scan no longer found. */

@@ -289,12 +289,14 @@ export class Scanner {
 
   #visitor(): ScanVisitor {
     const nowMs = Date.now()
-    return this.#directories.visitor({
+    return {
       task: ref => {
         this.#signs++
         return this.#index.seen(ref, nowMs) && !this.#isClosed
       },
+      enters: prefix => this.#directories.enters(prefix),
       directory: (prefix, stamp) => {
+        this.#directories.begun(prefix, stamp)
         this.#signs++
         // opened now, the watch on the spool itself saves a second listing; of a long backlog it would be closed at once,
         // and the kernel visits every entry for each
@@ -303,9 +305,15 @@ export class Scanner {
       },
       unvisited: prefix => this.#news.priority('spool-unvisited', prefix),
       foreign: prefix => this.#isLocal && this.#news.foreign(prefix),
-      listed: prefix => this.#news.listed(prefix),
-      failed: (prefix, error) => this.#news.priority('spool-list-failed', prefix, error),
-    })
+      listed: (prefix, stamp, entries) => {
+        this.#directories.listed(prefix, stamp, entries)
+        this.#news.listed(prefix)
+      },
+      failed: (prefix, error) => {
+        this.#directories.failed(prefix)
+        this.#news.priority('spool-list-failed', prefix, error)
+      },
+    }
   }
 
   get stats(): LookStats {
