@@ -1,5 +1,5 @@
 import { closeSync, constants } from 'node:fs'
-import { errnoOf } from '../../base/errors.js'
+import { errnoOf, quietly } from '../../base/errors.js'
 import { crypto } from '../../base/on-demand.js'
 import { displayName, toByteString, toFsPath } from '../../base/task/ref.js'
 import {
@@ -84,10 +84,7 @@ function replace(spool: string, room: string, entry: PeriodicEntry, from: number
     removeIfThere(path) // we were suspended since we read, and made a version that had come and gone
     return false
   }
-  for (const { file } of others)
-    try {
-      removeIfThere(`${room}/${file}`)
-    } catch {} // not ours; it is never read again
+  for (const { file } of others) quietly(() => removeIfThere(`${room}/${file}`)) // not ours; it is never read again
   return true
 }
 

@@ -1,4 +1,4 @@
-import { errnoOf, SpooldError } from '../../base/errors.js'
+import { errnoOf, quietly, SpooldError } from '../../base/errors.js'
 import { crypto } from '../../base/on-demand.js'
 import { displayName, type Ref, toFsPath } from '../../base/task/ref.js'
 import {
@@ -197,15 +197,9 @@ export function writeWhole(path: string, text: string, { flush }: { flush: boole
     createFileSync(unfinished, text, flush)
     renameSync(unfinished, toFsPath(path))
   } catch (error) {
-    if (errnoOf(error) !== 'EEXIST') removeQuietly(unfinished)
+    if (errnoOf(error) !== 'EEXIST') quietly(() => unlinkSync(unfinished)) // it may not be there
     throw error
   }
-}
-
-function removeQuietly(path: string | Buffer): void {
-  try {
-    unlinkSync(path)
-  } catch {} // it was not created, or its directory is gone
 }
 
 /** File names are limited to 255 bytes, and ours are longer than the task's. */

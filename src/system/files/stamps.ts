@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs'
+import { type Stats, statSync } from 'node:fs'
 import { opendir, stat, statfs } from 'node:fs/promises'
 import { quietly } from '../../base/errors.js'
 import { toFsPath } from '../../base/task/ref.js'
@@ -31,13 +31,6 @@ export function directoryOf(spool: string, prefix: string): string {
 
 /** Takes the stamp of a directory. Call it before listing the directory. */
 export type TakeStamp = (path: string) => Stamp | Promise<Stamp>
-
-interface Stats {
-  readonly ino: number
-  readonly mtimeMs: number
-  readonly ctimeMs: number
-  readonly size: number
-}
 
 /** Take it before what it stands for is read. */
 export function stampOf({ ino, mtimeMs, ctimeMs, size }: Stats): Stamp {

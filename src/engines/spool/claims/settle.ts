@@ -1,6 +1,6 @@
 import { fstatSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { messageOf } from '../../../base/errors.js'
+import { messageOf, quietly } from '../../../base/errors.js'
 import { crypto } from '../../../base/on-demand.js'
 import { epochNowMs } from '../../../base/own-clock.js'
 import type { LastRun } from '../../../base/task/last-run.js'
@@ -259,9 +259,7 @@ export class Settler {
 
   /** A record that stays is an orphan, which harms no task. */
   forget(ref: Ref): void {
-    try {
-      this.#records.remove(ref)
-    } catch {}
+    quietly(() => this.#records.remove(ref))
   }
 
   /** @returns why it could not be written */
