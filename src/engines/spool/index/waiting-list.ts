@@ -1,5 +1,6 @@
-import { Heap, orderedPart } from '../../../base/heap.js'
+import { orderedPart } from '../../../base/heap.js'
 import type { Ref } from '../../../base/task/ref.js'
+import { BoundedHeap } from './bounded-heap.js'
 import { HashMap, hash } from './ref-hash.js'
 
 /** The number of names kept for an exact wake-up; of later ones only a hash is kept. */
@@ -20,9 +21,9 @@ export type ListingEnd = 'all met' | 'some missing' | 'cut short'
 export class WaitingList {
   /** hash → second; negative if a change of the file does not end the wait, because the change was our own. */
   readonly #seconds = new HashMap<number>()
-  #named = new Named()
+  #named = soonestFirst()
   /** The names that a listing finds; undefined: it looks for none. */
-  #found: Named | undefined
+  #found: BoundedHeap<Waiting> | undefined
   /** A listing that was to find the names did not come to its end. */
   #areNamesLost = false
   /** How many waited when the listing of everything began, and it has not met. */
@@ -39,7 +40,7 @@ export class WaitingList {
 
   /** From this time on, refs with unknown names are due; epoch ms. */
   get horizonMs(): number {
-    return this.#named.horizonMs
+    return this.#named.horizon?.atMs ?? Number.POSITIVE_INFINITY
   }
 
   /** When something comes due by itself; epoch ms. */
@@ -58,7 +59,7 @@ export class WaitingList {
   beginListing(): void {
     this.#unmet = this.size
     const areAllNamed = !this.#areNamesLost && this.horizonMs === Number.POSITIVE_INFINITY
-    this.#found = areAllNamed ? undefined : new Named()
+    this.#found = areAllNamed ? undefined : soonestFirst()
   }
 
   /** A listing has met it. @returns until when it waits, or when it came due, from when on it waits no longer; undefined: it does not wait */
@@ -80,7 +81,10 @@ export class WaitingList {
     if (this.#found !== undefined) {
       this.#areNamesLost = !isWhole
       if (isWhole) this.#named = this.#found
-      else this.#named.horizonMs = Number.POSITIVE_INFINITY // until the next listing
+      else {
+        this.#named.horizon = undefined // until the next listing
+        for (const waiting of this.#found.values()) this.#named.add(waiting)
+      }
       this.#found = undefined
     }
     if (!isWhole) return 'cut short'
@@ -108,14 +112,14 @@ export class WaitingList {
   popDue(nowMs: number): Waiting | undefined {
     const next = this.#soonest()
     if (next === undefined || next.atMs > nowMs) return undefined
-    this.#named.soonest.pop()
+    this.#named.pop()
     this.#forget(hash(next.ref))
     return next
   }
 
   /** Part of those that come due next, in that order, as far as their names are known. They go on waiting. */
   soonest(from: number, count: number, nowMs: number): Ref[] {
-    const waiting = [...this.#named.soonest.values()].filter(each => each.atMs > nowMs && this.#isSo(each))
+    const waiting = [...this.#named.values()].filter(each => each.atMs > nowMs && this.#isSo(each))
     const part = orderedPart(waiting, from, count, (a, b) => a.atMs < b.atMs)
     return [...new Set(part.map(({ ref }) => ref))]
   }
@@ -123,16 +127,15 @@ export class WaitingList {
   /** Forgets everything: a scan finds what still waits. */
   clear(): void {
     this.#seconds.clear()
-    this.#named = new Named()
+    this.#named = soonestFirst()
     this.#areNamesLost = false
   }
 
   #soonest(): Waiting | undefined {
-    const { soonest } = this.#named
     for (;;) {
-      const next = soonest.peek()
+      const next = this.#named.peek()
       if (next === undefined || this.#isSo(next)) return next
-      soonest.pop()
+      this.#named.pop()
     }
   }
 
@@ -151,16 +154,7 @@ export class WaitingList {
   }
 }
 
-/** The soonest of those that wait, with their names, and from when on others come due. */
-class Named {
-  readonly soonest = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
-  /** Epoch ms. */
-  horizonMs = Number.POSITIVE_INFINITY
-
-  add(waiting: Waiting): void {
-    this.soonest.push(waiting)
-    if (this.soonest.size < 2 * NAMED) return
-    const firstUnnamed = this.soonest.truncate(NAMED)
-    if (firstUnnamed !== undefined) this.horizonMs = Math.min(this.horizonMs, firstUnnamed.atMs)
-  }
+/** With their names. */
+function soonestFirst(): BoundedHeap<Waiting> {
+  return new BoundedHeap<Waiting>((a, b) => a.atMs < b.atMs, NAMED)
 }
