@@ -2,15 +2,11 @@ import { Heap } from '../../../base/heap.js'
 import { prefixOf, type Ref } from '../../../base/task/ref.js'
 import { COMPARE_TASKS, type CompareTasks, type TaskOrder } from '../task-order.js'
 import { ArrivalWindow } from './arrival-window.js'
+import type { Directories } from './directories.js'
 import { type Placed, SortedWindow, type Window } from './window.js'
 
-/** What a scan did with the directories, by their prefixes. */
-export interface Scanned {
-  /** It left this one out: what is known of it is still true. */
-  isAsBefore(prefix: string): boolean
-  /** It listed this one completely. */
-  isListed(prefix: string): boolean
-}
+/** What a scan did with the directories. */
+export type Scanned = Pick<Directories, 'isAsBefore' | 'isListed'>
 
 /**
  * The refs that may run now, in order: those that the last scan met, and those that became ready otherwise. A ref may be in

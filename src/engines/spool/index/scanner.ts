@@ -85,7 +85,7 @@ export class Scanner {
       },
       unclear: () => {
         this.#wasUnclear = true
-        this.#wantUnclearScan()
+        this.#wantScan(this.#timetable.unclearInMs(this.#index.size))
       },
     })
   }
@@ -332,10 +332,6 @@ export class Scanner {
 
   #wantScan(inMs: number, isForAll = false): void {
     this.#wakeAt(this.#timetable.want(performance.now() + inMs, isForAll))
-  }
-
-  #wantUnclearScan(): void {
-    this.#wantScan(this.#timetable.unclearInMs(this.#index.size))
   }
 
   /** Suspended while the backlog is long and tasks end fast; the start of a backlog counts as fast. */

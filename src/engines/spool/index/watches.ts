@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs'
 import { Alarm } from '../../../base/clock.js'
 import { errnoOf, messageOf, quietly } from '../../../base/errors.js'
 import type { Emitter } from '../../../base/events/emitter.js'
-import { Heap } from '../../../base/heap.js'
+import { orderedPart } from '../../../base/heap.js'
 import { baseName, displayName, type Ref, toFsPath } from '../../../base/task/ref.js'
 import { statusOf } from '../../../system/files/anchored-path.js'
 import { type Watch, watchDirectory } from '../../../system/files/directory-watch.js'
@@ -214,12 +214,5 @@ function small(listing: Listing): Listing {
 
 function mostUrgent(directories: Listing): Listing {
   if (directories.size <= MOST_WATCHES) return directories
-  const best = new Heap<string>((a, b) => compareVersions(a, b) > 0) // the least urgent of them on top
-  for (const prefix of directories.keys()) {
-    if (best.size >= MOST_WATCHES && compareVersions(prefix, best.peek() ?? '') >= 0) continue
-    best.push(prefix)
-    if (best.size > MOST_WATCHES) best.pop()
-  }
-  const leastUrgent = best.peek() ?? ''
-  return new Map([...directories].filter(([prefix]) => compareVersions(prefix, leastUrgent) <= 0))
+  return new Map(orderedPart([...directories], 0, MOST_WATCHES, ([a], [b]) => compareVersions(a, b) < 0))
 }

@@ -82,7 +82,11 @@ export class SortedWindow implements Window {
   }
 
   adopt(other: SortedWindow, isWanted: (ref: Ref) => boolean): void {
-    for (const run of other.#heads.values()) this.#addRun(filter(run, isWanted))
+    for (const run of other.#heads.values()) {
+      const wanted = filter(run, isWanted)
+      this.#runs.push(wanted)
+      this.#size += wanted.refs.length
+    }
   }
 
   seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void {
@@ -124,11 +128,6 @@ export class SortedWindow implements Window {
 
   isBeforeTheRest(ref: Ref, time: number): boolean {
     return this.#last === undefined || this.#compare(ref, time, this.#last.ref, this.#last.time) < 0
-  }
-
-  #addRun(run: Run): void {
-    this.#runs.push(run)
-    this.#size += run.refs.length
   }
 
   #sort(): void {
