@@ -95,12 +95,7 @@ function leaseTaker(): TryTake {
   const leases = openLeases(isNoLongerRenewed)
   return (directory, number) => {
     const path = `${directory.path}/${number}.lock`
-    const lost = (error: Error) => {
-      throw new SpooldError('CLAIM_LOST', `the lease on slot ${number} was lost: ${error.message}`, {
-        cause: error,
-      })
-    }
-    if (!leases.tryTake(path, lost)) return undefined
+    if (!leases.tryTake(path, `slot ${number}`)) return undefined
     directory.use() // it is renewed by its path
     return () => {
       try {

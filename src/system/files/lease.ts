@@ -1,5 +1,5 @@
 import fs, { type Stats } from 'node:fs'
-import { errnoOf } from '../../base/errors.js'
+import { errnoOf, SpooldError } from '../../base/errors.js'
 import { onDemand } from '../../base/on-demand.js'
 import { lstatSync } from './anchored-path.js'
 
@@ -75,11 +75,17 @@ export function openLeases(isDead: JudgeLease) {
     return lstatSync(path)?.mtime.getTime() === renewal.mtimeMs
   }
   return {
-    /** @param lost called when another process has taken the lease over @returns false while another process has it */
-    tryTake(path: string, lost: (error: Error) => void): boolean {
+    /**
+     * Once another process has taken the lease over, CLAIM_LOST is thrown from a timer.
+     *
+     * @param what is leased, for people @returns false while another process has it
+     */
+    tryTake(path: string, what: string): boolean {
       const onCompromised = (error: Error) => {
         own.delete(path)
-        lost(error)
+        throw new SpooldError('CLAIM_LOST', `the lease on ${what} was lost: ${error.message}`, {
+          cause: error,
+        })
       }
       try {
         lockSync(path, { ...options(path), update: STALE_MS / 6, onCompromised })
@@ -110,7 +116,7 @@ export const isExpired: JudgeLease = ({ mtimeMs }) => mtimeMs < Date.now() - STA
 /** Takes over an expired lease and releases it. @returns false if it is still renewed */
 export function clearLease(path: string): boolean {
   const leases = openLeases(isExpired)
-  const isTaken = leases.tryTake(path, () => {})
+  const isTaken = leases.tryTake(path, path)
   if (isTaken) leases.giveBack(path)
   return isTaken
 }
