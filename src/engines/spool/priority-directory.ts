@@ -1,17 +1,16 @@
 import { readdirSync } from 'node:fs'
 import { errnoOf, SpooldError } from '../../base/errors.js'
-import { type Ref, toFsPath } from '../../base/task/ref.js'
+import type { Ref } from '../../base/task/ref.js'
 import {
   chownHeld,
   type Directory,
   holdDirectory,
-  mkdirSync,
   nameOf,
   statusOf,
 } from '../../system/files/anchored-path.js'
 import { STATE_DIRECTORY } from './names.js'
 import type { Owner } from './permissions.js'
-import { findState } from './state-directory.js'
+import { findState, makeDirectory } from './state-directory.js'
 
 /** The open directory of a file in a spool. */
 export interface FileDirectory extends Pick<Directory, 'release'> {
@@ -34,9 +33,7 @@ interface HoldOptions {
  * @throws ENOENT, or ENOTDIR for anything that is not a directory, such as a symlink to one
  */
 export function holdDirectoryOf(spool: string, ref: Ref, options: HoldOptions = {}): FileDirectory {
-  const cut = ref.lastIndexOf('/')
-  if (cut < 0) return { path: spool, isNew: false, release() {} }
-  const prefix = ref.slice(0, cut)
+  const prefix = ref.slice(0, Math.max(0, ref.lastIndexOf('/')))
   if (prefix.startsWith(`${STATE_DIRECTORY}/`)) {
     // `.spoold` belongs to us, and other users cannot replace anything in it
     const state = findState(spool) ?? `${spool}/${STATE_DIRECTORY}`
@@ -86,7 +83,7 @@ function enter(path: string, name: string, { mayMake = false, owner }: HoldOptio
       return { directory, isNew }
     } catch (error) {
       if (!mayMake || isNew || errnoOf(error) !== 'ENOENT') throw error
-      make(path)
+      makeDirectory(path)
     }
 }
 
@@ -107,14 +104,6 @@ function ensureOwner(directory: Directory, name: string, { uid, gid }: Owner): v
   } catch (error) {
     directory.release()
     throw error
-  }
-}
-
-function make(path: string): void {
-  try {
-    mkdirSync(toFsPath(path))
-  } catch (error) {
-    if (errnoOf(error) !== 'EEXIST') throw error // another process was faster
   }
 }
 
