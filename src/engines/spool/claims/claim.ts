@@ -145,7 +145,7 @@ function open(ref: Ref, directories: TaskDirectories): OpenFile | Refusal {
 }
 
 /** Missing, as the negative number of the error. */
-const ENOENT = -2
+export const ENOENT = -2
 
 function letGo({ fd, ref, held }: OpenFile, locker: Locker, isLocked: boolean): void {
   if (isLocked) locker.unlock(ref)

@@ -41,7 +41,7 @@ import {
   writeState,
 } from '../state-byte.js'
 import { reopenState } from '../state-directory.js'
-import type { ClaimedFile } from './claim.js'
+import { type ClaimedFile, ENOENT } from './claim.js'
 
 /** What remains of a claim once its file is settled. */
 export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail' | 'reason'>
@@ -373,9 +373,6 @@ function removeHere(claim: ClaimedFile): void {
     throw systemError(error, 'unlink', shownBelow(claim.directory, claim.name))
   claim.isRemoved = error === 0 // otherwise it may have another name now, under which somebody waits for its lock
 }
-
-/** Missing, as the negative number of the error. */
-const ENOENT = -2
 
 function removeExactly(claim: ClaimedFile): void {
   const hidden = beside(claim, doneName(claim))
