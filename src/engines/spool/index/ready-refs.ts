@@ -1,9 +1,9 @@
 import { Heap } from '../../../base/heap.js'
 import { prefixOf, type Ref } from '../../../base/task/ref.js'
-import { COMPARE_TASKS, type CompareTasks, type TaskOrder } from '../task-order.js'
+import type { TaskOrder } from '../task-order.js'
 import { ArrivalWindow } from './arrival-window.js'
 import type { Directories } from './directories.js'
-import { type Placed, SortedWindow, type Window } from './window.js'
+import { type IsBefore, type Placed, placedBefore, SortedWindow, type Window } from './window.js'
 
 /** What a scan did with the directories. */
 export type Scanned = Pick<Directories, 'isAsBefore' | 'isListed'>
@@ -14,7 +14,7 @@ export type Scanned = Pick<Directories, 'isAsBefore' | 'isListed'>
  */
 export class ReadyRefs {
   readonly #order: TaskOrder
-  readonly #compare: CompareTasks
+  readonly #isBefore: IsBefore
   readonly #limit: number
   /** The refs that the last scan met. */
   #window: Window
@@ -34,10 +34,10 @@ export class ReadyRefs {
   /** @param limit the maximum number of refs that a scan adds, and of those that become ready between two scans */
   constructor(order: TaskOrder, limit: number) {
     this.#order = order
-    this.#compare = COMPARE_TASKS[order]
+    this.#isBefore = placedBefore(order)
     this.#limit = limit
     this.#window = this.#newWindow()
-    this.#fresh = this.#newHeap()
+    this.#fresh = new Heap(this.#isBefore)
   }
 
   get size(): number {
@@ -218,13 +218,8 @@ export class ReadyRefs {
   /** Those without a name are gone. */
   #sift(): void {
     const all = this.#fresh.values()
-    this.#fresh = this.#newHeap()
+    this.#fresh = new Heap(this.#isBefore)
     for (const placed of all) if (this.#freshNames.has(placed.ref)) this.#fresh.push(placed)
-  }
-
-  #newHeap(): Heap<Placed> {
-    const compare = this.#compare
-    return new Heap<Placed>((a, b) => compare(a.ref, a.time, b.ref, b.time) < 0)
   }
 
   /** Given away since the scan met it, or ready otherwise. (With a full window, a fresh ref may be listed twice.) */
@@ -243,10 +238,6 @@ export class ReadyRefs {
     const first = this.#window.peek()
     if (first === undefined) return this.#window.isBeforeTheRest(fresh.ref, fresh.time)
     return this.#isBefore(fresh, first)
-  }
-
-  #isBefore(a: Placed, b: Placed): boolean {
-    return this.#compare(a.ref, a.time, b.ref, b.time) < 0
   }
 }
 

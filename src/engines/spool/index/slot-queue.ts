@@ -1,8 +1,8 @@
 import type { Ref } from '../../../base/task/ref.js'
 import type { NamedSlots } from '../../../base/task/terms.js'
-import { COMPARE_TASKS, type TaskOrder } from '../task-order.js'
+import type { TaskOrder } from '../task-order.js'
 import { BoundedHeap } from './bounded-heap.js'
-import type { Placed } from './window.js'
+import { type IsBefore, type Placed, placedBefore } from './window.js'
 
 /** So many names are kept. */
 const NAMED = 100_000
@@ -17,7 +17,7 @@ export class SlotQueue {
   size = 0
   /** A slot was given back while none waited, and no task was tried since. */
   isSpare = false
-  readonly #isBefore: (a: Placed, b: Placed) => boolean
+  readonly #isBefore: IsBefore
   /** The best of `best`, in order, but for some that came later. */
   readonly #ahead: Placed[] = []
   /** May have refs that do not wait any more. */
@@ -26,9 +26,8 @@ export class SlotQueue {
   #harvest: BoundedHeap<Placed> | undefined
 
   constructor(slots: NamedSlots, order: TaskOrder) {
-    const compare = COMPARE_TASKS[order]
     this.slots = slots
-    this.#isBefore = (a, b) => compare(a.ref, a.time, b.ref, b.time) < 0
+    this.#isBefore = placedBefore(order)
     this.#best = new BoundedHeap(this.#isBefore, NAMED)
   }
 

@@ -15,6 +15,14 @@ export interface Placed {
   readonly time: number
 }
 
+/** @returns whether the first of two comes first */
+export type IsBefore = (a: Placed, b: Placed) => boolean
+
+export function placedBefore(order: TaskOrder): IsBefore {
+  const compare = COMPARE_TASKS[order]
+  return (a, b) => compare(a.ref, a.time, b.ref, b.time) < 0
+}
+
 /** The due refs that one scan met, up to a limit; they are added while it lasts, and taken when it is over. */
 export interface Window {
   /** How many are there. */
