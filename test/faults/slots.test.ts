@@ -3,7 +3,7 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openSlotFiles } from '#src/engines/spool/slot-files.js'
+import { slotTaker } from '#src/engines/spool/slot-files.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
@@ -160,9 +160,9 @@ describe('a look at which slots are free', () => {
     const args = ['--input-type=module', '-e', LOOKER, spool, stop]
     const looker = new TestProcess(process.execPath, args, { cwd: ROOT })
     await looker.waitFor('looks')
-    const files = openSlotFiles('ofd')
+    const take = slotTaker('ofd')
     for (let i = 0; i < 5000; i++) {
-      const slot = files.take(spool, { name: 'one', count: 1 }, 0, new Set())
+      const slot = take(spool, { name: 'one', count: 1 }, 0, new Set())
       assert.ok(slot !== undefined, `it was refused after ${i} times`)
       slot.release()
     }

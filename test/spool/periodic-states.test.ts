@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import {
   mkdirSync,
   readdirSync,
@@ -12,11 +13,11 @@ import {
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import type { PeriodicEntry } from '#src/base/task/schedule.js'
-import { advancePeriodic, fateOfRun, periodicKey, readPeriodic } from '#src/engines/spool/periodic-states.js'
+import { periodicStates, readPeriodic } from '#src/engines/spool/periodic-states.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const ENTRY: PeriodicEntry = { name: 'tick', when: { everyMs: 1000 }, sinceMs: 1, nextMs: 1001 }
-const KEY = periodicKey('tick')
+const KEY = createHash('sha256').update('tick').digest('hex')
 const room = (spool: string) => join(spool, '.spoold/periodic')
 
 /** A spool in which version 7 of the entry is this. */
@@ -31,7 +32,7 @@ describe('what is remembered of a periodic task', () => {
   it('is a link that people can read, and leaves no older one', async () => {
     const spool = spoolDirectory()
     for (let version = 0; version < 12; version++)
-      assert.equal(await advancePeriodic(spool, { ...ENTRY, sinceMs: version }, version, true), true)
+      assert.equal(await periodicStates(spool).advance({ ...ENTRY, sinceMs: version }, version, true), true)
     assert.deepEqual(readdirSync(room(spool)), [`${KEY}.12`])
     assert.equal(
       readlinkSync(join(room(spool), `${KEY}.12`)),
@@ -42,17 +43,17 @@ describe('what is remembered of a periodic task', () => {
 
   it('is not replaced by who had read a version that has come and gone', async () => {
     const spool = spoolDirectory()
-    for (let version = 0; version < 9; version++) await advancePeriodic(spool, ENTRY, version, false)
-    assert.equal(await advancePeriodic(spool, { ...ENTRY, nextMs: 5 }, 3, true), false)
+    for (let version = 0; version < 9; version++) await periodicStates(spool).advance(ENTRY, version, false)
+    assert.equal(await periodicStates(spool).advance({ ...ENTRY, nextMs: 5 }, 3, true), false)
     assert.deepEqual(readdirSync(room(spool)), [`${KEY}.9`])
   })
 
   it('is the latest version if a daemon died before it removed the one before', async () => {
     const spool = spoolDirectory()
-    await advancePeriodic(spool, ENTRY, 8, false)
+    await periodicStates(spool).advance(ENTRY, 8, false)
     symlinkSync(JSON.stringify({ ...ENTRY, nextMs: 7 }), join(room(spool), `${KEY}.8`))
     assert.deepEqual(readPeriodic(spool).get(KEY), { version: 9, entry: ENTRY })
-    await advancePeriodic(spool, ENTRY, 9, false)
+    await periodicStates(spool).advance(ENTRY, 9, false)
     assert.deepEqual(readdirSync(room(spool)), [`${KEY}.10`])
   })
 
@@ -71,7 +72,7 @@ describe('what is remembered of a periodic task', () => {
     it(`is damaged if it is ${name}, and is replaced all the same`, async () => {
       const spool = damaged(make)
       assert.deepEqual(readPeriodic(spool).get(KEY), { version: 7, entry: undefined })
-      assert.equal(await advancePeriodic(spool, ENTRY, 7, true), true)
+      assert.equal(await periodicStates(spool).advance(ENTRY, 7, true), true)
       assert.deepEqual(readPeriodic(spool).get(KEY), { version: 8, entry: ENTRY })
     })
 
@@ -79,11 +80,11 @@ describe('what is remembered of a periodic task', () => {
     const spool = spoolDirectory()
     const outside = join(dirname(spool), 'outside')
     mkdirSync(outside)
-    await advancePeriodic(spool, ENTRY, 0, false)
+    await periodicStates(spool).advance(ENTRY, 0, false)
     renameSync(room(spool), join(outside, 'periodic'))
     symlinkSync(join(outside, 'periodic'), room(spool))
     assert.equal(readPeriodic(spool).size, 0)
-    await assert.rejects(advancePeriodic(spool, ENTRY, 1, false), { code: 'SPOOL_UNUSABLE' })
+    await assert.rejects(periodicStates(spool).advance(ENTRY, 1, false), { code: 'SPOOL_UNUSABLE' })
     assert.deepEqual(readdirSync(join(outside, 'periodic')), [`${KEY}.1`])
   })
 
@@ -92,10 +93,10 @@ describe('what is remembered of a periodic task', () => {
     const packet = join(dirname(spool), 'packet')
     writeFileSync(packet, Buffer.from([17, 0, 0, 0x80]))
     symlinkSync(packet, join(spool, 'a'))
-    assert.equal(fateOfRun(spool, 'a'), 'waiting')
+    assert.equal(periodicStates(spool).fateOf('a'), 'waiting')
     rmSync(join(spool, 'a'))
-    assert.equal(fateOfRun(spool, 'a'), 'gone')
+    assert.equal(periodicStates(spool).fateOf('a'), 'gone')
     writeFileSync(join(spool, 'a'), readFileSync(packet))
-    assert.equal(fateOfRun(spool, 'a'), 'begun')
+    assert.equal(periodicStates(spool).fateOf('a'), 'begun')
   })
 })

@@ -138,7 +138,7 @@ export async function* checkLeases(examined: ExaminedSpool): AsyncGenerator<Find
       meaning: 'its holder died; the next process that needs it takes it over',
       fix: 'remove it: --repair does',
       isStill,
-      repair: async () => ((await clearLease(`${examined.spool}/${path}`)) ? REPAIRED : OVER),
+      repair: () => (clearLease(`${examined.spool}/${path}`) ? REPAIRED : OVER),
     }
   }
 }

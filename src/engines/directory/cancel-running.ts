@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { messageOf } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
 import { CANCEL_RESULTS, type CancelNews, type CancelResult } from '../../base/task/cancel.js'
 import { displayName, type Ref } from '../../base/task/ref.js'
@@ -56,7 +57,7 @@ async function askAll(at: OpenSpool, ref: Ref, say: Say): Promise<Answer> {
       why = answer.why ?? why
     }
   } catch (error) {
-    why = textOf(error)
+    why = messageOf(error)
   }
   return why === undefined ? {} : { why }
 }
@@ -72,7 +73,7 @@ async function ask(socket: string, spool: string, task: Ref, say: Say): Promise<
     const result = await askDaemon(socket, 'cancel', { spool, task }, { silenceMs: ANSWER_MS, event })
     return isResult(result) ? { result } : { why: 'its daemon answered something else' }
   } catch (error) {
-    return /ECONNREFUSED|ENOENT/.test(textOf(error)) ? {} : { why: textOf(error) } // its daemon is dead
+    return /ECONNREFUSED|ENOENT/.test(messageOf(error)) ? {} : { why: messageOf(error) } // its daemon is dead
   }
 }
 
@@ -92,8 +93,4 @@ function isResult(value: unknown): value is CancelResult {
 
 function isNews(value: unknown): value is CancelNews {
   return hasFields(value, { pid: 'count', others: 'count' }, {})
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

@@ -3,19 +3,18 @@ import { isThenable } from '../../base/promise.js'
 import { toByteString } from '../../base/task/ref.js'
 import type { Request, Stored } from '../../base/task/request.js'
 import { systemError } from '../../system/calls.js'
-import { holdOpen, statusOf } from '../../system/files/anchored-path.js'
+import { type Directory, holdOpen, statusOf } from '../../system/files/anchored-path.js'
 import { loadedCalls } from '../../system/libc.js'
 import { holdSpool } from '../../system/opener.js'
 import type { Enqueuer, StoreResult } from '../enqueuer.js'
 import { STATE_DIRECTORY } from '../spool/names.js'
 import { type Owner, prepareSpool } from '../spool/permissions.js'
-import { HeldDirectory } from '../spool/priority-directory.js'
 import { type WriteOptions, writeAtOnce, writeError, writeTask, writeTaskSync } from '../spool/store/write.js'
 import { writeTasks } from '../spool/store/write-batch.js'
 
 /** A spool that stays the same, whatever its name leads to meanwhile. */
 interface Held {
-  readonly directory: HeldDirectory
+  readonly directory: Directory
   /** Whom root gives what it stores; undefined: root itself. */
   readonly owner: Owner | undefined
   readonly untilMs: number
@@ -110,7 +109,7 @@ function hold(path: string): Held {
   const found = holdSpool(path, STATE_DIRECTORY)
   try {
     if (found.missing !== undefined) throw systemError(found.missing, 'open', path)
-    const directory = new HeldDirectory(holdOpen(found.fd, toByteString(found.path)))
+    const directory = holdOpen(found.fd, toByteString(found.path))
     const owner = found.owner === null ? undefined : { uid: found.owner.uid, gid: directory.status.gid }
     return { directory, owner, untilMs: performance.now() + HELD_MS }
   } finally {

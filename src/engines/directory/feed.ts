@@ -12,7 +12,6 @@ import { type Ref, toByteString } from '../../base/task/ref.js'
 import type { Looker, Report } from '../../base/task/report.js'
 import type { NamedSlots } from '../../base/task/terms.js'
 import type { WatchChoice } from '../../system/files/directory-watch.js'
-import type { LookStats } from '../contracts/look-stats.js'
 import { isToldByName, MOST_PARKED_NAMED } from '../control/parked-tasks.js'
 import { MOST_NAMED, MOST_REACHED } from '../control/task-names.js'
 import type { FeedLoss, FeedNews, FeedState, FeedStats, LookHint, PriorityStats, Source } from '../feed.js'
@@ -91,7 +90,7 @@ export class DirectoryFeed implements Source {
 
   take(limit: number, from?: FeedReason | NamedSlots): readonly Ref[] {
     if (from === undefined) return this.#index.take(limit)
-    if (typeof from === 'object') return this.#index.tries.takeFirst(from, limit)
+    if (typeof from === 'object') return this.#index.slots.takeFirst(from, limit)
     const refs = this.#index.takeParked(from, limit)
     if (refs.length === 0 && this.#index.parkedFor(from) > 0) this.changed(from) // only their number is known
     return refs
@@ -99,7 +98,7 @@ export class DirectoryFeed implements Source {
 
   changed(what: FeedReason | 'handlers'): void {
     if (what === 'handlers') {
-      for (const queue of this.#index.tries.queues()) this.#index.tries.next(queue, MOST_TRIES)
+      for (const queue of this.#index.slots.queues()) this.#index.slots.next(queue, MOST_TRIES)
       this.#index.unpark('unknown-name')
     } else this.#index.unpark(what)
     this.#scanner.scanIfLow()
@@ -150,18 +149,37 @@ export class DirectoryFeed implements Source {
   }
 
   get state(): FeedState {
-    const { ready, busy, waiting, tries } = this.#index
+    const { ready, busy, waiting, slots } = this.#index
     const parked = parkedByReason(reason => this.#index.parkedFor(reason))
     return {
-      ...{ ready, busy, waiting, parked },
+      ...{ ready, busy, waiting, parked, slots },
       isDrained: this.#scanner.isDrained && parked.alone + parked.crashed + parked.slot === 0,
       stalledMs: this.#scanner.stalledMs,
-      slots: tries,
     }
   }
 
   stats(): FeedStats {
-    return directoryStats(this.#index, this.#census.get(), this.#backlog, this.#scanner.stats)
+    const { busy, waiting, knowsAll, unreadable, unseen, later, slots } = this.#index
+    const census = this.#census.get()
+    const ready = Math.max(0, this.#index.ready - census.surplus)
+    const counted = knowsAll ? undefined : this.#backlog.ask()
+    const parked = PARK_REASONS.map(reason => [reason, this.#index.parkedFor(reason)] as const)
+    return {
+      ...{ ready, busy, waiting },
+      unseen: Math.min(ready, unseen.count),
+      unseenSinceMs: unseen.sinceMs,
+      later: later.size - unreadable,
+      unreadable,
+      isWhole: knowsAll,
+      tasks: knowsAll ? ready + busy + waiting : (counted?.total ?? null),
+      countedAtMs: counted?.atMs ?? null,
+      ...prioritiesOf((counted ?? census).byPrefix),
+      parked: Object.fromEntries(parked.filter(([, count]) => count > 0)),
+      slotQueues: slots.stats,
+      oldestDueMs: census.oldestMs ?? null,
+      nextDueMs: Number.isFinite(later.wakesAtMs) ? later.wakesAtMs : null,
+      look: this.#scanner.stats,
+    }
   }
 
   async next(limit: number, from = 0): Promise<readonly Ref[]> {
@@ -197,37 +215,6 @@ function reachable(part: (from: number, count: number) => readonly Ref[]): (from
 /** Whoever may write to a spool makes its directories: more of them than this are only counted. */
 const MOST_PRIORITIES = 100
 
-/** What is known of a directory's tasks. */
-function directoryStats(
-  index: TaskIndex,
-  census: Census,
-  backlog: BacklogCount,
-  scanner: LookStats,
-): FeedStats {
-  const { busy, waiting, knowsAll } = index
-  const nextAtMs = index.later.wakesAtMs
-  const ready = Math.max(0, index.ready - census.surplus)
-  const counted = knowsAll ? undefined : backlog.ask()
-  const parked = PARK_REASONS.map(reason => [reason, index.parkedFor(reason)] as const)
-  const { unreadable, unseen } = index
-  return {
-    ...{ ready, busy, waiting },
-    unseen: Math.min(ready, unseen.count),
-    unseenSinceMs: unseen.sinceMs,
-    later: index.later.size - unreadable,
-    unreadable,
-    isWhole: knowsAll,
-    tasks: knowsAll ? ready + busy + waiting : (counted?.total ?? null),
-    countedAtMs: counted?.atMs ?? null,
-    ...prioritiesOf((counted ?? census).byPrefix),
-    parked: Object.fromEntries(parked.filter(([, count]) => count > 0)),
-    slotQueues: index.tries.stats,
-    oldestDueMs: census.oldestMs ?? null,
-    nextDueMs: Number.isFinite(nextAtMs) ? nextAtMs : null,
-    look: scanner,
-  }
-}
-
 function prioritiesOf(
   byPrefix: CountedBacklog['byPrefix'],
 ): Pick<FeedStats, 'priorities' | 'prioritiesLeftOut'> {
@@ -248,7 +235,7 @@ const MOST_TOLD = 2000
 
 /** What an index has parked: first what only names tell, and then the largest groups first. */
 export function parkedGroups(index: TaskIndex): ParkedGroup[] {
-  const groups = [...index.parked.groups(MOST_PARKED_NAMED), ...index.tries.groups(MOST_PARKED_NAMED)]
+  const groups = [...index.parked.groups(MOST_PARKED_NAMED), ...index.slots.groups(MOST_PARKED_NAMED)]
   const isFirst = (group: ParkedGroup) => Number(isToldByName(group))
   return groups.sort((a, b) => isFirst(b) - isFirst(a) || b.count - a.count).slice(0, MOST_GROUPS)
 }

@@ -1,3 +1,4 @@
+import { quietly } from '../../base/errors.js'
 import { baseName, prefixOf, type Ref, toByteString } from '../../base/task/ref.js'
 import { type Watch, watchDirectory } from '../../system/files/directory-watch.js'
 import { controlSocketsOf } from '../control/client.js'
@@ -65,7 +66,8 @@ export class SpoolWaiter {
   /** Listens to every daemon that has come since the last look. */
   async #listen(): Promise<void> {
     const fresh: WordOfDaemon[] = []
-    for (const path of this.#sockets()) {
+    const sockets = quietly(() => controlSocketsOf(this.#spool), []) // they may be closed to us
+    for (const path of sockets) {
       if (this.#words.has(path)) continue
       const word = new WordOfDaemon(path, this.#spool, [...this.#waiting.keys()], said => this.#hear(said))
       this.#words.set(path, word)
@@ -78,14 +80,6 @@ export class SpoolWaiter {
   /** A daemon that ends, or that has only a dead socket left, says nothing. */
   get #isTold(): boolean {
     return [...this.#words.values()].some(({ isListening }) => isListening)
-  }
-
-  #sockets(): string[] {
-    try {
-      return controlSocketsOf(this.#spool)
-    } catch {
-      return [] // closed to us
-    }
   }
 
   #hear({ done, dead }: Word): void {

@@ -42,23 +42,20 @@ import { SpoolWaiter } from './spool-waiter.js'
 export class DirectoryTaskStore implements TaskStore {
   readonly spool: string
   readonly #path: string
-  readonly #nowMs = Date.now()
+  readonly #nowMs: number
   readonly #look: SpoolView
   readonly #sockets: readonly string[] | undefined
   #locking: Promise<OpenSpool> | undefined
   readonly #oldKeys: OldKeys
   readonly #namesakes: Namesakes
 
-  private constructor(
-    path: string,
-    look: (nowMs: number) => SpoolView,
-    sockets: readonly string[] | undefined,
-  ) {
+  private constructor(path: string, look: SpoolView, nowMs: number, sockets: readonly string[] | undefined) {
     this.spool = toByteString(path)
     this.#path = path
     this.#oldKeys = new OldKeys(this.spool)
     this.#namesakes = new Namesakes(this.spool)
-    this.#look = look(this.#nowMs)
+    this.#look = look
+    this.#nowMs = nowMs
     this.#sockets = sockets
   }
 
@@ -70,11 +67,9 @@ export class DirectoryTaskStore implements TaskStore {
     const spool = toByteString(path)
     const locks = readLocks()
     const parked = asksDaemons ? await findParked(spool, sockets) : undefined
-    return new DirectoryTaskStore(
-      path,
-      nowMs => new SpoolView(spool, locks, nowMs, (ref, vars) => parked?.whyOf(ref, vars)),
-      sockets,
-    )
+    const nowMs = Date.now()
+    const look = new SpoolView(spool, locks, nowMs, (ref, vars) => parked?.whyOf(ref, vars))
+    return new DirectoryTaskStore(path, look, nowMs, sockets)
   }
 
   hide() {
@@ -106,10 +101,10 @@ export class DirectoryTaskStore implements TaskStore {
   ): AsyncGenerator<TaskView> {
     const hasDead = states.includes('dead')
     if (hasDead && counted !== undefined) counted(await this.#countDead(mayHave))
-    const refs = isInOrder === true ? refsInOrder : allRefs
+    const refsOf = isInOrder === true ? refsInOrder : allRefs
     if (states.some(state => state !== 'dead'))
-      for await (const some of refs(this.#look, mayHave, { counted, failed }))
-        for (const ref of some) yield* this.#viewOf(ref)
+      for await (const refs of refsOf(this.#look, { mayHave, counted, failed }))
+        for (const ref of refs) yield* this.#viewOf(ref)
     if (hasDead) for await (const ref of this.#look.dead()) if (mayHave(ref)) yield* this.#viewOf(ref)
   }
 
@@ -124,8 +119,28 @@ export class DirectoryTaskStore implements TaskStore {
     if (task !== undefined) yield task
   }
 
-  list(plan: ListingPlan, take: (task: TaskView) => boolean): Promise<string | undefined> {
-    return listTasks({ spool: this.spool, view: this.#look, nowMs: this.#nowMs }, plan, take)
+  async list(plan: ListingPlan, take: (task: TaskView) => boolean): Promise<string | undefined> {
+    const { states, mayHave, has, failed } = plan
+    const next = isFirst(plan) ? await nextTasks(this.spool, this.#look, plan.limit, mayHave, has) : undefined
+    if (next !== undefined) {
+      next.tasks.every(take)
+      return next.source
+    }
+    const listing = new Listing(this.spool, this.#look, plan, this.#nowMs)
+    let isWanted = true
+    const offer = (task: TaskView) => {
+      isWanted = take(task)
+      return isWanted
+    }
+    if (states === undefined || states.some(state => state !== 'dead')) await listing.living(offer)
+    if (!isWanted || (states !== undefined && !states.includes('dead'))) return undefined
+    try {
+      await listing.dead(offer)
+    } catch (error) {
+      if (errnoOf(error) === undefined) throw error
+      failed('.spoold/dead', error) // only the spool's user may read it
+    }
+    return undefined
   }
 
   body({ ref, file: { bytes, bodyOffset } }: TaskView, mostBytes = Number.POSITIVE_INFINITY): Buffer {
@@ -142,7 +157,7 @@ export class DirectoryTaskStore implements TaskStore {
   async change(task: TaskView, what: Change, say: (text: string) => void = () => {}): Promise<Changed> {
     const at = { ...(await this.lock()), sockets: this.#sockets }
     try {
-      if (what.kind === 'move') return await moveTask(at, task.ref, what.to, () => targetOf(what.to))
+      if (what.kind === 'move') return await moveTask(at, task.ref, what.to)
       const changed = change(at, task.ref, file => actOn(at, task, file, what))
       const isOver = changed.kind === 'done' || changed.kind === 'refused'
       return isOver || what.kind !== 'cancel' ? changed : await finishCancel(at, task, changed, say)
@@ -202,11 +217,6 @@ export class DirectoryTaskStore implements TaskStore {
   }
 }
 
-/** undefined: it is not in a directory. */
-function targetOf(to: TaskStore): Promise<OpenSpool> | undefined {
-  return to instanceof DirectoryTaskStore ? to.lock() : undefined
-}
-
 type OwnChange = Exclude<Change, { kind: 'move' }>
 
 function actOn(at: OpenSpool, task: TaskView, file: TargetFile, what: OwnChange): Changed {
@@ -233,50 +243,13 @@ function rethrown(_prefix: string, error: unknown): never {
   throw error
 }
 
-interface Place {
-  /** Its real path, a byte string. */
-  readonly spool: string
-  readonly view: SpoolView
-  readonly nowMs: number
-}
-
-/** @see TaskStore.list */
-async function listTasks(
-  { spool, view, nowMs }: Place,
-  plan: ListingPlan,
-  take: (task: TaskView) => boolean,
-): Promise<string | undefined> {
-  const { states, mayHave, has, failed } = plan
-  const next = isFirst(plan) ? await nextTasks(spool, view, plan.limit, mayHave, has) : undefined
-  if (next !== undefined) {
-    next.tasks.every(take)
-    return next.source
-  }
-  const listing = new Listing(spool, view, plan, nowMs)
-  let isWanted = true
-  const offer = (task: TaskView) => {
-    isWanted = take(task)
-    return isWanted
-  }
-  if (states === undefined || states.some(state => state !== 'dead')) await listing.living(offer)
-  if (!isWanted || (states !== undefined && !states.includes('dead'))) return undefined
-  try {
-    await listing.dead(offer)
-  } catch (error) {
-    if (errnoOf(error) === undefined) throw error
-    failed('.spoold/dead', error) // only the spool's user may read it
-  }
-  return undefined
-}
-
 /** Only the first to start are wanted, which a daemon may know. */
 function isFirst({ sort, isReversed }: ListingPlan): boolean {
   return sort === 'run' && !isReversed
 }
 
-type Test = (ref: Ref) => boolean
-
-interface Hearer {
+interface Walk {
+  readonly mayHave: Wanted['mayHave']
   /** Hears how many there are, before the first of them. */
   readonly counted?: ((count: number) => void) | undefined
   /** Hears of a priority that cannot be listed. */
@@ -284,11 +257,7 @@ interface Hearer {
 }
 
 /** All living tasks of a spool, before any of them is changed: changes would change the listing. */
-async function* allRefs(
-  look: SpoolView,
-  mayHave: Test,
-  { counted, failed }: Hearer,
-): AsyncGenerator<readonly Ref[]> {
+async function* allRefs(look: SpoolView, { mayHave, counted, failed }: Walk): AsyncGenerator<readonly Ref[]> {
   const refs: Ref[] = []
   await look.scan(ref => {
     if (mayHave(ref)) refs.push(ref)
@@ -301,8 +270,7 @@ async function* allRefs(
 /** By priority, and by what their names say, which no change changes; as many at a time as a window has. */
 async function* refsInOrder(
   look: SpoolView,
-  mayHave: Test,
-  { counted, failed }: Hearer,
+  { mayHave, counted, failed }: Walk,
 ): AsyncGenerator<readonly Ref[]> {
   let isFirst = true
   const offerAll = async (offer: (task: Keyed) => void) => {
@@ -347,17 +315,11 @@ function bodyOf({ fd, stats }: TargetFile): Buffer {
 /**
  * Moves a task to another store: by a rename, if that can be.
  *
- * @param directory opens that of the other store, if it is one
  * @throws what leaves it unknown whether it has arrived
  */
-async function moveTask(
-  from: OpenSpool,
-  ref: Ref,
-  to: TaskStore,
-  directory: () => Promise<OpenSpool> | undefined,
-): Promise<Changed> {
+async function moveTask(from: OpenSpool, ref: Ref, to: TaskStore): Promise<Changed> {
   if (to.spool === from.spool) return refused('it is there already')
-  const target = await directory()
+  const target = to instanceof DirectoryTaskStore ? await to.lock() : undefined
   const isNear = target !== undefined && isOnOneFileSystem(from.spool, target.spool)
   return changeInSteps(
     from,

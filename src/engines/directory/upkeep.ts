@@ -1,21 +1,11 @@
 import type { Pauses } from '../../base/task/pause.js'
-import { displayName, toByteString } from '../../base/task/ref.js'
+import { toByteString } from '../../base/task/ref.js'
 import type { PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
 import { SpoolSummary } from '../spool/admin/summary.js'
 import { PauseWatch } from '../spool/index/pause-watch.js'
 import { type LockKind, takeSpoolLease } from '../spool/locker.js'
-import { createTaskName } from '../spool/names.js'
 import { currentPauses } from '../spool/pauses.js'
-import {
-  advancePeriodic,
-  fateOfRun,
-  forgetPeriodic,
-  pauseSchedule,
-  periodicKey,
-  readPeriodic,
-  readSchedulePauses,
-  resumeSchedule,
-} from '../spool/periodic-states.js'
+import { periodicStates, schedulePauses } from '../spool/periodic-states.js'
 import { noteFormat } from '../spool/probe.js'
 import type {
   Lease,
@@ -73,23 +63,10 @@ export class DirectoryUpkeep implements Upkeep {
   }
 
   get periodic(): PeriodicStates {
-    const spool = toByteString(this.#spool)
-    return {
-      read: () => readPeriodic(spool),
-      keyOf: periodicKey,
-      newTask: () => displayName(createTaskName()),
-      advance: (entry, from, isLasting) => advancePeriodic(spool, entry, from, isLasting),
-      forget: (key, version) => forgetPeriodic(spool, key, version),
-      fateOf: task => fateOfRun(spool, toByteString(task)),
-    }
+    return periodicStates(toByteString(this.#spool))
   }
 
   get schedulePauses(): SchedulePauses {
-    const spool = toByteString(this.#spool)
-    return {
-      read: () => readSchedulePauses(spool),
-      pause: hash => pauseSchedule(spool, hash),
-      resume: hash => resumeSchedule(spool, hash),
-    }
+    return schedulePauses(toByteString(this.#spool))
   }
 }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { hasFields } from '../../base/json-guard.js'
 import type { Ref } from '../../base/task/ref.js'
 import { MAX_REQUEST_BYTES } from '../../formats/control/protocol.js'
@@ -34,12 +35,7 @@ export class WordOfDaemon {
     const allBegun = Promise.all(requests.map(({ begun }) => begun)).then(each => {
       this.#isListening = each.every(Boolean)
     })
-    this.begun = Promise.race([
-      allBegun,
-      new Promise<void>(resolve => {
-        setTimeout(resolve, BEGIN_MS).unref()
-      }),
-    ])
+    this.begun = Promise.race([allBegun, sleep(BEGIN_MS, undefined, { ref: false })])
     const end = () => {
       this.#isListening = false
       this.close()

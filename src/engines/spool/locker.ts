@@ -1,4 +1,3 @@
-import { SpooldError } from '../../base/errors.js'
 import { crypto } from '../../base/on-demand.js'
 import { type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
 import { type Directory, holdDirectory, lstatSync } from '../../system/files/anchored-path.js'
@@ -72,12 +71,9 @@ function leaseLocker(spool: string, isDead: JudgeLease): LockWay {
   const { path: directory } = holdLeases(spool) // never released: the library uses its paths as long as the process lives
   const pathOf = (ref: Ref) => `${directory}/${leaseName(ref)}`
   const leases = openLeases(isDead)
-  const lost = (ref: Ref) => (error: Error) => {
-    throw new SpooldError('CLAIM_LOST', `the lease on ${ref} was lost: ${error.message}`, { cause: error })
-  }
   return {
     kind: 'lockfile',
-    tryLock: (_fd, ref) => leases.tryTake(pathOf(ref), lost(ref)),
+    tryLock: (_fd, ref) => leases.tryTake(pathOf(ref), ref),
     holds: ref => leases.holds(pathOf(ref)),
     unlock: ref => leases.giveBack(pathOf(ref)),
     unshare() {},
@@ -105,7 +101,7 @@ export function takeSpoolLease(
   events: { lost(): void; renewed(): void },
 ): Promise<Lease | undefined> {
   const leases = holdLeases(spool)
-  return takeLease(`${leases.path}/${name}.lock`, { ...events, ended: leases.release })
+  return takeLease(`${leases.path}/${name}.lock`, { ...events, ended: () => leases.release() })
 }
 
 /** Loads the lock libraries that are available. */

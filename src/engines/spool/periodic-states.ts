@@ -1,11 +1,18 @@
 import { closeSync, constants } from 'node:fs'
-import { errnoOf } from '../../base/errors.js'
+import { errnoOf, quietly } from '../../base/errors.js'
 import { crypto } from '../../base/on-demand.js'
-import { type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
-import { isPeriodicEntry, type PeriodicEntry, type PeriodicState } from '../../base/task/schedule.js'
-import { lstatSync, openSync, readlinkSync, symlinkSync } from '../../system/files/anchored-path.js'
+import { displayName, toByteString, toFsPath } from '../../base/task/ref.js'
+import {
+  isPeriodicEntry,
+  type PeriodicEntry,
+  type PeriodicState,
+  type PeriodicStates,
+  type SchedulePauses,
+} from '../../base/task/schedule.js'
+import { lstatSync, openSafely, readlinkSync, symlinkSync } from '../../system/files/anchored-path.js'
 import { syncDirectory } from '../../system/files/disk-sync.js'
 import { listAtOnce } from '../../system/files/entries.js'
+import { createTaskName } from './names.js'
 import { packetState } from './spool-file.js'
 import { STARTED } from './state-byte.js'
 import { hasStateRoom, makeStateRoom, removeIfThere, reopenState, stateRoom } from './state-directory.js'
@@ -23,7 +30,29 @@ interface Link {
   readonly version: number
 }
 
-/** @param spool its real path, a byte string @returns the latest entries, by `periodicKey` */
+/** @param spool its real path, a byte string */
+export function periodicStates(spool: string): PeriodicStates {
+  return {
+    read: () => readPeriodic(spool),
+    keyOf,
+    newTask: () => displayName(createTaskName()),
+    advance: (entry, from, isLasting) =>
+      changing(spool, async () => {
+        const room = makeStateRoom(spool, 'periodic', '')
+        if (!replace(spool, room, entry, from)) return false
+        if (isLasting) await syncDirectory(room)
+        return true
+      }),
+    forget(key, version) {
+      const room = stateRoom(spool, 'periodic')
+      for (const link of linksIn(spool))
+        if (link.key === key && link.version <= version) removeIfThere(`${room}/${link.file}`)
+    },
+    fateOf: task => fateOf(`${spool}/${toByteString(task)}`),
+  }
+}
+
+/** @param spool its real path, a byte string @returns the latest entries, by key */
 export function readPeriodic(spool: string): Map<string, PeriodicState> {
   const room = stateRoom(spool, 'periodic')
   const latest = new Map<string, Link>()
@@ -42,32 +71,12 @@ export function readPeriodic(spool: string): Map<string, PeriodicState> {
   }
 }
 
-export function periodicKey(name: string): string {
+function keyOf(name: string): string {
   return crypto().createHash('sha256').update(name).digest('hex')
 }
 
-/**
- * Replaces the entry of this version; 0: there is none.
- *
- * @param sync on disk when it resolves
- * @returns false if somebody else was faster
- */
-export async function advancePeriodic(
-  spool: string,
-  entry: PeriodicEntry,
-  from: number,
-  sync: boolean,
-): Promise<boolean> {
-  return changing(spool, async () => {
-    const room = makeStateRoom(spool, 'periodic', '')
-    if (!replace(spool, room, entry, from)) return false
-    if (sync) await syncDirectory(room)
-    return true
-  })
-}
-
 function replace(spool: string, room: string, entry: PeriodicEntry, from: number): boolean {
-  const key = periodicKey(entry.name)
+  const key = keyOf(entry.name)
   const path = `${room}/${key}.${from + 1}`
   if (!makeLink(toByteString(JSON.stringify(entry)), path)) return false
   const others = linksIn(spool).filter(link => link.key === key && link.version !== from + 1)
@@ -75,25 +84,15 @@ function replace(spool: string, room: string, entry: PeriodicEntry, from: number
     removeIfThere(path) // we were suspended since we read, and made a version that had come and gone
     return false
   }
-  for (const { file } of others)
-    try {
-      removeIfThere(`${room}/${file}`)
-    } catch {} // not ours; it is never read again
+  for (const { file } of others) quietly(() => removeIfThere(`${room}/${file}`)) // not ours; it is never read again
   return true
 }
 
-/** Removes all that is known under this key, unless it is newer than this version. */
-export function forgetPeriodic(spool: string, key: string, version: number): void {
-  const room = stateRoom(spool, 'periodic')
-  for (const link of linksIn(spool))
-    if (link.key === key && link.version <= version) removeIfThere(`${room}/${link.file}`)
-}
-
 /** @returns `waiting` also between two runs, and for a file that cannot be read */
-export function fateOfRun(spool: string, ref: Ref): 'gone' | 'waiting' | 'begun' {
+function fateOf(path: string): 'gone' | 'waiting' | 'begun' {
   let fd: number
   try {
-    fd = openSync(toFsPath(`${spool}/${ref}`), constants.O_RDONLY | constants.O_NONBLOCK)
+    fd = openSafely(path, constants.O_RDONLY)
   } catch (error) {
     return errnoOf(error) === 'ENOENT' ? 'gone' : 'waiting'
   }
@@ -116,7 +115,7 @@ function linksIn(spool: string): Link[] {
 function readEntry(path: string, key: string): PeriodicEntry | undefined {
   try {
     const value: unknown = JSON.parse(Buffer.from(readlinkSync(toFsPath(path)), 'latin1').toString())
-    return isPeriodicEntry(value) && periodicKey(value.name) === key ? value : undefined
+    return isPeriodicEntry(value) && keyOf(value.name) === key ? value : undefined
   } catch (error) {
     if (errnoOf(error) === undefined || errnoOf(error) === 'EINVAL') return undefined // no JSON, or no link
     throw error
@@ -131,8 +130,32 @@ const PAUSED = /^([0-9a-f]{64})\.paused$/
 /** A daemon has 1024 schedules and some periodic tasks; the directory is listed each second. */
 const MOST_PAUSED = 4096
 
-/** @param spool its real path, a byte string @returns since when, epoch ms, by `scheduleHash` */
-export function readSchedulePauses(spool: string): Map<string, number> {
+/** @param spool its real path, a byte string */
+export function schedulePauses(spool: string): SchedulePauses {
+  const read = () => readPauses(spool)
+  return {
+    read,
+    async pause(hash) {
+      if (read().size >= MOST_PAUSED) throw new Error(`${MOST_PAUSED} schedules are paused already`)
+      return changing(spool, () => {
+        const room = makeStateRoom(spool, 'periodic', '')
+        makeLink('paused', `${room}/${hash}.paused`)
+        return syncDirectory(room)
+      })
+    },
+    async resume(hash) {
+      if (!hasStateRoom(spool, 'periodic')) return false
+      return changing(spool, async () => {
+        const room = stateRoom(spool, 'periodic')
+        if (!removeIfThere(`${room}/${hash}.paused`)) return false
+        await syncDirectory(room)
+        return true
+      })
+    },
+  }
+}
+
+function readPauses(spool: string): Map<string, number> {
   if (!hasStateRoom(spool, 'periodic')) return new Map()
   const room = stateRoom(spool, 'periodic')
   return new Map(
@@ -143,28 +166,6 @@ export function readSchedulePauses(spool: string): Map<string, number> {
         : [[hash, Math.round(lstatSync(toFsPath(`${room}/${name}`))?.mtimeMs ?? 0)]]
     }),
   )
-}
-
-/** On disk when this resolves. @throws Error when there are too many, or the error of the file system */
-export async function pauseSchedule(spool: string, hash: string): Promise<void> {
-  if (readSchedulePauses(spool).size >= MOST_PAUSED)
-    throw new Error(`${MOST_PAUSED} schedules are paused already`)
-  return changing(spool, () => {
-    const room = makeStateRoom(spool, 'periodic', '')
-    makeLink('paused', `${room}/${hash}.paused`)
-    return syncDirectory(room)
-  })
-}
-
-/** @returns false if it was not paused */
-export async function resumeSchedule(spool: string, hash: string): Promise<boolean> {
-  if (!hasStateRoom(spool, 'periodic')) return false
-  return changing(spool, async () => {
-    const room = stateRoom(spool, 'periodic')
-    if (!removeIfThere(`${room}/${hash}.paused`)) return false
-    await syncDirectory(room)
-    return true
-  })
 }
 
 /** After a refusal `.spoold` is opened again: it may have been that of a mount which is gone. */

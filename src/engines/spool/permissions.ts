@@ -85,13 +85,12 @@ function notDirectory(path: string): SpooldError {
   return unusable(path, 'it is not a directory', `${asideCommand(path)} && ${makeCommand(path, null)}`)
 }
 
+const { R_OK, W_OK, X_OK } = constants
 const CHECKS = [
-  ['x', 'entered'],
-  ['r', 'listed'],
-  ['w', 'written to'],
+  [X_OK, 'entered'],
+  [R_OK, 'listed'],
+  [W_OK, 'written to'],
 ] as const
-type Right = (typeof CHECKS)[number][0]
-const MODES: Readonly<Record<Right, number>> = { r: constants.R_OK, w: constants.W_OK, x: constants.X_OK }
 
 /**
  * Checks that tasks in a spool can be found, run and removed, and that `.spoold` in it can be used.
@@ -144,11 +143,12 @@ export function foreignState(spool: string, owner: number, { uid, gid }: Owner):
 
 function checkDirectory(spool: string, directory: string): void {
   for (const [right, done] of CHECKS) {
-    if (mayUse(directory, right)) continue
+    if (refusalOf(directory, right) === undefined) continue
     const { uid, gid } = me()
     const which = directory === spool ? 'it' : directory
     const fault = `${which} cannot be ${done} by uid ${uid} (${describeRights(directory)})`
-    if (isReadOnly(directory)) throw unusable(spool, `${fault}: read-only`, remountCommand(directory))
+    if (refusalOf(directory, W_OK) === 'EROFS')
+      throw unusable(spool, `${fault}: read-only`, remountCommand(directory))
     const path = shellWord(spool)
     const own = `chown ${uid}:${gid} ${path} && chmod u+rwX ${path}`
     throw unusable(spool, fault, directory === spool ? own : `spoold fsck --repair ${path}`)
@@ -170,7 +170,7 @@ export function checkWay(path: string): void {
         `${above} is not a directory`,
         `${asideCommand(above)} && ${makeCommand(path, null)}`,
       )
-    if (mayUse(above, 'x')) continue
+    if (refusalOf(above, X_OK) === undefined) continue
     const who = me()
     const fault = `${above} cannot be entered by uid ${who.uid} (${describeRights(above)})`
     throw unusable(path, fault, `chmod ${classOf(stats, who)}+x ${shellWord(above)}`)
@@ -187,21 +187,13 @@ export function me(): Owner {
   return { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 }
 }
 
-function mayUse(path: string, right: Right): boolean {
+/** Why this process may not use it so. */
+function refusalOf(path: string, right: number): string | undefined {
   try {
-    accessSync(path, MODES[right])
-    return true
-  } catch {
-    return false
-  }
-}
-
-function isReadOnly(path: string): boolean {
-  try {
-    accessSync(path, constants.W_OK)
-    return false
+    accessSync(path, right)
+    return undefined
   } catch (error) {
-    return errnoOf(error) === 'EROFS'
+    return errnoOf(error) ?? ''
   }
 }
 

@@ -1,18 +1,16 @@
 import { readdirSync } from 'node:fs'
 import { errnoOf, SpooldError } from '../../base/errors.js'
-import { type Ref, toFsPath } from '../../base/task/ref.js'
-import type { FileStatus } from '../../system/calls.js'
+import type { Ref } from '../../base/task/ref.js'
 import {
   chownHeld,
   type Directory,
   holdDirectory,
-  mkdirSync,
   nameOf,
   statusOf,
 } from '../../system/files/anchored-path.js'
 import { STATE_DIRECTORY } from './names.js'
 import type { Owner } from './permissions.js'
-import { findState } from './state-directory.js'
+import { findState, makeDirectory } from './state-directory.js'
 
 /** The open directory of a file in a spool. */
 export interface FileDirectory extends Pick<Directory, 'release'> {
@@ -35,9 +33,7 @@ interface HoldOptions {
  * @throws ENOENT, or ENOTDIR for anything that is not a directory, such as a symlink to one
  */
 export function holdDirectoryOf(spool: string, ref: Ref, options: HoldOptions = {}): FileDirectory {
-  const cut = ref.lastIndexOf('/')
-  if (cut < 0) return { path: spool, isNew: false, release() {} }
-  const prefix = ref.slice(0, cut)
+  const prefix = ref.slice(0, Math.max(0, ref.lastIndexOf('/')))
   if (prefix.startsWith(`${STATE_DIRECTORY}/`)) {
     // `.spoold` belongs to us, and other users cannot replace anything in it
     const state = findState(spool) ?? `${spool}/${STATE_DIRECTORY}`
@@ -87,7 +83,7 @@ function enter(path: string, name: string, { mayMake = false, owner }: HoldOptio
       return { directory, isNew }
     } catch (error) {
       if (!mayMake || isNew || errnoOf(error) !== 'ENOENT') throw error
-      make(path)
+      makeDirectory(path)
     }
 }
 
@@ -111,14 +107,6 @@ function ensureOwner(directory: Directory, name: string, { uid, gid }: Owner): v
   }
 }
 
-function make(path: string): void {
-  try {
-    mkdirSync(toFsPath(path))
-  } catch (error) {
-    if (errnoOf(error) !== 'EEXIST') throw error // another process was faster
-  }
-}
-
 /** Calls a function with the path of a file's directory. The path must not be used afterwards. */
 export function inDirectoryOf<T>(spool: string, ref: Ref, act: (path: string) => T): T {
   const directory = holdDirectoryOf(spool, ref)
@@ -129,45 +117,14 @@ export function inDirectoryOf<T>(spool: string, ref: Ref, act: (path: string) =>
   }
 }
 
-/** A directory that several claims use. */
-export class HeldDirectory {
-  readonly #directory: Directory
-  #users = 1
-
-  constructor(directory: Directory) {
-    this.#directory = directory
-  }
-
-  get fd(): number {
-    return this.#directory.fd
-  }
-
-  get path(): string {
-    return this.#directory.path
-  }
-
-  get status(): FileStatus {
-    return this.#directory.status
-  }
-
-  use(): this {
-    this.#users++
-    return this
-  }
-
-  release(): void {
-    if (--this.#users === 0) this.#directory.release()
-  }
-}
-
 /**
  * The directories of the tasks that a worker claims: the spool and one priority at a time, held over many claims, so that a
  * task is found by its name alone, and nobody can exchange what lies above it.
  */
 export class TaskDirectories {
   readonly #spool: string
-  #top: HeldDirectory | undefined
-  #priority: { readonly prefix: string; readonly held: HeldDirectory } | undefined
+  #top: Directory | undefined
+  #priority: { readonly prefix: string; readonly held: Directory } | undefined
 
   /** @param spool its real path, a byte string */
   constructor(spool: string) {
@@ -175,14 +132,14 @@ export class TaskDirectories {
   }
 
   /** To be released by the caller. @throws ENOENT, or ENOTDIR for anything that is not a directory, such as a link to one */
-  hold(ref: Ref): HeldDirectory {
-    this.#top ??= new HeldDirectory(holdDirectory(this.#spool))
+  hold(ref: Ref): Directory {
+    this.#top ??= holdDirectory(this.#spool)
     if (!ref.includes('/')) return this.#top.use()
     const prefix = ref.slice(0, ref.lastIndexOf('/'))
     if (this.#priority?.prefix !== prefix) {
       this.#leavePriority()
-      const { directory } = descend(this.#top.path, prefix, {}, this.#spool)
-      this.#priority = { prefix, held: new HeldDirectory(directory) }
+      const { directory: held } = descend(this.#top.path, prefix, {}, this.#spool)
+      this.#priority = { prefix, held }
     }
     return this.#priority.held.use()
   }

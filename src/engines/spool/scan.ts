@@ -17,11 +17,11 @@ export interface ScanVisitor {
   /** Called for each priority directory. Returning false skips it. */
   enters?(prefix: string): boolean
   /** Called before a directory is listed; the prefix is '' for the spool itself, `5/` for a priority. */
-  directory(prefix: string, stamp: Stamp): void
+  directory?(prefix: string, stamp: Stamp): void
   /** Called after a directory was listed completely, or was found to be gone. */
-  listed(prefix: string, stamp: Stamp, entries: number): void
+  listed?(prefix: string, stamp: Stamp, entries: number): void
   /** Called for a priority directory that is not entered, because the spool is not ordered or the nesting too deep. */
-  unvisited(prefix: string): void
+  unvisited?(prefix: string): void
   /** Called for a directory of the spool that is none of ours, and no priority. */
   foreign?(prefix: string): void
   /** Called for a priority directory that could not be listed; for the spool itself, the scan throws instead. */
@@ -65,7 +65,7 @@ export async function scanSpool(
     if (kind !== ENTRY_DIRECTORY || name === STATE_DIRECTORY) return true
     const lower = `${prefix}${name}/`
     if (!isPriorityDirectory(name)) prefix === '' && visitor.foreign?.(lower)
-    else if (!rules.ordered || depth >= MAX_DEPTH) visitor.unvisited(lower)
+    else if (!rules.ordered || depth >= MAX_DEPTH) visitor.unvisited?.(lower)
     else if (visitor.enters?.(lower) !== false) below.push({ prefix: lower, depth: depth + 1 })
     return true
   }
@@ -76,27 +76,27 @@ export async function scanSpool(
     const path = directoryOf(spool, prefix)
     const stamp = takeStampSync(path)
     if (!isSmall(stamp)) return listSlowly(prefix, depth, stamp)
-    visitor.directory(prefix, stamp)
+    visitor.directory?.(prefix, stamp)
     const before = entries
     if (!meetAtOnce(path, (name, kind) => meet(name, kind, prefix, depth))) return false
-    visitor.listed(prefix, stamp, entries - before)
+    visitor.listed?.(prefix, stamp, entries - before)
     return true
   }
 
   async function listSlowly(prefix: string, depth: number, known: Stamp | undefined): Promise<boolean> {
     const path = directoryOf(spool, prefix)
     const stamp = known ?? (await takeStampAsync(path))
-    visitor.directory(prefix, stamp)
+    visitor.directory?.(prefix, stamp)
     const before = entries
     if (!(await meetAll(path, isLocal, (name, kind) => meet(name, kind, prefix, depth)))) return false
-    visitor.listed(prefix, stamp, entries - before)
+    visitor.listed?.(prefix, stamp, entries - before)
     return true
   }
 
   function failed(prefix: string, error: unknown): void {
     if (prefix === '') throw error
     if (errnoOf(error) !== 'ENOENT' && errnoOf(error) !== 'ENOTDIR') visitor.failed(prefix, error)
-    else visitor.listed(prefix, UNKNOWN, 0)
+    else visitor.listed?.(prefix, UNKNOWN, 0)
   }
 
   for (let next = below.pop(); next !== undefined; next = below.pop()) {

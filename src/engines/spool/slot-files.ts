@@ -35,47 +35,34 @@ function directoryOf(name: string): string {
   return hash
 }
 
-/** Takes a slot of a name, whichever is free; this process may have several. */
-export interface SlotFiles {
-  /**
-   * @param spool a byte string @param from the slot that is tried first @param held not tried: this process has them
-   * @returns undefined if all are taken
-   * @throws the error of a call, if it is unknown whether one is free
-   */
-  take(spool: string, slots: NamedSlots, from: number, held: ReadonlySet<number>): HeldSlot | undefined
-}
+/**
+ * Takes a slot of a name, whichever is free; this process may have several.
+ *
+ * @param spool a byte string @param from the slot that is tried first @param held not tried: this process has them
+ * @returns undefined if all are taken
+ * @throws the error of a call, if it is unknown whether one is free
+ */
+export type TakeSlot = (
+  spool: string,
+  slots: NamedSlots,
+  from: number,
+  held: ReadonlySet<number>,
+) => HeldSlot | undefined
 
-export function openSlotFiles(kind: LockKind): SlotFiles {
+export function slotTaker(kind: LockKind): TakeSlot {
   const tryTake = kind === 'ofd' ? lockTaker() : leaseTaker()
-  const isLease = kind === 'lockfile' // it is renewed by its path, so its directory is held as long
-  return {
-    take(spool, { name, count }, from, held) {
-      const directory = holdSlots(spool, name, true)
-      if (directory === undefined) return undefined
-      let isHeld = false
-      try {
-        for (let i = 0; i < count; i++) {
-          const number = (from + i) % count
-          if (held.has(number)) continue
-          const release = tryTake(directory, number)
-          if (release === undefined) continue
-          isHeld = isLease
-          return { number, release: isLease ? bothOf(release, () => directory.release()) : release }
-        }
-        return undefined
-      } finally {
-        if (!isHeld) directory.release()
-      }
-    },
-  }
-}
-
-function bothOf(first: () => void, second: () => void): () => void {
-  return () => {
+  return (spool, { name, count }, from, held) => {
+    const directory = holdSlots(spool, name, true)
+    if (directory === undefined) return undefined
     try {
-      first()
+      for (let i = 0; i < count; i++) {
+        const number = (from + i) % count
+        const release = held.has(number) ? undefined : tryTake(directory, number)
+        if (release !== undefined) return { number, release }
+      }
+      return undefined
     } finally {
-      second()
+      directory.release()
     }
   }
 }
@@ -108,13 +95,15 @@ function leaseTaker(): TryTake {
   const leases = openLeases(isNoLongerRenewed)
   return (directory, number) => {
     const path = `${directory.path}/${number}.lock`
-    const lost = (error: Error) => {
-      throw new SpooldError('CLAIM_LOST', `the lease on slot ${number} was lost: ${error.message}`, {
-        cause: error,
-      })
+    if (!leases.tryTake(path, `slot ${number}`)) return undefined
+    directory.use() // it is renewed by its path
+    return () => {
+      try {
+        leases.giveBack(path)
+      } finally {
+        directory.release()
+      }
     }
-    if (!leases.tryTake(path, lost)) return undefined
-    return () => leases.giveBack(path)
   }
 }
 

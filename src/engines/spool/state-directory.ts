@@ -1,4 +1,4 @@
-import { errnoOf, SpooldError } from '../../base/errors.js'
+import { errnoOf, quietly, SpooldError } from '../../base/errors.js'
 import { crypto } from '../../base/on-demand.js'
 import { displayName, type Ref, toFsPath } from '../../base/task/ref.js'
 import {
@@ -108,7 +108,7 @@ function checkOwner(spool: string, { status: { uid: owner } }: Directory): void 
 export function makeState(spool: string): string {
   for (;;) {
     const path = findState(spool)
-    if (path === undefined) makeDirectory(`${spool}/${STATE_DIRECTORY}`)
+    if (path === undefined) makeDirectory(`${spool}/${STATE_DIRECTORY}`, 0o700)
     else {
       const status = states.get(spool)?.directory.status
       if (status !== undefined && (status.mode & 0o77) !== 0 && status.uid === me().uid)
@@ -137,14 +137,15 @@ export function makeStateRoom(spool: string, room: StateRoom, ref: string): stri
 }
 
 function makeOwn(spool: string, path: string, name: string): void {
-  makeDirectory(path)
+  makeDirectory(path, 0o700)
   const stats = lstatSync(toFsPath(path))
   if (stats?.isDirectory() !== true) throw notDirectory(`${spool}/${STATE_DIRECTORY}/${name}`)
 }
 
-function makeDirectory(path: string): void {
+/** Nothing if it is there: another process was faster. @param path a byte string @param mode by default 0777 minus the umask */
+export function makeDirectory(path: string, mode?: number): void {
   try {
-    mkdirSync(toFsPath(path), 0o700)
+    mkdirSync(toFsPath(path), mode)
   } catch (error) {
     if (errnoOf(error) !== 'EEXIST') throw error
   }
@@ -156,15 +157,11 @@ function notDirectory(path: string): SpooldError {
 
 /** Is the directory there, in a `.spoold` of ours? Anything else of that name is ignored. */
 export function hasStateRoom(spool: string, room: StateRoom): boolean {
-  const state = hasState(spool)
-  return state !== undefined && lstatSync(toFsPath(`${state}/${room}`))?.isDirectory() === true
-}
-
-function hasState(spool: string): string | undefined {
   try {
-    return findState(spool)
+    const state = findState(spool)
+    return state !== undefined && lstatSync(toFsPath(`${state}/${room}`))?.isDirectory() === true
   } catch (error) {
-    if (errnoOf(error) === 'SPOOL_UNUSABLE') return undefined
+    if (errnoOf(error) === 'SPOOL_UNUSABLE') return false
     throw error
   }
 }
@@ -197,15 +194,9 @@ export function writeWhole(path: string, text: string, { flush }: { flush: boole
     createFileSync(unfinished, text, flush)
     renameSync(unfinished, toFsPath(path))
   } catch (error) {
-    if (errnoOf(error) !== 'EEXIST') removeQuietly(unfinished)
+    if (errnoOf(error) !== 'EEXIST') quietly(() => unlinkSync(unfinished)) // it may not be there
     throw error
   }
-}
-
-function removeQuietly(path: string | Buffer): void {
-  try {
-    unlinkSync(path)
-  } catch {} // it was not created, or its directory is gone
 }
 
 /** File names are limited to 255 bytes, and ours are longer than the task's. */

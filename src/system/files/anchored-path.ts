@@ -43,28 +43,43 @@ export function pathOf({ directory, name }: Place): Path {
   return toFsPath(pathBelow(directory, name))
 }
 
-/** A directory that stays the same, whatever happens to its name. */
-export interface Directory {
+/** A directory that stays the same, whatever happens to its name. Its users share it; the last one closes it. */
+export class Directory {
   /** What names below it are looked up by. */
   readonly fd: number
   /** The prefix of paths below it: a byte string without a trailing slash. */
   readonly path: string
   readonly status: FileStatus
-  /** After this, `path` must not be used. */
-  release(): void
-}
-
-interface Held {
-  readonly fd: number
-  readonly path: string
-  readonly status: FileStatus
   /** The name under which it was opened, for people. */
-  readonly name: string
-  users: number
+  readonly #name: string
+  #users = 1
+
+  constructor(path: string, name: string) {
+    this.fd = openDirectory(path)
+    this.path = HAS_PROC ? descriptorPath(this.fd) : path
+    this.status = statusOfOpen(this.fd)
+    this.#name = name
+    held.set(name, this)
+    names.set(this.fd, unanchored(name))
+  }
+
+  /** It has one more user. */
+  use(): this {
+    this.#users++
+    return this
+  }
+
+  /** Once for each user, who must not use its path afterwards. */
+  release(): void {
+    if (--this.#users > 0) return
+    if (held.get(this.#name) === this) held.delete(this.#name)
+    names.delete(this.fd)
+    calls().close(this.fd)
+  }
 }
 
-/** Keyed by name. Concurrent users of one directory share its descriptor. */
-const held = new Map<string, Held>()
+/** Keyed by name. */
+const held = new Map<string, Directory>()
 /** Keyed by descriptor. */
 const names = new Map<number, string>()
 
@@ -77,19 +92,8 @@ const names = new Map<number, string>()
  */
 export function holdDirectory(path: string, name = path): Directory {
   const known = held.get(name)
-  const shared = known !== undefined && isNamed(path, known) ? known : open(path, name)
-  shared.users++
-  let isOver = false
-  return {
-    fd: shared.fd,
-    path: shared.path,
-    status: shared.status,
-    release() {
-      if (isOver) return
-      isOver = true
-      if (--shared.users === 0) close(shared)
-    },
-  }
+  const isStill = known !== undefined && statusOf(path)?.isSame(known.status) === true
+  return isStill ? known.use() : new Directory(path, name)
 }
 
 /** Holds what an open directory is, which may be closed afterwards. @param name its path, a byte string */
@@ -100,24 +104,6 @@ export function holdOpen(fd: number, name: string): Directory {
 /** What is held, whatever its name leads to now. */
 export function chownHeld({ path }: Directory, uid: number, gid: number): void {
   fs.chownSync(path, uid, gid)
-}
-
-function isNamed(path: string, { status }: Held): boolean {
-  return statusOf(path)?.isSame(status) === true
-}
-
-function open(path: string, name: string): Held {
-  const fd = openDirectory(path)
-  const opened = {
-    fd,
-    path: HAS_PROC ? descriptorPath(fd) : path,
-    status: statusOfOpen(fd),
-    name,
-    users: 0,
-  }
-  held.set(name, opened)
-  names.set(fd, unanchored(name))
-  return opened
 }
 
 function statusOfOpen(fd: number): FileStatus {
@@ -136,12 +122,6 @@ function openDirectory(path: string): number {
   } catch (error) {
     throw named(error)
   }
-}
-
-function close(directory: Held): void {
-  if (held.get(directory.name) === directory) held.delete(directory.name)
-  names.delete(directory.fd)
-  calls().close(directory.fd)
 }
 
 /** The path to show to people. @param path a byte string, anchored or not */

@@ -1,10 +1,7 @@
-import { close, fdatasync, fsync, open } from 'node:fs'
+import { fdatasync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { toFsPath } from '../../base/task/ref.js'
-
-const openFile = promisify(open)
-const closeFile = promisify(close)
-const syncAll = promisify(fsync)
 
 /** Syncs a file's bytes and size. Files synced at the same time share one commit of the file system's journal. */
 export const syncData = promisify(fdatasync)
@@ -29,26 +26,22 @@ export function syncDirectory(path: string): Promise<void> {
     begun.running = run(path, begun)
     return begun.running
   }
-  turn.next ??= turn.running.then(
-    () => follow(path, turn),
-    () => follow(path, turn),
-  )
+  const follow = () => {
+    turn.next = undefined
+    turn.running = run(path, turn)
+    return turn.running
+  }
+  turn.next ??= turn.running.then(follow, follow)
   return turn.next
-}
-
-function follow(path: string, turn: Turn): Promise<void> {
-  turn.next = undefined
-  turn.running = run(path, turn)
-  return turn.running
 }
 
 async function run(path: string, turn: Turn): Promise<void> {
   try {
-    const fd = await openFile(toFsPath(path), 'r')
+    const directory = await open(toFsPath(path))
     try {
-      await syncAll(fd)
+      await directory.sync()
     } finally {
-      await closeFile(fd)
+      await directory.close()
     }
   } finally {
     if (turn.next === undefined) turns.delete(path)

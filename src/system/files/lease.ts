@@ -1,5 +1,5 @@
 import fs, { type Stats } from 'node:fs'
-import { errnoOf } from '../../base/errors.js'
+import { errnoOf, SpooldError } from '../../base/errors.js'
 import { onDemand } from '../../base/on-demand.js'
 import { lstatSync } from './anchored-path.js'
 
@@ -75,11 +75,17 @@ export function openLeases(isDead: JudgeLease) {
     return lstatSync(path)?.mtime.getTime() === renewal.mtimeMs
   }
   return {
-    /** @param lost called when another process has taken the lease over @returns false while another process has it */
-    tryTake(path: string, lost: (error: Error) => void): boolean {
+    /**
+     * Once another process has taken the lease over, CLAIM_LOST is thrown from a timer.
+     *
+     * @param what is leased, for people @returns false while another process has it
+     */
+    tryTake(path: string, what: string): boolean {
       const onCompromised = (error: Error) => {
         own.delete(path)
-        lost(error)
+        throw new SpooldError('CLAIM_LOST', `the lease on ${what} was lost: ${error.message}`, {
+          cause: error,
+        })
       }
       try {
         lockSync(path, { ...options(path), update: STALE_MS / 6, onCompromised })
@@ -108,17 +114,11 @@ interface Renewal {
 export const isExpired: JudgeLease = ({ mtimeMs }) => mtimeMs < Date.now() - STALE_MS
 
 /** Takes over an expired lease and releases it. @returns false if it is still renewed */
-export async function clearLease(path: string): Promise<boolean> {
-  const { lockSync, unlockSync } = loadLeases()
-  const options = { realpath: false, lockfilePath: path, stale: STALE_MS }
-  try {
-    lockSync(path, options)
-    unlockSync(path, options)
-    return true
-  } catch (error) {
-    if (errnoOf(error) !== 'ELOCKED') throw error
-    return false
-  }
+export function clearLease(path: string): boolean {
+  const leases = openLeases(isExpired)
+  const isTaken = leases.tryTake(path, path)
+  if (isTaken) leases.giveBack(path)
+  return isTaken
 }
 
 /** A long-lived lease. If its holder stops renewing it, another process may take it over. */
@@ -165,12 +165,16 @@ export async function takeLease(
       onCompromised: lost,
       fs: watchedFs,
     })
+    let releasing: Promise<void> | undefined
     return {
       get validUntilMs() {
         return renewedAtMs + LONG_STALE_MS
       },
       isTakenOver,
-      release: () => release().finally(ended),
+      release() {
+        releasing ??= release().finally(ended)
+        return releasing
+      },
     }
   } catch (error) {
     ended()

@@ -13,13 +13,8 @@ const HELD = /(POSIX|OFDLCK)\s+\S+\s+\S+\s+(-?\d+)\s+([0-9a-f]+:[0-9a-f]+:\d+)/
 
 /** Reads /proc/locks, which exists on Linux only; elsewhere no lock appears to be held. */
 export function readLocks(): Locks {
-  const pids = new Map<string, number | undefined>()
+  const pids = readHeld()
   let owners: ReadonlyMap<string, number> | undefined
-  for (const line of linesOf('/proc/locks')) {
-    // "1: OFDLCK ADVISORY  WRITE -1 00:1b:3405 0 EOF"; lines of waiters begin with "1: ->"
-    const [, , pid = '', file = ''] = line.includes('->') ? [] : (HELD.exec(line) ?? [])
-    if (file !== '') pids.set(file, Number(pid) > 0 ? Number(pid) : undefined)
-  }
   return {
     isHeld: (device, inode) => pids.has(nameOf(device, inode)),
     pidOf(device, inode) {
@@ -33,34 +28,41 @@ export function readLocks(): Locks {
   }
 }
 
+/** The locked files, and the process that has each locked; undefined: it is not said. */
+function readHeld(): Map<string, number | undefined> {
+  const pids = new Map<string, number | undefined>()
+  for (const line of linesOf('/proc/locks')) {
+    // "1: OFDLCK ADVISORY  WRITE -1 00:1b:3405 0 EOF"; lines of waiters begin with "1: ->"
+    const [, , pid = '', file = ''] = line.includes('->') ? [] : (HELD.exec(line) ?? [])
+    if (file !== '') pids.set(file, Number(pid) > 0 ? Number(pid) : undefined)
+  }
+  return pids
+}
+
 /** An OFD lock belongs to an open file, which several processes may share; only their fdinfo shows which ones. */
+function* sharersOfLocks(): Generator<readonly [pid: number, files: readonly string[]]> {
+  for (const pid of namesIn('/proc').filter(name => /^\d+$/.test(name))) {
+    const lines = namesIn(`/proc/${pid}/fdinfo`).flatMap(fd => linesOf(`/proc/${pid}/fdinfo/${fd}`))
+    const locks = lines.filter(line => line.startsWith('lock:')).map(line => HELD.exec(line) ?? [])
+    yield [Number(pid), locks.flatMap(([, kind, , file = '']) => (kind === 'OFDLCK' ? file : []))]
+  }
+}
+
 function readOwners(): ReadonlyMap<string, number> {
   const owners = new Map<string, number>()
-  for (const pid of namesIn('/proc').filter(name => /^\d+$/.test(name)))
-    for (const fd of namesIn(`/proc/${pid}/fdinfo`))
-      for (const line of linesOf(`/proc/${pid}/fdinfo/${fd}`)) {
-        const [, kind, , file = ''] = line.startsWith('lock:') ? (HELD.exec(line) ?? []) : []
-        if (kind === 'OFDLCK' && !owners.has(file)) owners.set(file, Number(pid))
-      }
+  for (const [pid, files] of sharersOfLocks())
+    for (const file of files) if (!owners.has(file)) owners.set(file, pid)
   return owners
 }
 
 /** The pid that holds a lock on one file. Like `readLocks`, but yields to the event loop regularly. */
 export async function holderOf({ dev, ino }: { dev: number; ino: number }): Promise<number | undefined> {
   const file = nameOf(dev, ino)
+  const holder = readHeld().get(file)
+  if (holder !== undefined) return holder
   const slices = new Slices()
-  for (const line of linesOf('/proc/locks')) {
-    const [, , pid, locked] = line.includes('->') ? [] : (HELD.exec(line) ?? [])
-    if (locked === file && Number(pid) > 0) return Number(pid)
-  }
-  for (const pid of namesIn('/proc').filter(name => /^\d+$/.test(name))) {
-    for (const fd of namesIn(`/proc/${pid}/fdinfo`))
-      if (
-        linesOf(`/proc/${pid}/fdinfo/${fd}`).some(
-          line => line.startsWith('lock:') && line.includes(` ${file} `),
-        )
-      )
-        return Number(pid)
+  for (const [pid, files] of sharersOfLocks()) {
+    if (files.includes(file)) return pid
     await slices.rest()
   }
   return undefined

@@ -1,11 +1,12 @@
-import { statSync } from 'node:fs'
+import { type Stats, statSync } from 'node:fs'
 import { opendir, stat, statfs } from 'node:fs/promises'
+import { quietly } from '../../base/errors.js'
 import { toFsPath } from '../../base/task/ref.js'
 
 /** FAT's resolution is 2 s, so a more recent time does not prove that nothing arrived after it. */
 export const COARSEST_TIME_MS = 2000
 
-/** Distinguishes one state of a directory from another. */
+/** Distinguishes one state of a directory, or a file, from another. */
 export interface Stamp {
   readonly inode: number
   /** NaN, which equals nothing, if the times are too recent to prove that nothing changed. */
@@ -31,25 +32,15 @@ export function directoryOf(spool: string, prefix: string): string {
 /** Takes the stamp of a directory. Call it before listing the directory. */
 export type TakeStamp = (path: string) => Stamp | Promise<Stamp>
 
-interface Stats {
-  readonly ino: number
-  readonly mtimeMs: number
-  readonly ctimeMs: number
-  readonly size: number
-}
-
-function stampOf({ ino, mtimeMs, ctimeMs, size }: Stats): Stamp {
+/** Take it before what it stands for is read. */
+export function stampOf({ ino, mtimeMs, ctimeMs, size }: Stats): Stamp {
   const isOld = Math.max(mtimeMs, ctimeMs) < Date.now() - COARSEST_TIME_MS
   return { inode: ino, mtimeMs: isOld ? mtimeMs : Number.NaN, ctimeMs, bytes: size }
 }
 
 /** For local directories: 3 µs instead of 30 µs with a promise. */
 export function takeStampSync(path: string): Stamp {
-  try {
-    return stampOf(statSync(toFsPath(path)))
-  } catch {
-    return UNKNOWN
-  }
+  return quietly(() => stampOf(statSync(toFsPath(path))), UNKNOWN)
 }
 
 /** For directories that other hosts change: over NFS, stat answers from memory for up to a minute, unless an open has asked the server. */

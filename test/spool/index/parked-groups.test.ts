@@ -56,7 +56,7 @@ describe('what is parked', () => {
       { reason: 'slot', name: 'few', slots: 2, count: 1, tasks: ['d'] },
     ])
     index.unpark('unknown-name')
-    index.tries.next([...index.tries.queues()][0] ?? assert.fail(), 1)
+    index.slots.next([...index.slots.queues()][0] ?? assert.fail(), 1)
     assert.deepEqual(parkedGroups(index), [])
   })
 

@@ -170,16 +170,16 @@ describe('the queue for a slot', () => {
     const all = indexOf(count, 'name', { vain: 0 })
     for (const ref of all.index.take(count))
       all.index.returned({ ref, kind: 'parked', ranMs: 0, reason: 'slot', slots: SLOTS }, NOW)
-    const [queue = assert.fail()] = all.index.tries.queues()
+    const [queue = assert.fail()] = all.index.slots.queues()
     return { ...all, queue }
   }
 
   it('gives them in order while nobody else is there, and any of the next ones while somebody is', () => {
     const { index, refs, queue } = waitingOf(200)
-    assert.equal(index.tries.next(queue, 50), 50)
+    assert.equal(index.slots.next(queue, 50), 50)
     assert.deepEqual(index.take(50), refs.slice(0, 50))
     report(index, { vain: 100 })
-    index.tries.next(queue, 50)
+    index.slots.next(queue, 50)
     const taken = index.take(50)
     assert.notDeepEqual(taken, refs.slice(50, 100))
     for (const [i, ref] of taken.entries())
@@ -194,7 +194,7 @@ describe('the queue for a slot', () => {
     report(index, { vain: 100 })
     assert.ok(!index.changed(second, true, NOW))
     assert.deepEqual([index.ready, index.parkedFor('slot'), index.runsLow], [0, 3, false])
-    assert.equal(index.tries.next(queue, 9), 3)
+    assert.equal(index.slots.next(queue, 9), 3)
     assert.deepEqual(index.take(9).toSorted(), rest)
     assert.ok(index.runsLow)
     scan(index, [second]) // it was replaced
@@ -205,7 +205,7 @@ describe('the queue for a slot', () => {
     const { index, refs, queue } = waitingOf(1)
     const [ref = ''] = refs
     const locked = { ref, kind: 'locked', ranMs: 0 } as const
-    index.tries.next(queue, 1)
+    index.slots.next(queue, 1)
     const waits = [NOW, NOW + 250, NOW + 750].map(nowMs => {
       index.promote(nowMs)
       assert.deepEqual(index.take(9, nowMs), [ref])
@@ -217,11 +217,11 @@ describe('the queue for a slot', () => {
 
   it('gives a worker that goes on with a name only what comes before all that is ready', () => {
     const { index, refs } = waitingOf(6)
-    assert.deepEqual(index.tries.takeFirst(SLOTS, 2), refs.slice(0, 2))
+    assert.deepEqual(index.slots.takeFirst(SLOTS, 2), refs.slice(0, 2))
     index.changed('a001b', true, NOW)
-    assert.deepEqual([index.tries.takeFirst(SLOTS, 2), index.parkedFor('slot')], [[], 4])
+    assert.deepEqual([index.slots.takeFirst(SLOTS, 2), index.parkedFor('slot')], [[], 4])
     assert.deepEqual(index.take(1), ['a001b'])
-    assert.deepEqual(index.tries.takeFirst(SLOTS, 9), refs.slice(2))
-    assert.equal(index.tries.takeFirst(SLOTS, 9).length, 0)
+    assert.deepEqual(index.slots.takeFirst(SLOTS, 9), refs.slice(2))
+    assert.equal(index.slots.takeFirst(SLOTS, 9).length, 0)
   })
 })

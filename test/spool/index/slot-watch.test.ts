@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it, type TestContext } from 'node:test'
 import { SlotWatch } from '#src/engines/spool/index/slot-watch.js'
 import { TaskIndex } from '#src/engines/spool/index/task-index.js'
-import { type HeldSlot, openSlotFiles } from '#src/engines/spool/slot-files.js'
+import { type HeldSlot, slotTaker } from '#src/engines/spool/slot-files.js'
 import { until } from '../../helpers/until.js'
 import { spoolDirectory } from '../../helpers/workspace.js'
 
@@ -12,21 +12,21 @@ const NONE: ReadonlySet<number> = new Set()
 /** One task waits. At each look another slot is free, until it was looked so often. */
 function watched(t: TestContext, moments: number) {
   const spool = spoolDirectory()
-  const files = openSlotFiles('ofd')
-  const take = (number: number) => files.take(spool, SLOTS, number, NONE) ?? assert.fail()
+  const takeSlot = slotTaker('ofd')
+  const take = (number: number) => takeSlot(spool, SLOTS, number, NONE) ?? assert.fail()
   const held = [0, 1, 2].map(take)
   const index = new TaskIndex({ order: 'arrival', frequencyMs: 30_000 })
   index.returned({ ref: 'a', kind: 'parked', ranMs: 0, reason: 'slot', slots: SLOTS }, Date.now())
   const counts = { looks: 0 }
   let free: HeldSlot | undefined
-  const { queues } = index.tries
-  t.mock.method(index.tries, 'queues', () => {
+  const { queues } = index.slots
+  t.mock.method(index.slots, 'queues', () => {
     if (counts.looks++ < moments) {
       if (free !== undefined) held[free.number] = take(free.number)
       free = held[counts.looks % 3] ?? assert.fail()
       free.release()
     }
-    return queues.call(index.tries)
+    return queues.call(index.slots)
   })
   const watch = new SlotWatch(spool, index, () => {})
   watch.watch()

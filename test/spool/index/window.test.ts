@@ -54,7 +54,7 @@ describe('a window', () => {
             const best = sorted(order, tasks).slice(0, limit)
             assert.equal(window.isOverflowed, tasks.length > limit)
             for (const beyond of sorted(order, tasks).slice(limit))
-              assert.equal(window.isBeforeTheRest(beyond), false)
+              assert.equal(window.isBeforeTheRest(beyond.ref, beyond.time), false)
             assert.equal(window.size, best.filter(isWanted).length)
             assert.deepEqual(takeAll(window), refs(best.filter(isWanted)))
             assert.equal(window.size, 0)

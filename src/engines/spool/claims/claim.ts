@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { errnoOf, messageOf } from '../../../base/errors.js'
+import { errnoOf, messageOf, quietly } from '../../../base/errors.js'
 import { epochNowMs } from '../../../base/own-clock.js'
 import { baseName, type Ref } from '../../../base/task/ref.js'
 import type { ReportKind } from '../../../base/task/report.js'
@@ -12,18 +12,18 @@ import {
 } from '../../../formats/protocol/header.js'
 import { lastValue, parseVars, type Vars } from '../../../formats/protocol/vars.js'
 import { type FileStatus, shownBelow, systemError } from '../../../system/calls.js'
-import { named } from '../../../system/files/anchored-path.js'
+import { type Directory, named } from '../../../system/files/anchored-path.js'
 import { isStillThere, mayHaveMoved } from '../../../system/files/exact-move.js'
 import { systemCalls } from '../../../system/libc.js'
 import type { Locker } from '../locker.js'
-import type { HeldDirectory, TaskDirectories } from '../priority-directory.js'
+import type { TaskDirectories } from '../priority-directory.js'
 import { dueAtMsOf, EAGER_BODY_BYTES, type LockedFile, packetFault, readBody } from '../spool-file.js'
 import { KICKED, ownState } from '../state-byte.js'
 
 /** A task file that this process holds locked, with its packet decoded. */
 export interface ClaimedFile extends LockedFile {
   /** Its directory, to be released with the claim. */
-  readonly held: HeldDirectory
+  readonly held: Directory
   /** It has other names, too. */
   readonly isLinked: boolean
   /** Its name is gone: nobody can see its lock. */
@@ -106,7 +106,7 @@ export function claimFile(
  * @returns undefined: whoever claims it finds out
  */
 export function laterOf(ref: Ref, directories: TaskDirectories, nowMs: number): Refusal | undefined {
-  let held: HeldDirectory | undefined
+  let held: Directory | undefined
   try {
     held = directories.hold(ref)
     const status = systemCalls().statusAt(held.fd, baseName(ref))
@@ -145,7 +145,7 @@ function open(ref: Ref, directories: TaskDirectories): OpenFile | Refusal {
 }
 
 /** Missing, as the negative number of the error. */
-const ENOENT = -2
+export const ENOENT = -2
 
 function letGo({ fd, ref, held }: OpenFile, locker: Locker, isLocked: boolean): void {
   if (isLocked) locker.unlock(ref)
@@ -259,9 +259,5 @@ function decode(file: OpenFile, read: number, status: FileStatus, nowMs: number)
 /** A body that cannot be read now is read again during the run, which then fails and counts. */
 function smallBody(fd: number, offset: number, bytes: number, read: number): Buffer | undefined {
   if (offset + bytes <= read) return Buffer.from(scratch.subarray(offset, offset + bytes))
-  try {
-    return readBody(fd, offset, bytes)
-  } catch {
-    return undefined
-  }
+  return quietly(() => readBody(fd, offset, bytes))
 }

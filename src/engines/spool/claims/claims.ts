@@ -44,8 +44,6 @@ interface ClaimsOptions extends SettleOptions, UnfitOptions {
 /** Before the times that held tasks have, of which the earliest is the end of 32-bit time. */
 const LATEST_MS = (2 ** 31 - 1) * 1000 - 1
 
-const UNTOUCHED = { kind: 'untouched' } as const
-
 /** The report of a run whose outcome could not be applied to its file. */
 const KIND_WHEN_UNSETTLED = {
   ok: 'unsettled',
@@ -158,7 +156,7 @@ export class Claims {
     const report = { ref: claim.ref, ranMs: 0 }
     if (reason === 'slot') return { ...report, kind: 'parked', reason, slots: claim.terms?.slots }
     if (reason !== undefined) return { ...report, kind: 'parked', reason }
-    return { ...report, ...UNTOUCHED, ...this.#giveSlotBack(claim) }
+    return { ...report, kind: 'untouched', ...this.#giveSlotBack(claim) }
   }
 
   #giveSlotBack(claim: ClaimedTask): Pick<Report, 'slots'> | undefined {
@@ -268,18 +266,12 @@ function handleUnfit(file: Unfit, { rules, graceMs }: UnfitOptions, settler: Set
   }
 }
 
-interface Beginning {
-  readonly file: ClaimedFile
-  readonly record: TaskRecord | undefined
-  readonly isOnce: boolean
-}
-
 /**
  * Marks in the file that a run starts.
  *
  * @throws if it cannot be written; the run must not start then
  */
-function markBegun(claim: Beginning, company: Company): void {
+function markBegun(claim: ClaimedTask, company: Company): void {
   if (claim.isOnce) return markOnce(claim)
   const { fd, state } = claim.file
   writeState(fd, STARTED | (company === 'beside' ? BESIDE : 0) | lasting(state))
@@ -287,7 +279,7 @@ function markBegun(claim: Beginning, company: Company): void {
 }
 
 /** A power failure must not lose the mark; and a run that did not start must not be marked. */
-function markOnce(claim: Beginning): void {
+function markOnce(claim: ClaimedTask): void {
   const { fd, state } = claim.file
   writeState(fd, STARTED | ONCE | lasting(state))
   try {
@@ -304,7 +296,7 @@ function markOnce(claim: Beginning): void {
 const COARSEST_MTIME_MS = 2000
 
 /** A run is identified by the mtime that its mark gave the file, which must differ from that of the last counted run. */
-function tellApart({ file: { fd }, record }: Beginning): boolean {
+function tellApart({ file: { fd }, record }: ClaimedTask): boolean {
   if (record?.countedRun === undefined || !isCounted(record, fstatSync(fd).mtimeMs)) return true
   const mtimeMs = record.countedRun - COARSEST_MTIME_MS
   return setTime(fd, mtimeMs)

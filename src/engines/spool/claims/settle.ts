@@ -1,6 +1,6 @@
 import { fstatSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { messageOf } from '../../../base/errors.js'
+import { messageOf, quietly } from '../../../base/errors.js'
 import { crypto } from '../../../base/on-demand.js'
 import { epochNowMs } from '../../../base/own-clock.js'
 import type { LastRun } from '../../../base/task/last-run.js'
@@ -41,7 +41,7 @@ import {
   writeState,
 } from '../state-byte.js'
 import { reopenState } from '../state-directory.js'
-import type { ClaimedFile } from './claim.js'
+import { type ClaimedFile, ENOENT } from './claim.js'
 
 /** What remains of a claim once its file is settled. */
 export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail' | 'reason'>
@@ -153,7 +153,7 @@ export class Settler {
    * @param isPast it ended some time ago: nothing has run now
    */
   #keep(file: ClaimedFile, before: TaskRecord | undefined, verdict: Again, isPast: boolean): Settled {
-    const counted = recordAfter(before, verdict)
+    const counted = withFailure(before, verdict.runs, verdict.failed, epochNowMs())
     const atMs = epochNowMs() + verdict.delayMs
     const record = { ...counted, countedRun: fstatSync(file.fd).mtimeMs, nextRunAt: atMs }
     const fault = this.#tryRecord(file.ref, record)
@@ -259,9 +259,7 @@ export class Settler {
 
   /** A record that stays is an orphan, which harms no task. */
   forget(ref: Ref): void {
-    try {
-      this.#records.remove(ref)
-    } catch {}
+    quietly(() => this.#records.remove(ref))
   }
 
   /** @returns why it could not be written */
@@ -292,12 +290,7 @@ function withDeath(settled: Settled, { kind, death }: PastVerdict): Settled & { 
   return { ...settled, death: { cause: death, atMs: kind === 'again' ? settled.atMs : undefined } }
 }
 
-function recordAfter(before: TaskRecord | undefined, verdict: Again): TaskRecord
-function recordAfter(before: TaskRecord | undefined, verdict: Burial): TaskRecord | undefined
-function recordAfter(
-  before: TaskRecord | undefined,
-  { runs, failed }: Again | Burial,
-): TaskRecord | undefined {
+function recordAfter(before: TaskRecord | undefined, { runs, failed }: Burial): TaskRecord | undefined {
   return failed === undefined ? before : withFailure(before, runs, failed, epochNowMs())
 }
 
@@ -380,9 +373,6 @@ function removeHere(claim: ClaimedFile): void {
     throw systemError(error, 'unlink', shownBelow(claim.directory, claim.name))
   claim.isRemoved = error === 0 // otherwise it may have another name now, under which somebody waits for its lock
 }
-
-/** Missing, as the negative number of the error. */
-const ENOENT = -2
 
 function removeExactly(claim: ClaimedFile): void {
   const hidden = beside(claim, doneName(claim))

@@ -1,7 +1,7 @@
 import type { Ref } from '../../../base/task/ref.js'
 import type { NamedSlots, SlotNews } from '../../../base/task/terms.js'
 import type { LockKind } from '../locker.js'
-import { type HeldSlot, openSlotFiles, type SlotFiles } from '../slot-files.js'
+import { type HeldSlot, slotTaker, type TakeSlot } from '../slot-files.js'
 
 /** Further ones are forgotten, and wait again. */
 const MOST_TRIES = 10_000
@@ -26,7 +26,7 @@ class OwnSlots {
 export class Slots {
   readonly #spool: string
   readonly #kind: LockKind
-  #files: SlotFiles | undefined
+  #take: TakeSlot | undefined
   readonly #byName = new Map<string, OwnSlots>()
   /** Names of which it has found no slot since the last `refresh`. */
   readonly #taken = new Set<string>()
@@ -58,8 +58,8 @@ export class Slots {
     const own = this.#ownOf(slots)
     const kept = own.kept.pop()
     if (kept !== undefined) return kept
-    this.#files ??= openSlotFiles(this.#kind)
-    const slot = this.#files.take(this.#spool, slots, own.freed.pop() ?? own.start, own.held)
+    this.#take ??= slotTaker(this.#kind)
+    const slot = this.#take(this.#spool, slots, own.freed.pop() ?? own.start, own.held)
     if (slot === undefined) this.#taken.add(slots.name)
     else own.held.add(slot.number)
     return slot

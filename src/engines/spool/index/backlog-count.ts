@@ -1,7 +1,7 @@
 import { prefixOf, type Ref } from '../../../base/task/ref.js'
 import { isLocal } from '../../../system/files/stamps.js'
 import { createdAtMicros, type NameRules } from '../names.js'
-import { scanSpool } from '../scan.js'
+import { type ScanVisitor, scanSpool } from '../scan.js'
 import type { TaskIndex } from './task-index.js'
 
 /** Tasks by directory, by its prefix: '' for the spool itself, `5/` for a priority. */
@@ -49,29 +49,23 @@ export class BacklogCount {
     const startedAt = performance.now()
     const byPrefix = new Map<string, number>()
     let [total, count] = [0, 0]
+    const visitor: ScanVisitor = {
+      task() {
+        count++
+        return true
+      },
+      directory() {
+        count = 0
+      },
+      listed(prefix) {
+        if (count > 0) byPrefix.set(prefix, count)
+        total += count
+      },
+      failed() {},
+    }
     this.#ended = 0 // half of what ends during the count may be counted, or not: an estimate
     try {
-      await scanSpool(
-        this.#spool,
-        this.#rules,
-        {
-          task() {
-            count++
-            return true
-          },
-          directory() {
-            count = 0
-          },
-          listed(prefix) {
-            if (count > 0) byPrefix.set(prefix, count)
-            total += count
-            count = 0
-          },
-          unvisited() {},
-          failed() {},
-        },
-        await isLocal(this.#spool),
-      )
+      await scanSpool(this.#spool, this.#rules, visitor, await isLocal(this.#spool))
       this.#last = { byPrefix, total, atMs: Date.now() }
     } catch {} // the scanner reports a directory that cannot be listed
     const tookMs = performance.now() - startedAt

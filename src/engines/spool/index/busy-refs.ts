@@ -1,6 +1,7 @@
 import type { Ref } from '../../../base/task/ref.js'
+import { Recent } from './recent.js'
 
-/** So many that ended are remembered twice over: more than workers have. */
+/** More than workers have. */
 const REMEMBERED = 4096
 /** The event of a removal comes at most so much later than the report of it. */
 const LATE_MS = 1000
@@ -12,8 +13,7 @@ export class BusyRefs {
   /** Those that have changed: the worker may have looked before. */
   readonly #touched = new Set<Ref>()
   /** Those that ran here last, or may have; until when the event of their removal may come, on the clock of `performance.now()`. */
-  #ended = new Map<Ref, number>()
-  #endedBefore = new Map<Ref, number>()
+  readonly #ended = new Recent<number>(REMEMBERED)
 
   get size(): number {
     return this.#renames.size
@@ -42,15 +42,15 @@ export class BusyRefs {
   }
 
   #isLate(ref: Ref, renamed: boolean): boolean {
-    const until = this.#endOf(ref) ?? 0
+    const until = this.#ended.get(ref) ?? 0
     if (until === 0 || performance.now() > until) return false
-    if (renamed) this.#remember(ref, 0) // a further one is that of a new file
+    if (renamed) this.#ended.set(ref, 0) // a further one is that of a new file
     return true
   }
 
   /** There is a new file of this name, of which no event tells. */
   stored(ref: Ref): void {
-    if (this.#endOf(ref) !== undefined) this.#remember(ref, 0)
+    if (this.#ended.get(ref) !== undefined) this.#ended.set(ref, 0)
   }
 
   isTouched(ref: Ref): boolean {
@@ -65,32 +65,19 @@ export class BusyRefs {
   /** It may go on with the worker that had it, which was to hand it back, or has died. */
   abandoned(ref: Ref): void {
     this.end(ref)
-    this.#remember(ref, 0)
+    this.#ended.set(ref, 0)
   }
 
   /** Its file is gone. @param isByUs the worker has removed it @returns whether there is a new one of that name */
   gone(ref: Ref, isByUs: boolean): boolean {
     const renames = this.#renames.get(ref) ?? 0
     this.end(ref)
-    if (isByUs) this.#remember(ref, renames === 0 ? Math.ceil(performance.now()) + LATE_MS : 0) // no object, as whole numbers are
+    if (isByUs) this.#ended.set(ref, renames === 0 ? Math.ceil(performance.now()) + LATE_MS : 0) // no object, as whole numbers are
     return renames > 1
   }
 
   /** One of our workers had it, ran it to its end or may have begun it. */
   isOurs(ref: Ref): boolean {
-    return this.#endOf(ref) !== undefined
-  }
-
-  #endOf(ref: Ref): number | undefined {
-    if (this.#ended.size === 0) return undefined
-    return this.#ended.get(ref) ?? this.#endedBefore.get(ref)
-  }
-
-  #remember(ref: Ref, untilMs: number): void {
-    if (this.#ended.size >= REMEMBERED) {
-      this.#endedBefore = this.#ended
-      this.#ended = new Map()
-    }
-    this.#ended.set(ref, untilMs)
+    return this.#ended.get(ref) !== undefined
   }
 }

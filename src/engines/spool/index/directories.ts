@@ -1,6 +1,6 @@
 import { Slices } from '../../../base/each.js'
-import { directoryOf, isSame, type TakeStamp, UNKNOWN } from '../../../system/files/stamps.js'
-import type { Listed, ScanVisitor } from '../scan.js'
+import { directoryOf, isSame, type Stamp, type TakeStamp, UNKNOWN } from '../../../system/files/stamps.js'
+import type { Listed } from '../scan.js'
 
 /** Directories of a spool by their prefixes: '' for the spool itself, `5/` for a priority. */
 export type Listing = ReadonlyMap<string, Listed>
@@ -18,6 +18,9 @@ export class Directories {
   readonly #spool: string
   #known: Map<string, Listed> = new Map()
   #isDoubtful = false
+  /** By the last scan, or the one in progress: those that it listed completely, or found gone, and those whose names it met. */
+  readonly #listed = new Set<string>()
+  readonly #named = new Set<string>()
 
   constructor(spool: string) {
     this.#spool = spool
@@ -65,50 +68,36 @@ export class Directories {
   }
 
   /** A scan starts. @param again the directories that it lists; undefined means all of them */
-  beginScan(again: ReadonlySet<string> | undefined): ScannedDirectories {
+  beginScan(again: ReadonlySet<string> | undefined): void {
     if (again === undefined) this.forget()
-    return new ScannedDirectories(this.#known)
-  }
-}
-
-/** Updates the known directories during one scan. */
-export class ScannedDirectories {
-  readonly #known: Map<string, Listed>
-  readonly #listed = new Set<string>()
-  readonly #named = new Set<string>()
-
-  constructor(known: Map<string, Listed>) {
-    this.#known = known
+    this.#listed.clear()
+    this.#named.clear()
   }
 
-  /** One that also tells `then`. */
-  visitor(then: Omit<ScanVisitor, 'enters'>): ScanVisitor {
-    return {
-      ...then,
-      enters: prefix => {
-        this.#named.add(prefix)
-        return !this.#known.has(prefix)
-      },
-      directory: (prefix, stamp) => {
-        this.#known.set(prefix, { stamp, entries: Number.POSITIVE_INFINITY })
-        then.directory(prefix, stamp)
-      },
-      listed: (prefix, stamp, entries) => {
-        this.#known.set(prefix, { stamp, entries })
-        this.#listed.add(prefix)
-        then.listed(prefix, stamp, entries)
-      },
-      failed: (prefix, error) => {
-        const { stamp } = this.#known.get(prefix) ?? { stamp: UNKNOWN }
-        // the next pass tries again
-        this.#known.set(prefix, { stamp: { ...stamp, mtimeMs: Number.NaN }, entries: 0 })
-        then.failed(prefix, error)
-      },
-    }
+  /** The scan met the name of a directory. @returns whether it is to enter it */
+  enters(prefix: string): boolean {
+    this.#named.add(prefix)
+    return !this.#known.has(prefix)
   }
 
-  /** Forgets directories that a scan no longer found. */
-  end(): void {
+  /** The scan begins to list it. */
+  begun(prefix: string, stamp: Stamp): void {
+    this.#known.set(prefix, { stamp, entries: Number.POSITIVE_INFINITY })
+  }
+
+  listed(prefix: string, stamp: Stamp, entries: number): void {
+    this.#known.set(prefix, { stamp, entries })
+    this.#listed.add(prefix)
+  }
+
+  /** It could not be listed: the next pass tries again. */
+  failed(prefix: string): void {
+    const { stamp } = this.#known.get(prefix) ?? { stamp: UNKNOWN }
+    this.#known.set(prefix, { stamp: { ...stamp, mtimeMs: Number.NaN }, entries: 0 })
+  }
+
+  /** Forgets directories that the scan no longer found. */
+  endScan(): void {
     for (const prefix of this.#known.keys()) {
       if (prefix === '') continue
       const parent = parentOf(prefix)
@@ -117,12 +106,12 @@ export class ScannedDirectories {
     }
   }
 
-  /** Whether this scan skipped a known directory, so that its tasks are still valid. */
+  /** Whether the scan skipped a known directory, so that its tasks are still valid. */
   isAsBefore(prefix: string): boolean {
     return this.#known.has(prefix) && !this.#listed.has(prefix)
   }
 
-  /** Whether this scan met all that is in a directory, or found that it is gone. */
+  /** Whether the scan met all that is in a directory, or found that it is gone. */
   isListed(prefix: string): boolean {
     return this.#listed.has(prefix)
   }

@@ -1,7 +1,7 @@
 import { Queue } from '../../../base/queue.js'
 import type { ParkedGroup, ParkReason } from '../../../base/task/parked.js'
 import type { Ref } from '../../../base/task/ref.js'
-import { hash, SHARDS } from './ref-hash.js'
+import { HashMap, hash, SHARDS } from './ref-hash.js'
 
 /** The maximum number of names kept per reason; further refs are kept as hashes only. */
 const NAMED = 1000
@@ -87,11 +87,22 @@ export class ParkedRefs {
   }
 }
 
+/** Names are a stranger's: of more, the refs are only counted as others'. */
+const MOST_LABELS = 1000
+
+interface Label {
+  readonly text: string
+  /** How many refs have it. */
+  count: number
+}
+
 class ParkedForReason {
+  /** In sets, which take less memory than a map, as most have no label. */
   readonly #hashes: ReadonlyArray<Set<number>> = Array.from({ length: SHARDS }, () => new Set())
+  readonly #labelled = new HashMap<Label>()
+  readonly #labels = new Map<string, Label>()
   /** Some of the names, including those of refs that were removed since. */
   readonly #names = new Queue<Ref>()
-  readonly #labels = new LabelCounts()
   #size = 0
 
   get size(): number {
@@ -103,27 +114,36 @@ class ParkedForReason {
     for (const ref of new Set(this.#names)) {
       const key = hash(ref)
       if (!this.has(key)) continue
-      const label = this.#labels.of(key)
+      const label = this.#labelled.get(key)?.text
       const its = refs.get(label) ?? []
       refs.set(label, its)
       if (its.length < limit) its.push(ref)
     }
     let rest = this.#size
-    for (const [name, count] of this.#labels.counts()) {
+    for (const { text, count } of this.#labels.values()) {
       rest -= count
-      yield { reason, name, count, tasks: refs.get(name) ?? [] }
+      yield { reason, name: text, count, tasks: refs.get(text) ?? [] }
     }
     if (rest > 0) yield { reason, count: rest, tasks: refs.get(undefined) ?? [] }
   }
 
-  add(ref: Ref, label?: string): boolean {
+  /** @returns false if it was there already */
+  add(ref: Ref, text: string | undefined): boolean {
     const key = hash(ref)
+    const isNew = !this.delete(key)
     if (this.#names.size < NAMED) this.#names.push(ref)
-    if (label !== undefined) this.#labels.add(key, label)
-    if (this.has(key)) return false
+    if (text !== undefined) this.#label(key, text)
     this.#shardOf(key).add(key)
     this.#size++
-    return true
+    return isNew
+  }
+
+  #label(key: number, text: string): void {
+    const label = this.#labels.get(text) ?? { text, count: 0 }
+    if (label.count === 0 && this.#labels.size >= MOST_LABELS) return
+    label.count++
+    this.#labels.set(text, label)
+    this.#labelled.set(key, label)
   }
 
   has(key: number): boolean {
@@ -131,10 +151,12 @@ class ParkedForReason {
   }
 
   delete(key: number): boolean {
-    const wasThere = this.#shardOf(key).delete(key)
-    if (wasThere) this.#size--
-    this.#labels.delete(key)
-    return wasThere
+    if (!this.#shardOf(key).delete(key)) return false
+    this.#size--
+    const label = this.#labelled.get(key)
+    this.#labelled.delete(key)
+    if (label !== undefined && --label.count === 0) this.#labels.delete(label.text)
+    return true
   }
 
   takeNamed(): Ref | undefined {
@@ -154,48 +176,5 @@ class ParkedForReason {
 
   #shardOf(key: number): Set<number> {
     return this.#hashes[key % SHARDS] as Set<number>
-  }
-}
-
-/** Names are a stranger's: of more, the refs are only counted as others'. */
-const MOST_LABELS = 1000
-
-interface Label {
-  readonly text: string
-  count: number
-}
-
-/** How many refs have each of some labels. A ref is given as its hash. */
-class LabelCounts {
-  readonly #byText = new Map<string, Label>()
-  readonly #byKey: ReadonlyArray<Map<number, Label>> = Array.from({ length: SHARDS }, () => new Map())
-
-  of(key: number): string | undefined {
-    return this.#shardOf(key).get(key)?.text
-  }
-
-  /** The labels, and how many refs have each. */
-  *counts(): Generator<readonly [text: string, count: number]> {
-    for (const { text, count } of this.#byText.values()) yield [text, count]
-  }
-
-  add(key: number, text: string): void {
-    this.delete(key)
-    const label = this.#byText.get(text) ?? { text, count: 0 }
-    if (label.count === 0 && this.#byText.size >= MOST_LABELS) return
-    this.#byText.set(text, label)
-    this.#shardOf(key).set(key, label)
-    label.count++
-  }
-
-  delete(key: number): void {
-    const label = this.#shardOf(key).get(key)
-    if (label === undefined) return
-    this.#shardOf(key).delete(key)
-    if (--label.count === 0) this.#byText.delete(label.text)
-  }
-
-  #shardOf(key: number): Map<number, Label> {
-    return this.#byKey[key % SHARDS] as Map<number, Label>
   }
 }

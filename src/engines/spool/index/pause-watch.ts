@@ -1,8 +1,8 @@
-import type { BigIntStats } from 'node:fs'
 import { lstat } from 'node:fs/promises'
 import { errnoOf } from '../../../base/errors.js'
 import { describePauses, lastingPauses, NO_PAUSES, type Pauses } from '../../../base/task/pause.js'
 import { toFsPath } from '../../../base/task/ref.js'
+import { isSame, type Stamp, stampOf, UNKNOWN } from '../../../system/files/stamps.js'
 import { pausesPath, readPauses } from '../pauses.js'
 
 /**
@@ -10,8 +10,8 @@ import { pausesPath, readPauses } from '../pauses.js'
  * task, and may be refused.
  */
 const LOOK_MS = 500
-/** The coarsest file time: a younger file may have been replaced by another one that looks the same. */
-const YOUNG_MS = 2000
+/** Of what is not there. */
+const NONE: Stamp = { inode: 0, mtimeMs: 0, ctimeMs: 0, bytes: 0 }
 
 /**
  * Follows `.spoold/paused`. A pause with an end is over when the clock first says so, and does not come back if the
@@ -22,7 +22,7 @@ export class PauseWatch {
   readonly #changed: (pauses: Pauses) => void
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
-  #seen: string | undefined
+  #seen = UNKNOWN
   #content = JSON.stringify(NO_PAUSES)
   #pauses: Pauses = NO_PAUSES
   #reported = describePauses(NO_PAUSES)
@@ -52,7 +52,7 @@ export class PauseWatch {
   async #look(): Promise<void> {
     const seen = await this.#stamp()
     if (this.#isClosed) return
-    if (seen === undefined || seen !== this.#seen) this.#read()
+    if (!isSame(seen, this.#seen)) this.#read()
     this.#seen = seen
     const { pauses, fault } = this.#pauses
     this.#pauses = { ...(fault === undefined ? {} : { fault }), pauses: lastingPauses(pauses, Date.now()) }
@@ -69,17 +69,11 @@ export class PauseWatch {
     this.#content = content
   }
 
-  /** Undefined: it has to be read. */
-  async #stamp(): Promise<string | undefined> {
+  async #stamp(): Promise<Stamp> {
     try {
-      const stats = await lstat(toFsPath(pausesPath(this.#spool)), { bigint: true })
-      return isYoung(stats) ? undefined : `${stats.ino} ${stats.size} ${stats.mtimeNs} ${stats.ctimeNs}`
+      return stampOf(await lstat(toFsPath(pausesPath(this.#spool))))
     } catch (error) {
-      return errnoOf(error) === 'ENOENT' ? 'none' : undefined
+      return errnoOf(error) === 'ENOENT' ? NONE : UNKNOWN
     }
   }
-}
-
-function isYoung({ ctimeMs }: BigIntStats): boolean {
-  return Math.abs(Date.now() - Number(ctimeMs)) < YOUNG_MS
 }

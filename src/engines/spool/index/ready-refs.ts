@@ -1,16 +1,12 @@
 import { Heap } from '../../../base/heap.js'
 import { prefixOf, type Ref } from '../../../base/task/ref.js'
-import { COMPARE_TASKS, type CompareTasks, type TaskOrder } from '../task-order.js'
+import type { TaskOrder } from '../task-order.js'
 import { ArrivalWindow } from './arrival-window.js'
-import { type Placed, SortedWindow, type Window } from './window.js'
+import type { Directories } from './directories.js'
+import { type IsBefore, type Placed, placedBefore, SortedWindow, type Window } from './window.js'
 
-/** What a scan did with the directories, by their prefixes. */
-export interface Scanned {
-  /** It left this one out: what is known of it is still true. */
-  isAsBefore(prefix: string): boolean
-  /** It listed this one completely. */
-  isListed(prefix: string): boolean
-}
+/** What a scan did with the directories. */
+export type Scanned = Pick<Directories, 'isAsBefore' | 'isListed'>
 
 /**
  * The refs that may run now, in order: those that the last scan met, and those that became ready otherwise. A ref may be in
@@ -18,7 +14,7 @@ export interface Scanned {
  */
 export class ReadyRefs {
   readonly #order: TaskOrder
-  readonly #compare: CompareTasks
+  readonly #isBefore: IsBefore
   readonly #limit: number
   /** The refs that the last scan met. */
   #window: Window
@@ -31,8 +27,6 @@ export class ReadyRefs {
   readonly #ahead = new Ahead()
   /** More refs are due than there is room for. */
   #overflowed = false
-  /** Some that were ahead are taken for removed. */
-  #isUnsure = false
   /** A scan in progress: what it has found so far, and what was given away in the meantime. */
   #harvest: Window | undefined
   readonly #takenSinceScan = new Set<Ref>()
@@ -40,10 +34,10 @@ export class ReadyRefs {
   /** @param limit the maximum number of refs that a scan adds, and of those that become ready between two scans */
   constructor(order: TaskOrder, limit: number) {
     this.#order = order
-    this.#compare = COMPARE_TASKS[order]
+    this.#isBefore = placedBefore(order)
     this.#limit = limit
     this.#window = this.#newWindow()
-    this.#fresh = this.#newHeap()
+    this.#fresh = new Heap(this.#isBefore)
   }
 
   get size(): number {
@@ -52,7 +46,7 @@ export class ReadyRefs {
 
   /** More refs are due than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
-    return (this.#overflowed && this.#window.size < this.#limit / 4) || (this.#isUnsure && this.size === 0)
+    return this.#overflowed && this.#window.size < this.#limit / 4
   }
 
   /** All due refs are known. */
@@ -84,16 +78,12 @@ export class ReadyRefs {
   }
 
   /**
-   * Somebody changed the file, as whoever begins it does: all others ahead go first. Or it was removed, as whoever ends it does. If
-   * it was replaced instead, a scan finds it, before all is over.
+   * Somebody changed the file, as whoever begins it does: all others ahead go first. Or it was removed, as whoever ends it does.
    *
    * @returns false if it is not ahead
    */
   changed(ref: Ref, renamed: boolean): boolean {
-    if (!renamed) return this.#ahead.postpone(ref)
-    const isAhead = this.#ahead.delete(ref)
-    this.#isUnsure ||= isAhead
-    return isAhead
+    return renamed ? this.#ahead.delete(ref) : this.#ahead.postpone(ref)
   }
 
   /** It became ready again. @returns false if it is not among those that did */
@@ -129,7 +119,9 @@ export class ReadyRefs {
   /** Would it be the first one? */
   isFirst(placed: Placed): boolean {
     const first = this.#isAheadNext ? this.#ahead.last : this.#peekInOrder()
-    return first === undefined ? this.#window.isBeforeTheRest(placed) : this.#isBefore(placed, first)
+    return first === undefined
+      ? this.#window.isBeforeTheRest(placed.ref, placed.time)
+      : this.#isBefore(placed, first)
   }
 
   /**
@@ -142,8 +134,16 @@ export class ReadyRefs {
     return this.#isAheadNext ? this.#ahead.next() : this.#nextInOrder()
   }
 
+  /** Of one priority. */
   #lookAhead(count: number): void {
-    this.#ahead.fill({ peek: () => this.#peekInOrder(), next: () => this.#nextInOrder() }, count)
+    const found: Placed[] = []
+    for (let next = this.#peekInOrder(); next !== undefined; next = this.#peekInOrder()) {
+      const [first = next] = found
+      if (found.length === count || prefixOf(next.ref) !== prefixOf(first.ref)) break
+      found.push(next)
+      this.#nextInOrder()
+    }
+    this.#ahead.fill(found)
   }
 
   /** None has come whose place is before the last of those ahead, which have no order among themselves. */
@@ -179,7 +179,6 @@ export class ReadyRefs {
     this.#scans++
     this.#takenSinceScan.clear()
     this.#overflowed = false
-    this.#isUnsure = false
   }
 
   get isScanning(): boolean {
@@ -219,13 +218,8 @@ export class ReadyRefs {
   /** Those without a name are gone. */
   #sift(): void {
     const all = this.#fresh.values()
-    this.#fresh = this.#newHeap()
+    this.#fresh = new Heap(this.#isBefore)
     for (const placed of all) if (this.#freshNames.has(placed.ref)) this.#fresh.push(placed)
-  }
-
-  #newHeap(): Heap<Placed> {
-    const compare = this.#compare
-    return new Heap<Placed>((a, b) => compare(a.ref, a.time, b.ref, b.time) < 0)
   }
 
   /** Given away since the scan met it, or ready otherwise. (With a full window, a fresh ref may be listed twice.) */
@@ -242,19 +236,9 @@ export class ReadyRefs {
 
   #comesFirst(fresh: Placed): boolean {
     const first = this.#window.peek()
-    if (first === undefined) return this.#window.isBeforeTheRest(fresh)
+    if (first === undefined) return this.#window.isBeforeTheRest(fresh.ref, fresh.time)
     return this.#isBefore(fresh, first)
   }
-
-  #isBefore(a: Placed, b: Placed): boolean {
-    return this.#compare(a.ref, a.time, b.ref, b.time) < 0
-  }
-}
-
-/** Those that are ready, in order. */
-interface Source {
-  peek(): Placed | undefined
-  next(): Ref | undefined
 }
 
 /**
@@ -279,14 +263,8 @@ class Ahead {
     return this.#times.size === 0 ? undefined : this.#last
   }
 
-  /** Takes at most so many over, all of one priority. */
-  fill(source: Source, count: number): void {
-    const found: Placed[] = []
-    for (let next = source.peek(); next !== undefined && found.length < count; next = source.peek()) {
-      if (found.length > 0 && prefixOf(next.ref) !== prefixOf(found[0]?.ref ?? '')) break
-      found.push(next)
-      source.next()
-    }
+  /** @param found in their order */
+  fill(found: Placed[]): void {
     this.#last = found.at(-1)
     for (const { ref, time } of shuffled(found)) this.#times.set(ref, time)
   }

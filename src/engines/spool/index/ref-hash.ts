@@ -14,3 +14,47 @@ export function hash(ref: Ref): number {
   }
   return (high >>> 6) * 2 ** 26 + (low >>> 6)
 }
+
+/** Something about each of millions of refs, by their hashes. */
+export class HashMap<Value> implements Iterable<readonly [key: number, value: Value]> {
+  readonly #shards: ReadonlyArray<Map<number, Value>> = Array.from({ length: SHARDS }, () => new Map())
+  #size = 0
+
+  get size(): number {
+    return this.#size
+  }
+
+  has(key: number): boolean {
+    return this.#shardOf(key).has(key)
+  }
+
+  get(key: number): Value | undefined {
+    return this.#shardOf(key).get(key)
+  }
+
+  set(key: number, value: Value): void {
+    const shard = this.#shardOf(key)
+    const before = shard.size
+    shard.set(key, value)
+    this.#size += shard.size - before
+  }
+
+  delete(key: number): boolean {
+    const wasThere = this.#shardOf(key).delete(key)
+    if (wasThere) this.#size--
+    return wasThere
+  }
+
+  clear(): void {
+    for (const shard of this.#shards) shard.clear()
+    this.#size = 0
+  }
+
+  *[Symbol.iterator](): Generator<readonly [key: number, value: Value]> {
+    for (const shard of this.#shards) yield* shard
+  }
+
+  #shardOf(key: number): Map<number, Value> {
+    return this.#shards[key % SHARDS] as Map<number, Value>
+  }
+}

@@ -1,4 +1,20 @@
+import { epochMs } from '../../../base/clock.js'
 import type { LookStats } from '../../contracts/look-stats.js'
+import type { TaskIndex } from './task-index.js'
+
+// The share of one core that scanning may take: what costs more happens less often.
+
+/** Re-checking one waiting file costs about 6 µs; budget: 0.5 % of one core. */
+const LOOK_AGAIN_MS_PER_FILE = 1.2
+/** The scan that finds their names: 1 % of one core. */
+const LOOK_AGAIN_SHARE = 100
+/** Scans while watches are suspended: 5 % of one core. */
+const SUSPENDED_SHARE = 20
+/** Scans because of ambiguous events: 10 % of one core. */
+const UNCLEAR_SHARE = 10
+/** Polling: 2 % of one core. */
+const POLL_MS = 1000
+const POLL_SHARE = 50
 
 /** What the time of the next look depends on. */
 interface Circumstances {
@@ -14,7 +30,11 @@ interface Circumstances {
  */
 export class ScanTimetable {
   frequencyMs: number
-  readonly #last = new ScanTimes()
+  #scans = 0
+  /** When the last scan ended, and how long it took; and that of the last one that listed everything. */
+  #lastAt = Number.NEGATIVE_INFINITY
+  #lastMs = 0
+  #lastFullMs = 0
   /** The first scan is due at once. */
   #request: ScanRequest = { at: Number.NEGATIVE_INFINITY, isForAll: false }
   #lastPassAt = Number.NEGATIVE_INFINITY
@@ -48,7 +68,10 @@ export class ScanTimetable {
   /** @param isAll it listed everything @param names how many are known now */
   ended(startedAt: number, isAll: boolean, isForAll: boolean, names: number): void {
     this.#lastNames = names
-    this.#last.ended(startedAt, isAll)
+    this.#scans++
+    this.#lastAt = performance.now()
+    this.#lastMs = this.#lastAt - startedAt
+    if (isAll) this.#lastFullMs = this.#lastMs
     if (isForAll) this.#lastRecheckAt = startedAt
   }
 
@@ -62,40 +85,45 @@ export class ScanTimetable {
   }
 
   nextAt({ isPolled, isSuspended }: Circumstances): number {
-    const suspendedAt = isSuspended
-      ? this.#last.at + suspendedScanEveryMs(this.#last.ms)
-      : Number.POSITIVE_INFINITY
-    return Math.min(this.#passAt(isPolled), this.#request.at, suspendedAt)
+    const dueAt = Math.min(this.#passAt(isPolled), this.#request.at)
+    if (!isSuspended) return dueAt
+    return Math.min(dueAt, this.#lastAt + Math.max(RATE_WINDOW_MS, this.#lastMs * SUSPENDED_SHARE))
   }
 
   /** A waiting file's time may have changed without an event: look again, as often as is cheap. */
   isLookAgainDue(waiting: number, atLeastMs = 0): boolean {
-    const everyMs = Math.max(atLeastMs, lookAgainEveryMs(waiting, this.#last.fullMs))
-    const dueAt = this.#lastRecheckAt + everyMs
-    return waiting > 0 && performance.now() >= dueAt
+    const everyMs = Math.max(atLeastMs, waiting * LOOK_AGAIN_MS_PER_FILE, this.#lastFullMs * LOOK_AGAIN_SHARE)
+    return waiting > 0 && performance.now() >= this.#lastRecheckAt + everyMs
   }
 
   /** How long a scan because of an unclear event is put off. @param names how many are known; tasks that ended are not listed again */
   unclearInMs(names: number): number {
     const share = Math.min(1, (names + 1) / (this.#lastNames + 1))
-    return unclearScanInMs(this.#last.ms * share, this.frequencyMs)
+    return Math.min(this.frequencyMs, this.#lastMs * share * UNCLEAR_SHARE)
   }
 
   /** The same while nothing else is to be done: what the last scan cost may be long ago. */
   idleUnclearInMs(names: number): number {
-    return Math.max(0, this.#last.at + this.unclearInMs(names) - performance.now())
+    return Math.max(0, this.#lastAt + this.unclearInMs(names) - performance.now())
   }
 
   get hasScanned(): boolean {
-    return this.#last.at !== Number.NEGATIVE_INFINITY
+    return this.#scans > 0
   }
 
-  get stats(): ScanTimes['stats'] {
-    return this.#last.stats
+  get stats(): Pick<LookStats, 'looks' | 'lastAtMs' | 'lastMs' | 'lastFullMs'> {
+    return {
+      looks: this.#scans,
+      lastAtMs: this.hasScanned ? epochMs(this.#lastAt) : null,
+      lastMs: Math.round(this.#lastMs),
+      lastFullMs: Math.round(this.#lastFullMs),
+    }
   }
 
+  /** A frequency after the start of the last one, unless that took half of it. */
   #passAt(isPolled: boolean): number {
-    return this.#lastPassAt + passEveryMs(this.#lastPassMs, this.frequencyMs, isPolled)
+    const pollMs = isPolled ? Math.max(POLL_MS, this.#lastPassMs * POLL_SHARE) : Number.POSITIVE_INFINITY
+    return this.#lastPassAt + Math.max(Math.min(this.frequencyMs, pollMs), 2 * this.#lastPassMs)
   }
 }
 
@@ -108,44 +136,6 @@ interface ScanRequest {
 }
 
 const NO_REQUEST: ScanRequest = { at: Number.POSITIVE_INFINITY, isForAll: false }
-
-// The share of one core that scanning may take: what costs more happens less often.
-
-/** Re-checking one waiting file costs about 6 µs; budget: 0.5 % of one core. */
-const LOOK_AGAIN_MS_PER_FILE = 1.2
-/** The scan that finds their names: 1 % of one core. */
-const LOOK_AGAIN_SHARE = 100
-/** Scans while watches are suspended: 5 % of one core. */
-const SUSPENDED_SHARE = 20
-/** Scans because of ambiguous events: 10 % of one core. */
-const UNCLEAR_SHARE = 10
-/** Polling: 2 % of one core. */
-const POLL_MS = 1000
-const POLL_SHARE = 50
-
-function lookAgainEveryMs(waiting: number, lastScanMs: number): number {
-  return Math.max(waiting * LOOK_AGAIN_MS_PER_FILE, lastScanMs * LOOK_AGAIN_SHARE)
-}
-
-function suspendedScanEveryMs(lastScanMs: number): number {
-  return Math.max(RATE_WINDOW_MS, lastScanMs * SUSPENDED_SHARE)
-}
-
-function unclearScanInMs(lastScanMs: number, frequencyMs: number): number {
-  return Math.min(frequencyMs, lastScanMs * UNCLEAR_SHARE)
-}
-
-/** From the start of a pass to that of the next: `frequencyMs`, unless it takes half of that. */
-function passEveryMs(lastPassMs: number, frequencyMs: number, isPolled: boolean): number {
-  const everyMs = isPolled ? Math.min(frequencyMs, Math.max(POLL_MS, lastPassMs * POLL_SHARE)) : frequencyMs
-  return Math.max(everyMs, 2 * lastPassMs)
-}
-
-interface Counts {
-  readonly ready: number
-  readonly busy: number
-  readonly waiting: number
-}
 
 /** While the backlog is this long and tasks end this fast, events would cost more than they tell: three a task. */
 export const LONG_BACKLOG = 5000
@@ -178,7 +168,7 @@ export class DrainRate {
    * @param ready the backlog now
    * @param waiting what a listing meets in vain, which has to follow once events were missed
    */
-  judge({ ready, busy, waiting }: Counts): boolean | undefined {
+  judge({ ready, busy, waiting }: Pick<TaskIndex, 'ready' | 'busy' | 'waiting'>): boolean | undefined {
     const now = performance.now()
     if (now < this.judgeableAt) return undefined
     if (busy === 0 && this.#tasks === 0) {
@@ -188,31 +178,5 @@ export class DrainRate {
     const rate = (this.#tasks * 1000) / (now - this.#since)
     this.restart()
     return rate > FAST_TASKS_PER_SECOND && ready > Math.max(LONG_BACKLOG, waiting)
-  }
-}
-
-/** When scans ended, and how long they took. */
-class ScanTimes {
-  #scans = 0
-  /** When the last one ended, on the clock of `performance.now()`. */
-  at = Number.NEGATIVE_INFINITY
-  ms = 0
-  /** Of the last one that listed everything. */
-  fullMs = 0
-
-  ended(startedAt: number, isFull: boolean): void {
-    this.#scans++
-    this.at = performance.now()
-    this.ms = this.at - startedAt
-    if (isFull) this.fullMs = this.ms
-  }
-
-  get stats(): Pick<LookStats, 'looks' | 'lastAtMs' | 'lastMs' | 'lastFullMs'> {
-    return {
-      looks: this.#scans,
-      lastAtMs: this.#scans === 0 ? null : Math.round(Date.now() - (performance.now() - this.at)),
-      lastMs: Math.round(this.ms),
-      lastFullMs: Math.round(this.fullMs),
-    }
   }
 }

@@ -1,5 +1,5 @@
 import { Alarm, Stall } from '../../../base/clock.js'
-import { messageOf } from '../../../base/errors.js'
+import { messageOf, quietly } from '../../../base/errors.js'
 import type { Emitter } from '../../../base/events/emitter.js'
 import { displayName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
 import type { Looker } from '../../../base/task/report.js'
@@ -10,7 +10,7 @@ import { COARSEST_TIME_MS, directoryOf, isLocal, stampTaker } from '../../../sys
 import type { LookStats } from '../../contracts/look-stats.js'
 import { hasUwsgiPrefix } from '../names.js'
 import { type ScanVisitor, scanSpool } from '../scan.js'
-import { Directories, type ScannedDirectories } from './directories.js'
+import { Directories } from './directories.js'
 import { DrainRate, LONG_BACKLOG, ScanTimetable } from './scan-timetable.js'
 import type { TaskIndex } from './task-index.js'
 import { Watches, type WatchesOptions } from './watches.js'
@@ -85,7 +85,7 @@ export class Scanner {
       },
       unclear: () => {
         this.#wasUnclear = true
-        this.#wantUnclearScan()
+        this.#wantScan(this.#timetable.unclearInMs(this.#index.size))
       },
     })
   }
@@ -234,7 +234,7 @@ export class Scanner {
     isLookAgain: boolean,
   ): Promise<void> {
     const { spool, rules } = this.#options
-    const scanned = this.#directories.beginScan(changed)
+    this.#directories.beginScan(changed)
     const waiting: Ref[] = []
     let met = 0
     const collect = (ref: Ref) => {
@@ -242,17 +242,16 @@ export class Scanner {
     }
     this.#index.beginScan(isForAll, changed === undefined, isLookAgain ? collect : undefined)
     const begun = { atMs: Date.now(), offsetMs: clockOffsetMs() }
-    let isListed = false
     try {
       this.#isLocal = await isLocal(spool)
-      await scanSpool(spool, rules, this.#visitor(scanned), this.#isLocal, changed)
-      scanned.end()
-      this.#news.listed('')
-      isListed = true
+      await scanSpool(spool, rules, this.#visitor(), this.#isLocal, changed)
     } catch (error) {
-      this.#miss(error)
+      this.#index.endScan(this.#directories, false)
+      return this.#miss(error)
     }
-    const end = this.#index.endScan(scanned, isListed)
+    this.#directories.endScan()
+    this.#news.listed('')
+    const end = this.#index.endScan(this.#directories)
     if (end === 'cut short') return
     this.#isMissing = end === 'some missing'
     if (isForAll) this.#round = { passed: 0, begun }
@@ -288,14 +287,16 @@ export class Scanner {
     return true
   }
 
-  #visitor(scanned: ScannedDirectories): ScanVisitor {
+  #visitor(): ScanVisitor {
     const nowMs = Date.now()
-    return scanned.visitor({
+    return {
       task: ref => {
         this.#signs++
         return this.#index.seen(ref, nowMs) && !this.#isClosed
       },
+      enters: prefix => this.#directories.enters(prefix),
       directory: (prefix, stamp) => {
+        this.#directories.begun(prefix, stamp)
         this.#signs++
         // opened now, the watch on the spool itself saves a second listing; of a long backlog it would be closed at once,
         // and the kernel visits every entry for each
@@ -304,9 +305,15 @@ export class Scanner {
       },
       unvisited: prefix => this.#news.priority('spool-unvisited', prefix),
       foreign: prefix => this.#isLocal && this.#news.foreign(prefix),
-      listed: prefix => this.#news.listed(prefix),
-      failed: (prefix, error) => this.#news.priority('spool-list-failed', prefix, error),
-    })
+      listed: (prefix, stamp, entries) => {
+        this.#directories.listed(prefix, stamp, entries)
+        this.#news.listed(prefix)
+      },
+      failed: (prefix, error) => {
+        this.#directories.failed(prefix)
+        this.#news.priority('spool-list-failed', prefix, error)
+      },
+    }
   }
 
   get stats(): LookStats {
@@ -325,10 +332,6 @@ export class Scanner {
 
   #wantScan(inMs: number, isForAll = false): void {
     this.#wakeAt(this.#timetable.want(performance.now() + inMs, isForAll))
-  }
-
-  #wantUnclearScan(): void {
-    this.#wantScan(this.#timetable.unclearInMs(this.#index.size))
   }
 
   /** Suspended while the backlog is long and tasks end fast; the start of a backlog counts as fast. */
@@ -383,11 +386,8 @@ function changedSince(spool: string, refs: readonly Ref[], sinceMs: number): Arr
 
 /** @returns the ctime, epoch ms: touch, rsync and tar can set the other one */
 export function changedAtMs(spool: string, ref: Ref): number {
-  try {
-    return lstatSync(toFsPath(`${spool}/${ref}`))?.ctimeMs ?? 0
-  } catch {
-    return 0 // whoever can list the directory can look at its files, but for a disk that fails
-  }
+  // whoever can list the directory can look at its files, but for a disk that fails
+  return quietly(() => lstatSync(toFsPath(`${spool}/${ref}`))?.ctimeMs) ?? 0
 }
 
 /** The maximum number of directories reported because they cannot be listed, or are not entered. */

@@ -1,10 +1,10 @@
-import { Heap } from '../../../base/heap.js'
 import type { Ref } from '../../../base/task/ref.js'
 import type { NamedSlots } from '../../../base/task/terms.js'
-import { COMPARE_TASKS, type TaskOrder } from '../task-order.js'
-import type { Placed } from './window.js'
+import type { TaskOrder } from '../task-order.js'
+import { BoundedHeap } from './bounded-heap.js'
+import { type IsBefore, type Placed, placedBefore } from './window.js'
 
-/** So many names are kept; up to twice as many between two cuts. */
+/** So many names are kept. */
 const NAMED = 100_000
 /** With rivals, it is among so many for each slot which one is tried. */
 const SPREAD = 20
@@ -17,34 +17,24 @@ export class SlotQueue {
   size = 0
   /** A slot was given back while none waited, and no task was tried since. */
   isSpare = false
-  readonly #named: number
-  readonly #newHeap: () => Heap<Placed>
-  readonly #isBefore: (a: Placed, b: Placed) => boolean
+  readonly #isBefore: IsBefore
   /** The best of `best`, in order, but for some that came later. */
   readonly #ahead: Placed[] = []
   /** May have refs that do not wait any more. */
-  #best: Heap<Placed>
-  /** All that come before this one are in `best`; undefined: all are. */
-  #horizon: Placed | undefined
+  #best: BoundedHeap<Placed>
   /** A scan in progress: the best that it has met so far. */
-  #harvest: Heap<Placed> | undefined
-  #harvestHorizon: Placed | undefined
+  #harvest: BoundedHeap<Placed> | undefined
 
-  constructor(slots: NamedSlots, order: TaskOrder, named = NAMED) {
-    const compare = COMPARE_TASKS[order]
+  constructor(slots: NamedSlots, order: TaskOrder) {
     this.slots = slots
-    this.#named = named
-    this.#isBefore = (a, b) => compare(a.ref, a.time, b.ref, b.time) < 0
-    this.#newHeap = () => new Heap<Placed>(this.#isBefore)
-    this.#best = this.#newHeap()
+    this.#isBefore = placedBefore(order)
+    this.#best = new BoundedHeap(this.#isBefore, NAMED)
   }
 
   add(placed: Placed): void {
     this.size++
-    this.#harvest?.push(placed)
-    if (this.#horizon !== undefined && !this.#isBefore(placed, this.#horizon)) return
-    this.#best.push(placed)
-    if (this.#best.size >= 2 * this.#named) this.#horizon = this.#best.truncate(this.#named)
+    this.#harvest?.add(placed)
+    this.#best.add(placed)
   }
 
   /** As `pop`, but it stays. */
@@ -78,12 +68,12 @@ export class SlotQueue {
 
   /** More wait than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
-    return this.#horizon !== undefined && this.#best.size < this.#named / 4
+    return this.#best.horizon !== undefined && this.#best.size < NAMED / 4
   }
 
   /** None is known, and none is unknown. */
   get isOver(): boolean {
-    return this.#horizon === undefined && this.#best.size + this.#ahead.length === 0
+    return this.#best.horizon === undefined && this.#best.size + this.#ahead.length === 0
   }
 
   /** A scan in progress looks for those that are not known. */
@@ -92,25 +82,17 @@ export class SlotQueue {
   }
 
   beginScan(): void {
-    this.#harvest = this.runsLow ? this.#newHeap() : undefined
-    this.#harvestHorizon = undefined
+    this.#harvest = this.runsLow ? new BoundedHeap(this.#isBefore, NAMED) : undefined
   }
 
   /** The scan met one that waits. */
   met(placed: Placed): void {
-    const harvest = this.#harvest
-    if (harvest === undefined) return
-    if (this.#harvestHorizon !== undefined && !this.#isBefore(placed, this.#harvestHorizon)) return
-    harvest.push(placed)
-    if (harvest.size >= 2 * this.#named) this.#harvestHorizon = harvest.truncate(this.#named)
+    this.#harvest?.add(placed)
   }
 
   /** @param isWhole it met everything */
   endScan(isWhole: boolean): void {
-    if (this.#harvest !== undefined && isWhole) {
-      this.#best = this.#harvest
-      this.#horizon = this.#harvestHorizon
-    }
+    if (this.#harvest !== undefined && isWhole) this.#best = this.#harvest
     this.#harvest = undefined
   }
 }

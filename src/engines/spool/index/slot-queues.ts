@@ -1,8 +1,11 @@
 import type { ParkedGroup } from '../../../base/task/parked.js'
 import type { Ref } from '../../../base/task/ref.js'
+import { isHandled, type Report, waitsForSlot } from '../../../base/task/report.js'
 import type { NamedSlots, SlotQueueStats } from '../../../base/task/terms.js'
 import type { TaskOrder } from '../task-order.js'
-import { hash, SHARDS } from './ref-hash.js'
+import type { BusyRefs } from './busy-refs.js'
+import type { ReadyRefs } from './ready-refs.js'
+import { HashMap, hash } from './ref-hash.js'
 import { SlotQueue } from './slot-queue.js'
 import type { Placed } from './window.js'
 
@@ -19,53 +22,67 @@ interface Tried {
   readonly since: number
 }
 
-/** Tasks that wait for a slot of their name: a hash each, and the names of the best. They keep their place, and cost nothing. */
+/** What the index does with refs. */
+interface Places {
+  readonly ready: ReadyRefs
+  readonly busy: BusyRefs
+  makeReady(ref: Ref): void
+  /** Takes the first of those that are ready. @returns false if it is elsewhere by now */
+  takeFirst(ref: Ref): boolean
+  haveRivals(): boolean
+}
+
+/**
+ * Tasks that wait for a slot of their name: a hash each, and the names of the best. They keep their place, and cost nothing.
+ *
+ * The first of a name are made ready as slots of it become free. Only a worker knows whether one is: it reports those that find
+ * none, and they are back in their place.
+ */
 export class SlotQueues {
   readonly #order: TaskOrder
+  readonly #places: Places
   readonly #limit: number
-  readonly #named: number | undefined
   readonly #byName = new Map<string, SlotQueue>()
   /** By the hash of the ref. */
-  readonly #waiting: ReadonlyArray<Map<number, SlotQueue>> = Array.from({ length: SHARDS }, () => new Map())
-  #size = 0
+  readonly #waiting = new HashMap<SlotQueue>()
   /** Refs that were given another try, and are not reported yet. */
   readonly #tried = new Map<Ref, Tried>()
   /** Of those in which refs wait; undefined: it has changed. */
   #names: readonly string[] | undefined
 
-  /** @param limit the maximum number of refs @param named the maximum number of names that are kept per queue */
-  constructor(order: TaskOrder, limit = MAX_PARKED, named?: number) {
+  /** @param limit the maximum number of refs */
+  constructor(order: TaskOrder, places: Places, limit = MAX_PARKED) {
     this.#order = order
+    this.#places = places
     this.#limit = limit
-    this.#named = named
   }
 
   get size(): number {
-    return this.#size
+    return this.#waiting.size
   }
 
   /** More wait than are known, and the known ones of a name run low. */
   get runsLow(): boolean {
-    if (this.#size === 0) return false
+    if (this.size === 0) return false
     for (const queue of this.#byName.values()) if (queue.size > 0 && queue.runsLow) return true
     return false
   }
 
   /** Those in which tasks wait. */
   *queues(): Generator<SlotQueue> {
-    if (this.#size === 0) return
+    if (this.size === 0) return
     for (const queue of this.#byName.values()) if (queue.size > 0) yield queue
   }
 
   /** The names of tasks that wait: another array whenever it changes. */
-  get names(): readonly string[] {
-    this.#names ??= this.#size === 0 ? NONE : Array.from(this.queues(), ({ slots }) => slots.name)
+  get queued(): readonly string[] {
+    this.#names ??= this.size === 0 ? NONE : Array.from(this.queues(), ({ slots }) => slots.name)
     return this.#names
   }
 
-  /** The queue that it was taken from for another try, which is not reported yet. */
-  triedOf(ref: Ref): SlotQueue | undefined {
-    return this.#tried.get(ref)?.queue
+  /** It is taken to be tried. */
+  isTry(ref: Ref): boolean {
+    return this.#tried.has(ref)
   }
 
   get stats(): SlotQueueStats[] {
@@ -92,7 +109,7 @@ export class SlotQueues {
     for (const ref of queue.inOrder()) {
       if (refs.size >= limit || looks-- <= 0) break
       const key = hash(ref)
-      if (this.#shardOf(key).get(key) === queue) refs.add(ref)
+      if (this.#waiting.get(key) === queue) refs.add(ref)
     }
     return [...refs]
   }
@@ -100,55 +117,59 @@ export class SlotQueues {
   /** @returns false if there is no room */
   add(placed: Placed, slots: NamedSlots): boolean {
     const key = hash(placed.ref)
-    const shard = this.#shardOf(key)
-    const queue = this.queueOf(slots)
-    const before = shard.get(key)
+    const queue = this.#queueOf(slots)
+    const before = this.#waiting.get(key)
     if (before === queue) return true
     if (before !== undefined) this.#forget(key)
-    if (this.#size >= this.#limit) return false
-    shard.set(key, queue)
-    this.#size++
+    if (this.size >= this.#limit) return false
+    this.#waiting.set(key, queue)
     if (queue.size === 0) this.#names = undefined
     queue.add(placed)
     return true
   }
 
   /** The queue of a name, which has so many slots by now. */
-  queueOf(slots: NamedSlots): SlotQueue {
-    const queue = this.#byName.get(slots.name) ?? new SlotQueue(slots, this.#order, this.#named)
+  #queueOf(slots: NamedSlots): SlotQueue {
+    const queue = this.#byName.get(slots.name) ?? new SlotQueue(slots, this.#order)
     queue.slots = slots
     this.#byName.set(slots.name, queue)
     return queue
   }
 
   has(ref: Ref): boolean {
-    if (this.#size === 0) return false
-    const key = hash(ref)
-    return this.#shardOf(key).has(key)
+    if (this.size === 0) return false
+    return this.#waiting.has(hash(ref))
   }
 
   remove(ref: Ref): void {
-    if (this.#size === 0) return
+    if (this.size === 0) return
     this.#forget(hash(ref))
   }
 
-  #forget(key: number): boolean {
-    const shard = this.#shardOf(key)
-    const queue = shard.get(key)
-    if (queue === undefined) return false
-    shard.delete(key)
+  #forget(key: number): void {
+    const queue = this.#waiting.get(key)
+    if (queue === undefined) return
+    this.#waiting.delete(key)
     queue.size--
-    this.#size--
     if (queue.size === 0) this.#names = undefined
-    return true
+  }
+
+  /** The first `count` refs of a queue are ready. @returns how many there were */
+  next(queue: SlotQueue, count: number): number {
+    for (let i = 0; i < count; i++) {
+      const ref = this.#pop(queue, this.#places.haveRivals())
+      if (ref === undefined) return i
+      this.#places.makeReady(ref)
+    }
+    return count
   }
 
   /** Removes and returns the first that waits in this queue, which is to be tried; undefined: none is known. @param isRival others run them, too */
-  next(queue: SlotQueue, isRival = false): Ref | undefined {
+  #pop(queue: SlotQueue, isRival = false): Ref | undefined {
     for (let first = queue.pop(isRival); first !== undefined; first = queue.pop(isRival)) {
       const { ref } = first
       const key = hash(ref)
-      if (this.#shardOf(key).get(key) !== queue) continue
+      if (this.#waiting.get(key) !== queue) continue
       this.#forget(key)
       this.#tried.set(ref, { queue, since: performance.now() })
       queue.isSpare = false
@@ -158,54 +179,93 @@ export class SlotQueues {
     return undefined
   }
 
-  /** Forgets all that wait in this queue. @returns those whose names are known, in order */
-  release(queue: SlotQueue): Ref[] {
-    const refs: Ref[] = []
-    const next = () => this.next(queue)
-    for (let ref = next(); ref !== undefined; ref = next()) {
-      this.#tried.delete(ref)
-      refs.push(ref)
+  /** Takes at most `limit` of those that wait for one of these slots, as long as they come before all that is ready. */
+  takeFirst(slots: NamedSlots, limit: number): Ref[] {
+    const queue = this.#queueOf(slots)
+    const taken: Ref[] = []
+    while (taken.length < limit) {
+      const ref = this.#readyFirstOf(queue) ?? this.#makeFirst(queue)
+      if (ref === undefined) break
+      if (this.#places.takeFirst(ref)) taken.push(ref)
     }
-    this.#clear(queue)
-    return refs
+    return taken
   }
 
-  #clear(queue: SlotQueue): void {
-    if (queue.size === 0) return
-    for (const shard of this.#waiting) for (const [key, its] of shard) if (its === queue) this.#forget(key)
+  /** What is ready first, if it is of this queue. */
+  #readyFirstOf(queue: SlotQueue): Ref | undefined {
+    const first = this.#places.ready.peek()?.ref
+    return first !== undefined && this.#tried.get(first)?.queue === queue ? first : undefined
   }
 
-  /** A worker reported the ref. @returns the queue that it had been taken from for another try, if it was */
-  reported(ref: Ref): SlotQueue | undefined {
+  #makeFirst(queue: SlotQueue): Ref | undefined {
+    const next = queue.peek()
+    const isFirst = next !== undefined && this.#places.ready.isFirst(next)
+    return isFirst && this.next(queue, 1) > 0 ? this.#readyFirstOf(queue) : undefined
+  }
+
+  /** How many refs of a queue are to be tried, and may not have taken a slot yet. */
+  pendingOf(queue: SlotQueue): number {
+    const { busy, ready } = this.#places
+    const now = performance.now()
+    let pending = 0
+    for (const [ref, { queue: its, since }] of this.#tried) {
+      if (its !== queue) continue
+      if (busy.has(ref)) pending += Number(now < since + TRY_MS)
+      else if (ready.isFresh(ref)) pending++
+      else this.#tried.delete(ref) // it is gone
+    }
+    return pending
+  }
+
+  /** A worker has finished with a ref, which has its place by now. */
+  reported(report: Report): void {
+    const { ref, kind, slots } = report
+    const tried = this.#endTry(ref)
+    if (waitsForSlot(report)) {
+      const queue = this.#queueOf(report.slots)
+      if (queue.isSpare) this.next(queue, 1) // one was given back after it was found taken, and before that was reported
+    } else if (slots !== undefined) {
+      const queue = this.#queueOf(slots)
+      if (queue.size === 0) queue.isSpare = true
+      this.next(queue, 1)
+    } else if (tried !== undefined && hasRun(kind)) this.#release(tried)
+    else if (tried !== undefined) this.next(tried, 1)
+  }
+
+  /** A worker ran the ref, and it took no slot. */
+  ranWithout(ref: Ref): void {
+    const tried = this.#endTry(ref)
+    if (tried !== undefined) this.#release(tried)
+  }
+
+  /** @returns the queue that it had been taken from for another try, if it was */
+  #endTry(ref: Ref): SlotQueue | undefined {
     if (this.#tried.size === 0) return undefined
     const queue = this.#tried.get(ref)?.queue
     this.#tried.delete(ref)
     return queue
   }
 
-  /** A slot was given back. */
-  freed(slots: NamedSlots): SlotQueue {
-    const queue = this.queueOf(slots)
-    if (queue.size === 0) queue.isSpare = true
-    return queue
+  /** The name has no slots any more: nothing waits in this queue. */
+  #release(queue: SlotQueue): void {
+    let unnamed = queue.size
+    for (let ref = this.#pop(queue); ref !== undefined; ref = this.#pop(queue)) {
+      unnamed--
+      this.#tried.delete(ref)
+      this.#places.makeReady(ref)
+    }
+    this.#clear(queue)
+    if (unnamed > 0) this.#places.ready.missSome()
   }
 
-  /** How many refs are to be tried, and may not have taken a slot yet. @param placeOf where such a ref is now; undefined: it is gone */
-  pendingOf(queue: SlotQueue, placeOf: (ref: Ref) => 'ready' | 'busy' | undefined): number {
-    const now = performance.now()
-    let pending = 0
-    for (const [ref, { queue: its, since }] of this.#tried) {
-      if (its !== queue) continue
-      const place = placeOf(ref)
-      if (place === 'ready' || (place === 'busy' && now < since + TRY_MS)) pending++
-      else if (place === undefined) this.#tried.delete(ref)
-    }
-    return pending
+  #clear(queue: SlotQueue): void {
+    if (queue.size === 0) return
+    for (const [key, its] of this.#waiting) if (its === queue) this.#forget(key)
   }
 
   /** The scan in progress looks for refs whose names are not known. */
   get isHarvesting(): boolean {
-    if (this.#size === 0) return false
+    if (this.size === 0) return false
     for (const queue of this.#byName.values()) if (queue.isHarvesting) return true
     return false
   }
@@ -216,9 +276,9 @@ export class SlotQueues {
 
   /** The scan in progress met a ref. @param timeOf when it became runnable @returns whether it waits */
   met(ref: Ref, timeOf: (ref: Ref) => number): boolean {
-    if (this.#size === 0) return false
+    if (this.size === 0) return false
     const key = hash(ref)
-    const queue = this.#shardOf(key).get(key)
+    const queue = this.#waiting.get(key)
     if (queue === undefined) return false
     if (queue.isHarvesting) queue.met({ ref, time: timeOf(ref) })
     return true
@@ -227,8 +287,9 @@ export class SlotQueues {
   endScan(isWhole: boolean): void {
     for (const queue of this.#byName.values()) queue.endScan(isWhole)
   }
+}
 
-  #shardOf(key: number): Map<number, SlotQueue> {
-    return this.#waiting[key % SHARDS] as Map<number, SlotQueue>
-  }
+/** It began, so it had a slot if its name has any. */
+function hasRun(kind: Report['kind']): boolean {
+  return isHandled(kind) || kind === 'ignore'
 }

@@ -61,10 +61,10 @@ export class SlotWatch {
   #look(): void {
     const startedAt = performance.now()
     let isAnyReady = false
-    for (const queue of this.#index.tries.queues()) {
-      const pending = this.#index.tries.pendingOf(queue)
+    for (const queue of this.#index.slots.queues()) {
+      const pending = this.#index.slots.pendingOf(queue)
       const free = this.#freeOf(queue, queue.size + pending, startedAt) - pending
-      if (free > 0 && this.#index.tries.next(queue, free) > 0) isAnyReady = true
+      if (free > 0 && this.#index.slots.next(queue, free) > 0) isAnyReady = true
     }
     this.#timer = undefined
     if (this.#index.parkedFor('slot') > 0)

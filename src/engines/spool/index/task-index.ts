@@ -14,8 +14,8 @@ import type { TaskOrder } from '../task-order.js'
 import { BusyRefs } from './busy-refs.js'
 import { ParkedRefs } from './parked-refs.js'
 import { ReadyRefs, type Scanned } from './ready-refs.js'
+import { Recent } from './recent.js'
 import { SlotQueues } from './slot-queues.js'
-import { SlotTries } from './slot-tries.js'
 import { Unseen, type UnseenStats } from './unseen.js'
 import { type ListingEnd, WaitingList } from './waiting-list.js'
 
@@ -43,12 +43,12 @@ export class TaskIndex {
   readonly #busy = new BusyRefs()
   /** Those that wait for their time. */
   readonly later = new WaitingList()
-  readonly #parked: ParkedRefs
-  readonly #slots: SlotQueues
-  readonly tries: SlotTries
+  /** What may not run now for another reason than a slot. */
+  readonly parked: ParkedRefs
+  readonly slots: SlotQueues
   /** The scan in progress need not meet more of what is ready. */
   #isHarvestFull = false
-  /** Some that waited for a slot are taken for removed. */
+  /** Some that were to run soon are taken for removed by others. If one was replaced instead, a scan finds it, before all is over. */
   #isUnsure = false
   /** The scan in progress lists everything. */
   #isWhole = false
@@ -66,15 +66,15 @@ export class TaskIndex {
     this.#frequencyMs = frequencyMs
     this.#isByTime = order !== 'name'
     this.#ready = new ReadyRefs(order, windowSize)
-    this.#parked = new ParkedRefs(more.parkedSize)
-    this.#slots = new SlotQueues(order, more.parkedSize, more.namedPerSlots)
-    this.tries = new SlotTries(this.#slots, {
+    this.parked = new ParkedRefs(more.parkedSize)
+    const places = {
       ready: this.#ready,
       busy: this.#busy,
-      makeReady: ref => this.#makeReady(ref),
-      takeFirst: ref => this.#ready.next() === ref && this.#give(ref, Date.now()),
+      makeReady: (ref: Ref) => this.#makeReady(ref),
+      takeFirst: (ref: Ref) => this.#ready.next() === ref && this.#give(ref, Date.now()),
       haveRivals: () => this.#rivals.areLikely,
-    })
+    }
+    this.slots = new SlotQueues(order, places, more.parkedSize)
   }
 
   get ready(): number {
@@ -101,16 +101,11 @@ export class TaskIndex {
 
   /** Known, but not to run now: not yet due, or parked. */
   get waiting(): number {
-    return this.later.size + this.#parked.size + this.#slots.size
+    return this.later.size + this.parked.size + this.slots.size
   }
 
   parkedFor(reason: ParkReason): number {
-    return reason === 'slot' ? this.#slots.size : this.#parked.countOf(reason)
-  }
-
-  /** What is parked for another reason than a slot, to be looked at. */
-  get parked(): Pick<ParkedRefs, 'groups'> {
-    return this.#parked
+    return reason === 'slot' ? this.slots.size : this.parked.countOf(reason)
   }
 
   /** The ready ones that nobody has looked at: they may be for later. Where nobody is there to look, all count as seen. */
@@ -178,9 +173,7 @@ export class TaskIndex {
 
   /** More refs are due than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
-    return (
-      this.#ready.runsLow || this.#slots.runsLow || (this.#isUnsure && this.ready + this.#slots.size === 0)
-    )
+    return this.#ready.runsLow || this.slots.runsLow || (this.#isUnsure && this.ready + this.slots.size === 0)
   }
 
   /** All due refs are known: a scan of what changed since the last one finds the rest. */
@@ -190,16 +183,20 @@ export class TaskIndex {
 
   /** The file was created, renamed, written or removed. Returns whether there may be something to run now. */
   changed(ref: Ref, renamed: boolean, nowMs = Date.now()): boolean {
-    if (this.#busy.changed(ref, renamed) || this.#ready.changed(ref, renamed)) return false
+    if (this.#busy.changed(ref, renamed)) return false
+    if (this.#ready.changed(ref, renamed)) {
+      this.#isUnsure ||= renamed
+      return false
+    }
     const waited = this.later.endOnChange(ref)
     if (waited === 'goes on') return false
     // the worker that parked it has set its time back; no change gives it a handler, or undoes its crashes
-    if (!renamed && (this.#parked.has(ref, 'unknown-name') || this.#parked.has(ref, 'crashed'))) return false
+    if (!renamed && (this.parked.has(ref, 'unknown-name') || this.parked.has(ref, 'crashed'))) return false
     // no change of the file gives it a slot; whether it is there yet, the worker sees that tries it
-    if (!renamed && this.#slots.has(ref)) return false
+    if (!renamed && this.slots.has(ref)) return false
     if (renamed && this.#isTakenByOthers(ref)) return false
-    this.#slots.remove(ref)
-    this.#parked.remove(ref)
+    this.slots.remove(ref)
+    this.parked.remove(ref)
     // of a task that ran, the first event may be of its own settling: its place is that of its next run
     if (waited === 'ended' && !this.#backoff.has(ref)) this.#arrivals.runsAt(ref, nowMs)
     this.#backoff.end(ref)
@@ -209,10 +206,10 @@ export class TaskIndex {
     return true
   }
 
-  /** It waited for a slot, and whoever ran it has removed it. If it was replaced instead, a scan finds it, before all is over. */
+  /** It waited for a slot, and whoever ran it has removed it. */
   #isTakenByOthers(ref: Ref): boolean {
-    if (!this.#rivals.areLikely || !this.#slots.has(ref)) return false
-    this.#slots.remove(ref)
+    if (!this.#rivals.areLikely || !this.slots.has(ref)) return false
+    this.slots.remove(ref)
     this.#arrivals.forget(ref)
     this.#isUnsure = true
     return true
@@ -254,18 +251,18 @@ export class TaskIndex {
 
   /** Takes at most `limit` refs parked for this reason, which are busy from now on. Those without a known name stay. */
   takeParked(reason: FeedReason, limit: number): Ref[] {
-    const taken = this.#parked.take(reason, limit)
+    const taken = this.parked.take(reason, limit)
     for (const ref of taken) this.#given(ref)
     return taken
   }
 
   /** The reason is over: the refs parked for it are ready; a scan finds the unknown names. */
   unpark(reason: FeedReason): void {
-    const count = this.#parked.countOf(reason)
-    const named = this.#parked.take(reason, count)
+    const count = this.parked.countOf(reason)
+    const named = this.parked.take(reason, count)
     for (const ref of named) this.#makeReady(ref)
     if (named.length < count) this.#ready.missSome()
-    this.#parked.clearReason(reason)
+    this.parked.clearReason(reason)
   }
 
   #given(ref: Ref): void {
@@ -282,14 +279,14 @@ export class TaskIndex {
   }
 
   #isWithOthers(ref: Ref): boolean {
-    return this.#busy.has(ref) || this.#parked.has(ref) || this.#slots.has(ref)
+    return this.#busy.has(ref) || this.parked.has(ref) || this.slots.has(ref)
   }
 
   /** A worker ran it to SPOOL_OK, and it is gone, unless there is a new file of that name. */
   done(ref: Ref): void {
     this.#rivals.reported('ok', true)
     this.#gone(ref, true)
-    this.tries.ranWithout(ref)
+    this.slots.ranWithout(ref)
   }
 
   #gone(ref: Ref, isByUs: boolean): void {
@@ -302,7 +299,7 @@ export class TaskIndex {
   /** A worker has finished with it. */
   returned(report: Report, nowMs: number): void {
     this.#place(report, nowMs)
-    this.tries.reported(report)
+    this.slots.reported(report)
   }
 
   #place(report: Report, nowMs: number): void {
@@ -319,7 +316,7 @@ export class TaskIndex {
         this.#makeReady(ref)
         return
       case 'locked': {
-        const firstMs = this.tries.isTry(ref) ? RUNS_MS : BUSY_MS
+        const firstMs = this.slots.isTry(ref) ? RUNS_MS : BUSY_MS
         const capMs = Math.min(1000, this.#frequencyMs)
         return this.later.add(ref, nowMs + this.#backoff.of(ref, firstMs, capMs), true)
       }
@@ -327,8 +324,8 @@ export class TaskIndex {
         return this.later.add(ref, nowMs + this.#backoff.of(ref, BUSY_MS, this.#frequencyMs), true)
       case 'parked': {
         const isParked = waitsForSlot(report)
-          ? this.#slots.add({ ref, time: this.#timeOf(ref, nowMs) }, report.slots)
-          : this.#parked.add(ref, report.reason ?? 'alone', parkedNameOf(report))
+          ? this.slots.add({ ref, time: this.#timeOf(ref, nowMs) }, report.slots)
+          : this.parked.add(ref, report.reason ?? 'alone', parkedNameOf(report))
         return isParked ? undefined : this.later.add(ref, nowMs + this.#frequencyMs, true)
       }
       case 'later':
@@ -368,8 +365,8 @@ export class TaskIndex {
    */
   beginScan(recheckWaiting: boolean, isWhole = true, waits?: (ref: Ref) => void): void {
     if (recheckWaiting) this.later.clear()
-    if (recheckWaiting || waits !== undefined) this.#parked.clearDoubtful()
-    if (isWhole) this.#slots.beginScan()
+    if (recheckWaiting || waits !== undefined) this.parked.clearDoubtful()
+    if (isWhole) this.slots.beginScan()
     if (isWhole) this.later.beginListing()
     this.#isWhole = isWhole
     this.#waits = waits ?? (() => {})
@@ -381,10 +378,10 @@ export class TaskIndex {
   /** The scan in progress met a task's name. Returns whether it should continue. */
   seen(ref: Ref, nowMs: number): boolean {
     if (!this.#ready.isScanning) return false
-    if (this.#slots.size > 0 && this.#slots.met(ref, its => this.#timeOf(its, nowMs))) return true
+    if (this.slots.size > 0 && this.slots.met(ref, its => this.#timeOf(its, nowMs))) return true
     if (this.#goesOnWaiting(ref, nowMs) || this.#isWithOthers(ref)) return true
     if (!this.#isHarvestFull) this.#isHarvestFull = !this.#ready.seen(ref, this.#timeOf(ref, nowMs))
-    return !this.#isHarvestFull || this.#slots.isHarvesting
+    return !this.#isHarvestFull || this.slots.isHarvesting
   }
 
   #goesOnWaiting(ref: Ref, nowMs: number): boolean {
@@ -412,7 +409,7 @@ export class TaskIndex {
 
   /** @param isListed it came to its end */
   endScan(scanned?: Scanned, isListed = scanned !== undefined): ListingEnd {
-    this.#slots.endScan(scanned !== undefined)
+    this.slots.endScan(scanned !== undefined)
     this.#ready.endScan(scanned)
     if (this.ready > 0) this.#unseen?.watch()
     return this.later.endListing(this.#isWhole && isListed && !this.#isHarvestFull)
@@ -435,8 +432,6 @@ interface TaskIndexOptions {
   readonly windowSize?: number
   /** The maximum number of parked refs; further ones wait for a frequency each time. */
   readonly parkedSize?: number
-  /** How many names are kept of those that wait for a slot of the same name. */
-  readonly namedPerSlots?: number
 }
 
 /** Retried after a wait that doubles. */
@@ -467,7 +462,7 @@ class Backoff {
   }
 }
 
-/** So many times are remembered twice over: more than a window has refs. */
+/** More than a window has refs. */
 const REMEMBERED = 120_000
 /** Clocks of other hosts may be ahead by so much; a name from further in the future counts as a free one. */
 const AHEAD_MS = 1000
@@ -477,42 +472,26 @@ const AHEAD_MS = 1000
  * of a task that ran the time of its next run: until they are forgotten, or so many came after them that memory is bounded.
  */
 class Arrivals {
-  #times = new Map<Ref, number>()
-  #earlier = new Map<Ref, number>()
+  readonly #times = new Recent<number>(REMEMBERED)
   #lastSight = 0
 
   of(ref: Ref, nowMs: number): number {
-    const known = this.#recall(ref)
+    const known = this.#times.get(ref)
     if (known !== undefined) return known
     const created = createdAtMicros(ref)
     if (created !== undefined && created <= (nowMs + AHEAD_MS) * 1000) return created
     // a microsecond apart: free names that one look met stay in its order, and are compared at the price of two numbers
     this.#lastSight = Math.max(nowMs * 1000, this.#lastSight + 1)
-    this.#remember(ref, this.#lastSight)
+    this.#times.set(ref, this.#lastSight)
     return this.#lastSight
   }
 
   runsAt(ref: Ref, atMs: number): void {
-    this.#remember(ref, atMs * 1000)
+    this.#times.set(ref, atMs * 1000)
   }
 
   forget(ref: Ref): void {
-    if (this.#times.size > 0) this.#times.delete(ref)
-    if (this.#earlier.size > 0) this.#earlier.delete(ref)
-  }
-
-  #remember(ref: Ref, time: number): void {
-    if (this.#times.size >= REMEMBERED) {
-      this.#earlier = this.#times
-      this.#times = new Map()
-    }
-    this.#times.set(ref, time)
-  }
-
-  #recall(ref: Ref): number | undefined {
-    const at = this.#times.size === 0 ? undefined : this.#times.get(ref)
-    if (at !== undefined || this.#earlier.size === 0) return at
-    return this.#earlier.get(ref)
+    this.#times.delete(ref)
   }
 }
 

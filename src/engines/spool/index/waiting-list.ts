@@ -1,6 +1,7 @@
-import { Heap, orderedPart } from '../../../base/heap.js'
+import { orderedPart } from '../../../base/heap.js'
 import type { Ref } from '../../../base/task/ref.js'
-import { hash, SHARDS } from './ref-hash.js'
+import { BoundedHeap } from './bounded-heap.js'
+import { HashMap, hash } from './ref-hash.js'
 
 /** The number of names kept for an exact wake-up; of later ones only a hash is kept. */
 const NAMED = 50_000
@@ -19,18 +20,17 @@ export type ListingEnd = 'all met' | 'some missing' | 'cut short'
  */
 export class WaitingList {
   /** hash → second; negative if a change of the file does not end the wait, because the change was our own. */
-  readonly #seconds: ReadonlyArray<Map<number, number>> = Array.from({ length: SHARDS }, () => new Map())
-  #size = 0
-  #named = new Named()
+  readonly #seconds = new HashMap<number>()
+  #named = soonestFirst()
   /** The names that a listing finds; undefined: it looks for none. */
-  #found: Named | undefined
+  #found: BoundedHeap<Waiting> | undefined
   /** A listing that was to find the names did not come to its end. */
   #areNamesLost = false
   /** How many waited when the listing of everything began, and it has not met. */
   #unmet = 0
 
   get size(): number {
-    return this.#size
+    return this.#seconds.size
   }
 
   /** When the next ref with a known name comes due; epoch ms. */
@@ -40,7 +40,7 @@ export class WaitingList {
 
   /** From this time on, refs with unknown names are due; epoch ms. */
   get horizonMs(): number {
-    return this.#named.horizonMs
+    return this.#named.horizon?.atMs ?? Number.POSITIVE_INFINITY
   }
 
   /** When something comes due by itself; epoch ms. */
@@ -50,24 +50,21 @@ export class WaitingList {
 
   add(ref: Ref, atMs: number, endsOnChange: boolean): void {
     const second = Math.ceil(atMs / 1000)
-    const key = hash(ref)
-    const seconds = this.#shardOf(key)
-    if (!seconds.has(key)) this.#size++
-    seconds.set(key, endsOnChange ? second : -second)
+    this.#seconds.set(hash(ref), endsOnChange ? second : -second)
     this.#named.add({ ref, atMs })
     this.#found?.add({ ref, atMs })
   }
 
   /** A listing of everything begins: it finds the names, where they are needed. */
   beginListing(): void {
-    this.#unmet = this.#size
+    this.#unmet = this.size
     const areAllNamed = !this.#areNamesLost && this.horizonMs === Number.POSITIVE_INFINITY
-    this.#found = areAllNamed ? undefined : new Named()
+    this.#found = areAllNamed ? undefined : soonestFirst()
   }
 
   /** A listing has met it. @returns until when it waits, or when it came due, from when on it waits no longer; undefined: it does not wait */
   met(ref: Ref, nowMs: number): number | undefined {
-    if (this.#size === 0) return undefined
+    if (this.size === 0) return undefined
     const second = this.#secondOf(ref)
     if (second === undefined) return undefined
     const atMs = second * 1000
@@ -84,7 +81,10 @@ export class WaitingList {
     if (this.#found !== undefined) {
       this.#areNamesLost = !isWhole
       if (isWhole) this.#named = this.#found
-      else this.#named.horizonMs = Number.POSITIVE_INFINITY // until the next listing
+      else {
+        this.#named.horizon = undefined // until the next listing
+        for (const waiting of this.#found.values()) this.#named.add(waiting)
+      }
       this.#found = undefined
     }
     if (!isWhole) return 'cut short'
@@ -92,16 +92,16 @@ export class WaitingList {
   }
 
   isWaiting(ref: Ref, nowMs: number): boolean {
-    if (this.#size === 0) return false
+    if (this.size === 0) return false
     const second = this.#secondOf(ref)
     return second !== undefined && second * 1000 > nowMs
   }
 
   /** The file changed. Ends the wait, if there is one, unless the file waits for a time that we set ourselves. */
   endOnChange(ref: Ref): 'no wait' | 'ended' | 'goes on' {
-    if (this.#size === 0) return 'no wait'
+    if (this.size === 0) return 'no wait'
     const key = hash(ref)
-    const second = this.#shardOf(key).get(key)
+    const second = this.#seconds.get(key)
     if (second === undefined) return 'no wait'
     if (second < 0) return 'goes on'
     this.#forget(key)
@@ -112,32 +112,30 @@ export class WaitingList {
   popDue(nowMs: number): Waiting | undefined {
     const next = this.#soonest()
     if (next === undefined || next.atMs > nowMs) return undefined
-    this.#named.soonest.pop()
+    this.#named.pop()
     this.#forget(hash(next.ref))
     return next
   }
 
   /** Part of those that come due next, in that order, as far as their names are known. They go on waiting. */
   soonest(from: number, count: number, nowMs: number): Ref[] {
-    const waiting = [...this.#named.soonest.values()].filter(each => each.atMs > nowMs && this.#isSo(each))
+    const waiting = [...this.#named.values()].filter(each => each.atMs > nowMs && this.#isSo(each))
     const part = orderedPart(waiting, from, count, (a, b) => a.atMs < b.atMs)
     return [...new Set(part.map(({ ref }) => ref))]
   }
 
   /** Forgets everything: a scan finds what still waits. */
   clear(): void {
-    for (const seconds of this.#seconds) seconds.clear()
-    this.#size = 0
-    this.#named = new Named()
+    this.#seconds.clear()
+    this.#named = soonestFirst()
     this.#areNamesLost = false
   }
 
   #soonest(): Waiting | undefined {
-    const { soonest } = this.#named
     for (;;) {
-      const next = soonest.peek()
+      const next = this.#named.peek()
       if (next === undefined || this.#isSo(next)) return next
-      soonest.pop()
+      this.#named.pop()
     }
   }
 
@@ -147,32 +145,16 @@ export class WaitingList {
   }
 
   #secondOf(ref: Ref): number | undefined {
-    const key = hash(ref)
-    const second = this.#shardOf(key).get(key)
+    const second = this.#seconds.get(hash(ref))
     return second === undefined ? undefined : Math.abs(second)
   }
 
-  #shardOf(key: number): Map<number, number> {
-    return this.#seconds[key % SHARDS] as Map<number, number>
-  }
-
   #forget(key: number): void {
-    if (!this.#shardOf(key).delete(key)) return
-    this.#size--
-    this.#unmet-- // whether the listing would have met it or not
+    if (this.#seconds.delete(key)) this.#unmet-- // whether the listing would have met it or not
   }
 }
 
-/** The soonest of those that wait, with their names, and from when on others come due. */
-class Named {
-  readonly soonest = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
-  /** Epoch ms. */
-  horizonMs = Number.POSITIVE_INFINITY
-
-  add(waiting: Waiting): void {
-    this.soonest.push(waiting)
-    if (this.soonest.size < 2 * NAMED) return
-    const firstUnnamed = this.soonest.truncate(NAMED)
-    if (firstUnnamed !== undefined) this.horizonMs = Math.min(this.horizonMs, firstUnnamed.atMs)
-  }
+/** With their names. */
+function soonestFirst(): BoundedHeap<Waiting> {
+  return new BoundedHeap<Waiting>((a, b) => a.atMs < b.atMs, NAMED)
 }

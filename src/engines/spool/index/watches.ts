@@ -1,9 +1,10 @@
-import { lstatSync, readdirSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { Alarm } from '../../../base/clock.js'
-import { errnoOf, messageOf } from '../../../base/errors.js'
+import { errnoOf, messageOf, quietly } from '../../../base/errors.js'
 import type { Emitter } from '../../../base/events/emitter.js'
-import { Heap } from '../../../base/heap.js'
+import { orderedPart } from '../../../base/heap.js'
 import { baseName, displayName, type Ref, toFsPath } from '../../../base/task/ref.js'
+import { statusOf } from '../../../system/files/anchored-path.js'
 import { type Watch, watchDirectory } from '../../../system/files/directory-watch.js'
 import { isSmall } from '../../../system/files/entries.js'
 import { directoryOf, isSame, type Stamp, takeStampSync } from '../../../system/files/stamps.js'
@@ -44,7 +45,6 @@ interface Followed {
 }
 
 interface Refused {
-  readonly inode: number
   readonly stamp: Stamp
   readonly delayMs: number
   /** On the clock of `performance.now()`. */
@@ -102,7 +102,7 @@ export class Watches {
 
   #isNew(prefix: string, { inode }: Stamp): boolean {
     if (inode === 0 || this.#followed.get(prefix)?.inode === inode) return false
-    return this.#refused.get(prefix)?.inode !== inode
+    return this.#refused.get(prefix)?.stamp.inode !== inode
   }
 
   /** What happened between the stamp and the watch is unclear, unless a second stamp is equal. */
@@ -147,9 +147,12 @@ export class Watches {
   #enter(prefix: string): void {
     const path = directoryOf(this.#options.spool, prefix)
     const stamp = takeStampSync(path)
-    if (!isSmall(stamp) || this.#followed.size >= MOST_WATCHES || !isRealDirectory(path)) return
-    if (!this.#isNew(prefix, stamp) || !this.#open(prefix, stamp)) return
-    for (const entry of entriesNow(path)) this.#hear(prefix, entry, true)
+    if (!isSmall(stamp) || this.#followed.size >= MOST_WATCHES) return
+    const isLink = quietly(() => statusOf(toFsPath(path)))?.isDirectory !== true
+    if (isLink || !this.#isNew(prefix, stamp) || !this.#open(prefix, stamp)) return
+    // none if it is gone again, or we may not enter it: the scan reports that
+    const entries = quietly(() => readdirSync(toFsPath(path), 'latin1'), [])
+    for (const entry of entries) this.#hear(prefix, entry, true)
   }
 
   /** A priority was created or removed. */
@@ -169,7 +172,7 @@ export class Watches {
     const { refusedMs = REFUSED_MS, spool } = this.#options
     const delayMs = before === undefined ? refusedMs : Math.min(2 * before, MOST_REFUSED_MS)
     const retryAt = performance.now() + delayMs
-    this.#refused.set(prefix, { inode: stamp.inode, stamp, delayMs, retryAt })
+    this.#refused.set(prefix, { stamp, delayMs, retryAt })
     this.#alarm.wakeAt(retryAt)
     if (this.#isReported) return
     this.#isReported = true
@@ -201,20 +204,6 @@ export class Watches {
   }
 }
 
-/** A link is not entered. */
-function isRealDirectory(path: string): boolean {
-  return lstatSync(toFsPath(path), { throwIfNoEntry: false })?.isDirectory() === true
-}
-
-/** Nothing if it is gone again, or we may not enter it: the scan reports that. */
-function entriesNow(path: string): string[] {
-  try {
-    return readdirSync(toFsPath(path), 'latin1')
-  } catch {
-    return []
-  }
-}
-
 function ownName(spool: string, prefix: string): string {
   return baseName(directoryOf(spool, prefix))
 }
@@ -225,12 +214,5 @@ function small(listing: Listing): Listing {
 
 function mostUrgent(directories: Listing): Listing {
   if (directories.size <= MOST_WATCHES) return directories
-  const best = new Heap<string>((a, b) => compareVersions(a, b) > 0) // the least urgent of them on top
-  for (const prefix of directories.keys()) {
-    if (best.size >= MOST_WATCHES && compareVersions(prefix, best.peek() ?? '') >= 0) continue
-    best.push(prefix)
-    if (best.size > MOST_WATCHES) best.pop()
-  }
-  const leastUrgent = best.peek() ?? ''
-  return new Map([...directories].filter(([prefix]) => compareVersions(prefix, leastUrgent) <= 0))
+  return new Map(orderedPart([...directories], 0, MOST_WATCHES, ([a], [b]) => compareVersions(a, b) < 0))
 }

@@ -15,6 +15,14 @@ export interface Placed {
   readonly time: number
 }
 
+/** @returns whether the first of two comes first */
+export type IsBefore = (a: Placed, b: Placed) => boolean
+
+export function placedBefore(order: TaskOrder): IsBefore {
+  const compare = COMPARE_TASKS[order]
+  return (a, b) => compare(a.ref, a.time, b.ref, b.time) < 0
+}
+
 /** The due refs that one scan met, up to a limit; they are added while it lasts, and taken when it is over. */
 export interface Window {
   /** How many are there. */
@@ -34,7 +42,7 @@ export interface Window {
   peek(): Placed | undefined
   next(): Ref | undefined
   /** Is it sure that nothing of what had no room runs before this one? */
-  isBeforeTheRest(placed: Placed): boolean
+  isBeforeTheRest(ref: Ref, time: number): boolean
 }
 
 /** Refs in order, and when each became runnable; taken from the head. */
@@ -72,7 +80,7 @@ export class SortedWindow implements Window {
   }
 
   add(ref: Ref, time: number): boolean {
-    if (!this.#isBeforeTheRest(ref, time)) return true
+    if (!this.isBeforeTheRest(ref, time)) return true
     this.#unsorted.refs.push(ref)
     this.#unsorted.times.push(time)
     this.#size++
@@ -82,7 +90,11 @@ export class SortedWindow implements Window {
   }
 
   adopt(other: SortedWindow, isWanted: (ref: Ref) => boolean): void {
-    for (const run of other.#heads.values()) this.#addRun(filter(run, isWanted))
+    for (const run of other.#heads.values()) {
+      const wanted = filter(run, isWanted)
+      this.#runs.push(wanted)
+      this.#size += wanted.refs.length
+    }
   }
 
   seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void {
@@ -122,17 +134,8 @@ export class SortedWindow implements Window {
     return ref
   }
 
-  isBeforeTheRest({ ref, time }: Placed): boolean {
-    return this.#isBeforeTheRest(ref, time)
-  }
-
-  #isBeforeTheRest(ref: Ref, time: number): boolean {
+  isBeforeTheRest(ref: Ref, time: number): boolean {
     return this.#last === undefined || this.#compare(ref, time, this.#last.ref, this.#last.time) < 0
-  }
-
-  #addRun(run: Run): void {
-    this.#runs.push(run)
-    this.#size += run.refs.length
   }
 
   #sort(): void {
