@@ -215,6 +215,21 @@ describe('the queue for a slot', () => {
     assert.deepEqual(waits, [250, 500, 1000])
   })
 
+  it('goes on with those that it knows when the scan that was to find more is cut short', () => {
+    const index = new TaskIndex({ order: 'name', frequencyMs: 30_000 })
+    const refs = Array.from({ length: 210_000 }, (_, i) => `a${i}`)
+    for (const ref of refs)
+      index.returned({ ref, kind: 'parked', ranMs: 0, reason: 'slot', slots: SLOTS }, NOW)
+    const [queue = assert.fail()] = index.slots.queues()
+    for (let n = 0; !queue.runsLow && n < refs.length; n++) index.slots.next(queue, 1)
+    const known = [...queue.inOrder()]
+    assert.ok(known.length > 1000)
+    index.beginScan(false)
+    index.seen(refs.at(-1) ?? '', NOW)
+    index.endScan({ isAsBefore: () => false, isListed: () => false }, false)
+    assert.deepEqual([queue.runsLow, [...queue.inOrder()]], [true, known])
+  })
+
   it('gives a worker that goes on with a name only what comes before all that is ready', () => {
     const { index, refs } = waitingOf(6)
     assert.deepEqual(index.slots.takeFirst(SLOTS, 2), refs.slice(0, 2))

@@ -409,7 +409,7 @@ export class TaskIndex {
 
   /** @param isListed it came to its end */
   endScan(scanned?: Scanned, isListed = scanned !== undefined): ListingEnd {
-    this.slots.endScan(scanned !== undefined)
+    this.slots.endScan(isListed)
     this.#ready.endScan(scanned)
     if (this.ready > 0) this.#unseen?.watch()
     return this.later.endListing(this.#isWhole && isListed && !this.#isHarvestFull)
