@@ -2,11 +2,10 @@ import type { Log } from '../log/log.js'
 import { displayName } from '../task/ref.js'
 import { durationText } from '../time-text.js'
 import type { Emitter } from './emitter.js'
-import type { EventName, Listeners, LoggedEvent } from './event-map.js'
+import type { Listeners, LoggedEvent } from './event-map.js'
 import { networkLines } from './network-lines.js'
 import { periodicLines, scheduleLines, signalLines } from './signal-lines.js'
 import { spoolLines } from './spool-lines.js'
-import { PrintedLines, TaskLines } from './task-lines.js'
 import { stillRun, workerLines } from './worker-lines.js'
 
 interface LogSubscriberOptions {
@@ -23,7 +22,7 @@ export function subscribeLog(events: Emitter, log: Log, { isQuiet }: LogSubscrib
   subscribeLines(events, log, to => ({
     ...serviceLines(to),
     ...reloadLines(to),
-    ...workerLines(to, new TaskLines(to, isQuiet), new PrintedLines(to)),
+    ...workerLines(to, isQuiet),
     ...spoolLines(to),
     ...networkLines(to, isQuiet),
     ...signalLines(to),
@@ -32,23 +31,7 @@ export function subscribeLog(events: Emitter, log: Log, { isQuiet }: LogSubscrib
   }))
 }
 
-type ServiceEvent = Extract<
-  EventName,
-  `config-${string}` | `daemon-${string}` | `pidfile-${string}` | `stop-${string}`
->
-
-function serviceLines(
-  log: Log,
-): Listeners<
-  | ServiceEvent
-  | 'master-spawned'
-  | 'identity-taken'
-  | 'directory-entered'
-  | 'start-failed'
-  | 'notification-failed'
-  | 'quiet-began'
-  | 'quiet-ended'
-> {
+function serviceLines(log: Log) {
   return {
     'config-read': ({ file }) => log.line('info', `[uWSGI] getting INI configuration from ${file}`, { file }),
     'config-warning': ({ message }) => log.line('warn', message),
@@ -93,12 +76,10 @@ function serviceLines(
     'pidfile-removed': ({ kind }) => log.line('info', `VACUUM: ${kind} removed.`),
     'pidfile-left': ({ file, error }) =>
       log.line('warn', `VACUUM: ${file} cannot be removed: ${error}`, { file }),
-  }
+  } satisfies Partial<Listeners>
 }
 
-type ReloadEvent = Extract<EventName, `reload-${string}` | `file-${string}`>
-
-function reloadLines(log: Log): Listeners<ReloadEvent> {
+function reloadLines(log: Log) {
   return {
     'file-touched': ({ file, asks }) =>
       log.dated(
@@ -114,7 +95,7 @@ function reloadLines(log: Log): Listeners<ReloadEvent> {
     'reload-refused': ({ error }) =>
       log.line('error', `the reload is rejected, keeping the current configuration: ${error}`),
     'reload-done': () => log.line('info', 'the spoolers are reloaded'),
-  }
+  } satisfies Partial<Listeners>
 }
 
 /**

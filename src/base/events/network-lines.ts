@@ -1,18 +1,6 @@
 import type { Log } from '../log/log.js'
 import { printable } from '../printable.js'
-import type { EventName, Listeners } from './event-map.js'
-
-type NetworkEvent = Extract<
-  EventName,
-  | `socket-${string}`
-  | `request-${string}`
-  | 'control-unavailable'
-  | `fifo-${string}`
-  | `exporter-${string}`
-  | `dashboard-${string}`
-  | 'modifier-unavailable'
-  | 'peer-turned-away'
->
+import type { Listeners } from './event-map.js'
 
 /** Peers must not be able to fill the disk with our log. */
 const COMPLAINTS = 20
@@ -20,7 +8,7 @@ const PERIOD_MS = 10_000
 const COMPLAINT_LENGTH = 400
 
 /** The lines about sockets and peers (core/socket.c, core/spooler.c). */
-export function networkLines(log: Log, isQuiet: (path: string) => boolean): Listeners<NetworkEvent> {
+export function networkLines(log: Log, isQuiet: (path: string) => boolean) {
   const complain = createComplainer(log)
   return {
     'socket-opened': ({ number, how, family, address, isAutoPort }) => {
@@ -59,7 +47,7 @@ export function networkLines(log: Log, isQuiet: (path: string) => boolean): List
     'modifier-unavailable': ({ peer, modifier1 }) =>
       complain(`-- unavailable modifier requested: ${modifier1} -- (from ${peer})`, peer),
     'peer-turned-away': ({ peer, because }) => complain(`${peer} was turned away: ${because}`, peer),
-  }
+  } satisfies Partial<Listeners>
 }
 
 /** uWSGI also prints the descriptor, which in another process means nothing (core/master.c). */

@@ -1,14 +1,11 @@
 import type { Log } from '../log/log.js'
 import { printable } from '../printable.js'
 import { type SignalSchedule, scheduleText } from '../task/schedule.js'
-import type { EventName, Listeners } from './event-map.js'
+import type { Listeners } from './event-map.js'
 import { tellerOf } from './spool-lines.js'
 
-type SignalEvent = Extract<EventName, `signal-${string}` | `signals-${string}`>
-type ScheduleEvent = Extract<EventName, `schedule-${string}` | `schedules-${string}` | `command-${string}`>
-
 /** The lines about signals and schedules (core/signal.c, core/cron.c, core/fsmon.c). */
-export function signalLines(log: Log): Listeners<SignalEvent> {
+export function signalLines(log: Log) {
   return {
     'signal-registered': ({ spool, number, target }) => {
       const named = target === '' ? 'default, any worker' : printable(target)
@@ -44,10 +41,10 @@ export function signalLines(log: Log): Listeners<SignalEvent> {
           signal: number,
         },
       ),
-  }
+  } satisfies Partial<Listeners>
 }
 
-export function periodicLines(log: Log): Listeners<Extract<EventName, `periodic-${string}`>> {
+export function periodicLines(log: Log) {
   const tell = tellerOf(log)
   return {
     'periodic-left-out': ({ spool, name, stored }) =>
@@ -72,10 +69,10 @@ export function periodicLines(log: Log): Listeners<Extract<EventName, `periodic-
         `[spooler] periodic task ${printable(name)} is not scheduled: no spool is known for the queue ${printable(queue)}; give it one in spooler-queue = ${printable(queue)}=/var/spool/${printable(queue)}`,
         { name },
       ),
-  }
+  } satisfies Partial<Listeners>
 }
 
-export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
+export function scheduleLines(log: Log) {
   const tell = tellerOf(log)
   return {
     'schedule-fired': schedule => {
@@ -123,7 +120,7 @@ export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
       }),
     'command-failed': ({ command, error }) =>
       log.line('error', `[uwsgi-cron] command "${printable(command)}" cannot be run: ${error}`, { command }),
-  }
+  } satisfies Partial<Listeners>
 }
 
 /** uWSGI logs nothing about timers. */

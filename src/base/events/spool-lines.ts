@@ -3,7 +3,7 @@ import { printable } from '../printable.js'
 import { describePauses } from '../task/pause.js'
 import { displayName } from '../task/ref.js'
 import { durationText } from '../time-text.js'
-import type { EventName, Listeners } from './event-map.js'
+import type { Listeners } from './event-map.js'
 
 /** Whose line it is: a spool's or, with a pid, a worker's. */
 export interface Speaker {
@@ -26,14 +26,8 @@ export function tellerOf(log: Log): Tell {
   }
 }
 
-type SpoolEvent =
-  | Extract<EventName, `spool-${string}` | `watch-${string}`>
-  | 'pauses-changed'
-  | 'pauses-ended'
-  | 'process-described'
-
 /** The lines about a spool: its directory, its tasks as a whole, what it does. */
-export function spoolLines(log: Log): Listeners<SpoolEvent> {
+export function spoolLines(log: Log) {
   const tell = tellerOf(log)
   return {
     'spool-opened': ({ spool, locks, because }) =>
@@ -107,7 +101,7 @@ export function spoolLines(log: Log): Listeners<SpoolEvent> {
         { state, running: running.map(({ ref }) => displayName(ref)), ahead, kernel },
       )
     },
-  }
+  } satisfies Partial<Listeners>
 }
 
 function claimText(locks: string, because: string | undefined): string {

@@ -89,23 +89,6 @@ export class TaskLines {
     }
   }
 
-  overran(speaker: Speaker, name: TaskName): void {
-    const fields = this.#fields(speaker, name, {})
-    this.#log.line('error', `${prefixOf(speaker)} task ${lineName(name)} overran spooler-harakiri`, fields)
-  }
-
-  cancelling(speaker: Speaker, name: TaskName): void {
-    const fields = this.#fields(speaker, name, { event: 'task-cancelling' })
-    this.#log.line('warn', `${prefixOf(speaker)} task ${lineName(name)} is cancelled`, fields)
-  }
-
-  /** Its process is killed. */
-  stuck(speaker: Speaker, name: TaskName): void {
-    const fields = this.#fields(speaker, name, {})
-    const text = `task ${lineName(name)} does not end after its cancel: killing the process`
-    this.#log.line('warn', `${prefixOf(speaker)} ${text}`, fields)
-  }
-
   #tell(level: Level, speaker: Speaker, report: Report, text: string): void {
     this.#log.line(level, `${prefixOf(speaker)} ${text}`, this.#endFields(speaker, report))
   }
@@ -135,13 +118,7 @@ export class TaskLines {
   /** A text log has none. */
   #fields({ spool, pid }: Speaker, name: TaskName, more: object): object | undefined {
     if (!this.#log.isStructured) return undefined
-    return {
-      spool,
-      worker: pid,
-      task: displayName(baseName(name)),
-      priority: priorityOf(name) ?? undefined,
-      ...more,
-    }
+    return { spool, worker: pid, ...taskFields(name), ...more }
   }
 
   /** Once per name of a task. */
@@ -163,8 +140,13 @@ export class TaskLines {
   }
 }
 
+/** What a structured log says of a task. */
+export function taskFields(name: TaskName) {
+  return { task: displayName(baseName(name)), priority: priorityOf(name) ?? undefined }
+}
+
 /** The task's name in a line. */
-function lineName(name: TaskName): string {
+export function lineName(name: TaskName): string {
   return printable(displayName(baseName(name)))
 }
 

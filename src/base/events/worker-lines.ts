@@ -2,35 +2,15 @@ import type { Log } from '../log/log.js'
 import { printable } from '../printable.js'
 import { displayName, type TaskName } from '../task/ref.js'
 import { nameOf } from '../task/report.js'
-import type { EventName, Listeners, RecycleReason } from './event-map.js'
+import type { Listeners, RecycleReason } from './event-map.js'
 import { tellerOf } from './spool-lines.js'
-import type { PrintedLines, TaskLines } from './task-lines.js'
+import { lineName, PrintedLines, TaskLines, taskFields } from './task-lines.js'
 
-type WorkerEvent =
-  | Extract<EventName, `worker-${string}` | 'marks-left' | `host-${string}`>
-  | TaskEvent
-  | ScalingEvent
-
-/** The lines about the processes of spools, and what they do. */
-export function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listeners<WorkerEvent> {
-  return {
-    ...startLines(log),
-    ...endLines(log, tasks, printed),
-    ...taskLines(log, tasks, printed),
-    ...scalingLines(log),
-  }
-}
-
-type StartEvent =
-  | 'worker-spawned'
-  | 'worker-loading'
-  | 'worker-unloadable'
-  | 'worker-fork-failed'
-  | 'worker-respawn-delayed'
-
-/** A worker starts, or cannot. */
-function startLines(log: Log): Listeners<StartEvent> {
+/** The lines about the processes of spools: they start and end, report their tasks, and are more or fewer. */
+export function workerLines(log: Log, isQuiet: (spool: string) => boolean) {
   const tell = tellerOf(log)
+  const tasks = new TaskLines(log, isQuiet)
+  const printed = new PrintedLines(log)
   return {
     'worker-spawned': ({ spool, pid }) =>
       log.line('info', `spawned the uWSGI spooler on dir ${spool} with pid ${pid}`, { spool, worker: pid }),
@@ -45,17 +25,7 @@ function startLines(log: Log): Listeners<StartEvent> {
       tell('error', { spool }, `cannot fork a process, retrying later: ${error}`),
     'worker-respawn-delayed': ({ spool, delayMs }) =>
       tell('warn', { spool }, `workers keep failing, next spawn in ${Math.round(delayMs) / 1000} s`),
-  }
-}
 
-/** A worker ends, or is about to: by itself, by a stop, or by a fault. */
-function endLines(
-  log: Log,
-  tasks: TaskLines,
-  printed: PrintedLines,
-): Listeners<Exclude<WorkerEvent, StartEvent | TaskEvent | ScalingEvent>> {
-  const tell = tellerOf(log)
-  return {
     'worker-died': ({ spool, pid, code, signal, running, isReplaced }) => {
       printed.exited(pid)
       const how = signal === null ? `exited with code ${code}` : `was killed by ${signal}`
@@ -73,9 +43,16 @@ function endLines(
     'worker-overran': ({ spool, pid, running }) => {
       const fields = { spool, worker: pid, tasks: running.map(displayName) }
       log.line('error', `*** HARAKIRI ON THE SPOOLER (pid: ${pid}) ***`, fields)
-      for (const name of running) tasks.overran({ spool, pid }, name)
+      for (const name of running)
+        tell('error', { spool, pid }, `task ${lineName(name)} overran spooler-harakiri`, taskFields(name))
     },
-    'worker-cancelled': ({ spool, pid, name }) => tasks.stuck({ spool, pid }, name),
+    'worker-cancelled': ({ spool, pid, name }) =>
+      tell(
+        'warn',
+        { spool, pid },
+        `task ${lineName(name)} does not end after its cancel: killing the process`,
+        taskFields(name),
+      ),
     'worker-out-of-mercy': ({ spool, pid, running }) =>
       log.dated('warn', `spooler 1 (pid: ${pid}) is taking too much time to die...NO MERCY !!!`, {
         spool,
@@ -95,21 +72,7 @@ function endLines(
       printed.exited(pid)
       log.line('info', `spooler (pid: ${pid}) annihilated`, { spool, worker: pid })
     },
-  }
-}
 
-/** The first is uWSGI's line about its spooler, the others are of its workers. */
-function reached(because: RecycleReason): string {
-  if (because.kind === 'tasks') return `maximum number of tasks reached (${because.limit})`
-  return `reload-on-${because.kind} limit reached (${because.bytes} >= ${because.limit})`
-}
-
-type TaskEvent = Extract<EventName, `task-${string}` | `tasks-${string}`>
-
-/** What a worker reports of its tasks. */
-function taskLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listeners<TaskEvent> {
-  const tell = tellerOf(log)
-  return {
     'task-started': ({ spool, pid, name }) => tasks.managing({ spool, pid }, name),
     'tasks-reported': ({ spool, pid, done, reports, known }) => {
       for (const name of done) printed.ended(pid, name)
@@ -118,23 +81,12 @@ function taskLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listeners
         tasks.reported({ spool, pid }, report, known.has(nameOf(report)))
       }
     },
-    'task-cancelling': ({ spool, pid, name }) => tasks.cancelling({ spool, pid }, name),
+    'task-cancelling': ({ spool, pid, name }) =>
+      tell('warn', { spool, pid }, `task ${lineName(name)} is cancelled`, taskFields(name)),
     'task-logged': ({ spool, pid, name, message, stream }) =>
       tell('info', { spool, pid }, `${printable(name)}: ${message}`, { task: name, stream }),
     'task-printed': piece => printed.printed(piece),
-  }
-}
 
-type ScalingEvent =
-  | Extract<EventName, `pool-${string}` | `scaling-${string}`>
-  | 'worker-cheaped'
-  | 'worker-overweight'
-  | 'worker-outlived'
-
-/** How many processes there are. */
-function scalingLines(log: Log): Listeners<ScalingEvent> {
-  const tell = tellerOf(log)
-  return {
     'pool-scaled': ({ spool, algorithm, from, to, reason }) =>
       tell(
         'info',
@@ -171,7 +123,13 @@ function scalingLines(log: Log): Listeners<ScalingEvent> {
         { spool },
         `the number of processes stays as it is, because its algorithm failed: ${error}`,
       ),
-  }
+  } satisfies Partial<Listeners>
+}
+
+/** The first is uWSGI's line about its spooler, the others are of its workers. */
+function reached(because: RecycleReason): string {
+  if (because.kind === 'tasks') return `maximum number of tasks reached (${because.limit})`
+  return `reload-on-${because.kind} limit reached (${because.bytes} >= ${because.limit})`
 }
 
 function itHad(running: readonly TaskName[]): string {
