@@ -11,7 +11,6 @@ import { type AuditEntry, readAudit, writeAudit } from '../spool/admin/audit.js'
 import {
   type Changed,
   change,
-  changeInSteps,
   type OpenSpool,
   openSpool,
   refused,
@@ -143,7 +142,7 @@ export class DirectoryTaskStore implements TaskStore {
     const at = { ...(await this.lock()), sockets: this.#sockets }
     try {
       if (what.kind === 'move') return await moveTask(at, task.ref, what.to, () => targetOf(what.to))
-      const changed = change(at, task.ref, file => actOn(at, task, file, what))
+      const changed = await change(at, task.ref, file => actOn(at, task, file, what))
       const isOver = changed.kind === 'done' || changed.kind === 'refused'
       return isOver || what.kind !== 'cancel' ? changed : await finishCancel(at, task, changed, say)
     } catch (error) {
@@ -359,7 +358,7 @@ async function moveTask(
   if (to.spool === from.spool) return refused('it is there already')
   const target = await directory()
   const isNear = target !== undefined && isOnOneFileSystem(from.spool, target.spool)
-  return changeInSteps(
+  return change(
     from,
     ref,
     async file => (isNear ? rename(from, target, file) : undefined) ?? carry(from, file, to),

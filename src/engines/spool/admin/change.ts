@@ -88,65 +88,35 @@ function all(lockers: readonly Locker[], kind: Locker['kind']): Locker {
 }
 
 /**
- * Locks a file and changes it. A running task is left alone.
+ * Locks a file and changes it; it stays locked until the change is over. A running task is left alone.
  *
  * @throws the file system's error if the file cannot be changed
  */
-export function change(at: OpenSpool, ref: Ref, act: (file: TargetFile) => Changed): Changed {
-  const target = lockTarget(at, ref)
-  if ('kind' in target) return target
-  try {
-    return act(target.file)
-  } finally {
-    target.unlock()
-  }
-}
-
-/** As `change`. The file stays locked until the change is over. */
-export async function changeInSteps(
-  at: OpenSpool,
-  ref: Ref,
-  act: (file: TargetFile) => Promise<Changed>,
-): Promise<Changed> {
-  const target = lockTarget(at, ref)
-  if ('kind' in target) return target
-  try {
-    return await act(target.file)
-  } finally {
-    target.unlock()
-  }
-}
-
-function lockTarget(
+export async function change(
   { spool, locker }: OpenSpool,
   ref: Ref,
-): { readonly file: TargetFile; unlock(): void } | Changed {
+  act: (file: TargetFile) => Changed | Promise<Changed>,
+): Promise<Changed> {
   let directory: FileDirectory | undefined
   let fd: number | undefined
   let isLocked = false
-  const unlock = () => {
+  try {
+    let path: string
+    try {
+      directory = holdDirectoryOf(spool, ref)
+      path = `${directory.path}/${baseName(ref)}`
+      fd = openSafely(path, constants.O_RDWR)
+    } catch (error) {
+      return refusalOfOpen(error)
+    }
+    isLocked = locker.tryLock(fd, ref)
+    if (!isLocked) return { kind: 'running' }
+    const file = examine(ref, placeOf(path), fd)
+    return 'kind' in file ? file : await act(file)
+  } finally {
     if (isLocked) locker.unlock(ref)
     if (fd !== undefined) closeSync(fd)
     directory?.release()
-  }
-  let path: string
-  try {
-    directory = holdDirectoryOf(spool, ref)
-    path = `${directory.path}/${baseName(ref)}`
-    fd = openSafely(path, constants.O_RDWR)
-  } catch (error) {
-    unlock()
-    return refusalOfOpen(error)
-  }
-  try {
-    isLocked = locker.tryLock(fd, ref)
-    const file: TargetFile | Changed = isLocked ? examine(ref, placeOf(path), fd) : { kind: 'running' }
-    if (!('kind' in file)) return { file, unlock }
-    unlock()
-    return file
-  } catch (error) {
-    unlock()
-    throw error
   }
 }
 

@@ -133,7 +133,7 @@ export async function purge(
   let at: OpenSpool | undefined
   const removeOne = async (name: Ref) => {
     at ??= await openSpool(spool)
-    const faultOfThis = removeLetter(at, name)
+    const faultOfThis = await removeLetter(at, name)
     if (faultOfThis === undefined) removed++
     else fault ??= `${displayName(name)}: ${faultOfThis}`
     passed?.()
@@ -143,9 +143,9 @@ export async function purge(
 }
 
 /** @returns why the letter is still there; undefined if it was removed */
-function removeLetter(at: OpenSpool, name: Ref): string | undefined {
+async function removeLetter(at: OpenSpool, name: Ref): Promise<string | undefined> {
   try {
-    const changed = change(at, deadPathOf(name), file => remove(at, file))
+    const changed = await change(at, deadPathOf(name), file => remove(at, file))
     if (changed.kind === 'refused') return changed.detail
     return changed.kind === 'running' ? 'somebody holds it' : undefined
   } catch (error) {
