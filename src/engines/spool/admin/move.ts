@@ -16,7 +16,7 @@ import { createdAtMicros, createTaskName, isUwsgiName } from '../names.js'
 import { isCounted, Records, type TaskRecord } from '../records.js'
 import { dueAtMsOf, heldMtimeOf, packetFault, setTime } from '../spool-file.js'
 import { KICKED, type Past, pastOf, RECORDED, STATES, writeState } from '../state-byte.js'
-import { Draft, findId, idLink, idsDirectory, publishPromised, takeId } from '../store/draft.js'
+import { Draft, findId, idLink, idsDirectory, publishPromised } from '../store/draft.js'
 import { type Changed, makeArrival, type OpenSpool, refused, type TargetFile } from './change.js'
 import {
   hold,
@@ -191,19 +191,18 @@ export async function receive(to: OpenSpool, parcel: Parcel, key: string): Promi
   const known = findId(spool, key)
   if (known !== undefined) return published(spool, known)
   let draft: Draft | undefined
-  let ref: Ref | undefined
+  let ref: Ref
   try {
     draft = openDraft(spool, parcel)
     write(to, draft, parcel)
     await syncData(draft.fd)
     if (draft.isDirectoryNew) await syncDirectory(spool)
     await syncDirectory(draft.directory)
-    ref = takeId(spool, key, draft.ref)
+    ref = draft.promise(key)
   } catch (error) {
     if (errnoOf(error) === undefined) throw error
     return { kind: 'refused', detail: `${displayName(spool)}: ${messageOf(error)}` }
   } finally {
-    if (ref !== draft?.ref) draft?.discard(false)
     draft?.end()
   }
   return published(spool, ref)
