@@ -48,8 +48,6 @@ export interface DaemonRequest {
   readonly version: string
   /** File descriptors of listening sockets that were passed to the process. */
   readonly inherited: readonly number[]
-  /** The log file if the process was sent to the background. */
-  readonly logFile: string | null
   /** This process is the child of a root parent (root-parent.ts). */
   readonly isUnderRoot: boolean
   /** Wants to know when everything runs, and how it goes on. */

@@ -25,12 +25,10 @@ export interface Answer {
 
 interface RootParentOptions {
   readonly options: Options
-  /** The log file if the process was sent to the background. */
-  readonly logFile: string | null
   /** The sockets that were passed to the process. */
   readonly inherited: readonly number[]
-  /** The flag that is added to this process's own command line. @param sockets how many were passed */
-  flag(sockets: number): string
+  /** What is added to this process's own command line: it says how many sockets were passed. */
+  readonly flag: string
   started(): void
 }
 
@@ -53,8 +51,8 @@ const FORWARDED = [
  * States: starting → running → ended. @returns the daemon's exit code
  */
 export async function runUnderRoot(request: RootParentOptions): Promise<number> {
-  const { options, logFile } = request
-  const file = logFile ?? options.logto
+  const { options } = request
+  const file = options.daemonize ?? options.logto
   const files = new Opener(identityOf(options))
   const log = file === null ? undefined : new LogOutput(file, files, { lost() {} }, 'latin1')
   const warnings: string[] = []
@@ -104,7 +102,7 @@ function isAsk(message: unknown): message is Ask {
 /** Merges both output streams of the daemon into one, so that its lines stay in order. */
 function start({ inherited, flag }: RootParentOptions, log: LogOutput | undefined): ChildProcess {
   const [script = '', ...args] = process.argv.slice(1)
-  const command = [process.execPath, ...process.execArgv, script, flag(inherited.length), ...args]
+  const command = [process.execPath, ...process.execArgv, script, flag, ...args]
   const out = log === undefined ? 'inherit' : 'pipe'
   const child = spawn(
     '/bin/sh',

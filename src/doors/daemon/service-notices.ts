@@ -1,4 +1,5 @@
 import type { Emitter } from '../../base/events/emitter.js'
+import type { Options } from '../../formats/config/option-table.js'
 import type { Master, Stall } from '../../runtime/supervisor/master.js'
 import { type Notification, notify, type ServiceManager } from '../../system/systemd/service-manager.js'
 
@@ -14,7 +15,7 @@ const AFTER_MERCY_MS = 5000
 /** Of the daemon's request (daemon.ts). */
 interface Served {
   readonly manager: ServiceManager | undefined
-  readonly logFile: string | null
+  readonly config: { readonly options: Options }
   readonly isUnderRoot: boolean
 }
 
@@ -186,8 +187,8 @@ export class ServiceNotices {
 }
 
 /** After `daemonize`, the service manager has to be told which process stays: the root parent, if there is one. */
-function mainPidOf({ logFile, isUnderRoot }: Served): number | null {
-  if (logFile === null) return null
+function mainPidOf({ config, isUnderRoot }: Served): number | null {
+  if (config.options.daemonize === null) return null
   return isUnderRoot ? process.ppid : process.pid
 }
 
