@@ -107,7 +107,7 @@ export class Observation {
 
   async close(): Promise<void> {
     this.#fifos.close()
-    await Promise.all([this.#exporter.stop(), this.#dashboard.stop()])
+    await Promise.all([this.#exporter.serve(undefined), this.#dashboard.serve(undefined)])
     this.#stats.close()
     this.#watch.close()
     await this.#lines.close()
