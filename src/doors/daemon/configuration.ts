@@ -7,7 +7,7 @@ import {
   type ToldSetting,
 } from '../../formats/control/configuration.js'
 import { Hide, keysOf } from '../../formats/protocol/hide.js'
-import type { Action } from '../control/actions.js'
+import { type Action, actionFor } from '../control/actions.js'
 
 /** Options that a running process cannot change. */
 const FIXED = [
@@ -38,7 +38,7 @@ interface Configurations {
 
 /** The verb `config`: what the running daemon uses, whatever is in its files by now. */
 export function configAction({ started, current }: Configurations): Action {
-  return { role: 'operator', args: {}, run: () => told(started, current()) }
+  return actionFor('operator', {}, () => told(started, current()))
 }
 
 function told(started: ResolvedOptions, current: ResolvedOptions): ToldConfiguration {

@@ -2,7 +2,7 @@ import { LEVELS, type Level, type Log } from '../../base/log/log.js'
 import { Queue } from '../../base/queue.js'
 import { ControlError } from '../../formats/control/protocol.js'
 import { Hide } from '../../formats/protocol/hide.js'
-import type { Action } from '../control/actions.js'
+import { type Action, actionFor } from '../control/actions.js'
 
 /** A line of the log. */
 export interface LogLine {
@@ -109,11 +109,6 @@ function startOf(text: string): string {
 /** How long a daemon that ends waits for a client that does not read. */
 const LAST_CHANCE_MS = 1000
 
-interface LogArgs {
-  readonly follow: boolean
-  readonly level?: string
-}
-
 /** Tells clients of the control sockets the lines of the log. A slow client is told how many it has missed. */
 export class LogStream {
   readonly #log: RememberedLog
@@ -125,30 +120,28 @@ export class LogStream {
   }
 
   /** The verb: the remembered lines at once, then each batch of new ones, if it follows. */
-  get action(): Action {
-    return {
-      role: 'operator', // handlers may print what a viewer must not see
-      args: { follow: 'flag', 'level?': 'text' },
-      run: ({ follow, level = 'info' }: LogArgs, call) => {
-        const least = LEVELS.map(String).indexOf(level)
-        if (least < 0)
-          throw new ControlError(
-            'invalid-args',
-            `level: expected one of ${LEVELS.join(', ')}, got ${JSON.stringify(level)}`,
-          )
-        const isWanted = (line: LogLine) => LEVELS.indexOf(line.level) >= least
-        const known = this.#log.lastLines.filter(isWanted)
-        if (!follow) {
-          call.send({ lines: known, missed: 0 })
-          return undefined
-        }
-        const running = this.#follow(known, isWanted, call)
-        const listed = running.catch(() => {}).then(() => void this.#running.delete(listed))
-        this.#running.add(listed)
-        return running
-      },
-    }
-  }
+  readonly action = actionFor(
+    'operator', // handlers may print what a viewer must not see
+    { follow: 'flag', 'level?': 'text' },
+    ({ follow, level = 'info' }, call) => {
+      const least = LEVELS.map(String).indexOf(level)
+      if (least < 0)
+        throw new ControlError(
+          'invalid-args',
+          `level: expected one of ${LEVELS.join(', ')}, got ${JSON.stringify(level)}`,
+        )
+      const isWanted = (line: LogLine) => LEVELS.indexOf(line.level) >= least
+      const known = this.#log.lastLines.filter(isWanted)
+      if (!follow) {
+        call.send({ lines: known, missed: 0 })
+        return undefined
+      }
+      const running = this.#follow(known, isWanted, call)
+      const listed = running.catch(() => {}).then(() => void this.#running.delete(listed))
+      this.#running.add(listed)
+      return running
+    },
+  )
 
   /** The daemon has ended. Resolves when every client that reads has its last line. */
   async close(graceMs = LAST_CHANCE_MS): Promise<void> {

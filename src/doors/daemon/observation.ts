@@ -65,7 +65,7 @@ export class Observation {
     this.#log = log
     this.#resolve = resolve
     this.#stats = stats
-    this.#watch = new TaskWatch({ events, spools: () => master.stats.map(({ spool }) => spool) })
+    this.#watch = new TaskWatch(events, () => master.stats.map(({ spool }) => spool))
     this.#lines = new LogStream(log)
     const actions = actionsOf({
       ...{ events, master, schedules, stats, orders },
