@@ -5,6 +5,7 @@ import { baseName, displayName, type Ref, toByteString, toFsPath } from '../../b
 import { HEADER_BYTES, packetBytesOf } from '../../formats/protocol/header.js'
 import { openSafely } from '../../system/files/anchored-path.js'
 import { readLocks } from '../../system/files/lock-table.js'
+import type { Purged, PurgeLimits } from '../contracts/upkeep.js'
 import { findParked } from '../control/parked-tasks.js'
 import { isAway } from '../redis/store-failure.js'
 import { type AuditEntry, readAudit, writeAudit } from '../spool/admin/audit.js'
@@ -31,7 +32,6 @@ import { inDirectoryOf } from '../spool/priority-directory.js'
 import type { ScanVisitor } from '../spool/scan.js'
 import { readBody } from '../spool/spool-file.js'
 import type { Change, Ended, ListingPlan, Resumed, TaskStore, Wanted } from '../task-store.js'
-import type { Purged, PurgeLimits } from '../upkeep.js'
 import { finishCancel } from './cancel-running.js'
 import { DirectoryEnqueuer } from './enqueuer.js'
 import { nextTasks } from './next-tasks.js'
@@ -171,9 +171,8 @@ export class DirectoryTaskStore implements TaskStore {
     return count
   }
 
-  async purge(limits: PurgeLimits, passed?: () => void, signal?: AbortSignal): Promise<Purged> {
-    const { removed, fault } = await purge(this.#path, limits, passed, signal)
-    return { removed, fault }
+  purge(limits: PurgeLimits, passed?: () => void, signal?: AbortSignal): Promise<Purged> {
+    return purge(this.#path, limits, passed, signal)
   }
 
   awaitEnds(refs: readonly Ref[], tell: (ref: Ref, how: Ended) => void, signal: AbortSignal): Promise<Ref[]> {

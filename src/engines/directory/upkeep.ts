@@ -1,6 +1,17 @@
 import type { Pauses } from '../../base/task/pause.js'
 import { displayName, toByteString } from '../../base/task/ref.js'
 import type { PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
+import type {
+  Lease,
+  LeaseListener,
+  PauseFollower,
+  Purged,
+  PurgeLimits,
+  SweepAges,
+  Swept,
+  Upkeep,
+  UpkeepStats,
+} from '../contracts/upkeep.js'
 import { SpoolSummary } from '../spool/admin/summary.js'
 import { PauseWatch } from '../spool/index/pause-watch.js'
 import { type LockKind, takeSpoolLease } from '../spool/locker.js'
@@ -17,17 +28,6 @@ import {
   resumeSchedule,
 } from '../spool/periodic-states.js'
 import { noteFormat } from '../spool/probe.js'
-import type {
-  Lease,
-  LeaseListener,
-  PauseFollower,
-  Purged,
-  PurgeLimits,
-  SweepAges,
-  Swept,
-  Upkeep,
-  UpkeepStats,
-} from '../upkeep.js'
 import { type Aside, doHere } from './aside-work.js'
 
 /** Keeps a spool directory and its `.spoold` in order. */

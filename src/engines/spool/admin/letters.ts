@@ -4,6 +4,7 @@ import { messageOf } from '../../../base/errors.js'
 import { cancelledDetail } from '../../../base/task/cancel.js'
 import { displayName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
 import { lstatSync, pathOf, renameSync } from '../../../system/files/anchored-path.js'
+import type { Purged, PurgeLimits } from '../../contracts/upkeep.js'
 import { DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
 import { Records, type TaskRecord } from '../records.js'
 import { setTime } from '../spool-file.js'
@@ -102,21 +103,8 @@ function failuresIn({
   }
 }
 
-interface PurgeLimits {
-  /** Remove dead letters older than this. null: no limit. */
-  readonly maxAgeMs: number | null
-  /** Keep at most this many, and remove the oldest. null: no limit. */
-  readonly maxCount: number | null
-}
-
-interface Purged {
-  readonly removed: number
-  /** Why the first letter that could not be removed is still there. */
-  readonly fault?: string
-}
-
 /**
- * Removes the dead letters beyond the limits.
+ * Removes the dead letters beyond the limits; `fault` is of the first one that is still there.
  *
  * @param spool its real path
  * @param passed called after each letter that was to be removed
@@ -129,7 +117,7 @@ export async function purge(
   signal?: AbortSignal,
 ): Promise<Purged> {
   let [removed, fault]: [number, string | undefined] = [0, undefined]
-  if (limits.maxAgeMs === null && limits.maxCount === null) return { removed }
+  if (limits.maxAgeMs === null && limits.maxCount === null) return { removed, fault }
   let at: OpenSpool | undefined
   const removeOne = async (name: Ref) => {
     at ??= await openSpool(spool)
@@ -139,7 +127,7 @@ export async function purge(
     passed?.()
   }
   await doEach(overLimits(toByteString(spool), limits), removeOne, { signal })
-  return { removed, ...(fault === undefined ? {} : { fault }) }
+  return { removed, fault }
 }
 
 /** @returns why the letter is still there; undefined if it was removed */

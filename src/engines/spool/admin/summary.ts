@@ -2,6 +2,7 @@ import { statfs } from 'node:fs/promises'
 import { Slices } from '../../../base/each.js'
 import { BURY_REASONS, type BuryReason } from '../../../base/task/outcome.js'
 import { type Ref, toFsPath } from '../../../base/task/ref.js'
+import type { DeadStats, DiskStats, UpkeepStats } from '../../contracts/upkeep.js'
 import { DeadLetters } from '../dead-letters.js'
 import { recordNames } from '../records.js'
 
@@ -19,26 +20,7 @@ interface Cause {
   readonly buriedAt: number
 }
 
-interface Dead {
-  readonly count: number
-  readonly isWhole: boolean
-  readonly byReason: Readonly<Record<string, number>>
-  readonly oldestMs: number | null
-  readonly newestMs: number | null
-}
-
-interface Disk {
-  readonly freeBytes: number
-  readonly totalBytes: number
-  readonly freeInodes: number
-  readonly totalInodes: number
-}
-
-interface Summary {
-  readonly dead: Dead
-  readonly records: { readonly count: number; readonly isWhole: boolean }
-  readonly disk: Disk | null
-}
+type Summary = Omit<UpkeepStats, 'paused'>
 
 /** What `.spoold` of one spool holds, read on request, and not more often than is cheap. */
 export class SpoolSummary {
@@ -79,7 +61,7 @@ export class SpoolSummary {
     return { dead, records, disk }
   }
 
-  async #deadLetters(): Promise<Dead> {
+  async #deadLetters(): Promise<DeadStats> {
     const read = new Map<Ref, Cause>()
     const slices = new Slices()
     let isWhole = true
@@ -100,7 +82,7 @@ export class SpoolSummary {
     return { reason: BURY_REASONS.includes(reason) ? reason : 'unknown', buriedAt }
   }
 
-  async #records(): Promise<{ count: number; isWhole: boolean }> {
+  async #records(): Promise<UpkeepStats['records']> {
     let count = 0
     for await (const _name of recordNames(this.#spool))
       if (++count >= MOST_FILES) return { count, isWhole: false }
@@ -109,7 +91,7 @@ export class SpoolSummary {
 }
 
 const NO_RECORDS = { count: 0, isWhole: true }
-const NO_DEAD: Dead = { count: 0, isWhole: true, byReason: {}, oldestMs: null, newestMs: null }
+const NO_DEAD: DeadStats = { count: 0, isWhole: true, byReason: {}, oldestMs: null, newestMs: null }
 
 function summed(letters: Iterable<Cause>) {
   const byReason: Record<string, number> = {}
@@ -128,14 +110,14 @@ function summed(letters: Iterable<Cause>) {
 class DiskWatch {
   readonly #path: string
   /** One that hangs keeps a thread of Node's, so there is no second one. */
-  #asked: Promise<Disk | null> | undefined
+  #asked: Promise<DiskStats | null> | undefined
 
   /** @param path a byte string */
   constructor(path: string) {
     this.#path = path
   }
 
-  async look(): Promise<Disk | null> {
+  async look(): Promise<DiskStats | null> {
     this.#asked ??= this.#ask().finally(() => {
       this.#asked = undefined
     })
@@ -143,7 +125,7 @@ class DiskWatch {
     return Promise.race([this.#asked, late])
   }
 
-  async #ask(): Promise<Disk | null> {
+  async #ask(): Promise<DiskStats | null> {
     try {
       const { bsize, bavail, blocks, ffree, files } = await statfs(toFsPath(this.#path))
       return {
