@@ -125,13 +125,13 @@ export class Daemon {
     this.#drain = new Drain(events, options.drain, request.progress)
     this.#idleStop = new IdleStop(events, () => void this.#stop())
     this.#schedules = new Schedules({ events, logFd: () => log.fd })
-    this.#notices = new ServiceNotices(request, events, master)
+    this.#notices = new ServiceNotices(request, events, master, this.#life)
     this.#network = new DaemonSockets(options, {
       events,
       files,
       inherited: request.inherited,
       resolve,
-      raise: signal => this.#schedules.raise(signal),
+      raise: signal => this.#schedules.router.raise(signal),
     })
     this.#observation = new Observation({
       events,
@@ -223,9 +223,9 @@ export class Daemon {
     })
     if (this.#life.isStopping) return
     this.#events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
+    this.#life.become('running')
     this.#notices.started() // before the process that started this one ends, if there is one
     this.#request.started()
-    this.#life.become('running')
     this.#reloader.serve()
     if (options.drain)
       void this.#drain.run(this.#master, () => this.#schedules.router.isIdle).then(() => this.#stop())
@@ -333,8 +333,8 @@ export class Daemon {
 
   #kill(signal: string): void {
     this.#events.emit('stop-forced', { signal })
-    this.#notices.stopping(0)
     this.#life.become('stopping')
+    this.#notices.stopping(0)
     this.#network.kill()
     void this.#master.kill().then(() => this.#life.become('stopped'))
   }

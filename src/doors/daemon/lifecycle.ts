@@ -6,7 +6,6 @@ import type { Options } from '../../formats/config/option-table.js'
 import { formatProblem } from '../../formats/ini/setting.js'
 import { watchTouches } from '../../system/files/directory-watch.js'
 import type { CheckedConfig } from '../check/check.js'
-import type { ServiceNotices } from './service-notices.js'
 
 type DaemonState = 'starting' | 'running' | 'reloading' | 'stopping' | 'stopped'
 
@@ -56,7 +55,7 @@ interface ReloaderOptions {
   readonly events: Emitter
   readonly log: Pick<Log, 'reopen'>
   readonly life: Lifecycle
-  readonly notices: Pick<ServiceNotices, 'reloading' | 'reloaded'>
+  readonly notices: { reloading(): void; reloaded(error: string | null): void }
   /** @throws why it cannot be read */
   readConfig(): CheckedConfig
   /** Applies a configuration; without one, replaces the workers. @throws why it cannot */
@@ -180,15 +179,9 @@ export class IdleStop {
   /** Call it again after a reload. @param idleMs 0: never */
   serve(idleMs: number, parts: ReadonlyArray<{ readonly isIdle: boolean }>): void {
     this.end()
-    if (idleMs > 0)
-      this.#timer = setInterval(
-        () =>
-          this.#look(
-            idleMs,
-            parts.every(({ isIdle }) => isIdle),
-          ),
-        Math.min(LOOK_MS, idleMs),
-      )
+    if (idleMs === 0) return
+    const isIdle = () => parts.every(part => part.isIdle)
+    this.#timer = setInterval(() => this.#look(idleMs, isIdle()), Math.min(LOOK_MS, idleMs))
   }
 
   end(): void {
