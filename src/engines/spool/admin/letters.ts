@@ -3,17 +3,17 @@ import { doEach } from '../../../base/each.js'
 import { messageOf } from '../../../base/errors.js'
 import { cancelledDetail } from '../../../base/task/cancel.js'
 import { displayName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
-import { lstatSync, pathOf, renameSync } from '../../../system/files/anchored-path.js'
+import { lstatSync } from '../../../system/files/anchored-path.js'
 import type { Purged, PurgeLimits } from '../../contracts/upkeep.js'
 import { DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
 import { Records, type TaskRecord } from '../records.js'
 import { setTime } from '../spool-file.js'
 import { ONCE, pastOf, RECORDED, writeState } from '../state-byte.js'
 import {
+  bring,
   type Changed,
   change,
   DONE,
-  makeArrival,
   type OpenSpool,
   openSpool,
   refused,
@@ -65,23 +65,14 @@ export function requeue(
   if (file.state === undefined) return refused('it is not a spool packet: nothing could run it')
   const letters = new DeadLetters(at.spool)
   const letter = letters.read(name)
-  const arrival = makeArrival(at, letter?.ref ?? name)
-  let hasArrived = false
-  try {
-    const record = keepAttempts && letter !== undefined ? failuresIn(letter) : undefined
-    const records = new Records(at.spool)
-    if (record === undefined) records.remove(arrival.ref)
-    else records.write(arrival.ref, record)
+  const record = keepAttempts && letter !== undefined ? failuresIn(letter) : undefined
+  const to = bring(at, file, letter?.ref ?? name, record, () => {
     const nowMs = Date.now()
     writeState(file.fd, record === undefined ? 0 : RECORDED)
     setTime(file.fd, nowMs) // if another user owns the file, the write above has already set the mtime to now
-    renameSync(pathOf(file), arrival.fsPath)
-    hasArrived = true
-    letters.forget(name)
-    return { kind: 'done', to: arrival.ref }
-  } finally {
-    arrival.end(hasArrived)
-  }
+  })
+  letters.forget(name)
+  return { kind: 'done', to }
 }
 
 type Failures = Pick<TaskRecord, 'attempts' | 'crashes' | 'firstFailureAt' | 'lastFailureAt' | 'lastError'>
