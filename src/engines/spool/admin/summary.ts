@@ -28,7 +28,8 @@ export class SpoolSummary {
   readonly #letters: DeadLetters
   /** Each letter is read once. */
   #known = new Map<Ref, Cause>()
-  readonly #disk: DiskWatch
+  /** One that hangs keeps a thread of Node's, so there is no second one. */
+  #disk: Promise<DiskStats | null> | undefined
   #last: Promise<Summary> | undefined
   /** On the clock of `performance.now()`. */
   #nextAt = Number.NEGATIVE_INFINITY
@@ -37,7 +38,6 @@ export class SpoolSummary {
   constructor(spool: string) {
     this.#spool = spool
     this.#letters = new DeadLetters(spool)
-    this.#disk = new DiskWatch(spool)
   }
 
   /** What cannot be read counts as empty: another user's `.spoold` is not ours to see. */
@@ -54,7 +54,7 @@ export class SpoolSummary {
     const [dead, records, disk] = await Promise.all([
       this.#deadLetters().catch(() => NO_DEAD),
       this.#records().catch(() => NO_RECORDS),
-      this.#disk.look(),
+      this.#room(),
     ])
     const tookMs = performance.now() - startedAt
     this.#nextAt = performance.now() + Math.max(MIN_PAUSE_MS, PAUSE * tookMs)
@@ -88,6 +88,15 @@ export class SpoolSummary {
       if (++count >= MOST_FILES) return { count, isWhole: false }
     return { count, isWhole: true }
   }
+
+  /** What is left where the spool is. */
+  #room(): Promise<DiskStats | null> {
+    this.#disk ??= diskOf(this.#spool).finally(() => {
+      this.#disk = undefined
+    })
+    const late = new Promise<null>(resolve => setTimeout(resolve, ANSWER_MS, null).unref())
+    return Promise.race([this.#disk, late])
+  }
 }
 
 const NO_RECORDS = { count: 0, isWhole: true }
@@ -106,36 +115,17 @@ function summed(letters: Iterable<Cause>) {
   return { count, byReason, oldestMs: known(oldest), newestMs: known(newest) }
 }
 
-/** The room that is left where a directory is. */
-class DiskWatch {
-  readonly #path: string
-  /** One that hangs keeps a thread of Node's, so there is no second one. */
-  #asked: Promise<DiskStats | null> | undefined
-
-  /** @param path a byte string */
-  constructor(path: string) {
-    this.#path = path
-  }
-
-  async look(): Promise<DiskStats | null> {
-    this.#asked ??= this.#ask().finally(() => {
-      this.#asked = undefined
-    })
-    const late = new Promise<null>(resolve => setTimeout(resolve, ANSWER_MS, null).unref())
-    return Promise.race([this.#asked, late])
-  }
-
-  async #ask(): Promise<DiskStats | null> {
-    try {
-      const { bsize, bavail, blocks, ffree, files } = await statfs(toFsPath(this.#path))
-      return {
-        freeBytes: bsize * bavail,
-        totalBytes: bsize * blocks,
-        freeInodes: ffree,
-        totalInodes: files,
-      }
-    } catch {
-      return null
+/** @param path a byte string */
+async function diskOf(path: string): Promise<DiskStats | null> {
+  try {
+    const { bsize, bavail, blocks, ffree, files } = await statfs(toFsPath(path))
+    return {
+      freeBytes: bsize * bavail,
+      totalBytes: bsize * blocks,
+      freeInodes: ffree,
+      totalInodes: files,
     }
+  } catch {
+    return null
   }
 }
