@@ -112,8 +112,8 @@ const LAST_CHANCE_MS = 1000
 /** Tells clients of the control sockets the lines of the log. A slow client is told how many it has missed. */
 export class LogStream {
   readonly #log: RememberedLog
-  readonly #ends = new Set<() => void>()
-  readonly #running = new Set<Promise<void>>()
+  /** What each client that follows has not been sent yet, by what resolves when nothing more will be sent. */
+  readonly #following = new Map<Promise<void>, Backlog>()
 
   constructor(log: RememberedLog) {
     this.#log = log
@@ -136,35 +136,33 @@ export class LogStream {
         call.send({ lines: known, missed: 0 })
         return undefined
       }
-      const running = this.#follow(known, isWanted, call)
-      const listed = running.catch(() => {}).then(() => void this.#running.delete(listed))
-      this.#running.add(listed)
-      return running
+      const backlog = new Backlog(known)
+      const following = this.#follow(backlog, isWanted, call)
+      const over = following.catch(() => {}).then(() => void this.#following.delete(over))
+      this.#following.set(over, backlog)
+      return following
     },
   )
 
   /** The daemon has ended. Resolves when every client that reads has its last line. */
   async close(graceMs = LAST_CHANCE_MS): Promise<void> {
-    for (const end of this.#ends) end()
+    for (const backlog of this.#following.values()) backlog.end('stopped')
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<void>(resolve => {
       timer = setTimeout(resolve, graceMs)
     })
-    await Promise.race([Promise.all(this.#running), late])
+    await Promise.race([Promise.all(this.#following.keys()), late])
     clearTimeout(timer)
   }
 
   async #follow(
-    known: readonly LogLine[],
+    backlog: Backlog,
     isWanted: (line: LogLine) => boolean,
     call: Parameters<Action['run']>[1],
   ): Promise<void> {
-    const backlog = new Backlog(known)
     const stopReading = this.#log.read(line => {
       if (isWanted(line)) backlog.add(line)
     })
-    const end = () => backlog.end('stopped')
-    this.#ends.add(end)
     void call.whenGone.then(() => backlog.end('gone'))
     try {
       // one batch at a time: the next one is what has come while the client took this one
@@ -175,7 +173,6 @@ export class LogStream {
       if (backlog.why === 'stopped') throw new ControlError('stopped', 'the daemon stops')
     } finally {
       stopReading()
-      this.#ends.delete(end)
     }
   }
 }
