@@ -1,4 +1,4 @@
-import type { Log } from '../log/log.js'
+import type { LineLog } from '../log/log.js'
 import { displayName } from '../task/ref.js'
 import { durationText } from '../time-text.js'
 import type { Emitter } from './emitter.js'
@@ -17,9 +17,22 @@ interface LogSubscriberOptions {
   isQuiet(path: string): boolean
 }
 
-/** The only place where events become text. Lines that uWSGI also has are the same to the byte (core/spooler.c, core/master*.c). */
-export function subscribeLog(events: Emitter, log: Log, { isQuiet }: LogSubscriberOptions): void {
-  subscribeLines(events, log, to => ({
+/**
+ * The only place where events become text. Lines that uWSGI also has are the same to the byte (core/spooler.c, core/master*.c).
+ * In a structured log each line has the name of its event, unless the line names a more specific one, and the error of that event
+ * as a field.
+ */
+export function subscribeLog(events: Emitter, log: LineLog, { isQuiet }: LogSubscriberOptions): void {
+  let context: { readonly event?: LoggedEvent; readonly error?: string } = {}
+  const tagged: LineLog = {
+    isStructured: log.isStructured,
+    isPrecise: log.isPrecise,
+    line: (level, text, fields) => log.line(level, text, { ...context, ...fields }),
+    dated: (level, text, fields) => log.dated(level, text, { ...context, ...fields }),
+    plain: (text, fields) => log.plain(text, { ...context, ...fields }),
+  }
+  const to = log.isStructured ? tagged : log
+  const listeners: Listeners = {
     ...serviceLines(to),
     ...reloadLines(to),
     ...workerLines(to, isQuiet),
@@ -28,10 +41,18 @@ export function subscribeLog(events: Emitter, log: Log, { isQuiet }: LogSubscrib
     ...signalLines(to),
     ...scheduleLines(to),
     ...periodicLines(to),
-  }))
+  }
+  const subscribe = <Name extends LoggedEvent>(name: Name): void => {
+    const tell = listeners[name]
+    events.on(name, payload => {
+      if (log.isStructured) context = { event: name, ...('error' in payload ? { error: payload.error } : {}) }
+      tell(payload)
+    })
+  }
+  for (const name of Object.keys(listeners) as LoggedEvent[]) subscribe(name)
 }
 
-function serviceLines(log: Log) {
+function serviceLines(log: LineLog) {
   return {
     'config-read': ({ file }) => log.line('info', `[uWSGI] getting INI configuration from ${file}`, { file }),
     'config-warning': ({ message }) => log.line('warn', message),
@@ -79,7 +100,7 @@ function serviceLines(log: Log) {
   } satisfies Partial<Listeners>
 }
 
-function reloadLines(log: Log) {
+function reloadLines(log: LineLog) {
   return {
     'file-touched': ({ file, asks }) =>
       log.dated(
@@ -96,37 +117,6 @@ function reloadLines(log: Log) {
       log.line('error', `the reload is rejected, keeping the current configuration: ${error}`),
     'reload-done': () => log.line('info', 'the spoolers are reloaded'),
   } satisfies Partial<Listeners>
-}
-
-/**
- * Subscribes the listeners that write log lines. In a structured log each line has the name of its event, unless the line
- * names a more specific one, and the error of that event as a field.
- *
- * @param linesOf creates the listeners for the log that they write to
- */
-function subscribeLines(events: Emitter, log: Log, linesOf: (log: Log) => Listeners): void {
-  let context: { readonly event?: LoggedEvent; readonly error?: string } = {}
-  const tagged: Log = {
-    get fd() {
-      return log.fd
-    },
-    isStructured: log.isStructured,
-    isPrecise: log.isPrecise,
-    line: (level, text, fields) => log.line(level, text, { ...context, ...fields }),
-    dated: (level, text, fields) => log.dated(level, text, { ...context, ...fields }),
-    plain: (text, fields) => log.plain(text, { ...context, ...fields }),
-    reopen: () => log.reopen(),
-    end: () => log.end(),
-  }
-  const listeners = linesOf(log.isStructured ? tagged : log)
-  const subscribe = <Name extends LoggedEvent>(name: Name): void => {
-    const tell = listeners[name]
-    events.on(name, payload => {
-      if (log.isStructured) context = { event: name, ...('error' in payload ? { error: payload.error } : {}) }
-      tell(payload)
-    })
-  }
-  for (const name of Object.keys(listeners) as LoggedEvent[]) subscribe(name)
 }
 
 const UNFINISHED_TEXTS: Readonly<Record<string, string>> = {

@@ -1,4 +1,4 @@
-import type { Log } from '../log/log.js'
+import type { LineLog } from '../log/log.js'
 import { printable } from '../printable.js'
 import type { Listeners } from './event-map.js'
 
@@ -8,7 +8,7 @@ const PERIOD_MS = 10_000
 const COMPLAINT_LENGTH = 400
 
 /** The lines about sockets and peers (core/socket.c, core/spooler.c). */
-export function networkLines(log: Log, isQuiet: (path: string) => boolean) {
+export function networkLines(log: LineLog, isQuiet: (path: string) => boolean) {
   const complain = createComplainer(log)
   return {
     'socket-opened': ({ number, how, family, address, isAutoPort }) => {
@@ -57,7 +57,7 @@ function listeningLine(what: string, address: string): string {
 }
 
 /** Limits the lines per period; the first line after it says how many were suppressed. */
-function createComplainer(log: Log): (text: string, peer: string) => void {
+function createComplainer(log: LineLog): (text: string, peer: string) => void {
   let periodEndsMs = 0
   let count = 0
   return (text, peer) => {

@@ -1,11 +1,11 @@
-import type { Log } from '../log/log.js'
+import type { LineLog } from '../log/log.js'
 import { printable } from '../printable.js'
 import { type SignalSchedule, scheduleText } from '../task/schedule.js'
 import type { Listeners } from './event-map.js'
 import { tellerOf } from './spool-lines.js'
 
 /** The lines about signals and schedules (core/signal.c, core/cron.c, core/fsmon.c). */
-export function signalLines(log: Log) {
+export function signalLines(log: LineLog) {
   return {
     'signal-registered': ({ spool, number, target }) => {
       const named = target === '' ? 'default, any worker' : printable(target)
@@ -44,7 +44,7 @@ export function signalLines(log: Log) {
   } satisfies Partial<Listeners>
 }
 
-export function periodicLines(log: Log) {
+export function periodicLines(log: LineLog) {
   const tell = tellerOf(log)
   return {
     'periodic-left-out': ({ spool, name, stored }) =>
@@ -72,7 +72,7 @@ export function periodicLines(log: Log) {
   } satisfies Partial<Listeners>
 }
 
-export function scheduleLines(log: Log) {
+export function scheduleLines(log: LineLog) {
   const tell = tellerOf(log)
   return {
     'schedule-fired': schedule => {

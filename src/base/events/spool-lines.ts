@@ -1,4 +1,4 @@
-import type { Level, Log } from '../log/log.js'
+import type { Level, LineLog } from '../log/log.js'
 import { printable } from '../printable.js'
 import { describePauses } from '../task/pause.js'
 import { displayName } from '../task/ref.js'
@@ -18,7 +18,7 @@ export function prefixOf({ spool, pid }: Speaker): string {
 }
 
 /** Lines that begin with whose they are. */
-export function tellerOf(log: Log): Tell {
+export function tellerOf(log: LineLog): Tell {
   return (level, speaker, text, fields) => {
     const { spool, pid } = speaker
     const worker = pid === undefined ? {} : { worker: pid }
@@ -27,7 +27,7 @@ export function tellerOf(log: Log): Tell {
 }
 
 /** The lines about a spool: its directory, its tasks as a whole, what it does. */
-export function spoolLines(log: Log) {
+export function spoolLines(log: LineLog) {
   const tell = tellerOf(log)
   return {
     'spool-opened': ({ spool, locks, because }) =>

@@ -1,4 +1,4 @@
-import type { Level, Log } from '../log/log.js'
+import type { Level, LineLog } from '../log/log.js'
 import { printable } from '../printable.js'
 import { baseName, displayName, priorityOf, type TaskName } from '../task/ref.js'
 import { isHandled, nameOf, type Report } from '../task/report.js'
@@ -13,11 +13,11 @@ const MAX_REPORTED = 10_000
 
 /** The lines about single tasks (core/spooler.c, spooler_manage_task). */
 export class TaskLines {
-  readonly #log: Log
+  readonly #log: LineLog
   readonly #isQuiet: (spool: string) => boolean
   readonly #reported = new Set<string>()
 
-  constructor(log: Log, isQuiet: (spool: string) => boolean) {
+  constructor(log: LineLog, isQuiet: (spool: string) => boolean) {
     this.#log = log
     this.#isQuiet = isQuiet
   }
@@ -180,11 +180,11 @@ const OWN_BEGINNING =
 
 /** What handlers print, line by line; in a text log, unchanged. */
 export class PrintedLines {
-  readonly #log: Log
+  readonly #log: LineLog
   /** What was printed after the last newline, per author and stream. */
   readonly #open = new Map<string, Printed>()
 
-  constructor(log: Log) {
+  constructor(log: LineLog) {
     this.#log = log
   }
 

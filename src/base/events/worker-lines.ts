@@ -1,4 +1,4 @@
-import type { Log } from '../log/log.js'
+import type { LineLog } from '../log/log.js'
 import { printable } from '../printable.js'
 import { displayName, type TaskName } from '../task/ref.js'
 import { nameOf } from '../task/report.js'
@@ -7,7 +7,7 @@ import { tellerOf } from './spool-lines.js'
 import { lineName, PrintedLines, TaskLines, taskFields } from './task-lines.js'
 
 /** The lines about the processes of spools: they start and end, report their tasks, and are more or fewer. */
-export function workerLines(log: Log, isQuiet: (spool: string) => boolean) {
+export function workerLines(log: LineLog, isQuiet: (spool: string) => boolean) {
   const tell = tellerOf(log)
   const tasks = new TaskLines(log, isQuiet)
   const printed = new PrintedLines(log)

@@ -54,7 +54,7 @@ export async function runUnderRoot(request: RootParentOptions): Promise<number> 
   const { options } = request
   const file = options.daemonize ?? options.logto
   const files = new Opener(identityOf(options))
-  const log = file === null ? undefined : new LogOutput(file, files, { lost() {} }, 'latin1')
+  const log = file === null ? undefined : new LogOutput(file, files, () => {}, 'latin1')
   const warnings: string[] = []
   const events = new Emitter()
   events.on('config-warning', ({ message }) => warnings.push(message))
