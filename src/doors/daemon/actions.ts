@@ -11,15 +11,24 @@ import type { Wish } from '../../runtime/supervisor/pool-size.js'
 import { type Action, type ActionTable, actionFor } from '../control/actions.js'
 import type { Schedules } from './schedules.js'
 
-/** What concerns a daemon as a whole. */
+/** What a daemon as a whole is told to do. `because`, for people: a signal's name, or who asked. */
 export interface Orders {
-  readonly config: Action
-  /** @param because for people: a signal's name, or who asked */
+  /** Take no more tasks, let the running ones end. */
+  stop(because: string): void
+  /** End now. */
+  kill(signal: string): void
+  reload(because: string): void
+  /** Whether no task and no signal is given out. */
   setQuiet(isQuiet: boolean, because: string): void
-  reload(): void
+  toggleQuiet(because: string): void
+  scanNow(): void
+  /** Log what every process does. */
+  dump(): void
   reopenLog(): void
-  stop(): void
 }
+
+/** Who asks, where it is none of the signals. */
+export const CLIENT = 'a control client'
 
 interface Acting {
   readonly events: Emitter
@@ -29,10 +38,20 @@ interface Acting {
   readonly watch: { readonly action: Action; readonly recall: Action }
   readonly lines: { readonly action: Action }
   readonly orders: Orders
+  readonly config: Action
 }
 
 /** What clients of the control sockets can have done. docs/control.md lists it. */
-export function actionsOf({ events, master, schedules, stats, watch, lines, orders }: Acting): ActionTable {
+export function actionsOf({
+  events,
+  master,
+  schedules,
+  stats,
+  watch,
+  lines,
+  orders,
+  config,
+}: Acting): ActionTable {
   const order = (run: () => void) => actionFor('operator', {}, () => run())
   const actions: ActionTable = {
     snapshot: actionFor('viewer', { 'spool?': 'text' }, async ({ spool }, { role }) =>
@@ -43,17 +62,17 @@ export function actionsOf({ events, master, schedules, stats, watch, lines, orde
     next: naming((...which) => master.nextOf(...which)),
     later: naming((...which) => master.laterOf(...which)),
     parked: parkedAction(master),
-    config: orders.config,
+    config,
     events: lines.action,
     scale: scaleAction(master),
     ...scheduleActions(schedules, events),
     signal: signalAction(schedules),
-    quiet: order(() => orders.setQuiet(true, 'a control client')),
-    unquiet: order(() => orders.setQuiet(false, 'a control client')),
-    scan: order(() => master.lookNow()),
-    reload: order(() => orders.reload()),
+    quiet: order(() => orders.setQuiet(true, CLIENT)),
+    unquiet: order(() => orders.setQuiet(false, CLIENT)),
+    scan: order(() => orders.scanNow()),
+    reload: order(() => orders.reload(CLIENT)),
     'reopen-log': order(() => orders.reopenLog()),
-    stop: order(() => orders.stop()),
+    stop: order(() => orders.stop(CLIENT)),
     cancel: cancelAction(master),
   }
   const seenAtOnce = ([name, action]: [string, Action]) =>
@@ -132,7 +151,8 @@ function signalAction(schedules: Schedules): Action {
   return actionFor('operator', { number: 'count' }, ({ number }) => {
     if (number > 255)
       throw new ControlError('invalid-args', `signal: expected a number from 0 to 255, got ${number}`)
-    if (!schedules.raise(number)) throw new Error(`there is no room for signal ${number}: too many wait`)
+    if (!schedules.router.raise(number))
+      throw new Error(`there is no room for signal ${number}: too many wait`)
   })
 }
 

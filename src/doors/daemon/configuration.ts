@@ -29,15 +29,13 @@ const FIXED = [
   'masterFifo',
 ] as const satisfies ReadonlyArray<keyof Options>
 
-interface Configurations {
-  /** The one that the daemon was started with. */
-  readonly started: ResolvedOptions
-  /** The one in effect: that of the last reload. */
-  current(): ResolvedOptions
-}
-
-/** The verb `config`: what the running daemon uses, whatever is in its files by now. */
-export function configAction({ started, current }: Configurations): Action {
+/**
+ * The verb `config`: what the running daemon uses, whatever is in its files by now.
+ *
+ * @param current the configuration in effect: that of the start now, later that of the last reload
+ */
+export function configAction(current: () => ResolvedOptions): Action {
+  const started = current()
   return actionFor('operator', {}, () => told(started, current()))
 }
 

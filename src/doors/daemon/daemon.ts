@@ -18,9 +18,10 @@ import { endOwners } from '../../system/owner-process.js'
 import { additionalGroups, become, type Identity, identityOf } from '../../system/privileges.js'
 import type { ServiceManager } from '../../system/systemd/service-manager.js'
 import { type CheckedConfig, checkAsUser } from '../check/check.js'
-import { configAction, unappliedWarning } from './configuration.js'
+import type { Orders } from './actions.js'
+import { unappliedWarning } from './configuration.js'
 import { Drain, type DrainProgress } from './drain.js'
-import { IdleStop, Lifecycle, Reloader, TouchReload } from './lifecycle.js'
+import { Lifecycle, Reloader, stopWhenIdle, watchTouchReload } from './lifecycle.js'
 import type { RememberedLog } from './log-stream.js'
 import { Observation } from './observation.js'
 import { ParentsPidfiles } from './parent.js'
@@ -87,14 +88,16 @@ export class Daemon {
   readonly #questions: QuestionHandler
   readonly #pidfiles: Pidfiles | ParentsPidfiles
   readonly #sweeper: Maintenance
-  readonly #touches: TouchReload
   readonly #drain: Drain
-  readonly #idleStop: IdleStop
   readonly #schedules: Schedules
   readonly #notices: ServiceNotices
   readonly #network: DaemonSockets
   readonly #observation: Observation
   readonly #reloader: Reloader
+  readonly #orders: Orders
+  /** They end what the configuration in effect has them wait for. */
+  #endTouches = () => {}
+  #endIdling = () => {}
   /** Whether tasks that lie there leave no line in the log. */
   #leavesNoLine: (path: string) => boolean = () => false
 
@@ -121,9 +124,7 @@ export class Daemon {
     events.on('reload-done', () => this.#setQuiet(false, 'reload'))
     this.#pidfiles = request.isUnderRoot ? new ParentsPidfiles(events) : new Pidfiles(events, files)
     this.#sweeper = new Maintenance(events, new AsideProcess(() => openAside(log.fd)))
-    this.#touches = new TouchReload(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
     this.#drain = new Drain(events, options.drain, request.progress)
-    this.#idleStop = new IdleStop(events, () => void this.#stop())
     this.#schedules = new Schedules({ events, logFd: () => log.fd })
     this.#notices = new ServiceNotices(request, events, master, this.#life)
     this.#network = new DaemonSockets(options, {
@@ -133,6 +134,19 @@ export class Daemon {
       resolve,
       raise: signal => this.#schedules.router.raise(signal),
     })
+    this.#orders = {
+      stop: because => {
+        events.emit('stop-asked', { signal: because })
+        void this.#stop()
+      },
+      kill: signal => this.#kill(signal),
+      reload: because => this.#reloader.ask({ kind: 'signal', signal: because }),
+      setQuiet: (isQuiet, because) => this.#setQuiet(isQuiet, because),
+      toggleQuiet: because => this.#setQuiet(!master.isQuiet, because),
+      scanNow: () => master.lookNow(),
+      dump: () => dumpProcesses(master, events),
+      reopenLog: () => log.reopen(),
+    }
     this.#observation = new Observation({
       events,
       log,
@@ -145,13 +159,7 @@ export class Daemon {
       schedules: this.#schedules,
       network: this.#network,
       config: () => this.#config,
-      orders: {
-        config: configAction({ started: request.config, current: () => this.#config }),
-        setQuiet: (isQuiet, because) => this.#setQuiet(isQuiet, because),
-        reload: () => this.#reloader.ask({ kind: 'signal', signal: 'a control client' }),
-        reopenLog: () => log.reopen(),
-        stop: () => this.#askedToStop('a control client'),
-      },
+      orders: this.#orders,
     })
     this.#reloader = new Reloader({
       events,
@@ -169,7 +177,7 @@ export class Daemon {
 
   /** @returns the exit code */
   async run(): Promise<number> {
-    this.#listen()
+    listenToSignals(this.#orders)
     try {
       await this.#start()
     } catch (error) {
@@ -182,18 +190,6 @@ export class Daemon {
     this.#events.emit('daemon-stopped', {})
     await this.#end(false)
     return this.#drain.exitCode
-  }
-
-  #listen(): void {
-    const master = this.#master
-    listenToSignals({
-      stop: signal => this.#askedToStop(signal),
-      kill: signal => this.#kill(signal),
-      reload: () => this.#reloader.ask({ kind: 'signal', signal: 'SIGHUP' }),
-      scanNow: () => master.lookNow(),
-      quiet: signal => this.#setQuiet(!master.isQuiet, signal),
-      dump: () => dumpProcesses(master, this.#events),
-    })
   }
 
   /** Resolves when everything runs, or when a stop comes first. */
@@ -284,14 +280,19 @@ export class Daemon {
     const onRedis = running.map(({ spool }) => spool).filter(isRedisAddress)
     this.#leavesNoLine = quietAmong(spools)
     this.#network.serve(options, new SpoolTargets(targetsOf(spools)))
-    this.#touches.watch(options)
+    this.#endTouches()
+    this.#endTouches = watchTouchReload(options, this.#events, (file, asks) =>
+      this.#reloader.ask({ kind: 'touch', file, asks }),
+    )
     this.#schedules.serve(
       config,
       running.map(({ spool, options: { spoolerSync } }) => ({ directory: spool, sync: spoolerSync })),
     )
     this.#sweeper.start(spools.map(maintained))
     this.#master.checks.serve(checkOptions(options))
-    this.#idleStop.serve(idleMsOf(config), [this.#master, this.#schedules])
+    this.#endIdling()
+    const parts = [this.#master, this.#schedules]
+    this.#endIdling = stopWhenIdle(idleMsOf(config), parts, this.#events, () => void this.#stop())
     await this.#observation.serve(options, own, onRedis)
   }
 
@@ -308,17 +309,11 @@ export class Daemon {
     this.#events.emit(isQuiet ? 'quiet-began' : 'quiet-ended', { because })
   }
 
-  /** @param signal who asks, for the log */
-  #askedToStop(signal: string): void {
-    this.#events.emit('stop-asked', { signal })
-    void this.#stop()
-  }
-
   /** Network requests and running tasks finish in parallel. The sockets stop listening at once. */
   async #stop(): Promise<void> {
     this.#life.become('stopping')
     const mercyMs = longestMercyMs(this.#config)
-    this.#idleStop.end()
+    this.#endIdling()
     this.#notices.stopping(mercyMs)
     const notice = setTimeout(() => this.#tellWhoRuns(mercyMs - STOP_NOTICE_MS), STOP_NOTICE_MS)
     await Promise.all([this.#schedules.stop(), this.#network.stop(mercyMs), this.#master.stop()])
@@ -342,7 +337,7 @@ export class Daemon {
   /** @param hasFailed the daemon never ran, and removes its files */
   async #end(hasFailed: boolean): Promise<void> {
     const { vacuum } = this.#config.options
-    this.#touches.stop()
+    this.#endTouches()
     this.#sweeper.stop()
     await this.#observation.close()
     await this.#schedules.stop()

@@ -179,11 +179,6 @@ export class Schedules {
     return this.router.isIdle && !isToCome
   }
 
-  /** @returns false when there is no room for the signal */
-  raise(number: number): boolean {
-    return this.router.raise(number)
-  }
-
   /** Stops firing. */
   async stop(): Promise<void> {
     this.#isFiring = false
