@@ -4,7 +4,16 @@ import { baseName, displayName, priorityOf, type TaskName } from '../task/ref.js
 import { isHandled, nameOf, type Report } from '../task/report.js'
 import { durationText } from '../time-text.js'
 import type { EventMap } from './event-map.js'
-import { prefixOf, type Speaker } from './spool-lines.js'
+
+/** Whose line it is: a spool's or, with a pid, a worker's. */
+export interface Speaker {
+  readonly spool: string
+  readonly pid?: number
+}
+
+export function prefixOf({ spool, pid }: Speaker): string {
+  return pid === undefined ? `[spooler ${spool}]` : `[spooler ${spool} pid: ${pid}]`
+}
 
 /** How long an unlocked, incomplete file may still be arriving. */
 const GRACE_MS = 10_000
