@@ -142,7 +142,7 @@ export class Draft {
 }
 
 /** The path of a new task at the top of a spool, a byte string. */
-export function newTaskPath(spool: string, request: Pick<Request, 'mark' | 'name'> = {}): string {
+export function newTaskPath(spool: string, request: Pick<Request, 'mark' | 'name'>): string {
   return `${spool}/${taskNameOf(request)}`
 }
 
