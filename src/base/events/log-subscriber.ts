@@ -3,20 +3,14 @@ import type { Emitter } from './emitter.js'
 import type { LoggedEvent } from './event-map.js'
 import { logLines } from './log-lines.js'
 
-interface LogSubscriberOptions {
-  /**
-   * spooler-quiet: no lines about tasks that succeed. A reload may change it.
-   *
-   * @param path of a spool, or of a file in it
-   */
-  isQuiet(path: string): boolean
-}
-
 /**
  * The only place where events become text. In a structured log each line has the name of its event, unless the line names a
  * more specific one, and the error of that event as a field.
+ *
+ * @param isQuiet spooler-quiet: whether there are no lines about tasks that succeed, by the path of a spool, or of a file in it. A
+ *   reload may change it
  */
-export function subscribeLog(events: Emitter, log: LineLog, { isQuiet }: LogSubscriberOptions): void {
+export function subscribeLog(events: Emitter, log: LineLog, isQuiet: (path: string) => boolean): void {
   let context: { readonly event?: LoggedEvent; readonly error?: string } = {}
   const tagged: LineLog = {
     isStructured: log.isStructured,

@@ -118,14 +118,14 @@ export class Daemon {
       () => master.controls,
       message => events.emit('config-warning', { message }),
     )
-    subscribeLog(events, log, { isQuiet: path => this.#leavesNoLine(path) })
+    subscribeLog(events, log, path => this.#leavesNoLine(path))
     events.on('request-stored', ({ path }) => master.lookNow(path))
     // its workers are new, which is what it was quiet for
     events.on('reload-done', () => this.#setQuiet(false, 'reload'))
     this.#pidfiles = request.isUnderRoot ? new ParentsPidfiles(events) : new Pidfiles(events, files)
     this.#sweeper = new Maintenance(events, new AsideProcess(() => openAside(log.fd)))
     this.#drain = new Drain(events, options.drain, request.progress)
-    this.#schedules = new Schedules({ events, logFd: () => log.fd })
+    this.#schedules = new Schedules(events, () => log.fd)
     this.#notices = new ServiceNotices(request, events, master, this.#life)
     this.#network = new DaemonSockets(options, {
       events,
