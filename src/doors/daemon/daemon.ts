@@ -109,7 +109,7 @@ export class Daemon {
     this.#log = log
     this.#config = request.config
     const { options } = request.config
-    const resolve = (path: string) => surroundings.resolve(path)
+    const { resolve } = surroundings
     this.#identity = identityOf(options)
     const files = new Opener(this.#identity)
     const master = new Master(events)
@@ -198,7 +198,7 @@ export class Daemon {
     const identity = this.#identity
     this.#tell(this.#config)
     if (identity !== null)
-      for (const directory of localDirectories(this.#config, path => this.#surroundings.resolve(path)))
+      for (const directory of localDirectories(this.#config, this.#surroundings.resolve))
         makeSpoolFor(directory, identity)
     await this.#network.listen()
     await this.#observation.listen(options)
@@ -208,7 +208,7 @@ export class Daemon {
       this.#events.emit('identity-taken', { ...identity, groups: additionalGroups() })
       for (const message of checkAsUser(this.#config)) this.#events.emit('config-warning', { message })
     }
-    const spools = this.#prepareSpools(this.#config)
+    const spools = prepareSpools(this.#config, this.#surroundings.resolve)
     if (options.chdir !== null) this.#events.emit('directory-entered', { directory: options.chdir })
     const plans = await this.#plan(spools, this.#config)
     this.#leavesNoLine = quietAmong(spools)
@@ -230,7 +230,7 @@ export class Daemon {
   /** @throws why the configuration cannot be applied */
   async #apply(config: CheckedConfig, isNew: boolean): Promise<void> {
     this.#surroundings.enter(config)
-    const spools = this.#prepareSpools(config)
+    const spools = prepareSpools(config, this.#surroundings.resolve)
     if (isNew) this.#questions.forget()
     await this.#master.reload(await this.#plan(spools, config))
     if (this.#life.isStopping) return // schedules, watches and sweeps must not start again
@@ -246,10 +246,6 @@ export class Daemon {
     try {
       this.#surroundings.settle(this.#config.options.chdir)
     } catch {} // the directory was removed or is inaccessible by now
-  }
-
-  #prepareSpools(config: CheckedConfig): PreparedSpool[] {
-    return prepareSpools(config, path => this.#surroundings.resolve(path))
   }
 
   async #plan(spools: readonly PreparedSpool[], config: CheckedConfig): Promise<SpoolWorkersPlan[]> {
