@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { quietly } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { subscribeLog } from '../../base/events/log-subscriber.js'
+import type { Log } from '../../base/log/log.js'
 import { checkSpool, makeSpoolFor } from '../../engines/spool/permissions.js'
 import { SpoolTargets } from '../../engines/targets.js'
 import type { ResolvedOptions } from '../../formats/config/options.js'
@@ -68,7 +69,9 @@ interface DaemonInput {
   readonly request: DaemonRequest
   readonly surroundings: ProcessEnvironment
   readonly events: Emitter
-  readonly log: RememberedLog
+  readonly log: Log
+  /** Passes its lines on to the log. */
+  readonly lines: RememberedLog
 }
 
 /** A stop that takes longer than this logs what it waits for; most stops are faster. */
@@ -79,7 +82,7 @@ export class Daemon {
   readonly #request: DaemonRequest
   readonly #surroundings: ProcessEnvironment
   readonly #events: Emitter
-  readonly #log: RememberedLog
+  readonly #log: Log
   /** The configuration in effect. A rejected reload does not change it. */
   #config: CheckedConfig
   readonly #identity: Identity | null
@@ -102,7 +105,7 @@ export class Daemon {
   #leavesNoLine: (path: string) => boolean = () => false
 
   /** The only place where the rooms are wired together. Nothing begins yet. */
-  constructor({ request, surroundings, events, log }: DaemonInput) {
+  constructor({ request, surroundings, events, log, lines }: DaemonInput) {
     this.#request = request
     this.#surroundings = surroundings
     this.#events = events
@@ -118,7 +121,7 @@ export class Daemon {
       () => master.controls,
       message => events.emit('config-warning', { message }),
     )
-    subscribeLog(events, log, path => this.#leavesNoLine(path))
+    subscribeLog(events, lines, path => this.#leavesNoLine(path))
     events.on('request-stored', ({ path }) => master.lookNow(path))
     // its workers are new, which is what it was quiet for
     events.on('reload-done', () => this.#setQuiet(false, 'reload'))
@@ -150,6 +153,7 @@ export class Daemon {
     this.#observation = new Observation({
       events,
       log,
+      lines,
       identity: this.#identity,
       files,
       resolve,

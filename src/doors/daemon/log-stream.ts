@@ -1,4 +1,4 @@
-import { LEVELS, type Level, type Log } from '../../base/log/log.js'
+import { LEVELS, type Level, type LineLog } from '../../base/log/log.js'
 import { Queue } from '../../base/queue.js'
 import { ControlError } from '../../formats/control/protocol.js'
 import { Hide } from '../../formats/protocol/hide.js'
@@ -19,24 +19,20 @@ const MOST_CHARS = 256 * 1024
 /** More of a line is not remembered. */
 const LONGEST = 16 * 1024
 
-/** A log that remembers its last lines, wherever they are written, and tells readers the next ones. */
-export class RememberedLog implements Log {
+/** Passes lines on to a log, remembers the last ones, and tells readers the next ones. */
+export class RememberedLog implements LineLog {
   readonly isStructured: boolean
   readonly isPrecise: boolean
-  readonly #log: Log
+  readonly #log: LineLog
   readonly #lines = new Queue<LogLine>()
   readonly #readers = new Set<(line: LogLine) => void>()
   #chars = 0
   #hide = new Hide([])
 
-  constructor(log: Log) {
+  constructor(log: LineLog) {
     this.#log = log
     this.isStructured = log.isStructured
     this.isPrecise = log.isPrecise
-  }
-
-  get fd(): number {
-    return this.#log.fd
   }
 
   line(level: Level, text: string, fields?: object): void {
@@ -58,14 +54,6 @@ export class RememberedLog implements Log {
     this.#lines.clear()
     this.#chars = 0
     for (const line of remembered) this.#keep({ ...line, text: hide.text(line.text) })
-  }
-
-  reopen(): void {
-    this.#log.reopen()
-  }
-
-  end(): Promise<void> {
-    return this.#log.end()
   }
 
   /** The oldest first. */

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os'
 import type { Emitter } from '../../base/events/emitter.js'
+import type { Log } from '../../base/log/log.js'
 import { controlHomeOf } from '../../engines/control/home.js'
 import { HiddenNotes } from '../../engines/hidden-notes.js'
 import type { Options } from '../../formats/config/option-table.js'
@@ -29,7 +30,8 @@ interface ObservationContext {
   /** The configuration in effect. */
   config(): CheckedConfig
   readonly events: Emitter
-  readonly log: RememberedLog
+  readonly log: Log
+  readonly lines: RememberedLog
   readonly identity: Identity | null
   readonly files: Opener
   readonly orders: Orders
@@ -54,12 +56,12 @@ export class Observation {
   readonly #fifos: MasterFifos
 
   constructor(context: ObservationContext) {
-    const { events, log, identity, files, orders, resolve, master, schedules, config } = context
+    const { events, log, lines, identity, files, orders, resolve, master, schedules, config } = context
     const stats = observe(context, () => this.#hide)
     this.#context = context
     this.#stats = stats
     this.#watch = new TaskWatch(events, () => master.stats.map(({ spool }) => spool))
-    this.#lines = new LogStream(log)
+    this.#lines = new LogStream(lines)
     const actions = actionsOf({
       ...{ events, master, schedules, stats, orders, config: configAction(config) },
       watch: this.#watch,
@@ -79,12 +81,12 @@ export class Observation {
 
   /** Puts a configuration into service. @param local real paths of the spools that the daemon runs @param onRedis and their names */
   async serve(options: Options, local: readonly string[], onRedis: readonly string[]): Promise<void> {
-    const { events, log, resolve } = this.#context
+    const { events, lines, resolve } = this.#context
     const hidden = keysOf(options.spoolerHide)
     const spools = [...local, ...onRedis]
     this.#hide = new Hide(hidden)
     this.#stats.outdate()
-    log.hide(this.#hide)
+    lines.hide(this.#hide)
     this.#notes.serve(spools, hidden)
     await this.#fifos.serve(options.masterFifo)
     void this.#exporter.serve(exporterOptions(options))
