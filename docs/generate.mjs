@@ -105,8 +105,8 @@ const declared = path => readFileSync(new URL(`../build/src/${path}.d.ts`, impor
 const ENGINES = ['PriorityStats', 'LookStats', 'DeadStats', 'DiskStats']
 const TYPES = [
   ...interfacesIn(declared('runtime/stats/snapshot')),
-  ...[declared('engines/contracts/look-stats'), declared('engines/feed'), declared('engines/upkeep')]
-    .flatMap(interfacesIn)
+  ...['engines/contracts/look-stats', 'engines/feed', 'engines/contracts/upkeep']
+    .flatMap(path => interfacesIn(declared(path)))
     .filter(([name]) => ENGINES.includes(name)),
 ]
 

@@ -60,7 +60,14 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'runtime/schedule',
     'runtime/tasks',
   ],
-  'runtime/supervisor': [...BASE, 'system', 'engines', 'runtime/ipc', 'runtime/supervisor/scaling'],
+  'runtime/supervisor': [
+    ...BASE,
+    'system',
+    'engines/contracts',
+    'engines',
+    'runtime/ipc',
+    'runtime/supervisor/scaling',
+  ],
   'runtime/supervisor/scaling': BASE,
   'runtime/periodic': [...BASE, 'formats/protocol', 'system', 'engines', 'runtime/schedule'],
   'runtime/stats': [

@@ -3,6 +3,7 @@ import type { Emitter } from '../base/events/emitter.js'
 import type { MemberFacts } from '../base/task/member.js'
 import { isRedisAddress, redisAddressOf } from '../formats/protocol/redis-address.js'
 import type { WorkerClaims } from './claims.js'
+import type { Upkeep } from './contracts/upkeep.js'
 import { controlSocketsOf } from './control/client.js'
 import { isControlHome } from './control/home.js'
 import type { Aside } from './directory/aside-work.js'
@@ -15,7 +16,6 @@ import { redisEngine } from './redis/engine.js'
 import type { RedisFacts, ServerOverview } from './server-facts.js'
 import type { DirectoryClaimsOptions } from './spool/claims/claims.js'
 import type { TaskStore } from './task-store.js'
-import type { Upkeep } from './upkeep.js'
 
 /** Options for a master; an engine uses those that apply to its tasks. */
 export type FeedOptions = Omit<DirectoryFeedOptions, 'spool'>

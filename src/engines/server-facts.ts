@@ -1,6 +1,6 @@
 import type { MemberFacts } from '../base/task/member.js'
+import type { UpkeepStats } from './contracts/upkeep.js'
 import type { FeedStats } from './feed.js'
-import type { UpkeepStats } from './upkeep.js'
 
 /** What a Redis says of itself. */
 export interface RedisFacts {

@@ -2,13 +2,13 @@ import type { Pause, PausedPair, Pauses } from '../base/task/pause.js'
 import type { Ref } from '../base/task/ref.js'
 import type { Request } from '../base/task/request.js'
 import type { Hide } from '../formats/protocol/hide.js'
+import type { Purged, PurgeLimits } from './contracts/upkeep.js'
 import type { AuditEntry } from './spool/admin/audit.js'
 import type { Changed } from './spool/admin/change.js'
 import type { Sort } from './spool/admin/listing.js'
 import type { Parcel, Received } from './spool/admin/move.js'
 import type { TaskState, TaskView } from './spool/admin/task-view.js'
 import type { DeadLetter } from './spool/dead-letters.js'
-import type { Purged, PurgeLimits } from './upkeep.js'
 
 /** What can be done to one task. Each says what it was done to, and leaves alone what is in another state by then. */
 export type Change =

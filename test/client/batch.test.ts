@@ -12,6 +12,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { DirectoryEnqueuer } from '#src/engines/directory/enqueuer.js'
 import { compareVersions } from '#src/engines/spool/task-order.js'
 import { Batch, BatchError, SpooldError } from '#src/index.js'
 import { leftIn, packet } from '../helpers/files.js'
@@ -60,6 +61,20 @@ describe('a Batch', () => {
         if (i % 7 === 0) assert.equal(statSync(path).mtimeMs, 1e12)
       }
     })
+
+  it('gives each task the mark that it brings, by which it is recognized where it is forwarded to', async () => {
+    for (const sync of [true, false]) {
+      const marks = ['m-1', 'm-2']
+      const requests = marks.map(mark => ({ packet: packet({}), mark }))
+      const results = await new DirectoryEnqueuer(spoolDirectory(), sync).storeAll(requests)
+      const paths = results.map(result => ('stored' in result ? result.stored.path : ''))
+      assert.deepEqual(
+        paths.map(path => path.split('_').at(-3)),
+        marks,
+        `sync: ${sync}`,
+      )
+    }
+  })
 
   it('is written by two threads when it is large, unsynced and plain, and its names are in the order of add', async () => {
     const spooler = spoolDirectory()

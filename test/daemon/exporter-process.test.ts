@@ -36,7 +36,7 @@ describe('the process that publishes', () => {
     const exporter = openExporter({ events, log: { fd: 2 } }, () =>
       Promise.reject(new Error('it is not asked')),
     )
-    after(() => exporter.stop())
+    after(() => exporter.serve(undefined))
     void exporter.serve(statsAt('127.0.0.1:0'))
     await until('it listens', () => listening.length === 1)
     void exporter.serve(statsAt('@spoold-test-exporter'))
@@ -44,7 +44,7 @@ describe('the process that publishes', () => {
     await until('it listens again', () => listening.length >= 2)
     assert.equal(childrenOf(process.pid).length, 1)
     void exporter.serve(statsAt('127.0.0.1:0'))
-    await exporter.stop()
+    await exporter.serve(undefined)
     assert.deepEqual(childrenOf(process.pid), [])
   })
 
@@ -61,7 +61,7 @@ describe('the process that publishes', () => {
       for (const fd of opened) closeSync(fd)
     }
     await until('it says so', () => troubles.some(message => message.includes('is started again in')))
-    await exporter.stop()
+    await exporter.serve(undefined)
     assert.deepEqual(childrenOf(process.pid), [])
   })
 })

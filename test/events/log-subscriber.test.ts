@@ -30,7 +30,7 @@ function listen(isQuiet = false, kind: { isStructured?: boolean; isPrecise?: boo
     async end() {},
   }
   const events = new Emitter()
-  subscribeLog(events, log, { isQuiet: () => isQuiet })
+  subscribeLog(events, log, () => isQuiet)
   return { events, lines, texts: () => lines.map(({ text, isDated }) => (isDated ? `DATE - ${text}` : text)) }
 }
 

@@ -90,8 +90,8 @@ function afterCrash(marks: number, vars: Record<string, string> = {}): Scenario 
 
 /** What a person asks for. */
 function changing(ref: string, act: (spool: string, file: TargetFile) => Changed): Scenario['act'] {
-  return spool => {
-    const changed = change(at(spool), ref, file => act(spool, file))
+  return async spool => {
+    const changed = await change(at(spool), ref, file => act(spool, file))
     assert.equal(changed.kind, 'done', JSON.stringify(changed))
   }
 }

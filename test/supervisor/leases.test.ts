@@ -23,7 +23,7 @@ async function leasePool(handler: string, settings: PoolSettings, ...tasks: Read
     dated: (_level, text) => void lines.push(text),
     plain: text => void lines.push(text),
   }
-  subscribeLog(opened.events, log, { isQuiet: () => false })
+  subscribeLog(opened.events, log, () => false)
   await opened.run()
   return { ...opened, spool, lines, logOf: (name: string) => lines.filter(line => line.includes(name)) }
 }

@@ -45,7 +45,7 @@ export class EmbeddedDaemon {
       added() {},
     })
     this.queues = places.map(({ queue }) => queue)
-    if (logger !== undefined) subscribeLog(this.#events, logTo(options), { isQuiet: () => false })
+    if (logger !== undefined) subscribeLog(this.#events, logTo(options), () => false)
     else
       this.#events.on('task-printed', ({ stream, text }) => {
         ;(stream === 'stderr' ? process.stderr : process.stdout).write(text)

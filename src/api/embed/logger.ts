@@ -1,11 +1,10 @@
-import type { Level, Log } from '../../base/log/log.js'
-import { STDERR } from '../../base/log/output.js'
+import type { Level, LineLog } from '../../base/log/log.js'
 import { printableLines } from '../../base/printable.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import type { SpooldOptions } from './options.js'
 
 /** A log that writes to the program's own logger, if it has one. A logger that throws harms nothing. */
-export function logTo({ logger, hide = [] }: Pick<SpooldOptions, 'logger' | 'hide'>): Log {
+export function logTo({ logger, hide = [] }: Pick<SpooldOptions, 'logger' | 'hide'>): LineLog {
   const hidden = new Hide(hide)
   const line = (level: Level, text: string) => {
     try {
@@ -13,13 +12,10 @@ export function logTo({ logger, hide = [] }: Pick<SpooldOptions, 'logger' | 'hid
     } catch {}
   }
   return {
-    fd: STDERR,
     isStructured: false,
     isPrecise: true,
     line,
     dated: line,
     plain: text => line('info', text),
-    reopen() {},
-    async end() {},
   }
 }

@@ -3,8 +3,7 @@ import type { EventMap, EventName } from './event-map.js'
 
 /** Tells facts to whoever subscribed. Listeners run at once and in order; they must not throw. */
 export class Emitter {
-  readonly #emitter = new EventEmitter()
-  readonly #followers = new Set<{ readonly name: EventName; changed(isHeard: boolean): void }>()
+  readonly #emitter = new EventEmitter().setMaxListeners(0)
 
   emit<Name extends EventName>(name: Name, payload: EventMap[Name]): void {
     this.#emitter.emit(name, payload)
@@ -12,13 +11,8 @@ export class Emitter {
 
   /** @returns what ends it */
   on<Name extends EventName>(name: Name, listener: (payload: EventMap[Name]) => void): () => void {
-    const wasSilent = this.isSilent(name)
     this.#emitter.on(name, listener)
-    if (wasSilent) this.#tell(name, true)
-    return () => {
-      this.#emitter.off(name, listener)
-      if (this.isSilent(name)) this.#tell(name, false)
-    }
+    return () => this.#emitter.off(name, listener)
   }
 
   /** There are no listeners: the payload need not be made. */
@@ -26,14 +20,13 @@ export class Emitter {
     return this.#emitter.listenerCount(name) === 0
   }
 
-  /** Calls back when an event gets its first listener, and when the last one has gone. @returns what ends it */
+  /** Calls back when an event is about to get its first listener, and when the last one has gone. @returns what ends it */
   followListeners(name: EventName, changed: (isHeard: boolean) => void): () => void {
-    const follower = { name, changed }
-    this.#followers.add(follower)
-    return () => this.#followers.delete(follower)
-  }
-
-  #tell(name: EventName, isHeard: boolean): void {
-    for (const follower of this.#followers) if (follower.name === name) follower.changed(isHeard)
+    const tell = (isHeard: boolean) => (each: string) => {
+      if (each === name && this.isSilent(name)) changed(isHeard)
+    }
+    const [added, removed] = [tell(true), tell(false)]
+    this.#emitter.on('newListener', added).on('removeListener', removed)
+    return () => this.#emitter.off('newListener', added).off('removeListener', removed)
   }
 }

@@ -230,10 +230,8 @@ export type EventName = keyof EventMap
 /** What becomes lines of the log: all but measurements, which are made for whoever listens. */
 export type LoggedEvent = Exclude<EventName, 'run-times' | 'named-runs'>
 
-/** Listeners for some of the events. */
-export type Listeners<Name extends EventName = LoggedEvent> = {
-  readonly [Each in Name]: (payload: EventMap[Each]) => void
-}
+/** What writes the lines of each event. */
+export type Listeners = { readonly [Name in LoggedEvent]: (payload: EventMap[Name]) => void }
 
 /** Where text was printed; `output`: to either, by an interpreter that does not distinguish them. */
 export type Stream = 'stdout' | 'stderr' | 'output'

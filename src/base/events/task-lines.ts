@@ -1,10 +1,19 @@
-import type { Level, Log } from '../log/log.js'
+import type { Level, LineLog } from '../log/log.js'
 import { printable } from '../printable.js'
 import { baseName, displayName, priorityOf, type TaskName } from '../task/ref.js'
 import { isHandled, nameOf, type Report } from '../task/report.js'
 import { durationText } from '../time-text.js'
 import type { EventMap } from './event-map.js'
-import { prefixOf, type Speaker } from './spool-lines.js'
+
+/** Whose line it is: a spool's or, with a pid, a worker's. */
+export interface Speaker {
+  readonly spool: string
+  readonly pid?: number
+}
+
+export function prefixOf({ spool, pid }: Speaker): string {
+  return pid === undefined ? `[spooler ${spool}]` : `[spooler ${spool} pid: ${pid}]`
+}
 
 /** How long an unlocked, incomplete file may still be arriving. */
 const GRACE_MS = 10_000
@@ -13,11 +22,11 @@ const MAX_REPORTED = 10_000
 
 /** The lines about single tasks (core/spooler.c, spooler_manage_task). */
 export class TaskLines {
-  readonly #log: Log
+  readonly #log: LineLog
   readonly #isQuiet: (spool: string) => boolean
   readonly #reported = new Set<string>()
 
-  constructor(log: Log, isQuiet: (spool: string) => boolean) {
+  constructor(log: LineLog, isQuiet: (spool: string) => boolean) {
     this.#log = log
     this.#isQuiet = isQuiet
   }
@@ -89,23 +98,6 @@ export class TaskLines {
     }
   }
 
-  overran(speaker: Speaker, name: TaskName): void {
-    const fields = this.#fields(speaker, name, {})
-    this.#log.line('error', `${prefixOf(speaker)} task ${lineName(name)} overran spooler-harakiri`, fields)
-  }
-
-  cancelling(speaker: Speaker, name: TaskName): void {
-    const fields = this.#fields(speaker, name, { event: 'task-cancelling' })
-    this.#log.line('warn', `${prefixOf(speaker)} task ${lineName(name)} is cancelled`, fields)
-  }
-
-  /** Its process is killed. */
-  stuck(speaker: Speaker, name: TaskName): void {
-    const fields = this.#fields(speaker, name, {})
-    const text = `task ${lineName(name)} does not end after its cancel: killing the process`
-    this.#log.line('warn', `${prefixOf(speaker)} ${text}`, fields)
-  }
-
   #tell(level: Level, speaker: Speaker, report: Report, text: string): void {
     this.#log.line(level, `${prefixOf(speaker)} ${text}`, this.#endFields(speaker, report))
   }
@@ -135,13 +127,7 @@ export class TaskLines {
   /** A text log has none. */
   #fields({ spool, pid }: Speaker, name: TaskName, more: object): object | undefined {
     if (!this.#log.isStructured) return undefined
-    return {
-      spool,
-      worker: pid,
-      task: displayName(baseName(name)),
-      priority: priorityOf(name) ?? undefined,
-      ...more,
-    }
+    return { spool, worker: pid, ...taskFields(name), ...more }
   }
 
   /** Once per name of a task. */
@@ -163,8 +149,13 @@ export class TaskLines {
   }
 }
 
+/** What a structured log says of a task. */
+export function taskFields(name: TaskName) {
+  return { task: displayName(baseName(name)), priority: priorityOf(name) ?? undefined }
+}
+
 /** The task's name in a line. */
-function lineName(name: TaskName): string {
+export function lineName(name: TaskName): string {
   return printable(displayName(baseName(name)))
 }
 
@@ -198,11 +189,11 @@ const OWN_BEGINNING =
 
 /** What handlers print, line by line; in a text log, unchanged. */
 export class PrintedLines {
-  readonly #log: Log
+  readonly #log: LineLog
   /** What was printed after the last newline, per author and stream. */
   readonly #open = new Map<string, Printed>()
 
-  constructor(log: Log) {
+  constructor(log: LineLog) {
     this.#log = log
   }
 

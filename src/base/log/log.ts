@@ -19,10 +19,8 @@ export interface LogOptions {
   readonly date: string | null
 }
 
-/** The daemon's log. Writing never blocks and never throws: on a full disk lines are dropped, and tasks continue. */
-export interface Log {
-  /** The descriptor that children share; it changes with `reopen`. */
-  readonly fd: number
+/** What lines are written to: that never throws. */
+export interface LineLog {
   /** Whether fields are written. */
   readonly isStructured: boolean
   /** Whether times, and so durations, have milliseconds. */
@@ -32,6 +30,12 @@ export interface Log {
   dated(level: Level, text: string, fields?: object): void
   /** A line printed by other code: in a text log it is written unchanged, without a date. */
   plain(text: string, fields?: object): void
+}
+
+/** The daemon's log. Writing never blocks: on a full disk lines are dropped, and tasks continue. */
+export interface Log extends LineLog {
+  /** The descriptor that children share; it changes with `reopen`. */
+  readonly fd: number
   /** Reopens the file after logrotate has moved it. On failure it keeps the old one, and reports it there. */
   reopen(): void
   /** Writes the rest, before the process exits. */
@@ -40,9 +44,9 @@ export interface Log {
 
 /** @throws SpooldError LOG_UNWRITABLE */
 export function openLog({ file, files, format, date }: LogOptions): Log {
-  const output = new LogOutput(file, files, {
-    lost: lines => write('warn', `${lines} lines of this log were lost: there was no room`, { lines }, false),
-  })
+  const output = new LogOutput(file, files, lines =>
+    write('warn', `${lines} lines of this log were lost: there was no room`, { lines }, false),
+  )
   const mark = file === null && isJournal(output.fd) ? markLines : asIs
   const write = format === 'json' ? jsonWriter(output, mark) : textWriter(output, date, mark)
   return {

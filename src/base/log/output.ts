@@ -9,11 +9,6 @@ export interface LogFiles {
   again(fd: number): number
 }
 
-interface LogOutputListener {
-  /** Writing works again; this many lines were dropped in the meantime. */
-  lost(lines: number): void
-}
-
 /** The maximum that waits for a slow disk or reader; more is dropped. */
 const MAX_BACKLOG_BYTES = 8 * 1024 * 1024
 /** How long to wait before retrying a full disk, or a reader that does not read. */
@@ -32,7 +27,7 @@ export const STDERR = 2
 export class LogOutput {
   readonly #file: string | null
   readonly #files: LogFiles
-  readonly #listener: LogOutputListener
+  readonly #lost: (lines: number) => void
   readonly #encoding: 'utf8' | 'latin1'
   /** The descriptor that children inherit. */
   #fd: number
@@ -50,19 +45,20 @@ export class LogOutput {
   /**
    * @param file the file to append to; null means standard error
    * @param files opens it
+   * @param lost told when writing works again, and lines were dropped in the meantime: how many
    * @param encoding of the text; `latin1` means one character per byte
    * @throws SpooldError LOG_UNWRITABLE
    */
   constructor(
     file: string | null,
     files: LogFiles,
-    listener: LogOutputListener,
+    lost: (lines: number) => void,
     encoding: 'utf8' | 'latin1' = 'utf8',
   ) {
     this.#encoding = encoding
     this.#files = files
     this.#file = file === null ? null : resolve(file) // the current directory may differ when it is reopened
-    this.#listener = listener
+    this.#lost = lost
     this.#fd = file === null ? STDERR : openLogFile(file, files)
     this.#out = files.again(this.#fd)
   }
@@ -124,7 +120,7 @@ export class LogOutput {
     this.#chunk = this.#chunk.subarray(bytes)
     const dropped = this.#dropped
     this.#dropped = 0
-    if (dropped > 0) this.#listener.lost(dropped)
+    if (dropped > 0) this.#lost(dropped)
     this.#next()
   }
 

@@ -25,6 +25,30 @@ export interface Action {
 
 export type ActionTable = Readonly<Record<string, Action>>
 
+interface Values {
+  readonly text: string
+  readonly count: number
+  readonly flag: boolean
+  readonly texts: readonly string[]
+}
+
+type Shape = Readonly<Record<string, keyof Values>>
+
+/** What `run` is given, by what `args` says. */
+type ArgsOf<Args extends Shape> = {
+  readonly [Name in keyof Args as Name extends `${string}?` ? never : Name]: Values[Args[Name]]
+} & {
+  readonly [Name in keyof Args as Name extends `${infer Bare}?` ? Bare : never]?: Values[Args[Name]]
+}
+
+export function actionFor<const Args extends Shape>(
+  role: Role,
+  args: Args,
+  run: (args: ArgsOf<Args>, call: Call) => unknown,
+): Action {
+  return { role, args, run }
+}
+
 /** @throws ControlError unknown-verb, forbidden, invalid-args */
 export function findAction(actions: ActionTable, { verb, args }: ControlRequest, role: Role): Action {
   const action = Object.hasOwn(actions, verb) ? actions[verb] : undefined

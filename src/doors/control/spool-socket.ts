@@ -21,7 +21,7 @@ import { isLocal } from '../../system/files/stamps.js'
 import { tryHold } from '../../system/libc.js'
 
 /** The control socket of this daemon in one spool. */
-export interface SpoolSocket {
+interface SpoolSocket {
   readonly name: string
   /** False once `.spoold` or the socket in it was removed or replaced: then no client finds this one. */
   isReachable(): Promise<boolean>

@@ -7,18 +7,27 @@ import type { Collector } from '../../runtime/stats/collector.js'
 import type { DaemonSnapshot, ScheduleSnapshot } from '../../runtime/stats/snapshot.js'
 import type { Master } from '../../runtime/supervisor/master.js'
 import type { Wish } from '../../runtime/supervisor/pool-size.js'
-import type { Action, ActionTable } from '../control/actions.js'
+import { type Action, type ActionTable, actionFor } from '../control/actions.js'
 import type { Schedules } from './schedules.js'
 
-/** What concerns a daemon as a whole. */
+/** What a daemon as a whole is told to do. `because`, for people: a signal's name, or who asked. */
 export interface Orders {
-  readonly config: Action
-  /** @param because for people: a signal's name, or who asked */
+  /** Take no more tasks, let the running ones end. */
+  stop(because: string): void
+  /** End now. */
+  kill(signal: string): void
+  reload(because: string): void
+  /** Whether no task and no signal is given out. */
   setQuiet(isQuiet: boolean, because: string): void
-  reload(): void
+  toggleQuiet(because: string): void
+  scanNow(): void
+  /** Log what every process does. */
+  dump(): void
   reopenLog(): void
-  stop(): void
 }
+
+/** Who asks, where it is none of the signals. */
+export const CLIENT = 'a control client'
 
 interface Acting {
   readonly events: Emitter
@@ -28,34 +37,41 @@ interface Acting {
   readonly watch: { readonly action: Action; readonly recall: Action }
   readonly lines: { readonly action: Action }
   readonly orders: Orders
+  readonly config: Action
 }
 
 /** What clients of the control sockets can have done. docs/control.md lists it. */
-export function actionsOf({ events, master, schedules, stats, watch, lines, orders }: Acting): ActionTable {
-  const order = (run: () => void): Action => ({ role: 'operator', args: {}, run: () => run() })
+export function actionsOf({
+  events,
+  master,
+  schedules,
+  stats,
+  watch,
+  lines,
+  orders,
+  config,
+}: Acting): ActionTable {
+  const order = (run: () => void) => actionFor('operator', {}, () => run())
   const actions: ActionTable = {
-    snapshot: {
-      role: 'viewer',
-      args: { 'spool?': 'text' },
-      run: async ({ spool }: { readonly spool?: string }, { role }) =>
-        onlyOf(await stats.snapshotFor({ mayReadPayload: role === 'operator' }), spool),
-    },
+    snapshot: actionFor('viewer', { 'spool?': 'text' }, async ({ spool }, { role }) =>
+      onlyOf(await stats.snapshotFor({ mayReadPayload: role === 'operator' }), spool),
+    ),
     wait: watch.action,
     ended: watch.recall,
     next: naming(master, 'next'),
     later: naming(master, 'later'),
     parked: parkedAction(master),
-    config: orders.config,
+    config,
     events: lines.action,
     scale: scaleAction(master),
     ...scheduleActions(schedules, events),
     signal: signalAction(schedules),
-    quiet: order(() => orders.setQuiet(true, 'a control client')),
-    unquiet: order(() => orders.setQuiet(false, 'a control client')),
-    scan: order(() => master.lookNow()),
-    reload: order(() => orders.reload()),
+    quiet: order(() => orders.setQuiet(true, CLIENT)),
+    unquiet: order(() => orders.setQuiet(false, CLIENT)),
+    scan: order(() => orders.scanNow()),
+    reload: order(() => orders.reload(CLIENT)),
     'reopen-log': order(() => orders.reopenLog()),
-    stop: order(() => orders.stop()),
+    stop: order(() => orders.stop(CLIENT)),
     cancel: cancelAction(master),
   }
   const seenAtOnce = ([name, action]: [string, Action]) =>
@@ -82,38 +98,25 @@ function onlyOf(snapshot: DaemonSnapshot, spool: string | undefined): DaemonSnap
   return { ...snapshot, spools: snapshot.spools.filter(({ directory }) => directory === spool) }
 }
 
-interface Named {
-  readonly spool: string
-  readonly limit?: number
-  readonly from?: number
-}
-
 const NAMED_ARGS = { spool: 'text', 'limit?': 'count', 'from?': 'count' } as const
 /** How many tasks `next` and `later` name without a limit; and `parked` of each reason and name. */
 const NAMED = 50
 const PARKED = 5
 
 function naming(master: Master, which: 'next' | 'later'): Action {
-  return {
-    role: 'viewer',
-    args: NAMED_ARGS,
-    run: async ({ spool, limit = NAMED, from = 0 }: Named) => ({
-      pid: process.pid,
-      tasks: known(spool, await master.feedOf(spool)?.[which]?.(limit, from)),
-    }),
-  }
+  return actionFor('viewer', NAMED_ARGS, async ({ spool, limit = NAMED, from = 0 }) => ({
+    pid: process.pid,
+    tasks: known(spool, await master.feedOf(spool)?.[which]?.(limit, from)),
+  }))
 }
 
 function parkedAction(master: Master): Action {
-  return {
-    role: 'viewer',
-    args: { ...NAMED_ARGS, 'reason?': 'text', 'name?': 'text' },
-    run: async ({ spool, limit = PARKED, from = 0, ...group }: Named & Partial<ParkedPart>) => {
-      const { reason } = group
-      const part = reason === undefined ? undefined : { ...group, reason, from }
-      return { pid: process.pid, groups: known(spool, await master.feedOf(spool)?.parked?.(limit, part)) }
-    },
-  }
+  const args = { ...NAMED_ARGS, 'reason?': 'text', 'name?': 'text' } as const
+  return actionFor('viewer', args, async ({ spool, limit = PARKED, from = 0, reason, ...name }) => {
+    // nothing waits for a reason that nobody knows
+    const part = reason === undefined ? undefined : ({ ...name, reason, from } as ParkedPart)
+    return { pid: process.pid, groups: known(spool, await master.feedOf(spool)?.parked?.(limit, part)) }
+  })
 }
 
 function known<T>(spool: string, told: T | undefined): T {
@@ -123,17 +126,13 @@ function known<T>(spool: string, told: T | undefined): T {
 
 /** `scale`: how many processes a spool has, by hand. */
 function scaleAction(master: Master): Action {
-  return {
-    role: 'operator',
-    args: { spool: 'text', to: 'text' },
-    run({ spool, to }: { readonly spool: string; readonly to: string }) {
-      const found = master.pools.find(each => each.spool === spool)
-      const pool = known(spool, found)
-      pool.size.set(wishOf(to), 'by hand')
-      const { wanted, present, size } = pool.stats
-      return { pid: process.pid, wanted, present, size }
-    },
-  }
+  return actionFor('operator', { spool: 'text', to: 'text' }, ({ spool, to }) => {
+    const found = master.pools.find(each => each.spool === spool)
+    const pool = known(spool, found)
+    pool.size.set(wishOf(to), 'by hand')
+    const { wanted, present, size } = pool.stats
+    return { pid: process.pid, wanted, present, size }
+  })
 }
 
 /** `4`, `+1`, `-1` or `auto` */
@@ -148,15 +147,12 @@ function wishOf(text: string): Wish {
 }
 
 function signalAction(schedules: Schedules): Action {
-  return {
-    role: 'operator',
-    args: { number: 'count' },
-    run({ number }: { readonly number: number }) {
-      if (number > 255)
-        throw new ControlError('invalid-args', `signal: expected a number from 0 to 255, got ${number}`)
-      if (!schedules.raise(number)) throw new Error(`there is no room for signal ${number}: too many wait`)
-    },
-  }
+  return actionFor('operator', { number: 'count' }, ({ number }) => {
+    if (number > 255)
+      throw new ControlError('invalid-args', `signal: expected a number from 0 to 255, got ${number}`)
+    if (!schedules.router.raise(number))
+      throw new Error(`there is no room for signal ${number}: too many wait`)
+  })
 }
 
 /** So that a client can tell a daemon that waits from one that hangs. */
@@ -164,31 +160,25 @@ const NEWS_EVERY_MS = 2000
 
 /** `cancel` answers when the task has ended. A client that goes does not take its request back. */
 function cancelAction(master: Master): Action {
-  return {
-    role: 'operator',
-    args: { spool: 'text', task: 'text' },
-    async run({ spool, task }: { readonly spool: string; readonly task: string }, { send }) {
-      let last: CancelNews | null = null
-      const timer = setInterval(() => send(last), NEWS_EVERY_MS)
-      try {
-        return await master.cancel(spool, task, news => {
-          last = news
-          send(news)
-        })
-      } finally {
-        clearInterval(timer)
-      }
-    },
-  }
+  return actionFor('operator', { spool: 'text', task: 'text' }, async ({ spool, task }, { send }) => {
+    let last: CancelNews | null = null
+    const timer = setInterval(() => send(last), NEWS_EVERY_MS)
+    try {
+      return await master.cancel(spool, task, news => {
+        last = news
+        send(news)
+      })
+    } finally {
+      clearInterval(timer)
+    }
+  })
 }
 
 /** `run`, `pause`, `resume` and `remove`, of one schedule. Each says what is so now, for people. */
 function scheduleActions(schedules: Schedules, events: Emitter): ActionTable {
   const { pauses } = schedules
-  const on = (verb: string, act: (found: ScheduleSnapshot) => Promise<string> | string): Action => ({
-    role: 'operator',
-    args: { spool: 'text', schedule: 'text' },
-    async run({ spool, schedule: id }: { readonly spool: string; readonly schedule: string }) {
+  const on = (verb: string, act: (found: ScheduleSnapshot) => Promise<string> | string) =>
+    actionFor('operator', { spool: 'text', schedule: 'text' }, async ({ spool, schedule: id }) => {
       const found = (await schedules.plan()).find(each => each.id === id && each.spool === spool)
       if (found === undefined)
         throw new ControlError(
@@ -198,8 +188,7 @@ function scheduleActions(schedules: Schedules, events: Emitter): ActionTable {
       const done = await act(found)
       events.emit('schedule-changed', { spool, schedule: found.schedule, verb, done })
       return { pid: process.pid, done }
-    },
-  })
+    })
   return {
     run: on('run', found => schedules.run(found)),
     pause: on('pause', async found => {

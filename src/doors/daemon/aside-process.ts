@@ -100,30 +100,23 @@ class AsideProcess<Wanted extends object, Heard, Said extends object> {
     this.#context = context
   }
 
-  /** Puts options into service; undefined: none. A process whose options stay the same stays, and so do its clients. */
+  /**
+   * Puts options into service; undefined: none. Resolves when the process that served others is gone. One whose options stay
+   * the same stays, and so do its clients.
+   */
   serve(wanted: Wanted | undefined): Promise<void> {
-    return this.#inTurn(async () => {
+    // reloads may follow one another faster than a process ends
+    this.#last = this.#last.then(async () => {
       if (JSON.stringify(wanted) === JSON.stringify(this.#wanted)) return
-      await this.#end() // its addresses have to be free
       this.#wanted = wanted
+      await this.#end() // its addresses have to be free
       if (wanted !== undefined) this.#spawn(wanted)
     })
-  }
-
-  /** Resolves when it is gone. */
-  stop(): Promise<void> {
-    return this.#inTurn(() => this.#end())
-  }
-
-  /** Reloads may follow one another faster than a process ends. */
-  #inTurn(act: () => Promise<void>): Promise<void> {
-    this.#last = this.#last.then(act)
     return this.#last
   }
 
   async #end(): Promise<void> {
     clearTimeout(this.#respawn)
-    this.#wanted = undefined
     const child = this.#child
     this.#child = undefined
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return

@@ -7,7 +7,7 @@ import {
   type ToldSetting,
 } from '../../formats/control/configuration.js'
 import { Hide, keysOf } from '../../formats/protocol/hide.js'
-import type { Action } from '../control/actions.js'
+import { type Action, actionFor } from '../control/actions.js'
 
 /** Options that a running process cannot change. */
 const FIXED = [
@@ -29,16 +29,14 @@ const FIXED = [
   'masterFifo',
 ] as const satisfies ReadonlyArray<keyof Options>
 
-interface Configurations {
-  /** The one that the daemon was started with. */
-  readonly started: ResolvedOptions
-  /** The one in effect: that of the last reload. */
-  current(): ResolvedOptions
-}
-
-/** The verb `config`: what the running daemon uses, whatever is in its files by now. */
-export function configAction({ started, current }: Configurations): Action {
-  return { role: 'operator', args: {}, run: () => told(started, current()) }
+/**
+ * The verb `config`: what the running daemon uses, whatever is in its files by now.
+ *
+ * @param current the configuration in effect: that of the start now, later that of the last reload
+ */
+export function configAction(current: () => ResolvedOptions): Action {
+  const started = current()
+  return actionFor('operator', {}, () => told(started, current()))
 }
 
 function told(started: ResolvedOptions, current: ResolvedOptions): ToldConfiguration {

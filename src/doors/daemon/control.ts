@@ -7,8 +7,8 @@ import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import type { Identity } from '../../system/privileges.js'
 import type { ActionTable } from '../control/actions.js'
 import { ControlServer } from '../control/server.js'
-import { listenInSpool, type SpoolSocket } from '../control/spool-socket.js'
-import { type Listener, type ListenSettings, listen } from '../net/listen.js'
+import { listenInSpool } from '../control/spool-socket.js'
+import { type ListenSettings, listen } from '../net/listen.js'
 
 interface ControlContext {
   readonly events: Emitter
@@ -22,7 +22,6 @@ interface ControlContext {
 }
 
 interface Open {
-  readonly server: ControlServer
   isReachable(): Promise<boolean>
   close(): Promise<void>
 }
@@ -46,7 +45,8 @@ export class DaemonControl {
   readonly #missing = new Map<string, string>()
   /** Openings take turns: a reload may come while a removed socket is opened again. */
   #turn = Promise.resolve()
-  readonly #named: Array<{ readonly server: ControlServer; readonly listener: Listener }> = []
+  /** What closes the sockets of `spooler-control`. */
+  readonly #closings: Array<() => Promise<void>> = []
 
   constructor(context: ControlContext) {
     this.#context = context
@@ -113,21 +113,14 @@ export class DaemonControl {
     await this.#turn
     await Promise.all([...this.#inSpools.values()].map(open => open.close()))
     this.#inSpools.clear()
-    for (const { server, listener } of this.#named.splice(0)) {
-      server.close()
-      listener.close()
-      await listener.removeFile().catch(() => false) // root made it, and we are no longer root: the next start replaces it
-    }
+    for (const close of this.#closings.splice(0)) await close()
   }
 
   async #listenIn(spool: string): Promise<void> {
     const server = new ControlServer('operator', this.#context.actions)
     const home = isRedisAddress(spool) ? makeControlHome(spool) : undefined
-    const socket: SpoolSocket = await listenInSpool(home ?? spool, (each, listening) =>
-      server.accept(each, listening),
-    )
+    const socket = await listenInSpool(home ?? spool, (each, listening) => server.accept(each, listening))
     this.#inSpools.set(spool, {
-      server,
       isReachable: () => socket.isReachable(),
       async close() {
         server.close()
@@ -150,7 +143,11 @@ export class DaemonControl {
         accept: (socket, listening) => server.accept(socket, listening),
       },
     )
-    this.#named.push({ server, listener })
+    this.#closings.push(async () => {
+      server.close()
+      listener.close()
+      await listener.removeFile().catch(() => false) // root made it, and we are no longer root: the next start replaces it
+    })
   }
 
   #report(place: string, error: string): void {

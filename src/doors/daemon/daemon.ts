@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { quietly } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { subscribeLog } from '../../base/events/log-subscriber.js'
+import type { Log } from '../../base/log/log.js'
 import { checkSpool, makeSpoolFor } from '../../engines/spool/permissions.js'
 import { SpoolTargets } from '../../engines/targets.js'
 import type { ResolvedOptions } from '../../formats/config/options.js'
@@ -18,9 +19,10 @@ import { endOwners } from '../../system/owner-process.js'
 import { additionalGroups, become, type Identity, identityOf } from '../../system/privileges.js'
 import type { ServiceManager } from '../../system/systemd/service-manager.js'
 import { type CheckedConfig, checkAsUser } from '../check/check.js'
-import { configAction, unappliedWarning } from './configuration.js'
+import type { Orders } from './actions.js'
+import { unappliedWarning } from './configuration.js'
 import { Drain, type DrainProgress } from './drain.js'
-import { IdleStop, Lifecycle, Reloader, TouchReload } from './lifecycle.js'
+import { Lifecycle, Reloader, stopWhenIdle, watchTouchReload } from './lifecycle.js'
 import type { RememberedLog } from './log-stream.js'
 import { Observation } from './observation.js'
 import { ParentsPidfiles } from './parent.js'
@@ -48,8 +50,6 @@ export interface DaemonRequest {
   readonly version: string
   /** File descriptors of listening sockets that were passed to the process. */
   readonly inherited: readonly number[]
-  /** The log file if the process was sent to the background. */
-  readonly logFile: string | null
   /** This process is the child of a root parent (root-parent.ts). */
   readonly isUnderRoot: boolean
   /** Wants to know when everything runs, and how it goes on. */
@@ -69,7 +69,9 @@ interface DaemonInput {
   readonly request: DaemonRequest
   readonly surroundings: ProcessEnvironment
   readonly events: Emitter
-  readonly log: RememberedLog
+  readonly log: Log
+  /** Passes its lines on to the log. */
+  readonly lines: RememberedLog
 }
 
 /** A stop that takes longer than this logs what it waits for; most stops are faster. */
@@ -80,7 +82,7 @@ export class Daemon {
   readonly #request: DaemonRequest
   readonly #surroundings: ProcessEnvironment
   readonly #events: Emitter
-  readonly #log: RememberedLog
+  readonly #log: Log
   /** The configuration in effect. A rejected reload does not change it. */
   #config: CheckedConfig
   readonly #identity: Identity | null
@@ -89,26 +91,28 @@ export class Daemon {
   readonly #questions: QuestionHandler
   readonly #pidfiles: Pidfiles | ParentsPidfiles
   readonly #sweeper: Maintenance
-  readonly #touches: TouchReload
   readonly #drain: Drain
-  readonly #idleStop: IdleStop
   readonly #schedules: Schedules
   readonly #notices: ServiceNotices
   readonly #network: DaemonSockets
   readonly #observation: Observation
   readonly #reloader: Reloader
+  readonly #orders: Orders
+  /** They end what the configuration in effect has them wait for. */
+  #endTouches = () => {}
+  #endIdling = () => {}
   /** Whether tasks that lie there leave no line in the log. */
   #leavesNoLine: (path: string) => boolean = () => false
 
   /** The only place where the rooms are wired together. Nothing begins yet. */
-  constructor({ request, surroundings, events, log }: DaemonInput) {
+  constructor({ request, surroundings, events, log, lines }: DaemonInput) {
     this.#request = request
     this.#surroundings = surroundings
     this.#events = events
     this.#log = log
     this.#config = request.config
     const { options } = request.config
-    const resolve = (path: string) => surroundings.resolve(path)
+    const { resolve } = surroundings
     this.#identity = identityOf(options)
     const files = new Opener(this.#identity)
     const master = new Master(events)
@@ -117,27 +121,39 @@ export class Daemon {
       () => master.controls,
       message => events.emit('config-warning', { message }),
     )
-    subscribeLog(events, log, { isQuiet: path => this.#leavesNoLine(path) })
+    subscribeLog(events, lines, path => this.#leavesNoLine(path))
     events.on('request-stored', ({ path }) => master.lookNow(path))
     // its workers are new, which is what it was quiet for
     events.on('reload-done', () => this.#setQuiet(false, 'reload'))
     this.#pidfiles = request.isUnderRoot ? new ParentsPidfiles(events) : new Pidfiles(events, files)
     this.#sweeper = new Maintenance(events, new AsideProcess(() => openAside(log.fd)))
-    this.#touches = new TouchReload(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
     this.#drain = new Drain(events, options.drain, request.progress)
-    this.#idleStop = new IdleStop(events, () => void this.#stop())
-    this.#schedules = new Schedules({ events, logFd: () => log.fd })
-    this.#notices = new ServiceNotices(request, events, master)
+    this.#schedules = new Schedules(events, () => log.fd)
+    this.#notices = new ServiceNotices(request, events, master, this.#life)
     this.#network = new DaemonSockets(options, {
       events,
       files,
       inherited: request.inherited,
       resolve,
-      raise: signal => this.#schedules.raise(signal),
+      raise: signal => this.#schedules.router.raise(signal),
     })
+    this.#orders = {
+      stop: because => {
+        events.emit('stop-asked', { signal: because })
+        void this.#stop()
+      },
+      kill: signal => this.#kill(signal),
+      reload: because => this.#reloader.ask({ kind: 'signal', signal: because }),
+      setQuiet: (isQuiet, because) => this.#setQuiet(isQuiet, because),
+      toggleQuiet: because => this.#setQuiet(!master.isQuiet, because),
+      scanNow: () => master.lookNow(),
+      dump: () => dumpProcesses(master, events),
+      reopenLog: () => log.reopen(),
+    }
     this.#observation = new Observation({
       events,
       log,
+      lines,
       identity: this.#identity,
       files,
       resolve,
@@ -147,13 +163,7 @@ export class Daemon {
       schedules: this.#schedules,
       network: this.#network,
       config: () => this.#config,
-      orders: {
-        config: configAction({ started: request.config, current: () => this.#config }),
-        setQuiet: (isQuiet, because) => this.#setQuiet(isQuiet, because),
-        reload: () => this.#reloader.ask({ kind: 'signal', signal: 'a control client' }),
-        reopenLog: () => log.reopen(),
-        stop: () => this.#askedToStop('a control client'),
-      },
+      orders: this.#orders,
     })
     this.#reloader = new Reloader({
       events,
@@ -171,7 +181,7 @@ export class Daemon {
 
   /** @returns the exit code */
   async run(): Promise<number> {
-    this.#listen()
+    listenToSignals(this.#orders)
     try {
       await this.#start()
     } catch (error) {
@@ -186,25 +196,13 @@ export class Daemon {
     return this.#drain.exitCode
   }
 
-  #listen(): void {
-    const master = this.#master
-    listenToSignals({
-      stop: signal => this.#askedToStop(signal),
-      kill: signal => this.#kill(signal),
-      reload: () => this.#reloader.ask({ kind: 'signal', signal: 'SIGHUP' }),
-      scanNow: () => master.lookNow(),
-      quiet: signal => this.#setQuiet(!master.isQuiet, signal),
-      dump: () => dumpProcesses(master, this.#events),
-    })
-  }
-
   /** Resolves when everything runs, or when a stop comes first. */
   async #start(): Promise<void> {
     const { options } = this.#config
     const identity = this.#identity
     this.#tell(this.#config)
     if (identity !== null)
-      for (const directory of localDirectories(this.#config, path => this.#surroundings.resolve(path)))
+      for (const directory of localDirectories(this.#config, this.#surroundings.resolve))
         makeSpoolFor(directory, identity)
     await this.#network.listen()
     await this.#observation.listen(options)
@@ -214,7 +212,7 @@ export class Daemon {
       this.#events.emit('identity-taken', { ...identity, groups: additionalGroups() })
       for (const message of checkAsUser(this.#config)) this.#events.emit('config-warning', { message })
     }
-    const spools = this.#prepareSpools(this.#config)
+    const spools = prepareSpools(this.#config, this.#surroundings.resolve)
     if (options.chdir !== null) this.#events.emit('directory-entered', { directory: options.chdir })
     const plans = await this.#plan(spools, this.#config)
     this.#leavesNoLine = quietAmong(spools)
@@ -225,9 +223,9 @@ export class Daemon {
     })
     if (this.#life.isStopping) return
     this.#events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
+    this.#life.become('running')
     this.#notices.started() // before the process that started this one ends, if there is one
     this.#request.started()
-    this.#life.become('running')
     this.#reloader.serve()
     if (options.drain)
       void this.#drain.run(this.#master, () => this.#schedules.router.isIdle).then(() => this.#stop())
@@ -236,7 +234,7 @@ export class Daemon {
   /** @throws why the configuration cannot be applied */
   async #apply(config: CheckedConfig, isNew: boolean): Promise<void> {
     this.#surroundings.enter(config)
-    const spools = this.#prepareSpools(config)
+    const spools = prepareSpools(config, this.#surroundings.resolve)
     if (isNew) this.#questions.forget()
     await this.#master.reload(await this.#plan(spools, config))
     if (this.#life.isStopping) return // schedules, watches and sweeps must not start again
@@ -252,10 +250,6 @@ export class Daemon {
     try {
       this.#surroundings.settle(this.#config.options.chdir)
     } catch {} // the directory was removed or is inaccessible by now
-  }
-
-  #prepareSpools(config: CheckedConfig): PreparedSpool[] {
-    return prepareSpools(config, path => this.#surroundings.resolve(path))
   }
 
   async #plan(spools: readonly PreparedSpool[], config: CheckedConfig): Promise<SpoolWorkersPlan[]> {
@@ -286,14 +280,19 @@ export class Daemon {
     const onRedis = running.map(({ spool }) => spool).filter(isRedisAddress)
     this.#leavesNoLine = quietAmong(spools)
     this.#network.serve(options, new SpoolTargets(targetsOf(spools)))
-    this.#touches.watch(options)
+    this.#endTouches()
+    this.#endTouches = watchTouchReload(options, this.#events, (file, asks) =>
+      this.#reloader.ask({ kind: 'touch', file, asks }),
+    )
     this.#schedules.serve(
       config,
       running.map(({ spool, options: { spoolerSync } }) => ({ directory: spool, sync: spoolerSync })),
     )
     this.#sweeper.start(spools.map(maintained))
     this.#master.checks.serve(checkOptions(options))
-    this.#idleStop.serve(idleMsOf(config), [this.#master, this.#schedules])
+    this.#endIdling()
+    const parts = [this.#master, this.#schedules]
+    this.#endIdling = stopWhenIdle(idleMsOf(config), parts, this.#events, () => void this.#stop())
     await this.#observation.serve(options, own, onRedis)
   }
 
@@ -310,17 +309,11 @@ export class Daemon {
     this.#events.emit(isQuiet ? 'quiet-began' : 'quiet-ended', { because })
   }
 
-  /** @param signal who asks, for the log */
-  #askedToStop(signal: string): void {
-    this.#events.emit('stop-asked', { signal })
-    void this.#stop()
-  }
-
   /** Network requests and running tasks finish in parallel. The sockets stop listening at once. */
   async #stop(): Promise<void> {
     this.#life.become('stopping')
     const mercyMs = longestMercyMs(this.#config)
-    this.#idleStop.end()
+    this.#endIdling()
     this.#notices.stopping(mercyMs)
     const notice = setTimeout(() => this.#tellWhoRuns(mercyMs - STOP_NOTICE_MS), STOP_NOTICE_MS)
     await Promise.all([this.#schedules.stop(), this.#network.stop(mercyMs), this.#master.stop()])
@@ -335,8 +328,8 @@ export class Daemon {
 
   #kill(signal: string): void {
     this.#events.emit('stop-forced', { signal })
-    this.#notices.stopping(0)
     this.#life.become('stopping')
+    this.#notices.stopping(0)
     this.#network.kill()
     void this.#master.kill().then(() => this.#life.become('stopped'))
   }
@@ -344,7 +337,7 @@ export class Daemon {
   /** @param hasFailed the daemon never ran, and removes its files */
   async #end(hasFailed: boolean): Promise<void> {
     const { vacuum } = this.#config.options
-    this.#touches.stop()
+    this.#endTouches()
     this.#sweeper.stop()
     await this.#observation.close()
     await this.#schedules.stop()

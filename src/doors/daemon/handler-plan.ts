@@ -99,11 +99,12 @@ function planHost(
   settings.push(...loaded, ...applicationSettings(applications, options))
   if (isAlone) settings.push(['alone', ''])
   if (options.lazyApps) settings.push(['lazy-apps', ''])
+  const isInVirtualenv = language === 'python' && options.virtualenv !== null
   return {
     language: NAMES[language],
     command: found.path,
     args: [`${HOSTS_ROOT}/${language}/${MAIN[language]}`],
-    environment: language === 'python' ? pythonEnvironment(found.path, options.virtualenv) : {},
+    environment: isInVirtualenv ? { VIRTUAL_ENV: dirname(dirname(found.path)) } : {},
     home,
     areas: areas.length,
     files: [
@@ -156,10 +157,6 @@ function loads(language: HostLanguage, { options, handlers }: SpoolSettings, hom
       return [[name === 'spooler-python-import' ? last : name, value] as const]
     }),
   ]
-}
-
-function pythonEnvironment(command: string, virtualenv: string | null): Record<string, string> {
-  return virtualenv === null ? {} : { VIRTUAL_ENV: dirname(dirname(command)) }
 }
 
 /**

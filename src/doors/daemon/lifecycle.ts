@@ -6,7 +6,6 @@ import type { Options } from '../../formats/config/option-table.js'
 import { formatProblem } from '../../formats/ini/setting.js'
 import { watchTouches } from '../../system/files/directory-watch.js'
 import type { CheckedConfig } from '../check/check.js'
-import type { ServiceNotices } from './service-notices.js'
 
 type DaemonState = 'starting' | 'running' | 'reloading' | 'stopping' | 'stopped'
 
@@ -56,7 +55,7 @@ interface ReloaderOptions {
   readonly events: Emitter
   readonly log: Pick<Log, 'reopen'>
   readonly life: Lifecycle
-  readonly notices: Pick<ServiceNotices, 'reloading' | 'reloaded'>
+  readonly notices: { reloading(): void; reloaded(error: string | null): void }
   /** @throws why it cannot be read */
   readConfig(): CheckedConfig
   /** Applies a configuration; without one, replaces the workers. @throws why it cannot */
@@ -129,31 +128,24 @@ export class Reloader {
   }
 }
 
-/** The files of `touch-reload` and `touch-spoolers-reload`. */
-export class TouchReload {
-  readonly #events: Emitter
-  readonly #ask: (file: string, asks: TouchAsks) => void
-  #watches: ReadonlyArray<{ close(): void }> = []
-
-  constructor(events: Emitter, ask: (file: string, asks: TouchAsks) => void) {
-    this.#events = events
-    this.#ask = ask
-  }
-
-  /** Replaces the previous watches. */
-  watch({ touchReload, touchSpoolersReload }: Options): void {
-    this.stop()
-    this.#watches = [
-      watchTouches(touchReload, file => this.#ask(file, 'reload')),
-      watchTouches(touchSpoolersReload, file => this.#ask(file, 'new-workers')),
-    ]
-    for (const file of [...touchReload, ...touchSpoolersReload])
-      if (!existsSync(file)) this.#events.emit('file-awaited', { file })
-  }
-
-  stop(): void {
-    for (const watch of this.#watches) watch.close()
-    this.#watches = []
+/**
+ * Watches the files of `touch-reload` and `touch-spoolers-reload`.
+ *
+ * @returns what ends it
+ */
+export function watchTouchReload(
+  { touchReload, touchSpoolersReload }: Options,
+  events: Emitter,
+  ask: (file: string, asks: TouchAsks) => void,
+): () => void {
+  const watches = [
+    watchTouches(touchReload, file => ask(file, 'reload')),
+    watchTouches(touchSpoolersReload, file => ask(file, 'new-workers')),
+  ]
+  for (const file of [...touchReload, ...touchSpoolersReload])
+    if (!existsSync(file)) events.emit('file-awaited', { file })
+  return () => {
+    for (const watch of watches) watch.close()
   }
 }
 
@@ -162,46 +154,32 @@ const LOOK_MS = 1000
 /**
  * `die-on-idle`: ends a daemon that has had nothing to do for a while, and which something else starts again, such as
  * systemd. Whatever lies in a spool counts, due or not: nothing would run it meanwhile.
+ *
+ * @param idleMs 0: never @returns what ends it
  */
-export class IdleStop {
-  readonly #events: Emitter
-  readonly #stop: () => void
-  #since: number | undefined
-  #timer: NodeJS.Timeout | undefined
-
-  constructor(events: Emitter, stop: () => void) {
-    this.#events = events
-    this.#stop = stop
-    events.on('tasks-reported', () => {
-      this.#since = undefined // it came and went between two looks
-    })
-  }
-
-  /** Call it again after a reload. @param idleMs 0: never */
-  serve(idleMs: number, parts: ReadonlyArray<{ readonly isIdle: boolean }>): void {
-    this.end()
-    if (idleMs > 0)
-      this.#timer = setInterval(
-        () =>
-          this.#look(
-            idleMs,
-            parts.every(({ isIdle }) => isIdle),
-          ),
-        Math.min(LOOK_MS, idleMs),
-      )
-  }
-
-  end(): void {
-    clearInterval(this.#timer)
-    this.#since = undefined
-  }
-
-  #look(idleMs: number, isIdle: boolean): void {
+export function stopWhenIdle(
+  idleMs: number,
+  parts: ReadonlyArray<{ readonly isIdle: boolean }>,
+  events: Emitter,
+  stop: () => void,
+): () => void {
+  if (idleMs === 0) return () => {}
+  let since: number | undefined
+  const deafen = events.on('tasks-reported', () => {
+    since = undefined // it came and went between two looks
+  })
+  const timer = setInterval(look, Math.min(LOOK_MS, idleMs))
+  function look() {
     const now = performance.now()
-    this.#since = isIdle ? (this.#since ?? now) : undefined
-    if (this.#since === undefined || now - this.#since < idleMs) return
-    this.end()
-    this.#events.emit('daemon-idle', { idleMs })
-    this.#stop()
+    since = parts.every(({ isIdle }) => isIdle) ? (since ?? now) : undefined
+    if (since === undefined || now - since < idleMs) return
+    end()
+    events.emit('daemon-idle', { idleMs })
+    stop()
   }
+  function end() {
+    clearInterval(timer)
+    deafen()
+  }
+  return end
 }

@@ -1,8 +1,8 @@
-import { LEVELS, type Level, type Log } from '../../base/log/log.js'
+import { LEVELS, type Level, type LineLog } from '../../base/log/log.js'
 import { Queue } from '../../base/queue.js'
 import { ControlError } from '../../formats/control/protocol.js'
 import { Hide } from '../../formats/protocol/hide.js'
-import type { Action } from '../control/actions.js'
+import { type Action, actionFor } from '../control/actions.js'
 
 /** A line of the log. */
 export interface LogLine {
@@ -19,24 +19,20 @@ const MOST_CHARS = 256 * 1024
 /** More of a line is not remembered. */
 const LONGEST = 16 * 1024
 
-/** A log that remembers its last lines, wherever they are written, and tells readers the next ones. */
-export class RememberedLog implements Log {
+/** Passes lines on to a log, remembers the last ones, and tells readers the next ones. */
+export class RememberedLog implements LineLog {
   readonly isStructured: boolean
   readonly isPrecise: boolean
-  readonly #log: Log
+  readonly #log: LineLog
   readonly #lines = new Queue<LogLine>()
   readonly #readers = new Set<(line: LogLine) => void>()
   #chars = 0
   #hide = new Hide([])
 
-  constructor(log: Log) {
+  constructor(log: LineLog) {
     this.#log = log
     this.isStructured = log.isStructured
     this.isPrecise = log.isPrecise
-  }
-
-  get fd(): number {
-    return this.#log.fd
   }
 
   line(level: Level, text: string, fields?: object): void {
@@ -58,14 +54,6 @@ export class RememberedLog implements Log {
     this.#lines.clear()
     this.#chars = 0
     for (const line of remembered) this.#keep({ ...line, text: hide.text(line.text) })
-  }
-
-  reopen(): void {
-    this.#log.reopen()
-  }
-
-  end(): Promise<void> {
-    return this.#log.end()
   }
 
   /** The oldest first. */
@@ -109,69 +97,60 @@ function startOf(text: string): string {
 /** How long a daemon that ends waits for a client that does not read. */
 const LAST_CHANCE_MS = 1000
 
-interface LogArgs {
-  readonly follow: boolean
-  readonly level?: string
-}
-
 /** Tells clients of the control sockets the lines of the log. A slow client is told how many it has missed. */
 export class LogStream {
   readonly #log: RememberedLog
-  readonly #ends = new Set<() => void>()
-  readonly #running = new Set<Promise<void>>()
+  /** What each client that follows has not been sent yet, by what resolves when nothing more will be sent. */
+  readonly #following = new Map<Promise<void>, Backlog>()
 
   constructor(log: RememberedLog) {
     this.#log = log
   }
 
   /** The verb: the remembered lines at once, then each batch of new ones, if it follows. */
-  get action(): Action {
-    return {
-      role: 'operator', // handlers may print what a viewer must not see
-      args: { follow: 'flag', 'level?': 'text' },
-      run: ({ follow, level = 'info' }: LogArgs, call) => {
-        const least = LEVELS.map(String).indexOf(level)
-        if (least < 0)
-          throw new ControlError(
-            'invalid-args',
-            `level: expected one of ${LEVELS.join(', ')}, got ${JSON.stringify(level)}`,
-          )
-        const isWanted = (line: LogLine) => LEVELS.indexOf(line.level) >= least
-        const known = this.#log.lastLines.filter(isWanted)
-        if (!follow) {
-          call.send({ lines: known, missed: 0 })
-          return undefined
-        }
-        const running = this.#follow(known, isWanted, call)
-        const listed = running.catch(() => {}).then(() => void this.#running.delete(listed))
-        this.#running.add(listed)
-        return running
-      },
-    }
-  }
+  readonly action = actionFor(
+    'operator', // handlers may print what a viewer must not see
+    { follow: 'flag', 'level?': 'text' },
+    ({ follow, level = 'info' }, call) => {
+      const least = LEVELS.map(String).indexOf(level)
+      if (least < 0)
+        throw new ControlError(
+          'invalid-args',
+          `level: expected one of ${LEVELS.join(', ')}, got ${JSON.stringify(level)}`,
+        )
+      const isWanted = (line: LogLine) => LEVELS.indexOf(line.level) >= least
+      const known = this.#log.lastLines.filter(isWanted)
+      if (!follow) {
+        call.send({ lines: known, missed: 0 })
+        return undefined
+      }
+      const backlog = new Backlog(known)
+      const following = this.#follow(backlog, isWanted, call)
+      const over = following.catch(() => {}).then(() => void this.#following.delete(over))
+      this.#following.set(over, backlog)
+      return following
+    },
+  )
 
   /** The daemon has ended. Resolves when every client that reads has its last line. */
   async close(graceMs = LAST_CHANCE_MS): Promise<void> {
-    for (const end of this.#ends) end()
+    for (const backlog of this.#following.values()) backlog.end('stopped')
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<void>(resolve => {
       timer = setTimeout(resolve, graceMs)
     })
-    await Promise.race([Promise.all(this.#running), late])
+    await Promise.race([Promise.all(this.#following.keys()), late])
     clearTimeout(timer)
   }
 
   async #follow(
-    known: readonly LogLine[],
+    backlog: Backlog,
     isWanted: (line: LogLine) => boolean,
     call: Parameters<Action['run']>[1],
   ): Promise<void> {
-    const backlog = new Backlog(known)
     const stopReading = this.#log.read(line => {
       if (isWanted(line)) backlog.add(line)
     })
-    const end = () => backlog.end('stopped')
-    this.#ends.add(end)
     void call.whenGone.then(() => backlog.end('gone'))
     try {
       // one batch at a time: the next one is what has come while the client took this one
@@ -182,7 +161,6 @@ export class LogStream {
       if (backlog.why === 'stopped') throw new ControlError('stopped', 'the daemon stops')
     } finally {
       stopReading()
-      this.#ends.delete(end)
     }
   }
 }

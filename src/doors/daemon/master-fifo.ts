@@ -5,7 +5,7 @@ import { messageOf, quietly, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { Master } from '../../runtime/supervisor/master.js'
 import { inodeAt, type Opener } from '../../system/opener.js'
-import type { Orders } from './actions.js'
+import { CLIENT, type Orders } from './actions.js'
 
 /** How long a FIFO that somebody removed is missing, at most. */
 const LOOK_MS = 5000
@@ -38,20 +38,20 @@ export class MasterFifos {
   #isClosed = false
 
   constructor(events: Emitter, orders: Orders, master: Master, files: Pick<Opener, 'fifo'>) {
-    const reload = () => orders.reload()
+    const reload = () => orders.reload(CLIENT)
     this.#events = events
     this.#files = files
     this.#letters = {
-      q: () => orders.stop(),
-      Q: () => process.kill(process.pid, 'SIGQUIT'),
+      q: () => orders.stop(CLIENT),
+      Q: () => orders.kill('SIGQUIT'),
       r: reload,
       R: reload, // uWSGI's kills what runs
       l: () => orders.reopenLog(),
       '+': () => master.checks.ask(1),
       '-': () => master.checks.ask(-1),
       C: () => master.checks.sleep(),
-      p: () => orders.setQuiet(!master.isQuiet, 'SIGTSTP'),
-      s: () => process.kill(process.pid, 'SIGTTIN'),
+      p: () => orders.toggleQuiet('SIGTSTP'),
+      s: () => orders.dump(),
     }
   }
 
@@ -126,17 +126,11 @@ export class MasterFifos {
     }
     if (known.length > MAX_ACTIONS)
       this.#events.emit('fifo-ignored', { path, why: `${known.length} letters at once` })
-    await this.#refuse(
-      path,
-      new Set([...text].filter(letter => !known.includes(letter) && !BLANK.test(letter))),
-    )
-  }
-
-  async #refuse(path: string, unknown: ReadonlySet<string>): Promise<void> {
+    const unknown = new Set([...text].filter(letter => !known.includes(letter) && !BLANK.test(letter)))
     if (unknown.size === 0) return
     const letters = [...unknown].slice(0, SHOWN_LETTERS).join('')
-    const known = Object.keys(this.#letters).join(', ')
-    this.#events.emit('fifo-ignored', { path, why: `expected one of ${known}, got ${letters}` })
+    const expected = Object.keys(this.#letters).join(', ')
+    this.#events.emit('fifo-ignored', { path, why: `expected one of ${expected}, got ${letters}` })
     await sleep(PACE_MS)
   }
 }

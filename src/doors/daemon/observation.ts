@@ -1,5 +1,6 @@
 import { hostname } from 'node:os'
 import type { Emitter } from '../../base/events/emitter.js'
+import type { Log } from '../../base/log/log.js'
 import { controlHomeOf } from '../../engines/control/home.js'
 import { HiddenNotes } from '../../engines/hidden-notes.js'
 import type { Options } from '../../formats/config/option-table.js'
@@ -11,6 +12,7 @@ import type { Identity } from '../../system/privileges.js'
 import type { CheckedConfig } from '../check/check.js'
 import { actionsOf, type Orders } from './actions.js'
 import { dashboardOptions, exporterOptions, openDashboard, openExporter } from './aside-process.js'
+import { configAction } from './configuration.js'
 import { DaemonControl } from './control.js'
 import type { Lifecycle } from './lifecycle.js'
 import { LogStream, type RememberedLog } from './log-stream.js'
@@ -19,8 +21,7 @@ import type { Schedules } from './schedules.js'
 import type { DaemonSockets } from './sockets.js'
 import { TaskWatch } from './task-watch.js'
 
-/** What of a daemon is seen. */
-interface Observed {
+interface ObservationContext {
   readonly version: string
   readonly life: Lifecycle
   readonly master: Master
@@ -28,11 +29,9 @@ interface Observed {
   readonly network: DaemonSockets
   /** The configuration in effect. */
   config(): CheckedConfig
-}
-
-interface ObservationContext extends Observed {
   readonly events: Emitter
-  readonly log: RememberedLog
+  readonly log: Log
+  readonly lines: RememberedLog
   readonly identity: Identity | null
   readonly files: Opener
   readonly orders: Orders
@@ -44,9 +43,7 @@ const NOBODY = { mayReadPayload: false }
 
 /** How people and programs see the daemon and act on it: its snapshots, its control sockets, and what it publishes. */
 export class Observation {
-  readonly #events: Emitter
-  readonly #log: RememberedLog
-  readonly #resolve: (path: string) => string
+  readonly #context: ObservationContext
   readonly #stats: Collector
   readonly #watch: TaskWatch
   readonly #lines: LogStream
@@ -58,17 +55,15 @@ export class Observation {
   readonly #dashboard: ReturnType<typeof openDashboard>
   readonly #fifos: MasterFifos
 
-  constructor({ events, log, identity, files, orders, resolve, ...observed }: ObservationContext) {
-    const { master, schedules } = observed
-    const stats = observe(events, observed, () => this.#hide)
-    this.#events = events
-    this.#log = log
-    this.#resolve = resolve
+  constructor(context: ObservationContext) {
+    const { events, log, lines, identity, files, orders, resolve, master, schedules, config } = context
+    const stats = observe(context, () => this.#hide)
+    this.#context = context
     this.#stats = stats
-    this.#watch = new TaskWatch({ events, spools: () => master.stats.map(({ spool }) => spool) })
-    this.#lines = new LogStream(log)
+    this.#watch = new TaskWatch(events, () => master.stats.map(({ spool }) => spool))
+    this.#lines = new LogStream(lines)
     const actions = actionsOf({
-      ...{ events, master, schedules, stats, orders },
+      ...{ events, master, schedules, stats, orders, config: configAction(config) },
       watch: this.#watch,
       lines: this.#lines,
     })
@@ -86,20 +81,21 @@ export class Observation {
 
   /** Puts a configuration into service. @param local real paths of the spools that the daemon runs @param onRedis and their names */
   async serve(options: Options, local: readonly string[], onRedis: readonly string[]): Promise<void> {
+    const { events, lines, resolve } = this.#context
     const hidden = keysOf(options.spoolerHide)
     const spools = [...local, ...onRedis]
     this.#hide = new Hide(hidden)
     this.#stats.outdate()
-    this.#log.hide(this.#hide)
+    lines.hide(this.#hide)
     this.#notes.serve(spools, hidden)
     await this.#fifos.serve(options.masterFifo)
     void this.#exporter.serve(exporterOptions(options))
     await this.#control.serve(options, spools)
     const controls = [...local, ...onRedis.map(controlHomeOf)]
-    const shown = dashboardOptions(options, spools, controls, this.#resolve)
+    const shown = dashboardOptions(options, spools, controls, resolve)
     const isRefused = shown !== undefined && process.geteuid?.() === 0
     if (isRefused)
-      this.#events.emit('dashboard-trouble', {
+      events.emit('dashboard-trouble', {
         message: 'the dashboard is left closed, because it does not run as root: set uid',
       })
     void this.#dashboard.serve(isRefused ? undefined : shown)
@@ -107,7 +103,7 @@ export class Observation {
 
   async close(): Promise<void> {
     this.#fifos.close()
-    await Promise.all([this.#exporter.stop(), this.#dashboard.stop()])
+    await Promise.all([this.#exporter.serve(undefined), this.#dashboard.serve(undefined)])
     this.#stats.close()
     this.#watch.close()
     await this.#lines.close()
@@ -116,8 +112,8 @@ export class Observation {
 }
 
 /** The collector of a daemon's snapshots. @param hide what is in none of them */
-function observe(events: Emitter, observed: Observed, hide: () => Hide): Collector {
-  const { version, life, master, schedules, network, config } = observed
+function observe(context: ObservationContext, hide: () => Hide): Collector {
+  const { events, version, life, master, schedules, network, config } = context
   const startedAtMs = Math.round(Date.now() - process.uptime() * 1000)
   return new Collector(events, {
     daemon: () => ({

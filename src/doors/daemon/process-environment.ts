@@ -12,9 +12,7 @@ export class ProcessEnvironment {
   readonly #umask = currentUmask()
 
   /** Resolves a path of the configuration, whatever the current directory is. */
-  resolve(path: string): string {
-    return resolve(this.#home, path)
-  }
+  readonly resolve = (path: string): string => resolve(this.#home, path)
 
   /** Applies `env`, `unenv` and `umask`, which matter from the first spool directory on. */
   enter({ options, environment }: CheckedConfig): void {

@@ -25,12 +25,10 @@ export interface Answer {
 
 interface RootParentOptions {
   readonly options: Options
-  /** The log file if the process was sent to the background. */
-  readonly logFile: string | null
   /** The sockets that were passed to the process. */
   readonly inherited: readonly number[]
-  /** The flag that is added to this process's own command line. @param sockets how many were passed */
-  flag(sockets: number): string
+  /** What is added to this process's own command line: it says how many sockets were passed. */
+  readonly flag: string
   started(): void
 }
 
@@ -53,16 +51,16 @@ const FORWARDED = [
  * States: starting → running → ended. @returns the daemon's exit code
  */
 export async function runUnderRoot(request: RootParentOptions): Promise<number> {
-  const { options, logFile } = request
-  const file = logFile ?? options.logto
+  const { options } = request
+  const file = options.daemonize ?? options.logto
   const files = new Opener(identityOf(options))
-  const log = file === null ? undefined : new LogOutput(file, files, { lost() {} }, 'latin1')
+  const log = file === null ? undefined : new LogOutput(file, files, () => {}, 'latin1')
   const warnings: string[] = []
   const events = new Emitter()
   events.on('config-warning', ({ message }) => warnings.push(message))
   const pidfiles = new Pidfiles(events, files)
-  const sockets = new SocketFiles(options, files)
   let hasStarted = false
+  let bound: ReturnType<typeof socketFiles> = []
   let failure: Extract<Ask, { failed: string }> | undefined
   reapIfFirst()
   const child = start(request, log)
@@ -76,7 +74,7 @@ export async function runUnderRoot(request: RootParentOptions): Promise<number> 
     if ('failed' in ask) failure = ask
     else if ('started' in ask) {
       hasStarted = true
-      sockets.note()
+      bound = socketFiles(options)
       request.started()
     } else if (ask.ask === 'reopen-log') reopen(log)
     else void acquire(pidfiles, ask.ask, options, warnings).then(answer => sendTo(child, answer))
@@ -84,7 +82,7 @@ export async function runUnderRoot(request: RootParentOptions): Promise<number> 
   const { code, signal } = await endOf(child)
   const isVacuum = options.vacuum || !hasStarted
   pidfiles.release(isVacuum)
-  if (options.vacuum) for (const left of sockets.remove()) log?.write(`${left}\n`)
+  if (options.vacuum) for (const left of removeSockets(bound, files)) log?.write(`${left}\n`)
   if (signal !== null) log?.write(`the daemon (pid ${child.pid}) died of ${signal}\n`)
   await log?.end()
   if (failure !== undefined && log !== undefined)
@@ -104,7 +102,7 @@ function isAsk(message: unknown): message is Ask {
 /** Merges both output streams of the daemon into one, so that its lines stay in order. */
 function start({ inherited, flag }: RootParentOptions, log: LogOutput | undefined): ChildProcess {
   const [script = '', ...args] = process.argv.slice(1)
-  const command = [process.execPath, ...process.execArgv, script, flag(inherited.length), ...args]
+  const command = [process.execPath, ...process.execArgv, script, flag, ...args]
   const out = log === undefined ? 'inherit' : 'pipe'
   const child = spawn(
     '/bin/sh',
@@ -154,36 +152,25 @@ function endOf(child: ChildProcess): Promise<{ code: number | null; signal: Node
   })
 }
 
-/** The files of the unix sockets that the daemon bound as root, before it dropped root. */
-class SocketFiles {
-  readonly #paths: readonly string[]
-  readonly #files: Opener
-  #inodes = new Map<string, string>()
+/** The files of the unix sockets that the daemon has bound as root, before it dropped root, with their inodes. */
+function socketFiles({ socket }: Options): ReadonlyArray<readonly [path: string, inode: string]> {
+  return socket.flatMap(text => {
+    const address = parseAddress(text)
+    if (address.kind !== 'unix') return []
+    const path = resolve(address.path)
+    const inode = inodeAt(path)
+    return inode === undefined ? [] : [[path, inode] as const]
+  })
+}
 
-  constructor({ socket }: Options, files: Opener) {
-    this.#files = files
-    this.#paths = socket.flatMap(text => {
-      const address = parseAddress(text)
-      return address.kind === 'unix' ? [resolve(address.path)] : []
-    })
-  }
-
-  note(): void {
-    for (const path of this.#paths) {
-      const inode = inodeAt(path)
-      if (inode !== undefined) this.#inodes.set(path, inode)
+/** Leaves alone any file that has replaced one of them. @returns why some are left */
+function removeSockets(bound: ReturnType<typeof socketFiles>, files: Opener): string[] {
+  return bound.flatMap(([path, inode]) => {
+    try {
+      files.remove(path, inode)
+      return []
+    } catch (error) {
+      return `the socket ${path} is left: ${messageOf(error)}`
     }
-  }
-
-  /** Leaves alone any file that has replaced one of them. @returns why some are left */
-  remove(): string[] {
-    return [...this.#inodes].flatMap(([path, inode]) => {
-      try {
-        this.#files.remove(path, inode)
-        return []
-      } catch (error) {
-        return `the socket ${path} is left: ${messageOf(error)}`
-      }
-    })
-  }
+  })
 }

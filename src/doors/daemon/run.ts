@@ -31,24 +31,22 @@ export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<
   reapIfFirst()
   const surroundings = new ProcessEnvironment()
   surroundings.enter(request.config)
-  const { logto, logFormat: format, logDate: date } = request.config.options
+  const { daemonize, logto, logFormat: format, logDate: date } = request.config.options
   const files = new Opener(identityOf(request.config.options))
-  const log = new RememberedLog(
-    request.isUnderRoot
-      ? withParentsLog(openLog({ file: null, files, format, date }))
-      : openLog({ file: request.logFile ?? logto, files, format, date }),
-  )
-  if (log.fd === STDERR || request.isUnderRoot) log.read(() => request.progress?.logged()) // the same terminal
+  const log = request.isUnderRoot
+    ? withParentsLog(openLog({ file: null, files, format, date }))
+    : openLog({ file: daemonize ?? logto, files, format, date })
+  const lines = new RememberedLog(log)
+  if (log.fd === STDERR || request.isUnderRoot) lines.read(() => request.progress?.logged()) // the same terminal
   const events = new Emitter()
   const spare = canForkAhead(request) ? new SpareWorker({ logFd: log.fd, areas: [] }) : undefined
   try {
     const { Daemon } = await import('./daemon.js')
-    return await new Daemon({ request: { ...request, spare }, surroundings, events, log }).run()
+    return await new Daemon({ request: { ...request, spare }, surroundings, events, log, lines }).run()
   } catch (error) {
     // the error is printed on standard error in any case, which is also the log of a background process: do not log
     // it twice
-    if (log.fd !== STDERR && request.logFile === null)
-      events.emit('start-failed', { error: messageOf(error) })
+    if (log.fd !== STDERR && daemonize === null) events.emit('start-failed', { error: messageOf(error) })
     throw error
   } finally {
     spare?.end()

@@ -23,13 +23,9 @@ import { SignalRouter } from '../../runtime/supervisor/signal-router.js'
 import { watchEntry, watchTouches } from '../../system/files/directory-watch.js'
 import { PeriodicSpools } from './periodic.js'
 
-interface SchedulesContext {
-  readonly events: Emitter
-  /** Where the output of scheduled commands goes. */
-  logFd(): number
-}
-
 const INI = 'ini'
+
+type Unpaused = Omit<ScheduleSnapshot, 'pausedSinceMs'>
 
 /**
  * Signals and what raises them: connects the options and the schedules of handlers to the processes that handle the
@@ -37,7 +33,7 @@ const INI = 'ini'
  */
 export class Schedules {
   readonly router: SignalRouter
-  readonly #context: SchedulesContext
+  readonly #events: Emitter
   readonly #scheduler: Scheduler
   readonly #commands: Commands
   readonly #periodic: PeriodicSpools
@@ -59,10 +55,10 @@ export class Schedules {
    */
   #home: string | undefined
 
-  constructor(context: SchedulesContext) {
-    const { events } = context
-    this.#context = context
-    this.#commands = new Commands({ ...context, surroundings: () => this.#surroundings })
+  /** @param logFd where the output of scheduled commands goes */
+  constructor(events: Emitter, logFd: () => number) {
+    this.#events = events
+    this.#commands = new Commands({ events, logFd, surroundings: () => this.#surroundings })
     this.#periodic = new PeriodicSpools(events)
     this.#scheduler = new Scheduler({
       isHeld: schedule => this.#isHeld(schedule),
@@ -110,28 +106,28 @@ export class Schedules {
 
   /** For people and monitoring. */
   async plan(): Promise<ScheduleSnapshot[]> {
-    const fired = this.#scheduler.plan.map(({ key, schedule, nextAtMs, owners, isOfCode }) => ({
-      id: scheduleId(key),
-      schedule,
-      origin: isOfCode
-        ? ('code' as const)
-        : owners.has(INI)
-          ? ('configuration' as const)
-          : ('handlers' as const),
-      spool: this.#placeOf(schedule) ?? null,
-      zone: isOnCalendar(schedule) ? (schedule.zone ?? this.#zone ?? ownZone()) : null,
-      nextAtMs: Number.isFinite(nextAtMs) ? nextAtMs : null,
-    }))
-    const periodic = this.#periodic.plan.map(each => ({
-      ...each,
-      id: each.schedule.name,
-      zone: 'zone' in each.schedule.when ? (each.schedule.when.zone ?? ownZone()) : null,
-      origin: 'handlers' as const,
-    }))
+    const fired = this.#scheduler.plan.map(
+      ({ key, schedule, nextAtMs, owners, isOfCode }): Unpaused => ({
+        id: scheduleId(key),
+        schedule,
+        origin: isOfCode ? 'code' : owners.has(INI) ? 'configuration' : 'handlers',
+        spool: this.#placeOf(schedule) ?? null,
+        zone: isOnCalendar(schedule) ? (schedule.zone ?? this.#zone ?? ownZone()) : null,
+        nextAtMs: Number.isFinite(nextAtMs) ? nextAtMs : null,
+      }),
+    )
+    const periodic = this.#periodic.plan.map(
+      (each): Unpaused => ({
+        ...each,
+        id: each.schedule.name,
+        zone: 'zone' in each.schedule.when ? (each.schedule.when.zone ?? ownZone()) : null,
+        origin: 'handlers',
+      }),
+    )
     return Promise.all([...fired, ...periodic].map(each => this.#withPause(each)))
   }
 
-  async #withPause(each: Omit<ScheduleSnapshot, 'pausedSinceMs'>): Promise<ScheduleSnapshot> {
+  async #withPause(each: Unpaused): Promise<ScheduleSnapshot> {
     const sinceMs =
       each.spool === null ? undefined : (await this.pauses.of(each.spool)).get(scheduleHash(each.schedule))
     return sinceMs === undefined
@@ -179,11 +175,6 @@ export class Schedules {
     return this.router.isIdle && !isToCome
   }
 
-  /** @returns false when there is no room for the signal */
-  raise(number: number): boolean {
-    return this.router.raise(number)
-  }
-
   /** Stops firing. */
   async stop(): Promise<void> {
     this.#isFiring = false
@@ -218,7 +209,7 @@ export class Schedules {
     const why = this.#zone === null ? this.#why.configured : this.#why.loaded
     if (this.#told === `${zone} ${why}`) return
     this.#told = `${zone} ${why}`
-    this.#context.events.emit('schedules-zoned', { zone, why })
+    this.#events.emit('schedules-zoned', { zone, why })
   }
 
   #zoned(task: PeriodicTask): PeriodicTask {
@@ -245,7 +236,7 @@ export class Schedules {
   }
 
   #stand(spool: string): Leadership {
-    const { events } = this.#context
+    const events = this.#events
     return new Leadership({
       async take(lost, renewed) {
         const upkeep = await openEngine(spool).upkeep()
@@ -273,7 +264,7 @@ export class Schedules {
     if (place !== undefined && (await this.pauses.of(place)).has(scheduleHash(schedule))) return
     if (place !== undefined && this.#leaderships.get(place)?.leadsAt(instantMs) !== true) return
     if (schedule.kind === 'command') return void this.#commands.run(schedule)
-    this.#context.events.emit('schedule-fired', schedule)
+    this.#events.emit('schedule-fired', schedule)
     this.router.raise(schedule.number, true)
   }
 }

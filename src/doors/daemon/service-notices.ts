@@ -1,6 +1,8 @@
 import type { Emitter } from '../../base/events/emitter.js'
+import type { Options } from '../../formats/config/option-table.js'
 import type { Master, Stall } from '../../runtime/supervisor/master.js'
 import { type Notification, notify, type ServiceManager } from '../../system/systemd/service-manager.js'
+import type { Lifecycle } from './lifecycle.js'
 
 /** A status line is sent at most this often. */
 const STATUS_MS = 5000
@@ -14,7 +16,7 @@ const AFTER_MERCY_MS = 5000
 /** Of the daemon's request (daemon.ts). */
 interface Served {
   readonly manager: ServiceManager | undefined
-  readonly logFile: string | null
+  readonly config: { readonly options: Options }
   readonly isUnderRoot: boolean
 }
 
@@ -27,33 +29,37 @@ type Watched = Pick<Master, 'counts' | 'running' | 'stalls'>
  * The watchdog is fed only while there is progress: this timer fires; the search for tasks in each spool meets something,
  * or waits for its time; and no worker is idle while tasks are due. What a worker does with its task is harakiri's
  * business. So an idle daemon is fed, and one whose file system hangs is not.
- *
- * States: starting → running ↔ reloading → stopping → ended.
  */
 export class ServiceNotices {
   readonly #events: Emitter
   readonly #master: Watched
+  readonly #life: Lifecycle
   readonly #mainPid: number | null
   readonly #manager: ServiceManager | undefined
-  readonly #watchdogMs: number | null
-  #state: 'starting' | 'running' | 'reloading' | 'stopping' | 'ended' = 'starting'
+  /** Infinite: there is no watchdog. */
+  readonly #watchdogHalfMs: number
+  /** Half of the watchdog's time, or less for the status. */
+  readonly #beatMs: number
   #done = 0
   #timer: NodeJS.Timeout | undefined
   #status = ''
   #statusAt = Number.NEGATIVE_INFINITY
   #fedAt = Number.NEGATIVE_INFINITY
+  /** 0: it does not stop. */
   #mercyEndsAt = 0
   /** What stands still, if the watchdog has to know. */
   #stall: Stall | undefined
   #hasFailed = false
 
-  constructor(request: Served, events: Emitter, master: Watched) {
+  constructor(request: Served, events: Emitter, master: Watched, life: Lifecycle) {
     const { manager } = request
     this.#events = events
     this.#master = master
+    this.#life = life
     this.#mainPid = mainPidOf(request)
-    this.#watchdogMs = manager?.watchdogMs ?? null
     this.#manager = manager
+    this.#watchdogHalfMs = (manager?.watchdogMs ?? Number.POSITIVE_INFINITY) / 2
+    this.#beatMs = Math.min(STATUS_MS, this.#watchdogHalfMs)
     if (manager === undefined) return
     events.on('tasks-reported', ({ done, reports }) => {
       this.#done += done.length
@@ -63,24 +69,19 @@ export class ServiceNotices {
 
   /** Tasks run from now on. */
   started(): void {
-    if (this.#manager === undefined || this.#state !== 'starting') return
-    this.#state = 'running'
+    if (this.#manager === undefined) return
     const mainPid = this.#mainPid
     this.#send({ READY: '1', ...(mainPid === null ? {} : { MAINPID: String(mainPid) }) })
     this.#beatIn(this.#beatMs)
   }
 
   reloading(): void {
-    if (this.#state !== 'running') return
-    this.#state = 'reloading'
     const now = process.hrtime.bigint() / 1000n // CLOCK_MONOTONIC
     this.#send({ RELOADING: '1', MONOTONIC_USEC: String(now) })
   }
 
   /** @param error why the configuration was refused; null: it is in effect */
   reloaded(error: string | null): void {
-    if (this.#state !== 'reloading') return
-    this.#state = 'running'
     this.#send({
       READY: '1',
       ...(error === null ? {} : { STATUS: `reload refused: ${firstLine(error)}` }),
@@ -89,30 +90,19 @@ export class ServiceNotices {
 
   /** @param mercyMs what running tasks have at most */
   stopping(mercyMs: number): void {
-    if (this.#manager === undefined || this.#state === 'stopping' || this.#state === 'ended') return
-    this.#state = 'stopping'
+    if (this.#manager === undefined || this.#mercyEndsAt > 0) return
     this.#mercyEndsAt = performance.now() + mercyMs
     this.#send({ STOPPING: '1' })
     this.#beatIn(this.#beatMs)
   }
 
   end(): void {
-    this.#state = 'ended'
     clearTimeout(this.#timer)
-  }
-
-  /** Half of the watchdog's time, or less for the status. */
-  get #beatMs(): number {
-    return Math.min(STATUS_MS, this.#watchdogHalfMs)
-  }
-
-  get #watchdogHalfMs(): number {
-    return this.#watchdogMs === null ? Number.POSITIVE_INFINITY : this.#watchdogMs / 2
   }
 
   #beatIn(ms: number): void {
     clearTimeout(this.#timer)
-    if (this.#state !== 'ended') this.#timer = setTimeout(() => this.#beat(), ms)
+    this.#timer = setTimeout(() => this.#beat(), ms)
   }
 
   #beat(): void {
@@ -123,9 +113,10 @@ export class ServiceNotices {
 
   /** Sends `first`, and what else is due. */
   #send(first: Notification): boolean {
+    if (this.#manager === undefined) return true
     const now = performance.now()
     const notification = { ...this.#feed(now), ...this.#statusDue(now), ...this.#extension(now), ...first }
-    if (this.#manager === undefined || Object.keys(notification).length === 0) return true
+    if (Object.keys(notification).length === 0) return true
     const error = notify(this.#manager.socket, notification)
     if (error !== undefined) return this.#failed(error)
     this.#hasFailed = false
@@ -135,9 +126,9 @@ export class ServiceNotices {
 
   /** A message of its own only when it is due; on another one it costs nothing. */
   #feed(now: number): Notification {
-    if (this.#watchdogMs === null || this.#state === 'starting' || this.#stall !== undefined) return {}
+    if (this.#life.state === 'starting' || this.#stall !== undefined) return {}
     const isDue = now - this.#fedAt >= 0.9 * this.#watchdogHalfMs
-    return isDue ? { WATCHDOG: '1' } : {}
+    return isDue && Number.isFinite(this.#watchdogHalfMs) ? { WATCHDOG: '1' } : {}
   }
 
   #statusDue(now: number): Notification {
@@ -151,14 +142,14 @@ export class ServiceNotices {
   /** As long as tasks may run, and no longer: TimeoutStopSec may be shorter than their mercy. */
   #extension(now: number): Notification {
     const leftMs = this.#mercyEndsAt - now
-    if (this.#state !== 'stopping' || leftMs <= 0) return {}
+    if (leftMs <= 0) return {}
     const ms = Math.min(EXTENSION_MS, leftMs + AFTER_MERCY_MS)
     return { EXTEND_TIMEOUT_USEC: String(Math.ceil(ms * 1000)) }
   }
 
   #describe(now: number): string {
     const { counts, running } = this.#master
-    if (this.#state === 'stopping') {
+    if (this.#life.isStopping) {
       const left = Math.ceil(Math.max(0, this.#mercyEndsAt - now) / 1000)
       return running.length === 0 ? 'stopping' : `stopping: ${running.length} tasks running, ${left} s left`
     }
@@ -186,8 +177,8 @@ export class ServiceNotices {
 }
 
 /** After `daemonize`, the service manager has to be told which process stays: the root parent, if there is one. */
-function mainPidOf({ logFile, isUnderRoot }: Served): number | null {
-  if (logFile === null) return null
+function mainPidOf({ config, isUnderRoot }: Served): number | null {
+  if (config.options.daemonize === null) return null
   return isUnderRoot ? process.ppid : process.pid
 }
 

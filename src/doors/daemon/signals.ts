@@ -1,22 +1,10 @@
+import type { Orders } from './actions.js'
+
 /**
  * Ignored: some programs send them without meaning a spooler, and the default action of each would end it. SIGPROF is V8's own, while
  * it profiles the program.
  */
 const PASSED_OVER = ['SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGIO', 'SIGPWR'] as const
-
-/** What a master does on signals; the table is in docs/lifecycle.md. */
-interface SignalActions {
-  /** Take no more tasks, let the running ones end. */
-  stop(signal: string): void
-  /** End now. */
-  kill(signal: string): void
-  reload(): void
-  scanNow(): void
-  /** Gives out no more tasks; again: goes on. */
-  quiet(signal: string): void
-  /** Logs what every process does. */
-  dump(): void
-}
 
 /**
  * One Ctrl-C may arrive twice: from the terminal, and forwarded by npm or timeout(1). No person presses it again this
@@ -24,8 +12,8 @@ interface SignalActions {
  */
 const SAME_SIGNAL_MS = 250
 
-/** Handles this process's signals. A second SIGTERM or SIGINT means: stop now. */
-export function listenToSignals({ stop, kill, reload, scanNow, quiet, dump }: SignalActions): void {
+/** Handles this process's signals; the table is in docs/lifecycle.md. A second SIGTERM or SIGINT means: stop now. */
+export function listenToSignals({ stop, kill, reload, scanNow, toggleQuiet, dump }: Orders): void {
   let stoppedAt: number | undefined
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
     process.on(signal, () => {
@@ -35,19 +23,19 @@ export function listenToSignals({ stop, kill, reload, scanNow, quiet, dump }: Si
       stop(signal)
     })
   process.on('SIGQUIT', () => kill('SIGQUIT'))
-  process.on('SIGHUP', reload)
+  process.on('SIGHUP', () => reload('SIGHUP'))
   process.on('SIGUSR1', scanNow) // would otherwise open Node's debugger
   let quietedAt = Number.NEGATIVE_INFINITY
   process.on('SIGTSTP', () => {
     const now = performance.now()
-    if (now - quietedAt > SAME_SIGNAL_MS) quiet('SIGTSTP')
+    if (now - quietedAt > SAME_SIGNAL_MS) toggleQuiet('SIGTSTP')
     quietedAt = now
   })
   process.on('SIGTTIN', dump)
   for (const signal of PASSED_OVER) process.on(signal, () => {})
   const early = new Set(takeEarlySignals())
-  if (early.has('SIGHUP')) reload()
-  if (early.has('SIGTSTP')) quiet('SIGTSTP')
+  if (early.has('SIGHUP')) reload('SIGHUP')
+  if (early.has('SIGTSTP')) toggleQuiet('SIGTSTP')
 }
 
 /**

@@ -17,7 +17,7 @@ import { fallbackOf, isRedisAddress, nameOfRedis } from '../../formats/protocol/
 import type { HandlerSpec, WorkerOptions } from '../../runtime/ipc/messages.js'
 import { ForkedPort, openAside, type SpareWorker } from '../../runtime/supervisor/forked-port.js'
 import type { MaintainedSpool } from '../../runtime/supervisor/maintenance.js'
-import type { PoolOptions, SizeOptions } from '../../runtime/supervisor/pool-options.js'
+import type { PoolOptions } from '../../runtime/supervisor/pool-options.js'
 import type { QuestionHandler } from '../../runtime/supervisor/questions.js'
 import type { SignalRouter } from '../../runtime/supervisor/signal-router.js'
 import { memberOf, type SpoolWorkersPlan } from '../../runtime/supervisor/spool-workers.js'
@@ -145,31 +145,34 @@ export async function planSpools(
 }
 
 async function planSpoolWorkers(
-  { spool, options, handlers }: PreparedSpool,
+  each: PreparedSpool,
   processes: number,
   chain: readonly HandlerSpec[],
   daemon: Options,
   context: PlanContext,
 ): Promise<SpoolWorkersPlan> {
+  const { spool, options } = each
   const isOnRedis = isRedisAddress(spool)
   const { locks, because } = isOnRedis ? ON_REDIS : await probeSpool(spool, options.spoolerLock)
-  const retry = {
-    policy: retryPolicyOf(options),
-    delivery: options.spoolerDelivery,
-    graceMs: options.spoolerGraceMs,
-  }
+  const rules = { ordered: options.spoolerOrdered !== false, strictNames: options.spoolerStrictNames }
   const feedOptions: FeedOptions = {
     order: taskOrderOf(options),
-    rules: { ordered: options.spoolerOrdered !== false, strictNames: options.spoolerStrictNames },
+    rules,
     frequencyMs: options.spoolerFrequencyMs,
     watch: options.spoolerWatch,
   }
-  const code = JSON.stringify(handlers)
-  const size = await sizeOptions(options, processes)
-  const pool = poolOptions({ spool, ...retry, chain, locks }, size, options, daemon, {
-    ...context,
+  const code = JSON.stringify(each.handlers)
+  const pool: PoolOptions = {
+    worker: { spool, chain, locks, ...rules, ...workerOptions(options, daemon, context) },
+    ...(await sizeOptions(options, processes)),
+    limits: workerLimits(options),
+    mercyMs: options.workerReloadMercyMs,
+    startTimeoutMs: options.spoolerStartTimeoutMs,
     answer: question => context.questions.answer(question, code),
-  })
+    // a worker may be spawned long after the plan was made, and the log may have been reopened by then
+    openPort: () => context.spare?.take() ?? new ForkedPort({ logFd: context.log.fd, areas: AREAS.fds }),
+    openAside: () => openAside(context.log.fd),
+  }
   const engineKey = JSON.stringify({ spool, locks, ...feedOptions })
   return {
     spool,
@@ -196,19 +199,17 @@ function taskOrderOf({ spoolerOrdered }: SpoolOptions): TaskOrder {
   return spoolerOrdered ? 'name' : 'arrival'
 }
 
-function poolOptions(
-  shared: Pick<WorkerOptions, 'spool' | 'chain' | 'locks' | 'policy' | 'delivery' | 'graceMs'>,
-  size: SizeOptions,
+function workerOptions(
   options: SpoolOptions,
   daemon: Options,
-  context: PlanContext & Pick<PoolOptions, 'answer'>,
-): PoolOptions {
-  const worker: WorkerOptions = {
-    ordered: options.spoolerOrdered !== false,
-    strictNames: options.spoolerStrictNames,
+  { targets }: PlanContext,
+): Omit<WorkerOptions, 'spool' | 'chain' | 'locks' | 'ordered' | 'strictNames'> {
+  return {
+    policy: retryPolicyOf(options),
+    delivery: options.spoolerDelivery,
+    graceMs: options.spoolerGraceMs,
     frequencyMs: options.spoolerFrequencyMs,
-    ...shared,
-    targets: context.targets,
+    targets,
     queues: queuesOf(daemon.spoolerQueue).map(([name, directory]) => [
       name,
       isRedisAddress(directory) ? directory : resolve(directory),
@@ -228,17 +229,6 @@ function poolOptions(
     isListenedTo: !options.spoolerQuiet,
     hide: keysOf(daemon.spoolerHide),
     isDetailed: daemon.logFormat === 'json',
-  }
-  return {
-    worker,
-    ...size,
-    limits: workerLimits(options),
-    mercyMs: options.workerReloadMercyMs,
-    startTimeoutMs: options.spoolerStartTimeoutMs,
-    answer: context.answer,
-    // a worker may be spawned long after the plan was made, and the log may have been reopened by then
-    openPort: () => context.spare?.take() ?? new ForkedPort({ logFd: context.log.fd, areas: AREAS.fds }),
-    openAside: () => openAside(context.log.fd),
   }
 }
 

@@ -3,7 +3,7 @@ import type { EventMap } from '../../base/events/event-map.js'
 import type { TaskName } from '../../base/task/ref.js'
 import { nameOf, type ReportKind } from '../../base/task/report.js'
 import { ControlError } from '../../formats/control/protocol.js'
-import type { Action } from '../control/actions.js'
+import { actionFor } from '../control/actions.js'
 
 /** A client that waits for tasks. */
 interface Watcher {
@@ -11,12 +11,6 @@ interface Watcher {
   readonly awaited: Set<TaskName>
   send(event: unknown): boolean
   end(fault?: ControlError): void
-}
-
-interface TaskWatchContext {
-  readonly events: Emitter
-  /** The real paths of the spools that the daemon runs now. */
-  spools(): readonly string[]
 }
 
 /** Kinds of reports after which a task is a dead letter. */
@@ -31,73 +25,64 @@ interface Ends {
   readonly gone: readonly string[]
 }
 
+const ASKED = { spool: 'text', tasks: 'texts' } as const
+
 /** How these ended last, at least, is remembered: who asks a moment later has not missed it. */
 const MOST_REMEMBERED = 10_000
 
 /** Tells clients of the control sockets how tasks end, and how the last ones ended. */
 export class TaskWatch {
-  readonly #context: TaskWatchContext
+  readonly #spools: () => readonly string[]
   readonly #watchers = new Set<Watcher>()
   /** The latest ones last. */
   readonly #remembered: Ends[] = []
   #count = 0
 
-  constructor(context: TaskWatchContext) {
-    this.#context = context
-    context.events.on('tasks-reported', reported => this.#hear(reported))
+  /** @param spools the real paths of those that the daemon runs now */
+  constructor(events: Emitter, spools: () => readonly string[]) {
+    this.#spools = spools
+    events.on('tasks-reported', reported => this.#hear(reported))
   }
 
   /**
    * The verb: an event at once, from which on no end is missed; then one for each batch of ended tasks. It ends with the
    * last of the tasks.
    */
-  get action(): Action {
-    return {
-      role: 'viewer',
-      args: { spool: 'text', tasks: 'texts' },
-      run: ({ spool, tasks }: Asked, call) => {
-        this.#check(spool)
-        return new Promise<void>((resolve, reject) => {
-          const watcher: Watcher = {
-            spool,
-            awaited: new Set(tasks),
-            send: event => call.send(event),
-            end: fault => {
-              this.#watchers.delete(watcher)
-              if (fault === undefined) resolve()
-              else reject(fault)
-            },
-          }
-          void call.whenGone.then(() => watcher.end())
-          this.#watchers.add(watcher)
-          call.send({ awaited: watcher.awaited.size })
-        })
-      },
-    }
-  }
+  readonly action = actionFor('viewer', ASKED, ({ spool, tasks }, call) => {
+    this.#check(spool)
+    return new Promise<void>((resolve, reject) => {
+      const watcher: Watcher = {
+        spool,
+        awaited: new Set(tasks),
+        send: event => call.send(event),
+        end: fault => {
+          this.#watchers.delete(watcher)
+          if (fault === undefined) resolve()
+          else reject(fault)
+        },
+      }
+      void call.whenGone.then(() => watcher.end())
+      this.#watchers.add(watcher)
+      call.send({ awaited: watcher.awaited.size })
+    })
+  })
 
   /** The verb: which of these tasks, by their names or ids, are remembered, and how they ended last. */
-  get recall(): Action {
-    return {
-      role: 'viewer',
-      args: { spool: 'text', tasks: 'texts' },
-      run: ({ spool, tasks }: Asked) => {
-        this.#check(spool)
-        const wanted = new Set(tasks)
-        const isWanted = (task: string) => wanted.delete(task)
-        const found = { done: [] as string[], dead: [] as string[], gone: [] as string[] }
-        const latest = this.#remembered.filter(ends => ends.spool === spool).reverse()
-        // a worker that comes too late for a task calls it gone, whatever another one made of it
-        for (const kinds of [['done', 'dead'], ['gone']] as const)
-          for (const ends of latest) for (const how of kinds) found[how].push(...ends[how].filter(isWanted))
-        return { pid: process.pid, ...found }
-      },
-    }
-  }
+  readonly recall = actionFor('viewer', ASKED, ({ spool, tasks }) => {
+    this.#check(spool)
+    const wanted = new Set(tasks)
+    const isWanted = (task: string) => wanted.delete(task)
+    const found = { done: [] as string[], dead: [] as string[], gone: [] as string[] }
+    const latest = this.#remembered.filter(ends => ends.spool === spool).reverse()
+    // a worker that comes too late for a task calls it gone, whatever another one made of it
+    for (const kinds of [['done', 'dead'], ['gone']] as const)
+      for (const ends of latest) for (const how of kinds) found[how].push(...ends[how].filter(isWanted))
+    return { pid: process.pid, ...found }
+  })
 
   /** @throws ControlError */
   #check(spool: string): void {
-    if (!this.#context.spools().includes(spool))
+    if (!this.#spools().includes(spool))
       throw new ControlError('failed', `this daemon does not run ${JSON.stringify(spool)}`)
   }
 
@@ -135,11 +120,6 @@ export class TaskWatch {
       this.#remembered.shift()
     }
   }
-}
-
-interface Asked {
-  readonly spool: string
-  readonly tasks: readonly string[]
 }
 
 function countOf({ done, dead, gone }: Ends): number {

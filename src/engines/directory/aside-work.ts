@@ -1,6 +1,6 @@
 import { type Ref, toByteString } from '../../base/task/ref.js'
 import type { Found, Holder } from '../../base/task/report.js'
-import type { Purged, PurgeLimits, SweepAges, Swept } from '../upkeep.js'
+import type { Purged, PurgeLimits, SweepAges, Swept } from '../contracts/upkeep.js'
 
 /**
  * What is done to the files of a spool's tasks for a master, which opens none and waits for no disk: by a process aside, or in the
@@ -40,8 +40,7 @@ const WORK = {
 
   async purge(spool: string, limits: PurgeLimits): Promise<Purged> {
     const { purge } = await import('../spool/admin/letters.js')
-    const { removed, fault } = await purge(spool, limits)
-    return { removed, fault }
+    return await purge(spool, limits)
   },
 }
 

@@ -32,7 +32,7 @@ export async function finishCancel(
     const ended = answer.result === undefined ? undefined : changedBy(answer.result)
     if (ended !== undefined) return ended
     why = answer.why
-    now = change(at, task.ref, file => cancel(at, file))
+    now = await change(at, task.ref, file => cancel(at, file))
     if (now.kind === 'running' && answer.result === undefined) break
     await sleep(PAUSE_MS)
   }

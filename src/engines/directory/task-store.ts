@@ -5,13 +5,13 @@ import { baseName, displayName, type Ref, toByteString, toFsPath } from '../../b
 import { HEADER_BYTES, packetBytesOf } from '../../formats/protocol/header.js'
 import { openSafely } from '../../system/files/anchored-path.js'
 import { readLocks } from '../../system/files/lock-table.js'
+import type { Purged, PurgeLimits } from '../contracts/upkeep.js'
 import { findParked } from '../control/parked-tasks.js'
 import { isAway } from '../redis/store-failure.js'
 import { type AuditEntry, readAudit, writeAudit } from '../spool/admin/audit.js'
 import {
   type Changed,
   change,
-  changeInSteps,
   type OpenSpool,
   openSpool,
   refused,
@@ -32,7 +32,6 @@ import { inDirectoryOf } from '../spool/priority-directory.js'
 import type { ScanVisitor } from '../spool/scan.js'
 import { readBody } from '../spool/spool-file.js'
 import type { Change, Ended, ListingPlan, Resumed, TaskStore, Wanted } from '../task-store.js'
-import type { Purged, PurgeLimits } from '../upkeep.js'
 import { finishCancel } from './cancel-running.js'
 import { DirectoryEnqueuer } from './enqueuer.js'
 import { nextTasks } from './next-tasks.js'
@@ -158,7 +157,7 @@ export class DirectoryTaskStore implements TaskStore {
     const at = { ...(await this.lock()), sockets: this.#sockets }
     try {
       if (what.kind === 'move') return await moveTask(at, task.ref, what.to)
-      const changed = change(at, task.ref, file => actOn(at, task, file, what))
+      const changed = await change(at, task.ref, file => actOn(at, task, file, what))
       const isOver = changed.kind === 'done' || changed.kind === 'refused'
       return isOver || what.kind !== 'cancel' ? changed : await finishCancel(at, task, changed, say)
     } catch (error) {
@@ -187,9 +186,8 @@ export class DirectoryTaskStore implements TaskStore {
     return count
   }
 
-  async purge(limits: PurgeLimits, passed?: () => void, signal?: AbortSignal): Promise<Purged> {
-    const { removed, fault } = await purge(this.#path, limits, passed, signal)
-    return { removed, fault }
+  purge(limits: PurgeLimits, passed?: () => void, signal?: AbortSignal): Promise<Purged> {
+    return purge(this.#path, limits, passed, signal)
   }
 
   awaitEnds(refs: readonly Ref[], tell: (ref: Ref, how: Ended) => void, signal: AbortSignal): Promise<Ref[]> {
@@ -321,7 +319,7 @@ async function moveTask(from: OpenSpool, ref: Ref, to: TaskStore): Promise<Chang
   if (to.spool === from.spool) return refused('it is there already')
   const target = to instanceof DirectoryTaskStore ? await to.lock() : undefined
   const isNear = target !== undefined && isOnOneFileSystem(from.spool, target.spool)
-  return changeInSteps(
+  return change(
     from,
     ref,
     async file => (isNear ? rename(from, target, file) : undefined) ?? carry(from, file, to),

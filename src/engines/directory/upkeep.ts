@@ -1,12 +1,6 @@
 import type { Pauses } from '../../base/task/pause.js'
 import { toByteString } from '../../base/task/ref.js'
 import type { PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
-import { SpoolSummary } from '../spool/admin/summary.js'
-import { PauseWatch } from '../spool/index/pause-watch.js'
-import { type LockKind, takeSpoolLease } from '../spool/locker.js'
-import { currentPauses } from '../spool/pauses.js'
-import { periodicStates, schedulePauses } from '../spool/periodic-states.js'
-import { noteFormat } from '../spool/probe.js'
 import type {
   Lease,
   LeaseListener,
@@ -17,7 +11,13 @@ import type {
   Swept,
   Upkeep,
   UpkeepStats,
-} from '../upkeep.js'
+} from '../contracts/upkeep.js'
+import { SpoolSummary } from '../spool/admin/summary.js'
+import { PauseWatch } from '../spool/index/pause-watch.js'
+import { type LockKind, takeSpoolLease } from '../spool/locker.js'
+import { currentPauses } from '../spool/pauses.js'
+import { periodicStates, schedulePauses } from '../spool/periodic-states.js'
+import { noteFormat } from '../spool/probe.js'
 import { type Aside, doHere } from './aside-work.js'
 
 /** Keeps a spool directory and its `.spoold` in order. */

@@ -9,7 +9,7 @@ import type {
   Swept,
   Upkeep,
   UpkeepStats,
-} from '../upkeep.js'
+} from '../contracts/upkeep.js'
 import type { MemorySpool } from './spool.js'
 
 /**

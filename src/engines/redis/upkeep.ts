@@ -14,7 +14,7 @@ import type {
   Swept,
   Upkeep,
   UpkeepStats,
-} from '../upkeep.js'
+} from '../contracts/upkeep.js'
 import type { Connection } from './connection.js'
 import { deadJobs, READ_AT_MOST } from './dead-jobs.js'
 import { Membership } from './membership.js'

@@ -3,8 +3,8 @@ import type { Ref } from '../../base/task/ref.js'
 import type { PeriodicTask, Schedule } from '../../base/task/schedule.js'
 import type { SlotQueueStats } from '../../base/task/terms.js'
 import type { LookStats } from '../../engines/contracts/look-stats.js'
+import type { DeadStats, DiskStats, UpkeepStats } from '../../engines/contracts/upkeep.js'
 import type { PriorityStats } from '../../engines/feed.js'
-import type { DeadStats, DiskStats, UpkeepStats } from '../../engines/upkeep.js'
 
 // Longer than others: the whole shape, from which docs/status.md is generated.
 /** Grows when a field changes its meaning or goes; a new field does not change it. */

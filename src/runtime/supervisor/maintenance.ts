@@ -1,8 +1,8 @@
 import { Alarm } from '../../base/clock.js'
 import { messageOf } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
+import type { PurgeLimits, Upkeep } from '../../engines/contracts/upkeep.js'
 import { openEngine } from '../../engines/open-engine.js'
-import type { PurgeLimits, Upkeep } from '../../engines/upkeep.js'
 import type { AsideProcess } from './aside.js'
 
 /** A sweep lists whole directories, so it must be rare. */

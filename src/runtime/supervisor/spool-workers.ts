@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import type { Member, MemberFacts } from '../../base/task/member.js'
+import type { PauseFollower } from '../../engines/contracts/upkeep.js'
 import type { FeedStats, Source } from '../../engines/feed.js'
-import type { PauseFollower } from '../../engines/upkeep.js'
 import type { PoolOptions } from './pool-options.js'
 import type { PoolStats } from './pool-stats.js'
 import type { WorkerPool } from './worker-pool.js'

@@ -1,7 +1,7 @@
 import { ageOf } from '../../../admin/operate/selection.js'
 import { SpooldError } from '../../../base/errors.js'
+import type { PurgeLimits } from '../../../engines/contracts/upkeep.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
-import type { PurgeLimits } from '../../../engines/upkeep.js'
 import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
 import { inEachSpool } from '../in-each-spool.js'

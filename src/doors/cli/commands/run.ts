@@ -66,7 +66,6 @@ export async function run(
       config,
       version: sources.version,
       inherited,
-      logFile: daemonize,
       isUnderRoot,
       manager: takeServiceManager(),
       progress: config.options.drain && output.isWatched ? new DrainProgress(output) : undefined,
@@ -97,9 +96,8 @@ async function underRoot(options: Options, inherited: readonly number[]): Promis
   try {
     return await runUnderRoot({
       options,
-      logFile: options.daemonize,
       inherited,
-      flag: sockets => `${UNDER_ROOT_FLAG}=${sockets}`,
+      flag: `${UNDER_ROOT_FLAG}=${inherited.length}`,
       started: () => tell({ started: true }),
     })
   } catch (error) {

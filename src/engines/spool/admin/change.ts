@@ -1,5 +1,5 @@
 import { closeSync, constants, existsSync, fstatSync, type Stats } from 'node:fs'
-import { errnoOf, messageOf, SpooldError } from '../../../base/errors.js'
+import { errnoOf, messageOf, quietly, SpooldError } from '../../../base/errors.js'
 import { baseName, displayName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
 import {
   openSafely,
@@ -7,6 +7,7 @@ import {
   type Place,
   pathOf,
   placeOf,
+  renameSync,
   unlinkSync,
 } from '../../../system/files/anchored-path.js'
 import { isInPlace } from '../../../system/files/exact-move.js'
@@ -16,7 +17,7 @@ import { type Locker, leasesOf, openLocker } from '../locker.js'
 import { createTaskName, isPriorityDirectory, isTaskName } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { probeSpool } from '../probe.js'
-import { Records } from '../records.js'
+import { Records, type TaskRecord } from '../records.js'
 import { type LockedFile, packetState } from '../spool-file.js'
 import { isNoRoom } from '../store/write.js'
 
@@ -88,65 +89,35 @@ function all(lockers: readonly Locker[], kind: Locker['kind']): Locker {
 }
 
 /**
- * Locks a file and changes it. A running task is left alone.
+ * Locks a file and changes it; it stays locked until the change is over. A running task is left alone.
  *
  * @throws the file system's error if the file cannot be changed
  */
-export function change(at: OpenSpool, ref: Ref, act: (file: TargetFile) => Changed): Changed {
-  const target = lockTarget(at, ref)
-  if ('kind' in target) return target
-  try {
-    return act(target.file)
-  } finally {
-    target.unlock()
-  }
-}
-
-/** As `change`. The file stays locked until the change is over. */
-export async function changeInSteps(
-  at: OpenSpool,
-  ref: Ref,
-  act: (file: TargetFile) => Promise<Changed>,
-): Promise<Changed> {
-  const target = lockTarget(at, ref)
-  if ('kind' in target) return target
-  try {
-    return await act(target.file)
-  } finally {
-    target.unlock()
-  }
-}
-
-function lockTarget(
+export async function change(
   { spool, locker }: OpenSpool,
   ref: Ref,
-): { readonly file: TargetFile; unlock(): void } | Changed {
+  act: (file: TargetFile) => Changed | Promise<Changed>,
+): Promise<Changed> {
   let directory: FileDirectory | undefined
   let fd: number | undefined
   let isLocked = false
-  const unlock = () => {
+  try {
+    let path: string
+    try {
+      directory = holdDirectoryOf(spool, ref)
+      path = `${directory.path}/${baseName(ref)}`
+      fd = openSafely(path, constants.O_RDWR)
+    } catch (error) {
+      return refusalOfOpen(error)
+    }
+    isLocked = locker.tryLock(fd, ref)
+    if (!isLocked) return { kind: 'running' }
+    const file = examine(ref, placeOf(path), fd)
+    return 'kind' in file ? file : await act(file)
+  } finally {
     if (isLocked) locker.unlock(ref)
     if (fd !== undefined) closeSync(fd)
     directory?.release()
-  }
-  let path: string
-  try {
-    directory = holdDirectoryOf(spool, ref)
-    path = `${directory.path}/${baseName(ref)}`
-    fd = openSafely(path, constants.O_RDWR)
-  } catch (error) {
-    unlock()
-    return refusalOfOpen(error)
-  }
-  try {
-    isLocked = locker.tryLock(fd, ref)
-    const file: TargetFile | Changed = isLocked ? examine(ref, placeOf(path), fd) : { kind: 'running' }
-    if (!('kind' in file)) return { file, unlock }
-    unlock()
-    return file
-  } catch (error) {
-    unlock()
-    throw error
   }
 }
 
@@ -186,48 +157,48 @@ export function remove({ spool }: OpenSpool, file: TargetFile): Changed {
   return DONE
 }
 
-/** A name reserved in a spool: an empty, locked file, which no daemon runs, and which a rename replaces. */
-interface Arrival {
-  readonly ref: Ref
-  /** Its directory, a byte string; valid until `end`. */
-  readonly directory: string
-  /** Its path; valid until `end`. */
-  readonly fsPath: string | Buffer
-  /** Removes the empty file if no task has arrived, and releases the lock in any case. */
-  end(hasArrived: boolean): void
-}
-
 const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL
 const NAMES = { ordered: true, strictNames: false }
 
 /**
- * Reserves a name for a task that is brought into a spool: its own or, if that is taken, a new one of uWSGI's form. After
- * a kill the empty file remains; it is never run, and is buried as incomplete after the grace period.
+ * Brings a file into a spool by a rename, with its record: under the name that is wanted or, if that is taken, a new one of
+ * uWSGI's form.
+ *
+ * The name is reserved by an empty, locked file, which no daemon runs, and which the rename replaces. After a kill before
+ * that, the empty file remains; it is never run, and is buried as incomplete after the grace period.
+ *
+ * @param prepare called when the record is there, and the file is not @returns its path in the spool
  */
-export function makeArrival({ spool, locker }: OpenSpool, wanted: Ref): Arrival {
+export function bring(
+  { spool, locker }: OpenSpool,
+  file: TargetFile,
+  wanted: Ref,
+  record: TaskRecord | undefined,
+  prepare: () => void = () => {},
+): Ref {
   const prefix = directoryOf(wanted)
   const directory = makePriorityDirectories(spool, prefix)
   try {
-    const name = baseName(wanted)
-    const isFit = name !== '' && isTaskName(name, NAMES)
-    const made = (isFit ? tryCreate(directory.path, name) : undefined) ?? create(directory.path)
-    const { name: arrived, fd } = made
-    const [ref, fsPath] = [prefix + arrived, toFsPath(`${directory.path}/${arrived}`)]
+    const { name, fd } = reserve(directory.path, baseName(wanted))
+    const [ref, fsPath] = [prefix + name, toFsPath(`${directory.path}/${name}`)]
     const isLocked = fd !== undefined && locker.tryLock(fd, ref)
-    return {
-      ref,
-      directory: directory.path,
-      fsPath,
-      end(hasArrived) {
-        if (!hasArrived && fd !== undefined) unlinkSync(fsPath)
-        if (isLocked) locker.unlock(ref)
-        if (fd !== undefined) closeSync(fd)
-        directory.release()
-      },
+    const records = new Records(spool)
+    let hasArrived = false
+    try {
+      if (record === undefined) records.remove(ref)
+      else records.write(ref, record)
+      prepare()
+      renameSync(pathOf(file), fsPath)
+      hasArrived = true
+      return ref
+    } finally {
+      if (!hasArrived) quietly(() => records.remove(ref))
+      if (!hasArrived && fd !== undefined) unlinkSync(fsPath)
+      if (isLocked) locker.unlock(ref)
+      if (fd !== undefined) closeSync(fd)
     }
-  } catch (error) {
+  } finally {
     directory.release()
-    throw error
   }
 }
 
@@ -237,11 +208,11 @@ interface Made {
   readonly fd: number | undefined
 }
 
-function create(directory: string): Made {
-  for (;;) {
-    const made = tryCreate(directory, createTaskName())
-    if (made !== undefined) return made
-  }
+function reserve(directory: string, wanted: string): Made {
+  const isFit = wanted !== '' && isTaskName(wanted, NAMES)
+  let made = isFit ? tryCreate(directory, wanted) : undefined
+  while (made === undefined) made = tryCreate(directory, createTaskName())
+  return made
 }
 
 function tryCreate(directory: string, name: string): Made | undefined {

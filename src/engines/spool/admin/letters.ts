@@ -3,16 +3,17 @@ import { doEach } from '../../../base/each.js'
 import { messageOf } from '../../../base/errors.js'
 import { cancelledDetail } from '../../../base/task/cancel.js'
 import { displayName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
-import { lstatSync, pathOf, renameSync } from '../../../system/files/anchored-path.js'
+import { lstatSync } from '../../../system/files/anchored-path.js'
+import type { Purged, PurgeLimits } from '../../contracts/upkeep.js'
 import { DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
 import { Records, type TaskRecord } from '../records.js'
 import { setTime } from '../spool-file.js'
 import { ONCE, pastOf, RECORDED, writeState } from '../state-byte.js'
 import {
+  bring,
   type Changed,
   change,
   DONE,
-  makeArrival,
   type OpenSpool,
   openSpool,
   refused,
@@ -64,23 +65,14 @@ export function requeue(
   if (file.state === undefined) return refused('it is not a spool packet: nothing could run it')
   const letters = new DeadLetters(at.spool)
   const letter = letters.read(name)
-  const arrival = makeArrival(at, letter?.ref ?? name)
-  let hasArrived = false
-  try {
-    const record = keepAttempts && letter !== undefined ? failuresIn(letter) : undefined
-    const records = new Records(at.spool)
-    if (record === undefined) records.remove(arrival.ref)
-    else records.write(arrival.ref, record)
+  const record = keepAttempts && letter !== undefined ? failuresIn(letter) : undefined
+  const to = bring(at, file, letter?.ref ?? name, record, () => {
     const nowMs = Date.now()
     writeState(file.fd, record === undefined ? 0 : RECORDED)
     setTime(file.fd, nowMs) // if another user owns the file, the write above has already set the mtime to now
-    renameSync(pathOf(file), arrival.fsPath)
-    hasArrived = true
-    letters.forget(name)
-    return { kind: 'done', to: arrival.ref }
-  } finally {
-    arrival.end(hasArrived)
-  }
+  })
+  letters.forget(name)
+  return { kind: 'done', to }
 }
 
 type Failures = Pick<TaskRecord, 'attempts' | 'crashes' | 'firstFailureAt' | 'lastFailureAt' | 'lastError'>
@@ -102,21 +94,8 @@ function failuresIn({
   }
 }
 
-interface PurgeLimits {
-  /** Remove dead letters older than this. null: no limit. */
-  readonly maxAgeMs: number | null
-  /** Keep at most this many, and remove the oldest. null: no limit. */
-  readonly maxCount: number | null
-}
-
-interface Purged {
-  readonly removed: number
-  /** Why the first letter that could not be removed is still there. */
-  readonly fault?: string
-}
-
 /**
- * Removes the dead letters beyond the limits.
+ * Removes the dead letters beyond the limits; `fault` is of the first one that is still there.
  *
  * @param spool its real path
  * @param passed called after each letter that was to be removed
@@ -129,23 +108,23 @@ export async function purge(
   signal?: AbortSignal,
 ): Promise<Purged> {
   let [removed, fault]: [number, string | undefined] = [0, undefined]
-  if (limits.maxAgeMs === null && limits.maxCount === null) return { removed }
+  if (limits.maxAgeMs === null && limits.maxCount === null) return { removed, fault }
   let at: OpenSpool | undefined
   const removeOne = async (name: Ref) => {
     at ??= await openSpool(spool)
-    const faultOfThis = removeLetter(at, name)
+    const faultOfThis = await removeLetter(at, name)
     if (faultOfThis === undefined) removed++
     else fault ??= `${displayName(name)}: ${faultOfThis}`
     passed?.()
   }
   await doEach(overLimits(toByteString(spool), limits), removeOne, { signal })
-  return { removed, ...(fault === undefined ? {} : { fault }) }
+  return { removed, fault }
 }
 
 /** @returns why the letter is still there; undefined if it was removed */
-function removeLetter(at: OpenSpool, name: Ref): string | undefined {
+async function removeLetter(at: OpenSpool, name: Ref): Promise<string | undefined> {
   try {
-    const changed = change(at, deadPathOf(name), file => remove(at, file))
+    const changed = await change(at, deadPathOf(name), file => remove(at, file))
     if (changed.kind === 'refused') return changed.detail
     return changed.kind === 'running' ? 'somebody holds it' : undefined
   } catch (error) {

@@ -115,8 +115,7 @@ export class Listing {
       return !isOver
     })
     if (isOver || isReversed) return
-    const last = visit(window, each)
-    if (last !== undefined && window.isPartial) await inOrder(scanWaiting, sort, each, last)
+    if (visit(window, each) && window.isPartial) await inOrder(scanWaiting, sort, each, window.last)
   }
 
   /** Reading each file for its key, and once more when it is listed: views of a million would take a gigabyte. */

@@ -10,14 +10,14 @@ import {
   packetBytesOf,
 } from '../../../formats/protocol/header.js'
 import { lastValue, parseVars } from '../../../formats/protocol/vars.js'
-import { lstatSync, pathOf, renameSync, unlinkSync } from '../../../system/files/anchored-path.js'
+import { lstatSync, unlinkSync } from '../../../system/files/anchored-path.js'
 import { syncData, syncDirectory } from '../../../system/files/disk-sync.js'
 import { createdAtMicros, createTaskName, isUwsgiName } from '../names.js'
 import { isCounted, Records, type TaskRecord } from '../records.js'
 import { dueAtMsOf, heldMtimeOf, packetFault, setTime } from '../spool-file.js'
 import { KICKED, type Past, pastOf, RECORDED, STATES, writeState } from '../state-byte.js'
-import { Draft, findId, idLink, idsDirectory, publishPromised, takeId } from '../store/draft.js'
-import { type Changed, makeArrival, type OpenSpool, refused, type TargetFile } from './change.js'
+import { Draft, findId, idLink, idsDirectory, publishPromised } from '../store/draft.js'
+import { bring, type Changed, type OpenSpool, refused, type TargetFile } from './change.js'
 import {
   hold,
   isWorthKeeping,
@@ -124,7 +124,7 @@ function takeBack(
 
 function parcelOf(
   { ref, fd, stats, state = 0 }: TargetFile,
-  { packet, at }: Packet,
+  packet: Buffer,
   record: TaskRecord & { readonly heldMtime: number; readonly wasHeld: boolean },
   past: Past,
 ): Parcel {
@@ -136,7 +136,7 @@ function parcelOf(
     ...{ packet, isHeld, bodyBytes: stats.size - packet.length },
     body: () => pieces(fd, packet.length, stats.size),
     priority: /^[0-9]+$/.test(priority) ? priority : undefined,
-    dueAtMs: dueAtMsOf(mtimeMs, (state & KICKED) === 0 ? at : undefined),
+    dueAtMs: dueAtMsOf(mtimeMs, (state & KICKED) === 0 ? atOf(packet) : undefined),
     arrivedAtMs: created <= Date.now() ? created : undefined,
     past: isCounted(record, mtimeMs) ? 'none' : unfinished(past),
     record: isWorthKeeping(failures) ? failures : undefined,
@@ -148,14 +148,8 @@ function unfinished(past: Past): UnfinishedRun {
   return past === 'died-alone' || past === 'died-beside' || past === 'died-once' ? past : 'none'
 }
 
-interface Packet {
-  readonly packet: Buffer
-  /** Its key `at`. */
-  readonly at: string | undefined
-}
-
 /** @returns why it is none */
-function readPacket(fd: number): Packet | string {
+function readPacket(fd: number): Buffer | string {
   const bytes = Buffer.alloc(MAX_PACKET_BYTES)
   const read = readSync(fd, bytes, 0, MAX_PACKET_BYTES, 0)
   const fault = packetFault(bytes, read)
@@ -163,7 +157,7 @@ function readPacket(fd: number): Packet | string {
   const packet = Buffer.from(bytes.subarray(0, packetBytesOf(bytes)))
   packet[MODIFIER2_OFFSET] = 0
   const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
-  return 'fault' in vars ? vars.fault : { packet, at: lastValue(vars, 'at') }
+  return 'fault' in vars ? vars.fault : packet
 }
 
 const PIECE_BYTES = 1024 * 1024
@@ -191,19 +185,18 @@ export async function receive(to: OpenSpool, parcel: Parcel, key: string): Promi
   const known = findId(spool, key)
   if (known !== undefined) return published(spool, known)
   let draft: Draft | undefined
-  let ref: Ref | undefined
+  let ref: Ref
   try {
     draft = openDraft(spool, parcel)
     write(to, draft, parcel)
     await syncData(draft.fd)
     if (draft.isDirectoryNew) await syncDirectory(spool)
     await syncDirectory(draft.directory)
-    ref = takeId(spool, key, draft.ref)
+    ref = draft.promise(key)
   } catch (error) {
     if (errnoOf(error) === undefined) throw error
     return { kind: 'refused', detail: `${displayName(spool)}: ${messageOf(error)}` }
   } finally {
-    if (ref !== draft?.ref) draft?.discard(false)
     draft?.end()
   }
   return published(spool, ref)
@@ -254,9 +247,13 @@ function write(to: OpenSpool, draft: Draft, parcel: Parcel): void {
 
 /** Its packet says a later time, which no longer holds. */
 function isBeforeAt({ packet, dueAtMs }: Parcel): boolean {
+  return dueAtMsOf(0, atOf(packet)) > dueAtMs
+}
+
+/** Its key `at`. */
+function atOf(packet: Buffer): string | undefined {
   const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
-  const at = 'fault' in vars ? undefined : lastValue(vars, 'at')
-  return dueAtMsOf(0, at) > dueAtMs
+  return 'fault' in vars ? undefined : lastValue(vars, 'at')
 }
 
 /** In a file whole seconds count: it is not to run too early. */
@@ -304,21 +301,13 @@ export function rename(from: OpenSpool, to: OpenSpool, file: TargetFile): Change
   const refusal = whyNot(pastOf(file.state ?? 0), record, displayName(to.spool))
   if (refusal !== undefined) return refused(refusal)
   if (record?.movedTo !== undefined) return undefined
-  const arrival = makeArrival(to, file.ref)
-  let hasArrived = false
   try {
-    if (record === undefined) new Records(to.spool).remove(arrival.ref)
-    else new Records(to.spool).write(arrival.ref, record)
-    renameSync(pathOf(file), arrival.fsPath)
-    hasArrived = true
+    const ref = bring(to, file, file.ref, record)
     records.remove(file.ref)
-    return { kind: 'done', to: arrival.ref }
+    return { kind: 'done', to: ref }
   } catch (error) {
     if (errnoOf(error) !== 'EXDEV') throw error
-    new Records(to.spool).remove(arrival.ref)
     return undefined
-  } finally {
-    arrival.end(hasArrived)
   }
 }
 

@@ -151,8 +151,7 @@ export async function inOrder(
   after?: Keyed,
   size = MAX_TASKS,
 ): Promise<void> {
-  for await (const window of windowsInOrder(scan, sort, after, size))
-    if (visit(window, each) === undefined) return
+  for await (const window of windowsInOrder(scan, sort, after, size)) if (!visit(window, each)) return
 }
 
 /** The tasks of a source in order, a window of them at a time. */
@@ -174,14 +173,10 @@ export async function* windowsInOrder(
   }
 }
 
-/** @returns the last task of the window; undefined if there is none, or if `each` has ended the visit */
-export function visit(window: RefWindow, each: (ref: Ref) => boolean): Keyed | undefined {
-  let last: Keyed | undefined
-  for (const task of window.inOrder()) {
-    if (!each(task.ref)) return undefined
-    last = task
-  }
-  return last
+/** @returns false if `each` has ended the visit */
+export function visit(window: RefWindow, each: (ref: Ref) => boolean): boolean {
+  for (const { ref } of window.inOrder()) if (!each(ref)) return false
+  return true
 }
 
 /** A task with the number by which it is sorted. */

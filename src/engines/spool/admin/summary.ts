@@ -2,6 +2,7 @@ import { statfs } from 'node:fs/promises'
 import { Slices } from '../../../base/each.js'
 import { BURY_REASONS, type BuryReason } from '../../../base/task/outcome.js'
 import { type Ref, toFsPath } from '../../../base/task/ref.js'
+import type { DeadStats, DiskStats, UpkeepStats } from '../../contracts/upkeep.js'
 import { DeadLetters } from '../dead-letters.js'
 import { recordNames } from '../records.js'
 
@@ -19,26 +20,7 @@ interface Cause {
   readonly buriedAt: number
 }
 
-interface Dead {
-  readonly count: number
-  readonly isWhole: boolean
-  readonly byReason: Readonly<Record<string, number>>
-  readonly oldestMs: number | null
-  readonly newestMs: number | null
-}
-
-interface Disk {
-  readonly freeBytes: number
-  readonly totalBytes: number
-  readonly freeInodes: number
-  readonly totalInodes: number
-}
-
-interface Summary {
-  readonly dead: Dead
-  readonly records: { readonly count: number; readonly isWhole: boolean }
-  readonly disk: Disk | null
-}
+type Summary = Omit<UpkeepStats, 'paused'>
 
 /** What `.spoold` of one spool holds, read on request, and not more often than is cheap. */
 export class SpoolSummary {
@@ -46,7 +28,8 @@ export class SpoolSummary {
   readonly #letters: DeadLetters
   /** Each letter is read once. */
   #known = new Map<Ref, Cause>()
-  readonly #disk: DiskWatch
+  /** One that hangs keeps a thread of Node's, so there is no second one. */
+  #disk: Promise<DiskStats | null> | undefined
   #last: Promise<Summary> | undefined
   /** On the clock of `performance.now()`. */
   #nextAt = Number.NEGATIVE_INFINITY
@@ -55,7 +38,6 @@ export class SpoolSummary {
   constructor(spool: string) {
     this.#spool = spool
     this.#letters = new DeadLetters(spool)
-    this.#disk = new DiskWatch(spool)
   }
 
   /** What cannot be read counts as empty: another user's `.spoold` is not ours to see. */
@@ -72,14 +54,14 @@ export class SpoolSummary {
     const [dead, records, disk] = await Promise.all([
       this.#deadLetters().catch(() => NO_DEAD),
       this.#records().catch(() => NO_RECORDS),
-      this.#disk.look(),
+      this.#room(),
     ])
     const tookMs = performance.now() - startedAt
     this.#nextAt = performance.now() + Math.max(MIN_PAUSE_MS, PAUSE * tookMs)
     return { dead, records, disk }
   }
 
-  async #deadLetters(): Promise<Dead> {
+  async #deadLetters(): Promise<DeadStats> {
     const read = new Map<Ref, Cause>()
     const slices = new Slices()
     let isWhole = true
@@ -100,16 +82,25 @@ export class SpoolSummary {
     return { reason: BURY_REASONS.includes(reason) ? reason : 'unknown', buriedAt }
   }
 
-  async #records(): Promise<{ count: number; isWhole: boolean }> {
+  async #records(): Promise<UpkeepStats['records']> {
     let count = 0
     for await (const _name of recordNames(this.#spool))
       if (++count >= MOST_FILES) return { count, isWhole: false }
     return { count, isWhole: true }
   }
+
+  /** What is left where the spool is. */
+  #room(): Promise<DiskStats | null> {
+    this.#disk ??= diskOf(this.#spool).finally(() => {
+      this.#disk = undefined
+    })
+    const late = new Promise<null>(resolve => setTimeout(resolve, ANSWER_MS, null).unref())
+    return Promise.race([this.#disk, late])
+  }
 }
 
 const NO_RECORDS = { count: 0, isWhole: true }
-const NO_DEAD: Dead = { count: 0, isWhole: true, byReason: {}, oldestMs: null, newestMs: null }
+const NO_DEAD: DeadStats = { count: 0, isWhole: true, byReason: {}, oldestMs: null, newestMs: null }
 
 function summed(letters: Iterable<Cause>) {
   const byReason: Record<string, number> = {}
@@ -124,36 +115,17 @@ function summed(letters: Iterable<Cause>) {
   return { count, byReason, oldestMs: known(oldest), newestMs: known(newest) }
 }
 
-/** The room that is left where a directory is. */
-class DiskWatch {
-  readonly #path: string
-  /** One that hangs keeps a thread of Node's, so there is no second one. */
-  #asked: Promise<Disk | null> | undefined
-
-  /** @param path a byte string */
-  constructor(path: string) {
-    this.#path = path
-  }
-
-  async look(): Promise<Disk | null> {
-    this.#asked ??= this.#ask().finally(() => {
-      this.#asked = undefined
-    })
-    const late = new Promise<null>(resolve => setTimeout(resolve, ANSWER_MS, null).unref())
-    return Promise.race([this.#asked, late])
-  }
-
-  async #ask(): Promise<Disk | null> {
-    try {
-      const { bsize, bavail, blocks, ffree, files } = await statfs(toFsPath(this.#path))
-      return {
-        freeBytes: bsize * bavail,
-        totalBytes: bsize * blocks,
-        freeInodes: ffree,
-        totalInodes: files,
-      }
-    } catch {
-      return null
+/** @param path a byte string */
+async function diskOf(path: string): Promise<DiskStats | null> {
+  try {
+    const { bsize, bavail, blocks, ffree, files } = await statfs(toFsPath(path))
+    return {
+      freeBytes: bsize * bavail,
+      totalBytes: bsize * blocks,
+      freeInodes: ffree,
+      totalInodes: files,
     }
+  } catch {
+    return null
   }
 }

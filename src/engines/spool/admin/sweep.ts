@@ -14,6 +14,7 @@ import { listEntries, listLocalEntries } from '../../../system/files/entries.js'
 import { beside, giveBack, moveExactly } from '../../../system/files/exact-move.js'
 import { isLocal } from '../../../system/files/stamps.js'
 import { tryHold } from '../../../system/libc.js'
+import type { SweepAges, Swept } from '../../contracts/upkeep.js'
 import { doneInode } from '../claims/settle.js'
 import { createTaskName, isPriorityDirectory } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
@@ -21,32 +22,17 @@ import { isRecord, recordNames } from '../records.js'
 import { jsonNameOf, removeIfThere, stateRoom } from '../state-directory.js'
 import { draftedName, hiddenRef, idsDirectory, publishPromised, readId } from '../store/draft.js'
 
-interface SweepOptions {
-  /** The spool's real path, a byte string. */
-  readonly spool: string
-  /** A hidden file unchanged for this long has no live writer, unless its lock is held. 0: never. */
-  readonly graceMs: number
-  /** Ids are forgotten after this time. 0: never. */
-  readonly idTtlMs: number
-}
-
-/** The results of a sweep. */
-interface Swept {
-  /** Removed hidden files of dead writers. */
-  readonly removed: number
-  /** Published tasks that were promised under an id, but whose writer had died before publishing them. */
-  readonly published: number
-  /** Restored tasks: they took the name of a finished task at the moment that was removed. */
-  readonly givenBack: number
-  /** Forgotten ids. */
-  readonly forgotten: number
-}
-
 /**
  * Removes the leftovers of dead writers in a spool, its priority directories and `.spoold/ids`. It opens only files with
  * our own hidden names, never tasks, so a sweep costs as much as a scan. Ages are those of ctimes, which cannot be set.
+ *
+ * @param spool its real path, a byte string
  */
-export async function sweepSpool({ spool, graceMs, idTtlMs }: SweepOptions): Promise<Swept> {
+export async function sweepSpool({
+  spool,
+  graceMs,
+  idTtlMs,
+}: SweepAges & { readonly spool: string }): Promise<Swept> {
   const nowMs = Date.now()
   let [removed, published, givenBack, forgotten] = [0, 0, 0, 0]
   if (graceMs > 0)

@@ -314,11 +314,10 @@ function inspectOpen(fd: number, locks: Locks, nowMs: number): Inspection {
   const isHeld = locks.isHeld(dev, ino)
   const pid = isHeld ? locks.pidOf(dev, ino) : undefined
   const known = { bytes, mtimeMs, sinceMs: earliestOf(stats), ...(pid === undefined ? {} : { pid }) }
-  const bare = { ...known, dueAtMs: mtimeMs, mark: 0, vars: undefined, bodyOffset: 0 }
   const fail = (state: FileState, detail: string): Inspection => ({
-    ...bare,
-    state: isHeld ? 'running' : state,
-    detail,
+    ...nothing(isHeld ? 'running' : state, detail),
+    ...known,
+    dueAtMs: mtimeMs,
   })
   const fault = packetFault(buffer, read)
   if (fault !== undefined) return fail(fault.kind, fault.detail)

@@ -35,7 +35,8 @@ export function draftedName(hidden: string): string | undefined {
 /**
  * A task on its way into a spool: a hidden file that becomes the task by one rename, so that no reader ever sees half of it.
  *
- * States: open → closed → published | discarded → ended. A process that dies leaves the hidden file, which `sweep` removes.
+ * States: open → closed → published | promised → ended. One that ends before it is either is removed; a process that dies
+ * leaves the hidden file, which `sweep` removes.
  */
 export class Draft {
   readonly spool: string
@@ -49,6 +50,8 @@ export class Draft {
   readonly fd: number
   #bytes = 0
   #isOpen = true
+  /** Its hidden file is not only its own any more. */
+  #isStored = false
 
   /**
    * @param owner whom root gives it to
@@ -115,25 +118,31 @@ export class Draft {
 
   publish(): void {
     renameSync(this.#hiddenPath, this.#fsPath)
+    this.#isStored = true
   }
 
-  /** Also takes a published task back; whoever runs it already ends his run. */
-  discard(isPublished: boolean): void {
-    this.close()
-    try {
-      unlinkSync(isPublished ? this.#fsPath : this.#hiddenPath)
-    } catch {} // it has gone, or a disk has just failed; the sweep comes by
+  /** The reverse; whoever runs it already ends his run. */
+  takeBack(): void {
+    unlinkQuietly(this.#fsPath)
+  }
+
+  /** Takes an id for it, which promises that it will be published. @returns the task that has the id now: this one, or another that was quicker */
+  promise(id: string): Ref {
+    const ref = takeId(this.spool, id, this.ref)
+    this.#isStored = ref === this.ref
+    return ref
   }
 
   /** To be called when there is nothing more to do with it. */
   end(): void {
     this.close()
+    if (!this.#isStored) unlinkQuietly(this.#hiddenPath)
     this.#at.release()
   }
 }
 
 /** The path of a new task at the top of a spool, a byte string. */
-export function newTaskPath(spool: string, request: Pick<Request, 'mark' | 'name'> = {}): string {
+export function newTaskPath(spool: string, request: Pick<Request, 'mark' | 'name'>): string {
   return `${spool}/${taskNameOf(request)}`
 }
 
@@ -178,7 +187,7 @@ function writeAll(fd: number, bytes: Uint8Array, position: number): void {
 function unlinkQuietly(fsPath: string | Buffer): void {
   try {
     unlinkSync(fsPath)
-  } catch {} // it has gone
+  } catch {} // it has gone, or a disk has just failed; the sweep comes by
 }
 
 /** Digits are one path segment, whoever chose them; and what has that name must not lead elsewhere. */
@@ -230,7 +239,7 @@ export function findId(spool: string, id: string): Ref | undefined {
 }
 
 /** @returns the task that has the id now: `ref`, or another one that was quicker */
-export function takeId(spool: string, id: string, ref: Ref): Ref {
+function takeId(spool: string, id: string, ref: Ref): Ref {
   makeStateRoom(spool, 'ids', '')
   const link = idLink(spool, id)
   for (;;)

@@ -51,7 +51,7 @@ async function writeMany(
     const begin = next
     next = Math.min(begin + CHUNK_TASKS, requests.length)
     const taken = requests.slice(begin, next)
-    return { begin, requests: taken, paths: taken.map(() => newTaskPath(spool)) }
+    return { begin, requests: taken, paths: taken.map(request => newTaskPath(spool, request)) }
   }
   const settle = ({ begin, paths }: Part, failures: ReadonlyMap<number, unknown>) =>
     paths.forEach((path, place) => {

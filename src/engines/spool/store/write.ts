@@ -6,7 +6,7 @@ import { named, nameOf, openSync } from '../../../system/files/anchored-path.js'
 import { syncData, syncDirectory } from '../../../system/files/disk-sync.js'
 import { hasChosen, tryHold } from '../../../system/libc.js'
 import type { Owner } from '../permissions.js'
-import { Draft, findId, idsDirectory, newTaskPath, publishPromised, takeId, writeInPlace } from './draft.js'
+import { Draft, findId, idsDirectory, newTaskPath, publishPromised, writeInPlace } from './draft.js'
 
 export interface WriteOptions {
   /** The spool directory's real path, a byte string, or one that is anchored to it. */
@@ -79,16 +79,23 @@ export type Steps = Generator<Wait, Stored, void>
  * @throws SpooldError REQUEST_INVALID before anything is written; SPOOL_FULL, ENQUEUE_FAILED if nothing of it is left
  */
 export function* writeSteps(request: Request, options: WriteOptions): Steps {
-  const { id } = request
-  if (id !== undefined && options.owner !== undefined) throw idRefused(options.spool, options.owner)
-  const first = id === undefined ? undefined : findFirst(options.spool, id)
-  if (first !== undefined) return yield* duplicate(first, options)
-  const draft = openDraft(request, options)
+  const { id, priority } = request
+  const { spool, owner } = options
+  if (id !== undefined && owner !== undefined) throw idRefused(spool, owner)
+  let directory = spool
+  let draft: Draft | undefined
   try {
-    yield* written(draft, request, options)
+    const first = id === undefined ? undefined : findId(spool, id)
+    if (first !== undefined) return yield* fulfil(first, options, true)
+    if (priority !== undefined) directory = `${spool}/${priority}`
+    draft = new Draft(spool, request, owner)
+    yield* fill(draft, request, options)
+    yield WRITTEN
     return id === undefined ? yield* publish(draft, options) : yield* publishOnce(draft, id, request, options)
+  } catch (error) {
+    throw writeError(directory, error)
   } finally {
-    draft.end()
+    draft?.end()
   }
 }
 
@@ -101,35 +108,15 @@ function idRefused(spool: string, { uid }: Owner): SpooldError {
   )
 }
 
-function* written(draft: Draft, request: Request, options: WriteOptions): Generator<Wait, void, void> {
-  try {
-    yield* fill(draft, request, options)
-    yield WRITTEN
-  } catch (error) {
-    draft.discard(false)
-    throw writeError(draft.directory, error)
-  }
-}
-
-function findFirst(spool: string, id: string): Ref | undefined {
-  try {
-    return findId(spool, id)
-  } catch (error) {
-    throw writeError(spool, error)
-  }
-}
-
 function* publish(draft: Draft, { sync }: WriteOptions): Steps {
-  let isPublished = false
+  draft.publish()
   try {
-    draft.publish()
-    isPublished = true
     if (sync) yield* syncEntry(draft)
-    return { path: nameOf(draft.path), isDuplicate: false }
   } catch (error) {
-    draft.discard(isPublished)
-    throw writeError(draft.directory, error)
+    draft.takeBack()
+    throw error
   }
+  return { path: nameOf(draft.path), isDuplicate: false }
 }
 
 /**
@@ -137,33 +124,19 @@ function* publish(draft: Draft, { sync }: WriteOptions): Steps {
  * relied on it. If a later sync fails, the caller has to retry with the same id.
  */
 function* publishOnce(draft: Draft, id: string, { atSeconds }: Request, options: WriteOptions): Steps {
-  const { spool, sync } = options
-  let ref: Ref | undefined
-  try {
-    if (sync) yield* syncEntry(draft)
-    draft.renew(atSeconds)
-    ref = takeId(spool, id, draft.ref)
-    if (ref !== draft.ref) {
-      draft.discard(false)
-      return yield* duplicate(ref, options)
-    }
-    if (sync) yield { kind: 'directory', path: idsDirectory(spool) }
-    publishPromised(spool, ref) // another process that found the promise may have done it
-    if (sync) yield { kind: 'directory', path: draft.heldDirectory }
-    return { path: nameOf(draft.path), isDuplicate: false }
-  } catch (error) {
-    if (ref === undefined) draft.discard(false)
-    throw writeError(draft.directory, error)
-  }
+  if (options.sync) yield* syncEntry(draft)
+  draft.renew(atSeconds)
+  const ref = draft.promise(id)
+  return yield* fulfil(ref, options, ref !== draft.ref)
 }
 
-function openDraft(request: Request, { spool, owner }: WriteOptions): Draft {
-  const { priority } = request
-  try {
-    return new Draft(spool, request, owner)
-  } catch (error) {
-    throw writeError(priority === undefined ? spool : `${spool}/${priority}`, error)
-  }
+/** Does what was promised, unless that was done: the first writer may have died, or still be at work. */
+function* fulfil(ref: Ref, { spool, sync }: WriteOptions, isDuplicate: boolean): Steps {
+  const path = `${spool}/${ref}`
+  if (sync) yield { kind: 'directory', path: idsDirectory(spool) }
+  publishPromised(spool, ref)
+  if (sync) yield { kind: 'directory', path: path.slice(0, path.lastIndexOf('/')) }
+  return { path: nameOf(path), isDuplicate }
 }
 
 function* fill(
@@ -177,22 +150,6 @@ function* fill(
   if (atSeconds !== undefined) draft.setTime(atSeconds)
   if (sync) yield { kind: 'data', fd: draft.fd }
   draft.close()
-}
-
-/** The first writer may have died, or still be at work: finish and sync its publish before reporting a duplicate. */
-function* duplicate(ref: Ref, { spool, sync }: WriteOptions): Steps {
-  const path = `${spool}/${ref}`
-  try {
-    publishPromised(spool, ref)
-    if (sync) {
-      yield { kind: 'directory', path: idsDirectory(spool) }
-      const cut = ref.indexOf('/')
-      yield { kind: 'directory', path: cut < 0 ? spool : `${spool}/${ref.slice(0, cut)}` }
-    }
-    return { path: nameOf(path), isDuplicate: true }
-  } catch (error) {
-    throw writeError(spool, error)
-  }
 }
 
 function* syncEntry(draft: Draft): Generator<Wait, void, void> {

@@ -1,6 +1,6 @@
-import type { Member } from '../base/task/member.js'
-import type { Pauses } from '../base/task/pause.js'
-import type { PeriodicStates, SchedulePauses } from '../base/task/schedule.js'
+import type { Member } from '../../base/task/member.js'
+import type { Pauses } from '../../base/task/pause.js'
+import type { PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
 
 /** Minimum ages for removal. 0: never remove. */
 export interface SweepAges {
