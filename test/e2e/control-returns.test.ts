@@ -42,6 +42,18 @@ describe('a control socket that somebody removed', () => {
     assert.equal(await daemon.code(), 0)
   })
 
+  it('that cannot return does not keep the notes of other spools from it', async () => {
+    const [spool, other] = [spoolDirectory(), spoolDirectory()]
+    const daemon = await startDaemon({ spool, ini: { spooler: [spool, other], 'spooler-hide': 'secret' } })
+    const note = join(other, '.spoold/hide')
+    await until('the note is there', () => existsSync(note))
+    rmSync(join(spool, '.spoold'), { recursive: true })
+    writeFileSync(join(spool, '.spoold'), 'not a directory')
+    await daemon.waitFor(/no control socket/)
+    rmSync(note)
+    await until('the note is back', () => existsSync(note))
+  })
+
   it('returns when somebody closed .spoold to the daemon, and opens it again', {
     skip: skipUnless('root'),
   }, async () => {

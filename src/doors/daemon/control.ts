@@ -78,11 +78,12 @@ export class DaemonControl {
   async #return(): Promise<void> {
     if (this.#isLooking) return // at a disk that stalls
     this.#isLooking = true
-    const looks = [...this.#wanted].map(spool => this.#inSpools.get(spool)?.isReachable() ?? false)
-    const areThere = await Promise.all(looks)
+    const wanted = [...this.#wanted]
+    const areThere = await Promise.all(wanted.map(spool => this.#inSpools.get(spool)?.isReachable() ?? false))
     this.#isLooking = false
+    for (const [i, spool] of wanted.entries())
+      if (areThere[i] === true && this.#wanted.has(spool)) this.#context.looked(spool)
     if (areThere.includes(false)) await this.#open()
-    else for (const spool of this.#wanted) this.#context.looked(spool)
   }
 
   #open(): Promise<void> {
