@@ -3,7 +3,7 @@ import { closeSync, openSync } from 'node:fs'
 import { after, describe, it } from 'node:test'
 import { Emitter } from '#src/base/events/emitter.js'
 import { checkConfig } from '#src/doors/check/check.js'
-import { exporterOptions, openExporter } from '#src/doors/daemon/aside-process.js'
+import { exporterOptions, openExporter } from '#src/doors/daemon/http-process.js'
 import { childrenOf } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
 

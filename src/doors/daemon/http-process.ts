@@ -15,22 +15,22 @@ import { needsInsecure } from '../net/check-publishing.js'
 import { parseDashboard } from '../net/dashboard-address.js'
 import { parseHostPort, parsePush } from '../net/stats-push.js'
 
-interface AsideSurroundings {
+interface HttpSurroundings {
   readonly events: Emitter
   readonly log: { readonly fd: number }
 }
 
-type Exporter = AsideProcess<ExporterOptions, FromExporter, ToExporter>
-type Dashboard = AsideProcess<DashboardOptions, FromDashboard, ToDashboard>
+type Exporter = HttpProcess<ExporterOptions, FromExporter, ToExporter>
+type Dashboard = HttpProcess<DashboardOptions, FromDashboard, ToDashboard>
 
 /** The process that publishes the daemon's snapshot. */
 export function openExporter(
-  { events, log }: AsideSurroundings,
+  { events, log }: HttpSurroundings,
   snapshot: () => Promise<DaemonSnapshot>,
 ): Exporter {
   let alarmMemory: AlarmMemory = [] // what the next process has to know
   const trouble = (message: string) => events.emit('exporter-trouble', { message })
-  return new AsideProcess<ExporterOptions, FromExporter, ToExporter>({
+  return new HttpProcess<ExporterOptions, FromExporter, ToExporter>({
     name: 'exporter',
     log,
     open: options => ({ type: 'open', options, alarmMemory }),
@@ -54,9 +54,9 @@ export function openExporter(
 }
 
 /** The process with the dashboard. It is never root: what it reads and changes belongs to the user of the spools. */
-export function openDashboard({ events, log }: AsideSurroundings): Dashboard {
+export function openDashboard({ events, log }: HttpSurroundings): Dashboard {
   const trouble = (message: string) => events.emit('dashboard-trouble', { message })
-  return new AsideProcess<DashboardOptions, FromDashboard, ToDashboard>({
+  return new HttpProcess<DashboardOptions, FromDashboard, ToDashboard>({
     name: 'dashboard',
     log,
     open: options => ({ type: 'open', options }),
@@ -68,7 +68,7 @@ export function openDashboard({ events, log }: AsideSurroundings): Dashboard {
   })
 }
 
-interface AsideContext<Wanted, Heard, Said extends object> {
+interface HttpContext<Wanted, Heard, Said extends object> {
   /** What it is called: its entry file, and in messages. */
   readonly name: 'exporter' | 'dashboard'
   readonly log: { readonly fd: number }
@@ -88,15 +88,15 @@ const ONE_ARENA = { MALLOC_ARENA_MAX: '1' }
 const END_MS = 1000
 
 /** A process beside the daemon that serves HTTP, while the configuration asks for it: its death and its load are not the daemon's. */
-class AsideProcess<Wanted extends object, Heard, Said extends object> {
-  readonly #context: AsideContext<Wanted, Heard, Said>
+class HttpProcess<Wanted extends object, Heard, Said extends object> {
+  readonly #context: HttpContext<Wanted, Heard, Said>
   #wanted: Wanted | undefined
   #child: ChildProcess | undefined
   #respawn: NodeJS.Timeout | undefined
   #last = Promise.resolve()
   #delayMs = FIRST_RESPAWN_MS
 
-  constructor(context: AsideContext<Wanted, Heard, Said>) {
+  constructor(context: HttpContext<Wanted, Heard, Said>) {
     this.#context = context
   }
 
