@@ -64,6 +64,16 @@ describe('control sockets', () => {
     assert.equal(existsSync(view), false)
   })
 
+  it('wait for no task without waiting', async () => {
+    const { spool, daemon } = await withDaemon()
+    const events: unknown[] = []
+    const event = (told: unknown) => void events.push(told)
+    const answer = askDaemon(controlOf(spool), 'wait', { spool, tasks: [] }, { timeoutMs: 5000, event })
+    assert.equal(await answer, null)
+    assert.deepEqual(events, [{ awaited: 0 }])
+    await stop(daemon)
+  })
+
   it('can be turned off, and follow a reload', async () => {
     const [spool, other] = [spoolDirectory(), spoolDirectory()]
     const { daemon } = await withDaemon({ spool })

@@ -64,6 +64,7 @@ export class TaskWatch {
       void call.whenGone.then(() => watcher.end())
       this.#watchers.add(watcher)
       call.send({ awaited: watcher.awaited.size })
+      if (watcher.awaited.size === 0) watcher.end()
     })
   })
 
