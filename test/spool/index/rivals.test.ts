@@ -98,6 +98,7 @@ describe('refs of a directory that others run, too', () => {
 
   it('come last once an event told that somebody has begun them, and not once it told that they were removed; then a scan tells', () => {
     const { index, refs } = indexOf(40)
+    index.returned({ ref: 'other', kind: 'parked', ranMs: 0, reason: 'slot', slots: SLOTS }, NOW)
     const [first = ''] = index.take(1)
     const [gone = '', begun = '', ...rest] = refs.filter(ref => ref !== first)
     assert.ok(!index.changed(gone, true, NOW))

@@ -48,8 +48,10 @@ export class TaskIndex {
   readonly slots: SlotQueues
   /** The scan in progress need not meet more of what is ready. */
   #isHarvestFull = false
-  /** Some that were to run soon are taken for removed by others. If one was replaced instead, a scan finds it, before all is over. */
-  #isUnsure = false
+  /** Some that were ready are taken for removed by others. If one was replaced instead, a scan finds it, once none is ready. */
+  #isReadyUnsure = false
+  /** The same of those that waited for slots; once none waits. */
+  #areQueuesUnsure = false
   /** The scan in progress lists everything. */
   #isWhole = false
   /** Told by the scan in progress what waits for its time. */
@@ -173,7 +175,9 @@ export class TaskIndex {
 
   /** More refs are due than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
-    return this.#ready.runsLow || this.slots.runsLow || (this.#isUnsure && this.ready + this.slots.size === 0)
+    if (this.#ready.runsLow || this.slots.runsLow) return true
+    if (this.ready > 0) return false
+    return this.#isReadyUnsure || (this.#areQueuesUnsure && this.slots.size === 0)
   }
 
   /** All due refs are known: a scan of what changed since the last one finds the rest. */
@@ -185,7 +189,7 @@ export class TaskIndex {
   changed(ref: Ref, renamed: boolean, nowMs = Date.now()): boolean {
     if (this.#busy.changed(ref, renamed)) return false
     if (this.#ready.changed(ref, renamed)) {
-      this.#isUnsure ||= renamed
+      this.#isReadyUnsure ||= renamed
       return false
     }
     const waited = this.later.endOnChange(ref)
@@ -211,7 +215,7 @@ export class TaskIndex {
     if (!this.#rivals.areLikely || !this.slots.has(ref)) return false
     this.slots.remove(ref)
     this.#arrivals.forget(ref)
-    this.#isUnsure = true
+    this.#areQueuesUnsure = true
     return true
   }
 
@@ -371,7 +375,8 @@ export class TaskIndex {
     this.#isWhole = isWhole
     this.#waits = waits ?? (() => {})
     this.#isHarvestFull = false
-    this.#isUnsure = false
+    this.#isReadyUnsure = false
+    this.#areQueuesUnsure = false
     this.#ready.beginScan()
   }
 
