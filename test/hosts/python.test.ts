@@ -225,6 +225,9 @@ def spooler(env):
     try: uwsgi.cache_update('k', bytes(3000000))
     except ValueError as error: journal(str(error))
     uwsgi.cache_update('k', bytes(2000000))
+    for i in range(3): uwsgi.cache_update('%d' % i + 6000000 * 'k', b'')
+    try: uwsgi.cache_keys()
+    except ValueError as error: journal(str(error))
     journal('%d in %d' % (len(uwsgi.cache_get('k')), os.getppid()))
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`,
@@ -233,6 +236,7 @@ uwsgi.spooler = spooler`,
     await daemon.waitFor('done with task a')
     assert.deepEqual(daemon.journal(), [
       'it is too large for cache: it takes more than 16 MiB as JSON',
+      'the answer of cache takes more than 16 MiB as JSON',
       `2000000 in ${daemon.workers()[0]}`,
     ])
   })
