@@ -171,6 +171,23 @@ describe('at most once', { concurrency: 3 }, () => {
       assert.deepEqual(runsOf(daemon, 'dies'), ['dies 1'])
     })
 
+  it('what a stop cuts short is set aside, and the log says so', async () => {
+    const spool = spoolDirectory()
+    const ini = { 'spooler-delivery': 'at-most-once', 'worker-reload-mercy': 1 }
+    const daemon = await startDaemon({ spool, handler: ANSWERER, ini })
+    ask(spool, 'blocks', 'for (;;);')
+    await until('it runs', () => runsOf(daemon, 'blocks').length === 1)
+    const [pid] = daemon.workers()
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    const letter = await letterOf(spool, 'blocks')
+    assert.equal(letter.reason, 'outcome-unknown')
+    assert.match(
+      daemon.output,
+      new RegExp(`pid: ${pid}\\] task blocks is buried: its process died; it may have`),
+    )
+  })
+
   it('a module with another delivery does not load', async () => {
     const spool = spoolDirectory()
     const handler = `${ANSWERER}\nexport const delivery = 'exactly-once'`

@@ -126,6 +126,22 @@ describe('what a JavaScript handler prints', () => {
     await daemon.waitFor(/managing request a \.\.\.\nlast words of a\n.* was killed by SIGKILL/)
   })
 
+  it('costs its process nothing, however much it is at once', async () => {
+    const spool = spoolDirectory()
+    const handler = `export default (env, task) => {
+      JOURNAL(task.name + ' in ' + process.pid)
+      const text = '\\x01'.repeat(3_000_000) // six bytes each as JSON
+      if (task.name === 'a') console.log(text)
+      else task.log(text)
+      return task.SPOOL_OK
+    }`
+    const daemon = await startDaemon({ spool, handler })
+    const [pid] = daemon.workers()
+    for (const name of ['a', 'b']) drop(spool, name)
+    await until('both are done', () => leftIn(spool).length === 0)
+    assert.deepEqual(daemon.journal().sort(), [`a in ${pid}`, `b in ${pid}`])
+  })
+
   it('cannot be taken for a line of the daemon, and moves no cursor', async () => {
     const spool = spoolDirectory()
     const handler = `export default (env, task) => {

@@ -216,6 +216,31 @@ uwsgi.spooler = spooler
     await daemon.waitFor('a line of mine')
   })
 
+  it('refuses a value for the cache that is too large for a message, and runs on', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startHost('python', {
+      spool,
+      handler: `
+def spooler(env):
+    try: uwsgi.cache_update('k', bytes(3000000))
+    except ValueError as error: journal(str(error))
+    uwsgi.cache_update('k', bytes(2000000))
+    for i in range(3): uwsgi.cache_update('%d' % i + 6000000 * 'k', b'')
+    try: uwsgi.cache_keys()
+    except ValueError as error: journal(str(error))
+    journal('%d in %d' % (len(uwsgi.cache_get('k')), os.getppid()))
+    return uwsgi.SPOOL_OK
+uwsgi.spooler = spooler`,
+    })
+    drop(spool, 'a')
+    await daemon.waitFor('done with task a')
+    assert.deepEqual(daemon.journal(), [
+      'it is too large for cache: it takes more than 16 MiB as JSON',
+      'the answer of cache takes more than 16 MiB as JSON',
+      `2000000 in ${daemon.workers()[0]}`,
+    ])
+  })
+
   it('shares a cache among the workers of a daemon', async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', {

@@ -14,6 +14,8 @@ const TOKEN_BYTES = 4
 const HEAD_BYTES = 8
 /** The arguments of a named task may have 1 MiB, which is up to six times as much in JSON. */
 const MAX_BYTES = 16 * 1024 * 1024
+/** So many characters fit into a frame whatever they are. */
+const PART_CHARS = 2 * 1024 * 1024
 
 /** Not 0, which an empty file or a cleared buffer has; and no text. */
 export function drawToken(): number {
@@ -28,6 +30,17 @@ export function frameOf(token: number, message: MasterMessage | WorkerMessage): 
   frame.writeUInt32LE(bytes, 4)
   frame.write(text, HEAD_BYTES)
   return frame
+}
+
+/** Whether the other end takes it. */
+export function isSendable(message: MasterMessage | WorkerMessage): boolean {
+  return Buffer.byteLength(JSON.stringify(message)) <= MAX_BYTES
+}
+
+/** Cuts what code of users has written, of whatever length, into parts for one frame each; at least one. */
+export function partsOf(text: string): string[] {
+  const count = Math.max(1, Math.ceil(text.length / PART_CHARS))
+  return Array.from({ length: count }, (_, i) => text.slice(i * PART_CHARS, (i + 1) * PART_CHARS))
 }
 
 /** What cannot be a frame of the other end. */

@@ -1,4 +1,5 @@
 import { messageOf, SpooldError } from '../../base/errors.js'
+import { isSendable } from '../ipc/frames.js'
 import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import { CacheStore } from './cache-store.js'
 
@@ -36,7 +37,9 @@ export class QuestionHandler {
   /** @param code identifies the handlers that the worker loads */
   answer({ id, name, values }: Question, code: string): Answer {
     try {
-      return { type: 'answer', id, values: this.#valuesOf(name, values, code) }
+      const answer = { type: 'answer', id, values: this.#valuesOf(name, values, code) } as const
+      if (isSendable(answer)) return answer
+      throw new SpooldError('REQUEST_INVALID', `the answer of ${name} takes more than 16 MiB as JSON`)
     } catch (error) {
       return { type: 'answer', id, values: [], error: messageOf(error) }
     }

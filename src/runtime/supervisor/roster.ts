@@ -1,7 +1,6 @@
 import { SpooldError, toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
-import type { NamedRef } from './given-tasks.js'
 import type { Exit, SpawnOptions } from './worker-port.js'
 import { type WorkerListener, WorkerProcess } from './worker-process.js'
 
@@ -137,20 +136,20 @@ export class Roster {
     clearTimeout(timer)
   }
 
-  /** @returns the tasks that killed workers had and may have begun */
-  async stopAll(mercyMs?: number): Promise<readonly NamedRef[]> {
+  /** @returns the workers that were killed */
+  async stopAll(mercyMs?: number): Promise<readonly WorkerProcess[]> {
     this.#close()
     await Promise.all(this.#all.map(worker => this.stop(worker, mercyMs)))
-    return this.#killed.splice(0).flatMap(worker => worker.work.tasks.unsettled)
+    return this.#killed.splice(0)
   }
 
   /** @returns as `stopAll` */
-  async killAll(): Promise<readonly NamedRef[]> {
+  async killAll(): Promise<readonly WorkerProcess[]> {
     this.#close()
     const all = this.#all
     for (const worker of all) worker.killForMercy()
     await Promise.all(all.map(worker => worker.whenExited))
-    return [...all, ...this.#killed.splice(0)].flatMap(worker => worker.work.tasks.unsettled)
+    return [...all, ...this.#killed.splice(0)]
   }
 
   get #all(): WorkerProcess[] {

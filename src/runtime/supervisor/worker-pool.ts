@@ -279,27 +279,36 @@ export class WorkerPool implements SignalReceivers {
   }
 
   /** Ends the workers. Being ended from outside does not count as a crash of a task. */
-  async #end(end: (roster: Roster) => Promise<readonly NamedRef[]>): Promise<void> {
+  async #end(end: (roster: Roster) => Promise<readonly WorkerProcess[]>): Promise<void> {
     this.#signals.leave(this)
     this.#unfollow()
     this.size.close()
     this.#alone.close()
     this.#crashed.close()
     this.#aside?.close()
-    const left = await Promise.all(
+    const killed = await Promise.all(
       this.#feeders.map(async feeder => {
-        const tasks = await end(feeder.roster)
+        const workers = await end(feeder.roster)
         feeder.close()
         await feeder.settled()
-        return tasks
+        return workers
       }),
     )
     await this.#cancellations.settled()
-    await clearMarks(
-      this.#options,
-      left.flat().flatMap(task => this.#excused(task)),
-      this.#events,
-    )
+    await this.#unmark(killed.flat())
+  }
+
+  /** Clears the marks of what they ran. What runs at most once is buried by that. */
+  async #unmark(killed: readonly WorkerProcess[]): Promise<void> {
+    const { spool } = this
+    const had = killed.flatMap(({ pid, work }) => work.tasks.unsettled.map(task => ({ ...task, pid })))
+    const excused = had.flatMap(task => this.#excused(task))
+    for (const report of await clearMarks(this.#options, excused, this.#events)) {
+      const its = had.find(({ ref }) => ref === report.ref)
+      if (its === undefined || (report.kind !== 'buried' && report.kind !== 'set-aside')) continue
+      const told = { spool, pid: its.pid, done: [], reports: [report], known: new Set<TaskName>() }
+      this.#events.emit('tasks-reported', told)
+    }
   }
 
   /** Another process, which got it later, may have died with it, of its own doing. */

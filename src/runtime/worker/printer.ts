@@ -1,4 +1,5 @@
 import type { Stream } from '../../base/events/event-map.js'
+import { partsOf } from '../ipc/frames.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 
 /** The limit of text on its way to the master. Above it a writer has to wait, where that is possible. */
@@ -27,9 +28,11 @@ export class Printer {
     if (printed === '') return sent()
     const text = this.#shown(printed)
     this.#waitingChars += text.length
-    this.#send({ type: 'output', number: author, stream, text, isBeside: this.isBeside }, () => {
-      this.#waitingChars -= text.length
-      sent()
-    })
+    const parts = partsOf(text)
+    for (const [i, part] of parts.entries())
+      this.#send({ type: 'output', number: author, stream, text: part, isBeside: this.isBeside }, () => {
+        this.#waitingChars -= part.length
+        if (i === parts.length - 1) sent()
+      })
   }
 }

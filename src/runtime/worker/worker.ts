@@ -1,9 +1,10 @@
-import { toError } from '../../base/errors.js'
+import { SpooldError, toError } from '../../base/errors.js'
 import type { Stream } from '../../base/events/event-map.js'
 import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import type { Awaitable, Claims, TellDeath } from '../../engines/claims.js'
 import { Hide } from '../../formats/protocol/hide.js'
+import { isSendable, partsOf } from '../ipc/frames.js'
 import type { AfterKill, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { FunctionExecutor, type WorkingDirectory } from './function-executor.js'
@@ -251,8 +252,12 @@ export class Worker {
             spool: options.spool,
             log: (run, name, { message, stream }, sent = () => {}) => {
               this.#loop?.announce(run) // the log line of its start comes first
-              const shown = this.#shown(message)
-              this.#home.send({ type: 'log', name, message: shown, ...(stream && { stream }) }, sent)
+              const parts = partsOf(this.#shown(message))
+              for (const [i, part] of parts.entries())
+                this.#home.send(
+                  { type: 'log', name, message: part, ...(stream && { stream }) },
+                  i === parts.length - 1 ? sent : () => {},
+                )
             },
           },
           chdir: options.chdir,
@@ -311,11 +316,22 @@ class MasterQuestions {
     this.#send = send
   }
 
+  /** Rejects, too, if it would be no message for the master: that would cost the process. */
   ask(name: string, values: readonly Buffer[]): Promise<Buffer[]> {
-    const id = this.#next++
+    const message = {
+      type: 'ask',
+      id: this.#next++,
+      name,
+      values: values.map(value => value.toString('latin1')),
+    } as const
     return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject })
-      this.#send({ type: 'ask', id, name, values: values.map(value => value.toString('latin1')) })
+      if (!isSendable(message))
+        throw new SpooldError(
+          'REQUEST_INVALID',
+          `it is too large for ${name}: it takes more than 16 MiB as JSON`,
+        )
+      this.#waiting.set(message.id, { resolve, reject })
+      this.#send(message)
     })
   }
 
