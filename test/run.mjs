@@ -41,7 +41,7 @@ console.log(`SPOOLD_TEST_SEED=${process.env.SPOOLD_TEST_SEED}`)
 /** A file that hangs is ended, with all that it has started, and fails. */
 const LIMIT_MS = (process.env.SPOOLD_TEST_LONG === undefined ? 20 : 45) * 60_000
 /** To weigh files they are given room; else they are given somewhat more than there is, because beside others a file waits more. */
-const PROCESSORS = availableParallelism() * (lane.includes('--weigh') ? 0.8 : 1.25)
+const PROCESSORS = availableParallelism() * (lane.includes('--weigh') ? 0.8 : 1.15)
 const SLOWEST_SHOWN = 10
 
 const weights = readWeights()
