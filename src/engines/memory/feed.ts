@@ -162,7 +162,9 @@ export class MemoryFeed implements Source {
     const parked = parkedByReason(countOf)
     const all = Object.values(parked).reduce((sum, count) => sum + count, 0)
     const [ready, busy] = [this.#ready.size, this.#busy.size]
-    const isDrained = this.#isOpen && ready + busy + parked.alone + parked.crashed + parked.slot === 0
+    const isNoneDue = (this.#waiting.peek()?.atMs ?? Number.POSITIVE_INFINITY) > Date.now() // the alarm may be late
+    const isNoneLeft = ready + busy + parked.alone + parked.crashed + parked.slot === 0
+    const isDrained = this.#isOpen && isNoneLeft && isNoneDue
     return { ready, busy, waiting: this.#waiting.size + all, parked, isDrained, stalledMs: 0 }
   }
 

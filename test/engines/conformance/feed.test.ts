@@ -164,6 +164,17 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       }
     })
 
+    it('is not drained while a task is to run again at once', async () => {
+      const { feed, claims } = await withTasks({})
+      await feed.open(() => {})
+      const [ref = ''] = feed.take(1)
+      const claim = await claimOf(claims, ref)
+      await claims.begin(claim, 'alone')
+      feed.report({ returned: [await claims.settle(claim, { kind: 'retry', delayMs: 0 }, 1)] })
+      assert.equal(feed.state.isDrained, false)
+      await until('it is given again', () => feed.take(1).length === 1)
+    })
+
     it('is drained when nothing is due and nothing is with a worker', async () => {
       const { feed, claims } = await withTasks({}, {})
       assert.equal(feed.state.isDrained, false)

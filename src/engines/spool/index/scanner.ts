@@ -145,8 +145,9 @@ export class Scanner {
   /** All due tasks are known, and none is left. */
   get isDrained(): boolean {
     const isSettled = this.#turning === undefined && !this.#timetable.isWanted
-    const { runsLow, ready, busy } = this.#index
-    return isSettled && !this.#isSuspended && !runsLow && ready === 0 && busy === 0
+    const { runsLow, ready, busy, later } = this.#index
+    const isNoneReady = !runsLow && ready === 0 && busy === 0
+    return isSettled && !this.#isSuspended && isNoneReady && later.wakesAtMs > Date.now() // the alarm may be late
   }
 
   /** For how long it has met nothing though it is scanning, or has not scanned though it should, in milliseconds. */
