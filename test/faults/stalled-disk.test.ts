@@ -16,6 +16,7 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { slotTaker } from '#src/engines/spool/slot-files.js'
 import { STARTED } from '#src/engines/spool/state-byte.js'
 import { MODIFIER2_OFFSET } from '#src/formats/protocol/header.js'
 import { tryHold } from '#src/system/libc.js'
@@ -190,6 +191,26 @@ describe('a master', { skip: skipUnless('strace') }, () => {
     assert.deepEqual(daemon.journal(), [touched])
     assert.equal((await snapshotOf(spool)).spools[0]?.tasks.waiting, 49)
     assert.deepEqual(looksOf(daemon, log), [])
+  })
+
+  it('looks at no slot that another process has', async () => {
+    const spool = spoolDirectory()
+    const log = join(dirname(spool), 'strace')
+    const slot = slotTaker('ofd')(spool, { name: 'few', count: 1 }, 0, new Set()) ?? assert.fail()
+    drop(spool, 'few-1', packet({ task: 'few', args: '[1]' }))
+    const daemon = await startDaemon({ spool, handler: HANDLER, under: [...STRACE, log] })
+    const calls = () => readFileSync(log, 'utf8').match(/\/\.spoold\/slots\/\w+\/0>/g)?.length ?? 0
+    await until('it has been looked at again and again', () => calls() > 20)
+    slot.release()
+    await until('it has run', () => daemon.journal().includes('few'))
+    const own = new Set(readdirSync(`/proc/${pidOf(daemon)}/task`))
+    const lines = readFileSync(log, 'utf8').split('\n')
+    assert.deepEqual(
+      lines.filter(
+        line => own.has(line.split(' ')[0] ?? '') && /\/\.spoold\/slots(?!", [RWX]_OK)/.test(line),
+      ),
+      [],
+    )
   })
 
   it('has the mark of a task whose run mercy ended taken off by a process that can do only that', async () => {

@@ -1,7 +1,7 @@
 import { printable } from '../printable.js'
 import type { ParkReason } from './parked.js'
 import { displayName, type Ref, type TaskName } from './ref.js'
-import type { NamedSlots } from './terms.js'
+import type { NamedSlots, SlotWish } from './terms.js'
 
 /**
  * What a worker reports to the master about a ref. The kinds are sent as their position in this list (ipc/messages), so only
@@ -80,6 +80,16 @@ export interface Looker {
   readonly later: LookAtLater
   /** @returns who has it locked; undefined: that is not known */
   holder(ref: Ref): Promise<Holder | undefined>
+  /** @param asked of each name so many are enough @returns undefined: nobody could look */
+  freeSlots(asked: readonly SlotWish[]): Promise<FreeSlots | undefined>
+}
+
+/** Which slots are free. */
+export interface FreeSlots {
+  /** Their numbers, for each name that was asked for, in that order; null: of this one it is not known. */
+  readonly numbers: ReadonlyArray<readonly number[] | null>
+  /** How long the look took. */
+  readonly tookMs: number
 }
 
 /** The report of a named task that no handler takes. @param task its name, one character per byte */

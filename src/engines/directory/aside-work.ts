@@ -1,5 +1,6 @@
 import { type Ref, toByteString } from '../../base/task/ref.js'
-import type { Found, Holder } from '../../base/task/report.js'
+import type { Found, FreeSlots, Holder } from '../../base/task/report.js'
+import type { SlotWish } from '../../base/task/terms.js'
 import type { Purged, PurgeLimits, SweepAges, Swept } from '../contracts/upkeep.js'
 
 /**
@@ -26,6 +27,11 @@ const WORK = {
   async holder(spool: string, ref: Ref): Promise<Holder | undefined> {
     const { holderOfTask } = await import('./peek.js')
     return await holderOfTask(spool, ref)
+  },
+
+  async freeSlots(spool: string, asked: readonly SlotWish[]): Promise<FreeSlots> {
+    const { lookAtSlots } = await import('../spool/slot-files.js')
+    return lookAtSlots(toByteString(spool), asked)
   },
 
   async sweep(spool: string, ages: SweepAges): Promise<Swept> {

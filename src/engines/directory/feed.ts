@@ -85,6 +85,7 @@ export class DirectoryFeed implements Source {
 
   lookBy(looker: Looker): void {
     this.#scanner.lookBy(looker)
+    this.#slotWatch.lookBy(looker)
     this.#longLocks.lookBy(looker)
   }
 

@@ -1,8 +1,9 @@
 import { closeSync, constants, fstatSync } from 'node:fs'
-import { errnoOf, SpooldError } from '../../base/errors.js'
+import { errnoOf, quietly, SpooldError } from '../../base/errors.js'
 import { crypto } from '../../base/on-demand.js'
 import { toFsPath } from '../../base/task/ref.js'
-import type { NamedSlots } from '../../base/task/terms.js'
+import type { FreeSlots } from '../../base/task/report.js'
+import type { NamedSlots, SlotWish } from '../../base/task/terms.js'
 import { type Directory, holdDirectory, lstatSync, openSync } from '../../system/files/anchored-path.js'
 import { isNoLongerRenewed, openLeases } from '../../system/files/lease.js'
 import { libc } from '../../system/libc.js'
@@ -105,6 +106,13 @@ function leaseTaker(): TryTake {
       }
     }
   }
+}
+
+/** Looks at the slots of some names. @param asked how many of each are enough @see Looker */
+export function lookAtSlots(spool: string, asked: readonly SlotWish[]): FreeSlots {
+  const begun = performance.now()
+  const numbers = asked.map(({ wanted, ...slots }) => quietly(() => freeSlots(spool, slots, wanted), null))
+  return { numbers, tookMs: performance.now() - begun }
 }
 
 /**

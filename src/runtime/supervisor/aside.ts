@@ -167,5 +167,6 @@ export function lookerOf(ask: Aside, spool: string): Looker {
     begun: (refs, sinceMs) => ask('begun', spool, refs, sinceMs).catch(nobody),
     later: (refs, sinceMs) => ask('later', spool, refs, sinceMs).catch(nobody),
     holder: ref => ask('holder', spool, ref).catch(nobody),
+    freeSlots: asked => ask('freeSlots', spool, asked).catch(nobody),
   }
 }

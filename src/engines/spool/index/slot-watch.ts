@@ -1,6 +1,8 @@
+import type { FreeSlots, Looker } from '../../../base/task/report.js'
+import type { SlotWish } from '../../../base/task/terms.js'
 import { takeStampAsync } from '../../../system/files/stamps.js'
 import { STATE_DIRECTORY } from '../names.js'
-import { freeSlots } from '../slot-files.js'
+import { lookAtSlots } from '../slot-files.js'
 import type { SlotQueue } from './slot-queue.js'
 import type { TaskIndex } from './task-index.js'
 
@@ -24,6 +26,7 @@ export class SlotWatch {
   readonly #spool: string
   readonly #index: TaskIndex
   readonly #wakeUp: () => void
+  #looker: Looker | undefined
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
   /** Those that the last look found free. */
@@ -38,6 +41,11 @@ export class SlotWatch {
     this.#wakeUp = wakeUp
   }
 
+  /** From now on this looks; before, and without it, this process does. */
+  lookBy(looker: Looker): void {
+    this.#looker = looker
+  }
+
   /** Call it when tasks may have been parked. */
   watch(): void {
     if (this.#timer === undefined && this.#index.parkedFor('slot') > 0) this.#lookIn(LOOK_MS)
@@ -49,41 +57,42 @@ export class SlotWatch {
   }
 
   #lookIn(ms: number): void {
-    if (!this.#isClosed) this.#timer = setTimeout(() => void this.#lookIfItAnswers(), ms).unref()
+    if (!this.#isClosed) this.#timer = setTimeout(() => void this.#look(), ms).unref()
   }
 
-  /** The look itself waits for each call: while the disk stalls, it is not begun. */
-  async #lookIfItAnswers(): Promise<void> {
-    await takeStampAsync(`${this.#spool}/${STATE_DIRECTORY}/slots`)
-    if (!this.#isClosed) this.#look()
-  }
-
-  #look(): void {
-    const startedAt = performance.now()
+  async #look(): Promise<void> {
+    const queues = [...this.#index.slots.queues()]
+    const asked = queues.map(queue => ({
+      ...queue.slots,
+      wanted: queue.size + this.#index.slots.pendingOf(queue),
+    }))
+    const free = await this.#freeSlots(asked)
+    if (this.#isClosed) return
+    const now = performance.now()
     let isAnyReady = false
-    for (const queue of this.#index.slots.queues()) {
-      const pending = this.#index.slots.pendingOf(queue)
-      const free = this.#freeOf(queue, queue.size + pending, startedAt) - pending
-      if (free > 0 && this.#index.slots.next(queue, free) > 0) isAnyReady = true
+    for (const [place, queue] of queues.entries()) {
+      const count = this.#toTry(queue, free?.numbers[place], now) - this.#index.slots.pendingOf(queue)
+      if (count > 0 && this.#index.slots.next(queue, count) > 0) isAnyReady = true
     }
     this.#timer = undefined
-    if (this.#index.parkedFor('slot') > 0)
-      this.#lookIn(Math.max(LOOK_MS, (performance.now() - startedAt) / SHARE))
+    if (this.#index.parkedFor('slot') > 0) this.#lookIn(Math.max(LOOK_MS, (free?.tookMs ?? 0) / SHARE))
     if (isAnyReady) this.#wakeUp()
   }
 
-  /** How many slots are to be tried. */
-  #freeOf(queue: SlotQueue, most: number, now: number): number {
-    try {
-      const free = freeSlots(this.#spool, queue.slots, most)
-      const before = this.#freeBefore.get(queue)
-      this.#freeBefore.set(queue, new Set(free))
-      if (before === undefined) this.#sentAt.set(queue, now)
-      const lasting = free.filter(number => before?.has(number)).length
-      return lasting === 0 && free.length > 0 && this.#isDue(queue, now) ? 1 : lasting
-    } catch {
-      return this.#isDue(queue, now) ? 1 : 0
-    }
+  async #freeSlots(asked: readonly SlotWish[]): Promise<FreeSlots | undefined> {
+    if (this.#looker !== undefined) return await this.#looker.freeSlots(asked)
+    await takeStampAsync(`${this.#spool}/${STATE_DIRECTORY}/slots`) // while the disk stalls, the look is not begun
+    return lookAtSlots(this.#spool, asked)
+  }
+
+  /** How many slots are to be tried. @param free undefined or null: it is not known which are free */
+  #toTry(queue: SlotQueue, free: readonly number[] | null | undefined, now: number): number {
+    if (free === undefined || free === null) return this.#isDue(queue, now) ? 1 : 0
+    const before = this.#freeBefore.get(queue)
+    this.#freeBefore.set(queue, new Set(free))
+    if (before === undefined) this.#sentAt.set(queue, now)
+    const lasting = free.filter(number => before?.has(number)).length
+    return lasting === 0 && free.length > 0 && this.#isDue(queue, now) ? 1 : lasting
   }
 
   #isDue(queue: SlotQueue, now: number): boolean {
