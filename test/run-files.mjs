@@ -140,12 +140,11 @@ class Rest {
   }
 }
 
-/** Who is nice, as the report of the coverage, keeps nobody waiting. */
 function ticks() {
   const all = cpus().map(({ times }) => times)
   const sum = of => all.reduce((total, times) => total + of(times), 0)
   return {
-    idle: sum(({ idle, nice }) => idle + nice),
+    idle: sum(({ idle }) => idle),
     all: sum(({ user, nice, sys, idle, irq }) => user + nice + sys + idle + irq),
   }
 }
