@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict'
-import { chmodSync, mkdirSync } from 'node:fs'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { quietly } from '#src/base/errors.js'
 import { Emitter } from '#src/base/events/emitter.js'
 import type { Report } from '#src/base/task/report.js'
 import { Drain } from '#src/doors/daemon/drain.js'
 import { inProcess } from '../helpers/cli.js'
+import { spoolSnapshotOf } from '../helpers/control.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const HANDLER = `
@@ -171,6 +174,26 @@ describe('--drain', { concurrency: 3 }, () => {
       assert.match(daemon.output, new RegExp(`drained: 1 done, ${ending}\n`))
     })
 
+  it('exits 3 also when it was found out aside, while the only process was blocked', async () => {
+    const spool = spoolDirectory()
+    const gate = join(dirname(spool), 'gate')
+    const handler = `
+      import { existsSync } from 'node:fs'
+      const cell = new Int32Array(new SharedArrayBuffer(4))
+      export default (env, task) => {
+        while (!existsSync('${gate}')) Atomics.wait(cell, 0, 0, 10)
+        return task.SPOOL_OK
+      }`
+    drop(spool, undefined, packet({ say: '' }))
+    const daemon = await startDaemon({ spool, ini: { drain: true }, handler, isUnready: true })
+    await daemon.waitFor('managing request')
+    drop(spool, undefined, packet({ say: '' }).subarray(0, -1))
+    await until('it is found', async () => (await spoolSnapshotOf(spool)).tasks.unreadable === 1)
+    writeFileSync(gate, '')
+    assert.equal(await daemon.code(), 3)
+    assert.match(daemon.output, /drained: 1 done, 1 incomplete\n/)
+  })
+
   it('counts the last run of a task', async () => {
     const { code, line } = await drained(['exit once', 'soon', ''])
     assert.deepEqual({ code, line }, { code: 0, line: 'drained: 3 done' })
@@ -194,7 +217,7 @@ describe('--drain', { concurrency: 3 }, () => {
     await daemon.waitFor('managing request')
     daemon.child.kill('SIGTERM')
     await daemon.waitFor('killing workers')
-    for (const pid of daemon.workers()) process.kill(pid, 'SIGUSR2')
+    for (const pid of daemon.workers()) quietly(() => process.kill(pid, 'SIGUSR2')) // one may have nothing to end
     assert.equal(await daemon.code(), 3)
     assert.doesNotMatch(daemon.output, /drained:/)
   })

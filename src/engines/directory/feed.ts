@@ -160,7 +160,8 @@ export class DirectoryFeed implements Source {
   }
 
   stats(): FeedStats {
-    const { busy, waiting, knowsAll, unreadable, unseen, later, slots } = this.#index
+    const { busy, knowsAll, unreadable, unseen, later, slots } = this.#index
+    const waiting = this.#index.waiting + unreadable.ready
     const census = this.#census.get()
     const ready = Math.max(0, this.#index.ready - census.surplus)
     const counted = knowsAll ? undefined : this.#backlog.ask()
@@ -169,8 +170,8 @@ export class DirectoryFeed implements Source {
       ...{ ready, busy, waiting },
       unseen: Math.min(ready, unseen.count),
       unseenSinceMs: unseen.sinceMs,
-      later: later.size - unreadable,
-      unreadable,
+      later: later.size - unreadable.later,
+      unreadable: unreadable.later + unreadable.ready,
       isWhole: knowsAll,
       tasks: knowsAll ? ready + busy + waiting : (counted?.total ?? null),
       countedAtMs: counted?.atMs ?? null,

@@ -83,9 +83,12 @@ export class TaskIndex {
     return this.#ready.size
   }
 
-  /** Calls back with each ready ref, once, and when it became runnable (epoch µs; 0: see its name). In no order. */
+  /** Calls back with each ready ref that may be a task, once, and when it became runnable (epoch µs; 0: see its name). In no order. */
   eachReady(visit: (ref: Ref, time: number) => void, nowMs: number): void {
-    this.#ready.each((ref, time) => this.#isElsewhere(ref, nowMs) || visit(ref, time))
+    this.#ready.each((ref, time) => {
+      const isNone = this.#isElsewhere(ref, nowMs) || this.#unseen?.isUnreadable(ref) === true
+      if (!isNone) visit(ref, time)
+    })
   }
 
   get size(): number {
@@ -119,9 +122,12 @@ export class TaskIndex {
     return this.#unseen?.has(ref) ?? false
   }
 
-  /** How many of those that wait are no tasks. */
-  get unreadable(): number {
-    return Math.min(this.#unreadable.size, this.later.size)
+  /** How many are no tasks: of those that wait, as a worker has said, and of those that are ready. */
+  get unreadable(): { readonly later: number; readonly ready: number } {
+    return {
+      later: Math.min(this.#unreadable.size, this.later.size),
+      ready: this.#unseen?.unreadable ?? 0,
+    }
   }
 
   /** From now on this looks at those that are ready while no worker does. @param found some have left their place */
@@ -155,18 +161,12 @@ export class TaskIndex {
       const what = found[place]
       if (this.#isElsewhere(ref, nowMs)) continue
       if (what === 'gone') moved.set(ref, undefined)
-      else if (what === 'unreadable') moved.set(ref, nowMs + this.#frequencyMs)
       else if (typeof what === 'number' && what > nowMs) moved.set(ref, what)
       else stay.push(ref)
-      if (what === 'unreadable') this.#noteUnreadable(ref)
     }
     this.#ready.remove(new Set(moved.keys()))
     for (const [ref, atMs] of moved) if (atMs !== undefined) this.later.add(ref, atMs, true)
     return stay
-  }
-
-  #noteUnreadable(ref: Ref): void {
-    if (this.#unreadable.size < MOST_UNREADABLE) this.#unreadable.add(ref)
   }
 
   close(): void {
@@ -313,7 +313,7 @@ export class TaskIndex {
     const isTouched = this.#busy.isTouched(ref)
     this.#busy.end(ref)
     if (!BACKED_OFF.includes(report.kind)) this.#backoff.end(ref)
-    if (UNREADABLE.includes(report.kind)) this.#noteUnreadable(ref)
+    if (UNREADABLE.includes(report.kind) && this.#unreadable.size < MOST_UNREADABLE) this.#unreadable.add(ref)
     if (isTouched && report.kind === 'later') return this.#makeReady(ref) // the worker has written nothing: somebody else did
     switch (report.kind) {
       case 'untouched':

@@ -12,7 +12,7 @@ interface UnseenContext {
   counts(): { readonly ready: number; readonly given: number }
   /** The first of those that are ready, in about their order. */
   first(limit: number): Iterable<Ref>
-  /** They were looked at: those that may not run now leave their place. @returns those that keep it */
+  /** They were looked at: those that are gone, or for later, leave their place. @returns those that keep it */
   found(refs: readonly Ref[], found: readonly Found[]): readonly Ref[]
 }
 
@@ -29,8 +29,10 @@ export interface UnseenStats {
 export class Unseen {
   readonly #looker: Looker
   readonly #context: UnseenContext
-  /** Those that may run now. */
+  /** Those that a worker is to claim, as before: they may run now, or are no tasks, and it says why. */
   readonly #seen = new Set<Ref>()
+  /** The latter. */
+  readonly #unreadable = new Set<Ref>()
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
   /** Since when there has always been one that nobody has looked at; epoch ms. */
@@ -43,6 +45,15 @@ export class Unseen {
 
   has(ref: Ref): boolean {
     return !this.#seen.has(ref)
+  }
+
+  isUnreadable(ref: Ref): boolean {
+    return this.#unreadable.has(ref)
+  }
+
+  /** How many of those that are ready are no tasks. */
+  get unreadable(): number {
+    return this.#unreadable.size
   }
 
   get stats(): UnseenStats {
@@ -61,6 +72,7 @@ export class Unseen {
   /** It is given away, or its file has changed. */
   forget(ref: Ref): void {
     if (this.#seen.size > 0) this.#seen.delete(ref)
+    if (this.#unreadable.size > 0) this.#unreadable.delete(ref)
     this.watch()
   }
 
@@ -79,7 +91,7 @@ export class Unseen {
     const left = this.#context.counts().ready
     if (left <= this.#seen.size) this.#sinceMs = undefined
     if (left === 0)
-      this.#seen.clear() // what was removed is of no more interest
+      this.#clear() // what was removed is of no more interest
     else if (pace + unseen.length > 0) this.watch()
   }
 
@@ -88,10 +100,17 @@ export class Unseen {
       const refs = unseen.slice(from, from + LOOKED_AT_ONCE)
       const found = await this.#looker.look(refs)
       if (found === undefined || this.#isClosed) return
-      if (this.#seen.size > MOST) this.#seen.clear()
+      if (this.#seen.size > MOST) this.#clear()
       const due = this.#context.found(refs, found)
       for (const ref of due) this.#seen.add(ref)
+      for (const [place, ref] of refs.entries())
+        if (found[place] === 'unreadable' && this.#seen.has(ref)) this.#unreadable.add(ref)
       if (2 * due.length < refs.length) this.#sinceMs = Date.now() // the others may be for later, too
     }
+  }
+
+  #clear(): void {
+    this.#seen.clear()
+    this.#unreadable.clear()
   }
 }
