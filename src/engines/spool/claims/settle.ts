@@ -24,7 +24,7 @@ import {
   type Verdict,
 } from '../../contracts/verdict.js'
 import { type DeadLetter, DeadLetters } from '../dead-letters.js'
-import type { Locker } from '../locker.js'
+import type { TaskLock } from '../locker.js'
 import { createTaskName, hasUwsgiPrefix } from '../names.js'
 import { isCounted, ownRecord, Records, type TaskRecord, withFailure } from '../records.js'
 import { type LockedFile, setTime } from '../spool-file.js'
@@ -387,7 +387,7 @@ function removeExactly(claim: ClaimedFile): void {
 }
 
 /** Ends the claim; the lock is released last. */
-export function letGo(claim: ClaimedFile, locker: Locker): void {
+export function letGo(claim: ClaimedFile, locker: TaskLock): void {
   locker.unlock(claim.ref)
   if (claim.isRemoved && !claim.isLinked) closeLater(claim.fd)
   else systemCalls().close(claim.fd)
