@@ -28,7 +28,7 @@ import { isLocal } from '../../../system/files/stamps.js'
 import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
 import { isLeased, leasesOf } from '../locker.js'
 import { createdAtMicros } from '../names.js'
-import { ownRecord, Records, type TaskRecord } from '../records.js'
+import { Records, type TaskRecord } from '../records.js'
 import { type ScanVisitor, scanSpool } from '../scan.js'
 import { dueAtMsOf, heldMtimeOf, packetFault } from '../spool-file.js'
 import { KICKED, ownState, pastOf, STARTED } from '../state-byte.js'
@@ -126,7 +126,8 @@ export class SpoolView {
       const letter = quietly(() => this.#letters.read(name))
       return { ref, state: 'dead', dueAtMs, file, ...(letter === undefined ? {} : { letter }) }
     }
-    return this.#own(ref, state, file, this.#recordOf(ref, file))
+    const record = quietly(() => this.#records.of(ref, ownState(file.mark), file.mtimeMs))
+    return this.#own(ref, state, file, record)
   }
 
   #own(
@@ -157,16 +158,6 @@ export class SpoolView {
     if (record?.burial !== undefined || past === 'to-bury') return 'it is to be buried, and could not be'
     const why = unwritable(`${this.#spool}/${ref}`)
     return why === undefined ? undefined : `it cannot be claimed: ${why}`
-  }
-
-  /** The task's record, as a claim would read it. */
-  #recordOf(ref: Ref, { mark, mtimeMs }: Inspection): TaskRecord | undefined {
-    const state = ownState(mark)
-    if (state === 0) return undefined
-    return ownRecord(
-      quietly(() => this.#records.read(ref)),
-      { state, mtimeMs },
-    )
   }
 
   #timed(state: TaskState, file: Inspection, record: TaskRecord): Pick<TaskView, 'state' | 'dueAtMs'> {

@@ -26,7 +26,7 @@ import {
 import { type DeadLetter, DeadLetters } from '../dead-letters.js'
 import type { TaskLock } from '../locker.js'
 import { createTaskName, hasUwsgiPrefix } from '../names.js'
-import { isCounted, ownRecord, Records, type TaskRecord, withFailure } from '../records.js'
+import { isCounted, Records, type TaskRecord, withFailure } from '../records.js'
 import { type LockedFile, setTime } from '../spool-file.js'
 import {
   BURY,
@@ -76,8 +76,8 @@ export class Settler {
     this.#letters = new DeadLetters(options.spool)
   }
 
-  recordOf(file: ClaimedFile): TaskRecord | undefined {
-    return file.state === 0 ? undefined : ownRecord(this.#records.read(file.ref), file)
+  recordOf({ ref, state, mtimeMs }: ClaimedFile): TaskRecord | undefined {
+    return this.#records.of(ref, state, mtimeMs)
   }
 
   rulesFor({ terms }: ClaimedFile): Rules {
