@@ -1,6 +1,7 @@
 import type { Ref } from '../../base/task/ref.js'
 import { askDaemons } from '../control/client.js'
 import { MOST_NAMED, readTaskNames, type TaskNames } from '../control/task-names.js'
+import { isWaiting } from '../spool/admin/listing.js'
 import type { SpoolView, TaskView } from '../spool/admin/task-view.js'
 
 /** The tasks that daemons will start next, in that order. */
@@ -73,10 +74,6 @@ function* inTurns(lists: ReadonlyArray<readonly Ref[]>): Generator<Ref> {
       given.add(ref)
       yield ref
     }
-}
-
-function isWaiting({ state }: TaskView): boolean {
-  return state === 'waiting' || state === 'retrying'
 }
 
 function sourceOf(answers: readonly TaskNames[]): string {
