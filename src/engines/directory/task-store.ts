@@ -1,5 +1,5 @@
 import { closeSync, constants, statSync } from 'node:fs'
-import { errnoOf, messageOf } from '../../base/errors.js'
+import { errnoOf, messageOf, quietly } from '../../base/errors.js'
 import type { Pause, PausedPair } from '../../base/task/pause.js'
 import { baseName, displayName, type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
 import { HEADER_BYTES, packetBytesOf } from '../../formats/protocol/header.js'
@@ -18,7 +18,7 @@ import {
   remove,
   type TargetFile,
 } from '../spool/admin/change.js'
-import { isTaskPath, Namesakes, taskOfId } from '../spool/admin/fate.js'
+import { isTaskPath, Namesakes } from '../spool/admin/fate.js'
 import { hold, kick, NO_PACKET, release } from '../spool/admin/hold.js'
 import { cancel, overLimits, purge, requeue } from '../spool/admin/letters.js'
 import { Listing } from '../spool/admin/listing.js'
@@ -31,6 +31,7 @@ import { currentPauses, maySeePauses, pauseSpool, resumeSpool } from '../spool/p
 import { inDirectoryOf } from '../spool/priority-directory.js'
 import type { ScanVisitor } from '../spool/scan.js'
 import { readBody } from '../spool/spool-file.js'
+import { findId } from '../spool/store/draft.js'
 import type { Change, Ended, ListingPlan, Resumed, TaskStore, Wanted } from '../task-store.js'
 import { finishCancel } from './cancel-running.js'
 import { DirectoryEnqueuer } from './enqueuer.js'
@@ -80,7 +81,7 @@ export class DirectoryTaskStore implements TaskStore {
   }
 
   find(id: string): Ref | undefined {
-    return taskOfId(this.spool, id)
+    return quietly(() => findId(this.spool, id))
   }
 
   named(name: Ref): TaskView[] {
