@@ -25,7 +25,7 @@ import { Listing } from '../spool/admin/listing.js'
 import { OldKeys, type Parcel, type Received, receive, rename, send } from '../spool/admin/move.js'
 import { type Keyed, keyed, windowsInOrder } from '../spool/admin/ref-window.js'
 import { SpoolView, type TaskView } from '../spool/admin/task-view.js'
-import { hiddenKeysOf, noteHiddenKeys } from '../spool/hidden-keys.js'
+import { hiddenKeysOf } from '../spool/hidden-keys.js'
 import { createdAtMicros } from '../spool/names.js'
 import { currentPauses, maySeePauses, pauseSpool, resumeSpool } from '../spool/pauses.js'
 import { inDirectoryOf } from '../spool/priority-directory.js'
@@ -74,10 +74,6 @@ export class DirectoryTaskStore implements TaskStore {
 
   hide() {
     return hiddenKeysOf(this.spool)
-  }
-
-  noteHidden(keys: readonly string[]): void {
-    noteHiddenKeys(this.spool, keys)
   }
 
   find(id: string): Ref | undefined {
