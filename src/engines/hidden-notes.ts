@@ -29,7 +29,7 @@ export class HiddenNotes {
   async #note(spool: string, keys: readonly string[], round: number): Promise<void> {
     if (round !== this.#round) return
     try {
-      await (await openTaskStore(spool)).noteHidden(keys)
+      await (await openTaskStore(spool)).noteHidden?.(keys)
     } catch {
       setTimeout(() => void this.#note(spool, keys, round), AGAIN_MS).unref()
     }

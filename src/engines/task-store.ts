@@ -71,8 +71,8 @@ export interface TaskStore {
   readonly spool: string
   /** What its daemon hides. */
   hide(): Hide | Promise<Hide>
-  /** Called by its daemon: the keys whose values are hidden. */
-  noteHidden(keys: readonly string[]): void | Promise<void>
+  /** Called by its daemon: the keys whose values are hidden. Absent: a list in the spool says them. @see HiddenNotes */
+  noteHidden?(keys: readonly string[]): Promise<void>
   /** The task that was stored under a caller's id, even if it has ended since; undefined: none that is remembered. */
   find(id: string): Ref | undefined | Promise<Ref | undefined>
   /**

@@ -3,7 +3,7 @@ import { baseName, type Ref, toByteString, toFsPath } from '../../base/task/ref.
 import { openSpool } from '../../engines/spool/admin/change.js'
 import { type SettleOptions, Settler } from '../../engines/spool/claims/settle.js'
 import { DeadLetters } from '../../engines/spool/dead-letters.js'
-import { isLeased, type Locker } from '../../engines/spool/locker.js'
+import { isLeased, type TaskLock } from '../../engines/spool/locker.js'
 import {
   isPriorityDirectory,
   isTaskName,
@@ -42,7 +42,7 @@ export interface ExaminedSpool {
   /** Called for each file that a check looks at. */
   passed(): void
   /** Only for repairs: it may create files. */
-  locker(): Promise<Locker>
+  locker(): Promise<TaskLock>
 }
 
 /** Deeper than any priority scheme. */
@@ -108,7 +108,7 @@ export function openExaminedSpool(
   const user = options.user ?? { uid, gid }
   const bytes = toByteString(spool)
   const neighbours = neighboursOf(bytes)
-  let locker: Promise<Locker> | undefined
+  let locker: Promise<TaskLock> | undefined
   const examined: ExaminedSpool = {
     spool: bytes,
     shown: bytes,

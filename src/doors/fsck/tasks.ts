@@ -1,8 +1,9 @@
+import { quietly } from '../../base/errors.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { ClaimedFile } from '../../engines/spool/claims/claim.js'
 import type { Settled } from '../../engines/spool/claims/settle.js'
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
-import { isCounted, ownRecord, type TaskRecord } from '../../engines/spool/records.js'
+import { isCounted, type TaskRecord } from '../../engines/spool/records.js'
 import { setTime } from '../../engines/spool/spool-file.js'
 import { type Past, pastOf, RECORDED, writeState } from '../../engines/spool/state-byte.js'
 import { jsonNameOf } from '../../engines/spool/state-directory.js'
@@ -27,7 +28,7 @@ const AS_NEXT_CLAIM = '--repair does what the next claim would do'
 function assess(examined: ExaminedSpool, ref: Ref): Assessment | undefined {
   const mark = markOf(examined, ref)
   if (mark === undefined || mark.state === 0 || mark.isHeld) return undefined
-  const record = ownRecord(quietRecord(examined, ref), mark)
+  const record = quietly(() => examined.records.of(ref, mark.state, mark.mtimeMs))
   const past = pastOf(mark.state)
   if (past === 'done')
     return {

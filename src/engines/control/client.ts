@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { errnoOf, messageOf } from '../../base/errors.js'
-import { toByteString } from '../../base/task/ref.js'
+import { displayName, toByteString } from '../../base/task/ref.js'
 import { type ControlReply, formatRequest, parseReply } from '../../formats/control/protocol.js'
 import { lstatSync } from '../../system/files/anchored-path.js'
 import { findState } from '../spool/state-directory.js'
@@ -12,6 +12,8 @@ import { isControlName } from './names.js'
 /** A reply, or an event, may be this long: a snapshot of a hundred spools, each with a hundred names, has a third of it. */
 const MAX_REPLY_BYTES = 8 * 1024 * 1024
 const ANSWER_MS = 5000
+/** A daemon that is busy for longer is not waited for, where several are asked. */
+const SOON_MS = 1000
 /** No more sockets of a spool are asked: whoever owns it can make any number. */
 const MOST_SOCKETS = 32
 /** Who is turned away tries again after this, or a little less, and for so long. */
@@ -86,6 +88,37 @@ export async function askDaemon(
       if (!mayTryAgain || performance.now() > giveUpAt) throw error
       await sleep(AGAIN_MS * (0.5 + Math.random() / 2))
     }
+}
+
+/**
+ * Asks all daemons of a spool.
+ *
+ * @param spool its real path, a byte string
+ * @param sockets where they listen; undefined: in the spool
+ * @param read takes an answer as it came @throws if it is none to this question
+ * @returns what those that live answer; nothing, if one of them cannot say
+ */
+export async function askDaemons<T>(
+  spool: string,
+  sockets: readonly string[] | undefined,
+  verb: string,
+  args: object,
+  read: (answer: unknown) => T,
+): Promise<T[]> {
+  const path = displayName(spool)
+  const ask = async (socket: string): Promise<T[]> => {
+    try {
+      return [read(await askDaemon(socket, verb, { spool: path, ...args }, { timeoutMs: SOON_MS }))]
+    } catch (error) {
+      if (messageOf(error).includes('ECONNREFUSED')) return [] // it is dead
+      throw error
+    }
+  }
+  try {
+    return (await Promise.all((sockets ?? controlSocketsOf(path)).map(ask))).flat()
+  } catch {
+    return [] // also where the control socket is for the spool's user
+  }
 }
 
 function askOnce(path: string, verb: string, args: object, options: AskOptions): Promise<unknown> {

@@ -1,4 +1,3 @@
-import { messageOf } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
 import { printable } from '../../base/printable.js'
 import { PARK_REASONS, type Parked, type ParkedGroup, type ParkReason } from '../../base/task/parked.js'
@@ -9,15 +8,13 @@ import { isNamed, taskNameOf } from '../../formats/protocol/named.js'
 import { lastValue, type Vars } from '../../formats/protocol/vars.js'
 import { hiddenKeysOf } from '../spool/hidden-keys.js'
 import { currentPauses } from '../spool/pauses.js'
-import { askDaemon, controlSocketsOf } from './client.js'
+import { askDaemons } from './client.js'
 
 /** What a daemon's answer may have at most. */
 const MOST_GROUPS = 200
 const MOST_TOLD = 2000
 /** How many tasks of each reason and name a daemon can name. */
 export const MOST_PARKED_NAMED = 1000
-/** A daemon that is busy for longer is not waited for. */
-const ANSWER_MS = 1000
 
 /** Tells of each due task whether the daemons of its spool have it parked: by its name, by its pairs, or by its path. */
 class ParkedTasks {
@@ -89,31 +86,22 @@ export function describeGroup({ reason, name = '', slots = 0 }: ParkedGroup): st
 /**
  * Asks the daemons of a spool what they have parked.
  *
- * @param spool its real path, a byte string
- * @param sockets where they listen; undefined: in the spool
  * @param reason only what is parked for this
- * @returns undefined if none runs it, or if one cannot say
+ * @returns nothing if none runs it, or if one cannot say @see askDaemons
  */
-export async function askParked(
+export function askParked(
   spool: string,
   limit: number,
   sockets?: readonly string[],
   reason?: ParkReason,
-): Promise<ParkedGroup[][] | undefined> {
-  try {
-    const args = { spool: displayName(spool), limit, ...(reason === undefined ? {} : { reason }) }
-    const paths = sockets ?? controlSocketsOf(displayName(spool))
-    const answers = await Promise.all(paths.map(path => ask(path, args)))
-    const living = answers.filter(answer => answer !== undefined)
-    return living.length === 0 ? undefined : living
-  } catch {
-    return undefined // also where the control socket is for the spool's user
-  }
+): Promise<ParkedGroup[][]> {
+  const args = { limit, ...(reason === undefined ? {} : { reason }) }
+  return askDaemons(spool, sockets, 'parked', args, readParkedGroups)
 }
 
 /** @param spool its real path, a byte string @param sockets as for `askParked` */
 export async function findParked(spool: string, sockets?: readonly string[]): Promise<ParkedTasks> {
-  const answers = (await askParked(spool, 1, sockets)) ?? []
+  const answers = await askParked(spool, 1, sockets)
   const reasons = new Set(
     answers
       .flat()
@@ -121,23 +109,7 @@ export async function findParked(spool: string, sockets?: readonly string[]): Pr
       .map(({ reason }) => reason),
   )
   const named = await Promise.all([...reasons].map(reason => askParked(spool, MOST_TOLD, sockets, reason)))
-  return new ParkedTasks(
-    pausedPairs(currentPauses(spool)),
-    hiddenKeysOf(spool),
-    answers,
-    named.flatMap(each => each ?? []).flat(),
-  )
-}
-
-/** @returns undefined if the daemon is dead */
-async function ask(path: string, args: object): Promise<ParkedGroup[] | undefined> {
-  try {
-    const answer = await askDaemon(path, 'parked', args, { timeoutMs: ANSWER_MS })
-    return readParkedGroups(answer)
-  } catch (error) {
-    if (messageOf(error).includes('ECONNREFUSED')) return undefined
-    throw error
-  }
+  return new ParkedTasks(pausedPairs(currentPauses(spool)), hiddenKeysOf(spool), answers, named.flat(2))
 }
 
 /** @param answer what a daemon says to `parked` @throws Error unless it is that */

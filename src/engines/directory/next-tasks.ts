@@ -1,7 +1,7 @@
-import { messageOf } from '../../base/errors.js'
-import { displayName, type Ref } from '../../base/task/ref.js'
-import { askDaemon, controlSocketsOf } from '../control/client.js'
+import type { Ref } from '../../base/task/ref.js'
+import { askDaemons } from '../control/client.js'
 import { MOST_NAMED, readTaskNames, type TaskNames } from '../control/task-names.js'
+import { isWaiting } from '../spool/admin/listing.js'
 import type { SpoolView, TaskView } from '../spool/admin/task-view.js'
 
 /** The tasks that daemons will start next, in that order. */
@@ -13,8 +13,6 @@ interface NextTasks {
 
 /** More are not asked for: the directory itself is listed. */
 const MOST_WANTED = 1000
-/** A daemon that is busy for longer is not waited for. */
-const ANSWER_MS = 1000
 
 /**
  * Asks the daemons of a spool what runs and what they will start next. Their answers take turns.
@@ -57,33 +55,13 @@ export async function refsOf(
   return [...inTurns(answers.map(({ refs }) => refs))]
 }
 
-/** @returns none, if none is there, or if one cannot say */
-async function askAll(
-  spool: string,
-  verb: 'next' | 'later',
-  sockets?: readonly string[],
-): Promise<TaskNames[]> {
-  try {
-    const paths = sockets ?? controlSocketsOf(displayName(spool))
-    const answers = await Promise.all(paths.map(path => ask(path, spool, verb)))
-    return answers.filter(answer => answer !== undefined)
-  } catch {
-    return [] // the control socket is for the spool's user
-  }
-}
-
-/** @returns undefined if the daemon is dead */
-async function ask(path: string, spool: string, verb: 'next' | 'later'): Promise<TaskNames | undefined> {
-  try {
-    // some have ended, or do not pass a filter, when they are looked at
-    const args = { spool: displayName(spool), limit: MOST_NAMED }
-    const answer = readTaskNames(await askDaemon(path, verb, args, { timeoutMs: ANSWER_MS }))
-    if (answer === undefined) throw new Error('another program than spoold answered')
-    return answer
-  } catch (error) {
-    if (messageOf(error).includes('ECONNREFUSED')) return undefined
-    throw error
-  }
+function askAll(spool: string, verb: 'next' | 'later', sockets?: readonly string[]): Promise<TaskNames[]> {
+  // some have ended, or do not pass a filter, when they are looked at
+  return askDaemons(spool, sockets, verb, { limit: MOST_NAMED }, answer => {
+    const names = readTaskNames(answer)
+    if (names === undefined) throw new Error('another program than spoold answered')
+    return names
+  })
 }
 
 /** The first of each, then the second of each, …; each once. */
@@ -96,10 +74,6 @@ function* inTurns(lists: ReadonlyArray<readonly Ref[]>): Generator<Ref> {
       given.add(ref)
       yield ref
     }
-}
-
-function isWaiting({ state }: TaskView): boolean {
-  return state === 'waiting' || state === 'retrying'
 }
 
 function sourceOf(answers: readonly TaskNames[]): string {

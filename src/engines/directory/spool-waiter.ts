@@ -1,6 +1,5 @@
 import { quietly } from '../../base/errors.js'
-import { baseName, prefixOf, type Ref, toByteString } from '../../base/task/ref.js'
-import { type Watch, watchDirectory } from '../../system/files/directory-watch.js'
+import { type Ref, toByteString } from '../../base/task/ref.js'
 import { controlSocketsOf } from '../control/client.js'
 import { fateOf } from '../spool/admin/fate.js'
 import type { Ended } from '../task-store.js'
@@ -12,14 +11,14 @@ interface Awaited {
   isMissing?: boolean
 }
 
-/** The directory is looked at this often at least: watch events are only hints, and may be refused. */
-const LOOK_MS = 1000
+/** The directory is looked at this often, as long as no daemon says how tasks end. */
+const LOOK_MS = 100
+/** And where one does: others may end them, too. */
+const LOOK_BESIDE_MS = 1000
 /** How long after the file of a task the word of its daemon may come. */
 const WORD_MS = 250
 /** Looking takes at most this share of the time, however many tasks there are. */
 const SHARE = 10
-/** More priorities than this are only looked at. */
-const MOST_WATCHES = 64
 
 /**
  * Waits for tasks of one spool. Its daemons say how they end. What they do not say, and all of it where no daemon answers,
@@ -32,7 +31,6 @@ export class SpoolWaiter {
   readonly #tell: (ref: Ref, how: Ended) => void
   /** By socket. */
   readonly #words = new Map<string, WordOfDaemon>()
-  readonly #watches = new Map<string, Watch>()
   #wake = () => {}
 
   /** @param spool its real path @param tell called once per task */
@@ -53,13 +51,12 @@ export class SpoolWaiter {
       const isLast = signal.aborted
       const isWordDue = this.#lookAtAll(isLast)
       if (this.#waiting.size === 0 || isLast) break
-      this.#watch()
       const tookMs = performance.now() - beganAt
-      await this.#rest(Math.max(isWordDue ? WORD_MS : LOOK_MS, SHARE * tookMs), signal)
+      const pauseMs = isWordDue ? WORD_MS : this.#isTold ? LOOK_BESIDE_MS : LOOK_MS
+      await this.#rest(Math.max(pauseMs, SHARE * tookMs), signal)
     }
     signal.removeEventListener('abort', wake)
     for (const word of this.#words.values()) word.close()
-    for (const watch of this.#watches.values()) watch.close()
     return [...this.#waiting.keys()]
   }
 
@@ -92,13 +89,13 @@ export class SpoolWaiter {
   }
 
   /** @returns whether a daemon's word is awaited for a file that is gone */
-  #lookAtAll(isLast = false): boolean {
+  #lookAtAll(isLast: boolean): boolean {
     let isWordDue = false
     for (const ref of this.#waiting.keys()) if (this.#look(ref, isLast)) isWordDue = true
     return isWordDue
   }
 
-  #look(ref: Ref, isLast = false): boolean {
+  #look(ref: Ref, isLast: boolean): boolean {
     const awaited = this.#waiting.get(ref)
     if (awaited === undefined) return false
     const fate = fateOf(this.#bytes, ref, awaited.inode)
@@ -113,40 +110,6 @@ export class SpoolWaiter {
 
   #end(ref: Ref, how: Ended): void {
     if (this.#waiting.delete(ref)) this.#tell(ref, how)
-  }
-
-  /** A daemon says more, and sooner; so the directory is watched only while there is none. */
-  #watch(): void {
-    const wanted = this.#isTold ? [] : [...new Set([...this.#waiting.keys()].map(prefixOf))]
-    const chosen = new Set(wanted.slice(0, MOST_WATCHES))
-    for (const [prefix, watch] of this.#watches)
-      if (!chosen.has(prefix)) {
-        watch.close()
-        this.#watches.delete(prefix)
-      }
-    for (const prefix of chosen) if (!this.#watches.has(prefix)) this.#watchOne(prefix)
-  }
-
-  #watchOne(prefix: string): void {
-    const lost = () => {
-      this.#watches.get(prefix)?.close()
-      this.#watches.delete(prefix)
-    }
-    try {
-      const path = `${this.#bytes}/${prefix}`
-      this.#watches.set(
-        prefix,
-        watchDirectory(path, {
-          event: name => {
-            if (name === null || name === baseName(path)) return lost()
-            this.#look(prefix + name)
-            if (this.#waiting.size === 0) this.#wake()
-          },
-          lost,
-        }),
-      )
-      this.#lookAtAll() // what went before the watch began
-    } catch {} // refused, or gone: the next look knows
   }
 
   #rest(ms: number, signal: AbortSignal): Promise<void> {

@@ -1,5 +1,5 @@
 import { closeSync, constants, statSync } from 'node:fs'
-import { errnoOf, messageOf } from '../../base/errors.js'
+import { errnoOf, messageOf, quietly } from '../../base/errors.js'
 import type { Pause, PausedPair } from '../../base/task/pause.js'
 import { baseName, displayName, type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
 import { HEADER_BYTES, packetBytesOf } from '../../formats/protocol/header.js'
@@ -18,19 +18,20 @@ import {
   remove,
   type TargetFile,
 } from '../spool/admin/change.js'
-import { isTaskPath, Namesakes, taskOfId } from '../spool/admin/fate.js'
+import { isTaskPath, Namesakes } from '../spool/admin/fate.js'
 import { hold, kick, NO_PACKET, release } from '../spool/admin/hold.js'
 import { cancel, overLimits, purge, requeue } from '../spool/admin/letters.js'
 import { Listing } from '../spool/admin/listing.js'
 import { OldKeys, type Parcel, type Received, receive, rename, send } from '../spool/admin/move.js'
 import { type Keyed, keyed, windowsInOrder } from '../spool/admin/ref-window.js'
 import { SpoolView, type TaskView } from '../spool/admin/task-view.js'
-import { hiddenKeysOf, noteHiddenKeys } from '../spool/hidden-keys.js'
+import { hiddenKeysOf } from '../spool/hidden-keys.js'
 import { createdAtMicros } from '../spool/names.js'
 import { currentPauses, maySeePauses, pauseSpool, resumeSpool } from '../spool/pauses.js'
 import { inDirectoryOf } from '../spool/priority-directory.js'
 import type { ScanVisitor } from '../spool/scan.js'
 import { readBody } from '../spool/spool-file.js'
+import { findId } from '../spool/store/draft.js'
 import type { Change, Ended, ListingPlan, Resumed, TaskStore, Wanted } from '../task-store.js'
 import { finishCancel } from './cancel-running.js'
 import { DirectoryEnqueuer } from './enqueuer.js'
@@ -75,12 +76,8 @@ export class DirectoryTaskStore implements TaskStore {
     return hiddenKeysOf(this.spool)
   }
 
-  noteHidden(keys: readonly string[]): void {
-    noteHiddenKeys(this.spool, keys)
-  }
-
   find(id: string): Ref | undefined {
-    return taskOfId(this.spool, id)
+    return quietly(() => findId(this.spool, id))
   }
 
   named(name: Ref): TaskView[] {

@@ -1,5 +1,7 @@
+import { hostname } from 'node:os'
 import { errnoOf } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
+import { epochNowMs } from '../../base/own-clock.js'
 import type { BuryReason } from '../../base/task/outcome.js'
 import { baseName, type Ref, toFsPath } from '../../base/task/ref.js'
 import { lstatSync, placeOf, readFileSync } from '../../system/files/anchored-path.js'
@@ -32,6 +34,37 @@ export interface DeadLetter {
   /** The loaded handler files. */
   readonly handlers: readonly string[]
   readonly host: string
+}
+
+type Failures = Pick<DeadLetter, 'attempts' | 'crashes' | 'firstFailureAt' | 'lastFailureAt' | 'lastError'>
+
+/** What a record and a dead letter both say. */
+export function failuresIn({
+  attempts = 0,
+  crashes = 0,
+  firstFailureAt,
+  lastFailureAt,
+  lastError,
+}: Partial<Failures>): Failures {
+  return {
+    attempts,
+    crashes,
+    ...(firstFailureAt === undefined ? {} : { firstFailureAt }),
+    ...(lastFailureAt === undefined ? {} : { lastFailureAt }),
+    ...(lastError === undefined ? {} : { lastError }),
+  }
+}
+
+/** Of a task that is buried now. */
+export function letterOf(
+  ref: Ref,
+  reason: BuryReason,
+  detail: string,
+  record: Partial<Failures> | undefined,
+  handlers: readonly string[],
+): DeadLetter {
+  const failures = failuresIn(record ?? {})
+  return { ref, reason, detail, buriedAt: epochNowMs(), ...failures, handlers, host: hostname() }
 }
 
 /** The maximum number of dead letters of one name. */

@@ -18,19 +18,23 @@ import { makeStateRoom, stateRoom } from './state-directory.js'
 export type LockKind = 'ofd' | 'lockfile'
 export type LockChoice = LockKind | 'auto'
 
-/** The way in which task files are claimed. */
-export interface Locker {
-  readonly kind: LockKind
+/** The way in which a task file is locked. */
+export interface TaskLock {
   /** The maximum skew between this process's clock and the clock that dates file changes. */
   readonly skewMs: number
   /** Other hosts change the files, too: for seconds, the kernel knows them only as they were. */
   readonly isRemote: boolean
   /** Never blocks. Returns true if the caller now holds the claim on the file open at `fd`. */
   tryLock(fd: number, ref: Ref): boolean
-  /** False if another process may have it, because this one could not keep it. */
-  holds(ref: Ref): boolean
   /** Releases the claim. Call it after the file is settled and before `fd` is closed. */
   unlock(ref: Ref): void
+}
+
+/** The same for a process that runs the task meanwhile. */
+export interface Locker extends TaskLock {
+  readonly kind: LockKind
+  /** False if another process may have it, because this one could not keep it. */
+  holds(ref: Ref): boolean
   /** Releases the claim even if other processes inherited the descriptor: just closing ours would leave them the lock. */
   unshare(fd: number): void
 }

@@ -78,6 +78,16 @@ export class Records {
     return isRecord(value) ? value : undefined
   }
 
+  /**
+   * The record, if it belongs to the file that has this state byte and time. A record that the byte does not announce belongs to an
+   * earlier file of the same name, unless it counts this file's last run.
+   */
+  of(ref: Ref, state: number, mtimeMs: number): TaskRecord | undefined {
+    if (state === 0) return undefined
+    const record = this.read(ref)
+    return (state & RECORDED) !== 0 || isCounted(record, mtimeMs) ? record : undefined
+  }
+
   /** When the task's record was written, on the file system's clock; epoch ms; 0 if there is none. */
   writtenAt(ref: Ref): number {
     return lstatSync(toFsPath(this.pathOf(ref)))?.ctimeMs ?? 0
@@ -115,18 +125,6 @@ export async function* recordedRefs(spool: string): AsyncGenerator<Ref> {
  */
 export function isCounted(record: TaskRecord | undefined, mtimeMs: number): boolean {
   return record?.countedRun === mtimeMs
-}
-
-/**
- * The record, if it belongs to this file. A record that the state byte does not announce belongs to an earlier file of
- * the same name, unless it counts this file's last run.
- */
-export function ownRecord(
-  record: TaskRecord | undefined,
-  { state = 0, mtimeMs }: { readonly state?: number; readonly mtimeMs: number },
-): TaskRecord | undefined {
-  if (state === 0) return undefined
-  return (state & RECORDED) !== 0 || isCounted(record, mtimeMs) ? record : undefined
 }
 
 export function isRecord(value: unknown): value is TaskRecord {

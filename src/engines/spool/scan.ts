@@ -14,6 +14,8 @@ const MAX_DEPTH = 16
 export interface ScanVisitor {
   /** Called for each name that may be a task. Returning false ends the scan. */
   task(ref: Ref): boolean
+  /** Called for each file whose name is not that of a task. */
+  other?(ref: Ref): void
   /** Called for each priority directory. Returning false skips it. */
   enters?(prefix: string): boolean
   /** Called before a directory is listed; the prefix is '' for the spool itself, `5/` for a priority. */
@@ -61,7 +63,11 @@ export async function scanSpool(
     entries++
     const kind = told === UNTOLD && isNumber(name) ? kindAt(`${spool}/${prefix}${name}`) : told
     // what is not told may be a task: whoever claims it looks
-    if (kind === ENTRY_FILE || kind === UNTOLD) return !isTaskName(name, rules) || visitor.task(prefix + name)
+    if (kind === ENTRY_FILE || kind === UNTOLD) {
+      if (isTaskName(name, rules)) return visitor.task(prefix + name)
+      visitor.other?.(prefix + name)
+      return true
+    }
     if (kind !== ENTRY_DIRECTORY || name === STATE_DIRECTORY) return true
     const lower = `${prefix}${name}/`
     if (!isPriorityDirectory(name)) prefix === '' && visitor.foreign?.(lower)

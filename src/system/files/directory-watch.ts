@@ -20,25 +20,9 @@ interface WatchListener {
 }
 
 /**
- * One turn of the event loop reads the kernel's queue until it is empty. Who renames without rest fills it faster than it is read,
- * so the turn would never end. The queue itself has 16,384 by default.
- */
-const MOST_PER_TURN = 65_536
-let heardInTurn = 0
-
-/** Whether this turn has heard so many. */
-function isFlooded(): boolean {
-  if (heardInTurn++ === 0)
-    setImmediate(() => {
-      heardInTurn = 0
-    })
-  return heardInTurn > MOST_PER_TURN
-}
-
-/**
  * Watches one directory, not its subdirectories. Not with chokidar: it calls lstat for each entry, with the name as
  * text, so its cost grows with the number of entries, and a name that is not UTF-8 makes it fail for good. This takes
- * one synchronous system call. It is lost if events come faster than they are heard.
+ * one synchronous system call.
  *
  * @throws EMFILE or ENOSPC if an inotify limit is reached
  */
@@ -46,16 +30,12 @@ export function watchDirectory(path: string, listener: WatchListener): Watch {
   const watcher: FSWatcher = watchNatively(
     toFsPath(path),
     { encoding: 'latin1' as BufferEncoding },
-    (event, name) => {
-      if (isFlooded()) lose(new Error('names change there faster than they can be looked at'))
-      else listener.event(name, event === 'rename')
-    },
+    (event, name) => listener.event(name, event === 'rename'),
   )
-  const lose = (error: Error) => {
+  watcher.on('error', error => {
     watcher.close()
     listener.lost(error)
-  }
-  watcher.on('error', lose)
+  })
   return { close: () => watcher.close() }
 }
 

@@ -6,7 +6,7 @@ import { toFsPath } from '../../base/task/ref.js'
 import { ENTRY_DIRECTORY, ENTRY_FILE, eachEntry } from '../calls.js'
 import { systemCalls } from '../libc.js'
 import { named, placeOf } from './anchored-path.js'
-import { type Stamp, takeStampSync } from './stamps.js'
+import type { Stamp } from './stamps.js'
 
 /** Entries per read: few enough not to block the event loop, enough for a million names per second. */
 const ENTRIES_PER_READ = 1024
@@ -27,24 +27,10 @@ export function listAtOnce(path: string): Dirent[] {
   return readdirSync(toFsPath(path), { ...NAMES, withFileTypes: true })
 }
 
-/**
- * Streams the entries of a directory, with names as byte strings; none if the directory does not exist.
- *
- * @param isWanted filters before the promise per entry, so that unwanted entries cost almost nothing
- */
-export async function* listEntries(path: string, isWanted?: (entry: Dirent) => boolean) {
+/** Streams the entries of a directory, with names as byte strings; none if the directory does not exist. */
+export async function* listEntries(path: string) {
   try {
-    for await (const entry of await open(path)) if (isWanted?.(entry) !== false) yield entry
-  } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') throw named(error)
-  }
-}
-
-/** The same for a local file system: a small directory is listed synchronously. */
-export async function* listLocalEntries(path: string, isWanted?: (entry: Dirent) => boolean) {
-  if (!isSmall(takeStampSync(path))) return yield* listEntries(path, isWanted)
-  try {
-    for (const entry of listAtOnce(path)) if (isWanted?.(entry) !== false) yield entry
+    yield* await open(path)
   } catch (error) {
     if (errnoOf(error) !== 'ENOENT') throw named(error)
   }

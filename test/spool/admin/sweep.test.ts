@@ -37,7 +37,7 @@ const untilOlder = (ms: number) => new Promise(resolve => setTimeout(resolve, ms
 describe('a sweep', () => {
   it('removes what dead writers left, in the spool and in its priorities, and nothing else', async () => {
     const spool = spoolDirectory()
-    mkdirSync(join(spool, '5'))
+    mkdirSync(join(spool, '5/3'), { recursive: true })
     mkdirSync(join(spool, 'mine'))
     const kept = [
       '.hidden',
@@ -47,12 +47,12 @@ describe('a sweep', () => {
       'uwsgi_spoolfile_on_empty',
       `mine/${LEFTOVER}`,
     ]
-    for (const name of [...kept, LEFTOVER, `5/${LEFTOVER}`])
+    for (const name of [...kept, LEFTOVER, `5/${LEFTOVER}`, `5/3/${LEFTOVER}`])
       writeFileSync(join(spool, name), name.includes('empty') ? '' : 'x')
     symlinkSync('/etc/passwd', join(spool, '.spoold-link.tmp'))
     utimesSync(join(spool, LEFTOVER), 4e9, 4e9) // what it was to run at says nothing of its age
     await untilOlder(10)
-    assert.equal((await sweep(spool, 10)).removed, 2)
+    assert.equal((await sweep(spool, 10)).removed, 3)
     assert.deepEqual(leftIn(spool), [...kept, '.spoold-link.tmp'].sort())
   })
 

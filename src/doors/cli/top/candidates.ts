@@ -67,7 +67,7 @@ function runningRefs(statuses: readonly SpoolStatus[]): Ref[] {
 }
 
 async function* heldRefs(spool: string, sockets: readonly string[] | undefined): AsyncGenerator<Ref> {
-  const groups = (await askParked(spool, PARKED_EACH, sockets)) ?? []
+  const groups = await askParked(spool, PARKED_EACH, sockets)
   yield* new Set(groups.flat().flatMap(({ tasks }) => tasks))
   yield* recordedRefs(spool)
 }

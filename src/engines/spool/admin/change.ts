@@ -13,7 +13,7 @@ import {
 import { isInPlace } from '../../../system/files/exact-move.js'
 import { isExpired } from '../../../system/files/lease.js'
 import { DeadLetters, deadNameOf } from '../dead-letters.js'
-import { type Locker, leasesOf, openLocker } from '../locker.js'
+import { leasesOf, openLocker, type TaskLock } from '../locker.js'
 import { createTaskName, isPriorityDirectory, isTaskName } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { probeSpool } from '../probe.js'
@@ -25,7 +25,7 @@ import { isNoRoom } from '../store/write.js'
 export interface OpenSpool {
   /** Its real path, a byte string. */
   readonly spool: string
-  readonly locker: Locker
+  readonly locker: TaskLock
   /** Where its daemons are asked, if not at the sockets in the spool. */
   readonly sockets?: readonly string[] | undefined
 }
@@ -58,32 +58,28 @@ export function refused(detail: string): Changed {
  */
 export async function openSpool(spool: string): Promise<OpenSpool> {
   const { locks } = await probeSpool(spool, 'auto')
-  const hasLeases = locks === 'lockfile' || existsSync(toFsPath(leasesOf(toByteString(spool))))
-  const kinds = [
-    ...(locks === 'ofd' ? (['ofd'] as const) : []),
-    ...(hasLeases ? (['lockfile'] as const) : []),
-  ]
-  const lockers = await Promise.all(kinds.map(kind => openLocker(spool, kind, isExpired)))
-  return { spool: toByteString(spool), locker: all(lockers, locks) }
+  const locker = await openLocker(spool, locks, isExpired)
+  const hasLeases = locks === 'ofd' && existsSync(toFsPath(leasesOf(toByteString(spool))))
+  return {
+    spool: toByteString(spool),
+    locker: hasLeases ? both(locker, await openLocker(spool, 'lockfile', isExpired)) : locker,
+  }
 }
 
-function all(lockers: readonly Locker[], kind: Locker['kind']): Locker {
+function both(locks: TaskLock, leases: TaskLock): TaskLock {
+  const { skewMs, isRemote } = locks // of the same file system
   return {
-    kind,
-    skewMs: Math.max(...lockers.map(({ skewMs }) => skewMs)),
-    isRemote: lockers.some(({ isRemote }) => isRemote),
+    skewMs,
+    isRemote,
     tryLock(fd, ref) {
-      const missing = lockers.findIndex(locker => !locker.tryLock(fd, ref))
-      if (missing < 0) return true
-      for (const locker of lockers.slice(0, missing)) locker.unlock(ref)
+      if (!locks.tryLock(fd, ref)) return false
+      if (leases.tryLock(fd, ref)) return true
+      locks.unlock(ref)
       return false
     },
-    holds: ref => lockers.every(locker => locker.holds(ref)),
     unlock(ref) {
-      for (const locker of lockers) locker.unlock(ref)
-    },
-    unshare(fd) {
-      for (const locker of lockers) locker.unshare(fd)
+      locks.unlock(ref)
+      leases.unlock(ref)
     },
   }
 }

@@ -4,7 +4,6 @@ import { type Ref, toFsPath } from '../../../base/task/ref.js'
 import { lstatSync } from '../../../system/files/anchored-path.js'
 import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
 import { isPriorityDirectory } from '../names.js'
-import { findId } from '../store/draft.js'
 
 /** What became of a task, as far as its directory shows. */
 type Fate =
@@ -27,11 +26,6 @@ export function fateOf(spool: string, ref: Ref, inode?: number): Fate {
   const name = quietly(() => [...letters.namesakesOf(dead ?? ref)].findLast(isIt))
   if (name === undefined) return { kind: 'gone' }
   return { kind: 'dead', name, letter: quietly(() => letters.read(name)) }
-}
-
-/** The task that was stored under an id; undefined if there is none. */
-export function taskOfId(spool: string, id: string): Ref | undefined {
-  return quietly(() => findId(spool, id))
 }
 
 const MAX_NAME_BYTES = 255

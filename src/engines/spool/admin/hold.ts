@@ -1,6 +1,6 @@
 import { fstatSync } from 'node:fs'
 import type { Ref } from '../../../base/task/ref.js'
-import { ownRecord, Records, type TaskRecord } from '../records.js'
+import { Records, type TaskRecord } from '../records.js'
 import { HELD_UNTIL_MS, heldMtimeOf, heldTimeFor, setTime } from '../spool-file.js'
 import { KICKED, RECORDED, writeState } from '../state-byte.js'
 import { type Changed, DONE, type OpenSpool, refused, type TargetFile } from './change.js'
@@ -120,7 +120,7 @@ function hasWritten(records: Records, ref: Ref, record: TaskRecord): boolean {
 
 /** The task's record, as a claim would read it. */
 export function recordOf(records: Records, { ref, state = 0, stats }: TargetFile): TaskRecord | undefined {
-  return state === 0 ? undefined : ownRecord(records.read(ref), { state, mtimeMs: stats.mtimeMs })
+  return records.of(ref, state, stats.mtimeMs)
 }
 
 /** The time that the task waits for; epoch ms. */

@@ -1,12 +1,11 @@
-import { hostname } from 'node:os'
 import { doEach } from '../../../base/each.js'
 import { messageOf } from '../../../base/errors.js'
 import { cancelledDetail } from '../../../base/task/cancel.js'
 import { displayName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
 import { lstatSync } from '../../../system/files/anchored-path.js'
 import type { Purged, PurgeLimits } from '../../contracts/upkeep.js'
-import { DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
-import { Records, type TaskRecord } from '../records.js'
+import { DeadLetters, deadNameOf, deadPathOf, failuresIn, letterOf } from '../dead-letters.js'
+import { Records } from '../records.js'
 import { setTime } from '../spool-file.js'
 import { ONCE, pastOf, RECORDED, writeState } from '../state-byte.js'
 import {
@@ -31,11 +30,7 @@ export function cancel({ spool }: OpenSpool, file: TargetFile): Changed {
   if (state === undefined) return NO_PACKET
   if (pastOf(state) === 'done') return refused('it has run to SPOOL_OK, and only waits for its removal')
   const records = new Records(spool)
-  const letter = {
-    ...{ ref, reason: 'cancelled' as const, detail: cancelledDetail('was not running') },
-    ...{ buriedAt: Date.now(), handlers: [], host: hostname() },
-    ...failuresIn(recordOf(records, file) ?? {}),
-  }
+  const letter = letterOf(ref, 'cancelled', cancelledDetail('was not running'), recordOf(records, file), [])
   try {
     if (new DeadLetters(spool).bury(file, letter) === undefined) return { kind: 'gone' }
   } catch (error) {
@@ -73,25 +68,6 @@ export function requeue(
   })
   letters.forget(name)
   return { kind: 'done', to }
-}
-
-type Failures = Pick<TaskRecord, 'attempts' | 'crashes' | 'firstFailureAt' | 'lastFailureAt' | 'lastError'>
-
-/** What a record and a dead letter both say. */
-function failuresIn({
-  attempts = 0,
-  crashes = 0,
-  firstFailureAt,
-  lastFailureAt,
-  lastError,
-}: Partial<Failures>): Failures {
-  return {
-    attempts,
-    crashes,
-    ...(firstFailureAt === undefined ? {} : { firstFailureAt }),
-    ...(lastFailureAt === undefined ? {} : { lastFailureAt }),
-    ...(lastError === undefined ? {} : { lastError }),
-  }
 }
 
 /**

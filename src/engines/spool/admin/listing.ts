@@ -163,7 +163,8 @@ export class Listing {
   }
 }
 
-function isWaiting({ state }: TaskView): boolean {
+/** It comes after those that may run now. */
+export function isWaiting({ state }: TaskView): boolean {
   return state === 'waiting' || state === 'retrying'
 }
 

@@ -1,6 +1,6 @@
 import { select } from '../../../base/heap.js'
 import { prefixOf, type Ref } from '../../../base/task/ref.js'
-import { comparePriorities, compareVersions } from '../task-order.js'
+import { COMPARE_TASKS } from '../task-order.js'
 
 /** A task, and the number by which it is sorted. */
 export interface Keyed {
@@ -128,11 +128,9 @@ export class RefWindow {
   }
 }
 
+/** As a daemon orders what it runs: by age, or by arrival. */
 function compare(a: Keyed, b: Keyed, { byPriority, isReversed }: TaskSort): number {
-  const difference =
-    (byPriority === true ? comparePriorities(a.prefix, b.prefix) : 0) ||
-    a.key - b.key ||
-    compareVersions(a.ref, b.ref)
+  const difference = COMPARE_TASKS[byPriority === true ? 'age' : 'arrival'](a.ref, a.key, b.ref, b.key)
   return isReversed ? -difference : difference
 }
 

@@ -1,7 +1,6 @@
-import { closeSync, constants, type Dirent, fstatSync } from 'node:fs'
-import { Slices } from '../../../base/each.js'
+import { closeSync, constants, fstatSync } from 'node:fs'
 import { errnoOf, quietly, SpooldError } from '../../../base/errors.js'
-import { baseName, type Ref, toFsPath } from '../../../base/task/ref.js'
+import { baseName, prefixOf, type Ref, toFsPath } from '../../../base/task/ref.js'
 import {
   lstatSync,
   openSync,
@@ -10,15 +9,16 @@ import {
   textOf,
   unlinkSync,
 } from '../../../system/files/anchored-path.js'
-import { listEntries, listLocalEntries } from '../../../system/files/entries.js'
+import { listEntries } from '../../../system/files/entries.js'
 import { beside, giveBack, moveExactly } from '../../../system/files/exact-move.js'
 import { isLocal } from '../../../system/files/stamps.js'
 import { tryHold } from '../../../system/libc.js'
 import type { SweepAges, Swept } from '../../contracts/upkeep.js'
 import { doneInode } from '../claims/settle.js'
-import { createTaskName, isPriorityDirectory } from '../names.js'
+import { createTaskName } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { isRecord, recordNames } from '../records.js'
+import { type ScanVisitor, scanSpool } from '../scan.js'
 import { jsonNameOf, removeIfThere, stateRoom } from '../state-directory.js'
 import { draftedName, hiddenRef, idsDirectory, publishPromised, readId } from '../store/draft.js'
 
@@ -59,18 +59,14 @@ interface Leftover {
   readonly isPromised: boolean
 }
 
-const LEFTOVERS_PER_SCAN = 1000
+/** So soon before each is dealt with, it is seen whether its id is taken. */
+const LOOKED_UP_AT_ONCE = 1000
 
 /** The hidden files of writers, in the spool and its priorities, that have not changed since `beforeMs`. */
 export async function* leftoversIn(spool: string, beforeMs: number): AsyncGenerator<Leftover> {
-  let refs = new Set<Ref>()
-  for await (const ref of findLeftovers(spool, beforeMs)) {
-    refs.add(ref)
-    if (refs.size < LEFTOVERS_PER_SCAN) continue
-    yield* withPromises(spool, refs)
-    refs = new Set()
-  }
-  if (refs.size > 0) yield* withPromises(spool, refs)
+  const refs = await findLeftovers(spool, beforeMs)
+  for (let from = 0; from < refs.length; from += LOOKED_UP_AT_ONCE)
+    yield* withPromises(spool, new Set(refs.slice(from, from + LOOKED_UP_AT_ONCE)))
 }
 
 async function* withPromises(spool: string, refs: ReadonlySet<Ref>): AsyncGenerator<Leftover> {
@@ -79,28 +75,24 @@ async function* withPromises(spool: string, refs: ReadonlySet<Ref>): AsyncGenera
   for (const ref of refs) yield { ref, isPromised: promised.has(ref) }
 }
 
-async function* findLeftovers(spool: string, beforeMs: number): AsyncGenerator<Ref> {
-  const list = (await isLocal(spool).catch(() => false)) ? listLocalEntries : listEntries
-  const slices = new Slices()
-  const mayBe = (entry: Dirent) => entry.isDirectory() || entry.name.startsWith('.')
-  async function* findIn(prefix: string): AsyncGenerator<Ref> {
-    const rest = slices.rest()
-    if (rest !== undefined) await rest
-    for await (const entry of list(`${spool}/${prefix}`, mayBe)) {
-      if (entry.isDirectory() && prefix === '' && isPriorityDirectory(entry.name))
-        yield* findInPriority(`${entry.name}/`)
-      const name = entry.isFile() ? draftedName(entry.name) : undefined
-      if (name === undefined) continue
-      const stats = lstatSync(toFsPath(`${spool}/${prefix}${entry.name}`))
-      if (stats !== undefined && stats.ctimeMs < beforeMs) yield prefix + name
-    }
+async function findLeftovers(spool: string, beforeMs: number): Promise<Ref[]> {
+  const refs: Ref[] = []
+  const visitor: ScanVisitor = {
+    task: () => true,
+    other(ref) {
+      const name = draftedName(baseName(ref))
+      const stats = name === undefined ? undefined : lstatSync(toFsPath(`${spool}/${ref}`))
+      if (stats?.isFile() === true && stats.ctimeMs < beforeMs) refs.push(`${prefixOf(ref)}${name}`)
+    },
+    failed() {}, // of a writer who lets nobody in: the scanner says so
   }
-  async function* findInPriority(prefix: string): AsyncGenerator<Ref> {
-    try {
-      yield* findIn(prefix)
-    } catch {} // gone, or of a writer who lets nobody in: the scanner says so
+  const rules = { ordered: true, strictNames: false }
+  try {
+    await scanSpool(spool, rules, visitor, await isLocal(spool).catch(() => false))
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
   }
-  yield* findIn('')
+  return refs
 }
 
 /** Takes the file's lock, so that slow writers, which hold it, are skipped. @returns false if the file stays */

@@ -28,7 +28,7 @@ import { isLocal } from '../../../system/files/stamps.js'
 import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
 import { isLeased, leasesOf } from '../locker.js'
 import { createdAtMicros } from '../names.js'
-import { ownRecord, Records, type TaskRecord } from '../records.js'
+import { Records, type TaskRecord } from '../records.js'
 import { type ScanVisitor, scanSpool } from '../scan.js'
 import { dueAtMsOf, heldMtimeOf, packetFault } from '../spool-file.js'
 import { KICKED, ownState, pastOf, STARTED } from '../state-byte.js'
@@ -99,9 +99,9 @@ export class SpoolView {
    * @throws the file system's error if the spool cannot be listed
    */
   async scan(visit: (ref: Ref) => boolean, failed: ScanVisitor['failed']): Promise<void> {
-    const visitor = { task: visit, directory() {}, listed() {}, unvisited() {}, failed }
     const rules = { ordered: true, strictNames: false }
-    await scanSpool(this.#spool, rules, visitor, await isLocal(this.#spool).catch(() => false))
+    const isHere = await isLocal(this.#spool).catch(() => false)
+    await scanSpool(this.#spool, rules, { task: visit, failed }, isHere)
   }
 
   /** The paths of the dead letters, in directory order. */
@@ -118,31 +118,19 @@ export class SpoolView {
   }
 
   #look(ref: Ref): TaskView | undefined {
-    const file = inspectFile(`${this.#spool}/${ref}`, this.#locks, this.#nowMs)
-    const { state, dueAtMs } = file
+    const found = inspectFile(`${this.#spool}/${ref}`, this.#locks, this.#nowMs)
+    const { state, dueAtMs } = found
     if (state === 'gone') return undefined
     const name = deadNameOf(ref)
     if (name !== undefined) {
       const letter = quietly(() => this.#letters.read(name))
-      return { ref, state: 'dead', dueAtMs, file, ...(letter === undefined ? {} : { letter }) }
+      return { ref, state: 'dead', dueAtMs, file: found, ...(letter === undefined ? {} : { letter }) }
     }
-    return this.#own(ref, state, file, this.#recordOf(ref, file))
-  }
-
-  #own(
-    ref: Ref,
-    state: Exclude<FileState, 'gone'>,
-    found: Inspection,
-    record: TaskRecord | undefined,
-  ): TaskView {
-    const { dueAtMs } = found
+    const record = quietly(() => this.#records.of(ref, ownState(found.mark), found.mtimeMs))
     const unsettled = this.#unsettled(ref, found, record)
     const file = unsettled === undefined ? found : { ...found, detail: unsettled }
-    const heldMtime = heldMtimeOf(file.mtimeMs)
-    if (heldMtime !== undefined && state === 'waiting')
-      return { ref, state: 'held', dueAtMs: heldMtime, file, ...(record === undefined ? {} : { record }) }
-    if (record === undefined) return { ref, state: this.#stateOf(ref, state), dueAtMs, file }
-    return { ref, ...this.#timed(this.#stateOf(ref, state), file, record), file, record }
+    const timed = this.#timed(this.#stateOf(ref, state), file, record)
+    return { ref, ...timed, file, ...(record === undefined ? {} : { record }) }
   }
 
   /** Why its last run has no end, or its next one no beginning, until somebody sets right what is in the way. */
@@ -159,20 +147,15 @@ export class SpoolView {
     return why === undefined ? undefined : `it cannot be claimed: ${why}`
   }
 
-  /** The task's record, as a claim would read it. */
-  #recordOf(ref: Ref, { mark, mtimeMs }: Inspection): TaskRecord | undefined {
-    const state = ownState(mark)
-    if (state === 0) return undefined
-    return ownRecord(
-      quietly(() => this.#records.read(ref)),
-      { state, mtimeMs },
-    )
-  }
-
-  #timed(state: TaskState, file: Inspection, record: TaskRecord): Pick<TaskView, 'state' | 'dueAtMs'> {
-    const { nextRunAt = 0, isTimeUnset, heldMtime, attempts } = record
+  #timed(
+    state: TaskState,
+    file: Inspection,
+    record: TaskRecord | undefined,
+  ): Pick<TaskView, 'state' | 'dueAtMs'> {
+    const { nextRunAt = 0, isTimeUnset, attempts = 0 } = record ?? {}
     const dueAtMs = isTimeUnset === true ? Math.max(nextRunAt, file.dueAtMs) : file.dueAtMs
     if (state !== 'due' && state !== 'waiting') return { state, dueAtMs }
+    const heldMtime = heldMtimeOf(file.mtimeMs) ?? record?.heldMtime
     if (heldMtime !== undefined) return { state: 'held', dueAtMs: heldMtime }
     if (dueAtMs <= this.#nowMs) return { state: 'due', dueAtMs }
     return { state: attempts > 0 ? 'retrying' : 'waiting', dueAtMs }

@@ -15,7 +15,7 @@ import { type FileStatus, shownBelow, systemError } from '../../../system/calls.
 import { type Directory, named } from '../../../system/files/anchored-path.js'
 import { isStillThere, mayHaveMoved } from '../../../system/files/exact-move.js'
 import { systemCalls } from '../../../system/libc.js'
-import type { Locker } from '../locker.js'
+import type { TaskLock } from '../locker.js'
 import type { TaskDirectories } from '../priority-directory.js'
 import { dueAtMsOf, EAGER_BODY_BYTES, type LockedFile, packetFault, readBody } from '../spool-file.js'
 import { KICKED, ownState } from '../state-byte.js'
@@ -79,7 +79,7 @@ const LOCKED: Refusal = { kind: 'locked' }
 export function claimFile(
   ref: Ref,
   directories: TaskDirectories,
-  locker: Locker,
+  locker: TaskLock,
   nowMs: number,
   handleUnfit: HandleUnfit,
 ): ClaimedFile | Refusal {
@@ -147,7 +147,7 @@ function open(ref: Ref, directories: TaskDirectories): OpenFile | Refusal {
 /** Missing, as the negative number of the error. */
 export const ENOENT = -2
 
-function letGo({ fd, ref, held }: OpenFile, locker: Locker, isLocked: boolean): void {
+function letGo({ fd, ref, held }: OpenFile, locker: TaskLock, isLocked: boolean): void {
   if (isLocked) locker.unlock(ref)
   systemCalls().close(fd)
   held.release()

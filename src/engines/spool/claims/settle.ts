@@ -1,5 +1,4 @@
 import { fstatSync } from 'node:fs'
-import { hostname } from 'node:os'
 import { messageOf, quietly } from '../../../base/errors.js'
 import { crypto } from '../../../base/on-demand.js'
 import { epochNowMs } from '../../../base/own-clock.js'
@@ -23,10 +22,10 @@ import {
   type Runs,
   type Verdict,
 } from '../../contracts/verdict.js'
-import { type DeadLetter, DeadLetters } from '../dead-letters.js'
-import type { Locker } from '../locker.js'
+import { DeadLetters, letterOf } from '../dead-letters.js'
+import type { TaskLock } from '../locker.js'
 import { createTaskName, hasUwsgiPrefix } from '../names.js'
-import { isCounted, ownRecord, Records, type TaskRecord, withFailure } from '../records.js'
+import { isCounted, Records, type TaskRecord, withFailure } from '../records.js'
 import { type LockedFile, setTime } from '../spool-file.js'
 import {
   BURY,
@@ -76,8 +75,8 @@ export class Settler {
     this.#letters = new DeadLetters(options.spool)
   }
 
-  recordOf(file: ClaimedFile): TaskRecord | undefined {
-    return file.state === 0 ? undefined : ownRecord(this.#records.read(file.ref), file)
+  recordOf({ ref, state, mtimeMs }: ClaimedFile): TaskRecord | undefined {
+    return this.#records.of(ref, state, mtimeMs)
   }
 
   rulesFor({ terms }: ClaimedFile): Rules {
@@ -211,7 +210,7 @@ export class Settler {
 
   /** @throws if it cannot be moved; nothing has changed then */
   setAside(file: LockedFile, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
-    const letter = this.#letterOf(file.ref, record, reason, detail)
+    const letter = letterOf(file.ref, reason, detail, record, this.#options.handlers)
     if (!isInPlace(file) || this.#letters.bury(file, letter) === undefined) return { kind: 'gone' }
     // as it was, whatever a run has marked since; and not before, or a kill in between would let it run once more. A power
     // failure may forget the move and not the byte: what may run only once keeps its mark, which requeue removes
@@ -221,23 +220,6 @@ export class Settler {
     return {
       kind: 'buried',
       detail: last === undefined || last === detail ? detail : `${detail}${LAST_ERROR}${last}`,
-    }
-  }
-
-  #letterOf(ref: Ref, record: TaskRecord | undefined, reason: BuryReason, detail: string): DeadLetter {
-    const { attempts = 0, crashes = 0, firstFailureAt, lastFailureAt, lastError } = record ?? {}
-    return {
-      ref,
-      reason,
-      detail,
-      buriedAt: epochNowMs(),
-      attempts,
-      crashes,
-      ...(firstFailureAt === undefined ? {} : { firstFailureAt }),
-      ...(lastFailureAt === undefined ? {} : { lastFailureAt }),
-      ...(lastError === undefined ? {} : { lastError }),
-      handlers: this.#options.handlers,
-      host: hostname(),
     }
   }
 
@@ -387,7 +369,7 @@ function removeExactly(claim: ClaimedFile): void {
 }
 
 /** Ends the claim; the lock is released last. */
-export function letGo(claim: ClaimedFile, locker: Locker): void {
+export function letGo(claim: ClaimedFile, locker: TaskLock): void {
   locker.unlock(claim.ref)
   if (claim.isRemoved && !claim.isLinked) closeLater(claim.fd)
   else systemCalls().close(claim.fd)

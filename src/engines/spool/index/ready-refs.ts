@@ -181,10 +181,6 @@ export class ReadyRefs {
     this.#overflowed = false
   }
 
-  get isScanning(): boolean {
-    return this.#harvest !== undefined
-  }
-
   /** The scan in progress met it. @returns whether it should continue */
   seen(ref: Ref, time: number): boolean {
     const harvest = this.#harvest

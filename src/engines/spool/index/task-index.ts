@@ -382,7 +382,6 @@ export class TaskIndex {
 
   /** The scan in progress met a task's name. Returns whether it should continue. */
   seen(ref: Ref, nowMs: number): boolean {
-    if (!this.#ready.isScanning) return false
     if (this.slots.size > 0 && this.slots.met(ref, its => this.#timeOf(its, nowMs))) return true
     if (this.#goesOnWaiting(ref, nowMs) || this.#isWithOthers(ref)) return true
     if (!this.#isHarvestFull) this.#isHarvestFull = !this.#ready.seen(ref, this.#timeOf(ref, nowMs))

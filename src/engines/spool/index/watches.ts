@@ -32,6 +32,8 @@ interface WatchesListener {
  * some may be missing. Other watches of this process share the queue.
  */
 const EVENTS_PER_TURN = 8192
+/** Who renames without rest fills the queue faster than it is read, so that turn would never end: the watch is given up. */
+const MOST_PER_TURN = 65_536
 /** A watch takes kernel memory, and counts against a limit of the user; beyond this many, only stamps reveal changes. */
 const MOST_WATCHES = 1024
 /** Directories with this few entries are watched even during a long backlog, so that an urgent task is noticed at once. */
@@ -115,7 +117,10 @@ export class Watches {
     this.#drop(prefix)
     try {
       const watch = watchDirectory(directoryOf(this.#options.spool, prefix), {
-        event: (name, renamed) => this.#hear(prefix, name, renamed),
+        event: (name, renamed) => {
+          if (this.#heard < MOST_PER_TURN) this.#hear(prefix, name, renamed)
+          else this.#lose(prefix, stamp, new Error('names change there faster than they can be looked at'))
+        },
         lost: error => this.#lose(prefix, stamp, error),
       })
       this.#followed.set(prefix, { inode: stamp.inode, watch })
