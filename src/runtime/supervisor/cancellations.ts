@@ -79,9 +79,9 @@ export class Cancellations {
     await Promise.all(this.#burials)
   }
 
-  async #bury({ pid, departure }: WorkerProcess, mine: readonly Cancellation[], exit: Exit): Promise<void> {
+  async #bury({ pid, killed }: WorkerProcess, mine: readonly Cancellation[], exit: Exit): Promise<void> {
     const how =
-      departure.killed?.kind === 'cancel'
+      killed?.kind === 'cancel'
         ? 'did not end by itself, so its process was killed'
         : `its process ${howOf(exit)}`
     const { feed } = this.#context

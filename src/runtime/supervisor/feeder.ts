@@ -203,7 +203,7 @@ export class Feeder {
       .filter(({ ref }) => !buried.has(ref))
       .map(had => ({
         ...had,
-        lastRun: lastRunOf(had, worker.departure.killed, exit, worker.isInnocent(had.number)),
+        lastRun: lastRunOf(had, worker.killed, exit, worker.isInnocent(had.number)),
       }))
     if (feed.leases === undefined) for (const { ref, lastRun } of cut) lastRuns.add(ref, lastRun)
     else
@@ -222,9 +222,11 @@ export class Feeder {
       const lastRun = lastRuns.of(had.ref)
       return lastRun?.kind === 'blameless' ? [{ ...had, lastRun }] : []
     })
-    const isByOthers = exit.signal !== null && !worker.departure.isKilled && all.length > 0 // though it was asked to end
-    const isDeath = (exit.why === 'failed' || isByOthers) && !exit.isExplained && exit.unforked === undefined
-    const told = isDeath ? this.#tellDeath(worker, exit, mayBeReplaced) : undefined
+    // though it was asked to end, or about to
+    const isByOthers = exit.signal !== null && worker.killed === undefined && all.length > 0
+    const isDeath = exit.why === 'failed' || (isByOthers && exit.why !== 'faulted')
+    const told =
+      isDeath && exit.unforked === undefined ? this.#tellDeath(worker, exit, mayBeReplaced) : undefined
     const isToUnmark = excused.length > 0 && !this.roster.isClosed
     if (told === undefined && !isToUnmark) return feed.lose({ refs: left })
     const settled = Promise.resolve(told)

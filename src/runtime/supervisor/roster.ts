@@ -198,7 +198,7 @@ export class Roster {
     worker.start.watch({
       timeoutMs: options.startTimeoutMs,
       slow: (what, afterMs) => this.#events.emit('worker-loading', { spool, pid: worker.pid, what, afterMs }),
-      gaveUp: () => worker.kill(),
+      gaveUp: () => worker.kill({ kind: 'start' }),
     })
     void worker.whenExited.then(exit => this.#exited(worker, exit))
     return worker
@@ -221,7 +221,8 @@ export class Roster {
     const mayBeReplaced = !wasAside && !this.#isClosed
     this.#listener.exited(worker, exit, mayBeReplaced)
     if (!mayBeReplaced) return
-    if (exit.why === 'failed' && !worker.isAtWork) this.#replaceFailed(performance.now() - worker.spawnedAt)
+    const hasFailed = exit.why === 'failed' || exit.why === 'faulted'
+    if (hasFailed && !worker.isAtWork) this.#replaceFailed(performance.now() - worker.spawnedAt)
     else if (this.excess + this.delayed < 0) this.#respawnIn(0)
   }
 
