@@ -61,7 +61,7 @@ export class Feeder {
   readonly #renewal: NodeJS.Timeout | undefined
 
   constructor(options: RosterOptions, context: FeederContext) {
-    const { feed, events, signals, pace, cancellations } = context
+    const { feed, events, signals, pace } = context
     this.#context = context
     this.roster = new Roster(
       options,
@@ -71,7 +71,6 @@ export class Feeder {
         reported: (worker, reported) => this.#reported(worker, reported),
         claimed: refs => feed.report({ claimed: refs }),
         dropped: refs => feed.lose({ refs }),
-        cancelling: (worker, message) => cancellations.answered(worker, message),
         deadline: () => this.#watch(),
         joined: context.joined,
         exited: (worker, exit, mayBeReplaced) => this.#exited(worker, exit, mayBeReplaced),

@@ -20,8 +20,6 @@ export interface WorkerListener extends HostListener {
   claimed(refs: readonly Ref[]): void
   /** It no longer has these refs, and had not begun them. */
   dropped(refs: readonly Ref[]): void
-  /** What a request to cancel a task has met. */
-  cancelling(worker: WorkerProcess, message: Extract<WorkerMessage, { type: 'cancelling' }>): void
 }
 
 /**
@@ -254,7 +252,7 @@ export class WorkerProcess {
         this.#listener.dropped(this.#work.recalled(message.begun))
         return this.#listener.opened()
       case 'cancelling':
-        return this.#listener.cancelling(this, message)
+        return this.#work.tasks.of(message.number)?.watcher?.answered(message)
       case 'recycling':
         this.#leaves('recycled')
         return this.#events.emit('worker-recycling', { spool, pid, because: message.because })
