@@ -89,8 +89,8 @@ export class Cancellations {
   }
 
   #buried(pid: number, cancellation: Cancellation, detail: string, report: Report | string): void {
-    const { feed, lastRuns, events } = this.#context
-    const { given, name, worker } = cancellation
+    const { feed, lastRuns, tell } = this.#context
+    const { given, name } = cancellation
     const { ref } = given
     if (typeof report === 'string') {
       // the next worker that claims it buries it
@@ -103,7 +103,7 @@ export class Cancellations {
     lastRuns.reported([report])
     if (!given.isRecalled) feed.report({ returned: [report] })
     const known = new Set(given.isAnnounced ? [name] : [])
-    events.emit('tasks-reported', { spool: worker.spool, pid, done: [], reports: [report], known })
+    tell(pid, [report], known)
     cancellation.end(resultOf(report))
   }
 }

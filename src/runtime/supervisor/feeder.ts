@@ -58,6 +58,8 @@ export class Feeder {
   #given = 0
   /** What has to be done to the files of what ended workers had, before others get it. */
   readonly #settling = new Set<Promise<void>>()
+  /** What workers had that ended while all end, and their processes. */
+  readonly cutAtEnd: Array<Had & { readonly pid: number }> = []
   readonly #renewal: NodeJS.Timeout | undefined
 
   constructor(options: RosterOptions, context: FeederContext) {
@@ -194,7 +196,7 @@ export class Feeder {
   }
 
   #exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void {
-    const { feed, lastRuns, signals, cancellations } = this.#context
+    const { feed, lastRuns, signals, cancellations, tell } = this.#context
     this.crashed?.ended(worker)
     const buried = cancellations.exited(worker, exit)
     const all = worker.work.had
@@ -215,21 +217,18 @@ export class Feeder {
     signals.exited(worker)
     // their files were seen to be gone, and their worker has ended without a report of them
     const gone = worker.work.tasks.ended.map(({ ref }) => ({ ref, kind: 'gone', ranMs: 0 }) as const)
-    this.#tellReports(worker, gone)
+    tell(worker.pid, gone)
     const left = worker.work.tasks.left.filter(ref => !buried.has(ref))
-    const excused = cut.flatMap(had => {
-      const lastRun = lastRuns.of(had.ref)
-      return lastRun?.kind === 'blameless' ? [{ ...had, lastRun }] : []
-    })
+    if (this.roster.isClosed) this.cutAtEnd.push(...cut.map(had => ({ ...had, pid: worker.pid })))
+    const excused = this.roster.isClosed ? [] : lastRuns.excused(cut)
     // though it was asked to end, or about to
     const isByOthers = exit.signal !== null && worker.killed === undefined && all.length > 0
     const isDeath = exit.why === 'failed' || (isByOthers && exit.why !== 'faulted')
     const told =
       isDeath && exit.unforked === undefined ? this.#tellDeath(worker, exit, mayBeReplaced) : undefined
-    const isToUnmark = excused.length > 0 && !this.roster.isClosed
-    if (told === undefined && !isToUnmark) return feed.lose({ refs: left })
+    if (told === undefined && excused.length === 0) return feed.lose({ refs: left })
     const settled = Promise.resolve(told)
-      .then(() => (isToUnmark ? this.#unmark(worker, excused, left) : feed.lose({ refs: left })))
+      .then(() => this.#unmark(worker, excused, left))
       .finally(() => {
         this.#settling.delete(settled)
         this.dispatch()
@@ -264,19 +263,14 @@ export class Feeder {
     })
   }
 
-  #tellReports({ pid }: WorkerProcess, reports: readonly Report[]): void {
-    const { spool, events } = this.#context
-    if (reports.length > 0) events.emit('tasks-reported', { spool, pid, done: [], reports, known: new Set() })
-  }
-
   /** Resolves when all that was excused has no mark of that run, and each death is told. */
   async settled(): Promise<void> {
     await Promise.all(this.#settling)
   }
 
   /** On disk, before they are given to others: a daemon that ends before they have run remembers no excuse. */
-  async #unmark(worker: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
-    const { feed, lastRuns, events } = this.#context
+  async #unmark({ pid }: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
+    const { feed, lastRuns, events, tell } = this.#context
     const reports = (await clearMarks(this.roster.options, excused, events)).filter(({ ref }) =>
       left.includes(ref),
     )
@@ -284,7 +278,7 @@ export class Feeder {
     if (over.size > 0) {
       lastRuns.reported(reports)
       feed.report({ returned: reports })
-      this.#tellReports(worker, reports)
+      tell(pid, reports)
     }
     feed.lose({ refs: left.filter(ref => !over.has(ref)) })
   }

@@ -283,14 +283,6 @@ export class GivenTasks {
     return this.#owned.map(({ ref }) => ref)
   }
 
-  /**
-   * The refs that it may have begun and not settled: its own, and the recalled ones until it confirms that it did
-   * not begin them.
-   */
-  get unsettled(): readonly NamedRef[] {
-    return this.#remaining.map(([, given]) => ({ ref: given.ref, name: nameOf(given) }))
-  }
-
   /** The leases of the claims that it has announced and not reported. */
   get leases(): string[] {
     return [...this.#given.values()].flatMap(({ notice }) => notice?.lease ?? [])
