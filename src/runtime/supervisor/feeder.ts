@@ -197,7 +197,6 @@ export class Feeder {
 
   #exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void {
     const { feed, lastRuns, signals, cancellations, tell } = this.#context
-    this.crashed?.ended(worker)
     const buried = cancellations.exited(worker, exit)
     const all = worker.work.had
     const cut = all
