@@ -74,7 +74,10 @@ export class Feeder {
         claimed: refs => feed.report({ claimed: refs }),
         dropped: refs => feed.lose({ refs }),
         deadline: () => this.#watch(),
-        joined: context.joined,
+        joined: worker => {
+          if (!context.isAlone) signals.declared(worker, worker.start.news)
+          context.joined(worker)
+        },
         exited: (worker, exit, mayBeReplaced) => this.#exited(worker, exit, mayBeReplaced),
         vacant: context.vacant,
       },
@@ -262,11 +265,6 @@ export class Feeder {
     })
   }
 
-  /** Resolves when all that was excused has no mark of that run, and each death is told. */
-  async settled(): Promise<void> {
-    await Promise.all(this.#settling)
-  }
-
   /** On disk, before they are given to others: a daemon that ends before they have run remembers no excuse. */
   async #unmark({ pid }: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
     const { feed, lastRuns, events, tell } = this.#context
@@ -282,9 +280,11 @@ export class Feeder {
     feed.lose({ refs: left.filter(ref => !over.has(ref)) })
   }
 
-  close(): void {
+  /** Its workers have ended. Resolves when all that was excused has no mark of that run, and each death is told. */
+  async close(): Promise<void> {
     this.#alarm.clear()
     clearInterval(this.#renewal)
+    await Promise.all(this.#settling)
   }
 
   /** Call it when a worker was given something, or a deadline has changed. */

@@ -88,25 +88,15 @@ export class WorkerPool implements SignalReceivers {
         crashed: this.#crashed,
       },
       isSequential: () => this.#isSequential,
+      joined: (worker: WorkerProcess) => this.#joined(worker),
       vacant: () => {
         this.#main.roster.fill()
         this.dispatch()
       },
       progressed: (count: number) => this.#progressed(count),
     }
-    this.#main = new Feeder(options, {
-      ...shared,
-      isAlone: false,
-      joined: worker => {
-        signals.declared(worker, worker.start.news)
-        this.#joined(worker)
-      },
-    })
-    this.#alone = new Alone(options, {
-      ...shared,
-      isAlone: true,
-      joined: worker => this.#joined(worker),
-    })
+    this.#main = new Feeder(options, { ...shared, isAlone: false })
+    this.#alone = new Alone(options, { ...shared, isAlone: true })
     this.size = new PoolSize(options, {
       ...context,
       roster: this.#main.roster,
@@ -295,8 +285,7 @@ export class WorkerPool implements SignalReceivers {
     await Promise.all(
       this.#feeders.map(async feeder => {
         await end(feeder.roster)
-        feeder.close()
-        await feeder.settled()
+        await feeder.close()
       }),
     )
     await this.#cancellations.settled()
