@@ -10,8 +10,6 @@ const NOWHERE: Log = {
   isStructured: false,
   isPrecise: false,
   line() {},
-  dated() {},
-  plain() {},
   reopen() {},
   end: async () => {},
 }
@@ -78,7 +76,7 @@ describe('the stream of log lines', () => {
       log.lastLines.map(({ text }) => text),
       numbers(500, 1500),
     )
-    for (let i = 0; i < 100; i++) log.plain('x'.repeat(100_000))
+    for (let i = 0; i < 100; i++) log.line('info', 'x'.repeat(100_000), undefined, 'plain')
     const kept = log.lastLines
     assert.ok(kept.length > 10 && kept.reduce((sum, { text }) => sum + text.length, 0) <= 256 * 1024)
     log.line('error', 'no')

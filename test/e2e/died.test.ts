@@ -97,6 +97,26 @@ describe('the death of a process that ran a task in JavaScript', { concurrency: 
     assert.doesNotMatch(daemon.output, /HARAKIRI/)
   })
 
+  it('is in the log also where the process was to be replaced as soon as its tasks end', async () => {
+    const handler = `export default async (env, task) => {
+      JOURNAL(task.name)
+      if (task.name.endsWith('quick') || task.attempt > 1) return task.SPOOL_OK
+      await new Promise(() => setInterval(() => {}, 1000))
+    }`
+    const spool = spoolDirectory()
+    drop(spool, 'uwsgi_spoolfile_on_1_slow')
+    const limits = { 'reload-on-rss': 1, 'min-worker-lifetime': 0 }
+    const ini = { 'spooler-processes': 1, 'spooler-concurrency': 2, ...limits }
+    const daemon = await startDaemon({ spool, handler, ini })
+    const [worker = 0] = daemon.children()
+    await until('one runs', () => daemon.journal().length > 0)
+    drop(spool, 'uwsgi_spoolfile_on_2_quick')
+    await until('it recycles', () => daemon.output.includes('recycling'))
+    process.kill(worker, 'SIGKILL')
+    const line = `pid: ${worker}] the process was killed by SIGKILL; it had uwsgi_spoolfile_on_1_slow`
+    await until('its death is told', () => daemon.output.includes(line))
+  })
+
   it('keeps its own cause where the next process overran a deadline with another task', async () => {
     const { daemon, spool, done } = await run([named('once', 'only', 9, 'stopping')], {
       'spooler-processes': 1,

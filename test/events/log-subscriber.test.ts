@@ -16,16 +16,12 @@ interface Line {
 /** A log that keeps its lines, and the emitter whose events become them. */
 function listen(isQuiet = false, kind: { isStructured?: boolean; isPrecise?: boolean } = {}) {
   const lines: Line[] = []
-  const keep = (isDated: boolean) => (level: Level, text: string, fields?: object) =>
-    void lines.push({ level, text, fields, isDated })
   const log: Log = {
     fd: 2,
     isStructured: false,
     isPrecise: false,
     ...kind,
-    line: keep(false),
-    dated: keep(true),
-    plain: (text, fields) => void lines.push({ level: 'info', text, fields, isDated: false }),
+    line: (level, text, fields, form) => void lines.push({ level, text, fields, isDated: form === 'dated' }),
     reopen() {},
     async end() {},
   }

@@ -262,9 +262,11 @@ def spooler(env):
         open(${JSON.stringify(gate)}, 'w').close()
         journal('kills ' + name)
         worker = os.getppid()
-        if what == 'all':
-            os.kill(worker, signal.SIGSTOP) # it would go on without its master
-            os.kill(int(open('/proc/%d/stat' % worker).read().rpartition(')')[2].split()[1]), signal.SIGKILL)
+        if what in ('all', 'worker during a stop'):
+            os.kill(worker, signal.SIGSTOP) # it would go on without its master, or hand back what it has
+            master = int(open('/proc/%d/stat' % worker).read().rpartition(')')[2].split()[1])
+            os.kill(master, signal.SIGKILL if what == 'all' else signal.SIGTERM)
+            time.sleep(0 if what == 'all' else 0.5)
         os.kill(os.getpid() if what == 'interpreter' else worker, signal.SIGKILL)
         time.sleep(60)
     journal(env['spooler_task_name'].decode())
@@ -276,7 +278,7 @@ describe('a page of Python tasks, of which one is running', { skip: skipUnless('
   /** 0 also of one that is removed meanwhile. */
   const stateOf = (spool: string, name: string) =>
     quietly(() => readFileSync(join(spool, name))[MODIFIER2_OFFSET], 0)
-  for (const what of ['interpreter', 'worker', 'all'] as const)
+  for (const what of ['interpreter', 'worker', 'all', 'worker during a stop'] as const)
     it(`is marked for that one alone when its ${what} is killed`, async () => {
       const spool = spoolDirectory()
       const gate = join(dirname(spool), 'gate')
@@ -293,7 +295,10 @@ describe('a page of Python tasks, of which one is running', { skip: skipUnless('
       const guilty = (await until('it is killed', isKilled, 30_000)).split(' ')[1]
       const marked = () => leftIn(spool).filter(name => stateOf(spool, name) !== 0)
       if (what === 'all') await until('the daemon is dead', () => !daemon.isRunning)
-      else {
+      else if (what === 'worker during a stop') {
+        assert.equal(await daemon.code(), 0)
+        assert.deepEqual(marked(), [guilty])
+      } else {
         const isGuilt = () => marked().every(name => name === guilty)
         await until('the others have no mark', isGuilt)
         daemon.child.kill('SIGKILL') // it remembers nothing

@@ -47,7 +47,7 @@ describe('a text log', () => {
   it('has bare lines, and a date on those that uWSGI always dates', async () => {
     const text = await logged({}, log => {
       log.line('info', 'one', { field: 1 })
-      log.dated('error', 'two')
+      log.line('error', 'two', undefined, 'dated')
     })
     assert.match(text, new RegExp(`^one\\n${CTIME} - two\\n$`))
   })
@@ -122,7 +122,7 @@ describe('a JSON log', () => {
     const before = Date.now()
     const text = await logged({ format: 'json', date: '' }, log => {
       log.line('warn', 'a "quoted"\nline', { spool: '/s', worker: 7 })
-      log.dated('error', 'two')
+      log.line('error', 'two', undefined, 'dated')
     })
     const [first, second, ...rest] = text.trimEnd().split('\n')
     const { time, ...object } = JSON.parse(first ?? '')

@@ -134,9 +134,9 @@ describe('GivenTasks', () => {
     given.give(['a', 'b', 'c'])
     given.start(0, 1)
     assert.deepEqual(given.recall(false), ['b', 'c'])
-    assert.deepEqual(refsIn(given.unsettled), ['a', 'b', 'c'])
+    assert.deepEqual(refsIn(given.had(9)), ['a', 'b', 'c'])
     given.confirmed([1], 2)
-    assert.deepEqual(refsIn(given.unsettled), ['a', 'b'])
+    assert.deepEqual(refsIn(given.had(9)), ['a', 'b'])
   })
 
   it('has the leases of what was claimed, also when it was recalled, until it is reported', () => {
@@ -161,8 +161,8 @@ describe('GivenTasks', () => {
     assert.equal(given.recall(true).length, 2)
     given.confirmed([0, 1], 5)
     assert.equal(given.begun(6).length, 2)
-    assert.equal(given.unsettled.length, 2)
+    assert.equal(given.had(9).length, 2)
     assert.equal(given.end(1)?.isRecalled, true)
-    assert.deepEqual(refsIn(given.unsettled), ['ticket'])
+    assert.deepEqual(refsIn(given.had(9)), ['ticket'])
   })
 })

@@ -20,8 +20,6 @@ async function leasePool(handler: string, settings: PoolSettings, ...tasks: Read
   const log: Log = {
     ...{ fd: 2, isStructured: false, isPrecise: false, reopen() {}, async end() {} },
     line: (_level, text) => void lines.push(text),
-    dated: (_level, text) => void lines.push(text),
-    plain: text => void lines.push(text),
   }
   subscribeLog(opened.events, log, () => false)
   await opened.run()

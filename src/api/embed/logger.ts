@@ -1,4 +1,4 @@
-import type { Level, LineLog } from '../../base/log/log.js'
+import type { LineLog } from '../../base/log/log.js'
 import { printableLines } from '../../base/printable.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import type { SpooldOptions } from './options.js'
@@ -6,16 +6,13 @@ import type { SpooldOptions } from './options.js'
 /** A log that writes to the program's own logger, if it has one. A logger that throws harms nothing. */
 export function logTo({ logger, hide = [] }: Pick<SpooldOptions, 'logger' | 'hide'>): LineLog {
   const hidden = new Hide(hide)
-  const line = (level: Level, text: string) => {
-    try {
-      logger?.[level](printableLines(hidden.text(text)))
-    } catch {}
-  }
   return {
     isStructured: false,
     isPrecise: true,
-    line,
-    dated: line,
-    plain: text => line('info', text),
+    line(level, text) {
+      try {
+        logger?.[level](printableLines(hidden.text(text)))
+      } catch {}
+    },
   }
 }

@@ -21,6 +21,7 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
     const worker = pid === undefined ? {} : { worker: pid }
     log.line(level, `${prefixOf(speaker)} ${text}`, { spool, ...worker, ...fields })
   }
+  const dated = (level: Level, text: string, fields: object) => log.line(level, text, fields, 'dated')
   const complain = createComplainer(log)
   const tasks = new TaskLines(log, isQuiet)
   const printed = new PrintedLines(log)
@@ -55,11 +56,11 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
       log.line('warn', `${signal} received...killing everything now`, { signal }),
     // as uWSGI's (core/master_utils.c)
     'quiet-began': ({ because }) =>
-      log.dated('info', '*** PAUSE (press start to resume, if you do not have a joypad send SIGTSTP) ***', {
+      dated('info', '*** PAUSE (press start to resume, if you do not have a joypad send SIGTSTP) ***', {
         because,
       }),
     'quiet-ended': ({ because }) =>
-      log.dated('info', `*** (${because} received) resuming workers ***`, { because }),
+      dated('info', `*** (${because} received) resuming workers ***`, { because }),
     'daemon-drained': ({ done, unfinished }) =>
       log.line('info', drainedText(done, unfinished), { done, ...unfinished }),
     'daemon-stopped': () => log.line('info', 'goodbye to uWSGI.'),
@@ -69,7 +70,7 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
 
     // reloads
     'file-touched': ({ file, asks }) =>
-      log.dated(
+      dated(
         'info',
         `*** ${file} has been touched... ${asks === 'reload' ? 'grace them all' : 'spoolers reload'} !!! ***`,
         { file },
@@ -126,7 +127,7 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
         taskFields(name),
       ),
     'worker-out-of-mercy': ({ spool, pid, running }) =>
-      log.dated('warn', `spooler 1 (pid: ${pid}) is taking too much time to die...NO MERCY !!!`, {
+      dated('warn', `spooler 1 (pid: ${pid}) is taking too much time to die...NO MERCY !!!`, {
         spool,
         worker: pid,
         tasks: running.map(displayName),
@@ -199,7 +200,7 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
     // spools
     'spool-opened': ({ spool, locks, because }) =>
       tell(because === undefined ? 'info' : 'warn', { spool }, claimText(locks, because), { locks }),
-    'spool-went-cheap': ({ spool }) => log.dated('info', `cheaping spooler ${spool} ...`, { spool }),
+    'spool-went-cheap': ({ spool }) => dated('info', `cheaping spooler ${spool} ...`, { spool }),
     'spool-missing': ({ spool, error }) =>
       tell('error', { spool }, `the directory cannot be listed, waiting for it: ${error}`),
     'spool-back': ({ spool }) => tell('info', { spool }, 'the directory is back'),
@@ -315,13 +316,13 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
       })
     },
     'signal-failed': ({ spool, pid, number, error }) =>
-      log.dated('error', `error managing signal ${number} on spooler ${pid}: ${error}`, {
+      dated('error', `error managing signal ${number} on spooler ${pid}: ${error}`, {
         spool,
         worker: pid,
         signal: number,
       }),
     'signal-unhandled': ({ number }) =>
-      log.dated('error', `error managing signal ${number}: no handler is registered for it`, {
+      dated('error', `error managing signal ${number}: no handler is registered for it`, {
         signal: number,
       }),
     'signal-unroutable': ({ target, because }) =>
@@ -340,7 +341,7 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
       ),
     'schedule-fired': schedule => {
       const line = firedLine(schedule)
-      if (line !== undefined) log.dated('info', line, { signal: schedule.number })
+      if (line !== undefined) dated('info', line, { signal: schedule.number })
     },
     'schedule-changed': ({ spool, schedule, verb, done }) => {
       const { what, when } = scheduleText(schedule)
@@ -369,7 +370,7 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
     'schedule-lease-failed': ({ spool, error }) =>
       tell('error', { spool }, `no schedule fires, because the lease is unavailable: ${error}`),
     'command-started': ({ command, pid }) =>
-      log.dated('info', `[uwsgi-cron] running "${printable(command)}" (pid ${pid})`, { command, child: pid }),
+      dated('info', `[uwsgi-cron] running "${printable(command)}" (pid ${pid})`, { command, child: pid }),
     'command-ended': ({ command, pid, ranMs }) =>
       log.line(
         'info',

@@ -15,9 +15,7 @@ export function subscribeLog(events: Emitter, log: LineLog, isQuiet: (path: stri
   const tagged: LineLog = {
     isStructured: log.isStructured,
     isPrecise: log.isPrecise,
-    line: (level, text, fields) => log.line(level, text, { ...context, ...fields }),
-    dated: (level, text, fields) => log.dated(level, text, { ...context, ...fields }),
-    plain: (text, fields) => log.plain(text, { ...context, ...fields }),
+    line: (level, text, fields, form) => log.line(level, text, { ...context, ...fields }, form),
   }
   const listeners = logLines(log.isStructured ? tagged : log, isQuiet)
   const subscribe = <Name extends LoggedEvent>(name: Name): void => {

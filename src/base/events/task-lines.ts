@@ -239,10 +239,11 @@ export class PrintedLines {
   #write({ spool, pid, name, stream, isBeside }: Printed, line: string): void {
     const task = name === null ? undefined : displayName(baseName(name))
     if (this.#log.isStructured)
-      return this.#log.plain(line, { event: 'task-printed', stream, spool, worker: pid, task })
+      return this.#log.line('info', line, { event: 'task-printed', stream, spool, worker: pid, task })
     const isBare = !isBeside && !OWN_BEGINNING.test(line)
     const author = task === undefined ? '' : ` ${printable(task)}:`
-    this.#log.plain(isBare ? line : `${prefixOf({ spool, pid })}${author} ${line}`)
+    const shown = isBare ? line : `${prefixOf({ spool, pid })}${author} ${line}`
+    this.#log.line('info', shown, undefined, 'plain')
   }
 }
 

@@ -25,12 +25,14 @@ export interface LineLog {
   readonly isStructured: boolean
   /** Whether times, and so durations, have milliseconds. */
   readonly isPrecise: boolean
-  line(level: Level, text: string, fields?: object): void
-  /** A line that uWSGI always dates (uwsgi_log_verbose). */
-  dated(level: Level, text: string, fields?: object): void
-  /** A line printed by other code: in a text log it is written unchanged, without a date. */
-  plain(text: string, fields?: object): void
+  line(level: Level, text: string, fields?: object, form?: LineForm): void
 }
+
+/**
+ * How a text log writes a line. `dated`: always with the date, as uWSGI does (uwsgi_log_verbose). `plain`: other code has printed it,
+ * so it stays unchanged, without a date. Otherwise the options say whether it has a date.
+ */
+export type LineForm = 'dated' | 'plain'
 
 /** The daemon's log. Writing never blocks: on a full disk lines are dropped, and tasks continue. */
 export interface Log extends LineLog {
@@ -45,27 +47,22 @@ export interface Log extends LineLog {
 /** @throws SpooldError LOG_UNWRITABLE */
 export function openLog({ file, files, format, date }: LogOptions): Log {
   const output = new LogOutput(file, files, lines =>
-    write('warn', `${lines} lines of this log were lost: there was no room`, { lines }, false),
+    line('warn', `${lines} lines of this log were lost: there was no room`, { lines }),
   )
   const mark = file === null && isJournal(output.fd) ? markLines : asIs
-  const write = format === 'json' ? jsonWriter(output, mark) : textWriter(output, date, mark)
+  const line = format === 'json' ? jsonWriter(output, mark) : textWriter(output, date, mark)
   return {
     get fd() {
       return output.fd
     },
     isStructured: format === 'json',
     isPrecise: isPrecise(date),
-    line: (level, text, fields) => write(level, text, fields, false),
-    dated: (level, text, fields) => write(level, text, fields, true),
-    plain: (text, fields) =>
-      format === 'json'
-        ? write('info', text, fields, false)
-        : output.write(mark('info', `${printableLine(text)}\n`)),
+    line,
     reopen() {
       try {
         output.reopen()
       } catch (error) {
-        write('error', `the log goes on in the old file: ${messageOf(error)}`, undefined, false)
+        line('error', `the log goes on in the old file: ${messageOf(error)}`)
       }
     },
     end: () => output.end(),
@@ -79,18 +76,17 @@ const asIs: Mark = (_, lines) => lines
 const SEVERITIES: Readonly<Record<Level, Severity>> = { error: 3, warn: 4, info: 6 }
 const markLines: Mark = (level, lines) => withSeverity(SEVERITIES[level], lines)
 
-type Write = (level: Level, text: string, fields: object | undefined, isDated: boolean) => void
-
 /** The one place where text is made safe: no value, stack or error can start a line of its own. */
-function textWriter(output: LogOutput, date: string | null, mark: Mark): Write {
+function textWriter(output: LogOutput, date: string | null, mark: Mark): LineLog['line'] {
   const stamp = createStamp(date)
-  return (level, text, _fields, isDated) => {
-    const safe = printableLines(text)
-    output.write(mark(level, isDated || date !== null ? `${stamp()} - ${safe}\n` : `${safe}\n`))
+  return (level, text, _fields, form) => {
+    const safe = form === 'plain' ? printableLine(text) : printableLines(text)
+    const isDated = form === 'dated' || (form === undefined && date !== null)
+    output.write(mark(level, isDated ? `${stamp()} - ${safe}\n` : `${safe}\n`))
   }
 }
 
-function jsonWriter(output: LogOutput, mark: Mark): Write {
+function jsonWriter(output: LogOutput, mark: Mark): LineLog['line'] {
   let current: Level = 'info'
   const stream = {
     write: (line: string) => output.write(mark(current, printableJson(line))),

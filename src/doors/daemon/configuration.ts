@@ -43,7 +43,7 @@ function told(started: ResolvedOptions, current: ResolvedOptions): ToldConfigura
   const hide = new Hide(keysOf(current.options.spoolerHide))
   const now = [...shownSettings(current, hide)]
   const before = started === current ? now : [...shownSettings(started, hide)]
-  const waiting = FIXED.map(nameOf).filter(option => textOf(now, option) !== textOf(before, option))
+  const waiting = unapplied(started.options, current.options)
   const waits = ({ option }: ToldSetting) => waiting.includes(option)
   const settings = [...before.filter(waits), ...now.filter(setting => !waits(setting))]
   return {
@@ -57,18 +57,15 @@ function told(started: ResolvedOptions, current: ResolvedOptions): ToldConfigura
   }
 }
 
-/** All values of an option, to be compared. */
-function textOf(settings: readonly ToldSetting[], wanted: string): string {
-  return JSON.stringify(settings.flatMap(({ option, value }) => (option === wanted ? [value] : [])))
-}
-
 /** A warning about changed options that a reload cannot apply. */
 export function unappliedWarning(before: Options, after: Options): string | undefined {
-  const changed = FIXED.filter(name => String(before[name]) !== String(after[name])).map(nameOf)
+  const changed = unapplied(before, after)
   if (changed.length === 0) return undefined
   return `these options of the new configuration count only after a restart: ${changed.join(', ')}`
 }
 
-function nameOf(property: string): string {
-  return property.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)
+/** The options that a reload cannot apply, and that have changed. */
+function unapplied(before: Options, after: Options): string[] {
+  const changed = FIXED.filter(name => String(before[name]) !== String(after[name]))
+  return changed.map(name => name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`))
 }

@@ -1,4 +1,4 @@
-import { LEVELS, type Level, type LineLog } from '../../base/log/log.js'
+import { LEVELS, type Level, type LineForm, type LineLog } from '../../base/log/log.js'
 import { Queue } from '../../base/queue.js'
 import { ControlError } from '../../formats/control/protocol.js'
 import { Hide } from '../../formats/protocol/hide.js'
@@ -35,16 +35,9 @@ export class RememberedLog implements LineLog {
     this.isPrecise = log.isPrecise
   }
 
-  line(level: Level, text: string, fields?: object): void {
-    this.#log.line(level, this.#remember(level, text), this.#shown(fields))
-  }
-
-  dated(level: Level, text: string, fields?: object): void {
-    this.#log.dated(level, this.#remember(level, text), this.#shown(fields))
-  }
-
-  plain(text: string, fields?: object): void {
-    this.#log.plain(this.#remember('info', text), this.#shown(fields))
+  line(level: Level, text: string, fields?: object, form?: LineForm): void {
+    const shown = fields === undefined ? undefined : this.#hide.texts(fields)
+    this.#log.line(level, this.#remember(level, text), shown, form)
   }
 
   /** From now on, these values are in no line, nor in those that are remembered. */
@@ -65,10 +58,6 @@ export class RememberedLog implements LineLog {
   read(tell: (line: LogLine) => void): () => void {
     this.#readers.add(tell)
     return () => this.#readers.delete(tell)
-  }
-
-  #shown(fields: object | undefined): object | undefined {
-    return fields === undefined ? undefined : this.#hide.texts(fields)
   }
 
   /** @returns the text without what is hidden */

@@ -66,50 +66,51 @@ interface Pidfile {
 export async function acquirePidfile(file: string, files: PidfileFiles): Promise<Pidfile> {
   const path = resolve(file) // the process may change its directory before it removes the file
   for (;;) {
-    const fd = open(path, files)
-    if (!(await hold(path, fd, files))) {
-      const pid = pidIn(fd)
+    const fd = await attempt(path, 'opened', () => files.make(path, 0o644))
+    try {
+      if (!(await attempt(path, 'locked', () => files.lock(fd)))) throw heldByOther(path, fd)
+      const isOurs = isAt(path, fd) // else its last holder removed it between our open and our lock
+      if (isOurs) {
+        await attempt(path, 'written', () => writePid(path, fd))
+        return {
+          path,
+          isAt: other => isAt(resolve(other), fd),
+          release: remove => release(path, fd, remove ? files : undefined),
+        }
+      }
+    } catch (error) {
       closeSync(fd)
-      const other = pid === '' ? '' : ` (pid ${pid})`
-      throw new SpooldError(
-        'PIDFILE_HELD',
-        `another spoold${other} holds ${path}; stop it, or name another pidfile`,
-      )
+      throw error
     }
-    if (!isAt(path, fd)) {
-      closeSync(fd) // its last holder removed it between our open and our lock
-      continue
-    }
-    writePid(path, fd)
-    return {
-      path,
-      isAt: other => isAt(resolve(other), fd),
-      release: remove => release(path, fd, remove ? files : undefined),
-    }
+    closeSync(fd)
   }
 }
 
-/** @throws SpooldError START_FAILED where record locks are not available */
-async function hold(path: string, fd: number, files: PidfileFiles): Promise<boolean> {
+/** @throws SpooldError START_FAILED, for instance where record locks are not available */
+async function attempt<T>(path: string, verb: string, act: () => T | Promise<T>): Promise<T> {
   try {
-    return await files.lock(fd)
+    return await act()
   } catch (error) {
-    closeSync(fd)
-    throw failure(path, 'locked', error)
+    const why = errnoOf(error) === 'ELOOP' ? 'it is a symbolic link' : messageOf(error)
+    throw new SpooldError(
+      'START_FAILED',
+      `the pidfile ${path} cannot be ${verb} (${why}); name another one, or fix its directory`,
+      { cause: error },
+    )
   }
+}
+
+function heldByOther(path: string, fd: number): SpooldError {
+  const pid = pidIn(fd)
+  const other = pid === '' ? '' : ` (pid ${pid})`
+  return new SpooldError(
+    'PIDFILE_HELD',
+    `another spoold${other} holds ${path}; stop it, or name another pidfile`,
+  )
 }
 
 /** Longer than any pidfile. */
 const MAX_BYTES = 64
-
-function open(path: string, files: PidfileFiles): number {
-  try {
-    return files.make(path, 0o644)
-  } catch (error) {
-    const why = errnoOf(error) === 'ELOOP' ? new Error('it is a symbolic link') : error
-    throw failure(path, 'opened', why)
-  }
-}
 
 /**
  * Where other users can create names, this one may be a hard link to another file. So only a file that holds a pid is
@@ -124,14 +125,9 @@ function checkContent(path: string, fd: number): void {
 }
 
 function writePid(path: string, fd: number): void {
-  try {
-    checkContent(path, fd)
-    ftruncateSync(fd)
-    writeSync(fd, `${process.pid}\n`, 0)
-  } catch (error) {
-    closeSync(fd)
-    throw failure(path, 'written', error)
-  }
+  checkContent(path, fd)
+  ftruncateSync(fd)
+  writeSync(fd, `${process.pid}\n`, 0)
 }
 
 /** @param files undefined: it stays */
@@ -164,12 +160,4 @@ function pidIn(fd: number): string {
 function startOf(fd: number): string {
   const content = Buffer.alloc(MAX_BYTES)
   return content.toString('latin1', 0, readSync(fd, content, 0, MAX_BYTES, 0))
-}
-
-function failure(path: string, verb: string, error: unknown): SpooldError {
-  return new SpooldError(
-    'START_FAILED',
-    `the pidfile ${path} cannot be ${verb} (${messageOf(error)}); name another one, or fix its directory`,
-    { cause: error },
-  )
 }

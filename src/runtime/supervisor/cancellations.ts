@@ -3,15 +3,12 @@ import { toError } from '../../base/errors.js'
 import { CANCEL_MS, type CancelNews, type CancelResult, cancelledDetail } from '../../base/task/cancel.js'
 import { type Ref, type TaskName, toByteString } from '../../base/task/ref.js'
 import type { Report, ReportKind } from '../../base/task/report.js'
-import type { WorkerMessage } from '../ipc/messages.js'
 import { askOnce } from './aside.js'
 import { howOf } from './cut-short.js'
-import { type Given, nameOf } from './given-tasks.js'
+import { type CancelAnswer, type Given, nameOf, type TaskWatcher } from './given-tasks.js'
 import type { PoolContext } from './pool-options.js'
 import type { Exit, SpawnOptions } from './worker-port.js'
 import type { WorkerProcess } from './worker-process.js'
-
-type Answer = Extract<WorkerMessage, { type: 'cancelling' }>
 
 /** How often a process that is to be killed is looked at. */
 const LOOK_MS = 100
@@ -55,11 +52,6 @@ export class Cancellations {
     return undefined
   }
 
-  answered(worker: WorkerProcess, answer: Answer): void {
-    for (const each of this.#current)
-      if (each.worker === worker && each.number === answer.number) each.answered(answer)
-  }
-
   /**
    * Buries what was cancelled in a worker that has exited, for whatever reason.
    *
@@ -79,9 +71,9 @@ export class Cancellations {
     await Promise.all(this.#burials)
   }
 
-  async #bury({ pid, departure }: WorkerProcess, mine: readonly Cancellation[], exit: Exit): Promise<void> {
+  async #bury({ pid, killed }: WorkerProcess, mine: readonly Cancellation[], exit: Exit): Promise<void> {
     const how =
-      departure.killed?.kind === 'cancel'
+      killed?.kind === 'cancel'
         ? 'did not end by itself, so its process was killed'
         : `its process ${howOf(exit)}`
     const { feed } = this.#context
@@ -97,8 +89,8 @@ export class Cancellations {
   }
 
   #buried(pid: number, cancellation: Cancellation, detail: string, report: Report | string): void {
-    const { feed, lastRuns, events } = this.#context
-    const { given, name, worker } = cancellation
+    const { feed, lastRuns, tell } = this.#context
+    const { given, name } = cancellation
     const { ref } = given
     if (typeof report === 'string') {
       // the next worker that claims it buries it
@@ -111,7 +103,7 @@ export class Cancellations {
     lastRuns.reported([report])
     if (!given.isRecalled) feed.report({ returned: [report] })
     const known = new Set(given.isAnnounced ? [name] : [])
-    events.emit('tasks-reported', { spool: worker.spool, pid, done: [], reports: [report], known })
+    tell(pid, [report], known)
     cancellation.end(resultOf(report))
   }
 }
@@ -143,14 +135,14 @@ function resultOf({ kind, detail }: Report): CancelResult {
  *
  * States: asked → overdue (its process is given nothing more) → ended.
  */
-class Cancellation {
+class Cancellation implements TaskWatcher {
   readonly worker: WorkerProcess
-  readonly number: number
+  readonly #number: number
   readonly given: Given
   readonly name: TaskName
   readonly #context: PoolContext
   readonly #listeners = new Set<(news: CancelNews) => void>()
-  #answer: Answer | undefined
+  #answer: CancelAnswer | undefined
   #timer: NodeJS.Timeout
   #recalledAt: number | undefined
   #others: number | undefined
@@ -163,10 +155,10 @@ class Cancellation {
   constructor(worker: WorkerProcess, number: number, given: Given, context: PoolContext) {
     this.#context = context
     this.worker = worker
-    this.number = number
+    this.#number = number
     this.given = given
     this.name = nameOf(given)
-    given.watcher = (kind, detail) => this.#reported(kind, detail)
+    given.watcher = this
     this.#timer = setTimeout(() => this.#overdue(), CANCEL_MS)
     context.events.emit('task-cancelling', { spool: worker.spool, pid: worker.pid, name: this.name })
     worker.cancel(number)
@@ -177,8 +169,7 @@ class Cancellation {
     if (this.#others !== undefined) tell({ pid: this.worker.pid, others: this.#others })
   }
 
-  /** The worker has read the request. */
-  answered(answer: Answer): void {
+  answered(answer: CancelAnswer): void {
     this.#answer = answer
   }
 
@@ -196,7 +187,7 @@ class Cancellation {
     clearTimeout(this.#timer)
   }
 
-  #reported(kind: ReportKind, detail: string | undefined): void {
+  reported(kind: ReportKind, detail?: string): void {
     const isEnded = this.#answer?.hasBegun === true
     switch (kind) {
       case 'ok':
@@ -224,13 +215,13 @@ class Cancellation {
   }
 
   #look(): void {
-    const { worker, number } = this
+    const { worker } = this
     const { feed } = this.#context
     if (worker.state === 'exited') return
     if (worker.work.hasAhead) feed.lose({ refs: worker.recall() })
     this.#recalledAt ??= performance.now()
     if (!this.#hasBegun) return this.end({ result: 'waiting' })
-    const others = worker.work.besides(number)
+    const others = worker.work.besides(this.#number)
     this.#tell(others)
     const isHandedBack = !worker.work.isRecalling || performance.now() > this.#recalledAt + RECALL_MS
     if (others > 0 || !isHandedBack) return

@@ -25,7 +25,7 @@ export class CrashedTasks {
   /** Since when one of them could run and none was given; undefined: none can. */
   #waitingSince: number | undefined
   /** What the workers were charged that run one now. */
-  readonly #charges = new Map<WorkerProcess, number>()
+  readonly #charges = new WeakMap<WorkerProcess, number>()
 
   /** @param wake called when the next one may run */
   constructor(feed: Feed, wake: () => void) {
@@ -63,16 +63,12 @@ export class CrashedTasks {
     return ref
   }
 
-  /** Call it when a worker has reported something, and `ended` when it has exited. */
+  /** Call it when a worker has reported something. One that has crashed reports nothing more. */
   reported(worker: WorkerProcess, reports: readonly Report[]): void {
     const charge = this.#charges.get(worker)
     if (charge === undefined) return
     this.#charges.delete(worker)
     if (!reports.some(hasCrashed)) this.#notBefore -= charge
-  }
-
-  ended(worker: WorkerProcess): void {
-    this.#charges.delete(worker)
   }
 
   close(): void {

@@ -1,7 +1,7 @@
 import { epochMs } from '../../base/clock.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Had } from './given-tasks.js'
-import type { Exit, PortExit } from './worker-port.js'
+import type { PortExit } from './worker-port.js'
 
 /** A start that is not told at once is at most so much later than the last report, from which its time is counted. */
 const UNTOLD_MS = 250
@@ -23,6 +23,8 @@ export type KillReason =
   | { readonly kind: 'overweight'; readonly option: string }
   /** Something in it has written to the descriptor that its messages take. */
   | { readonly kind: 'garbled' }
+  /** It was not ready in time: it had no task. */
+  | { readonly kind: 'start' }
   /** It was replaced or stopped, and its mercy was over. */
   | { readonly kind: 'mercy' }
 
@@ -35,7 +37,7 @@ export type KillReason =
 export function lastRunOf(
   { startedAt, givenAtMs, lease }: Pick<Had, 'startedAt' | 'givenAtMs' | 'lease'>,
   killed: KillReason | undefined,
-  exit: Exit,
+  exit: PortExit,
   isInnocent = false,
 ): LastRun {
   if (killed?.kind === 'harakiri' && lease !== undefined && startedAt + killed.harakiriMs > killed.at)
@@ -46,7 +48,7 @@ export function lastRunOf(
   return { ...lastRun, from: Math.min(givenAtMs, nowMs), to: Math.max(givenAtMs, nowMs) } // the clock may have been set back
 }
 
-function causeOf(killed: KillReason | undefined, exit: Exit): LastRun {
+function causeOf(killed: KillReason | undefined, exit: PortExit): LastRun {
   switch (killed?.kind) {
     case 'mercy':
     case 'cancel':
@@ -63,6 +65,7 @@ function causeOf(killed: KillReason | undefined, exit: Exit): LastRun {
       return { kind: 'crash', cause: `its process had more memory than ${killed.option} allows` }
     case 'garbled':
       return { kind: 'crash', cause: 'its process wrote to the descriptor of its messages' }
+    case 'start':
     case undefined:
       return { kind: 'crash', cause: `its process ${howOf(exit)}` }
   }

@@ -58,10 +58,12 @@ export class Feeder {
   #given = 0
   /** What has to be done to the files of what ended workers had, before others get it. */
   readonly #settling = new Set<Promise<void>>()
+  /** What workers had that ended while all end, and their processes. */
+  readonly cutAtEnd: Array<Had & { readonly pid: number }> = []
   readonly #renewal: NodeJS.Timeout | undefined
 
   constructor(options: RosterOptions, context: FeederContext) {
-    const { feed, events, signals, pace, cancellations } = context
+    const { feed, events, signals, pace } = context
     this.#context = context
     this.roster = new Roster(
       options,
@@ -71,9 +73,11 @@ export class Feeder {
         reported: (worker, reported) => this.#reported(worker, reported),
         claimed: refs => feed.report({ claimed: refs }),
         dropped: refs => feed.lose({ refs }),
-        cancelling: (worker, message) => cancellations.answered(worker, message),
         deadline: () => this.#watch(),
-        joined: context.joined,
+        joined: worker => {
+          if (!context.isAlone) signals.declared(worker, worker.start.news)
+          context.joined(worker)
+        },
         exited: (worker, exit, mayBeReplaced) => this.#exited(worker, exit, mayBeReplaced),
         vacant: context.vacant,
       },
@@ -195,15 +199,14 @@ export class Feeder {
   }
 
   #exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void {
-    const { feed, lastRuns, signals, cancellations } = this.#context
-    this.crashed?.ended(worker)
+    const { feed, lastRuns, signals, cancellations, tell } = this.#context
     const buried = cancellations.exited(worker, exit)
     const all = worker.work.had
     const cut = all
       .filter(({ ref }) => !buried.has(ref))
       .map(had => ({
         ...had,
-        lastRun: lastRunOf(had, worker.departure.killed, exit, worker.isInnocent(had.number)),
+        lastRun: lastRunOf(had, worker.killed, exit, worker.isInnocent(had.number)),
       }))
     if (feed.leases === undefined) for (const { ref, lastRun } of cut) lastRuns.add(ref, lastRun)
     else
@@ -216,19 +219,18 @@ export class Feeder {
     signals.exited(worker)
     // their files were seen to be gone, and their worker has ended without a report of them
     const gone = worker.work.tasks.ended.map(({ ref }) => ({ ref, kind: 'gone', ranMs: 0 }) as const)
-    this.#tellReports(worker, gone)
+    tell(worker.pid, gone)
     const left = worker.work.tasks.left.filter(ref => !buried.has(ref))
-    const excused = cut.flatMap(had => {
-      const lastRun = lastRuns.of(had.ref)
-      return lastRun?.kind === 'blameless' ? [{ ...had, lastRun }] : []
-    })
-    const isByOthers = exit.signal !== null && !worker.departure.isKilled && all.length > 0 // though it was asked to end
-    const isDeath = (exit.why === 'failed' || isByOthers) && !exit.isExplained && exit.unforked === undefined
-    const told = isDeath ? this.#tellDeath(worker, exit, mayBeReplaced) : undefined
-    const isToUnmark = excused.length > 0 && !this.roster.isClosed
-    if (told === undefined && !isToUnmark) return feed.lose({ refs: left })
+    if (this.roster.isClosed) this.cutAtEnd.push(...cut.map(had => ({ ...had, pid: worker.pid })))
+    const excused = this.roster.isClosed ? [] : lastRuns.excused(cut)
+    // though it was asked to end, or about to
+    const isByOthers = exit.signal !== null && worker.killed === undefined && all.length > 0
+    const isDeath = exit.why === 'failed' || (isByOthers && exit.why !== 'faulted')
+    const told =
+      isDeath && exit.unforked === undefined ? this.#tellDeath(worker, exit, mayBeReplaced) : undefined
+    if (told === undefined && excused.length === 0) return feed.lose({ refs: left })
     const settled = Promise.resolve(told)
-      .then(() => (isToUnmark ? this.#unmark(worker, excused, left) : feed.lose({ refs: left })))
+      .then(() => this.#unmark(worker, excused, left))
       .finally(() => {
         this.#settling.delete(settled)
         this.dispatch()
@@ -263,19 +265,9 @@ export class Feeder {
     })
   }
 
-  #tellReports({ pid }: WorkerProcess, reports: readonly Report[]): void {
-    const { spool, events } = this.#context
-    if (reports.length > 0) events.emit('tasks-reported', { spool, pid, done: [], reports, known: new Set() })
-  }
-
-  /** Resolves when all that was excused has no mark of that run, and each death is told. */
-  async settled(): Promise<void> {
-    await Promise.all(this.#settling)
-  }
-
   /** On disk, before they are given to others: a daemon that ends before they have run remembers no excuse. */
-  async #unmark(worker: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
-    const { feed, lastRuns, events } = this.#context
+  async #unmark({ pid }: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
+    const { feed, lastRuns, events, tell } = this.#context
     const reports = (await clearMarks(this.roster.options, excused, events)).filter(({ ref }) =>
       left.includes(ref),
     )
@@ -283,14 +275,16 @@ export class Feeder {
     if (over.size > 0) {
       lastRuns.reported(reports)
       feed.report({ returned: reports })
-      this.#tellReports(worker, reports)
+      tell(pid, reports)
     }
     feed.lose({ refs: left.filter(ref => !over.has(ref)) })
   }
 
-  close(): void {
+  /** Its workers have ended. Resolves when all that was excused has no mark of that run, and each death is told. */
+  async close(): Promise<void> {
     this.#alarm.clear()
     clearInterval(this.#renewal)
+    await Promise.all(this.#settling)
   }
 
   /** Call it when a worker was given something, or a deadline has changed. */

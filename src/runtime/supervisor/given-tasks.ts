@@ -1,6 +1,17 @@
 import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { ClaimNotice, Found, ReportKind } from '../../base/task/report.js'
+import type { WorkerMessage } from '../ipc/messages.js'
 import type { GivenTask } from '../ipc/reports.js'
+
+export type CancelAnswer = Extract<WorkerMessage, { type: 'cancelling' }>
+
+/** Who waits for the end of one task of a worker. */
+export interface TaskWatcher {
+  /** The worker has read the request to cancel it. */
+  answered(answer: CancelAnswer): void
+  /** The worker has reported it, or turns out not to have begun it. */
+  reported(kind: ReportKind, detail?: string): void
+}
 
 export interface Given extends GivenTask {
   /** Epoch ms. */
@@ -23,8 +34,7 @@ export interface Given extends GivenTask {
   isInferred: boolean
   /** A look aside has not found its file: it has ended, and its report is to come. */
   isGone: boolean
-  /** Is told when the worker has reported it, or turns out not to have begun it. */
-  watcher: ((kind: ReportKind, detail?: string) => void) | undefined
+  watcher: TaskWatcher | undefined
 }
 
 /** A task as its feed knows it, and as people do. */
@@ -256,7 +266,7 @@ export class GivenTasks {
       const { ref, startedAt, isInferred, isRecalled } = given
       if (startedAt !== undefined && (isRecalled || !isInferred || begun.includes(number))) continue
       this.end(number)
-      given.watcher?.('untouched')
+      given.watcher?.reported('untouched')
       if (!isRecalled) dropped.push(ref)
     }
     return dropped
@@ -271,14 +281,6 @@ export class GivenTasks {
   /** The refs that no other worker has. */
   get left(): Ref[] {
     return this.#owned.map(({ ref }) => ref)
-  }
-
-  /**
-   * The refs that it may have begun and not settled: its own, and the recalled ones until it confirms that it did
-   * not begin them.
-   */
-  get unsettled(): readonly NamedRef[] {
-    return this.#remaining.map(([, given]) => ({ ref: given.ref, name: nameOf(given) }))
   }
 
   /** The leases of the claims that it has announced and not reported. */

@@ -80,14 +80,12 @@ export class ThreadPort implements WorkerPort {
   readonly #token = drawToken()
   readonly #whenUp: Promise<unknown>
   #isKilled = false
-  #hasExited = false
 
   constructor() {
     this.#thread.on('error', () => {}) // its exit follows
     this.#whenUp = new Promise(resolve => this.#thread.once('message', resolve))
     this.whenExited = new Promise(resolve => {
       this.#thread.once('exit', code => {
-        this.#hasExited = true
         resolve(this.#isKilled ? { code: null, signal: 'SIGKILL' } : { code, signal: null })
       })
     })
@@ -107,7 +105,7 @@ export class ThreadPort implements WorkerPort {
   }
 
   kill(): void {
-    if (!this.#hasExited) this.#isKilled = true
+    this.#isKilled = true
     void this.#whenUp.then(() => this.#thread.terminate())
   }
 }

@@ -16,6 +16,16 @@ export class LastRuns {
     return this.#lastRuns.get(ref)
   }
 
+  /** Those whose last run counts as if it had not taken place. */
+  excused<Task extends { readonly ref: Ref }>(
+    tasks: readonly Task[],
+  ): Array<Task & { readonly lastRun: LastRun }> {
+    return tasks.flatMap(task => {
+      const lastRun = this.of(task.ref)
+      return lastRun?.kind === 'blameless' ? [{ ...task, lastRun }] : []
+    })
+  }
+
   /** Of those that have one, with their places. */
   among(refs: readonly Ref[]): Array<readonly [place: number, LastRun]> {
     if (this.#lastRuns.size === 0) return []

@@ -1,5 +1,6 @@
 import type { Emitter } from '../../base/events/emitter.js'
-import type { Looker } from '../../base/task/report.js'
+import type { TaskName } from '../../base/task/ref.js'
+import type { Looker, Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
 import type { LastRuns } from './last-runs.js'
 import type { RosterOptions } from './roster.js'
@@ -51,6 +52,12 @@ export interface PoolContext {
   workers(): Iterable<WorkerProcess>
   /** Nothing is to be started: the spool is paused, or the daemon is quiet. */
   isHalted(): boolean
+  /**
+   * What has become of tasks of a process that does not report it itself.
+   *
+   * @param known those whose start was announced
+   */
+  tell(pid: number, reports: readonly Report[], known?: ReadonlySet<TaskName>): void
   /** Tasks may now be given to workers. */
   dispatch(): void
 }

@@ -41,8 +41,6 @@ export class Roster {
   readonly #respawns = new Set<NodeJS.Timeout>()
   /** The workers that were asked to stop. */
   readonly #stopped = new Set<WorkerProcess>()
-  /** The workers that were killed after their mercy while everything was being stopped. */
-  readonly #killed: WorkerProcess[] = []
   #isClosed = false
 
   constructor(options: RosterOptions, listener: RosterListener, pace: RespawnPace, events: Emitter) {
@@ -129,27 +127,22 @@ export class Roster {
     const timer = setTimeout(() => {
       const { spool, pid, work } = worker
       this.#events.emit('worker-out-of-mercy', { spool, pid, running: work.running })
-      if (this.#isClosed) this.#killed.push(worker) // before that, the feed keeps the cut-short run
       worker.killForMercy()
     }, mercyMs)
     await worker.whenExited
     clearTimeout(timer)
   }
 
-  /** @returns the workers that were killed */
-  async stopAll(mercyMs?: number): Promise<readonly WorkerProcess[]> {
+  async stopAll(mercyMs?: number): Promise<void> {
     this.#close()
     await Promise.all(this.#all.map(worker => this.stop(worker, mercyMs)))
-    return this.#killed.splice(0)
   }
 
-  /** @returns as `stopAll` */
-  async killAll(): Promise<readonly WorkerProcess[]> {
+  async killAll(): Promise<void> {
     this.#close()
     const all = this.#all
     for (const worker of all) worker.killForMercy()
     await Promise.all(all.map(worker => worker.whenExited))
-    return [...all, ...this.#killed.splice(0)]
   }
 
   get #all(): WorkerProcess[] {
@@ -198,7 +191,7 @@ export class Roster {
     worker.start.watch({
       timeoutMs: options.startTimeoutMs,
       slow: (what, afterMs) => this.#events.emit('worker-loading', { spool, pid: worker.pid, what, afterMs }),
-      gaveUp: () => worker.kill(),
+      gaveUp: () => worker.kill({ kind: 'start' }),
     })
     void worker.whenExited.then(exit => this.#exited(worker, exit))
     return worker
@@ -221,7 +214,8 @@ export class Roster {
     const mayBeReplaced = !wasAside && !this.#isClosed
     this.#listener.exited(worker, exit, mayBeReplaced)
     if (!mayBeReplaced) return
-    if (exit.why === 'failed' && !worker.isAtWork) this.#replaceFailed(performance.now() - worker.spawnedAt)
+    const hasFailed = exit.why === 'failed' || exit.why === 'faulted'
+    if (hasFailed && !worker.isAtWork) this.#replaceFailed(performance.now() - worker.spawnedAt)
     else if (this.excess + this.delayed < 0) this.#respawnIn(0)
   }
 

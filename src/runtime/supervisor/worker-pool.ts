@@ -3,14 +3,13 @@ import { IdleTimer } from '../../base/clock.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
-import type { LastRun } from '../../base/task/last-run.js'
 import type { TaskName } from '../../base/task/ref.js'
+import type { Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
 import { AsideProcess, clearMarks, lookerOf } from './aside.js'
 import { Cancellations } from './cancellations.js'
 import { CrashedTasks } from './crashed-tasks.js'
 import { Feeder, type FeederContext } from './feeder.js'
-import type { NamedRef } from './given-tasks.js'
 import { Halt } from './halt.js'
 import { LastRuns } from './last-runs.js'
 import { aloneOptions, type PoolContext, type PoolOptions } from './pool-options.js'
@@ -53,6 +52,7 @@ export class WorkerPool implements SignalReceivers {
   readonly #lastRuns = new LastRuns()
   readonly #cancellations: Cancellations
   readonly #aside: AsideProcess | undefined
+  #unmarking = Promise.resolve()
 
   constructor(options: PoolOptions, feed: Source, events: Emitter, signals: SignalRouter) {
     this.#options = options
@@ -71,6 +71,7 @@ export class WorkerPool implements SignalReceivers {
       ...{ spool: this.spool, feed, events, lastRuns: this.#lastRuns, looker },
       workers: () => this.#feeders.flatMap(({ roster }) => [...roster.workers]),
       isHalted: () => this.isHalted,
+      tell: (pid, reports, known) => this.#tell(pid, reports, known),
       dispatch: () => this.dispatch(),
     }
     const withdrawals = new Withdrawals(context)
@@ -87,25 +88,15 @@ export class WorkerPool implements SignalReceivers {
         crashed: this.#crashed,
       },
       isSequential: () => this.#isSequential,
+      joined: (worker: WorkerProcess) => this.#joined(worker),
       vacant: () => {
         this.#main.roster.fill()
         this.dispatch()
       },
       progressed: (count: number) => this.#progressed(count),
     }
-    this.#main = new Feeder(options, {
-      ...shared,
-      isAlone: false,
-      joined: worker => {
-        signals.declared(worker, worker.start.news)
-        this.#joined(worker)
-      },
-    })
-    this.#alone = new Alone(options, {
-      ...shared,
-      isAlone: true,
-      joined: worker => this.#joined(worker),
-    })
+    this.#main = new Feeder(options, { ...shared, isAlone: false })
+    this.#alone = new Alone(options, { ...shared, isAlone: true })
     this.size = new PoolSize(options, {
       ...context,
       roster: this.#main.roster,
@@ -126,6 +117,11 @@ export class WorkerPool implements SignalReceivers {
     if (!this.#events.isSilent('run-times')) worker.tellTimes(true)
     this.halt.joined(worker)
     this.dispatch()
+  }
+
+  #tell(pid: number, reports: readonly Report[], known: ReadonlySet<TaskName> = new Set()): void {
+    const { spool } = this
+    if (reports.length > 0) this.#events.emit('tasks-reported', { spool, pid, done: [], reports, known })
   }
 
   /** Call it when the first listener has come or the last one has gone. */
@@ -279,43 +275,38 @@ export class WorkerPool implements SignalReceivers {
   }
 
   /** Ends the workers. Being ended from outside does not count as a crash of a task. */
-  async #end(end: (roster: Roster) => Promise<readonly WorkerProcess[]>): Promise<void> {
+  async #end(end: (roster: Roster) => Promise<void>): Promise<void> {
     this.#signals.leave(this)
     this.#unfollow()
     this.size.close()
     this.#alone.close()
     this.#crashed.close()
     this.#aside?.close()
-    const killed = await Promise.all(
+    await Promise.all(
       this.#feeders.map(async feeder => {
-        const workers = await end(feeder.roster)
-        feeder.close()
-        await feeder.settled()
-        return workers
+        await end(feeder.roster)
+        await feeder.close()
       }),
     )
     await this.#cancellations.settled()
-    await this.#unmark(killed.flat())
+    await this.#unmark()
+  }
+
+  /** Resolves when it is done with all that was cut short: kills may follow a stop, any number of them. */
+  #unmark(): Promise<void> {
+    this.#unmarking = this.#unmarking.then(() => this.#unmarkRest())
+    return this.#unmarking
   }
 
   /** Clears the marks of what they ran. What runs at most once is buried by that. */
-  async #unmark(killed: readonly WorkerProcess[]): Promise<void> {
-    const { spool } = this
-    const had = killed.flatMap(({ pid, work }) => work.tasks.unsettled.map(task => ({ ...task, pid })))
-    const excused = had.flatMap(task => this.#excused(task))
+  async #unmarkRest(): Promise<void> {
+    // by now it is known whether another process, which got a task later, has died with it, of its own doing
+    const excused = this.#lastRuns.excused(this.#feeders.flatMap(({ cutAtEnd }) => cutAtEnd.splice(0)))
     for (const report of await clearMarks(this.#options, excused, this.#events)) {
-      const its = had.find(({ ref }) => ref === report.ref)
-      if (its === undefined || (report.kind !== 'buried' && report.kind !== 'set-aside')) continue
-      const told = { spool, pid: its.pid, done: [], reports: [report], known: new Set<TaskName>() }
-      this.#events.emit('tasks-reported', told)
+      const its = excused.find(({ ref }) => ref === report.ref)
+      const isBuried = report.kind === 'buried' || report.kind === 'set-aside'
+      if (its !== undefined && isBuried) this.#tell(its.pid, [report])
     }
-  }
-
-  /** Another process, which got it later, may have died with it, of its own doing. */
-  #excused(task: NamedRef): Array<NamedRef & { readonly lastRun?: LastRun }> {
-    const lastRun = this.#lastRuns.of(task.ref)
-    if (lastRun === undefined) return [task]
-    return lastRun.kind === 'blameless' ? [{ ...task, lastRun }] : []
   }
 
   #progressed(count: number): void {

@@ -86,8 +86,6 @@ export interface Reported {
 
 /** How a worker ended. */
 export interface Exit extends PortExit {
-  /** It was asked to exit; it asked for a replacement and exited cleanly; or anything else. */
-  readonly why: 'asked' | 'recycled' | 'failed'
-  /** The cause was reported before the exit. */
-  readonly isExplained: boolean
+  /** It was asked to exit; it asked for a replacement; it said what is wrong with it; or nobody knows. */
+  readonly why: 'asked' | 'recycled' | 'faulted' | 'failed'
 }

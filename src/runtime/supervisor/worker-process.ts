@@ -20,8 +20,6 @@ export interface WorkerListener extends HostListener {
   claimed(refs: readonly Ref[]): void
   /** It no longer has these refs, and had not begun them. */
   dropped(refs: readonly Ref[]): void
-  /** What a request to cancel a task has met. */
-  cancelling(worker: WorkerProcess, message: Extract<WorkerMessage, { type: 'cancelling' }>): void
 }
 
 /**
@@ -38,7 +36,9 @@ export class WorkerProcess {
   readonly #answersWhileItRuns: boolean
   readonly #mostTasks: number
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
-  readonly departure = new Departure()
+  /** As far as is known before it has ended: what it said itself, or that it was asked to. */
+  #why: Exit['why'] = 'failed'
+  #killed: KillReason | undefined
   /** The names whose tasks wait for slots, as it was told. */
   #queued: readonly string[] = []
   readonly start = new WorkerStart()
@@ -89,6 +89,11 @@ export class WorkerProcess {
     return this.#state
   }
 
+  /** Why this process has killed it; undefined: it has not. */
+  get killed(): KillReason | undefined {
+    return this.#killed
+  }
+
   /** True if it can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */
   get isOpen(): boolean {
     return this.#state === 'ready' && !this.#work.isRecalling && !this.isReserved && !this.#hosts.areDown
@@ -102,7 +107,7 @@ export class WorkerProcess {
   /** The latest time at which it has to be killed; infinite when nothing runs, or when there is no limit. */
   deadlineAt(harakiriMs: number): number {
     const { runningSince } = this.#work
-    if (runningSince === undefined || this.departure.isKilled) return Number.POSITIVE_INFINITY
+    if (runningSince === undefined || this.#killed !== undefined) return Number.POSITIVE_INFINITY
     return Math.min(
       this.#hosts.deadlineAt,
       harakiriMs === 0 ? Number.POSITIVE_INFINITY : runningSince + harakiriMs,
@@ -190,13 +195,13 @@ export class WorkerProcess {
   drain(mercyMs: number): void {
     if (this.#state === 'exited') return
     this.#state = 'draining'
-    this.departure.asked()
+    this.#why = 'asked'
     this.#send({ type: 'drain', mercyMs })
   }
 
   /** It was asked to stop, and its mercy is over. */
   killForMercy(): void {
-    this.departure.asked()
+    this.#why = 'asked'
     this.kill({ kind: 'mercy' })
   }
 
@@ -217,8 +222,8 @@ export class WorkerProcess {
   }
 
   /** Only the first reason counts. */
-  kill(reason?: KillReason): void {
-    this.departure.kill(reason)
+  kill(reason: KillReason): void {
+    this.#killed ??= reason
     this.#port.kill()
   }
 
@@ -247,7 +252,7 @@ export class WorkerProcess {
         this.#listener.dropped(this.#work.recalled(message.begun))
         return this.#listener.opened()
       case 'cancelling':
-        return this.#listener.cancelling(this, message)
+        return this.#work.tasks.of(message.number)?.watcher?.answered(message)
       case 'recycling':
         this.#leaves('recycled')
         return this.#events.emit('worker-recycling', { spool, pid, because: message.because })
@@ -289,13 +294,14 @@ export class WorkerProcess {
   }
 
   #failed(event: 'worker-faulted' | 'worker-unfit', error: string): void {
-    this.#leaves('failed')
+    this.#leaves('faulted')
     this.#events.emit(event, { spool: this.spool, pid: this.pid, error, running: this.#work.running })
   }
 
-  #leaves(why: Exit['why']): void {
+  /** It ends of its own accord. Only the first reason counts. */
+  #leaves(why: 'recycled' | 'faulted'): void {
     this.#state = 'draining'
-    this.departure.explained(why)
+    if (this.#why === 'failed') this.#why = why
   }
 
   #settle(message: Extract<WorkerMessage, { type: 'reports' }>): void {
@@ -321,46 +327,6 @@ export class WorkerProcess {
     this.#hosts.workerExited()
     this.start.ended(exit)
     this.#state = 'exited'
-    return { ...exit, ...this.departure.exit }
-  }
-}
-
-/** Why a worker ends, as far as is known before it has: what it said itself, and what was done to it. */
-class Departure {
-  #why: Exit['why'] = 'failed'
-  #isExplained = false
-  #isKilled = false
-  #killed: KillReason | undefined
-
-  /** By this process. */
-  get isKilled(): boolean {
-    return this.#isKilled
-  }
-
-  /** Why it was killed; undefined if it was not, or if no reason was given. */
-  get killed(): KillReason | undefined {
-    return this.#killed
-  }
-
-  get exit(): Pick<Exit, 'why' | 'isExplained'> {
-    return { why: this.#why, isExplained: this.#isExplained }
-  }
-
-  /** It was asked to end. */
-  asked(): void {
-    this.#why = 'asked'
-  }
-
-  /** It ends of its own accord. Only the first reason counts. */
-  explained(why: Exit['why']): void {
-    if (this.#isExplained || this.#why === 'asked') return
-    this.#why = why
-    this.#isExplained = true
-  }
-
-  /** Only the first reason counts. */
-  kill(reason: KillReason | undefined): void {
-    this.#killed ??= reason
-    this.#isKilled = true
+    return { ...exit, why: this.#why }
   }
 }

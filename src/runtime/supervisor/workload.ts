@@ -342,7 +342,7 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
   eachOf(message.done, number => {
     const ended = given.end(number)
     if (ended === undefined) return
-    ended.watcher?.('ok')
+    ended.watcher?.reported('ok')
     const { ref, notice, isAnnounced, isRecalled } = ended
     if (message.ids !== undefined) noteId(number, nameOf(ended))
     if (isAnnounced) known.add(nameOf(ended))
@@ -356,7 +356,7 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
   const givenOf = (number: number) => given.of(number)
   eachReport(message, givenOf, (number, report) => {
     const ended = given.end(number)
-    ended?.watcher?.(report.kind, report.detail)
+    ended?.watcher?.reported(report.kind, report.detail)
     if (ended === undefined || (ended.isRecalled && report.kind === 'untouched')) return
     if (message.ids !== undefined) noteId(number, nameOf(ended))
     if (ended.isAnnounced) known.add(nameOf(ended))
