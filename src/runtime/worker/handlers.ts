@@ -18,8 +18,8 @@ export interface LoadedHandlers {
   readonly hosts: readonly Host[]
   /** Set if the only handlers are in one host, which takes tasks in batches. */
   readonly only: Host | undefined
-  /** That host runs tasks beside each other. */
-  readonly isBeside: boolean
+  /** How many tasks they run at a time. */
+  readonly concurrency: number
   readonly performers: readonly HandlerCall[]
   /** The delivery that the JavaScript modules request; the strictest, because any of them may run a task. */
   readonly delivery: Delivery | undefined
@@ -55,7 +55,7 @@ export async function openHandlers(
   const named = new NamedTasks()
   let isNamedOnly = true
   let programs: Programs | undefined
-  const only = chain.length === 1 && chain[0]?.kind === 'host'
+  const isOnly = chain.length === 1 && chain[0]?.kind === 'host'
   for (const link of chain) {
     send({ type: 'loading', name: handlerNames([link]).join(', ') })
     switch (link.kind) {
@@ -74,7 +74,7 @@ export async function openHandlers(
           checkSettings(`task ${name} (${place})`, periodic, 'task')
           named.repeat(`task ${name} (${place})`, name, { ...periodic, queue })
         }
-        if (only) break
+        if (isOnly) break
         const { callHost } = await import('./hosts/call-host.js')
         performers.push(callHost(host, print))
         break
@@ -108,10 +108,12 @@ export async function openHandlers(
     }
     isNamedOnly = false
   }
+  const only = isOnly ? hosts[0] : undefined
+  const isOneByOne = only !== undefined && !runsCoroutines(only)
   return {
     hosts,
-    only: only ? hosts[0] : undefined,
-    isBeside: only && (options.concurrency ?? 1) > 1 && hosts.some(runsCoroutines),
+    only,
+    concurrency: isOneByOne ? 1 : (options.concurrency ?? 1),
     performers,
     delivery: strictestDelivery(loaded),
     termsOf: named.isEmpty && !isNamedOnly ? undefined : named.terms(isNamedOnly),

@@ -9,8 +9,6 @@ const HIGH_WATER_CHARS = 1024 * 1024
 export class Printer {
   readonly #send: (message: WorkerMessage, sent: () => void) => void
   readonly #shown: (text: string) => string
-  /** Tasks run concurrently in this worker. */
-  isBeside = false
   #waitingChars = 0
 
   /** @param shown leaves out what is hidden */
@@ -30,7 +28,7 @@ export class Printer {
     this.#waitingChars += text.length
     const parts = partsOf(text)
     for (const [i, part] of parts.entries())
-      this.#send({ type: 'output', number: author, stream, text: part, isBeside: this.isBeside }, () => {
+      this.#send({ type: 'output', number: author, stream, text: part }, () => {
         this.#waitingChars -= part.length
         if (i === parts.length - 1) sent()
       })

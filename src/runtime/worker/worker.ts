@@ -170,9 +170,7 @@ export class Worker {
         hide: new Hide(options.hide),
         harakiriMs: this.#home.shared?.deadlineMs ?? options.harakiriMs,
         isKilled: this.#home.shared === undefined,
-        isConcurrent:
-          (handlers.only === undefined || handlers.isBeside) &&
-          (options.concurrency > 1 || options.sharesProcess === true),
+        isConcurrent: handlers.concurrency > 1 || options.sharesProcess === true,
         handle: number => this.#runSignal(options.spool, number),
         send: message => this.#send(message),
         died: (run, death) => {
@@ -184,7 +182,7 @@ export class Worker {
       this.#send({
         type: 'ready',
         news: [...this.#earlyNews, ...handlers.periodic],
-        isBeside: handlers.isBeside,
+        concurrency: handlers.concurrency,
       })
     } catch (thrown) {
       this.#exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
@@ -230,14 +228,13 @@ export class Worker {
   }
 
   async #executorOf(
-    { only, isBeside, performers }: LoadedHandlers,
+    { only, concurrency, performers }: LoadedHandlers,
     options: WorkerOptions,
   ): Promise<(listener: ExecutorListener) => Executor> {
-    this.#printer.isBeside = options.concurrency > 1 && (only === undefined || isBeside)
-    if (only !== undefined && isBeside) {
+    if (only !== undefined && concurrency > 1) {
       const { BesideExecutor } = await import('./beside-executor.js')
       const lost = () => this.#exitAfter({ type: 'unfit', error: 'several tasks ran in its interpreter' }, 1)
-      return listener => new BesideExecutor(only, options.concurrency, this.#printer, listener, lost)
+      return listener => new BesideExecutor(only, concurrency, this.#printer, listener, lost)
     }
     if (only !== undefined) {
       const { HostExecutor } = await import('./host-executor.js')
@@ -262,7 +259,7 @@ export class Worker {
           },
           chdir: options.chdir,
           directory: this.#home.directory,
-          concurrency: options.concurrency,
+          concurrency,
           around: this.#home.shared?.around,
         },
         listener,
