@@ -20,7 +20,7 @@ export function callFunction(handler: Handler): HandlerCall {
 }
 
 /** A line for the log; `stream` if it was printed there. */
-interface Said {
+export interface Said {
   readonly message: string
   readonly stream?: Stream
 }

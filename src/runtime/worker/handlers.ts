@@ -10,8 +10,8 @@ import type { Host, HostCallbacks, HostStart } from './hosts/host.js'
 import { type LoadedHandler, loadHandler } from './load-module.js'
 import { NamedTasks } from './named-tasks.js'
 import { handlerNames } from './open-claims.js'
+import type { PrintOfHost } from './printer.js'
 import type { Programs } from './programs.js'
-import type { Run } from './run.js'
 
 /** The handlers of a worker, loaded and started. */
 export interface LoadedHandlers {
@@ -45,7 +45,7 @@ export async function openHandlers(
   options: Loading,
   callbacksOf: (host: () => Host) => HostCallbacks,
   send: (message: WorkerMessage) => void,
-  print: (author: Run | undefined, text: string) => void,
+  print: PrintOfHost,
   given: readonly LoadedHandler[] = [],
 ): Promise<LoadedHandlers> {
   const { chain } = options

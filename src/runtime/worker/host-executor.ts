@@ -4,7 +4,7 @@ import { UNBEGUN } from '../../base/task/outcome.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { loadBody } from './hosts/frames.js'
 import type { Host } from './hosts/host.js'
-import type { Printer } from './printer.js'
+import type { PrintOfHost } from './printer.js'
 import { REPORT_WITHIN_MS } from './report-buffer.js'
 import type { Run } from './run.js'
 
@@ -17,7 +17,7 @@ export class HostExecutor implements Executor {
   /** Sharing them makes a message and a context switch cheap. */
   readonly pageTasks = 128
   readonly #host: Host
-  readonly #printer: Printer
+  readonly #print: PrintOfHost
   readonly #listener: ExecutorListener
   /** The runs that were sent to the host, oldest first. */
   readonly #sent = new Queue<Run>()
@@ -27,9 +27,9 @@ export class HostExecutor implements Executor {
   #ticker: NodeJS.Timeout | undefined
 
   /** @param paged told the descriptor of the page of each interpreter, before it is sent anything */
-  constructor(host: Host, printer: Printer, listener: ExecutorListener, paged: (fd: number) => void) {
+  constructor(host: Host, print: PrintOfHost, listener: ExecutorListener, paged: (fd: number) => void) {
     this.#host = host
-    this.#printer = printer
+    this.#print = print
     this.#listener = listener
     host.attach({
       progress: () => this.#progress(),
@@ -130,18 +130,12 @@ export class HostExecutor implements Executor {
     const ranMs = (now - this.#lastEndAt) / ended.length
     if (ended.length > 0) this.#lastEndAt = now
     for (const { outcome, printed } of ended) {
-      this.#print(printed, this.#sent.peek())
+      this.#print(this.#sent.peek(), printed)
       const run = this.#sent.pop()
       if (run !== undefined) void this.#listener.ended(run, outcome, ranMs)
     }
     const printed = this.#host.process.takePrinted()
-    if (printed !== '') this.#print(printed, this.#host.process.hasStarted ? this.#sent.peek() : undefined)
-  }
-
-  /** Announces the author first, so that the log line of its start precedes its output. */
-  #print(text: string, author: Run | undefined): void {
-    if (text !== '' && author !== undefined) this.#listener.announce(author)
-    this.#printer.print(author?.number ?? null, 'output', text)
+    this.#print(this.#host.process.hasStarted ? this.#sent.peek() : undefined, printed)
   }
 
   /** The host will not start the last `count` of its tasks. */

@@ -1,11 +1,16 @@
 import type { Stream } from '../../base/events/event-map.js'
 import { partsOf } from '../ipc/frames.js'
 import type { WorkerMessage } from '../ipc/messages.js'
+import type { Said } from './handler-task.js'
+import type { Run } from './run.js'
 
 /** The limit of text on its way to the master. Above it a writer has to wait, where that is possible. */
 const HIGH_WATER_CHARS = 1024 * 1024
 
-/** Sends what handlers print to the master. The loop has announced the author's run before. */
+/** Prints what a host has printed, on behalf of a task if that is known. */
+export type PrintOfHost = (author: Run | undefined, text: string) => void
+
+/** Sends what handlers print and log to the master. The author's run has been announced before. */
 export class Printer {
   readonly #send: (message: WorkerMessage, sent: () => void) => void
   readonly #shown: (text: string) => string
@@ -22,15 +27,26 @@ export class Printer {
   }
 
   /** @param author the number of the task that printed it, if that is known */
-  print(author: number | null, stream: Stream, printed: string, sent: () => void = () => {}): void {
-    if (printed === '') return sent()
-    const text = this.#shown(printed)
-    this.#waitingChars += text.length
-    const parts = partsOf(text)
+  print(author: number | null, stream: Stream, printed: string, sent: () => void): void {
+    this.#waitingChars += printed.length
+    this.#say(
+      printed,
+      text => ({ type: 'output', number: author, stream, text }),
+      () => {
+        this.#waitingChars -= printed.length
+        sent()
+      },
+    )
+  }
+
+  log(name: string, { message, stream }: Said, sent: () => void): void {
+    this.#say(message, part => ({ type: 'log', name, message: part, ...(stream && { stream }) }), sent)
+  }
+
+  /** @param sent called when its last part has been handed to the channel */
+  #say(text: string, messageOf: (part: string) => WorkerMessage, sent: () => void): void {
+    const parts = partsOf(this.#shown(text))
     for (const [i, part] of parts.entries())
-      this.#send({ type: 'output', number: author, stream, text: part }, () => {
-        this.#waitingChars -= part.length
-        if (i === parts.length - 1) sent()
-      })
+      this.#send(messageOf(part), i === parts.length - 1 ? sent : () => {})
   }
 }

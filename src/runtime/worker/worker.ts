@@ -4,14 +4,14 @@ import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import type { Awaitable, Claims, TellDeath } from '../../engines/claims.js'
 import { Hide } from '../../formats/protocol/hide.js'
-import { isSendable, partsOf } from '../ipc/frames.js'
+import { isSendable } from '../ipc/frames.js'
 import type { AfterKill, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { FunctionExecutor, type WorkingDirectory } from './function-executor.js'
 import { type LoadedHandlers, openHandlers } from './handlers.js'
 import type { LoadedHandler } from './load-module.js'
 import { Loop } from './loop.js'
-import { Printer } from './printer.js'
+import { Printer, type PrintOfHost } from './printer.js'
 import type { Run } from './run.js'
 import { followForMaster } from './run-follower.js'
 import { WorkerSignals } from './signal-actions.js'
@@ -68,6 +68,7 @@ export class Worker {
   #handlers: LoadedHandlers | undefined
   /** Runs functions in this process. */
   #functions: FunctionExecutor | undefined
+  readonly #printOfHost: PrintOfHost = (author, text) => this.#print(author, 'output', text, () => {})
 
   constructor(home: WorkerHome) {
     this.#home = home
@@ -140,12 +141,13 @@ export class Worker {
   }
 
   /** Code in this process has printed something, on behalf of the running task if that is known. */
-  printed(stream: Stream, text: string, sent?: () => void): void {
+  printed(stream: Stream, text: string, sent = () => {}): void {
     this.#print(this.#functions?.author, stream, text, sent)
   }
 
   /** Announces the author first, so that the log line of its start precedes its output. */
-  #print(author: Run | undefined, stream: Stream, text: string, sent?: () => void): void {
+  #print(author: Run | undefined, stream: Stream, text: string, sent: () => void): void {
+    if (text === '') return sent()
     if (author !== undefined) this.#loop?.announce(author)
     this.#printer.print(author?.number ?? null, stream, text, sent)
   }
@@ -208,7 +210,7 @@ export class Worker {
         return {
           call: async (name, values) => (await opening).answer(name, values),
           isLogBehind: () => this.#printer.isBehind,
-          printed: text => this.#print(undefined, 'output', text),
+          printed: text => this.#printOfHost(undefined, text),
           died: ({ process, options: { language } }, death) =>
             this.#send({
               type: 'host-died',
@@ -222,7 +224,7 @@ export class Worker {
         }
       },
       message => this.#send(message),
-      (author, text) => this.#print(author, 'output', text),
+      this.#printOfHost,
       this.#home.shared?.given,
     )
   }
@@ -234,12 +236,12 @@ export class Worker {
     if (only !== undefined && concurrency > 1) {
       const { BesideExecutor } = await import('./beside-executor.js')
       const lost = () => this.#exitAfter({ type: 'unfit', error: 'several tasks ran in its interpreter' }, 1)
-      return listener => new BesideExecutor(only, concurrency, this.#printer, listener, lost)
+      return listener => new BesideExecutor(only, concurrency, this.#printOfHost, listener, lost)
     }
     if (only !== undefined) {
       const { HostExecutor } = await import('./host-executor.js')
       const paged = (fd: number) => this.#send({ type: 'host-page', fd })
-      return listener => new HostExecutor(only, this.#printer, listener, paged)
+      return listener => new HostExecutor(only, this.#printOfHost, listener, paged)
     }
     return listener => {
       this.#functions = new FunctionExecutor(
@@ -247,14 +249,9 @@ export class Worker {
           chain: performers,
           context: {
             spool: options.spool,
-            log: (run, name, { message, stream }, sent = () => {}) => {
+            log: (run, name, said, sent = () => {}) => {
               this.#loop?.announce(run) // the log line of its start comes first
-              const parts = partsOf(this.#shown(message))
-              for (const [i, part] of parts.entries())
-                this.#home.send(
-                  { type: 'log', name, message: part, ...(stream && { stream }) },
-                  i === parts.length - 1 ? sent : () => {},
-                )
+              this.#printer.log(name, said, sent)
             },
           },
           chdir: options.chdir,

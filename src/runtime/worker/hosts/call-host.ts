@@ -2,6 +2,7 @@ import { Queue } from '../../../base/queue.js'
 import { fromThrown } from '../../../base/task/answer.js'
 import { type Outcome, RELEASE } from '../../../base/task/outcome.js'
 import type { HandlerCall } from '../handler-task.js'
+import type { PrintOfHost } from '../printer.js'
 import type { Run } from '../run.js'
 import { loadBody } from './frames.js'
 import type { Host } from './host.js'
@@ -12,7 +13,7 @@ interface Waiting {
 }
 
 /** A host as one handler among others in the chain: it is given one task at a time. */
-export function callHost(host: Host, print: (author: Run | undefined, text: string) => void): HandlerCall {
+export function callHost(host: Host, print: PrintOfHost): HandlerCall {
   const queue = new Queue<Waiting>()
   let isBusy = false
 
@@ -31,9 +32,8 @@ export function callHost(host: Host, print: (author: Run | undefined, text: stri
   function collect(): Outcome | undefined {
     const [ended] = host.process.collect()
     const author = queue.peek()?.run
-    if (ended !== undefined && ended.printed !== '') print(author, ended.printed)
-    const printed = ended === undefined ? host.process.takePrinted() : ''
-    if (printed !== '') print(host.process.hasStarted ? author : undefined, printed)
+    const printed = ended?.printed ?? host.process.takePrinted()
+    print(ended !== undefined || host.process.hasStarted ? author : undefined, printed)
     return ended?.outcome
   }
 
