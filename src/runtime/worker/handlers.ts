@@ -136,7 +136,7 @@ function standFor(namespace: string, registries: readonly Registry[]): void {
 
 /** The host decides by the same rule (src/hosts/python/spoold_host/named.py). */
 function runsCoroutines(host: Host): boolean {
-  return host.declared.some(({ isAsync }) => isAsync)
+  return host.declared.some(({ isAsync }) => isAsync === true)
 }
 
 function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefined {

@@ -1,26 +1,26 @@
 import { toError } from '../../../base/errors.js'
 import { RespawnPace } from '../../../base/respawn-pace.js'
 import type { DeadRun, Death } from '../../../engines/claims.js'
-import { DEFAULT_QUEUE } from '../../../formats/protocol/named.js'
 import type { HostOptions } from '../../ipc/messages.js'
 import type { PeriodicSettings } from '../../tasks/periodic.js'
 import { type BesideFrame, encodeDeath } from './frames.js'
 import { HostProcess } from './host-process.js'
 
-/** A named task that the code of a host registered. */
+/** A named task that the code of a host registered, as our own code in its language says it. */
 interface DeclaredTask {
   readonly name: string
   /** -1: no limit. */
   readonly maxRetries: number
   /** How many run at a time; null: no limit. */
   readonly maxConcurrency: number | null
-  readonly queue: string
+  /** Absent: the language has no queues. */
+  readonly queue?: string
   /** Not checked; null: it is not periodic. */
   readonly periodic: PeriodicSettings | null
   /** Where it is registered, for people. */
   readonly place: string
-  /** It may run beside others, if the configuration allows it. */
-  readonly isAsync: boolean
+  /** It may run beside others, if the configuration allows it. Absent: the language has no such tasks. */
+  readonly isAsync?: boolean
 }
 
 /** The code that runs tasks in a host. */
@@ -73,6 +73,7 @@ export class Host {
   #user: HostTaskListener | undefined
   #process: HostProcess
   #state: 'loading' | 'open' | 'closed' = 'loading'
+  #declared: readonly DeclaredTask[] = []
   readonly #pace = new RespawnPace()
   /** Deaths, as messages. */
   readonly #untold: Buffer[] = []
@@ -87,7 +88,8 @@ export class Host {
   /** @throws SpooldError HANDLER_UNLOADABLE */
   static async start(options: HostStart, callbacksOf: (host: () => Host) => HostCallbacks): Promise<Host> {
     const host = new Host(options, callbacksOf)
-    await host.#process.whenReady
+    const declared = await host.#process.whenReady
+    if (declared !== '') host.#declared = JSON.parse(declared)
     host.#state = 'open'
     return host
   }
@@ -108,7 +110,7 @@ export class Host {
 
   /** The named tasks that its code declared. */
   get declared(): readonly DeclaredTask[] {
-    return declaredTasks(this.#process.declared)
+    return this.#declared
   }
 
   /** Calls the function that the host registered for a signal. Rejects with what it throws. */
@@ -214,24 +216,4 @@ export class Host {
   get #isClosed(): boolean {
     return this.#state === 'closed'
   }
-}
-
-/** @param text a JSON array, or nothing; from our own code */
-function declaredTasks(text: string): readonly DeclaredTask[] {
-  const declared: unknown = text === '' ? [] : JSON.parse(text)
-  if (!Array.isArray(declared)) return []
-  return declared.map(
-    ({
-      name,
-      maxRetries,
-      maxConcurrency = null,
-      queue = DEFAULT_QUEUE,
-      periodic = null,
-      place,
-      isAsync = false,
-    }: DeclaredTask) => ({
-      ...{ name, maxRetries, maxConcurrency },
-      ...{ queue, periodic, place, isAsync },
-    }),
-  )
 }
