@@ -43,7 +43,7 @@ type Loading = Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs
  */
 export async function openHandlers(
   options: Loading,
-  callbacksOf: (host: () => Host) => HostCallbacks,
+  callbacksOf: (host: Host) => HostCallbacks,
   send: (message: WorkerMessage) => void,
   print: PrintOfHost,
   given: readonly LoadedHandler[] = [],

@@ -201,7 +201,7 @@ export class Worker {
               ...options,
               signals: this.#signals,
               loaded: process => this.#tellNews(process),
-              runSignal: number => host().signal(number),
+              runSignal: number => host.signal(number),
               send: message => this.#send(message),
               ask: (name, values) => this.#questions.ask(name, values),
               setDeadline: afterMs => this.#setDeadline(afterMs),
@@ -211,15 +211,11 @@ export class Worker {
           call: async (name, values) => (await opening).answer(name, values),
           isLogBehind: () => this.#printer.isBehind,
           printed: text => this.#printOfHost(undefined, text),
-          died: ({ process, options: { language } }, death) =>
-            this.#send({
-              type: 'host-died',
-              detail: `the ${language} interpreter (pid: ${process.pid}) ${death}`,
-            }),
+          died: detail => this.#send({ type: 'host-died', detail }),
           revived: () => this.#send({ type: 'host-revived' }),
-          failed: ({ message }) => {
-            if (this.#loop !== undefined) this.#loop.giveUp(message)
-            else this.#exitAfter({ type: 'unloadable', error: message }, 1)
+          failed: error => {
+            if (this.#loop !== undefined) this.#loop.giveUp(error)
+            else this.#exitAfter({ type: 'unloadable', error }, 1)
           },
         }
       },

@@ -1,4 +1,4 @@
-import { toError } from '../../../base/errors.js'
+import { messageOf } from '../../../base/errors.js'
 import { RespawnPace } from '../../../base/respawn-pace.js'
 import type { DeadRun, Death } from '../../../engines/claims.js'
 import type { HostOptions } from '../../ipc/messages.js'
@@ -54,12 +54,12 @@ export interface HostCallbacks {
   isLogBehind(): boolean
   /** Output that belongs to no task: it was printed while the host's code was loaded. */
   printed(text: string): void
-  /** It died, and a replacement is being started. */
-  died(host: Host, death: string): void
+  /** It died, and a replacement is being started. `detail` says which one and how. */
+  died(detail: string): void
   /** The replacement is ready. */
   revived(): void
   /** It died before any task had ended, or a replacement could not be started: the worker cannot go on. */
-  failed(error: Error): void
+  failed(why: string): void
 }
 
 /**
@@ -79,14 +79,14 @@ export class Host {
   readonly #untold: Buffer[] = []
   readonly #signals = new Map<number, { resolve(): void; reject(error: Error): void }>()
 
-  private constructor(options: HostStart, callbacksOf: (host: () => Host) => HostCallbacks) {
+  private constructor(options: HostStart, callbacksOf: (host: Host) => HostCallbacks) {
     this.options = options
-    this.#callbacks = callbacksOf(() => this)
+    this.#callbacks = callbacksOf(this)
     this.#process = this.#spawn()
   }
 
   /** @throws SpooldError HANDLER_UNLOADABLE */
-  static async start(options: HostStart, callbacksOf: (host: () => Host) => HostCallbacks): Promise<Host> {
+  static async start(options: HostStart, callbacksOf: (host: Host) => HostCallbacks): Promise<Host> {
     const host = new Host(options, callbacksOf)
     const declared = await host.#process.whenReady
     if (declared !== '') host.#declared = JSON.parse(declared)
@@ -169,7 +169,7 @@ export class Host {
     let diedAtWork = false
     if (wasOpen) {
       this.#state = 'loading'
-      this.#callbacks.died(this, death)
+      this.#callbacks.died(`the ${language} interpreter (pid: ${process.pid}) ${death}`)
       for (const { reject } of this.#signals.values())
         reject(new Error(`the ${language} interpreter ${death}`))
       this.#signals.clear()
@@ -186,7 +186,7 @@ export class Host {
   #replace({ hasProgressed, spawnedAt }: HostProcess, death: string, diedAtWork: boolean): void {
     const { language, startTimeoutMs } = this.options
     if (!diedAtWork && !hasProgressed)
-      return this.#failed(new Error(`the ${language} interpreter ${death} before any task had ended`))
+      return this.#failed(`the ${language} interpreter ${death} before any task had ended`)
     this.#pace.progressed()
     const delayMs = diedAtWork ? 0 : this.#pace.failed(performance.now() - spawnedAt)
     setTimeout(() => void this.#revive(startTimeoutMs), delayMs).unref()
@@ -198,7 +198,7 @@ export class Host {
       this.#process = this.#spawn() // may throw EMFILE
       await this.#process.readyWithin(startTimeoutMs)
     } catch (error) {
-      return this.#failed(toError(error))
+      return this.#failed(messageOf(error))
     }
     if (this.#isClosed) return
     this.#state = 'open'
@@ -207,8 +207,8 @@ export class Host {
     this.#user?.revived()
   }
 
-  #failed(error: Error): void {
-    this.#callbacks.failed(error)
+  #failed(why: string): void {
+    this.#callbacks.failed(why)
     this.#user?.failed?.()
   }
 
