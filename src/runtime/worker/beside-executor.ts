@@ -37,7 +37,7 @@ export class BesideExecutor implements Executor {
         else print(this.#runs.get(number)?.run, text)
       },
       died: detail => this.#died(detail, lost),
-      revived: () => listener.hasRoom(),
+      revived: () => listener.progressed(),
     })
   }
 

@@ -37,7 +37,7 @@ export class HostExecutor implements Executor {
       died: detail => this.#died(detail),
       revived: () => {
         paged(host.process.pageFd)
-        listener.hasRoom()
+        listener.progressed()
       },
     })
     paged(host.process.pageFd)
@@ -119,7 +119,7 @@ export class HostExecutor implements Executor {
   }
 
   #pageEnded(): void {
-    this.#listener.pageEnded()
+    this.#listener.progressed()
     if (this.#takesAhead) this.#hasRoom()
   }
 

@@ -514,11 +514,7 @@ export class Loop implements ExecutorListener {
 
   // Next
 
-  hasRoom(): void {
-    this.#wake()
-  }
-
-  pageEnded(): void {
+  progressed(): void {
     this.#reports.tell()
     this.#wake()
   }
