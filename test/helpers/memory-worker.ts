@@ -66,7 +66,6 @@ export async function memoryWorker(
   let room = 0
 
   const worker: Worker = new Worker({
-    directory: { enter() {}, forget() {} },
     entered() {},
     openClaims: ({ delivery, policy }, termsOf) =>
       new MemoryClaims(spool, {

@@ -87,7 +87,6 @@ function openPool(
           },
           entered() {},
           openClaims: engine.claims,
-          directory: { enter() {}, forget() {} },
         }),
     )
     ports.push(port)

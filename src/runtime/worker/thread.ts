@@ -19,7 +19,6 @@ if (parentPort !== null)
 
 const decoder = new MasterDecoder()
 const worker = new Worker({
-  directory: { enter() {}, forget() {} }, // threads share one
   entered: (_options, _signals, daemon) => offerDaemon(daemon),
   openClaims: (options, ...more) => openClaims(engineOf(options), options, ...more),
   send(message, sent) {

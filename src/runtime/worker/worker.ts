@@ -7,7 +7,7 @@ import { Hide } from '../../formats/protocol/hide.js'
 import { isSendable } from '../ipc/frames.js'
 import type { AfterKill, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Executor, ExecutorListener } from './executor.js'
-import { FunctionExecutor, type WorkingDirectory } from './function-executor.js'
+import { FunctionExecutor, type ProcessDirectory } from './function-executor.js'
 import { type LoadedHandlers, openHandlers } from './handlers.js'
 import type { LoadedHandler } from './load-module.js'
 import { Loop } from './loop.js'
@@ -37,7 +37,8 @@ interface WorkerHome {
     tell?: (task: string, message: string) => void,
     died?: TellDeath,
   ): Awaitable<Claims>
-  readonly directory: WorkingDirectory
+  /** Absent: it is not the worker's to change. */
+  readonly directory?: ProcessDirectory
   /** Set if other code runs in the same process. */
   readonly shared?: SharedProcess
 }
@@ -262,7 +263,7 @@ export class Worker {
   }
 
   #runSignal(spool: string, number: number): unknown {
-    this.#home.directory.enter(spool)
+    this.#home.directory?.enter(spool)
     return this.#signals.run(number)
   }
 
