@@ -246,9 +246,9 @@ export class Worker {
           chain: performers,
           context: {
             spool: options.spool,
-            log: (run, name, said, sent = () => {}) => {
+            log: (run, said, sent = () => {}) => {
               this.#loop?.announce(run) // the log line of its start comes first
-              this.#printer.log(name, said, sent)
+              this.#printer.log(run.claim.name, said, sent)
             },
           },
           chdir: options.chdir,
