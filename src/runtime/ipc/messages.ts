@@ -40,7 +40,7 @@ export interface WorkerOptions {
   readonly sharesProcess?: boolean
   /** 0: no limit. */
   readonly maxTasks: number
-  /** In bytes, with its interpreters; checked after a task, once the process is `minAgeMs` old. 0: no limit. */
+  /** `reload-on-rss`, `reload-on-as`: with its interpreters and programs; after a task, once the process is `minAgeMs` old. 0: no limit. */
   readonly memory: { readonly rssBytes: number; readonly vszBytes: number; readonly minAgeMs: number }
   /** The run of a signal's handler counts towards `maxTasks`. */
   readonly signalAsTask: boolean

@@ -9,11 +9,11 @@ import type { ClaimNotice, Report } from '../../base/task/report.js'
 import type { Awaitable, Claim, DeadRun, Death, TellDeath, WorkerClaims } from '../../engines/claims.js'
 import type { Hide } from '../../formats/protocol/hide.js'
 import { lastValue } from '../../formats/protocol/vars.js'
-import type { GivenRun, WorkerMessage } from '../ipc/messages.js'
+import type { GivenRun, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { Followers } from './followers.js'
 import { ReportBuffer, type ReportBufferOptions } from './report-buffer.js'
-import { type RecyclingOptions, Retirement } from './retirement.js'
+import { Retirement } from './retirement.js'
 import { type Given, Run, type RunLimits } from './run.js'
 import type { RunFollower } from './run-follower.js'
 import { Secrets } from './secrets.js'
@@ -32,11 +32,11 @@ const PAGE_BYTES = 1024 * 1024
 /** At hand: the global of Node is a getter, and each task asks five times. */
 const clock = performance
 
-interface LoopOptions extends ReportBufferOptions, RecyclingOptions, RunLimits {
+type OfWorker = Pick<WorkerOptions, 'maxTasks' | 'memory' | 'signalAsTask'>
+
+interface LoopOptions extends OfWorker, ReportBufferOptions, RunLimits {
   /** Tasks begin while others run in this process, so a task that must be alone cannot run here. */
   readonly isConcurrent: boolean
-  /** The run of a signal's handler counts towards `maxTasks`. */
-  readonly signalAsTask: boolean
   readonly hide: Hide
   /** Tells the language of a task that its process has died. */
   readonly died: TellDeath

@@ -4,7 +4,7 @@ import { isHandled, type Report } from '../../base/task/report.js'
 import type { DeadRun, Death, WorkerClaims } from '../../engines/claims.js'
 import { ID_KEY } from '../../formats/protocol/named.js'
 import { lastValue } from '../../formats/protocol/vars.js'
-import type { WorkerMessage } from '../ipc/messages.js'
+import type { WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import { Outbox } from '../ipc/reports.js'
 import { endOf } from '../tasks/lifecycle.js'
 import type { Followers } from './followers.js'
@@ -20,11 +20,7 @@ export const REPORT_WITHIN_MS = 20
 /** A packet is a stranger's. */
 const LONGEST_ID = 200
 
-export interface ReportBufferOptions {
-  /** There is a listener for single tasks. */
-  readonly isListenedTo: boolean
-  /** Reports include the number of the attempt and how long the task waited. */
-  readonly isDetailed: boolean
+export interface ReportBufferOptions extends Pick<WorkerOptions, 'isListenedTo' | 'isDetailed'> {
   send(message: WorkerMessage): void
 }
 
