@@ -67,11 +67,13 @@ export async function memoryWorker(
 
   const worker: Worker = new Worker({
     entered() {},
-    openClaims: ({ delivery, policy }, termsOf) =>
-      new MemoryClaims(spool, {
-        ...{ ...CLAIMS_DEFAULTS, frequencyMs: 50, delivery, policy, termsOf },
-        ...claimsOptions,
-      }),
+    engine: {
+      claims: async ({ delivery, policy, termsOf }) =>
+        new MemoryClaims(spool, {
+          ...{ ...CLAIMS_DEFAULTS, frequencyMs: 50, delivery, policy, termsOf },
+          ...claimsOptions,
+        }),
+    },
     send(message, sent) {
       messages.push(message)
       setImmediate(() => {

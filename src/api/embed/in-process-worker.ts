@@ -3,7 +3,6 @@ import { InProcessPort } from '../../runtime/supervisor/in-process-port.js'
 import type { WorkerPort } from '../../runtime/supervisor/worker-port.js'
 import type { CurrentDaemon } from '../../runtime/tasks/daemon.js'
 import type { LoadedHandler } from '../../runtime/worker/load-module.js'
-import { openClaims } from '../../runtime/worker/open-claims.js'
 import { Worker } from '../../runtime/worker/worker.js'
 import { runningAs } from '../tasks/running-as.js'
 
@@ -22,11 +21,11 @@ export function openInProcess({ engine, given, deadlineMs, enqueuerOf }: InProce
     home =>
       new Worker({
         ...home,
+        engine,
         shared: { given, deadlineMs, around: call => runningAs(daemon, call) },
         entered(_options, _signals, own) {
           daemon = { enqueuerOf, current: () => own.current() }
         },
-        openClaims: (options, ...more) => openClaims(engine, options, ...more),
       }),
   )
 }

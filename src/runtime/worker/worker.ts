@@ -2,7 +2,7 @@ import { SpooldError, toError } from '../../base/errors.js'
 import type { Stream } from '../../base/events/event-map.js'
 import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
 import type { SignalNews } from '../../base/task/schedule.js'
-import type { Awaitable, Claims, TellDeath } from '../../engines/claims.js'
+import type { Engine } from '../../engines/open-engine.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import { isSendable } from '../ipc/frames.js'
 import type { AfterKill, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
@@ -11,6 +11,7 @@ import { FunctionExecutor, type ProcessDirectory } from './function-executor.js'
 import { type LoadedHandlers, openHandlers } from './handlers.js'
 import type { LoadedHandler } from './load-module.js'
 import { Loop } from './loop.js'
+import { engineOf, openClaims } from './open-claims.js'
 import { Printer, type PrintOfHost } from './printer.js'
 import type { Run } from './run.js'
 import { followForMaster } from './run-follower.js'
@@ -31,12 +32,8 @@ interface WorkerHome {
   /** It is ready, and has run nothing. */
   opened?(options: WorkerOptions, loop: Pick<Loop, 'follow'>): void
   /** @param tell tells people of a task that it has claimed */
-  openClaims(
-    options: WorkerOptions,
-    termsOf?: LoadedHandlers['termsOf'],
-    tell?: (task: string, message: string) => void,
-    died?: TellDeath,
-  ): Awaitable<Claims>
+  /** Has its spool; absent: that which the spool's name tells. */
+  readonly engine?: Pick<Engine, 'claims'>
   /** Absent: it is not the worker's to change. */
   readonly directory?: ProcessDirectory
   /** Set if other code runs in the same process. */
@@ -161,12 +158,14 @@ export class Worker {
       const handlers = await this.#openHandlers(options)
       this.#handlers = handlers
       const delivery = handlers.delivery ?? options.delivery
-      const tell = (name: string, message: string) => this.#send({ type: 'log', name, message })
-      const claims = await this.#home.openClaims(
+      const claims = await openClaims(
+        this.#engineOf(options),
         { ...options, delivery },
-        handlers.termsOf,
-        tell,
-        (run, death) => this.#loop?.died(run, death),
+        {
+          termsOf: handlers.termsOf,
+          tell: (name, message) => this.#send({ type: 'log', name, message }),
+          died: (run, death) => this.#loop?.died(run, death),
+        },
       )
       this.#loop = new Loop(claims, await this.#executorOf(handlers, options), {
         ...options,
@@ -190,6 +189,10 @@ export class Worker {
     } catch (thrown) {
       this.#exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
     }
+  }
+
+  #engineOf(options: WorkerOptions): Pick<Engine, 'claims'> {
+    return this.#home.engine ?? engineOf(options)
   }
 
   #openHandlers(options: WorkerOptions): Promise<LoadedHandlers> {
@@ -276,7 +279,8 @@ export class Worker {
   /** Does something else than run tasks. */
   async #actAfterKill(message: AfterKill): Promise<void> {
     const { actAfterKill, answerAside } = await import('./after-a-kill.js')
-    const act = async () => actAfterKill(await this.#home.openClaims(message.options), message)
+    const { options } = message
+    const act = async () => actAfterKill(await openClaims(this.#engineOf(options), options), message)
     this.#send(await answerAside(message.id, act))
   }
 
