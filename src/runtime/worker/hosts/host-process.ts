@@ -69,7 +69,6 @@ export class HostProcess {
   readonly #listener: HostProcessListener
   readonly #page = new Page()
   readonly #details = new Map<number, string>()
-  readonly spawnedAt = performance.now()
   /** Tasks are numbered in the order in which they were sent. */
   #sent = 0
   #collected = 0

@@ -183,12 +183,11 @@ export class Host {
    * At once after the crash of a task, which has limits of its own. If it died with none, and before any had ended, the worker gives
    * up: the master sets the pace then, as it knows all workers.
    */
-  #replace({ hasProgressed, spawnedAt }: HostProcess, death: string, diedAtWork: boolean): void {
+  #replace({ hasProgressed }: HostProcess, death: string, diedAtWork: boolean): void {
     const { language, startTimeoutMs } = this.options
     if (!diedAtWork && !hasProgressed)
       return this.#failed(`the ${language} interpreter ${death} before any task had ended`)
-    this.#pace.progressed()
-    const delayMs = diedAtWork ? 0 : this.#pace.failed(performance.now() - spawnedAt)
+    const delayMs = diedAtWork ? 0 : this.#pace.delayOfBurst()
     setTimeout(() => void this.#revive(startTimeoutMs), delayMs).unref()
   }
 
