@@ -10,6 +10,7 @@ import type { Awaitable, Claim, DeadRun, Death, TellDeath, WorkerClaims } from '
 import type { Hide } from '../../formats/protocol/hide.js'
 import { lastValue } from '../../formats/protocol/vars.js'
 import type { GivenRun, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import { endOf } from '../tasks/lifecycle.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { Followers } from './followers.js'
 import { ReportBuffer, type ReportBufferOptions } from './report-buffer.js'
@@ -85,6 +86,8 @@ export class Loop implements ExecutorListener {
   readonly #secrets: Secrets
   readonly #reports: ReportBuffer
   readonly #retirement: Retirement
+  /** Is told of each run by itself. */
+  #follower: RunFollower | undefined
   #state: 'running' | 'draining' | 'drained' = 'running'
   /** Tasks with one of these pairs are parked. */
   #paused: readonly PausedPair[] = []
@@ -188,7 +191,7 @@ export class Loop implements ExecutorListener {
   }
 
   follow(follower: RunFollower | undefined): void {
-    this.#reports.follow(follower)
+    this.#follower = follower
   }
 
   listen(areTimesHeard: boolean): void {
@@ -241,7 +244,7 @@ export class Loop implements ExecutorListener {
 
   /** The process of a task has died: another worker, as a claim has found, or the interpreter of this one. */
   died(run: DeadRun, death: Death): void {
-    this.#reports.died(run, death)
+    this.#follower?.died(run, death)
     this.#options.died(run, death)
   }
 
@@ -464,6 +467,7 @@ export class Loop implements ExecutorListener {
 
   starting(run: Run, now: number): void {
     this.#reports.starting(run, now)
+    this.#follower?.began(run)
   }
 
   // Settle
@@ -507,7 +511,8 @@ export class Loop implements ExecutorListener {
   #settled(run: Run, report: Report, died?: { readonly run: DeadRun; readonly cause: string }): void {
     this.#inFlight.delete(run)
     const death = died === undefined ? undefined : deathIn(report, died.cause)
-    this.#reports.ended(run, report, death)
+    this.#follower?.ended(run, death === undefined ? report : endOf(death))
+    this.#reports.ended(run, report)
     if (died !== undefined && death !== undefined) this.#options.died(died.run, death)
     this.#retirement.settled(report)
   }
