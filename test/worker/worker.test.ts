@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
-import { WorkerDaemon } from '#src/runtime/worker/worker-daemon.js'
+import { daemonOf } from '#src/runtime/worker/worker-daemon.js'
 import { closeFeeds, memoryWorker } from '../helpers/memory-worker.js'
 import { requestFrom } from '../helpers/request.js'
 import { until } from '../helpers/until.js'
@@ -205,7 +205,7 @@ describe('what handlers store', () => {
     const spool = spoolDirectory()
     const places = { spool, targets: [{ directory: spool, sync: false }], queues: [] }
     const send = (message: WorkerMessage) => messages.push(message)
-    const enqueuer = new WorkerDaemon(places, send, () => undefined).enqueuerOf('default')
+    const enqueuer = daemonOf(places, send, () => undefined).enqueuerOf('default')
     const results = await enqueuer.storeAll(
       Array.from({ length: 300 }, (_, i) => requestFrom({ n: String(i) })),
     )

@@ -6,6 +6,7 @@ import type { Engine } from '../../engines/open-engine.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import { isSendable } from '../ipc/frames.js'
 import type { AfterKill, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { CurrentDaemon } from '../tasks/daemon.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { FunctionExecutor, type ProcessDirectory } from './function-executor.js'
 import { type LoadedHandlers, openHandlers } from './handlers.js'
@@ -16,7 +17,7 @@ import { Printer, type PrintOfHost } from './printer.js'
 import type { Run } from './run.js'
 import { followForMaster } from './run-follower.js'
 import { WorkerSignals } from './signal-actions.js'
-import { WorkerDaemon } from './worker-daemon.js'
+import { daemonOf } from './worker-daemon.js'
 
 /** The exit code of uWSGI's spooler when it is asked to exit (end_me, core/uwsgi.c). */
 export const EXIT_REQUESTED = 30
@@ -28,7 +29,7 @@ interface WorkerHome {
   /** The last message has been handed to the channel. The worker does nothing any more. */
   exit(code: number): void
   /** The options are known; no handler is loaded yet. @param signals the signal functions for handlers */
-  entered(options: WorkerOptions, signals: WorkerSignals, daemon: WorkerDaemon): void
+  entered(options: WorkerOptions, signals: WorkerSignals, daemon: CurrentDaemon): void
   /** It is ready, and has run nothing. */
   opened?(options: WorkerOptions, loop: Pick<Loop, 'follow'>): void
   /** @param tell tells people of a task that it has claimed */
@@ -153,7 +154,7 @@ export class Worker {
   async #open(options: WorkerOptions): Promise<void> {
     try {
       const current = () => this.#functions?.current
-      const daemon = new WorkerDaemon(options, message => this.#send(message), current)
+      const daemon = daemonOf(options, message => this.#send(message), current)
       this.#home.entered(options, this.#signals, daemon)
       const handlers = await this.#openHandlers(options)
       this.#handlers = handlers
