@@ -3,7 +3,6 @@ import { type Outcome, RELEASE } from '../../base/task/outcome.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { fromEnded, loadBody } from './hosts/frames.js'
 import type { Host } from './hosts/host.js'
-import type { PrintOfHost } from './printer.js'
 import type { Run } from './run.js'
 
 /** Runs tasks in one host beside each other: those that are coroutines. */
@@ -20,21 +19,15 @@ export class BesideExecutor implements Executor {
    * @param lost the host died while several tasks ran, and the worker has to go without settling them: which one is to blame is
    *   found out as after the death of a worker
    */
-  constructor(
-    host: Host,
-    concurrency: number,
-    print: PrintOfHost,
-    listener: ExecutorListener,
-    lost: () => void,
-  ) {
+  constructor(host: Host, concurrency: number, listener: ExecutorListener, lost: () => void) {
     this.slots = concurrency
     this.#host = host
     this.#listener = listener
     host.attach({
-      progress: () => print(undefined, host.process.takePrinted()),
+      progress: () => host.print(undefined, host.process.takePrinted()),
       beside: ({ kind, number, text }) => {
         if (kind === 'ended') this.#end(number, fromEnded(text))
-        else print(this.#runs.get(number)?.run, text)
+        else host.print(this.#runs.get(number)?.run, text)
       },
       died: detail => this.#died(detail, lost),
       revived: () => listener.progressed(),

@@ -10,7 +10,6 @@ import type { Host, HostCallbacks, HostStart } from './hosts/host.js'
 import { type LoadedHandler, loadHandler } from './load-module.js'
 import { NamedTasks } from './named-tasks.js'
 import { handlerNames } from './open-claims.js'
-import type { PrintOfHost } from './printer.js'
 import type { Programs } from './programs.js'
 
 /** The handlers of a worker, loaded and started. */
@@ -45,7 +44,6 @@ export async function openHandlers(
   options: Loading,
   callbacksOf: (host: Host) => HostCallbacks,
   send: (message: WorkerMessage) => void,
-  print: PrintOfHost,
   given: readonly LoadedHandler[] = [],
 ): Promise<LoadedHandlers> {
   const { chain } = options
@@ -76,7 +74,7 @@ export async function openHandlers(
         }
         if (isOnly) break
         const { callHost } = await import('./hosts/call-host.js')
-        performers.push(callHost(host, print))
+        performers.push(callHost(host))
         break
       }
       case 'given':

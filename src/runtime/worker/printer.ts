@@ -2,13 +2,9 @@ import type { Stream } from '../../base/events/event-map.js'
 import { partsOf } from '../ipc/frames.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import type { Said } from './handler-task.js'
-import type { Run } from './run.js'
 
 /** The limit of text on its way to the master. Above it a writer has to wait, where that is possible. */
 const HIGH_WATER_CHARS = 1024 * 1024
-
-/** Prints what a host has printed, on behalf of a task if that is known. */
-export type PrintOfHost = (author: Run | undefined, text: string) => void
 
 /** Sends what handlers print and log to the master. The author's run has been announced before. */
 export class Printer {

@@ -13,7 +13,7 @@ import { type LoadedHandlers, openHandlers } from './handlers.js'
 import type { LoadedHandler } from './load-module.js'
 import { Loop } from './loop.js'
 import { engineOf, openClaims } from './open-claims.js'
-import { Printer, type PrintOfHost } from './printer.js'
+import { Printer } from './printer.js'
 import type { Run } from './run.js'
 import { followForMaster } from './run-follower.js'
 import { WorkerSignals } from './signal-actions.js'
@@ -67,7 +67,6 @@ export class Worker {
   #handlers: LoadedHandlers | undefined
   /** Runs functions in this process. */
   #functions: FunctionExecutor | undefined
-  readonly #printOfHost: PrintOfHost = (author, text) => this.#print(author, 'output', text, () => {})
 
   constructor(home: WorkerHome) {
     this.#home = home
@@ -215,9 +214,8 @@ export class Worker {
         return {
           call: async (name, values) => (await opening).answer(name, values),
           isLogBehind: () => this.#printer.isBehind,
-          printed: text => this.#printOfHost(undefined, text),
-          died: detail => this.#send({ type: 'host-died', detail }),
-          revived: () => this.#send({ type: 'host-revived' }),
+          print: (author, text) => this.#print(author, 'output', text, () => {}),
+          send: message => this.#send(message),
           failed: error => {
             if (this.#loop !== undefined) this.#loop.giveUp(error)
             else this.#exitAfter({ type: 'unloadable', error }, 1)
@@ -225,7 +223,6 @@ export class Worker {
         }
       },
       message => this.#send(message),
-      this.#printOfHost,
       this.#home.shared?.given,
     )
   }
@@ -237,12 +234,11 @@ export class Worker {
     if (only !== undefined && concurrency > 1) {
       const { BesideExecutor } = await import('./beside-executor.js')
       const lost = () => this.#exitAfter({ type: 'unfit', error: 'several tasks ran in its interpreter' }, 1)
-      return listener => new BesideExecutor(only, concurrency, this.#printOfHost, listener, lost)
+      return listener => new BesideExecutor(only, concurrency, listener, lost)
     }
     if (only !== undefined) {
       const { HostExecutor } = await import('./host-executor.js')
-      const paged = (fd: number) => this.#send({ type: 'host-page', fd })
-      return listener => new HostExecutor(only, this.#printOfHost, listener, paged)
+      return listener => new HostExecutor(only, listener)
     }
     return listener => {
       this.#functions = new FunctionExecutor(

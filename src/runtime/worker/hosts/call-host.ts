@@ -2,7 +2,6 @@ import { Queue } from '../../../base/queue.js'
 import { fromThrown } from '../../../base/task/answer.js'
 import { type Outcome, RELEASE } from '../../../base/task/outcome.js'
 import type { HandlerCall } from '../handler-task.js'
-import type { PrintOfHost } from '../printer.js'
 import type { Run } from '../run.js'
 import { loadBody } from './frames.js'
 import type { Host } from './host.js'
@@ -13,7 +12,7 @@ interface Waiting {
 }
 
 /** A host as one handler among others in the chain: it is given one task at a time. */
-export function callHost(host: Host, print: PrintOfHost): HandlerCall {
+export function callHost(host: Host): HandlerCall {
   const queue = new Queue<Waiting>()
   let isBusy = false
 
@@ -33,7 +32,7 @@ export function callHost(host: Host, print: PrintOfHost): HandlerCall {
     const [ended] = host.process.collect()
     const author = queue.peek()?.run
     const printed = ended?.printed ?? host.process.takePrinted()
-    print(ended !== undefined || host.process.hasStarted ? author : undefined, printed)
+    host.print(ended !== undefined || host.process.hasStarted ? author : undefined, printed)
     return ended?.outcome
   }
 

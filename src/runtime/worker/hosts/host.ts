@@ -1,8 +1,9 @@
 import { messageOf } from '../../../base/errors.js'
 import { RespawnPace } from '../../../base/respawn-pace.js'
 import type { DeadRun, Death } from '../../../engines/claims.js'
-import type { HostOptions } from '../../ipc/messages.js'
+import type { HostOptions, WorkerMessage } from '../../ipc/messages.js'
 import type { PeriodicSettings } from '../../tasks/periodic.js'
+import type { Run } from '../run.js'
 import { type BesideFrame, encodeDeath } from './frames.js'
 import { HostProcess } from './host-process.js'
 
@@ -52,12 +53,10 @@ export interface HostCallbacks {
   call(name: string, values: readonly Buffer[]): Promise<ReadonlyArray<string | Uint8Array>>
   /** The log is full for now. */
   isLogBehind(): boolean
-  /** Output that belongs to no task: it was printed while the host's code was loaded. */
-  printed(text: string): void
-  /** It died, and a replacement is being started. `detail` says which one and how. */
-  died(detail: string): void
-  /** The replacement is ready. */
-  revived(): void
+  /** Prints what it has printed, on behalf of a task if that is known. */
+  print(author: Run | undefined, text: string): void
+  /** To the master. */
+  send(message: WorkerMessage): void
   /** It died before any task had ended, or a replacement could not be started: the worker cannot go on. */
   failed(why: string): void
 }
@@ -103,6 +102,16 @@ export class Host {
     return this.#process
   }
 
+  /** @param author the task that has printed it, if that is known */
+  print(author: Run | undefined, text: string): void {
+    this.#callbacks.print(author, text)
+  }
+
+  /** Call it for each interpreter, before it is sent anything, if the master's numbers are sent with the tasks. */
+  tellPage(): void {
+    this.#callbacks.send({ type: 'host-page', fd: this.#process.pageFd })
+  }
+
   /** It accepts tasks. */
   get isOpen(): boolean {
     return this.#state === 'open' && !this.#process.isRecalling
@@ -139,7 +148,7 @@ export class Host {
     const { language } = this.options
     if (await this.#process.end()) return
     const why = 'a thread that a task has left, or code that it runs at its exit, holds it up'
-    this.#callbacks.printed(`the ${language} interpreter (pid: ${this.#process.pid}) is killed: ${why}\n`)
+    this.print(undefined, `the ${language} interpreter (pid: ${this.#process.pid}) is killed: ${why}\n`)
   }
 
   #spawn(): HostProcess {
@@ -149,7 +158,7 @@ export class Host {
       signalEnded: (number, error) => this.#signalEnded(number, error),
       beside: frame => this.#user?.beside?.(frame),
       isLogBehind: () => this.#callbacks.isLogBehind(),
-      printed: text => this.#callbacks.printed(text),
+      printed: text => this.print(undefined, text),
       call: (name, values) => this.#callbacks.call(name, values),
     })
     void process.whenDead.then(death => this.#died(process, death))
@@ -169,12 +178,13 @@ export class Host {
     let diedAtWork = false
     if (wasOpen) {
       this.#state = 'loading'
-      this.#callbacks.died(`the ${language} interpreter (pid: ${process.pid}) ${death}`)
+      const detail = `the ${language} interpreter (pid: ${process.pid}) ${death}`
+      this.#callbacks.send({ type: 'host-died', detail })
       for (const { reject } of this.#signals.values())
         reject(new Error(`the ${language} interpreter ${death}`))
       this.#signals.clear()
       diedAtWork = this.#user?.died(`the ${language} interpreter that ran it ${death}`) === true
-    } else this.#callbacks.printed(process.takePrinted()) // printed while loading, or at its exit
+    } else this.print(undefined, process.takePrinted()) // printed while loading, or at its exit
     process.release()
     if (wasOpen && !this.#isClosed) this.#replace(process, death, diedAtWork)
   }
@@ -202,7 +212,7 @@ export class Host {
     if (this.#isClosed) return
     this.#state = 'open'
     this.#tell()
-    this.#callbacks.revived()
+    this.#callbacks.send({ type: 'host-revived' })
     this.#user?.revived()
   }
 
