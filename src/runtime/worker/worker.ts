@@ -4,16 +4,16 @@ import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import type { Engine } from '../../engines/open-engine.js'
 import { Hide } from '../../formats/protocol/hide.js'
-import { isSendable } from '../ipc/frames.js'
+import { isSendable, partsOf } from '../ipc/frames.js'
 import type { AfterKill, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { CurrentDaemon } from '../tasks/daemon.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { FunctionExecutor, type ProcessDirectory } from './function-executor.js'
+import type { Said } from './handler-task.js'
 import { type LoadedHandlers, openHandlers } from './handlers.js'
 import type { LoadedHandler } from './load-module.js'
 import { Loop } from './loop.js'
 import { engineOf, openClaims } from './open-claims.js'
-import { Printer } from './printer.js'
 import type { Run } from './run.js'
 import { followForMaster } from './run-follower.js'
 import { WorkerSignals } from './signal-actions.js'
@@ -21,6 +21,9 @@ import { daemonOf } from './worker-daemon.js'
 
 /** The exit code of uWSGI's spooler when it is asked to exit (end_me, core/uwsgi.c). */
 export const EXIT_REQUESTED = 30
+
+/** The limit of printed text on its way to the master. Above it a writer has to wait, where that is possible. */
+const HIGH_WATER_CHARS = 1024 * 1024
 
 /** What a worker runs in: its own process, or that of another program. */
 interface WorkerHome {
@@ -32,7 +35,6 @@ interface WorkerHome {
   entered(options: WorkerOptions, signals: WorkerSignals, daemon: CurrentDaemon): void
   /** It is ready, and has run nothing. */
   opened?(options: WorkerOptions, loop: Pick<Loop, 'follow'>): void
-  /** @param tell tells people of a task that it has claimed */
   /** Has its spool; absent: that which the spool's name tells. */
   readonly engine?: Pick<Engine, 'claims'>
   /** Absent: it is not the worker's to change. */
@@ -58,7 +60,6 @@ interface SharedProcess {
  */
 export class Worker {
   readonly #home: WorkerHome
-  readonly #printer: Printer
   readonly #questions: MasterQuestions
   readonly #signals: WorkerSignals
   /** What handlers declared about signals before this worker was ready. */
@@ -67,13 +68,11 @@ export class Worker {
   #handlers: LoadedHandlers | undefined
   /** Runs functions in this process. */
   #functions: FunctionExecutor | undefined
+  /** How much printed text is on its way to the master. */
+  #waitingChars = 0
 
   constructor(home: WorkerHome) {
     this.#home = home
-    this.#printer = new Printer(
-      (message, sent) => home.send(message, sent),
-      text => this.#shown(text),
-    )
     this.#questions = new MasterQuestions(message => this.#send(message))
     this.#signals = new WorkerSignals(news => this.#tellNews(news))
   }
@@ -147,7 +146,30 @@ export class Worker {
   #print(author: Run | undefined, stream: Stream, text: string, sent: () => void): void {
     if (text === '') return sent()
     if (author !== undefined) this.#loop?.announce(author)
-    this.#printer.print(author?.number ?? null, stream, text, sent)
+    const number = author?.number ?? null
+    this.#waitingChars += text.length
+    this.#say(
+      text,
+      part => ({ type: 'output', number, stream, text: part }),
+      () => {
+        this.#waitingChars -= text.length
+        sent()
+      },
+    )
+  }
+
+  /** A line for the log; that of its start comes first. */
+  #log(run: Run, { message, stream }: Said, sent: () => void): void {
+    this.#loop?.announce(run)
+    const { name } = run.claim
+    this.#say(message, part => ({ type: 'log', name, message: part, ...(stream && { stream }) }), sent)
+  }
+
+  /** Without what is hidden. @param sent called when its last part has been handed to the channel */
+  #say(text: string, messageOf: (part: string) => WorkerMessage, sent: () => void): void {
+    const parts = partsOf(this.#shown(text))
+    for (const [i, part] of parts.entries())
+      this.#home.send(messageOf(part), i === parts.length - 1 ? sent : () => {})
   }
 
   async #open(options: WorkerOptions): Promise<void> {
@@ -213,7 +235,7 @@ export class Worker {
         )
         return {
           call: async (name, values) => (await opening).answer(name, values),
-          isLogBehind: () => this.#printer.isBehind,
+          isLogBehind: () => this.#waitingChars > HIGH_WATER_CHARS,
           print: (author, text) => this.#print(author, 'output', text, () => {}),
           send: message => this.#send(message),
           failed: error => {
@@ -246,10 +268,7 @@ export class Worker {
           chain: performers,
           context: {
             spool: options.spool,
-            log: (run, said, sent = () => {}) => {
-              this.#loop?.announce(run) // the log line of its start comes first
-              this.#printer.log(run.claim.name, said, sent)
-            },
+            log: (run, said, sent = () => {}) => this.#log(run, said, sent),
           },
           chdir: options.chdir,
           directory: this.#home.directory,
