@@ -6,6 +6,9 @@ import type { WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { CurrentDaemon } from '../tasks/daemon.js'
 import { unknownQueue } from '../tasks/queues.js'
 
+/** So many are told in one message, which has room for them however long their paths are. */
+const MOST_TOLD = 1000
+
 type Places = Pick<WorkerOptions, 'spool' | 'targets' | 'queues' | 'sockets'>
 
 /** The daemon as the named tasks of this worker see it. */
@@ -83,5 +86,6 @@ export function tellStored(
     if (result === undefined || !('stored' in result) || result.stored.isDuplicate) return []
     return [{ path: result.stored.path, bytes: packet.length + (body instanceof Buffer ? body.length : 0) }]
   })
-  if (tasks.length > 0) send({ type: 'stored', tasks })
+  for (let at = 0; at < tasks.length; at += MOST_TOLD)
+    send({ type: 'stored', tasks: tasks.slice(at, at + MOST_TOLD) })
 }
