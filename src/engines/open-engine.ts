@@ -20,7 +20,7 @@ import type { TaskStore } from './task-store.js'
 /** Options for a master; an engine uses those that apply to its tasks. */
 export type FeedOptions = Omit<DirectoryFeedOptions, 'spool'>
 /** Options for a worker. */
-interface ClaimsOptions extends Omit<DirectoryClaimsOptions, 'spool'> {
+export interface ClaimsOptions extends Omit<DirectoryClaimsOptions, 'spool'> {
   /** Tells people of a task that this worker has. */
   readonly tell?: ((task: string, message: string) => void) | undefined
 }

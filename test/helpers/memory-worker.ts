@@ -66,13 +66,14 @@ export async function memoryWorker(
   let room = 0
 
   const worker: Worker = new Worker({
-    directory: { enter() {}, forget() {} },
     entered() {},
-    openClaims: ({ delivery, policy }, termsOf) =>
-      new MemoryClaims(spool, {
-        ...{ ...CLAIMS_DEFAULTS, frequencyMs: 50, delivery, policy, termsOf },
-        ...claimsOptions,
-      }),
+    engine: {
+      claims: async ({ delivery, policy, termsOf }) =>
+        new MemoryClaims(spool, {
+          ...{ ...CLAIMS_DEFAULTS, frequencyMs: 50, delivery, policy, termsOf },
+          ...claimsOptions,
+        }),
+    },
     send(message, sent) {
       messages.push(message)
       setImmediate(() => {

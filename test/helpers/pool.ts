@@ -27,7 +27,7 @@ export async function closePools(): Promise<void> {
 /** The parts of an engine that a pool and its workers use. */
 interface PoolEngine {
   feed(events: Emitter): Source
-  claims(options: WorkerOptions): Awaitable<Claims>
+  claims(options: Pick<WorkerOptions, 'delivery' | 'policy'>): Awaitable<Claims>
 }
 
 export interface PoolSettings {
@@ -86,8 +86,7 @@ function openPool(
             home.send(message, sent)
           },
           entered() {},
-          openClaims: engine.claims,
-          directory: { enter() {}, forget() {} },
+          engine: { claims: async claimsOptions => engine.claims(claimsOptions) },
         }),
     )
     ports.push(port)

@@ -52,7 +52,7 @@ function readyWorker() {
     { ...NO_LISTENER, opened: () => void opened.push(worker.work.outstanding) },
     new Emitter(),
   )
-  say({ type: 'ready', news: [] })
+  say({ type: 'ready', news: [], concurrency: 1 })
   return { worker, sent, opened, say: (message: WorkerMessage) => say(message) }
 }
 

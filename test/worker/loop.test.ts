@@ -39,7 +39,6 @@ async function open(spool: string, handle: Handle, rssBytes = 0, claims?: Claims
           chain: [({ claim }) => handle(claim.ref)],
           context: { spool, log() {} },
           chdir: spool,
-          directory: { enter() {}, forget() {} },
           concurrency: 1,
         },
         listener,

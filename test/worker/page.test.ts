@@ -77,7 +77,7 @@ async function pagesOf(...names: readonly string[]) {
     },
     end(page: readonly Run[]) {
       for (const run of page) listener?.ended(run, UNBEGUN, 0)
-      listener?.pageEnded()
+      listener?.progressed()
     },
     untouched: () =>
       messages.flatMap(message =>

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
+import { isSendable } from '#src/runtime/ipc/frames.js'
 import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
-import { WorkerDaemon } from '#src/runtime/worker/worker-daemon.js'
+import { daemonOf, tellStored } from '#src/runtime/worker/worker-daemon.js'
 import { closeFeeds, memoryWorker } from '../helpers/memory-worker.js'
 import { requestFrom } from '../helpers/request.js'
 import { until } from '../helpers/until.js'
@@ -205,12 +206,26 @@ describe('what handlers store', () => {
     const spool = spoolDirectory()
     const places = { spool, targets: [{ directory: spool, sync: false }], queues: [] }
     const send = (message: WorkerMessage) => messages.push(message)
-    const enqueuer = new WorkerDaemon(places, send, () => undefined).enqueuerOf('default')
+    const enqueuer = daemonOf(places, send, () => undefined).enqueuerOf('default')
     const results = await enqueuer.storeAll(
       Array.from({ length: 300 }, (_, i) => requestFrom({ n: String(i) })),
     )
     const paths = results.map(result => ('stored' in result ? result.stored.path : undefined))
     const told = messages.map(message => message.type === 'stored' && message.tasks.map(({ path }) => path))
     assert.deepEqual(told, [paths])
+  })
+
+  it('together is told in messages that the master takes, however much it is', () => {
+    const messages: WorkerMessage[] = []
+    const request = requestFrom({ n: 'one of many' })
+    const requests = Array.from({ length: 200_000 }, () => request)
+    const path = `/var/spool/${'a'.repeat(100)}`
+    const results = requests.map(() => ({ stored: { path, isDuplicate: false } }))
+    tellStored(requests, results, message => messages.push(message))
+    assert.ok(messages.every(isSendable))
+    assert.equal(
+      messages.flatMap(message => (message.type === 'stored' ? message.tasks : [])).length,
+      200_000,
+    )
   })
 })

@@ -2,9 +2,7 @@ import type { Engine } from '../../engines/open-engine.js'
 import { InProcessPort } from '../../runtime/supervisor/in-process-port.js'
 import type { WorkerPort } from '../../runtime/supervisor/worker-port.js'
 import type { CurrentDaemon } from '../../runtime/tasks/daemon.js'
-import type { WorkingDirectory } from '../../runtime/worker/function-executor.js'
 import type { LoadedHandler } from '../../runtime/worker/load-module.js'
-import { openClaims } from '../../runtime/worker/open-claims.js'
 import { Worker } from '../../runtime/worker/worker.js'
 import { runningAs } from '../tasks/running-as.js'
 
@@ -16,9 +14,6 @@ interface InProcessContext {
   readonly enqueuerOf: CurrentDaemon['enqueuerOf']
 }
 
-/** The program's directory is its own business. */
-const NOWHERE: WorkingDirectory = { enter() {}, forget() {} }
-
 /** A worker that lives in this process, and changes nothing of it. */
 export function openInProcess({ engine, given, deadlineMs, enqueuerOf }: InProcessContext): WorkerPort {
   let daemon: CurrentDaemon = { enqueuerOf, current: () => undefined }
@@ -26,12 +21,11 @@ export function openInProcess({ engine, given, deadlineMs, enqueuerOf }: InProce
     home =>
       new Worker({
         ...home,
-        directory: NOWHERE,
+        engine,
         shared: { given, deadlineMs, around: call => runningAs(daemon, call) },
         entered(_options, _signals, own) {
           daemon = { enqueuerOf, current: () => own.current() }
         },
-        openClaims: (options, ...more) => openClaims(engine, options, ...more),
       }),
   )
 }

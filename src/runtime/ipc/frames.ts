@@ -134,7 +134,7 @@ type Type = WorkerMessage['type']
 /** What each message has, as far as the master would stumble over it. */
 const MESSAGES: Readonly<Record<Type, Fields>> = {
   loading: { name: 'text' },
-  ready: { news: 'objects' },
+  ready: { news: 'objects', concurrency: 'count' },
   unloadable: { error: 'text' },
   reports: { done: 'list', packed: 'list', started: 'list' },
   claimed: { claims: 'list' },

@@ -40,7 +40,7 @@ export interface WorkerOptions {
   readonly sharesProcess?: boolean
   /** 0: no limit. */
   readonly maxTasks: number
-  /** In bytes, with its interpreters; checked after a task, once the process is `minAgeMs` old. 0: no limit. */
+  /** `reload-on-rss`, `reload-on-as`: with its interpreters and programs; after a task, once the process is `minAgeMs` old. 0: no limit. */
   readonly memory: { readonly rssBytes: number; readonly vszBytes: number; readonly minAgeMs: number }
   /** The run of a signal's handler counts towards `maxTasks`. */
   readonly signalAsTask: boolean
@@ -154,10 +154,10 @@ export type WorkerMessage =
   /** What it is loading now, for messages to people. */
   | { readonly type: 'loading'; readonly name: string }
   /**
-   * `news`: what the handlers declared about signals and periodic tasks while they were loaded. `isBeside`: its only handlers are in an
-   * interpreter that runs tasks beside each other.
+   * `news`: what the handlers declared about signals and periodic tasks while they were loaded. `concurrency`: how many tasks it runs at
+   * a time.
    */
-  | { readonly type: 'ready'; readonly news: readonly SignalNews[]; readonly isBeside?: boolean }
+  | { readonly type: 'ready'; readonly news: readonly SignalNews[]; readonly concurrency: number }
   | { readonly type: 'unloadable'; readonly error: string }
   | PackedReports
   /** Tasks that it has claimed and begins next, by number; only those whose claims have a notice. */
@@ -203,8 +203,6 @@ export type WorkerMessage =
       readonly number: number | null
       readonly stream: Stream
       readonly text: string
-      /** Other tasks are running at the same time. */
-      readonly isBeside: boolean
     }
   /** The interpreter that it sends tasks to from now on has its page here (runtime/ipc/host-page.ts). */
   | { readonly type: 'host-page'; readonly fd: number }

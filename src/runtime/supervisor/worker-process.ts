@@ -34,7 +34,6 @@ export class WorkerProcess {
   readonly #hosts: HostMessages
   /** Its tasks run in another process, so it stays responsive, and hands back tasks that have not started at once. */
   readonly #answersWhileItRuns: boolean
-  readonly #mostTasks: number
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
   /** As far as is known before it has ended: what it said itself, or that it was asked to. */
   #why: Exit['why'] = 'failed'
@@ -44,7 +43,7 @@ export class WorkerProcess {
   readonly start = new WorkerStart()
   readonly spawnedAt = performance.now()
   readonly spool: string
-  #work: Workload
+  #work = new Workload(1)
   /** It is given nothing more: it has to be killed for a cancelled task as soon as it runs nothing else. */
   isReserved = false
   /** No other worker has it, on no host: two numbers at random, and the time. node:crypto would cost each start some milliseconds. */
@@ -62,9 +61,6 @@ export class WorkerProcess {
     this.#events = events
     this.#hosts = new HostMessages({ spool, listener, events, answer, send: message => this.#send(message) })
     this.#answersWhileItRuns = worker.chain.length === 1 && worker.chain[0]?.kind === 'host'
-    this.#mostTasks = worker.concurrency
-    // an interpreter runs one after the other, until it says otherwise
-    this.#work = new Workload(this.#answersWhileItRuns ? 1 : worker.concurrency)
     this.spool = spool
     this.#port = options.openPort()
     this.pid = this.#port.pid
@@ -240,8 +236,7 @@ export class WorkerProcess {
       case 'unloadable':
         if (message.type === 'ready' && this.#state === 'starting') {
           this.#state = 'ready'
-          this.#work.activity.ready()
-          if (message.isBeside === true) this.#work = new Workload(this.#mostTasks) // it was given nothing yet
+          this.#work = new Workload(message.concurrency) // it was given nothing yet
         }
         return this.start.hear(message, this.hasOwnProcess ? this.pid : undefined)
       case 'reports':
@@ -273,8 +268,9 @@ export class WorkerProcess {
         return this.#events.emit('task-logged', { spool, pid, ...said })
       }
       case 'output': {
-        const { number, stream, text, isBeside } = message
+        const { number, stream, text } = message
         const name = this.#work.nameOf(number)
+        const isBeside = this.#work.concurrency > 1
         return this.#events.emit('task-printed', { spool, pid, name, stream, text, isBeside })
       }
       case 'signal-news':

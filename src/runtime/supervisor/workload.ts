@@ -225,11 +225,6 @@ export class Activity {
     return performance.now() - this.#unprovenSince < SORTING_MS
   }
 
-  /** It can be given something from now on: what it did before was no rest. */
-  ready(): void {
-    this.#idleSince = performance.now()
-  }
-
   /** It runs something. */
   started(): void {
     this.#unprovenSince = undefined

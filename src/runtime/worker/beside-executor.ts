@@ -1,9 +1,8 @@
 import { fromThrown } from '../../base/task/answer.js'
 import { type Outcome, RELEASE } from '../../base/task/outcome.js'
 import type { Executor, ExecutorListener } from './executor.js'
-import { type BesideFrame, fromEnded, loadBody } from './hosts/frames.js'
+import { fromEnded, loadBody } from './hosts/frames.js'
 import type { Host } from './hosts/host.js'
-import type { Printer } from './printer.js'
 import type { Run } from './run.js'
 
 /** Runs tasks in one host beside each other: those that are coroutines. */
@@ -12,7 +11,6 @@ export class BesideExecutor implements Executor {
   readonly pageTasks = 1
   readonly running = undefined
   readonly #host: Host
-  readonly #printer: Printer
   readonly #listener: ExecutorListener
   /** By the number that the host knows, with what is to be done when it has ended. */
   readonly #runs = new Map<number, { readonly run: Run; readonly done: (settled?: Promise<void>) => void }>()
@@ -21,22 +19,18 @@ export class BesideExecutor implements Executor {
    * @param lost the host died while several tasks ran, and the worker has to go without settling them: which one is to blame is
    *   found out as after the death of a worker
    */
-  constructor(
-    host: Host,
-    concurrency: number,
-    printer: Printer,
-    listener: ExecutorListener,
-    lost: () => void,
-  ) {
+  constructor(host: Host, concurrency: number, listener: ExecutorListener, lost: () => void) {
     this.slots = concurrency
     this.#host = host
-    this.#printer = printer
     this.#listener = listener
     host.attach({
-      progress: () => this.#printer.print(null, 'output', host.process.takePrinted()),
-      beside: frame => this.#hear(frame),
+      progress: () => host.print(undefined, host.process.takePrinted()),
+      beside: ({ kind, number, text }) => {
+        if (kind === 'ended') this.#end(number, fromEnded(text))
+        else host.print(this.#runs.get(number)?.run, text)
+      },
       died: detail => this.#died(detail, lost),
-      revived: () => listener.hasRoom(),
+      revived: () => listener.progressed(),
     })
   }
 
@@ -63,14 +57,6 @@ export class BesideExecutor implements Executor {
   fault(): boolean {
     for (const number of [...this.#runs.keys()]) this.#end(number, RELEASE)
     return false
-  }
-
-  #hear(frame: BesideFrame): void {
-    if (frame.kind === 'ended') return this.#end(frame.number, fromEnded(frame.text))
-    const run = this.#runs.get(frame.number)?.run
-    if (run === undefined) return
-    this.#listener.announce(run)
-    this.#printer.print(run.number, 'output', frame.text)
   }
 
   #end(number: number, outcome: Outcome): void {

@@ -36,10 +36,8 @@ export interface ExecutorListener {
   announce(run: Run): void
   /** @returns until when it is being settled; undefined: it is settled */
   ended(run: Run, outcome: Outcome, ranMs: number): Promise<void> | undefined
-  /** It is open again. */
-  hasRoom(): void
-  /** All results so far of a page were passed to `ended`. */
-  pageEnded(): void
+  /** All results so far were passed to `ended`, or it is open again. */
+  progressed(): void
   /** It is not open for now. Everything it had has ended. */
   closed(): void
 }

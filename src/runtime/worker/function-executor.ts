@@ -11,19 +11,13 @@ import type { Run } from './run.js'
 /** At hand: the global of Node is a getter, and each task asks five times. */
 const clock = performance
 
-/** The directory in which handlers run. A failure to enter one is not the task's fault, as in uWSGI. */
-export interface WorkingDirectory {
-  enter(path: string): void
-  /** Call it between turns: the directory may have been removed and created again since it was entered. */
-  forget(): void
-}
-
 interface FunctionExecutorOptions {
   readonly chain: readonly HandlerCall[]
   readonly context: TaskContext
   /** Entered before each task; null: the directory that holds the task, as in uWSGI. */
   readonly chdir: string | null
-  readonly directory: WorkingDirectory
+  /** Absent: handlers run where the process is. */
+  readonly directory?: ProcessDirectory | undefined
   /** How many tasks run at a time. If there are several, the one that throws late has to be identified. */
   readonly concurrency: number
   /** Set if other code runs in this process: calls handlers so that their code can be told from it. */
@@ -92,7 +86,7 @@ export class FunctionExecutor implements Executor {
     const { chdir, context, directory, around } = this.#options
     this.#latest = run
     const place = chdir ?? run.claim.directory
-    if (place !== undefined) directory.enter(place)
+    if (place !== undefined) directory?.enter(place)
     try {
       const task = new HandlerTask(run, context)
       if (!this.#isTracked) return this.#ask(0, run, task)
@@ -104,7 +98,7 @@ export class FunctionExecutor implements Executor {
   }
 
   turnBegan(): void {
-    this.#options.directory.forget()
+    this.#options.directory?.forget()
   }
 
   /** The run whose code is executing. For an exception outside any call, the run that started the code that threw. */
@@ -137,10 +131,11 @@ export class FunctionExecutor implements Executor {
   }
 }
 
-/** The current directory of this process. Handlers may change it at any time. */
-export class ProcessDirectory implements WorkingDirectory {
+/** The current directory of this process, in which handlers run. They may change it at any time. */
+export class ProcessDirectory {
   #entered: string | undefined
 
+  /** A failure is not the task's fault, as in uWSGI. */
   enter(path: string): void {
     try {
       if (this.#entered === path && process.cwd() === path) return
@@ -151,6 +146,7 @@ export class ProcessDirectory implements WorkingDirectory {
     } catch {}
   }
 
+  /** Call it between turns: the directory may have been removed and created again since it was entered. */
   forget(): void {
     this.#entered = undefined
   }

@@ -20,7 +20,7 @@ export function callFunction(handler: Handler): HandlerCall {
 }
 
 /** A line for the log; `stream` if it was printed there. */
-interface Said {
+export interface Said {
   readonly message: string
   readonly stream?: Stream
 }
@@ -29,7 +29,7 @@ export interface TaskContext {
   /** The spool's real path. */
   readonly spool: string
   /** @param sent called when the message has been handed to the channel */
-  log(run: Run, name: string, said: Said, sent?: () => void): void
+  log(run: Run, said: Said, sent?: () => void): void
 }
 
 /** A handler's view of its run. Everything that is costly is created on first access. */
@@ -96,11 +96,11 @@ export class HandlerTask implements Task {
    * not pile up here.
    */
   logAndWait(said: Said): Promise<void> {
-    return new Promise(sent => this.#context.log(this.#run, this.name, said, sent))
+    return new Promise(sent => this.#context.log(this.#run, said, sent))
   }
 
   log(message: string): void {
-    this.#context.log(this.#run, this.name, { message: String(message) })
+    this.#context.log(this.#run, { message: String(message) })
   }
 
   get SPOOL_OK(): typeof SPOOL_OK {

@@ -11,15 +11,14 @@ import { type LoadedHandler, loadHandler } from './load-module.js'
 import { NamedTasks } from './named-tasks.js'
 import { handlerNames } from './open-claims.js'
 import type { Programs } from './programs.js'
-import type { Run } from './run.js'
 
 /** The handlers of a worker, loaded and started. */
 export interface LoadedHandlers {
   readonly hosts: readonly Host[]
   /** Set if the only handlers are in one host, which takes tasks in batches. */
   readonly only: Host | undefined
-  /** That host runs tasks beside each other. */
-  readonly isBeside: boolean
+  /** How many tasks they run at a time. */
+  readonly concurrency: number
   readonly performers: readonly HandlerCall[]
   /** The delivery that the JavaScript modules request; the strictest, because any of them may run a task. */
   readonly delivery: Delivery | undefined
@@ -43,9 +42,8 @@ type Loading = Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs
  */
 export async function openHandlers(
   options: Loading,
-  callbacksOf: (host: () => Host) => HostCallbacks,
+  callbacksOf: (host: Host) => HostCallbacks,
   send: (message: WorkerMessage) => void,
-  print: (author: Run | undefined, text: string) => void,
   given: readonly LoadedHandler[] = [],
 ): Promise<LoadedHandlers> {
   const { chain } = options
@@ -55,7 +53,7 @@ export async function openHandlers(
   const named = new NamedTasks()
   let isNamedOnly = true
   let programs: Programs | undefined
-  const only = chain.length === 1 && chain[0]?.kind === 'host'
+  const isOnly = chain.length === 1 && chain[0]?.kind === 'host'
   for (const link of chain) {
     send({ type: 'loading', name: handlerNames([link]).join(', ') })
     switch (link.kind) {
@@ -74,9 +72,9 @@ export async function openHandlers(
           checkSettings(`task ${name} (${place})`, periodic, 'task')
           named.repeat(`task ${name} (${place})`, name, { ...periodic, queue })
         }
-        if (only) break
+        if (isOnly) break
         const { callHost } = await import('./hosts/call-host.js')
-        performers.push(callHost(host, print))
+        performers.push(callHost(host))
         break
       }
       case 'given':
@@ -108,10 +106,12 @@ export async function openHandlers(
     }
     isNamedOnly = false
   }
+  const only = isOnly ? hosts[0] : undefined
+  const isOneByOne = only !== undefined && !runsCoroutines(only)
   return {
     hosts,
-    only: only ? hosts[0] : undefined,
-    isBeside: only && (options.concurrency ?? 1) > 1 && hosts.some(runsCoroutines),
+    only,
+    concurrency: isOneByOne ? 1 : (options.concurrency ?? 1),
     performers,
     delivery: strictestDelivery(loaded),
     termsOf: named.isEmpty && !isNamedOnly ? undefined : named.terms(isNamedOnly),
@@ -134,7 +134,7 @@ function standFor(namespace: string, registries: readonly Registry[]): void {
 
 /** The host decides by the same rule (src/hosts/python/spoold_host/named.py). */
 function runsCoroutines(host: Host): boolean {
-  return host.declared.some(({ isAsync }) => isAsync)
+  return host.declared.some(({ isAsync }) => isAsync === true)
 }
 
 function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefined {

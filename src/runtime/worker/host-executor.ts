@@ -4,7 +4,6 @@ import { UNBEGUN } from '../../base/task/outcome.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { loadBody } from './hosts/frames.js'
 import type { Host } from './hosts/host.js'
-import type { Printer } from './printer.js'
 import { REPORT_WITHIN_MS } from './report-buffer.js'
 import type { Run } from './run.js'
 
@@ -17,7 +16,6 @@ export class HostExecutor implements Executor {
   /** Sharing them makes a message and a context switch cheap. */
   readonly pageTasks = 128
   readonly #host: Host
-  readonly #printer: Printer
   readonly #listener: ExecutorListener
   /** The runs that were sent to the host, oldest first. */
   readonly #sent = new Queue<Run>()
@@ -26,21 +24,19 @@ export class HostExecutor implements Executor {
   #hasRoom = () => {}
   #ticker: NodeJS.Timeout | undefined
 
-  /** @param paged told the descriptor of the page of each interpreter, before it is sent anything */
-  constructor(host: Host, printer: Printer, listener: ExecutorListener, paged: (fd: number) => void) {
+  constructor(host: Host, listener: ExecutorListener) {
     this.#host = host
-    this.#printer = printer
     this.#listener = listener
     host.attach({
       progress: () => this.#progress(),
       recalled: count => this.#released(count),
       died: detail => this.#died(detail),
       revived: () => {
-        paged(host.process.pageFd)
-        listener.hasRoom()
+        host.tellPage()
+        listener.progressed()
       },
     })
-    paged(host.process.pageFd)
+    host.tellPage()
   }
 
   get isOpen(): boolean {
@@ -119,7 +115,7 @@ export class HostExecutor implements Executor {
   }
 
   #pageEnded(): void {
-    this.#listener.pageEnded()
+    this.#listener.progressed()
     if (this.#takesAhead) this.#hasRoom()
   }
 
@@ -130,18 +126,12 @@ export class HostExecutor implements Executor {
     const ranMs = (now - this.#lastEndAt) / ended.length
     if (ended.length > 0) this.#lastEndAt = now
     for (const { outcome, printed } of ended) {
-      this.#print(printed, this.#sent.peek())
+      this.#host.print(this.#sent.peek(), printed)
       const run = this.#sent.pop()
       if (run !== undefined) void this.#listener.ended(run, outcome, ranMs)
     }
     const printed = this.#host.process.takePrinted()
-    if (printed !== '') this.#print(printed, this.#host.process.hasStarted ? this.#sent.peek() : undefined)
-  }
-
-  /** Announces the author first, so that the log line of its start precedes its output. */
-  #print(text: string, author: Run | undefined): void {
-    if (text !== '' && author !== undefined) this.#listener.announce(author)
-    this.#printer.print(author?.number ?? null, 'output', text)
+    this.#host.print(this.#host.process.hasStarted ? this.#sent.peek() : undefined, printed)
   }
 
   /** The host will not start the last `count` of its tasks. */

@@ -9,11 +9,12 @@ import type { ClaimNotice, Report } from '../../base/task/report.js'
 import type { Awaitable, Claim, DeadRun, Death, TellDeath, WorkerClaims } from '../../engines/claims.js'
 import type { Hide } from '../../formats/protocol/hide.js'
 import { lastValue } from '../../formats/protocol/vars.js'
-import type { GivenRun, WorkerMessage } from '../ipc/messages.js'
+import type { GivenRun, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import { endOf } from '../tasks/lifecycle.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { Followers } from './followers.js'
 import { ReportBuffer, type ReportBufferOptions } from './report-buffer.js'
-import { type RecyclingOptions, Retirement } from './retirement.js'
+import { Retirement } from './retirement.js'
 import { type Given, Run, type RunLimits } from './run.js'
 import type { RunFollower } from './run-follower.js'
 import { Secrets } from './secrets.js'
@@ -32,11 +33,11 @@ const PAGE_BYTES = 1024 * 1024
 /** At hand: the global of Node is a getter, and each task asks five times. */
 const clock = performance
 
-interface LoopOptions extends ReportBufferOptions, RecyclingOptions, RunLimits {
+type OfWorker = Pick<WorkerOptions, 'maxTasks' | 'memory' | 'signalAsTask'>
+
+interface LoopOptions extends OfWorker, ReportBufferOptions, RunLimits {
   /** Tasks begin while others run in this process, so a task that must be alone cannot run here. */
   readonly isConcurrent: boolean
-  /** The run of a signal's handler counts towards `maxTasks`. */
-  readonly signalAsTask: boolean
   readonly hide: Hide
   /** Tells the language of a task that its process has died. */
   readonly died: TellDeath
@@ -85,6 +86,8 @@ export class Loop implements ExecutorListener {
   readonly #secrets: Secrets
   readonly #reports: ReportBuffer
   readonly #retirement: Retirement
+  /** Is told of each run by itself. */
+  #follower: RunFollower | undefined
   #state: 'running' | 'draining' | 'drained' = 'running'
   /** Tasks with one of these pairs are parked. */
   #paused: readonly PausedPair[] = []
@@ -188,7 +191,7 @@ export class Loop implements ExecutorListener {
   }
 
   follow(follower: RunFollower | undefined): void {
-    this.#reports.follow(follower)
+    this.#follower = follower
   }
 
   listen(areTimesHeard: boolean): void {
@@ -241,7 +244,7 @@ export class Loop implements ExecutorListener {
 
   /** The process of a task has died: another worker, as a claim has found, or the interpreter of this one. */
   died(run: DeadRun, death: Death): void {
-    this.#reports.died(run, death)
+    this.#follower?.died(run, death)
     this.#options.died(run, death)
   }
 
@@ -464,6 +467,7 @@ export class Loop implements ExecutorListener {
 
   starting(run: Run, now: number): void {
     this.#reports.starting(run, now)
+    this.#follower?.began(run)
   }
 
   // Settle
@@ -507,18 +511,15 @@ export class Loop implements ExecutorListener {
   #settled(run: Run, report: Report, died?: { readonly run: DeadRun; readonly cause: string }): void {
     this.#inFlight.delete(run)
     const death = died === undefined ? undefined : deathIn(report, died.cause)
-    this.#reports.ended(run, report, death)
+    this.#follower?.ended(run, death === undefined ? report : endOf(death))
+    this.#reports.ended(run, report)
     if (died !== undefined && death !== undefined) this.#options.died(died.run, death)
     this.#retirement.settled(report)
   }
 
   // Next
 
-  hasRoom(): void {
-    this.#wake()
-  }
-
-  pageEnded(): void {
+  progressed(): void {
     this.#reports.tell()
     this.#wake()
   }

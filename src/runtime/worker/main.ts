@@ -6,7 +6,6 @@ import { events } from '../tasks/event-hub.js'
 import { DEFAULT_NAMESPACE, tellerOf } from '../tasks/lifecycle.js'
 import { takeChildrensOutput } from './children-output.js'
 import { ProcessDirectory } from './function-executor.js'
-import { engineOf, openClaims } from './open-claims.js'
 import { takeOutput } from './own-output.js'
 import { Road, sendNothing } from './road.js'
 import { followHere } from './run-follower.js'
@@ -39,7 +38,6 @@ const worker = new Worker({
     const follower = followHere(tell, String(process.pid))
     events.watch(isHeard => loop.follow(isHeard ? follower : undefined))
   },
-  openClaims: (options, ...more) => openClaims(engineOf(options), options, ...more),
   send: (message, sent) => road.say(message, sent),
   exit(code) {
     setTimeout(() => process.exit(code), LAST_WORDS_MS).unref()

@@ -100,7 +100,7 @@ function call(perform: (args: readonly unknown[]) => unknown, { claim }: Run): O
 const UNREADABLE = { args: [], kwargs: undefined }
 
 /** What a run is of, for whoever follows runs; undefined if it is no named task. Without arguments if they cannot be read. */
-export function begunTask({ claim }: { readonly claim: DeadRun }): BegunTask | undefined {
+export function begunTask(claim: DeadRun): BegunTask | undefined {
   if (claim.terms === undefined) return undefined
   const { namespace } = claim.terms
   try {
@@ -126,6 +126,6 @@ export function runningTask(run: Run, { log }: TaskContext): RunningTask | undef
     get signal() {
       return run.signal
     },
-    log: (message: string) => log(run, run.claim.name, { message: String(message) }),
+    log: (message: string) => log(run, { message: String(message) }),
   })
 }

@@ -1,9 +1,7 @@
-import type { TermsOrPark } from '../../base/task/terms.js'
-import type { Claims, TellDeath } from '../../engines/claims.js'
-import { type Engine, openEngine } from '../../engines/open-engine.js'
+import type { WorkerClaims } from '../../engines/claims.js'
+import { type ClaimsOptions, type Engine, openEngine } from '../../engines/open-engine.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
-import type { Vars } from '../../formats/protocol/vars.js'
 import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
 
 /** The engine of a worker's spool. Its targets have the passwords of spools on Redis. */
@@ -12,18 +10,16 @@ export function engineOf({ spool, targets }: WorkerOptions): Engine {
   return openEngine(spool)
 }
 
-/** Opens the tasks of a spool for one worker. */
+/** Opens the tasks of a spool for one worker. @param ofHandlers what its handlers say of tasks, and are told */
 export function openClaims(
-  engine: Engine,
+  engine: Pick<Engine, 'claims'>,
   options: WorkerOptions,
-  termsOf?: (vars: Vars) => TermsOrPark,
-  tell?: (task: string, message: string) => void,
-  died?: TellDeath,
-): Promise<Claims> {
+  ofHandlers?: Pick<ClaimsOptions, 'termsOf' | 'tell' | 'died'>,
+): Promise<WorkerClaims> {
   const { ordered, strictNames, chain } = options
   return engine.claims({
     ...options,
-    ...{ termsOf, tell, died },
+    ...ofHandlers,
     rules: { ordered, strictNames },
     handlers: handlerNames(chain, new Hide(options.hide)),
     forwards: chain.some(({ kind }) => kind === 'forward'),

@@ -35,12 +35,10 @@ async function rehearse(options: RehearsalOptions): Promise<RehearsalResult> {
       () => ({
         call: async (name, values) => answer(name, values),
         isLogBehind: () => false,
-        printed: text => void process.stderr.write(text),
-        died() {},
-        revived() {},
+        print: (_author, text) => void process.stderr.write(text),
+        send() {},
         failed() {},
       }),
-      () => {},
       () => {},
     )
     await Promise.all(chain.hosts.map(host => host.end()))

@@ -1,15 +1,13 @@
 import { epochNowMs, setTimeout } from '../../base/own-clock.js'
 import type { ArraySet } from '../../base/queue.js'
 import { isHandled, type Report } from '../../base/task/report.js'
-import type { DeadRun, Death, WorkerClaims } from '../../engines/claims.js'
+import type { WorkerClaims } from '../../engines/claims.js'
 import { ID_KEY } from '../../formats/protocol/named.js'
 import { lastValue } from '../../formats/protocol/vars.js'
-import type { WorkerMessage } from '../ipc/messages.js'
+import type { WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import { Outbox } from '../ipc/reports.js'
-import { endOf } from '../tasks/lifecycle.js'
 import type { Followers } from './followers.js'
 import type { Run } from './run.js'
-import type { RunFollower } from './run-follower.js'
 
 /**
  * If the last report is older than this, the master gets a report before a task begins. It also gets one of running
@@ -20,11 +18,7 @@ export const REPORT_WITHIN_MS = 20
 /** A packet is a stranger's. */
 const LONGEST_ID = 200
 
-export interface ReportBufferOptions {
-  /** There is a listener for single tasks. */
-  readonly isListenedTo: boolean
-  /** Reports include the number of the attempt and how long the task waited. */
-  readonly isDetailed: boolean
+export interface ReportBufferOptions extends Pick<WorkerOptions, 'isListenedTo' | 'isDetailed'> {
   send(message: WorkerMessage): void
 }
 
@@ -44,7 +38,6 @@ export class ReportBuffer {
   #reportedAt = 0
   #busySince = 0
   #timer: NodeJS.Timeout | undefined
-  #follower: RunFollower | undefined
   #areTimesHeard = false
 
   /** @param inFlight each message also announces those of these runs that have started since the last one */
@@ -62,11 +55,6 @@ export class ReportBuffer {
     this.#send = send
   }
 
-  /** From now on, tells of each run by itself, too. */
-  follow(follower: RunFollower | undefined): void {
-    this.#follower = follower
-  }
-
   /** @param areTimesHeard there is a listener for the times of runs */
   listen(areTimesHeard: boolean): void {
     this.#areTimesHeard = areTimesHeard
@@ -77,15 +65,8 @@ export class ReportBuffer {
     this.#outbox.add(number, report)
   }
 
-  /** An earlier run of a task has ended by the death of its process. */
-  died(run: DeadRun, death: Death): void {
-    this.#follower?.died(run, death)
-  }
-
-  /** Adds the report of a run that has just ended. @param death of its interpreter */
-  ended(run: Run, plain: Report, death?: Death): void {
-    const { number, claim } = run
-    this.#follower?.ended(run, death === undefined ? plain : endOf(death))
+  /** Adds the report of a run that has just ended. */
+  ended({ number, claim }: Run, plain: Report): void {
     const { terms } = claim
     if (terms !== undefined) {
       this.#outbox.named.ended(terms, plain.kind, plain.ranMs)
@@ -109,7 +90,6 @@ export class ReportBuffer {
     const { terms } = run.claim
     if (terms !== undefined) this.#outbox.named.started(terms)
     if (now - this.#reportedAt > REPORT_WITHIN_MS) this.tell(run)
-    this.#follower?.began(run)
   }
 
   /** @param isQueueEmpty the master should send more tasks @param isIdle nothing is claimed or runs */

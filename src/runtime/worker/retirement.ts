@@ -4,7 +4,7 @@ import type { RecycleReason } from '../../base/events/event-map.js'
 import { setTimeout } from '../../base/own-clock.js'
 import { isHandled, isLimit, type Report, type ReportKind } from '../../base/task/report.js'
 import { treeMemoryOf } from '../../system/process-usage.js'
-import type { WorkerMessage } from '../ipc/messages.js'
+import type { WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 
 /** A look at all threads and children takes as long as ten short tasks, so not each task is followed by one. */
 const LOOK_EVERY_MS = 100
@@ -13,22 +13,7 @@ const NEEDED = 8
 /** The kinds of reports that may result from a lack of descriptors. */
 const TELLING: ReadonlySet<ReportKind> = new Set(['error', 'retry', 'unsettled', 'unreadable'])
 
-/** `reload-on-rss` and `reload-on-as`: of this process with its interpreters and programs. 0: no limit. */
-interface MemoryLimitOptions {
-  readonly rssBytes: number
-  readonly vszBytes: number
-  /** A younger process is left alone. */
-  readonly minAgeMs: number
-}
-
-/** When a worker asks for its successor. */
-export interface RecyclingOptions {
-  /** 0: after any number. */
-  readonly maxTasks: number
-  readonly memory: MemoryLimitOptions
-}
-
-interface RetirementOptions extends RecyclingOptions {
+interface RetirementOptions extends Pick<WorkerOptions, 'maxTasks' | 'memory'> {
   /** Tasks are not claimed ahead. */
   readonly isOneByOne: boolean
 }
@@ -106,7 +91,7 @@ export class Retirement {
   }
 }
 
-function excess({ rssBytes, vszBytes }: MemoryLimitOptions): RecycleReason | undefined {
+function excess({ rssBytes, vszBytes }: WorkerOptions['memory']): RecycleReason | undefined {
   const memory = treeMemoryOf(process.pid)
   if (vszBytes > 0 && memory.vszBytes >= vszBytes)
     return { kind: 'as', bytes: memory.vszBytes, limit: vszBytes }

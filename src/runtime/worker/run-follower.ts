@@ -19,13 +19,13 @@ export interface RunFollower {
 export function followForMaster(send: (message: WorkerMessage) => void): RunFollower {
   return {
     began(run) {
-      const task = begunTask(run)
+      const task = begunTask(run.claim)
       if (task !== undefined) send({ type: 'run-began', number: run.number, task })
     },
     ended: ({ number }, { kind, atMs, detail }) =>
       send({ type: 'run-ended', number, end: { kind, atMs, detail } }),
     died(claim, death) {
-      const task = begunTask({ claim })
+      const task = begunTask(claim)
       if (task !== undefined) send({ type: 'run-died', task, end: endOf(death) })
     },
   }
@@ -36,7 +36,7 @@ export function followHere(tell: Tell, worker: string): RunFollower {
   const begun = new WeakMap<Run, BegunTask>()
   return {
     began(run) {
-      const task = begunTask(run)
+      const task = begunTask(run.claim)
       if (task === undefined) return
       begun.set(run, task)
       tellBegun(tell, worker, task)
@@ -46,7 +46,7 @@ export function followHere(tell: Tell, worker: string): RunFollower {
       if (task !== undefined) tellEnded(tell, worker, task, end)
     },
     died(claim, death) {
-      const task = begunTask({ claim })
+      const task = begunTask(claim)
       if (task !== undefined) tellEnded(tell, worker, task, endOf(death))
     },
   }

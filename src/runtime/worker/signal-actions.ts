@@ -2,39 +2,19 @@ import { describe, SpooldError } from '../../base/errors.js'
 import { MAX_SIGNAL, type SignalNews } from '../../base/task/schedule.js'
 import { openCron } from '../schedule/cron.js'
 
+/** uWSGI's limit for every target (core/signal.c, uwsgi_register_signal). */
+const MAX_NAME_BYTES = 63
+
 /**
  * uWSGI's signal framework, as code in a worker uses it: JavaScript modules through the package, other languages
  * through their hosts. All of it may be called while handlers are loaded, and at any time after that. Every worker of
  * a daemon loads the same code and so requests the same schedules; equal ones count once.
  *
+ * Keeps the handler functions here, and reports everything else to the master.
+ *
  * @throws SpooldError SIGNAL_INVALID, SCHEDULE_INVALID from every method
  */
-export interface SignalActions {
-  /**
-   * Registers `run` to be called when this worker handles the signal; it may return a promise. A second registration
-   * replaces the first one.
-   *
-   * @param target who handles it: '' or `spooler` one process, `workers` every process, an absolute spool directory …
-   */
-  register(number: number, target: string, run: (number: number) => unknown): void
-  /** Whether it is registered in this worker. */
-  isRegistered(number: number): boolean
-  raise(number: number): void
-  addTimer(number: number, everyMs: number): void
-  /** @param iterations 0: forever; with a limit, 0 milliseconds mean as soon as possible */
-  addRbTimer(number: number, everyMs: number, iterations: number): void
-  /** uWSGI's numbers: -1 means any, -n every multiple of n. */
-  addCron(number: number, minute: number, hour: number, day: number, month: number, weekday: number): void
-  /** @param zone null: that of the daemon */
-  addCronExpression(number: number, expression: string, zone: string | null): void
-  addFileMonitor(number: number, path: string): void
-}
-
-/** uWSGI's limit for every target (core/signal.c, uwsgi_register_signal). */
-const MAX_NAME_BYTES = 63
-
-/** Keeps the handler functions here, and reports everything else to the master. */
-export class WorkerSignals implements SignalActions {
+export class WorkerSignals {
   readonly #handlers = new Map<number, (number: number) => unknown>()
   readonly #tell: (news: SignalNews) => void
 
@@ -43,6 +23,12 @@ export class WorkerSignals implements SignalActions {
     this.#tell = tell
   }
 
+  /**
+   * Registers `run` to be called when this worker handles the signal; it may return a promise. A second registration
+   * replaces the first one.
+   *
+   * @param target who handles it: '' or `spooler` one process, `workers` every process, an absolute spool directory …
+   */
   register(number: number, target: string, run: (number: number) => unknown): void {
     checkNumber(number)
     if (typeof run !== 'function')
@@ -55,6 +41,7 @@ export class WorkerSignals implements SignalActions {
     this.#tell({ kind: 'handler', number, target })
   }
 
+  /** Whether it is registered in this worker. */
   isRegistered(number: number): boolean {
     return this.#handlers.has(number)
   }
@@ -68,6 +55,7 @@ export class WorkerSignals implements SignalActions {
     this.addRbTimer(number, everyMs, 0)
   }
 
+  /** @param iterations 0: forever; with a limit, 0 milliseconds mean as soon as possible */
   addRbTimer(number: number, everyMs: number, iterations: number): void {
     checkNumber(number)
     const isAtOnce = everyMs === 0 && iterations > 0
@@ -80,6 +68,7 @@ export class WorkerSignals implements SignalActions {
     this.#tell({ kind: 'timer', number, everyMs: isAtOnce ? 1 : everyMs, iterations })
   }
 
+  /** uWSGI's numbers: -1 means any, -n every multiple of n. */
   addCron(number: number, minute: number, hour: number, day: number, month: number, weekday: number): void {
     const fields = [minute, hour, day, month, weekday]
     for (const field of fields)
@@ -88,6 +77,7 @@ export class WorkerSignals implements SignalActions {
     this.addCronExpression(number, fields.join(' '), null)
   }
 
+  /** @param zone null: that of the daemon */
   addCronExpression(number: number, expression: string, zone: string | null): void {
     checkNumber(number)
     openCron(expression, zone)

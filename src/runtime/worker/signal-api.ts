@@ -1,16 +1,16 @@
 import { SpooldError } from '../../base/errors.js'
-import type { SignalActions } from './signal-actions.js'
+import type { WorkerSignals } from './signal-actions.js'
 
 /**
  * A handler module may import another copy of this package than the daemon runs. So the object that belongs to the
- * process is found under a name that all copies share. Change the name with any incompatible change of the interface.
+ * process is found under a name that all copies share. Change the name with any incompatible change of its methods.
  */
 const ACTIONS = Symbol.for('spoold.signal-actions.1')
 
-type Offered = typeof globalThis & { [ACTIONS]?: SignalActions }
+type Offered = typeof globalThis & { [ACTIONS]?: WorkerSignals }
 
 /** Called by a worker before it loads a handler. */
-export function offerSignals(actions: SignalActions): void {
+export function offerSignals(actions: WorkerSignals): void {
   const offered: Offered = globalThis
   offered[ACTIONS] = actions
 }
@@ -82,7 +82,7 @@ export function addFileMonitor(number: number, path: string): void {
   actions().addFileMonitor(number, path)
 }
 
-function actions(): SignalActions {
+function actions(): WorkerSignals {
   const { [ACTIONS]: offered }: Offered = globalThis
   if (offered !== undefined) return offered
   throw new SpooldError(

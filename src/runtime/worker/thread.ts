@@ -4,7 +4,6 @@ import { systemCalls } from '../../system/libc.js'
 import { frameOf, MasterDecoder } from '../ipc/frames.js'
 import { THREAD_IS_UP } from '../ipc/messages.js'
 import { offerDaemon } from '../tasks/daemon.js'
-import { engineOf, openClaims } from './open-claims.js'
 import { sendNothing } from './road.js'
 import { Worker } from './worker.js'
 
@@ -19,9 +18,7 @@ if (parentPort !== null)
 
 const decoder = new MasterDecoder()
 const worker = new Worker({
-  directory: { enter() {}, forget() {} }, // threads share one
   entered: (_options, _signals, daemon) => offerDaemon(daemon),
-  openClaims: (options, ...more) => openClaims(engineOf(options), options, ...more),
   send(message, sent) {
     post?.(frameOf(decoder.token, message))
     setImmediate(sent)

@@ -1,59 +1,55 @@
-import type { Request, Stored } from '../../base/task/request.js'
+import type { Request } from '../../base/task/request.js'
 import { DeferredEnqueuer } from '../../engines/deferred-enqueuer.js'
 import type { Enqueuer, StoreResult } from '../../engines/enqueuer.js'
 import { DEFAULT_QUEUE } from '../../formats/protocol/named.js'
 import type { WorkerMessage, WorkerOptions } from '../ipc/messages.js'
-import type { CurrentDaemon, RunningTask } from '../tasks/daemon.js'
+import type { CurrentDaemon } from '../tasks/daemon.js'
 import { unknownQueue } from '../tasks/queues.js'
+
+/** So many are told in one message, which has room for them however long their paths are. */
+const MOST_TOLD = 1000
 
 type Places = Pick<WorkerOptions, 'spool' | 'targets' | 'queues' | 'sockets'>
 
 /** The daemon as the named tasks of this worker see it. */
-export class WorkerDaemon implements CurrentDaemon {
-  readonly #options: Places
-  readonly #send: (message: WorkerMessage) => void
-  readonly #current: () => RunningTask | undefined
-  readonly #enqueuers = new Map<string, Enqueuer>()
-
-  constructor(
-    options: Places,
-    send: (message: WorkerMessage) => void,
-    current: () => RunningTask | undefined,
-  ) {
-    this.#options = options
-    this.#send = send
-    this.#current = current
+export function daemonOf(
+  options: Places,
+  send: (message: WorkerMessage) => void,
+  current: CurrentDaemon['current'],
+): CurrentDaemon {
+  const enqueuers = new Map<string, Enqueuer>()
+  return {
+    enqueuerOf(queue) {
+      const enqueuer = enqueuers.get(queue) ?? openQueue(queue, options, send)
+      enqueuers.set(queue, enqueuer)
+      return enqueuer
+    },
+    current,
   }
+}
 
-  enqueuerOf(queue: string): Enqueuer {
-    const enqueuer = this.#enqueuers.get(queue) ?? this.#open(queue)
-    this.#enqueuers.set(queue, enqueuer)
-    return enqueuer
+/** @throws SpooldError QUEUE_UNKNOWN */
+function openQueue(
+  queue: string,
+  { spool, targets, queues, sockets = [] }: Places,
+  send: (message: WorkerMessage) => void,
+): Enqueuer {
+  const socket = sockets.find(([name]) => name === queue)?.[1]
+  if (socket !== undefined) return new DeferredEnqueuer(socket, () => openSocket(socket))
+  const mapped = queues.find(([name]) => name === queue)?.[1]
+  if (mapped === undefined && queue !== DEFAULT_QUEUE)
+    throw unknownQueue(
+      queue,
+      [...queues, ...sockets].map(([name]) => name),
+      `the daemon's configuration: spooler-queue = ${queue}=/var/spool/${queue}`,
+    )
+  const directory = mapped ?? spool
+  const open = async () => {
+    const { SpoolTargets } = await import('../../engines/targets.js')
+    const own = new SpoolTargets(targets).find(Buffer.from(directory))
+    return own ?? new SpoolTargets([{ directory, sync: true }]).get() // of another daemon, or of none
   }
-
-  current(): RunningTask | undefined {
-    return this.#current()
-  }
-
-  #open(queue: string): Enqueuer {
-    const { spool, targets, queues, sockets = [] } = this.#options
-    const socket = sockets.find(([name]) => name === queue)?.[1]
-    if (socket !== undefined) return new DeferredEnqueuer(socket, () => openSocket(socket))
-    const mapped = queues.find(([name]) => name === queue)?.[1]
-    if (mapped === undefined && queue !== DEFAULT_QUEUE)
-      throw unknownQueue(
-        queue,
-        [...queues, ...sockets].map(([name]) => name),
-        `the daemon's configuration: spooler-queue = ${queue}=/var/spool/${queue}`,
-      )
-    const directory = mapped ?? spool
-    const open = async () => {
-      const { SpoolTargets } = await import('../../engines/targets.js')
-      const own = new SpoolTargets(targets).find(Buffer.from(directory))
-      return own ?? new SpoolTargets([{ directory, sync: true }]).get() // of another daemon, or of none
-    }
-    return new Announcing(new DeferredEnqueuer(directory, open), this.#send)
-  }
+  return announcing(new DeferredEnqueuer(directory, open), send)
 }
 
 /** @throws SpooldError ADDRESS_INVALID */
@@ -63,29 +59,19 @@ async function openSocket(socket: string): Promise<Enqueuer> {
 }
 
 /** Tells the master what was stored, so that it does not have to find it. */
-class Announcing implements Enqueuer {
-  readonly #enqueuer: Enqueuer
-  readonly #send: (message: WorkerMessage) => void
-
-  constructor(enqueuer: Enqueuer, send: (message: WorkerMessage) => void) {
-    this.#enqueuer = enqueuer
-    this.#send = send
-  }
-
-  get name(): string {
-    return this.#enqueuer.name
-  }
-
-  async store(request: Request): Promise<Stored> {
-    const stored = await this.#enqueuer.store(request)
-    tellStored([request], [{ stored }], this.#send)
-    return stored
-  }
-
-  async storeAll(requests: readonly Request[], isAllOrNothing?: boolean) {
-    const results = await this.#enqueuer.storeAll(requests, isAllOrNothing)
-    tellStored(requests, results, this.#send)
-    return results
+function announcing(enqueuer: Enqueuer, send: (message: WorkerMessage) => void): Enqueuer {
+  return {
+    name: enqueuer.name,
+    async store(request) {
+      const stored = await enqueuer.store(request)
+      tellStored([request], [{ stored }], send)
+      return stored
+    },
+    async storeAll(requests, isAllOrNothing) {
+      const results = await enqueuer.storeAll(requests, isAllOrNothing)
+      tellStored(requests, results, send)
+      return results
+    },
   }
 }
 
@@ -100,5 +86,6 @@ export function tellStored(
     if (result === undefined || !('stored' in result) || result.stored.isDuplicate) return []
     return [{ path: result.stored.path, bytes: packet.length + (body instanceof Buffer ? body.length : 0) }]
   })
-  if (tasks.length > 0) send({ type: 'stored', tasks })
+  for (let at = 0; at < tasks.length; at += MOST_TOLD)
+    send({ type: 'stored', tasks: tasks.slice(at, at + MOST_TOLD) })
 }

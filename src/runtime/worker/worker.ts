@@ -2,23 +2,28 @@ import { SpooldError, toError } from '../../base/errors.js'
 import type { Stream } from '../../base/events/event-map.js'
 import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
 import type { SignalNews } from '../../base/task/schedule.js'
-import type { Awaitable, Claims, TellDeath } from '../../engines/claims.js'
+import type { Engine } from '../../engines/open-engine.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import { isSendable, partsOf } from '../ipc/frames.js'
 import type { AfterKill, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { CurrentDaemon } from '../tasks/daemon.js'
 import type { Executor, ExecutorListener } from './executor.js'
-import { FunctionExecutor, type WorkingDirectory } from './function-executor.js'
+import { FunctionExecutor, type ProcessDirectory } from './function-executor.js'
+import type { Said } from './handler-task.js'
 import { type LoadedHandlers, openHandlers } from './handlers.js'
 import type { LoadedHandler } from './load-module.js'
 import { Loop } from './loop.js'
-import { Printer } from './printer.js'
+import { engineOf, openClaims } from './open-claims.js'
 import type { Run } from './run.js'
 import { followForMaster } from './run-follower.js'
 import { WorkerSignals } from './signal-actions.js'
-import { WorkerDaemon } from './worker-daemon.js'
+import { daemonOf } from './worker-daemon.js'
 
 /** The exit code of uWSGI's spooler when it is asked to exit (end_me, core/uwsgi.c). */
 export const EXIT_REQUESTED = 30
+
+/** The limit of printed text on its way to the master. Above it a writer has to wait, where that is possible. */
+const HIGH_WATER_CHARS = 1024 * 1024
 
 /** What a worker runs in: its own process, or that of another program. */
 interface WorkerHome {
@@ -27,17 +32,13 @@ interface WorkerHome {
   /** The last message has been handed to the channel. The worker does nothing any more. */
   exit(code: number): void
   /** The options are known; no handler is loaded yet. @param signals the signal functions for handlers */
-  entered(options: WorkerOptions, signals: WorkerSignals, daemon: WorkerDaemon): void
+  entered(options: WorkerOptions, signals: WorkerSignals, daemon: CurrentDaemon): void
   /** It is ready, and has run nothing. */
   opened?(options: WorkerOptions, loop: Pick<Loop, 'follow'>): void
-  /** @param tell tells people of a task that it has claimed */
-  openClaims(
-    options: WorkerOptions,
-    termsOf?: LoadedHandlers['termsOf'],
-    tell?: (task: string, message: string) => void,
-    died?: TellDeath,
-  ): Awaitable<Claims>
-  readonly directory: WorkingDirectory
+  /** Has its spool; absent: that which the spool's name tells. */
+  readonly engine?: Pick<Engine, 'claims'>
+  /** Absent: it is not the worker's to change. */
+  readonly directory?: ProcessDirectory
   /** Set if other code runs in the same process. */
   readonly shared?: SharedProcess
 }
@@ -59,7 +60,6 @@ interface SharedProcess {
  */
 export class Worker {
   readonly #home: WorkerHome
-  readonly #printer: Printer
   readonly #questions: MasterQuestions
   readonly #signals: WorkerSignals
   /** What handlers declared about signals before this worker was ready. */
@@ -68,13 +68,11 @@ export class Worker {
   #handlers: LoadedHandlers | undefined
   /** Runs functions in this process. */
   #functions: FunctionExecutor | undefined
+  /** How much printed text is on its way to the master. */
+  #waitingChars = 0
 
   constructor(home: WorkerHome) {
     this.#home = home
-    this.#printer = new Printer(
-      (message, sent) => home.send(message, sent),
-      text => this.#shown(text),
-    )
     this.#questions = new MasterQuestions(message => this.#send(message))
     this.#signals = new WorkerSignals(news => this.#tellNews(news))
   }
@@ -140,39 +138,63 @@ export class Worker {
   }
 
   /** Code in this process has printed something, on behalf of the running task if that is known. */
-  printed(stream: Stream, text: string, sent?: () => void): void {
+  printed(stream: Stream, text: string, sent = () => {}): void {
     this.#print(this.#functions?.author, stream, text, sent)
   }
 
   /** Announces the author first, so that the log line of its start precedes its output. */
-  #print(author: Run | undefined, stream: Stream, text: string, sent?: () => void): void {
+  #print(author: Run | undefined, stream: Stream, text: string, sent: () => void): void {
+    if (text === '') return sent()
     if (author !== undefined) this.#loop?.announce(author)
-    this.#printer.print(author?.number ?? null, stream, text, sent)
+    const number = author?.number ?? null
+    this.#waitingChars += text.length
+    this.#say(
+      text,
+      part => ({ type: 'output', number, stream, text: part }),
+      () => {
+        this.#waitingChars -= text.length
+        sent()
+      },
+    )
+  }
+
+  /** A line for the log; that of its start comes first. */
+  #log(run: Run, { message, stream }: Said, sent: () => void): void {
+    this.#loop?.announce(run)
+    const { name } = run.claim
+    this.#say(message, part => ({ type: 'log', name, message: part, ...(stream && { stream }) }), sent)
+  }
+
+  /** Without what is hidden. @param sent called when its last part has been handed to the channel */
+  #say(text: string, messageOf: (part: string) => WorkerMessage, sent: () => void): void {
+    const parts = partsOf(this.#shown(text))
+    for (const [i, part] of parts.entries())
+      this.#home.send(messageOf(part), i === parts.length - 1 ? sent : () => {})
   }
 
   async #open(options: WorkerOptions): Promise<void> {
     try {
       const current = () => this.#functions?.current
-      const daemon = new WorkerDaemon(options, message => this.#send(message), current)
+      const daemon = daemonOf(options, message => this.#send(message), current)
       this.#home.entered(options, this.#signals, daemon)
       const handlers = await this.#openHandlers(options)
       this.#handlers = handlers
       const delivery = handlers.delivery ?? options.delivery
-      const tell = (name: string, message: string) => this.#send({ type: 'log', name, message })
-      const claims = await this.#home.openClaims(
+      const claims = await openClaims(
+        this.#engineOf(options),
         { ...options, delivery },
-        handlers.termsOf,
-        tell,
-        (run, death) => this.#loop?.died(run, death),
+        {
+          termsOf: handlers.termsOf,
+          tell: (name, message) => this.#send({ type: 'log', name, message }),
+          died: (run, death) => this.#loop?.died(run, death),
+        },
       )
       this.#loop = new Loop(claims, await this.#executorOf(handlers, options), {
         ...options,
         hide: new Hide(options.hide),
         harakiriMs: this.#home.shared?.deadlineMs ?? options.harakiriMs,
         isKilled: this.#home.shared === undefined,
-        isConcurrent:
-          (handlers.only === undefined || handlers.isBeside) &&
-          (options.concurrency > 1 || options.sharesProcess === true),
+        isConcurrent: handlers.concurrency > 1 || options.sharesProcess === true,
         handle: number => this.#runSignal(options.spool, number),
         send: message => this.#send(message),
         died: (run, death) => {
@@ -184,11 +206,15 @@ export class Worker {
       this.#send({
         type: 'ready',
         news: [...this.#earlyNews, ...handlers.periodic],
-        isBeside: handlers.isBeside,
+        concurrency: handlers.concurrency,
       })
     } catch (thrown) {
       this.#exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
     }
+  }
+
+  #engineOf(options: WorkerOptions): Pick<Engine, 'claims'> {
+    return this.#home.engine ?? engineOf(options)
   }
 
   #openHandlers(options: WorkerOptions): Promise<LoadedHandlers> {
@@ -201,7 +227,7 @@ export class Worker {
               ...options,
               signals: this.#signals,
               loaded: process => this.#tellNews(process),
-              runSignal: number => host().signal(number),
+              runSignal: number => host.signal(number),
               send: message => this.#send(message),
               ask: (name, values) => this.#questions.ask(name, values),
               setDeadline: afterMs => this.#setDeadline(afterMs),
@@ -209,40 +235,32 @@ export class Worker {
         )
         return {
           call: async (name, values) => (await opening).answer(name, values),
-          isLogBehind: () => this.#printer.isBehind,
-          printed: text => this.#print(undefined, 'output', text),
-          died: ({ process, options: { language } }, death) =>
-            this.#send({
-              type: 'host-died',
-              detail: `the ${language} interpreter (pid: ${process.pid}) ${death}`,
-            }),
-          revived: () => this.#send({ type: 'host-revived' }),
-          failed: ({ message }) => {
-            if (this.#loop !== undefined) this.#loop.giveUp(message)
-            else this.#exitAfter({ type: 'unloadable', error: message }, 1)
+          isLogBehind: () => this.#waitingChars > HIGH_WATER_CHARS,
+          print: (author, text) => this.#print(author, 'output', text, () => {}),
+          send: message => this.#send(message),
+          failed: error => {
+            if (this.#loop !== undefined) this.#loop.giveUp(error)
+            else this.#exitAfter({ type: 'unloadable', error }, 1)
           },
         }
       },
       message => this.#send(message),
-      (author, text) => this.#print(author, 'output', text),
       this.#home.shared?.given,
     )
   }
 
   async #executorOf(
-    { only, isBeside, performers }: LoadedHandlers,
+    { only, concurrency, performers }: LoadedHandlers,
     options: WorkerOptions,
   ): Promise<(listener: ExecutorListener) => Executor> {
-    this.#printer.isBeside = options.concurrency > 1 && (only === undefined || isBeside)
-    if (only !== undefined && isBeside) {
+    if (only !== undefined && concurrency > 1) {
       const { BesideExecutor } = await import('./beside-executor.js')
       const lost = () => this.#exitAfter({ type: 'unfit', error: 'several tasks ran in its interpreter' }, 1)
-      return listener => new BesideExecutor(only, options.concurrency, this.#printer, listener, lost)
+      return listener => new BesideExecutor(only, concurrency, listener, lost)
     }
     if (only !== undefined) {
       const { HostExecutor } = await import('./host-executor.js')
-      const paged = (fd: number) => this.#send({ type: 'host-page', fd })
-      return listener => new HostExecutor(only, this.#printer, listener, paged)
+      return listener => new HostExecutor(only, listener)
     }
     return listener => {
       this.#functions = new FunctionExecutor(
@@ -250,19 +268,11 @@ export class Worker {
           chain: performers,
           context: {
             spool: options.spool,
-            log: (run, name, { message, stream }, sent = () => {}) => {
-              this.#loop?.announce(run) // the log line of its start comes first
-              const parts = partsOf(this.#shown(message))
-              for (const [i, part] of parts.entries())
-                this.#home.send(
-                  { type: 'log', name, message: part, ...(stream && { stream }) },
-                  i === parts.length - 1 ? sent : () => {},
-                )
-            },
+            log: (run, said, sent = () => {}) => this.#log(run, said, sent),
           },
           chdir: options.chdir,
           directory: this.#home.directory,
-          concurrency: options.concurrency,
+          concurrency,
           around: this.#home.shared?.around,
         },
         listener,
@@ -272,7 +282,7 @@ export class Worker {
   }
 
   #runSignal(spool: string, number: number): unknown {
-    this.#home.directory.enter(spool)
+    this.#home.directory?.enter(spool)
     return this.#signals.run(number)
   }
 
@@ -285,7 +295,8 @@ export class Worker {
   /** Does something else than run tasks. */
   async #actAfterKill(message: AfterKill): Promise<void> {
     const { actAfterKill, answerAside } = await import('./after-a-kill.js')
-    const act = async () => actAfterKill(await this.#home.openClaims(message.options), message)
+    const { options } = message
+    const act = async () => actAfterKill(await openClaims(this.#engineOf(options), options), message)
     this.#send(await answerAside(message.id, act))
   }
 

@@ -12,7 +12,7 @@ interface Waiting {
 }
 
 /** A host as one handler among others in the chain: it is given one task at a time. */
-export function callHost(host: Host, print: (author: Run | undefined, text: string) => void): HandlerCall {
+export function callHost(host: Host): HandlerCall {
   const queue = new Queue<Waiting>()
   let isBusy = false
 
@@ -31,9 +31,8 @@ export function callHost(host: Host, print: (author: Run | undefined, text: stri
   function collect(): Outcome | undefined {
     const [ended] = host.process.collect()
     const author = queue.peek()?.run
-    if (ended !== undefined && ended.printed !== '') print(author, ended.printed)
-    const printed = ended === undefined ? host.process.takePrinted() : ''
-    if (printed !== '') print(host.process.hasStarted ? author : undefined, printed)
+    const printed = ended?.printed ?? host.process.takePrinted()
+    host.print(ended !== undefined || host.process.hasStarted ? author : undefined, printed)
     return ended?.outcome
   }
 

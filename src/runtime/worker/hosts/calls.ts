@@ -8,12 +8,12 @@ import type { VarPair } from '../../../formats/protocol/packet.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { requestFromPairs } from '../../../formats/protocol/request-vars.js'
 import type { WorkerMessage } from '../../ipc/messages.js'
-import type { SignalActions } from '../signal-actions.js'
+import type { WorkerSignals } from '../signal-actions.js'
 import { tellStored } from '../worker-daemon.js'
 
 interface CallsOptions {
   readonly targets: readonly SpoolTarget[]
-  readonly signals: SignalActions
+  readonly signals: WorkerSignals
   loaded(process: LoadedProcess): void
   /** Makes the host call the function that it registered for a signal. */
   runSignal(number: number): Promise<void>
@@ -120,7 +120,7 @@ export class Calls {
     return [`${this.#places.get(spooler).name}/uwsgi_spoolfile_on_${hostname()}_0_0_0_0_0`]
   }
 
-  get #signals(): SignalActions {
+  get #signals(): WorkerSignals {
     return this.#options.signals
   }
 

@@ -69,7 +69,6 @@ export class HostProcess {
   readonly #listener: HostProcessListener
   readonly #page = new Page()
   readonly #details = new Map<number, string>()
-  readonly spawnedAt = performance.now()
   /** Tasks are numbered in the order in which they were sent. */
   #sent = 0
   #collected = 0
@@ -79,14 +78,16 @@ export class HostProcess {
   #isLoaded = false
   #isDead = false
   #fault: string | undefined
-  #declared = ''
   /** Undefined before the host has one, and if it cannot be read: it goes then where the worker's own goes. */
   #output: HostOutput | undefined
   #listening: NodeJS.Timeout | undefined
-  /** Rejects with a SpooldError when it cannot load the handlers. */
-  readonly whenReady: Promise<void>
+  /** Resolves with what its code declared (host.ts). Rejects with a SpooldError when it cannot load the handlers. */
+  readonly whenReady: Promise<string>
   readonly whenDead: Promise<Death>
-  #settleReady: { resolve(): void; reject(error: SpooldError): void } = { resolve() {}, reject() {} }
+  #settleReady: { resolve(declared: string): void; reject(error: SpooldError): void } = {
+    resolve() {},
+    reject() {},
+  }
 
   constructor(options: HostOptions, listener: HostProcessListener) {
     const { command, args, environment, home, settings } = options
@@ -123,11 +124,6 @@ export class HostProcess {
   /** How many messages it has not finished. */
   get messages(): number {
     return this.#messages
-  }
-
-  /** What its code declared (host.ts). */
-  get declared(): string {
-    return this.#declared
   }
 
   /** A task has ended in it. */
@@ -252,9 +248,8 @@ export class HostProcess {
   #hear(frame: UpFrame): void {
     switch (frame.kind) {
       case 'ready':
-        this.#declared = frame.text
         this.#loaded()
-        return this.#settleReady.resolve()
+        return this.#settleReady.resolve(frame.text)
       case 'unloadable':
         this.#loaded()
         return this.#settleReady.reject(new SpooldError('HANDLER_UNLOADABLE', frame.text))

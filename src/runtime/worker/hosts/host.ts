@@ -1,26 +1,27 @@
-import { toError } from '../../../base/errors.js'
+import { messageOf } from '../../../base/errors.js'
 import { RespawnPace } from '../../../base/respawn-pace.js'
 import type { DeadRun, Death } from '../../../engines/claims.js'
-import { DEFAULT_QUEUE } from '../../../formats/protocol/named.js'
-import type { HostOptions } from '../../ipc/messages.js'
+import type { HostOptions, WorkerMessage } from '../../ipc/messages.js'
 import type { PeriodicSettings } from '../../tasks/periodic.js'
+import type { Run } from '../run.js'
 import { type BesideFrame, encodeDeath } from './frames.js'
 import { HostProcess } from './host-process.js'
 
-/** A named task that the code of a host registered. */
+/** A named task that the code of a host registered, as our own code in its language says it. */
 interface DeclaredTask {
   readonly name: string
   /** -1: no limit. */
   readonly maxRetries: number
   /** How many run at a time; null: no limit. */
   readonly maxConcurrency: number | null
-  readonly queue: string
+  /** Absent: the language has no queues. */
+  readonly queue?: string
   /** Not checked; null: it is not periodic. */
   readonly periodic: PeriodicSettings | null
   /** Where it is registered, for people. */
   readonly place: string
-  /** It may run beside others, if the configuration allows it. */
-  readonly isAsync: boolean
+  /** It may run beside others, if the configuration allows it. Absent: the language has no such tasks. */
+  readonly isAsync?: boolean
 }
 
 /** The code that runs tasks in a host. */
@@ -52,14 +53,12 @@ export interface HostCallbacks {
   call(name: string, values: readonly Buffer[]): Promise<ReadonlyArray<string | Uint8Array>>
   /** The log is full for now. */
   isLogBehind(): boolean
-  /** Output that belongs to no task: it was printed while the host's code was loaded. */
-  printed(text: string): void
-  /** It died, and a replacement is being started. */
-  died(host: Host, death: string): void
-  /** The replacement is ready. */
-  revived(): void
+  /** Prints what it has printed, on behalf of a task if that is known. */
+  print(author: Run | undefined, text: string): void
+  /** To the master. */
+  send(message: WorkerMessage): void
   /** It died before any task had ended, or a replacement could not be started: the worker cannot go on. */
-  failed(error: Error): void
+  failed(why: string): void
 }
 
 /**
@@ -73,21 +72,23 @@ export class Host {
   #user: HostTaskListener | undefined
   #process: HostProcess
   #state: 'loading' | 'open' | 'closed' = 'loading'
+  #declared: readonly DeclaredTask[] = []
   readonly #pace = new RespawnPace()
   /** Deaths, as messages. */
   readonly #untold: Buffer[] = []
   readonly #signals = new Map<number, { resolve(): void; reject(error: Error): void }>()
 
-  private constructor(options: HostStart, callbacksOf: (host: () => Host) => HostCallbacks) {
+  private constructor(options: HostStart, callbacksOf: (host: Host) => HostCallbacks) {
     this.options = options
-    this.#callbacks = callbacksOf(() => this)
+    this.#callbacks = callbacksOf(this)
     this.#process = this.#spawn()
   }
 
   /** @throws SpooldError HANDLER_UNLOADABLE */
-  static async start(options: HostStart, callbacksOf: (host: () => Host) => HostCallbacks): Promise<Host> {
+  static async start(options: HostStart, callbacksOf: (host: Host) => HostCallbacks): Promise<Host> {
     const host = new Host(options, callbacksOf)
-    await host.#process.whenReady
+    const declared = await host.#process.whenReady
+    if (declared !== '') host.#declared = JSON.parse(declared)
     host.#state = 'open'
     return host
   }
@@ -101,6 +102,16 @@ export class Host {
     return this.#process
   }
 
+  /** @param author the task that has printed it, if that is known */
+  print(author: Run | undefined, text: string): void {
+    this.#callbacks.print(author, text)
+  }
+
+  /** Call it for each interpreter, before it is sent anything, if the master's numbers are sent with the tasks. */
+  tellPage(): void {
+    this.#callbacks.send({ type: 'host-page', fd: this.#process.pageFd })
+  }
+
   /** It accepts tasks. */
   get isOpen(): boolean {
     return this.#state === 'open' && !this.#process.isRecalling
@@ -108,7 +119,7 @@ export class Host {
 
   /** The named tasks that its code declared. */
   get declared(): readonly DeclaredTask[] {
-    return declaredTasks(this.#process.declared)
+    return this.#declared
   }
 
   /** Calls the function that the host registered for a signal. Rejects with what it throws. */
@@ -137,7 +148,7 @@ export class Host {
     const { language } = this.options
     if (await this.#process.end()) return
     const why = 'a thread that a task has left, or code that it runs at its exit, holds it up'
-    this.#callbacks.printed(`the ${language} interpreter (pid: ${this.#process.pid}) is killed: ${why}\n`)
+    this.print(undefined, `the ${language} interpreter (pid: ${this.#process.pid}) is killed: ${why}\n`)
   }
 
   #spawn(): HostProcess {
@@ -147,7 +158,7 @@ export class Host {
       signalEnded: (number, error) => this.#signalEnded(number, error),
       beside: frame => this.#user?.beside?.(frame),
       isLogBehind: () => this.#callbacks.isLogBehind(),
-      printed: text => this.#callbacks.printed(text),
+      printed: text => this.print(undefined, text),
       call: (name, values) => this.#callbacks.call(name, values),
     })
     void process.whenDead.then(death => this.#died(process, death))
@@ -167,12 +178,13 @@ export class Host {
     let diedAtWork = false
     if (wasOpen) {
       this.#state = 'loading'
-      this.#callbacks.died(this, death)
+      const detail = `the ${language} interpreter (pid: ${process.pid}) ${death}`
+      this.#callbacks.send({ type: 'host-died', detail })
       for (const { reject } of this.#signals.values())
         reject(new Error(`the ${language} interpreter ${death}`))
       this.#signals.clear()
       diedAtWork = this.#user?.died(`the ${language} interpreter that ran it ${death}`) === true
-    } else this.#callbacks.printed(process.takePrinted()) // printed while loading, or at its exit
+    } else this.print(undefined, process.takePrinted()) // printed while loading, or at its exit
     process.release()
     if (wasOpen && !this.#isClosed) this.#replace(process, death, diedAtWork)
   }
@@ -181,12 +193,11 @@ export class Host {
    * At once after the crash of a task, which has limits of its own. If it died with none, and before any had ended, the worker gives
    * up: the master sets the pace then, as it knows all workers.
    */
-  #replace({ hasProgressed, spawnedAt }: HostProcess, death: string, diedAtWork: boolean): void {
+  #replace({ hasProgressed }: HostProcess, death: string, diedAtWork: boolean): void {
     const { language, startTimeoutMs } = this.options
     if (!diedAtWork && !hasProgressed)
-      return this.#failed(new Error(`the ${language} interpreter ${death} before any task had ended`))
-    this.#pace.progressed()
-    const delayMs = diedAtWork ? 0 : this.#pace.failed(performance.now() - spawnedAt)
+      return this.#failed(`the ${language} interpreter ${death} before any task had ended`)
+    const delayMs = diedAtWork ? 0 : this.#pace.delayOfBurst()
     setTimeout(() => void this.#revive(startTimeoutMs), delayMs).unref()
   }
 
@@ -196,17 +207,17 @@ export class Host {
       this.#process = this.#spawn() // may throw EMFILE
       await this.#process.readyWithin(startTimeoutMs)
     } catch (error) {
-      return this.#failed(toError(error))
+      return this.#failed(messageOf(error))
     }
     if (this.#isClosed) return
     this.#state = 'open'
     this.#tell()
-    this.#callbacks.revived()
+    this.#callbacks.send({ type: 'host-revived' })
     this.#user?.revived()
   }
 
-  #failed(error: Error): void {
-    this.#callbacks.failed(error)
+  #failed(why: string): void {
+    this.#callbacks.failed(why)
     this.#user?.failed?.()
   }
 
@@ -214,24 +225,4 @@ export class Host {
   get #isClosed(): boolean {
     return this.#state === 'closed'
   }
-}
-
-/** @param text a JSON array, or nothing; from our own code */
-function declaredTasks(text: string): readonly DeclaredTask[] {
-  const declared: unknown = text === '' ? [] : JSON.parse(text)
-  if (!Array.isArray(declared)) return []
-  return declared.map(
-    ({
-      name,
-      maxRetries,
-      maxConcurrency = null,
-      queue = DEFAULT_QUEUE,
-      periodic = null,
-      place,
-      isAsync = false,
-    }: DeclaredTask) => ({
-      ...{ name, maxRetries, maxConcurrency },
-      ...{ queue, periodic, place, isAsync },
-    }),
-  )
 }
