@@ -27,7 +27,7 @@ const OURS = [
     'deadline',
     'child-started',
   ],
-  ...['child-ended', 'stored', 'drained', 'marks-cleared', 'cancelled-buried'],
+  ...['child-ended', 'stored', 'drained', 'run-died', 'host-page', 'done-aside'],
 ]
 
 const FOREIGN = [

@@ -52,10 +52,10 @@ interface PlanContext {
 /** The daemon's defaults: an application has nothing to say about them. */
 const DEFAULTS = defaultsOf(({ perSpool }) => perSpool === true) as SpoolOptions
 
-/** @throws SpooldError SPOOL_UNUSABLE */
 /** Engines without files have locks of their own. */
 const NO_FILES = { locks: 'ofd', because: undefined } as const
 
+/** @throws SpooldError SPOOL_UNUSABLE */
 export async function planQueue(
   { spool, engine }: Place,
   running: Running,

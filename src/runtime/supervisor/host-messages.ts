@@ -33,7 +33,7 @@ export class HostMessages {
   readonly #options: HostMessagesOptions
   /**
    * Programs that it runs for its tasks, each the leader of its own process group, and when each has started. When the worker is killed,
-   * they have to be killed too: no other process would do it, and a task would run twice at once.
+   * they have to be killed before its tasks are given to others, or one would run twice at once.
    */
   readonly #children = new Map<number, string | undefined>()
   /** The deadline that the running task set for itself (`uwsgi.set_user_harakiri`). */
