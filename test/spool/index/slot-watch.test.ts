@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it, type TestContext } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import { SlotWatch } from '#src/engines/spool/index/slot-watch.js'
 import { TaskIndex } from '#src/engines/spool/index/task-index.js'
 import { type HeldSlot, slotTaker } from '#src/engines/spool/slot-files.js'
@@ -31,7 +32,7 @@ function watched(t: TestContext, moments: number) {
   const watch = new SlotWatch(spool, index, () => {})
   watch.watch()
   t.after(() => watch.close())
-  return { index, counts }
+  return { index, counts, watch }
 }
 
 describe('the look for slots that others gave back', () => {
@@ -52,5 +53,17 @@ describe('the look for slots that others gave back', () => {
     now += 1000
     await until('it has looked', () => index.ready > 0 || counts.looks > 20)
     assert.equal(index.ready, 1)
+  })
+
+  it('asks whoever is to look, and cannot, once a second: each time it may be a new process', async t => {
+    const { index, counts, watch } = watched(t, 0)
+    index.returned({ ref: 'b', kind: 'parked', ranMs: 0, reason: 'slot', slots: SLOTS }, Date.now())
+    let asked = 0
+    const nobody = async () => undefined
+    const freeSlots = async () => void asked++
+    watch.lookBy({ look: nobody, begun: nobody, later: nobody, holder: nobody, freeSlots })
+    await until('it has asked', () => asked > 0)
+    await setTimeout(500)
+    assert.deepEqual([asked, counts.looks, index.ready], [1, 1, 1])
   })
 })

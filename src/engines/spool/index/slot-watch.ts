@@ -75,7 +75,8 @@ export class SlotWatch {
       if (count > 0 && this.#index.slots.next(queue, count) > 0) isAnyReady = true
     }
     this.#timer = undefined
-    if (this.#index.parkedFor('slot') > 0) this.#lookIn(Math.max(LOOK_MS, (free?.tookMs ?? 0) / SHARE))
+    if (this.#index.parkedFor('slot') > 0)
+      this.#lookIn(free === undefined ? SEND_MS : Math.max(LOOK_MS, free.tookMs / SHARE))
     if (isAnyReady) this.#wakeUp()
   }
 

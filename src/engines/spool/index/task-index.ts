@@ -416,6 +416,7 @@ export class TaskIndex {
     this.slots.endScan(isListed)
     this.#ready.endScan(scanned)
     if (this.ready > 0) this.#unseen?.watch()
+    this.#unseen?.doubt()
     return this.later.endListing(this.#isWhole && isListed && !this.#isHarvestFull)
   }
 

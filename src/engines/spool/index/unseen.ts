@@ -33,6 +33,8 @@ export class Unseen {
   readonly #seen = new Set<Ref>()
   /** The latter. */
   readonly #unreadable = new Set<Ref>()
+  /** The latter may have been removed, or replaced. */
+  #isDoubtful = false
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
   /** Since when there has always been one that nobody has looked at; epoch ms. */
@@ -71,8 +73,19 @@ export class Unseen {
 
   /** It is given away, or its file has changed. */
   forget(ref: Ref): void {
+    this.#leave(ref)
+    this.watch()
+  }
+
+  #leave(ref: Ref): void {
     if (this.#seen.size > 0) this.#seen.delete(ref)
     if (this.#unreadable.size > 0) this.#unreadable.delete(ref)
+  }
+
+  /** A scan has ended: it may have found what no event told. */
+  doubt(): void {
+    if (this.#unreadable.size === 0) return
+    this.#isDoubtful = true
     this.watch()
   }
 
@@ -86,7 +99,9 @@ export class Unseen {
     const pace = given - givenBefore // workers are about to look at as many
     const unseen =
       Math.min(ready, MOST) > pace ? [...this.#context.first(MOST)].filter(ref => !this.#seen.has(ref)) : []
-    if (unseen.length > pace) await this.#look(unseen)
+    const again = this.#isDoubtful ? [...this.#unreadable] : []
+    this.#isDoubtful = false
+    await this.#look(unseen.length > pace ? [...again, ...unseen] : again)
     this.#timer = undefined
     const left = this.#context.counts().ready
     if (left <= this.#seen.size) this.#sinceMs = undefined
@@ -95,13 +110,14 @@ export class Unseen {
     else if (pace + unseen.length > 0) this.watch()
   }
 
-  async #look(unseen: readonly Ref[]): Promise<void> {
-    for (let from = 0; from < unseen.length; from += LOOKED_AT_ONCE) {
-      const refs = unseen.slice(from, from + LOOKED_AT_ONCE)
+  async #look(all: readonly Ref[]): Promise<void> {
+    for (let from = 0; from < all.length; from += LOOKED_AT_ONCE) {
+      const refs = all.slice(from, from + LOOKED_AT_ONCE)
       const found = await this.#looker.look(refs)
       if (found === undefined || this.#isClosed) return
       if (this.#seen.size > MOST) this.#clear()
       const due = this.#context.found(refs, found)
+      for (const ref of refs) this.#leave(ref)
       for (const ref of due) this.#seen.add(ref)
       for (const [place, ref] of refs.entries())
         if (found[place] === 'unreadable' && this.#seen.has(ref)) this.#unreadable.add(ref)

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import { describe, it, type TestContext } from 'node:test'
+import type { Found, Looker } from '#src/base/task/report.js'
+import { TaskIndex } from '#src/engines/spool/index/task-index.js'
+import { until } from '../../helpers/until.js'
+
+function scan(index: TaskIndex, refs: Iterable<string>): void {
+  index.beginScan(false)
+  for (const ref of refs) if (!index.seen(ref, Date.now())) break
+  index.endScan()
+}
+
+/** No worker takes any, and no event tells what changes. */
+function lookedAt(t: TestContext, files: ReadonlyMap<string, Found>): TaskIndex {
+  const index = new TaskIndex({ order: 'name', frequencyMs: 30_000 })
+  const nobody = async () => undefined
+  const looker: Looker = {
+    ...{ begun: nobody, later: nobody, holder: nobody, freeSlots: nobody },
+    look: async refs => refs.map(ref => files.get(ref) ?? 'gone'),
+  }
+  scan(index, files.keys())
+  index.lookBy(looker, () => {})
+  t.after(() => index.close())
+  return index
+}
+
+describe('what is no task, and ready', () => {
+  it('is counted until it is removed, or replaced by a task, although no event tells', async t => {
+    const files = new Map<string, Found>([
+      ['a', 0],
+      ['junk', 'unreadable'],
+      ['more', 'unreadable'],
+      ['most', 'unreadable'],
+    ])
+    const index = lookedAt(t, files)
+    await until('it was looked at', () => index.unreadable.ready === 3)
+    files.delete('junk')
+    files.set('more', 0)
+    scan(index, files.keys())
+    await until('two are none any more', () => index.unreadable.ready === 1)
+    const tasks: string[] = []
+    index.eachReady(ref => tasks.push(ref), Date.now())
+    assert.deepEqual(tasks.sort(), ['a', 'more'])
+    assert.equal(index.unseen.count, 0)
+    files.clear()
+    scan(index, [])
+    await until('none is left', () => index.unreadable.ready === 0)
+  })
+})
