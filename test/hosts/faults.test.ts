@@ -329,3 +329,28 @@ async function goesOn(daemon: Daemon, spool: string): Promise<void> {
   await until('the next one runs', () => leftIn(spool).length === 0)
   assert.ok(daemon.isRunning)
 }
+
+describe('Python tasks that run beside each other', { skip: skipUnless('python3') }, () => {
+  it('lose none of the last words of their interpreter', async () => {
+    const spool = spoolDirectory()
+    const died = JSON.stringify(join(dirname(spool), 'died'))
+    const handler = `
+import asyncio
+from spoold import Tasks
+tasks = Tasks(max_retries=3)
+@tasks.task(name='t')
+async def t():
+    journal('begun')
+    await asyncio.sleep(0.2)
+    if os.path.exists(${died}): return
+    open(${died}, 'w').close()
+    os.write(1, b'last words\\n')
+    os._exit(3)
+`
+    for (const n of ['a', 'b']) drop(spool, `uwsgi_spoolfile_on_${n}`, packet({ task: 't', args: '[]' }))
+    const ini = { 'spooler-concurrency': 2, 'spooler-frequency': 1 }
+    const daemon = await startHost('python', { spool, handler, ini })
+    await until('all have run', () => leftIn(spool).length === 0)
+    assert.match(daemon.output, /last words/)
+  })
+})

@@ -68,6 +68,7 @@ export class BesideExecutor implements Executor {
   }
 
   #died(detail: string, lost: () => void): boolean {
+    this.#host.print(undefined, this.#host.process.takePrinted()) // its last words
     const had = [...this.#runs.keys()]
     if (had.length > 1) {
       void this.#host.end() // nothing replaces it here: the worker goes
