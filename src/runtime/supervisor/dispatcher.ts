@@ -9,7 +9,7 @@ const MAX_BATCH = 512
  * the other way round: a message wakes a process, which takes longer than to run some tasks. In the order of arrival nothing that comes
  * is more urgent, and a worker reads a message in 5 ms in any case.
  */
-const BATCH_MS = { few: 2, many: 20 }
+const BATCH_MS = { few: 2, many: 25 }
 /** In the order of arrival, one of slower tasks waits beside those that run, unless it would wait for longer than this. */
 const AHEAD_MS = 50
 /** So many tasks are many. */
