@@ -309,7 +309,7 @@ function leaveAsFound(claim: ClaimedFile): void {
   setTime(claim.fd, claim.mtimeMs)
 }
 
-/** In less than this, no other process had time to replace the file that ran. */
+/** In a run shorter than this, no other process had time to replace the file that ran. */
 const QUICK_MS = 1
 
 /**
@@ -331,15 +331,16 @@ export function doneInode(name: string): bigint | undefined {
 }
 
 /**
- * SPOOL_OK: removes the file while it is still locked. `unlink` removes whatever has the path. A free name may be reused at any
- * moment, so the file is first moved to an unpredictable name, and checked there. That costs more than the removal itself; for a
- * generated name, which is used once, a look at the path right before it is enough, and a quick run needs none.
+ * SPOOL_OK: removes the file while it is still locked. `unlink` removes whatever has the path. A free name may be reused
+ * during a run, so the file is first moved to an unpredictable name, and checked there. That costs as much as the removal
+ * itself; a quick run under a generated name, which is used once, skips it.
  *
  * @returns the error if it could not be removed
  */
 function removeTask(claim: ClaimedFile, ranMs: number): string | undefined {
+  const isAlone = ranMs < QUICK_MS && hasUwsgiPrefix(claim.name)
   try {
-    if (hasUwsgiPrefix(claim.name) && (ranMs < QUICK_MS || isInPlace(claim))) removeHere(claim)
+    if (isAlone) removeHere(claim)
     else removeExactly(claim)
   } catch (error) {
     return messageOf(named(error))
