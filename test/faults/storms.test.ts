@@ -5,6 +5,7 @@ import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { type Daemon, type DaemonSetup, startDaemon } from '../helpers/daemon.js'
 import { drop, packet } from '../helpers/files.js'
+import { killQuietly } from '../helpers/process.js'
 import { PYTHON } from '../helpers/python.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
@@ -26,6 +27,13 @@ function rejecting(spool: string): string {
   const reject = `if (existsSync(${JSON.stringify(gateOf(spool))})) Promise.reject(new Error('no database'))`
   return `import { existsSync } from 'node:fs'\nsetInterval(() => { ${reject} }, 50)\n${OK}`
 }
+
+/** While one runs, the others wait for its slot. */
+const ONE_SLOT = `
+import { Tasks } from 'spoold'
+export const tasks = new Tasks()
+tasks.task('few', { maxConcurrency: 1, maxRetries: 1 }, () => new Promise(resolve => setTimeout(resolve, 60_000)))
+${OK}`
 
 interface Storm {
   readonly title: string
@@ -164,6 +172,32 @@ describe('a storm', () => {
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
   })
+
+  // one process is busy with `few`; the other one, if there is one, finds that all others of that name wait for a slot
+  for (const [processes, asked] of [
+    [1, 'what nobody has seen'],
+    [2, 'free slots'],
+  ] as const)
+    for (const areKilled of [false, true])
+      it(`of processes that look for ${asked} there is none${areKilled ? ', though each is killed' : ''}`, async () => {
+        const spool = spoolDirectory()
+        for (let i = 0; i < 200; i++) drop(spool, `few-${i}`, packet({ task: 'few', args: '[]' }))
+        const daemon = await startDaemon({
+          spool,
+          handler: ONE_SLOT,
+          ini: { 'spooler-frequency': 1, 'spooler-processes': processes },
+        })
+        const seen = new Set<number>()
+        const since = performance.now()
+        while (performance.now() - since < 6000) {
+          for (const pid of daemon.asides().filter(pid => !seen.has(pid))) {
+            seen.add(pid)
+            if (areKilled) killQuietly(pid)
+          }
+          await setTimeout(20)
+        }
+        assert.ok(seen.size >= 1 && seen.size <= (areKilled ? 8 : 2), `${seen.size} in 6 s`)
+      })
 
   it('ends with a reload that brings what works', async () => {
     const spool = spoolDirectory()

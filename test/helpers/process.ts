@@ -61,7 +61,12 @@ export class TestProcess {
 
   /** The pids of a daemon's workers: of its children, without the process aside, which stays for a while after a look. */
   workers(): number[] {
-    return this.children().filter(pid => !commandOf(pid).includes('aside.cjs'))
+    return this.children().filter(pid => !isAside(pid))
+  }
+
+  /** The pids of a daemon's processes aside; at most one, unless one has just been killed. */
+  asides(): number[] {
+    return this.children().filter(isAside)
   }
 
   /** The pids of its direct children. */
@@ -88,6 +93,10 @@ export class TestProcess {
     await until(`process ${this.pid} has ended`, () => !this.isRunning, timeoutMs)
     return (await this.exited).code
   }
+}
+
+function isAside(pid: number): boolean {
+  return commandOf(pid).includes('aside.cjs')
 }
 
 function commandOf(pid: number): string {
@@ -122,7 +131,7 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-function killQuietly(pid: number): void {
+export function killQuietly(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {}
