@@ -84,9 +84,12 @@ describe('maxConcurrency', { concurrency: 3 }, () => {
     assert.deepEqual(leftIn(spool), [second])
     const begun = lines(daemon).filter(({ word }) => word === 'begin')
     assert.equal(new Set(begun.slice(0, 2).map(({ pid }) => pid)).size, 2)
-    assert.deepEqual(
-      begun.slice(2).map(({ n }) => n),
-      [2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+    const order = begun.slice(2).map(({ n }) => n)
+    assert.equal(order.length, 10)
+    // a worker that has no processor for 50 ms lets another one go first
+    assert.ok(
+      order.every((n, place) => Math.abs(n - 2 - place) <= 1),
+      `${order}`,
     )
     daemon.child.kill('SIGQUIT')
   })
