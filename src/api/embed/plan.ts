@@ -114,7 +114,6 @@ function poolOptions(spool: string, locks: WorkerOptions['locks'], running: Runn
     ...{ processes, scaling: null, startsCheap: false, idleMs: 0 },
     limits: { evilRssBytes: 0, evilVszBytes: 0, lifetimeMs: 0, lifetimeDeltaMs: 0 },
     mercyMs: DEFAULTS.workerReloadMercyMs,
-    startTimeoutMs: DEFAULTS.spoolerStartTimeoutMs,
     answer: ({ id }) => ({ type: 'answer', id, values: [] }), // only interpreters ask
     openPort,
     ...(openAside && { openAside }),

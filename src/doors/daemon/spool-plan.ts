@@ -167,7 +167,6 @@ async function planSpoolWorkers(
     ...(await sizeOptions(options, processes)),
     limits: workerLimits(options),
     mercyMs: options.workerReloadMercyMs,
-    startTimeoutMs: options.spoolerStartTimeoutMs,
     answer: question => context.questions.answer(question, code),
     // a worker may be spawned long after the plan was made, and the log may have been reopened by then
     openPort: () => context.spare?.take() ?? new ForkedPort({ logFd: context.log.fd, areas: AREAS.fds }),

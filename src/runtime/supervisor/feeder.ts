@@ -75,7 +75,7 @@ export class Feeder {
         dropped: refs => feed.lose({ refs }),
         deadline: () => this.#watch(),
         joined: worker => {
-          if (!context.isAlone) signals.declared(worker, worker.start.news)
+          if (!context.isAlone) signals.declared(worker, worker.news)
           context.joined(worker)
         },
         exited: (worker, exit, mayBeReplaced) => this.#exited(worker, exit, mayBeReplaced),

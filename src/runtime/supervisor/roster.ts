@@ -7,8 +7,6 @@ import { type WorkerListener, WorkerProcess } from './worker-process.js'
 export interface RosterOptions extends SpawnOptions {
   /** How long a worker that is stopped or replaced may take to finish what it runs. */
   readonly mercyMs: number
-  /** How long a worker may take to become ready; 0: no limit. */
-  readonly startTimeoutMs: number
 }
 
 interface RosterListener extends WorkerListener {
@@ -167,7 +165,7 @@ export class Roster {
       const worker = this.#spawn(this.options)
       this.workers.add(worker)
       this.#joinWhenReady(worker)
-      worker.start.whenReady.catch(error => {
+      worker.whenReady.catch(error => {
         if (error.code === 'HANDLER_UNLOADABLE')
           this.#events.emit('worker-unloadable', { spool: worker.spool, error: error.message })
       })
@@ -188,17 +186,12 @@ export class Roster {
       throw new SpooldError('START_FAILED', `no worker could be forked: ${toError(error).message}`)
     }
     if (worker.hasOwnProcess) this.#events.emit('worker-spawned', { spool, pid: worker.pid })
-    worker.start.watch({
-      timeoutMs: options.startTimeoutMs,
-      slow: (what, afterMs) => this.#events.emit('worker-loading', { spool, pid: worker.pid, what, afterMs }),
-      gaveUp: () => worker.kill({ kind: 'start' }),
-    })
     void worker.whenExited.then(exit => this.#exited(worker, exit))
     return worker
   }
 
   #joinWhenReady(worker: WorkerProcess): void {
-    worker.start.whenReady.then(
+    worker.whenReady.then(
       () => this.#listener.joined(worker),
       () => {},
     )

@@ -179,7 +179,7 @@ export class WorkerPool implements SignalReceivers {
     const length = Math.max(1, Math.min(roster.target, STARTED_AT_ONCE))
     const first = Array.from({ length }, () => roster.spawnAside())
     for (const worker of first) roster.takeIn(worker)
-    await Promise.race(first.map(({ start }) => start.whenReady))
+    await Promise.race(first.map(({ whenReady }) => whenReady))
   }
 
   /** For how long tasks could be given out and are not, in milliseconds. */
@@ -229,7 +229,7 @@ export class WorkerPool implements SignalReceivers {
     this.size.freeze(true)
     try {
       const first = roster.spawnAside(options)
-      await first.start.whenReady
+      await first.whenReady
       return {
         commit: () => this.#replaceAll(first, options).finally(thaw),
         abandon: () => {
@@ -251,7 +251,7 @@ export class WorkerPool implements SignalReceivers {
     for (const worker of old) {
       if (roster.isClosed) return
       void roster.stop(worker)
-      await Promise.allSettled(roster.fill().map(({ start }) => start.whenReady))
+      await Promise.allSettled(roster.fill().map(({ whenReady }) => whenReady))
     }
     roster.fill()
   }

@@ -1,16 +1,21 @@
 import { machineNowMs } from '../../base/clock.js'
+import { SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { PausedPair } from '../../base/task/pause.js'
 import type { Ref } from '../../base/task/ref.js'
+import type { SignalNews } from '../../base/task/schedule.js'
 import type { SlotNews } from '../../base/task/terms.js'
 import type { SlotHints } from '../../engines/feed.js'
+import { treeCpuMsOf } from '../../system/process-usage.js'
 import { drawToken } from '../ipc/frames.js'
 import type { GivenRun, LastRuns, MasterMessage, SignalMessage, WorkerMessage } from '../ipc/messages.js'
-import type { KillReason } from './cut-short.js'
+import { howOf, type KillReason } from './cut-short.js'
 import { type HostListener, HostMessages } from './host-messages.js'
 import type { Exit, Reported, SpawnOptions, WorkerPort } from './worker-port.js'
-import { WorkerStart } from './worker-start.js'
 import { Workload } from './workload.js'
+
+/** A start that takes longer than this is reported. */
+const SLOW_START_MS = 10_000
 
 /** Whoever gives tasks to workers. */
 export interface WorkerListener extends HostListener {
@@ -40,8 +45,20 @@ export class WorkerProcess {
   #killed: KillReason | undefined
   /** The names whose tasks wait for slots, as it was told. */
   #queued: readonly string[] = []
-  readonly start = new WorkerStart()
   readonly spawnedAt = performance.now()
+  /** What it is loading, for people. */
+  #loading = 'the worker'
+  /** What its start took of a processor, or how long it took where that is not known; 0 while it is not ready. */
+  startCostMs = 0
+  /** What its handlers declared about signals while they were loaded. */
+  news: readonly SignalNews[] = []
+  #started = () => {}
+  #startFailed: (error: SpooldError) => void = () => {}
+  /** Rejects with a SpooldError when it cannot load its handlers, or exits before it is ready. */
+  readonly whenReady = new Promise<void>((resolve, reject) => {
+    this.#started = resolve
+    this.#startFailed = reject
+  })
   readonly spool: string
   #work = new Workload(1)
   /** It is given nothing more: it has to be killed for a cancelled task as soon as it runs nothing else. */
@@ -73,6 +90,7 @@ export class WorkerProcess {
       garbled: why => this.#garbled(why),
     })
     this.whenExited = this.#awaitExit()
+    this.#watchStart(worker.startTimeoutMs)
     this.#send({ type: 'open', options: { ...worker, identity: this.identity } })
   }
 
@@ -232,13 +250,12 @@ export class WorkerProcess {
     this.#work.heard()
     switch (message.type) {
       case 'loading':
+        this.#loading = message.name
+        return
       case 'ready':
+        return this.#isReady(message)
       case 'unloadable':
-        if (message.type === 'ready' && this.#state === 'starting') {
-          this.#state = 'ready'
-          this.#work = new Workload(message.concurrency) // it was given nothing yet
-        }
-        return this.start.hear(message, this.hasOwnProcess ? this.pid : undefined)
+        return this.#startFailed(new SpooldError('HANDLER_UNLOADABLE', message.error))
       case 'reports':
         return this.#settle(message)
       case 'claimed':
@@ -283,6 +300,32 @@ export class WorkerProcess {
     }
   }
 
+  #isReady({ news, concurrency }: Extract<WorkerMessage, { type: 'ready' }>): void {
+    if (this.#state === 'starting') {
+      this.#state = 'ready'
+      this.#work = new Workload(concurrency) // it was given nothing yet
+    }
+    this.news = news
+    this.startCostMs = (this.hasOwnProcess ? treeCpuMsOf(this.pid) : 0) || performance.now() - this.spawnedAt
+    this.#started()
+  }
+
+  /** Reports a slow start, and gives it up at the timeout. @param timeoutMs 0: no deadline */
+  #watchStart(timeoutMs: number): void {
+    const { spool, pid } = this
+    const slow = () =>
+      this.#events.emit('worker-loading', { spool, pid, what: this.#loading, afterMs: SLOW_START_MS })
+    const giveUp = () => {
+      const error = `${this.#loading} is still loading after ${timeoutMs / 1000} s (spooler-start-timeout)`
+      this.#startFailed(new SpooldError('HANDLER_UNLOADABLE', error))
+      this.kill({ kind: 'start' })
+    }
+    const timers = [setTimeout(slow, SLOW_START_MS)]
+    if (timeoutMs > 0) timers.push(setTimeout(giveUp, timeoutMs))
+    const clear = () => timers.forEach(clearTimeout)
+    this.whenReady.then(clear, clear) // not every caller awaits it; a failure is also reported by the exit
+  }
+
   /** Something else than the worker itself has written to its descriptor. */
   #garbled(why: string): void {
     this.#failed('worker-unfit', `what came from it cannot be dealt with: ${why}`)
@@ -321,7 +364,12 @@ export class WorkerProcess {
   async #awaitExit(): Promise<Exit> {
     const exit = await this.#port.whenExited
     this.#hosts.workerExited()
-    this.start.ended(exit)
+    const { unforked } = exit
+    const why =
+      unforked === undefined
+        ? `the worker ${howOf(exit)} before it was ready`
+        : `no worker could be forked: ${unforked}`
+    this.#startFailed(new SpooldError('START_FAILED', why))
     this.#state = 'exited'
     return { ...exit, why: this.#why }
   }
