@@ -1,16 +1,16 @@
 import { machineNowMs } from '../../base/clock.js'
-import { SpooldError } from '../../base/errors.js'
+import { quietly, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { PausedPair } from '../../base/task/pause.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import type { SlotNews } from '../../base/task/terms.js'
 import type { SlotHints } from '../../engines/feed.js'
-import { treeCpuMsOf } from '../../system/process-usage.js'
+import { STARTED, statOf, treeCpuMsOf } from '../../system/process-usage.js'
 import { drawToken } from '../ipc/frames.js'
+import { SharedPage } from '../ipc/host-page.js'
 import type { GivenRun, LastRuns, MasterMessage, SignalMessage, WorkerMessage } from '../ipc/messages.js'
 import { howOf, type KillReason } from './cut-short.js'
-import { type HostListener, HostMessages } from './host-messages.js'
 import type { Exit, Reported, SpawnOptions, WorkerPort } from './worker-port.js'
 import { Workload } from './workload.js'
 
@@ -18,7 +18,11 @@ import { Workload } from './workload.js'
 const SLOW_START_MS = 10_000
 
 /** Whoever gives tasks to workers. */
-export interface WorkerListener extends HostListener {
+export interface WorkerListener {
+  /** It can take tasks again. */
+  opened(): void
+  /** The running task has set itself another deadline. */
+  deadline(): void
   signalled(worker: WorkerProcess, message: SignalMessage): void
   reported(worker: WorkerProcess, reported: Reported): void
   /** It has claimed these and announced it. */
@@ -36,7 +40,7 @@ export class WorkerProcess {
   readonly #port: WorkerPort
   readonly #listener: WorkerListener
   readonly #events: Emitter
-  readonly #hosts: HostMessages
+  readonly #answer: SpawnOptions['answer']
   /** Its tasks run in another process, so it stays responsive, and hands back tasks that have not started at once. */
   readonly #answersWhileItRuns: boolean
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
@@ -61,6 +65,19 @@ export class WorkerProcess {
   })
   readonly spool: string
   #work = new Workload(1)
+  /**
+   * Programs that it runs for its tasks, each the leader of its own process group, and when each has started. When the worker is killed,
+   * they have to be killed before its tasks are given to others, or one would run twice at once.
+   */
+  readonly #programs = new Map<number, string | undefined>()
+  /** The deadline that the running task set for itself (`uwsgi.set_user_harakiri`). */
+  #ownDeadlineAt = Number.POSITIVE_INFINITY
+  /** How many of its interpreters have died and are not replaced yet: a task would have to wait for that. */
+  #deadHosts = 0
+  /** Of the interpreter that it sends tasks to. */
+  #page: SharedPage | undefined
+  /** What its interpreter was running when it exited; undefined: that is not known. */
+  #hostRan: { readonly number: number | undefined } | undefined
   /** It is given nothing more: it has to be killed for a cancelled task as soon as it runs nothing else. */
   isReserved = false
   /** No other worker has it, on no host: two numbers at random, and the time. node:crypto would cost each start some milliseconds. */
@@ -76,7 +93,7 @@ export class WorkerProcess {
     const { spool } = worker
     this.#listener = listener
     this.#events = events
-    this.#hosts = new HostMessages({ spool, listener, events, answer, send: message => this.#send(message) })
+    this.#answer = answer
     this.#answersWhileItRuns = worker.chain.length === 1 && worker.chain[0]?.kind === 'host'
     this.spool = spool
     this.#port = options.openPort()
@@ -110,7 +127,7 @@ export class WorkerProcess {
 
   /** True if it can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */
   get isOpen(): boolean {
-    return this.#state === 'ready' && !this.#work.isRecalling && !this.isReserved && !this.#hosts.areDown
+    return this.#state === 'ready' && !this.#work.isRecalling && !this.isReserved && this.#deadHosts === 0
   }
 
   /** It can be given tasks, and has none. */
@@ -123,7 +140,7 @@ export class WorkerProcess {
     const { runningSince } = this.#work
     if (runningSince === undefined || this.#killed !== undefined) return Number.POSITIVE_INFINITY
     return Math.min(
-      this.#hosts.deadlineAt,
+      this.#ownDeadlineAt,
       harakiriMs === 0 ? Number.POSITIVE_INFINITY : runningSince + harakiriMs,
     )
   }
@@ -192,7 +209,7 @@ export class WorkerProcess {
 
   /** It has exited while its interpreter ran another task than this one, or none. */
   isInnocent(number: number): boolean {
-    return this.#hosts.hasNotRun(number)
+    return this.#hostRan !== undefined && this.#hostRan.number !== number
   }
 
   /** Starts or stops its reports of run times. Only once it is ready. */
@@ -229,7 +246,7 @@ export class WorkerProcess {
     const now = performance.now()
     const { concurrency } = this.#work
     this.kill(
-      now >= this.#hosts.deadlineAt
+      now >= this.#ownDeadlineAt
         ? { kind: 'own-deadline' }
         : { kind: 'harakiri', at: now, harakiriMs, concurrency },
     )
@@ -295,8 +312,26 @@ export class WorkerProcess {
       case 'signal-ended':
       case 'signal-returned':
         return this.#listener.signalled(this, message)
-      default:
-        return this.#hosts.hear(message, pid)
+      case 'ask':
+        return this.#send(this.#answer(message))
+      case 'deadline':
+        this.#ownDeadlineAt =
+          message.afterMs === 0 ? Number.POSITIVE_INFINITY : performance.now() + message.afterMs
+        return this.#listener.deadline()
+      case 'child-started':
+        return void this.#programs.set(message.pid, statOf(message.pid)[STARTED])
+      case 'child-ended':
+        return void this.#programs.delete(message.pid)
+      case 'host-page':
+        return this.#openPage(quietly(() => new SharedPage(pid, message.fd))) // not Linux, or it has died
+      case 'host-died':
+        this.#deadHosts++
+        return this.#events.emit('host-died', { spool, pid, detail: message.detail })
+      case 'host-revived':
+        this.#deadHosts--
+        return this.#listener.opened()
+      case 'stored':
+        for (const { path, bytes } of message.tasks) this.#events.emit('request-stored', { path, bytes })
     }
   }
 
@@ -350,7 +385,7 @@ export class WorkerProcess {
     if (named !== undefined) this.#events.emit('named-runs', { spool, pid, runs: named })
     const before = this.#work.outstanding
     const reported = this.#work.settle(message)
-    if (reported.known.size > 0) this.#hosts.taskEnded() // a task that set a deadline was announced before
+    if (reported.known.size > 0) this.#ownDeadlineAt = Number.POSITIVE_INFINITY // a task that set one was announced before
     if (reported.count > 0) this.#listener.reported(this, reported)
     else if (this.#work.outstanding < before) this.#listener.opened() // it has released what was recalled
     const isNews = message.started.length > 0 && this.#work.activity.isSorting
@@ -363,7 +398,10 @@ export class WorkerProcess {
 
   async #awaitExit(): Promise<Exit> {
     const exit = await this.#port.whenExited
-    this.#hosts.workerExited()
+    this.#killPrograms()
+    const page = this.#page
+    if (page !== undefined) this.#hostRan = quietly(() => ({ number: page.stop() }))
+    this.#openPage(undefined)
     const { unforked } = exit
     const why =
       unforked === undefined
@@ -372,5 +410,20 @@ export class WorkerProcess {
     this.#startFailed(new SpooldError('START_FAILED', why))
     this.#state = 'exited'
     return { ...exit, why: this.#why }
+  }
+
+  /** @param page undefined: there is none any more */
+  #openPage(page: SharedPage | undefined): void {
+    this.#page?.close()
+    this.#page = page
+  }
+
+  #killPrograms(): void {
+    for (const [pid, startTime] of this.#programs)
+      if (startTime !== undefined && startTime === statOf(pid)[STARTED])
+        try {
+          process.kill(-pid, 'SIGKILL')
+        } catch {}
+    this.#programs.clear()
   }
 }
