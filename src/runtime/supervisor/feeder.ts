@@ -183,7 +183,7 @@ export class Feeder {
   /** It was recalled, and the worker that had it first has begun it: that one's report or end says what becomes of it. */
   #isTakenBack({ ref, kind }: Report): boolean {
     if (kind !== 'locked') return false
-    for (const { work } of this.roster.workers) if (work.takeBack(ref)) return true
+    for (const { work } of this.roster.workers) if (work.tasks.takeBack(ref)) return true
     return false
   }
 

@@ -66,7 +66,7 @@ export function poolStats(main: Roster, lone: Roster, size: PoolSizeStats): Pool
 
 function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
   const { pid, state, spawnedAt, work } = worker
-  const { concurrency, pace, outstanding, begun, signals } = work
+  const { concurrency, pace, outstanding, tasks, signals } = work
   return {
     pid,
     state,
@@ -77,7 +77,7 @@ function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
     busyMs: pace.busyMs,
     paceMs: pace.ms ?? null,
     outstanding,
-    running: begun.map(({ name, startedAt }) => ({ ref: name, sinceMs: epochMs(startedAt) })),
+    running: tasks.begun.map(({ name, startedAt }) => ({ ref: name, sinceMs: epochMs(startedAt) })),
     signals: signals.running,
   }
 }

@@ -127,7 +127,9 @@ export class WorkerProcess {
 
   /** True if it can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */
   get isOpen(): boolean {
-    return this.#state === 'ready' && !this.#work.isRecalling && !this.isReserved && this.#deadHosts === 0
+    return (
+      this.#state === 'ready' && !this.#work.tasks.isRecalling && !this.isReserved && this.#deadHosts === 0
+    )
   }
 
   /** It can be given tasks, and has none. */
@@ -197,9 +199,11 @@ export class WorkerProcess {
    *   then holds claims ahead and has to release them first
    */
   recall(): Ref[] {
-    this.#work.isRecalling = true
+    const { tasks, signals } = this.#work
     this.#send({ type: 'recall' })
-    return this.#answersWhileItRuns ? [] : this.#work.recall()
+    if (!this.#answersWhileItRuns) return tasks.recall(signals.size === 0)
+    tasks.isRecalling = true
+    return []
   }
 
   /** Asks it to end the run of one task, which it was given under this number. */
@@ -264,7 +268,7 @@ export class WorkerProcess {
 
   #hear(message: WorkerMessage): void {
     const { spool, pid } = this
-    this.#work.heard()
+    this.#work.tasks.heard()
     switch (message.type) {
       case 'loading':
         this.#loading = message.name
