@@ -11,9 +11,8 @@ import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import { AsideProcess } from '../../runtime/supervisor/aside.js'
 import { openAside, type SpareWorker } from '../../runtime/supervisor/forked-port.js'
 import { Maintenance } from '../../runtime/supervisor/maintenance.js'
-import { Master } from '../../runtime/supervisor/master.js'
+import { Master, type SpoolWorkersPlan } from '../../runtime/supervisor/master.js'
 import { QuestionHandler } from '../../runtime/supervisor/questions.js'
-import type { SpoolWorkersPlan } from '../../runtime/supervisor/spool-workers.js'
 import { Opener } from '../../system/opener.js'
 import { endOwners } from '../../system/owner-process.js'
 import { additionalGroups, become, type Identity, identityOf } from '../../system/privileges.js'
@@ -115,7 +114,8 @@ export class Daemon {
     const { resolve } = surroundings
     this.#identity = identityOf(options)
     const files = new Opener(this.#identity)
-    const master = new Master(events)
+    this.#schedules = new Schedules(events, () => log.fd)
+    const master = new Master(events, this.#schedules.router)
     this.#master = master
     this.#questions = new QuestionHandler(
       () => master.controls,
@@ -128,7 +128,6 @@ export class Daemon {
     this.#pidfiles = request.isUnderRoot ? new ParentsPidfiles(events) : new Pidfiles(events, files)
     this.#sweeper = new Maintenance(events, new AsideProcess(() => openAside(log.fd)))
     this.#drain = new Drain(events, options.drain, request.progress)
-    this.#schedules = new Schedules(events, () => log.fd)
     this.#notices = new ServiceNotices(request, events, master, this.#life)
     this.#network = new DaemonSockets(options, {
       events,
@@ -260,7 +259,6 @@ export class Daemon {
     setProcessTitle(options)
     return planSpools(own, config, {
       events: this.#events,
-      signals: this.#schedules.router,
       questions: this.#questions,
       targets: targetsOf(spools),
       known: [...new Set(spools.map(({ spool }) => spool))],

@@ -1,7 +1,6 @@
 import { IdleTimer } from '../../base/clock.js'
 import { Histogram } from '../../base/task/histogram.js'
 import type { PoolContext, PoolScaling, SizeOptions } from './pool-options.js'
-import type { PoolSizeStats } from './pool-stats.js'
 import type { Roster } from './roster.js'
 import { EAGER_PACE_MS, type ScaledWorker, type ScalingOptions, type Snapshot } from './scaling/algorithm.js'
 import { Scaler } from './scaling/algorithms.js'
@@ -9,6 +8,18 @@ import type { WorkerProcess } from './worker-process.js'
 
 /** What people want of a pool: so many workers, so many more or fewer, or again what its options say. */
 export type Wish = { readonly to: number } | { readonly by: number } | 'auto'
+
+/** What says how many workers there should be. */
+export interface PoolSizeStats {
+  /** Null: there are always as many as configured. */
+  readonly algorithm: string | null
+  readonly minimum: number
+  readonly maximum: number
+  /** Why there should be as many as there should; null: nothing has changed that yet. */
+  readonly reason: string | null
+  /** Set by hand, until it is left to the algorithm again. */
+  readonly isByHand: boolean
+}
 
 interface PoolSizeContext extends PoolContext {
   readonly roster: Roster

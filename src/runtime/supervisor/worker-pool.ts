@@ -1,9 +1,9 @@
 import { availableParallelism } from 'node:os'
-import { IdleTimer } from '../../base/clock.js'
+import { epochMs, IdleTimer } from '../../base/clock.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
-import type { TaskName } from '../../base/task/ref.js'
+import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
 import { AsideProcess, clearMarks, lookerOf } from './aside.js'
@@ -13,8 +13,7 @@ import { Feeder, type FeederContext } from './feeder.js'
 import { Halt } from './halt.js'
 import { LastRuns } from './last-runs.js'
 import { aloneOptions, type PoolContext, type PoolOptions } from './pool-options.js'
-import { PoolSize } from './pool-size.js'
-import { type PoolStats, poolStats } from './pool-stats.js'
+import { PoolSize, type PoolSizeStats } from './pool-size.js'
 import type { Roster } from './roster.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
 import { Withdrawals } from './withdrawals.js'
@@ -22,6 +21,42 @@ import type { WorkerProcess } from './worker-process.js'
 
 /** One processor is left for listing the spool. A worker without a processor would only delay the first ready one. */
 const STARTED_AT_ONCE = Math.max(1, availableParallelism() - 1)
+
+/** A process that runs tasks. */
+export interface WorkerStats {
+  /** 0: it has no process of its own. */
+  readonly pid: number
+  readonly state: WorkerProcess['state']
+  /** It runs one task at a time, of those that must run alone. */
+  readonly isLone: boolean
+  /** How many tasks it runs at a time. */
+  readonly concurrency: number
+  /** Epoch ms. */
+  readonly spawnedAtMs: number
+  /** How many runs it has reported. */
+  readonly ran: number
+  /** How long it was busy with them. */
+  readonly busyMs: number
+  /** Milliseconds per task of late; null: none has run. */
+  readonly paceMs: number | null
+  /** How many tasks and signals it has: they run, or wait in it. */
+  readonly outstanding: number
+  /** The tasks that may have begun, and the latest time at which each can have; epoch ms. */
+  readonly running: ReadonlyArray<{ readonly ref: Ref; readonly sinceMs: number }>
+  /** The signals whose handlers run. */
+  readonly signals: readonly number[]
+}
+
+/** The processes of a spool. */
+export interface PoolStats {
+  /** How many there should be, and how many are not draining. The lone worker counts in neither. */
+  readonly wanted: number
+  readonly present: number
+  /** How many are spawned later, because others failed. */
+  readonly delayed: number
+  readonly size: PoolSizeStats
+  readonly workers: readonly WorkerStats[]
+}
 
 /** A reload whose first worker is ready. Call exactly one of `commit` and `abandon`. */
 export interface Replacement {
@@ -147,7 +182,17 @@ export class WorkerPool implements SignalReceivers {
   }
 
   get stats(): PoolStats {
-    return poolStats(this.#main.roster, this.#alone.feeder.roster, this.size.stats)
+    const [main, lone] = [this.#main.roster, this.#alone.feeder.roster]
+    return {
+      size: this.size.stats,
+      wanted: main.target,
+      present: main.present,
+      delayed: main.delayed + lone.delayed,
+      workers: [
+        ...Array.from(main.workers, worker => workerStats(worker, false)),
+        ...Array.from(lone.workers, worker => workerStats(worker, true)),
+      ],
+    }
   }
 
   /** For how long the worker that has been idle longest has been so, in milliseconds; undefined: none is idle. */
@@ -313,6 +358,24 @@ export class WorkerPool implements SignalReceivers {
     this.size.ended(count)
     if (!this.#pace.progressed()) return
     for (const { roster } of this.#feeders) roster.hasten()
+  }
+}
+
+function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
+  const { pid, state, spawnedAt, work } = worker
+  const { concurrency, pace, outstanding, tasks, signals } = work
+  return {
+    pid,
+    state,
+    isLone,
+    concurrency,
+    spawnedAtMs: epochMs(spawnedAt),
+    ran: pace.ran,
+    busyMs: pace.busyMs,
+    paceMs: pace.ms ?? null,
+    outstanding,
+    running: tasks.begun.map(({ name, startedAt }) => ({ ref: name, sinceMs: epochMs(startedAt) })),
+    signals: signals.running,
   }
 }
 
