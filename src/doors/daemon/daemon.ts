@@ -142,7 +142,7 @@ export class Daemon {
         void this.#stop()
       },
       kill: signal => this.#kill(signal),
-      reload: because => this.#reloader.ask({ kind: 'signal', signal: because }),
+      reload: because => this.#reloader.ask(because),
       setQuiet: (isQuiet, because) => this.#setQuiet(isQuiet, because),
       toggleQuiet: because => this.#setQuiet(!master.isQuiet, because),
       scanNow: () => master.lookNow(),
@@ -279,9 +279,7 @@ export class Daemon {
     this.#leavesNoLine = quietAmong(spools)
     this.#network.serve(options, new SpoolTargets(targetsOf(spools)))
     this.#endTouches()
-    this.#endTouches = watchTouchReload(options, this.#events, (file, asks) =>
-      this.#reloader.ask({ kind: 'touch', file, asks }),
-    )
+    this.#endTouches = watchTouchReload(options, this.#events, (file, asks) => this.#reloader.ask(file, asks))
     this.#schedules.serve(
       config,
       running.map(({ spool, options: { spoolerSync } }) => ({ directory: spool, sync: spoolerSync })),
