@@ -169,11 +169,6 @@ export class PoolSize {
     this.#view.ended(count)
   }
 
-  /** The number of a worker of this pool, from 1. */
-  numberOf(worker: WorkerProcess): number {
-    return this.#view.numberOf(worker)
-  }
-
   close(): void {
     this.#idleTimer?.clear()
     this.#forgetNextDecision()
@@ -284,7 +279,6 @@ function isFixed({ scaling, idleMs, startsCheap }: SizeOptions): boolean {
 /** A pool as algorithms see it: its workers, what there is to do, and what has come and gone since the last decision. */
 class PoolView {
   readonly #context: PoolSizeContext
-  readonly #numbers = new WorkerNumbers()
   readonly #openedAt = performance.now()
   /** What is not sorted yet may not be due: until it is, no more than was known before. */
   #sorted = 0
@@ -331,16 +325,9 @@ class PoolView {
       : undefined
   }
 
-  /** The number of a worker, from 1. */
-  numberOf(worker: WorkerProcess): number {
-    this.#numbers.assign(this.#context.roster.workers)
-    return this.#numbers.numberOf(worker)
-  }
-
   /** @param nowMs of `performance.now()` */
   snapshot(options: ScalingOptions, nowMs: number, canSpawn: boolean): Snapshot {
     const { workers: all, target, delayed } = this.#context.roster
-    this.#numbers.assign(all)
     const workers = [...all].filter(({ state }) => state !== 'draining')
     const backlog = this.#backlog
     // who is idle is about to look at what waits, or may not begin before all of the daemon is opened
@@ -376,46 +363,13 @@ class PoolView {
   }
 
   #seen(worker: WorkerProcess): ScaledWorker {
-    const { state, isOpen } = worker
+    const { number, state, isOpen } = worker
     const { outstanding, concurrency, activity } = worker.work
     return {
-      number: this.#numbers.numberOf(worker),
+      number,
       isStarting: state === 'starting' || (outstanding === 0 && !isOpen),
       isBusy: outstanding >= concurrency && !activity.isSorting,
-      busyMicros: this.#numbers.busyMsOf(worker) * 1000,
+      busyMicros: this.#context.roster.busyMsOf(worker) * 1000,
     }
-  }
-}
-
-/** Numbers the workers of a pool as uWSGI does: each has the lowest number from 1 that no other has. */
-class WorkerNumbers {
-  readonly #taken = new Map<WorkerProcess, number>()
-  /** How long the workers that are gone were busy, by their numbers; ms. */
-  readonly #past = new Map<number, number>()
-
-  /** Call it with all workers whenever numbers are asked for; in the order in which they were spawned. */
-  assign(workers: ReadonlySet<WorkerProcess>): void {
-    for (const [worker, number] of this.#taken) {
-      if (workers.has(worker)) continue
-      this.#taken.delete(worker)
-      this.#past.set(number, (this.#past.get(number) ?? 0) + worker.work.activity.busyMs)
-    }
-    const numbers = new Set(this.#taken.values())
-    for (const worker of workers) {
-      if (this.#taken.has(worker)) continue
-      let free = 1
-      while (numbers.has(free)) free++
-      numbers.add(free)
-      this.#taken.set(worker, free)
-    }
-  }
-
-  numberOf(worker: WorkerProcess): number {
-    return this.#taken.get(worker) ?? 0
-  }
-
-  /** How long workers of this number have been busy: it never decreases. */
-  busyMsOf(worker: WorkerProcess): number {
-    return (this.#past.get(this.numberOf(worker)) ?? 0) + worker.work.activity.busyMs
   }
 }
