@@ -1,4 +1,4 @@
-import { IdleTimer } from '../../base/clock.js'
+import { Alarm, IdleTimer } from '../../base/clock.js'
 import { Histogram } from '../../base/task/histogram.js'
 import type { PoolContext, PoolScaling, SizeOptions } from './pool-options.js'
 import type { Roster } from './roster.js'
@@ -47,9 +47,9 @@ export class PoolSize {
   /** False: memory is short. */
   #mayGrow = true
   #decidedAt = Number.NEGATIVE_INFINITY
-  #nextDecision: NodeJS.Timeout | undefined
-  /** When that is, in ms; Infinity: there is none. */
-  #nextDecisionAt = Number.POSITIVE_INFINITY
+  readonly #nextDecision = new Alarm(() => {
+    if (!this.#context.roster.isClosed && !this.#isFrozen && this.#byHand === undefined) this.#decide()
+  })
 
   constructor(options: SizeOptions, context: PoolSizeContext) {
     this.#context = context
@@ -171,7 +171,7 @@ export class PoolSize {
 
   close(): void {
     this.#idleTimer?.clear()
-    this.#forgetNextDecision()
+    this.#nextDecision.clear()
     this.#view.measure(false)
   }
 
@@ -208,33 +208,18 @@ export class PoolSize {
     else this.#decide()
   }
 
-  /** At once, but not again and again. */
+  /** At once, but not again and again: it is asked thousands of times per second. */
   #decideSoon(): void {
     const at = this.#decidedAt + EAGER_PACE_MS
-    if (this.#nextDecisionAt <= at) return // asked thousands of times per second
     if (at <= performance.now()) this.#decide()
-    else this.#decideAt(at)
-  }
-
-  #decideAt(at: number): void {
-    clearTimeout(this.#nextDecision)
-    this.#nextDecisionAt = at
-    this.#nextDecision = setTimeout(() => {
-      this.#forgetNextDecision()
-      if (!this.#context.roster.isClosed && !this.#isFrozen && this.#byHand === undefined) this.#decide()
-    }, at - performance.now())
-  }
-
-  #forgetNextDecision(): void {
-    clearTimeout(this.#nextDecision)
-    this.#nextDecisionAt = Number.POSITIVE_INFINITY
+    else this.#nextDecision.wakeAt(at)
   }
 
   #decide(): void {
     const { events, spool, roster, isHalted } = this.#context
     const { scaling } = this.#options
     if (scaling === null || this.#scaler === undefined) return
-    this.#forgetNextDecision()
+    this.#nextDecision.clear()
     this.#decidedAt = performance.now()
     const canSpawn = this.#mayGrow && !isHalted()
     const seen = this.#view.snapshot(scaling.options, this.#decidedAt, canSpawn)
@@ -242,7 +227,7 @@ export class PoolSize {
     if (problem !== undefined) events.emit('scaling-failed', { spool, error: problem })
     this.#say(lines)
     this.#change(target, reason)
-    if (askAgainMicros !== undefined) this.#decideAt(this.#decidedAt + askAgainMicros / 1000)
+    if (askAgainMicros !== undefined) this.#nextDecision.wakeAt(this.#decidedAt + askAgainMicros / 1000)
     roster.trim()
   }
 
