@@ -9,12 +9,12 @@ import type { Source } from '../../engines/feed.js'
 import { AsideProcess, clearMarks, lookerOf } from './aside.js'
 import { Cancellations } from './cancellations.js'
 import { CrashedTasks } from './crashed-tasks.js'
+import { LastRuns } from './cut-short.js'
 import { Feeder, type FeederContext } from './feeder.js'
 import { Halt } from './halt.js'
-import { LastRuns } from './last-runs.js'
-import { aloneOptions, type PoolContext, type PoolOptions } from './pool-options.js'
+import type { PoolContext, PoolOptions } from './pool-options.js'
 import { PoolSize, type PoolSizeStats } from './pool-size.js'
-import type { Roster } from './roster.js'
+import type { Roster, RosterOptions } from './roster.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
 import { Withdrawals } from './withdrawals.js'
 import type { WorkerProcess } from './worker-process.js'
@@ -424,4 +424,9 @@ class Alone {
   close(): void {
     this.#idleTimer.clear()
   }
+}
+
+/** The options of the worker that runs what must run alone. */
+function aloneOptions(options: PoolOptions): RosterOptions {
+  return { ...options, worker: { ...options.worker, concurrency: 1, sharesProcess: false } }
 }
