@@ -292,8 +292,7 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
   assertBelow(message, given.count)
   const known = new Set<TaskName>()
   const done: Ref[] = []
-  /** The names of those in `done`; undefined while they are the refs. */
-  let names: TaskName[] | undefined
+  const doneNames: TaskName[] = []
   const reports: Report[] = []
   const late: Report[] = []
   const ids = new Map<TaskName, string>()
@@ -310,9 +309,8 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
     if (isAnnounced) known.add(nameOf(ended))
     if (isRecalled) late.push({ ref, name: notice?.name, kind: 'ok', ranMs: 0 })
     else {
-      if (notice !== undefined) names ??= [...done]
       done.push(ref)
-      names?.push(nameOf(ended))
+      doneNames.push(nameOf(ended))
     }
   })
   const givenOf = (number: number) => given.of(number)
@@ -325,5 +323,5 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
     const list = ended.isRecalled ? late : reports
     list.push(report)
   })
-  return { done, doneNames: names ?? done, reports, late, known, ids, wishes: message.wishes ?? [] }
+  return { done, doneNames, reports, late, known, ids, wishes: message.wishes ?? [] }
 }
