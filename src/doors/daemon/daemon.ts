@@ -117,10 +117,7 @@ export class Daemon {
     this.#schedules = new Schedules(events, () => log.fd)
     const master = new Master(events, this.#schedules.router)
     this.#master = master
-    this.#questions = new QuestionHandler(
-      () => master.controls,
-      message => events.emit('config-warning', { message }),
-    )
+    this.#questions = new QuestionHandler(master, message => events.emit('config-warning', { message }))
     subscribeLog(events, lines, path => this.#leavesNoLine(path))
     events.on('request-stored', ({ path }) => master.lookNow(path))
     // its workers are new, which is what it was quiet for

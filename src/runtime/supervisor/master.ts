@@ -8,7 +8,6 @@ import type { PauseFollower, Upkeep } from '../../engines/contracts/upkeep.js'
 import type { Counts, FeedStats, Source } from '../../engines/feed.js'
 import { PoolChecks } from './pool-checks.js'
 import type { PoolOptions } from './pool-options.js'
-import type { SpoolControls } from './questions.js'
 import type { SignalRouter } from './signal-router.js'
 import { type PoolStats, type Replacement, WorkerPool } from './worker-pool.js'
 
@@ -74,12 +73,9 @@ export class Master {
     this.checks = new PoolChecks(events, () => this.pools)
   }
 
-  /** The controls that handlers have over each spool, and their code while it is loaded over those that start. */
-  get controls(): SpoolControls[] {
-    return [...this.#spools, ...this.#aside].map(({ feed, pool }) => ({
-      pids: [...pool.workers].map(({ pid }) => pid),
-      setFrequency: everyMs => feed.look({ everyMs }),
-    }))
+  /** Also those that start, whose code may ask while it is loaded, and those that finish what they run. */
+  get all(): ReadonlyArray<{ readonly spool: string; readonly feed: Source; readonly pool: WorkerPool }> {
+    return [...this.#spools, ...this.#aside]
   }
 
   get pools(): WorkerPool[] {
@@ -97,8 +93,7 @@ export class Master {
 
   /** The running tasks, including those of spools that are being replaced. */
   get running(): TaskName[] {
-    const pools = [...this.#spools, ...this.#aside].map(({ pool }) => pool)
-    return pools.flatMap(({ workers }) => [...workers].flatMap(({ work }) => work.running))
+    return this.all.flatMap(({ pool }) => [...pool.workers].flatMap(({ work }) => work.running))
   }
 
   /** The sum over all spools. */
@@ -168,7 +163,7 @@ export class Master {
 
   /** Ends a task that a process of one of its spools runs, also while that spool is being replaced. */
   async cancel(spool: string, task: TaskName, tell: (news: CancelNews) => void): Promise<CancelResult> {
-    for (const { pool } of [...this.#spools, ...this.#aside].filter(each => each.spool === spool)) {
+    for (const { pool } of this.all.filter(each => each.spool === spool)) {
       const result = await pool.cancel(task, tell)
       if (result.result !== 'elsewhere') return result
     }

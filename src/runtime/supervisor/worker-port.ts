@@ -4,7 +4,6 @@ import type { Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/terms.js'
 import { NoFrame } from '../ipc/frames.js'
 import type { MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
-import type { Answer, Question } from './questions.js'
 
 /** How the other end of a port ended. */
 export interface PortExit {
@@ -55,6 +54,9 @@ export function guarded<Chunk>(
     }
   }
 }
+
+export type Question = Extract<WorkerMessage, { type: 'ask' }>
+export type Answer = Extract<MasterMessage, { type: 'answer' }>
 
 /** How a worker is started. */
 export interface SpawnOptions {
