@@ -17,6 +17,12 @@ import { Workload } from './workload.js'
 /** A start that takes longer than this is reported. */
 const SLOW_START_MS = 10_000
 
+/** How tasks are given that are not merely the next. */
+export interface HowGiven extends Pick<GivenRun, 'isTheirTurn'> {
+  /** The name of them all: they may wait until others of it end there. */
+  readonly follow?: string
+}
+
 /** Whoever gives tasks to workers. */
 export interface WorkerListener {
   /** It can take tasks again. */
@@ -154,29 +160,20 @@ export class WorkerProcess {
     this.#send({ type: 'signal', number })
   }
 
-  /** @param follow the name of them all, if they may wait until others of it end there */
-  run(refs: readonly Ref[], lastRuns: LastRuns, hints?: SlotHints, follow?: string): void {
+  run(refs: readonly Ref[], lastRuns: LastRuns, hints?: SlotHints, { follow, ...turn }: HowGiven = {}): void {
     if (follow !== undefined) this.#work.following += refs.length
-    this.#run(refs, lastRuns, this.#slotNews(refs, hints, follow))
-  }
-
-  /** It is the turn of a task that has crashed. */
-  runCrashed(ref: Ref, lastRuns: LastRuns, hints?: SlotHints): void {
-    this.#run([ref], lastRuns, { ...this.#slotNews([ref], hints), isTheirTurn: true })
-  }
-
-  #run(refs: readonly Ref[], lastRuns: LastRuns, more?: Pick<GivenRun, 'slots' | 'isTheirTurn'>): void {
     const first = this.#work.giveTasks(refs)
     const sentAtMs = Math.floor(machineNowMs())
     const past = lastRuns.length === 0 ? undefined : { lastRuns }
-    this.#send({ type: 'run', first, refs, sentAtMs, ...past, ...more })
+    const slots = this.#slotNews(refs, hints, follow)
+    this.#send({ type: 'run', first, refs, sentAtMs, ...past, ...slots, ...turn })
   }
 
-  /** Nothing while no task waits for a slot. @param hints for these refs @param follow as in `run` */
+  /** Nothing while no task waits for a slot. @param hints for these refs */
   #slotNews(
     refs: readonly Ref[],
     hints: SlotHints | undefined,
-    follow?: string,
+    follow: string | undefined,
   ): { readonly slots: SlotNews } | undefined {
     const more = follow === undefined ? undefined : { follow }
     if (hints === undefined || hints.queued.length + this.#queued.length === 0)
