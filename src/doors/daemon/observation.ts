@@ -59,7 +59,7 @@ export class Observation {
     const stats = observe(context, () => this.#hide)
     this.#context = context
     this.#stats = stats
-    this.#watch = new TaskWatch(events, () => master.stats.map(({ spool }) => spool))
+    this.#watch = new TaskWatch(events, spool => master.feedOf(spool) !== undefined)
     const actions = actionsOf({
       ...{ events, master, schedules, stats, orders, lines, config: configAction(config) },
       watch: this.#watch,
