@@ -18,7 +18,7 @@ import type { Withdrawals } from './withdrawals.js'
 import type { Exit, Reported } from './worker-port.js'
 import type { HowGiven, WorkerProcess } from './worker-process.js'
 
-export interface FeederContext extends PoolContext {
+interface FeederContext extends PoolContext {
   readonly signals: SignalRouter
   /**
    * Its workers run the tasks that have to run alone; otherwise, all that are due. If several tasks were running when their process

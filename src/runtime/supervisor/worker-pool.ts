@@ -10,7 +10,7 @@ import { AsideProcess, clearMarks, lookerOf } from './aside.js'
 import { Cancellations } from './cancellations.js'
 import { CrashedTasks } from './crashed-tasks.js'
 import { LastRuns } from './cut-short.js'
-import { Feeder, type FeederContext } from './feeder.js'
+import { Feeder } from './feeder.js'
 import { Halt } from './halt.js'
 import type { PoolContext, PoolOptions } from './pool-options.js'
 import { PoolSize, type PoolSizeStats } from './pool-size.js'
@@ -131,7 +131,7 @@ export class WorkerPool implements SignalReceivers {
       progressed: (count: number) => this.#progressed(count),
     }
     this.#main = new Feeder(options, { ...shared, isAlone: false })
-    this.#alone = new Alone(options, { ...shared, isAlone: true })
+    this.#alone = new Alone(aloneOptions(options), { ...shared, isAlone: true })
     this.size = new PoolSize(options, {
       ...context,
       roster: this.#main.roster,
@@ -174,7 +174,7 @@ export class WorkerPool implements SignalReceivers {
   }
 
   get #feeders(): Feeder[] {
-    return [this.#main, this.#alone.feeder]
+    return [this.#main, this.#alone]
   }
 
   get options(): PoolOptions {
@@ -182,7 +182,7 @@ export class WorkerPool implements SignalReceivers {
   }
 
   get stats(): PoolStats {
-    const [main, lone] = [this.#main.roster, this.#alone.feeder.roster]
+    const [main, lone] = [this.#main.roster, this.#alone.roster]
     return {
       size: this.size.stats,
       wanted: main.target,
@@ -258,7 +258,7 @@ export class WorkerPool implements SignalReceivers {
     if (!this.#hasBegun || this.#main.roster.isClosed || this.isHalted) return
     this.size.letGo()
     this.#main.dispatch()
-    this.#alone.dispatch()
+    this.#alone.look()
     this.size.look() // at what nobody had room for
   }
 
@@ -304,7 +304,7 @@ export class WorkerPool implements SignalReceivers {
   #adopt(options: PoolOptions): void {
     this.#options = options
     this.#main.roster.options = options
-    this.#alone.options = options
+    this.#alone.roster.options = aloneOptions(options)
     this.size.options = options
     this.#alone.dismiss()
   }
@@ -324,7 +324,6 @@ export class WorkerPool implements SignalReceivers {
     this.#signals.leave(this)
     this.#unfollow()
     this.size.close()
-    this.#alone.close()
     this.#crashed.close()
     this.#aside?.close()
     await Promise.all(
@@ -383,46 +382,38 @@ function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
 const IDLE_MS = 1000
 
 /** One worker that runs one task at a time, while there are tasks that have to run alone. */
-class Alone {
-  readonly feeder: Feeder
+class Alone extends Feeder {
   readonly #idleTimer = new IdleTimer(() => this.dismiss(), IDLE_MS)
-
-  constructor(options: PoolOptions, context: FeederContext) {
-    this.feeder = new Feeder(aloneOptions(options), context)
-  }
-
-  /** They apply to workers that are spawned from now on. */
-  set options(options: PoolOptions) {
-    this.feeder.roster.options = aloneOptions(options)
-  }
 
   /** How many tasks it has. */
   get busy(): number {
     let busy = 0
-    for (const { work } of this.feeder.roster.workers) busy += work.outstanding
+    for (const { work } of this.roster.workers) busy += work.outstanding
     return busy
   }
 
-  dispatch(): void {
-    const { roster, ready, crashed } = this.feeder
+  /** As `dispatch`, with a worker if one is wanted. */
+  look(): void {
+    const { roster, ready, crashed } = this
     const isWanted = ready > 0 || crashed?.isReady === true
     if (isWanted) {
       roster.target = 1
       roster.fill()
     } else if (roster.workers.size === 0) return
-    this.feeder.dispatch()
+    this.dispatch()
     this.#idleTimer.look(!isWanted && this.busy === 0)
   }
 
   /** It finishes what it runs. */
   dismiss(): void {
-    const { roster } = this.feeder
+    const { roster } = this
     roster.target = 0
     for (const worker of roster.workers) if (worker.state !== 'draining') void roster.dismiss(worker)
   }
 
-  close(): void {
+  override async close(): Promise<void> {
     this.#idleTimer.clear()
+    await super.close()
   }
 }
 
