@@ -232,13 +232,16 @@ export class Master {
   async #openSpoolWorkers(plan: SpoolWorkersPlan): Promise<SpoolWorkers> {
     const { spool, engineKey } = plan
     const { feed, upkeep } = await plan.open()
+    if (this.isStopping) {
+      feed.close()
+      throw STOPPING
+    }
     const pool = new WorkerPool(plan.pool, feed, this.#events, this.#signals)
     const pauses = upkeep.followPauses(now => pool.halt.setPauses(now))
     const leave = upkeep.join?.(memberOf(pool, plan.about))
     const workers = { spool, engineKey, feed, pool, pauses, leave }
     this.#aside.add(workers)
     try {
-      if (this.isStopping) throw STOPPING
       const isReady = pool.start()
       const isListed = feed.open(() => pool.dispatch())
       // later than a ready worker gets its first tasks: to fork a large process takes long
