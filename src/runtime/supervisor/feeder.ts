@@ -195,7 +195,7 @@ export class Feeder {
   #exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void {
     const { feed, lastRuns, signals, cancellations, tell } = this.#context
     const buried = cancellations.exited(worker, exit)
-    const all = worker.work.had
+    const all = worker.work.tasks.had
     const cut = all
       .filter(({ ref }) => !buried.has(ref))
       .map(had => ({

@@ -75,6 +75,8 @@ export class GivenTasks {
   heardAt = performance.now()
   /** The worker was asked to hand back what it has not started, and has not answered yet. */
   isRecalling = false
+  /** The worker has said that it begins nothing more, and that all is reported. */
+  isOver = false
 
   /** @param concurrency how many tasks the worker runs at a time */
   constructor(concurrency: number) {
@@ -311,6 +313,7 @@ export class GivenTasks {
 
   /** All whose files it can have marked, and the claims that it can have begun. */
   get had(): readonly Had[] {
+    if (this.isOver) return []
     const begun = new Set(this.#mayHaveBegun)
     return this.#remaining
       .filter(([, given]) => given.notice?.lease === undefined || begun.has(given))

@@ -298,7 +298,7 @@ export class WorkerProcess {
       case 'done-aside':
         return // it was asked nothing
       case 'drained':
-        this.#work.isOver = true // what crosses this message on its way, it never begins
+        this.#work.tasks.isOver = true // what crosses this message on its way, it never begins
         return this.#leaves('recycled')
       case 'log': {
         const { type: _, ...said } = message

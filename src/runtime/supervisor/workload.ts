@@ -2,7 +2,7 @@ import type { Ref, TaskName } from '../../base/task/ref.js'
 import { isHandled, type Report } from '../../base/task/report.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { assertBelow, eachOf, eachReport, type PackedReports } from '../ipc/reports.js'
-import { GivenTasks, type Had, nameOf } from './given-tasks.js'
+import { GivenTasks, nameOf } from './given-tasks.js'
 import type { Reported } from './worker-port.js'
 
 /**
@@ -25,8 +25,6 @@ export class Workload {
   following = 0
   /** It has begun or reported a task. */
   hasWorked = false
-  /** It has said that it begins nothing more, and that all is reported. */
-  isOver = false
 
   constructor(concurrency: number) {
     this.concurrency = concurrency
@@ -56,11 +54,6 @@ export class Workload {
     if (starts.length > 0) return Math.min(...starts)
     // until the worker confirms a recall, it may still begin a recalled task
     return this.outstanding > 0 || this.tasks.isRecalling ? this.tasks.heardAt : undefined
-  }
-
-  /** The tasks that its end concerns. */
-  get had(): readonly Had[] {
-    return this.isOver ? [] : this.tasks.had
   }
 
   /** The names of those that may have begun. */
