@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { Log } from '#src/base/log/log.js'
-import { type LogLine, LogStream, RememberedLog } from '#src/doors/daemon/log-stream.js'
+import { type LogLine, RememberedLog } from '#src/doors/daemon/log-stream.js'
 
 const NOWHERE: Log = {
   fd: 2,
@@ -20,7 +20,7 @@ interface Batch {
 }
 
 /** A client that takes what it was sent only when told to. */
-function clientOf(stream: LogStream, args: object) {
+function clientOf(log: RememberedLog, args: object) {
   const batches: Batch[] = []
   let taken = () => {}
   let leave = () => {}
@@ -33,7 +33,7 @@ function clientOf(stream: LogStream, args: object) {
     whenTaken: () => new Promise<void>(resolve => (taken = resolve)),
     whenGone,
   }
-  const ended = Promise.resolve(stream.action.run(args as never, call)).then(
+  const ended = Promise.resolve(log.action.run(args as never, call)).then(
     () => 'ok',
     (error: { code: string }) => error.code,
   )
@@ -80,13 +80,13 @@ describe('the stream of log lines', () => {
     const kept = log.lastLines
     assert.ok(kept.length > 10 && kept.reduce((sum, { text }) => sum + text.length, 0) <= 256 * 1024)
     log.line('error', 'no')
-    const { batches, ended } = clientOf(new LogStream(log), { follow: false, level: 'error' })
+    const { batches, ended } = clientOf(log, { follow: false, level: 'error' })
     assert.deepEqual([textsOf(batches), await ended], [['no'], 'ok'])
   })
 
   it('tells a slow client how many lines it has missed, and where', async () => {
     const log = new RememberedLog(NOWHERE)
-    const client = clientOf(new LogStream(log), { follow: true })
+    const client = clientOf(log, { follow: true })
     for (const text of numbers(0, 1)) log.line('info', text)
     await client.turn() // the first one is on its way
     for (const text of numbers(1, 5001)) log.line('info', text)
@@ -105,12 +105,11 @@ describe('the stream of log lines', () => {
 
   it('ends with the last line when the daemon stops, however slow a client is', async () => {
     const log = new RememberedLog(NOWHERE)
-    const stream = new LogStream(log)
-    const [quick, slow] = [clientOf(stream, { follow: true }), clientOf(stream, { follow: true })]
+    const [quick, slow] = [clientOf(log, { follow: true }), clientOf(log, { follow: true })]
     log.line('info', 'a')
     await quick.turn()
     log.line('info', 'goodbye')
-    const closed = stream.close(50)
+    const closed = log.close(50)
     await quick.take()
     await quick.take()
     assert.deepEqual([textsOf(quick.batches), await quick.ended], [['a', 'goodbye'], 'stopped'])
@@ -119,7 +118,7 @@ describe('the stream of log lines', () => {
   })
 
   it('refuses an unknown level', () => {
-    const stream = new LogStream(new RememberedLog(NOWHERE))
-    assert.throws(() => clientOf(stream, { follow: false, level: 'debug' }), { code: 'invalid-args' })
+    const log = new RememberedLog(NOWHERE)
+    assert.throws(() => clientOf(log, { follow: false, level: 'debug' }), { code: 'invalid-args' })
   })
 })

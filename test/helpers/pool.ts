@@ -94,7 +94,7 @@ function openPool(
   }
   const pool = new WorkerPool(
     {
-      ...{ worker: options, openPort, mercyMs: 60_000, startTimeoutMs: 0 },
+      ...{ worker: options, openPort, mercyMs: 60_000 },
       ...{ processes, scaling: null, startsCheap: false, idleMs: 0, ...size },
       limits: { evilRssBytes: 0, evilVszBytes: 0, lifetimeMs: 0, lifetimeDeltaMs: 0, ...limits },
       answer: ({ id }) => ({ type: 'answer', id, values: [] }),

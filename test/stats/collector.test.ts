@@ -6,7 +6,7 @@ import type { Report, ReportKind } from '#src/base/task/report.js'
 import { Hide } from '#src/formats/protocol/hide.js'
 import { Collector } from '#src/runtime/stats/collector.js'
 import type { DaemonSnapshot, SpoolSnapshot } from '#src/runtime/stats/snapshot.js'
-import type { WorkerStats } from '#src/runtime/supervisor/pool-stats.js'
+import type { WorkerStats } from '#src/runtime/supervisor/worker-pool.js'
 
 const SPOOL = 'memory:collected'
 const FEED = {

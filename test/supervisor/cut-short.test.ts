@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { lastRunAt } from '#src/base/task/last-run.js'
-import { lastRunOf } from '#src/runtime/supervisor/cut-short.js'
-import { LastRuns } from '#src/runtime/supervisor/last-runs.js'
+import { LastRuns, lastRunOf } from '#src/runtime/supervisor/cut-short.js'
 
 describe('a run that its worker’s end cut short', () => {
   const begun = { startedAt: 1000, givenAtMs: 5, lease: 'a lease' }

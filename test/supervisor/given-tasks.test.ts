@@ -14,7 +14,7 @@ describe('GivenTasks', () => {
     assert.deepEqual(given.recall(true), [])
     given.end(0)
     assert.equal(given.size, 0)
-    given.confirmed([], 5)
+    given.confirmed([])
     assert.equal(given.end(1), undefined)
   })
 
@@ -23,10 +23,12 @@ describe('GivenTasks', () => {
     given.give(['a', 'b', 'c'])
     given.recall(true)
     given.end(0)
-    assert.equal(given.start(1, 7), 'b')
+    given.heard(7)
+    assert.equal(given.start(1), 'b')
+    given.heard(8)
     assert.deepEqual([given.size, given.runningSince, given.left], [1, 7, []])
-    assert.deepEqual(given.begun(9), [{ ref: 'b', name: 'b', lease: undefined, startedAt: 7 }])
-    given.confirmed([1], 8)
+    assert.deepEqual(given.begun, [{ ref: 'b', name: 'b', lease: undefined, startedAt: 7 }])
+    given.confirmed([1])
     assert.deepEqual([given.size, given.runningSince], [1, 7])
     assert.equal(given.end(1)?.isRecalled, true)
     assert.deepEqual([given.size, given.runningSince], [0, undefined])
@@ -37,18 +39,21 @@ describe('GivenTasks', () => {
     given.give(['a', 'b'])
     given.recall(true)
     given.end(0)
-    given.confirmed([1], 8)
+    given.heard(8)
+    given.confirmed([1])
     assert.deepEqual([given.size, given.runningSince], [1, 8])
   })
 
   it('does not take the confirmation for the start of a run that was reported before', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b'])
-    given.start(0, 3)
+    given.heard(3)
+    given.start(0)
     given.recall(true)
-    given.confirmed([0], 8)
+    given.heard(8)
+    given.confirmed([0])
     assert.equal(given.runningSince, 3)
-    assert.equal(given.begun(9)[0]?.startedAt, 3)
+    assert.equal(given.begun[0]?.startedAt, 3)
   })
 
   it('gives back what seemed to run first and had not begun when the worker dropped all that it had', () => {
@@ -56,7 +61,7 @@ describe('GivenTasks', () => {
     given.give(['a', 'b', 'c'])
     given.end(0) // reported, and then its process had to wait for a processor before it began the next
     assert.deepEqual(given.recall(true), ['c'])
-    assert.deepEqual(given.confirmed([], 5), ['b'])
+    assert.deepEqual(given.confirmed([]), ['b'])
     assert.deepEqual([given.size, given.runningSince], [0, undefined])
   })
 
@@ -64,7 +69,7 @@ describe('GivenTasks', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b'])
     given.recall(true)
-    assert.deepEqual(given.confirmed([0], 5), [])
+    assert.deepEqual(given.confirmed([0]), [])
     assert.deepEqual(given.left, ['a'])
   })
 
@@ -72,18 +77,19 @@ describe('GivenTasks', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
     given.recall(true)
-    assert.equal(given.takeBack('x', 4), false)
-    assert.equal(given.takeBack('c', 4), true)
+    given.heard(4)
+    assert.equal(given.takeBack('x'), false)
+    assert.equal(given.takeBack('c'), true)
     assert.deepEqual([given.runningSince, given.of(2)?.isRecalled], [4, false])
-    assert.deepEqual(given.confirmed([2], 5), ['a'], 'it had not begun what seemed to run first')
+    assert.deepEqual(given.confirmed([2]), ['a'], 'it had not begun what seemed to run first')
     assert.equal(given.end(2)?.ref, 'c')
   })
 
   it('knows that what it told to have begun is over once its file is gone', () => {
     const given = new GivenTasks(4)
     given.give(['a', 'b', 'c', 'd'])
-    given.start(0, 1)
-    given.start(1, 1)
+    given.start(0)
+    given.start(1)
     assert.deepEqual(given.recall(true), ['c', 'd'])
     assert.equal(given.besides(2), 2)
     const found = new Map([
@@ -92,8 +98,8 @@ describe('GivenTasks', () => {
       [2, 'locked'],
       [3, 'due'],
     ] as const)
-    assert.deepEqual(given.looked(found, 5), { begun: ['c'], freed: ['a'] })
-    assert.deepEqual(refsIn(given.begun(6)), ['b', 'c'])
+    assert.deepEqual(given.looked(found), { begun: ['c'], freed: ['a'] })
+    assert.deepEqual(refsIn(given.begun), ['b', 'c'])
     assert.deepEqual([given.besides(2), given.size], [1, 2])
   })
 
@@ -102,8 +108,8 @@ describe('GivenTasks', () => {
     given.give(['a', 'b'])
     given.recall(true)
     given.end(0)
-    given.takeBack('b', 4)
-    assert.deepEqual(given.confirmed([], 5), ['b'])
+    given.takeBack('b')
+    assert.deepEqual(given.confirmed([]), ['b'])
     assert.deepEqual([given.size, given.runningSince], [0, undefined])
   })
 
@@ -111,7 +117,8 @@ describe('GivenTasks', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
     given.claimed([[2, { name: 'job', lease: 'lock' }]])
-    assert.deepEqual(given.begun(4), [
+    given.heard(4)
+    assert.deepEqual(given.begun, [
       { ref: 'a', name: 'a', lease: undefined, startedAt: 4 },
       { ref: 'c', name: 'job', lease: 'lock', startedAt: 4 },
     ])
@@ -120,9 +127,11 @@ describe('GivenTasks', () => {
   it('tells what may have begun: what was reported, and as many more as run at a time', () => {
     const given = new GivenTasks(2)
     given.give(['a', 'b', 'c'])
-    given.start(1, 3)
+    given.heard(3)
+    given.start(1)
+    given.heard(4)
     assert.deepEqual(given.claimed([[0, { name: 'name of a', lease: 'of a' }]]), ['a'])
-    assert.deepEqual(given.begun(4), [
+    assert.deepEqual(given.begun, [
       { ref: 'b', name: 'b', lease: undefined, startedAt: 3 },
       { ref: 'a', name: 'name of a', lease: 'of a', startedAt: 4 },
     ])
@@ -132,11 +141,11 @@ describe('GivenTasks', () => {
   it('may bear marks of all that was recalled until that is confirmed, and then of what had begun', () => {
     const given = new GivenTasks(4)
     given.give(['a', 'b', 'c'])
-    given.start(0, 1)
+    given.start(0)
     assert.deepEqual(given.recall(false), ['b', 'c'])
-    assert.deepEqual(refsIn(given.had(9)), ['a', 'b', 'c'])
-    given.confirmed([1], 2)
-    assert.deepEqual(refsIn(given.had(9)), ['a', 'b'])
+    assert.deepEqual(refsIn(given.had), ['a', 'b', 'c'])
+    given.confirmed([1])
+    assert.deepEqual(refsIn(given.had), ['a', 'b'])
   })
 
   it('has the leases of what was claimed, also when it was recalled, until it is reported', () => {
@@ -146,8 +155,8 @@ describe('GivenTasks', () => {
     const notice = (number: number) => ({ name: `task ${number}`, lease: `lease ${number}` })
     given.claimed([0, 1].map(number => [number, notice(number)]))
     assert.deepEqual(given.leases, ['lease 0', 'lease 1'])
-    given.confirmed([0, 1], 2)
-    assert.equal(given.start(1, 3), 'task 1')
+    given.confirmed([0, 1])
+    assert.equal(given.start(1), 'task 1')
     given.end(0)
     assert.deepEqual(given.leases, ['lease 1'])
     given.end(1)
@@ -159,10 +168,10 @@ describe('GivenTasks', () => {
     given.give(['ticket', 'ticket', 'ticket'])
     assert.deepEqual(given.left, ['ticket', 'ticket', 'ticket'])
     assert.equal(given.recall(true).length, 2)
-    given.confirmed([0, 1], 5)
-    assert.equal(given.begun(6).length, 2)
-    assert.equal(given.had(9).length, 2)
+    given.confirmed([0, 1])
+    assert.equal(given.begun.length, 2)
+    assert.equal(given.had.length, 2)
     assert.equal(given.end(1)?.isRecalled, true)
-    assert.deepEqual(refsIn(given.had(9)), ['ticket'])
+    assert.deepEqual(refsIn(given.had), ['ticket'])
   })
 })

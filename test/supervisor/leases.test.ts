@@ -77,7 +77,9 @@ describe('a pool over an engine whose claims are leases', () => {
       { worker: { policy: { maxAttempts: 0, maxCrashes: 1, backoff: 'none', delayMs: null, capMs: 0 } } },
       { n: 'one', wait: 60_000 },
     )
-    await until('it runs', () => [...pool.workers].some(({ work }) => work.begun[0]?.lease !== undefined))
+    await until('it runs', () =>
+      [...pool.workers].some(({ work }) => work.tasks.begun[0]?.lease !== undefined),
+    )
     for (const port of ports) port.kill()
     await until('it is dead', () => spool.dead.has('task-1'))
     const died = `[spooler memory:leases pid: ${process.pid}] the process was killed by SIGKILL`

@@ -123,9 +123,9 @@ describe('a worker that has said that it is done', () => {
   it('is not to blame for what was sent to it meanwhile', () => {
     const { worker, say } = readyWorker()
     worker.run(['a'], [])
-    assert.equal(worker.work.had.length, 1)
+    assert.equal(worker.work.tasks.had.length, 1)
     say({ type: 'drained' })
-    assert.deepEqual(worker.work.had, [])
+    assert.deepEqual(worker.work.tasks.had, [])
     assert.deepEqual(worker.work.tasks.left, ['a'])
   })
 })

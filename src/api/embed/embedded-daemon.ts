@@ -17,9 +17,8 @@ export class EmbeddedDaemon {
   readonly queues: readonly string[]
   readonly #places: readonly Place[]
   readonly #events = new Emitter()
-  readonly #signals: SignalRouter
   readonly #periodic: OwnPeriodicTasks
-  readonly #master = new Master(this.#events)
+  readonly #master: Master
   readonly #sweeper: Maintenance
   #stopping: Promise<void> | undefined
   #tellStopped = () => {}
@@ -38,12 +37,13 @@ export class EmbeddedDaemon {
     this.#places = places
     this.#sweeper = new Maintenance(this.#events, openAside && new AsideProcess(openAside))
     this.#periodic = new OwnPeriodicTasks(places, sync, this.#events)
-    this.#signals = new SignalRouter(this.#events, {
+    const signals = new SignalRouter(this.#events, {
       declared: (spool, _, periodic) => {
         if (arePeriodic) this.#periodic.declared(spool, periodic)
       },
       added() {},
     })
+    this.#master = new Master(this.#events, signals)
     this.queues = places.map(({ queue }) => queue)
     if (logger !== undefined) subscribeLog(this.#events, logTo(options), () => false)
     else
@@ -54,9 +54,10 @@ export class EmbeddedDaemon {
 
   /** Resolves when tasks are given out, or when a stop has come first. @throws SpooldError SPOOL_UNUSABLE, HANDLER_UNLOADABLE, START_FAILED */
   async start(runningOf: (place: Place) => Running): Promise<void> {
-    const context = { events: this.#events, signals: this.#signals }
     try {
-      const plans = await Promise.all(this.#places.map(place => planQueue(place, runningOf(place), context)))
+      const plans = await Promise.all(
+        this.#places.map(place => planQueue(place, runningOf(place), this.#events)),
+      )
       await this.#master.start(plans)
       if (this.#stopping === undefined) this.#sweeper.start(this.#places.flatMap(maintained))
     } catch (error) {

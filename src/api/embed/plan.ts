@@ -8,10 +8,8 @@ import { retryPolicyOf } from '../../formats/config/retry-policy.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
 import type { HandlerSpec, WorkerOptions } from '../../runtime/ipc/messages.js'
 import type { MaintainedSpool } from '../../runtime/supervisor/maintenance.js'
+import type { SpoolWorkersPlan } from '../../runtime/supervisor/master.js'
 import type { PoolOptions } from '../../runtime/supervisor/pool-options.js'
-import type { SignalRouter } from '../../runtime/supervisor/signal-router.js'
-import { memberOf, type SpoolWorkersPlan } from '../../runtime/supervisor/spool-workers.js'
-import { WorkerPool } from '../../runtime/supervisor/worker-pool.js'
 import type { WorkerPort } from '../../runtime/supervisor/worker-port.js'
 import { MEMORY } from './memory-queues.js'
 
@@ -44,11 +42,6 @@ export interface Running {
   readonly openAside?: (() => WorkerPort) | undefined
 }
 
-interface PlanContext {
-  readonly events: Emitter
-  readonly signals: SignalRouter
-}
-
 /** The daemon's defaults: an application has nothing to say about them. */
 const DEFAULTS = defaultsOf(({ perSpool }) => perSpool === true) as SpoolOptions
 
@@ -59,7 +52,7 @@ const NO_FILES = { locks: 'ofd', because: undefined } as const
 export async function planQueue(
   { spool, engine }: Place,
   running: Running,
-  { events, signals }: PlanContext,
+  events: Emitter,
 ): Promise<SpoolWorkersPlan> {
   const hasFiles = !spool.startsWith(MEMORY) && !isRedisAddress(spool)
   const { locks, because } = hasFiles ? await probeSpool(spool, DEFAULTS.spoolerLock) : NO_FILES
@@ -67,7 +60,6 @@ export async function planQueue(
     events.emit('config-warning', {
       message: `${spool}: tasks are claimed with lease files, which uWSGI does not see: ${because}`,
     })
-  const pool = poolOptions(spool, locks, running)
   const feedOptions = {
     order: 'arrival',
     rules: { ordered: true, strictNames: false },
@@ -77,14 +69,12 @@ export async function planQueue(
   return {
     spool,
     engineKey: spool,
-    pool,
+    pool: poolOptions(spool, locks, running),
+    about: { isDaemon: false, controls: null },
     async open() {
       const [upkeep, feed] = await Promise.all([engine.upkeep(), engine.feed(feedOptions, events)])
       upkeep.prepare(locks)
-      const workers = new WorkerPool(pool, feed, events, signals)
-      const pauses = upkeep.followPauses(now => workers.halt.setPauses(now))
-      const leave = upkeep.join?.(memberOf(workers, { isDaemon: false, controls: null }))
-      return { spool, engineKey: spool, feed, pool: workers, pauses, leave }
+      return { feed, upkeep }
     },
   }
 }
@@ -114,7 +104,6 @@ function poolOptions(spool: string, locks: WorkerOptions['locks'], running: Runn
     ...{ processes, scaling: null, startsCheap: false, idleMs: 0 },
     limits: { evilRssBytes: 0, evilVszBytes: 0, lifetimeMs: 0, lifetimeDeltaMs: 0 },
     mercyMs: DEFAULTS.workerReloadMercyMs,
-    startTimeoutMs: DEFAULTS.spoolerStartTimeoutMs,
     answer: ({ id }) => ({ type: 'answer', id, values: [] }), // only interpreters ask
     openPort,
     ...(openAside && { openAside }),

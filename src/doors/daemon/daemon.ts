@@ -11,9 +11,8 @@ import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import { AsideProcess } from '../../runtime/supervisor/aside.js'
 import { openAside, type SpareWorker } from '../../runtime/supervisor/forked-port.js'
 import { Maintenance } from '../../runtime/supervisor/maintenance.js'
-import { Master } from '../../runtime/supervisor/master.js'
+import { Master, type SpoolWorkersPlan } from '../../runtime/supervisor/master.js'
 import { QuestionHandler } from '../../runtime/supervisor/questions.js'
-import type { SpoolWorkersPlan } from '../../runtime/supervisor/spool-workers.js'
 import { Opener } from '../../system/opener.js'
 import { endOwners } from '../../system/owner-process.js'
 import { additionalGroups, become, type Identity, identityOf } from '../../system/privileges.js'
@@ -115,12 +114,10 @@ export class Daemon {
     const { resolve } = surroundings
     this.#identity = identityOf(options)
     const files = new Opener(this.#identity)
-    const master = new Master(events)
+    this.#schedules = new Schedules(events, () => log.fd)
+    const master = new Master(events, this.#schedules.router)
     this.#master = master
-    this.#questions = new QuestionHandler(
-      () => master.controls,
-      message => events.emit('config-warning', { message }),
-    )
+    this.#questions = new QuestionHandler(master, message => events.emit('config-warning', { message }))
     subscribeLog(events, lines, path => this.#leavesNoLine(path))
     events.on('request-stored', ({ path }) => master.lookNow(path))
     // its workers are new, which is what it was quiet for
@@ -128,7 +125,6 @@ export class Daemon {
     this.#pidfiles = request.isUnderRoot ? new ParentsPidfiles(events) : new Pidfiles(events, files)
     this.#sweeper = new Maintenance(events, new AsideProcess(() => openAside(log.fd)))
     this.#drain = new Drain(events, options.drain, request.progress)
-    this.#schedules = new Schedules(events, () => log.fd)
     this.#notices = new ServiceNotices(request, events, master, this.#life)
     this.#network = new DaemonSockets(options, {
       events,
@@ -143,7 +139,7 @@ export class Daemon {
         void this.#stop()
       },
       kill: signal => this.#kill(signal),
-      reload: because => this.#reloader.ask({ kind: 'signal', signal: because }),
+      reload: because => this.#reloader.ask(because),
       setQuiet: (isQuiet, because) => this.#setQuiet(isQuiet, because),
       toggleQuiet: because => this.#setQuiet(!master.isQuiet, because),
       scanNow: () => master.lookNow(),
@@ -260,7 +256,6 @@ export class Daemon {
     setProcessTitle(options)
     return planSpools(own, config, {
       events: this.#events,
-      signals: this.#schedules.router,
       questions: this.#questions,
       targets: targetsOf(spools),
       known: [...new Set(spools.map(({ spool }) => spool))],
@@ -281,9 +276,7 @@ export class Daemon {
     this.#leavesNoLine = quietAmong(spools)
     this.#network.serve(options, new SpoolTargets(targetsOf(spools)))
     this.#endTouches()
-    this.#endTouches = watchTouchReload(options, this.#events, (file, asks) =>
-      this.#reloader.ask({ kind: 'touch', file, asks }),
-    )
+    this.#endTouches = watchTouchReload(options, this.#events, (file, asks) => this.#reloader.ask(file, asks))
     this.#schedules.serve(
       config,
       running.map(({ spool, options: { spoolerSync } }) => ({ directory: spool, sync: spoolerSync })),

@@ -46,10 +46,12 @@ export class Lifecycle {
 /** What touching a file requests. */
 type TouchAsks = 'reload' | 'new-workers'
 
-/** A reload is requested by a signal or by touching a file. */
-type ReloadReason =
-  | { readonly kind: 'signal'; readonly signal: string }
-  | { readonly kind: 'touch'; readonly file: string; readonly asks: TouchAsks }
+interface ReloadReason {
+  /** For people: a signal's name, who asked, or the file that was touched. */
+  readonly because: string
+  /** Absent: no file was. */
+  readonly touched?: TouchAsks | undefined
+}
 
 interface ReloaderOptions {
   readonly events: Emitter
@@ -76,9 +78,9 @@ export class Reloader {
     this.#options = options
   }
 
-  ask(reason: ReloadReason): void {
-    const isLess = reason.kind === 'touch' && reason.asks === 'new-workers' && this.#waiting !== undefined
-    if (!isLess) this.#waiting = reason
+  ask(because: string, touched?: TouchAsks): void {
+    const isLess = touched === 'new-workers' && this.#waiting !== undefined
+    if (!isLess) this.#waiting = { because, touched }
     this.serve()
   }
 
@@ -98,16 +100,14 @@ export class Reloader {
     return reason
   }
 
-  async #reload(reason: ReloadReason): Promise<void> {
+  async #reload({ because, touched }: ReloadReason): Promise<void> {
     const { events, log, apply, revert, life, notices } = this.#options
     notices.reloading()
     log.reopen() // first, so that everything about this reload is in the new file
-    if (reason.kind === 'touch') events.emit('file-touched', { file: reason.file, asks: reason.asks })
+    if (touched !== undefined) events.emit('file-touched', { file: because, asks: touched })
     try {
-      const isWhole = reason.kind === 'signal' || reason.asks === 'reload'
-      const config = isWhole ? this.#readConfig() : null
-      if (isWhole)
-        events.emit('reload-began', { because: reason.kind === 'signal' ? reason.signal : reason.file })
+      const config = touched === 'new-workers' ? null : this.#readConfig()
+      if (config !== null) events.emit('reload-began', { because })
       await apply(config)
       if (life.isStopping) return // it was cut short
       notices.reloaded(null)

@@ -16,16 +16,23 @@ export interface LogLine {
 /** So many lines are remembered, and so many characters of them. As much waits for a client that reads slowly; more is dropped, and counted. */
 const MOST_LINES = 1000
 const MOST_CHARS = 256 * 1024
+/** How long a daemon that ends waits for a client that does not read. */
+const LAST_CHANCE_MS = 1000
 /** More of a line is not remembered. */
 const LONGEST = 16 * 1024
 
-/** Passes lines on to a log, remembers the last ones, and tells readers the next ones. */
+/**
+ * Passes lines on to a log, remembers the last ones, and tells readers the next ones. Those that are clients of the control sockets and
+ * too slow are told how many they have missed.
+ */
 export class RememberedLog implements LineLog {
   readonly isStructured: boolean
   readonly isPrecise: boolean
   readonly #log: LineLog
   readonly #lines = new Queue<LogLine>()
   readonly #readers = new Set<(line: LogLine) => void>()
+  /** What each client that follows has not been sent yet, by what resolves when nothing more will be sent. */
+  readonly #following = new Map<Promise<void>, Backlog>()
   #chars = 0
   #hide = new Hide([])
 
@@ -76,25 +83,6 @@ export class RememberedLog implements LineLog {
     while (this.#lines.size > MOST_LINES || this.#chars > MOST_CHARS)
       this.#chars -= this.#lines.pop()?.text.length ?? 0
   }
-}
-
-/** A copy: a slice would keep all of the text that it is part of. */
-function startOf(text: string): string {
-  return Buffer.from(text.slice(0, LONGEST), 'utf16le').toString('utf16le')
-}
-
-/** How long a daemon that ends waits for a client that does not read. */
-const LAST_CHANCE_MS = 1000
-
-/** Tells clients of the control sockets the lines of the log. A slow client is told how many it has missed. */
-export class LogStream {
-  readonly #log: RememberedLog
-  /** What each client that follows has not been sent yet, by what resolves when nothing more will be sent. */
-  readonly #following = new Map<Promise<void>, Backlog>()
-
-  constructor(log: RememberedLog) {
-    this.#log = log
-  }
 
   /** The verb: the remembered lines at once, then each batch of new ones, if it follows. */
   readonly action = actionFor(
@@ -108,7 +96,7 @@ export class LogStream {
           `level: expected one of ${LEVELS.join(', ')}, got ${JSON.stringify(level)}`,
         )
       const isWanted = (line: LogLine) => LEVELS.indexOf(line.level) >= least
-      const known = this.#log.lastLines.filter(isWanted)
+      const known = this.lastLines.filter(isWanted)
       if (!follow) {
         call.send({ lines: known, missed: 0 })
         return undefined
@@ -137,7 +125,7 @@ export class LogStream {
     isWanted: (line: LogLine) => boolean,
     call: Parameters<Action['run']>[1],
   ): Promise<void> {
-    const stopReading = this.#log.read(line => {
+    const stopReading = this.read(line => {
       if (isWanted(line)) backlog.add(line)
     })
     void call.whenGone.then(() => backlog.end('gone'))
@@ -152,6 +140,11 @@ export class LogStream {
       stopReading()
     }
   }
+}
+
+/** A copy: a slice would keep all of the text that it is part of. */
+function startOf(text: string): string {
+  return Buffer.from(text.slice(0, LONGEST), 'utf16le').toString('utf16le')
 }
 
 /** What a client has not been sent yet. */

@@ -15,7 +15,7 @@ import { configAction } from './configuration.js'
 import { DaemonControl } from './control.js'
 import { dashboardOptions, exporterOptions, openDashboard, openExporter } from './http-process.js'
 import type { Lifecycle } from './lifecycle.js'
-import { LogStream, type RememberedLog } from './log-stream.js'
+import type { RememberedLog } from './log-stream.js'
 import { MasterFifos } from './master-fifo.js'
 import type { Schedules } from './schedules.js'
 import type { DaemonSockets } from './sockets.js'
@@ -46,7 +46,6 @@ export class Observation {
   readonly #context: ObservationContext
   readonly #stats: Collector
   readonly #watch: TaskWatch
-  readonly #lines: LogStream
   readonly #control: DaemonControl
   readonly #notes = new HiddenNotes()
   /** What is in no snapshot and no line of the log. */
@@ -60,12 +59,10 @@ export class Observation {
     const stats = observe(context, () => this.#hide)
     this.#context = context
     this.#stats = stats
-    this.#watch = new TaskWatch(events, () => master.stats.map(({ spool }) => spool))
-    this.#lines = new LogStream(lines)
+    this.#watch = new TaskWatch(events, spool => master.feedOf(spool) !== undefined)
     const actions = actionsOf({
-      ...{ events, master, schedules, stats, orders, config: configAction(config) },
+      ...{ events, master, schedules, stats, orders, lines, config: configAction(config) },
       watch: this.#watch,
-      lines: this.#lines,
     })
     const looked = (spool: string) => this.#notes.renew(spool)
     this.#control = new DaemonControl({ events, identity, files, resolve, actions, looked })
@@ -106,7 +103,7 @@ export class Observation {
     await Promise.all([this.#exporter.serve(undefined), this.#dashboard.serve(undefined)])
     this.#stats.close()
     this.#watch.close()
-    await this.#lines.close()
+    await this.#context.lines.close()
     await this.#control.close()
   }
 }

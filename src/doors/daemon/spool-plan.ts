@@ -17,11 +17,9 @@ import { fallbackOf, isRedisAddress, nameOfRedis } from '../../formats/protocol/
 import type { HandlerSpec, WorkerOptions } from '../../runtime/ipc/messages.js'
 import { ForkedPort, openAside, type SpareWorker } from '../../runtime/supervisor/forked-port.js'
 import type { MaintainedSpool } from '../../runtime/supervisor/maintenance.js'
+import type { SpoolWorkersPlan } from '../../runtime/supervisor/master.js'
 import type { PoolOptions } from '../../runtime/supervisor/pool-options.js'
 import type { QuestionHandler } from '../../runtime/supervisor/questions.js'
-import type { SignalRouter } from '../../runtime/supervisor/signal-router.js'
-import { memberOf, type SpoolWorkersPlan } from '../../runtime/supervisor/spool-workers.js'
-import { WorkerPool } from '../../runtime/supervisor/worker-pool.js'
 import type { CheckedConfig } from '../check/check.js'
 import { planChain, SharedAreas } from './handler-plan.js'
 import { sizeOptions, workerLimits } from './pool-plan.js'
@@ -96,7 +94,6 @@ const ON_REDIS = { locks: 'ofd', because: undefined } as const
 /** What a plan needs besides the options. */
 interface PlanContext {
   readonly events: Emitter
-  readonly signals: SignalRouter
   /** Answers questions of handlers to the daemon. */
   readonly questions: QuestionHandler
   /** Where handlers may store tasks. */
@@ -167,17 +164,16 @@ async function planSpoolWorkers(
     ...(await sizeOptions(options, processes)),
     limits: workerLimits(options),
     mercyMs: options.workerReloadMercyMs,
-    startTimeoutMs: options.spoolerStartTimeoutMs,
     answer: question => context.questions.answer(question, code),
     // a worker may be spawned long after the plan was made, and the log may have been reopened by then
     openPort: () => context.spare?.take() ?? new ForkedPort({ logFd: context.log.fd, areas: AREAS.fds }),
     openAside: () => openAside(context.log.fd),
   }
-  const engineKey = JSON.stringify({ spool, locks, ...feedOptions })
   return {
     spool,
-    engineKey,
+    engineKey: JSON.stringify({ spool, locks, ...feedOptions }),
     pool,
+    about: { isDaemon: true, controls: controlHomeOf(spool) },
     async open() {
       const engine = openEngine(spool)
       const [upkeep, feed] = await Promise.all([engine.upkeep(), engine.feed(feedOptions, context.events)])
@@ -186,10 +182,7 @@ async function planSpoolWorkers(
         ...{ spool, locks: isOnRedis ? 'redis' : locks },
         ...(because === undefined ? {} : { because }),
       })
-      const workers = new WorkerPool(pool, feed, context.events, context.signals)
-      const pauses = upkeep.followPauses(now => workers.halt.setPauses(now))
-      const leave = upkeep.join?.(memberOf(workers, { isDaemon: true, controls: controlHomeOf(spool) }))
-      return { spool, engineKey, feed, pool: workers, pauses, leave }
+      return { feed, upkeep }
     },
   }
 }

@@ -32,15 +32,15 @@ const MOST_REMEMBERED = 10_000
 
 /** Tells clients of the control sockets how tasks end, and how the last ones ended. */
 export class TaskWatch {
-  readonly #spools: () => readonly string[]
+  readonly #isRun: (spool: string) => boolean
   readonly #watchers = new Set<Watcher>()
   /** The latest ones last. */
   readonly #remembered: Ends[] = []
   #count = 0
 
-  /** @param spools the real paths of those that the daemon runs now */
-  constructor(events: Emitter, spools: () => readonly string[]) {
-    this.#spools = spools
+  /** @param isRun whether the daemon runs this spool now, by its real path */
+  constructor(events: Emitter, isRun: (spool: string) => boolean) {
+    this.#isRun = isRun
     events.on('tasks-reported', reported => this.#hear(reported))
   }
 
@@ -83,7 +83,7 @@ export class TaskWatch {
 
   /** @throws ControlError */
   #check(spool: string): void {
-    if (!this.#spools().includes(spool))
+    if (!this.#isRun(spool))
       throw new ControlError('failed', `this daemon does not run ${JSON.stringify(spool)}`)
   }
 

@@ -46,7 +46,7 @@ export interface WorkerOptions {
   readonly signalAsTask: boolean
   /** 0: no deadline. */
   readonly harakiriMs: number
-  /** The start timeout of an interpreter that replaces a dead one; 0: no limit. */
+  /** How long it may take to become ready, and an interpreter that replaces a dead one; 0: no limit. */
   readonly startTimeoutMs: number
   /** Entered before each task; null: the directory that holds the task. */
   readonly chdir: string | null

@@ -12,12 +12,10 @@ const TIMEOUT_MS = 15_000
 const ENDED = 'the process that was to do it has ended'
 
 interface MarkedTask extends NamedRef {
-  readonly lastRun?: LastRun
+  readonly lastRun: LastRun
   /** Another worker has it, and may run it. */
-  readonly isRecalled?: boolean
+  readonly isRecalled: boolean
 }
-
-const BLAMELESS = { kind: 'blameless' } as const
 
 /**
  * Has something done to task files by a process with the identity of the workers, because the master opens none.
@@ -49,7 +47,7 @@ export async function clearMarks(
 ): Promise<readonly Report[]> {
   if (tasks.length === 0) return []
   const { worker } = options
-  const marked = tasks.map(({ ref, lastRun = BLAMELESS }) => ({ ref, lastRun }))
+  const marked = tasks.map(({ ref, lastRun }) => ({ ref, lastRun }))
   const asked = { type: 'clear-marks', id: 0, options: worker, tasks: marked } as const
   const failed = (thrown: unknown): MarksCleared => ({
     left: tasks.map(({ ref }) => ref),
@@ -58,7 +56,7 @@ export async function clearMarks(
   })
   const { left, error, reports } = await askOnce<MarksCleared>(options, asked).catch(failed)
   const names = tasks
-    .filter(({ ref, isRecalled }) => isRecalled !== true && left.includes(ref))
+    .filter(({ ref, isRecalled }) => !isRecalled && left.includes(ref))
     .map(({ name }) => name)
   if (names.length > 0) events.emit('marks-left', { spool: worker.spool, names, error })
   return reports

@@ -223,7 +223,7 @@ class Cancellation implements TaskWatcher {
     if (!this.#hasBegun) return this.end({ result: 'waiting' })
     const others = worker.work.besides(this.#number)
     this.#tell(others)
-    const isHandedBack = !worker.work.isRecalling || performance.now() > this.#recalledAt + RECALL_MS
+    const isHandedBack = !worker.work.tasks.isRecalling || performance.now() > this.#recalledAt + RECALL_MS
     if (others > 0 || !isHandedBack) return
     clearTimeout(this.#timer)
     this.#context.events.emit('worker-cancelled', { spool: worker.spool, pid: worker.pid, name: this.name })

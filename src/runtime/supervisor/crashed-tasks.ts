@@ -56,7 +56,7 @@ export class CrashedTasks {
     if (!this.isReady) return undefined
     const [ref] = this.#feed.take(1, 'crashed')
     if (ref === undefined) return undefined
-    const charge = Math.min(MOST_MS, STARTS * worker.start.costMs)
+    const charge = Math.min(MOST_MS, STARTS * worker.startCostMs)
     this.#charges.set(worker, charge)
     this.#waitingSince = undefined
     this.#notBefore = Math.max(this.#notBefore, performance.now()) + charge

@@ -16,9 +16,9 @@ import { Roster, type RosterOptions } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
 import type { Withdrawals } from './withdrawals.js'
 import type { Exit, Reported } from './worker-port.js'
-import type { WorkerProcess } from './worker-process.js'
+import type { HowGiven, WorkerProcess } from './worker-process.js'
 
-export interface FeederContext extends PoolContext {
+interface FeederContext extends PoolContext {
   readonly signals: SignalRouter
   /**
    * Its workers run the tasks that have to run alone; otherwise, all that are due. If several tasks were running when their process
@@ -75,7 +75,7 @@ export class Feeder {
         dropped: refs => feed.lose({ refs }),
         deadline: () => this.#watch(),
         joined: worker => {
-          if (!context.isAlone) signals.declared(worker, worker.start.news)
+          if (!context.isAlone) signals.declared(worker, worker.news)
           context.joined(worker)
         },
         exited: (worker, exit, mayBeReplaced) => this.#exited(worker, exit, mayBeReplaced),
@@ -94,12 +94,11 @@ export class Feeder {
   /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
     const { roster } = this
-    const { feed, isAlone, lastRuns, signals, isHalted } = this.#context
+    const { feed, isAlone, signals, isHalted } = this.#context
     const { crashed } = this
     if (roster.isClosed) return
     if (!isHalted()) {
       if (crashed?.isOverdue === true) this.#giveCrashed(crashed)
-      const { slots } = feed.state
       dispatch(roster.workers, {
         signalFor: worker => signals.take(worker),
         ready: this.ready,
@@ -107,10 +106,7 @@ export class Feeder {
         isByArrival: feed.isByArrival === true,
         isShrinking: roster.excess > 0,
         due: limit => feed.take(limit, isAlone ? 'alone' : undefined),
-        give: (worker, refs) => {
-          this.#gave(refs)
-          worker.run(refs, lastRuns.among(refs), slots)
-        },
+        give: (worker, refs) => this.#give(worker, refs),
       })
       if (crashed?.isReady === true) this.#giveCrashed(crashed)
     }
@@ -129,20 +125,20 @@ export class Feeder {
     return isSequential() === isAlone ? undefined : crashed
   }
 
-  #gave(refs: readonly Ref[]): void {
+  #give(worker: WorkerProcess, refs: readonly Ref[], how?: HowGiven): void {
+    const { feed, lastRuns, withdrawals } = this.#context
     this.#given += refs.length
-    this.#context.withdrawals.gave(refs)
+    withdrawals.gave(refs)
+    worker.run(refs, lastRuns.among(refs), feed.state.slots, how)
   }
 
   /** To workers for which nothing else is due. */
   #giveCrashed(crashed: CrashedTasks): void {
-    const { feed, lastRuns } = this.#context
     for (const worker of this.roster.workers) {
       if (!worker.isIdle) continue
       const ref = crashed.takeFor(worker)
       if (ref === undefined) return
-      this.#gave([ref])
-      worker.runCrashed(ref, lastRuns.among([ref]), feed.state.slots)
+      this.#give(worker, [ref], { isTheirTurn: true })
     }
   }
 
@@ -183,25 +179,23 @@ export class Feeder {
   /** It was recalled, and the worker that had it first has begun it: that one's report or end says what becomes of it. */
   #isTakenBack({ ref, kind }: Report): boolean {
     if (kind !== 'locked') return false
-    for (const { work } of this.roster.workers) if (work.takeBack(ref)) return true
+    for (const { work } of this.roster.workers) if (work.tasks.takeBack(ref)) return true
     return false
   }
 
   /** Gives a worker more tasks of a name that it runs: they begin there as soon as the slots are free that it has. */
   #follow(worker: WorkerProcess, { wanted, name, count }: SlotWish): void {
     const { roster } = this
-    const { feed, isAlone, lastRuns, isHalted } = this.#context
+    const { feed, isAlone, isHalted } = this.#context
     if (isAlone || roster.isClosed || roster.excess > 0 || isHalted() || !worker.isOpen) return
     const refs = feed.take(wanted, { name, count })
-    if (refs.length === 0) return
-    this.#gave(refs)
-    worker.run(refs, lastRuns.among(refs), feed.state.slots, name)
+    if (refs.length > 0) this.#give(worker, refs, { follow: name })
   }
 
   #exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void {
     const { feed, lastRuns, signals, cancellations, tell } = this.#context
     const buried = cancellations.exited(worker, exit)
-    const all = worker.work.had
+    const all = worker.work.tasks.had
     const cut = all
       .filter(({ ref }) => !buried.has(ref))
       .map(had => ({

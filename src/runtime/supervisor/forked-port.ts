@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { entryFile } from '../../base/package-root.js'
-import { drawToken, frameOf, WorkerDecoder } from '../ipc/frames.js'
+import { drawToken, frameOf } from '../ipc/frames.js'
 import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import { guarded, type PortExit, type PortListener, type WorkerPort } from './worker-port.js'
 
@@ -63,13 +63,11 @@ export class ForkedPort implements WorkerPort {
   }
 
   listen({ heard, garbled }: PortListener): void {
-    const decoder = new WorkerDecoder(this.#token)
     const hear = (message: WorkerMessage) => {
       heard(message)
       if (LAST_WORDS.has(message.type)) this.#killUnlessItExits()
     }
-    const read = guarded<Buffer>(chunk => decoder.push(chunk), { heard: hear, garbled })
-    this.#socket?.on('data', read)
+    this.#socket?.on('data', guarded(this.#token, { heard: hear, garbled }))
   }
 
   #killUnlessItExits(): void {

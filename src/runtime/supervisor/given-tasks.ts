@@ -71,6 +71,12 @@ export class GivenTasks {
   readonly #started = new Set<Given>()
   readonly #concurrency: number
   #next = 0
+  /** When the worker sent something last: what it had not spoken of had not begun before. On the clock of `performance.now()`. */
+  heardAt = performance.now()
+  /** The worker was asked to hand back what it has not started, and has not answered yet. */
+  isRecalling = false
+  /** The worker has said that it begins nothing more, and that all is reported. */
+  isOver = false
 
   /** @param concurrency how many tasks the worker runs at a time */
   constructor(concurrency: number) {
@@ -97,6 +103,7 @@ export class GivenTasks {
 
   /** @returns the number of the first ref */
   give(refs: readonly Ref[]): number {
+    if (this.size === 0) this.heard()
     const first = this.#next
     const givenAtMs = Date.now()
     for (const ref of refs)
@@ -112,6 +119,10 @@ export class GivenTasks {
         watcher: undefined,
       })
     return first
+  }
+
+  heard(now = performance.now()): void {
+    this.heardAt = now
   }
 
   /** The task with this name by its number, if the worker has it: once, or again after a recall. */
@@ -139,16 +150,16 @@ export class GivenTasks {
   }
 
   /** @returns its name, if the worker still has it */
-  start(number: number, now: number): TaskName | undefined {
+  start(number: number): TaskName | undefined {
     const given = this.of(number)
     if (given === undefined) return undefined
-    this.#begin(given, now)
+    this.#begin(given)
     given.isAnnounced = true
     return nameOf(given)
   }
 
-  #begin(given: Given, now: number): void {
-    given.startedAt = now
+  #begin(given: Given): void {
+    given.startedAt = this.heardAt
     this.#started.add(given)
   }
 
@@ -175,6 +186,7 @@ export class GivenTasks {
    *   announced; false while the worker handles a signal
    */
   recall(runsFirst: boolean): Ref[] {
+    this.isRecalling = true
     const refs: Ref[] = []
     let mayRun = runsFirst
     for (const given of this.#owned) {
@@ -192,11 +204,11 @@ export class GivenTasks {
    *
    * @returns false if it was not recalled from here
    */
-  takeBack(ref: Ref, now: number): boolean {
-    if (this.#recalled === 0) return false
+  takeBack(ref: Ref): boolean {
+    if (!this.isRecalling || this.#recalled === 0) return false
     for (const given of this.#given.values()) {
       if (given.ref !== ref || !given.isRecalled) continue
-      this.#infer(given, now)
+      this.#infer(given)
       return true
     }
     return false
@@ -219,9 +231,10 @@ export class GivenTasks {
    * Somebody has looked at the files of what was `unclear`. It has begun those that are locked; what it was thought to run, and
    * does not, others may have, too.
    *
-   * @returns the refs that are its own again, and those that are its own no longer
+   * @returns the refs that are its own again, and those that are its own no longer; undefined: it has spoken meanwhile
    */
-  looked(found: ReadonlyMap<number, Found>, now: number): { readonly begun: Ref[]; readonly freed: Ref[] } {
+  looked(found: ReadonlyMap<number, Found>): { readonly begun: Ref[]; readonly freed: Ref[] } | undefined {
+    if (!this.isRecalling) return undefined
     const [begun, freed]: [Ref[], Ref[]] = [[], []]
     const unclear = this.#remaining.filter(([number]) => found.has(number))
     const isOneBegun = unclear.some(([number]) => found.get(number) === 'locked')
@@ -231,7 +244,7 @@ export class GivenTasks {
       if (given.startedAt !== undefined && (what === 'locked' || what === 'unreadable')) continue
       if (what === 'locked') {
         if (given.isRecalled) begun.push(given.ref)
-        this.#infer(given, now)
+        this.#infer(given)
       } else if (!given.isRecalled && (what === 'gone' || isOneBegun)) {
         this.#started.delete(given)
         this.#setRecalled(given, true)
@@ -242,10 +255,10 @@ export class GivenTasks {
   }
 
   /** It is not known to have begun it, but has it locked. */
-  #infer(given: Given, now: number): void {
+  #infer(given: Given): void {
     this.#setRecalled(given, false)
     given.isInferred = given.startedAt === undefined
-    if (given.isInferred) this.#begin(given, now)
+    if (given.isInferred) this.#begin(given)
   }
 
   /** What has ended, as somebody has seen, and was not reported. */
@@ -259,10 +272,11 @@ export class GivenTasks {
    *
    * @returns refs that it dropped and no other worker has: `recall` had left the first one as running, but it was not
    */
-  confirmed(begun: readonly number[], now: number): Ref[] {
+  confirmed(begun: readonly number[]): Ref[] {
+    this.isRecalling = false
     const dropped: Ref[] = []
     for (const [number, given] of this.#given) {
-      if (begun.includes(number) && given.startedAt === undefined) this.#begin(given, now)
+      if (begun.includes(number) && given.startedAt === undefined) this.#begin(given)
       const { ref, startedAt, isInferred, isRecalled } = given
       if (startedAt !== undefined && (isRecalled || !isInferred || begun.includes(number))) continue
       this.end(number)
@@ -292,19 +306,20 @@ export class GivenTasks {
     return [...this.#given.values()].filter(({ isRecalled }) => !isRecalled)
   }
 
-  /** The tasks that may have begun. */
-  begun(lastHeardAt: number): readonly Begun[] {
-    return this.#mayHaveBegun.map(given => begunOf(given, lastHeardAt))
+  /** The tasks that may have begun, and the latest time at which each can have. */
+  get begun(): readonly Begun[] {
+    return this.#mayHaveBegun.map(given => begunOf(given, this.heardAt))
   }
 
   /** All whose files it can have marked, and the claims that it can have begun. */
-  had(lastHeardAt: number): readonly Had[] {
+  get had(): readonly Had[] {
+    if (this.isOver) return []
     const begun = new Set(this.#mayHaveBegun)
     return this.#remaining
       .filter(([, given]) => given.notice?.lease === undefined || begun.has(given))
       .map(([number, given]) => {
         const { givenAtMs, isRecalled } = given
-        return { ...begunOf(given, lastHeardAt), number, givenAtMs, isRecalled }
+        return { ...begunOf(given, this.heardAt), number, givenAtMs, isRecalled }
       })
   }
 
@@ -318,8 +333,8 @@ export class GivenTasks {
   }
 }
 
-function begunOf(given: Given, lastHeardAt: number): Begun {
-  const { ref, notice, startedAt = lastHeardAt } = given
+function begunOf(given: Given, heardAt: number): Begun {
+  const { ref, notice, startedAt = heardAt } = given
   return { ref, name: nameOf(given), lease: notice?.lease, startedAt }
 }
 

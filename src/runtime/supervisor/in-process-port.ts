@@ -1,6 +1,6 @@
 import { Worker as Thread } from 'node:worker_threads'
 import { entryFile } from '../../base/package-root.js'
-import { drawToken, frameOf, MasterDecoder, NoFrame, WorkerDecoder } from '../ipc/frames.js'
+import { drawToken, frameOf, MasterDecoder, WorkerDecoder } from '../ipc/frames.js'
 import { type MasterMessage, THREAD_IS_UP, type WorkerMessage } from '../ipc/messages.js'
 import { guarded, type PortExit, type PortListener, type WorkerPort } from './worker-port.js'
 
@@ -92,11 +92,7 @@ export class ThreadPort implements WorkerPort {
   }
 
   listen(listener: PortListener): void {
-    const decoder = new WorkerDecoder(this.#token)
-    const read = guarded<unknown>(posted => {
-      if (!(posted instanceof Uint8Array)) throw new NoFrame('it is no frame')
-      return decoder.push(Buffer.from(posted))
-    }, listener)
+    const read = guarded(this.#token, listener)
     this.#thread.on('message', posted => posted === THREAD_IS_UP || read(posted))
   }
 

@@ -1,17 +1,44 @@
+import { hostname } from 'node:os'
 import { SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
+import type { Member, MemberFacts } from '../../base/task/member.js'
 import type { TaskName } from '../../base/task/ref.js'
-import type { Counts, Source } from '../../engines/feed.js'
+import type { PauseFollower, Upkeep } from '../../engines/contracts/upkeep.js'
+import type { Counts, FeedStats, Source } from '../../engines/feed.js'
 import { PoolChecks } from './pool-checks.js'
-import type { SpoolControls } from './questions.js'
-import {
-  closeSources,
-  type SpoolWorkers,
-  type SpoolWorkersPlan,
-  type SpoolWorkersStats,
-} from './spool-workers.js'
-import type { Replacement, WorkerPool } from './worker-pool.js'
+import type { PoolOptions } from './pool-options.js'
+import type { SignalRouter } from './signal-router.js'
+import { type PoolStats, type Replacement, WorkerPool } from './worker-pool.js'
+
+/** What a reload wants: the same spool with other processes, or a spool to open. */
+export interface SpoolWorkersPlan {
+  readonly spool: string
+  /** What the spool is opened with. If a reload changes it, the spool needs a new feed. */
+  readonly engineKey: string
+  readonly pool: PoolOptions
+  /** What other machines may know of this process. */
+  readonly about: Pick<MemberFacts, 'isDaemon' | 'controls'>
+  open(): Promise<{ readonly feed: Source; readonly upkeep: Upkeep }>
+}
+
+/** One spool: its tasks and the processes that run them. */
+interface SpoolWorkers {
+  readonly spool: string
+  readonly engineKey: string
+  readonly feed: Source
+  readonly pool: WorkerPool
+  readonly pauses: PauseFollower
+  /** Other machines no longer know of it. Absent: they never did. */
+  readonly leave: (() => Promise<void>) | undefined
+}
+
+/** A spool that is run, for people and monitoring. */
+export interface SpoolWorkersStats {
+  readonly spool: string
+  readonly feed: FeedStats
+  readonly pool: PoolStats
+}
 
 /** Part of a daemon that makes no progress, and for how long. */
 export interface Stall {
@@ -31,6 +58,8 @@ const STOPPING = new SpooldError('START_FAILED', 'the daemon is being stopped')
  * States: starting → running ↔ reloading → stopping → stopped. `stop` works in each of them.
  */
 export class Master {
+  readonly #events: Emitter
+  readonly #signals: SignalRouter
   #spools: SpoolWorkers[] = []
   /** Spools that are starting, or that finish what they run after a reload has replaced them. */
   readonly #aside = new Set<SpoolWorkers>()
@@ -38,16 +67,15 @@ export class Master {
   #isQuiet = false
   readonly checks: PoolChecks
 
-  constructor(events: Emitter) {
+  constructor(events: Emitter, signals: SignalRouter) {
+    this.#events = events
+    this.#signals = signals
     this.checks = new PoolChecks(events, () => this.pools)
   }
 
-  /** The controls that handlers have over each spool, and their code while it is loaded over those that start. */
-  get controls(): SpoolControls[] {
-    return [...this.#spools, ...this.#aside].map(({ feed, pool }) => ({
-      pids: [...pool.workers].map(({ pid }) => pid),
-      setFrequency: everyMs => feed.look({ everyMs }),
-    }))
+  /** Also those that start, whose code may ask while it is loaded, and those that finish what they run. */
+  get all(): ReadonlyArray<{ readonly spool: string; readonly feed: Source; readonly pool: WorkerPool }> {
+    return [...this.#spools, ...this.#aside]
   }
 
   get pools(): WorkerPool[] {
@@ -65,8 +93,7 @@ export class Master {
 
   /** The running tasks, including those of spools that are being replaced. */
   get running(): TaskName[] {
-    const pools = [...this.#spools, ...this.#aside].map(({ pool }) => pool)
-    return pools.flatMap(({ workers }) => [...workers].flatMap(({ work }) => work.running))
+    return this.all.flatMap(({ pool }) => [...pool.workers].flatMap(({ work }) => work.running))
   }
 
   /** The sum over all spools. */
@@ -136,7 +163,7 @@ export class Master {
 
   /** Ends a task that a process of one of its spools runs, also while that spool is being replaced. */
   async cancel(spool: string, task: TaskName, tell: (news: CancelNews) => void): Promise<CancelResult> {
-    for (const { pool } of [...this.#spools, ...this.#aside].filter(each => each.spool === spool)) {
+    for (const { pool } of this.all.filter(each => each.spool === spool)) {
       const result = await pool.cancel(task, tell)
       if (result.result !== 'elsewhere') return result
     }
@@ -203,25 +230,33 @@ export class Master {
 
   /** Resolves when the workers are ready and the spool is listed. No worker is given a task yet. */
   async #openSpoolWorkers(plan: SpoolWorkersPlan): Promise<SpoolWorkers> {
-    const workers = await plan.open()
+    const { spool, engineKey } = plan
+    const { feed, upkeep } = await plan.open()
+    if (this.isStopping) {
+      feed.close()
+      throw STOPPING
+    }
+    const pool = new WorkerPool(plan.pool, feed, this.#events, this.#signals)
+    const pauses = upkeep.followPauses(now => pool.halt.setPauses(now))
+    const leave = upkeep.join?.(memberOf(pool, plan.about))
+    const workers = { spool, engineKey, feed, pool, pauses, leave }
     this.#aside.add(workers)
     try {
-      if (this.isStopping) throw STOPPING
-      const isReady = workers.pool.start()
-      const isListed = workers.feed.open(() => workers.pool.dispatch())
+      const isReady = pool.start()
+      const isListed = feed.open(() => pool.dispatch())
       // later than a ready worker gets its first tasks: to fork a large process takes long
       void isListed.then(
-        () => setImmediate(() => workers.pool.complete()),
+        () => setImmediate(() => pool.complete()),
         () => {},
       )
-      await Promise.all([isReady, isListed, workers.pauses.start()])
+      await Promise.all([isReady, isListed, pauses.start()])
       return workers
     } catch (error) {
       closeSources(workers)
       if (!this.isStopping) {
-        await workers.pool.kill()
+        await pool.kill()
         this.#aside.delete(workers)
-        await workers.leave?.()
+        await leave?.()
       }
       throw error
     }
@@ -261,5 +296,29 @@ export class Master {
         await leave?.()
       }),
     )
+  }
+}
+
+/** No tasks come from there any more. */
+function closeSources({ feed, pauses }: SpoolWorkers): void {
+  feed.close()
+  pauses.close()
+}
+
+const startedAtMs = Math.round(Date.now() - process.uptime() * 1000)
+
+/** What others may know of the processes of a spool, and have them do. */
+function memberOf(pool: WorkerPool, about: Pick<MemberFacts, 'isDaemon' | 'controls'>): Member {
+  return {
+    facts() {
+      const { wanted, present, workers } = pool.stats
+      const running = workers.reduce((sum, worker) => sum + worker.running.length, 0)
+      const { isHalted } = pool
+      return {
+        ...{ host: hostname(), pid: process.pid, startedAtMs, wanted, present, running, isHalted },
+        ...about,
+      }
+    },
+    cancel: (task, tell) => pool.cancel(task, tell),
   }
 }

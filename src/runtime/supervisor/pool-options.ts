@@ -2,7 +2,7 @@ import type { Emitter } from '../../base/events/emitter.js'
 import type { TaskName } from '../../base/task/ref.js'
 import type { Looker, Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
-import type { LastRuns } from './last-runs.js'
+import type { LastRuns } from './cut-short.js'
 import type { RosterOptions } from './roster.js'
 import type { ScalingOptions } from './scaling/algorithm.js'
 import type { NamedAlgorithm } from './scaling/algorithms.js'
@@ -60,9 +60,4 @@ export interface PoolContext {
   tell(pid: number, reports: readonly Report[], known?: ReadonlySet<TaskName>): void
   /** Tasks may now be given to workers. */
   dispatch(): void
-}
-
-/** The options of the worker that runs what must run alone. */
-export function aloneOptions(options: PoolOptions): RosterOptions {
-  return { ...options, worker: { ...options.worker, concurrency: 1, sharesProcess: false } }
 }

@@ -1,7 +1,6 @@
-import { IdleTimer } from '../../base/clock.js'
+import { Alarm, IdleTimer } from '../../base/clock.js'
 import { Histogram } from '../../base/task/histogram.js'
 import type { PoolContext, PoolScaling, SizeOptions } from './pool-options.js'
-import type { PoolSizeStats } from './pool-stats.js'
 import type { Roster } from './roster.js'
 import { EAGER_PACE_MS, type ScaledWorker, type ScalingOptions, type Snapshot } from './scaling/algorithm.js'
 import { Scaler } from './scaling/algorithms.js'
@@ -9,6 +8,18 @@ import type { WorkerProcess } from './worker-process.js'
 
 /** What people want of a pool: so many workers, so many more or fewer, or again what its options say. */
 export type Wish = { readonly to: number } | { readonly by: number } | 'auto'
+
+/** What says how many workers there should be. */
+export interface PoolSizeStats {
+  /** Null: there are always as many as configured. */
+  readonly algorithm: string | null
+  readonly minimum: number
+  readonly maximum: number
+  /** Why there should be as many as there should; null: nothing has changed that yet. */
+  readonly reason: string | null
+  /** Set by hand, until it is left to the algorithm again. */
+  readonly isByHand: boolean
+}
 
 interface PoolSizeContext extends PoolContext {
   readonly roster: Roster
@@ -36,9 +47,9 @@ export class PoolSize {
   /** False: memory is short. */
   #mayGrow = true
   #decidedAt = Number.NEGATIVE_INFINITY
-  #nextDecision: NodeJS.Timeout | undefined
-  /** When that is, in ms; Infinity: there is none. */
-  #nextDecisionAt = Number.POSITIVE_INFINITY
+  readonly #nextDecision = new Alarm(() => {
+    if (!this.#context.roster.isClosed && !this.#isFrozen && this.#byHand === undefined) this.#decide()
+  })
 
   constructor(options: SizeOptions, context: PoolSizeContext) {
     this.#context = context
@@ -158,14 +169,9 @@ export class PoolSize {
     this.#view.ended(count)
   }
 
-  /** The number of a worker of this pool, from 1. */
-  numberOf(worker: WorkerProcess): number {
-    return this.#view.numberOf(worker)
-  }
-
   close(): void {
     this.#idleTimer?.clear()
-    this.#forgetNextDecision()
+    this.#nextDecision.clear()
     this.#view.measure(false)
   }
 
@@ -202,33 +208,18 @@ export class PoolSize {
     else this.#decide()
   }
 
-  /** At once, but not again and again. */
+  /** At once, but not again and again: it is asked thousands of times per second. */
   #decideSoon(): void {
     const at = this.#decidedAt + EAGER_PACE_MS
-    if (this.#nextDecisionAt <= at) return // asked thousands of times per second
     if (at <= performance.now()) this.#decide()
-    else this.#decideAt(at)
-  }
-
-  #decideAt(at: number): void {
-    clearTimeout(this.#nextDecision)
-    this.#nextDecisionAt = at
-    this.#nextDecision = setTimeout(() => {
-      this.#forgetNextDecision()
-      if (!this.#context.roster.isClosed && !this.#isFrozen && this.#byHand === undefined) this.#decide()
-    }, at - performance.now())
-  }
-
-  #forgetNextDecision(): void {
-    clearTimeout(this.#nextDecision)
-    this.#nextDecisionAt = Number.POSITIVE_INFINITY
+    else this.#nextDecision.wakeAt(at)
   }
 
   #decide(): void {
     const { events, spool, roster, isHalted } = this.#context
     const { scaling } = this.#options
     if (scaling === null || this.#scaler === undefined) return
-    this.#forgetNextDecision()
+    this.#nextDecision.clear()
     this.#decidedAt = performance.now()
     const canSpawn = this.#mayGrow && !isHalted()
     const seen = this.#view.snapshot(scaling.options, this.#decidedAt, canSpawn)
@@ -236,7 +227,7 @@ export class PoolSize {
     if (problem !== undefined) events.emit('scaling-failed', { spool, error: problem })
     this.#say(lines)
     this.#change(target, reason)
-    if (askAgainMicros !== undefined) this.#decideAt(this.#decidedAt + askAgainMicros / 1000)
+    if (askAgainMicros !== undefined) this.#nextDecision.wakeAt(this.#decidedAt + askAgainMicros / 1000)
     roster.trim()
   }
 
@@ -273,7 +264,6 @@ function isFixed({ scaling, idleMs, startsCheap }: SizeOptions): boolean {
 /** A pool as algorithms see it: its workers, what there is to do, and what has come and gone since the last decision. */
 class PoolView {
   readonly #context: PoolSizeContext
-  readonly #numbers = new WorkerNumbers()
   readonly #openedAt = performance.now()
   /** What is not sorted yet may not be due: until it is, no more than was known before. */
   #sorted = 0
@@ -320,16 +310,9 @@ class PoolView {
       : undefined
   }
 
-  /** The number of a worker, from 1. */
-  numberOf(worker: WorkerProcess): number {
-    this.#numbers.assign(this.#context.roster.workers)
-    return this.#numbers.numberOf(worker)
-  }
-
   /** @param nowMs of `performance.now()` */
   snapshot(options: ScalingOptions, nowMs: number, canSpawn: boolean): Snapshot {
     const { workers: all, target, delayed } = this.#context.roster
-    this.#numbers.assign(all)
     const workers = [...all].filter(({ state }) => state !== 'draining')
     const backlog = this.#backlog
     // who is idle is about to look at what waits, or may not begin before all of the daemon is opened
@@ -365,46 +348,13 @@ class PoolView {
   }
 
   #seen(worker: WorkerProcess): ScaledWorker {
-    const { state, isOpen } = worker
+    const { number, state, isOpen } = worker
     const { outstanding, concurrency, activity } = worker.work
     return {
-      number: this.#numbers.numberOf(worker),
+      number,
       isStarting: state === 'starting' || (outstanding === 0 && !isOpen),
       isBusy: outstanding >= concurrency && !activity.isSorting,
-      busyMicros: this.#numbers.busyMsOf(worker) * 1000,
+      busyMicros: this.#context.roster.busyMsOf(worker) * 1000,
     }
-  }
-}
-
-/** Numbers the workers of a pool as uWSGI does: each has the lowest number from 1 that no other has. */
-class WorkerNumbers {
-  readonly #taken = new Map<WorkerProcess, number>()
-  /** How long the workers that are gone were busy, by their numbers; ms. */
-  readonly #past = new Map<number, number>()
-
-  /** Call it with all workers whenever numbers are asked for; in the order in which they were spawned. */
-  assign(workers: ReadonlySet<WorkerProcess>): void {
-    for (const [worker, number] of this.#taken) {
-      if (workers.has(worker)) continue
-      this.#taken.delete(worker)
-      this.#past.set(number, (this.#past.get(number) ?? 0) + worker.work.activity.busyMs)
-    }
-    const numbers = new Set(this.#taken.values())
-    for (const worker of workers) {
-      if (this.#taken.has(worker)) continue
-      let free = 1
-      while (numbers.has(free)) free++
-      numbers.add(free)
-      this.#taken.set(worker, free)
-    }
-  }
-
-  numberOf(worker: WorkerProcess): number {
-    return this.#taken.get(worker) ?? 0
-  }
-
-  /** How long workers of this number have been busy: it never decreases. */
-  busyMsOf(worker: WorkerProcess): number {
-    return (this.#past.get(this.numberOf(worker)) ?? 0) + worker.work.activity.busyMs
   }
 }

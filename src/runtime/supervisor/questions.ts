@@ -1,20 +1,12 @@
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { isSendable } from '../ipc/frames.js'
-import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import { CacheStore } from './cache-store.js'
-
-export type Question = Extract<WorkerMessage, { type: 'ask' }>
-export type Answer = Extract<MasterMessage, { type: 'answer' }>
-
-/** What handlers may read and set of one spool. */
-export interface SpoolControls {
-  readonly pids: readonly number[]
-  setFrequency(frequencyMs: number | null): void
-}
+import type { Master } from './master.js'
+import type { Answer, Question } from './worker-port.js'
 
 /** Answers questions of handlers that concern the whole daemon. */
 export class QuestionHandler {
-  readonly #spools: () => readonly SpoolControls[]
+  readonly #master: Master
   readonly #warn: (message: string) => void
   readonly #caches = new CacheStore()
   /**
@@ -24,8 +16,8 @@ export class QuestionHandler {
   readonly #taken = new Set<string>()
 
   /** @param warn reports problems that workers found while they loaded handlers */
-  constructor(spools: () => readonly SpoolControls[], warn: (message: string) => void) {
-    this.#spools = spools
+  constructor(master: Master, warn: (message: string) => void) {
+    this.#master = master
     this.#warn = warn
   }
 
@@ -49,7 +41,7 @@ export class QuestionHandler {
   #valuesOf(name: string, values: readonly string[], code: string): readonly string[] {
     switch (name) {
       case 'pids':
-        return this.#spools().flatMap(({ pids }) => pids.map(String))
+        return this.#master.all.flatMap(({ pool }) => Array.from(pool.workers, ({ pid }) => String(pid)))
       case 'frequency':
         return this.#setFrequency(Number(values[0]))
       case 'cache':
@@ -79,7 +71,8 @@ export class QuestionHandler {
   #setFrequency(seconds: number): readonly string[] {
     if (!Number.isInteger(seconds) || seconds < 0)
       throw new SpooldError('REQUEST_INVALID', `expected a number of seconds from 0, got ${seconds}`)
-    for (const spool of this.#spools()) spool.setFrequency(seconds === 0 ? null : seconds * 1000)
+    const everyMs = seconds === 0 ? null : seconds * 1000
+    for (const { feed } of this.#master.all) feed.look({ everyMs })
     return []
   }
 }

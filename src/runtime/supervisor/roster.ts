@@ -7,8 +7,6 @@ import { type WorkerListener, WorkerProcess } from './worker-process.js'
 export interface RosterOptions extends SpawnOptions {
   /** How long a worker that is stopped or replaced may take to finish what it runs. */
   readonly mercyMs: number
-  /** How long a worker may take to become ready; 0: no limit. */
-  readonly startTimeoutMs: number
 }
 
 interface RosterListener extends WorkerListener {
@@ -41,6 +39,8 @@ export class Roster {
   readonly #respawns = new Set<NodeJS.Timeout>()
   /** The workers that were asked to stop. */
   readonly #stopped = new Set<WorkerProcess>()
+  /** How long the workers that are gone were busy, by their numbers; ms. */
+  readonly #pastMs = new Map<number, number>()
   #isClosed = false
 
   constructor(options: RosterOptions, listener: RosterListener, pace: RespawnPace, events: Emitter) {
@@ -59,6 +59,11 @@ export class Roster {
     let present = 0
     for (const { state } of this.workers) if (state !== 'draining') present++
     return present
+  }
+
+  /** How long workers of this one's number have been busy: it never decreases. */
+  busyMsOf({ number, work }: WorkerProcess): number {
+    return (this.#pastMs.get(number) ?? 0) + work.activity.busyMs
   }
 
   /** How many respawns wait for their delay. */
@@ -109,9 +114,7 @@ export class Roster {
 
   /** Makes a worker that was spawned aside part of the pool. */
   takeIn(worker: WorkerProcess): void {
-    if (!this.#aside.delete(worker) || worker.state === 'exited') return
-    this.workers.add(worker)
-    this.#joinWhenReady(worker)
+    if (this.#aside.delete(worker) && worker.state !== 'exited') this.#add(worker)
   }
 
   /** Lets the worker finish what it runs, and kills it if that takes too long. Resolves when it has exited. */
@@ -165,9 +168,8 @@ export class Roster {
   #trySpawn(): WorkerProcess | undefined {
     try {
       const worker = this.#spawn(this.options)
-      this.workers.add(worker)
-      this.#joinWhenReady(worker)
-      worker.start.whenReady.catch(error => {
+      this.#add(worker)
+      worker.whenReady.catch(error => {
         if (error.code === 'HANDLER_UNLOADABLE')
           this.#events.emit('worker-unloadable', { spool: worker.spool, error: error.message })
       })
@@ -188,17 +190,15 @@ export class Roster {
       throw new SpooldError('START_FAILED', `no worker could be forked: ${toError(error).message}`)
     }
     if (worker.hasOwnProcess) this.#events.emit('worker-spawned', { spool, pid: worker.pid })
-    worker.start.watch({
-      timeoutMs: options.startTimeoutMs,
-      slow: (what, afterMs) => this.#events.emit('worker-loading', { spool, pid: worker.pid, what, afterMs }),
-      gaveUp: () => worker.kill({ kind: 'start' }),
-    })
     void worker.whenExited.then(exit => this.#exited(worker, exit))
     return worker
   }
 
-  #joinWhenReady(worker: WorkerProcess): void {
-    worker.start.whenReady.then(
+  #add(worker: WorkerProcess): void {
+    const taken = new Set(Array.from(this.workers, ({ number }) => number))
+    while (taken.has(worker.number)) worker.number++
+    this.workers.add(worker)
+    worker.whenReady.then(
       () => this.#listener.joined(worker),
       () => {},
     )
@@ -207,7 +207,7 @@ export class Roster {
   #exited(worker: WorkerProcess, exit: Exit): void {
     const { spool, pid } = worker
     const wasAside = this.#aside.delete(worker)
-    this.workers.delete(worker)
+    if (this.workers.delete(worker)) this.#pastMs.set(worker.number, this.busyMsOf(worker))
     if (exit.unforked !== undefined) this.#events.emit('worker-fork-failed', { spool, error: exit.unforked })
     else if ((this.#stopped.delete(worker) || this.#isClosed) && worker.hasOwnProcess)
       this.#events.emit('worker-stopped', { spool, pid })

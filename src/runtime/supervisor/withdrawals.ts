@@ -47,7 +47,8 @@ export class Withdrawals {
     const its = new Map(unclear.map(([number], i) => [number, found[i] ?? 'due'] as const))
     for (const [number, { ref, isRecalled }] of unclear)
       if (isRecalled && !this.#withdrawn.has(ref)) its.delete(number)
-    const looked = worker.work.looked(its)
+    const looked = worker.work.tasks.looked(its)
+    worker.work.noteActivity()
     if (looked === undefined) return
     const reports = refs.flatMap((ref, i) => reportOf(ref, found[i]))
     feed.lose({ refs: looked.freed })
@@ -56,7 +57,7 @@ export class Withdrawals {
 }
 
 function isSilent({ state, work }: WorkerProcess): boolean {
-  return work.isRecalling && state !== 'exited'
+  return work.tasks.isRecalling && state !== 'exited'
 }
 
 /** What the feed does not know: that what is due is ready, it does. */

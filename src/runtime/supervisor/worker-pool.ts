@@ -1,27 +1,62 @@
 import { availableParallelism } from 'node:os'
-import { IdleTimer } from '../../base/clock.js'
+import { epochMs, IdleTimer } from '../../base/clock.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
-import type { TaskName } from '../../base/task/ref.js'
+import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
 import { AsideProcess, clearMarks, lookerOf } from './aside.js'
 import { Cancellations } from './cancellations.js'
 import { CrashedTasks } from './crashed-tasks.js'
-import { Feeder, type FeederContext } from './feeder.js'
+import { LastRuns } from './cut-short.js'
+import { Feeder } from './feeder.js'
 import { Halt } from './halt.js'
-import { LastRuns } from './last-runs.js'
-import { aloneOptions, type PoolContext, type PoolOptions } from './pool-options.js'
-import { PoolSize } from './pool-size.js'
-import { type PoolStats, poolStats } from './pool-stats.js'
-import type { Roster } from './roster.js'
+import type { PoolContext, PoolOptions } from './pool-options.js'
+import { PoolSize, type PoolSizeStats } from './pool-size.js'
+import type { Roster, RosterOptions } from './roster.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
 import { Withdrawals } from './withdrawals.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** One processor is left for listing the spool. A worker without a processor would only delay the first ready one. */
 const STARTED_AT_ONCE = Math.max(1, availableParallelism() - 1)
+
+/** A process that runs tasks. */
+export interface WorkerStats {
+  /** 0: it has no process of its own. */
+  readonly pid: number
+  readonly state: WorkerProcess['state']
+  /** It runs one task at a time, of those that must run alone. */
+  readonly isLone: boolean
+  /** How many tasks it runs at a time. */
+  readonly concurrency: number
+  /** Epoch ms. */
+  readonly spawnedAtMs: number
+  /** How many runs it has reported. */
+  readonly ran: number
+  /** How long it was busy with them. */
+  readonly busyMs: number
+  /** Milliseconds per task of late; null: none has run. */
+  readonly paceMs: number | null
+  /** How many tasks and signals it has: they run, or wait in it. */
+  readonly outstanding: number
+  /** The tasks that may have begun, and the latest time at which each can have; epoch ms. */
+  readonly running: ReadonlyArray<{ readonly ref: Ref; readonly sinceMs: number }>
+  /** The signals whose handlers run. */
+  readonly signals: readonly number[]
+}
+
+/** The processes of a spool. */
+export interface PoolStats {
+  /** How many there should be, and how many are not draining. The lone worker counts in neither. */
+  readonly wanted: number
+  readonly present: number
+  /** How many are spawned later, because others failed. */
+  readonly delayed: number
+  readonly size: PoolSizeStats
+  readonly workers: readonly WorkerStats[]
+}
 
 /** A reload whose first worker is ready. Call exactly one of `commit` and `abandon`. */
 export interface Replacement {
@@ -96,7 +131,7 @@ export class WorkerPool implements SignalReceivers {
       progressed: (count: number) => this.#progressed(count),
     }
     this.#main = new Feeder(options, { ...shared, isAlone: false })
-    this.#alone = new Alone(options, { ...shared, isAlone: true })
+    this.#alone = new Alone(aloneOptions(options), { ...shared, isAlone: true })
     this.size = new PoolSize(options, {
       ...context,
       roster: this.#main.roster,
@@ -139,7 +174,7 @@ export class WorkerPool implements SignalReceivers {
   }
 
   get #feeders(): Feeder[] {
-    return [this.#main, this.#alone.feeder]
+    return [this.#main, this.#alone]
   }
 
   get options(): PoolOptions {
@@ -147,7 +182,17 @@ export class WorkerPool implements SignalReceivers {
   }
 
   get stats(): PoolStats {
-    return poolStats(this.#main.roster, this.#alone.feeder.roster, this.size.stats)
+    const [main, lone] = [this.#main.roster, this.#alone.roster]
+    return {
+      size: this.size.stats,
+      wanted: main.target,
+      present: main.present,
+      delayed: main.delayed + lone.delayed,
+      workers: [
+        ...Array.from(main.workers, worker => workerStats(worker, false)),
+        ...Array.from(lone.workers, worker => workerStats(worker, true)),
+      ],
+    }
   }
 
   /** For how long the worker that has been idle longest has been so, in milliseconds; undefined: none is idle. */
@@ -179,7 +224,7 @@ export class WorkerPool implements SignalReceivers {
     const length = Math.max(1, Math.min(roster.target, STARTED_AT_ONCE))
     const first = Array.from({ length }, () => roster.spawnAside())
     for (const worker of first) roster.takeIn(worker)
-    await Promise.race(first.map(({ start }) => start.whenReady))
+    await Promise.race(first.map(({ whenReady }) => whenReady))
   }
 
   /** For how long tasks could be given out and are not, in milliseconds. */
@@ -213,7 +258,7 @@ export class WorkerPool implements SignalReceivers {
     if (!this.#hasBegun || this.#main.roster.isClosed || this.isHalted) return
     this.size.letGo()
     this.#main.dispatch()
-    this.#alone.dispatch()
+    this.#alone.look()
     this.size.look() // at what nobody had room for
   }
 
@@ -229,7 +274,7 @@ export class WorkerPool implements SignalReceivers {
     this.size.freeze(true)
     try {
       const first = roster.spawnAside(options)
-      await first.start.whenReady
+      await first.whenReady
       return {
         commit: () => this.#replaceAll(first, options).finally(thaw),
         abandon: () => {
@@ -251,7 +296,7 @@ export class WorkerPool implements SignalReceivers {
     for (const worker of old) {
       if (roster.isClosed) return
       void roster.stop(worker)
-      await Promise.allSettled(roster.fill().map(({ start }) => start.whenReady))
+      await Promise.allSettled(roster.fill().map(({ whenReady }) => whenReady))
     }
     roster.fill()
   }
@@ -259,7 +304,7 @@ export class WorkerPool implements SignalReceivers {
   #adopt(options: PoolOptions): void {
     this.#options = options
     this.#main.roster.options = options
-    this.#alone.options = options
+    this.#alone.roster.options = aloneOptions(options)
     this.size.options = options
     this.#alone.dismiss()
   }
@@ -279,7 +324,6 @@ export class WorkerPool implements SignalReceivers {
     this.#signals.leave(this)
     this.#unfollow()
     this.size.close()
-    this.#alone.close()
     this.#crashed.close()
     this.#aside?.close()
     await Promise.all(
@@ -316,49 +360,64 @@ export class WorkerPool implements SignalReceivers {
   }
 }
 
+function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
+  const { pid, state, spawnedAt, work } = worker
+  const { concurrency, pace, outstanding, tasks, signals } = work
+  return {
+    pid,
+    state,
+    isLone,
+    concurrency,
+    spawnedAtMs: epochMs(spawnedAt),
+    ran: pace.ran,
+    busyMs: pace.busyMs,
+    paceMs: pace.ms ?? null,
+    outstanding,
+    running: tasks.begun.map(({ name, startedAt }) => ({ ref: name, sinceMs: epochMs(startedAt) })),
+    signals: signals.running,
+  }
+}
+
 /** How long it is kept without such tasks. */
 const IDLE_MS = 1000
 
 /** One worker that runs one task at a time, while there are tasks that have to run alone. */
-class Alone {
-  readonly feeder: Feeder
+class Alone extends Feeder {
   readonly #idleTimer = new IdleTimer(() => this.dismiss(), IDLE_MS)
-
-  constructor(options: PoolOptions, context: FeederContext) {
-    this.feeder = new Feeder(aloneOptions(options), context)
-  }
-
-  /** They apply to workers that are spawned from now on. */
-  set options(options: PoolOptions) {
-    this.feeder.roster.options = aloneOptions(options)
-  }
 
   /** How many tasks it has. */
   get busy(): number {
     let busy = 0
-    for (const { work } of this.feeder.roster.workers) busy += work.outstanding
+    for (const { work } of this.roster.workers) busy += work.outstanding
     return busy
   }
 
-  dispatch(): void {
-    const { roster, ready, crashed } = this.feeder
+  /** As `dispatch`, with a worker if one is wanted. */
+  look(): void {
+    const { roster, ready, crashed } = this
     const isWanted = ready > 0 || crashed?.isReady === true
     if (isWanted) {
       roster.target = 1
       roster.fill()
     } else if (roster.workers.size === 0) return
-    this.feeder.dispatch()
+    this.dispatch()
     this.#idleTimer.look(!isWanted && this.busy === 0)
   }
 
   /** It finishes what it runs. */
   dismiss(): void {
-    const { roster } = this.feeder
+    const { roster } = this
     roster.target = 0
     for (const worker of roster.workers) if (worker.state !== 'draining') void roster.dismiss(worker)
   }
 
-  close(): void {
+  override async close(): Promise<void> {
     this.#idleTimer.clear()
+    await super.close()
   }
+}
+
+/** The options of the worker that runs what must run alone. */
+function aloneOptions(options: PoolOptions): RosterOptions {
+  return { ...options, worker: { ...options.worker, concurrency: 1, sharesProcess: false } }
 }

@@ -2,9 +2,8 @@ import { stackOf } from '../../base/task/failure-text.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/terms.js'
-import { NoFrame } from '../ipc/frames.js'
+import { NoFrame, WorkerDecoder } from '../ipc/frames.js'
 import type { MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
-import type { Answer, Question } from './questions.js'
 
 /** How the other end of a port ended. */
 export interface PortExit {
@@ -40,21 +39,24 @@ export interface WorkerPort {
  * Handlers can reach the channel of their worker, so anything can come through it. What cannot be dealt with ends that worker, and
  * nothing more is heard of it.
  */
-export function guarded<Chunk>(
-  read: (chunk: Chunk) => Iterable<WorkerMessage>,
-  { heard, garbled }: PortListener,
-): (chunk: Chunk) => void {
+export function guarded(token: number, { heard, garbled }: PortListener): (chunk: unknown) => void {
+  const decoder = new WorkerDecoder(token)
   let isTrusted = true
   return chunk => {
     if (!isTrusted) return
     try {
-      for (const message of read(chunk)) heard(message)
+      if (!(chunk instanceof Uint8Array)) throw new NoFrame('it is no frame')
+      const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk) // a thread may share the memory, so it is copied
+      for (const message of decoder.push(bytes)) heard(message)
     } catch (thrown) {
       isTrusted = false
       garbled(thrown instanceof NoFrame ? thrown.message : stackOf(thrown))
     }
   }
 }
+
+export type Question = Extract<WorkerMessage, { type: 'ask' }>
+export type Answer = Extract<MasterMessage, { type: 'answer' }>
 
 /** How a worker is started. */
 export interface SpawnOptions {

@@ -1,19 +1,34 @@
 import { machineNowMs } from '../../base/clock.js'
+import { quietly, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { PausedPair } from '../../base/task/pause.js'
 import type { Ref } from '../../base/task/ref.js'
+import type { SignalNews } from '../../base/task/schedule.js'
 import type { SlotNews } from '../../base/task/terms.js'
 import type { SlotHints } from '../../engines/feed.js'
+import { STARTED, statOf, treeCpuMsOf } from '../../system/process-usage.js'
 import { drawToken } from '../ipc/frames.js'
+import { SharedPage } from '../ipc/host-page.js'
 import type { GivenRun, LastRuns, MasterMessage, SignalMessage, WorkerMessage } from '../ipc/messages.js'
-import type { KillReason } from './cut-short.js'
-import { type HostListener, HostMessages } from './host-messages.js'
+import { howOf, type KillReason } from './cut-short.js'
 import type { Exit, Reported, SpawnOptions, WorkerPort } from './worker-port.js'
-import { WorkerStart } from './worker-start.js'
 import { Workload } from './workload.js'
 
+/** A start that takes longer than this is reported. */
+const SLOW_START_MS = 10_000
+
+/** How tasks are given that are not merely the next. */
+export interface HowGiven extends Pick<GivenRun, 'isTheirTurn'> {
+  /** The name of them all: they may wait until others of it end there. */
+  readonly follow?: string
+}
+
 /** Whoever gives tasks to workers. */
-export interface WorkerListener extends HostListener {
+export interface WorkerListener {
+  /** It can take tasks again. */
+  opened(): void
+  /** The running task has set itself another deadline. */
+  deadline(): void
   signalled(worker: WorkerProcess, message: SignalMessage): void
   reported(worker: WorkerProcess, reported: Reported): void
   /** It has claimed these and announced it. */
@@ -31,7 +46,7 @@ export class WorkerProcess {
   readonly #port: WorkerPort
   readonly #listener: WorkerListener
   readonly #events: Emitter
-  readonly #hosts: HostMessages
+  readonly #answer: SpawnOptions['answer']
   /** Its tasks run in another process, so it stays responsive, and hands back tasks that have not started at once. */
   readonly #answersWhileItRuns: boolean
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
@@ -40,15 +55,42 @@ export class WorkerProcess {
   #killed: KillReason | undefined
   /** The names whose tasks wait for slots, as it was told. */
   #queued: readonly string[] = []
-  readonly start = new WorkerStart()
   readonly spawnedAt = performance.now()
+  /** What it is loading, for people. */
+  #loading = 'the worker'
+  /** What its start took of a processor, or how long it took where that is not known; 0 while it is not ready. */
+  startCostMs = 0
+  /** What its handlers declared about signals while they were loaded. */
+  news: readonly SignalNews[] = []
+  #started = () => {}
+  #startFailed: (error: SpooldError) => void = () => {}
+  /** Rejects with a SpooldError when it cannot load its handlers, or exits before it is ready. */
+  readonly whenReady = new Promise<void>((resolve, reject) => {
+    this.#started = resolve
+    this.#startFailed = reject
+  })
   readonly spool: string
   #work = new Workload(1)
+  /**
+   * Programs that it runs for its tasks, each the leader of its own process group, and when each has started. When the worker is killed,
+   * they have to be killed before its tasks are given to others, or one would run twice at once.
+   */
+  readonly #programs = new Map<number, string | undefined>()
+  /** The deadline that the running task set for itself (`uwsgi.set_user_harakiri`). */
+  #ownDeadlineAt = Number.POSITIVE_INFINITY
+  /** How many of its interpreters have died and are not replaced yet: a task would have to wait for that. */
+  #deadHosts = 0
+  /** Of the interpreter that it sends tasks to. */
+  #page: SharedPage | undefined
+  /** What its interpreter was running when it exited; undefined: that is not known. */
+  #hostRan: { readonly number: number | undefined } | undefined
   /** It is given nothing more: it has to be killed for a cancelled task as soon as it runs nothing else. */
   isReserved = false
   /** No other worker has it, on no host: two numbers at random, and the time. node:crypto would cost each start some milliseconds. */
   readonly identity = [drawToken(), drawToken(), Date.now()].map(part => part.toString(36)).join('-')
   readonly pid: number
+  /** As uWSGI numbers its workers: the lowest from 1 that no other of its pool had when it became one of them. */
+  number = 1
   readonly hasOwnProcess: boolean
   /** Resolves after its last message was received. */
   readonly whenExited: Promise<Exit>
@@ -59,7 +101,7 @@ export class WorkerProcess {
     const { spool } = worker
     this.#listener = listener
     this.#events = events
-    this.#hosts = new HostMessages({ spool, listener, events, answer, send: message => this.#send(message) })
+    this.#answer = answer
     this.#answersWhileItRuns = worker.chain.length === 1 && worker.chain[0]?.kind === 'host'
     this.spool = spool
     this.#port = options.openPort()
@@ -73,6 +115,7 @@ export class WorkerProcess {
       garbled: why => this.#garbled(why),
     })
     this.whenExited = this.#awaitExit()
+    this.#watchStart(worker.startTimeoutMs)
     this.#send({ type: 'open', options: { ...worker, identity: this.identity } })
   }
 
@@ -92,7 +135,9 @@ export class WorkerProcess {
 
   /** True if it can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */
   get isOpen(): boolean {
-    return this.#state === 'ready' && !this.#work.isRecalling && !this.isReserved && !this.#hosts.areDown
+    return (
+      this.#state === 'ready' && !this.#work.tasks.isRecalling && !this.isReserved && this.#deadHosts === 0
+    )
   }
 
   /** It can be given tasks, and has none. */
@@ -105,7 +150,7 @@ export class WorkerProcess {
     const { runningSince } = this.#work
     if (runningSince === undefined || this.#killed !== undefined) return Number.POSITIVE_INFINITY
     return Math.min(
-      this.#hosts.deadlineAt,
+      this.#ownDeadlineAt,
       harakiriMs === 0 ? Number.POSITIVE_INFINITY : runningSince + harakiriMs,
     )
   }
@@ -115,29 +160,20 @@ export class WorkerProcess {
     this.#send({ type: 'signal', number })
   }
 
-  /** @param follow the name of them all, if they may wait until others of it end there */
-  run(refs: readonly Ref[], lastRuns: LastRuns, hints?: SlotHints, follow?: string): void {
+  run(refs: readonly Ref[], lastRuns: LastRuns, hints?: SlotHints, { follow, ...turn }: HowGiven = {}): void {
     if (follow !== undefined) this.#work.following += refs.length
-    this.#run(refs, lastRuns, this.#slotNews(refs, hints, follow))
-  }
-
-  /** It is the turn of a task that has crashed. */
-  runCrashed(ref: Ref, lastRuns: LastRuns, hints?: SlotHints): void {
-    this.#run([ref], lastRuns, { ...this.#slotNews([ref], hints), isTheirTurn: true })
-  }
-
-  #run(refs: readonly Ref[], lastRuns: LastRuns, more?: Pick<GivenRun, 'slots' | 'isTheirTurn'>): void {
     const first = this.#work.giveTasks(refs)
     const sentAtMs = Math.floor(machineNowMs())
     const past = lastRuns.length === 0 ? undefined : { lastRuns }
-    this.#send({ type: 'run', first, refs, sentAtMs, ...past, ...more })
+    const slots = this.#slotNews(refs, hints, follow)
+    this.#send({ type: 'run', first, refs, sentAtMs, ...past, ...slots, ...turn })
   }
 
-  /** Nothing while no task waits for a slot. @param hints for these refs @param follow as in `run` */
+  /** Nothing while no task waits for a slot. @param hints for these refs */
   #slotNews(
     refs: readonly Ref[],
     hints: SlotHints | undefined,
-    follow?: string,
+    follow: string | undefined,
   ): { readonly slots: SlotNews } | undefined {
     const more = follow === undefined ? undefined : { follow }
     if (hints === undefined || hints.queued.length + this.#queued.length === 0)
@@ -162,9 +198,11 @@ export class WorkerProcess {
    *   then holds claims ahead and has to release them first
    */
   recall(): Ref[] {
-    this.#work.isRecalling = true
+    const { tasks, signals } = this.#work
     this.#send({ type: 'recall' })
-    return this.#answersWhileItRuns ? [] : this.#work.recall()
+    if (!this.#answersWhileItRuns) return tasks.recall(signals.size === 0)
+    tasks.isRecalling = true
+    return []
   }
 
   /** Asks it to end the run of one task, which it was given under this number. */
@@ -174,7 +212,7 @@ export class WorkerProcess {
 
   /** It has exited while its interpreter ran another task than this one, or none. */
   isInnocent(number: number): boolean {
-    return this.#hosts.hasNotRun(number)
+    return this.#hostRan !== undefined && this.#hostRan.number !== number
   }
 
   /** Starts or stops its reports of run times. Only once it is ready. */
@@ -211,7 +249,7 @@ export class WorkerProcess {
     const now = performance.now()
     const { concurrency } = this.#work
     this.kill(
-      now >= this.#hosts.deadlineAt
+      now >= this.#ownDeadlineAt
         ? { kind: 'own-deadline' }
         : { kind: 'harakiri', at: now, harakiriMs, concurrency },
     )
@@ -229,16 +267,15 @@ export class WorkerProcess {
 
   #hear(message: WorkerMessage): void {
     const { spool, pid } = this
-    this.#work.heard()
+    this.#work.tasks.heard()
     switch (message.type) {
       case 'loading':
+        this.#loading = message.name
+        return
       case 'ready':
+        return this.#isReady(message)
       case 'unloadable':
-        if (message.type === 'ready' && this.#state === 'starting') {
-          this.#state = 'ready'
-          this.#work = new Workload(message.concurrency) // it was given nothing yet
-        }
-        return this.start.hear(message, this.hasOwnProcess ? this.pid : undefined)
+        return this.#startFailed(new SpooldError('HANDLER_UNLOADABLE', message.error))
       case 'reports':
         return this.#settle(message)
       case 'claimed':
@@ -261,7 +298,7 @@ export class WorkerProcess {
       case 'done-aside':
         return // it was asked nothing
       case 'drained':
-        this.#work.isOver = true // what crosses this message on its way, it never begins
+        this.#work.tasks.isOver = true // what crosses this message on its way, it never begins
         return this.#leaves('recycled')
       case 'log': {
         const { type: _, ...said } = message
@@ -278,9 +315,53 @@ export class WorkerProcess {
       case 'signal-ended':
       case 'signal-returned':
         return this.#listener.signalled(this, message)
-      default:
-        return this.#hosts.hear(message, pid)
+      case 'ask':
+        return this.#send(this.#answer(message))
+      case 'deadline':
+        this.#ownDeadlineAt =
+          message.afterMs === 0 ? Number.POSITIVE_INFINITY : performance.now() + message.afterMs
+        return this.#listener.deadline()
+      case 'child-started':
+        return void this.#programs.set(message.pid, statOf(message.pid)[STARTED])
+      case 'child-ended':
+        return void this.#programs.delete(message.pid)
+      case 'host-page':
+        return this.#openPage(quietly(() => new SharedPage(pid, message.fd))) // not Linux, or it has died
+      case 'host-died':
+        this.#deadHosts++
+        return this.#events.emit('host-died', { spool, pid, detail: message.detail })
+      case 'host-revived':
+        this.#deadHosts--
+        return this.#listener.opened()
+      case 'stored':
+        for (const { path, bytes } of message.tasks) this.#events.emit('request-stored', { path, bytes })
     }
+  }
+
+  #isReady({ news, concurrency }: Extract<WorkerMessage, { type: 'ready' }>): void {
+    if (this.#state === 'starting') {
+      this.#state = 'ready'
+      this.#work = new Workload(concurrency) // it was given nothing yet
+    }
+    this.news = news
+    this.startCostMs = (this.hasOwnProcess ? treeCpuMsOf(this.pid) : 0) || performance.now() - this.spawnedAt
+    this.#started()
+  }
+
+  /** Reports a slow start, and gives it up at the timeout. @param timeoutMs 0: no deadline */
+  #watchStart(timeoutMs: number): void {
+    const { spool, pid } = this
+    const slow = () =>
+      this.#events.emit('worker-loading', { spool, pid, what: this.#loading, afterMs: SLOW_START_MS })
+    const giveUp = () => {
+      const error = `${this.#loading} is still loading after ${timeoutMs / 1000} s (spooler-start-timeout)`
+      this.#startFailed(new SpooldError('HANDLER_UNLOADABLE', error))
+      this.kill({ kind: 'start' })
+    }
+    const timers = [setTimeout(slow, SLOW_START_MS)]
+    if (timeoutMs > 0) timers.push(setTimeout(giveUp, timeoutMs))
+    const clear = () => timers.forEach(clearTimeout)
+    this.whenReady.then(clear, clear) // not every caller awaits it; a failure is also reported by the exit
   }
 
   /** Something else than the worker itself has written to its descriptor. */
@@ -307,7 +388,7 @@ export class WorkerProcess {
     if (named !== undefined) this.#events.emit('named-runs', { spool, pid, runs: named })
     const before = this.#work.outstanding
     const reported = this.#work.settle(message)
-    if (reported.known.size > 0) this.#hosts.taskEnded() // a task that set a deadline was announced before
+    if (reported.known.size > 0) this.#ownDeadlineAt = Number.POSITIVE_INFINITY // a task that set one was announced before
     if (reported.count > 0) this.#listener.reported(this, reported)
     else if (this.#work.outstanding < before) this.#listener.opened() // it has released what was recalled
     const isNews = message.started.length > 0 && this.#work.activity.isSorting
@@ -320,9 +401,32 @@ export class WorkerProcess {
 
   async #awaitExit(): Promise<Exit> {
     const exit = await this.#port.whenExited
-    this.#hosts.workerExited()
-    this.start.ended(exit)
+    this.#killPrograms()
+    const page = this.#page
+    if (page !== undefined) this.#hostRan = quietly(() => ({ number: page.stop() }))
+    this.#openPage(undefined)
+    const { unforked } = exit
+    const why =
+      unforked === undefined
+        ? `the worker ${howOf(exit)} before it was ready`
+        : `no worker could be forked: ${unforked}`
+    this.#startFailed(new SpooldError('START_FAILED', why))
     this.#state = 'exited'
     return { ...exit, why: this.#why }
+  }
+
+  /** @param page undefined: there is none any more */
+  #openPage(page: SharedPage | undefined): void {
+    this.#page?.close()
+    this.#page = page
+  }
+
+  #killPrograms(): void {
+    for (const [pid, startTime] of this.#programs)
+      if (startTime !== undefined && startTime === statOf(pid)[STARTED])
+        try {
+          process.kill(-pid, 'SIGKILL')
+        } catch {}
+    this.#programs.clear()
   }
 }

@@ -1,8 +1,8 @@
 import type { Ref, TaskName } from '../../base/task/ref.js'
-import { type Found, isHandled, type Report } from '../../base/task/report.js'
+import { isHandled, type Report } from '../../base/task/report.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { assertBelow, eachOf, eachReport, type PackedReports } from '../ipc/reports.js'
-import { type Begun, GivenTasks, type Had, nameOf } from './given-tasks.js'
+import { GivenTasks, nameOf } from './given-tasks.js'
 import type { Reported } from './worker-port.js'
 
 /**
@@ -23,13 +23,8 @@ export class Workload {
   readonly pace = new Pace()
   /** How many of its tasks wait until others of their name end there, as far as it has told. */
   following = 0
-  /** The worker was asked to hand back what it has not started, and has not answered yet. */
-  isRecalling = false
   /** It has begun or reported a task. */
   hasWorked = false
-  /** It has said that it begins nothing more, and that all is reported. */
-  isOver = false
-  #lastHeardAt = performance.now()
 
   constructor(concurrency: number) {
     this.concurrency = concurrency
@@ -49,7 +44,7 @@ export class Workload {
 
   /** True if there is more than can run now, and the worker was not yet asked to hand that back. */
   get hasAhead(): boolean {
-    if (this.isRecalling) return false
+    if (this.tasks.isRecalling) return false
     return this.tasks.hasAhead || (this.signals.size > 0 && this.outstanding > 1)
   }
 
@@ -58,22 +53,12 @@ export class Workload {
     const starts = [this.signals.runningSince, this.tasks.runningSince].filter(since => since !== undefined)
     if (starts.length > 0) return Math.min(...starts)
     // until the worker confirms a recall, it may still begin a recalled task
-    return this.outstanding > 0 || this.isRecalling ? this.#lastHeardAt : undefined
+    return this.outstanding > 0 || this.tasks.isRecalling ? this.tasks.heardAt : undefined
   }
 
-  /** The tasks that may have begun, and the latest time at which each can have. */
-  get begun(): readonly Begun[] {
-    return this.tasks.begun(this.#lastHeardAt)
-  }
-
-  /** The tasks that its end concerns. */
-  get had(): readonly Had[] {
-    return this.isOver ? [] : this.tasks.had(this.#lastHeardAt)
-  }
-
-  /** Their names. */
+  /** The names of those that may have begun. */
   get running(): readonly TaskName[] {
-    return this.begun.map(({ name }) => name)
+    return this.tasks.begun.map(({ name }) => name)
   }
 
   nameOf(number: number | null): TaskName | null {
@@ -82,7 +67,7 @@ export class Workload {
   }
 
   giveSignal(number: number): void {
-    if (this.outstanding === 0) this.heard()
+    if (this.outstanding === 0) this.tasks.heard()
     this.signals.give(number)
     this.noteActivity()
     this.activity.started() // a signal is due
@@ -90,15 +75,9 @@ export class Workload {
 
   /** @returns the number of the first task */
   giveTasks(refs: readonly Ref[]): number {
-    if (this.tasks.size === 0) this.heard()
     const first = this.tasks.give(refs)
     this.noteActivity()
     return first
-  }
-
-  /** The worker has sent something: what it does not speak of had not begun before. */
-  heard(): void {
-    this.#lastHeardAt = performance.now()
   }
 
   /** Call it when `outstanding` may have changed. */
@@ -110,32 +89,13 @@ export class Workload {
   started(number: number): TaskName | undefined {
     this.activity.started()
     this.hasWorked = true
-    return this.tasks.start(number, this.#lastHeardAt)
-  }
-
-  /** Takes back what has not started; tasks that may have are left. @returns what others may have at once */
-  recall(): Ref[] {
-    return this.tasks.recall(this.signals.size === 0)
-  }
-
-  /** Another worker has found it locked. @returns true if it is this worker's again */
-  takeBack(ref: Ref): boolean {
-    return this.isRecalling && this.tasks.takeBack(ref, this.#lastHeardAt)
-  }
-
-  /** @see GivenTasks.looked @returns undefined: it has spoken meanwhile */
-  looked(found: ReadonlyMap<number, Found>): ReturnType<GivenTasks['looked']> | undefined {
-    if (!this.isRecalling) return undefined
-    const looked = this.tasks.looked(found, this.#lastHeardAt)
-    this.noteActivity()
-    return looked
+    return this.tasks.start(number)
   }
 
   /** @returns what the worker has handed back now */
   recalled(begun: readonly number[]): Ref[] {
-    this.isRecalling = false
     this.following = 0
-    return this.tasks.confirmed(begun, this.#lastHeardAt)
+    return this.tasks.confirmed(begun)
   }
 
   settle(message: Extract<WorkerMessage, { type: 'reports' }>): Reported & { readonly count: number } {
@@ -325,8 +285,7 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
   assertBelow(message, given.count)
   const known = new Set<TaskName>()
   const done: Ref[] = []
-  /** The names of those in `done`; undefined while they are the refs. */
-  let names: TaskName[] | undefined
+  const doneNames: TaskName[] = []
   const reports: Report[] = []
   const late: Report[] = []
   const ids = new Map<TaskName, string>()
@@ -343,9 +302,8 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
     if (isAnnounced) known.add(nameOf(ended))
     if (isRecalled) late.push({ ref, name: notice?.name, kind: 'ok', ranMs: 0 })
     else {
-      if (notice !== undefined) names ??= [...done]
       done.push(ref)
-      names?.push(nameOf(ended))
+      doneNames.push(nameOf(ended))
     }
   })
   const givenOf = (number: number) => given.of(number)
@@ -358,5 +316,5 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
     const list = ended.isRecalled ? late : reports
     list.push(report)
   })
-  return { done, doneNames: names ?? done, reports, late, known, ids, wishes: message.wishes ?? [] }
+  return { done, doneNames, reports, late, known, ids, wishes: message.wishes ?? [] }
 }
