@@ -3,18 +3,19 @@ import { fchmodSync, fstatSync, readSync } from 'node:fs'
 import { errnoOf, messageOf } from '../../../base/errors.js'
 import { Queue } from '../../../base/queue.js'
 import { baseName, displayName, prefixOf, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
-import {
-  HEADER_BYTES,
-  MAX_PACKET_BYTES,
-  MODIFIER2_OFFSET,
-  packetBytesOf,
-} from '../../../formats/protocol/header.js'
-import { lastValue, parseVars } from '../../../formats/protocol/vars.js'
+import { MAX_PACKET_BYTES, MODIFIER2_OFFSET } from '../../../formats/protocol/header.js'
 import { lstatSync, unlinkSync } from '../../../system/files/anchored-path.js'
 import { syncData, syncDirectory } from '../../../system/files/disk-sync.js'
 import { createdAtMicros, createTaskName, isUwsgiName } from '../names.js'
 import { isCounted, Records, type TaskRecord } from '../records.js'
-import { dueAtMsOf, heldMtimeOf, packetFault, setTime } from '../spool-file.js'
+import {
+  dueAtMsOf,
+  heldMtimeOf,
+  type PacketFault,
+  packetIn,
+  type SpoolPacket,
+  setTime,
+} from '../spool-file.js'
 import { KICKED, type Past, pastOf, RECORDED, STATES, writeState } from '../state-byte.js'
 import { Draft, findId, idLink, idsDirectory, publishPromised } from '../store/draft.js'
 import { bring, type Changed, type OpenSpool, refused, type TargetFile } from './change.js'
@@ -89,7 +90,7 @@ interface Sent {
 export function send(from: OpenSpool, file: TargetFile, to: string): Sent | Changed {
   if (file.state === undefined) return NO_PACKET
   const packet = readPacket(file.fd)
-  if (typeof packet === 'string') return refused(`${packet}: nothing could run it`)
+  if ('kind' in packet) return refused(`${packet.detail}: nothing could run it`)
   const records = new Records(from.spool)
   const before = recordOf(records, file)
   const past = pastOf(file.state)
@@ -123,11 +124,12 @@ function takeBack(
 }
 
 function parcelOf(
-  { ref, fd, stats, state = 0 }: TargetFile,
-  packet: Buffer,
+  { ref, fd, stats }: TargetFile,
+  read: ReadPacket,
   record: TaskRecord & { readonly heldMtime: number; readonly wasHeld: boolean },
   past: Past,
 ): Parcel {
+  const { packet } = read
   const { heldMtime: mtimeMs, wasHeld: isHeld } = record
   const failures = withoutTimes(record)
   const created = (createdAtMicros(ref) ?? Number.NaN) / 1000
@@ -136,7 +138,7 @@ function parcelOf(
     ...{ packet, isHeld, bodyBytes: stats.size - packet.length },
     body: () => pieces(fd, packet.length, stats.size),
     priority: /^[0-9]+$/.test(priority) ? priority : undefined,
-    dueAtMs: dueAtMsOf(mtimeMs, (state & KICKED) === 0 ? atOf(packet) : undefined),
+    dueAtMs: dueAtMsOf(mtimeMs, read),
     arrivedAtMs: created <= Date.now() ? created : undefined,
     past: isCounted(record, mtimeMs) ? 'none' : unfinished(past),
     record: isWorthKeeping(failures) ? failures : undefined,
@@ -148,16 +150,18 @@ function unfinished(past: Past): UnfinishedRun {
   return past === 'died-alone' || past === 'died-beside' || past === 'died-once' ? past : 'none'
 }
 
-/** @returns why it is none */
-function readPacket(fd: number): Buffer | string {
+interface ReadPacket extends SpoolPacket {
+  /** With modifier2 as uWSGI writes it. */
+  readonly packet: Buffer
+}
+
+function readPacket(fd: number): ReadPacket | PacketFault {
   const bytes = Buffer.alloc(MAX_PACKET_BYTES)
-  const read = readSync(fd, bytes, 0, MAX_PACKET_BYTES, 0)
-  const fault = packetFault(bytes, read)
-  if (fault !== undefined) return fault.detail
-  const packet = Buffer.from(bytes.subarray(0, packetBytesOf(bytes)))
+  const found = packetIn(bytes, readSync(fd, bytes, 0, MAX_PACKET_BYTES, 0))
+  if ('kind' in found) return found
+  const packet = Buffer.from(bytes.subarray(0, found.bodyOffset))
   packet[MODIFIER2_OFFSET] = 0
-  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
-  return 'fault' in vars ? vars.fault : packet
+  return { ...found, packet }
 }
 
 const PIECE_BYTES = 1024 * 1024
@@ -247,13 +251,8 @@ function write(to: OpenSpool, draft: Draft, parcel: Parcel): void {
 
 /** Its packet says a later time, which no longer holds. */
 function isBeforeAt({ packet, dueAtMs }: Parcel): boolean {
-  return dueAtMsOf(0, atOf(packet)) > dueAtMs
-}
-
-/** Its key `at`. */
-function atOf(packet: Buffer): string | undefined {
-  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
-  return 'fault' in vars ? undefined : lastValue(vars, 'at')
+  const found = packetIn(packet, packet.length)
+  return !('kind' in found) && dueAtMsOf(0, found) > dueAtMs
 }
 
 /** In a file whole seconds count: it is not to run too early. */

@@ -4,21 +4,15 @@ import { epochNowMs } from '../../../base/own-clock.js'
 import { baseName, type Ref } from '../../../base/task/ref.js'
 import type { ReportKind } from '../../../base/task/report.js'
 import type { Terms } from '../../../base/task/terms.js'
-import {
-  HEADER_BYTES,
-  MAX_PACKET_BYTES,
-  modifier2Of,
-  packetBytesOf,
-} from '../../../formats/protocol/header.js'
-import { lastValue, parseVars, type Vars } from '../../../formats/protocol/vars.js'
+import { MAX_PACKET_BYTES } from '../../../formats/protocol/header.js'
+import type { Vars } from '../../../formats/protocol/vars.js'
 import { type FileStatus, shownBelow, systemError } from '../../../system/calls.js'
 import { type Directory, named } from '../../../system/files/anchored-path.js'
 import { isStillThere, mayHaveMoved } from '../../../system/files/exact-move.js'
 import { systemCalls } from '../../../system/libc.js'
 import type { TaskLock } from '../locker.js'
 import type { TaskDirectories } from '../priority-directory.js'
-import { dueAtMsOf, EAGER_BODY_BYTES, type LockedFile, packetFault, readBody } from '../spool-file.js'
-import { KICKED, ownState } from '../state-byte.js'
+import { dueAtMsOf, EAGER_BODY_BYTES, type LockedFile, packetIn, readBody } from '../spool-file.js'
 
 /** A task file that this process holds locked, with its packet decoded. */
 export interface ClaimedFile extends LockedFile {
@@ -120,7 +114,7 @@ export function laterOf(ref: Ref, directories: TaskDirectories, nowMs: number): 
 
 /** Strictly later, as in uWSGI. */
 function laterBy({ mtimeMs }: FileStatus, nowMs: number): Refusal | undefined {
-  const dueAtMs = dueAtMsOf(mtimeMs, undefined)
+  const dueAtMs = dueAtMsOf(mtimeMs)
   return dueAtMs > nowMs ? { kind: 'later', atMs: dueAtMs } : undefined
 }
 
@@ -221,16 +215,11 @@ function askedStatus({ fd, directory, name }: OpenFile): FileStatus | undefined 
 function decode(file: OpenFile, read: number, status: FileStatus, nowMs: number): Found {
   const { ref, fd, directory, name, held } = file
   const { mtimeMs, ctimeMs, size, inodeNumber: inode } = status
-  const unfit = (kind: Unfit['kind'], detail: string): Unfit => {
-    return { kind, detail, ref, fd, directory, name, inode, changedAtMs: Math.max(mtimeMs, ctimeMs) }
-  }
-  const fault = packetFault(scratch, read)
-  if (fault !== undefined) return unfit(fault.kind, fault.detail)
-  const bodyOffset = packetBytesOf(scratch)
-  const vars = parseVars(scratch.toString('latin1', 0, bodyOffset), HEADER_BYTES, bodyOffset)
-  if ('fault' in vars) return unfit('malformed', vars.fault)
-  const state = ownState(modifier2Of(scratch))
-  const dueAtMs = dueAtMsOf(mtimeMs, (state & KICKED) === 0 ? lastValue(vars, 'at') : undefined)
+  const packet = packetIn(scratch, read)
+  if ('kind' in packet)
+    return { ...packet, ref, fd, directory, name, inode, changedAtMs: Math.max(mtimeMs, ctimeMs) }
+  const { vars, state, bodyOffset } = packet
+  const dueAtMs = dueAtMsOf(mtimeMs, packet)
   if (dueAtMs > nowMs) return { kind: 'later', atMs: dueAtMs }
   const bodyBytes = size - bodyOffset
   const body =
