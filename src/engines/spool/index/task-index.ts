@@ -144,13 +144,15 @@ export class TaskIndex {
     if (this.ready > 0) this.#unseen.watch()
   }
 
-  *#first(limit: number): Generator<Ref> {
+  #first(limit: number): Ref[] {
     const nowMs = Date.now()
+    const refs: Ref[] = []
     let left = limit
-    for (const ref of this.#ready.refs()) {
-      if (!this.#isElsewhere(ref, nowMs)) yield ref
-      if (--left === 0) return
-    }
+    this.#ready.each(ref => {
+      if (!this.#isElsewhere(ref, nowMs)) refs.push(ref)
+      return --left > 0
+    })
+    return refs
   }
 
   /** Somebody has looked at these, which were ready. @returns those that are so still */
