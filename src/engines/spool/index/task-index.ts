@@ -62,7 +62,6 @@ export class TaskIndex {
   /** What was found at their names is no task. */
   readonly #unreadable = new Set<Ref>()
   #unseen: Unseen | undefined
-  #givenCount = 0
 
   constructor({ order, frequencyMs, windowSize = WINDOW, ...more }: TaskIndexOptions) {
     this.#frequencyMs = frequencyMs
@@ -133,7 +132,7 @@ export class TaskIndex {
   /** From now on this looks at those that are ready while no worker does. @param found some have left their place */
   lookBy(looker: Looker, found: () => void): void {
     this.#unseen = new Unseen(looker, {
-      counts: () => ({ ready: this.ready, given: this.#givenCount }),
+      count: () => this.ready,
       first: limit => this.#first(limit),
       found: (refs, what) => {
         const stay = this.#looked(refs, what, Date.now())
@@ -272,8 +271,7 @@ export class TaskIndex {
   }
 
   #given(ref: Ref): void {
-    this.#givenCount++
-    this.#unseen?.forget(ref)
+    this.#unseen?.given(ref)
     if (this.#unreadable.size > 0) this.#unreadable.delete(ref)
     this.#busy.add(ref)
     this.#ready.given(ref)
