@@ -6,6 +6,7 @@ import { baseName, displayName, prefixOf, type Ref, toByteString, toFsPath } fro
 import { MAX_PACKET_BYTES, MODIFIER2_OFFSET } from '../../../formats/protocol/header.js'
 import { lstatSync, unlinkSync } from '../../../system/files/anchored-path.js'
 import { syncData, syncDirectory } from '../../../system/files/disk-sync.js'
+import type { Past as UnfinishedRun } from '../../contracts/verdict.js'
 import { createdAtMicros, createTaskName, isUwsgiName } from '../names.js'
 import { isCounted, Records, type TaskRecord } from '../records.js'
 import {
@@ -52,21 +53,7 @@ export interface Parcel {
   readonly file?: { readonly name: string; readonly mode: number; readonly mtimeMs: number }
 }
 
-type UnfinishedRun = Extract<Past, 'none' | 'died-alone' | 'died-beside' | 'died-once'>
-
 type FailureRecord = Omit<TaskRecord, 'heldMtime' | 'movedTo' | 'moveKey' | 'movedAt' | 'wasHeld'>
-
-/** Where a task goes that is held for it. Its spool notes that first, so that whoever ends the move knows what was begun. */
-export interface Journey {
-  /** The other spool, for people. */
-  readonly to: string
-  /** What the other spool recognizes the task by: of two with the same key, it stores one. */
-  readonly key: string
-  /** Epoch ms. */
-  readonly since: number
-  /** It was held before. */
-  readonly wasHeld: boolean
-}
 
 /** `refused`: nothing of the task is there. */
 export type Received =
@@ -75,6 +62,7 @@ export type Received =
 
 /** A task that is held for a move. */
 interface Sent {
+  /** What the other spool recognizes the task by: of two with the same key, it stores one. */
   readonly key: string
   readonly parcel: Parcel
   /** Nothing of it is in the other spool: it is again as it was before. */
@@ -314,9 +302,7 @@ export function rename(from: OpenSpool, to: OpenSpool, file: TargetFile): Change
 function whyNot(past: Past, record: TaskRecord | undefined, to: string): string | undefined {
   if (past === 'done') return 'it has run, and only waits to be removed'
   if (past === 'to-bury' || record?.burial !== undefined) return 'it has failed, and only waits to be buried'
-  if (record?.movedTo === undefined) return undefined
-  const { movedTo, moveKey: key = '', movedAt: since = 0, wasHeld = false } = record
-  return whyNoJourney({ to: movedTo, key, since, wasHeld }, to)
+  return whyNoJourney(record, to)
 }
 
 /**
@@ -325,9 +311,17 @@ function whyNot(past: Past, record: TaskRecord | undefined, to: string): string 
  */
 const KNOWN_FOR_MS = 86_400_000
 
-/** Why a journey cannot be ended; undefined: it can. */
-export function whyNoJourney({ to, since }: Journey, wanted: string): string | undefined {
+/**
+ * Why a task cannot go there whose journey has begun; undefined: it can, and that ends it, or none has begun. The spool of a task that
+ * is held for a journey notes it first, so that whoever ends the move knows what was begun.
+ */
+export function whyNoJourney(
+  record: Pick<TaskRecord, 'movedTo' | 'movedAt'> | undefined,
+  wanted: string,
+): string | undefined {
+  const { movedTo: to, movedAt = 0 } = record ?? {}
+  if (to === undefined) return undefined
   if (to !== wanted) return `a move to ${to} did not end: move it there again, which ends that`
-  if (Date.now() - since < KNOWN_FOR_MS) return undefined
+  if (Date.now() - movedAt < KNOWN_FOR_MS) return undefined
   return `a move to ${to} did not end, more than a day ago: it may be there, or have run; then rm it here, else kick it`
 }
