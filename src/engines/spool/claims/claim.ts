@@ -141,10 +141,41 @@ function open(ref: Ref, directories: TaskDirectories): OpenFile | Refusal {
 /** Missing, as the negative number of the error. */
 export const ENOENT = -2
 
-function letGo({ fd, ref, held }: OpenFile, locker: TaskLock, isLocked: boolean): void {
+/** Ends the claim; the lock is released last. */
+export function letGo(
+  { ref, fd, held, isRemoved = false, isLinked = false }: OpenFile & Partial<ClaimedFile>,
+  locker: TaskLock,
+  isLocked = true,
+): void {
   if (isLocked) locker.unlock(ref)
-  systemCalls().close(fd)
+  if (isRemoved && !isLinked) closeLater(fd)
+  else systemCalls().close(fd)
   held.release()
+}
+
+/** More than that would keep much memory, and many descriptors, from others. */
+const MOST_UNCLOSED = 16
+
+/**
+ * Descriptors of removed files. One call closes all that follow one another, none of which is anybody else's, and most do: the
+ * kernel gives the lowest number that is free. Until then the files stay locked, which nobody sees, since no name leads to them.
+ */
+const removed: number[] = []
+
+function closeLater(fd: number): void {
+  if (removed.push(fd) >= MOST_UNCLOSED) closeRemoved()
+}
+
+/** Closes what is left open of removed files. */
+export function closeRemoved(): void {
+  if (removed.length === 0) return
+  const fds = removed.splice(0).sort((a, b) => a - b)
+  let [first = 0] = fds
+  for (const [i, fd] of fds.entries())
+    if (fds[i + 1] !== fd + 1) {
+      systemCalls().closeRun(first, fd)
+      first = fds[i + 1] ?? fd
+    }
 }
 
 function refusalOfOpen(error: unknown): Refusal {
