@@ -16,14 +16,8 @@ import { STATE_DIRECTORY } from '../../engines/spool/names.js'
 import type { Owner } from '../../engines/spool/permissions.js'
 import { holdBelow } from '../../engines/spool/priority-directory.js'
 import { isRecord } from '../../engines/spool/records.js'
-import { packetFault } from '../../engines/spool/spool-file.js'
-import {
-  HEADER_BYTES,
-  MAX_BLOCK_BYTES,
-  packetBytesOf,
-  SPOOL_MODIFIER,
-} from '../../formats/protocol/header.js'
-import { parseVars } from '../../formats/protocol/vars.js'
+import { packetIn } from '../../engines/spool/spool-file.js'
+import { MAX_PACKET_BYTES, SPOOL_MODIFIER } from '../../formats/protocol/header.js'
 import { O_PATH } from '../../system/calls.js'
 import { descriptorPath } from '../../system/descriptor-path.js'
 import { openSync } from '../../system/files/anchored-path.js'
@@ -65,9 +59,8 @@ export class Handle {
   /** The whole packet, or record: somebody may have moved a file of root's here to get it. */
   isOurs(): boolean {
     if (this.#isState) return isJsonOfOurs(this.#start(MOST_JSON_BYTES + 1))
-    const bytes = this.#start(HEADER_BYTES + MAX_BLOCK_BYTES)
-    if (packetFault(bytes, bytes.length) !== undefined) return false
-    return !('fault' in parseVars(bytes.toString('latin1'), HEADER_BYTES, packetBytesOf(bytes)))
+    const bytes = this.#start(MAX_PACKET_BYTES)
+    return !('kind' in packetIn(bytes, bytes.length))
   }
 
   /** Of a directory. */

@@ -1,6 +1,5 @@
 import type { Ref } from '../../base/task/ref.js'
-import { type ClaimedFile, claimFile } from '../../engines/spool/claims/claim.js'
-import { letGo } from '../../engines/spool/claims/settle.js'
+import { type ClaimedFile, claimFile, letGo } from '../../engines/spool/claims/claim.js'
 import { TaskDirectories } from '../../engines/spool/priority-directory.js'
 import type { ExaminedSpool } from './examined-spool.js'
 import { OVER, type Repair } from './finding.js'

@@ -11,7 +11,7 @@ import { changedAtMs } from '../spool/index/scanner.js'
 import { hasUwsgiPrefix } from '../spool/names.js'
 import { commandOf } from '../spool/neighbours.js'
 import { readBody } from '../spool/spool-file.js'
-import { ownState, STARTED } from '../spool/state-byte.js'
+import { STARTED } from '../spool/state-byte.js'
 
 /**
  * The tasks at the top level of a spool directory, including running and future ones, as uwsgi.spooler_jobs() lists
@@ -65,7 +65,7 @@ export function lookAtTasks(
     if (task.state === 'running') return 'locked'
     if (task.state === 'malformed' || task.state === 'incomplete' || task.state === 'unreadable')
       return 'unreadable'
-    if ((ownState(task.file.mark) & STARTED) !== 0 && task.file.mtimeMs >= begunSinceMs - COARSEST_TIME_MS)
+    if ((task.file.mark & STARTED) !== 0 && task.file.mtimeMs >= begunSinceMs - COARSEST_TIME_MS)
       return 'begun'
     const isForLater = task.state === 'waiting' || task.state === 'retrying' || task.state === 'held'
     return isForLater ? Math.max(task.dueAtMs, task.file.dueAtMs) : 'due'

@@ -23,7 +23,7 @@ import { hold, kick, NO_PACKET, release } from '../spool/admin/hold.js'
 import { cancel, overLimits, purge, requeue } from '../spool/admin/letters.js'
 import { Listing } from '../spool/admin/listing.js'
 import { OldKeys, type Parcel, type Received, receive, rename, send } from '../spool/admin/move.js'
-import { type Keyed, keyed, windowsInOrder } from '../spool/admin/ref-window.js'
+import { type Keyed, windowsInOrder } from '../spool/admin/ref-window.js'
 import { SpoolView, type TaskView } from '../spool/admin/task-view.js'
 import { hiddenKeysOf } from '../spool/hidden-keys.js'
 import { createdAtMicros } from '../spool/names.js'
@@ -273,7 +273,7 @@ async function* refsInOrder(
     const offerOne = (ref: Ref) => {
       if (!mayHave(ref)) return true
       count++
-      offer(keyed(ref, createdAtMicros(ref) ?? 0))
+      offer({ ref, key: createdAtMicros(ref) ?? 0 })
       return true
     }
     await look.scan(offerOne, isFirst ? failed : () => {}) // it is listed once for each window
@@ -281,7 +281,7 @@ async function* refsInOrder(
     isFirst = false
   }
   for await (const window of windowsInOrder(offerAll, { byPriority: true, isReversed: false }))
-    yield [...window.inOrder()].map(({ ref }) => ref)
+    yield [...window.inOrder()]
 }
 
 type RequestFor = Extract<Change, { kind: 'replace' }>['request']

@@ -13,9 +13,8 @@ import type {
   UpkeepStats,
 } from '../contracts/upkeep.js'
 import { SpoolSummary } from '../spool/admin/summary.js'
-import { PauseWatch } from '../spool/index/pause-watch.js'
 import { type LockKind, takeSpoolLease } from '../spool/locker.js'
-import { currentPauses } from '../spool/pauses.js'
+import { currentPauses, PauseWatch } from '../spool/pauses.js'
 import { periodicStates, schedulePauses } from '../spool/periodic-states.js'
 import { noteFormat } from '../spool/probe.js'
 import { type Aside, doHere } from './aside-work.js'

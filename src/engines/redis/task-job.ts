@@ -41,7 +41,7 @@ export interface TaskRecord extends Runs {
   readonly lastError?: string
   /** By people. It is delayed until it is released, and is due then at the time that it had. */
   readonly isHeld?: boolean
-  /** It is held because it is moved to this spool, where it may be already. @see Journey */
+  /** It is held because it is moved to this spool, where it may be already. @see whyNoJourney */
   readonly movedTo?: string
   readonly moveKey?: string
   readonly movedAt?: number

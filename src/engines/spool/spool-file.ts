@@ -10,9 +10,10 @@ import {
   packetBytesOf,
   SPOOL_MODIFIER,
 } from '../../formats/protocol/header.js'
+import { lastValue, parseVars, type Vars } from '../../formats/protocol/vars.js'
 import type { Place } from '../../system/files/anchored-path.js'
 import { systemCalls } from '../../system/libc.js'
-import { ownState } from './state-byte.js'
+import { KICKED, ownState } from './state-byte.js'
 
 /** Bodies of at most this size are read with the packet; larger ones when the handler asks for them. */
 export const EAGER_BODY_BYTES = 1024 * 1024
@@ -26,25 +27,36 @@ export interface LockedFile extends Place {
   readonly state?: number
 }
 
-/**
- * Why the beginning of a file is not a spool packet; undefined if it is one. The pairs are not checked.
- *
- * @param read the number of valid bytes
- */
-export function packetFault(bytes: Uint8Array, read: number): PacketFault | undefined {
+/** What a spool file begins with. */
+export interface SpoolPacket {
+  readonly vars: Vars
+  /** modifier2 as our mark (spool/state-byte). */
+  readonly state: number
+  /** Where the packet ends. */
+  readonly bodyOffset: number
+}
+
+/** Why a file does not begin with a spool packet. */
+export interface PacketFault {
+  readonly kind: 'incomplete' | 'malformed'
+  readonly detail: string
+}
+
+/** @param bytes the beginning of a file @param read the number of valid bytes */
+export function packetIn(bytes: Buffer, read: number): SpoolPacket | PacketFault {
   if (read < HEADER_BYTES)
     return { kind: 'incomplete', detail: `it has ${read} of the header's ${HEADER_BYTES} bytes` }
   const modifier1 = modifier1Of(bytes)
   if (modifier1 !== SPOOL_MODIFIER)
     return { kind: 'malformed', detail: `modifier1 is ${modifier1}, expected ${SPOOL_MODIFIER}` }
-  if (read >= packetBytesOf(bytes)) return undefined
-  const detail = `its header announces ${blockBytesOf(bytes)} bytes, ${read - HEADER_BYTES} are there`
-  return { kind: 'incomplete', detail }
-}
-
-interface PacketFault {
-  readonly kind: 'incomplete' | 'malformed'
-  readonly detail: string
+  const bodyOffset = packetBytesOf(bytes)
+  if (read < bodyOffset) {
+    const detail = `its header announces ${blockBytesOf(bytes)} bytes, ${read - HEADER_BYTES} are there`
+    return { kind: 'incomplete', detail }
+  }
+  const vars = parseVars(bytes.toString('latin1', 0, bodyOffset), HEADER_BYTES, bodyOffset)
+  if ('fault' in vars) return { kind: 'malformed', detail: vars.fault }
+  return { vars, state: ownState(modifier2Of(bytes)), bodyOffset }
 }
 
 const header = Buffer.alloc(HEADER_BYTES)
@@ -90,10 +102,14 @@ export function setTime(fd: number, mtimeMs: number): boolean {
 
 /**
  * When a task is due, epoch ms: the later of the file's mtime, in whole seconds as in uWSGI, and the packet's `at`, because
- * enqueuers in other languages rarely set the mtime. An `at` that is not a plain number is ignored.
+ * enqueuers in other languages rarely set the mtime. An `at` that is not a plain number is ignored, and that of a task that was
+ * kicked.
+ *
+ * @param packet undefined: what the mtime alone says
  */
-export function dueAtMsOf(mtimeMs: number, at: string | undefined): number {
+export function dueAtMsOf(mtimeMs: number, packet?: Pick<SpoolPacket, 'vars' | 'state'>): number {
   const mtimeDueMs = Math.floor(mtimeMs / 1000) * 1000
+  const at = packet === undefined || (packet.state & KICKED) !== 0 ? undefined : lastValue(packet.vars, 'at')
   return at !== undefined && isPlainNumber(at) ? Math.max(mtimeDueMs, Number(at) * 1000) : mtimeDueMs
 }
 

@@ -1,18 +1,19 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { inOrder, type Keyed, keyed, type TaskSort } from '#src/engines/spool/admin/ref-window.js'
+import { prefixOf } from '#src/base/task/ref.js'
+import { inOrder, type Keyed, type TaskSort } from '#src/engines/spool/admin/ref-window.js'
 import { comparePriorities, compareVersions } from '#src/engines/spool/task-order.js'
 
 /** Names of three priorities and of none, with keys of which several are equal, in no order. */
 const tasks = Array.from({ length: 2000 }, (_, i) => {
   const n = (i * 7919) % 2000
-  return keyed(`${['', '5/', '10/', '05/'][n % 4]}task-${n}-\xff`, n % 300)
+  return { ref: `${['', '5/', '10/', '05/'][n % 4]}task-${n}-\xff`, key: n % 300 }
 })
 
 function expected({ byPriority = false, isReversed }: TaskSort): string[] {
   const sorted = [...tasks].sort(
     (a, b) =>
-      (byPriority ? comparePriorities(a.prefix, b.prefix) : 0) ||
+      (byPriority ? comparePriorities(prefixOf(a.ref), prefixOf(b.ref)) : 0) ||
       a.key - b.key ||
       compareVersions(a.ref, b.ref),
   )
@@ -63,7 +64,10 @@ describe('tasks in order', () => {
   })
 
   it('are limited by the length of their names, too', async () => {
-    const long = Array.from({ length: 60_000 }, (_, i) => keyed(`${'x'.repeat(245)}${i}`, 60_000 - i))
+    const long = Array.from({ length: 60_000 }, (_, i) => ({
+      ref: `${'x'.repeat(245)}${i}`,
+      key: 60_000 - i,
+    }))
     let scans = 0
     let last = Number.NEGATIVE_INFINITY
     let count = 0

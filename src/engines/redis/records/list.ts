@@ -1,6 +1,6 @@
-import type { Ref } from '../../../base/task/ref.js'
+import { baseName, type Ref } from '../../../base/task/ref.js'
 import type { Sort } from '../../spool/admin/listing.js'
-import { keyed, type RefWindow, windowsInOrder } from '../../spool/admin/ref-window.js'
+import { type Keyed, windowsInOrder } from '../../spool/admin/ref-window.js'
 import { sinceMsOf, TASK_STATES, type TaskState, type TaskView } from '../../spool/admin/task-view.js'
 import type { ListingPlan } from '../../task-store.js'
 
@@ -52,21 +52,19 @@ async function listGroup(
     return true
   }
   const byPriority = plan.sort === 'priority'
-  const scan = async (offer: (task: ReturnType<typeof keyed>) => void) => {
+  const scan = async (offer: (task: Keyed) => void) => {
     for await (const tasks of source.walk(states, false))
       for (const task of tasks)
-        if (isFit(task)) offer(keyed(`${prefixFor(task, byPriority)}${task.ref}`, keyOf(task, source.nowMs)))
+        if (isFit(task))
+          offer({ ref: `${prefixFor(task, byPriority)}${task.ref}`, key: keyOf(task, source.nowMs) })
   }
   for await (const window of windowsInOrder(scan, { byPriority, isReversed: plan.isReversed }))
-    for await (const tasks of source.viewAll(refsIn(window))) if (!passOn(tasks)) return false
+    for await (const tasks of source.viewAll([...window.inOrder()].map(baseName)))
+      if (!passOn(tasks)) return false
   return true
 }
 
 /** A window sorts by the priority that a path has. */
 function prefixFor({ priority }: TaskView, byPriority: boolean): string {
   return byPriority && priority !== undefined && priority !== null ? `${priority}/` : ''
-}
-
-function refsIn(window: RefWindow): Ref[] {
-  return [...window.inOrder()].map(({ ref, prefix }) => ref.slice(prefix.length))
 }

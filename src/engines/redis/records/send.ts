@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { displayName, type Ref } from '../../../base/task/ref.js'
 import { type Changed, refused } from '../../spool/admin/change.js'
-import { type Journey, type Parcel, whyNoJourney } from '../../spool/admin/move.js'
+import { type Parcel, whyNoJourney } from '../../spool/admin/move.js'
 import type { TaskStore } from '../../task-store.js'
 import type { Connection } from '../connection.js'
 import { packetIn, type TaskRecord, withoutJourney } from '../task-job.js'
@@ -50,7 +50,7 @@ class Sending {
     if (place === 'active') return { kind: 'running' }
     if (place === 'failed') return refused('it is a dead letter: requeue it first')
     if (packet === undefined) return refused('it is not a task of spoold: nothing could run it')
-    const refusal = record.movedTo === undefined ? undefined : whyNoJourney(journeyOf(record), this.#name)
+    const refusal = whyNoJourney(record, this.#name)
     if (refusal !== undefined) return refused(refusal)
     if (record.moveKey === undefined) return this.#hold(job)
     const parcel = await this.#parcelOf(job)
@@ -106,15 +106,6 @@ class Sending {
       ...{ isHeld: record.wasHeld === true, past: record.past, record: failuresOf(record) },
     }
   }
-}
-
-function journeyOf({
-  movedTo: to = '',
-  moveKey: key = '',
-  movedAt: since = 0,
-  wasHeld,
-}: TaskRecord): Journey {
-  return { to, key, since, wasHeld: wasHeld === true }
 }
 
 function failuresOf(record: TaskRecord): Parcel['record'] {

@@ -4,7 +4,7 @@ import { deadNameOf } from '../dead-letters.js'
 import { createdAtMicros } from '../names.js'
 import { recordNames } from '../records.js'
 import { jsonNameOf, stateRoom } from '../state-directory.js'
-import { inOrder, type Keyed, keyed, RefWindow, visit } from './ref-window.js'
+import { inOrder, type Keyed, RefWindow, visit } from './ref-window.js'
 import { type SpoolView, sinceMsOf, type TaskView } from './task-view.js'
 
 /**
@@ -111,7 +111,7 @@ export class Listing {
       const task = this.#look(ref)
       if (task === undefined) return true
       if (!isWaiting(task)) isOver = !take(task)
-      else if (!isReversed) window.offer(keyed(ref, task.dueAtMs))
+      else if (!isReversed) window.offer({ ref, key: task.dueAtMs })
       return !isOver
     })
     if (isOver || isReversed) return
@@ -142,7 +142,7 @@ export class Listing {
     return offer =>
       visitAll(ref => {
         const key = this.#plan.mayHave(ref) ? keyOf(ref) : undefined
-        if (key !== undefined) offer(keyed(ref, key))
+        if (key !== undefined) offer({ ref, key })
         return true
       })
   }

@@ -3,18 +3,20 @@ import { fchmodSync, fstatSync, readSync } from 'node:fs'
 import { errnoOf, messageOf } from '../../../base/errors.js'
 import { Queue } from '../../../base/queue.js'
 import { baseName, displayName, prefixOf, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
-import {
-  HEADER_BYTES,
-  MAX_PACKET_BYTES,
-  MODIFIER2_OFFSET,
-  packetBytesOf,
-} from '../../../formats/protocol/header.js'
-import { lastValue, parseVars } from '../../../formats/protocol/vars.js'
+import { MAX_PACKET_BYTES, MODIFIER2_OFFSET } from '../../../formats/protocol/header.js'
 import { lstatSync, unlinkSync } from '../../../system/files/anchored-path.js'
 import { syncData, syncDirectory } from '../../../system/files/disk-sync.js'
+import type { Past as UnfinishedRun } from '../../contracts/verdict.js'
 import { createdAtMicros, createTaskName, isUwsgiName } from '../names.js'
 import { isCounted, Records, type TaskRecord } from '../records.js'
-import { dueAtMsOf, heldMtimeOf, packetFault, setTime } from '../spool-file.js'
+import {
+  dueAtMsOf,
+  heldMtimeOf,
+  type PacketFault,
+  packetIn,
+  type SpoolPacket,
+  setTime,
+} from '../spool-file.js'
 import { KICKED, type Past, pastOf, RECORDED, STATES, writeState } from '../state-byte.js'
 import { Draft, findId, idLink, idsDirectory, publishPromised } from '../store/draft.js'
 import { bring, type Changed, type OpenSpool, refused, type TargetFile } from './change.js'
@@ -51,21 +53,7 @@ export interface Parcel {
   readonly file?: { readonly name: string; readonly mode: number; readonly mtimeMs: number }
 }
 
-type UnfinishedRun = Extract<Past, 'none' | 'died-alone' | 'died-beside' | 'died-once'>
-
 type FailureRecord = Omit<TaskRecord, 'heldMtime' | 'movedTo' | 'moveKey' | 'movedAt' | 'wasHeld'>
-
-/** Where a task goes that is held for it. Its spool notes that first, so that whoever ends the move knows what was begun. */
-export interface Journey {
-  /** The other spool, for people. */
-  readonly to: string
-  /** What the other spool recognizes the task by: of two with the same key, it stores one. */
-  readonly key: string
-  /** Epoch ms. */
-  readonly since: number
-  /** It was held before. */
-  readonly wasHeld: boolean
-}
 
 /** `refused`: nothing of the task is there. */
 export type Received =
@@ -74,6 +62,7 @@ export type Received =
 
 /** A task that is held for a move. */
 interface Sent {
+  /** What the other spool recognizes the task by: of two with the same key, it stores one. */
   readonly key: string
   readonly parcel: Parcel
   /** Nothing of it is in the other spool: it is again as it was before. */
@@ -89,7 +78,7 @@ interface Sent {
 export function send(from: OpenSpool, file: TargetFile, to: string): Sent | Changed {
   if (file.state === undefined) return NO_PACKET
   const packet = readPacket(file.fd)
-  if (typeof packet === 'string') return refused(`${packet}: nothing could run it`)
+  if ('kind' in packet) return refused(`${packet.detail}: nothing could run it`)
   const records = new Records(from.spool)
   const before = recordOf(records, file)
   const past = pastOf(file.state)
@@ -123,11 +112,12 @@ function takeBack(
 }
 
 function parcelOf(
-  { ref, fd, stats, state = 0 }: TargetFile,
-  packet: Buffer,
+  { ref, fd, stats }: TargetFile,
+  read: ReadPacket,
   record: TaskRecord & { readonly heldMtime: number; readonly wasHeld: boolean },
   past: Past,
 ): Parcel {
+  const { packet } = read
   const { heldMtime: mtimeMs, wasHeld: isHeld } = record
   const failures = withoutTimes(record)
   const created = (createdAtMicros(ref) ?? Number.NaN) / 1000
@@ -136,7 +126,7 @@ function parcelOf(
     ...{ packet, isHeld, bodyBytes: stats.size - packet.length },
     body: () => pieces(fd, packet.length, stats.size),
     priority: /^[0-9]+$/.test(priority) ? priority : undefined,
-    dueAtMs: dueAtMsOf(mtimeMs, (state & KICKED) === 0 ? atOf(packet) : undefined),
+    dueAtMs: dueAtMsOf(mtimeMs, read),
     arrivedAtMs: created <= Date.now() ? created : undefined,
     past: isCounted(record, mtimeMs) ? 'none' : unfinished(past),
     record: isWorthKeeping(failures) ? failures : undefined,
@@ -148,16 +138,18 @@ function unfinished(past: Past): UnfinishedRun {
   return past === 'died-alone' || past === 'died-beside' || past === 'died-once' ? past : 'none'
 }
 
-/** @returns why it is none */
-function readPacket(fd: number): Buffer | string {
+interface ReadPacket extends SpoolPacket {
+  /** With modifier2 as uWSGI writes it. */
+  readonly packet: Buffer
+}
+
+function readPacket(fd: number): ReadPacket | PacketFault {
   const bytes = Buffer.alloc(MAX_PACKET_BYTES)
-  const read = readSync(fd, bytes, 0, MAX_PACKET_BYTES, 0)
-  const fault = packetFault(bytes, read)
-  if (fault !== undefined) return fault.detail
-  const packet = Buffer.from(bytes.subarray(0, packetBytesOf(bytes)))
+  const found = packetIn(bytes, readSync(fd, bytes, 0, MAX_PACKET_BYTES, 0))
+  if ('kind' in found) return found
+  const packet = Buffer.from(bytes.subarray(0, found.bodyOffset))
   packet[MODIFIER2_OFFSET] = 0
-  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
-  return 'fault' in vars ? vars.fault : packet
+  return { ...found, packet }
 }
 
 const PIECE_BYTES = 1024 * 1024
@@ -247,13 +239,8 @@ function write(to: OpenSpool, draft: Draft, parcel: Parcel): void {
 
 /** Its packet says a later time, which no longer holds. */
 function isBeforeAt({ packet, dueAtMs }: Parcel): boolean {
-  return dueAtMsOf(0, atOf(packet)) > dueAtMs
-}
-
-/** Its key `at`. */
-function atOf(packet: Buffer): string | undefined {
-  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
-  return 'fault' in vars ? undefined : lastValue(vars, 'at')
+  const found = packetIn(packet, packet.length)
+  return !('kind' in found) && dueAtMsOf(0, found) > dueAtMs
 }
 
 /** In a file whole seconds count: it is not to run too early. */
@@ -315,9 +302,7 @@ export function rename(from: OpenSpool, to: OpenSpool, file: TargetFile): Change
 function whyNot(past: Past, record: TaskRecord | undefined, to: string): string | undefined {
   if (past === 'done') return 'it has run, and only waits to be removed'
   if (past === 'to-bury' || record?.burial !== undefined) return 'it has failed, and only waits to be buried'
-  if (record?.movedTo === undefined) return undefined
-  const { movedTo, moveKey: key = '', movedAt: since = 0, wasHeld = false } = record
-  return whyNoJourney({ to: movedTo, key, since, wasHeld }, to)
+  return whyNoJourney(record, to)
 }
 
 /**
@@ -326,9 +311,17 @@ function whyNot(past: Past, record: TaskRecord | undefined, to: string): string 
  */
 const KNOWN_FOR_MS = 86_400_000
 
-/** Why a journey cannot be ended; undefined: it can. */
-export function whyNoJourney({ to, since }: Journey, wanted: string): string | undefined {
+/**
+ * Why a task cannot go there whose journey has begun; undefined: it can, and that ends it, or none has begun. The spool of a task that
+ * is held for a journey notes it first, so that whoever ends the move knows what was begun.
+ */
+export function whyNoJourney(
+  record: Pick<TaskRecord, 'movedTo' | 'movedAt'> | undefined,
+  wanted: string,
+): string | undefined {
+  const { movedTo: to, movedAt = 0 } = record ?? {}
+  if (to === undefined) return undefined
   if (to !== wanted) return `a move to ${to} did not end: move it there again, which ends that`
-  if (Date.now() - since < KNOWN_FOR_MS) return undefined
+  if (Date.now() - movedAt < KNOWN_FOR_MS) return undefined
   return `a move to ${to} did not end, more than a day ago: it may be there, or have run; then rm it here, else kick it`
 }

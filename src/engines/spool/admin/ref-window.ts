@@ -5,8 +5,6 @@ import { COMPARE_TASKS } from '../task-order.js'
 /** A task, and the number by which it is sorted. */
 export interface Keyed {
   readonly ref: Ref
-  /** Its directory: '' or `5/`. */
-  readonly prefix: string
   readonly key: number
 }
 
@@ -55,11 +53,12 @@ export class RefWindow {
 
   offer(task: Keyed): void {
     if (this.#isBehindBound(task)) return
-    const { ref, prefix, key } = task
+    const { ref, key } = task
     if (this.#count === this.#size || this.#used + ref.length > MAX_BYTES) {
       this.#drop()
       if (this.#isBehindBound(task)) return
     }
+    const prefix = prefixOf(ref)
     const name = ref.slice(prefix.length)
     this.#used += this.#names.write(name, this.#used, 'latin1')
     this.#keys[this.#count] = key
@@ -74,8 +73,8 @@ export class RefWindow {
   }
 
   /** The kept tasks, in order. */
-  *inOrder(): Generator<Keyed> {
-    for (const i of this.#indices().sort((a, b) => this.#compareAt(a, b))) yield this.#at(i)
+  *inOrder(): Generator<Ref> {
+    for (const i of this.#indices().sort((a, b) => this.#compareAt(a, b))) yield this.#at(i).ref
   }
 
   #isBehindBound(task: Keyed): boolean {
@@ -116,7 +115,7 @@ export class RefWindow {
   #at(i: number): Keyed {
     const prefix = this.#prefixes[this.#prefixIds[i] ?? 0] ?? ''
     const name = this.#names.toString('latin1', this.#starts[i], this.#starts[i + 1])
-    return { ref: prefix + name, prefix, key: this.#keys[i] ?? 0 }
+    return { ref: prefix + name, key: this.#keys[i] ?? 0 }
   }
 
   #idOf(prefix: string): number {
@@ -173,11 +172,6 @@ export async function* windowsInOrder(
 
 /** @returns false if `each` has ended the visit */
 export function visit(window: RefWindow, each: (ref: Ref) => boolean): boolean {
-  for (const { ref } of window.inOrder()) if (!each(ref)) return false
+  for (const ref of window.inOrder()) if (!each(ref)) return false
   return true
-}
-
-/** A task with the number by which it is sorted. */
-export function keyed(ref: Ref, key: number): Keyed {
-  return { ref, prefix: prefixOf(ref), key }
 }

@@ -11,17 +11,12 @@ import {
 import { errnoOf, messageOf, quietly } from '../../../base/errors.js'
 import type { Parked } from '../../../base/task/parked.js'
 import { priorityOf, type Ref, toFsPath } from '../../../base/task/ref.js'
-import {
-  HEADER_BYTES,
-  MAX_PACKET_BYTES,
-  modifier2Of,
-  packetBytesOf,
-} from '../../../formats/protocol/header.js'
+import { HEADER_BYTES, MAX_PACKET_BYTES } from '../../../formats/protocol/header.js'
 import type { Hide } from '../../../formats/protocol/hide.js'
 import { isNamed, TASK_KEY, taskNameOf } from '../../../formats/protocol/named.js'
 import { encodePacket } from '../../../formats/protocol/packet.js'
 import type { Sight } from '../../../formats/protocol/sight.js'
-import { lastValue, parseVars, type Vars } from '../../../formats/protocol/vars.js'
+import { parseVars, type Vars } from '../../../formats/protocol/vars.js'
 import { openSafely } from '../../../system/files/anchored-path.js'
 import type { Locks } from '../../../system/files/lock-table.js'
 import { isLocal } from '../../../system/files/stamps.js'
@@ -30,8 +25,8 @@ import { isLeased, leasesOf } from '../locker.js'
 import { createdAtMicros } from '../names.js'
 import { Records, type TaskRecord } from '../records.js'
 import { type ScanVisitor, scanSpool } from '../scan.js'
-import { dueAtMsOf, heldMtimeOf, packetFault } from '../spool-file.js'
-import { KICKED, ownState, pastOf, STARTED } from '../state-byte.js'
+import { dueAtMsOf, heldMtimeOf, packetIn } from '../spool-file.js'
+import { pastOf, STARTED } from '../state-byte.js'
 
 /** The state of a task, as shown to people. */
 export const TASK_STATES = [
@@ -126,7 +121,7 @@ export class SpoolView {
       const letter = quietly(() => this.#letters.read(name))
       return { ref, state: 'dead', dueAtMs, file: found, ...(letter === undefined ? {} : { letter }) }
     }
-    const record = quietly(() => this.#records.of(ref, ownState(found.mark), found.mtimeMs))
+    const record = quietly(() => this.#records.of(ref, found.mark, found.mtimeMs))
     const unsettled = this.#unsettled(ref, found, record)
     const file = unsettled === undefined ? found : { ...found, detail: unsettled }
     const timed = this.#timed(this.#stateOf(ref, state), file, record)
@@ -140,7 +135,7 @@ export class SpoolView {
     record: TaskRecord | undefined,
   ): string | undefined {
     if (state === 'running' || vars === undefined) return undefined
-    const past = pastOf(ownState(mark))
+    const past = pastOf(mark)
     if (past === 'done') return 'it has run to SPOOL_OK, and could not be removed'
     if (record?.burial !== undefined || past === 'to-bury') return 'it is to be buried, and could not be'
     const why = unwritable(`${this.#spool}/${ref}`)
@@ -204,7 +199,7 @@ export interface Inspection {
   readonly dueAtMs: number
   /** Epoch ms: the earliest of the file's times; undefined if none is known. */
   readonly sinceMs: number | undefined
-  /** modifier2, our state byte; 0 if there is no packet. */
+  /** modifier2 as our mark (spool/state-byte); 0 if there is no packet. */
   readonly mark: number
   readonly vars: Vars | undefined
   readonly bodyOffset: number
@@ -297,22 +292,14 @@ function inspectOpen(fd: number, locks: Locks, nowMs: number): Inspection {
   const isHeld = locks.isHeld(dev, ino)
   const pid = isHeld ? locks.pidOf(dev, ino) : undefined
   const known = { bytes, mtimeMs, sinceMs: earliestOf(stats), ...(pid === undefined ? {} : { pid }) }
-  const fail = (state: FileState, detail: string): Inspection => ({
-    ...nothing(isHeld ? 'running' : state, detail),
-    ...known,
-    dueAtMs: mtimeMs,
-  })
-  const fault = packetFault(buffer, read)
-  if (fault !== undefined) return fail(fault.kind, fault.detail)
-  const bodyOffset = packetBytesOf(buffer)
-  const vars = parseVars(buffer.toString('latin1', 0, bodyOffset), HEADER_BYTES, bodyOffset)
-  if ('fault' in vars) return fail('malformed', vars.fault)
-  const mark = modifier2Of(buffer)
-  const isKicked = (ownState(mark) & KICKED) !== 0
-  const dueAtMs = dueAtMsOf(mtimeMs, isKicked ? undefined : lastValue(vars, 'at'))
+  const packet = packetIn(buffer, read)
+  if ('kind' in packet)
+    return { ...nothing(isHeld ? 'running' : packet.kind, packet.detail), ...known, dueAtMs: mtimeMs }
+  const { vars, state: mark, bodyOffset } = packet
+  const dueAtMs = dueAtMsOf(mtimeMs, packet)
   const state = isHeld ? 'running' : dueAtMs > nowMs ? 'waiting' : 'due'
   // the byte is written when the run starts, and nothing else in the file changes during it
-  const startedAtMs = isHeld && (ownState(mark) & STARTED) !== 0 ? { startedAtMs: ctimeMs } : {}
+  const startedAtMs = isHeld && (mark & STARTED) !== 0 ? { startedAtMs: ctimeMs } : {}
   return { ...known, ...startedAtMs, state, dueAtMs, mark, vars, bodyOffset }
 }
 

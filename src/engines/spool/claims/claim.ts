@@ -4,21 +4,15 @@ import { epochNowMs } from '../../../base/own-clock.js'
 import { baseName, type Ref } from '../../../base/task/ref.js'
 import type { ReportKind } from '../../../base/task/report.js'
 import type { Terms } from '../../../base/task/terms.js'
-import {
-  HEADER_BYTES,
-  MAX_PACKET_BYTES,
-  modifier2Of,
-  packetBytesOf,
-} from '../../../formats/protocol/header.js'
-import { lastValue, parseVars, type Vars } from '../../../formats/protocol/vars.js'
+import { MAX_PACKET_BYTES } from '../../../formats/protocol/header.js'
+import type { Vars } from '../../../formats/protocol/vars.js'
 import { type FileStatus, shownBelow, systemError } from '../../../system/calls.js'
 import { type Directory, named } from '../../../system/files/anchored-path.js'
 import { isStillThere, mayHaveMoved } from '../../../system/files/exact-move.js'
 import { systemCalls } from '../../../system/libc.js'
 import type { TaskLock } from '../locker.js'
 import type { TaskDirectories } from '../priority-directory.js'
-import { dueAtMsOf, EAGER_BODY_BYTES, type LockedFile, packetFault, readBody } from '../spool-file.js'
-import { KICKED, ownState } from '../state-byte.js'
+import { dueAtMsOf, EAGER_BODY_BYTES, type LockedFile, packetIn, readBody } from '../spool-file.js'
 
 /** A task file that this process holds locked, with its packet decoded. */
 export interface ClaimedFile extends LockedFile {
@@ -120,7 +114,7 @@ export function laterOf(ref: Ref, directories: TaskDirectories, nowMs: number): 
 
 /** Strictly later, as in uWSGI. */
 function laterBy({ mtimeMs }: FileStatus, nowMs: number): Refusal | undefined {
-  const dueAtMs = dueAtMsOf(mtimeMs, undefined)
+  const dueAtMs = dueAtMsOf(mtimeMs)
   return dueAtMs > nowMs ? { kind: 'later', atMs: dueAtMs } : undefined
 }
 
@@ -147,10 +141,41 @@ function open(ref: Ref, directories: TaskDirectories): OpenFile | Refusal {
 /** Missing, as the negative number of the error. */
 export const ENOENT = -2
 
-function letGo({ fd, ref, held }: OpenFile, locker: TaskLock, isLocked: boolean): void {
+/** Ends the claim; the lock is released last. */
+export function letGo(
+  { ref, fd, held, isRemoved = false, isLinked = false }: OpenFile & Partial<ClaimedFile>,
+  locker: TaskLock,
+  isLocked = true,
+): void {
   if (isLocked) locker.unlock(ref)
-  systemCalls().close(fd)
+  if (isRemoved && !isLinked) closeLater(fd)
+  else systemCalls().close(fd)
   held.release()
+}
+
+/** More than that would keep much memory, and many descriptors, from others. */
+const MOST_UNCLOSED = 16
+
+/**
+ * Descriptors of removed files. One call closes all that follow one another, none of which is anybody else's, and most do: the
+ * kernel gives the lowest number that is free. Until then the files stay locked, which nobody sees, since no name leads to them.
+ */
+const removed: number[] = []
+
+function closeLater(fd: number): void {
+  if (removed.push(fd) >= MOST_UNCLOSED) closeRemoved()
+}
+
+/** Closes what is left open of removed files. */
+export function closeRemoved(): void {
+  if (removed.length === 0) return
+  const fds = removed.splice(0).sort((a, b) => a - b)
+  let [first = 0] = fds
+  for (const [i, fd] of fds.entries())
+    if (fds[i + 1] !== fd + 1) {
+      systemCalls().closeRun(first, fd)
+      first = fds[i + 1] ?? fd
+    }
 }
 
 function refusalOfOpen(error: unknown): Refusal {
@@ -221,16 +246,11 @@ function askedStatus({ fd, directory, name }: OpenFile): FileStatus | undefined 
 function decode(file: OpenFile, read: number, status: FileStatus, nowMs: number): Found {
   const { ref, fd, directory, name, held } = file
   const { mtimeMs, ctimeMs, size, inodeNumber: inode } = status
-  const unfit = (kind: Unfit['kind'], detail: string): Unfit => {
-    return { kind, detail, ref, fd, directory, name, inode, changedAtMs: Math.max(mtimeMs, ctimeMs) }
-  }
-  const fault = packetFault(scratch, read)
-  if (fault !== undefined) return unfit(fault.kind, fault.detail)
-  const bodyOffset = packetBytesOf(scratch)
-  const vars = parseVars(scratch.toString('latin1', 0, bodyOffset), HEADER_BYTES, bodyOffset)
-  if ('fault' in vars) return unfit('malformed', vars.fault)
-  const state = ownState(modifier2Of(scratch))
-  const dueAtMs = dueAtMsOf(mtimeMs, (state & KICKED) === 0 ? lastValue(vars, 'at') : undefined)
+  const packet = packetIn(scratch, read)
+  if ('kind' in packet)
+    return { ...packet, ref, fd, directory, name, inode, changedAtMs: Math.max(mtimeMs, ctimeMs) }
+  const { vars, state, bodyOffset } = packet
+  const dueAtMs = dueAtMsOf(mtimeMs, packet)
   if (dueAtMs > nowMs) return { kind: 'later', atMs: dueAtMs }
   const bodyBytes = size - bodyOffset
   const body =

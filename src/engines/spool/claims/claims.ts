@@ -21,14 +21,16 @@ import { reopenState } from '../state-directory.js'
 import {
   type ClaimedFile,
   claimFile,
+  closeRemoved,
   type HandleUnfit,
   isShortage,
   laterOf,
+  letGo,
   type Refusal,
   type Unfit,
 } from './claim.js'
 import { ClaimedTask } from './claimed-task.js'
-import { closeRemoved, letGo, runsOf, type Settled, type SettleOptions, Settler } from './settle.js'
+import { runsOf, type Settled, type SettleOptions, Settler } from './settle.js'
 import { Slots } from './slots.js'
 
 interface ClaimsOptions extends SettleOptions, UnfitOptions {

@@ -23,7 +23,6 @@ import {
   type Verdict,
 } from '../../contracts/verdict.js'
 import { DeadLetters, letterOf } from '../dead-letters.js'
-import type { TaskLock } from '../locker.js'
 import { createTaskName, hasUwsgiPrefix } from '../names.js'
 import { isCounted, Records, type TaskRecord, withFailure } from '../records.js'
 import { type LockedFile, setTime } from '../spool-file.js'
@@ -366,37 +365,4 @@ function removeExactly(claim: ClaimedFile): void {
     return
   }
   claim.isRemoved = systemCalls().tryUnlinkat(hidden.directory, hidden.name) === 0 // otherwise the sweep does it
-}
-
-/** Ends the claim; the lock is released last. */
-export function letGo(claim: ClaimedFile, locker: TaskLock): void {
-  locker.unlock(claim.ref)
-  if (claim.isRemoved && !claim.isLinked) closeLater(claim.fd)
-  else systemCalls().close(claim.fd)
-  claim.held.release()
-}
-
-/** More than that would keep much memory, and many descriptors, from others. */
-const MOST_UNCLOSED = 16
-
-/**
- * Descriptors of removed files. One call closes all that follow one another, none of which is anybody else's, and most do: the
- * kernel gives the lowest number that is free. Until then the files stay locked, which nobody sees, since no name leads to them.
- */
-const removed: number[] = []
-
-function closeLater(fd: number): void {
-  if (removed.push(fd) >= MOST_UNCLOSED) closeRemoved()
-}
-
-/** Closes what is left open of removed files. */
-export function closeRemoved(): void {
-  if (removed.length === 0) return
-  const fds = removed.splice(0).sort((a, b) => a - b)
-  let [first = 0] = fds
-  for (const [i, fd] of fds.entries())
-    if (fds[i + 1] !== fd + 1) {
-      systemCalls().closeRun(first, fd)
-      first = fds[i + 1] ?? fd
-    }
 }

@@ -1,6 +1,6 @@
 import type { Ref } from '../../../base/task/ref.js'
 import { COMPARE_TASKS } from '../task-order.js'
-import type { Placed, Window } from './window.js'
+import type { Placed, Visit, Window } from './window.js'
 
 const FIRST_CAPACITY = 1024
 
@@ -65,12 +65,10 @@ export class ArrivalWindow implements Window {
   }
 
   /** A heap has the first ones in front. */
-  *refs(): Generator<Ref> {
-    for (let i = 0; i < this.#size; i++) yield this.#refs[this.#slots[i] ?? 0] ?? ''
-  }
-
-  each(visit: (ref: Ref, time: number) => void): void {
-    for (let i = 0; i < this.#size; i++) visit(this.#refs[this.#slots[i] ?? 0] ?? '', this.#times[i] ?? 0)
+  each(visit: Visit): boolean {
+    for (let i = 0; i < this.#size; i++)
+      if (visit(this.#refs[this.#slots[i] ?? 0] ?? '', this.#times[i] ?? 0) === false) return false
+    return true
   }
 
   peek(): Placed | undefined {

@@ -3,7 +3,7 @@ import { prefixOf, type Ref } from '../../../base/task/ref.js'
 import type { TaskOrder } from '../task-order.js'
 import { ArrivalWindow } from './arrival-window.js'
 import type { Directories } from './directories.js'
-import { type IsBefore, type Placed, placedBefore, SortedWindow, type Window } from './window.js'
+import { type IsBefore, type Placed, placedBefore, SortedWindow, type Visit, type Window } from './window.js'
 
 /** What a scan did with the directories. */
 export type Scanned = Pick<Directories, 'isAsBefore' | 'isListed'>
@@ -59,17 +59,11 @@ export class ReadyRefs {
     this.#overflowed = true
   }
 
-  /** Calls back with each, once, and when it became runnable. In no order. */
-  each(visit: (ref: Ref, time: number) => void): void {
+  /** Calls back with each, once, and when it became runnable, until that returns false. In about the order in which they are taken. */
+  each(visit: Visit): void {
+    for (const { ref, time } of this.#ahead.values()) if (visit(ref, time) === false) return
+    for (const { ref, time } of this.#fresh.values()) if (visit(ref, time) === false) return
     this.#window.each((ref, time) => this.#freshNames.has(ref) || visit(ref, time))
-    for (const { ref, time } of this.#fresh.values()) visit(ref, time)
-    this.#ahead.each(visit)
-  }
-
-  /** In about the order in which they are taken, and perhaps twice. */
-  *refs(): Generator<Ref> {
-    for (const { ref } of this.#fresh.values()) yield ref
-    yield* this.#window.refs()
   }
 
   /** It became ready otherwise than by a scan. */
@@ -173,7 +167,7 @@ export class ReadyRefs {
   }
 
   beginScan(): void {
-    this.#ahead.each((ref, time) => this.#freshNames.has(ref) || this.add(ref, time))
+    for (const { ref, time } of this.#ahead.values()) if (!this.#freshNames.has(ref)) this.add(ref, time)
     this.#ahead.clear()
     this.#harvest = this.#newWindow()
     this.#scans++
@@ -291,8 +285,8 @@ class Ahead {
     return this.#times.size > 0 && this.#times.delete(ref)
   }
 
-  each(visit: (ref: Ref, time: number) => void): void {
-    for (const [ref, time] of this.#times) visit(ref, time)
+  *values(): Generator<Placed> {
+    for (const [ref, time] of this.#times) yield { ref, time }
   }
 
   clear(): void {

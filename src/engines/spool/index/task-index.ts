@@ -62,7 +62,6 @@ export class TaskIndex {
   /** What was found at their names is no task. */
   readonly #unreadable = new Set<Ref>()
   #unseen: Unseen | undefined
-  #givenCount = 0
 
   constructor({ order, frequencyMs, windowSize = WINDOW, ...more }: TaskIndexOptions) {
     this.#frequencyMs = frequencyMs
@@ -133,7 +132,7 @@ export class TaskIndex {
   /** From now on this looks at those that are ready while no worker does. @param found some have left their place */
   lookBy(looker: Looker, found: () => void): void {
     this.#unseen = new Unseen(looker, {
-      counts: () => ({ ready: this.ready, given: this.#givenCount }),
+      count: () => this.ready,
       first: limit => this.#first(limit),
       found: (refs, what) => {
         const stay = this.#looked(refs, what, Date.now())
@@ -144,13 +143,15 @@ export class TaskIndex {
     if (this.ready > 0) this.#unseen.watch()
   }
 
-  *#first(limit: number): Generator<Ref> {
+  #first(limit: number): Ref[] {
     const nowMs = Date.now()
+    const refs: Ref[] = []
     let left = limit
-    for (const ref of this.#ready.refs()) {
-      if (!this.#isElsewhere(ref, nowMs)) yield ref
-      if (--left === 0) return
-    }
+    this.#ready.each(ref => {
+      if (!this.#isElsewhere(ref, nowMs)) refs.push(ref)
+      return --left > 0
+    })
+    return refs
   }
 
   /** Somebody has looked at these, which were ready. @returns those that are so still */
@@ -270,8 +271,7 @@ export class TaskIndex {
   }
 
   #given(ref: Ref): void {
-    this.#givenCount++
-    this.#unseen?.forget(ref)
+    this.#unseen?.given(ref)
     if (this.#unreadable.size > 0) this.#unreadable.delete(ref)
     this.#busy.add(ref)
     this.#ready.given(ref)

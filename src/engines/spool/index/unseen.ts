@@ -8,10 +8,10 @@ const LOOKED_AT_ONCE = 1000
 const EVERY_MS = 1000
 
 interface UnseenContext {
-  /** How many refs are ready, and how many were ever given away. */
-  counts(): { readonly ready: number; readonly given: number }
+  /** How many refs are ready. */
+  count(): number
   /** The first of those that are ready, in about their order. */
-  first(limit: number): Iterable<Ref>
+  first(limit: number): readonly Ref[]
   /** They were looked at: those that are gone, or for later, leave their place. @returns those that keep it */
   found(refs: readonly Ref[], found: readonly Found[]): readonly Ref[]
 }
@@ -33,7 +33,9 @@ export class Unseen {
   readonly #seen = new Set<Ref>()
   /** The latter. */
   readonly #unreadable = new Set<Ref>()
-  /** The latter may have been removed, or replaced. */
+  /** How many were ever given away. */
+  #givenCount = 0
+  /** The unreadable ones may have been removed, or replaced. */
   #isDoubtful = false
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
@@ -59,7 +61,7 @@ export class Unseen {
   }
 
   get stats(): UnseenStats {
-    const count = Math.max(0, this.#context.counts().ready - this.#seen.size)
+    const count = Math.max(0, this.#context.count() - this.#seen.size)
     return { count, sinceMs: count === 0 ? null : (this.#sinceMs ?? Date.now()) }
   }
 
@@ -67,11 +69,17 @@ export class Unseen {
   watch(): void {
     this.#sinceMs ??= Date.now()
     if (this.#timer !== undefined || this.#isClosed) return
-    const { given } = this.#context.counts()
+    const given = this.#givenCount
     this.#timer = setTimeout(() => void this.#turn(given), EVERY_MS).unref()
   }
 
-  /** It is given away, or its file has changed. */
+  /** It is given away. */
+  given(ref: Ref): void {
+    this.#givenCount++
+    this.forget(ref)
+  }
+
+  /** Its file has changed. */
   forget(ref: Ref): void {
     this.#leave(ref)
     this.watch()
@@ -95,15 +103,14 @@ export class Unseen {
   }
 
   async #turn(givenBefore: number): Promise<void> {
-    const { ready, given } = this.#context.counts()
-    const pace = given - givenBefore // workers are about to look at as many
-    const unseen =
-      Math.min(ready, MOST) > pace ? [...this.#context.first(MOST)].filter(ref => !this.#seen.has(ref)) : []
+    const pace = this.#givenCount - givenBefore // workers are about to look at as many
+    const isFast = Math.min(this.#context.count(), MOST) <= pace
+    const unseen = isFast ? [] : this.#context.first(MOST).filter(ref => !this.#seen.has(ref))
     const again = this.#isDoubtful ? [...this.#unreadable] : []
     this.#isDoubtful = false
     await this.#look(unseen.length > pace ? [...again, ...unseen] : again)
     this.#timer = undefined
-    const left = this.#context.counts().ready
+    const left = this.#context.count()
     if (left <= this.#seen.size) this.#sinceMs = undefined
     if (left === 0)
       this.#clear() // what was removed is of no more interest

@@ -23,6 +23,9 @@ export function placedBefore(order: TaskOrder): IsBefore {
   return (a, b) => compare(a.ref, a.time, b.ref, b.time) < 0
 }
 
+/** @param time when the ref became runnable @returns false to leave the rest */
+export type Visit = (ref: Ref, time: number) => unknown
+
 /** The due refs that one scan met, up to a limit; they are added while it lasts, and taken when it is over. */
 export interface Window {
   /** How many are there. */
@@ -35,10 +38,8 @@ export interface Window {
   adopt(other: this, isWanted: (ref: Ref) => boolean): void
   /** The scan is over. @param isUnwanted refs that have another place by now */
   seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void
-  /** In no particular order. */
-  each(visit: (ref: Ref, time: number) => void): void
-  /** In about the order in which they are taken. */
-  refs(): Iterable<Ref>
+  /** In about the order in which they are taken. @returns false if `visit` did, which ends it */
+  each(visit: Visit): boolean
   peek(): Placed | undefined
   next(): Ref | undefined
   /** Is it sure that nothing of what had no room runs before this one? */
@@ -110,13 +111,10 @@ export class SortedWindow implements Window {
     }
   }
 
-  *refs(): Generator<Ref> {
-    for (const { refs, head } of this.#heads.values()) yield* refs.slice(head)
-  }
-
-  each(visit: (ref: Ref, time: number) => void): void {
+  each(visit: Visit): boolean {
     for (const { refs, times, head } of this.#heads.values())
-      for (let i = head; i < refs.length; i++) visit(refs[i] ?? '', times[i] ?? 0)
+      for (let i = head; i < refs.length; i++) if (visit(refs[i] ?? '', times[i] ?? 0) === false) return false
+    return true
   }
 
   peek(): Placed | undefined {
