@@ -9,8 +9,8 @@ const MAX_BATCH = 512
  * the other way round: a message wakes a process, which takes longer than to run some tasks. In the order of arrival nothing that comes
  * is more urgent, and a worker reads a message in 5 ms in any case.
  */
-const BATCH_MS = { few: 2, many: 25 }
-/** In the order of arrival, one of slower tasks waits beside those that run, unless it would wait for longer than this. */
+const BATCH_MS = { few: 2, fewByArrival: 5, many: 20 }
+/** In that order, one of slower tasks waits beside those that run, unless it would wait for longer than this. */
 const AHEAD_MS = 50
 /** So many tasks are many. */
 const MANY = 1000
@@ -43,8 +43,8 @@ interface Open {
  */
 export function dispatch(workers: Iterable<WorkerProcess>, source: Source): void {
   const now = performance.now()
-  const areFew = source.ready < MANY && !source.isByArrival
-  const batchMs = source.batchMs ?? (areFew ? BATCH_MS.few : BATCH_MS.many)
+  const few = source.isByArrival ? BATCH_MS.fewByArrival : BATCH_MS.few
+  const batchMs = source.batchMs ?? (source.ready < MANY ? few : BATCH_MS.many)
   const all = [...workers]
   // so that none waits at one worker while another has nothing to do
   const areEnough = source.ready >= 2 * all.length

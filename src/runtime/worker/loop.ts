@@ -536,7 +536,7 @@ export class Loop implements ExecutorListener {
   /** After the messages that wait: one of them may take back what has not begun. */
   #turn(): Promise<void> {
     if (this.#turning !== undefined) return this.#turning
-    if (this.#size <= 1) this.#reports.tell() // more comes while the last one runs
+    this.#reports.tell()
     this.#turning = afterMessages().then(() => this.#startTurn())
     return this.#turning
   }
