@@ -73,12 +73,12 @@ describe('what a worker is given', () => {
     ['a fast one that has one batch another', { ...FAST, outstanding: 20 }, [20]],
     ['a fast one that has more than a batch nothing', { ...FAST, outstanding: 21 }, []],
     [
-      'a fast one with concurrency two batches more than run beside the first task',
-      { ...FAST, concurrency: 16 },
-      [20, 20, 15],
+      'a fast one with concurrency two batches of 5 ms more than run beside the first task',
+      { ...FAST, concurrency: 4 },
+      [5, 5, 3],
     ],
-    ['such a one that has a batch ahead another', { ...FAST, concurrency: 16, outstanding: 50 }, [20]],
-    ['such a one that has more than that nothing', { ...FAST, concurrency: 16, outstanding: 51 }, []],
+    ['such a one that has a batch ahead another', { ...FAST, concurrency: 4, outstanding: 11 }, [5]],
+    ['such a one that has more than that nothing', { ...FAST, concurrency: 4, outstanding: 12 }, []],
     ['a fast one whose oldest task takes longer one ahead', { ...FAST, outstanding: 1, ranMs: 30 }, [1]],
     [
       'a fast one whose oldest task has become slow nothing ahead',

@@ -7,9 +7,10 @@ const MAX_BATCH = 512
  * A batch is sized to take a worker about this long at its recent pace. A worker has two of them: one runs, one waits. So the order of
  * tasks bends by at most twice as much. Where few wait, that is most of them, so it matters more than messages; where many do, it is
  * the other way round: a message wakes a process, which takes longer than to run some tasks. In the order of arrival nothing that comes
- * is more urgent, and a worker reads a message in 5 ms in any case.
+ * is more urgent, and a worker reads a message in 5 ms in any case. Of tasks that run beside each other, some may be far slower than
+ * their pace, and fill the places of a worker that has many ahead.
  */
-const BATCH_MS = { few: 2, fewByArrival: 5, many: 20 }
+const BATCH_MS = { few: 2, fewByArrival: 5, beside: 5, many: 20 }
 /** In that order, one of slower tasks waits beside those that run, unless it would wait for longer than this. */
 const AHEAD_MS = 50
 /** So many tasks are many. */
@@ -44,13 +45,13 @@ interface Open {
 export function dispatch(workers: Iterable<WorkerProcess>, source: Source): void {
   const now = performance.now()
   const few = source.isByArrival ? BATCH_MS.fewByArrival : BATCH_MS.few
-  const batchMs = source.batchMs ?? (source.ready < MANY ? few : BATCH_MS.many)
+  const mostMs = source.batchMs ?? (source.ready < MANY ? few : BATCH_MS.many)
   const all = [...workers]
   // so that none waits at one worker while another has nothing to do
   const areEnough = source.ready >= 2 * all.length
   const aheadMs = areEnough && source.isByArrival && !source.isShrinking ? AHEAD_MS : 0
   const free = all
-    .map(worker => openingOf(worker, now, { batchMs, aheadMs }, source))
+    .map(worker => openingOf(worker, now, { mostMs, aheadMs }, source))
     .filter(({ room }) => room > 0)
   if (free.length > 1) free.sort((a, b) => a.worker.work.outstanding - b.worker.work.outstanding)
   for (const open of free) {
@@ -85,10 +86,11 @@ function deal(free: readonly Open[], source: Source): void {
 function openingOf(
   worker: WorkerProcess,
   now: number,
-  { batchMs, aheadMs }: { readonly batchMs: number; readonly aheadMs: number },
+  { mostMs, aheadMs }: { readonly mostMs: number; readonly aheadMs: number },
   { isShrinking }: Source,
 ): Open {
   const { concurrency, following, runningSince = now } = worker.work
+  const batchMs = concurrency === 1 ? mostMs : Math.min(mostMs, BATCH_MS.beside)
   const paceMs = worker.work.pace.ms ?? Number.POSITIVE_INFINITY
   const outstanding = worker.work.outstanding - following
   if (!worker.isOpen) return { worker, room: 0, batch: 1 }
