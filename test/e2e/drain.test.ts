@@ -22,6 +22,7 @@ export default async (env, task) => {
   if (env.say === 'exit') process.exit(9)
   if (env.say === 'exit once' && task.attempt === 1) process.exit(9)
   if (env.say === 'bury') return { bury: 'asked' }
+  if (env.say === 'block once' && task.attempt === 1) for (;;);
   if (env.say === 'soon' && task.attempt === 1) return { retry: 0 }
   if (env.say === 'wait') await new Promise(resolve => process.once('SIGUSR2', resolve))
   return task.SPOOL_OK
@@ -203,6 +204,18 @@ describe('--drain', { concurrency: 3 }, () => {
     const says = ['', '', '', 'exit once', '', '']
     const end = await drained(says, { 'spooler-processes': 1 })
     assert.deepEqual(end, { code: 0, line: 'drained: 6 done', begun: 7 })
+  })
+
+  it('exits 3 when a task was buried right before another one blocked its process for too long', async () => {
+    const spool = spoolDirectory()
+    const says = ['', '', 'bury', 'block once', '']
+    for (const [i, say] of says.entries())
+      drop(spool, `uwsgi_spoolfile_on_h_1_${i}_0_1764300000_00000${i}`, packet({ say }))
+    const ini = { drain: true, 'spooler-processes': 1, 'spooler-harakiri': 1 }
+    const daemon = await startDaemon({ spool, ini, ...DRAIN })
+    assert.equal(await daemon.code(), 3)
+    assert.match(daemon.output, /_000002 is buried: asked/)
+    assert.match(daemon.output, /drained: .*1 buried/)
   })
 
   it('counts as they are what runs beside a task that takes their process with it', async () => {

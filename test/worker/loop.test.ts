@@ -99,6 +99,25 @@ describe('what a worker tells', () => {
     await until('both have run', () => leftIn(spool).length === 0)
     assert.ok(toldOfSecond)
   })
+
+  it('tells of a task that did not go well before the next one begins, which may take the process with it', async () => {
+    const spool = spoolDirectory()
+    const names = ['a good', 'b bad', 'c next', 'd last']
+    for (const name of names) drop(spool, name, packet({ n: name }))
+    let toldBefore: string[] | undefined
+    const { loop, messages } = await open(spool, async name => {
+      if (name === 'b bad') {
+        const since = performance.now()
+        while (performance.now() - since < 6); // a turn is due
+        throw new Error('no')
+      }
+      if (name === 'c next') toldBefore = messages.map(message => JSON.stringify(message))
+      return OK
+    })
+    loop.take({ first: 0, refs: names, sentAtMs: machineNowMs() })
+    await until('the last has run', () => !leftIn(spool).includes('d last'))
+    assert.match(toldBefore?.join() ?? '', /Error: no/)
+  })
 })
 
 describe('reload-on-rss', () => {

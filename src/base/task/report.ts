@@ -120,6 +120,13 @@ export function isHandled(kind: ReportKind): boolean {
   return kind === 'ok' || kind === 'retry' || kind === 'error' || kind === 'unsettled' || kind === 'buried'
 }
 
+const TROUBLE: ReadonlySet<ReportKind> = new Set(['error', 'unsettled', 'buried', 'set-aside'])
+
+/** The log has a line of it that says why, and a drain its exit code. */
+export function isTrouble(kind: ReportKind): boolean {
+  return TROUBLE.has(kind)
+}
+
 /** It was not claimed, because its worker ran out of a system resource. */
 export function isLimit(report: Report): report is Report & { readonly detail: string } {
   return report.kind === 'untouched' && report.detail !== undefined

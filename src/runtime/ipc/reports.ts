@@ -2,6 +2,7 @@ import { Histogram } from '../../base/task/histogram.js'
 import type { Ref } from '../../base/task/ref.js'
 import {
   type ClaimNotice,
+  isTrouble,
   type NamedRuns,
   REPORT_KINDS,
   type Report,
@@ -59,6 +60,7 @@ export class Outbox {
   #packed: number[] = []
   #more: Record<string, MoreOfReport> | undefined
   #ids: Record<string, string> | undefined
+  #hasTrouble = false
 
   /** @param isListenedTo even tasks that ended with SPOOL_OK are reported one by one, with their times */
   constructor(isListenedTo: boolean) {
@@ -69,7 +71,13 @@ export class Outbox {
     return this.#done.length === 0 && this.#packed.length === 0 && this.#waiting.size === 0
   }
 
+  /** It has the end of a task that did not go well, of which nobody would hear if this process ended now. */
+  get hasTrouble(): boolean {
+    return this.#hasTrouble
+  }
+
   add(number: number, report: Report): void {
+    this.#hasTrouble ||= isTrouble(report.kind)
     if (report.kind === 'ok' && !this.#isListenedTo && report.slots === undefined)
       return addTo(this.#done, number)
     if (waitsForSlot(report) && report.detail === undefined) return this.#wait(number, report.slots)
@@ -119,6 +127,7 @@ export class Outbox {
     this.#more = undefined
     this.#ids = undefined
     this.#waiting.clear()
+    this.#hasTrouble = false
     return message
   }
 

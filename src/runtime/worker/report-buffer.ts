@@ -85,11 +85,11 @@ export class ReportBuffer {
     this.#busySince = performance.now()
   }
 
-  /** Call it right before a handler, which may block for long. */
+  /** Call it right before a handler, which may block for long, or take its process along with what is not told. */
   starting(run: Run, now: number): void {
     const { terms } = run.claim
     if (terms !== undefined) this.#outbox.named.started(terms)
-    if (now - this.#reportedAt > REPORT_WITHIN_MS) this.tell(run)
+    if (this.#outbox.hasTrouble || now - this.#reportedAt > REPORT_WITHIN_MS) this.tell(run)
   }
 
   /** @param isQueueEmpty the master should send more tasks @param isIdle nothing is claimed or runs */
