@@ -191,4 +191,17 @@ describe('a worker that is recycled', () => {
       }
       assert.deepEqual(changes, [])
     })
+
+  it('has the numbers of those that a reload has replaced', async () => {
+    const { asked, scaling } = spying()
+    const { pool, ports } = await poolWith(scaling)
+    pool.size.tick(true)
+    await (await pool.prepare(pool.options)).commit()
+    await until('the old ones are gone', () => pool.workers.size === 2)
+    pool.size.tick(true)
+    assert.equal(ports.length, 4)
+    const numbers = asked.map(({ workers }) => workers.map(({ number }) => number))
+    assert.deepEqual(numbers[0], [1, 2])
+    assert.deepEqual(numbers.at(-1), [1, 2])
+  })
 })

@@ -348,13 +348,14 @@ class PoolView {
   }
 
   #seen(worker: WorkerProcess): ScaledWorker {
-    const { number, state, isOpen } = worker
+    const { roster } = this.#context
+    const { state, isOpen } = worker
     const { outstanding, concurrency, activity } = worker.work
     return {
-      number,
+      number: roster.numberOf(worker),
       isStarting: state === 'starting' || (outstanding === 0 && !isOpen),
       isBusy: outstanding >= concurrency && !activity.isSorting,
-      busyMicros: this.#context.roster.busyMsOf(worker) * 1000,
+      busyMicros: roster.busyMsOf(worker) * 1000,
     }
   }
 }

@@ -62,8 +62,21 @@ export class Roster {
   }
 
   /** How long workers of this one's number have been busy: it never decreases. */
-  busyMsOf({ number, work }: WorkerProcess): number {
-    return (this.#pastMs.get(number) ?? 0) + work.activity.busyMs
+  busyMsOf(worker: WorkerProcess): number {
+    return (this.#pastMs.get(this.numberOf(worker)) ?? 0) + worker.work.activity.busyMs
+  }
+
+  /**
+   * As uWSGI numbers its workers: the lowest from 1 that no other has. None has one before somebody asks, or those of a reload
+   * would come after those that they replace.
+   */
+  numberOf(worker: WorkerProcess): number {
+    if (worker.number !== undefined) return worker.number
+    const taken = new Set(Array.from(this.workers, ({ number }) => number))
+    let free = 1
+    while (taken.has(free)) free++
+    worker.number = free
+    return free
   }
 
   /** How many respawns wait for their delay. */
@@ -195,8 +208,6 @@ export class Roster {
   }
 
   #add(worker: WorkerProcess): void {
-    const taken = new Set(Array.from(this.workers, ({ number }) => number))
-    while (taken.has(worker.number)) worker.number++
     this.workers.add(worker)
     worker.whenReady.then(
       () => this.#listener.joined(worker),
@@ -207,7 +218,8 @@ export class Roster {
   #exited(worker: WorkerProcess, exit: Exit): void {
     const { spool, pid } = worker
     const wasAside = this.#aside.delete(worker)
-    if (this.workers.delete(worker)) this.#pastMs.set(worker.number, this.busyMsOf(worker))
+    this.workers.delete(worker)
+    if (worker.number !== undefined) this.#pastMs.set(worker.number, this.busyMsOf(worker))
     if (exit.unforked !== undefined) this.#events.emit('worker-fork-failed', { spool, error: exit.unforked })
     else if ((this.#stopped.delete(worker) || this.#isClosed) && worker.hasOwnProcess)
       this.#events.emit('worker-stopped', { spool, pid })

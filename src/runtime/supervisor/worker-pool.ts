@@ -173,6 +173,11 @@ export class WorkerPool implements SignalReceivers {
     return this.#main.roster.workers
   }
 
+  /** @see Roster.numberOf */
+  numberOf(worker: WorkerProcess): number {
+    return this.#main.roster.numberOf(worker)
+  }
+
   get #feeders(): Feeder[] {
     return [this.#main, this.#alone]
   }

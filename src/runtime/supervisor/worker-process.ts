@@ -89,8 +89,8 @@ export class WorkerProcess {
   /** No other worker has it, on no host: two numbers at random, and the time. node:crypto would cost each start some milliseconds. */
   readonly identity = [drawToken(), drawToken(), Date.now()].map(part => part.toString(36)).join('-')
   readonly pid: number
-  /** As uWSGI numbers its workers: the lowest from 1 that no other of its pool had when it became one of them. */
-  number = 1
+  /** @see Roster.numberOf; undefined: nobody has asked for it */
+  number: number | undefined
   readonly hasOwnProcess: boolean
   /** Resolves after its last message was received. */
   readonly whenExited: Promise<Exit>
