@@ -47,8 +47,9 @@ export class Connection {
   /** Operations that are going on, and those who want to stay connected. */
   #interest = 0
   #lastError: Error | undefined
-  /** Told of the next connection. */
+  /** Told of the next connection, or that there will be none. */
   readonly #waiting = new Set<() => void>()
+  #isClosed = false
   #idle: NodeJS.Timeout | undefined
   #clock: { readonly redisMs: number; readonly atMs: number } | undefined
 
@@ -70,8 +71,7 @@ export class Connection {
     })
     this.#client.on('ready', () => {
       this.#lastError = undefined
-      for (const ready of this.#waiting) ready()
-      this.#waiting.clear()
+      this.#tellWaiting()
     })
     // of a cluster that was disconnected while somebody came back
     if (this.#client.isCluster)
@@ -215,10 +215,18 @@ export class Connection {
     return agoMs > CLOCK_VALID_MS ? undefined : redisMs + agoMs
   }
 
+  /** What waits for a connection fails at once, and so does all that follows. */
   close(): void {
+    this.#isClosed = true
     this.#interest = 0
     clearTimeout(this.#idle)
     this.#client.disconnect()
+    this.#tellWaiting()
+  }
+
+  #tellWaiting(): void {
+    for (const told of this.#waiting) told()
+    this.#waiting.clear()
   }
 
   #hold(): void {
@@ -247,18 +255,20 @@ export class Connection {
 
   async #connected(patienceMs: number): Promise<void> {
     if (this.isReady) return
+    const unreachable = () => new SpooldError('REDIS_UNREACHABLE', this.fault)
+    if (this.#isClosed) throw unreachable()
     this.#connect()
     await new Promise<void>((resolve, reject) => {
-      const late = () => {
-        this.#waiting.delete(ready)
-        reject(new SpooldError('REDIS_UNREACHABLE', this.fault))
-      }
-      const patience = setTimeout(late, patienceMs)
-      const ready = () => {
+      const told = () => {
         clearTimeout(patience)
-        resolve()
+        if (this.isReady) resolve()
+        else reject(unreachable())
       }
-      this.#waiting.add(ready)
+      const patience = setTimeout(() => {
+        this.#waiting.delete(told)
+        reject(unreachable())
+      }, patienceMs)
+      this.#waiting.add(told)
     })
   }
 }

@@ -9,6 +9,8 @@ import { startRedis } from '../../helpers/redis.js'
 import { skipUnless } from '../../helpers/requires.js'
 import { until } from '../../helpers/until.js'
 
+const PATIENCE_MS = 20_000
+
 const missing = skipUnless('redis-server')
 
 describe('a connection to Redis', { skip: missing }, () => {
@@ -28,6 +30,22 @@ describe('a connection to Redis', { skip: missing }, () => {
     assert.notEqual(await idOf(), id)
     leave()
     connection.close()
+  })
+
+  it('that is closed fails what waits for it at once, and opens no more, so that its process can end', {
+    timeout: 10_000,
+  }, async () => {
+    const connection = await Connection.open('redis://127.0.0.1:1/0/nobody')
+    const waiting = assert.rejects(
+      connection.use(async () => {}, PATIENCE_MS),
+      { code: 'REDIS_UNREACHABLE' },
+    )
+    connection.close()
+    await waiting
+    await assert.rejects(
+      connection.use(async () => {}, PATIENCE_MS),
+      { code: 'REDIS_UNREACHABLE' },
+    )
   })
 
   // Redis is restarted in each of these, and ends with it.
