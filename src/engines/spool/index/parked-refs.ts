@@ -1,7 +1,7 @@
 import { Queue } from '../../../base/queue.js'
 import type { ParkedGroup, ParkReason } from '../../../base/task/parked.js'
 import type { Ref } from '../../../base/task/ref.js'
-import { HashMap, hash, SHARDS } from './ref-hash.js'
+import { HashMap, hash } from './ref-hash.js'
 
 /** The maximum number of names kept per reason; further refs are kept as hashes only. */
 const NAMED = 1000
@@ -97,16 +97,14 @@ interface Label {
 }
 
 class ParkedForReason {
-  /** In sets, which take less memory than a map, as most have no label. */
-  readonly #hashes: ReadonlyArray<Set<number>> = Array.from({ length: SHARDS }, () => new Set())
-  readonly #labelled = new HashMap<Label>()
+  /** By hash; most have no label. */
+  readonly #parked = new HashMap<Label | undefined>()
   readonly #labels = new Map<string, Label>()
   /** Some of the names, including those of refs that were removed since. */
   readonly #names = new Queue<Ref>()
-  #size = 0
 
   get size(): number {
-    return this.#size
+    return this.#parked.size
   }
 
   *groups(reason: ParkReason, limit: number): Generator<ParkedGroup> {
@@ -114,12 +112,12 @@ class ParkedForReason {
     for (const ref of new Set(this.#names)) {
       const key = hash(ref)
       if (!this.has(key)) continue
-      const label = this.#labelled.get(key)?.text
+      const label = this.#parked.get(key)?.text
       const its = refs.get(label) ?? []
       refs.set(label, its)
       if (its.length < limit) its.push(ref)
     }
-    let rest = this.#size
+    let rest = this.size
     for (const { text, count } of this.#labels.values()) {
       rest -= count
       yield { reason, name: text, count, tasks: refs.get(text) ?? [] }
@@ -132,31 +130,27 @@ class ParkedForReason {
     const key = hash(ref)
     const isNew = !this.delete(key)
     if (this.#names.size < NAMED) this.#names.push(ref)
-    if (text !== undefined) this.#label(key, text)
-    this.#shardOf(key).add(key)
-    this.#size++
+    this.#parked.set(key, text === undefined ? undefined : this.#labelOf(text))
     return isNew
   }
 
-  #label(key: number, text: string): void {
+  /** For one more ref; undefined if there is no room. */
+  #labelOf(text: string): Label | undefined {
     const label = this.#labels.get(text) ?? { text, count: 0 }
-    if (label.count === 0 && this.#labels.size >= MOST_LABELS) return
+    if (label.count === 0 && this.#labels.size >= MOST_LABELS) return undefined
     label.count++
     this.#labels.set(text, label)
-    this.#labelled.set(key, label)
+    return label
   }
 
   has(key: number): boolean {
-    return this.#shardOf(key).has(key)
+    return this.#parked.has(key)
   }
 
   delete(key: number): boolean {
-    if (!this.#shardOf(key).delete(key)) return false
-    this.#size--
-    const label = this.#labelled.get(key)
-    this.#labelled.delete(key)
+    const label = this.#parked.get(key)
     if (label !== undefined && --label.count === 0) this.#labels.delete(label.text)
-    return true
+    return this.#parked.delete(key)
   }
 
   takeNamed(): Ref | undefined {
@@ -168,13 +162,8 @@ class ParkedForReason {
   /** @returns how many: a scan tells their names */
   forgetUnnamed(): number {
     const named = new Set([...this.#names].map(hash).filter(key => this.has(key)))
-    const unnamed = this.#size - named.size
-    if (unnamed === 0) return 0
-    for (const shard of this.#hashes) for (const key of shard) if (!named.has(key)) this.delete(key)
+    const unnamed = this.size - named.size
+    if (unnamed > 0) for (const [key] of this.#parked) if (!named.has(key)) this.delete(key)
     return unnamed
-  }
-
-  #shardOf(key: number): Set<number> {
-    return this.#hashes[key % SHARDS] as Set<number>
   }
 }

@@ -1,23 +1,34 @@
 import type { Ref } from '../../../base/task/ref.js'
 
-/** A Set or Map holds 2^24 entries and throws at the next; growing one of a million keeps the event loop for 50 ms. */
-export const SHARDS = 64
+/** Growing one table of a million keeps the event loop for 50 ms. */
+const SHARDS = 64
+const LEAST_PLACES = 8
+/** No hash is 0. */
+const FREE = 0
+/** Drawn anew by each process, so that nobody can name files whose hashes are the same. */
+const [HIGH, LOW] = [randomSeed(), randomSeed()]
+
+function randomSeed(): number {
+  return (Math.random() * 2 ** 32) | 0
+}
 
 /** FNV-1a and a cousin: 52 bits, so that of a million names no two are likely to clash. */
 export function hash(ref: Ref): number {
-  let high = 0x811c9dc5 | 0
-  let low = 0x2f0b4c47 | 0
+  let [high, low] = [HIGH, LOW]
   for (let i = 0; i < ref.length; i++) {
     const byte = ref.charCodeAt(i)
     high = Math.imul(high ^ byte, 0x01000193)
     low = Math.imul(low ^ byte, 0x85ebca6b)
   }
-  return (high >>> 6) * 2 ** 26 + (low >>> 6)
+  return (high >>> 6) * 2 ** 26 + (low >>> 6) || 1
 }
 
-/** Something about each of millions of refs, by their hashes. */
+/**
+ * Something about each of millions of refs, by their hashes: some 35 bytes each. A Map makes an object of each such number, and takes
+ * twice as long.
+ */
 export class HashMap<Value> implements Iterable<readonly [key: number, value: Value]> {
-  readonly #shards: ReadonlyArray<Map<number, Value>> = Array.from({ length: SHARDS }, () => new Map())
+  readonly #shards: ReadonlyArray<Shard<Value>> = Array.from({ length: SHARDS }, () => new Shard())
   #size = 0
 
   get size(): number {
@@ -33,10 +44,7 @@ export class HashMap<Value> implements Iterable<readonly [key: number, value: Va
   }
 
   set(key: number, value: Value): void {
-    const shard = this.#shardOf(key)
-    const before = shard.size
-    shard.set(key, value)
-    this.#size += shard.size - before
+    if (this.#shardOf(key).set(key, value)) this.#size++
   }
 
   delete(key: number): boolean {
@@ -50,11 +58,94 @@ export class HashMap<Value> implements Iterable<readonly [key: number, value: Va
     this.#size = 0
   }
 
+  /** What is taken away meanwhile is passed over. */
   *[Symbol.iterator](): Generator<readonly [key: number, value: Value]> {
     for (const shard of this.#shards) yield* shard
   }
 
-  #shardOf(key: number): Map<number, Value> {
-    return this.#shards[key % SHARDS] as Map<number, Value>
+  #shardOf(key: number): Shard<Value> {
+    return this.#shards[key & (SHARDS - 1)] as Shard<Value>
+  }
+}
+
+/** Open addressing: a key is at the place that its bits say, or behind it, with no free place in between. */
+class Shard<Value> {
+  #keys = new Float64Array(LEAST_PLACES)
+  #values: Array<Value | undefined> = []
+  #size = 0
+
+  has(key: number): boolean {
+    return this.#keys[this.#find(key)] === key
+  }
+
+  get(key: number): Value | undefined {
+    return this.#values[this.#find(key)]
+  }
+
+  /** @returns whether it is new */
+  set(key: number, value: Value): boolean {
+    const isNew = !this.has(key)
+    if (isNew && 4 * ++this.#size > 3 * this.#keys.length) this.#grow()
+    const at = this.#find(key)
+    this.#keys[at] = key
+    this.#values[at] = value
+    return isNew
+  }
+
+  delete(key: number): boolean {
+    const [keys, values] = [this.#keys, this.#values]
+    let gap = this.#find(key)
+    if (keys[gap] !== key) return false
+    // others whose search would end at the gap move up into it
+    for (let at = this.#after(gap); keys[at] !== FREE; at = this.#after(at)) {
+      const behind = (from: number) => (at - from) & (keys.length - 1)
+      if (behind(this.#placeOf(keys[at] ?? FREE)) < behind(gap)) continue
+      keys[gap] = keys[at] ?? FREE
+      values[gap] = values[at]
+      gap = at
+    }
+    keys[gap] = FREE
+    values[gap] = undefined
+    if (--this.#size === 0) this.clear()
+    return true
+  }
+
+  clear(): void {
+    this.#keys = new Float64Array(LEAST_PLACES)
+    this.#values = []
+    this.#size = 0
+  }
+
+  *[Symbol.iterator](): Generator<readonly [key: number, value: Value]> {
+    for (const key of this.#keys.slice())
+      if (this.has(key) && key !== FREE) yield [key, this.get(key) as Value]
+  }
+
+  #grow(): void {
+    const [keys, values] = [this.#keys, this.#values]
+    this.#keys = new Float64Array(2 * keys.length)
+    this.#values = new Array(2 * keys.length)
+    for (const [from, key] of keys.entries()) {
+      if (key === FREE) continue
+      const at = this.#find(key)
+      this.#keys[at] = key
+      this.#values[at] = values[from]
+    }
+  }
+
+  /** Where it is, or else the free place for it. */
+  #find(key: number): number {
+    let at = this.#placeOf(key)
+    while (this.#keys[at] !== key && this.#keys[at] !== FREE) at = this.#after(at)
+    return at
+  }
+
+  /** Its lowest bits say which shard it is in. */
+  #placeOf(key: number): number {
+    return (key >>> 6) & (this.#keys.length - 1)
+  }
+
+  #after(at: number): number {
+    return (at + 1) & (this.#keys.length - 1)
   }
 }

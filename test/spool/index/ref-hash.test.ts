@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { HashMap, hash } from '#src/engines/spool/index/ref-hash.js'
+import { Random, SEED } from '../../helpers/chaos/random.js'
+
+describe('a map by hashes', () => {
+  const hashed = (i: number) => hash(`uwsgi_spoolfile_on_h_${i}`)
+  const crowded = (i: number) => (i + 1) * 2 ** 32 // all have their place where the first one is
+  for (const [name, keyOf, count] of [
+    ['of a few', hashed, 40],
+    ['of many', hashed, 5000],
+    ['whose places are the same', crowded, 100],
+  ] as const)
+    it(`${name} holds what a Map holds, while some come and go`, () => {
+      const random = new Random(SEED)
+      const keys = Array.from({ length: count }, (_, i) => keyOf(i))
+      const map = new HashMap<number>()
+      const model = new Map<number, number>()
+      for (let turn = 0; turn < 40_000; turn++) {
+        const key = random.pick(keys) ?? 0
+        if (random.next() < 0.5) {
+          map.set(key, turn)
+          model.set(key, turn)
+        } else assert.equal(map.delete(key), model.delete(key))
+        assert.equal(map.has(key), model.has(key))
+        assert.equal(map.get(key), model.get(key))
+        assert.equal(map.size, model.size)
+        if (turn % 10_000 === 0) assert.deepEqual(new Map(map), model)
+      }
+    })
+
+  it('passes over what is taken away while it is read', () => {
+    const map = new HashMap<number>()
+    for (let i = 0; i < 1000; i++) map.set(hashed(i), i)
+    const met: number[] = []
+    for (const [key, i] of map) {
+      met.push(i)
+      map.delete(key)
+      map.delete(hashed(i ^ 1))
+    }
+    assert.equal(map.size, 0)
+    assert.equal(met.length, 500)
+    assert.equal(new Set(met.map(i => i >> 1)).size, 500, 'one of each two')
+  })
+})
