@@ -37,7 +37,7 @@ export async function sweepSpool({
   let [removed, published, givenBack, forgotten] = [0, 0, 0, 0]
   if (graceMs > 0)
     for await (const { ref, isPromised } of leftoversIn(spool, nowMs - graceMs)) {
-      const cleared = isPromised ? undefined : await clearLeftover(spool, ref)
+      const cleared = isPromised ? undefined : await clearLeftover(spool, ref, nowMs - graceMs)
       if (isPromised) published += Number(publishPromised(spool, ref))
       else if (cleared === 'removed') removed++
       else if (cleared === 'given-back') givenBack++
@@ -95,15 +95,24 @@ async function findLeftovers(spool: string, beforeMs: number): Promise<Ref[]> {
   return refs
 }
 
-/** Takes the file's lock, so that slow writers, which hold it, are skipped. @returns false if the file stays */
-export async function clearLeftover(spool: string, ref: Ref): Promise<'removed' | 'given-back' | false> {
+/**
+ * Takes the file's lock, so that slow writers, which hold it, are skipped. One that has changed again since it was found is skipped,
+ * too: its writer was suspended, and may have promised it by now.
+ *
+ * @returns false if the file stays
+ */
+export async function clearLeftover(
+  spool: string,
+  ref: Ref,
+  beforeMs: number,
+): Promise<'removed' | 'given-back' | false> {
   let directory: FileDirectory | undefined
   let fd: number | undefined
   try {
     directory = holdDirectoryOf(spool, ref)
     const path = toFsPath(`${directory.path}/${hiddenRef(baseName(ref))}`)
     fd = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK)
-    if (!(await tryHold(fd).catch(() => true))) return false
+    if (!(await tryHold(fd).catch(() => true)) || fstatSync(fd).ctimeMs >= beforeMs) return false
     const ranAs = doneInode(baseName(ref))
     if (ranAs !== undefined && fstatSync(fd, { bigint: true }).ino !== ranAs) {
       giveBack(placeOf(path), beside(placeOf(path), createTaskName()), createTaskName)
