@@ -183,7 +183,8 @@ export async function receive(to: OpenSpool, parcel: Parcel, key: string): Promi
     write(to, draft, parcel)
     await syncData(draft.fd)
     if (draft.isDirectoryNew) await syncDirectory(spool)
-    await syncDirectory(draft.directory)
+    await syncDirectory(draft.heldDirectory)
+    draft.renew(fstatSync(draft.fd).mtimeMs / 1000)
     ref = draft.promise(key)
   } catch (error) {
     if (errnoOf(error) === undefined) throw error
