@@ -18,7 +18,6 @@ import {
   type WriteOptions,
   writeError,
   writeSteps,
-  writeTask,
 } from './write.js'
 
 /** The result for one task of a batch. */
@@ -211,10 +210,8 @@ export async function writeTasks(
   requests: readonly Request[],
   options: BatchOptions,
 ): Promise<WriteResult[]> {
-  if (!options.sync && !options.isAllOrNothing)
-    return requests.every(one => needsNoWaiting(one, options))
-      ? writeMany(requests, options)
-      : Promise.all(requests.map(one => resultOf(one, options)))
+  if (!options.isAllOrNothing && requests.every(one => needsNoWaiting(one, options)))
+    return writeMany(requests, options)
   const pending = requests.map(
     (request): PendingWrite => ({
       request,
@@ -233,15 +230,6 @@ export async function writeTasks(
     for (const write of waiting) advance(write, failures.get(pathOf(write.wait)))
   }
   return pending.map(({ result }) => result ?? { error: new Error('unreachable') })
-}
-
-/** Nothing to share, nothing to take back. */
-async function resultOf(request: Request, options: WriteOptions): Promise<WriteResult> {
-  try {
-    return { stored: await writeTask(request, options) }
-  } catch (error) {
-    return { error: toError(error) }
-  }
 }
 
 async function advanceToWritten(write: PendingWrite): Promise<void> {
