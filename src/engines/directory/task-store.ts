@@ -22,7 +22,7 @@ import { isTaskPath, Namesakes } from '../spool/admin/fate.js'
 import { hold, kick, NO_PACKET, release } from '../spool/admin/hold.js'
 import { cancel, overLimits, purge, requeue } from '../spool/admin/letters.js'
 import { Listing } from '../spool/admin/listing.js'
-import { OldKeys, type Parcel, type Received, receive, rename, send } from '../spool/admin/move.js'
+import { type Parcel, type Received, receive, rename, send } from '../spool/admin/move.js'
 import { type Keyed, windowsInOrder } from '../spool/admin/ref-window.js'
 import { SpoolView, type TaskView } from '../spool/admin/task-view.js'
 import { hiddenKeysOf } from '../spool/hidden-keys.js'
@@ -46,13 +46,11 @@ export class DirectoryTaskStore implements TaskStore {
   readonly #look: SpoolView
   readonly #sockets: readonly string[] | undefined
   #locking: Promise<OpenSpool> | undefined
-  readonly #oldKeys: OldKeys
   readonly #namesakes: Namesakes
 
   private constructor(path: string, look: SpoolView, nowMs: number, sockets: readonly string[] | undefined) {
     this.spool = toByteString(path)
     this.#path = path
-    this.#oldKeys = new OldKeys(this.spool)
     this.#namesakes = new Namesakes(this.spool)
     this.#look = look
     this.#nowMs = nowMs
@@ -165,10 +163,6 @@ export class DirectoryTaskStore implements TaskStore {
 
   async receive(parcel: Parcel, key: string): Promise<Received> {
     return receive(await this.lock(), parcel, key)
-  }
-
-  forget(key: string): void {
-    this.#oldKeys.add(key)
   }
 
   /** With the locking of any daemon that may run on it. */
@@ -347,6 +341,6 @@ async function carry(from: OpenSpool, file: TargetFile, to: TaskStore): Promise<
     return refused(received.detail)
   }
   remove(from, file)
-  await to.forget(sent.key)
+  await to.forget?.(sent.key)
   return { kind: 'done', to: received.ref }
 }

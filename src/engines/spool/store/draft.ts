@@ -226,7 +226,7 @@ export function idsDirectory(spool: string): string {
 }
 
 /** The path of its link. */
-export function idLink(spool: string, id: string): string {
+function idLink(spool: string, id: string): string {
   return `${idsDirectory(spool)}/${crypto().createHash('sha256').update(id).digest('hex')}`
 }
 
