@@ -14,7 +14,7 @@ import { isInPlace } from '../../../system/files/exact-move.js'
 import { isExpired } from '../../../system/files/lease.js'
 import { DeadLetters, deadNameOf } from '../dead-letters.js'
 import { leasesOf, openLocker, type TaskLock } from '../locker.js'
-import { createTaskName, isPriorityDirectory, isTaskName } from '../names.js'
+import { ALL_NAMES, createTaskName, isPriorityDirectory, isTaskName } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { probeSpool } from '../probe.js'
 import { Records, type TaskRecord } from '../records.js'
@@ -154,7 +154,6 @@ export function remove({ spool }: OpenSpool, file: TargetFile): Changed {
 }
 
 const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL
-const NAMES = { ordered: true, strictNames: false }
 
 /**
  * Brings a file into a spool by a rename, with its record: under the name that is wanted or, if that is taken, a new one of
@@ -205,7 +204,7 @@ interface Made {
 }
 
 function reserve(directory: string, wanted: string): Made {
-  const isFit = wanted !== '' && isTaskName(wanted, NAMES)
+  const isFit = wanted !== '' && isTaskName(wanted, ALL_NAMES)
   let made = isFit ? tryCreate(directory, wanted) : undefined
   while (made === undefined) made = tryCreate(directory, createTaskName())
   return made

@@ -11,14 +11,13 @@ import {
 } from '../../../system/files/anchored-path.js'
 import { listEntries } from '../../../system/files/entries.js'
 import { beside, giveBack, moveExactly } from '../../../system/files/exact-move.js'
-import { isLocal } from '../../../system/files/stamps.js'
 import { tryHold } from '../../../system/libc.js'
 import type { SweepAges, Swept } from '../../contracts/upkeep.js'
 import { doneInode } from '../claims/settle.js'
 import { createTaskName } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { isRecord, recordNames } from '../records.js'
-import { type ScanVisitor, scanSpool } from '../scan.js'
+import { type ScanVisitor, scanAll } from '../scan.js'
 import { jsonNameOf, removeIfThere, stateRoom } from '../state-directory.js'
 import { draftedName, hiddenRef, idsDirectory, publishPromised, readId } from '../store/draft.js'
 
@@ -86,9 +85,8 @@ async function findLeftovers(spool: string, beforeMs: number): Promise<Ref[]> {
     },
     failed() {}, // of a writer who lets nobody in: the scanner says so
   }
-  const rules = { ordered: true, strictNames: false }
   try {
-    await scanSpool(spool, rules, visitor, await isLocal(spool).catch(() => false))
+    await scanAll(spool, visitor)
   } catch (error) {
     if (errnoOf(error) !== 'ENOENT') throw error
   }

@@ -19,12 +19,11 @@ import type { Sight } from '../../../formats/protocol/sight.js'
 import { parseVars, type Vars } from '../../../formats/protocol/vars.js'
 import { openSafely } from '../../../system/files/anchored-path.js'
 import type { Locks } from '../../../system/files/lock-table.js'
-import { isLocal } from '../../../system/files/stamps.js'
 import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
 import { isLeased, leasesOf } from '../locker.js'
 import { createdAtMicros } from '../names.js'
 import { Records, type TaskRecord } from '../records.js'
-import { type ScanVisitor, scanSpool } from '../scan.js'
+import { type ScanVisitor, scanAll } from '../scan.js'
 import { dueAtMsOf, heldMtimeOf, packetIn } from '../spool-file.js'
 import { pastOf, STARTED } from '../state-byte.js'
 
@@ -93,10 +92,8 @@ export class SpoolView {
    *
    * @throws the file system's error if the spool cannot be listed
    */
-  async scan(visit: (ref: Ref) => boolean, failed: ScanVisitor['failed']): Promise<void> {
-    const rules = { ordered: true, strictNames: false }
-    const isHere = await isLocal(this.#spool).catch(() => false)
-    await scanSpool(this.#spool, rules, { task: visit, failed }, isHere)
+  scan(visit: (ref: Ref) => boolean, failed: ScanVisitor['failed']): Promise<void> {
+    return scanAll(this.#spool, { task: visit, failed })
   }
 
   /** The paths of the dead letters, in directory order. */
