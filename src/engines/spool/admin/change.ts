@@ -134,7 +134,7 @@ function refusalOfOpen(error: unknown): Changed {
 
 function examine(ref: Ref, place: Place, fd: number): TargetFile | Changed {
   const stats = fstatSync(fd)
-  const file = { ref, ...place, fd, stats, inode: stats.ino }
+  const file = { ref, ...place, fd, stats }
   if (!stats.isFile()) return refused('it is not a regular file, so it is never run')
   if (!isInPlace(file)) return { kind: 'gone' }
   const state = packetState(fd)

@@ -232,8 +232,7 @@ function write(to: OpenSpool, draft: Draft, parcel: Parcel): void {
   if (file !== undefined) fchmodSync(fd, file.mode)
   setTime(fd, mtimeOf(parcel))
   if (!isHeld) return
-  const stats = fstatSync(fd)
-  const held = hold(to, { ref, fd, directory: -1, name: '', stats, inode: stats.ino, state })
+  const held = hold(to, { ref, fd, directory: -1, name: '', stats: fstatSync(fd), state })
   if (held.kind === 'refused') throw Object.assign(new Error(held.detail), { code: 'EINVAL' })
 }
 

@@ -315,10 +315,10 @@ const QUICK_MS = 1
  * The name under which a finished file waits for its removal. If we die in between, the sweep removes it, or moves it back
  * if its inode differs from the one in the name.
  */
-function doneName({ fd, inode }: ClaimedFile): string {
-  const exactly = Number.isSafeInteger(inode) ? inode : systemCalls().status(fd).inode
+function doneName({ fd }: ClaimedFile): string {
+  const { inode } = systemCalls().status(fd)
   const random = crypto().randomUUID().slice(-12) // Node draws the bytes of many at once: 6 alone cost as much as 100
-  return `.spoold-done-${exactly}-${process.pid}-${random}.tmp`
+  return `.spoold-done-${inode}-${process.pid}-${random}.tmp`
 }
 
 const DONE_NAME = /^done-(\d+)-\d+-[0-9a-f]{12}$/
