@@ -8,7 +8,6 @@ import { isTaskRef } from '../../engines/spool/names.js'
 import { holdDirectoryOf } from '../../engines/spool/priority-directory.js'
 import type { TaskStore } from '../../engines/task-store.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
-import { readLocks } from '../../system/files/lock-table.js'
 
 /**
  * The only module that knows what a URL means: which spool, and which file in it. A spool is one of those that the daemon
@@ -60,7 +59,7 @@ function placeOf(id: string, directory: string): SpoolPlace {
   const view = async () => {
     const spool = toByteString(directory)
     const parked = await findParked(spool)
-    return new SpoolView(spool, readLocks(), Date.now(), (ref, vars) => parked.whyOf(ref, vars))
+    return new SpoolView(spool, (ref, vars) => parked.whyOf(ref, vars))
   }
   return {
     ...{ id, directory, isOnRedis, view, open },

@@ -58,7 +58,7 @@ export function lookAtTasks(
   refs: readonly Ref[],
   begunSinceMs = Number.POSITIVE_INFINITY,
 ): Found[] {
-  const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
+  const view = new SpoolView(toByteString(spool))
   return refs.map(ref => {
     const task = view.view(ref)
     if (task === undefined) return 'gone'

@@ -7,7 +7,6 @@ import { maySeePauses, shownPauses } from '../../../engines/spool/pauses.js'
 import { scanAll } from '../../../engines/spool/scan.js'
 import { compareVersions } from '../../../engines/spool/task-order.js'
 import type { SpoolSnapshot, TaskCounts } from '../../../runtime/stats/snapshot.js'
-import { readLocks } from '../../../system/files/lock-table.js'
 
 /** A spool without a daemon's word. */
 export interface AloneSnapshot
@@ -95,7 +94,7 @@ async function list(spool: string) {
 }
 
 async function readTasks(spool: string, refs: readonly Ref[]) {
-  const view = new SpoolView(spool, readLocks(), Date.now())
+  const view = new SpoolView(spool)
   const slices = new Slices()
   const states: Partial<Record<TaskState, number>> = {}
   const dueByPrefix = new Map<string, number>()
