@@ -94,6 +94,21 @@ describe('on a disk that takes no bookkeeping', () => {
     })
   }
 
+  it('what was buried is reported so, though its mark cannot be taken off any more', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool)
+    const claim = beginOf(engine, NAME)
+    unhook = hookFs(['writeSync'], (name, [fd, bytes], proceed) => {
+      if (Buffer.isBuffer(bytes) && bytes.length === 1) throw errnoError('EIO', name, fd)
+      return proceed()
+    })
+    assert.equal(engine.settle(claim, BURY, 0).kind, 'buried')
+    unhook()
+    assert.deepEqual(leftIn(spool), [])
+    assert.equal(new DeadLetters(spool).read(NAME)?.detail, 'no such customer')
+  })
+
   it('no report says that it will not run again when not even that can be written', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)

@@ -7,7 +7,7 @@ import type { Purged, PurgeLimits } from '../../contracts/upkeep.js'
 import { DeadLetters, deadNameOf, deadPathOf, failuresIn, letterOf } from '../dead-letters.js'
 import { Records } from '../records.js'
 import { setTime } from '../spool-file.js'
-import { ONCE, pastOf, RECORDED, writeState } from '../state-byte.js'
+import { pastOf, RECORDED, writeState } from '../state-byte.js'
 import {
   bring,
   type Changed,
@@ -26,21 +26,16 @@ import { NO_PACKET, recordOf } from './hold.js'
  * kill before that, the task is as it was.
  */
 export function cancel({ spool }: OpenSpool, file: TargetFile): Changed {
-  const { ref, fd, state } = file
+  const { ref, state } = file
   if (state === undefined) return NO_PACKET
   if (pastOf(state) === 'done') return refused('it has run to SPOOL_OK, and only waits for its removal')
-  const records = new Records(spool)
-  const letter = letterOf(ref, 'cancelled', cancelledDetail('was not running'), recordOf(records, file), [])
+  const record = recordOf(new Records(spool), file)
+  const letter = letterOf(ref, 'cancelled', cancelledDetail('was not running'), record, [])
   try {
-    if (new DeadLetters(spool).bury(file, letter) === undefined) return { kind: 'gone' }
+    return new DeadLetters(spool).bury(file, letter) ? DONE : { kind: 'gone' }
   } catch (error) {
     return refused(`it is left as it was, because it cannot be buried: ${messageOf(error)}`)
   }
-  try {
-    if ((state & ONCE) === 0) writeState(fd, 0)
-    records.remove(ref)
-  } catch {} // it is a dead letter; a record without a task does no harm
-  return DONE
 }
 
 /**

@@ -210,11 +210,7 @@ export class Settler {
   /** @throws if it cannot be moved; nothing has changed then */
   setAside(file: LockedFile, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
     const letter = letterOf(file.ref, reason, detail, record, this.#options.handlers)
-    if (!isInPlace(file) || this.#letters.bury(file, letter) === undefined) return { kind: 'gone' }
-    // as it was, whatever a run has marked since; and not before, or a kill in between would let it run once more. A power
-    // failure may forget the move and not the byte: what may run only once keeps its mark, which requeue removes
-    if (file.state !== undefined && (readState(file.fd) & ONCE) === 0) writeState(file.fd, 0)
-    this.forget(file.ref)
+    if (!this.#letters.bury(file, letter)) return { kind: 'gone' }
     const last = record?.lastError
     return {
       kind: 'buried',
