@@ -141,16 +141,19 @@ function examine(ref: Ref, place: Place, fd: number): TargetFile | Changed {
   return state === undefined ? file : { ...file, state }
 }
 
-/** Removes the file first: a record or a reason without a file does no harm, and fsck finds it. */
-export function remove({ spool }: OpenSpool, file: TargetFile): Changed {
-  const { ref } = file
+export function remove(at: OpenSpool, file: TargetFile): Changed {
   unlinkSync(pathOf(file))
+  forget(at, file.ref)
+  return DONE
+}
+
+/** Removes the record or the reason of a file that has left: one without a file does no harm, and fsck finds it. */
+export function forget({ spool }: OpenSpool, ref: Ref): void {
   const name = deadNameOf(ref)
-  try {
+  quietly(() => {
     if (name === undefined) new Records(spool).remove(ref)
     else new DeadLetters(spool).forget(name)
-  } catch {} // the task is gone
-  return DONE
+  })
 }
 
 const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL

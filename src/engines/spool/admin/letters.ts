@@ -13,6 +13,7 @@ import {
   type Changed,
   change,
   DONE,
+  forget,
   type OpenSpool,
   openSpool,
   refused,
@@ -53,15 +54,14 @@ export function requeue(
   const name = deadNameOf(file.ref)
   if (name === undefined) return refused('it is no dead letter')
   if (file.state === undefined) return refused('it is not a spool packet: nothing could run it')
-  const letters = new DeadLetters(at.spool)
-  const letter = letters.read(name)
+  const letter = new DeadLetters(at.spool).read(name)
   const record = keepAttempts && letter !== undefined ? failuresIn(letter) : undefined
   const to = bring(at, file, letter?.ref ?? name, record, () => {
     const nowMs = Date.now()
     writeState(file.fd, record === undefined ? 0 : RECORDED)
     setTime(file.fd, nowMs) // if another user owns the file, the write above has already set the mtime to now
   })
-  letters.forget(name)
+  forget(at, file.ref)
   return { kind: 'done', to }
 }
 

@@ -18,7 +18,7 @@ import {
 } from '../spool-file.js'
 import { KICKED, type Past, pastOf, RECORDED, STATES, writeState } from '../state-byte.js'
 import { Draft, findId, idsDirectory, publishPromised } from '../store/draft.js'
-import { bring, type Changed, type OpenSpool, refused, type TargetFile } from './change.js'
+import { bring, type Changed, forget, type OpenSpool, refused, type TargetFile } from './change.js'
 import {
   hold,
   isWorthKeeping,
@@ -258,14 +258,13 @@ function mtimeOf({ file, dueAtMs }: Parcel): number {
  * @returns undefined: the file systems are different, or a move has begun that went the other way
  */
 export function rename(from: OpenSpool, to: OpenSpool, file: TargetFile): Changed | undefined {
-  const records = new Records(from.spool)
-  const record = recordOf(records, file)
+  const record = recordOf(new Records(from.spool), file)
   const refusal = whyNot(pastOf(file.state ?? 0), record, displayName(to.spool))
   if (refusal !== undefined) return refused(refusal)
   if (record?.movedTo !== undefined) return undefined
   try {
     const ref = bring(to, file, file.ref, record)
-    records.remove(file.ref)
+    forget(from, file.ref)
     return { kind: 'done', to: ref }
   } catch (error) {
     if (errnoOf(error) !== 'EXDEV') throw error
