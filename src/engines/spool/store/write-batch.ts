@@ -151,7 +151,6 @@ class BatchWriter {
   ): Promise<ReadonlyMap<number, Error>> {
     return new Promise(settle => {
       const size = paths.length
-      if (this.#isEnded) return settle(allFailed(size, 'the thread that writes batches has ended'))
       clearTimeout(this.#idle)
       this.#worker.ref()
       this.#waiting.push({ size, settle })
@@ -178,12 +177,13 @@ class BatchWriter {
     this.#isEnded = true
     clearTimeout(this.#idle)
     for (let each = this.#waiting.pop(); each !== undefined; each = this.#waiting.pop())
-      each.settle(allFailed(each.size, 'the thread that wrote it has ended; it may have been stored'))
+      each.settle(allFailed(each.size))
   }
 }
 
-function allFailed(size: number, because: string): ReadonlyMap<number, Error> {
-  return new Map(Array.from({ length: size }, (_, place) => [place, new Error(because)] as const))
+function allFailed(size: number): ReadonlyMap<number, Error> {
+  const error = new Error('the thread that wrote it has ended; it may have been stored')
+  return new Map(Array.from({ length: size }, (_, place) => [place, error]))
 }
 
 interface BatchOptions extends WriteOptions {
