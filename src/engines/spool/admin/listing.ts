@@ -23,14 +23,14 @@ export const SORTS = ['run', 'priority', 'name', 'age', 'due', 'attempts', 'byte
 export type Sort = (typeof SORTS)[number]
 
 /** Which tasks of a spool are listed, and in which order. */
-interface ListingPlan {
+export interface ListedTasks {
   readonly sort: Sort
   readonly isReversed: boolean
-  /** Tests the path alone, before the file is opened. */
+  /** Tests the ref alone, before the task is read. */
   mayHave(ref: Ref): boolean
   has(task: TaskView): boolean
-  /** Called for a priority directory that could not be listed. */
-  failed(prefix: string, error: unknown): void
+  /** Called for a part that could not be listed, for people. */
+  failed(place: string, error: unknown): void
 }
 
 /** Takes one task. Returns false to end the listing. */
@@ -51,9 +51,9 @@ const KEYS: Partial<Record<Sort, KeyOf>> = {
 /** Lists one spool, in bounded memory whatever its size. A task is read again when its turn comes. */
 export class Listing {
   readonly #view: SpoolView
-  readonly #plan: ListingPlan
+  readonly #plan: ListedTasks
 
-  constructor(view: SpoolView, plan: ListingPlan) {
+  constructor(view: SpoolView, plan: ListedTasks) {
     this.#view = view
     this.#plan = plan
   }
