@@ -33,21 +33,22 @@ export async function sweepSpool({
   idTtlMs,
 }: SweepAges & { readonly spool: string }): Promise<Swept> {
   const nowMs = Date.now()
-  let [removed, published, givenBack, forgotten] = [0, 0, 0, 0]
+  const beforeMs = nowMs - graceMs
+  const swept = { removed: 0, published: 0, givenBack: 0, forgotten: 0 }
   if (graceMs > 0)
-    for await (const { ref, isPromised } of leftoversIn(spool, nowMs - graceMs)) {
-      const cleared = isPromised ? undefined : await clearLeftover(spool, ref, nowMs - graceMs)
-      if (isPromised) published += Number(publishPromised(spool, ref))
-      else if (cleared === 'removed') removed++
-      else if (cleared === 'given-back') givenBack++
+    for await (const { ref, isPromised } of leftoversIn(spool, beforeMs)) {
+      const how = isPromised
+        ? publishPromised(spool, ref) && 'published'
+        : await clearLeftover(spool, ref, beforeMs)
+      if (how !== false) swept[how]++
     }
   if (idTtlMs > 0)
     for await (const { link, ref, sinceMs } of idsIn(spool)) {
       if (ref === undefined || sinceMs >= nowMs - idTtlMs) continue
-      published += Number(publishPromised(spool, ref))
-      forgotten += Number(removeIfThere(link))
+      swept.published += Number(publishPromised(spool, ref))
+      swept.forgotten += Number(removeIfThere(link))
     }
-  return { removed, published, givenBack, forgotten }
+  return swept
 }
 
 /** A hidden file that a writer left behind. */
@@ -103,7 +104,7 @@ export async function clearLeftover(
   spool: string,
   ref: Ref,
   beforeMs: number,
-): Promise<'removed' | 'given-back' | false> {
+): Promise<'removed' | 'givenBack' | false> {
   let directory: FileDirectory | undefined
   let fd: number | undefined
   try {
@@ -114,7 +115,7 @@ export async function clearLeftover(
     const ranAs = doneInode(baseName(ref))
     if (ranAs !== undefined && fstatSync(fd, { bigint: true }).ino !== ranAs) {
       giveBack(placeOf(path), beside(placeOf(path), createTaskName()), createTaskName)
-      return 'given-back'
+      return 'givenBack'
     }
     unlinkSync(path)
     return 'removed'
