@@ -4,5 +4,8 @@
  */
 export const { clearTimeout, setImmediate, setTimeout } = globalThis
 
+/** FAT keeps times in even seconds, and ext4 with small inodes in whole ones: of two times of files, a later one may seem to be earlier. */
+export const COARSEST_TIME_MS = 2000
+
 /** Milliseconds since the epoch. */
 export const epochNowMs = Date.now

@@ -5,7 +5,7 @@ import type { Hide } from '../formats/protocol/hide.js'
 import type { Purged, PurgeLimits } from './contracts/upkeep.js'
 import type { AuditEntry } from './spool/admin/audit.js'
 import type { Changed } from './spool/admin/change.js'
-import type { Sort } from './spool/admin/listing.js'
+import type { ListedTasks } from './spool/admin/listing.js'
 import type { Parcel, Received } from './spool/admin/move.js'
 import type { TaskState, TaskView } from './spool/admin/task-view.js'
 import type { DeadLetter } from './spool/dead-letters.js'
@@ -35,16 +35,11 @@ export interface Wanted {
 }
 
 /** Which tasks are listed, and in which order. */
-export interface ListingPlan extends Omit<Wanted, 'states'> {
+export interface ListingPlan extends ListedTasks {
   /** undefined: all. */
   readonly states: readonly TaskState[] | undefined
-  readonly sort: Sort
-  readonly isReversed: boolean
   /** So many are wanted at most. */
   readonly limit: number
-  has(task: TaskView): boolean
-  /** Called for a part that could not be listed, for people. */
-  failed(place: string, error: unknown): void
 }
 
 /** How a task ended, as far as that can be known. */
@@ -122,8 +117,8 @@ export interface TaskStore {
    * @throws what leaves it unknown whether it is there: it may be brought again
    */
   receive(parcel: Parcel, key: string): Promise<Received>
-  /** Nobody brings the task of this key any more. */
-  forget(key: string): void | Promise<void>
+  /** Nobody brings the task of this key any more. Absent: keys go with the ids of callers, by their age. */
+  forget?(key: string): void | Promise<void>
   /** How many dead letters are beyond the limits. */
   countPurgeable(limits: PurgeLimits): Promise<number>
   /** @param passed called after each letter that was to be removed @param signal ends it after the letter in hand */

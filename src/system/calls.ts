@@ -190,11 +190,6 @@ export class FileStatus {
     return (BigInt(this.inodeHigh) << 32n) | BigInt(this.inodeLow)
   }
 
-  /** As node:fs gives it: rounded above 2^53. */
-  get inodeNumber(): number {
-    return this.inodeHigh * 2 ** 32 + this.inodeLow
-  }
-
   /** One inode of one file system. */
   isSame(other: FileStatus): boolean {
     return (

@@ -116,6 +116,25 @@ describe('a Batch', () => {
     assert.equal(child.output, '5000 true\n')
   })
 
+  it('opens no more files at once than there are descriptors, whatever bodies come in pieces', async () => {
+    const program = `import { Batch } from '${join(ROOT, 'dist/index.js')}'
+      const body = async function* () {
+        yield Buffer.from('one')
+        await new Promise(setImmediate)
+        yield Buffer.from('two')
+      }
+      for (const sync of [true, false]) {
+        const batch = new Batch({ spooler: '${spoolDirectory()}', sync })
+        for (let i = 0; i < 1000; i++) batch.add({ i }, { body: body() })
+        console.log((await batch.spool()).length)
+      }`
+    const limited = 'ulimit -n 256 && exec "$@"'
+    const node = [process.execPath, '--input-type=module', '-e', program]
+    const child = new TestProcess('/bin/sh', ['-c', limited, 'sh', ...node])
+    assert.deepEqual(await child.exited, { code: 0, signal: null }, child.output)
+    assert.equal(child.output, '1000\n1000\n')
+  })
+
   it('may be empty, and may be used again', async () => {
     const spooler = spoolDirectory()
     const batch = new Batch({ spooler })

@@ -15,9 +15,10 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { sweepSpool } from '#src/engines/spool/admin/sweep.js'
 import { hiddenRef } from '#src/engines/spool/store/draft.js'
-import { writeSteps } from '#src/engines/spool/store/write.js'
+import { type Wait, writeSteps } from '#src/engines/spool/store/write.js'
 import { Batch, enqueue, enqueueSync } from '#src/index.js'
 import { leftIn, packet } from '../helpers/files.js'
+import { hookFs } from '../helpers/fs-hooks.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 
 const linkOf = (spool: string, id: string) =>
@@ -91,6 +92,26 @@ describe('an id', () => {
     const swept = await sweepSpool({ spool: spooler, graceMs: 10, idTtlMs: 0 })
     assert.deepEqual(swept, { removed: 1, published: 1, givenBack: 0, forgotten: 0 })
     assert.deepEqual(leftIn(spooler), [promised])
+  })
+
+  it('keeps its task when its writer was suspended for long, and promises it while a sweep is at it', async () => {
+    const spooler = spoolDirectory()
+    const steps = writeSteps({ packet: packet({ n: '1' }), id: 'a' }, { spool: spooler, sync: true })
+    const goOnTo = (isThere: (wait: Wait) => boolean) => {
+      for (let step = steps.next(); step.done !== true; step = steps.next()) if (isThere(step.value)) return
+    }
+    goOnTo(({ kind }) => kind === 'written')
+    const [hidden = ''] = leftIn(spooler)
+    await new Promise(resolve => setTimeout(resolve, 20))
+    const unhook = hookFs(['openSync'], (_name, [path], proceed) => {
+      if (String(path).endsWith(hidden))
+        goOnTo(wait => wait.kind === 'directory' && wait.path.endsWith('/ids'))
+      return proceed()
+    })
+    const { removed } = await sweepSpool({ spool: spooler, graceMs: 10, idTtlMs: 0 })
+    unhook()
+    goOnTo(() => false)
+    assert.deepEqual([removed, leftIn(spooler)], [0, [readlinkSync(linkOf(spooler, 'a'))]])
   })
 
   it('is forgotten after its time, and not before', async () => {

@@ -6,13 +6,12 @@ import { taskDetail } from '#src/doors/dashboard/models/task-detail.js'
 import type { TaskView } from '#src/engines/spool/admin/task-view.js'
 import { SpoolView } from '#src/engines/spool/admin/task-view.js'
 import { withFailure } from '#src/engines/spool/records.js'
-import { readLocks } from '#src/system/files/lock-table.js'
 import { spoold } from '../helpers/cli.js'
 import { drop, packet, taskName } from '../helpers/files.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const lookIn = (spool: string) => {
-  const view = new SpoolView(spool, readLocks(), Date.now())
+  const view = new SpoolView(spool)
   return (ref: string) => view.view(ref)
 }
 

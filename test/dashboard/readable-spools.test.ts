@@ -13,7 +13,6 @@ import { SpoolView } from '#src/engines/spool/admin/task-view.js'
 import { Records } from '#src/engines/spool/records.js'
 import { Hide } from '#src/formats/protocol/hide.js'
 import { toPairs } from '#src/formats/protocol/vars.js'
-import { readLocks } from '#src/system/files/lock-table.js'
 import { drop, packet } from '../helpers/files.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
@@ -25,14 +24,14 @@ async function spool(): Promise<string> {
   const vars = { [SECRET]: SECRET, task: 'mail.send', args: `["${SECRET}"]` }
   for (const name of ['failed', 'dead']) drop(path, name, packet(vars, SECRET))
   for (const name of ['failed', 'dead']) {
-    const task = new SpoolView(path, readLocks(), Date.now()).view(name) ?? assert.fail()
+    const task = new SpoolView(path).view(name) ?? assert.fail()
     await actOnTask(await openTaskStore(path), task, ACTIONS.hold)
     const record = new Records(path).read(name) ?? assert.fail()
     const history = [{ at: 1, kind: 'error' as const, error: SECRET }]
     const burial = { reason: 'attempts' as const, detail: SECRET }
     new Records(path).write(name, { ...record, attempts: 1, lastError: SECRET, history, burial })
   }
-  const dead = new SpoolView(path, readLocks(), Date.now()).view('dead') ?? assert.fail()
+  const dead = new SpoolView(path).view('dead') ?? assert.fail()
   assert.equal((await actOnTask(await openTaskStore(path), dead, ACTIONS.bury)).kind, 'done')
   writeAudit(path, { at: 1, who: 'joe', role: 'admin', action: 'hold', filter: SECRET, result: SECRET })
   return path

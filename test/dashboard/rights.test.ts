@@ -20,7 +20,6 @@ import { openTaskStore } from '#src/engines/open-engine.js'
 import { readAudit } from '#src/engines/spool/admin/audit.js'
 import { SpoolView } from '#src/engines/spool/admin/task-view.js'
 import { Hide } from '#src/formats/protocol/hide.js'
-import { readLocks } from '#src/system/files/lock-table.js'
 import { drop, packet } from '../helpers/files.js'
 import { daemonSnapshot, spoolSnapshot } from '../helpers/snapshots.js'
 import { spoolDirectory } from '../helpers/workspace.js'
@@ -54,7 +53,7 @@ const ANSWERS: Readonly<Record<string, object>> = {
 async function dashboard({ allowsNewWork = true, hidden = [] as readonly string[] } = {}) {
   const spool = spoolDirectory()
   const at = async (name: string, action: 'hold' | 'bury') => {
-    const task = new SpoolView(spool, readLocks(), Date.now()).view(name) ?? assert.fail(name)
+    const task = new SpoolView(spool).view(name) ?? assert.fail(name)
     assert.equal((await actOnTask(await openTaskStore(spool), task, ACTIONS[action])).kind, 'done')
   }
   for (const name of ['held', 'dead', 'due']) drop(spool, name, packet({ [`key-${SECRET}`]: SECRET }, SECRET))

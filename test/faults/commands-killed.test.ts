@@ -7,7 +7,6 @@ import { OK } from '#src/base/task/outcome.js'
 import { SpoolView, type TaskView } from '#src/engines/spool/admin/task-view.js'
 import { isTaskName } from '#src/engines/spool/names.js'
 import { KICKED } from '#src/engines/spool/state-byte.js'
-import { readLocks } from '#src/system/files/lock-table.js'
 import { inProcess, spoold } from '../helpers/cli.js'
 import { beginOf, openEngine } from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
@@ -38,7 +37,7 @@ async function runs(...spools: readonly string[]): Promise<number> {
 }
 
 async function viewsOf(spool: string): Promise<TaskView[]> {
-  const view = new SpoolView(spool, readLocks(), Date.now())
+  const view = new SpoolView(spool)
   const refs = tasksIn(spool)
   for await (const ref of view.dead()) refs.push(ref)
   return refs.flatMap(ref => view.view(ref) ?? [])

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict'
+import { unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { openSpool } from '#src/engines/spool/admin/change.js'
+import { receive } from '#src/engines/spool/admin/move.js'
+import { findId } from '#src/engines/spool/store/draft.js'
 import { inProcess } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
@@ -71,5 +75,28 @@ describe('commands against a daemon at work', () => {
       120_000,
     )
     assert.deepEqual(numbers(daemons.flatMap(daemon => daemon.journal())), EXPECTED)
+  })
+
+  it('a move whose unfinished file a sweep has removed, because it took too long, stores and promises nothing', async () => {
+    const spool = spoolDirectory()
+    const moving = receive(
+      await openSpool(spool),
+      {
+        packet: packet({ n: '1' }),
+        bodyBytes: 0,
+        body: () => [],
+        priority: undefined,
+        dueAtMs: 1000,
+        arrivedAtMs: undefined,
+        isHeld: false,
+        past: 'none',
+        record: undefined,
+      },
+      'key',
+    )
+    const [unfinished = ''] = leftIn(spool)
+    unlinkSync(join(spool, unfinished))
+    assert.equal((await moving).kind, 'refused')
+    assert.deepEqual([findId(spool, 'key'), leftIn(spool)], [undefined, []])
   })
 })

@@ -9,14 +9,13 @@ import { selectionOf } from '#src/admin/operate/selection.js'
 import { isAtLeast } from '#src/base/task/roles.js'
 import { openTaskStore } from '#src/engines/open-engine.js'
 import { SpoolView, type TaskState } from '#src/engines/spool/admin/task-view.js'
-import { readLocks } from '#src/system/files/lock-table.js'
 import { drop, leftIn, packet, taskName } from '../helpers/files.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const taskActions = Object.entries<Action>(ACTIONS).flatMap(([name, action]) =>
   action.on === 'task' ? [{ name, action }] : [],
 )
-const viewOf = (spool: string) => new SpoolView(spool, readLocks(), Date.now())
+const viewOf = (spool: string) => new SpoolView(spool)
 
 async function act(spool: string, ref: string, action: TaskAction, args: Args = {}) {
   const task = viewOf(spool).view(ref) ?? assert.fail(`${ref} is gone`)

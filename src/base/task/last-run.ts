@@ -1,3 +1,5 @@
+import { COARSEST_TIME_MS } from '../own-clock.js'
+
 /** What the master knows about how a task's last run was interrupted. Whether there was such a run is in the file. */
 export type LastRun = CutShort & {
   /** From when to when that process had the task, epoch ms; absent: the run is known to be its own. */
@@ -18,9 +20,6 @@ type CutShort =
    */
   | { readonly kind: 'crash'; readonly cause: string; readonly latest?: number }
 
-/** FAT's times are even seconds. */
-const COARSEST_MS = 2000
-
 /** By so much the time of a file may lag behind the clock: a tick of the kernel's. */
 const TICK_MS = 20
 
@@ -32,7 +31,7 @@ export function lastRunAt(lastRun: LastRun | undefined, markedAtMs: number): Las
   if (lastRun === undefined) return undefined
   const { from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY, before } = lastRun
   if (before !== undefined && markedAtMs < from - TICK_MS) return lastRunAt(before, markedAtMs)
-  if (markedAtMs < from - COARSEST_MS || markedAtMs > to + COARSEST_MS) return undefined
+  if (markedAtMs < from - COARSEST_TIME_MS || markedAtMs > to + COARSEST_TIME_MS) return undefined
   const isYounger = lastRun.kind === 'crash' && markedAtMs > (lastRun.latest ?? Number.POSITIVE_INFINITY)
   return isYounger ? { kind: 'blameless' } : lastRun
 }

@@ -4,11 +4,10 @@ import { findParked } from '../../engines/control/parked-tasks.js'
 import { openTaskStore } from '../../engines/open-engine.js'
 import { SpoolView, type TaskView } from '../../engines/spool/admin/task-view.js'
 import { deadNameOf } from '../../engines/spool/dead-letters.js'
-import { isPriorityDirectory, isTaskName } from '../../engines/spool/names.js'
+import { isTaskRef } from '../../engines/spool/names.js'
 import { holdDirectoryOf } from '../../engines/spool/priority-directory.js'
 import type { TaskStore } from '../../engines/task-store.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
-import { readLocks } from '../../system/files/lock-table.js'
 
 /**
  * The only module that knows what a URL means: which spool, and which file in it. A spool is one of those that the daemon
@@ -18,8 +17,6 @@ import { readLocks } from '../../system/files/lock-table.js'
 /** Longer names, in the form of URLs, are of no task. */
 const MAX_URL_CHARS = 1000
 const MAX_NAME_BYTES = 255
-const MAX_DEPTH = 16
-const NAMES = { ordered: true, strictNames: false }
 
 /** A spool that the dashboard shows. */
 export interface SpoolPlace {
@@ -62,7 +59,7 @@ function placeOf(id: string, directory: string): SpoolPlace {
   const view = async () => {
     const spool = toByteString(directory)
     const parked = await findParked(spool)
-    return new SpoolView(spool, readLocks(), Date.now(), (ref, vars) => parked.whyOf(ref, vars))
+    return new SpoolView(spool, (ref, vars) => parked.whyOf(ref, vars))
   }
   return {
     ...{ id, directory, isOnRedis, view, open },
@@ -84,24 +81,11 @@ export function refIn({ directory, isOnRedis }: SpoolPlace, urlText: string): Re
   const ref = Buffer.from(urlText, 'base64url').toString('latin1')
   if (urlTextOf(ref) !== urlText) return undefined
   if (isOnRedis) return ref.length > 0 && ref.length <= MAX_NAME_BYTES ? ref : undefined
-  if (!isTaskRef(ref)) return undefined
+  if (!isTaskRef(deadNameOf(ref) ?? ref)) return undefined
   try {
     holdDirectoryOf(toByteString(directory), ref).release()
     return ref
   } catch {
     return undefined // it is gone, or a link
   }
-}
-
-function isTaskRef(ref: Ref): boolean {
-  const directories = (deadNameOf(ref) ?? ref).split('/')
-  const name = directories.pop() ?? ''
-  return (
-    name !== '' &&
-    name.length <= MAX_NAME_BYTES &&
-    !ref.includes('\0') &&
-    isTaskName(name, NAMES) &&
-    directories.length <= MAX_DEPTH &&
-    directories.every(isPriorityDirectory)
-  )
 }

@@ -5,6 +5,7 @@ import { type SettleOptions, Settler } from '../../engines/spool/claims/settle.j
 import { DeadLetters } from '../../engines/spool/dead-letters.js'
 import { isLeased, type TaskLock } from '../../engines/spool/locker.js'
 import {
+  ALL_NAMES,
   isPriorityDirectory,
   isTaskName,
   type NameRules,
@@ -60,7 +61,7 @@ export function statsOf({ spool }: ExaminedSpool, path: string): Stats | undefin
 /** Every file that may be a task, including those in priorities, whether or not a daemon scans them. */
 export async function* tasksIn(examined: ExaminedSpool, prefix = '', depth = 0): AsyncGenerator<Ref> {
   for await (const entry of listEntries(`${examined.spool}/${prefix}`)) {
-    if (entry.isFile() && isTaskName(entry.name, { ordered: true, strictNames: false })) {
+    if (entry.isFile() && isTaskName(entry.name, ALL_NAMES)) {
       examined.passed()
       yield prefix + entry.name
     } else if (entry.isDirectory() && depth < MAX_DEPTH && isPriorityDirectory(entry.name))

@@ -14,7 +14,8 @@ const BY_REPAIR = '--repair does this, and so does a running daemon'
 export async function* checkUnfinished(examined: ExaminedSpool): AsyncGenerator<Finding> {
   const { spool, graceMs } = examined
   if (graceMs === 0) return
-  for await (const { ref, isPromised } of leftoversIn(spool, Date.now() - graceMs)) {
+  const beforeMs = Date.now() - graceMs
+  for await (const { ref, isPromised } of leftoversIn(spool, beforeMs)) {
     const path = hiddenRef(ref)
     const isStill = () => statsOf(examined, path) !== undefined
     if (isPromised)
@@ -33,7 +34,7 @@ export async function* checkUnfinished(examined: ExaminedSpool): AsyncGenerator<
         meaning: 'its writer died before it was stored, and no caller was sent an acknowledgement',
         fix: `remove it: ${BY_REPAIR}`,
         isStill,
-        repair: async () => ((await clearLeftover(spool, ref)) ? REPAIRED : OVER),
+        repair: async () => ((await clearLeftover(spool, ref, beforeMs)) ? REPAIRED : OVER),
       }
   }
 }

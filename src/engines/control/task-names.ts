@@ -1,6 +1,6 @@
 import { hasFields } from '../../base/json-guard.js'
 import type { Ref } from '../../base/task/ref.js'
-import { isPriorityDirectory, isTaskName } from '../spool/names.js'
+import { isTaskRef } from '../spool/names.js'
 
 /** What a daemon answers to `next` and `later`. */
 export interface TaskNames {
@@ -16,15 +16,5 @@ export const MOST_REACHED = 50_000
 export function readTaskNames(value: unknown): TaskNames | undefined {
   if (!hasFields(value, { pid: 'count', tasks: 'texts' }, {})) return undefined
   const { pid, tasks } = value as { readonly pid: number; readonly tasks: readonly string[] }
-  return tasks.length <= MOST_NAMED && tasks.every(isRef) ? { pid, refs: tasks } : undefined
-}
-
-const RULES = { ordered: true, strictNames: false }
-const NO_BYTES = /[\u0100-\uffff]/
-
-/** May a task have this path below its spool? */
-function isRef(text: string): boolean {
-  const [name = '', ...priorities] = text.split('/').reverse()
-  if (name === '' || text.includes('\0') || NO_BYTES.test(text)) return false
-  return isTaskName(name, RULES) && priorities.every(isPriorityDirectory)
+  return tasks.length <= MOST_NAMED && tasks.every(isTaskRef) ? { pid, refs: tasks } : undefined
 }

@@ -3,6 +3,7 @@ import { askDaemons } from '../control/client.js'
 import { MOST_NAMED, readTaskNames, type TaskNames } from '../control/task-names.js'
 import { isWaiting } from '../spool/admin/listing.js'
 import type { SpoolView, TaskView } from '../spool/admin/task-view.js'
+import type { ListingPlan } from '../task-store.js'
 
 /** The tasks that daemons will start next, in that order. */
 interface NextTasks {
@@ -17,20 +18,14 @@ const MOST_WANTED = 1000
 /**
  * Asks the daemons of a spool what runs and what they will start next. Their answers take turns.
  *
- * @param spool its real path, a byte string
- * @param limit how many tasks are wanted
- * @param mayHave tests a name before the file is opened
  * @returns undefined if there are not so many, or if a daemon cannot say
  */
 export async function nextTasks(
-  spool: string,
   view: SpoolView,
-  limit: number,
-  mayHave: (ref: Ref) => boolean,
-  has: (task: TaskView) => boolean,
+  { limit, mayHave, has }: Pick<ListingPlan, 'limit' | 'mayHave' | 'has'>,
 ): Promise<NextTasks | undefined> {
   if (limit > MOST_WANTED) return undefined
-  const answers = await askAll(spool, 'next')
+  const answers = await askAll(view.spool, 'next')
   const tasks: TaskView[] = []
   for (const ref of inTurns(answers.map(({ refs }) => refs))) {
     const task = mayHave(ref) ? view.view(ref) : undefined

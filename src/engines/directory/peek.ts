@@ -1,11 +1,11 @@
 import { accessSync, closeSync, constants, openSync, readdirSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { COARSEST_TIME_MS } from '../../base/own-clock.js'
 import { type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
 import type { Found, Holder } from '../../base/task/report.js'
 import { toPairs } from '../../formats/protocol/vars.js'
 import { holderOf, readLocks } from '../../system/files/lock-table.js'
-import { COARSEST_TIME_MS } from '../../system/files/stamps.js'
 import { inspectFile, SpoolView } from '../spool/admin/task-view.js'
 import { changedAtMs } from '../spool/index/scanner.js'
 import { hasUwsgiPrefix } from '../spool/names.js'
@@ -58,7 +58,7 @@ export function lookAtTasks(
   refs: readonly Ref[],
   begunSinceMs = Number.POSITIVE_INFINITY,
 ): Found[] {
-  const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
+  const view = new SpoolView(toByteString(spool))
   return refs.map(ref => {
     const task = view.view(ref)
     if (task === undefined) return 'gone'

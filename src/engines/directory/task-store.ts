@@ -4,7 +4,6 @@ import type { Pause, PausedPair } from '../../base/task/pause.js'
 import { baseName, displayName, type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
 import { HEADER_BYTES, packetBytesOf } from '../../formats/protocol/header.js'
 import { openSafely } from '../../system/files/anchored-path.js'
-import { readLocks } from '../../system/files/lock-table.js'
 import type { Purged, PurgeLimits } from '../contracts/upkeep.js'
 import { findParked } from '../control/parked-tasks.js'
 import { isAway } from '../redis/store-failure.js'
@@ -22,7 +21,7 @@ import { isTaskPath, Namesakes } from '../spool/admin/fate.js'
 import { hold, kick, NO_PACKET, release } from '../spool/admin/hold.js'
 import { cancel, overLimits, purge, requeue } from '../spool/admin/letters.js'
 import { Listing } from '../spool/admin/listing.js'
-import { OldKeys, type Parcel, type Received, receive, rename, send } from '../spool/admin/move.js'
+import { type Parcel, type Received, receive, rename, send } from '../spool/admin/move.js'
 import { type Keyed, windowsInOrder } from '../spool/admin/ref-window.js'
 import { SpoolView, type TaskView } from '../spool/admin/task-view.js'
 import { hiddenKeysOf } from '../spool/hidden-keys.js'
@@ -42,20 +41,16 @@ import { SpoolWaiter } from './spool-waiter.js'
 export class DirectoryTaskStore implements TaskStore {
   readonly spool: string
   readonly #path: string
-  readonly #nowMs: number
   readonly #look: SpoolView
   readonly #sockets: readonly string[] | undefined
   #locking: Promise<OpenSpool> | undefined
-  readonly #oldKeys: OldKeys
   readonly #namesakes: Namesakes
 
-  private constructor(path: string, look: SpoolView, nowMs: number, sockets: readonly string[] | undefined) {
-    this.spool = toByteString(path)
+  private constructor(path: string, look: SpoolView, sockets: readonly string[] | undefined) {
+    this.spool = look.spool
     this.#path = path
-    this.#oldKeys = new OldKeys(this.spool)
     this.#namesakes = new Namesakes(this.spool)
     this.#look = look
-    this.#nowMs = nowMs
     this.#sockets = sockets
   }
 
@@ -65,11 +60,9 @@ export class DirectoryTaskStore implements TaskStore {
     { asksDaemons = false, sockets }: { asksDaemons?: boolean; sockets?: readonly string[] | undefined },
   ): Promise<DirectoryTaskStore> {
     const spool = toByteString(path)
-    const locks = readLocks()
     const parked = asksDaemons ? await findParked(spool, sockets) : undefined
-    const nowMs = Date.now()
-    const look = new SpoolView(spool, locks, nowMs, (ref, vars) => parked?.whyOf(ref, vars))
-    return new DirectoryTaskStore(path, look, nowMs, sockets)
+    const look = new SpoolView(spool, (ref, vars) => parked?.whyOf(ref, vars))
+    return new DirectoryTaskStore(path, look, sockets)
   }
 
   hide() {
@@ -116,13 +109,13 @@ export class DirectoryTaskStore implements TaskStore {
   }
 
   async list(plan: ListingPlan, take: (task: TaskView) => boolean): Promise<string | undefined> {
-    const { states, mayHave, has, failed } = plan
-    const next = isFirst(plan) ? await nextTasks(this.spool, this.#look, plan.limit, mayHave, has) : undefined
+    const { states, failed } = plan
+    const next = isFirst(plan) ? await nextTasks(this.#look, plan) : undefined
     if (next !== undefined) {
       next.tasks.every(take)
       return next.source
     }
-    const listing = new Listing(this.spool, this.#look, plan, this.#nowMs)
+    const listing = new Listing(this.#look, plan)
     let isWanted = true
     const offer = (task: TaskView) => {
       isWanted = take(task)
@@ -165,10 +158,6 @@ export class DirectoryTaskStore implements TaskStore {
 
   async receive(parcel: Parcel, key: string): Promise<Received> {
     return receive(await this.lock(), parcel, key)
-  }
-
-  forget(key: string): void {
-    this.#oldKeys.add(key)
   }
 
   /** With the locking of any daemon that may run on it. */
@@ -347,6 +336,6 @@ async function carry(from: OpenSpool, file: TargetFile, to: TaskStore): Promise<
     return refused(received.detail)
   }
   remove(from, file)
-  await to.forget(sent.key)
+  await to.forget?.(sent.key)
   return { kind: 'done', to: received.ref }
 }

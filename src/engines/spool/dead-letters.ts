@@ -1,14 +1,16 @@
 import { hostname } from 'node:os'
-import { errnoOf } from '../../base/errors.js'
+import { errnoOf, quietly } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
 import { epochNowMs } from '../../base/own-clock.js'
 import type { BuryReason } from '../../base/task/outcome.js'
 import { baseName, type Ref, toFsPath } from '../../base/task/ref.js'
 import { lstatSync, placeOf, readFileSync } from '../../system/files/anchored-path.js'
-import { moveExactly } from '../../system/files/exact-move.js'
+import { isInPlace, moveExactly } from '../../system/files/exact-move.js'
 import { createTaskName, STATE_DIRECTORY } from './names.js'
+import { Records } from './records.js'
 import { filesInRoom } from './scan.js'
 import type { LockedFile } from './spool-file.js'
+import { ONCE, readState, writeState } from './state-byte.js'
 import {
   jsonNameOf,
   makeStateRoom,
@@ -94,15 +96,28 @@ export class DeadLetters {
    * Moves a file that the caller has locked out of the spool. Writes the reason to disk first: if the process dies in
    * between, the task is still in the spool, and a later burial overwrites the orphaned reason, or fsck repairs it.
    *
-   * @returns the name of the dead letter; undefined if the file is no longer at its path
+   * @returns false if the file is no longer at its path
+   * @throws if it cannot be moved; nothing has changed then
    */
-  bury(file: LockedFile, letter: DeadLetter): Ref | undefined {
+  bury(file: LockedFile, letter: DeadLetter): boolean {
+    if (!isInPlace(file)) return false
     makeStateRoom(this.#spool, 'dead', letter.ref)
     const name = this.#freeName(letter.ref)
     writeWhole(this.jsonPathOf(name), JSON.stringify(letter), { flush: true })
-    if (moveExactly(file, placeOf(this.pathOf(name)), createTaskName)) return name
-    this.forget(name)
-    return undefined
+    const isMoved = moveExactly(file, placeOf(this.pathOf(name)), createTaskName)
+    if (isMoved) this.#tidyUp(file)
+    else this.forget(name)
+    return isMoved
+  }
+
+  /** It is a dead letter, whatever the disk refuses now: neither a mark nor a record without a task does any harm. */
+  #tidyUp({ ref, fd, state }: LockedFile): void {
+    // as it was, whatever a run has marked since; and not before, or a kill in between would let it run once more. A power
+    // failure may forget the move and not the byte: what may run only once keeps its mark, which requeue removes
+    quietly(() => {
+      if (state !== undefined && (readState(fd) & ONCE) === 0) writeState(fd, 0)
+    })
+    quietly(() => new Records(this.#spool).remove(ref))
   }
 
   /** undefined if there is no dead letter of that name, or if its reason is not valid. */

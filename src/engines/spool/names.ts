@@ -15,6 +15,9 @@ export interface NameRules {
   readonly strictNames: boolean
 }
 
+/** Those by which the most names are tasks: of what people look at, whatever the rules of its daemon. */
+export const ALL_NAMES: NameRules = { ordered: true, strictNames: false }
+
 const DIGITS = /^[0-9]+$/
 const UNFINISHED = /(?:\.tmp|\.part|\.lock|~)$/
 
@@ -37,6 +40,17 @@ export function isUwsgiName(name: string, rules: NameRules): boolean {
 /** Is a directory with this name a priority? uWSGI enters all-digit names, and also directories with its prefix. */
 export function isPriorityDirectory(name: string): boolean {
   return DIGITS.test(name) || hasUwsgiPrefix(name)
+}
+
+const MAX_NAME_BYTES = 255
+/** A byte string, without the byte that ends a path. */
+const BYTES = /^[^\0\u0100-\uffff]+$/
+
+/** May a task have this path below its spool, whatever its daemon's rules? It leads out of none. */
+export function isTaskRef(text: string): boolean {
+  const [name = '', ...priorities] = text.split('/').reverse()
+  const isName = name !== '' && name.length <= MAX_NAME_BYTES && isTaskName(name, ALL_NAMES)
+  return isName && BYTES.test(text) && priorities.every(isPriorityDirectory)
 }
 
 const host = toByteString(hostname())

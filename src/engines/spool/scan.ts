@@ -4,8 +4,22 @@ import { type Ref, toFsPath } from '../../base/task/ref.js'
 import { ENTRY_DIRECTORY, ENTRY_FILE, UNTOLD } from '../../system/calls.js'
 import { statusOf } from '../../system/files/anchored-path.js'
 import { isSmall, listEntries, meetAll, meetAtOnce } from '../../system/files/entries.js'
-import { directoryOf, type Stamp, takeStampAsync, takeStampSync, UNKNOWN } from '../../system/files/stamps.js'
-import { hasUwsgiPrefix, isPriorityDirectory, isTaskName, type NameRules, STATE_DIRECTORY } from './names.js'
+import {
+  directoryOf,
+  isLocal,
+  type Stamp,
+  takeStampAsync,
+  takeStampSync,
+  UNKNOWN,
+} from '../../system/files/stamps.js'
+import {
+  ALL_NAMES,
+  hasUwsgiPrefix,
+  isPriorityDirectory,
+  isTaskName,
+  type NameRules,
+  STATE_DIRECTORY,
+} from './names.js'
 import { hasStateRoom, type StateRoom, stateRoom } from './state-directory.js'
 
 /** Nested directories: deeper than any priority scheme, shallow enough for any stack. */
@@ -115,6 +129,11 @@ export async function scanSpool(
     const rest = slices.rest()
     if (rest !== undefined) await rest
   }
+}
+
+/** Lists all that some daemon may run, in every priority, whatever the rules of its own daemon. @throws as `scanSpool` */
+export async function scanAll(spool: string, visitor: ScanVisitor): Promise<void> {
+  await scanSpool(spool, ALL_NAMES, visitor, await isLocal(spool).catch(() => false))
 }
 
 /** As priorities are called, and hardly ever a task. */

@@ -22,7 +22,6 @@ export const EAGER_BODY_BYTES = 1024 * 1024
 export interface LockedFile extends Place {
   readonly ref: Ref
   readonly fd: number
-  readonly inode: number
   /** modifier2 when the file was locked (spool/state-byte); undefined if there is no packet. */
   readonly state?: number
 }

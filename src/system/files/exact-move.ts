@@ -1,4 +1,5 @@
 import { errnoOf } from '../../base/errors.js'
+import { COARSEST_TIME_MS } from '../../base/own-clock.js'
 import type { FileStatus } from '../calls.js'
 import { systemCalls } from '../libc.js'
 import { named, type Place } from './anchored-path.js'
@@ -13,9 +14,6 @@ export function isInPlace(file: OpenFile): boolean {
   return isStillThere(file, systemCalls().status(file.fd))
 }
 
-/** FAT, and ext4 with small inodes, keep times in whole seconds; FAT's resolution is 2 s. */
-const COARSEST_CTIME_MS = 2000
-
 /**
  * A rename sets the ctime, as does the removal of another link, possibly long ago.
  *
@@ -23,7 +21,7 @@ const COARSEST_CTIME_MS = 2000
  */
 export function mayHaveMoved({ links, ctimeMs }: FileStatus, sinceMs: number): boolean {
   const isCoarse = ctimeMs % 1000 === 0
-  return links > 1 || ctimeMs > sinceMs - (isCoarse ? COARSEST_CTIME_MS : 0)
+  return links > 1 || ctimeMs > sinceMs - (isCoarse ? COARSEST_TIME_MS : 0)
 }
 
 /** Does the name still lead to the file that has this status? */

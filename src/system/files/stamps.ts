@@ -1,10 +1,8 @@
 import { type Stats, statSync } from 'node:fs'
 import { opendir, stat, statfs } from 'node:fs/promises'
 import { quietly } from '../../base/errors.js'
+import { COARSEST_TIME_MS } from '../../base/own-clock.js'
 import { toFsPath } from '../../base/task/ref.js'
-
-/** FAT's resolution is 2 s, so a more recent time does not prove that nothing arrived after it. */
-export const COARSEST_TIME_MS = 2000
 
 /** Distinguishes one state of a directory, or a file, from another. */
 export interface Stamp {
@@ -32,7 +30,7 @@ export function directoryOf(spool: string, prefix: string): string {
 /** Takes the stamp of a directory. Call it before listing the directory. */
 export type TakeStamp = (path: string) => Stamp | Promise<Stamp>
 
-/** Take it before what it stands for is read. */
+/** Take it before what it stands for is read. A recent time does not prove that nothing arrived after it. */
 export function stampOf({ ino, mtimeMs, ctimeMs, size }: Stats): Stamp {
   const isOld = Math.max(mtimeMs, ctimeMs) < Date.now() - COARSEST_TIME_MS
   return { inode: ino, mtimeMs: isOld ? mtimeMs : Number.NaN, ctimeMs, bytes: size }

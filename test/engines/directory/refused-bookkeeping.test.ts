@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
 import { toOutcome } from '#src/base/task/answer.js'
 import { OK, type Outcome, RETRY } from '#src/base/task/outcome.js'
+import { openTaskStore } from '#src/engines/open-engine.js'
 import { DeadLetters } from '#src/engines/spool/dead-letters.js'
 import { beginOf, openEngine } from '../../helpers/engine.js'
 import { drop, leftIn, packet } from '../../helpers/files.js'
@@ -94,6 +95,21 @@ describe('on a disk that takes no bookkeeping', () => {
     })
   }
 
+  it('what was buried is reported so, though its mark cannot be taken off any more', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool)
+    const claim = beginOf(engine, NAME)
+    unhook = hookFs(['writeSync'], (name, [fd, bytes], proceed) => {
+      if (Buffer.isBuffer(bytes) && bytes.length === 1) throw errnoError('EIO', name, fd)
+      return proceed()
+    })
+    assert.equal(engine.settle(claim, BURY, 0).kind, 'buried')
+    unhook()
+    assert.deepEqual(leftIn(spool), [])
+    assert.equal(new DeadLetters(spool).read(NAME)?.detail, 'no such customer')
+  })
+
   it('no report says that it will not run again when not even that can be written', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
@@ -150,5 +166,24 @@ describe('on a disk that takes no bookkeeping', () => {
     }
     const record = JSON.parse(readFileSync(recordPath, 'utf8'))
     assert.deepEqual([record.attempts, record.crashes], [1, 0])
+  })
+
+  it('what is moved or requeued is reported so, though what it leaves behind cannot be removed', async () => {
+    const [spool, other] = [spoolDirectory(), spoolDirectory()]
+    drop(spool, NAME)
+    drop(spool, 'dead')
+    const engine = await openEngine(spool)
+    engine.settle(beginOf(engine, NAME), RETRY, 0)
+    engine.settle(beginOf(engine, 'dead'), BURY, 0)
+    const [store, target] = [await openTaskStore(spool), await openTaskStore(other)]
+    const [task, dead] = await Promise.all([store.view(NAME), store.view('.spoold/dead/dead')])
+    assert.ok(task !== undefined && dead !== undefined)
+    unhook = hookFs(['unlinkSync'], (name, [path]) => {
+      throw errnoError('EIO', name, path)
+    })
+    assert.equal((await store.change(task, { kind: 'move', to: target })).kind, 'done')
+    assert.equal((await store.change(dead, { kind: 'requeue', keepAttempts: true })).kind, 'done')
+    unhook()
+    assert.deepEqual([leftIn(spool), leftIn(other)], [['dead'], [NAME]])
   })
 })

@@ -4,11 +4,9 @@ import type { ServerOverview } from '../../../engines/server-facts.js'
 import { SpoolSummary } from '../../../engines/spool/admin/summary.js'
 import { SpoolView, type TaskState } from '../../../engines/spool/admin/task-view.js'
 import { maySeePauses, shownPauses } from '../../../engines/spool/pauses.js'
-import { scanSpool } from '../../../engines/spool/scan.js'
+import { scanAll } from '../../../engines/spool/scan.js'
 import { compareVersions } from '../../../engines/spool/task-order.js'
 import type { SpoolSnapshot, TaskCounts } from '../../../runtime/stats/snapshot.js'
-import { readLocks } from '../../../system/files/lock-table.js'
-import { isLocal } from '../../../system/files/stamps.js'
 
 /** A spool without a daemon's word. */
 export interface AloneSnapshot
@@ -91,13 +89,12 @@ async function list(spool: string) {
     byPrefix.set(prefix, (byPrefix.get(prefix) ?? 0) + 1)
     return true
   }
-  const visitor = { task, directory() {}, listed() {}, unvisited() {}, failed() {} }
-  await scanSpool(spool, { ordered: true, strictNames: false }, visitor, await isLocal(spool))
+  await scanAll(spool, { task, failed() {} })
   return { refs, byPrefix, total }
 }
 
 async function readTasks(spool: string, refs: readonly Ref[]) {
-  const view = new SpoolView(spool, readLocks(), Date.now())
+  const view = new SpoolView(spool)
   const slices = new Slices()
   const states: Partial<Record<TaskState, number>> = {}
   const dueByPrefix = new Map<string, number>()

@@ -7,7 +7,6 @@ import { SpoolView, seenTask, sinceMsOf, type TaskView } from '../../../engines/
 import type { ListingPlan, TaskStore } from '../../../engines/task-store.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { ownersSight } from '../../../formats/protocol/sight.js'
-import { readLocks } from '../../../system/files/lock-table.js'
 import { linesOf, smallBody } from '../commands/show.js'
 import { placeAt } from '../places.js'
 import { type SpoolStatus, statusAt, statusOf } from '../status/spool-status.js'
@@ -156,7 +155,7 @@ async function visitTasks(
     await store.list(plan, visit)
     return ''
   }
-  const view = new SpoolView(spool, readLocks(), Date.now())
+  const view = new SpoolView(spool)
   const { refs, scope } = await candidatesOf(tab, spool, view, statuses, daemons.sockets)
   for await (const ref of refs) {
     if (!visit(await store.view(ref))) break

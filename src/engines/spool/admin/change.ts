@@ -14,7 +14,7 @@ import { isInPlace } from '../../../system/files/exact-move.js'
 import { isExpired } from '../../../system/files/lease.js'
 import { DeadLetters, deadNameOf } from '../dead-letters.js'
 import { leasesOf, openLocker, type TaskLock } from '../locker.js'
-import { createTaskName, isPriorityDirectory, isTaskName } from '../names.js'
+import { ALL_NAMES, createTaskName, isPriorityDirectory, isTaskName } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { probeSpool } from '../probe.js'
 import { Records, type TaskRecord } from '../records.js'
@@ -134,27 +134,29 @@ function refusalOfOpen(error: unknown): Changed {
 
 function examine(ref: Ref, place: Place, fd: number): TargetFile | Changed {
   const stats = fstatSync(fd)
-  const file = { ref, ...place, fd, stats, inode: stats.ino }
+  const file = { ref, ...place, fd, stats }
   if (!stats.isFile()) return refused('it is not a regular file, so it is never run')
   if (!isInPlace(file)) return { kind: 'gone' }
   const state = packetState(fd)
   return state === undefined ? file : { ...file, state }
 }
 
-/** Removes the file first: a record or a reason without a file does no harm, and fsck finds it. */
-export function remove({ spool }: OpenSpool, file: TargetFile): Changed {
-  const { ref } = file
+export function remove(at: OpenSpool, file: TargetFile): Changed {
   unlinkSync(pathOf(file))
-  const name = deadNameOf(ref)
-  try {
-    if (name === undefined) new Records(spool).remove(ref)
-    else new DeadLetters(spool).forget(name)
-  } catch {} // the task is gone
+  forget(at, file.ref)
   return DONE
 }
 
+/** Removes the record or the reason of a file that has left: one without a file does no harm, and fsck finds it. */
+export function forget({ spool }: OpenSpool, ref: Ref): void {
+  const name = deadNameOf(ref)
+  quietly(() => {
+    if (name === undefined) new Records(spool).remove(ref)
+    else new DeadLetters(spool).forget(name)
+  })
+}
+
 const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL
-const NAMES = { ordered: true, strictNames: false }
 
 /**
  * Brings a file into a spool by a rename, with its record: under the name that is wanted or, if that is taken, a new one of
@@ -205,7 +207,7 @@ interface Made {
 }
 
 function reserve(directory: string, wanted: string): Made {
-  const isFit = wanted !== '' && isTaskName(wanted, NAMES)
+  const isFit = wanted !== '' && isTaskName(wanted, ALL_NAMES)
   let made = isFit ? tryCreate(directory, wanted) : undefined
   while (made === undefined) made = tryCreate(directory, createTaskName())
   return made

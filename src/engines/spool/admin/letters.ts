@@ -7,12 +7,13 @@ import type { Purged, PurgeLimits } from '../../contracts/upkeep.js'
 import { DeadLetters, deadNameOf, deadPathOf, failuresIn, letterOf } from '../dead-letters.js'
 import { Records } from '../records.js'
 import { setTime } from '../spool-file.js'
-import { ONCE, pastOf, RECORDED, writeState } from '../state-byte.js'
+import { pastOf, RECORDED, writeState } from '../state-byte.js'
 import {
   bring,
   type Changed,
   change,
   DONE,
+  forget,
   type OpenSpool,
   openSpool,
   refused,
@@ -26,21 +27,16 @@ import { NO_PACKET, recordOf } from './hold.js'
  * kill before that, the task is as it was.
  */
 export function cancel({ spool }: OpenSpool, file: TargetFile): Changed {
-  const { ref, fd, state } = file
+  const { ref, state } = file
   if (state === undefined) return NO_PACKET
   if (pastOf(state) === 'done') return refused('it has run to SPOOL_OK, and only waits for its removal')
-  const records = new Records(spool)
-  const letter = letterOf(ref, 'cancelled', cancelledDetail('was not running'), recordOf(records, file), [])
+  const record = recordOf(new Records(spool), file)
+  const letter = letterOf(ref, 'cancelled', cancelledDetail('was not running'), record, [])
   try {
-    if (new DeadLetters(spool).bury(file, letter) === undefined) return { kind: 'gone' }
+    return new DeadLetters(spool).bury(file, letter) ? DONE : { kind: 'gone' }
   } catch (error) {
     return refused(`it is left as it was, because it cannot be buried: ${messageOf(error)}`)
   }
-  try {
-    if ((state & ONCE) === 0) writeState(fd, 0)
-    records.remove(ref)
-  } catch {} // it is a dead letter; a record without a task does no harm
-  return DONE
 }
 
 /**
@@ -58,15 +54,14 @@ export function requeue(
   const name = deadNameOf(file.ref)
   if (name === undefined) return refused('it is no dead letter')
   if (file.state === undefined) return refused('it is not a spool packet: nothing could run it')
-  const letters = new DeadLetters(at.spool)
-  const letter = letters.read(name)
+  const letter = new DeadLetters(at.spool).read(name)
   const record = keepAttempts && letter !== undefined ? failuresIn(letter) : undefined
   const to = bring(at, file, letter?.ref ?? name, record, () => {
     const nowMs = Date.now()
     writeState(file.fd, record === undefined ? 0 : RECORDED)
     setTime(file.fd, nowMs) // if another user owns the file, the write above has already set the mtime to now
   })
-  letters.forget(name)
+  forget(at, file.ref)
   return { kind: 'done', to }
 }
 

@@ -23,14 +23,14 @@ export const SORTS = ['run', 'priority', 'name', 'age', 'due', 'attempts', 'byte
 export type Sort = (typeof SORTS)[number]
 
 /** Which tasks of a spool are listed, and in which order. */
-interface ListingPlan {
+export interface ListedTasks {
   readonly sort: Sort
   readonly isReversed: boolean
-  /** Tests the path alone, before the file is opened. */
+  /** Tests the ref alone, before the task is read. */
   mayHave(ref: Ref): boolean
   has(task: TaskView): boolean
-  /** Called for a priority directory that could not be listed. */
-  failed(prefix: string, error: unknown): void
+  /** Called for a part that could not be listed, for people. */
+  failed(place: string, error: unknown): void
 }
 
 /** Takes one task. Returns false to end the listing. */
@@ -50,17 +50,12 @@ const KEYS: Partial<Record<Sort, KeyOf>> = {
 
 /** Lists one spool, in bounded memory whatever its size. A task is read again when its turn comes. */
 export class Listing {
-  readonly #spool: string
   readonly #view: SpoolView
-  readonly #plan: ListingPlan
-  readonly #nowMs: number
+  readonly #plan: ListedTasks
 
-  /** @param spool its real path, a byte string */
-  constructor(spool: string, view: SpoolView, plan: ListingPlan, nowMs: number) {
-    this.#spool = spool
+  constructor(view: SpoolView, plan: ListedTasks) {
     this.#view = view
     this.#plan = plan
-    this.#nowMs = nowMs
   }
 
   /** @throws the file system's error if the spool cannot be listed */
@@ -69,7 +64,7 @@ export class Listing {
     if (sort === 'run') return this.#inRunOrder(take)
     const visitAll = (each: (ref: Ref) => boolean) => this.#view.scan(each, this.#plan.failed)
     if (sort === 'priority') {
-      const times = await runTimes(this.#spool)
+      const times = await runTimes(this.#view.spool)
       return this.#sorted(this.#scan(visitAll, times), take, true)
     }
     return this.#listed(visitAll, take)
@@ -93,7 +88,7 @@ export class Listing {
   async #inRunOrder(take: Take): Promise<void> {
     const { isReversed } = this.#plan
     const visitAll = (each: (ref: Ref) => boolean) => this.#view.scan(each, this.#plan.failed)
-    const times = await runTimes(this.#spool)
+    const times = await runTimes(this.#view.spool)
     const sort = { isReversed }
     const window = new RefWindow(sort)
     let isOver = false
@@ -123,14 +118,14 @@ export class Listing {
     const arrivedMs = this.#plan.sort === 'age' ? this.#arrivalOf(ref) : undefined
     if (arrivedMs !== undefined) return arrivedMs
     const task = this.#look(ref)
-    return task === undefined ? undefined : keyOf(task, this.#nowMs)
+    return task === undefined ? undefined : keyOf(task, this.#view.nowMs)
   }
 
   /** When a task arrived, if its name says so: then its file need not be read; epoch ms. */
   #arrivalOf(ref: Ref): number | undefined {
     if (deadNameOf(ref) !== undefined) return undefined
     const createdMs = (createdAtMicros(ref) ?? Number.NaN) / 1000
-    return createdMs <= this.#nowMs ? createdMs : undefined
+    return createdMs <= this.#view.nowMs ? createdMs : undefined
   }
 
   #sorted(scan: Scan, take: Take, byPriority = false): Promise<void> {

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { fchmodSync, fstatSync, readSync } from 'node:fs'
 import { errnoOf, messageOf } from '../../../base/errors.js'
-import { Queue } from '../../../base/queue.js'
 import { baseName, displayName, prefixOf, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
 import { MAX_PACKET_BYTES, MODIFIER2_OFFSET } from '../../../formats/protocol/header.js'
-import { lstatSync, unlinkSync } from '../../../system/files/anchored-path.js'
+import { lstatSync } from '../../../system/files/anchored-path.js'
 import { syncData, syncDirectory } from '../../../system/files/disk-sync.js'
 import type { Past as UnfinishedRun } from '../../contracts/verdict.js'
 import { createdAtMicros, createTaskName, isUwsgiName } from '../names.js'
@@ -18,8 +17,8 @@ import {
   setTime,
 } from '../spool-file.js'
 import { KICKED, type Past, pastOf, RECORDED, STATES, writeState } from '../state-byte.js'
-import { Draft, findId, idLink, idsDirectory, publishPromised } from '../store/draft.js'
-import { bring, type Changed, type OpenSpool, refused, type TargetFile } from './change.js'
+import { Draft, findId, idsDirectory, publishPromised } from '../store/draft.js'
+import { bring, type Changed, forget, type OpenSpool, refused, type TargetFile } from './change.js'
 import {
   hold,
   isWorthKeeping,
@@ -183,7 +182,8 @@ export async function receive(to: OpenSpool, parcel: Parcel, key: string): Promi
     write(to, draft, parcel)
     await syncData(draft.fd)
     if (draft.isDirectoryNew) await syncDirectory(spool)
-    await syncDirectory(draft.directory)
+    await syncDirectory(draft.heldDirectory)
+    draft.renew(fstatSync(draft.fd).mtimeMs / 1000)
     ref = draft.promise(key)
   } catch (error) {
     if (errnoOf(error) === undefined) throw error
@@ -232,8 +232,7 @@ function write(to: OpenSpool, draft: Draft, parcel: Parcel): void {
   if (file !== undefined) fchmodSync(fd, file.mode)
   setTime(fd, mtimeOf(parcel))
   if (!isHeld) return
-  const stats = fstatSync(fd)
-  const held = hold(to, { ref, fd, directory: -1, name: '', stats, inode: stats.ino, state })
+  const held = hold(to, { ref, fd, directory: -1, name: '', stats: fstatSync(fd), state })
   if (held.kind === 'refused') throw Object.assign(new Error(held.detail), { code: 'EINVAL' })
 }
 
@@ -249,30 +248,6 @@ function mtimeOf({ file, dueAtMs }: Parcel): number {
   return dueAtMs > Date.now() ? Math.ceil(dueAtMs / 1000) * 1000 : dueAtMs
 }
 
-/** Somebody else may be about to bring the same task, who found it where it came from just before it was removed there. */
-const FORGET_AFTER_MS = 60_000
-
-/** Keys that nobody asks for any more. They are forgotten later, while more follow; the last ones go with time. */
-export class OldKeys {
-  readonly #spool: string
-  readonly #keys = new Queue<{ readonly key: string; readonly atMs: number }>()
-
-  constructor(spool: string) {
-    this.#spool = spool
-  }
-
-  add(key: string): void {
-    const now = performance.now()
-    this.#keys.push({ key, atMs: now + FORGET_AFTER_MS })
-    for (let next = this.#keys.peek(); next !== undefined && next.atMs < now; next = this.#keys.peek()) {
-      this.#keys.pop()
-      try {
-        unlinkSync(idLink(this.#spool, next.key))
-      } catch {} // it goes with time
-    }
-  }
-}
-
 /**
  * Moves a task to another spool on the same file system by a rename, with its time, state byte and record. It stays locked
  * until it has arrived.
@@ -283,14 +258,13 @@ export class OldKeys {
  * @returns undefined: the file systems are different, or a move has begun that went the other way
  */
 export function rename(from: OpenSpool, to: OpenSpool, file: TargetFile): Changed | undefined {
-  const records = new Records(from.spool)
-  const record = recordOf(records, file)
+  const record = recordOf(new Records(from.spool), file)
   const refusal = whyNot(pastOf(file.state ?? 0), record, displayName(to.spool))
   if (refusal !== undefined) return refused(refusal)
   if (record?.movedTo !== undefined) return undefined
   try {
     const ref = bring(to, file, file.ref, record)
-    records.remove(file.ref)
+    forget(from, file.ref)
     return { kind: 'done', to: ref }
   } catch (error) {
     if (errnoOf(error) !== 'EXDEV') throw error

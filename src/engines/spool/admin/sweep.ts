@@ -11,14 +11,13 @@ import {
 } from '../../../system/files/anchored-path.js'
 import { listEntries } from '../../../system/files/entries.js'
 import { beside, giveBack, moveExactly } from '../../../system/files/exact-move.js'
-import { isLocal } from '../../../system/files/stamps.js'
 import { tryHold } from '../../../system/libc.js'
 import type { SweepAges, Swept } from '../../contracts/upkeep.js'
 import { doneInode } from '../claims/settle.js'
 import { createTaskName } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { isRecord, recordNames } from '../records.js'
-import { type ScanVisitor, scanSpool } from '../scan.js'
+import { type ScanVisitor, scanAll } from '../scan.js'
 import { jsonNameOf, removeIfThere, stateRoom } from '../state-directory.js'
 import { draftedName, hiddenRef, idsDirectory, publishPromised, readId } from '../store/draft.js'
 
@@ -34,21 +33,22 @@ export async function sweepSpool({
   idTtlMs,
 }: SweepAges & { readonly spool: string }): Promise<Swept> {
   const nowMs = Date.now()
-  let [removed, published, givenBack, forgotten] = [0, 0, 0, 0]
+  const beforeMs = nowMs - graceMs
+  const swept = { removed: 0, published: 0, givenBack: 0, forgotten: 0 }
   if (graceMs > 0)
-    for await (const { ref, isPromised } of leftoversIn(spool, nowMs - graceMs)) {
-      const cleared = isPromised ? undefined : await clearLeftover(spool, ref)
-      if (isPromised) published += Number(publishPromised(spool, ref))
-      else if (cleared === 'removed') removed++
-      else if (cleared === 'given-back') givenBack++
+    for await (const { ref, isPromised } of leftoversIn(spool, beforeMs)) {
+      const how = isPromised
+        ? publishPromised(spool, ref) && 'published'
+        : await clearLeftover(spool, ref, beforeMs)
+      if (how !== false) swept[how]++
     }
   if (idTtlMs > 0)
     for await (const { link, ref, sinceMs } of idsIn(spool)) {
       if (ref === undefined || sinceMs >= nowMs - idTtlMs) continue
-      published += Number(publishPromised(spool, ref))
-      forgotten += Number(removeIfThere(link))
+      swept.published += Number(publishPromised(spool, ref))
+      swept.forgotten += Number(removeIfThere(link))
     }
-  return { removed, published, givenBack, forgotten }
+  return swept
 }
 
 /** A hidden file that a writer left behind. */
@@ -86,28 +86,36 @@ async function findLeftovers(spool: string, beforeMs: number): Promise<Ref[]> {
     },
     failed() {}, // of a writer who lets nobody in: the scanner says so
   }
-  const rules = { ordered: true, strictNames: false }
   try {
-    await scanSpool(spool, rules, visitor, await isLocal(spool).catch(() => false))
+    await scanAll(spool, visitor)
   } catch (error) {
     if (errnoOf(error) !== 'ENOENT') throw error
   }
   return refs
 }
 
-/** Takes the file's lock, so that slow writers, which hold it, are skipped. @returns false if the file stays */
-export async function clearLeftover(spool: string, ref: Ref): Promise<'removed' | 'given-back' | false> {
+/**
+ * Takes the file's lock, so that slow writers, which hold it, are skipped. One that has changed again since it was found is skipped,
+ * too: its writer was suspended, and may have promised it by now.
+ *
+ * @returns false if the file stays
+ */
+export async function clearLeftover(
+  spool: string,
+  ref: Ref,
+  beforeMs: number,
+): Promise<'removed' | 'givenBack' | false> {
   let directory: FileDirectory | undefined
   let fd: number | undefined
   try {
     directory = holdDirectoryOf(spool, ref)
     const path = toFsPath(`${directory.path}/${hiddenRef(baseName(ref))}`)
     fd = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK)
-    if (!(await tryHold(fd).catch(() => true))) return false
+    if (!(await tryHold(fd).catch(() => true)) || fstatSync(fd).ctimeMs >= beforeMs) return false
     const ranAs = doneInode(baseName(ref))
     if (ranAs !== undefined && fstatSync(fd, { bigint: true }).ino !== ranAs) {
       giveBack(placeOf(path), beside(placeOf(path), createTaskName()), createTaskName)
-      return 'given-back'
+      return 'givenBack'
     }
     unlinkSync(path)
     return 'removed'

@@ -18,13 +18,12 @@ import { encodePacket } from '../../../formats/protocol/packet.js'
 import type { Sight } from '../../../formats/protocol/sight.js'
 import { parseVars, type Vars } from '../../../formats/protocol/vars.js'
 import { openSafely } from '../../../system/files/anchored-path.js'
-import type { Locks } from '../../../system/files/lock-table.js'
-import { isLocal } from '../../../system/files/stamps.js'
+import { type Locks, readLocks } from '../../../system/files/lock-table.js'
 import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
 import { isLeased, leasesOf } from '../locker.js'
 import { createdAtMicros } from '../names.js'
 import { Records, type TaskRecord } from '../records.js'
-import { type ScanVisitor, scanSpool } from '../scan.js'
+import { type ScanVisitor, scanAll } from '../scan.js'
 import { dueAtMsOf, heldMtimeOf, packetIn } from '../spool-file.js'
 import { pastOf, STARTED } from '../state-byte.js'
 
@@ -68,19 +67,18 @@ type WhyParked = (ref: Ref, vars: Vars) => Parked | undefined
 
 /** A read-only view of one spool: takes no locks, and changes nothing. */
 export class SpoolView {
-  readonly #spool: string
-  readonly #locks: Locks
-  readonly #nowMs: number
+  readonly spool: string
+  readonly #locks = readLocks()
+  /** When it was opened, epoch ms. */
+  readonly nowMs = Date.now()
   readonly #records: Records
   readonly #letters: DeadLetters
   readonly #hasLeases: boolean
   readonly #whyParked: WhyParked
 
   /** @param spool its real path, a byte string @param whyParked what daemons have said; without it, no task is parked */
-  constructor(spool: string, locks: Locks, nowMs: number, whyParked: WhyParked = () => undefined) {
-    this.#spool = spool
-    this.#locks = locks
-    this.#nowMs = nowMs
+  constructor(spool: string, whyParked: WhyParked = () => undefined) {
+    this.spool = spool
     this.#records = new Records(spool)
     this.#letters = new DeadLetters(spool)
     this.#hasLeases = hasLeases(spool)
@@ -93,10 +91,8 @@ export class SpoolView {
    *
    * @throws the file system's error if the spool cannot be listed
    */
-  async scan(visit: (ref: Ref) => boolean, failed: ScanVisitor['failed']): Promise<void> {
-    const rules = { ordered: true, strictNames: false }
-    const isHere = await isLocal(this.#spool).catch(() => false)
-    await scanSpool(this.#spool, rules, { task: visit, failed }, isHere)
+  scan(visit: (ref: Ref) => boolean, failed: ScanVisitor['failed']): Promise<void> {
+    return scanAll(this.spool, { task: visit, failed })
   }
 
   /** The paths of the dead letters, in directory order. */
@@ -113,7 +109,7 @@ export class SpoolView {
   }
 
   #look(ref: Ref): TaskView | undefined {
-    const found = inspectFile(`${this.#spool}/${ref}`, this.#locks, this.#nowMs)
+    const found = inspectFile(`${this.spool}/${ref}`, this.#locks, this.nowMs)
     const { state, dueAtMs } = found
     if (state === 'gone') return undefined
     const name = deadNameOf(ref)
@@ -138,7 +134,7 @@ export class SpoolView {
     const past = pastOf(mark)
     if (past === 'done') return 'it has run to SPOOL_OK, and could not be removed'
     if (record?.burial !== undefined || past === 'to-bury') return 'it is to be buried, and could not be'
-    const why = unwritable(`${this.#spool}/${ref}`)
+    const why = unwritable(`${this.spool}/${ref}`)
     return why === undefined ? undefined : `it cannot be claimed: ${why}`
   }
 
@@ -152,12 +148,12 @@ export class SpoolView {
     if (state !== 'due' && state !== 'waiting') return { state, dueAtMs }
     const heldMtime = heldMtimeOf(file.mtimeMs) ?? record?.heldMtime
     if (heldMtime !== undefined) return { state: 'held', dueAtMs: heldMtime }
-    if (dueAtMs <= this.#nowMs) return { state: 'due', dueAtMs }
+    if (dueAtMs <= this.nowMs) return { state: 'due', dueAtMs }
     return { state: attempts > 0 ? 'retrying' : 'waiting', dueAtMs }
   }
 
   #stateOf(ref: Ref, state: Exclude<FileState, 'gone'>): TaskState {
-    return this.#hasLeases && quietly(() => isLeased(this.#spool, ref)) === true ? 'running' : state
+    return this.#hasLeases && quietly(() => isLeased(this.spool, ref)) === true ? 'running' : state
   }
 }
 

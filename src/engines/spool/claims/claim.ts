@@ -245,10 +245,10 @@ function askedStatus({ fd, directory, name }: OpenFile): FileStatus | undefined 
 /** @param read how many bytes of it `scratch` has */
 function decode(file: OpenFile, read: number, status: FileStatus, nowMs: number): Found {
   const { ref, fd, directory, name, held } = file
-  const { mtimeMs, ctimeMs, size, inodeNumber: inode } = status
+  const { mtimeMs, ctimeMs, size } = status
   const packet = packetIn(scratch, read)
   if ('kind' in packet)
-    return { ...packet, ref, fd, directory, name, inode, changedAtMs: Math.max(mtimeMs, ctimeMs) }
+    return { ...packet, ref, fd, directory, name, changedAtMs: Math.max(mtimeMs, ctimeMs) }
   const { vars, state, bodyOffset } = packet
   const dueAtMs = dueAtMsOf(mtimeMs, packet)
   if (dueAtMs > nowMs) return { kind: 'later', atMs: dueAtMs }
@@ -264,7 +264,6 @@ function decode(file: OpenFile, read: number, status: FileStatus, nowMs: number)
     isLinked: status.links > 1,
     isRemoved: false,
     vars,
-    inode,
     mtimeMs,
     isPostponed: mtimeMs > ctimeMs,
     dueAtMs: Math.max(dueAtMs, Math.min(mtimeMs, nowMs)),

@@ -1,6 +1,6 @@
 import { fdatasyncSync, fstatSync, fsyncSync } from 'node:fs'
 import { messageOf, toError } from '../../../base/errors.js'
-import { epochNowMs } from '../../../base/own-clock.js'
+import { COARSEST_TIME_MS, epochNowMs } from '../../../base/own-clock.js'
 import { type LastRun, lastRunAt } from '../../../base/task/last-run.js'
 import type { Company, Outcome } from '../../../base/task/outcome.js'
 import type { ParkReason } from '../../../base/task/parked.js'
@@ -294,12 +294,9 @@ function markOnce(claim: ClaimedTask): void {
   }
 }
 
-/** FAT's times are even seconds; those of most are a tick of the kernel's clock. */
-const COARSEST_MTIME_MS = 2000
-
 /** A run is identified by the mtime that its mark gave the file, which must differ from that of the last counted run. */
 function tellApart({ file: { fd }, record }: ClaimedTask): boolean {
   if (record?.countedRun === undefined || !isCounted(record, fstatSync(fd).mtimeMs)) return true
-  const mtimeMs = record.countedRun - COARSEST_MTIME_MS
+  const mtimeMs = record.countedRun - COARSEST_TIME_MS
   return setTime(fd, mtimeMs)
 }

@@ -210,11 +210,7 @@ export class Settler {
   /** @throws if it cannot be moved; nothing has changed then */
   setAside(file: LockedFile, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
     const letter = letterOf(file.ref, reason, detail, record, this.#options.handlers)
-    if (!isInPlace(file) || this.#letters.bury(file, letter) === undefined) return { kind: 'gone' }
-    // as it was, whatever a run has marked since; and not before, or a kill in between would let it run once more. A power
-    // failure may forget the move and not the byte: what may run only once keeps its mark, which requeue removes
-    if (file.state !== undefined && (readState(file.fd) & ONCE) === 0) writeState(file.fd, 0)
-    this.forget(file.ref)
+    if (!this.#letters.bury(file, letter)) return { kind: 'gone' }
     const last = record?.lastError
     return {
       kind: 'buried',
@@ -315,10 +311,10 @@ const QUICK_MS = 1
  * The name under which a finished file waits for its removal. If we die in between, the sweep removes it, or moves it back
  * if its inode differs from the one in the name.
  */
-function doneName({ fd, inode }: ClaimedFile): string {
-  const exactly = Number.isSafeInteger(inode) ? inode : systemCalls().status(fd).inode
+function doneName({ fd }: ClaimedFile): string {
+  const { inode } = systemCalls().status(fd)
   const random = crypto().randomUUID().slice(-12) // Node draws the bytes of many at once: 6 alone cost as much as 100
-  return `.spoold-done-${exactly}-${process.pid}-${random}.tmp`
+  return `.spoold-done-${inode}-${process.pid}-${random}.tmp`
 }
 
 const DONE_NAME = /^done-(\d+)-\d+-[0-9a-f]{12}$/

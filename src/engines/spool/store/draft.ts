@@ -41,9 +41,7 @@ export function draftedName(hidden: string): string | undefined {
 export class Draft {
   readonly spool: string
   readonly ref: Ref
-  /** The directory that the task lies in, by its name: the spool, or a priority. */
-  readonly directory: string
-  /** The same, as it was found or made, whatever its name leads to now. */
+  /** The directory that the task lies in, the spool or a priority, as it was found or made, whatever its name leads to now. */
   readonly #at: FileDirectory
   /** The priority directory is new. */
   readonly isDirectoryNew: boolean
@@ -62,7 +60,6 @@ export class Draft {
     const name = taskNameOf(request)
     this.spool = spool
     this.ref = priority === undefined ? name : `${priority}/${name}`
-    this.directory = priority === undefined ? spool : `${spool}/${priority}`
     this.#at = holdPriority(spool, priority, this.ref, owner)
     this.isDirectoryNew = this.#at.isNew
     try {
@@ -99,7 +96,7 @@ export class Draft {
     futimesSync(this.fd, seconds, seconds)
   }
 
-  /** A time of change that is now, so that the sweep leaves it alone. */
+  /** A time of change that is now, so that the sweep leaves it alone. @throws ENOENT if the sweep came first */
   renew(atSeconds = Date.now() / 1000): void {
     utimesSync(this.#hiddenPath, atSeconds, atSeconds)
   }
@@ -229,7 +226,7 @@ export function idsDirectory(spool: string): string {
 }
 
 /** The path of its link. */
-export function idLink(spool: string, id: string): string {
+function idLink(spool: string, id: string): string {
   return `${idsDirectory(spool)}/${crypto().createHash('sha256').update(id).digest('hex')}`
 }
 

@@ -18,7 +18,6 @@ import {
   type WriteOptions,
   writeError,
   writeSteps,
-  writeTask,
 } from './write.js'
 
 /** The result for one task of a batch. */
@@ -152,7 +151,6 @@ class BatchWriter {
   ): Promise<ReadonlyMap<number, Error>> {
     return new Promise(settle => {
       const size = paths.length
-      if (this.#isEnded) return settle(allFailed(size, 'the thread that writes batches has ended'))
       clearTimeout(this.#idle)
       this.#worker.ref()
       this.#waiting.push({ size, settle })
@@ -179,12 +177,13 @@ class BatchWriter {
     this.#isEnded = true
     clearTimeout(this.#idle)
     for (let each = this.#waiting.pop(); each !== undefined; each = this.#waiting.pop())
-      each.settle(allFailed(each.size, 'the thread that wrote it has ended; it may have been stored'))
+      each.settle(allFailed(each.size))
   }
 }
 
-function allFailed(size: number, because: string): ReadonlyMap<number, Error> {
-  return new Map(Array.from({ length: size }, (_, place) => [place, new Error(because)] as const))
+function allFailed(size: number): ReadonlyMap<number, Error> {
+  const error = new Error('the thread that wrote it has ended; it may have been stored')
+  return new Map(Array.from({ length: size }, (_, place) => [place, error]))
 }
 
 interface BatchOptions extends WriteOptions {
@@ -211,10 +210,8 @@ export async function writeTasks(
   requests: readonly Request[],
   options: BatchOptions,
 ): Promise<WriteResult[]> {
-  if (!options.sync && !options.isAllOrNothing)
-    return requests.every(one => needsNoWaiting(one, options))
-      ? writeMany(requests, options)
-      : Promise.all(requests.map(one => resultOf(one, options)))
+  if (!options.isAllOrNothing && requests.every(one => needsNoWaiting(one, options)))
+    return writeMany(requests, options)
   const pending = requests.map(
     (request): PendingWrite => ({
       request,
@@ -233,15 +230,6 @@ export async function writeTasks(
     for (const write of waiting) advance(write, failures.get(pathOf(write.wait)))
   }
   return pending.map(({ result }) => result ?? { error: new Error('unreachable') })
-}
-
-/** Nothing to share, nothing to take back. */
-async function resultOf(request: Request, options: WriteOptions): Promise<WriteResult> {
-  try {
-    return { stored: await writeTask(request, options) }
-  } catch (error) {
-    return { error: toError(error) }
-  }
 }
 
 async function advanceToWritten(write: PendingWrite): Promise<void> {
