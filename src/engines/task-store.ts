@@ -117,8 +117,8 @@ export interface TaskStore {
    * @throws what leaves it unknown whether it is there: it may be brought again
    */
   receive(parcel: Parcel, key: string): Promise<Received>
-  /** Nobody brings the task of this key any more. Absent: keys go with the ids of callers, by their age. */
-  forget?(key: string): void | Promise<void>
+  /** Nobody brings the task of this key any more. */
+  forget(key: string): void | Promise<void>
   /** How many dead letters are beyond the limits. */
   countPurgeable(limits: PurgeLimits): Promise<number>
   /** @param passed called after each letter that was to be removed @param signal ends it after the letter in hand */

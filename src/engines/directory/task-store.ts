@@ -21,7 +21,7 @@ import { isTaskPath, Namesakes } from '../spool/admin/fate.js'
 import { hold, kick, NO_PACKET, release } from '../spool/admin/hold.js'
 import { cancel, overLimits, purge, requeue } from '../spool/admin/letters.js'
 import { Listing } from '../spool/admin/listing.js'
-import { type Parcel, type Received, receive, rename, send } from '../spool/admin/move.js'
+import { OldKeys, type Parcel, type Received, receive, rename, send } from '../spool/admin/move.js'
 import { type Keyed, windowsInOrder } from '../spool/admin/ref-window.js'
 import { SpoolView, type TaskView } from '../spool/admin/task-view.js'
 import { hiddenKeysOf } from '../spool/hidden-keys.js'
@@ -44,11 +44,13 @@ export class DirectoryTaskStore implements TaskStore {
   readonly #look: SpoolView
   readonly #sockets: readonly string[] | undefined
   #locking: Promise<OpenSpool> | undefined
+  readonly #oldKeys: OldKeys
   readonly #namesakes: Namesakes
 
   private constructor(path: string, look: SpoolView, sockets: readonly string[] | undefined) {
     this.spool = look.spool
     this.#path = path
+    this.#oldKeys = new OldKeys(this.spool)
     this.#namesakes = new Namesakes(this.spool)
     this.#look = look
     this.#sockets = sockets
@@ -158,6 +160,10 @@ export class DirectoryTaskStore implements TaskStore {
 
   async receive(parcel: Parcel, key: string): Promise<Received> {
     return receive(await this.lock(), parcel, key)
+  }
+
+  forget(key: string): void {
+    this.#oldKeys.add(key)
   }
 
   /** With the locking of any daemon that may run on it. */
@@ -336,6 +342,6 @@ async function carry(from: OpenSpool, file: TargetFile, to: TaskStore): Promise<
     return refused(received.detail)
   }
   remove(from, file)
-  await to.forget?.(sent.key)
+  await to.forget(sent.key)
   return { kind: 'done', to: received.ref }
 }

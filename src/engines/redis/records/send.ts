@@ -59,7 +59,7 @@ class Sending {
     if (received.kind === 'refused') return this.#takeBack(job, received.detail)
     this.#arrived = received.ref
     if ((await this.#reach(() => remove(job))) === undefined) return undefined
-    await this.#to.forget?.(record.moveKey)
+    await this.#to.forget(record.moveKey)
     return this.#done(received.ref)
   }
 

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { fchmodSync, fstatSync, readSync } from 'node:fs'
 import { errnoOf, messageOf } from '../../../base/errors.js'
+import { Queue } from '../../../base/queue.js'
 import { baseName, displayName, prefixOf, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
 import { MAX_PACKET_BYTES, MODIFIER2_OFFSET } from '../../../formats/protocol/header.js'
-import { lstatSync } from '../../../system/files/anchored-path.js'
+import { lstatSync, unlinkSync } from '../../../system/files/anchored-path.js'
 import { syncData, syncDirectory } from '../../../system/files/disk-sync.js'
 import type { Past as UnfinishedRun } from '../../contracts/verdict.js'
 import { createdAtMicros, createTaskName, isUwsgiName } from '../names.js'
@@ -17,7 +18,7 @@ import {
   setTime,
 } from '../spool-file.js'
 import { KICKED, type Past, pastOf, RECORDED, STATES, writeState } from '../state-byte.js'
-import { Draft, findId, idsDirectory, publishPromised } from '../store/draft.js'
+import { Draft, findId, idLink, idsDirectory, publishPromised } from '../store/draft.js'
 import { bring, type Changed, forget, type OpenSpool, refused, type TargetFile } from './change.js'
 import {
   hold,
@@ -246,6 +247,30 @@ function isBeforeAt({ packet, dueAtMs }: Parcel): boolean {
 function mtimeOf({ file, dueAtMs }: Parcel): number {
   if (file !== undefined) return file.mtimeMs
   return dueAtMs > Date.now() ? Math.ceil(dueAtMs / 1000) * 1000 : dueAtMs
+}
+
+/** Somebody else may be about to bring the same task, who found it where it came from just before it was removed there. */
+const FORGET_AFTER_MS = 60_000
+
+/** Keys that nobody asks for any more. They are forgotten later, while more follow; the last ones go with time. */
+export class OldKeys {
+  readonly #spool: string
+  readonly #keys = new Queue<{ readonly key: string; readonly atMs: number }>()
+
+  constructor(spool: string) {
+    this.#spool = spool
+  }
+
+  add(key: string): void {
+    const now = performance.now()
+    this.#keys.push({ key, atMs: now + FORGET_AFTER_MS })
+    for (let next = this.#keys.peek(); next !== undefined && next.atMs < now; next = this.#keys.peek()) {
+      this.#keys.pop()
+      try {
+        unlinkSync(idLink(this.#spool, next.key))
+      } catch {} // it goes with time
+    }
+  }
 }
 
 /**

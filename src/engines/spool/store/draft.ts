@@ -226,7 +226,7 @@ export function idsDirectory(spool: string): string {
 }
 
 /** The path of its link. */
-function idLink(spool: string, id: string): string {
+export function idLink(spool: string, id: string): string {
   return `${idsDirectory(spool)}/${crypto().createHash('sha256').update(id).digest('hex')}`
 }
 
