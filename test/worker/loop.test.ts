@@ -116,6 +116,37 @@ describe('what a worker tells', () => {
   })
 })
 
+describe('an exception outside of every call', () => {
+  it('leaves a task that has ended, and is still being settled, to what it came to', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'ended', packet({ n: 'ended' }))
+    const claims = await openEngine(spool)
+    const settle = claims.settle.bind(claims)
+    let settled = 0
+    let write = () => {}
+    const isWritten = new Promise<void>(resolve => {
+      write = resolve
+    })
+    const slow = (...args: Parameters<typeof settle>) => {
+      settled++
+      return isWritten.then(() => settle(...args))
+    }
+    Object.assign(claims, { settle: slow })
+    const { loop, messages } = await open(spool, async () => OK, 0, claims)
+    loop.take({ first: 0, refs: ['ended'], sentAtMs: machineNowMs() })
+    await until('it is being settled', () => settled === 1)
+    assert.equal(loop.fault(new Error('of a timer that it has left behind')), false)
+    write()
+    await loop.whenSettled
+    assert.equal(settled, 1)
+    const reports = messages.filter(message => message.type === 'reports')
+    assert.deepEqual(
+      reports.flatMap(({ done, packed }) => [done, packed]).filter(list => list.length > 0),
+      [[0, 1]],
+    )
+  })
+})
+
 describe('reload-on-rss', () => {
   it('is looked at after the last of several quick tasks, too, and not after each', async () => {
     const spool = spoolDirectory()
