@@ -101,7 +101,6 @@ export class Loop implements ExecutorListener {
   #isAlone = false
   /** Runs that have not ended or are not settled. */
   readonly #inFlight = new ArraySet<Run>()
-  readonly #settling = new ArraySet<Promise<void>>()
   /** How many runs are being settled together with the fetching of another task, which waits for that. */
   #fetching = 0
   /** How many claims are being given up that no page waits for. */
@@ -237,9 +236,9 @@ export class Loop implements ExecutorListener {
     return isReported
   }
 
-  /** Resolves when every run that has ended is settled and reported; undefined: nothing to wait for. */
-  get whenSettled(): Promise<unknown> | undefined {
-    return this.#settling.size === 0 ? undefined : Promise.all(this.#settling)
+  /** Resolves when every run that has ended is settled and reported. */
+  get whenSettled(): Promise<unknown> {
+    return Promise.all(Array.from(this.#inFlight, ({ settling }) => settling))
   }
 
   /** The process of a task has died: another worker, as a claim has found, or the interpreter of this one. */
@@ -488,14 +487,12 @@ export class Loop implements ExecutorListener {
     }
     this.#inFlight.add(run)
     if (next !== undefined) this.#fetching++
-    const settled = report.then(late => {
+    run.settling = report.then(late => {
       if (next !== undefined) this.#fetching--
-      this.#settling.delete(settled)
       this.#settled(run, late, died)
       this.#wake()
     })
-    this.#settling.add(settled)
-    return settled
+    return run.settling
   }
 
   /** What is hidden is in no record, no dead letter and no line: neither with its key nor without it. */

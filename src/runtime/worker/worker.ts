@@ -123,9 +123,7 @@ export class Worker {
     const [message, stack] = [toError(thrown).message, stackOf(thrown)].map(text => this.#shown(text))
     const isReported = this.#loop.fault(thrown)
     const error = (isReported ? message : stack) ?? ''
-    const exit = () => this.#exitAfter({ type: 'faulted', error }, 1)
-    if (this.#loop.whenSettled === undefined) exit()
-    else void this.#loop.whenSettled.then(exit)
+    void this.#loop.whenSettled.then(() => this.#exitAfter({ type: 'faulted', error }, 1))
   }
 
   /** Code in this process has ended it: tells what it ran until then, and runs now, which nobody else knows. */
