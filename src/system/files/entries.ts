@@ -80,7 +80,7 @@ export function meetAtOnce(path: string, meet: Meet): boolean {
 
 /** The same for directories with millions of entries. */
 export function meetAll(path: string, isLocal: boolean, meet: Meet): Promise<boolean> {
-  return isLocal && systemCalls().isLibc ? meetBySlices(path, meet) : meetByBatches(path, isLocal, meet)
+  return isLocal && systemCalls().isLibc ? meetBySlices(path, meet) : meetByNode(path, meet)
 }
 
 /** A read that takes longer comes from a disk, and not from memory. */
@@ -118,29 +118,8 @@ function openToList(path: string): number {
   }
 }
 
-/**
- * By Node, whose `opendir` opens in a thread, too. A promise per entry would cost twice as much as the rest of the listing.
- *
- * @param isLocal the file system answers fast: the buffered rest of a batch is read synchronously, which makes a blocking
- * system call only at the end of the directory. Otherwise each entry is read asynchronously.
- */
-async function meetByBatches(path: string, isLocal: boolean, meet: Meet): Promise<boolean> {
-  const directory = await open(path)
-  try {
-    for (let first = await directory.read(); first !== null; ) {
-      const batch = [first]
-      while (batch.length < ENTRIES_PER_READ) {
-        const next = isLocal ? directory.readSync() : await directory.read()
-        if (next === null) break
-        batch.push(next)
-      }
-      const next = directory.read() // a thread of the pool reads it while these are looked at
-      next.catch(() => {}) // where it is awaited, it is thrown again; who leaves earlier does not care
-      if (!batch.every(entry => meet(entry.name, kindOf(entry)))) return false
-      first = await next
-    }
-    return true
-  } finally {
-    await directory.close()
-  }
+/** By Node, whose `opendir` opens and reads in a thread, too: a file system of another host may be slow to answer. */
+async function meetByNode(path: string, meet: Meet): Promise<boolean> {
+  for await (const entry of await open(path)) if (!meet(entry.name, kindOf(entry))) return false
+  return true
 }
