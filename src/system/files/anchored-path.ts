@@ -218,16 +218,12 @@ export const utimesSync = plainly((path: Path, atime: number, mtime: number) =>
   fs.utimesSync(path, atime, mtime),
 )
 export const chmodSync = plainly((path: Path, mode: number) => fs.chmodSync(path, mode))
-/** Of the name itself, also if it is a link; undefined if there is none. */
+/** Of the name itself, also if it is a link, with its exact inode and device; undefined if there is none. */
 export const statusOf = plainly((path: Path): FileStatus | undefined => {
   const { directory, name } = placeOf(path)
   return calls().statusAt(directory, name)
 })
 export const lstatSync = plainly((path: Path) => fs.lstatSync(path, { throwIfNoEntry: false }))
-/** With exact inode and device numbers: as doubles, large neighbouring inode numbers would be equal. */
-export const lstatExactlySync = plainly((path: Path) =>
-  fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }),
-)
 
 // O_NONBLOCK: a FIFO under a task's name must not block us. O_NOFOLLOW: a symlink must not lead us out of the spool.
 const SAFE = constants.O_NOFOLLOW | constants.O_NONBLOCK
