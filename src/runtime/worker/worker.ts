@@ -56,7 +56,7 @@ interface SharedProcess {
 /**
  * Receives messages from the master, has them carried out, and reports the results.
  *
- * States: silent (until `open` or `clear-marks`) → loading → ready → drained.
+ * States: silent (until `open` or `after-kill`) → loading → ready → drained.
  */
 export class Worker {
   readonly #home: WorkerHome
@@ -86,8 +86,7 @@ export class Worker {
     switch (message.type) {
       case 'open':
         return void this.#open(message.options)
-      case 'clear-marks':
-      case 'bury-cancelled':
+      case 'after-kill':
         return void this.#actAfterKill(message)
       case 'run':
         return this.#loop?.take(message)
@@ -292,10 +291,8 @@ export class Worker {
 
   /** Does something else than run tasks. */
   async #actAfterKill(message: AfterKill): Promise<void> {
-    const { actAfterKill, answerAside } = await import('./after-a-kill.js')
-    const { options } = message
-    const act = async () => actAfterKill(await openClaims(this.#engineOf(options), options), message)
-    this.#send(await answerAside(message.id, act))
+    const { answerAfterKill } = await import('./after-a-kill.js')
+    this.#send(await answerAfterKill(options => this.#engineOf(options), message))
   }
 
   /** All tasks are done: ends the interpreters and programs in good order, too. */
