@@ -255,4 +255,6 @@ export interface AfterKill {
 /** The result of `after-kill`, for each task: what has become of it, or what it is held up by; null: it has no such mark, and may run. */
 export type PastSettled = ReadonlyArray<Report | null>
 
+/** What whoever follows is told of single runs. */
+export type RunNews = Extract<WorkerMessage, { type: `run-${string}` }>
 export type SignalMessage = Extract<WorkerMessage, { type: `signal-${string}` }>

@@ -15,7 +15,6 @@ import type { LoadedHandler } from './load-module.js'
 import { Loop } from './loop.js'
 import { engineOf, openClaims } from './open-claims.js'
 import type { Run } from './run.js'
-import { followForMaster } from './run-follower.js'
 import { WorkerSignals } from './signal-actions.js'
 import { daemonOf } from './worker-daemon.js'
 
@@ -101,7 +100,7 @@ export class Worker {
       case 'pause':
         return this.#loop?.pause(message.pairs)
       case 'follow':
-        return this.#loop?.follow(message.isOn ? followForMaster(each => this.#send(each)) : undefined)
+        return this.#loop?.follow(message.isOn ? news => this.#send(news) : undefined)
       case 'listen':
         return this.#loop?.listen(message.times)
       case 'drain':
