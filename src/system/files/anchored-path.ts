@@ -16,7 +16,7 @@ import { loadedCalls as calls } from '../libc.js'
  * A process with more rights than the spool's owner never gets here (privileges.ts): it becomes that owner first.
  */
 
-const DIRECTORY = constants.O_DIRECTORY | constants.O_NOFOLLOW | O_PATH
+const DIRECTORY = constants.O_DIRECTORY | O_PATH
 /** Without /proc, an lstat check has to do. */
 const HAS_PROC = fs.existsSync('/proc/self/fd')
 
@@ -55,7 +55,7 @@ export class Directory {
   #users = 1
 
   constructor(path: string, name: string) {
-    this.fd = openDirectory(path)
+    this.fd = openSync(path, DIRECTORY)
     this.path = HAS_PROC ? descriptorPath(this.fd) : path
     this.status = statusOfOpen(this.fd)
     this.#name = name
@@ -112,15 +112,6 @@ function statusOfOpen(fd: number): FileStatus {
   } catch (error) {
     calls().close(fd)
     throw error
-  }
-}
-
-function openDirectory(path: string): number {
-  const { directory, name } = placeOf(path)
-  try {
-    return calls().openat(directory, name, DIRECTORY)
-  } catch (error) {
-    throw named(error)
   }
 }
 

@@ -5,7 +5,7 @@ import { errnoOf } from '../../base/errors.js'
 import { toFsPath } from '../../base/task/ref.js'
 import { ENTRY_DIRECTORY, ENTRY_FILE, eachEntry } from '../calls.js'
 import { systemCalls } from '../libc.js'
-import { named, placeOf } from './anchored-path.js'
+import { named, openSync } from './anchored-path.js'
 import type { Stamp } from './stamps.js'
 
 /** Entries per read: few enough not to block the event loop, enough for a million names per second. */
@@ -49,7 +49,7 @@ function kindOf(entry: Dirent): number {
 
 /** Bytes per read: at most two thousand names, which are met within 2 ms. */
 const SLICE_BYTES = 64 * 1024
-const LISTED = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
+const LISTED = constants.O_RDONLY | constants.O_DIRECTORY
 
 /** In the order of their bytes: a name is a byte string. */
 function byName([a]: [string, number], [b]: [string, number]): number {
@@ -66,7 +66,7 @@ function byName([a]: [string, number], [b]: [string, number]): number {
 export function meetAtOnce(path: string, meet: Meet): boolean {
   const calls = systemCalls()
   if (!calls.isLibc) return listAtOnce(path).every(entry => meet(entry.name, kindOf(entry)))
-  const fd = openToList(path)
+  const fd = openSync(path, LISTED)
   try {
     const slice = Buffer.allocUnsafe(SLICE_BYTES)
     const entries: [name: string, kind: number][] = []
@@ -92,7 +92,7 @@ const QUICK_MS = 2
  */
 async function meetBySlices(path: string, meet: Meet): Promise<boolean> {
   const calls = systemCalls()
-  const fd = openToList(path)
+  const fd = openSync(path, LISTED)
   const slice = Buffer.allocUnsafeSlow(SLICE_BYTES)
   const slices = new Slices()
   try {
@@ -106,15 +106,6 @@ async function meetBySlices(path: string, meet: Meet): Promise<boolean> {
     }
   } finally {
     calls.close(fd)
-  }
-}
-
-function openToList(path: string): number {
-  const { directory, name } = placeOf(toFsPath(path))
-  try {
-    return systemCalls().openat(directory, name, LISTED)
-  } catch (error) {
-    throw named(error)
   }
 }
 
