@@ -4,7 +4,7 @@ import type { DeadRun, Death } from '../../../engines/claims.js'
 import type { HostOptions, WorkerMessage } from '../../ipc/messages.js'
 import type { PeriodicSettings } from '../../tasks/periodic.js'
 import type { Run } from '../run.js'
-import { type BesideFrame, encodeDeath } from './frames.js'
+import { encodeDeath, type UpFrame } from './frames.js'
 import { HostProcess } from './host-process.js'
 
 /** A named task that the code of a host registered, as our own code in its language says it. */
@@ -36,8 +36,8 @@ interface HostTaskListener {
    * @returns whether it had begun one of them
    */
   died(detail: string): boolean
-  /** A task has ended or printed something, beside others. */
-  beside?(frame: BesideFrame): void
+  /** A task has ended or printed something, beside others: `ended` or `printed`. */
+  beside?(frame: UpFrame): void
   /** It accepts tasks again. */
   revived(): void
   /** It will not accept tasks again. */
