@@ -236,9 +236,9 @@ export class Loop implements ExecutorListener {
     return isReported
   }
 
-  /** Resolves when every run that has ended is settled and reported. */
-  get whenSettled(): Promise<unknown> {
-    return Promise.all(Array.from(this.#inFlight, ({ settling }) => settling))
+  /** After a fault: resolves when every run that has ended is settled and reported, and what was about to begin is given up. */
+  async settled(): Promise<void> {
+    while (this.#underWay > this.#signalsRunning) await this.#change()
   }
 
   /** The process of a task has died: another worker, as a claim has found, or the interpreter of this one. */
@@ -492,12 +492,11 @@ export class Loop implements ExecutorListener {
     }
     this.#inFlight.add(run)
     if (next !== undefined) this.#fetching++
-    run.settling = report.then(late => {
+    return report.then(late => {
       if (next !== undefined) this.#fetching--
       this.#settled(run, late, died)
       this.#wake()
     })
-    return run.settling
   }
 
   /** What is hidden is in no record, no dead letter and no line: neither with its key nor without it. */

@@ -41,8 +41,6 @@ export class Run {
   /** The master knows that it is running. */
   isAnnounced = false
   hasEnded = false
-  /** Resolves when it is settled and reported. Undefined before it has ended, and if that takes no waiting. */
-  settling: Promise<void> | undefined
   /** A program runs for it now: a cancel ends that, at the latest by SIGKILL, and its worker need not be killed. */
   isProgram = false
   #cancelled: Error | undefined

@@ -121,7 +121,7 @@ export class Worker {
     const [message, stack] = [toError(thrown).message, stackOf(thrown)].map(text => this.#shown(text))
     const isReported = this.#loop.fault(thrown)
     const error = (isReported ? message : stack) ?? ''
-    void this.#loop.whenSettled.then(() => this.#exitAfter({ type: 'faulted', error }, 1))
+    void this.#loop.settled().then(() => this.#exitAfter({ type: 'faulted', error }, 1))
   }
 
   /** Code in this process has ended it: tells what it ran until then, and runs now, which nobody else knows. */
