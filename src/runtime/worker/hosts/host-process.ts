@@ -14,7 +14,6 @@ import {
   CallDecoder,
   encodeList,
   encodeRecall,
-  encodeSignal,
   encodeTasks,
   fromHost,
   LIFELINE_FD,
@@ -152,19 +151,14 @@ export class HostProcess {
     const first = this.#sent
     if (numbers !== undefined) this.#page.note(first, numbers)
     this.#sent += claims.length
-    this.#messages++
-    this.#pipe(TASKS_FD).write(encodeTasks(claims))
+    this.post(encodeTasks(claims))
     return first
   }
 
-  died(message: Buffer): void {
+  /** Sends a message. It says `done` of each. */
+  post(message: Buffer): void {
     this.#messages++
     this.#pipe(TASKS_FD).write(message)
-  }
-
-  signal(number: number): void {
-    this.#messages++
-    this.#pipe(TASKS_FD).write(encodeSignal(number))
   }
 
   /** The tasks that have ended since the last call, in the order in which they were sent. */
