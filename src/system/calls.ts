@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net'
 import { constants } from 'node:os'
 import { getSystemErrorMap } from 'node:util'
 import { displayName } from '../base/task/ref.js'
@@ -320,11 +319,4 @@ const DOT = 46
 
 function isDots(entries: Buffer, from: number, end: number): boolean {
   return entries[from] === DOT && (end === from + 1 || (end === from + 2 && entries[from + 1] === DOT))
-}
-
-/** The descriptor of a socket, which Node has no other name for; undefined once it is closed. */
-export function descriptorOf(socket: Socket): number | undefined {
-  const { _handle: handle } = socket as Socket & { readonly _handle?: { readonly fd?: number } | null }
-  const fd = handle?.fd ?? -1
-  return fd < 0 ? undefined : fd
 }

@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import {
   CWD,
-  descriptorOf,
   ENTRY_DIRECTORY,
   ENTRY_FILE,
   eachEntry,
@@ -115,6 +114,13 @@ function factsOf(path: fs.PathLike) {
     ctimeMs,
     inode: fs.lstatSync(path, { bigint: true }).ino,
   }
+}
+
+/** The descriptor of a socket, which Node has no other name for; undefined once it is closed. */
+function descriptorOf(socket: net.Socket): number | undefined {
+  const { _handle: handle } = socket as net.Socket & { readonly _handle?: { readonly fd?: number } | null }
+  const fd = handle?.fd ?? -1
+  return fd < 0 ? undefined : fd
 }
 
 /** A directory, and a descriptor of it. */

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { machineNowMs } from '#src/base/clock.js'
 import { OK } from '#src/base/task/outcome.js'
+import { REPORT_KINDS } from '#src/base/task/report.js'
 import type { Claims } from '#src/engines/spool/claims/claims.js'
 import { Hide } from '#src/formats/protocol/hide.js'
 import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
@@ -11,6 +13,7 @@ import { FunctionExecutor } from '#src/runtime/worker/function-executor.js'
 import { Loop } from '#src/runtime/worker/loop.js'
 import { openEngine } from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
+import { byteOf } from '../helpers/spools.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
@@ -113,6 +116,67 @@ describe('what a worker tells', () => {
     loop.take({ first: 0, refs: names, sentAtMs: machineNowMs() })
     await until('the last has run', () => !leftIn(spool).includes('d last'))
     assert.match(toldBefore?.join() ?? '', /Error: no/)
+  })
+})
+
+describe('an exception outside of every call', () => {
+  it('leaves a task that has ended, and is still being settled, to what it came to', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'ended', packet({ n: 'ended' }))
+    const claims = await openEngine(spool)
+    const settle = claims.settle.bind(claims)
+    let settled = 0
+    let write = () => {}
+    const isWritten = new Promise<void>(resolve => {
+      write = resolve
+    })
+    const slow = (...args: Parameters<typeof settle>) => {
+      settled++
+      return isWritten.then(() => settle(...args))
+    }
+    Object.assign(claims, { settle: slow })
+    const { loop, messages } = await open(spool, async () => OK, 0, claims)
+    loop.take({ first: 0, refs: ['ended'], sentAtMs: machineNowMs() })
+    await until('it is being settled', () => settled === 1)
+    assert.equal(loop.fault(new Error('of a timer that it has left behind')), false)
+    write()
+    await loop.settled()
+    assert.equal(settled, 1)
+    const reports = messages.filter(message => message.type === 'reports')
+    assert.deepEqual(
+      reports.flatMap(({ done, packed }) => [done, packed]).filter(list => list.length > 0),
+      [[0, 1]],
+    )
+  })
+
+  it('has a task handed back that was about to begin, before the process ends', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'next', packet({ n: 'next' }))
+    const claims = await openEngine(spool)
+    const begin = claims.begin.bind(claims)
+    let write = () => {}
+    const isWritten = new Promise<void>(resolve => {
+      write = resolve
+    })
+    let isBeginning = false
+    const slow = (...args: Parameters<typeof begin>) => {
+      isBeginning = true
+      return isWritten.then(() => begin(...args))
+    }
+    Object.assign(claims, { begin: slow })
+    const { loop, messages } = await open(spool, async () => assert.fail('it has run'), 0, claims)
+    loop.take({ first: 0, refs: ['next'], sentAtMs: machineNowMs() })
+    await until('it is about to begin', () => isBeginning)
+    loop.fault(new Error('of a timer of another task'))
+    write()
+    await loop.settled()
+    const reports = messages.filter(message => message.type === 'reports')
+    const kinds = reports.flatMap(({ packed }) => packed.filter((_, at) => at % 3 === 1))
+    assert.deepEqual(
+      kinds.map(kind => REPORT_KINDS[kind]),
+      ['untouched'],
+    )
+    assert.equal(byteOf(join(spool, 'next')), 0)
   })
 })
 

@@ -132,6 +132,14 @@ export function isLimit(report: Report): report is Report & { readonly detail: s
   return report.kind === 'untouched' && report.detail !== undefined
 }
 
+/** It could not be claimed for now: another process has it, its file cannot be read, or what its worker needs is not there. */
+export function isHeldUp(report: Report): report is Report & { readonly kind: HeldUp } {
+  const { kind } = report
+  return kind === 'locked' || kind === 'untouched' || kind === 'unreadable'
+}
+
+type HeldUp = Extract<ReportKind, 'locked' | 'untouched' | 'unreadable'>
+
 /** The file of the task has left its place. */
 export const GONE_KINDS: readonly ReportKind[] = ['ok', 'gone', 'buried', 'set-aside']
 

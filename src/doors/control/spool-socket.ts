@@ -13,8 +13,8 @@ import {
   type Directory,
   holdDirectory,
   linkSync,
-  lstatExactlySync,
   openSync,
+  statusOf,
   unlinkSync,
 } from '../../system/files/anchored-path.js'
 import { isLocal } from '../../system/files/stamps.js'
@@ -123,7 +123,7 @@ function tryLink(from: string, to: string): boolean {
 
 /** A socket on which no process of this machine listens. A file that is no socket is not ours to remove. */
 function isDead(path: string): Promise<boolean> {
-  if (lstatExactlySync(path)?.isSocket() !== true) return Promise.resolve(false)
+  if (statusOf(path)?.isSocket !== true) return Promise.resolve(false)
   return new Promise(resolve => {
     const socket = connect(path)
     socket.once('connect', () => {
@@ -137,7 +137,7 @@ function isDead(path: string): Promise<boolean> {
 /** @param clientPath where clients look for it, a byte string */
 function socketOf(server: Server, directory: Directory, name: string, clientPath: string): SpoolSocket {
   const path = `${directory.path}/${name}`
-  const inode = lstatExactlySync(path)?.ino
+  const inode = statusOf(path)?.inode
   return {
     name,
     // by a thread: a disk that stalls is to stall no other spool
@@ -146,8 +146,8 @@ function socketOf(server: Server, directory: Directory, name: string, clientPath
       return inode !== undefined && stats?.ino === inode
     },
     close() {
-      const found = quietly(() => lstatExactlySync(path)) // somebody may have closed the directory to us
-      if (inode !== undefined && found?.ino === inode) removeQuietly(path)
+      const found = quietly(() => statusOf(path)) // somebody may have closed the directory to us
+      if (inode !== undefined && found?.inode === inode) removeQuietly(path)
       server.close(() => directory.release())
     },
   }

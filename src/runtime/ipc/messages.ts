@@ -100,7 +100,7 @@ export interface HostOptions {
 /** Master to worker. The refs of one worker are numbered from 0 in the order in which they are given. */
 export type MasterMessage =
   | { readonly type: 'open'; readonly options: WorkerOptions }
-  /** Instead of `open`; nothing is run. The answer is `done-aside`, with `MarksCleared` or a report for each task, in their order. */
+  /** Instead of `open`; nothing is run. The answer is `done-aside`, with `PastSettled`. */
   | AfterKill
   /** To a process aside: what it does is in engines/directory/aside-work.ts. The answer is `done-aside`. */
   | {
@@ -240,27 +240,21 @@ export interface MarkedRef {
   readonly lastRun: LastRun
 }
 
-/** A task that was cancelled, and why its run has ended, for its dead letter. */
-export interface CancelledRef {
-  readonly ref: Ref
-  readonly detail: string
-}
-
 /**
- * What is to be done to the files of tasks whose process was ended in the middle of their runs: the marks are cleared of those that
- * were ended through no fault of theirs, and those that were cancelled are buried.
+ * Settles what was left of runs whose process was ended in their middle, as `lastRun` says: the mark of a task that is blameless is
+ * cleared, as if that run had not taken place, and one that was cancelled is buried. A task without such a mark was settled in time, or
+ * had not begun: it is left as it is.
  */
-export type AfterKill = { readonly id: number; readonly options: WorkerOptions } & (
-  | { readonly type: 'clear-marks'; readonly tasks: readonly MarkedRef[] }
-  | { readonly type: 'bury-cancelled'; readonly tasks: readonly CancelledRef[] }
-)
-
-/** The result of `clear-marks`: the marks of `left` could not be cleared, because of `error`. */
-export interface MarksCleared {
-  readonly left: readonly Ref[]
-  readonly error: string
-  /** Of those that were gone, or were buried: their run is at most once. */
-  readonly reports: readonly Report[]
+export interface AfterKill {
+  readonly type: 'after-kill'
+  readonly id: number
+  readonly options: WorkerOptions
+  readonly tasks: readonly MarkedRef[]
 }
 
+/** The result of `after-kill`, for each task: what has become of it, or what it is held up by; null: it has no such mark, and may run. */
+export type PastSettled = ReadonlyArray<Report | null>
+
+/** What whoever follows is told of single runs. */
+export type RunNews = Extract<WorkerMessage, { type: `run-${string}` }>
 export type SignalMessage = Extract<WorkerMessage, { type: `signal-${string}` }>

@@ -139,10 +139,9 @@ export class Outbox {
   }
 }
 
-/** Counts runs by the name of their task. Runs of one name often follow each other, so the last one is at hand. */
+/** Counts runs by the name of their task. */
 class NamedRunCounts {
-  #byName = new Map<string, NamedRuns>()
-  #last: { readonly terms: Terms; readonly runs: NamedRuns } | undefined
+  readonly #byName = new Map<string, NamedRuns>()
 
   started(terms: Terms): void {
     this.#of(terms).started++
@@ -159,16 +158,13 @@ class NamedRunCounts {
 
   /** @returns undefined if there is nothing to tell */
   take(): readonly NamedRuns[] | undefined {
-    if (this.#last === undefined) return undefined
+    if (this.#byName.size === 0) return undefined
     const taken = [...this.#byName.values()]
     this.#byName.clear()
-    this.#last = undefined
     return taken
   }
 
-  #of(terms: Terms): NamedRuns {
-    if (this.#last?.terms === terms) return this.#last.runs
-    const { name, slots } = terms
+  #of({ name, slots }: Terms): NamedRuns {
     let runs = this.#byName.get(name)
     if (runs === undefined) {
       runs = {
@@ -183,7 +179,6 @@ class NamedRunCounts {
       }
       this.#byName.set(name, runs)
     }
-    this.#last = { terms, runs }
     return runs
   }
 }

@@ -1,34 +1,43 @@
 import { toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
-import type { LastRun } from '../../base/task/last-run.js'
-import type { Looker, Report } from '../../base/task/report.js'
+import { isHeldUp, type Looker, type Report } from '../../base/task/report.js'
 import type { Aside, AsideResult } from '../../engines/directory/aside-work.js'
-import type { AfterKill, MarksCleared, MasterMessage, WorkerMessage } from '../ipc/messages.js'
+import type { AfterKill, MarkedRef, MasterMessage, PastSettled, WorkerMessage } from '../ipc/messages.js'
 import type { NamedRef } from './given-tasks.js'
 import type { SpawnOptions, WorkerPort } from './worker-port.js'
 
 /** Generous: there are at most a few hundred files, but the machine may be busy. */
 const TIMEOUT_MS = 15_000
 const ENDED = 'the process that was to do it has ended'
+const HELD_UP = {
+  locked: 'another process holds it',
+  unreadable: 'it cannot be read',
+  untouched: 'its spool cannot be reached',
+} as const
 
-interface MarkedTask extends NamedRef {
-  readonly lastRun: LastRun
+interface MarkedTask extends NamedRef, MarkedRef {
   /** Another worker has it, and may run it. */
   readonly isRecalled: boolean
 }
 
 /**
- * Has something done to task files by a process with the identity of the workers, because the master opens none.
+ * Has the past of tasks settled by a process with the identity of the workers, because the master opens no file of a task.
  *
- * @throws why it could not be done
+ * @returns for each of them what has become of it, or why it could not be dealt with; null: it may run
  */
-export async function askOnce<Result>(
-  { openPort, openAside = openPort }: Pick<SpawnOptions, 'openPort' | 'openAside'>,
-  message: AfterKill,
-): Promise<Result> {
+export async function settlePast(
+  { worker, openPort, openAside = openPort }: Omit<SpawnOptions, 'answer'>,
+  tasks: readonly MarkedRef[],
+): Promise<ReadonlyArray<Report | string | null>> {
   const aside = new AsideProcess(openAside)
+  const marked = tasks.map(({ ref, lastRun }) => ({ ref, lastRun }))
   try {
-    return (await aside.reply(message)) as Result
+    const found = await aside.reply({ type: 'after-kill', id: 0, options: worker, tasks: marked })
+    return (found as PastSettled).map(report =>
+      report !== null && isHeldUp(report) ? (report.detail ?? HELD_UP[report.kind]) : report,
+    )
+  } catch (thrown) {
+    return tasks.map(() => toError(thrown).message)
   } finally {
     aside.close()
   }
@@ -46,20 +55,13 @@ export async function clearMarks(
   events: Emitter,
 ): Promise<readonly Report[]> {
   if (tasks.length === 0) return []
-  const { worker } = options
-  const marked = tasks.map(({ ref, lastRun }) => ({ ref, lastRun }))
-  const asked = { type: 'clear-marks', id: 0, options: worker, tasks: marked } as const
-  const failed = (thrown: unknown): MarksCleared => ({
-    left: tasks.map(({ ref }) => ref),
-    error: toError(thrown).message,
-    reports: [],
-  })
-  const { left, error, reports } = await askOnce<MarksCleared>(options, asked).catch(failed)
-  const names = tasks
-    .filter(({ ref, isRecalled }) => !isRecalled && left.includes(ref))
-    .map(({ name }) => name)
-  if (names.length > 0) events.emit('marks-left', { spool: worker.spool, names, error })
-  return reports
+  const found = await settlePast(options, tasks)
+  const faults = found.filter(each => typeof each === 'string')
+  const left = tasks.filter(({ isRecalled }, i) => !isRecalled && typeof found[i] === 'string')
+  const names = left.map(({ name }) => name)
+  const { spool } = options.worker
+  if (names.length > 0) events.emit('marks-left', { spool, names, error: faults.at(-1) ?? '' })
+  return found.filter(each => typeof each === 'object' && each !== null)
 }
 
 /** Its start takes as long as a thousand looks. After a death nothing more is asked. */

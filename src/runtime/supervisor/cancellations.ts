@@ -1,9 +1,9 @@
 import { readdirSync, readlinkSync } from 'node:fs'
-import { toError } from '../../base/errors.js'
 import { CANCEL_MS, type CancelNews, type CancelResult, cancelledDetail } from '../../base/task/cancel.js'
+import type { LastRun } from '../../base/task/last-run.js'
 import { type Ref, type TaskName, toByteString } from '../../base/task/ref.js'
 import type { Report, ReportKind } from '../../base/task/report.js'
-import { askOnce } from './aside.js'
+import { settlePast } from './aside.js'
 import { howOf } from './cut-short.js'
 import { type CancelAnswer, type Given, nameOf, type TaskWatcher } from './given-tasks.js'
 import type { PoolContext } from './pool-options.js'
@@ -79,22 +79,20 @@ export class Cancellations {
     const { feed } = this.#context
     const refOf = ({ ref, notice }: Given) =>
       (notice?.lease === undefined ? undefined : feed.leases?.refOf(notice.lease)) ?? ref
-    const tasks = mine.map(({ given }) => ({ ref: refOf(given), detail: cancelledDetail(how) }))
-    const options = this.#options()
-    const asked = { type: 'bury-cancelled', id: 0, options: options.worker, tasks } as const
-    const reports = await askOnce<readonly Report[]>(options, asked).catch(thrown => toError(thrown).message)
+    const lastRun = { kind: 'cancelled', detail: cancelledDetail(how) } as const
+    const tasks = mine.map(({ given }) => ({ ref: refOf(given), lastRun }))
+    const found = await settlePast(this.#options(), tasks)
     for (const [i, cancellation] of mine.entries())
-      this.#buried(pid, cancellation, tasks[i]?.detail ?? how, reportOf(reports, i, cancellation))
+      this.#buried(pid, cancellation, lastRun, reportOf(found[i], cancellation))
     this.#context.dispatch()
   }
 
-  #buried(pid: number, cancellation: Cancellation, detail: string, report: Report | string): void {
+  #buried(pid: number, cancellation: Cancellation, lastRun: LastRun, report: Report | string): void {
     const { feed, lastRuns, tell } = this.#context
     const { given, name } = cancellation
     const { ref } = given
     if (typeof report === 'string') {
       // the next worker that claims it buries it
-      const lastRun = { kind: 'cancelled', detail } as const
       if (given.notice?.lease === undefined) lastRuns.add(ref, lastRun)
       else feed.lose({ cutShort: [{ ref, lastRun, lease: given.notice.lease }] })
       if (!given.isRecalled) feed.lose({ refs: [ref] })
@@ -110,16 +108,12 @@ export class Cancellations {
 
 /** @returns why there is none */
 function reportOf(
-  reports: readonly Report[] | string,
-  i: number,
-  { name, given }: Cancellation,
+  found: Report | string | null | undefined,
+  { name, given: { ref, notice } }: Cancellation,
 ): Report | string {
-  if (typeof reports === 'string') return reports
-  const report = reports[i]
-  if (report === undefined) return 'the process that was to bury it has answered something else'
-  if (report.kind === 'locked' || report.kind === 'unreadable')
-    return report.detail ?? 'another process holds it'
-  return given.notice === undefined ? report : { ...report, ref: given.ref, name }
+  if (found === undefined) return 'the process that was to bury it has answered something else'
+  if (found === null) return { ref, name, kind: 'untouched', ranMs: 0 }
+  return typeof found === 'string' || notice === undefined ? found : { ...found, ref, name }
 }
 
 function resultOf({ kind, detail }: Report): CancelResult {

@@ -1,4 +1,4 @@
-import { Alarm, IdleTimer } from '../../base/clock.js'
+import { Alarm } from '../../base/clock.js'
 import { Histogram } from '../../base/task/histogram.js'
 import type { PoolContext, PoolScaling, SizeOptions } from './pool-options.js'
 import type { Roster } from './roster.js'
@@ -39,7 +39,8 @@ export class PoolSize {
   readonly #context: PoolSizeContext
   readonly #view: PoolView
   #scaler: Scaler | undefined
-  #idleTimer: IdleTimer | undefined
+  /** Rings once it has been idle for as long as it may. */
+  readonly #idleAlarm = new Alarm(() => this.sleep('nothing to do'))
   #byHand: number | undefined
   #reason: string | null = null
   /** The workers are being replaced. */
@@ -114,7 +115,10 @@ export class PoolSize {
     if (roster.target === 0 && !isHalted() && this.#view.load > 0) this.#wake()
     if (this.#isFrozen) return
     if (this.#byHand === undefined) {
-      this.#idleTimer?.look(this.#view.load === 0 && roster.target > 0)
+      const { idleMs } = this.#options
+      const isIdle = idleMs > 0 && this.#view.load === 0 && roster.target > 0
+      if (isIdle) this.#idleAlarm.wakeAt(performance.now() + idleMs)
+      else this.#idleAlarm.clear()
       if (this.#scaler?.algorithm.isEager === true) this.#decideSoon()
     }
     roster.trim()
@@ -170,7 +174,7 @@ export class PoolSize {
   }
 
   close(): void {
-    this.#idleTimer?.clear()
+    this.#idleAlarm.clear()
     this.#nextDecision.clear()
     this.#view.measure(false)
   }
@@ -188,12 +192,11 @@ export class PoolSize {
     return Math.max(this.#minimum, Math.min(this.#options.processes, count))
   }
 
-  #adopt({ scaling, idleMs }: SizeOptions): void {
+  #adopt({ scaling }: SizeOptions): void {
     if (this.#scaler?.algorithm !== scaling?.algorithm)
       this.#scaler = scaling === null ? undefined : this.#openScaler(scaling)
     this.#view.measure(scaling?.wantsTimes ?? false)
-    this.#idleTimer?.clear()
-    this.#idleTimer = idleMs === 0 ? undefined : new IdleTimer(() => this.sleep('nothing to do'), idleMs)
+    this.#idleAlarm.clear()
   }
 
   #openScaler({ algorithm, options }: PoolScaling): Scaler {

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os'
-import { epochMs, IdleTimer } from '../../base/clock.js'
+import { Alarm, epochMs } from '../../base/clock.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
@@ -388,7 +388,7 @@ const IDLE_MS = 1000
 
 /** One worker that runs one task at a time, while there are tasks that have to run alone. */
 class Alone extends Feeder {
-  readonly #idleTimer = new IdleTimer(() => this.dismiss(), IDLE_MS)
+  readonly #idleAlarm = new Alarm(() => this.dismiss())
 
   /** How many tasks it has. */
   get busy(): number {
@@ -406,7 +406,8 @@ class Alone extends Feeder {
       roster.fill()
     } else if (roster.workers.size === 0) return
     this.dispatch()
-    this.#idleTimer.look(!isWanted && this.busy === 0)
+    if (!isWanted && this.busy === 0) this.#idleAlarm.wakeAt(performance.now() + IDLE_MS)
+    else this.#idleAlarm.clear()
   }
 
   /** It finishes what it runs. */
@@ -417,7 +418,7 @@ class Alone extends Feeder {
   }
 
   override async close(): Promise<void> {
-    this.#idleTimer.clear()
+    this.#idleAlarm.clear()
     await super.close()
   }
 }

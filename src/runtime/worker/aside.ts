@@ -1,7 +1,7 @@
 import { doHere } from '../../engines/directory/aside-work.js'
-import type { MasterMessage } from '../ipc/messages.js'
-import { actAfterKill, answerAside } from './after-a-kill.js'
-import { engineOf, openClaims } from './open-claims.js'
+import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
+import { answerAfterKill, answerAside } from './after-a-kill.js'
+import { engineOf } from './open-claims.js'
 import { Road } from './road.js'
 
 /**
@@ -13,20 +13,17 @@ async function hear(message: MasterMessage): Promise<void> {
   switch (message.type) {
     case 'do-aside': {
       const act = doHere as (name: string, spool: string, ...args: readonly unknown[]) => Promise<unknown>
-      return await answer(message.id, () => act(message.name, message.spool, ...message.args))
+      return say(await answerAside(message.id, () => act(message.name, message.spool, ...message.args)))
     }
-    case 'clear-marks':
-    case 'bury-cancelled': {
-      const claims = () => openClaims(engineOf(message.options), message.options)
-      return await answer(message.id, async () => actAfterKill(await claims(), message))
-    }
+    case 'after-kill':
+      return say(await answerAfterKill(engineOf, message))
     default:
       throw new Error(`no process aside does: ${message.type}`)
   }
 }
 
-async function answer(id: number, act: () => Promise<unknown>): Promise<void> {
-  road.say(await answerAside(id, act), () => {})
+function say(answer: WorkerMessage): void {
+  road.say(answer, () => {})
 }
 
 // what has been begun is ended, though the master is gone or a terminal's Ctrl-C reaches the whole process group

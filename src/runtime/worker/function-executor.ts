@@ -66,11 +66,12 @@ export class FunctionExecutor implements Executor {
     return run.hasEnded ? undefined : this.#ended(run, outcome) // a fault may have ended it
   }
 
-  /** Counts as a failure of the run that threw. The others end as if they had not begun. */
+  /** Counts as a failure of the run that threw. The others end as if they had not begun. Those that have ended are being settled. */
   fault(thrown: unknown, runs: Iterable<Run>): boolean {
     const { author } = this
     let isReported = false
-    for (const run of [...runs]) {
+    for (const run of runs) {
+      if (run.hasEnded) continue
       const isGuilty = this.slots === 1 || run === author
       if (isGuilty) isReported = true
       void this.#ended(run, isGuilty ? fromThrown(thrown) : RELEASE)

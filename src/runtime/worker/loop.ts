@@ -5,18 +5,18 @@ import { ArraySet, Queue } from '../../base/queue.js'
 import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
 import { type Company, type Outcome, UNBEGUN } from '../../base/task/outcome.js'
 import type { PausedPair } from '../../base/task/pause.js'
-import type { ClaimNotice, Report } from '../../base/task/report.js'
+import type { BegunTask, ClaimNotice, Report } from '../../base/task/report.js'
 import type { Awaitable, Claim, DeadRun, Death, TellDeath, WorkerClaims } from '../../engines/claims.js'
 import type { Hide } from '../../formats/protocol/hide.js'
 import { lastValue } from '../../formats/protocol/vars.js'
-import type { GivenRun, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { GivenRun, RunNews, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import { endOf } from '../tasks/lifecycle.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { Followers } from './followers.js'
+import { begunTask } from './named-tasks.js'
 import { ReportBuffer, type ReportBufferOptions } from './report-buffer.js'
 import { Retirement } from './retirement.js'
 import { type Given, Run, type RunLimits } from './run.js'
-import type { RunFollower } from './run-follower.js'
 import { Secrets } from './secrets.js'
 
 /** Yields to the event loop this often, for messages, timers and signals. */
@@ -86,8 +86,8 @@ export class Loop implements ExecutorListener {
   readonly #secrets: Secrets
   readonly #reports: ReportBuffer
   readonly #retirement: Retirement
-  /** Is told of each run by itself. */
-  #follower: RunFollower | undefined
+  /** Is told of each run of a named task by itself. */
+  #follow: ((news: RunNews) => void) | undefined
   #state: 'running' | 'draining' | 'drained' = 'running'
   /** Tasks with one of these pairs are parked. */
   #paused: readonly PausedPair[] = []
@@ -101,7 +101,6 @@ export class Loop implements ExecutorListener {
   #isAlone = false
   /** Runs that have not ended or are not settled. */
   readonly #inFlight = new ArraySet<Run>()
-  readonly #settling = new ArraySet<Promise<void>>()
   /** How many runs are being settled together with the fetching of another task, which waits for that. */
   #fetching = 0
   /** How many claims are being given up that no page waits for. */
@@ -190,8 +189,8 @@ export class Loop implements ExecutorListener {
     this.#paused = pairs
   }
 
-  follow(follower: RunFollower | undefined): void {
-    this.#follower = follower
+  follow(tell: ((news: RunNews) => void) | undefined): void {
+    this.#follow = tell
   }
 
   listen(areTimesHeard: boolean): void {
@@ -237,14 +236,14 @@ export class Loop implements ExecutorListener {
     return isReported
   }
 
-  /** Resolves when every run that has ended is settled and reported; undefined: nothing to wait for. */
-  get whenSettled(): Promise<unknown> | undefined {
-    return this.#settling.size === 0 ? undefined : Promise.all(this.#settling)
+  /** After a fault: resolves when every run that has ended is settled and reported, and what was about to begin is given up. */
+  async settled(): Promise<void> {
+    while (this.#underWay > this.#signalsRunning) await this.#change()
   }
 
   /** The process of a task has died: another worker, as a claim has found, or the interpreter of this one. */
   died(run: DeadRun, death: Death): void {
-    this.#follower?.died(run, death)
+    this.#tellRun(run, task => ({ type: 'run-died', task, end: endOf(death) }))
     this.#options.died(run, death)
   }
 
@@ -467,7 +466,12 @@ export class Loop implements ExecutorListener {
 
   starting(run: Run, now: number): void {
     this.#reports.starting(run, now)
-    this.#follower?.began(run)
+    this.#tellRun(run.claim, task => ({ type: 'run-began', number: run.number, task }))
+  }
+
+  #tellRun(run: DeadRun, newsOf: (task: BegunTask) => RunNews): void {
+    const task = this.#follow === undefined ? undefined : begunTask(run)
+    if (task !== undefined) this.#follow?.(newsOf(task))
   }
 
   // Settle
@@ -488,14 +492,11 @@ export class Loop implements ExecutorListener {
     }
     this.#inFlight.add(run)
     if (next !== undefined) this.#fetching++
-    const settled = report.then(late => {
+    return report.then(late => {
       if (next !== undefined) this.#fetching--
-      this.#settling.delete(settled)
       this.#settled(run, late, died)
       this.#wake()
     })
-    this.#settling.add(settled)
-    return settled
   }
 
   /** What is hidden is in no record, no dead letter and no line: neither with its key nor without it. */
@@ -511,7 +512,8 @@ export class Loop implements ExecutorListener {
   #settled(run: Run, report: Report, died?: { readonly run: DeadRun; readonly cause: string }): void {
     this.#inFlight.delete(run)
     const death = died === undefined ? undefined : deathIn(report, died.cause)
-    this.#follower?.ended(run, death === undefined ? report : endOf(death))
+    const { kind, atMs, detail } = death === undefined ? report : endOf(death)
+    this.#follow?.({ type: 'run-ended', number: run.number, end: { kind, atMs, detail } })
     this.#reports.ended(run, report)
     if (died !== undefined && death !== undefined) this.#options.died(died.run, death)
     this.#retirement.settled(report)

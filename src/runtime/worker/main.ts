@@ -1,14 +1,15 @@
 import { setTimeout } from '../../base/own-clock.js'
+import type { BegunTask } from '../../base/task/report.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import { giveMemoryBackWhenIdle } from '../../system/idle-memory.js'
+import type { RunNews } from '../ipc/messages.js'
 import { offerDaemon } from '../tasks/daemon.js'
 import { events } from '../tasks/event-hub.js'
-import { DEFAULT_NAMESPACE, tellerOf } from '../tasks/lifecycle.js'
+import { DEFAULT_NAMESPACE, type Tell, tellBegun, tellEnded, tellerOf } from '../tasks/lifecycle.js'
 import { takeChildrensOutput } from './children-output.js'
 import { ProcessDirectory } from './function-executor.js'
 import { takeOutput } from './own-output.js'
 import { Road, sendNothing } from './road.js'
-import { followHere } from './run-follower.js'
 import { offerSignals } from './signal-api.js'
 import { EXIT_REQUESTED, Worker } from './worker.js'
 
@@ -35,8 +36,8 @@ const worker = new Worker({
     const tell = tellerOf(DEFAULT_NAMESPACE, [events], message =>
       process.emitWarning(message, 'SpooldWarning'),
     )
-    const follower = followHere(tell, String(process.pid))
-    events.watch(isHeard => loop.follow(isHeard ? follower : undefined))
+    const hear = tellerOfRuns(tell)
+    events.watch(isHeard => loop.follow(isHeard ? hear : undefined))
   },
   send: (message, sent) => road.say(message, sent),
   exit(code) {
@@ -44,6 +45,26 @@ const worker = new Worker({
     road.end(() => process.exit(code))
   },
 })
+
+/** Tells those who listen in this process. */
+function tellerOfRuns(tell: Tell): (news: RunNews) => void {
+  const me = String(process.pid)
+  const begun = new Map<number, BegunTask>()
+  return news => {
+    switch (news.type) {
+      case 'run-began':
+        begun.set(news.number, news.task)
+        return tellBegun(tell, me, news.task)
+      case 'run-ended': {
+        const task = begun.get(news.number)
+        begun.delete(news.number)
+        return task && tellEnded(tell, me, task, news.end)
+      }
+      case 'run-died':
+        return tellEnded(tell, me, news.task, news.end)
+    }
+  }
+}
 
 takeChildrensOutput((stream, text, sent) => worker.printed(stream, text, sent))
 takeOutput((stream, text, sent) => worker.printed(stream, text, sent))

@@ -19,8 +19,7 @@ import type { Run } from './run.js'
 
 /** The named tasks of all handlers of a worker, by name; one character per byte, as in packets. */
 export class NamedTasks {
-  readonly #terms = new Map<string, Terms>()
-  readonly #places = new Map<string, string>()
+  readonly #declared = new Map<string, { readonly terms: Terms; readonly place: string }>()
   /** Each looks for what a registry has got since. */
   readonly #learners: Array<() => void> = []
   /** Those that the daemon schedules itself. */
@@ -30,7 +29,7 @@ export class NamedTasks {
   readonly #linked = new Set<TaskEntry>()
 
   get isEmpty(): boolean {
-    return this.#terms.size === 0
+    return this.#declared.size === 0
   }
 
   /**
@@ -45,7 +44,7 @@ export class NamedTasks {
         const { place, definition } = entry
         const name = fullNameOf(entry)
         const key = toByteString(name)
-        if (performers.has(key) || this.#linked.has(entry) || (mayClash && this.#places.has(key))) continue
+        if (performers.has(key) || this.#linked.has(entry) || (mayClash && this.#declared.has(key))) continue
         this.#linked.add(entry)
         const settings = settingsOf(entry)
         this.declare(termsOf(name, settings), place)
@@ -64,10 +63,9 @@ export class NamedTasks {
   /** @param place where it is registered, for people */
   declare(terms: Terms, place: string): void {
     const key = toByteString(terms.name)
-    const taken = this.#places.get(key)
-    if (taken !== undefined) throw takenTwice(terms.name, taken, place)
-    this.#places.set(key, place)
-    this.#terms.set(key, terms)
+    const taken = this.#declared.get(key)
+    if (taken !== undefined) throw takenTwice(terms.name, taken.place, place)
+    this.#declared.set(key, { terms, place })
   }
 
   /** The daemon schedules it, if its settings say so. @param what whose they are, for messages */
@@ -81,12 +79,12 @@ export class NamedTasks {
     return vars => {
       const name = taskNameOf(vars)
       if (name === undefined) return undefined
-      let known = this.#terms.get(name)
+      let known = this.#declared.get(name)
       if (known === undefined && isNamed(vars)) {
         for (const learn of this.#learners) learn()
-        known = this.#terms.get(name)
+        known = this.#declared.get(name)
       }
-      return known === undefined && areAll && isNamed(vars) ? 'unknown-name' : known
+      return known === undefined && areAll && isNamed(vars) ? 'unknown-name' : known?.terms
     }
   }
 }

@@ -51,12 +51,8 @@ export class WorkerSignals {
     this.#tell({ kind: 'raise', number })
   }
 
-  addTimer(number: number, everyMs: number): void {
-    this.addRbTimer(number, everyMs, 0)
-  }
-
   /** @param iterations 0: forever; with a limit, 0 milliseconds mean as soon as possible */
-  addRbTimer(number: number, everyMs: number, iterations: number): void {
+  addTimer(number: number, everyMs: number, iterations = 0): void {
     checkNumber(number)
     const isAtOnce = everyMs === 0 && iterations > 0
     if (!isAtOnce && !(Number.isFinite(everyMs) && everyMs > 0))

@@ -53,7 +53,7 @@ export function addMsTimer(number: number, milliseconds: number): void {
 
 /** A timer that fires this many times; 0: forever. */
 export function addRbTimer(number: number, seconds: number, iterations = 0): void {
-  actions().addRbTimer(number, seconds * 1000, iterations)
+  actions().addTimer(number, seconds * 1000, iterations)
 }
 
 /** uWSGI's five numbers: -1 means any, -5 every multiple of 5; 0 and 7 are Sunday. */

@@ -15,7 +15,6 @@ import type { LoadedHandler } from './load-module.js'
 import { Loop } from './loop.js'
 import { engineOf, openClaims } from './open-claims.js'
 import type { Run } from './run.js'
-import { followForMaster } from './run-follower.js'
 import { WorkerSignals } from './signal-actions.js'
 import { daemonOf } from './worker-daemon.js'
 
@@ -56,7 +55,7 @@ interface SharedProcess {
 /**
  * Receives messages from the master, has them carried out, and reports the results.
  *
- * States: silent (until `open` or `clear-marks`) → loading → ready → drained.
+ * States: silent (until `open` or `after-kill`) → loading → ready → drained.
  */
 export class Worker {
   readonly #home: WorkerHome
@@ -86,8 +85,7 @@ export class Worker {
     switch (message.type) {
       case 'open':
         return void this.#open(message.options)
-      case 'clear-marks':
-      case 'bury-cancelled':
+      case 'after-kill':
         return void this.#actAfterKill(message)
       case 'run':
         return this.#loop?.take(message)
@@ -102,7 +100,7 @@ export class Worker {
       case 'pause':
         return this.#loop?.pause(message.pairs)
       case 'follow':
-        return this.#loop?.follow(message.isOn ? followForMaster(each => this.#send(each)) : undefined)
+        return this.#loop?.follow(message.isOn ? news => this.#send(news) : undefined)
       case 'listen':
         return this.#loop?.listen(message.times)
       case 'drain':
@@ -123,9 +121,7 @@ export class Worker {
     const [message, stack] = [toError(thrown).message, stackOf(thrown)].map(text => this.#shown(text))
     const isReported = this.#loop.fault(thrown)
     const error = (isReported ? message : stack) ?? ''
-    const exit = () => this.#exitAfter({ type: 'faulted', error }, 1)
-    if (this.#loop.whenSettled === undefined) exit()
-    else void this.#loop.whenSettled.then(exit)
+    void this.#loop.settled().then(() => this.#exitAfter({ type: 'faulted', error }, 1))
   }
 
   /** Code in this process has ended it: tells what it ran until then, and runs now, which nobody else knows. */
@@ -294,10 +290,8 @@ export class Worker {
 
   /** Does something else than run tasks. */
   async #actAfterKill(message: AfterKill): Promise<void> {
-    const { actAfterKill, answerAside } = await import('./after-a-kill.js')
-    const { options } = message
-    const act = async () => actAfterKill(await openClaims(this.#engineOf(options), options), message)
-    this.#send(await answerAside(message.id, act))
+    const { answerAfterKill } = await import('./after-a-kill.js')
+    this.#send(await answerAfterKill(options => this.#engineOf(options), message))
   }
 
   /** All tasks are done: ends the interpreters and programs in good order, too. */

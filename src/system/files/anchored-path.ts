@@ -16,7 +16,7 @@ import { loadedCalls as calls } from '../libc.js'
  * A process with more rights than the spool's owner never gets here (privileges.ts): it becomes that owner first.
  */
 
-const DIRECTORY = constants.O_DIRECTORY | constants.O_NOFOLLOW | O_PATH
+const DIRECTORY = constants.O_DIRECTORY | O_PATH
 /** Without /proc, an lstat check has to do. */
 const HAS_PROC = fs.existsSync('/proc/self/fd')
 
@@ -55,7 +55,7 @@ export class Directory {
   #users = 1
 
   constructor(path: string, name: string) {
-    this.fd = openDirectory(path)
+    this.fd = openSync(path, DIRECTORY)
     this.path = HAS_PROC ? descriptorPath(this.fd) : path
     this.status = statusOfOpen(this.fd)
     this.#name = name
@@ -112,15 +112,6 @@ function statusOfOpen(fd: number): FileStatus {
   } catch (error) {
     calls().close(fd)
     throw error
-  }
-}
-
-function openDirectory(path: string): number {
-  const { directory, name } = placeOf(path)
-  try {
-    return calls().openat(directory, name, DIRECTORY)
-  } catch (error) {
-    throw named(error)
   }
 }
 
@@ -218,16 +209,12 @@ export const utimesSync = plainly((path: Path, atime: number, mtime: number) =>
   fs.utimesSync(path, atime, mtime),
 )
 export const chmodSync = plainly((path: Path, mode: number) => fs.chmodSync(path, mode))
-/** Of the name itself, also if it is a link; undefined if there is none. */
+/** Of the name itself, also if it is a link, with its exact inode and device; undefined if there is none. */
 export const statusOf = plainly((path: Path): FileStatus | undefined => {
   const { directory, name } = placeOf(path)
   return calls().statusAt(directory, name)
 })
 export const lstatSync = plainly((path: Path) => fs.lstatSync(path, { throwIfNoEntry: false }))
-/** With exact inode and device numbers: as doubles, large neighbouring inode numbers would be equal. */
-export const lstatExactlySync = plainly((path: Path) =>
-  fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }),
-)
 
 // O_NONBLOCK: a FIFO under a task's name must not block us. O_NOFOLLOW: a symlink must not lead us out of the spool.
 const SAFE = constants.O_NOFOLLOW | constants.O_NONBLOCK

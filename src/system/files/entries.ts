@@ -5,7 +5,7 @@ import { errnoOf } from '../../base/errors.js'
 import { toFsPath } from '../../base/task/ref.js'
 import { ENTRY_DIRECTORY, ENTRY_FILE, eachEntry } from '../calls.js'
 import { systemCalls } from '../libc.js'
-import { named, placeOf } from './anchored-path.js'
+import { named, openSync } from './anchored-path.js'
 import type { Stamp } from './stamps.js'
 
 /** Entries per read: few enough not to block the event loop, enough for a million names per second. */
@@ -49,7 +49,7 @@ function kindOf(entry: Dirent): number {
 
 /** Bytes per read: at most two thousand names, which are met within 2 ms. */
 const SLICE_BYTES = 64 * 1024
-const LISTED = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
+const LISTED = constants.O_RDONLY | constants.O_DIRECTORY
 
 /** In the order of their bytes: a name is a byte string. */
 function byName([a]: [string, number], [b]: [string, number]): number {
@@ -66,7 +66,7 @@ function byName([a]: [string, number], [b]: [string, number]): number {
 export function meetAtOnce(path: string, meet: Meet): boolean {
   const calls = systemCalls()
   if (!calls.isLibc) return listAtOnce(path).every(entry => meet(entry.name, kindOf(entry)))
-  const fd = openToList(path)
+  const fd = openSync(path, LISTED)
   try {
     const slice = Buffer.allocUnsafe(SLICE_BYTES)
     const entries: [name: string, kind: number][] = []
@@ -80,7 +80,7 @@ export function meetAtOnce(path: string, meet: Meet): boolean {
 
 /** The same for directories with millions of entries. */
 export function meetAll(path: string, isLocal: boolean, meet: Meet): Promise<boolean> {
-  return isLocal && systemCalls().isLibc ? meetBySlices(path, meet) : meetByBatches(path, isLocal, meet)
+  return isLocal && systemCalls().isLibc ? meetBySlices(path, meet) : meetByNode(path, meet)
 }
 
 /** A read that takes longer comes from a disk, and not from memory. */
@@ -92,7 +92,7 @@ const QUICK_MS = 2
  */
 async function meetBySlices(path: string, meet: Meet): Promise<boolean> {
   const calls = systemCalls()
-  const fd = openToList(path)
+  const fd = openSync(path, LISTED)
   const slice = Buffer.allocUnsafeSlow(SLICE_BYTES)
   const slices = new Slices()
   try {
@@ -109,38 +109,8 @@ async function meetBySlices(path: string, meet: Meet): Promise<boolean> {
   }
 }
 
-function openToList(path: string): number {
-  const { directory, name } = placeOf(toFsPath(path))
-  try {
-    return systemCalls().openat(directory, name, LISTED)
-  } catch (error) {
-    throw named(error)
-  }
-}
-
-/**
- * By Node, whose `opendir` opens in a thread, too. A promise per entry would cost twice as much as the rest of the listing.
- *
- * @param isLocal the file system answers fast: the buffered rest of a batch is read synchronously, which makes a blocking
- * system call only at the end of the directory. Otherwise each entry is read asynchronously.
- */
-async function meetByBatches(path: string, isLocal: boolean, meet: Meet): Promise<boolean> {
-  const directory = await open(path)
-  try {
-    for (let first = await directory.read(); first !== null; ) {
-      const batch = [first]
-      while (batch.length < ENTRIES_PER_READ) {
-        const next = isLocal ? directory.readSync() : await directory.read()
-        if (next === null) break
-        batch.push(next)
-      }
-      const next = directory.read() // a thread of the pool reads it while these are looked at
-      next.catch(() => {}) // where it is awaited, it is thrown again; who leaves earlier does not care
-      if (!batch.every(entry => meet(entry.name, kindOf(entry)))) return false
-      first = await next
-    }
-    return true
-  } finally {
-    await directory.close()
-  }
+/** By Node, whose `opendir` opens and reads in a thread, too: a file system of another host may be slow to answer. */
+async function meetByNode(path: string, meet: Meet): Promise<boolean> {
+  for await (const entry of await open(path)) if (!meet(entry.name, kindOf(entry))) return false
+  return true
 }

@@ -44,7 +44,7 @@ export class Calls {
     'register-signal': ([number, target]) => this.#register(Number(number), String(target)),
     signal: ([number]) => void this.#signals.raise(Number(number)),
     timer: ([number, everyMs, iterations]) =>
-      void this.#signals.addRbTimer(Number(number), Number(everyMs), Number(iterations)),
+      void this.#signals.addTimer(Number(number), Number(everyMs), Number(iterations)),
     cron: ([number, minute, hour, day, month, weekday]) =>
       void this.#signals.addCron(
         Number(number),

@@ -40,43 +40,26 @@ const MAX_ATTEMPT = 0xffff
 /** Of a text for people. */
 const MAX_CAUSE_CHARS = 4000
 
-export type UpFrame =
-  /** `text`: the named tasks that its code declared (host.ts); empty: none. */
-  | { readonly kind: 'ready'; readonly text: string }
-  /** `text`: why the configured handlers could not be loaded. */
-  | { readonly kind: 'unloadable'; readonly text: string }
-  /** A message has been processed. */
-  | { readonly kind: 'done' }
-  /**
-   * What the task with this number threw, what is wrong with its return value, or its answer (`fromHost`). Sent before
-   * its result.
-   */
-  | { readonly kind: 'detail'; readonly number: number; readonly text: string }
-  /** Tasks from this number on were not started, and will not be. */
-  | { readonly kind: 'recalled'; readonly number: number }
-  /** `text`: what its function threw, or empty. */
-  | { readonly kind: 'signal-ended'; readonly number: number; readonly text: string }
-  /** The task with this number has ended, beside others. `text`: its state as on the page, in decimal, and its detail. */
-  | { readonly kind: 'ended'; readonly number: number; readonly text: string }
-  /** The task with this number has printed the text, beside others. */
-  | { readonly kind: 'printed'; readonly number: number; readonly text: string }
-  /** `text`: the path of the pipe that takes its output. The host waits for the answer before it prints. */
-  | { readonly kind: 'output'; readonly text: string }
-
-/** What a host says that runs tasks beside each other. */
-export type BesideFrame = Extract<UpFrame, { kind: 'ended' | 'printed' }>
-
+/** What a host says, and what `number` and `text` are. The kinds are sent as their position, from 1. */
 const UP_KINDS = [
-  'ready',
-  'unloadable',
-  'done',
+  'ready', // `text`: the named tasks that its code declared (host.ts); empty: none
+  'unloadable', // `text`: why the configured handlers could not be loaded
+  'done', // a message has been processed
+  // `text`: what the task with this number threw, what is wrong with its return value, or its answer (`fromHost`). Sent before its result
   'detail',
-  'recalled',
-  'signal-ended',
-  'output',
-  'ended',
-  'printed',
+  'recalled', // tasks from this number on were not started, and will not be
+  'signal-ended', // `text`: what the function of this signal threw, or empty
+  'output', // `text`: the path of the pipe that takes its output. The host waits for the answer before it prints
+  'ended', // the task with this number, beside others. `text`: its state as on the page, in decimal, and its detail
+  'printed', // the task with this number has printed the text, beside others
 ] as const
+
+export interface UpFrame {
+  readonly kind: (typeof UP_KINDS)[number]
+  readonly number: number
+  readonly text: string
+}
+
 const MAGIC = 0x4c5053ff
 const UP_HEAD_BYTES = 13
 /** A host truncates its texts, so a longer one is not from a host. */

@@ -10,12 +10,10 @@ import { Page } from '../../ipc/host-page.js'
 import { FIRST_AREA_FD, type HostOptions } from '../../ipc/messages.js'
 import { OWN_CHILD } from '../children-output.js'
 import {
-  type BesideFrame,
   CALLS_FD,
   CallDecoder,
   encodeList,
   encodeRecall,
-  encodeSignal,
   encodeTasks,
   fromHost,
   LIFELINE_FD,
@@ -54,7 +52,7 @@ interface HostProcessListener {
   recalled(count: number): void
   signalEnded(number: number, error: string): void
   /** A task has ended or printed something, beside others. */
-  beside(frame: BesideFrame): void
+  beside(frame: UpFrame): void
   /** Answers a call of the host. @throws why it failed, worded for a handler */
   call(name: string, values: readonly Buffer[]): Promise<ReadonlyArray<string | Uint8Array>>
 }
@@ -72,7 +70,8 @@ export class HostProcess {
   /** Tasks are numbered in the order in which they were sent. */
   #sent = 0
   #collected = 0
-  #hasEndedBeside = false
+  /** A task has ended in it. */
+  hasProgressed = false
   #messages = 0
   #isRecalling = false
   #isLoaded = false
@@ -126,11 +125,6 @@ export class HostProcess {
     return this.#messages
   }
 
-  /** A task has ended in it. */
-  get hasProgressed(): boolean {
-    return this.#collected > 0 || this.#hasEndedBeside
-  }
-
   get isRecalling(): boolean {
     return this.#isRecalling
   }
@@ -157,19 +151,14 @@ export class HostProcess {
     const first = this.#sent
     if (numbers !== undefined) this.#page.note(first, numbers)
     this.#sent += claims.length
-    this.#messages++
-    this.#pipe(TASKS_FD).write(encodeTasks(claims))
+    this.post(encodeTasks(claims))
     return first
   }
 
-  died(message: Buffer): void {
+  /** Sends a message. It says `done` of each. */
+  post(message: Buffer): void {
     this.#messages++
     this.#pipe(TASKS_FD).write(message)
-  }
-
-  signal(number: number): void {
-    this.#messages++
-    this.#pipe(TASKS_FD).write(encodeSignal(number))
   }
 
   /** The tasks that have ended since the last call, in the order in which they were sent. */
@@ -184,6 +173,7 @@ export class HostProcess {
       ended.push({ outcome, printed: hasPrinted ? (this.#output?.takeEndOf(this.#collected) ?? '') : '' })
     }
     this.#page.clear(first, ended.length)
+    this.hasProgressed ||= ended.length > 0
     return ended
   }
 
@@ -264,7 +254,7 @@ export class HostProcess {
         return this.#recalled(frame.number)
       case 'ended':
       case 'printed':
-        if (frame.kind === 'ended') this.#hasEndedBeside = true
+        if (frame.kind === 'ended') this.hasProgressed = true
         return this.#listener.beside(frame)
       case 'signal-ended':
         return this.#listener.signalEnded(frame.number, frame.text)

@@ -4,7 +4,7 @@ import type { DeadRun, Death } from '../../../engines/claims.js'
 import type { HostOptions, WorkerMessage } from '../../ipc/messages.js'
 import type { PeriodicSettings } from '../../tasks/periodic.js'
 import type { Run } from '../run.js'
-import { type BesideFrame, encodeDeath } from './frames.js'
+import { encodeDeath, encodeSignal, type UpFrame } from './frames.js'
 import { HostProcess } from './host-process.js'
 
 /** A named task that the code of a host registered, as our own code in its language says it. */
@@ -36,8 +36,8 @@ interface HostTaskListener {
    * @returns whether it had begun one of them
    */
   died(detail: string): boolean
-  /** A task has ended or printed something, beside others. */
-  beside?(frame: BesideFrame): void
+  /** A task has ended or printed something, beside others: `ended` or `printed`. */
+  beside?(frame: UpFrame): void
   /** It accepts tasks again. */
   revived(): void
   /** It will not accept tasks again. */
@@ -67,7 +67,7 @@ export interface HostCallbacks {
  * States: loading → open → (dies) loading → … → closed.
  */
 export class Host {
-  readonly options: HostStart
+  readonly #options: HostStart
   readonly #callbacks: HostCallbacks
   #user: HostTaskListener | undefined
   #process: HostProcess
@@ -79,7 +79,7 @@ export class Host {
   readonly #signals = new Map<number, { resolve(): void; reject(error: Error): void }>()
 
   private constructor(options: HostStart, callbacksOf: (host: Host) => HostCallbacks) {
-    this.options = options
+    this.#options = options
     this.#callbacks = callbacksOf(this)
     this.#process = this.#spawn()
   }
@@ -127,32 +127,32 @@ export class Host {
     if (this.#state !== 'open') return Promise.reject(new Error('the interpreter is being replaced'))
     return new Promise((resolve, reject) => {
       this.#signals.set(number, { resolve, reject })
-      this.#process.signal(number)
+      this.#process.post(encodeSignal(number))
     })
   }
 
   /** The process of a named task has died: tells Python, which has signals for that; it knows which tasks are its own. */
   died(run: DeadRun, death: Death): void {
-    if (this.options.language !== 'Python' || run.terms === undefined) return
+    if (this.#options.language !== 'Python' || run.terms === undefined) return
     this.#untold.push(encodeDeath(run, death))
     this.#tell()
   }
 
   /** Once there is an interpreter: the one that died may have been its own. */
   #tell(): void {
-    if (this.#state === 'open') for (const message of this.#untold.splice(0)) this.#process.died(message)
+    if (this.#state === 'open') for (const message of this.#untold.splice(0)) this.#process.post(message)
   }
 
   async end(): Promise<void> {
     this.#state = 'closed'
-    const { language } = this.options
+    const { language } = this.#options
     if (await this.#process.end()) return
     const why = 'a thread that a task has left, or code that it runs at its exit, holds it up'
     this.print(undefined, `the ${language} interpreter (pid: ${this.#process.pid}) is killed: ${why}\n`)
   }
 
   #spawn(): HostProcess {
-    const process = new HostProcess(this.options, {
+    const process = new HostProcess(this.#options, {
       progress: () => this.#user?.progress(),
       recalled: count => this.#user?.recalled?.(count),
       signalEnded: (number, error) => this.#signalEnded(number, error),
@@ -173,7 +173,7 @@ export class Host {
   }
 
   #died(process: HostProcess, death: string): void {
-    const { language } = this.options
+    const { language } = this.#options
     const wasOpen = this.#state === 'open'
     let diedAtWork = false
     if (wasOpen) {
@@ -194,7 +194,7 @@ export class Host {
    * up: the master sets the pace then, as it knows all workers.
    */
   #replace({ hasProgressed }: HostProcess, death: string, diedAtWork: boolean): void {
-    const { language, startTimeoutMs } = this.options
+    const { language, startTimeoutMs } = this.#options
     if (!diedAtWork && !hasProgressed)
       return this.#failed(`the ${language} interpreter ${death} before any task had ended`)
     const delayMs = diedAtWork ? 0 : this.#pace.delayOfBurst()

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { ReportKind } from '#src/base/task/report.js'
+import type { WorkerOptions } from '#src/runtime/ipc/messages.js'
+import { answerAfterKill } from '#src/runtime/worker/after-a-kill.js'
+import { openEngine } from '../helpers/engine.js'
+import { drop, packet } from '../helpers/files.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const CANCELLED = { kind: 'cancelled', detail: 'it was cancelled' } as const
+
+/** What is found of a task that cannot be claimed before it was tried so often. */
+async function foundAfter(tries: number, kind: ReportKind) {
+  const spool = spoolDirectory()
+  drop(spool, 'task', packet({ n: '1' }))
+  const claims = await openEngine(spool)
+  const claim = claims.claim.bind(claims)
+  claims.claim = (ref, lastRun) => (tries-- > 0 ? { ref, kind, ranMs: 0 } : claim(ref, lastRun))
+  const options = { spool, chain: [], hide: [] } as unknown as WorkerOptions
+  const tasks = [{ ref: 'task', lastRun: CANCELLED }]
+  const engine = { claims: async () => claims }
+  const answer = await answerAfterKill(() => engine, { type: 'after-kill', id: 7, options, tasks })
+  return 'value' in answer ? answer.value : answer
+}
+
+describe('what is done after a kill', () => {
+  for (const kind of ['locked', 'untouched', 'unreadable'] as const)
+    it(`is tried again for a while with a task that is ${kind}, and else says so`, async () => {
+      assert.deepEqual(await foundAfter(3, kind), [null])
+      assert.deepEqual(await foundAfter(Number.POSITIVE_INFINITY, kind), [{ ref: 'task', kind, ranMs: 0 }])
+    })
+
+  it('says at once of a task that it is gone', async () => {
+    assert.deepEqual(await foundAfter(1, 'gone'), [{ ref: 'task', kind: 'gone', ranMs: 0 }])
+  })
+})
