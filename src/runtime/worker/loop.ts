@@ -466,11 +466,12 @@ export class Loop implements ExecutorListener {
 
   starting(run: Run, now: number): void {
     this.#reports.starting(run, now)
-    this.#tellRun(run.claim, task => ({ type: 'run-began', number: run.number, task }))
+    if (this.#follow !== undefined)
+      this.#tellRun(run.claim, task => ({ type: 'run-began', number: run.number, task }))
   }
 
   #tellRun(run: DeadRun, newsOf: (task: BegunTask) => RunNews): void {
-    const task = this.#follow === undefined ? undefined : begunTask(run)
+    const task = begunTask(run)
     if (task !== undefined) this.#follow?.(newsOf(task))
   }
 

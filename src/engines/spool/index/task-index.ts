@@ -288,7 +288,7 @@ export class TaskIndex {
 
   /** A worker ran it to SPOOL_OK, and it is gone, unless there is a new file of that name. */
   done(ref: Ref): void {
-    this.#rivals.reported('ok', true)
+    this.#rivals.reported(false)
     this.#gone(ref, true)
     this.slots.ranWithout(ref)
   }
@@ -308,7 +308,7 @@ export class TaskIndex {
 
   #place(report: Report, nowMs: number): void {
     const { ref } = report
-    this.#rivals.reported(report.kind, this.#busy.isOurs(ref))
+    this.#rivals.reported(VAIN_KINDS.includes(report.kind) && !this.#busy.isOurs(ref))
     if (GONE_KINDS.includes(report.kind)) return this.#gone(ref, report.kind !== 'gone')
     const isTouched = this.#busy.isTouched(ref)
     this.#busy.end(ref)
@@ -522,11 +522,11 @@ class Rivals {
   #vainBefore = 0
   #since = 0
 
-  /** @param isOurs one of our own workers ran it, or may have begun it: nobody else need be there */
-  reported(kind: ReportKind, isOurs: boolean): void {
+  /** @param isVain not if one of our own workers ran it, or may have begun it: nobody else need be there then */
+  reported(isVain: boolean): void {
     this.#turn()
     this.#all++
-    if (VAIN_KINDS.includes(kind) && !isOurs) this.#vain++
+    if (isVain) this.#vain++
   }
 
   get areLikely(): boolean {
