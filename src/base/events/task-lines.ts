@@ -110,6 +110,7 @@ export class TaskLines {
   }
 
   #endFields(speaker: Speaker, report: Report): object | undefined {
+    if (!this.#log.isStructured) return undefined // each line of a backlog comes here
     const { kind, ranMs, waitMs, attempt, atMs, detail } = report
     const name = nameOf(report)
     const taskName = report.task === undefined ? {} : { taskName: report.task }
