@@ -124,6 +124,24 @@ describe('spoold cancel', () => {
     assert.equal(isAlive(worker), false)
   })
 
+  it('ends two that share a process, neither of which ends by itself', async () => {
+    const { spool, daemon, runs, give } = await started({
+      ini: { 'spooler-processes': 1, 'spooler-concurrency': 3 },
+    })
+    const paths = ['one', 'other'].map(n => give(n, 'ignore'))
+    for (const n of ['one', 'other']) await runs(n)
+    const [worker = 0] = daemon.workers()
+    const answers = await Promise.all(paths.map(path => inProcess(['cancel', path])))
+    for (const [i, path] of paths.entries()) {
+      const { code, stdout } = answers[i] ?? {}
+      assert.deepEqual([code, stdout], [0, `cancelled ${path}\n`])
+    }
+    assert.equal(isAlive(worker), false)
+    for (const letter of (await letters(spool)).values())
+      assert.deepEqual([letter.reason, letter.attempts, letter.crashes], ['cancelled', 0, 0])
+    assert.equal((await letters(spool)).size, 2)
+  })
+
   it('leaves what was done as done, and says so', async () => {
     const { spool, runs, give } = await started()
     const path = give('finish', 'finish')
