@@ -142,6 +142,36 @@ describe('spoold cancel', () => {
     assert.equal((await letters(spool)).size, 2)
   })
 
+  it('gives a process nothing more that has to go for another task, when one that was cancelled there has ended', async () => {
+    const { spool, daemon, runs, give, open } = await started({
+      ini: { 'spooler-processes': 1, 'spooler-concurrency': 4 },
+    })
+    give('stuck', 'ignore')
+    for (const n of ['late', 'beside']) give(n, 'gate')
+    for (const n of ['stuck', 'late', 'beside']) await runs(n)
+    const news = new Map<string, unknown[]>()
+    const answers = ['stuck', 'late'].map(n => {
+      const seen: unknown[] = []
+      news.set(n, seen)
+      const args = { spool, task: nameOf(n) }
+      const hears = { silenceMs: Number.POSITIVE_INFINITY, event: (each: unknown) => seen.push(each) }
+      return askDaemon(controlOf(spool), 'cancel', args, hears)
+    })
+    await until('both wait for the other one', () =>
+      [...news.values()].every(seen => seen.some(each => each !== null)),
+    )
+    open('late')
+    assert.deepEqual(await answers[1], { result: 'done' })
+    give('later', 'quick')
+    const isKnown = async () => (await spoolSnapshotOf(spool)).tasks.due === 1
+    await until('it is known', async () => daemon.journal().length > 3 || (await isKnown()))
+    assert.equal(daemon.journal().length, 3)
+    open('beside')
+    assert.deepEqual(await answers[0], { result: 'cancelled' })
+    await runs('later')
+    assert.deepEqual([...(await letters(spool)).keys()], [nameOf('stuck')])
+  })
+
   it('leaves what was done as done, and says so', async () => {
     const { spool, runs, give } = await started()
     const path = give('finish', 'finish')
