@@ -124,6 +124,54 @@ describe('spoold cancel', () => {
     assert.equal(isAlive(worker), false)
   })
 
+  it('ends two that share a process, neither of which ends by itself', async () => {
+    const { spool, daemon, runs, give } = await started({
+      ini: { 'spooler-processes': 1, 'spooler-concurrency': 3 },
+    })
+    const paths = ['one', 'other'].map(n => give(n, 'ignore'))
+    for (const n of ['one', 'other']) await runs(n)
+    const [worker = 0] = daemon.workers()
+    const answers = await Promise.all(paths.map(path => inProcess(['cancel', path])))
+    for (const [i, path] of paths.entries()) {
+      const { code, stdout } = answers[i] ?? {}
+      assert.deepEqual([code, stdout], [0, `cancelled ${path}\n`])
+    }
+    assert.equal(isAlive(worker), false)
+    for (const letter of (await letters(spool)).values())
+      assert.deepEqual([letter.reason, letter.attempts, letter.crashes], ['cancelled', 0, 0])
+    assert.equal((await letters(spool)).size, 2)
+  })
+
+  it('gives a process nothing more that has to go for another task, when one that was cancelled there has ended', async () => {
+    const { spool, daemon, runs, give, open } = await started({
+      ini: { 'spooler-processes': 1, 'spooler-concurrency': 4 },
+    })
+    give('stuck', 'ignore')
+    for (const n of ['late', 'beside']) give(n, 'gate')
+    for (const n of ['stuck', 'late', 'beside']) await runs(n)
+    const news = new Map<string, unknown[]>()
+    const answers = ['stuck', 'late'].map(n => {
+      const seen: unknown[] = []
+      news.set(n, seen)
+      const args = { spool, task: nameOf(n) }
+      const hears = { silenceMs: Number.POSITIVE_INFINITY, event: (each: unknown) => seen.push(each) }
+      return askDaemon(controlOf(spool), 'cancel', args, hears)
+    })
+    await until('both wait for the other one', () =>
+      [...news.values()].every(seen => seen.some(each => each !== null)),
+    )
+    open('late')
+    assert.deepEqual(await answers[1], { result: 'done' })
+    give('later', 'quick')
+    const isKnown = async () => (await spoolSnapshotOf(spool)).tasks.due === 1
+    await until('it is known', async () => daemon.journal().length > 3 || (await isKnown()))
+    assert.equal(daemon.journal().length, 3)
+    open('beside')
+    assert.deepEqual(await answers[0], { result: 'cancelled' })
+    await runs('later')
+    assert.deepEqual([...(await letters(spool)).keys()], [nameOf('stuck')])
+  })
+
   it('leaves what was done as done, and says so', async () => {
     const { spool, runs, give } = await started()
     const path = give('finish', 'finish')

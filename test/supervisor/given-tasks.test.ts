@@ -91,7 +91,7 @@ describe('GivenTasks', () => {
     given.start(0)
     given.start(1)
     assert.deepEqual(given.recall(true), ['c', 'd'])
-    assert.equal(given.besides(2), 2)
+    assert.equal(given.besides(new Set([2])), 2)
     const found = new Map([
       [0, 'gone'],
       [1, 'locked'],
@@ -100,7 +100,7 @@ describe('GivenTasks', () => {
     ] as const)
     assert.deepEqual(given.looked(found), { begun: ['c'], freed: ['a'] })
     assert.deepEqual(refsIn(given.begun), ['b', 'c'])
-    assert.deepEqual([given.besides(2), given.size], [1, 2])
+    assert.deepEqual([given.besides(new Set([2])), given.size], [1, 2])
   })
 
   it('gives it back when it says that it had not begun it: others had locked it', () => {

@@ -171,7 +171,7 @@ class Cancellation implements TaskWatcher {
     if (this.#hasEnded) return
     this.#hasEnded = true
     clearTimeout(this.#timer)
-    this.worker.isReserved = false
+    this.worker.overdue.delete(this.#number)
     this.given.watcher = undefined
     this.#resolve(result)
   }
@@ -203,7 +203,7 @@ class Cancellation implements TaskWatcher {
       this.#timer = setTimeout(() => this.#overdue(), PROGRAM_MS)
       return
     }
-    this.worker.isReserved = true
+    this.worker.overdue.add(this.#number)
     this.#timer = setInterval(() => this.#look(), LOOK_MS)
     this.#look()
   }
@@ -215,7 +215,7 @@ class Cancellation implements TaskWatcher {
     if (worker.work.hasAhead) feed.lose({ refs: worker.recall() })
     this.#recalledAt ??= performance.now()
     if (!this.#hasBegun) return this.end({ result: 'waiting' })
-    const others = worker.work.besides(this.#number)
+    const others = worker.work.besides(worker.overdue)
     this.#tell(others)
     const isHandedBack = !worker.work.tasks.isRecalling || performance.now() > this.#recalledAt + RECALL_MS
     if (others > 0 || !isHandedBack) return

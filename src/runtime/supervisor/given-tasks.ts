@@ -95,10 +95,10 @@ export class GivenTasks {
     return this.#given.size - this.#recalled > Math.max(1, this.#started.size)
   }
 
-  /** How many other tasks than this one it runs, as far as it has told, or others have seen. */
-  besides(number: number): number {
-    const its = this.of(number)
-    return this.#started.size - (its !== undefined && this.#started.has(its) ? 1 : 0)
+  /** How many other tasks than these it runs, as far as it has told, or others have seen. */
+  besides(numbers: ReadonlySet<number>): number {
+    const these = [...numbers].map(number => this.of(number))
+    return this.#started.size - these.filter(each => each !== undefined && this.#started.has(each)).length
   }
 
   /** @returns the number of the first ref */

@@ -105,13 +105,13 @@ export class PoolSize {
 
   /** Workers that are to go leave as soon as they are idle, before they are given more. */
   letGo(): void {
-    if (!this.#isFrozen && !this.#isStill) this.#context.roster.trim()
+    if (!this.#isFrozen) this.#context.roster.trim()
   }
 
   /** Tasks have come or ended, or a worker is ready or gone, and what can be is given out. Costs next to nothing where the number is fixed. */
   look(): void {
     const { roster, isHalted } = this.#context
-    if (roster.isClosed || this.#isStill) return
+    if (roster.isClosed) return
     if (roster.target === 0 && !isHalted() && this.#view.load > 0) this.#wake()
     if (this.#isFrozen) return
     if (this.#byHand === undefined) {
@@ -183,11 +183,6 @@ export class PoolSize {
     return this.#options.scaling?.options.minimum ?? 1
   }
 
-  /** Nothing changes the number, and nothing has. */
-  get #isStill(): boolean {
-    return isFixed(this.#options) && this.#reason === null && this.#context.roster.target > 0
-  }
-
   #allowed(count: number): number {
     return Math.max(this.#minimum, Math.min(this.#options.processes, count))
   }
@@ -257,11 +252,6 @@ export class PoolSize {
 function initialSize({ processes, scaling, startsCheap }: SizeOptions): number {
   if (startsCheap) return 0
   return scaling === null ? processes : scaling.initial
-}
-
-/** Only people change the number. */
-function isFixed({ scaling, idleMs, startsCheap }: SizeOptions): boolean {
-  return scaling === null && idleMs === 0 && !startsCheap
 }
 
 /** A pool as algorithms see it: its workers, what there is to do, and what has come and gone since the last decision. */

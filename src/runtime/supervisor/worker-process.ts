@@ -84,8 +84,8 @@ export class WorkerProcess {
   #page: SharedPage | undefined
   /** What its interpreter was running when it exited; undefined: that is not known. */
   #hostRan: { readonly number: number | undefined } | undefined
-  /** It is given nothing more: it has to be killed for a cancelled task as soon as it runs nothing else. */
-  isReserved = false
+  /** Those of its tasks that were cancelled and do not end: it is given nothing more, and is killed as soon as it runs nothing else. */
+  readonly overdue = new Set<number>()
   /** No other worker has it, on no host: two numbers at random, and the time. node:crypto would cost each start some milliseconds. */
   readonly identity = [drawToken(), drawToken(), Date.now()].map(part => part.toString(36)).join('-')
   readonly pid: number
@@ -136,7 +136,10 @@ export class WorkerProcess {
   /** True if it can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */
   get isOpen(): boolean {
     return (
-      this.#state === 'ready' && !this.#work.tasks.isRecalling && !this.isReserved && this.#deadHosts === 0
+      this.#state === 'ready' &&
+      !this.#work.tasks.isRecalling &&
+      this.overdue.size === 0 &&
+      this.#deadHosts === 0
     )
   }
 

@@ -36,9 +36,9 @@ export class Workload {
     return this.tasks.size + this.signals.size
   }
 
-  /** How many tasks and signal handlers may run beside this task, which has begun. */
-  besides(number: number): number {
-    const tasks = this.concurrency === 1 ? 0 : this.tasks.besides(number)
+  /** How many tasks and signal handlers may run beside these tasks, of which one has begun. */
+  besides(numbers: ReadonlySet<number>): number {
+    const tasks = this.concurrency === 1 ? 0 : this.tasks.besides(numbers)
     return tasks + this.signals.running.length
   }
 

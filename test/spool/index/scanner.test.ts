@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { chmodSync, mkdirSync, rmSync, utimesSync } from 'node:fs'
+import fs, { chmodSync, mkdirSync, renameSync, rmSync, utimesSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
@@ -248,6 +249,31 @@ describe('watches', () => {
     drop(spool, '5/of-many-more')
     await until('the others are heard of again', () => heard.includes('5/of-many-more'))
     assert.ok(!heard.includes('5/of-many'))
+    watches.close()
+  })
+
+  it('are open again for a directory whose watch was refused, and which was moved away and back just then', async t => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '5'))
+    const refusal = t.mock.method(fs, 'watch', () => {
+      throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
+    })
+    syncBuiltinESMExports()
+    const heard: string[] = []
+    const options = { spool, rules: { ordered: true, strictNames: false }, frequencyMs: 1000, refusedMs: 50 }
+    const watches = new Watches(options, new Emitter(), { changed: ref => heard.push(ref), unclear() {} })
+    const stamp = takeStampSync(join(spool, '5'))
+    watches.followOnly(new Map([['5/', { stamp, entries: 3 }]]), false)
+    assert.deepEqual(watches.counts, { watched: 0, refused: 1 })
+    refusal.mock.restore()
+    syncBuiltinESMExports()
+    renameSync(join(spool, '5'), join(spool, 'away'))
+    await setTimeout(200)
+    renameSync(join(spool, 'away'), join(spool, '5'))
+    watches.followOnly(new Map([['5/', { stamp, entries: 3 }]]), false)
+    assert.deepEqual(watches.counts, { watched: 1, refused: 0 })
+    drop(spool, '5/urgent')
+    await until('it is heard of', () => heard.includes('5/urgent'))
     watches.close()
   })
 })

@@ -66,4 +66,19 @@ describe('the look for slots that others gave back', () => {
     await setTimeout(500)
     assert.deepEqual([asked, counts.looks, index.ready], [1, 1, 1])
   })
+
+  it('sends somebody each second while whoever is to look does not answer, and asks nothing more meanwhile', async t => {
+    const { index, watch } = watched(t, 0)
+    index.returned({ ref: 'b', kind: 'parked', ranMs: 0, reason: 'slot', slots: SLOTS }, Date.now())
+    let asked = 0
+    const nobody = async () => undefined
+    const freeSlots = () => new Promise<undefined>(() => void asked++)
+    watch.lookBy({ look: nobody, begun: nobody, later: nobody, holder: nobody, freeSlots })
+    for (const [given, ref] of ['a', 'b'].entries()) {
+      await until(`${ref} is to be tried`, () => index.ready === 1)
+      assert.deepEqual(index.take(1), [ref])
+      assert.equal(index.parkedFor('slot'), 1 - given)
+    }
+    assert.equal(asked, 1)
+  })
 })

@@ -47,3 +47,20 @@ describe('what is no task, and ready', () => {
     await until('none is left', () => index.unreadable.ready === 0)
   })
 })
+
+describe('what is ready, and nobody has looked at', () => {
+  it('is counted in full also after others were removed, although no event tells', async t => {
+    const files = new Map<string, Found>([
+      ['a', 0],
+      ['b', 0],
+      ['c', 0],
+    ])
+    const index = lookedAt(t, files)
+    await until('all were looked at', () => index.unseen.count === 0)
+    for (const ref of ['a', 'b']) files.delete(ref)
+    const fresh = ['d', 'e', 'f']
+    scan(index, [...files.keys(), ...fresh])
+    assert.equal(index.ready, 4)
+    assert.deepEqual([index.unseen.count, fresh.every(ref => index.isUnseen(ref))], [3, true])
+  })
+})

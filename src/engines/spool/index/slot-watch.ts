@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import type { FreeSlots, Looker } from '../../../base/task/report.js'
 import type { SlotWish } from '../../../base/task/terms.js'
 import { takeStampAsync } from '../../../system/files/stamps.js'
@@ -27,6 +28,8 @@ export class SlotWatch {
   readonly #index: TaskIndex
   readonly #wakeUp: () => void
   #looker: Looker | undefined
+  /** It has not answered yet, so it is asked nothing more: its process may hang, and is given up after many seconds. */
+  #isAsked = false
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
   /** Those that the last look found free. */
@@ -81,9 +84,19 @@ export class SlotWatch {
   }
 
   async #freeSlots(asked: readonly SlotWish[]): Promise<FreeSlots | undefined> {
-    if (this.#looker !== undefined) return await this.#looker.freeSlots(asked)
+    if (this.#looker !== undefined) return await this.#ask(this.#looker, asked)
     await takeStampAsync(`${this.#spool}/${STATE_DIRECTORY}/slots`) // while the disk stalls, the look is not begun
     return lookAtSlots(this.#spool, asked)
+  }
+
+  /** @returns undefined: there is no answer for now. One that comes later is of no use: names and slots have changed */
+  async #ask(looker: Looker, asked: readonly SlotWish[]): Promise<FreeSlots | undefined> {
+    if (this.#isAsked) return undefined
+    this.#isAsked = true
+    const answered = looker.freeSlots(asked).finally(() => {
+      this.#isAsked = false
+    })
+    return await Promise.race([answered, wait(SEND_MS, undefined, { ref: false })])
   }
 
   /** How many slots are to be tried. @param free undefined or null: it is not known which are free */

@@ -133,6 +133,7 @@ export class TaskIndex {
   lookBy(looker: Looker, found: () => void): void {
     this.#unseen = new Unseen(looker, {
       count: () => this.ready,
+      each: visit => this.#ready.each(visit),
       first: limit => this.#first(limit),
       found: (refs, what) => {
         const stay = this.#looked(refs, what, Date.now())

@@ -1,5 +1,6 @@
 import type { Ref } from '../../../base/task/ref.js'
 import type { Found, Looker } from '../../../base/task/report.js'
+import type { Visit } from './window.js'
 
 /** Of a window; what comes behind them is looked at when it has come forward. */
 const MOST = 10_000
@@ -10,7 +11,9 @@ const EVERY_MS = 1000
 interface UnseenContext {
   /** How many refs are ready. */
   count(): number
-  /** The first of those that are ready, in about their order. */
+  /** Calls back with each of those that are ready, in about their order, until that returns false. */
+  each(visit: Visit): void
+  /** The first of them that are in no other place. */
   first(limit: number): readonly Ref[]
   /** They were looked at: those that are gone, or for later, leave their place. @returns those that keep it */
   found(refs: readonly Ref[], found: readonly Found[]): readonly Ref[]
@@ -90,11 +93,21 @@ export class Unseen {
     if (this.#unreadable.size > 0) this.#unreadable.delete(ref)
   }
 
-  /** A scan has ended: it may have found what no event told. */
+  /** A scan has ended: it may have left out what is gone, and found what no event told. */
   doubt(): void {
+    if (this.#seen.size > 0) this.#leaveGone()
     if (this.#unreadable.size === 0) return
     this.#isDoubtful = true
     this.watch()
+  }
+
+  #leaveGone(): void {
+    const there = new Set<Ref>()
+    this.#context.each(ref => {
+      if (this.#seen.has(ref)) there.add(ref)
+      return there.size < this.#seen.size
+    })
+    for (const ref of this.#seen) if (!there.has(ref)) this.#leave(ref)
   }
 
   close(): void {

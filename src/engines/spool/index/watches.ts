@@ -172,7 +172,8 @@ export class Watches {
   }
 
   #refuse(prefix: string, stamp: Stamp, error: unknown): void {
-    if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return // the next scan knows more
+    // the next scan knows more: it may be back by then
+    if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return void this.#refused.delete(prefix)
     const before = this.#refused.get(prefix)?.delayMs
     const { refusedMs = REFUSED_MS, spool } = this.#options
     const delayMs = before === undefined ? refusedMs : Math.min(2 * before, MOST_REFUSED_MS)
