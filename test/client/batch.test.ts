@@ -135,6 +135,21 @@ describe('a Batch', () => {
     assert.equal(child.output, '1000\n1000\n')
   })
 
+  it('without sync publishes what is whole while the body of another task arrives: no sweep meets it', async () => {
+    const spooler = spoolDirectory()
+    let meanwhile: readonly string[] = []
+    const body = async function* () {
+      yield Buffer.from('slow')
+      await new Promise(resolve => setTimeout(resolve, 20))
+      meanwhile = leftIn(spooler).filter(name => name.startsWith('uwsgi_'))
+    }
+    const batch = new Batch({ spooler, sync: false })
+    batch.add({ n: 1 }, { body: Buffer.from('quick') }).add({ n: 2 }, { body: body() })
+    batch.add({ n: 3 }, { id: 'a' }).add({ n: 4 })
+    const paths = (await batch.spool()).map(({ path }) => basename(path))
+    assert.deepEqual(meanwhile, paths.filter((_, i) => i !== 1).sort())
+  })
+
   it('may be empty, and may be used again', async () => {
     const spooler = spoolDirectory()
     const batch = new Batch({ spooler })

@@ -68,6 +68,19 @@ describe('an application that runs its tasks in its own process', () => {
     for (const state of states) assert.deepEqual(state, states[0])
   })
 
+  it('is stopped although it has only begun to start, and ends', async () => {
+    const { child, ended } = program(`
+      import { Spoold, Tasks } from ${INDEX}
+      const app = new Spoold({ spooler: 'spool', tasks: new Tasks() })
+      const started = app.start()
+      await app.stop()
+      await started
+      console.log('stopped')`)
+    const late = setTimeout(() => child.kill('SIGKILL'), 10_000)
+    assert.deepEqual(await ended, { code: 0, stdout: 'stopped\n', stderr: '' })
+    clearTimeout(late)
+  })
+
   it('with block takes signals: running tasks end, and then it does', async () => {
     const { child, ended } = program(`
       import { Spoold, Tasks } from ${INDEX}

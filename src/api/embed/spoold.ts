@@ -41,6 +41,8 @@ export class Spoold extends TaskScheduler {
   /** The registries that were given as such. */
   readonly #given: readonly Registry[]
   readonly #running = new Set<EmbeddedDaemon>()
+  /** Starts whose daemons are not among `#running` yet. */
+  readonly #preparing = new Set<Promise<unknown>>()
   readonly #events = new EventHub()
 
   /** @throws SpooldError TASK_INVALID if two tasks have one name, or an option is wrong */
@@ -69,19 +71,31 @@ export class Spoold extends TaskScheduler {
    */
   async start(options: StartOptions = {}): Promise<void> {
     checkStartOptions(options)
-    await this.prepare()
-    const { startDaemon } = await import('./start.js')
-    const daemon = await startDaemon(options, {
-      ...{ options: this.#options, memory: this.#memory, registry: this[REGISTRY], running: this.#running },
-      events: this.#events,
-      ...{ files: this.#files, given: await this.#handlers() },
-    })
+    const beginning = this.#begin(options)
+    this.#preparing.add(beginning)
+    const { started } = await beginning.finally(() => this.#preparing.delete(beginning))
+    const daemon = await started
     if (options.block === true) await keepingAlive(daemon.whenStopped)
   }
 
-  /** Takes no more tasks, and lets those that run end. Resolves when they have, or when their mercy is over. */
+  /** Resolves when there is a daemon that can be stopped, whether it has started or not. */
+  async #begin(options: StartOptions): Promise<{ readonly started: Promise<EmbeddedDaemon> }> {
+    await this.prepare()
+    const [{ startDaemon }, given] = [await import('./start.js'), await this.#handlers()]
+    const started = startDaemon(options, {
+      ...{ options: this.#options, memory: this.#memory, registry: this[REGISTRY], running: this.#running },
+      ...{ events: this.#events, files: this.#files, given },
+    })
+    return { started }
+  }
+
+  /**
+   * Takes no more tasks, and lets those that run end. Resolves when they have, or when their mercy is over. A start that has been
+   * called before is stopped, too.
+   */
   async stop(options: StopOptions = {}): Promise<void> {
     const mercyMs = mercyOf(options)
+    await Promise.allSettled(this.#preparing)
     await Promise.all([...this.#running].map(daemon => daemon.stop(mercyMs)))
   }
 

@@ -48,6 +48,18 @@ describe('a connection to Redis', { skip: missing }, () => {
     )
   })
 
+  it('is asked for no pauses any more once that has ended, even if it ends during the first look', async t => {
+    const connection = await Connection.open('redis://127.0.0.1:1/0/nobody')
+    const pauses = new RedisUpkeep(connection).followPauses(() => {})
+    const looks = t.mock.method(connection, 'use')
+    const timers = t.mock.method(globalThis, 'setInterval')
+    const started = pauses.start()
+    pauses.close()
+    connection.close()
+    await started
+    assert.deepEqual([looks.mock.callCount(), timers.mock.callCount()], [1, 0])
+  })
+
   // Redis is restarted in each of these, and ends with it.
 
   it('that follows one which was lost without a reply lasts', async () => {

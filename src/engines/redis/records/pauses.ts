@@ -73,6 +73,7 @@ export class PauseWatch implements PauseFollower {
   readonly #changed: (pauses: Pauses) => void
   #last = ''
   #timer: NodeJS.Timeout | undefined
+  #isClosed = false
 
   constructor(connection: Connection, changed: (pauses: Pauses) => void) {
     this.#connection = connection
@@ -81,10 +82,12 @@ export class PauseWatch implements PauseFollower {
 
   async start(): Promise<void> {
     await this.#look()
+    if (this.#isClosed) return // while Redis was asked
     this.#timer = setInterval(() => void this.#look(), LOOK_MS).unref()
   }
 
   close(): void {
+    this.#isClosed = true
     clearInterval(this.#timer)
   }
 

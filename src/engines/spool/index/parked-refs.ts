@@ -163,7 +163,7 @@ class ParkedForReason {
   forgetUnnamed(): number {
     const named = new Set([...this.#names].map(hash).filter(key => this.has(key)))
     const unnamed = this.size - named.size
-    if (unnamed > 0) for (const [key] of this.#parked) if (!named.has(key)) this.delete(key)
+    if (unnamed > 0) for (const key of this.#parked.keys(key => !named.has(key))) this.delete(key)
     return unnamed
   }
 }

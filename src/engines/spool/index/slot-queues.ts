@@ -260,7 +260,7 @@ export class SlotQueues {
 
   #clear(queue: SlotQueue): void {
     if (queue.size === 0) return
-    for (const [key, its] of this.#waiting) if (its === queue) this.#forget(key)
+    for (const key of this.#waiting.keys((_, its) => its === queue)) this.#forget(key)
   }
 
   /** The scan in progress looks for refs whose names are not known. */

@@ -204,7 +204,8 @@ interface PendingWrite {
 
 /**
  * Stores many tasks with one sync: first all files, then each directory once. Results come in the order of the requests.
- * Nothing is published before everything is written, so an error (a full disk) comes before the first rename.
+ * Nothing is published before everything is written, so an error (a full disk) comes before the first rename. Without sync there is
+ * nothing to share: what may go alone is published at once, and no sweep meets it while it waits for the body of another one.
  */
 export async function writeTasks(
   requests: readonly Request[],
@@ -220,8 +221,13 @@ export async function writeTasks(
       result: undefined,
     }),
   )
+  const isEach = !options.sync && !options.isAllOrNothing
   for (let i = 0; i < pending.length; i += MAX_PARALLEL_WRITES)
-    await Promise.all(pending.slice(i, i + MAX_PARALLEL_WRITES).map(advanceToWritten))
+    await Promise.all(
+      pending
+        .slice(i, i + MAX_PARALLEL_WRITES)
+        .map(write => advanceWhile(write, ({ kind }) => isEach || kind !== 'written')),
+    )
   for (;;) {
     if (options.isAllOrNothing && pending.some(hasFailed)) giveUp(pending)
     const waiting = pending.filter(({ wait }) => wait !== undefined)
@@ -232,9 +238,9 @@ export async function writeTasks(
   return pending.map(({ result }) => result ?? { error: new Error('unreachable') })
 }
 
-async function advanceToWritten(write: PendingWrite): Promise<void> {
+async function advanceWhile(write: PendingWrite, goesOn: (wait: Wait) => boolean): Promise<void> {
   advance(write)
-  while (write.wait !== undefined && write.wait.kind !== 'written')
+  while (write.wait !== undefined && goesOn(write.wait))
     try {
       await perform(write.wait)
       advance(write)
