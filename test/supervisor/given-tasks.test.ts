@@ -18,6 +18,25 @@ describe('GivenTasks', () => {
     assert.equal(given.end(1), undefined)
   })
 
+  it('knows that what it has not announced has not begun, where its claims are leases', () => {
+    const given = new GivenTasks(2)
+    given.give(['a', 'b', 'c'])
+    assert.deepEqual(refsIn(given.begun), ['a', 'b'])
+    given.claimed([[0, { name: 'first', lease: 'x' }]])
+    given.start(0)
+    assert.deepEqual(
+      given.begun.map(({ name }) => name),
+      ['first'],
+    )
+    given.end(0)
+    assert.deepEqual(given.begun, [])
+    given.claimed([[2, { name: 'third', lease: 'z' }]])
+    assert.deepEqual(
+      given.begun.map(({ name }) => name),
+      ['third'],
+    )
+  })
+
   it('knows of a recalled one that began: it runs, but is with somebody else', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
@@ -118,10 +137,7 @@ describe('GivenTasks', () => {
     given.give(['a', 'b', 'c'])
     given.claimed([[2, { name: 'job', lease: 'lock' }]])
     given.heard(4)
-    assert.deepEqual(given.begun, [
-      { ref: 'a', name: 'a', lease: undefined, startedAt: 4 },
-      { ref: 'c', name: 'job', lease: 'lock', startedAt: 4 },
-    ])
+    assert.deepEqual(given.begun, [{ ref: 'c', name: 'job', lease: 'lock', startedAt: 4 }])
   })
 
   it('tells what may have begun: what was reported, and as many more as run at a time', () => {

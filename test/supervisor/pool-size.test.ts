@@ -115,6 +115,19 @@ describe('the number of a pool', () => {
     await passed(3 * EAGER_PACE_MS)
     assert.deepEqual([eager.asked, lazy.asked], [[], []])
   })
+
+  it('that people have set while it was idle stays, however long it is idle, until auto', async () => {
+    const idleMs = 1000
+    const { pool, run } = poolOf(spoolDirectory(), HANDLER, { processes: 3, size: { idleMs } })
+    await run()
+    await until('all are ready', () => [...pool.workers].every(({ state }) => state === 'ready'))
+    pool.size.look()
+    pool.size.set({ to: 2 }, 'by hand')
+    await passed(2 * idleMs)
+    assert.deepEqual([pool.stats.wanted, pool.stats.size.isByHand], [2, true])
+    pool.size.set('auto', 'by hand')
+    await until('it sleeps', () => pool.stats.wanted === 0, 10 * idleMs)
+  })
 })
 
 describe('the backlog', () => {

@@ -70,6 +70,8 @@ export class GivenTasks {
   /** Those whose start was reported, oldest first. */
   readonly #started = new Set<Given>()
   readonly #concurrency: number
+  /** Its claims are leases. */
+  #areLeased = false
   #next = 0
   /** When the worker sent something last: what it had not spoken of had not begun before. On the clock of `performance.now()`. */
   heardAt = performance.now()
@@ -145,6 +147,7 @@ export class GivenTasks {
       const given = this.of(number)
       if (given === undefined) return []
       given.notice = notice
+      if (notice.lease !== undefined) this.#areLeased = true
       return given.ref
     })
   }
@@ -323,11 +326,12 @@ export class GivenTasks {
       })
   }
 
-  /** A start that directly follows a report is not announced, but each lease is. */
+  /** A start that directly follows a report is not announced, but each lease is: without one, nothing can have begun where claims are leases. */
   get #mayHaveBegun(): Given[] {
     const inferred = this.#owned.filter(
       ({ startedAt, notice }, place) =>
-        startedAt === undefined && (place < this.#concurrency || notice?.lease !== undefined),
+        startedAt === undefined &&
+        (this.#areLeased ? notice?.lease !== undefined : place < this.#concurrency),
     )
     return [...this.#started, ...inferred]
   }

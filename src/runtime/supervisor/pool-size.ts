@@ -148,6 +148,7 @@ export class PoolSize {
         `expected ${least} to ${most} processes, got ${wanted}; spooler-processes is the maximum`,
       )
     this.#byHand = wanted
+    this.#idleAlarm.clear()
     if (!this.#isFrozen) this.#change(wanted, because)
   }
 

@@ -8,6 +8,7 @@ import { events } from '../tasks/event-hub.js'
 import { DEFAULT_NAMESPACE, type Tell, tellBegun, tellEnded, tellerOf } from '../tasks/lifecycle.js'
 import { takeChildrensOutput } from './children-output.js'
 import { ProcessDirectory } from './function-executor.js'
+import type { Loop } from './loop.js'
 import { takeOutput } from './own-output.js'
 import { Road, sendNothing } from './road.js'
 import { offerSignals } from './signal-api.js'
@@ -36,8 +37,7 @@ const worker = new Worker({
     const tell = tellerOf(DEFAULT_NAMESPACE, [events], message =>
       process.emitWarning(message, 'SpooldWarning'),
     )
-    const hear = tellerOfRuns(tell)
-    events.watch(isHeard => loop.follow(isHeard ? hear : undefined))
+    followWhileHeard(loop, tell)
   },
   send: (message, sent) => road.say(message, sent),
   exit(code) {
@@ -47,10 +47,10 @@ const worker = new Worker({
 })
 
 /** Tells those who listen in this process. */
-function tellerOfRuns(tell: Tell): (news: RunNews) => void {
+function followWhileHeard(loop: Pick<Loop, 'follow'>, tell: Tell): void {
   const me = String(process.pid)
   const begun = new Map<number, BegunTask>()
-  return news => {
+  const hear = (news: RunNews) => {
     switch (news.type) {
       case 'run-began':
         begun.set(news.number, news.task)
@@ -64,6 +64,13 @@ function tellerOfRuns(tell: Tell): (news: RunNews) => void {
         return tellEnded(tell, me, news.task, news.end)
     }
   }
+  // somebody may listen again before those that have begun end
+  const forget = (news: RunNews) => {
+    if (news.type === 'run-ended') begun.delete(news.number)
+    if (begun.size === 0) loop.follow(undefined)
+  }
+  const unheard = () => (begun.size === 0 ? undefined : forget)
+  events.watch(isHeard => loop.follow(isHeard ? hear : unheard()))
 }
 
 takeChildrensOutput((stream, text, sent) => worker.printed(stream, text, sent))
