@@ -77,7 +77,9 @@ export class Connection {
     if (this.#client.isCluster)
       this.#client.on('close', () => void (this.#waiting.size > 0 && this.#connect()))
     this.#client.on('connect', () => {
-      this.#lastError = new Error('it is loading its data set, or does not answer')
+      // what it has answered to the last connection says more
+      if (this.#lastError?.name !== 'ReplyError')
+        this.#lastError = new Error('it is loading its data set, or does not answer')
       if (this.#interest === 0) this.#mayEnd()
     })
     this.stalledMs = lockMs === address.lockMs ? address.checkMs : Math.ceil(lockMs / 3)

@@ -10,6 +10,7 @@ import { skipUnless } from '../../helpers/requires.js'
 import { until } from '../../helpers/until.js'
 
 const PATIENCE_MS = 20_000
+const REFUSED_MS = 500
 
 const missing = skipUnless('redis-server')
 
@@ -46,6 +47,23 @@ describe('a connection to Redis', { skip: missing }, () => {
       connection.use(async () => {}, PATIENCE_MS),
       { code: 'REDIS_UNREACHABLE' },
     )
+  })
+
+  it('that Redis refuses goes on saying why while it is tried again', async () => {
+    const [host] = redis.address('refused').split('/0/')
+    const connection = await Connection.open(`${host}/77/refused`)
+    const leave = connection.stay()
+    const client = connection.redis as Redis
+    const faults: string[] = []
+    client.on('connect', () => faults.push(connection.fault))
+    await assert.rejects(
+      connection.use(async () => {}, REFUSED_MS),
+      /ERR DB index is out of range$/,
+    )
+    await until('it was tried again', () => faults.length > 2)
+    leave()
+    connection.close()
+    for (const fault of faults.slice(1)) assert.match(fault, /ERR DB index is out of range$/)
   })
 
   it('is asked for no pauses any more once that has ended, even if it ends during the first look', async t => {
