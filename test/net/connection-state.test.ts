@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type ConnectionChange, type ConnectionState, changed } from '#src/doors/net/connection-state.js'
+import { type ConnectionChange, type ConnectionState, changed } from '#src/doors/net/connection.js'
 
 describe('a connection', () => {
   const CASES: ReadonlyArray<readonly [ConnectionState, readonly ConnectionChange[]]> = [

@@ -2,22 +2,23 @@ import { SpooldError } from '../../base/errors.js'
 import { STDERR } from '../../base/log/output.js'
 import type { Destination } from '../../engines/client/target.js'
 import { HiddenNotes } from '../../engines/hidden-notes.js'
-import { openEngine } from '../../engines/open-engine.js'
+import { type Engine, openEngine } from '../../engines/open-engine.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import { DEFAULT_QUEUE } from '../../formats/protocol/named.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import { ForkedPort, openAside } from '../../runtime/supervisor/forked-port.js'
-import { ThreadPort } from '../../runtime/supervisor/in-process-port.js'
+import { InProcessPort, ThreadPort } from '../../runtime/supervisor/in-process-port.js'
 import type { WorkerPort } from '../../runtime/supervisor/worker-port.js'
-import { isWorker } from '../../runtime/tasks/daemon.js'
+import { type CurrentDaemon, isWorker } from '../../runtime/tasks/daemon.js'
 import { attachedOf, destinationOf } from '../../runtime/tasks/destinations.js'
 import { events as allEvents, type EventHub, watchAll } from '../../runtime/tasks/event-hub.js'
 import { DEFAULT_NAMESPACE, tellerOf } from '../../runtime/tasks/lifecycle.js'
 import { unknownQueue } from '../../runtime/tasks/queues.js'
 import { type Registry, settingsOf } from '../../runtime/tasks/registry.js'
 import type { LoadedHandler } from '../../runtime/worker/load-module.js'
+import { Worker } from '../../runtime/worker/worker.js'
+import { runningAs } from '../tasks/running-as.js'
 import { EmbeddedDaemon } from './embedded-daemon.js'
-import { openInProcess } from './in-process-worker.js'
 import { logTo } from './logger.js'
 import { type MemoryQueues, spoolOf } from './memory-queues.js'
 import { durationMs, type SpooldOptions, type StartOptions } from './options.js'
@@ -197,4 +198,28 @@ function tellingOf(queue: string, { options, events }: Application): (port: Work
 
 function failed(message: string): SpooldError {
   return new SpooldError('START_FAILED', message)
+}
+
+/** What a worker in this process needs besides its options, which are the same in other processes. */
+interface InProcessContext {
+  readonly engine: Engine
+  readonly given: readonly LoadedHandler[]
+  readonly deadlineMs: number
+  readonly enqueuerOf: CurrentDaemon['enqueuerOf']
+}
+
+/** A worker that lives in this process, and changes nothing of it. */
+function openInProcess({ engine, given, deadlineMs, enqueuerOf }: InProcessContext): WorkerPort {
+  let daemon: CurrentDaemon = { enqueuerOf, current: () => undefined }
+  return new InProcessPort(
+    home =>
+      new Worker({
+        ...home,
+        engine,
+        shared: { given, deadlineMs, around: call => runningAs(daemon, call) },
+        entered(_options, _signals, own) {
+          daemon = { enqueuerOf, current: () => own.current() }
+        },
+      }),
+  )
 }

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { errnoOf } from '../../base/errors.js'
 import { shellWord } from '../../base/printable.js'
 import { describePauses } from '../../base/task/pause.js'
-import { toByteString } from '../../base/task/ref.js'
+import { displayName, toByteString } from '../../base/task/ref.js'
 import type { LockChoice } from '../../engines/spool/locker.js'
 import { shownPauses } from '../../engines/spool/pauses.js'
 import { readPeriodic } from '../../engines/spool/periodic-states.js'
@@ -14,10 +14,11 @@ import {
   makeCommand,
   type Owner,
 } from '../../engines/spool/permissions.js'
+import { scanAll } from '../../engines/spool/scan.js'
+import { compareVersions } from '../../engines/spool/task-order.js'
 import type { WatchChoice } from '../../system/files/directory-watch.js'
 import { type Diagnosis, diagnosisOf } from './diagnosis.js'
 import { checkMount, checkRoom } from './file-system.js'
-import { checkPriorities } from './priorities.js'
 import { probe } from './probes.js'
 
 interface SpoolPatient {
@@ -133,4 +134,26 @@ function* checkMode(spool: string): Generator<Diagnosis> {
     const who = 'members of its group may move each other’s tasks, and .spoold, away'
     yield { level: 'note', ...about, text: `${text}: ${who}`, fix: `chmod +t ${shellWord(spool)}` }
   }
+}
+
+/** Counts tasks in priority directories that the configuration does not enter. @param spool its real path */
+async function* checkPriorities(spool: string): AsyncGenerator<Diagnosis> {
+  const counts = new Map<string, number>()
+  await scanAll(toByteString(spool), {
+    task(ref) {
+      const cut = ref.lastIndexOf('/') + 1
+      if (cut > 0) counts.set(ref.slice(0, cut), (counts.get(ref.slice(0, cut)) ?? 0) + 1)
+      return true
+    },
+    failed() {}, // whether this user may enter it is reported elsewhere
+  })
+  const sorted = [...counts].sort(([a], [b]) => compareVersions(a, b))
+  for (const [prefix, count] of sorted)
+    yield {
+      level: 'warning',
+      topic: 'spool',
+      about: spool,
+      text: `${count === 1 ? '1 task is' : `${count} tasks are`} not run in ${displayName(prefix)}: priority directories need spooler-ordered = true`,
+      fix: 'set spooler-ordered = true, or move the files into the spool itself',
+    }
 }

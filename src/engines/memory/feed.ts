@@ -3,9 +3,18 @@ import { Heap } from '../../base/heap.js'
 import { type FeedReason, type ParkReason, parkedByReason } from '../../base/task/parked.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { Report } from '../../base/task/report.js'
-import type { NamedSlots } from '../../base/task/terms.js'
-import type { FeedLoss, FeedNews, FeedState, FeedStats, LeaseKeeper, LookHint, Source } from '../feed.js'
-import { ranked, statsOf } from './feed-stats.js'
+import type { NamedSlots, SlotQueueStats } from '../../base/task/terms.js'
+import type {
+  Counts,
+  FeedLoss,
+  FeedNews,
+  FeedState,
+  FeedStats,
+  LeaseKeeper,
+  LookHint,
+  PriorityStats,
+  Source,
+} from '../feed.js'
 import { MemorySlotQueues } from './slot-queues.js'
 import type { MemorySpool, MemoryTask } from './spool.js'
 
@@ -220,4 +229,47 @@ export class MemoryFeed implements Source {
 function isMoreUrgent(a: MemoryTask, b: MemoryTask): boolean {
   const [first, second] = [ranked(a.priority), ranked(b.priority)]
   return first === second ? a.number < b.number : first < second
+}
+
+/** @param nextDueMs when the next task that is not due will be, epoch ms */
+function statsOf(
+  { ready: due, busy, waiting }: Counts,
+  ready: Iterable<MemoryTask>,
+  parkedTasks: ReadonlyMap<ParkReason, ReadonlySet<MemoryTask>>,
+  slotQueues: readonly SlotQueueStats[],
+  nextDueMs: number | undefined,
+): FeedStats {
+  const queued = slotQueues.reduce((sum, { parked }) => sum + parked, 0)
+  const others = Array.from(parkedTasks, ([reason, { size }]) => [reason, size] as const)
+  const parked = [...others, ['slot', queued] as const]
+  const byPriority = new Map<number | null, number>()
+  let oldest = Number.POSITIVE_INFINITY
+  for (const { priority, dueAtMs } of ready) {
+    byPriority.set(priority, (byPriority.get(priority) ?? 0) + 1)
+    oldest = Math.min(oldest, dueAtMs)
+  }
+  return {
+    ...{ ready: due, busy, waiting },
+    ...{ unseen: 0, unseenSinceMs: null },
+    ...{ later: waiting - parked.reduce((sum, [, size]) => sum + size, 0), unreadable: 0 },
+    isWhole: true,
+    tasks: due + busy + waiting,
+    countedAtMs: null,
+    priorities: [...byPriority].sort(([a], [b]) => ranked(a) - ranked(b)).map(asPriority),
+    prioritiesLeftOut: 0,
+    parked: Object.fromEntries(parked.filter(([, size]) => size > 0)),
+    slotQueues,
+    oldestDueMs: Number.isFinite(oldest) ? oldest : null,
+    nextDueMs: nextDueMs ?? null,
+    look: null,
+  }
+}
+
+/** Tasks without a priority come last. */
+function ranked(priority: number | null): number {
+  return priority ?? Number.MAX_SAFE_INTEGER
+}
+
+function asPriority([priority, due]: readonly [number | null, number]): PriorityStats {
+  return { priority: priority === null ? null : String(priority), due }
 }

@@ -7,8 +7,8 @@ import { type PeriodicTask, scheduleHash } from '../../base/task/schedule.js'
 import type { Engine } from '../../engines/open-engine.js'
 import { ARGS_KEY, DEFAULT_QUEUE, ID_KEY, QUEUE_KEY, TASK_KEY } from '../../formats/protocol/named.js'
 import { encodePacket } from '../../formats/protocol/packet.js'
-import { storeNow } from './store-now.js'
 import { PeriodicTasks, type PeriodicTasksOptions } from './tasks.js'
+import { entryFrom } from './times.js'
 
 /** After an engine could not be opened. */
 const RETRY_MS = 1000
@@ -155,4 +155,29 @@ function readBoot(): string | undefined {
   } catch {
     return undefined
   }
+}
+
+type Options = Pick<PeriodicTasksOptions, 'states' | 'now' | 'store'>
+
+/**
+ * Stores a run because a person asks for it, and leaves the next regular time alone. It counts as the task's last run: unless runs
+ * may overlap, nothing more is stored before it has ended.
+ *
+ * @returns the name of the stored task
+ * @throws Error why nothing was stored
+ */
+async function storeNow({ states, now, store }: Options, task: PeriodicTask): Promise<string> {
+  const { version = 0, entry } = (await states.read()).get(states.keyOf(task.name)) ?? {}
+  const last = entry?.task
+  const fate = last === undefined ? 'gone' : await states.fateOf(last)
+  if (fate === 'waiting' || (fate === 'begun' && !task.overlap))
+    throw new Error(
+      `its last run, ${last}, has not ended${fate === 'begun' ? ', and it does not overlap' : ''}`,
+    )
+  const name = states.newTask()
+  // first, so that of several daemons one stores it
+  if (!(await states.advance({ ...(entry ?? entryFrom(task, now())), task: name }, version, true)))
+    throw new Error('another daemon has just stored a run of it')
+  await store(task, name)
+  return name
 }

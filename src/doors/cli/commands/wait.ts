@@ -1,9 +1,13 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { UUID } from '../../../admin/operate/find.js'
 import { MAX_TIMER_MS } from '../../../base/clock.js'
 import { SpooldError } from '../../../base/errors.js'
+import { hasFields } from '../../../base/json-guard.js'
 import { baseName, type Ref, toByteString } from '../../../base/task/ref.js'
 import { parseDuration } from '../../../base/time-text.js'
-import { openTaskStore } from '../../../engines/open-engine.js'
+import { askDaemon } from '../../../engines/control/client.js'
+import { chunksOf } from '../../../engines/directory/word-of-daemon.js'
+import { daemonSocketsOf, openTaskStore } from '../../../engines/open-engine.js'
 import { seenLetter } from '../../../engines/spool/admin/task-view.js'
 import { createdAtMicros, hasUwsgiPrefix } from '../../../engines/spool/names.js'
 import type { Ended, TaskStore } from '../../../engines/task-store.js'
@@ -13,7 +17,6 @@ import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { commandExitCode } from '../exit-code.js'
 import { distinct, type GoneTask, type IniOptions, isUsed, type NamedTask, tasksOf } from '../places.js'
-import { type End, recall } from '../wait/recall.js'
 import { type AwaitedTask, type ReportOptions, type UnfinishedTask, WaitReport } from '../wait/wait-report.js'
 
 interface WaitOptions extends IniOptions, ReportOptions {
@@ -147,4 +150,56 @@ async function stateOf(store: TaskStore, ref: Ref): Promise<string> {
   } catch {
     return 'closed to this user'
   }
+}
+
+type End = 'done' | 'dead' | 'gone'
+
+/** The file of a task goes before its worker has reported that: so long, the daemon is asked again. */
+const REPORT_MS = 300
+const AGAIN_MS = 30
+
+/**
+ * How tasks ended that are not there any more, as far as the daemons of their spool remember it.
+ *
+ * @param spool its real path, or its name on Redis
+ * @param names of tasks, or their ids; one character is one byte
+ */
+async function recall(spool: string, names: readonly string[]): Promise<ReadonlyMap<string, End>> {
+  const ends = new Map<string, End>()
+  const giveUpAt = performance.now() + REPORT_MS
+  for (;;) {
+    const isAnswered = await askAll(spool, names, ends)
+    const areAllKnown = names.every(name => ends.has(name))
+    if (!isAnswered || areAllKnown || performance.now() > giveUpAt) return ends
+    await sleep(AGAIN_MS)
+  }
+}
+
+/** @returns whether a daemon has answered */
+async function askAll(spool: string, names: readonly string[], ends: Map<string, End>): Promise<boolean> {
+  let isAnswered = false
+  for (const path of await socketsOf(spool))
+    for (const tasks of chunksOf(names.filter(name => !ends.has(name))))
+      try {
+        const answer = await askDaemon(path, 'ended', { spool, tasks })
+        if (!isAnswer(answer)) break
+        isAnswered = true
+        for (const end of ['gone', 'dead', 'done'] as const)
+          for (const name of answer[end]) ends.set(name, end)
+      } catch {
+        break // it is dead, of another version, or not ours to ask
+      }
+  return isAnswered
+}
+
+async function socketsOf(spool: string): Promise<string[]> {
+  try {
+    return await daemonSocketsOf(spool)
+  } catch {
+    return []
+  }
+}
+
+function isAnswer(answer: unknown): answer is Readonly<Record<End, readonly string[]>> {
+  return hasFields(answer, { done: 'texts', dead: 'texts', gone: 'texts' }, {})
 }

@@ -1,4 +1,6 @@
+import type { MemberFacts } from '../../../base/task/member.js'
 import { describePauses, isWholePaused } from '../../../base/task/pause.js'
+import type { ServerStatus } from '../../../engines/server-facts.js'
 import type {
   Distribution,
   Rate,
@@ -7,8 +9,6 @@ import type {
   WorkerSnapshot,
 } from '../../../runtime/stats/snapshot.js'
 import { shortDuration } from '../render.js'
-import { redisRows } from './on-redis.js'
-import { periodicOf } from './periodic.js'
 import { bytes, clipped, LABEL, row, wrapped } from './rows.js'
 import type { AloneStatus, DaemonStatus, SpoolStatus } from './spool-status.js'
 import { dueOf } from './thresholds.js'
@@ -240,4 +240,61 @@ function count(number: number): string {
 
 function percent(share: number): string {
   return `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`
+}
+
+/** More are only counted. */
+const MOST = 16
+
+/** When the periodic tasks of a spool are due, the next ones first. */
+function periodicOf({ schedules, atMs }: DaemonStatus): string[] {
+  const known = schedules.flatMap(({ schedule, nextAtMs, pausedSinceMs }) =>
+    schedule.kind === 'periodic' ? [{ name: schedule.name, nextAtMs, pausedSinceMs }] : [],
+  )
+  const sorted = known.sort((a, b) => (a.nextAtMs ?? 0) - (b.nextAtMs ?? 0))
+  const left = sorted.slice(0, MOST).map(({ name, nextAtMs, pausedSinceMs }) => {
+    if (pausedSinceMs) return `${name} paused`
+    if (nextAtMs === null) return name
+    return nextAtMs <= atMs ? `${name} now` : `${name} in ${shortDuration(nextAtMs - atMs)}`
+  })
+  return sorted.length > left.length ? [...left, `${sorted.length - left.length} more`] : left
+}
+
+/** What only a spool on Redis has, by label, for people. */
+function* redisRows(redis: ServerStatus): Generator<[label: string, parts: readonly string[]]> {
+  yield ['redis', [versionOf(redis), memoryOf(redis), persistenceOf(redis)].filter(part => part !== '')]
+  yield ['run by', cut(redis.members, memberText)]
+  if (redis.limits.length > 0) yield ['limits', cut(redis.limits, limitText)]
+}
+
+function versionOf({ version, role }: ServerStatus): string {
+  const is = version === null ? 'it does not tell this user what it is' : `version ${version}`
+  return role === null || role === 'master' ? is : `${is}, a ${role}`
+}
+
+function memoryOf({ usedBytes, maxBytes }: ServerStatus): string {
+  if (usedBytes === null) return ''
+  return maxBytes === null || maxBytes === 0
+    ? `${bytes(usedBytes)} used`
+    : `${bytes(usedBytes)} of ${bytes(maxBytes)} used`
+}
+
+function persistenceOf({ appends, syncs }: ServerStatus): string {
+  if (appends === null) return ''
+  return appends ? `appendfsync ${syncs ?? ''}` : 'appendonly is off'
+}
+
+function memberText({ host, pid, isDaemon, present, wanted, running, isHalted }: MemberFacts): string {
+  const what = isDaemon ? 'daemon' : 'program'
+  const halted = isHalted ? ', starts nothing' : ''
+  return `${what} ${pid} on ${host} (${present} of ${wanted} workers, ${running} running${halted})`
+}
+
+function limitText({ name, count, running, due }: ServerStatus['limits'][number]): string {
+  return `${name}: ${running} of ${count} run, ${due} due`
+}
+
+function cut<T>(all: readonly T[], text: (each: T) => string): string[] {
+  const shown = all.slice(0, MOST).map(text)
+  if (shown.length === 0) return ['none that has said so lately']
+  return all.length > MOST ? [...shown, `and ${all.length - MOST} more`] : shown
 }

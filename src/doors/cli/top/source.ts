@@ -2,6 +2,7 @@ import { selectionOf } from '../../../admin/operate/selection.js'
 import { Slices } from '../../../base/each.js'
 import { messageOf } from '../../../base/errors.js'
 import { displayName, type Ref, toByteString } from '../../../base/task/ref.js'
+import { scheduleText } from '../../../base/task/schedule.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { SpoolView, seenTask, sinceMsOf, type TaskView } from '../../../engines/spool/admin/task-view.js'
 import type { ListingPlan, TaskStore } from '../../../engines/task-store.js'
@@ -11,8 +12,7 @@ import { linesOf, smallBody } from '../commands/show.js'
 import { placeAt } from '../places.js'
 import { type SpoolStatus, statusAt, statusOf } from '../status/spool-status.js'
 import { candidatesOf, STATES_OF } from './candidates.js'
-import { cellsOf, TASK_COLUMNS, type TaskTab, taskOf } from './columns.js'
-import { factRows } from './fact-rows.js'
+import { cellsOf, SCHEDULE_COLUMNS, TASK_COLUMNS, type TaskTab, taskOf, WORKER_COLUMNS } from './columns.js'
 import { type NamedState, nameRows } from './name-rows.js'
 import type { Look, Row } from './state.js'
 import type { TabName } from './tabs.js'
@@ -188,4 +188,25 @@ function orderOf(tab: TaskTab, task: TaskView, nowMs: number): number {
 
 function matching(rows: readonly Row[], filter: string): readonly Row[] {
   return filter === '' ? rows : rows.filter(({ cells }) => cells.some(cell => cell.includes(filter)))
+}
+
+/** The rows of what only daemons know. */
+function factRows(tab: 'workers' | 'schedules', statuses: readonly SpoolStatus[], nowMs: number): Row[] {
+  const daemons = statuses.filter(status => status.source === 'daemon')
+  if (tab === 'workers')
+    return daemons.flatMap(({ daemon, processes }) =>
+      processes.workers.map((worker, i) => ({
+        id: `${daemon.pid} ${worker.pid} ${i}`,
+        cells: cellsOf(WORKER_COLUMNS, worker, nowMs),
+      })),
+    )
+  const once = new Map(
+    daemons.flatMap(({ schedules }) =>
+      schedules.map(each => [each.id, { ...each, ...scheduleText(each.schedule) }] as const),
+    ),
+  )
+  const soonest = (nextAtMs: number | null) => nextAtMs ?? Number.POSITIVE_INFINITY
+  return [...once]
+    .sort(([, a], [, b]) => (soonest(a.nextAtMs) < soonest(b.nextAtMs) ? -1 : 1))
+    .map(([id, each]) => ({ id, cells: cellsOf(SCHEDULE_COLUMNS, each, nowMs) }))
 }

@@ -1,5 +1,7 @@
 import type { Child } from 'hono/jsx'
 import { type ActionName, findAction, type TaskAction } from '../../../admin/operate/actions.js'
+import { printable } from '../../../base/printable.js'
+import { displayName, type Ref } from '../../../base/task/ref.js'
 import { pathIn } from '../access/form.js'
 import type { PageContext } from '../context.js'
 import { filterIn, textsOf } from '../filter.js'
@@ -7,7 +9,6 @@ import type { Meant } from '../meant.js'
 import { PageError } from '../page-error.js'
 import { BulkForm, WORDING } from '../views/actions.js'
 import { spoolHref } from '../views/links.js'
-import { Names } from '../views/names.js'
 import { countOf } from '../views/text.js'
 import { framed, spoolScene } from './framed.js'
 
@@ -94,5 +95,20 @@ async function preview(
         <a href={back}>Back, and do nothing</a>
       </p>
     </section>,
+  )
+}
+
+/** Tasks by their names, each a link to its page. */
+function Names({ names }: { names: ReadonlyArray<{ readonly ref: Ref; readonly href: string }> }) {
+  return (
+    <ul>
+      {names.map(({ ref, href }) => (
+        <li>
+          <a class="path" href={href}>
+            {printable(displayName(ref))}
+          </a>
+        </li>
+      ))}
+    </ul>
   )
 }

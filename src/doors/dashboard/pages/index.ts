@@ -1,5 +1,5 @@
+import { ASSET_NAMES, assetOf } from '../assets.js'
 import type { Asset, Page } from '../context.js'
-import { ASSET_PAGES } from './assets.js'
 import { bulkPage, chosenPage } from './bulk.js'
 import { configurationPage } from './configuration.js'
 import { auditPage, namedPage, schedulesPage } from './facts.js'
@@ -39,5 +39,11 @@ export const FORM_PAGES: readonly Page[] = [
   { path: '/spools/:spool/chosen/:action', right: VIEWER, render: chosenPage },
 ]
 
-/** What everybody may load, whoever it is. */
-export const ASSETS: readonly Asset[] = ASSET_PAGES
+/** Scripts and styles, which everybody may load: their URLs have a version, so that browsers may keep them. */
+export const ASSETS: readonly Asset[] = ASSET_NAMES.map(name => ({
+  path: `/assets/${name}`,
+  asset() {
+    const { type, body } = assetOf(name)
+    return { type, body, isLasting: true }
+  },
+}))

@@ -1,5 +1,11 @@
+import { isWholePaused } from '../../../base/task/pause.js'
+import type { DaemonSnapshot, SpoolSnapshot } from '../../../runtime/stats/snapshot.js'
 import type { PageContext } from '../context.js'
-import { Overview } from '../views/overview.js'
+import { type Concern, concernsOf } from '../models/attention.js'
+import type { History } from '../models/history.js'
+import type { SpoolLink } from '../views/layout.js'
+import { spoolHref } from '../views/links.js'
+import { SpoolCharts, SpoolTiles } from '../views/spool-card.js'
 import { framed } from './framed.js'
 
 /** What needs a look, and all spools of the daemon in figures. */
@@ -13,5 +19,64 @@ export async function overviewPage(context: PageContext) {
     null,
     { page: 'overview', title: 'Overview', source, isLive: true },
     <Overview snapshot={snapshot} history={daemon.history} places={spools.all} />,
+  )
+}
+
+interface OverviewProps {
+  readonly snapshot: DaemonSnapshot
+  readonly history: History
+  readonly places: readonly SpoolLink[]
+}
+
+/** A spool that came with a reload has no pages yet. */
+const idOf = (places: readonly SpoolLink[], directory: string) =>
+  places.find(each => each.directory === directory)?.id ?? ''
+
+/** What needs a look, and then each spool in figures. */
+function Overview({ snapshot, history, places }: OverviewProps) {
+  return (
+    <>
+      <Attention concerns={concernsOf(snapshot)} places={places} />
+      {snapshot.spools.map((spool, i) => (
+        <section class="card" aria-labelledby={`spool-${i}`}>
+          <h2 id={`spool-${i}`}>
+            <a href={spoolHref(idOf(places, spool.directory), 'spool')}>{spool.directory}</a>{' '}
+            <Paused spool={spool} />
+          </h2>
+          <SpoolTiles id={idOf(places, spool.directory)} spool={spool} nowMs={snapshot.atMs} />
+          <SpoolCharts id={`chart-${i}`} history={history.of(spool.directory)} />
+        </section>
+      ))}
+    </>
+  )
+}
+
+function Paused({ spool: { paused } }: { spool: SpoolSnapshot }) {
+  if (isWholePaused(paused)) return <span class="badge warn">paused</span>
+  return paused.pauses.length > 0 ? <span class="badge warn">partly paused</span> : null
+}
+
+const TONE = { error: 'bad', warning: 'warn', info: '' } as const
+const WORD = { error: 'Problem', warning: 'Look at', info: 'Note' } as const
+
+function Attention({ concerns, places }: { concerns: readonly Concern[]; places: readonly SpoolLink[] }) {
+  return (
+    <section class="card" aria-labelledby="attention">
+      <h2 id="attention">What needs a look</h2>
+      {concerns.length === 0 ? (
+        <p class="good">Nothing: no dead letters, no late tasks, and room on the disk.</p>
+      ) : (
+        <ul class="concerns">
+          {concerns.map(({ level, text, page, spool }) => (
+            <li>
+              <span class={`badge ${TONE[level]}`}>{WORD[level]}</span>{' '}
+              <a href={spoolHref(idOf(places, spool), page)}>
+                {places.length === 1 ? text : `${spool}: ${text}`}
+              </a>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
   )
 }

@@ -1,15 +1,15 @@
+import type { Child } from 'hono/jsx'
 import { type Ref, toByteString } from '../../../base/task/ref.js'
-import { MOST_REACHED } from '../../../engines/control/task-names.js'
+import { MOST_REACHED, readTaskNames } from '../../../engines/control/task-names.js'
 import type { TaskView } from '../../../engines/spool/admin/task-view.js'
 import type { PageContext } from '../context.js'
-import { deadNames, MOST_NAMES, type Names, pageOf, recordedNames } from '../models/listings.js'
-import { runningIn } from '../models/running.js'
-import { upcomingRefs } from '../models/upcoming.js'
+import { deadNames, MOST_NAMES, type Names, PAGE_SIZE, pageOf, recordedNames } from '../models/listings.js'
+import { type RunningRow, runningIn } from '../models/running.js'
 import { TaskActions } from '../views/actions.js'
 import { spoolHref } from '../views/links.js'
-import { Running } from '../views/running.js'
+import { Table } from '../views/parts.js'
 import { buriedColumn, dueColumn, FAILED, Reasons, WHY } from '../views/tasks.js'
-import { countText } from '../views/text.js'
+import { countText, spanText } from '../views/text.js'
 import { framed, fromIn, spoolScene } from './framed.js'
 import { listing } from './listing.js'
 
@@ -136,5 +136,62 @@ export async function runningPage(context: PageContext, params: Params) {
       nowMs={snapshot.atMs}
       actions={actions}
     />,
+  )
+}
+
+/** Asks the daemon one verb of the control protocol. @throws why it was not answered */
+type Ask = (verb: string, args: object) => Promise<unknown>
+
+/** `next`: what starts next, and what runs already; `later`: what waits for its time. */
+type Upcoming = 'next' | 'later'
+
+/**
+ * A page of the tasks of a spool in the order of the daemon, which knows them without a look at the directory.
+ *
+ * @param spool its real path
+ * @param from how many are before it
+ */
+async function upcomingRefs(
+  ask: Ask,
+  spool: string,
+  which: Upcoming,
+  from: number,
+): Promise<{ refs: readonly Ref[]; next: number | null }> {
+  const answer = readTaskNames(await ask(which, { spool, limit: PAGE_SIZE + 1, from }))
+  if (answer === undefined) throw new Error(`the daemon answered ${which} with something else than names`)
+  return {
+    refs: answer.refs.slice(0, PAGE_SIZE),
+    next: answer.refs.length > PAGE_SIZE ? from + PAGE_SIZE : null,
+  }
+}
+
+interface RunningProps {
+  /** The page of a task. */
+  urlOf(ref: string): string
+  readonly rows: readonly RunningRow[]
+  readonly nowMs: number
+  readonly actions: ((row: RunningRow) => Child) | null
+}
+
+function Running({ urlOf, rows, nowMs, actions }: RunningProps) {
+  return (
+    <Table
+      name="Running tasks"
+      columns={[
+        {
+          title: 'Task',
+          cell: ({ ref, name }) => (
+            <a class="path" href={urlOf(ref)}>
+              {name}
+            </a>
+          ),
+        },
+        { title: 'For', isNumber: true, cell: ({ sinceMs }) => spanText(nowMs - sinceMs) },
+        { title: 'Process', isNumber: true, cell: ({ pid }) => String(pid) },
+        ...(actions === null ? [] : [{ title: 'Actions', cell: actions }]),
+      ]}
+      rows={rows}
+      empty="Nothing runs now."
+    />
   )
 }
