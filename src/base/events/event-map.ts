@@ -41,6 +41,8 @@ export interface EventMap {
   'worker-loading': { spool: string; pid: number; what: string; afterMs: number }
   'worker-respawn-delayed': { spool: string; delayMs: number }
   'worker-unloadable': { spool: string; error: string }
+  /** So many workers of before a reload stay, because none of after it can start in their place. */
+  'workers-kept': { spool: string; kept: number; error: string }
   'worker-recycling': { spool: string; pid: number; because: RecycleReason }
   /** It is about to be killed: it has more memory than `evil-reload-on-…` allows. `number`: its place in the pool, from 1. */
   'worker-overweight': { spool: string; pid: number; number: number; kind: 'rss' | 'as'; bytes: number }

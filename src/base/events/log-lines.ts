@@ -94,6 +94,12 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
         `${what} is still loading (${afterMs / 1000} s); a top-level await, or an import that waits?`,
       ),
     'worker-unloadable': ({ spool, error }) => tell('error', { spool }, error),
+    'workers-kept': ({ spool, kept, error }) =>
+      tell(
+        'error',
+        { spool },
+        `${kept} ${kept === 1 ? 'process stays' : 'processes stay'} as before the reload, because no other can start; fix that and reload again: ${error}`,
+      ),
     'worker-fork-failed': ({ spool, error }) =>
       tell('error', { spool }, `cannot fork a process, retrying later: ${error}`),
     'worker-respawn-delayed': ({ spool, delayMs }) =>

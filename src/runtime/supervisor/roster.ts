@@ -127,7 +127,7 @@ export class Roster {
 
   /** Makes a worker that was spawned aside part of the pool. */
   takeIn(worker: WorkerProcess): void {
-    if (this.#aside.delete(worker) && worker.state !== 'exited') this.#add(worker)
+    if (!this.#isClosed && this.#aside.delete(worker) && worker.state !== 'exited') this.#add(worker)
   }
 
   /** Lets the worker finish what it runs, and kills it if that takes too long. Resolves when it has exited. */
