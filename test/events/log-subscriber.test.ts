@@ -217,8 +217,8 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     `[spooler /s pid: 7] task ${NAME} overran spooler-harakiri`,
   ],
   'worker-cancelled': [
-    { spool, pid, name: `5/${NAME}` },
-    `[spooler /s pid: 7] task ${NAME} does not end after its cancel: killing the process`,
+    { spool, pid, names: [`5/${NAME}`, 'b'] },
+    `[spooler /s pid: 7] tasks 5/${NAME}, b do not end after being cancelled: killing the process`,
   ],
   'task-cancelling': [{ spool, pid, name: `5/${NAME}` }, `[spooler /s pid: 7] task ${NAME} is cancelled`],
   'worker-out-of-mercy': [

@@ -51,8 +51,8 @@ export interface EventMap {
   'worker-faulted': { spool: string; pid: number; error: string; running: readonly TaskName[] }
   'worker-unfit': { spool: string; pid: number; error: string; running: readonly TaskName[] }
   'worker-overran': { spool: string; pid: number; running: readonly TaskName[] }
-  /** It is killed, because a task that was cancelled does not end; nothing else runs in it. */
-  'worker-cancelled': { spool: string; pid: number; name: TaskName }
+  /** It is killed, because these, which were cancelled, do not end; nothing else runs in it. */
+  'worker-cancelled': { spool: string; pid: number; names: readonly TaskName[] }
   'worker-out-of-mercy': { spool: string; pid: number; running: readonly TaskName[] }
   /** Runs that a stop interrupted and that will count as crashes. */
   'marks-left': { spool: string; names: readonly TaskName[]; error: string }
