@@ -68,6 +68,7 @@ export class Feeder {
     this.roster = new Roster(
       options,
       {
+        areLeased: feed.leases !== undefined,
         opened: context.dispatch,
         signalled: (worker, message) => signals.hear(worker, message),
         reported: (worker, reported) => this.#reported(worker, reported),

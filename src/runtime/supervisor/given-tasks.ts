@@ -70,8 +70,7 @@ export class GivenTasks {
   /** Those whose start was reported, oldest first. */
   readonly #started = new Set<Given>()
   readonly #concurrency: number
-  /** Its claims are leases. */
-  #areLeased = false
+  readonly #areLeased: boolean
   #next = 0
   /** When the worker sent something last: what it had not spoken of had not begun before. On the clock of `performance.now()`. */
   heardAt = performance.now()
@@ -80,9 +79,10 @@ export class GivenTasks {
   /** The worker has said that it begins nothing more, and that all is reported. */
   isOver = false
 
-  /** @param concurrency how many tasks the worker runs at a time */
-  constructor(concurrency: number) {
+  /** @param concurrency how many tasks the worker runs at a time @param areLeased its claims are leases */
+  constructor(concurrency: number, areLeased = false) {
     this.#concurrency = concurrency
+    this.#areLeased = areLeased
   }
 
   /** How many refs it owns or runs. */
@@ -147,7 +147,6 @@ export class GivenTasks {
       const given = this.of(number)
       if (given === undefined) return []
       given.notice = notice
-      if (notice.lease !== undefined) this.#areLeased = true
       return given.ref
     })
   }

@@ -25,6 +25,8 @@ export interface HowGiven extends Pick<GivenRun, 'isTheirTurn'> {
 
 /** Whoever gives tasks to workers. */
 export interface WorkerListener {
+  /** Its claims are leases. */
+  readonly areLeased: boolean
   /** It can take tasks again. */
   opened(): void
   /** The running task has set itself another deadline. */
@@ -70,7 +72,7 @@ export class WorkerProcess {
     this.#startFailed = reject
   })
   readonly spool: string
-  #work = new Workload(1)
+  #work: Workload
   /**
    * Programs that it runs for its tasks, each the leader of its own process group, and when each has started. When the worker is killed,
    * they have to be killed before its tasks are given to others, or one would run twice at once.
@@ -100,6 +102,7 @@ export class WorkerProcess {
     const { worker, answer } = options
     const { spool } = worker
     this.#listener = listener
+    this.#work = new Workload(1, listener.areLeased)
     this.#events = events
     this.#answer = answer
     this.#answersWhileItRuns = worker.chain.length === 1 && worker.chain[0]?.kind === 'host'
@@ -344,7 +347,7 @@ export class WorkerProcess {
   #isReady({ news, concurrency }: Extract<WorkerMessage, { type: 'ready' }>): void {
     if (this.#state === 'starting') {
       this.#state = 'ready'
-      this.#work = new Workload(concurrency) // it was given nothing yet
+      this.#work = new Workload(concurrency, this.#listener.areLeased) // it was given nothing yet
     }
     this.news = news
     this.startCostMs = (this.hasOwnProcess ? treeCpuMsOf(this.pid) : 0) || performance.now() - this.spawnedAt

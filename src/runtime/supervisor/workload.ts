@@ -26,9 +26,9 @@ export class Workload {
   /** It has begun or reported a task. */
   hasWorked = false
 
-  constructor(concurrency: number) {
+  constructor(concurrency: number, areLeased: boolean) {
     this.concurrency = concurrency
-    this.tasks = new GivenTasks(concurrency)
+    this.tasks = new GivenTasks(concurrency, areLeased)
   }
 
   /** How many tasks and signals the worker answers for. */
