@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import { Alarm, Stall } from '../../base/clock.js'
+import { Alarm, STEP_MS, STOPPED_MS, Stall } from '../../base/clock.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
@@ -52,7 +52,7 @@ export class Feeder {
   readonly roster: Roster
   readonly #context: FeederContext
   /** Where this process was stopped itself, the alarm comes before what workers have said meanwhile, which is read first. */
-  readonly #alarm = new Alarm(() => setImmediate(() => this.#check()))
+  readonly #alarm = new Alarm(lateMs => setImmediate(() => this.#check(lateMs)))
   readonly #stall = new Stall()
   /** How many refs were given out. */
   #given = 0
@@ -288,7 +288,8 @@ export class Feeder {
     const now = performance.now()
     for (const worker of this.roster.workers) {
       if (worker.work.hasAhead) this.#alarm.wakeAt(now + SLOW_MS)
-      this.#alarm.wakeAt(worker.deadlineAt(harakiriMs))
+      const deadlineAt = worker.deadlineAt(harakiriMs)
+      if (deadlineAt < Number.POSITIVE_INFINITY) this.#alarm.wakeAt(Math.min(deadlineAt, now + STEP_MS))
     }
   }
 
@@ -296,10 +297,11 @@ export class Feeder {
    * Checks the workers from outside, so that a handler that blocks its event loop cannot escape. A worker whose last message is 20 ms
    * old announces a start before it makes it. So a task whose start was not announced began within 20 ms of the worker's last message.
    */
-  #check(): void {
+  #check(lateMs: number): void {
     const { harakiriMs } = this.roster.options.worker
     const now = performance.now()
     for (const worker of this.roster.workers) {
+      if (lateMs > STOPPED_MS) worker.postpone(lateMs)
       if (now >= worker.deadlineAt(harakiriMs)) this.#harakiri(worker, harakiriMs)
       else if (worker.work.hasAhead && now >= (worker.work.runningSince ?? now) + SLOW_MS) {
         this.#context.withdrawals.from(worker)

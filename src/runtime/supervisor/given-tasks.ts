@@ -127,6 +127,13 @@ export class GivenTasks {
     this.heardAt = now
   }
 
+  /** What runs counts as begun so much later, but not later than now. */
+  postpone(ms: number): void {
+    const now = performance.now()
+    this.heard(Math.min(now, this.heardAt + ms))
+    for (const given of this.#started) given.startedAt = Math.min(now, (given.startedAt ?? now) + ms)
+  }
+
   /** The task with this name by its number, if the worker has it: once, or again after a recall. */
   named(name: TaskName): Array<readonly [number: number, given: Given]> {
     return [...this.#given].filter(([, given]) => nameOf(given) === name)

@@ -1,4 +1,4 @@
-import { machineNowMs } from '../../base/clock.js'
+import { countDown, machineNowMs } from '../../base/clock.js'
 import { quietly, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { PausedPair } from '../../base/task/pause.js'
@@ -159,6 +159,12 @@ export class WorkerProcess {
       this.#ownDeadlineAt,
       harakiriMs === 0 ? Number.POSITIVE_INFINITY : runningSince + harakiriMs,
     )
+  }
+
+  /** It may have been stopped for so long, as this process was: that is no run time of what runs. */
+  postpone(ms: number): void {
+    this.#ownDeadlineAt += ms
+    this.#work.postpone(ms)
   }
 
   signal(number: number): void {
@@ -364,10 +370,12 @@ export class WorkerProcess {
       this.#startFailed(new SpooldError('HANDLER_UNLOADABLE', error))
       this.kill({ kind: 'start' })
     }
-    const timers = [setTimeout(slow, SLOW_START_MS)]
-    if (timeoutMs > 0) timers.push(setTimeout(giveUp, timeoutMs))
-    const clear = () => timers.forEach(clearTimeout)
-    this.whenReady.then(clear, clear) // not every caller awaits it; a failure is also reported by the exit
+    const unlessReady = (ms: number, call: () => void) => {
+      const end = countDown(ms, call)
+      this.whenReady.then(end, end) // not every caller awaits it; a failure is also reported by the exit
+    }
+    unlessReady(SLOW_START_MS, slow)
+    if (timeoutMs > 0) unlessReady(timeoutMs, giveUp)
   }
 
   /** Something else than the worker itself has written to its descriptor. */

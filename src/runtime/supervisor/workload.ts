@@ -66,6 +66,11 @@ export class Workload {
     return given === undefined ? null : nameOf(given)
   }
 
+  postpone(ms: number): void {
+    this.tasks.postpone(ms)
+    this.signals.postpone(ms)
+  }
+
   giveSignal(number: number): void {
     if (this.outstanding === 0) this.tasks.heard()
     this.signals.give(number)
@@ -134,6 +139,11 @@ class GivenSignals {
   /** Anything but what it was given, a handler has made up: nothing would ever end it. */
   start(number: number): void {
     if (this.#given.has(number)) this.#given.set(number, performance.now())
+  }
+
+  postpone(ms: number): void {
+    for (const [number, startedAt] of this.#given)
+      if (startedAt !== undefined) this.#given.set(number, Math.min(performance.now(), startedAt + ms))
   }
 
   /** Call it when the signal was handled or handed back. */
