@@ -221,8 +221,8 @@ export class Feeder {
     // though it was asked to end, or about to
     const isByOthers = exit.signal !== null && worker.killed === undefined && all.length > 0
     const isDeath = exit.why === 'failed' || (isByOthers && exit.why !== 'faulted')
-    const told =
-      isDeath && exit.unforked === undefined ? this.#tellDeath(worker, exit, mayBeReplaced) : undefined
+    const isTold = exit.unforked === undefined && (isDeath || worker.hasOverrun)
+    const told = isTold ? this.#tellEnd(worker, exit, isDeath, mayBeReplaced) : undefined
     if (told === undefined && excused.length === 0) return feed.lose({ refs: left })
     const settled = Promise.resolve(told)
       .then(() => this.#unmark(worker, excused, left))
@@ -238,15 +238,22 @@ export class Feeder {
    *
    * @returns when it is told; undefined: it is
    */
-  #tellDeath(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): Promise<void> | undefined {
+  #tellEnd(
+    worker: WorkerProcess,
+    exit: Exit,
+    isDeath: boolean,
+    mayBeReplaced: boolean,
+  ): Promise<void> | undefined {
     const { spool, feed, looker, events } = this.#context
     const { pid, work } = worker
     const { code, signal, why } = exit
     const isReplaced = why === 'failed' && mayBeReplaced
-    const tell = (running: readonly TaskName[]) =>
-      events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
+    const tell = (running: readonly TaskName[]) => {
+      if (worker.hasOverrun) events.emit('worker-overran', { spool, pid, running })
+      if (isDeath) events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
+    }
     const { unclear } = work.tasks
-    if (unclear.length === 0 || this.roster.isClosed || looker === undefined || feed.leases !== undefined)
+    if (unclear.length === 0 || looker === undefined || feed.leases !== undefined)
       return void tell(work.running)
     const refs = unclear.map(([, { ref }]) => ref)
     const sinceMs = Math.min(...unclear.map(([, { givenAtMs }]) => givenAtMs))
@@ -302,19 +309,13 @@ export class Feeder {
     const now = performance.now()
     for (const worker of this.roster.workers) {
       if (lateMs > STOPPED_MS) worker.postpone(lateMs)
-      if (now >= worker.deadlineAt(harakiriMs)) this.#harakiri(worker, harakiriMs)
+      if (now >= worker.deadlineAt(harakiriMs)) worker.killForOverrun(harakiriMs)
       else if (worker.work.hasAhead && now >= (worker.work.runningSince ?? now) + SLOW_MS) {
         this.#context.withdrawals.from(worker)
         this.dispatch()
       }
     }
     this.#watch()
-  }
-
-  #harakiri(worker: WorkerProcess, harakiriMs: number): void {
-    const { spool, events } = this.#context
-    events.emit('worker-overran', { spool, pid: worker.pid, running: worker.work.running })
-    worker.killForOverrun(harakiriMs)
   }
 }
 

@@ -342,13 +342,13 @@ export class WorkerPool implements SignalReceivers {
     this.#unfollow()
     this.size.close()
     this.#crashed.close()
-    this.#aside?.close()
     await Promise.all(
       this.#feeders.map(async feeder => {
         await end(feeder.roster)
         await feeder.close()
       }),
     )
+    this.#aside?.close()
     await this.#cancellations.settled()
     await this.#unmark()
   }

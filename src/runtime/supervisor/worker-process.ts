@@ -136,6 +136,11 @@ export class WorkerProcess {
     return this.#killed
   }
 
+  /** It was killed, because a task overran a deadline. */
+  get hasOverrun(): boolean {
+    return this.#killed?.kind === 'harakiri' || this.#killed?.kind === 'own-deadline'
+  }
+
   /** True if it can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */
   get isOpen(): boolean {
     return (
