@@ -7,15 +7,42 @@ export function machineNowMs(): number {
 /** The longest delay a Node timer takes; a longer one fires at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1
 
+/** Whoever is called so much later than at his time was stopped meanwhile, or all of the machine was. */
+export const STOPPED_MS = 1000
+/** What counts time looks at the clock so often. */
+export const STEP_MS = 1000
+
+/**
+ * Calls once this process has run for so long: as long as it is stopped, so may be what it waits for (a suspended machine, a frozen
+ * container).
+ *
+ * @returns what ends it
+ */
+export function countDown(ms: number, call: () => void): () => void {
+  let timer: NodeJS.Timeout
+  const step = (leftMs: number) => {
+    const stepMs = Math.min(STEP_MS, leftMs)
+    const at = performance.now() + stepMs
+    timer = setTimeout(() => {
+      if (performance.now() > at + STOPPED_MS) step(leftMs)
+      else if (leftMs > stepMs) step(leftMs - stepMs)
+      else call()
+    }, stepMs)
+  }
+  step(ms)
+  return () => clearTimeout(timer)
+}
+
 /**
  * A reusable timer. `wakeAt` only ever moves the deadline earlier; `clear` cancels it.
  */
 export class Alarm {
-  readonly #ring: () => void
+  readonly #ring: (lateMs: number) => void
   #timer: NodeJS.Timeout | undefined
   #atMs = Number.POSITIVE_INFINITY
 
-  constructor(ring: () => void) {
+  /** @param ring hears how late it is */
+  constructor(ring: (lateMs: number) => void) {
     this.#ring = ring
   }
 
@@ -36,8 +63,9 @@ export class Alarm {
   }
 
   #fire(): void {
+    const lateMs = performance.now() - this.#atMs
     this.#atMs = Number.POSITIVE_INFINITY
-    this.#ring()
+    this.#ring(lateMs)
   }
 }
 

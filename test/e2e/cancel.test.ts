@@ -84,7 +84,7 @@ describe('spoold cancel', () => {
     }
     await until('all have ended', () => leftIn(spool).length === 0)
     assert.doesNotMatch(daemon.output, /OOOPS|next spawn in/)
-    await daemon.waitFor(/does not end after its cancel: killing the process/)
+    await daemon.waitFor(/does not end after being cancelled: killing the process/)
   })
 
   it('hands back what the process has not begun, and kills it only when nothing else runs there', async () => {
@@ -137,6 +137,10 @@ describe('spoold cancel', () => {
       assert.deepEqual([code, stdout], [0, `cancelled ${path}\n`])
     }
     assert.equal(isAlive(worker), false)
+    const names = ['one', 'other'].map(nameOf).join(', ')
+    const killed = daemon.output.split('\n').filter(line => line.includes('killing the process'))
+    assert.equal(killed.length, 1)
+    assert.ok(killed[0]?.includes(`tasks ${names} do not end after being cancelled`), killed[0])
     for (const letter of (await letters(spool)).values())
       assert.deepEqual([letter.reason, letter.attempts, letter.crashes], ['cancelled', 0, 0])
     assert.equal((await letters(spool)).size, 2)

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { act, assertGone, ended, linesOf, pidOf, startActor, started } from '../helpers/actor.js'
@@ -148,6 +148,38 @@ describe('a reload', { concurrency: 3 }, () => {
     await until('the old ones are gone', () => !before.some(isAlive) && daemon.workers().length === 2)
     assert.equal(linesOf(daemon, 'start', running).length, 1)
   })
+
+  for (const [what, broken] of [
+    ['throws', "throw new Error('no second one')"],
+    ['exits', 'process.exit(1)'],
+  ] as const)
+    it(`whose second new worker ${what} keeps the old ones that are left, says so once, and can be repeated`, async () => {
+      const spool = spoolDirectory()
+      const handler = "JOURNAL('loads'); export default (env, task) => task.SPOOL_OK"
+      const daemon = await startDaemon({ spool, handler, ini: { 'spooler-processes': 3 } })
+      await until('three have loaded it', () => daemon.journal().length === 3)
+      const before = daemon.workers()
+      const source = readFileSync(daemon.handlerFile, 'utf8')
+      writeFileSync(
+        daemon.handlerFile,
+        `${source}
+import { readFileSync, writeFileSync } from 'node:fs'
+try { writeFileSync(${JSON.stringify(join(daemon.directory, 'first'))}, '', { flag: 'wx' }) } catch { ${broken} }`,
+      )
+      daemon.child.kill('SIGHUP')
+      await daemon.waitFor('the spoolers are reloaded')
+      await until(
+        'one was replaced',
+        () => before.filter(isAlive).length === 2 && daemon.workers().length === 3,
+      )
+      const lines = daemon.output.split('\n').filter(line => line.includes('as before the reload'))
+      assert.equal(lines.length, 1, lines.join('\n'))
+      assert.match(lines[0] ?? '', /2 processes stay as before the reload.*reload again/)
+      assert.doesNotMatch(daemon.output, /workers keep failing|trying respawn/)
+      writeFileSync(daemon.handlerFile, source)
+      daemon.child.kill('SIGHUP')
+      await until('all are replaced', () => !before.some(isAlive) && daemon.workers().length === 3)
+    })
 })
 
 describe('harakiri', { concurrency: 3 }, () => {

@@ -93,13 +93,32 @@ describe('no value of a packet', () => {
 
 describe('a stop', () => {
   it('says what still runs, how long it has, and how to end it at once', async () => {
-    const { daemon, run } = await startRunner({ 'worker-reload-mercy': 20 })
+    const { daemon, run } = await startRunner({ 'worker-reload-mercy': 21 })
     run('long', 'await new Promise(() => setTimeout(() => {}, 60_000))')
     await daemon.waitFor('managing request long')
     daemon.child.kill('SIGTERM')
     await daemon.waitFor('1 task still runs (long), it has 20 s; a second SIGINT or SIGTERM ends it at once')
     daemon.child.kill('SIGQUIT')
     await daemon.code()
+  })
+
+  it('names what runs, not what has ended right before it and was not told yet', async () => {
+    const spool = spoolDirectory()
+    for (let i = 100; i < 300; i++) drop(spool, `uwsgi_spoolfile_on_${i}`) // fast ones are told together
+    const handler = `let count = 0
+    export default (env, task) => {
+      if (++count < 40) return task.SPOOL_OK
+      JOURNAL(task.name)
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
+    }`
+    const ini = { 'spooler-processes': 1, 'worker-reload-mercy': 20 }
+    const daemon = await startDaemon({ spool, handler, ini, isUnready: true })
+    await until('one runs', () => daemon.journal().length === 1)
+    daemon.child.kill('SIGTERM')
+    await daemon.waitFor(/1 task still runs/)
+    daemon.child.kill('SIGQUIT')
+    await daemon.code()
+    assert.ok(daemon.output.includes(`1 task still runs (${daemon.journal()[0]})`))
   })
 })
 

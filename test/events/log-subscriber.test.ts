@@ -187,6 +187,10 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     { spool, pid, error: 'EMFILE', running: [] },
     '[spooler /s pid: 7] the process cannot continue, replacing it: EMFILE',
   ],
+  'workers-kept': [
+    { spool: '/s', kept: 2, error: 'it is broken' },
+    '[spooler /s] 2 processes stay as before the reload, because no other can start; fix that and reload again: it is broken',
+  ],
   'worker-respawn-delayed': [
     { spool, delayMs: 1600 },
     '[spooler /s] workers keep failing, next spawn in 1.6 s',
@@ -213,8 +217,8 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     `[spooler /s pid: 7] task ${NAME} overran spooler-harakiri`,
   ],
   'worker-cancelled': [
-    { spool, pid, name: `5/${NAME}` },
-    `[spooler /s pid: 7] task ${NAME} does not end after its cancel: killing the process`,
+    { spool, pid, names: [`5/${NAME}`, 'b'] },
+    `[spooler /s pid: 7] tasks 5/${NAME}, b do not end after being cancelled: killing the process`,
   ],
   'task-cancelling': [{ spool, pid, name: `5/${NAME}` }, `[spooler /s pid: 7] task ${NAME} is cancelled`],
   'worker-out-of-mercy': [

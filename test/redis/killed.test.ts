@@ -58,6 +58,21 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     assert.equal(began(daemon.journal(), 'once').length, 1)
   })
 
+  it('whose worker is killed before it has claimed what it was given says of no task that it had begun', async () => {
+    const spooler = redis.address('unclaimed')
+    const daemon = await daemonOn(spooler, { ini: { 'spooler-processes': 1 } })
+    const [worker = 0] = daemon.workers()
+    process.kill(worker, 'SIGSTOP')
+    await spool({ n: 'given' }, { spooler })
+    await until('it was given', () => {
+      daemon.child.kill('SIGTTIN')
+      return /ready: runs nothing; 1 ahead|ready: runs \S+ for/.test(daemon.output)
+    })
+    process.kill(worker, 'SIGKILL')
+    await daemon.waitFor(`pid: ${worker}] the process was killed by SIGKILL\n`)
+    await until('it has run', () => daemon.journal().length === 1)
+  })
+
   it('whose workers are killed at any moment leaves no task to its lock', async t => {
     const spooler = `${redis.address('moments')}?${LONG_LOCK}`
     const settings = { 'spooler-processes': 2, 'spooler-concurrency': 3, 'spooler-max-crashes': 0 }

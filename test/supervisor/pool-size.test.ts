@@ -68,6 +68,17 @@ describe('the number of a pool', () => {
     assert.deepEqual(before.asked, [])
   })
 
+  it('is not that of an idle pool before a reload has ended, however long it is idle', async () => {
+    const idleMs = 200
+    const { scaling } = spying()
+    const { pool } = await poolWith(scaling, { size: { scaling, idleMs } })
+    const replacement = await pool.prepare(pool.options)
+    await passed(2 * idleMs)
+    assert.equal(pool.stats.wanted, 2)
+    await replacement.commit()
+    await until('it has gone to sleep', () => pool.stats.wanted === 0)
+  })
+
   it('that people ask for during a reload comes after it', async () => {
     const { scaling } = spying()
     const { pool } = await poolWith(scaling)

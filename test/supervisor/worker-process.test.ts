@@ -12,7 +12,7 @@ function nothing(): void {}
 
 const NO_LISTENER: WorkerListener = {
   ...{ signalled: nothing, reported: nothing, dropped: nothing, cancelling: nothing, claimed: nothing },
-  ...{ opened: nothing, deadline: nothing },
+  ...{ opened: nothing, deadline: nothing, areLeased: false },
 }
 
 /** The master's side of a worker that is ready; what it says is up to the test. */

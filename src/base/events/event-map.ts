@@ -41,6 +41,8 @@ export interface EventMap {
   'worker-loading': { spool: string; pid: number; what: string; afterMs: number }
   'worker-respawn-delayed': { spool: string; delayMs: number }
   'worker-unloadable': { spool: string; error: string }
+  /** So many workers of before a reload stay, because none of after it can start in their place. */
+  'workers-kept': { spool: string; kept: number; error: string }
   'worker-recycling': { spool: string; pid: number; because: RecycleReason }
   /** It is about to be killed: it has more memory than `evil-reload-on-…` allows. `number`: its place in the pool, from 1. */
   'worker-overweight': { spool: string; pid: number; number: number; kind: 'rss' | 'as'; bytes: number }
@@ -49,8 +51,8 @@ export interface EventMap {
   'worker-faulted': { spool: string; pid: number; error: string; running: readonly TaskName[] }
   'worker-unfit': { spool: string; pid: number; error: string; running: readonly TaskName[] }
   'worker-overran': { spool: string; pid: number; running: readonly TaskName[] }
-  /** It is killed, because a task that was cancelled does not end; nothing else runs in it. */
-  'worker-cancelled': { spool: string; pid: number; name: TaskName }
+  /** It is killed, because these, which were cancelled, do not end; nothing else runs in it. */
+  'worker-cancelled': { spool: string; pid: number; names: readonly TaskName[] }
   'worker-out-of-mercy': { spool: string; pid: number; running: readonly TaskName[] }
   /** Runs that a stop interrupted and that will count as crashes. */
   'marks-left': { spool: string; names: readonly TaskName[]; error: string }

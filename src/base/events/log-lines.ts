@@ -94,6 +94,12 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
         `${what} is still loading (${afterMs / 1000} s); a top-level await, or an import that waits?`,
       ),
     'worker-unloadable': ({ spool, error }) => tell('error', { spool }, error),
+    'workers-kept': ({ spool, kept, error }) =>
+      tell(
+        'error',
+        { spool },
+        `${kept} ${kept === 1 ? 'process stays' : 'processes stay'} as before the reload, because no other can start; fix that and reload again: ${error}`,
+      ),
     'worker-fork-failed': ({ spool, error }) =>
       tell('error', { spool }, `cannot fork a process, retrying later: ${error}`),
     'worker-respawn-delayed': ({ spool, delayMs }) =>
@@ -119,12 +125,12 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
       for (const name of running)
         tell('error', { spool, pid }, `task ${lineName(name)} overran spooler-harakiri`, taskFields(name))
     },
-    'worker-cancelled': ({ spool, pid, name }) =>
+    'worker-cancelled': ({ spool, pid, names }) =>
       tell(
         'warn',
         { spool, pid },
-        `task ${lineName(name)} does not end after its cancel: killing the process`,
-        taskFields(name),
+        `${names.length === 1 ? 'task' : 'tasks'} ${named(names)} ${names.length === 1 ? 'does' : 'do'} not end after being cancelled: killing the process`,
+        { tasks: names.map(displayName) },
       ),
     'worker-out-of-mercy': ({ spool, pid, running }) =>
       dated('warn', `spooler 1 (pid: ${pid}) is taking too much time to die...NO MERCY !!!`, {

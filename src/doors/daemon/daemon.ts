@@ -74,7 +74,7 @@ interface DaemonInput {
 }
 
 /** A stop that takes longer than this logs what it waits for; most stops are faster. */
-const STOP_NOTICE_MS = 300
+const STOP_NOTICE_MS = 1000
 
 /** A daemon from its start to its end. Signals work in every state (lifecycle.ts). */
 export class Daemon {

@@ -211,7 +211,7 @@ class Cancellation implements TaskWatcher {
   #look(): void {
     const { worker } = this
     const { feed } = this.#context
-    if (worker.state === 'exited') return
+    if (worker.state === 'exited' || worker.killed !== undefined) return
     if (worker.work.hasAhead) feed.lose({ refs: worker.recall() })
     this.#recalledAt ??= performance.now()
     if (!this.#hasBegun) return this.end({ result: 'waiting' })
@@ -219,8 +219,8 @@ class Cancellation implements TaskWatcher {
     this.#tell(others)
     const isHandedBack = !worker.work.tasks.isRecalling || performance.now() > this.#recalledAt + RECALL_MS
     if (others > 0 || !isHandedBack) return
-    clearTimeout(this.#timer)
-    this.#context.events.emit('worker-cancelled', { spool: worker.spool, pid: worker.pid, name: this.name })
+    const names = [...worker.overdue].flatMap(number => worker.work.nameOf(number) ?? [])
+    this.#context.events.emit('worker-cancelled', { spool: worker.spool, pid: worker.pid, names })
     worker.killForCancel()
   }
 

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import { Alarm, Stall } from '../../base/clock.js'
+import { Alarm, STEP_MS, STOPPED_MS, Stall } from '../../base/clock.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
@@ -52,7 +52,7 @@ export class Feeder {
   readonly roster: Roster
   readonly #context: FeederContext
   /** Where this process was stopped itself, the alarm comes before what workers have said meanwhile, which is read first. */
-  readonly #alarm = new Alarm(() => setImmediate(() => this.#check()))
+  readonly #alarm = new Alarm(lateMs => setImmediate(() => this.#check(lateMs)))
   readonly #stall = new Stall()
   /** How many refs were given out. */
   #given = 0
@@ -68,6 +68,7 @@ export class Feeder {
     this.roster = new Roster(
       options,
       {
+        areLeased: feed.leases !== undefined,
         opened: context.dispatch,
         signalled: (worker, message) => signals.hear(worker, message),
         reported: (worker, reported) => this.#reported(worker, reported),
@@ -220,8 +221,8 @@ export class Feeder {
     // though it was asked to end, or about to
     const isByOthers = exit.signal !== null && worker.killed === undefined && all.length > 0
     const isDeath = exit.why === 'failed' || (isByOthers && exit.why !== 'faulted')
-    const told =
-      isDeath && exit.unforked === undefined ? this.#tellDeath(worker, exit, mayBeReplaced) : undefined
+    const isTold = exit.unforked === undefined && (isDeath || worker.hasOverrun)
+    const told = isTold ? this.#tellEnd(worker, exit, isDeath, mayBeReplaced) : undefined
     if (told === undefined && excused.length === 0) return feed.lose({ refs: left })
     const settled = Promise.resolve(told)
       .then(() => this.#unmark(worker, excused, left))
@@ -237,15 +238,22 @@ export class Feeder {
    *
    * @returns when it is told; undefined: it is
    */
-  #tellDeath(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): Promise<void> | undefined {
+  #tellEnd(
+    worker: WorkerProcess,
+    exit: Exit,
+    isDeath: boolean,
+    mayBeReplaced: boolean,
+  ): Promise<void> | undefined {
     const { spool, feed, looker, events } = this.#context
     const { pid, work } = worker
     const { code, signal, why } = exit
     const isReplaced = why === 'failed' && mayBeReplaced
-    const tell = (running: readonly TaskName[]) =>
-      events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
+    const tell = (running: readonly TaskName[]) => {
+      if (worker.hasOverrun) events.emit('worker-overran', { spool, pid, running })
+      if (isDeath) events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
+    }
     const { unclear } = work.tasks
-    if (unclear.length === 0 || this.roster.isClosed || looker === undefined || feed.leases !== undefined)
+    if (unclear.length === 0 || looker === undefined || feed.leases !== undefined)
       return void tell(work.running)
     const refs = unclear.map(([, { ref }]) => ref)
     const sinceMs = Math.min(...unclear.map(([, { givenAtMs }]) => givenAtMs))
@@ -287,7 +295,8 @@ export class Feeder {
     const now = performance.now()
     for (const worker of this.roster.workers) {
       if (worker.work.hasAhead) this.#alarm.wakeAt(now + SLOW_MS)
-      this.#alarm.wakeAt(worker.deadlineAt(harakiriMs))
+      const deadlineAt = worker.deadlineAt(harakiriMs)
+      if (deadlineAt < Number.POSITIVE_INFINITY) this.#alarm.wakeAt(Math.min(deadlineAt, now + STEP_MS))
     }
   }
 
@@ -295,23 +304,18 @@ export class Feeder {
    * Checks the workers from outside, so that a handler that blocks its event loop cannot escape. A worker whose last message is 20 ms
    * old announces a start before it makes it. So a task whose start was not announced began within 20 ms of the worker's last message.
    */
-  #check(): void {
+  #check(lateMs: number): void {
     const { harakiriMs } = this.roster.options.worker
     const now = performance.now()
     for (const worker of this.roster.workers) {
-      if (now >= worker.deadlineAt(harakiriMs)) this.#harakiri(worker, harakiriMs)
+      if (lateMs > STOPPED_MS) worker.postpone(lateMs)
+      if (now >= worker.deadlineAt(harakiriMs)) worker.killForOverrun(harakiriMs)
       else if (worker.work.hasAhead && now >= (worker.work.runningSince ?? now) + SLOW_MS) {
         this.#context.withdrawals.from(worker)
         this.dispatch()
       }
     }
     this.#watch()
-  }
-
-  #harakiri(worker: WorkerProcess, harakiriMs: number): void {
-    const { spool, events } = this.#context
-    events.emit('worker-overran', { spool, pid: worker.pid, running: worker.work.running })
-    worker.killForOverrun(harakiriMs)
   }
 }
 

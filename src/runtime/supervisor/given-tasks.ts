@@ -70,8 +70,7 @@ export class GivenTasks {
   /** Those whose start was reported, oldest first. */
   readonly #started = new Set<Given>()
   readonly #concurrency: number
-  /** Its claims are leases. */
-  #areLeased = false
+  readonly #areLeased: boolean
   #next = 0
   /** When the worker sent something last: what it had not spoken of had not begun before. On the clock of `performance.now()`. */
   heardAt = performance.now()
@@ -80,9 +79,10 @@ export class GivenTasks {
   /** The worker has said that it begins nothing more, and that all is reported. */
   isOver = false
 
-  /** @param concurrency how many tasks the worker runs at a time */
-  constructor(concurrency: number) {
+  /** @param concurrency how many tasks the worker runs at a time @param areLeased its claims are leases */
+  constructor(concurrency: number, areLeased = false) {
     this.#concurrency = concurrency
+    this.#areLeased = areLeased
   }
 
   /** How many refs it owns or runs. */
@@ -127,6 +127,13 @@ export class GivenTasks {
     this.heardAt = now
   }
 
+  /** What runs counts as begun so much later, but not later than now. */
+  postpone(ms: number): void {
+    const now = performance.now()
+    this.heard(Math.min(now, this.heardAt + ms))
+    for (const given of this.#started) given.startedAt = Math.min(now, (given.startedAt ?? now) + ms)
+  }
+
   /** The task with this name by its number, if the worker has it: once, or again after a recall. */
   named(name: TaskName): Array<readonly [number: number, given: Given]> {
     return [...this.#given].filter(([, given]) => nameOf(given) === name)
@@ -147,7 +154,6 @@ export class GivenTasks {
       const given = this.of(number)
       if (given === undefined) return []
       given.notice = notice
-      if (notice.lease !== undefined) this.#areLeased = true
       return given.ref
     })
   }

@@ -98,7 +98,7 @@ export class PoolSize {
   /** @param isFrozen the workers are being replaced */
   freeze(isFrozen: boolean): void {
     this.#isFrozen = isFrozen
-    if (isFrozen) return
+    if (isFrozen) return this.#idleAlarm.clear()
     if (this.#byHand !== undefined) this.#change(this.#byHand, 'by hand')
     this.look()
   }

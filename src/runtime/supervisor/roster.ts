@@ -1,3 +1,4 @@
+import { countDown } from '../../base/clock.js'
 import { SpooldError, toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
@@ -127,7 +128,7 @@ export class Roster {
 
   /** Makes a worker that was spawned aside part of the pool. */
   takeIn(worker: WorkerProcess): void {
-    if (this.#aside.delete(worker) && worker.state !== 'exited') this.#add(worker)
+    if (!this.#isClosed && this.#aside.delete(worker) && worker.state !== 'exited') this.#add(worker)
   }
 
   /** Lets the worker finish what it runs, and kills it if that takes too long. Resolves when it has exited. */
@@ -140,13 +141,13 @@ export class Roster {
   /** As `stop`, but without the event. The only place that ends a worker gracefully: drain, mercy, SIGKILL. */
   async dismiss(worker: WorkerProcess, mercyMs = this.options.mercyMs): Promise<void> {
     worker.drain(mercyMs)
-    const timer = setTimeout(() => {
+    const end = countDown(mercyMs, () => {
       const { spool, pid, work } = worker
       this.#events.emit('worker-out-of-mercy', { spool, pid, running: work.running })
       worker.killForMercy()
-    }, mercyMs)
+    })
     await worker.whenExited
-    clearTimeout(timer)
+    end()
   }
 
   async stopAll(mercyMs?: number): Promise<void> {

@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { Alarm, epochMs } from '../../base/clock.js'
+import { messageOf } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
@@ -293,15 +294,26 @@ export class WorkerPool implements SignalReceivers {
     }
   }
 
+  /** An old worker stays until a new one is ready in its place. */
   async #replaceAll(first: WorkerProcess, options: PoolOptions): Promise<void> {
     const { roster } = this.#main
     const old = [...roster.workers]
     this.#adopt(options)
     roster.takeIn(first)
-    for (const worker of old) {
-      if (roster.isClosed) return
-      void roster.stop(worker)
-      await Promise.allSettled(roster.fill().map(({ whenReady }) => whenReady))
+    try {
+      for (const worker of old) {
+        if (roster.excess <= 0) {
+          const next = roster.spawnAside()
+          await next.whenReady
+          roster.takeIn(next)
+        }
+        if (roster.isClosed) return
+        void roster.stop(worker)
+      }
+    } catch (error) {
+      const kept = old.filter(({ state }) => state === 'ready').length
+      if (!roster.isClosed)
+        this.#events.emit('workers-kept', { spool: this.spool, kept, error: messageOf(error) })
     }
     roster.fill()
   }
@@ -330,13 +342,13 @@ export class WorkerPool implements SignalReceivers {
     this.#unfollow()
     this.size.close()
     this.#crashed.close()
-    this.#aside?.close()
     await Promise.all(
       this.#feeders.map(async feeder => {
         await end(feeder.roster)
         await feeder.close()
       }),
     )
+    this.#aside?.close()
     await this.#cancellations.settled()
     await this.#unmark()
   }

@@ -1,4 +1,4 @@
-import { machineNowMs } from '../../base/clock.js'
+import { countDown, machineNowMs } from '../../base/clock.js'
 import { quietly, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { PausedPair } from '../../base/task/pause.js'
@@ -25,6 +25,8 @@ export interface HowGiven extends Pick<GivenRun, 'isTheirTurn'> {
 
 /** Whoever gives tasks to workers. */
 export interface WorkerListener {
+  /** Its claims are leases. */
+  readonly areLeased: boolean
   /** It can take tasks again. */
   opened(): void
   /** The running task has set itself another deadline. */
@@ -70,7 +72,7 @@ export class WorkerProcess {
     this.#startFailed = reject
   })
   readonly spool: string
-  #work = new Workload(1)
+  #work: Workload
   /**
    * Programs that it runs for its tasks, each the leader of its own process group, and when each has started. When the worker is killed,
    * they have to be killed before its tasks are given to others, or one would run twice at once.
@@ -100,6 +102,7 @@ export class WorkerProcess {
     const { worker, answer } = options
     const { spool } = worker
     this.#listener = listener
+    this.#work = new Workload(1, listener.areLeased)
     this.#events = events
     this.#answer = answer
     this.#answersWhileItRuns = worker.chain.length === 1 && worker.chain[0]?.kind === 'host'
@@ -133,6 +136,11 @@ export class WorkerProcess {
     return this.#killed
   }
 
+  /** It was killed, because a task overran a deadline. */
+  get hasOverrun(): boolean {
+    return this.#killed?.kind === 'harakiri' || this.#killed?.kind === 'own-deadline'
+  }
+
   /** True if it can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */
   get isOpen(): boolean {
     return (
@@ -156,6 +164,12 @@ export class WorkerProcess {
       this.#ownDeadlineAt,
       harakiriMs === 0 ? Number.POSITIVE_INFINITY : runningSince + harakiriMs,
     )
+  }
+
+  /** It may have been stopped for so long, as this process was: that is no run time of what runs. */
+  postpone(ms: number): void {
+    this.#ownDeadlineAt += ms
+    this.#work.postpone(ms)
   }
 
   signal(number: number): void {
@@ -344,7 +358,7 @@ export class WorkerProcess {
   #isReady({ news, concurrency }: Extract<WorkerMessage, { type: 'ready' }>): void {
     if (this.#state === 'starting') {
       this.#state = 'ready'
-      this.#work = new Workload(concurrency) // it was given nothing yet
+      this.#work = new Workload(concurrency, this.#listener.areLeased) // it was given nothing yet
     }
     this.news = news
     this.startCostMs = (this.hasOwnProcess ? treeCpuMsOf(this.pid) : 0) || performance.now() - this.spawnedAt
@@ -361,10 +375,12 @@ export class WorkerProcess {
       this.#startFailed(new SpooldError('HANDLER_UNLOADABLE', error))
       this.kill({ kind: 'start' })
     }
-    const timers = [setTimeout(slow, SLOW_START_MS)]
-    if (timeoutMs > 0) timers.push(setTimeout(giveUp, timeoutMs))
-    const clear = () => timers.forEach(clearTimeout)
-    this.whenReady.then(clear, clear) // not every caller awaits it; a failure is also reported by the exit
+    const unlessReady = (ms: number, call: () => void) => {
+      const end = countDown(ms, call)
+      this.whenReady.then(end, end) // not every caller awaits it; a failure is also reported by the exit
+    }
+    unlessReady(SLOW_START_MS, slow)
+    if (timeoutMs > 0) unlessReady(timeoutMs, giveUp)
   }
 
   /** Something else than the worker itself has written to its descriptor. */

@@ -26,9 +26,9 @@ export class Workload {
   /** It has begun or reported a task. */
   hasWorked = false
 
-  constructor(concurrency: number) {
+  constructor(concurrency: number, areLeased: boolean) {
     this.concurrency = concurrency
-    this.tasks = new GivenTasks(concurrency)
+    this.tasks = new GivenTasks(concurrency, areLeased)
   }
 
   /** How many tasks and signals the worker answers for. */
@@ -64,6 +64,11 @@ export class Workload {
   nameOf(number: number | null): TaskName | null {
     const given = number === null ? undefined : this.tasks.of(number)
     return given === undefined ? null : nameOf(given)
+  }
+
+  postpone(ms: number): void {
+    this.tasks.postpone(ms)
+    this.signals.postpone(ms)
   }
 
   giveSignal(number: number): void {
@@ -134,6 +139,11 @@ class GivenSignals {
   /** Anything but what it was given, a handler has made up: nothing would ever end it. */
   start(number: number): void {
     if (this.#given.has(number)) this.#given.set(number, performance.now())
+  }
+
+  postpone(ms: number): void {
+    for (const [number, startedAt] of this.#given)
+      if (startedAt !== undefined) this.#given.set(number, Math.min(performance.now(), startedAt + ms))
   }
 
   /** Call it when the signal was handled or handed back. */
