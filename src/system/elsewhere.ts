@@ -31,14 +31,17 @@ const HAS_PROC = fs.existsSync('/proc/self/fd')
 const paths = new Map<number, string>()
 
 function reach(directory: number, name: Name, syscall: string): string | Buffer {
+  return toFsPath(pathTo(directory, name, syscall))
+}
+
+/** A byte string. */
+function pathTo(directory: number, name: Name, syscall: string): string {
   checkDirectory(directory)
   if (typeof name !== 'string' && !(name instanceof Uint8Array)) throw refusedName(name)
   if (name.length === 0) throw systemError(ENOENT, syscall, '')
   const path = pathBelow(directory, name)
   for (let i = 0; i < path.length; i++) if (path.charCodeAt(i) > 0xff) throw refusedName(name)
-  return toFsPath(
-    HAS_PROC ? path : path.replace(/^\/proc\/self\/fd\/(\d+)/, (all, fd) => paths.get(Number(fd)) ?? all),
-  )
+  return HAS_PROC ? path : path.replace(/^\/proc\/self\/fd\/(\d+)/, (all, fd) => paths.get(Number(fd)) ?? all)
 }
 
 /** @returns the negative number of an error of node:fs */
@@ -70,8 +73,9 @@ function fromBig(stats: fs.BigIntStats): FileStatus {
 }
 
 function openat(directory: number, name: Name, flags: number, mode?: number): number {
-  const fd = fs.openSync(reach(directory, name, 'open'), flags, mode)
-  if (!HAS_PROC && (flags & constants.O_DIRECTORY) !== 0) paths.set(fd, pathBelow(directory, name))
+  const path = pathTo(directory, name, 'open')
+  const fd = fs.openSync(toFsPath(path), flags, mode)
+  if (!HAS_PROC && (flags & constants.O_DIRECTORY) !== 0) paths.set(fd, path)
   return fd
 }
 

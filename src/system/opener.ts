@@ -1,7 +1,7 @@
 import fs, { constants } from 'node:fs'
 import type { Server } from 'node:net'
 import { basename, dirname, resolve } from 'node:path'
-import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
+import { errnoOf, messageOf, quietly, SpooldError } from '../base/errors.js'
 import { crypto, onDemand } from '../base/on-demand.js'
 import { displayName, toByteString, toFsPath } from '../base/task/ref.js'
 import { CWD, type FileStatus, O_PATH, pathBelow, systemError } from './calls.js'
@@ -717,8 +717,9 @@ function strangersSpool(path: string, { directory, rest }: Way, stranger: FileSt
   return { fd, path: nameOf(fd, path), owner: ownerIdentity(uid, gid) }
 }
 
+/** Without /proc, by its path: nobody can exchange that but the owner, who uses it. */
 function nameOf(fd: number, path: string): string {
-  return O_PATH === 0 ? fs.realpathSync(path) : fs.readlinkSync(descriptorPath(fd))
+  return quietly(() => fs.readlinkSync(descriptorPath(fd))) ?? fs.realpathSync(path)
 }
 
 function doubtful(path: string, fault: string): SpooldError {

@@ -13,12 +13,15 @@ import {
 import { basename, dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { DirectoryEnqueuer } from '#src/engines/directory/enqueuer.js'
+import { sweepSpool } from '#src/engines/spool/admin/sweep.js'
+import { hiddenRef } from '#src/engines/spool/store/draft.js'
 import { compareVersions } from '#src/engines/spool/task-order.js'
 import { Batch, BatchError, SpooldError } from '#src/index.js'
 import { leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 import { smallDisk } from '../helpers/small-disk.js'
+import { until } from '../helpers/until.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 
 const threads = () => readdirSync('/proc/self/task').length
@@ -149,6 +152,27 @@ describe('a Batch', () => {
     const paths = (await batch.spool()).map(({ path }) => basename(path))
     assert.deepEqual(meanwhile, paths.filter((_, i) => i !== 1).sort())
   })
+
+  for (const options of [{}, { sync: false, allOrNothing: true }])
+    it(`a sweep leaves alone what waits for the body of another task: ${JSON.stringify(options)}`, async () => {
+      const spooler = spoolDirectory()
+      const ofADeadWriter = join(spooler, hiddenRef('left'))
+      const body = async function* () {
+        yield Buffer.from('slow')
+        writeFileSync(ofADeadWriter, '')
+        await until('the sweep has removed what is as old', async () => {
+          await sweepSpool({ spool: spooler, graceMs: 5000, idTtlMs: 0 })
+          return !existsSync(ofADeadWriter)
+        })
+      }
+      const at = Math.floor(Date.now() / 1000) + 1000
+      const batch = new Batch({ spooler, ...options })
+      batch.add({ n: 1 }, { body: Buffer.from('quick') }).add({ n: 2 }, { body: body() })
+      batch.add({ n: 3 }, { id: 'a' }).add({ n: 4 }, { at })
+      const paths = (await batch.spool()).map(({ path }) => path)
+      assert.deepEqual(leftIn(spooler), paths.map(path => basename(path)).sort())
+      assert.equal(statSync(paths[3] ?? '').mtimeMs, at * 1000)
+    })
 
   it('may be empty, and may be used again', async () => {
     const spooler = spoolDirectory()

@@ -57,3 +57,18 @@ function suite(redis: ReturnType<typeof startRedis>): void {
     assert.deepEqual([code, stdout], [0, 'started\nstopped\n'])
   })
 }
+
+it('an application that is stopped while it waits for its Redis stops, and ends, at once', async () => {
+  const { ended } = program(`
+    import { Spoold, Tasks } from ${INDEX}
+    const app = new Spoold({ spooler: 'redis://127.0.0.1:1/0/mail', tasks: new Tasks() })
+    const isLoaded = new Promise(resolve => app.once('worker-started', resolve))
+    const starting = app.start()
+    await isLoaded
+    const since = performance.now()
+    await Promise.all([app.stop(), starting])
+    process.on('exit', () => console.log(performance.now() - since))`)
+  const { code, stdout, stderr } = await ended
+  assert.deepEqual([code, stderr], [0, ''])
+  assert.ok(Number(stdout) < 3000, stdout)
+})

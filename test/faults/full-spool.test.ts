@@ -40,6 +40,7 @@ async function full(fill: (disk: string) => void): Promise<string> {
   engine.settle(beginOf(engine, 'dead'), toOutcome({ bury: 'so' }), 0)
   for (const name of ['failed', 'first', 'second']) drop(spool, name, packet({ n: name }), LONG_AGO)
   engine.settle(beginOf(engine, 'failed'), toOutcome({ retry: '1h' }), 0)
+  mkdirSync(join(spool, '.spoold/locks'), { mode: 0o700 }) // of a schedule, say
   fill(disk)
   return spool
 }
@@ -103,6 +104,7 @@ describe('a full disk', { skip: skipUnless('root', 'mount') }, () => {
 describe('a read-only spool', { skip: skipUnless('root', 'mount') }, () => {
   it('is refused by each command in a sentence, without a stack', async () => {
     const spool = await full(() => {})
+    drop(spool, 'two\nlines', packet({}), LONG_AGO)
     const disk = join(spool, '..')
     execFileSync('mount', ['-o', 'remount,ro', disk])
     for (const args of [
@@ -117,7 +119,10 @@ describe('a read-only spool', { skip: skipUnless('root', 'mount') }, () => {
       assert.match(stderr, /read-only|EROFS/, args.join(' '))
       assert.doesNotMatch(stderr, /^ {4}at /m, args.join(' '))
     }
+    const listed = (await spoold(['ls', '--json', '--state', 'due', spool])).stdout.trim().split('\n')
+    for (const line of listed)
+      assert.equal(JSON.parse(line).detail, 'it cannot be claimed: EROFS: read-only file system')
     execFileSync('mount', ['-o', 'remount,rw', disk])
-    assert.equal(leftIn(spool).length, 3)
+    assert.equal(leftIn(spool).length, 4)
   })
 })

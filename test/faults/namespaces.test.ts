@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
+import { chmodSync, chownSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
 /** As in two containers on one volume: both masters have pid 1. */
 const OF_ITS_OWN = ['unshare', '--pid', '--fork', '--mount-proc', '--kill-child']
@@ -40,5 +43,31 @@ describe('two daemons in pid namespaces of their own', { skip }, () => {
     assert.equal(runs.length, 400)
     assert.equal(new Set(runs.map(([name]) => name)).size, 400)
     assert.equal(new Set(runs.map(([, namespace]) => namespace)).size, 2, 'both took part')
+  })
+})
+
+describe('where /proc is not mounted', { skip: skipUnless('root', 'mount') }, () => {
+  const without = ['-m', 'sh', '-c', 'mount -t tmpfs none /proc && exec "$@"', 'sh', process.execPath, BIN]
+
+  it('commands of root find spools, its own and those of others', () => {
+    for (const uid of [0, 65_534]) {
+      const spool = spoolDirectory()
+      chmodSync(dirname(spool), 0o755)
+      chownSync(spool, uid, uid)
+      const run = (...args: readonly string[]) => spawnSync('unshare', [...without, ...args])
+      const stored = run('enqueue', '--spooler', spool, 'a=b')
+      const [name = ''] = leftIn(spool)
+      assert.equal(stored.stdout.toString(), `${spool}/${name}\n`, stored.stderr.toString())
+      assert.equal(statSync(join(spool, name)).uid, uid)
+      const listed = run('ls', spool)
+      assert.match(listed.stdout.toString(), new RegExp(name), listed.stderr.toString())
+      assert.equal(run('rm', '--all', spool).status, 0)
+      assert.deepEqual(leftIn(spool), [])
+    }
+    const missing = spawnSync('unshare', [...without, 'ls', '/nowhere'])
+    assert.equal(
+      missing.stderr.toString(),
+      'spoold: [SPOOL_UNUSABLE] /nowhere does not exist; name a spool directory\n',
+    )
   })
 })

@@ -88,28 +88,52 @@ describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, ()
     assert.deepEqual(leftIn(spool), ['uwsgi_spoolfile_on_bad'])
   })
 
-  it('ends an interpreter with coroutines beside it: that is told once, and nobody pays for it', async () => {
-    const spool = spoolDirectory()
-    for (const [i, dies] of [0, 1, 0, 0].entries())
-      drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ task: 'co', args: JSON.stringify([dies]) }))
-    const daemon = await startHost('python', {
-      spool,
-      handler: `
+  for (const [death, code, drained] of [
+    ['os._exit(1)', 3, '3 done, 1 buried'],
+    ['os.close(3)', 0, '4 done'], // where it runs alone, what it answered counts
+  ] as const)
+    it(`ends an interpreter with coroutines beside it: that is told once, and nobody pays for it: ${death}`, async () => {
+      const spool = spoolDirectory()
+      for (const [i, dies] of [0, 1, 0, 0].entries())
+        drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ task: 'co', args: JSON.stringify([dies]) }))
+      const daemon = await startHost('python', {
+        spool,
+        handler: `
 import asyncio, spoold
 tasks = spoold.Tasks(max_retries=9)
 @tasks.task(name='co')
 async def co(dies):
     await asyncio.sleep(.1 if dies else .5)
-    if dies: os._exit(1)
+    if dies: ${death}
 `,
-      ini: { drain: true, 'spooler-concurrency': 4, 'spooler-max-crashes': 1 },
-      isUnready: true,
+        ini: { drain: true, 'spooler-concurrency': 4, 'spooler-max-crashes': 1 },
+        isUnready: true,
+      })
+      assert.equal(await daemon.code(), code)
+      assert.match(
+        daemon.output,
+        /exited with code 1, replacing it\n.* several tasks ran in its interpreter\n/,
+      )
+      assert.equal(daemon.output.match(/the process cannot continue/g)?.length, 1)
+      assert.doesNotMatch(daemon.output, /uncaught exception|Traceback/)
+      assert.ok(daemon.output.includes(`\ndrained: ${drained}\n`))
     })
-    assert.equal(await daemon.code(), 3)
-    assert.match(daemon.output, /exited with code 1, replacing it\n.* several tasks ran in its interpreter\n/)
-    assert.equal(daemon.output.match(/the process cannot continue/g)?.length, 1)
-    assert.doesNotMatch(daemon.output, /uncaught exception|Traceback/)
-    assert.match(daemon.output, /^drained: 3 done, 1 buried$/m)
+
+  it('removes the module of uWSGI from those that are loaded: the next one is run by the same interpreter', async () => {
+    const spool = spoolDirectory()
+    for (const i of [1, 2]) drop(spool, `uwsgi_spoolfile_on_${i}`)
+    const handler = `
+def spooler(env):
+    journal(str(os.getpid()))
+    sys.modules.pop('uwsgi', None)
+    return -2
+uwsgi.spooler = spooler
+`
+    const ini = { drain: true, 'spooler-processes': 1 }
+    const daemon = await startHost('python', { spool, handler, ini, isUnready: true })
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual([daemon.journal().length, new Set(daemon.journal()).size], [2, 1])
+    assert.doesNotMatch(daemon.output, /interpreter|Traceback/)
   })
 
   it('fills the pipe of its output and makes it non-blocking: what it answered counts', async () => {

@@ -5,7 +5,7 @@ import { spool } from '#src/engines/client/spool.js'
 import { movableClock } from '../helpers/clock.js'
 import { startRedis, type TestRedis } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
-import { patience, until } from '../helpers/until.js'
+import { patience, stopwatch, until } from '../helpers/until.js'
 import { daemonOn } from './redis-daemon.js'
 
 /** How long Redis is away. */
@@ -124,4 +124,17 @@ describe('a daemon whose Redis goes', { skip: skipUnless('redis-server') }, () =
       'no process but the killed one was replaced',
     )
   })
+})
+
+it('a daemon that waits for its Redis while it starts, or for its periodic tasks, is stopped at once', async () => {
+  const nobody = 'redis://127.0.0.1:1/0/x'
+  for (const state of [/spawned the uWSGI spooler on dir/, /is running \(pid: \d+\)/]) {
+    const daemon = await daemonOn(nobody, { isUnready: true })
+    await daemon.waitFor(state)
+    const stoppedMs = stopwatch(daemon.pid)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0, daemon.output)
+    assert.ok(stoppedMs() < 2000, `it took ${stoppedMs()} ms`)
+    assert.doesNotMatch(daemon.output, /not scheduled/)
+  }
 })

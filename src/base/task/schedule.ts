@@ -143,8 +143,8 @@ export interface PeriodicState {
 export interface PeriodicStates {
   /** The clock that daemons on several machines share, as of the last `read`; epoch ms. Absent: that of this machine. */
   nowMs?(): number
-  /** The latest entries, by key. */
-  read(): Maybe<ReadonlyMap<string, PeriodicState>>
+  /** The latest entries, by key. @param givenUp whoever asks does not wait for them any more @throws also because of that */
+  read(givenUp?: AbortSignal): Maybe<ReadonlyMap<string, PeriodicState>>
   keyOf(name: string): string
   /** A name for a task to be stored, which no other task of this spool has had. */
   newTask(): string

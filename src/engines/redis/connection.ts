@@ -194,6 +194,20 @@ export class Connection {
     }
   }
 
+  /**
+   * Resolves when there is a connection.
+   *
+   * @throws SpooldError REDIS_UNREACHABLE, at once when nobody waits for it any more
+   */
+  async reach(givenUp?: AbortSignal): Promise<void> {
+    this.#hold()
+    try {
+      await this.#connected(CONNECT_TIMEOUT_MS, givenUp)
+    } finally {
+      this.#letGo()
+    }
+  }
+
   /** Calls one of our scripts: its keys, then its arguments. */
   run(name: ScriptName, ...args: ReadonlyArray<string | number>): Promise<unknown> {
     return this.use((_queue, client) => client.runCommand(commandOf(name), [...args]))
@@ -255,21 +269,22 @@ export class Connection {
       this.#client.connect().catch(() => {}) // an event says it, too
   }
 
-  async #connected(patienceMs: number): Promise<void> {
+  /** @param givenUp whoever waits for it does not any more */
+  async #connected(patienceMs: number, givenUp?: AbortSignal): Promise<void> {
     if (this.isReady) return
     const unreachable = () => new SpooldError('REDIS_UNREACHABLE', this.fault)
-    if (this.#isClosed) throw unreachable()
+    if (this.#isClosed || givenUp?.aborted === true) throw unreachable()
     this.#connect()
     await new Promise<void>((resolve, reject) => {
       const told = () => {
         clearTimeout(patience)
+        givenUp?.removeEventListener('abort', told)
+        this.#waiting.delete(told)
         if (this.isReady) resolve()
         else reject(unreachable())
       }
-      const patience = setTimeout(() => {
-        this.#waiting.delete(told)
-        reject(unreachable())
-      }, patienceMs)
+      const patience = setTimeout(told, patienceMs)
+      givenUp?.addEventListener('abort', told)
       this.#waiting.add(told)
     })
   }

@@ -27,18 +27,18 @@ export class Membership {
   readonly #timer: NodeJS.Timeout
   #toldAt = Number.NEGATIVE_INFINITY
   #looking: Promise<void> | undefined
-  #hasLeft = false
+  readonly #left = new AbortController()
 
   constructor(connection: Connection, member: Member) {
     this.#connection = connection
     this.#member = member
     this.#timer = setInterval(() => this.#look(), LOOK_MS).unref()
-    this.#look(true)
+    this.#look()
   }
 
   async leave(): Promise<void> {
-    if (this.#hasLeft) return
-    this.#hasLeft = true
+    if (this.#left.signal.aborted) return
+    this.#left.abort()
     clearInterval(this.#timer)
     if (!this.#connection.isReady) return // nobody believes it for long
     const gone = (async () => {
@@ -49,9 +49,11 @@ export class Membership {
   }
 
   /** While Redis is away, there is nobody to tell. */
-  #look(isFirst = false): void {
-    if (this.#looking !== undefined || !(isFirst || this.#connection.isReady)) return
-    const looking = Promise.all([this.#tell(), obeyCancels(this.#connection, this.#member)])
+  #look(): void {
+    if (this.#looking !== undefined) return
+    const looking = this.#connection
+      .reach(this.#left.signal)
+      .then(() => Promise.all([this.#tell(), obeyCancels(this.#connection, this.#member)]))
     this.#looking = looking
       .then(
         () => {},

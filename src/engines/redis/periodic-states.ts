@@ -26,8 +26,9 @@ export function periodicStates(connection: Connection): PeriodicStates {
   let aheadMs: number | undefined
   return {
     nowMs: () => (aheadMs === undefined ? Date.now() : Math.floor(performance.now() + aheadMs)),
-    async read() {
+    async read(givenUp) {
       const found = await inWords(async () => {
+        await connection.reach(givenUp)
         aheadMs = (await connection.nowMs()) - performance.now()
         return connection.use(() => connection.redis.hgetall(key))
       })

@@ -43,6 +43,7 @@ export class Watch {
   /** It can be read, and takes no writes. */
   #isRefusing = false
   #isOpen = false
+  readonly #closed = new AbortController()
   #timer: NodeJS.Timeout | undefined
 
   constructor(connection: Connection, events: Connection, listener: WatchListener) {
@@ -108,6 +109,7 @@ export class Watch {
 
   close(): void {
     this.#isOpen = false
+    this.#closed.abort()
     clearTimeout(this.#timer)
     this.#events.close()
   }
@@ -120,6 +122,7 @@ export class Watch {
   async #look(): Promise<void> {
     this.#isDirty = false
     try {
+      await this.#connection.reach(this.#closed.signal)
       await this.#recoverStalled()
       const view = await this.#read()
       if (!this.#isOpen) return

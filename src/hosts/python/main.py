@@ -25,10 +25,7 @@ def main():
     wire = Wire()
     settings = wire.read_settings()
     process.prepare()
-    try:
-        output = Output(wire)
-    except BrokenPipeError:
-        return  # the worker has ended, before anything of this process could be needed
+    output = Output(wire)
 
     import spoold_host.loader as loader
     import spoold_host.named as named
@@ -39,11 +36,8 @@ def main():
     loop = Loop(wire, settings, output)
     if named.is_concurrent(settings):
         streams.install(wire)  # before user code keeps one
-    try:
-        is_usable = loader.load(wire, settings, loop)
-    except BrokenPipeError:
-        return  # nobody needs it any more
-    if is_usable:
+    if loader.load(wire, settings, loop):
+        uwsgi = sys.modules['uwsgi']  # a task may remove it from there
         try:
             if named.runs_coroutines(settings):
                 import spoold_host.coroutines as coroutines
@@ -52,7 +46,7 @@ def main():
             else:
                 loop.serve()
         finally:
-            sys.modules['uwsgi']._end()
+            uwsgi._end()
 
 
 if __name__ == '__main__':

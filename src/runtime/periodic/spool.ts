@@ -30,7 +30,7 @@ export class PeriodicSpool {
   #tasks: PeriodicTasks | undefined
   #looking: Promise<void> | undefined
   #isAsked = false
-  #isClosed = false
+  readonly #closed = new AbortController()
 
   constructor(spool: string, place: PeriodicPlace, events: Emitter) {
     this.#spool = spool
@@ -42,6 +42,10 @@ export class PeriodicSpool {
     this.#declared = tasks
     this.#tasks?.set(tasks)
     this.#look()
+  }
+
+  get #isClosed(): boolean {
+    return this.#closed.signal.aborted
   }
 
   get sync(): boolean {
@@ -73,7 +77,7 @@ export class PeriodicSpool {
 
   /** Resolves when what it does is done. */
   async close(): Promise<void> {
-    this.#isClosed = true
+    this.#closed.abort()
     this.#alarm.clear()
     await this.#looking
   }
@@ -90,7 +94,7 @@ export class PeriodicSpool {
       this.#tasks ??= await this.#open()
       while (this.#isAsked && !this.#isClosed) {
         this.#isAsked = false
-        nextMs = await this.#tasks.look()
+        nextMs = await this.#tasks.look(this.#closed.signal)
       }
     } catch (error) {
       this.#events.emit('periodic-failed', { spool: this.#spool, error: messageOf(error) })

@@ -87,8 +87,8 @@ export class PeriodicTasks {
     })
   }
 
-  /** Does what is due. One call at a time. @returns after how many ms to look again; infinite: not before `set` */
-  async look(): Promise<number> {
+  /** Does what is due. One call at a time. @param givenUp nothing is to be begun any more @returns after how many ms to look again; infinite: not before `set` */
+  async look(givenUp?: AbortSignal): Promise<number> {
     const failures = new Map<string, string>()
     const attempt = async (name: string, act: () => Promise<void> | void) => {
       try {
@@ -100,7 +100,7 @@ export class PeriodicTasks {
     const { states } = this.#options
     let found: ReadonlyMap<string, PeriodicState> = new Map()
     await attempt('', async () => {
-      found = await states.read()
+      found = await states.read(givenUp)
       this.#entries = new Map(
         [...found.values()].flatMap(({ entry }) => (entry ? [[entry.name, entry]] : [])),
       )
@@ -111,7 +111,7 @@ export class PeriodicTasks {
     for (const [key, { entry, version }] of found)
       if (entry !== undefined && !this.#tasks.has(entry.name))
         await attempt(entry.name, () => this.#forgetAbandoned(key, entry, version))
-    this.#report(failures)
+    if (givenUp?.aborted !== true) this.#report(failures)
     if (failures.has('')) return this.#retryMs
     return Math.min(this.#untilNext(failures), failures.size === 0 ? Number.POSITIVE_INFINITY : this.#retryMs)
   }

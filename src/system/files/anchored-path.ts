@@ -206,7 +206,7 @@ export function textOf(fd: number): string {
 }
 
 export const utimesSync = plainly((path: Path, atime: number, mtime: number) =>
-  fs.utimesSync(path, atime, mtime),
+  fs.lutimesSync(path, atime, mtime),
 )
 export const chmodSync = plainly((path: Path, mode: number) => fs.chmodSync(path, mode))
 /** Of the name itself, also if it is a link, with its exact inode and device; undefined if there is none. */

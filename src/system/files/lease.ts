@@ -1,7 +1,7 @@
 import fs, { type Stats } from 'node:fs'
 import { errnoOf, SpooldError } from '../../base/errors.js'
 import { onDemand } from '../../base/on-demand.js'
-import { lstatSync } from './anchored-path.js'
+import { lstatSync, named } from './anchored-path.js'
 
 /** This is the only module that uses the library; it is loaded on first use. */
 export const loadLeases = onDemand<typeof import('proper-lockfile')>('proper-lockfile')
@@ -92,7 +92,7 @@ export function openLeases(isDead: JudgeLease) {
         return true
       } catch (error) {
         if (errnoOf(error) === 'ELOCKED') return false
-        throw error
+        throw named(error)
       }
     },
     /** False once another process has taken it over, which a process that stood still learns first from here. */

@@ -69,7 +69,7 @@ describe('a connection to Redis', { skip: missing }, () => {
   it('is asked for no pauses any more once that has ended, even if it ends during the first look', async t => {
     const connection = await Connection.open('redis://127.0.0.1:1/0/nobody')
     const pauses = new RedisUpkeep(connection).followPauses(() => {})
-    const looks = t.mock.method(connection, 'use')
+    const looks = t.mock.method(connection, 'reach')
     const timers = t.mock.method(globalThis, 'setInterval')
     const started = pauses.start()
     pauses.close()

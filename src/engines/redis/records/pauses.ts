@@ -73,7 +73,7 @@ export class PauseWatch implements PauseFollower {
   readonly #changed: (pauses: Pauses) => void
   #last = ''
   #timer: NodeJS.Timeout | undefined
-  #isClosed = false
+  readonly #closed = new AbortController()
 
   constructor(connection: Connection, changed: (pauses: Pauses) => void) {
     this.#connection = connection
@@ -82,18 +82,19 @@ export class PauseWatch implements PauseFollower {
 
   async start(): Promise<void> {
     await this.#look()
-    if (this.#isClosed) return // while Redis was asked
+    if (this.#closed.signal.aborted) return // while Redis was asked
     this.#timer = setInterval(() => void this.#look(), LOOK_MS).unref()
   }
 
   close(): void {
-    this.#isClosed = true
+    this.#closed.abort()
     clearInterval(this.#timer)
   }
 
   /** While Redis is away, nothing starts anyway. */
   async #look(): Promise<void> {
     try {
+      await this.#connection.reach(this.#closed.signal)
       const now = await readPauses(this.#connection)
       const [{ untilMs } = { untilMs: null }] = now.pauses
       const isOver = untilMs !== null && untilMs <= Date.now()

@@ -73,7 +73,12 @@ function both(locks: TaskLock, leases: TaskLock): TaskLock {
     isRemote,
     tryLock(fd, ref) {
       if (!locks.tryLock(fd, ref)) return false
-      if (leases.tryLock(fd, ref)) return true
+      try {
+        if (leases.tryLock(fd, ref)) return true
+      } catch (error) {
+        if (isNoRoom(error)) return true // nobody has its lease, and nobody can take it
+        throw error
+      }
       locks.unlock(ref)
       return false
     },

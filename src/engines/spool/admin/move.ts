@@ -184,7 +184,7 @@ export async function receive(to: OpenSpool, parcel: Parcel, key: string): Promi
     await syncData(draft.fd)
     if (draft.isDirectoryNew) await syncDirectory(spool)
     await syncDirectory(draft.heldDirectory)
-    draft.renew(fstatSync(draft.fd).mtimeMs / 1000)
+    draft.renew()
     ref = draft.promise(key)
   } catch (error) {
     if (errnoOf(error) === undefined) throw error

@@ -238,7 +238,7 @@ export function unwritable(path: string): string | undefined {
   try {
     accessSync(toFsPath(path), constants.W_OK)
   } catch (error) {
-    if (['EPERM', 'EROFS'].includes(errnoOf(error) ?? '')) return messageOf(error).replace(/, access .*/, '')
+    if (['EPERM', 'EROFS'].includes(errnoOf(error) ?? '')) return messageOf(error).replace(/, access .*/s, '')
   }
   return undefined
 }

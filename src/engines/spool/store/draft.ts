@@ -4,6 +4,7 @@ import { crypto } from '../../../base/on-demand.js'
 import { baseName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
 import type { Request } from '../../../base/task/request.js'
 import {
+  lstatSync,
   nameOf,
   openSync,
   readlinkSync,
@@ -96,16 +97,14 @@ export class Draft {
     futimesSync(this.fd, seconds, seconds)
   }
 
-  /** A time of change that is now, so that the sweep leaves it alone. @throws ENOENT if the sweep came first */
-  renew(atSeconds = Date.now() / 1000): void {
-    utimesSync(this.#hiddenPath, atSeconds, atSeconds)
-  }
-
-  /** As `renew`, while it is being written. */
-  showLife(): void {
-    try {
-      futimesSync(this.fd, Date.now() / 1000, Date.now() / 1000)
-    } catch {} // the next write says what is wrong
+  /**
+   * Gives its hidden file a time of change that is now, by which a sweep sees that its writer is alive. Its own time stays.
+   *
+   * @throws ENOENT if a sweep came first
+   */
+  renew(): void {
+    const { mtimeMs } = lstatSync(this.#hiddenPath) ?? { mtimeMs: 0 }
+    utimesSync(this.#hiddenPath, mtimeMs / 1000, mtimeMs / 1000)
   }
 
   close(): void {

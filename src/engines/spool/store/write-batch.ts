@@ -11,6 +11,7 @@ import type { Owner } from '../permissions.js'
 import type { Chunk, ChunkFailures } from './batch-thread.js'
 import { newTaskPath, writeInPlace } from './draft.js'
 import {
+  keepAlive,
   needsNoWaiting,
   perform,
   type Steps,
@@ -205,7 +206,7 @@ interface PendingWrite {
 /**
  * Stores many tasks with one sync: first all files, then each directory once. Results come in the order of the requests.
  * Nothing is published before everything is written, so an error (a full disk) comes before the first rename. Without sync there is
- * nothing to share: what may go alone is published at once, and no sweep meets it while it waits for the body of another one.
+ * nothing to share: what may go alone is published at once.
  */
 export async function writeTasks(
   requests: readonly Request[],
@@ -222,12 +223,17 @@ export async function writeTasks(
     }),
   )
   const isEach = !options.sync && !options.isAllOrNothing
+  const rest = keepAlive(pending.length, place => {
+    const wait = pending[place]?.wait
+    return wait?.kind === 'written' ? wait.draft : undefined
+  })
   for (let i = 0; i < pending.length; i += MAX_PARALLEL_WRITES)
     await Promise.all(
       pending
         .slice(i, i + MAX_PARALLEL_WRITES)
         .map(write => advanceWhile(write, ({ kind }) => isEach || kind !== 'written')),
     )
+  rest()
   for (;;) {
     if (options.isAllOrNothing && pending.some(hasFailed)) giveUp(pending)
     const waiting = pending.filter(({ wait }) => wait !== undefined)

@@ -1,5 +1,5 @@
 import { closeSync, constants, fdatasyncSync, fsyncSync } from 'node:fs'
-import { errnoOf, messageOf, SpooldError } from '../../../base/errors.js'
+import { errnoOf, messageOf, quietly, SpooldError } from '../../../base/errors.js'
 import { type Ref, toFsPath } from '../../../base/task/ref.js'
 import type { Request, Stored } from '../../../base/task/request.js'
 import { named, nameOf, openSync } from '../../../system/files/anchored-path.js'
@@ -65,10 +65,8 @@ export type Wait =
   | { readonly kind: 'body'; readonly draft: Draft; readonly body: AsyncIterable<Uint8Array> }
   | { readonly kind: 'data'; readonly fd: number }
   /** The task is complete in its hidden file: the last moment at which it can be given up. */
-  | { readonly kind: 'written' }
+  | { readonly kind: 'written'; readonly draft: Draft }
   | { readonly kind: 'directory'; readonly path: string }
-
-const WRITTEN: Wait = { kind: 'written' }
 
 export type Steps = Generator<Wait, Stored, void>
 
@@ -90,8 +88,8 @@ export function* writeSteps(request: Request, options: WriteOptions): Steps {
     if (priority !== undefined) directory = `${spool}/${priority}`
     draft = new Draft(spool, request, owner)
     yield* fill(draft, request, options)
-    yield WRITTEN
-    return id === undefined ? yield* publish(draft, options) : yield* publishOnce(draft, id, request, options)
+    yield { kind: 'written', draft }
+    return id === undefined ? yield* publish(draft, options) : yield* publishOnce(draft, id, options)
   } catch (error) {
     throw writeError(directory, error)
   } finally {
@@ -123,9 +121,9 @@ function* publish(draft: Draft, { sync }: WriteOptions): Steps {
  * The link is a promise: the complete task is on disk before it is created. It is never removed, because others may have
  * relied on it. If a later sync fails, the caller has to retry with the same id.
  */
-function* publishOnce(draft: Draft, id: string, { atSeconds }: Request, options: WriteOptions): Steps {
+function* publishOnce(draft: Draft, id: string, options: WriteOptions): Steps {
   if (options.sync) yield* syncEntry(draft)
-  draft.renew(atSeconds)
+  draft.renew()
   const ref = draft.promise(id)
   return yield* fulfil(ref, options, ref !== draft.ref)
 }
@@ -197,18 +195,33 @@ export async function perform(wait: Wait): Promise<void> {
 
 /** Far less than `spooler-sweep` is ever set to. */
 const SIGN_OF_LIFE_MS = 1000
+/** So many are renewed at once, which takes some 10 ms: of a million, each is within half an hour. */
+const MAX_RENEWED = 1000
+
+/**
+ * Shows a sweep that the writer of these drafts is alive, by new times of change, one after the other.
+ *
+ * @param draftAt undefined where there is nothing to renew @returns what ends that
+ */
+export function keepAlive(count: number, draftAt: (place: number) => Draft | undefined): () => void {
+  let next = 0
+  const life = setInterval(() => {
+    for (let n = Math.min(count, MAX_RENEWED); n > 0; n--) quietly(() => draftAt(next++ % count)?.renew()) // what comes next says what is wrong
+  }, SIGN_OF_LIFE_MS)
+  return () => clearInterval(life)
+}
 
 /**
  * A streamed body may take long, and the sweep has to see that its writer is alive: by new times of change, which cost next
- * to nothing; and by a lock, but only where libc has been loaded for other reasons. A program that stores does not load it.
+ * to nothing, and by a lock, but only where libc has been loaded for other reasons. A program that stores does not load it.
  */
 async function receive(draft: Draft, body: AsyncIterable<Uint8Array>): Promise<void> {
   if (hasChosen()) await tryHold(draft.fd).catch(() => {})
-  const life = setInterval(() => draft.showLife(), SIGN_OF_LIFE_MS)
+  const rest = keepAlive(1, () => draft)
   try {
     for await (const bytes of body) draft.append(bytes)
   } finally {
-    clearInterval(life)
+    rest()
   }
 }
 

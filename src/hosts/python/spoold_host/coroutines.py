@@ -12,6 +12,7 @@ class Coroutines:
     def __init__(self, wire, loop):
         self._wire = wire
         self._sync = loop
+        self._api = sys.modules['uwsgi'].__dict__
         self._events = named.event_loop()
         self._received = bytearray()  # a large message grows in place
         self._next = 0
@@ -78,7 +79,7 @@ class Coroutines:
         self._wire.send(ENDED, number, b'%d' % result + detail)
 
     def _ask(self, env):
-        handler = getattr(sys.modules['uwsgi'], 'spooler', None)
+        handler = self._api.get('spooler')
         if handler is None:
             return IGNORE, b''
         answer = handler(env)

@@ -54,6 +54,7 @@ class Loop:
             pass  # not the task's fault, as in uWSGI
 
     def serve(self):
+        self._api = sys.modules['uwsgi'].__dict__
         while True:
             message = self._wire.read_message()
             if message is None:
@@ -65,7 +66,7 @@ class Loop:
     def _serve(self, message):
         # all names in the loop are local: at this rate look-ups matter
         page, getpid, pid, results = self._wire.page, os.getpid, self._wire.pid, SPOOL_RESULTS
-        api = sys.modules['uwsgi'].__dict__
+        api = self._api
         fence, mark, read_env = threading.Lock(), self._output.mark, env_of
         unpack, top, enter = HEAD.unpack_from, self._chdir or self._spool, os.chdir
         number, at, end = self._next, 0, len(message)

@@ -52,7 +52,10 @@ class Wire:
         return _unpack(self.read_message() or b'')
 
     def send(self, kind, number=0, payload=b''):
-        _write_all(TASKS_FD, _UP.pack(b'\xffSPL', kind, number, len(payload)) + payload)
+        try:
+            _write_all(TASKS_FD, _UP.pack(b'\xffSPL', kind, number, len(payload)) + payload)
+        except OSError:
+            os._exit(1)  # the worker is gone, or a task has closed the descriptor: nobody hears of an end any more
 
     def call(self, name, *arguments):
         """Sends a request to the worker and waits for the reply: a list of byte strings."""
