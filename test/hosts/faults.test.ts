@@ -151,6 +151,35 @@ async def co(dies):
     assert.equal(await daemon.code(), 0)
   })
 
+  it('raises what cannot be shown, or returns what does not tell its class: it has failed, and its interpreter goes on', async () => {
+    const spool = spoolDirectory()
+    for (const name of ['exception', 'answer']) drop(spool, `uwsgi_spoolfile_on_${name}`)
+    const handler = `
+class Shy(Exception):
+    @property
+    def __notes__(self): raise ValueError
+class Lazy:
+    @property
+    def __class__(self): raise ValueError
+    def __repr__(self): sys.exit()
+def spooler(env):
+    if env['spooler_task_name'].endswith(b'exception'): raise Shy
+    return Lazy()
+uwsgi.spooler = spooler
+`
+    const daemon = await startHost('python', { spool, handler, ini: { drain: true }, isUnready: true })
+    assert.equal(await daemon.code(), 3)
+    assert.match(
+      daemon.output,
+      /on_exception failed, runs again in 30 s: Shy, and no more can be said of it \(ValueError\)\n/,
+    )
+    assert.match(
+      daemon.output,
+      /on_answer failed, .* the spooler function returned an object of type Lazy; expected/,
+    )
+    assert.match(daemon.output, /^drained: 0 done, 2 failed$/m)
+  })
+
   it('prints a lot, whole lines, and the daemon does not grow', async () => {
     const spool = spoolDirectory()
     const log = join(dirname(spool), 'log')

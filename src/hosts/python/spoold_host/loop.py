@@ -208,20 +208,23 @@ def result_of(answer):
         return ANSWER
     if answer is False:
         return IGNORE
-    if isinstance(answer, int) and answer is not True:
+    if issubclass(type(answer), int) and answer is not True:  # isinstance asks a lazy object for what it stands for
         return SPOOL_RESULTS.get(int.__index__(answer))
     return None
 
 
 def explain():
     kind, error, trace = sys.exc_info()
-    return ''.join(traceback.format_exception(kind, error, trace.tb_next or trace)).rstrip()
+    try:
+        return ''.join(traceback.format_exception(kind, error, trace.tb_next or trace)).rstrip()
+    except BaseException as other:  # it looks into the exception, and into what its class has made of it
+        return '%s, and no more can be said of it (%s)' % (kind.__name__, type(other).__name__)
 
 
 def wrong(answer):
     try:
         text = repr(answer)
-    except Exception:
+    except BaseException:
         text = 'an object of type %s' % type(answer).__name__
     if len(text) > 80:
         text = text[:77] + '...'
