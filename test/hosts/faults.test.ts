@@ -180,6 +180,23 @@ uwsgi.spooler = spooler
     assert.match(daemon.output, /^drained: 0 done, 2 failed$/m)
   })
 
+  it('forks a child that raises an exception: the log has it, and the child the code of a failure', async () => {
+    const spool = spoolDirectory()
+    drop(spool)
+    const handler = `
+def spooler(env):
+    child = os.fork()
+    if child == 0: raise ValueError('in a child')
+    journal(str(os.waitpid(child, 0)[1] >> 8))
+    return -2
+uwsgi.spooler = spooler
+`
+    const daemon = await startHost('python', { spool, handler, ini: { drain: true }, isUnready: true })
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual(daemon.journal(), ['1'])
+    assert.match(daemon.output, /^Traceback .*\n(?: .*\n)+ValueError: in a child$/m)
+  })
+
   it('prints a lot, whole lines, and the daemon does not grow', async () => {
     const spool = spoolDirectory()
     const log = join(dirname(spool), 'log')
