@@ -197,6 +197,29 @@ uwsgi.spooler = spooler
     assert.match(daemon.output, /^Traceback .*\n(?: .*\n)+ValueError: in a child$/m)
   })
 
+  it('prints to a stream of its own that waits for a full page: it is in the log before the task is done', async () => {
+    const spool = spoolDirectory()
+    for (const name of ['1', '2']) drop(spool, `uwsgi_spoolfile_on_${name}`)
+    const handler = `
+import io
+sys.stdout = io.TextIOWrapper(sys.stdout.detach(), encoding='utf-8')
+def spooler(env):
+    print('of', env['spooler_task_name'].decode())
+    sys.stderr.close()
+    uwsgi.log('logged')
+    return -2
+uwsgi.spooler = spooler
+`
+    const ini = { drain: true, 'spooler-ordered': true }
+    const daemon = await startHost('python', { spool, handler, ini, isUnready: true })
+    assert.equal(await daemon.code(), 0)
+    for (const name of ['1', '2'])
+      assert.match(
+        daemon.output,
+        new RegExp(`on_${name} \\.\\.\\.\nlogged\nof uwsgi_spoolfile_on_${name}\n.* done with`),
+      )
+  })
+
   it('prints a lot, whole lines, and the daemon does not grow', async () => {
     const spool = spoolDirectory()
     const log = join(dirname(spool), 'log')
