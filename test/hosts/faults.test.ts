@@ -175,6 +175,75 @@ uwsgi.spooler = spooler
     assert.equal(await daemon.code(), 0)
   })
 
+  it('raises what cannot be shown, or returns what does not tell its class: it has failed, and its interpreter goes on', async () => {
+    const spool = spoolDirectory()
+    for (const name of ['exception', 'answer']) drop(spool, `uwsgi_spoolfile_on_${name}`)
+    const handler = `
+class Shy(Exception):
+    @property
+    def __notes__(self): raise ValueError
+class Lazy:
+    @property
+    def __class__(self): raise ValueError
+    def __repr__(self): sys.exit()
+def spooler(env):
+    if env['spooler_task_name'].endswith(b'exception'): raise Shy
+    return Lazy()
+uwsgi.spooler = spooler
+`
+    const daemon = await startHost('python', { spool, handler, ini: { drain: true }, isUnready: true })
+    assert.equal(await daemon.code(), 3)
+    assert.match(
+      daemon.output,
+      /on_exception failed, runs again in 30 s: Shy, and no more can be said of it \(ValueError\)\n/,
+    )
+    assert.match(
+      daemon.output,
+      /on_answer failed, .* the spooler function returned an object of type Lazy; expected/,
+    )
+    assert.match(daemon.output, /^drained: 0 done, 2 failed$/m)
+  })
+
+  it('forks a child that raises an exception: the log has it, and the child the code of a failure', async () => {
+    const spool = spoolDirectory()
+    drop(spool)
+    const handler = `
+def spooler(env):
+    child = os.fork()
+    if child == 0: raise ValueError('in a child')
+    journal(str(os.waitpid(child, 0)[1] >> 8))
+    return -2
+uwsgi.spooler = spooler
+`
+    const daemon = await startHost('python', { spool, handler, ini: { drain: true }, isUnready: true })
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual(daemon.journal(), ['1'])
+    assert.match(daemon.output, /^Traceback .*\n(?: .*\n)+ValueError: in a child$/m)
+  })
+
+  it('prints to a stream of its own that waits for a full page: it is in the log before the task is done', async () => {
+    const spool = spoolDirectory()
+    for (const name of ['1', '2']) drop(spool, `uwsgi_spoolfile_on_${name}`)
+    const handler = `
+import io
+sys.stdout = io.TextIOWrapper(sys.stdout.detach(), encoding='utf-8')
+def spooler(env):
+    print('of', env['spooler_task_name'].decode())
+    sys.stderr.close()
+    uwsgi.log('logged')
+    return -2
+uwsgi.spooler = spooler
+`
+    const ini = { drain: true, 'spooler-ordered': true }
+    const daemon = await startHost('python', { spool, handler, ini, isUnready: true })
+    assert.equal(await daemon.code(), 0)
+    for (const name of ['1', '2'])
+      assert.match(
+        daemon.output,
+        new RegExp(`on_${name} \\.\\.\\.\nlogged\nof uwsgi_spoolfile_on_${name}\n.* done with`),
+      )
+  })
+
   it('prints a lot, whole lines, and the daemon does not grow', async () => {
     const spool = spoolDirectory()
     const log = join(dirname(spool), 'log')

@@ -221,7 +221,10 @@ def mem():
 def log(line):
     if not isinstance(line, str):
         raise TypeError('log() argument 1 must be str, not %s' % type(line).__name__)
-    sys.stderr.write(line + '\n')
+    try:
+        sys.stderr.write(line + '\n')
+    except (AttributeError, ValueError):  # a task closed it, or it is None
+        os.write(2, (line + '\n').encode('utf-8', 'backslashreplace'))
     return True
 
 

@@ -51,12 +51,26 @@ sub send {
 sub call {
     my ($self, $name, @arguments) = @_;
     return "a process that a task forked cannot speak for it; do it in the task itself" if $$ != $self->{pid};
-    my $message = pack('(V/a)*', $name, @arguments);
-    write_all($self->{calls}, pack('V/a', $message));
-    my $head   = _read($self->{calls}, 4)                  // exit 1;    # the worker is gone
-    my $answer = _read($self->{calls}, unpack('V', $head)) // exit 1;
-    my ($status, @values) = unpack('(V/a)*', $answer);
+    my ($status, @values) = unpack('(V/a)*', _exchange($self->{calls}, pack('(V/a)*', $name, @arguments)));
     return $status eq 'ok' ? (undef, @values) : $values[0];
+}
+
+# Signals wait: a time limit dies in its handler, and half an exchange would leave its reply to the next one.
+sub _exchange {
+    my ($handle, $message) = @_;
+    local $@;    # it is the handler's
+    require POSIX;
+    my ($all, $before) = (POSIX::SigSet->new(1 .. 31), POSIX::SigSet->new);
+    POSIX::sigprocmask(POSIX::SIG_BLOCK(), POSIX::SigSet->new, $before);
+    my $answer = eval {
+        POSIX::sigprocmask(POSIX::SIG_BLOCK(), $all);    # the handler of one that came before is called right here
+        write_all($handle, pack('V/a', $message));
+        my $head = _read($handle, 4) // exit 1;    # the worker is gone
+        _read($handle, unpack('V', $head)) // exit 1;
+    };
+    my $error = $@;
+    POSIX::sigprocmask(POSIX::SIG_SETMASK(), $before);
+    return $answer // die $error;
 }
 
 sub _open {

@@ -4,7 +4,7 @@ import os
 import sys
 
 from . import named, process, streams
-from .loop import ANSWER, DIED, ERROR, HEAD, HEAD_BYTES, IGNORE, OK, SIGNAL, TASK, env_of, explain, result_of, wrong
+from .loop import ANSWER, DIED, ERROR, HEAD, HEAD_BYTES, IGNORE, OK, SIGNAL, TASK, end_fork, env_of, explain, result_of, wrong
 from .wire import ENDED, TASKS_FD, error_bytes
 
 
@@ -71,8 +71,10 @@ class Coroutines:
             raise
         except BaseException:
             result, detail = ERROR, explain()
+            if os.getpid() != self._wire.pid:
+                end_fork(detail)
         if os.getpid() != self._wire.pid:
-            os._exit(0)  # a task forked, and this is its child
+            end_fork()
         sys.stdout.end(printed)
         if isinstance(detail, str):
             detail = error_bytes(detail)

@@ -101,13 +101,16 @@ class Loop:
                 except SystemExit:
                     raise
                 except BaseException:
-                    result = self._failed(number, explain())
+                    detail = explain()
+                    if getpid() != pid:
+                        end_fork(detail)
+                    result = self._failed(number, detail)
                 else:
                     result = results.get(answer) if type(answer) is int else result_of(answer)
                     if result is None:
                         result = self._failed(number, wrong(answer))
                 if getpid() != pid:
-                    os._exit(0)  # a task forked, and this is its child
+                    end_fork()
                 page[slot] = result | PRINTED if mark(number) else result
                 number += 1
             elif kind == SIGNAL:
@@ -180,7 +183,7 @@ class Loop:
         except BaseException:
             detail = explain()
         if os.getpid() != self._wire.pid:
-            os._exit(0)
+            end_fork(detail)
         self._output.mark(NO_TASK)
         self._wire.send(SIGNAL_ENDED, number, error_bytes(detail))
 
@@ -209,20 +212,30 @@ def result_of(answer):
         return ANSWER
     if answer is False:
         return IGNORE
-    if isinstance(answer, int) and answer is not True:
+    if issubclass(type(answer), int) and answer is not True:  # isinstance asks a lazy object for what it stands for
         return SPOOL_RESULTS.get(int.__index__(answer))
     return None
 
 
+def end_fork(error=''):
+    """A task, or a function of a signal, forked, and this is its child: it ends as any program, with 1 after an error."""
+    if error:
+        os.write(2, error_bytes(error + '\n'))
+    os._exit(1 if error else 0)
+
+
 def explain():
     kind, error, trace = sys.exc_info()
-    return ''.join(traceback.format_exception(kind, error, trace.tb_next or trace)).rstrip()
+    try:
+        return ''.join(traceback.format_exception(kind, error, trace.tb_next or trace)).rstrip()
+    except BaseException as other:  # it looks into the exception, and into what its class has made of it
+        return '%s, and no more can be said of it (%s)' % (kind.__name__, type(other).__name__)
 
 
 def wrong(answer):
     try:
         text = repr(answer)
-    except Exception:
+    except BaseException:
         text = 'an object of type %s' % type(answer).__name__
     if len(text) > 80:
         text = text[:77] + '...'

@@ -19,7 +19,7 @@ class Output:
 
     def __init__(self, wire):
         self._page = wire.page
-        self._flushes = [stream.flush for stream in (sys.stdout, sys.stderr) if stream is not None]
+        self._streams = sys.stdout, sys.stderr
         self._pipe = None
         self._waiting = array.array('i', [0])  # filled in place, which takes half the time
         reader, writer = os.pipe()
@@ -61,8 +61,14 @@ class Output:
         return True
 
     def _flush(self):
-        for flush in self._flushes:
-            try:
-                flush()
-            except (OSError, ValueError):
-                pass  # a task closed it
+        _flush(self._streams)
+        if (sys.stdout, sys.stderr) != self._streams:
+            _flush((sys.stdout, sys.stderr))  # what a task has put in their place
+
+
+def _flush(streams):
+    for stream in streams:
+        try:
+            stream.flush()
+        except Exception:
+            pass  # a task closed it, or it is None

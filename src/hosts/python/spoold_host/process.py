@@ -5,10 +5,12 @@ import os
 import signal
 import sys
 import threading
+from _signal import NSIG, getsignal  # what signal has makes enumerations of them, which takes long
+from _thread import allocate_lock, get_ident, start_new_thread  # before user code patches threading
 
-from .wire import LIFELINE_FD
-
+LIFELINE_FD = 6
 _PR_SET_PDEATHSIG = 1
+_main_thread = get_ident()
 
 
 def prepare():
@@ -27,9 +29,41 @@ def _leave_to_worker(number, frame):
     pass
 
 
+def uninterrupted(function, *args):
+    """
+    Signal handlers run in the main thread, between any two instructions, and a time limit raises an exception in one. What has to be
+    done whole is then done in another thread, which goes on if whoever waits for it does not.
+    """
+    if get_ident() != _main_thread or not any(map(_is_foreign, map(getsignal, range(1, NSIG)))):
+        return function(*args)
+    outcome, ended = [], allocate_lock()
+
+    def run():
+        try:
+            outcome.append((function(*args), None))
+        except BaseException as error:
+            outcome.append((None, error))
+        ended.release()
+
+    ended.acquire()
+    try:
+        start_new_thread(run, ())
+    except RuntimeError:  # the interpreter ends, or there are too many
+        return function(*args)
+    ended.acquire()
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result
+
+
+def _is_foreign(handler):
+    return callable(handler) and handler is not _leave_to_worker
+
+
 def _may_be_terminated():
     """Whoever forks a process may end it: Pool.terminate() waits for that."""
-    if signal.getsignal(signal.SIGTERM) is _leave_to_worker:
+    if getsignal(signal.SIGTERM) is _leave_to_worker:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _let_through()
 

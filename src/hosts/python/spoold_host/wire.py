@@ -5,7 +5,9 @@ import os
 import struct
 import threading
 
-TASKS_FD, CALLS_FD, PAGE_FD, LIFELINE_FD = 3, 4, 5, 6
+from .process import LIFELINE_FD, uninterrupted
+
+TASKS_FD, CALLS_FD, PAGE_FD = 3, 4, 5
 PAGE_BYTES = 4096
 MAX_CALL_BYTES = 0x1FFFFFFF
 #: of the text of an error
@@ -65,13 +67,17 @@ class Wire:
         message = b''.join(_LENGTH.pack(len(item)) + item for item in items)
         if len(message) > MAX_CALL_BYTES:
             raise CallError('%d bytes are too many to be stored by a handler; it may have %d' % (len(message), MAX_CALL_BYTES))
-        with self._lock:
-            _write_all(CALLS_FD, _LENGTH.pack(len(message)) + message)
-            (length,) = _LENGTH.unpack(_read_all(CALLS_FD, 4))
-            status, *answer = _unpack(_read_all(CALLS_FD, length))
+        # half of it would leave its reply to the next one
+        status, *answer = _unpack(uninterrupted(self._exchange, message))
         if status != b'ok':
             raise CallError(answer[0].decode('utf-8', 'replace'))
         return answer
+
+    def _exchange(self, message):
+        with self._lock:
+            _write_all(CALLS_FD, _LENGTH.pack(len(message)) + message)
+            (length,) = _LENGTH.unpack(_read_all(CALLS_FD, 4))
+            return _read_all(CALLS_FD, length)
 
 
 def error_text(text):

@@ -49,18 +49,21 @@ module SpooldHost
         raise CallError, 'a process that a task forked cannot speak for it; do it in the task itself'
       end
 
-      @lock.synchronize do
-        message = [name, *arguments].map { |item| [item.bytesize, item].pack('Va*') }.join
-        write(@calls, [message.bytesize].pack('V') << message)
-        head = @calls.read(4) || exit!(1) # the worker is gone
-        status, *values = unpack(@calls.read(head.unpack1('V')) || exit!(1))
-        raise CallError, values.first.force_encoding(Encoding::UTF_8) unless status == 'ok'
+      # Timeout raises in a thread wherever it is, and half an exchange would leave its reply to the next one
+      status, *values = Thread.handle_interrupt(Object => :never) { @lock.synchronize { exchange([name, *arguments]) } }
+      raise CallError, values.first.force_encoding(Encoding::UTF_8) unless status == 'ok'
 
-        values
-      end
+      values
     end
 
     private
+
+    def exchange(items)
+      message = items.map { |item| [item.bytesize, item].pack('Va*') }.join
+      write(@calls, [message.bytesize].pack('V') << message)
+      head = @calls.read(4) || exit!(1) # the worker is gone
+      unpack(@calls.read(head.unpack1('V')) || exit!(1))
+    end
 
     def open(descriptor)
       io = IO.for_fd(descriptor, 'r+b', autoclose: false)

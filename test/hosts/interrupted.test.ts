@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { drop, leftIn } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+import { startHost } from './host-daemon.js'
+
+/** Calls under a time limit that ends some of them, each at another place, and looks whether every value is that of its own key. */
+const HANDLERS = {
+  python: `
+import signal
+class Limit(Exception): pass
+def limit(*_): raise Limit
+def spooler(env):
+    signal.signal(signal.SIGALRM, limit)
+    n = ended = 0
+    while n < 100 or ended < 100 and n < 3000:
+        n += 1
+        try:
+            signal.setitimer(signal.ITIMER_REAL, .0001 + n % 50 * .00002)
+            uwsgi.cache_update('k%d' % n, 'v%d' % n)
+            found = uwsgi.cache_get('k%d' % n)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            if found != b'v%d' % n: journal('%r is not that of %d' % (found, n))
+        except Limit:
+            ended += 1
+    journal('ended %s' % (ended > 0))
+    return -2
+uwsgi.spooler = spooler
+`,
+  perl: `
+use Time::HiRes 'setitimer';
+uwsgi::spooler(sub {
+    $SIG{ALRM} = sub { die "limit\\n" };
+    my ($n, $ended) = (0, 0);
+    while ($n < 100 || $ended < 100 && $n < 3000) {
+        $n++;
+        eval {
+            setitimer(Time::HiRes::ITIMER_REAL(), .0001 + $n % 50 * .00002);
+            uwsgi::cache_set("k$n", "v$n");
+            my $found = uwsgi::cache_get("k$n");
+            setitimer(Time::HiRes::ITIMER_REAL(), 0);
+            journal("$found is not that of $n") if $found ne "v$n";
+            1;
+        } or $ended++;
+    }
+    journal('ended ' . ($ended > 0 ? 'True' : 'False'));
+    return -2;
+});
+`,
+  ruby: `
+require 'timeout'
+module UWSGI
+  def self.spooler(env)
+    n = ended = 0
+    while n < 100 || ended < 100 && n < 3000
+      n += 1
+      begin
+        found = Timeout.timeout(0.0001 + n % 50 * 0.00002) do
+          UWSGI.cache_update("k#{n}", "v#{n}")
+          UWSGI.cache_get("k#{n}")
+        end
+        journal("#{found} is not that of #{n}") if found != "v#{n}"
+      rescue Timeout::Error
+        ended += 1
+      end
+    end
+    journal(ended > 0 ? 'ended True' : 'ended False')
+    SPOOL_OK
+  end
+end
+`,
+} as const
+
+for (const language of ['python', 'perl', 'ruby'] as const)
+  describe(`a call that a time limit ends, in ${language}`, {
+    skip: skipUnless(language === 'python' ? 'python3' : language),
+  }, () => {
+    it('leaves its reply to no other call', async () => {
+      const spool = spoolDirectory()
+      drop(spool)
+      const daemon = await startHost(language, { spool, handler: HANDLERS[language] })
+      await until('it has run', () => leftIn(spool).length === 0, 60_000)
+      assert.deepEqual(daemon.journal(), ['ended True'])
+    })
+  })
