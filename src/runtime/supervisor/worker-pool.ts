@@ -118,6 +118,7 @@ export class WorkerPool implements SignalReceivers {
       ...{
         signals,
         withdrawals,
+        halt: this.halt,
         pace: this.#pace,
         cancellations: this.#cancellations,
         crashed: this.#crashed,
