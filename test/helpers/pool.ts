@@ -8,7 +8,7 @@ import { MemoryClaims } from '#src/engines/memory/claims.js'
 import { MemoryFeed } from '#src/engines/memory/feed.js'
 import type { MemorySpool } from '#src/engines/memory/spool.js'
 import { openDirectoryClaims } from '#src/engines/spool/claims/claims.js'
-import type { WorkerOptions } from '#src/runtime/ipc/messages.js'
+import type { WorkerMessage, WorkerOptions } from '#src/runtime/ipc/messages.js'
 import { InProcessPort } from '#src/runtime/supervisor/in-process-port.js'
 import type { SizeOptions, WorkerLimits } from '#src/runtime/supervisor/pool-options.js'
 import { SignalRouter } from '#src/runtime/supervisor/signal-router.js'
@@ -35,6 +35,8 @@ export interface PoolSettings {
   readonly processes?: number
   readonly size?: Partial<SizeOptions>
   readonly limits?: Partial<WorkerLimits>
+  /** Called before the pool hears what a worker says. */
+  readonly sending?: (message: WorkerMessage) => void
 }
 
 /** A pool for a spool directory whose workers live in this process. */
@@ -58,7 +60,7 @@ export function memoryPoolOf(spool: MemorySpool, handler: string, settings: Pool
 function openPool(
   spool: string,
   handler: string,
-  { worker, processes = 2, size, limits }: PoolSettings,
+  { worker, processes = 2, size, limits, sending = () => {} }: PoolSettings,
   engine: PoolEngine,
 ) {
   const file = join(workspace(), 'handler.mjs')
@@ -83,6 +85,7 @@ function openPool(
           ...home,
           send(message, sent) {
             if (message.type === 'reports' && message.times !== undefined) timed.push(message.times)
+            sending(message)
             home.send(message, sent)
           },
           entered() {},

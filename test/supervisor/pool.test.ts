@@ -3,7 +3,7 @@ import { afterEach, describe, it } from 'node:test'
 import type { Emitter } from '#src/base/events/emitter.js'
 import { Histogram } from '#src/base/task/histogram.js'
 import { loadAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
-import { drop, leftIn } from '../helpers/files.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
 import { closePools, poolOf } from '../helpers/pool.js'
 import { SCALING_DEFAULTS } from '../helpers/scaling.js'
 import { until } from '../helpers/until.js'
@@ -92,6 +92,26 @@ describe('a pool of workers in this process', () => {
     const before = timed.length
     await runs(10)
     assert.deepEqual([ran.count, timed.length], [50, before])
+  })
+
+  it('runs what a worker has parked for a pause of which it had not heard yet that it is over', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'a', packet({ kind: 'a' }))
+    drop(spool, 'b', packet({ kind: 'b' }))
+    const pause = (...kinds: string[]) =>
+      pool.halt.setPauses({
+        pauses: kinds.map(kind => ({ pair: ['kind', kind], sinceMs: 0, untilMs: null })),
+      })
+    const { pool, feed, run } = poolOf(spool, OK, {
+      processes: 1,
+      sending(message) {
+        if (message.type === 'reports' && JSON.stringify(message).includes('paused')) pause('b')
+      },
+    })
+    pause('a', 'b')
+    await run()
+    await until('the other one has run', () => leftIn(spool).join() === 'b', 5000)
+    await until('this one waits', () => feed.state.parked.paused === 1)
   })
 
   it('replaces a worker that recycles', async () => {

@@ -84,6 +84,7 @@ describe('a service manager hears', { skip }, () => {
     const time = BigInt(reloading.fields.MONOTONIC_USEC ?? 0)
     assert.ok(time >= before && time <= process.hrtime.bigint() / 1000n, `${before} ${time}`)
     await until('it is ready again', () => manager.with('READY').length === 2)
+    const good = readFileSync(daemon.iniFile)
     writeIni(daemon.iniFile, { spooler: spool, 'spooler-frequency': 'often' })
     daemon.child.kill('SIGHUP')
     const refused = await until('it goes on', () => manager.with('READY')[2])
@@ -93,6 +94,10 @@ describe('a service manager hears', { skip }, () => {
       order.filter(name => name === 'READY' || name === 'RELOADING'),
       ['READY', 'RELOADING', 'READY', 'RELOADING', 'READY'],
     )
+    writeFileSync(daemon.iniFile, good)
+    daemon.child.kill('SIGHUP')
+    const taken = await until('it is ready once more', () => manager.with('READY')[3])
+    assert.match(taken.fields.STATUS ?? '', /^0 tasks done/, 'the status says no longer that it was refused')
   })
 
   it('STOPPING, and that it takes longer, as long as a task runs and within its mercy', async () => {

@@ -1,5 +1,6 @@
 import { printable } from '../printable.js'
 import type { ParkReason } from './parked.js'
+import type { PausedPair } from './pause.js'
 import { displayName, type Ref, type TaskName } from './ref.js'
 import type { NamedSlots, SlotWish } from './terms.js'
 
@@ -40,6 +41,8 @@ export interface Report {
   readonly task?: string | undefined
   /** For `parked`: it is not worth looking at again before that happens. */
   readonly reason?: ParkReason | undefined
+  /** The pause that it waits for (`paused`), as far as its worker knows. */
+  readonly pair?: PausedPair | undefined
   /** It waits for one of these (`parked`), or has had one and given it back. */
   readonly slots?: NamedSlots | undefined
   /** For people: the stack, the reason; for `unknown-name` the name. `later` has one only if a run crashed its process: how. */

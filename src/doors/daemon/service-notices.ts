@@ -82,10 +82,13 @@ export class ServiceNotices {
 
   /** @param error why the configuration was refused; null: it is in effect */
   reloaded(error: string | null): void {
-    this.#send({
-      READY: '1',
-      ...(error === null ? {} : { STATUS: `reload refused: ${firstLine(error)}` }),
-    })
+    if (error === null) {
+      this.#forgetStatus() // it may say that another reload was refused
+      this.#send({ READY: '1' })
+    } else {
+      this.#send({ READY: '1', STATUS: `reload refused: ${firstLine(error)}` })
+      this.#statusAt = performance.now() // whoever asked for it looks now
+    }
   }
 
   /** @param mercyMs what running tasks have at most */
@@ -129,6 +132,12 @@ export class ServiceNotices {
     if (this.#life.state === 'starting' || this.#stall !== undefined) return {}
     const isDue = now - this.#fedAt >= 0.9 * this.#watchdogHalfMs
     return isDue && Number.isFinite(this.#watchdogHalfMs) ? { WATCHDOG: '1' } : {}
+  }
+
+  /** The next message has one. */
+  #forgetStatus(): void {
+    this.#status = ''
+    this.#statusAt = Number.NEGATIVE_INFINITY
   }
 
   #statusDue(now: number): Notification {

@@ -82,12 +82,12 @@ export class Outbox {
       return addTo(this.#done, number)
     if (waitsForSlot(report) && report.detail === undefined) return this.#wait(number, report.slots)
     this.#packed.push(number, KIND_NUMBERS.get(report.kind) ?? 0, Math.round(report.ranMs))
-    const { name, task, atMs, reason, slots, detail, attempt, waitMs } = report
+    const { name, task, atMs, reason, pair, slots, detail, attempt, waitMs } = report
     const isPlain =
       atMs === undefined && reason === undefined && detail === undefined && attempt === undefined
     if (isPlain && name === undefined && task === undefined && slots === undefined) return
     this.#more ??= {}
-    this.#more[number] = { name, task, atMs, reason, slots, detail, attempt, waitMs } // JSON leaves out undefined fields
+    this.#more[number] = { name, task, atMs, reason, pair, slots, detail, attempt, waitMs } // JSON leaves out undefined fields
   }
 
   /** Call it besides `add`. */

@@ -11,6 +11,7 @@ import type { CrashedTasks } from './crashed-tasks.js'
 import { lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
 import { type Had, nameOf } from './given-tasks.js'
+import type { Halt } from './halt.js'
 import type { PoolContext } from './pool-options.js'
 import { Roster, type RosterOptions } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
@@ -30,6 +31,7 @@ interface FeederContext extends PoolContext {
   readonly pace: RespawnPace
   readonly cancellations: Cancellations
   readonly withdrawals: Withdrawals
+  readonly halt: Halt
   /** The workers of the pool run one task at a time, so that those that have crashed run there; otherwise, they run alone. */
   isSequential(): boolean
   /** The worker is ready. */
@@ -156,13 +158,14 @@ export class Feeder {
 
   #reported(worker: WorkerProcess, reported: Reported): void {
     const { done, doneNames, reports, late, known, ids, wishes } = reported
-    const { spool, feed, lastRuns, events } = this.#context
+    const { spool, feed, lastRuns, events, halt } = this.#context
     const { pid } = worker
     this.crashed?.reported(worker, reports)
     const returned = reports.filter(report => !this.#isTakenBack(report))
     lastRuns.done(done)
     lastRuns.reported(returned)
     feed.report({ done, returned })
+    halt.reported(returned)
     for (const wish of wishes) this.#follow(worker, wish)
     events.emit('tasks-reported', {
       spool,

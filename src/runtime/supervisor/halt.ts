@@ -6,6 +6,7 @@ import {
   type Pauses,
   pausedPairs,
 } from '../../base/task/pause.js'
+import type { Report } from '../../base/task/report.js'
 import type { PoolContext } from './pool-options.js'
 import type { Withdrawals } from './withdrawals.js'
 import type { WorkerProcess } from './worker-process.js'
@@ -63,6 +64,12 @@ export class Halt {
   joined(worker: WorkerProcess): void {
     const pairs = pausedPairs(this.#pauses)
     if (pairs.length > 0) worker.tellPaused(pairs)
+  }
+
+  /** A pause may be over that a worker had not heard of when it parked tasks for it. */
+  reported(reports: readonly Report[]): void {
+    const isOver = ({ pair }: Report) => pair !== undefined && !includes(pausedPairs(this.#pauses), pair)
+    if (reports.some(isOver)) this.#context.feed.changed('paused')
   }
 
   #change(change: () => void): void {

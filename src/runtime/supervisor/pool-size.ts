@@ -70,6 +70,11 @@ export class PoolSize {
     }
   }
 
+  /** How many there should be; during a reload, how many people want after it. */
+  get wanted(): number {
+    return this.#byHand ?? this.#context.roster.target
+  }
+
   /** It has to be ticked. */
   get isAdaptive(): boolean {
     return this.#options.scaling !== null
@@ -135,13 +140,12 @@ export class PoolSize {
 
   /** @throws Error what is wrong with the wish */
   set(wish: Wish, because: string): void {
-    const { roster } = this.#context
     if (wish === 'auto') {
       this.#byHand = undefined
       if (this.#options.scaling === null) this.#change(this.#options.processes, because)
       return this.look()
     }
-    const wanted = 'to' in wish ? wish.to : roster.target + wish.by
+    const wanted = 'to' in wish ? wish.to : this.wanted + wish.by
     const [least, most] = [Math.max(1, this.#minimum), this.#options.processes]
     if (wanted < least || wanted > most)
       throw new Error(

@@ -119,6 +119,7 @@ export class WorkerPool implements SignalReceivers {
       ...{
         signals,
         withdrawals,
+        halt: this.halt,
         pace: this.#pace,
         cancellations: this.#cancellations,
         crashed: this.#crashed,
@@ -191,7 +192,7 @@ export class WorkerPool implements SignalReceivers {
     const [main, lone] = [this.#main.roster, this.#alone.roster]
     return {
       size: this.size.stats,
-      wanted: main.target,
+      wanted: this.size.wanted,
       present: main.present,
       delayed: main.delayed + lone.delayed,
       workers: [

@@ -330,15 +330,21 @@ export class Loop implements ExecutorListener {
 
   #unlessParked(claim: Claim | Report, isItsTurn: boolean): Awaitable<Claim | Report> {
     if ('kind' in claim) return claim
-    if (this.#paused.length > 0 && this.#isPaused(claim)) return this.#claims.release(claim, 'paused')
+    const pair = this.#paused.length === 0 ? undefined : this.#pauseOf(claim)
+    if (pair !== undefined) return this.#releasePaused(claim, pair)
     if (claim.hasCrashed && !isItsTurn) return this.#claims.release(claim, 'crashed')
     if (this.#options.isConcurrent && claim.mustBeAlone) return this.#claims.release(claim, 'alone')
     if (claim.findsNoSlot === true) return this.#claims.release(claim, 'slot')
     return claim
   }
 
-  #isPaused({ vars }: Claim): boolean {
-    return this.#paused.some(([key, value]) => lastValue(vars, key) === value)
+  #pauseOf({ vars }: Claim): PausedPair | undefined {
+    return this.#paused.find(([key, value]) => lastValue(vars, key) === value)
+  }
+
+  #releasePaused(claim: Claim, pair: PausedPair): Awaitable<Report> {
+    const report = this.#claims.release(claim, 'paused')
+    return isThenable(report) ? report.then(late => ({ ...late, pair })) : { ...report, pair }
   }
 
   #claimed({ number }: Given, claim: Claim | Report, page: Page): void {
