@@ -303,6 +303,7 @@ export class WorkerPool implements SignalReceivers {
     roster.takeIn(first)
     try {
       for (const worker of old) {
+        if (worker.state === 'draining' || worker.state === 'exited') continue // it has been replaced meanwhile
         if (roster.excess <= 0) {
           const next = roster.spawnAside()
           await next.whenReady
