@@ -233,6 +233,7 @@ describe('harakiri', { concurrency: 3 }, () => {
     for (const n of neighbours) await started(daemon, n)
     await daemon.waitFor('HARAKIRI')
     for (const n of neighbours) await started(daemon, n, 2)
+    assert.equal(daemon.output.match(/ overran spooler-harakiri/g)?.length, 1)
     writeFileSync(gate, '')
     for (const n of neighbours) {
       await ended(daemon, n)

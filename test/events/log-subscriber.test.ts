@@ -625,6 +625,29 @@ describe('what is printed', () => {
   })
 })
 
+describe('a file that is left alone', () => {
+  it('is named once, and 10,000 of them at most, which the last line says; what a task waits for has its own line', () => {
+    const { events, texts } = listen()
+    const tell = (report: Partial<Report> & Pick<Report, 'ref' | 'kind'>) =>
+      events.emit('tasks-reported', {
+        ...{ spool, pid, done: [], known: new Set() },
+        reports: [{ ranMs: 0, ...report }],
+      })
+    for (let round = 0; round < 2; round++)
+      for (let i = 0; i < 12_000; i++) tell({ ref: `junk ${i}`, kind: 'malformed' })
+    assert.equal(texts().length, 10_000)
+    assert.deepEqual(
+      texts().slice(-2),
+      [
+        'junk 9998 is left alone: malformed',
+        'junk 9999 is left alone: malformed; until a restart the log has no more such lines',
+      ].map(line => `[spooler /s] ${line}`),
+    )
+    tell({ ref: 'a', kind: 'parked', reason: 'unknown-name', detail: 'mail' })
+    assert.match(texts().at(-1) ?? '', /a is parked: no handler knows the task mail/)
+  })
+})
+
 describe('a structured log', () => {
   it('says of which event each line is, and what its error was', () => {
     const { events, lines } = listen(false, { isStructured: true })

@@ -17,14 +17,15 @@ export function prefixOf({ spool, pid }: Speaker): string {
 
 /** How long an unlocked, incomplete file may still be arriving. */
 const GRACE_MS = 10_000
-/** Files that are left alone are logged once; at most this many are remembered. */
-const MAX_REPORTED = 10_000
+/** What is said once about files is remembered: of files that are left alone, and of what tasks wait for, so many each. */
+const MAX_SAID = 10_000
 
 /** The lines about single tasks (core/spooler.c, spooler_manage_task). */
 export class TaskLines {
   readonly #log: LineLog
   readonly #isQuiet: (spool: string) => boolean
-  readonly #reported = new Set<string>()
+  readonly #leftAloneSaid = new Set<string>()
+  readonly #waitsSaid = new Set<string>()
 
   constructor(log: LineLog, isQuiet: (spool: string) => boolean) {
     this.#log = log
@@ -94,7 +95,7 @@ export class TaskLines {
         if (report.reason === 'unknown-name') return this.#unknown(speaker.spool, name, detail ?? '')
         return report.slots === undefined || detail === undefined
           ? undefined
-          : this.#warnOnce(`${speaker.spool}/ ${report.slots.name}`, speaker.spool, name, `waits: ${detail}`)
+          : this.#waits(speaker.spool, report.slots.name, name, `waits: ${detail}`)
     }
   }
 
@@ -131,22 +132,26 @@ export class TaskLines {
     return { spool, worker: pid, ...taskFields(name), ...more }
   }
 
-  /** Once per name of a task. */
+  /** Once per name of a task, or of slots. */
   #unknown(spool: string, name: TaskName, task: string): void {
     const why = `no handler knows the task ${task}; it waits until one does: reload or restart the daemon with the module that registers it`
-    this.#warnOnce(`${spool}/ ${task}`, spool, name, `is parked: ${why}`)
+    this.#waits(spool, task, name, `is parked: ${why}`)
+  }
+
+  #waits(spool: string, what: string, name: TaskName, text: string): void {
+    this.#warnOnce(this.#waitsSaid, `${spool}/ ${what}`, spool, name, text)
   }
 
   #leftAlone(spool: string, name: TaskName, detail: string): void {
-    this.#warnOnce(`${spool}/${name}`, spool, name, `is left alone: ${detail}`)
+    this.#warnOnce(this.#leftAloneSaid, `${spool}/${name}`, spool, name, `is left alone: ${detail}`)
   }
 
-  #warnOnce(key: string, spool: string, name: TaskName, text: string): void {
-    if (this.#reported.has(key)) return
-    if (this.#reported.size >= MAX_REPORTED) this.#reported.clear()
-    this.#reported.add(key)
+  #warnOnce(said: Set<string>, key: string, spool: string, name: TaskName, text: string): void {
+    if (said.has(key) || said.size >= MAX_SAID) return
+    said.add(key)
+    const rest = said.size < MAX_SAID ? '' : '; until a restart the log has no more such lines'
     const fields = { spool, task: displayName(name) }
-    this.#log.line('warn', `${prefixOf({ spool })} ${printable(displayName(name))} ${text}`, fields)
+    this.#log.line('warn', `${prefixOf({ spool })} ${printable(displayName(name))} ${text}${rest}`, fields)
   }
 }
 

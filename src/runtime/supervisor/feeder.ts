@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import { Alarm, STEP_MS, STOPPED_MS, Stall } from '../../base/clock.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
 import type { LastRun } from '../../base/task/last-run.js'
-import type { Ref, TaskName } from '../../base/task/ref.js'
+import type { Ref } from '../../base/task/ref.js'
 import { type Found, isHandled, type Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/terms.js'
 import { clearMarks } from './aside.js'
@@ -10,7 +10,7 @@ import type { Cancellations } from './cancellations.js'
 import type { CrashedTasks } from './crashed-tasks.js'
 import { lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
-import { type Had, nameOf } from './given-tasks.js'
+import { type Begun, begunOf, type Had } from './given-tasks.js'
 import type { Halt } from './halt.js'
 import type { PoolContext } from './pool-options.js'
 import { Roster, type RosterOptions } from './roster.js'
@@ -224,7 +224,7 @@ export class Feeder {
     // though it was asked to end, or about to
     const isByOthers = exit.signal !== null && worker.killed === undefined && all.length > 0
     const isDeath = exit.why === 'failed' || (isByOthers && exit.why !== 'faulted')
-    const isTold = exit.unforked === undefined && (isDeath || worker.hasOverrun)
+    const isTold = exit.unforked === undefined && (isDeath || worker.hasOverrun())
     const told = isTold ? this.#tellEnd(worker, exit, isDeath, mayBeReplaced) : undefined
     if (told === undefined && excused.length === 0) return feed.lose({ refs: left })
     const settled = Promise.resolve(told)
@@ -251,22 +251,24 @@ export class Feeder {
     const { pid, work } = worker
     const { code, signal, why } = exit
     const isReplaced = why === 'failed' && mayBeReplaced
-    const tell = (running: readonly TaskName[]) => {
-      if (worker.hasOverrun) events.emit('worker-overran', { spool, pid, running })
+    const tell = (begun: readonly Begun[]) => {
+      const running = begun.map(({ name }) => name)
+      const overran = begun.filter(({ startedAt }) => worker.hasOverrun(startedAt)).map(({ name }) => name)
+      if (worker.hasOverrun()) events.emit('worker-overran', { spool, pid, running: overran })
       if (isDeath) events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
     }
     const { unclear } = work.tasks
     if (unclear.length === 0 || looker === undefined || feed.leases !== undefined)
-      return void tell(work.running)
+      return void tell(work.tasks.begun)
     const refs = unclear.map(([, { ref }]) => ref)
     const sinceMs = Math.min(...unclear.map(([, { givenAtMs }]) => givenAtMs))
     const looked = looker.begun(refs, sinceMs)
     return Promise.race([looked, setTimeout(LOOK_MS, undefined, { ref: false })]).then(found => {
-      if (found === undefined) return tell(work.running)
+      if (found === undefined) return tell(work.tasks.begun)
       const ran = unclear.filter(
         ([number, { isRecalled }], i) => isBegun(found[i], isRecalled) && !worker.isInnocent(number),
       )
-      tell(ran.map(([, given]) => nameOf(given)))
+      tell(ran.map(([, given]) => begunOf(given, work.tasks.heardAt)))
     })
   }
 

@@ -343,7 +343,7 @@ export class GivenTasks {
   }
 }
 
-function begunOf(given: Given, heardAt: number): Begun {
+export function begunOf(given: Given, heardAt: number): Begun {
   const { ref, notice, startedAt = heardAt } = given
   return { ref, name: nameOf(given), lease: notice?.lease, startedAt }
 }

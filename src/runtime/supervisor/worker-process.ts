@@ -136,9 +136,10 @@ export class WorkerProcess {
     return this.#killed
   }
 
-  /** It was killed, because a task overran a deadline. */
-  get hasOverrun(): boolean {
-    return this.#killed?.kind === 'harakiri' || this.#killed?.kind === 'own-deadline'
+  /** It was killed, because a task that had begun by then overran a deadline. */
+  hasOverrun(startedAt = Number.NEGATIVE_INFINITY): boolean {
+    if (this.#killed?.kind === 'harakiri') return startedAt + this.#killed.harakiriMs <= this.#killed.at
+    return this.#killed?.kind === 'own-deadline'
   }
 
   /** True if it can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */

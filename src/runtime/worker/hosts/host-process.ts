@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Duplex, Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
+import { countDown } from '../../../base/clock.js'
 import { messageOf, SpooldError } from '../../../base/errors.js'
 import { crypto } from '../../../base/on-demand.js'
 import type { Outcome } from '../../../base/task/outcome.js'
@@ -199,12 +200,8 @@ export class HostProcess {
       this.#fault ??= `is still loading after ${timeoutMs / 1000} s (spooler-start-timeout)`
       this.kill()
     }
-    const timer = timeoutMs === 0 ? undefined : setTimeout(late, timeoutMs)
-    try {
-      await this.whenReady
-    } finally {
-      clearTimeout(timer)
-    }
+    const end = timeoutMs === 0 ? () => {} : countDown(timeoutMs, late)
+    await this.whenReady.finally(end)
   }
 
   /** Lets an idle host exit. @returns false: it was killed, as it took too long */
