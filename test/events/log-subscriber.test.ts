@@ -211,9 +211,9 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     { spool: '/s', pid: 7, detail: 'the Python interpreter (pid: 8) exited with code 3' },
     '[spooler /s pid: 7] the Python interpreter (pid: 8) exited with code 3, replacing it',
   ],
-  'worker-overran': [
-    { spool, pid, running: [`5/${NAME}`] },
-    '*** HARAKIRI ON THE SPOOLER (pid: 7) ***',
+  'worker-overran': [{ spool, pid }, '*** HARAKIRI ON THE SPOOLER (pid: 7) ***'],
+  'tasks-overran': [
+    { spool, pid, names: [`5/${NAME}`] },
     `[spooler /s pid: 7] task ${NAME} overran spooler-harakiri`,
   ],
   'worker-cancelled': [

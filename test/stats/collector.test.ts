@@ -111,7 +111,7 @@ describe('the collector', () => {
       isReplaced: true,
     })
     events.emit('worker-died', { spool: SPOOL, pid: 1, code: 1, signal: null, running: [], isReplaced: true })
-    events.emit('worker-overran', { spool: SPOOL, pid: 1, running: ['x'] })
+    events.emit('worker-overran', { spool: SPOOL, pid: 1 })
     const { totals, rates } = first(await collector.snapshotFor(WHOLE))
     const { done, retried, errors, ignored, buried, setAside, unsettled, crashes, overran } = totals
     assert.deepEqual(

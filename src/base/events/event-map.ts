@@ -50,7 +50,10 @@ export interface EventMap {
   'worker-outlived': { spool: string; pid: number; number: number; livedMs: number }
   'worker-faulted': { spool: string; pid: number; error: string; running: readonly TaskName[] }
   'worker-unfit': { spool: string; pid: number; error: string; running: readonly TaskName[] }
-  'worker-overran': { spool: string; pid: number; running: readonly TaskName[] }
+  /** It is about to be killed. */
+  'worker-overran': { spool: string; pid: number }
+  /** Of a process that was killed for it, and has ended. */
+  'tasks-overran': { spool: string; pid: number; names: readonly TaskName[] }
   /** It is killed, because these, which were cancelled, do not end; nothing else runs in it. */
   'worker-cancelled': { spool: string; pid: number; names: readonly TaskName[] }
   'worker-out-of-mercy': { spool: string; pid: number; running: readonly TaskName[] }

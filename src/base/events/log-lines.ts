@@ -119,10 +119,10 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
     'worker-unfit': ({ spool, pid, error }) =>
       tell('error', { spool, pid }, `the process cannot continue, replacing it: ${error}`),
     'host-died': ({ spool, pid, detail }) => tell('error', { spool, pid }, `${detail}, replacing it`),
-    'worker-overran': ({ spool, pid, running }) => {
-      const fields = { spool, worker: pid, tasks: running.map(displayName) }
-      log.line('error', `*** HARAKIRI ON THE SPOOLER (pid: ${pid}) ***`, fields)
-      for (const name of running)
+    'worker-overran': ({ spool, pid }) =>
+      log.line('error', `*** HARAKIRI ON THE SPOOLER (pid: ${pid}) ***`, { spool, worker: pid }),
+    'tasks-overran': ({ spool, pid, names }) => {
+      for (const name of names)
         tell('error', { spool, pid }, `task ${lineName(name)} overran spooler-harakiri`, taskFields(name))
     },
     'worker-cancelled': ({ spool, pid, names }) =>

@@ -254,7 +254,7 @@ export class Feeder {
     const tell = (begun: readonly Begun[]) => {
       const running = begun.map(({ name }) => name)
       const overran = begun.filter(({ startedAt }) => worker.hasOverrun(startedAt)).map(({ name }) => name)
-      if (worker.hasOverrun()) events.emit('worker-overran', { spool, pid, running: overran })
+      if (overran.length > 0) events.emit('tasks-overran', { spool, pid, names: overran })
       if (isDeath) events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
     }
     const { unclear } = work.tasks
@@ -314,13 +314,20 @@ export class Feeder {
     const now = performance.now()
     for (const worker of this.roster.workers) {
       if (lateMs > STOPPED_MS) worker.postpone(lateMs)
-      if (now >= worker.deadlineAt(harakiriMs)) worker.killForOverrun(harakiriMs)
+      if (now >= worker.deadlineAt(harakiriMs)) this.#harakiri(worker, harakiriMs)
       else if (worker.work.hasAhead && now >= (worker.work.runningSince ?? now) + SLOW_MS) {
         this.#context.withdrawals.from(worker)
         this.dispatch()
       }
     }
     this.#watch()
+  }
+
+  /** Which of its tasks overran is told after its end, when their files can tell. */
+  #harakiri(worker: WorkerProcess, harakiriMs: number): void {
+    const { spool, events } = this.#context
+    events.emit('worker-overran', { spool, pid: worker.pid })
+    worker.killForOverrun(harakiriMs)
   }
 }
 
