@@ -119,6 +119,24 @@ async def co(dies):
       assert.ok(daemon.output.includes(`\ndrained: ${drained}\n`))
     })
 
+  it('closes the descriptor of requests: the next one that makes any ends the interpreter, and is done in another one', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'uwsgi_spoolfile_on_1', packet({ do: 'close4' }))
+    for (const i of [2, 3]) drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ do: 'ask' }))
+    const handler = `
+def spooler(env):
+    journal(env[b'do'].decode())
+    if env[b'do'] == b'close4': os.close(4)
+    else: uwsgi.set_user_harakiri(60)
+    return -2
+uwsgi.spooler = spooler
+`
+    const ini = { 'spooler-ordered': true, 'spooler-frequency': 1 }
+    const daemon = await startHost('python', { spool, handler, ini })
+    await until('all are done', () => leftIn(spool).length === 0)
+    assert.deepEqual(daemon.journal(), ['close4', 'ask', 'ask', 'ask'])
+  })
+
   it('removes the module of uWSGI from those that are loaded: the next one is run by the same interpreter', async () => {
     const spool = spoolDirectory()
     for (const i of [1, 2]) drop(spool, `uwsgi_spoolfile_on_${i}`)

@@ -15,7 +15,7 @@ describe('the leadership', () => {
     let attempts = 0
     let hooks = { lost() {}, renewed() {} }
     const leadership = new Leadership({
-      async take(lost, renewed) {
+      async take({ lost, renewed }) {
         hooks = { lost, renewed }
         const answer = answers[Math.min(attempts++, answers.length - 1)]
         if (answer instanceof Error) throw answer

@@ -238,9 +238,9 @@ export class Schedules {
   #stand(spool: string): Leadership {
     const events = this.#events
     return new Leadership({
-      async take(lost, renewed) {
+      async take(listener) {
         const upkeep = await openEngine(spool).upkeep()
-        return upkeep.takeLease('schedules', { lost, renewed })
+        return upkeep.takeLease('schedules', listener)
       },
       changed: isLeading => {
         events.emit('schedules-led', { spool, isLeading })

@@ -47,6 +47,8 @@ export interface Lease {
 
 /** Events of a lease while it is held. */
 export interface LeaseListener {
+  /** Whoever wants it does not wait for it any more. */
+  readonly givenUp?: AbortSignal
   /** It could not be renewed: another process may have it. */
   lost(): void
   renewed(): void

@@ -129,6 +129,7 @@ export class RedisUpkeep implements Upkeep {
     const { redis } = this.#connection
     const key = this.#connection.key(`spoold:lease:${name}`)
     const token = randomUUID()
+    await this.#connection.reach(listener.givenUp)
     const taken = await this.#connection.use(() => redis.set(key, token, 'PX', LEASE_MS, 'NX'))
     if (taken === null) return undefined
     let validUntilMs = Date.now() + LEASE_MS

@@ -9,9 +9,17 @@ export interface Lease {
   release(): Promise<void>
 }
 
+interface LeaseListener {
+  /** Nobody waits for it any more. */
+  readonly givenUp: AbortSignal
+  /** It could not be renewed. */
+  lost(): void
+  renewed(): void
+}
+
 interface LeadershipOptions {
-  /** Undefined if another process has it. @param lost called if it could not be renewed @param renewed called when it was */
-  take(lost: () => void, renewed: () => void): Promise<Lease | undefined>
+  /** Undefined if another process has it. */
+  take(listener: LeaseListener): Promise<Lease | undefined>
   changed(isLeading: boolean): void
   failed(error: string): void
 }
@@ -26,6 +34,7 @@ const RETRY_MS = 1000
 export class Leadership {
   readonly #options: LeadershipOptions
   #state: 'asking' | 'waiting' | 'leading' | 'stopped' = 'asking'
+  readonly #stopping = new AbortController()
   #lease: Lease | undefined
   #timer: NodeJS.Timeout | undefined
   #asked: Promise<void>
@@ -55,6 +64,7 @@ export class Leadership {
 
   async stop(): Promise<void> {
     this.#state = 'stopped'
+    this.#stopping.abort()
     clearTimeout(this.#timer)
     await this.#asked
     await this.#lease?.release().catch(() => {})
@@ -63,10 +73,11 @@ export class Leadership {
 
   async #ask(): Promise<void> {
     try {
-      const lease = await this.#options.take(
-        () => this.#lose(),
-        () => this.#lead(),
-      )
+      const lease = await this.#options.take({
+        givenUp: this.#stopping.signal,
+        lost: () => this.#lose(),
+        renewed: () => this.#lead(),
+      })
       this.#lease = lease
       if (lease === undefined) this.#wait()
       else if (!lease.isTakenOver) this.#lead()
@@ -97,6 +108,7 @@ export class Leadership {
   }
 
   #fail(error: string): void {
+    if (this.#state === 'stopped') return
     if (error !== this.#reported) this.#options.failed(error)
     this.#reported = error
     this.#askLater()

@@ -54,10 +54,7 @@ class Wire:
         return _unpack(self.read_message() or b'')
 
     def send(self, kind, number=0, payload=b''):
-        try:
-            _write_all(TASKS_FD, _UP.pack(b'\xffSPL', kind, number, len(payload)) + payload)
-        except OSError:
-            os._exit(1)  # the worker is gone, or a task has closed the descriptor: nobody hears of an end any more
+        _write_all(TASKS_FD, _UP.pack(b'\xffSPL', kind, number, len(payload)) + payload)
 
     def call(self, name, *arguments):
         """Sends a request to the worker and waits for the reply: a list of byte strings."""
@@ -104,8 +101,11 @@ def _unpack(message):
 
 def _write_all(fd, data):
     view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
+    try:
+        while view:
+            view = view[os.write(fd, view) :]
+    except OSError:
+        os._exit(1)  # the worker is gone, or a task has closed the descriptor: no end is heard of, and no later task answered
 
 
 def _read_all(fd, length):
