@@ -299,12 +299,16 @@ export class WorkerPool implements SignalReceivers {
     const old = [...roster.workers]
     this.#adopt(options)
     roster.takeIn(first)
+    const ends: Array<Promise<void>> = []
     for (const worker of old) {
       if (roster.isClosed) return
-      void roster.stop(worker)
+      ends.push(roster.stop(worker))
       await Promise.allSettled(roster.fill().map(({ whenReady }) => whenReady))
     }
     roster.fill()
+    void Promise.all(ends).then(() => {
+      if (!roster.isClosed) this.#feed.changed('handlers') // their last reports may be of names that only the new ones know
+    })
   }
 
   #adopt(options: PoolOptions): void {
