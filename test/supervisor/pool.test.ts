@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
 import type { Emitter } from '#src/base/events/emitter.js'
 import { Histogram } from '#src/base/task/histogram.js'
@@ -7,7 +9,7 @@ import { drop, leftIn, packet } from '../helpers/files.js'
 import { closePools, poolOf } from '../helpers/pool.js'
 import { SCALING_DEFAULTS } from '../helpers/scaling.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
 afterEach(closePools)
 
@@ -112,6 +114,21 @@ describe('a pool of workers in this process', () => {
     await run()
     await until('the other one has run', () => leftIn(spool).join() === 'b', 5000)
     await until('this one waits', () => feed.state.parked.paused === 1)
+  })
+
+  it('looks again at names that workers did not know which others have replaced, once these have ended', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'a', packet({ task: 'new', args: '[]' }))
+    const { pool, feed, run } = poolOf(spool, 'export default () => 0', { processes: 2 })
+    await run()
+    await until('no handler knows it', () => feed.state.parked['unknown-name'] === 1)
+    const file = join(workspace(), 'new.mjs')
+    writeFileSync(file, OK)
+    const { worker } = pool.options
+    const chain = [{ kind: 'javascript', file } as const]
+    const replacement = await pool.prepare({ ...pool.options, worker: { ...worker, chain } })
+    await replacement.commit()
+    await until('it has run', () => leftIn(spool).length === 0, 5000)
   })
 
   it('replaces a worker that recycles', async () => {

@@ -38,7 +38,7 @@ export function destinationOf(
   context: CommandContext,
 ): EnqueueDestination {
   if ([spooler, ini, socket].filter(place => place !== undefined).length !== 1)
-    throw new SpooldError('USAGE', 'say where: --spooler DIR, --ini FILE or --socket ADDRESS')
+    throw new SpooldError('USAGE', 'say where, with one of --spooler DIR, --ini FILE and --socket ADDRESS')
   if (socket !== undefined) return { destination: { socket }, writer: () => null }
   if (ini !== undefined) return destinationOfIni(ini, context)
   return { destination: { spooler: spooler ?? '' }, writer: () => makerIn(spooler ?? '') }

@@ -318,6 +318,9 @@ export class WorkerPool implements SignalReceivers {
         this.#events.emit('workers-kept', { spool: this.spool, kept, error: messageOf(error) })
     }
     roster.fill()
+    void Promise.all(old.map(({ whenExited }) => whenExited)).then(() => {
+      if (!roster.isClosed) this.#feed.changed('handlers') // their last reports may be of names that only the new ones know
+    })
   }
 
   #adopt(options: PoolOptions): void {
