@@ -111,6 +111,13 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').sta
     assert.equal(await needed.code(), 1)
   })
 
+  it('that cannot be compiled is named by its own line, without the frames of what imports it', async () => {
+    const daemon = await start({ 'tasks.py': 'def broken(:\n' }, { import: 'tasks.py' }, true)
+    assert.equal(await daemon.code(), 1)
+    assert.match(daemon.output, /File "\S+\/tasks\.py", line 1\n[\s\S]*SyntaxError: /)
+    assert.doesNotMatch(daemon.output, /importlib/)
+  })
+
   it('is left out with spooler-load-app = off, and with lazy-apps, as in uWSGI', async () => {
     const files = {
       'tasks.py': `${HANDLER}uwsgi.spooler = spooler\n`,

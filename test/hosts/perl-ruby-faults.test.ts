@@ -47,6 +47,14 @@ uwsgi::spooler(sub {
     return -2;
 });
 require POSIX;`,
+    failingChild: `
+uwsgi::spooler(sub {
+    my $child = fork;
+    die 'in a child' if !$child;
+    waitpid $child, 0;
+    journal($? >> 8);
+    return -2;
+});`,
     /** While signals arrive: so a write that has to wait is interrupted. */
     fills: `
 use Fcntl;
@@ -106,6 +114,14 @@ def UWSGI.spooler(env)
   Process.wait(child)
   journal('done')
   -2
+end`,
+    failingChild: `
+def UWSGI.spooler(env)
+  child = fork
+  raise 'in a child' if child.nil?
+  _, status = Process.wait2(child)
+  journal((status.to_i >> 8).to_s)
+  UWSGI::SPOOL_OK
 end`,
     fills: `
 def UWSGI.spooler(env)
@@ -198,6 +214,16 @@ for (const language of ['perl', 'ruby'] as const) {
       drop(spool)
       const times = (line: string) => daemon.journal().filter(each => each === line).length
       await until('the next is over, and its child', () => times('done') === 2 && times('outlived') === 2)
+    })
+
+    it('forks a child that fails: the log has it, and the child the code of a failure', async () => {
+      const spool = spoolDirectory()
+      drop(spool)
+      const handler = sources.failingChild
+      const daemon = await startHost(language, { spool, handler, ini: { drain: true }, isUnready: true })
+      assert.equal(await daemon.code(), 0)
+      assert.deepEqual(daemon.journal(), ['1'])
+      assert.match(daemon.output, /in a child/)
     })
 
     for (const a of ['blocking', 'non-blocking'])

@@ -6,7 +6,7 @@ import { toOutcome } from '#src/base/task/answer.js'
 import { OK, type Outcome, RETRY } from '#src/base/task/outcome.js'
 import { openTaskStore } from '#src/engines/open-engine.js'
 import { DeadLetters } from '#src/engines/spool/dead-letters.js'
-import { beginOf, openEngine } from '../../helpers/engine.js'
+import { beginOf, openEngine, POLICY } from '../../helpers/engine.js'
 import { drop, leftIn, packet } from '../../helpers/files.js'
 import { CHANGING_CALLS, errnoError, hookFs } from '../../helpers/fs-hooks.js'
 import { spoolDirectory } from '../../helpers/workspace.js'
@@ -145,6 +145,21 @@ describe('on a disk that takes no bookkeeping', () => {
       const next = (await openEngine(spool)).claim(NAME)
       assert.equal('kind' in next && next.kind, 'set-aside')
       assert.equal(new DeadLetters(spool).read(NAME)?.reason, 'outcome-unknown')
+    })
+
+  for (const [maxAttempts, then] of [
+    [0, 'has failed, but that run cannot be counted, and it does not run before that is done'],
+    [1, 'is to be buried, but cannot be'],
+  ] as const)
+    it(`what a task has failed with is told, as nothing else has it (spooler-max-attempts = ${maxAttempts})`, async () => {
+      const spool = spoolDirectory()
+      drop(spool, NAME)
+      const engine = await openEngine(spool, { policy: { ...POLICY, maxAttempts } })
+      const claim = beginOf(engine, NAME)
+      refuse()
+      const { detail = '' } = engine.settle(claim, { kind: 'error', detail: 'Error: boom\n    at here' }, 0)
+      assert.ok(detail.startsWith(`${then}: ENOSPC`), detail)
+      assert.ok(detail.endsWith('; the last error: Error: boom\n    at here'), detail)
     })
 
   it('a failed run is no crash when it is counted at last', async () => {

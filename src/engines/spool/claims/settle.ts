@@ -155,7 +155,7 @@ export class Settler {
     const atMs = epochNowMs() + verdict.delayMs
     const record = { ...counted, countedRun: fstatSync(file.fd).mtimeMs, nextRunAt: atMs }
     const fault = this.#tryRecord(file.ref, record)
-    if (fault !== undefined) return this.#waitUncounted(file, isPast, fault)
+    if (fault !== undefined) return this.#waitUncounted(file, isPast, withError(fault, verdict.failed.error))
     if (!postpone(file, atMs)) this.#tryRecord(file.ref, { ...record, isTimeUnset: true })
     if (isPast && verdict.as !== 'later') return { kind: 'later', atMs } // it was reported when it ended
     return { kind: verdict.as, atMs, ...(verdict.detail === undefined ? {} : { detail: verdict.detail }) }
@@ -202,7 +202,7 @@ export class Settler {
       return {
         kind: 'unsettled',
         atMs,
-        detail: `is to be buried, but cannot be: ${messageOf(error)}; ${detail}`,
+        detail: `is to be buried, but cannot be: ${messageOf(error)}; ${withError(detail, record?.lastError)}`,
       }
     }
   }
@@ -211,11 +211,7 @@ export class Settler {
   setAside(file: LockedFile, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
     const letter = letterOf(file.ref, reason, detail, record, this.#options.handlers)
     if (!this.#letters.bury(file, letter)) return { kind: 'gone' }
-    const last = record?.lastError
-    return {
-      kind: 'buried',
-      detail: last === undefined || last === detail ? detail : `${detail}${LAST_ERROR}${last}`,
-    }
+    return { kind: 'buried', detail: withError(detail, record?.lastError) }
   }
 
   /** It ran to SPOOL_OK, but its file could not be removed; `fault` says why. */
@@ -265,6 +261,11 @@ export function runsOf(record: TaskRecord | undefined): Runs {
 function withDeath(settled: Settled, { kind, death }: PastVerdict): Settled & { readonly death?: Death } {
   if (death === undefined || settled.kind === 'gone') return settled
   return { ...settled, death: { cause: death, atMs: kind === 'again' ? settled.atMs : undefined } }
+}
+
+/** What a task has failed with is told, above all where it cannot be recorded. */
+function withError(why: string, error: string | undefined): string {
+  return error === undefined || error === why ? why : `${why}${LAST_ERROR}${error}`
 }
 
 function recordAfter(before: TaskRecord | undefined, { runs, failed }: Burial): TaskRecord | undefined {

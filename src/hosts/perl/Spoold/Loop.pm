@@ -100,7 +100,10 @@ sub _ask {
             1;
         } or $error = $@;
     }
-    return $self->_failed($number, $error) if !defined $value;
+    if (!defined $value) {
+        Spoold::Process::leave_at_once(textof($error)) if $$ != $self->{wire}{pid};
+        return $self->_failed($number, $error);
+    }
     return OK     if $value == -2;
     return RETRY  if $value == -1;
     return IGNORE if $value == 0;
@@ -182,7 +185,7 @@ sub _signal {
     {
         eval { $self->{signals}{$number}->($number); 1 } or $error = $@;
     }
-    Spoold::Process::leave_at_once() if $$ != $self->{wire}{pid};
+    Spoold::Process::leave_at_once(textof($error)) if $$ != $self->{wire}{pid};
     $self->{output}->mark(Spoold::Output::NO_TASK);
     $self->{wire}->send(Spoold::Wire::SIGNAL_ENDED, $number, textof($error));
 }

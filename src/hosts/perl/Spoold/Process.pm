@@ -49,10 +49,13 @@ sub live_on {
     _send_at_death_of_worker(0);
 }
 
-# Ends a process that a task forked and that returned from the handler, without the host's own cleanup.
+# Ends a process that a task forked and that returned from the handler, or died in it, without the host's own cleanup.
 sub leave_at_once {
+    my ($error) = @_;
     require POSIX;
-    POSIX::_exit(0);
+    POSIX::_exit(0) if !length($error // '');
+    syswrite STDERR, "$error\n";
+    POSIX::_exit(1);
 }
 
 1;

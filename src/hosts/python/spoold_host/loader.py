@@ -139,7 +139,7 @@ def explain(error):
 
     trace = error.__traceback__
     while trace is not None and (
-        os.path.dirname(trace.tb_frame.f_code.co_filename) == os.path.dirname(__file__)
+        os.path.dirname(trace.tb_frame.f_code.co_filename) in (os.path.dirname(__file__), os.path.dirname(importlib.__file__))
         or trace.tb_frame.f_code.co_filename.startswith('<frozen importlib')
     ):
         trace = trace.tb_next
