@@ -18,6 +18,12 @@ const SECOND = `{
 const SLOW = `export default (env, task) => { JOURNAL('begun'); ${SECOND}; return task.SPOOL_OK }`
 /** A third of that. */
 const BRIEF = SLOW.replace('i < 20', 'i < 6')
+const WARNED = `import { setTimeout as sleep } from 'node:timers/promises'
+export default async (env, { signal, SPOOL_OK }) => {
+  JOURNAL('begun')
+  for (let i = 0; i < 20; i++) await sleep(50, undefined, { signal })
+  return SPOOL_OK
+}`
 const SLOW_START = `JOURNAL('begun'); ${SECOND}; export default (env, task) => task.SPOOL_OK`
 
 describe('a daemon that is frozen with its processes for longer than a deadline', { concurrency: 3 }, () => {
@@ -50,6 +56,8 @@ describe('a daemon that is frozen with its processes for longer than a deadline'
 
   it('lets a task run for the rest of a short spooler-harakiri', () =>
     frozen(BRIEF, 'spooler-harakiri', false, 1))
+
+  it('aborts no signal of a task for that', () => frozen(WARNED, 'spooler-harakiri'))
 
   it('lets a process start for the rest of spooler-start-timeout', () =>
     frozen(SLOW_START, 'spooler-start-timeout'))
