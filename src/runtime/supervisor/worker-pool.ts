@@ -180,6 +180,11 @@ export class WorkerPool implements SignalReceivers {
     return this.#main.roster.numberOf(worker)
   }
 
+  /** The tasks that may have begun, also those that run alone. */
+  get running(): TaskName[] {
+    return this.#feeders.flatMap(({ roster }) => [...roster.workers].flatMap(({ work }) => work.running))
+  }
+
   get #feeders(): Feeder[] {
     return [this.#main, this.#alone]
   }
