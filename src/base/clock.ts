@@ -1,3 +1,5 @@
+import { clearTimeout as clearOwn, setTimeout as setOwn } from './own-clock.js'
+
 /** Milliseconds on a clock that all processes of this machine share, and that cannot be set. */
 export function machineNowMs(): number {
   const [seconds, nanoseconds] = process.hrtime()
@@ -23,14 +25,14 @@ export function countDown(ms: number, call: () => void): () => void {
   const step = (leftMs: number) => {
     const stepMs = Math.min(STEP_MS, leftMs)
     const at = performance.now() + stepMs
-    timer = setTimeout(() => {
+    timer = setOwn(() => {
       if (performance.now() > at + STOPPED_MS) step(leftMs)
       else if (leftMs > stepMs) step(leftMs - stepMs)
       else call()
     }, stepMs)
   }
   step(ms)
-  return () => clearTimeout(timer)
+  return () => clearOwn(timer)
 }
 
 /**

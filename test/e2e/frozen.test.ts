@@ -16,6 +16,14 @@ const SECOND = `{
   for (let i = 0; i < 20; i++) Atomics.wait(cell, 0, 0, 50)
 }`
 const SLOW = `export default (env, task) => { JOURNAL('begun'); ${SECOND}; return task.SPOOL_OK }`
+/** A third of that. */
+const BRIEF = SLOW.replace('i < 20', 'i < 6')
+const WARNED = `import { setTimeout as sleep } from 'node:timers/promises'
+export default async (env, { signal, SPOOL_OK }) => {
+  JOURNAL('begun')
+  for (let i = 0; i < 20; i++) await sleep(50, undefined, { signal })
+  return SPOOL_OK
+}`
 const SLOW_START = `JOURNAL('begun'); ${SECOND}; export default (env, task) => task.SPOOL_OK`
 
 describe('a daemon that is frozen with its processes for longer than a deadline', { concurrency: 3 }, () => {
@@ -26,10 +34,9 @@ describe('a daemon that is frozen with its processes for longer than a deadline'
     process.kill(-pid, 'SIGCONT')
   }
 
-  async function frozen(handler: string, option: string, isStopping = false) {
+  async function frozen(handler: string, option: string, isStopping = false, seconds = 3 * patience()) {
     const spool = spoolDirectory()
     drop(spool)
-    const seconds = 3 * patience()
     const setup = { spool, handler, ini: { [option]: seconds }, isGroup: true, isUnready: true } as const
     const daemon = await startDaemon(setup)
     await until('it has begun', () => daemon.journal().length > 0)
@@ -37,7 +44,7 @@ describe('a daemon that is frozen with its processes for longer than a deadline'
       daemon.child.kill('SIGTERM')
       await daemon.waitFor('killing the spooler')
     }
-    await freeze(daemon, seconds)
+    await freeze(daemon, Math.max(3, seconds))
     await until('the task has ended', () => leftIn(spool).length === 0)
     if (!isStopping) daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
@@ -46,6 +53,11 @@ describe('a daemon that is frozen with its processes for longer than a deadline'
   }
 
   it('lets a task run for the rest of spooler-harakiri', () => frozen(SLOW, 'spooler-harakiri'))
+
+  it('lets a task run for the rest of a short spooler-harakiri', () =>
+    frozen(BRIEF, 'spooler-harakiri', false, 1))
+
+  it('aborts no signal of a task for that', () => frozen(WARNED, 'spooler-harakiri'))
 
   it('lets a process start for the rest of spooler-start-timeout', () =>
     frozen(SLOW_START, 'spooler-start-timeout'))

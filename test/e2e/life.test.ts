@@ -149,6 +149,32 @@ describe('a reload', { concurrency: 3 }, () => {
     assert.equal(linesOf(daemon, 'start', running).length, 1)
   })
 
+  it('stops no old worker that has ended by itself meanwhile', async () => {
+    const spool = spoolDirectory()
+    const handler = "JOURNAL('loads'); export default (env, task) => task.SPOOL_OK"
+    const daemon = await startDaemon({ spool, handler, ini: { 'spooler-processes': 2 } })
+    await until('two have loaded it', () => daemon.journal().length === 2)
+    const before = daemon.workers()
+    const gate = join(daemon.directory, 'gate')
+    writeFileSync(
+      daemon.handlerFile,
+      `${readFileSync(daemon.handlerFile, 'utf8')}
+import { existsSync, writeFileSync } from 'node:fs'
+try { writeFileSync(${JSON.stringify(join(daemon.directory, 'first'))}, '', { flag: 'wx' }) }
+catch { while (!existsSync(${JSON.stringify(gate)})) await new Promise(resolve => setTimeout(resolve, 20)) }`,
+    )
+    daemon.child.kill('SIGHUP')
+    await until('one is replaced', () => before.filter(isAlive).length === 1)
+    const left = before.find(isAlive) ?? 0
+    await until('the next one loads', () => daemon.journal().length === 4)
+    process.kill(left, 'SIGKILL')
+    await daemon.waitFor(`pid: ${left}] the process was killed by SIGKILL`)
+    writeFileSync(gate, '')
+    await daemon.waitFor('the spoolers are reloaded')
+    await until('there are two', () => daemon.workers().length === 2)
+    assert.doesNotMatch(daemon.output, new RegExp(`killing the spooler with pid ${left}\\b`))
+  })
+
   for (const [what, broken] of [
     ['throws', "throw new Error('no second one')"],
     ['exits', 'process.exit(1)'],

@@ -102,6 +102,22 @@ describe('a stop', () => {
     await daemon.code()
   })
 
+  it('names what runs alone, too', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'uwsgi_spoolfile_on_1')
+    const handler = `export default async (env, task) => {
+      if (task.attempt === 1) process.exit(1)
+      JOURNAL('alone')
+      await new Promise(() => setTimeout(() => {}, 60_000))
+    }`
+    const daemon = await startDaemon({ spool, handler, ini: { 'spooler-concurrency': 2 } })
+    await until('it runs alone', () => daemon.journal().length === 1)
+    daemon.child.kill('SIGTERM')
+    await daemon.waitFor('1 task still runs (uwsgi_spoolfile_on_1)')
+    daemon.child.kill('SIGQUIT')
+    await daemon.code()
+  })
+
   it('names what runs, not what has ended right before it and was not told yet', async () => {
     const spool = spoolDirectory()
     for (let i = 100; i < 300; i++) drop(spool, `uwsgi_spoolfile_on_${i}`) // fast ones are told together

@@ -102,6 +102,18 @@ describe('the number of a pool', () => {
     assert.equal(pool.stats.wanted, 3)
   })
 
+  it('that people ask for does not come after a reload during which the pool is stopped', async () => {
+    const { scaling } = spying()
+    const { pool, events } = await poolWith(scaling)
+    const scaled: unknown[] = []
+    events.on('pool-scaled', each => void scaled.push(each))
+    const replacement = await pool.prepare(pool.options)
+    pool.size.set({ to: 3 }, 'by hand')
+    await pool.stop()
+    replacement.abandon()
+    assert.deepEqual(scaled, [])
+  })
+
   it('of an eager algorithm is looked at between ticks: at once, and once more when its pace is over', async () => {
     const { asked, scaling } = spying(true)
     const { pool } = await poolWith(scaling)

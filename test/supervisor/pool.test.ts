@@ -49,6 +49,20 @@ describe('a pool of workers in this process', () => {
     for (const port of ports) assert.deepEqual(await port.whenExited, { code: 30, signal: null })
   })
 
+  it('starts no process for a reload once it is killed', async () => {
+    const { pool, ports, run } = poolOf(spoolDirectory(), OK)
+    await run()
+    await until(
+      'two are ready',
+      () => [...pool.workers].filter(({ state }) => state === 'ready').length === 2,
+    )
+    const replacement = await pool.prepare(pool.options)
+    const killed = pool.kill()
+    await replacement.commit()
+    await killed
+    assert.equal(ports.length, 3)
+  })
+
   it('stalls when tasks are due, a worker is idle and nothing is given out, and not otherwise', async () => {
     const spool = spoolDirectory()
     drop(spool)

@@ -129,3 +129,13 @@ describe('a worker that has said that it is done', () => {
     assert.deepEqual(worker.work.tasks.left, ['a'])
   })
 })
+
+describe('a deadline that a task has set itself', () => {
+  it('is at most so long after it was heard of, however long this process was stopped before', () => {
+    const { worker, say } = readyWorker()
+    worker.run(['a'], [])
+    say({ type: 'deadline', afterMs: 500 })
+    worker.postpone(60_000)
+    assert.ok(worker.deadlineAt(0) <= performance.now() + 500)
+  })
+})

@@ -313,7 +313,7 @@ export class Feeder {
     const { harakiriMs } = this.roster.options.worker
     const now = performance.now()
     for (const worker of this.roster.workers) {
-      if (lateMs > STOPPED_MS) worker.postpone(lateMs)
+      if (lateMs > STOPPED_MS) worker.postpone(lateMs + STEP_MS) // it was set at most so long before its time
       if (now >= worker.deadlineAt(harakiriMs)) this.#harakiri(worker, harakiriMs)
       else if (worker.work.hasAhead && now >= (worker.work.runningSince ?? now) + SLOW_MS) {
         this.#context.withdrawals.from(worker)

@@ -93,7 +93,7 @@ export class Master {
 
   /** The running tasks, including those of spools that are being replaced. */
   get running(): TaskName[] {
-    return this.all.flatMap(({ pool }) => [...pool.workers].flatMap(({ work }) => work.running))
+    return this.all.flatMap(({ pool }) => pool.running)
   }
 
   /** The sum over all spools. */

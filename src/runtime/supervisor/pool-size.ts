@@ -104,6 +104,7 @@ export class PoolSize {
   freeze(isFrozen: boolean): void {
     this.#isFrozen = isFrozen
     if (isFrozen) return this.#idleAlarm.clear()
+    if (this.#context.roster.isClosed) return
     if (this.#byHand !== undefined) this.#change(this.#byHand, 'by hand')
     this.look()
   }

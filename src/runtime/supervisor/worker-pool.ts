@@ -180,6 +180,11 @@ export class WorkerPool implements SignalReceivers {
     return this.#main.roster.numberOf(worker)
   }
 
+  /** The tasks that may have begun, also those that run alone. */
+  get running(): TaskName[] {
+    return this.#feeders.flatMap(({ roster }) => [...roster.workers].flatMap(({ work }) => work.running))
+  }
+
   get #feeders(): Feeder[] {
     return [this.#main, this.#alone]
   }
@@ -303,14 +308,14 @@ export class WorkerPool implements SignalReceivers {
     roster.takeIn(first)
     try {
       for (const worker of old) {
-        if (worker.state === 'draining' || worker.state === 'exited') continue // it has been replaced meanwhile
+        if (roster.isClosed) return
+        if (isReplaced(worker)) continue
         if (roster.excess <= 0) {
           const next = roster.spawnAside()
           await next.whenReady
           roster.takeIn(next)
         }
-        if (roster.isClosed) return
-        void roster.stop(worker)
+        if (!roster.isClosed && !isReplaced(worker)) void roster.stop(worker)
       }
     } catch (error) {
       const kept = old.filter(({ state }) => state === 'ready').length
@@ -380,6 +385,11 @@ export class WorkerPool implements SignalReceivers {
     if (!this.#pace.progressed()) return
     for (const { roster } of this.#feeders) roster.hasten()
   }
+}
+
+/** It has ended, or is about to, and another one comes in its place. */
+function isReplaced({ state }: WorkerProcess): boolean {
+  return state === 'draining' || state === 'exited'
 }
 
 function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {

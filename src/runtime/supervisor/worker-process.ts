@@ -80,6 +80,8 @@ export class WorkerProcess {
   readonly #programs = new Map<number, string | undefined>()
   /** The deadline that the running task set for itself (`uwsgi.set_user_harakiri`). */
   #ownDeadlineAt = Number.POSITIVE_INFINITY
+  /** So long after it was set. */
+  #ownDeadlineMs = Number.POSITIVE_INFINITY
   /** How many of its interpreters have died and are not replaced yet: a task would have to wait for that. */
   #deadHosts = 0
   /** Of the interpreter that it sends tasks to. */
@@ -167,9 +169,9 @@ export class WorkerProcess {
     )
   }
 
-  /** It may have been stopped for so long, as this process was: that is no run time of what runs. */
+  /** It may have been stopped for so long, as this process was: that is no run time of what runs. What was heard later stays. */
   postpone(ms: number): void {
-    this.#ownDeadlineAt += ms
+    this.#ownDeadlineAt = Math.min(this.#ownDeadlineAt + ms, performance.now() + this.#ownDeadlineMs)
     this.#work.postpone(ms)
   }
 
@@ -336,8 +338,8 @@ export class WorkerProcess {
       case 'ask':
         return this.#send(this.#answer(message))
       case 'deadline':
-        this.#ownDeadlineAt =
-          message.afterMs === 0 ? Number.POSITIVE_INFINITY : performance.now() + message.afterMs
+        this.#ownDeadlineMs = message.afterMs === 0 ? Number.POSITIVE_INFINITY : message.afterMs
+        this.#ownDeadlineAt = performance.now() + this.#ownDeadlineMs
         return this.#listener.deadline()
       case 'child-started':
         return void this.#programs.set(message.pid, statOf(message.pid)[STARTED])

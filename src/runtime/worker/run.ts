@@ -1,4 +1,4 @@
-import { clearTimeout, setTimeout } from '../../base/own-clock.js'
+import { countDown } from '../../base/clock.js'
 import { cancelledDetail } from '../../base/task/cancel.js'
 import { boundedFailure, failureLine } from '../../base/task/failure-text.js'
 import type { LastRun } from '../../base/task/last-run.js'
@@ -49,7 +49,8 @@ export class Run {
   readonly #limits: RunLimits
   #mercyEndsAt = Number.POSITIVE_INFINITY
   #controller: AbortController | undefined
-  #timer: NodeJS.Timeout | undefined
+  /** They end what counts down to the signal. As for the master, time counts in which this process runs. */
+  #counts: Array<() => void> | undefined
 
   constructor(claim: Claim, number: number, limits: RunLimits) {
     this.claim = claim
@@ -65,7 +66,8 @@ export class Run {
     if (this.#controller === undefined) {
       this.#controller = new AbortController()
       if (this.#cancelled !== undefined) this.#controller.abort(this.#cancelled)
-      this.#arm()
+      this.#countToDeadline()
+      this.#countToMercy()
     }
     return this.#controller.signal
   }
@@ -73,7 +75,7 @@ export class Run {
   /** A stop or a reload has begun: the run has this long to end. */
   setMercy(mercyMs: number): void {
     this.#mercyEndsAt = performance.now() + mercyMs
-    this.#arm()
+    if (this.#controller !== undefined) this.#countToMercy()
     this.#mercyBegan?.()
   }
 
@@ -108,23 +110,27 @@ export class Run {
 
   end(): void {
     this.hasEnded = true
-    if (this.#timer !== undefined) clearTimeout(this.#timer)
+    if (this.#counts !== undefined) for (const stop of this.#counts) stop()
   }
 
-  #arm(): void {
-    const controller = this.#controller
+  #countToDeadline(): void {
     const { harakiriMs, isKilled } = this.#limits
-    const deadlineAt = harakiriMs === 0 ? Number.POSITIVE_INFINITY : this.startedAt + harakiriMs
-    const endsAt = Math.min(deadlineAt, this.#mercyEndsAt)
-    clearTimeout(this.#timer)
-    if (controller === undefined || endsAt === Number.POSITIVE_INFINITY) return
+    const endsAt = harakiriMs === 0 ? Number.POSITIVE_INFINITY : this.startedAt + harakiriMs
+    this.#count(endsAt, `its deadline${isKilled ? ' (spooler-harakiri)' : ''}`, isKilled)
+  }
+
+  #countToMercy(): void {
+    this.#count(this.#mercyEndsAt, 'the mercy of a stop', true)
+  }
+
+  #count(endsAt: number, why: string, isWarned: boolean): void {
+    if (endsAt === Number.POSITIVE_INFINITY) return
     const leftMs = Math.max(0, endsAt - performance.now())
-    const isDeadline = endsAt === deadlineAt
-    const why = isDeadline ? `its deadline${isKilled ? ' (spooler-harakiri)' : ''}` : 'the mercy of a stop'
-    const what = isKilled ? 'is about to be killed' : 'has to end'
-    const abort = () => controller.abort(new Error(`this task ${what}: ${why} ends`))
-    const warningMs = isKilled || !isDeadline ? Math.min(WARNING_MS, leftMs / 2) : 0
-    this.#timer = setTimeout(abort, leftMs - warningMs)
+    const warningMs = isWarned ? Math.min(WARNING_MS, leftMs / 2) : 0
+    const what = this.#limits.isKilled ? 'is about to be killed' : 'has to end'
+    const abort = () => this.#controller?.abort(new Error(`this task ${what}: ${why} ends`))
+    this.#counts ??= []
+    this.#counts.push(countDown(leftMs - warningMs, abort))
   }
 }
 
