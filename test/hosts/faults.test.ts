@@ -262,6 +262,30 @@ uwsgi.spooler = spooler
       )
   })
 
+  it('puts a stream that can be neither flushed nor compared in the place of its own, or removes that: it has ended as it said', async () => {
+    const spool = spoolDirectory()
+    for (const name of ['1', '2', '3']) drop(spool, `uwsgi_spoolfile_on_${name}`)
+    const handler = `
+class Unbound:
+    write = len
+    def __getattr__(self, name): raise RuntimeError('of no request')
+    def __eq__(self, other): raise RuntimeError('of no request')
+def spooler(env):
+    kind = env['spooler_task_name'][-1:]
+    if kind == b'1': sys.stdout = Unbound()
+    if kind == b'2': del sys.stdout
+    if kind == b'3': del sys.stderr
+    journal(kind.decode())
+    return -2
+uwsgi.spooler = spooler
+`
+    const ini = { drain: true, 'spooler-ordered': true }
+    const daemon = await startHost('python', { spool, handler, ini, isUnready: true })
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual(daemon.journal(), ['1', '2', '3'])
+    assert.match(daemon.output, /^drained: 3 done$/m)
+  })
+
   it('prints a lot, whole lines, and the daemon does not grow', async () => {
     const spool = spoolDirectory()
     const log = join(dirname(spool), 'log')

@@ -70,7 +70,9 @@ sub _exchange {
     };
     my $error = $@;
     POSIX::sigprocmask(POSIX::SIG_SETMASK(), $before);
-    return $answer // die $error;
+    return $answer if defined $answer;
+    local $SIG{__DIE__};    # it has heard of it
+    die $error;
 }
 
 sub _open {

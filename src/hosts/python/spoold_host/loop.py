@@ -219,9 +219,11 @@ def result_of(answer):
 
 def end_fork(error=''):
     """A task, or a function of a signal, forked, and this is its child: it ends as any program, with 1 after an error."""
-    if error:
-        os.write(2, error_bytes(error + '\n'))
-    os._exit(1 if error else 0)
+    try:
+        if error:
+            os.write(2, error_bytes(error + '\n'))
+    finally:  # it may have closed the descriptor
+        os._exit(1 if error else 0)
 
 
 def explain():

@@ -61,14 +61,20 @@ class Output:
         return True
 
     def _flush(self):
-        _flush(self._streams)
-        if (sys.stdout, sys.stderr) != self._streams:
-            _flush((sys.stdout, sys.stderr))  # what a task has put in their place
+        stdout, stderr = self._streams
+        _flush(stdout)
+        _flush(stderr)
+        # what a task has put in their place, which may refuse to be compared; or it has removed the name
+        now = getattr(sys, 'stdout', None)
+        if now is not stdout:
+            _flush(now)
+        now = getattr(sys, 'stderr', None)
+        if now is not stderr:
+            _flush(now)
 
 
-def _flush(streams):
-    for stream in streams:
-        try:
-            stream.flush()
-        except Exception:
-            pass  # a task closed it, or it is None
+def _flush(stream):
+    try:
+        stream.flush()
+    except Exception:
+        pass  # a task closed it, or it is None
