@@ -71,17 +71,43 @@ module UWSGI
   end
 end
 `,
+  'ruby that traps a signal': `
+module UWSGI
+  class Limit < StandardError; end
+  def self.spooler(env)
+    n = ended = 0
+    trap('USR1') { raise Limit }
+    while n < 100 || ended < 100 && n < 3000
+      n += 1
+      begin
+        limit = Thread.new { sleep 0.0001 + n % 50 * 0.00002; Process.kill('USR1', Process.pid) }
+        UWSGI.cache_update("k#{n}", "v#{n}")
+        found = UWSGI.cache_get("k#{n}")
+        journal("#{found} is not that of #{n}") if found != "v#{n}"
+        limit.join
+      rescue Limit
+        ended += 1
+      end
+    end
+    trap('USR1', 'IGNORE')
+    journal(ended > 0 ? 'ended True' : 'ended False')
+    SPOOL_OK
+  end
+end
+`,
 } as const
 
-for (const language of ['python', 'perl', 'ruby'] as const)
-  describe(`a call that a time limit ends, in ${language}`, {
+for (const [which, handler] of Object.entries(HANDLERS)) {
+  const language = which.startsWith('ruby') ? 'ruby' : which === 'perl' ? 'perl' : 'python'
+  describe(`a call that a time limit ends, in ${which}`, {
     skip: skipUnless(language === 'python' ? 'python3' : language),
   }, () => {
     it('leaves its reply to no other call', async () => {
       const spool = spoolDirectory()
       drop(spool)
-      const daemon = await startHost(language, { spool, handler: HANDLERS[language] })
+      const daemon = await startHost(language, { spool, handler })
       await until('it has run', () => leftIn(spool).length === 0, 60_000)
       assert.deepEqual(daemon.journal(), ['ended True'])
     })
   })
+}

@@ -49,8 +49,10 @@ module SpooldHost
         raise CallError, 'a process that a task forked cannot speak for it; do it in the task itself'
       end
 
-      # Timeout raises in a thread wherever it is, and half an exchange would leave its reply to the next one
-      status, *values = Thread.handle_interrupt(Object => :never) { @lock.synchronize { exchange([name, *arguments]) } }
+      # Timeout, and a trap that raises, do so wherever the thread is that calls, and half an exchange would leave its reply to the next one
+      whole = Thread.new { @lock.synchronize { exchange([name, *arguments]) } }
+      whole.report_on_exception = false # it is raised here
+      status, *values = whole.value
       raise CallError, values.first.force_encoding(Encoding::UTF_8) unless status == 'ok'
 
       values
