@@ -90,7 +90,7 @@ function read(file) {
 
 export const title = 'Storing tasks, beside uwsgi.spool()'
 export const about = `uWSGI's side calls uwsgi.spool() in a loop in a uWSGI process with the Python plugin, its log in a file: as it is by
-default, with one line per task, and with spooler-quiet. spoold is one process, sync off as in uWSGI, three short keys; both on tmpfs. In
+default, with one line per task, and with spooler-quiet. spoold is one process, sync off as in uWSGI, three short keys; both on tmpfs. Where both run as root, spoold also looks whose spool it is, for each task; an ordinary user stores half as many again. In
 the last rows both sides are spoold, with sync on, on disk (${diskKind()}): 64 concurrent callers of spool() beside one. Node has 4 threads
 for syncs by default; the daemon and \`spoold enqueue\` use 16. Storing a task takes 10 µs of kernel time (open, write, close): one thread can
 store 100,000 per second in C and 90,000 in a bare loop in Node; two threads in one directory reach 165,000. The faster a disk commits, the
