@@ -48,7 +48,7 @@ export interface Stall {
 }
 
 /** How often `--drain` checks whether any task is left. */
-const DRAIN_CHECK_MS = 50
+const DRAIN_CHECK_MS = 10
 const STOPPING = new SpooldError('START_FAILED', 'the daemon is being stopped')
 
 // Longer than others: every state of the daemon's spools is left and entered here.
@@ -244,8 +244,8 @@ export class Master {
     try {
       const isReady = pool.start()
       const isListed = feed.open(() => pool.dispatch())
-      // later than a ready worker gets its first tasks: to fork a large process takes long
-      void isListed.then(
+      // the others boot beside the first one, or while a long spool is listed
+      void Promise.race([isReady, isListed]).then(
         () => setImmediate(() => pool.complete()),
         () => {},
       )

@@ -30,7 +30,7 @@ export class ArrivalWindow implements Window {
     return this.#refs.length >= this.#limit
   }
 
-  /** A directory often lists its newest file first, which would climb to the top: the heap is made at the end, in O(n). */
+  /** A directory often lists its newest file first, as tmpfs does, which would climb to the top: the heap is made at the end, in O(n). */
   add(ref: Ref, time: number): boolean {
     if (this.#size === this.#times.length) this.#grow()
     this.#times[this.#size] = time
@@ -48,7 +48,8 @@ export class ArrivalWindow implements Window {
 
   seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void {
     if (isUnwanted !== undefined) this.#remove(isUnwanted)
-    const [times, slots] = [this.#times, this.#slots]
+    const [times, slots] = [this.#times.subarray(0, this.#size), this.#slots.subarray(0, this.#size)]
+    if ((times[0] ?? 0) > (times.at(-1) ?? 0)) for (const each of [times, slots]) each.reverse() // a heap, or almost
     for (let at = (this.#size >> 1) - 1; at >= 0; at--)
       this.#siftDown(at, times[at] as number, slots[at] as number)
   }
