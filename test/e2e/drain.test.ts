@@ -175,6 +175,21 @@ describe('--drain', { concurrency: 3 }, () => {
       assert.match(daemon.output, new RegExp(`drained: 1 done, ${ending}\n`))
     })
 
+  it('exits 0 when all else is no task for good, and 3 when a malformed one cannot be buried', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'README', 'no')
+    const ini = { drain: true, 'spooler-grace': 0 }
+    const first = await startDaemon({ spool, ini, ...DRAIN })
+    assert.equal(await first.code(), 0)
+    assert.match(first.output, /README is left alone: it has 2 of the header's 4 bytes/)
+    mkdirSync(join(spool, '.spoold'), { recursive: true, mode: 0o700 })
+    writeFileSync(join(spool, '.spoold/dead'), 'a file in its place')
+    drop(spool, undefined, 'rubbish')
+    const second = await startDaemon({ spool, ini, ...DRAIN })
+    assert.equal(await second.code(), 3)
+    assert.match(second.output, /it cannot be buried: .*\n(.*\n)*drained: 0 done, 1 could not be read\n/)
+  })
+
   it('exits 3 also when it was found out aside, while the only process was blocked', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')
