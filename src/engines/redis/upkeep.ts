@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { counted } from '../../base/counted.js'
 import { doEach } from '../../base/each.js'
 import type { Member } from '../../base/task/member.js'
 import type { Pauses } from '../../base/task/pause.js'
@@ -69,7 +70,8 @@ export class RedisUpkeep implements Upkeep {
       await doEach(over, removeOne, { signal })
       removed += gone
       if (over.length === 0 || signal?.aborted === true) return { removed, fault: undefined }
-      if (gone === 0) return { removed, fault: `BullMQ removed none of ${over.length} failed jobs` }
+      if (gone === 0)
+        return { removed, fault: `BullMQ removed none of ${counted(over.length, 'failed job')}` }
     }
   }
 
