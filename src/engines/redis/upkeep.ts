@@ -27,8 +27,6 @@ import { unlessUnreadable } from './store-failure.js'
 import { jsonIn, recordOf } from './task-job.js'
 
 const LEASE_MS = 15_000
-/** How long a stop waits for a Redis that is away: the lease then ends by itself. */
-const RELEASE_MS = 500
 
 /** Upkeep of a spool on Redis. BullMQ removes whole jobs, so a removed task leaves no records. */
 export class RedisUpkeep implements Upkeep {
@@ -157,7 +155,6 @@ export class RedisUpkeep implements Upkeep {
       isTakenOver: false,
       release: async () => {
         clearInterval(renewal)
-        await this.#connection.reach(AbortSignal.timeout(RELEASE_MS))
         await this.#connection.run('letGo', key, token)
       },
     }
