@@ -202,11 +202,11 @@ const CHANGES: Readonly<Record<string, () => Scene | Promise<Scene>>> = {
   },
   pause: () => spools('pause', 'paused'),
   resume: () => spools('resume', 'resumed'),
-  quiet: () => ({ args: ['quiet', served], says: /^spoold: interrupted: 1 of 1 daemons told/m }),
-  scale: () => ({ args: ['scale', served, '1'], says: /^spoold: interrupted: 1 of 1 spools scaled/m }),
+  quiet: () => ({ args: ['quiet', served], says: /^spoold: interrupted: 1 of 1 daemon told/m }),
+  scale: () => ({ args: ['scale', served, '1'], says: /^spoold: interrupted: 1 of 1 spool scaled/m }),
   schedules: () => ({
     args: ['schedules', '--run', schedule, served],
-    says: /^spoold: interrupted: 1 of 1 spools done/m,
+    says: /^spoold: interrupted: 1 of 1 spool done/m,
   }),
   signal: () => ({ args: ['signal', '17', '--socket', mute.path], hasBegun: () => mute.count > 0 }),
   token: () => {

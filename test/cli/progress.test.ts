@@ -31,7 +31,7 @@ describe('progress', () => {
     const shown: string[] = []
     let now = 1000
     const output = { isWatched: true, status: (text: string) => void shown.push(text) }
-    const progress = new Progress(output, 'tasks', true, () => now)
+    const progress = new Progress(output, 'task', true, () => now)
     progress.expect(10_000)
     for (; now < 1000 + 4000; now++) progress.step()
     assert.equal(shown.length, 10)
@@ -48,11 +48,11 @@ describe('progress', () => {
       [false, true],
     ] as const) {
       const output = { isWatched, status: (text: string) => void shown.push(text) }
-      const progress = new Progress(output, 'tasks', isWanted, () => now)
+      const progress = new Progress(output, 'task', isWanted, () => now)
       now += 4000
       progress.step()
     }
-    assert.deepEqual(shown, ['1 tasks, 0.3 per second'])
+    assert.deepEqual(shown, ['1 task, 0.3 per second'])
   })
 
   it('is one line, which any other output on the terminal replaces', () => {

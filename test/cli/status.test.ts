@@ -54,7 +54,7 @@ describe('spoold status', () => {
     const [first = '', ...screen] = stdout.trimEnd().split('\n')
     assert.equal(
       first,
-      'SPOOLD CRITICAL: 2 due, more than 1; 1 dead letters, more than 0; 2 due, 1 running, 1 waiting, 1 dead | due=2;1;9;0 dead=1;;0;0',
+      'SPOOLD CRITICAL: 2 due, more than 1; 1 dead letter, more than 0; 2 due, 1 running, 1 waiting, 1 dead | due=2;1;9;0 dead=1;;0;0',
     )
     assert.equal(code, 2)
     const text = screen.join('\n')

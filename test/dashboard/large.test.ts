@@ -99,7 +99,7 @@ describe('the dashboard of a spool of a great many tasks', () => {
     await browser.logIn(tokenOf('operator', true))
     await browser.get('/') // what is loaded once
     // by itself it lists the spool once more, and sweeps it ten seconds after its start: for that it takes up to 16 MB
-    await daemon.waitFor('purged 1 dead letters', 120_000)
+    await daemon.waitFor('purged 1 dead letter', 120_000)
     const keptBefore = await keptMb(daemon)
     const before = await settledMemory(daemon.pid)
     const took: string[] = []

@@ -175,6 +175,21 @@ describe('--drain', { concurrency: 3 }, () => {
       assert.match(daemon.output, new RegExp(`drained: 1 done, ${ending}\n`))
     })
 
+  it('exits 0 when all else is no task for good, and 3 when a malformed one cannot be buried', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'README', 'no')
+    const ini = { drain: true, 'spooler-grace': 0 }
+    const first = await startDaemon({ spool, ini, ...DRAIN })
+    assert.equal(await first.code(), 0)
+    assert.match(first.output, /README is left alone: it has 2 of the header's 4 bytes/)
+    mkdirSync(join(spool, '.spoold'), { recursive: true, mode: 0o700 })
+    writeFileSync(join(spool, '.spoold/dead'), 'a file in its place')
+    drop(spool, undefined, 'rubbish')
+    const second = await startDaemon({ spool, ini, ...DRAIN })
+    assert.equal(await second.code(), 3)
+    assert.match(second.output, /it cannot be buried: .*\n(.*\n)*drained: 0 done, 1 could not be read\n/)
+  })
+
   it('exits 3 also when it was found out aside, while the only process was blocked', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')
@@ -198,6 +213,32 @@ describe('--drain', { concurrency: 3 }, () => {
   it('counts the last run of a task', async () => {
     const { code, line } = await drained(['exit once', 'soon', ''])
     assert.deepEqual({ code, line }, { code: 0, line: 'drained: 3 done' })
+  })
+
+  it('counts it also when the process of an earlier one is too busy to tell of that before', async () => {
+    const spool = spoolDirectory()
+    const handler = `
+      import { readFileSync } from 'node:fs'
+      const cell = new Int32Array(new SharedArrayBuffer(4))
+      const done = () => readFileSync(new URL('journal', import.meta.url), 'utf8').split('\\n').length - 1
+      JOURNAL('loaded')
+      export default (env, task) => {
+        if (env.say === 'block') {
+          for (let i = 0; i < 2000 && done() < ${199 + 2}; i++) Atomics.wait(cell, 0, 0, 10)
+          JOURNAL(done() - 2)
+        } else if (task.attempt === 1) return { retry: 0 }
+        else JOURNAL('done')
+        return task.SPOOL_OK
+      }`
+    for (let i = 100; i < 300; i++) {
+      const say = i === 200 ? 'block' : ''
+      drop(spool, `uwsgi_spoolfile_on_h_1_${i}_0_1764300000_000${i}`, packet({ say }))
+    }
+    const ini = { drain: true, 'spooler-processes': 2, 'spooler-frequency': 60 }
+    const daemon = await startDaemon({ spool, ini, handler, isUnready: true })
+    assert.equal(await daemon.code(), 0)
+    assert.match(daemon.output, /drained: 200 done\n/)
+    assert.equal(daemon.journal().at(-1), '199', 'none waits for the end of the process that had it first')
   })
 
   it('counts what a process had done before a task ended it, and the log has each start', async () => {

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { act, assertGone, ended, linesOf, pidOf, startActor, started } from '../helpers/actor.js'
+import { spoolSnapshotOf } from '../helpers/control.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { isAlive } from '../helpers/process.js'
@@ -202,6 +203,7 @@ try { writeFileSync(${JSON.stringify(join(daemon.directory, 'first'))}, '', { fl
       assert.equal(lines.length, 1, lines.join('\n'))
       assert.match(lines[0] ?? '', /2 processes stay as before the reload.*reload again/)
       assert.doesNotMatch(daemon.output, /workers keep failing|trying respawn/)
+      assert.equal((await spoolSnapshotOf(spool)).totals.crashes, 0)
       writeFileSync(daemon.handlerFile, source)
       daemon.child.kill('SIGHUP')
       await until('all are replaced', () => !before.some(isAlive) && daemon.workers().length === 3)

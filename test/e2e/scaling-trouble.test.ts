@@ -14,6 +14,7 @@ import {
   startScaled,
   stop,
 } from '../helpers/adaptive.js'
+import { spoolSnapshotOf } from '../helpers/control.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { isAlive } from '../helpers/process.js'
@@ -123,6 +124,7 @@ describe('while a pool grows and shrinks', () => {
     change("'old'", "'old' +")
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('the reload is rejected')
+    assert.equal((await spoolSnapshotOf(spool)).totals.crashes, 0)
     change("'old' +", "'new'")
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('reloaded')

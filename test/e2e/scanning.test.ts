@@ -300,6 +300,20 @@ describe('what is no task', { concurrency: 3 }, () => {
     assert.equal(daemon.output.split('README is left alone').length, 2)
   })
 
+  it('waits for a change alone, in any number, and is counted', async () => {
+    const COUNT = 10_100
+    const spool = spoolDirectory()
+    for (let i = 0; i < COUNT; i++) writeFileSync(join(spool, `note-${i}`), 'buy milk')
+    const ini = { 'spooler-watch': 'off', 'spooler-frequency': 1 }
+    const daemon = await startDaemon({ spool, ini })
+    const tasks = async () => (await spoolSnapshotOf(spool)).tasks
+    await until('all are counted', async () => (await tasks()).unreadable === COUNT)
+    await until('none comes due by itself', async () => (await tasks()).nextDueMs === null)
+    writeFileSync(join(spool, 'note-7'), packet({ now: 'a task' })) // no event tells of it
+    await until('it has run', async () => (await tasks()).stored === COUNT - 1)
+    assert.deepEqual([daemon.journal(), (await tasks()).later], [['note-7'], 0])
+  })
+
   it('runs after it was fixed', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, 'fixable', 'rubbish')

@@ -271,7 +271,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   ],
   'spool-swept': [
     { spool, removed: 2, published: 1, givenBack: 0, forgotten: 3 },
-    '[spooler /s] swept leftovers of dead writers: 2 unfinished tasks removed, 1 promised tasks published, 0 given back',
+    '[spooler /s] swept leftovers of dead writers: 2 unfinished tasks removed, 1 promised task published, 0 given back',
   ],
   'spool-purged': [{ spool: '/s', removed: 3 }, '[spooler /s] purged 3 dead letters'],
   'spool-cleanup-failed': [{ spool, error: 'EACCES' }, '[spooler /s] cleanup failed: EACCES'],

@@ -164,7 +164,7 @@ describe('spooler-alarm', () => {
     const daemon = await startDaemon({ spool, handler, ini })
     writeFileSync(broken, '')
     drop(spool, undefined, packet({ a: '1' }))
-    await daemon.waitFor(/alarm: crashing: .* 1 of 1 worker processes wait to be started again/)
+    await daemon.waitFor(/alarm: crashing: .* 1 of 1 worker process to be started again later/)
     assert.ok(existsSync(broken))
   })
 

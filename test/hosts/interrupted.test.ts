@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { drop, leftIn } from '../helpers/files.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
@@ -111,3 +111,55 @@ for (const [which, handler] of Object.entries(HANDLERS)) {
     })
   })
 }
+
+describe('a signal handler in Python that raises outside any task', { skip: skipUnless('python3') }, () => {
+  const RAISE = `
+import asyncio, signal
+class Limit(Exception): pass
+def limit(*_):
+    journal('raised')
+    raise Limit('too late')
+`
+  const RUN = `
+    journal('%s in %d' % (NAME, os.getpid()))
+    signal.signal(signal.SIGALRM, limit)
+    signal.setitimer(signal.ITIMER_REAL, .2)
+`
+  for (const [which, handler, tasks] of [
+    [
+      'one after another',
+      `${RAISE}
+def spooler(env):${RUN.replace('NAME', "env['spooler_task_name'].decode()")}
+    return -2
+uwsgi.spooler = spooler`,
+      [packet({}), packet({})],
+    ],
+    [
+      'side by side',
+      `${RAISE}
+from spoold import Tasks
+tasks = Tasks()
+@tasks.task(name='it')
+async def it(name):${RUN.replace('NAME', 'name')}`,
+      ['first', 'second'].map(name => packet({ task: 'it', args: JSON.stringify([name]) })),
+    ],
+  ] as const)
+    it(`costs nobody, where they run ${which}`, async () => {
+      const spool = spoolDirectory()
+      const ini = which === 'side by side' ? { 'spooler-concurrency': 2 } : {}
+      const daemon = await startHost('python', { spool, handler, ini })
+      for (const [i, bytes] of tasks.entries()) {
+        drop(spool, `${i}`, bytes)
+        const raised = () => daemon.journal().filter(line => line === 'raised').length
+        await until(
+          'it is over, and the time limit, too',
+          () => leftIn(spool).length === 0 && raised() === i + 1,
+        )
+      }
+      await daemon.waitFor(/a signal handler raised an exception outside any task:(.*\n)*.*Limit: too late/)
+      const pids = daemon.journal().flatMap(line => / in (\d+)$/.exec(line)?.[1] ?? [])
+      assert.equal(pids.length, 2)
+      assert.equal(new Set(pids).size, 1, 'one interpreter')
+      assert.doesNotMatch(daemon.output, /interpreter.*(died|exited)/)
+    })
+})

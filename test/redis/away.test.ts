@@ -139,18 +139,22 @@ it('a daemon that waits for its Redis while it starts, or for its periodic tasks
   }
 })
 
-it('a daemon that leads the schedules, and whose Redis has gone, is stopped soon', {
-  skip: skipUnless('redis-server'),
-}, async () => {
-  const redis = startRedis({ durability: 'always' })
-  await redis.ready()
-  const ini = { cron: '-1 -1 -1 -1 -1 true' }
-  const daemon = await daemonOn(redis.address('leads'), { ini })
-  await until('it leads', async () => (await redis.client.keys('*spoold:lease:*')).length === 1)
-  await redis.kill()
-  await daemon.waitFor('waiting for Redis')
-  const stoppedMs = stopwatch(daemon.pid)
-  daemon.child.kill('SIGTERM')
-  assert.equal(await daemon.code(), 0, daemon.output)
-  assert.ok(stoppedMs() < 2000, `it took ${stoppedMs()} ms`)
-})
+for (const [how, away] of [
+  ['has gone', (redis: TestRedis) => redis.kill()],
+  ['is frozen', async (redis: TestRedis) => redis.signal('SIGSTOP')],
+] as const)
+  it(`a daemon that leads the schedules, and whose Redis ${how}, is stopped soon`, {
+    skip: skipUnless('redis-server'),
+  }, async () => {
+    const redis = startRedis({ durability: 'always' })
+    await redis.ready()
+    const ini = { cron: '-1 -1 -1 -1 -1 true' }
+    const daemon = await daemonOn(redis.address('leads'), { ini })
+    await until('it leads', async () => (await redis.client.keys('*spoold:lease:*')).length === 1)
+    await away(redis)
+    if (how === 'has gone') await daemon.waitFor('waiting for Redis')
+    const stoppedMs = stopwatch(daemon.pid)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0, daemon.output)
+    assert.ok(stoppedMs() < 2000, `it took ${stoppedMs()} ms`)
+  })

@@ -72,6 +72,16 @@ describe('the leadership', () => {
     assert.equal(attempts(), 3)
   })
 
+  it('is not waited for at the end for long, where nobody answers', { timeout: 60_000 }, async () => {
+    const silent = new Promise<never>(() => {})
+    const { leadership, calls } = open({ release: () => silent })
+    await until('it leads', () => calls.includes('leads'))
+    await leadership.stop()
+    const asking = new Leadership({ take: () => silent, changed() {}, failed() {} })
+    await asking.stop()
+    assert.deepEqual([leadership.state, asking.state], ['stopped', 'stopped'])
+  })
+
   it('is given back at the end, also when it comes only then', async () => {
     const { leadership, calls } = open({})
     await leadership.stop()

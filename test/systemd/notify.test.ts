@@ -56,7 +56,7 @@ describe('a service manager hears', { skip }, () => {
     assert.equal(ready.fields.MAINPID, undefined)
     assert.equal(ready.pid, daemon.pid)
     await until('it has run', () => daemon.journal().includes('began [null,null]'))
-    const done = '1 tasks done, 0 running, 0 queued, 0 waiting'
+    const done = '1 task done, 0 running, 0 queued, 0 waiting'
     await until('the status says so', () => manager.messages.some(({ fields }) => fields.STATUS === done))
   })
 

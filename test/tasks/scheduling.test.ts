@@ -120,6 +120,21 @@ describe('a task', () => {
     assert.equal(leftIn(spooler).length, 1)
   })
 
+  it('says how scheduleAt is called when its arguments are mixed up', async () => {
+    const { spooler, tasks, add } = registry()
+    const mixed = tasks as unknown as { scheduleAt(...args: unknown[]): Promise<unknown> }
+    const byTask = add as unknown as typeof mixed
+    const isNoTime = (got: string, call: string) =>
+      refused('ARGUMENTS_INVALID', new RegExp(`^at must be .*, got ${got}; expected scheduleAt\\(${call}`))
+    await assert.rejects(mixed.scheduleAt('+1h', 'add', 1, 2), isNoTime('"add"', 'TASK, TIME'))
+    await assert.rejects(mixed.scheduleAt(new Date(), add, 1, 2), isNoTime('a function', 'TASK, TIME'))
+    await assert.rejects(mixed.scheduleAt(add, 'joe', '+1h'), isNoTime('"joe"', 'TASK, TIME'))
+    await assert.rejects(byTask.scheduleAt('joe', '+1h'), isNoTime('"joe"', 'TIME, '))
+    const batch = new TaskBatch() as unknown as { scheduleAt(...args: unknown[]): TaskBatch }
+    assert.throws(() => batch.scheduleAt('+1h', add, 1, 2), isNoTime('a function', 'TASK, TIME'))
+    assert.deepEqual(leftIn(spooler), [])
+  })
+
   it('is stored once for an id of the caller’s', async () => {
     const { spooler, add } = registry()
     const one = await add.with({ spooler, id: 'mail 1' }).schedule(1, 2)
@@ -555,13 +570,16 @@ describe('a TaskBatch', () => {
       ['TASK_UNKNOWN', batch => batch.schedule('nope')],
       ['ARGUMENTS_INVALID', batch => batch.schedule('add', 1)],
       ['ARGUMENTS_INVALID', batch => batch.schedule('strict')],
-      ['ARGUMENTS_INVALID', batch => batch.scheduleAt('add', new Date(Number.NaN), 1, 1)],
     ]
     for (const [code, spoil] of bad)
       await assert.rejects(
         tasks.scheduleBatch(spoil(new TaskBatch().schedule(add, 1, 1))),
         refused(code, /./),
       )
+    assert.throws(
+      () => new TaskBatch().scheduleAt('add', new Date(Number.NaN), 1, 1),
+      refused('ARGUMENTS_INVALID', /at must be a valid Date/),
+    )
     assert.deepEqual(leftIn(spooler), [])
   })
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
-import { isSendable } from '#src/runtime/ipc/frames.js'
+import { checkSendable } from '#src/runtime/ipc/frames.js'
 import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
 import { daemonOf, tellStored } from '#src/runtime/worker/worker-daemon.js'
 import { closeFeeds, memoryWorker } from '../helpers/memory-worker.js'
@@ -222,7 +222,7 @@ describe('what handlers store', () => {
     const path = `/var/spool/${'a'.repeat(100)}`
     const results = requests.map(() => ({ stored: { path, isDuplicate: false } }))
     tellStored(requests, results, message => messages.push(message))
-    assert.ok(messages.every(isSendable))
+    for (const message of messages) checkSendable('it', message)
     assert.equal(
       messages.flatMap(message => (message.type === 'stored' ? message.tasks : [])).length,
       200_000,

@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import { messageOf } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
 import { describePair, describePauses, type PausedPair } from '../../base/task/pause.js'
@@ -56,5 +57,5 @@ export async function scale(spool: string, args: Args, by: SpoolActor = {}): Pro
 function sizeText(answer: unknown): string {
   if (!hasFields(answer, { pid: 'count', wanted: 'count', present: 'count' }, {})) return 'scaled'
   const { pid, wanted, present } = answer as Readonly<Record<'pid' | 'wanted' | 'present', number>>
-  return `process ${pid}: ${wanted} processes wanted, ${present} present`
+  return `process ${pid}: ${counted(wanted, 'process', 'processes')} wanted, ${present} present`
 }

@@ -3,7 +3,13 @@ import { BatchError, type BatchResult } from '../../engines/client/batch.js'
 import { forgetTargets } from '../../engines/client/target.js'
 import type { Enqueuer } from '../../engines/enqueuer.js'
 import { validated } from '../../runtime/tasks/arguments.js'
-import { type CallOptions, knownOptions, timeOf, type When } from '../../runtime/tasks/call-options.js'
+import {
+  CALL_AT,
+  type CallOptions,
+  knownOptions,
+  timeOf,
+  type When,
+} from '../../runtime/tasks/call-options.js'
 import { type Call, enqueueThrough, layersOf } from '../../runtime/tasks/onion.js'
 import type { AnyFunction, TaskEntry } from '../../runtime/tasks/registry.js'
 import type { ScheduledTask } from '../../runtime/tasks/scheduled-task.js'
@@ -54,12 +60,16 @@ export class TaskBatch {
     return this.#add({ task, args })
   }
 
-  /** Adds a task that runs at this time or later. */
+  /**
+   * Adds a task that runs at this time or later.
+   *
+   * @throws SpooldError ARGUMENTS_INVALID if that is no time
+   */
   scheduleAt<Args extends readonly unknown[]>(task: Scheduler<Args>, at: When, ...args: Args): this
   scheduleAt<Args extends readonly unknown[]>(task: (...args: Args) => unknown, at: When, ...args: Args): this
   scheduleAt(task: string, at: When, ...args: readonly unknown[]): this
   scheduleAt(task: Scheduler<never> | AnyFunction | string, at: When, ...args: readonly unknown[]): this {
-    return this.#add({ task, at, args })
+    return this.#add({ task, at: timeOf(at, CALL_AT), args })
   }
 
   #add(waiting: Waiting): this {
@@ -80,11 +90,7 @@ export class TaskBatch {
   async store(find: (task: unknown) => TaskEntry): Promise<ScheduledTask[]> {
     this.#refuseUsed()
     const { allOrNothing = false, ...options } = this.#options
-    const calls = this.#waiting.map((waiting): Call => {
-      const { task, args } = waiting
-      const at = 'at' in waiting ? timeOf(waiting.at as When) : undefined
-      return { entry: find(task), at, args, options }
-    })
+    const calls = this.#waiting.map(({ task, at, args }): Call => ({ entry: find(task), at, args, options }))
     return throughMiddleware(calls, async within => {
       const checkedCalls = within.map(checked)
       for (const { entry, args } of within)

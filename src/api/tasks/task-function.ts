@@ -36,12 +36,14 @@ export function createTask<Params extends readonly unknown[], Result, Args exten
   })
 }
 
+const CALL = 'scheduleAt(TIME, ...ARGUMENTS)'
+
 function schedulerOf<Args extends readonly unknown[]>(
   entry: TaskEntry,
   options: CallOptions,
 ): Scheduler<Args> {
   return {
     schedule: (...args) => schedule({ entry, args, at: undefined, options }),
-    scheduleAt: async (at, ...args) => schedule({ entry, args, at: timeOf(at), options }),
+    scheduleAt: async (at, ...args) => schedule({ entry, args, at: timeOf(at, CALL), options }),
   }
 }

@@ -1,5 +1,6 @@
 import assert, { AssertionError } from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
+import { times } from '../../base/counted.js'
 import type { ScheduledTask } from '../../runtime/tasks/scheduled-task.js'
 
 /** What an assertion may ask for besides the arguments. */
@@ -104,5 +105,5 @@ function summaryOf(tasks: readonly ScheduledTask[]): string {
 }
 
 function timesText(n: number): string {
-  return n === 0 ? 'never' : n === 1 ? 'once' : `${n} times`
+  return n === 0 ? 'never' : times(n)
 }

@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import { describe, SpooldError } from '../../base/errors.js'
 import { parseDuration } from '../../base/time-text.js'
 import type { Enqueuer } from '../../engines/enqueuer.js'
@@ -184,6 +185,6 @@ function firstOf({ tasks }: MemorySpool, without: ReadonlySet<MemoryTask>): Memo
 
 function tooManyRuns(maxRuns: number, name: string): Error {
   return new Error(
-    `drain: ${maxRuns} runs, and ${name} still waits; does a task schedule itself, or fail for ever? (maxRuns)`,
+    `drain: ${counted(maxRuns, 'run')}, and ${name} still waits; does a task schedule itself, or fail for ever? (maxRuns)`,
   )
 }

@@ -1,3 +1,4 @@
+import { counted } from '../counted.js'
 import type { Level, LineLog } from '../log/log.js'
 import { printable } from '../printable.js'
 import { describePauses } from '../task/pause.js'
@@ -98,7 +99,7 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
       tell(
         'error',
         { spool },
-        `${kept} ${kept === 1 ? 'process stays' : 'processes stay'} as before the reload, because no other can start; fix that and reload again: ${error}`,
+        `${counted(kept, 'process stays', 'processes stay')} as before the reload, because no other can start; fix that and reload again: ${error}`,
       ),
     'worker-fork-failed': ({ spool, error }) =>
       tell('error', { spool }, `cannot fork a process, retrying later: ${error}`),
@@ -170,7 +171,7 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
       tell(
         'info',
         { spool },
-        `${to} ${to === 1 ? 'process' : 'processes'}, not ${from}: ${reason}${algorithm === null ? '' : ` (${algorithm})`}`,
+        `${counted(to, 'process', 'processes')}, not ${from}: ${reason}${algorithm === null ? '' : ` (${algorithm})`}`,
         { algorithm, from, to, reason },
       ),
     'worker-cheaped': ({ spool, pid, idleMs }) =>
@@ -246,11 +247,11 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
       tell(
         'info',
         { spool },
-        `swept leftovers of dead writers: ${removed} unfinished tasks removed, ${published} promised tasks published, ${givenBack} given back`,
+        `swept leftovers of dead writers: ${counted(removed, 'unfinished task')} removed, ${counted(published, 'promised task')} published, ${givenBack} given back`,
         { removed, published, givenBack },
       ),
     'spool-purged': ({ spool, removed }) =>
-      tell('info', { spool }, `purged ${removed} dead letters`, { removed }),
+      tell('info', { spool }, `purged ${counted(removed, 'dead letter')}`, { removed }),
     'spool-cleanup-failed': ({ spool, error }) => tell('warn', { spool }, `cleanup failed: ${error}`),
     'watch-lost': ({ spool, prefix, error, frequencyMs }) =>
       tell(

@@ -1,3 +1,4 @@
+import { counted } from '../counted.js'
 import { messageOf } from '../errors.js'
 import { onDemand } from '../on-demand.js'
 import { printableJson, printableLine, printableLines } from '../printable.js'
@@ -47,7 +48,11 @@ export interface Log extends LineLog {
 /** @throws SpooldError LOG_UNWRITABLE */
 export function openLog({ file, files, format, date }: LogOptions): Log {
   const output = new LogOutput(file, files, lines =>
-    line('warn', `${lines} lines of this log were lost: there was no room`, { lines }),
+    line(
+      'warn',
+      `${counted(lines, 'line')} of this log ${lines === 1 ? 'was' : 'were'} lost: there was no room`,
+      { lines },
+    ),
   )
   const mark = file === null && isJournal(output.fd) ? markLines : asIs
   const line = format === 'json' ? jsonWriter(output, mark) : textWriter(output, date, mark)

@@ -1,3 +1,4 @@
+import { times } from '../counted.js'
 import type { ParkReason } from './parked.js'
 import type { Ref } from './ref.js'
 
@@ -127,10 +128,6 @@ export function limitReached(
       detail: `it failed ${times(attempts)}, as often as it may (${attemptsLimit})`,
     }
   return undefined
-}
-
-function times(n: number): string {
-  return n === 1 ? 'once' : `${n} times`
 }
 
 /** After its first crash a task runs again at once, then after 1 s, 2 s, 4 s, … up to `capMs`. */

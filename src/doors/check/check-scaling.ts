@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { counted } from '../../base/counted.js'
 import { originOf, type ResolvedOptions } from '../../formats/config/options.js'
 import { labelOf, type SpoolSettings } from '../../formats/config/spools.js'
 import { nearestOf } from '../../formats/config/suggestion.js'
@@ -87,7 +88,7 @@ function checkPool(spool: SpoolSettings, home: string, problems: Problems): void
   else if (options.spoolerCheaperAlgo === 'busyness' && processes <= FEW && max < 2 * min)
     warning(
       'spooler-cheaper-busyness-max',
-      `with ${processes} processes, expected at least twice the minimum of ${min} %, got ${max} %: stopping one may raise the others above the maximum`,
+      `with ${counted(processes, 'process', 'processes')}, expected at least twice the minimum of ${min} %, got ${max} %: stopping one may raise the others above the maximum`,
     )
   const { spoolerMaxWorkerLifetimeMs: longest, spoolerMinWorkerLifetimeMs: shortest } = options
   if (longest > 0 && shortest >= longest)

@@ -1,4 +1,5 @@
 import type { SelectionOptions } from '../../admin/operate/selection.js'
+import { counted } from '../../base/counted.js'
 import { type Ref, toByteString } from '../../base/task/ref.js'
 import type { Changed } from '../../engines/spool/admin/change.js'
 import type { TaskState, TaskView } from '../../engines/spool/admin/task-view.js'
@@ -62,7 +63,7 @@ export class ChangeReport {
     this.#action = action
     this.#options = options
     this.#output = output
-    this.#progress = new Progress(output, 'tasks', options.quiet !== true)
+    this.#progress = new Progress(output, 'task', options.quiet !== true)
   }
 
   /** So many more will be looked at. */
@@ -100,7 +101,7 @@ export class ChangeReport {
         ? `${changed} of ${all} ${done}`
         : `${changed} ${done}, of ${countText(this.#looked)} that were looked at, of ${all}`,
       ...(inHand === 0 ? [] : [`${countText(inHand)} more may be ${done} by now`]),
-      ...(this.#spoolsLeft === 0 ? [] : [`${countText(this.#spoolsLeft)} more spools were not reached`]),
+      ...(this.#spoolsLeft === 0 ? [] : [`${counted(this.#spoolsLeft, 'more spool')} not reached`]),
     ].join('; ')
   }
 

@@ -39,7 +39,7 @@ const CHUNK = 1000
 export async function enqueueLines(work: EnqueueLines): Promise<void> {
   const { output, stdin, interruption } = work.context
   const tasks = readJsonTasks(openInput('the input', work.file, stdin))
-  const progress = new Progress(output, 'tasks', !work.isQuiet)
+  const progress = new Progress(output, 'task', !work.isQuiet)
   const bytes = sizeOf(work.file)
   await work.opened()
   const batch = new Batch(work.destination)

@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import { doEach } from '../../base/each.js'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { asOwners } from './acting-owner.js'
@@ -5,7 +6,6 @@ import type { CommandContext } from './context.js'
 import { commandExitCode, EX_USAGE, ofServer } from './exit-code.js'
 import { EX_IOERR } from './output.js'
 import type { Place } from './places.js'
-import { countText } from './render.js'
 
 type Context = Pick<CommandContext, 'output' | 'ownProcess' | 'interruption'>
 
@@ -26,8 +26,7 @@ export async function inEachSpool(
   const { output, ownProcess, interruption } = context
   return asOwners(ownProcess, places, async mine => {
     let [exitCode, count] = [0, 0]
-    if (tally !== undefined)
-      interruption.heed(() => tally(`${countText(count)} of ${countText(mine.length)} spools`))
+    if (tally !== undefined) interruption.heed(() => tally(`${count} of ${counted(mine.length, 'spool')}`))
     await doEach(
       mine,
       async place => {

@@ -174,6 +174,6 @@ function completeName(given: string): string | undefined {
   const [of = []] = fits.filter(names => names.length > 0).toReversed()
   if (of.length === 0) return undefined
   const named = of.slice(0, MOST_NAMED).map(name => `--${name}`)
-  const others = of.length > named.length ? ` and ${of.length - named.length} others` : ''
+  const others = of.length > named.length ? ` and ${of.length - named.length} more` : ''
   throw new SpooldError('USAGE', `--${given} is ambiguous: it may be ${named.join(', ')}${others}`)
 }

@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import type { Output } from './output.js'
 import { shortDuration } from './render.js'
 
@@ -19,7 +20,7 @@ export class Progress {
   #done = 0
 
   /**
-   * @param unit what is counted, in the plural
+   * @param unit what is counted, in the singular
    * @param isWanted false with --quiet
    */
   constructor(
@@ -51,7 +52,7 @@ export class Progress {
     if (!this.isShown || now - this.#drawnAt < REDRAW_MS) return
     this.#drawnAt = now
     const tookMs = now - this.#beganAt
-    const parts = [`${done} ${this.#unit}`, `${perSecond(done, tookMs)} per second`]
+    const parts = [counted(done, this.#unit), `${perSecond(done, tookMs)} per second`]
     if (share !== undefined && share > 0)
       parts.push(`${Math.floor(Math.min(1, share) * 100)} %`, rest(tookMs, share))
     this.#output.status(parts.join(', '))

@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { Options } from '../../formats/config/option-table.js'
 import type { Master, Stall } from '../../runtime/supervisor/master.js'
@@ -160,9 +161,11 @@ export class ServiceNotices {
     const { counts, running } = this.#master
     if (this.#life.isStopping) {
       const left = Math.ceil(Math.max(0, this.#mercyEndsAt - now) / 1000)
-      return running.length === 0 ? 'stopping' : `stopping: ${running.length} tasks running, ${left} s left`
+      return running.length === 0
+        ? 'stopping'
+        : `stopping: ${counted(running.length, 'task')} running, ${left} s left`
     }
-    const text = `${this.#done} tasks done, ${counts.busy} running, ${counts.ready} queued, ${counts.waiting} waiting`
+    const text = `${counted(this.#done, 'task')} done, ${counts.busy} running, ${counts.ready} queued, ${counts.waiting} waiting`
     return this.#stall === undefined
       ? text
       : `the ${this.#stall.what} of ${this.#stall.spool} is stalled; ${text}`

@@ -8,6 +8,7 @@ import {
   type TaskAction,
 } from '../../admin/operate/actions.js'
 import { given } from '../../admin/operate/args.js'
+import { counted } from '../../base/counted.js'
 import { messageOf } from '../../base/errors.js'
 import { displayName, toByteString } from '../../base/task/ref.js'
 import type { AuditEntry } from '../../engines/spool/admin/audit.js'
@@ -131,7 +132,10 @@ async function onTasks(
   const [expected, typed] = [form.count ?? '', form.typed ?? '']
   if (!/^[0-9]{1,9}$/.test(expected)) throw new PageError(400, 'expected the count of the preview')
   if (action.isFinal && typed.trim() !== expected)
-    return { isGood: false, text: `nothing was done: to ${name} ${expected} tasks, type ${expected}` }
+    return {
+      isGood: false,
+      text: `nothing was done: to ${name} ${counted(Number(expected), 'task')}, type ${expected}`,
+    }
   const {
     refs,
     isWhole,

@@ -1,4 +1,5 @@
 import { readFileSync, statfsSync } from 'node:fs'
+import { counted } from '../../base/counted.js'
 import { shellWord } from '../../base/printable.js'
 import type { Diagnosis } from './diagnosis.js'
 
@@ -84,7 +85,7 @@ export function* checkRoom(spool: string): Generator<Diagnosis> {
   const { bsize, blocks, bavail, files, ffree } = statfsSync(spool)
   const free = `${Math.floor((bavail * bsize) / 2 ** 20)} MiB free`
   // some file systems create inodes on demand, and report none
-  const inodes = files === 0 ? '' : `, ${ffree} inodes free`
+  const inodes = files === 0 ? '' : `, ${counted(ffree, 'inode')} free`
   yield {
     ...levelOf(blocks === 0 ? 1 : bavail / blocks, files === 0 ? 1 : ffree / files, spool),
     topic: 'room',

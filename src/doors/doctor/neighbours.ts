@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import { toByteString } from '../../base/task/ref.js'
 import { neighboursOf } from '../../engines/spool/neighbours.js'
 import { realPathOf } from '../../system/file-stats.js'
@@ -28,5 +29,5 @@ export function* checkNeighbours(path: string, claimsByLease: boolean): Generato
 
 /** ` with 2 workers`, for people. */
 function withWorkers(count: number): string {
-  return count === 0 ? '' : ` with ${count} worker${count === 1 ? '' : 's'}`
+  return count === 0 ? '' : ` with ${counted(count, 'worker')}`
 }

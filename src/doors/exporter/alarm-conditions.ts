@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import { durationText } from '../../base/time-text.js'
 import {
   backlogOf,
@@ -155,7 +156,7 @@ function crashing({ processes, totals }: SpoolSnapshot, { lastCrashMs }: Past, a
   const isCalm = processes.delayed === 0 && atMs - lastCrashMs >= CALM_MS
   return {
     is: processes.delayed > 0 ? 'beyond' : isCalm ? 'back' : 'between',
-    figures: `${processes.delayed} of ${processes.wanted} worker processes wait to be started again; ${totals.crashes} crashes so far`,
+    figures: `${processes.delayed} of ${counted(processes.wanted, 'worker process', 'worker processes')} to be started again later; ${counted(totals.crashes, 'crash', 'crashes')} so far`,
   }
 }
 

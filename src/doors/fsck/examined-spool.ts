@@ -1,4 +1,5 @@
 import { closeSync, constants, fstatSync, lstatSync, type Stats } from 'node:fs'
+import { counted } from '../../base/counted.js'
 import { baseName, type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
 import { openSpool } from '../../engines/spool/admin/change.js'
 import { type SettleOptions, Settler } from '../../engines/spool/claims/settle.js'
@@ -127,7 +128,7 @@ export function openExaminedSpool(
   const inUse = neighbours.map(({ pid, command, workers }) => ({
     kind: 'in-use' as const,
     path: '',
-    meaning: `pid ${pid} (${command})${workers === 0 ? '' : ` with ${workers} worker${workers === 1 ? '' : 's'}`} uses this spool, and settles the runs of its workers`,
+    meaning: `pid ${pid} (${command})${workers === 0 ? '' : ` with ${counted(workers, 'worker')}`} uses this spool, and settles the runs of its workers`,
     fix: '',
     isNote: true as const,
   }))

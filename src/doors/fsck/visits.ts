@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import { shellWord } from '../../base/printable.js'
 import { toFsPath } from '../../base/task/ref.js'
 import { isPriorityDirectory, isTaskName, isUwsgiName, STATE_DIRECTORY } from '../../engines/spool/names.js'
@@ -17,7 +18,7 @@ export async function* checkVisits(examined: ExaminedSpool): AsyncGenerator<Find
     yield {
       kind: 'unvisited',
       path: entry.name,
-      meaning: `${tasks === 1 ? 'a task' : `${tasks} tasks`} in a directory that ${isPriority ? 'is only scanned with spooler-ordered' : 'is never scanned: its name is not a number'}`,
+      meaning: `${counted(tasks, 'task')} in a directory that ${isPriority ? 'is only scanned with spooler-ordered' : 'is never scanned: its name is not a number'}`,
       fix: isPriority ? 'set spooler-ordered = true' : moveUp(examined, entry.name),
       ...(isPriority && isOrdered === undefined ? { isNote: true } : {}),
     }

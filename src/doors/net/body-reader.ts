@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import type { ByteBudget } from './byte-budget.js'
 import { PeerLost } from './peer.js'
 
@@ -60,7 +61,7 @@ export class BodyReader implements AsyncIterable<Buffer> {
   async #next(deadlineMs: number): Promise<Buffer> {
     this.#isBroken = true // until the bytes have arrived
     const chunk = await this.#options.read(deadlineMs)
-    if (chunk === null) throw new PeerLost(`its body ended ${this.#left} bytes too early`)
+    if (chunk === null) throw new PeerLost(`its body ended ${counted(this.#left, 'byte')} too early`)
     this.#isBroken = false
     const part = chunk.subarray(0, this.#left)
     this.#options.unread(chunk.subarray(part.length))

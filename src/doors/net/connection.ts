@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import { SpooldError } from '../../base/errors.js'
 import { type Packet, PacketDecoder } from '../../formats/protocol/decoder.js'
 import { KEEP_OPEN, SIGNAL_MODIFIER, SPOOL_MODIFIER } from '../../formats/protocol/header.js'
@@ -217,7 +218,7 @@ export class Connection {
   #checkBody(bytes: number): void {
     const { maxBodyBytes } = this.#limits
     if (bytes <= maxBodyBytes) return
-    const problem = `a body of ${bytes} bytes is announced; socket-max-body allows ${maxBodyBytes}`
+    const problem = `a body of ${counted(bytes, 'byte')} is announced; socket-max-body allows ${maxBodyBytes}`
     throw new SpooldError('REQUEST_INVALID', problem, { details: { bytes, limit: maxBodyBytes } })
   }
 

@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import { SpooldError } from '../../base/errors.js'
 import type { Request, Stored } from '../../base/task/request.js'
 import type { Enqueuer, StoreResult } from '../enqueuer.js'
@@ -19,7 +20,7 @@ export class BatchError extends SpooldError {
 
   constructor(results: readonly BatchResult[]) {
     const errors = results.flatMap(result => ('error' in result ? [result.error] : []))
-    const message = `${errors.length} of ${results.length} tasks are not stored: ${errors[0]?.message}`
+    const message = `${errors.length} of ${counted(results.length, 'task')} could not be stored: ${errors[0]?.message}`
     super('BATCH_INCOMPLETE', message, { cause: errors[0] })
     this.results = results
   }

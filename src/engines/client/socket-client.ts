@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import { SpooldError } from '../../base/errors.js'
 import { Queue } from '../../base/queue.js'
 import type { Request } from '../../base/task/request.js'
@@ -115,7 +116,7 @@ class Client implements SocketClient {
     if (body.length > 0)
       throw new SpooldError(
         'SOCKET_BODYLESS',
-        `${formatAddress(this.#address)} accepts one packet per connection and no bodies, as uWSGI does; this task has a body of ${body.length} bytes`,
+        `${formatAddress(this.#address)} accepts one packet per connection and no bodies, as uWSGI does; this task has a body of ${counted(body.length, 'byte')}`,
         { details: { bytes: body.length } },
       )
     if (this.#slots > 0) this.#slots--

@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import { SpooldError } from '../../base/errors.js'
 import type { Request, Stored } from '../../base/task/request.js'
 import { HEADER_BYTES } from '../../formats/protocol/header.js'
@@ -75,7 +76,7 @@ export class MemoryEnqueuer implements Enqueuer {
 
   #full(): SpooldError {
     const { name, capacity } = this.#spool
-    return new SpooldError('SPOOL_FULL', `${name} holds ${capacity} tasks, as many as it may`, {
+    return new SpooldError('SPOOL_FULL', `${name} holds ${counted(capacity, 'task')}, as many as it may`, {
       details: { path: name },
     })
   }

@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import { messageOf, SpooldError, toError } from '../../base/errors.js'
 import type { Connection } from './connection.js'
 
@@ -105,7 +106,7 @@ export function unreplicated(
 ): SpooldError {
   return new SpooldError(
     'REDIS_UNREPLICATED',
-    `${name}: the task is stored, but after ${afterMs / 1000} s only ${confirmed} of ${wanted} replicas have it`,
+    `${name}: the task is stored, but after ${afterMs / 1000} s only ${confirmed} of ${counted(wanted, 'replica')} confirmed it`,
     { details: { confirmed, wanted } },
   )
 }

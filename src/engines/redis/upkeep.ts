@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { counted } from '../../base/counted.js'
 import { doEach } from '../../base/each.js'
 import type { Member } from '../../base/task/member.js'
 import type { Pauses } from '../../base/task/pause.js'
@@ -26,8 +27,6 @@ import { unlessUnreadable } from './store-failure.js'
 import { jsonIn, recordOf } from './task-job.js'
 
 const LEASE_MS = 15_000
-/** How long a stop waits for a Redis that is away: the lease then ends by itself. */
-const RELEASE_MS = 500
 
 /** Upkeep of a spool on Redis. BullMQ removes whole jobs, so a removed task leaves no records. */
 export class RedisUpkeep implements Upkeep {
@@ -69,7 +68,8 @@ export class RedisUpkeep implements Upkeep {
       await doEach(over, removeOne, { signal })
       removed += gone
       if (over.length === 0 || signal?.aborted === true) return { removed, fault: undefined }
-      if (gone === 0) return { removed, fault: `BullMQ removed none of ${over.length} failed jobs` }
+      if (gone === 0)
+        return { removed, fault: `BullMQ removed none of ${counted(over.length, 'failed job')}` }
     }
   }
 
@@ -155,7 +155,6 @@ export class RedisUpkeep implements Upkeep {
       isTakenOver: false,
       release: async () => {
         clearInterval(renewal)
-        await this.#connection.reach(AbortSignal.timeout(RELEASE_MS))
         await this.#connection.run('letGo', key, token)
       },
     }

@@ -1,4 +1,5 @@
 import { futimesSync, readSync } from 'node:fs'
+import { counted } from '../../base/counted.js'
 import { errnoOf, SpooldError } from '../../base/errors.js'
 import type { Ref } from '../../base/task/ref.js'
 import { isPlainNumber } from '../../base/time-text.js'
@@ -50,7 +51,8 @@ export function packetIn(bytes: Buffer, read: number): SpoolPacket | PacketFault
     return { kind: 'malformed', detail: `modifier1 is ${modifier1}, expected ${SPOOL_MODIFIER}` }
   const bodyOffset = packetBytesOf(bytes)
   if (read < bodyOffset) {
-    const detail = `its header announces ${blockBytesOf(bytes)} bytes, ${read - HEADER_BYTES} are there`
+    const there = counted(read - HEADER_BYTES, 'is', 'are')
+    const detail = `its header announces ${counted(blockBytesOf(bytes), 'byte')}, ${there} there`
     return { kind: 'incomplete', detail }
   }
   const vars = parseVars(bytes.toString('latin1', 0, bodyOffset), HEADER_BYTES, bodyOffset)
@@ -81,7 +83,7 @@ export function readBody(fd: number, offset: number, bytes: number): Buffer {
     if (got === 0)
       throw new SpooldError(
         'PACKET_MALFORMED',
-        `the body ends after ${filled} of ${bytes} bytes: the file was cut while it ran`,
+        `the body ends after ${filled} of ${counted(bytes, 'byte')}: the file was cut while it ran`,
       )
     filled += got
   }

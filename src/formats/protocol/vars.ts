@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import type { VarPair } from './packet.js'
 
 /**
@@ -26,12 +27,13 @@ export function parseVars(text: string, start: number, end: number): Vars | Vars
     const keyStart = at + 2
     const keyEnd = keyStart + u16le(text, at)
     if (keyEnd === keyStart) return fault(at - start, 'a key is empty')
-    if (keyEnd > end) return fault(at - start, `a key of ${keyEnd - keyStart} bytes runs past the end`)
+    if (keyEnd > end)
+      return fault(at - start, `a key of ${counted(keyEnd - keyStart, 'byte')} runs past the end`)
     const valueStart = keyEnd + 2
     if (valueStart > end) return fault(keyEnd - start, 'the block ends inside a value length')
     const valueEnd = valueStart + u16le(text, keyEnd)
     if (valueEnd > end)
-      return fault(keyEnd - start, `a value of ${valueEnd - valueStart} bytes runs past the end`)
+      return fault(keyEnd - start, `a value of ${counted(valueEnd - valueStart, 'byte')} runs past the end`)
     cuts.push(keyStart, keyEnd, valueStart, valueEnd)
     at = valueEnd
   }

@@ -1,3 +1,4 @@
+import { SpooldError } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
 import type { MasterMessage, WorkerMessage } from './messages.js'
 
@@ -32,9 +33,17 @@ export function frameOf(token: number, message: MasterMessage | WorkerMessage): 
   return frame
 }
 
-/** Whether the other end takes it. */
-export function isSendable(message: MasterMessage | WorkerMessage): boolean {
-  return Buffer.byteLength(JSON.stringify(message)) <= MAX_BYTES
+/**
+ * @param what what it is, for people
+ * @throws SpooldError REQUEST_INVALID if the other end does not take it
+ */
+export function checkSendable(what: string, message: MasterMessage | WorkerMessage): void {
+  const bytes = Buffer.byteLength(JSON.stringify(message))
+  if (bytes <= MAX_BYTES) return
+  throw new SpooldError(
+    'REQUEST_INVALID',
+    `${what}: expected at most ${MAX_BYTES} bytes as JSON, got ${bytes}; keep what is so large in a file, and pass its name`,
+  )
 }
 
 /** Cuts what code of users has written, of whatever length, into parts for one frame each; at least one. */

@@ -1,3 +1,4 @@
+import { countDown } from '../../base/clock.js'
 import { messageOf } from '../../base/errors.js'
 
 /** The right to fire schedules, held for a limited time and renewed continually. */
@@ -25,6 +26,8 @@ interface LeadershipOptions {
 }
 
 const RETRY_MS = 1000
+/** How long a stop waits for whoever keeps the lease, and does not answer: it then ends by itself. */
+const RELEASE_MS = 500
 
 /**
  * One of several candidates to fire the same schedules.
@@ -66,8 +69,11 @@ export class Leadership {
     this.#state = 'stopped'
     this.#stopping.abort()
     clearTimeout(this.#timer)
-    await this.#asked
-    await this.#lease?.release().catch(() => {})
+    const released = this.#asked.then(() => this.#lease?.release()).catch(() => {})
+    await new Promise<void>(resolve => {
+      const end = countDown(RELEASE_MS, resolve)
+      void released.then(end).then(resolve)
+    })
     this.#lease = undefined
   }
 

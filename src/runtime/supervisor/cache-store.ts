@@ -62,7 +62,10 @@ export class CacheStore {
     this.#remove(cache, key)
     if (this.#bytes + bytes > MAX_BYTES) this.#removeEnded()
     if (this.#bytes + bytes > MAX_BYTES)
-      throw new SpooldError('REQUEST_INVALID', `the cache is full: it holds ${MAX_BYTES} bytes`)
+      throw new SpooldError(
+        'REQUEST_INVALID',
+        `the cache is full: expected at most ${MAX_BYTES} bytes in all caches, got ${this.#bytes + bytes}; delete entries, or let them expire`,
+      )
     this.#bytes += bytes
     const endsAt = seconds > 0 ? performance.now() + seconds * 1000 : Number.POSITIVE_INFINITY
     this.#nextEndAt = Math.min(this.#nextEndAt, endsAt)

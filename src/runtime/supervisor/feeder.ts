@@ -165,6 +165,7 @@ export class Feeder {
     lastRuns.done(done)
     lastRuns.reported(returned)
     feed.report({ done, returned })
+    this.#tellEnds(reported)
     halt.reported(returned)
     for (const wish of wishes) this.#follow(worker, wish)
     events.emit('tasks-reported', {
@@ -178,6 +179,17 @@ export class Feeder {
     const ended = done.length + reports.filter(hasEnded).length
     if (ended > 0) this.#context.progressed(ended)
     this.#context.dispatch()
+  }
+
+  /** To workers from which they were withdrawn, and which have not said yet what they did with them. */
+  #tellEnds({ done, reports }: Reported): void {
+    if (this.#context.feed.leases !== undefined) return // there a ref is no task
+    let ended: ReadonlySet<Ref> | undefined
+    for (const { work } of this.#context.workers()) {
+      if (!work.tasks.hasRecalled) continue
+      ended ??= new Set([...done, ...reports.filter(isOver).map(({ ref }) => ref)])
+      work.tasks.endedElsewhere(ended)
+    }
   }
 
   /** It was recalled, and the worker that had it first has begun it: that one's report or end says what becomes of it. */
@@ -223,7 +235,9 @@ export class Feeder {
     const excused = this.roster.isClosed ? [] : lastRuns.excused(cut)
     // though it was asked to end, or about to
     const isByOthers = exit.signal !== null && worker.killed === undefined && all.length > 0
-    const isDeath = exit.why === 'failed' || (isByOthers && exit.why !== 'faulted')
+    // the first one of a reload, which says itself why it could not start
+    const isRefused = !mayBeReplaced && !this.roster.isClosed && worker.startCostMs === 0
+    const isDeath = (exit.why === 'failed' && !isRefused) || (isByOthers && exit.why !== 'faulted')
     const isTold = exit.unforked === undefined && (isDeath || worker.hasOverrun())
     const told = isTold ? this.#tellEnd(worker, exit, isDeath, mayBeReplaced) : undefined
     if (told === undefined && excused.length === 0) return feed.lose({ refs: left })
@@ -334,6 +348,11 @@ export class Feeder {
 /** `gone` counts: the task ended in another worker, or in one that died before it could report. */
 function hasEnded({ kind }: Report): boolean {
   return isHandled(kind) || kind === 'ignore' || kind === 'gone'
+}
+
+/** Nobody has anything to do with it any more, nor people. */
+function isOver({ kind }: Report): boolean {
+  return kind === 'ok' || kind === 'gone'
 }
 
 /** What it began and has not ended: its mark, or a lock that a program of the task holds longer. Others may hold what was recalled. */

@@ -32,7 +32,7 @@ export interface Given extends GivenTask {
   isRecalled: boolean
   /** It counts as begun, because another worker, or a look aside, found it locked. */
   isInferred: boolean
-  /** A look aside has not found its file: it has ended, and its report is to come. */
+  /** It has ended, as a look aside or another worker has found: its report is to come, and tells of an earlier run. */
   isGone: boolean
   watcher: TaskWatcher | undefined
 }
@@ -268,6 +268,16 @@ export class GivenTasks {
     this.#setRecalled(given, false)
     given.isInferred = given.startedAt === undefined
     if (given.isInferred) this.#begin(given)
+  }
+
+  /** Whether others may have what it has not reported. */
+  get hasRecalled(): boolean {
+    return this.#recalled > 0
+  }
+
+  /** Other workers have reported that these have ended. */
+  endedElsewhere(refs: ReadonlySet<Ref>): void {
+    for (const given of this.#given.values()) if (given.isRecalled && refs.has(given.ref)) given.isGone = true
   }
 
   /** What has ended, as somebody has seen, and was not reported. */

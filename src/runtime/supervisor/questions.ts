@@ -1,5 +1,5 @@
 import { messageOf, SpooldError } from '../../base/errors.js'
-import { isSendable } from '../ipc/frames.js'
+import { checkSendable } from '../ipc/frames.js'
 import { CacheStore } from './cache-store.js'
 import type { Master } from './master.js'
 import type { Answer, Question } from './worker-port.js'
@@ -30,8 +30,8 @@ export class QuestionHandler {
   answer({ id, name, values }: Question, code: string): Answer {
     try {
       const answer = { type: 'answer', id, values: this.#valuesOf(name, values, code) } as const
-      if (isSendable(answer)) return answer
-      throw new SpooldError('REQUEST_INVALID', `the answer of ${name} takes more than 16 MiB as JSON`)
+      checkSendable(`the answer of ${name}`, answer)
+      return answer
     } catch (error) {
       return { type: 'answer', id, values: [], error: messageOf(error) }
     }

@@ -53,6 +53,7 @@ export class Withdrawals {
     const reports = refs.flatMap((ref, i) => reportOf(ref, found[i]))
     feed.lose({ refs: looked.freed })
     feed.report({ found: { begun: looked.begun, reports } })
+    this.#context.dispatch()
   }
 }
 

@@ -325,6 +325,7 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
     if (ended.isAnnounced) known.add(nameOf(ended))
     const list = ended.isRecalled ? late : reports
     list.push(report)
+    if (ended.isGone && report.kind !== 'gone') list.push({ ...report, kind: 'gone' }) // what it says was overtaken
   })
   return { done, doneNames, reports, late, known, ids, wishes: message.wishes ?? [] }
 }

@@ -1,4 +1,5 @@
 import { describe, SpooldError } from '../../base/errors.js'
+import { parseTime } from '../../base/time-text.js'
 import type { TaskOptions } from '../../engines/client/request-from.js'
 import type { Destination } from '../../engines/client/target.js'
 
@@ -33,18 +34,22 @@ export function knownOptions<Options extends CallOptions>(options: Options, ...o
   )
 }
 
+/** How a registry, or a batch, is told a time. */
+export const CALL_AT = 'scheduleAt(TASK, TIME, ...ARGUMENTS)'
+
 /**
  * A task's time is in whole seconds, and it never starts before the given one.
  *
+ * @param call how it is called, for those who have mixed up its arguments
  * @throws SpooldError ARGUMENTS_INVALID
  */
-export function timeOf(at: When): When {
+export function timeOf(at: When, call: string): When {
   const seconds = at instanceof Date ? at.getTime() / 1000 : at
-  if (typeof seconds === 'string') return seconds
-  if (Number.isFinite(seconds)) return Math.ceil(seconds)
+  if (typeof seconds === 'string' && parseTime(seconds) !== undefined) return seconds
+  if (typeof seconds === 'number' && Number.isFinite(seconds)) return Math.ceil(seconds)
   throw new SpooldError(
     'ARGUMENTS_INVALID',
-    `at must be a valid Date, epoch seconds or text, got ${at instanceof Date ? 'an invalid Date' : describe(at)}`,
+    `at must be a valid Date, epoch seconds, ISO 8601 text or +1h30m, got ${at instanceof Date ? 'an invalid Date' : describe(at)}; expected ${call}`,
     { details: { key: 'at', got: at } },
   )
 }

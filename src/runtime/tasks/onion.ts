@@ -38,7 +38,12 @@ export async function enqueueThrough(
 ): Promise<ScheduledTask> {
   if (layer === undefined) return innermost(call)
   const next = once(call.entry, ({ args = call.args, at, options = call.options }: TaskCallChanges = {}) => {
-    const changed = { ...call, args, options, at: at === undefined ? call.at : timeOf(at) }
+    const changed = {
+      ...call,
+      args,
+      options,
+      at: at === undefined ? call.at : timeOf(at, 'next({ at: TIME })'),
+    }
     return enqueueThrough(inner, changed, innermost)
   })
   const { args, at, options } = call

@@ -1,10 +1,10 @@
-import { SpooldError, toError } from '../../base/errors.js'
+import { toError } from '../../base/errors.js'
 import type { Stream } from '../../base/events/event-map.js'
 import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import type { Engine } from '../../engines/open-engine.js'
 import { Hide } from '../../formats/protocol/hide.js'
-import { isSendable, partsOf } from '../ipc/frames.js'
+import { checkSendable, partsOf } from '../ipc/frames.js'
 import type { AfterKill, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { CurrentDaemon } from '../tasks/daemon.js'
 import type { Executor, ExecutorListener } from './executor.js'
@@ -330,11 +330,7 @@ class MasterQuestions {
       values: values.map(value => value.toString('latin1')),
     } as const
     return new Promise((resolve, reject) => {
-      if (!isSendable(message))
-        throw new SpooldError(
-          'REQUEST_INVALID',
-          `it is too large for ${name}: it takes more than 16 MiB as JSON`,
-        )
+      checkSendable(name, message)
       this.#waiting.set(message.id, { resolve, reject })
       this.#send(message)
     })

@@ -219,7 +219,7 @@ describe('a sweep', () => {
       ini: { 'spooler-external': external, 'spooler-sweep': 1 },
     })
     await until('both are clean', () => leftIn(spool).length + leftIn(external).length === 0)
-    await daemon.waitFor(/swept leftovers of dead writers: 1 unfinished tasks removed/)
+    await daemon.waitFor(/swept leftovers of dead writers: 1 unfinished task removed/)
   })
 })
 

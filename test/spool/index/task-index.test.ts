@@ -321,7 +321,28 @@ describe('what a report does to its ref', () => {
       assert.ok(isGivenAt(NOW + 5000))
     })
 
-  for (const kind of ['ignore', 'malformed', 'unreadable', 'unsettled'] as const)
+  it('malformed: it is looked at again at its time, or, as no task for good, when its file has changed', () => {
+    returned('malformed', NOW + 5000)
+    assert.equal(index.later.wakesAtMs, NOW + 5000)
+    assert.deepEqual(index.unreadable, { later: 1, ready: 0 })
+    assert.ok(isGivenAt(NOW + 5000))
+    returned('malformed')
+    assert.equal(index.later.wakesAtMs, Number.POSITIVE_INFINITY)
+    assert.deepEqual(index.unreadable, { later: 1, ready: 0 })
+    scan(index, ['a'])
+    assert.ok(!isGivenAt(NOW + 1e9))
+    assert.ok(index.changed('a', false, NOW))
+    assert.deepEqual(index.unreadable, { later: 0, ready: 0 })
+    assert.deepEqual(index.take(1, NOW), ['a'])
+  })
+
+  it('malformed: it is ready at once if it has changed meanwhile', () => {
+    index.changed('a', false, NOW)
+    returned('malformed')
+    assert.deepEqual(index.take(1, NOW), ['a'])
+  })
+
+  for (const kind of ['ignore', 'unreadable', 'unsettled'] as const)
     it(`${kind}: it is looked at again after one frequency`, () => {
       returned(kind)
       assert.ok(!isGivenAt(NOW + FREQUENCY_MS - 1))

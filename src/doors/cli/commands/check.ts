@@ -1,3 +1,4 @@
+import { counted } from '../../../base/counted.js'
 import { SpooldError } from '../../../base/errors.js'
 import { checkSyntax, codeOf } from '../../../formats/config/check-syntax.js'
 import { formatProblem } from '../../../formats/ini/setting.js'
@@ -20,12 +21,9 @@ export function check(files: readonly string[], _options: object, context: Comma
   const zone = isGood ? zoneOfSchedules(config) : undefined
   if (zone !== undefined) output.line(zone)
   const verdict = isGood
-    ? `the configuration is good (${count(
-        spools.filter(({ isExternal }) => !isExternal),
-        'spool',
-      )})`
-    : count(errors, 'error')
-  output.line(`${read.join(', ') || 'no file'}: ${verdict}, ${count(warnings, 'warning')}`)
+    ? `the configuration is good (${counted(spools.filter(({ isExternal }) => !isExternal).length, 'spool')})`
+    : counted(errors.length, 'error')
+  output.line(`${read.join(', ') || 'no file'}: ${verdict}, ${counted(warnings.length, 'warning')}`)
   return isGood ? 0 : 1
 }
 
@@ -39,8 +37,4 @@ function parse(config: CheckedConfig, output: CommandContext['output']): void {
     // who that is may be what is wrong, and said already
     if (config.problems.errors.length === 0) output.complain(`the handlers are not parsed: ${error.message}`)
   }
-}
-
-function count({ length }: readonly unknown[], word: string): string {
-  return `${length} ${word}${length === 1 ? '' : 's'}`
 }

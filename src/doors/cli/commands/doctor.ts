@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { counted } from '../../../base/counted.js'
 import { PACKAGE_ROOT } from '../../../base/package-root.js'
 import { codeOf } from '../../../formats/config/check-syntax.js'
 import { importLanguage } from '../../../formats/config/handlers.js'
@@ -47,7 +48,7 @@ export async function doctor(
   const { error, warning, note } = tally
   if (!json)
     output.line(
-      `${files.join(', ')}: ${[count(error, 'error'), count(warning, 'warning'), count(note, 'note')].join(', ')}`,
+      `${files.join(', ')}: ${[counted(error, 'error'), counted(warning, 'warning'), counted(note, 'note')].join(', ')}`,
     )
   return error === 0 ? 0 : 1
 }
@@ -200,8 +201,4 @@ function enginesOf(): string {
 function print({ level, topic, about, text, fix }: Diagnosis, output: Output): void {
   output.paragraph(`${level.padEnd(8)}${topic}: ${topic === 'configuration' ? '' : `${about}: `}${text}`)
   if (fix !== undefined) output.line(`        to fix it: ${fix}`)
-}
-
-function count(n: number, word: string): string {
-  return `${n} ${word}${n === 1 ? '' : 's'}`
 }

@@ -59,7 +59,7 @@ export async function fsck(
   if (repair) interruption.heed(() => `${countText(repaired)} repaired`)
   const examineOne = async (place: Place) => {
     const tally = { found: 0, note: 0, repaired: 0, left: 0 }
-    const progress = new Progress(output, 'checks')
+    const progress = new Progress(output, 'check')
     const settle = async (finding: Finding) => {
       const result = repair ? await repairOne(finding) : asFound(finding)
       if (result === undefined) return

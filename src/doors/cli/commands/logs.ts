@@ -1,3 +1,4 @@
+import { counted } from '../../../base/counted.js'
 import { messageOf, SpooldError } from '../../../base/errors.js'
 import { hasFields } from '../../../base/json-guard.js'
 import { LEVELS } from '../../../base/log/log.js'
@@ -65,7 +66,7 @@ async function logsOf(
         for (const line of lines) print(line)
         if (missed > 0)
           output.complain(
-            `${missed} lines of process ${pid} were missed: they came faster than they were read`,
+            `missed ${counted(missed, 'line')} of process ${pid}: it writes faster than its lines were read`,
           )
       } catch (error) {
         abort.abort() // the reader of our output has gone

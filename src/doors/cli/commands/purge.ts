@@ -1,4 +1,5 @@
 import { ageOf } from '../../../admin/operate/selection.js'
+import { counted } from '../../../base/counted.js'
 import { SpooldError } from '../../../base/errors.js'
 import type { PurgeLimits } from '../../../engines/contracts/upkeep.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
@@ -28,14 +29,14 @@ export async function purge(
   output.purpose = dryRun ? 'look' : 'change'
   const limits = limitsOf(options)
   const places = spoolsOf(named, options, context)
-  const progress = new Progress(output, 'dead letters')
+  const progress = new Progress(output, 'dead letter')
   let [expected, removed] = [0, 0]
   const tally = () => `${countText(removed)} of ${countText(expected)} removed`
   const purgeOne = async ({ shown: directory, spool }: Place) => {
     const store = await openTaskStore(spool)
     const count = await store.countPurgeable(limits)
     const say = (purged: number) => {
-      const letters = `${purged} dead letter${purged === 1 ? '' : 's'}`
+      const letters = counted(purged, 'dead letter')
       if (json) output.json({ command: 'purge', spooler: directory, purged, dryRun })
       else output.line(`${directory}: ${dryRun ? `would remove ${letters}` : `removed ${letters}`}`)
     }

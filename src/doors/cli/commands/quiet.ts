@@ -1,3 +1,4 @@
+import { counted } from '../../../base/counted.js'
 import { doEach } from '../../../base/each.js'
 import { messageOf } from '../../../base/errors.js'
 import { askDaemon } from '../../../engines/control/client.js'
@@ -48,7 +49,7 @@ export async function quiet(
         output.complain(`${directory}: process ${facts.pid}: ${messageOf(error)}`)
       }
     }
-    interruption.heed(() => `${count} of ${daemons.length} daemons told`)
+    interruption.heed(() => `${count} of ${counted(daemons.length, 'daemon')} told`)
     await doEach(daemons, tell, { signal: interruption.signal })
     return code
   })

@@ -185,7 +185,7 @@ export class DrainProgress {
 
   /** @param left how many due tasks have not ended */
   show(done: number, left: number): void {
-    this.#progress ??= new Progress(this.#output, 'tasks', true, this.#now)
+    this.#progress ??= new Progress(this.#output, 'task', true, this.#now)
     if (this.#now() - this.#loggedAt < SILENCE_MS) return
     this.#progress.show(done, left === 0 ? undefined : done / (done + left))
   }

@@ -1,3 +1,4 @@
+import { counted } from '../../../base/counted.js'
 import { describe, messageOf, SpooldError } from '../../../base/errors.js'
 import { hasFields } from '../../../base/json-guard.js'
 import { askDaemon } from '../../../engines/control/client.js'
@@ -63,5 +64,5 @@ function sizeText(answer: unknown): string {
   if (!isAnswer(answer)) throw new Error('it answers in another version')
   const { wanted, present, size } = answer
   const by = size.isByHand === true ? 'by hand, until auto' : (size.algorithm ?? 'always')
-  return `${wanted} processes, ${present} present (${by})`
+  return `${counted(wanted, 'process', 'processes')}, ${present} present (${by})`
 }

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { counted, times } from '../../../base/counted.js'
 import { doEach } from '../../../base/each.js'
 import { SpooldError } from '../../../base/errors.js'
 import { printable } from '../../../base/printable.js'
@@ -122,13 +123,13 @@ interface ShownTask {
 /** Everything about a task, for people. */
 export function linesOf({ file, task, body }: ShownTask): string[] {
   const { bytes, bodyOffset, vars, detail } = task.file
-  const lines = [`${printable(file)}: ${headline(task)}${arrival(task)}, ${bytes} bytes`]
+  const lines = [`${printable(file)}: ${headline(task)}${arrival(task)}, ${counted(bytes, 'byte')}`]
   if (vars === undefined) lines.push(`  no packet: ${detail}`)
   else {
     for (const [key, value] of toPairs(vars)) lines.push(`  ${shown(key)} = ${shown(value)}`)
     const bodyBytes = bytes - bodyOffset
     if (bodyBytes > EAGER_BODY_BYTES) lines.push(`  body: ${bodyBytes} bytes, from byte ${bodyOffset}`)
-    else if (body !== undefined) lines.push(`  body: ${cut(body)} (${bodyBytes} bytes)`)
+    else if (body !== undefined) lines.push(`  body: ${cut(body)} (${counted(bodyBytes, 'byte')})`)
     if (detail !== undefined) lines.push(`  not settled: ${detail}`)
   }
   return [...lines, ...failureLines(task)]
@@ -168,10 +169,6 @@ function failureLines({ record, letter }: TaskView): string[] {
     lines.push(`    ${isoTime(at)} ${kind}${error === '' ? '' : `: ${error}`}`)
   if (failures?.lastError !== undefined) lines.push('  the last error:', ...indented(failures.lastError))
   return lines.map(printable)
-}
-
-function times(count: number): string {
-  return count === 1 ? 'once' : `${count} times`
 }
 
 function indented(text: string): string[] {

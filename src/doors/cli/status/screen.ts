@@ -1,3 +1,4 @@
+import { counted } from '../../../base/counted.js'
 import type { MemberFacts } from '../../../base/task/member.js'
 import { describePauses, isWholePaused } from '../../../base/task/pause.js'
 import type { ServerStatus } from '../../../engines/server-facts.js'
@@ -110,7 +111,8 @@ function parkedOf({ parked, slotQueues = [] }: TaskCounts): string[] {
   const queues = slotQueues
     .slice(0, MOST_QUEUES)
     .map(queue => `${count(queue.parked)} of ${queue.name} (${count(queue.count)} at a time)`)
-  const more = slotQueues.length > MOST_QUEUES ? [`and ${slotQueues.length - MOST_QUEUES} more names`] : []
+  const more =
+    slotQueues.length > MOST_QUEUES ? [`and ${counted(slotQueues.length - MOST_QUEUES, 'more name')}`] : []
   return [...reasons, ...queues, ...more]
 }
 
@@ -154,7 +156,7 @@ function* activity(status: DaemonStatus): Generator<string> {
   if (look === null) return
   const ago =
     look.lastAtMs === null ? [] : [`scanned ${shortDuration(atMs - look.lastAtMs)} ago in ${look.lastMs} ms`]
-  const lost = look.refused > 0 ? [`${look.refused} directories unwatched`] : []
+  const lost = look.refused > 0 ? [`${counted(look.refused, 'directory', 'directories')} unwatched`] : []
   yield* row('new tasks', [
     `by ${hintsOf(look.hints)}`,
     `scan every ${shortDuration(look.everyMs)}`,
@@ -171,7 +173,12 @@ function deadOf({ dead, records, atMs }: AloneStatus | DaemonStatus): string[] {
   const reasons = Object.entries(dead.byReason).map(([reason, number]) => `${count(number)} ${reason}`)
   const all = `${dead.isWhole ? '' : 'at least '}${count(dead.count)}`
   const newest = dead.newestMs === null ? [] : [`last ${shortDuration(atMs - dead.newestMs)} ago`]
-  const failed = records.count === 0 ? [] : [`${count(records.count)} tasks that failed or are held wait`]
+  const failed =
+    records.count === 0
+      ? []
+      : [
+          `${count(records.count)} ${records.count === 1 ? 'task that failed or is held waits' : 'tasks that failed or are held wait'}`,
+        ]
   return [reasons.length === 0 ? all : `${all} (${reasons.join(', ')})`, ...newest, ...failed]
 }
 
@@ -286,7 +293,7 @@ function persistenceOf({ appends, syncs }: ServerStatus): string {
 function memberText({ host, pid, isDaemon, present, wanted, running, isHalted }: MemberFacts): string {
   const what = isDaemon ? 'daemon' : 'program'
   const halted = isHalted ? ', starts nothing' : ''
-  return `${what} ${pid} on ${host} (${present} of ${wanted} workers, ${running} running${halted})`
+  return `${what} ${pid} on ${host} (${present} of ${counted(wanted, 'worker')}, ${running} running${halted})`
 }
 
 function limitText({ name, count, running, due }: ServerStatus['limits'][number]): string {

@@ -1,4 +1,5 @@
 import { ageOf } from '../../../admin/operate/selection.js'
+import { counted } from '../../../base/counted.js'
 import { SpooldError } from '../../../base/errors.js'
 import { backlogOf } from '../../../runtime/stats/snapshot.js'
 import { shortDuration } from '../render.js'
@@ -139,7 +140,7 @@ function measure(status: Exclude<SpoolStatus, { source: 'none' }>, thresholds: T
       value: status.dead.isWhole || status.dead.count > dead.critical ? status.dead.count : null,
       limit: dead,
       unit: '',
-      text: `${status.dead.count} dead letters`,
+      text: counted(status.dead.count, 'dead letter'),
       limitText: String,
     })
   if (failureRate !== undefined) {

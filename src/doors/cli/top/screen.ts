@@ -1,4 +1,5 @@
 import { styleText } from 'node:util'
+import { counted } from '../../../base/counted.js'
 import { shortDuration } from '../render.js'
 import { screenOf, summaryOf } from '../status/screen.js'
 import type { SpoolStatus } from '../status/spool-status.js'
@@ -64,7 +65,7 @@ function sourceOf(status: SpoolStatus, others: number): string {
     }
     case 'daemon': {
       const { pid, host, state, startedAtMs, isQuiet } = status.daemon
-      const more = others > 0 ? ` and ${others} more daemons` : ''
+      const more = others > 0 ? ` and ${counted(others, 'more daemon')}` : ''
       const since = shortDuration(status.atMs - startedAtMs)
       return `pid ${pid} on ${host}${more}, ${state} for ${since}${isQuiet ? ', quiet' : ''}`
     }

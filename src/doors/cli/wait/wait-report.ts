@@ -39,7 +39,7 @@ export class WaitReport {
   constructor(options: ReportOptions, output: Output) {
     this.#options = options
     this.#output = output
-    this.#progress = new Progress(output, 'tasks', options.quiet !== true)
+    this.#progress = new Progress(output, 'task', options.quiet !== true)
   }
 
   expect(count: number): void {
@@ -87,7 +87,7 @@ export class WaitReport {
           `${pathOf(task)} has not ended within ${durationText(timeoutMs)}: it is ${state}`,
         )
     }
-    if (named.length < tasks.length) this.#output.complain(`nor have ${tasks.length - named.length} others`)
+    if (named.length < tasks.length) this.#output.complain(`nor have ${tasks.length - named.length} more`)
   }
 
   fault(text: string, exitCode: number): void {

@@ -4,7 +4,7 @@ import { hasRight } from '../access/rights.js'
 import type { PageContext } from '../context.js'
 import { Facts, Table, When } from '../views/parts.js'
 import { Settings } from '../views/settings.js'
-import { bytesText, countText, spanText } from '../views/text.js'
+import { bytesText, countOf, countText, spanText } from '../views/text.js'
 import { framed } from './framed.js'
 
 /** What the daemon runs with; its options are for admins. */
@@ -46,7 +46,7 @@ function Configuration({ snapshot }: { snapshot: DaemonSnapshot }) {
             ['Memory', `${bytesText(daemon.rssBytes)} of the master`],
             [
               'Stored',
-              `${countText(daemon.stored)} tasks for others, ${countText(daemon.refused)} requests refused`,
+              `${countOf(daemon.stored, 'task')} for others, ${countOf(daemon.refused, 'request')} refused`,
             ],
           ]}
         />

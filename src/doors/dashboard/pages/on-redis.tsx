@@ -4,7 +4,7 @@ import type { TaskRow } from '../models/task-row.js'
 import type { SpoolPage } from '../views/links.js'
 import type { Column } from '../views/parts.js'
 import { buriedColumn, dueColumn, FAILED, PARKED, Reasons, sinceColumn, WHY } from '../views/tasks.js'
-import { countText } from '../views/text.js'
+import { countOf } from '../views/text.js'
 import { fromIn, type SpoolScene, spoolScene } from './framed.js'
 import { listing } from './listing.js'
 
@@ -100,7 +100,7 @@ async function listed(
   return listing(context, at, shown, {
     page,
     title,
-    source: `From Redis, ${order}, of all machines; ${countText(shown.opened)} jobs were read, without their bodies.`,
+    source: `From Redis, ${order}, of all machines; ${countOf(shown.opened, 'job was', 'jobs were')} read, without bodies.`,
     empty: shown.next === null ? empty : 'None in this part.',
     columns: what.columns(snapshot.atMs),
     ...(isLater ? { query: { show: 'later' } } : {}),

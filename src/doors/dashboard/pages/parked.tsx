@@ -5,7 +5,7 @@ import type { PageContext } from '../context.js'
 import { PAGE_SIZE, pageOf } from '../models/listings.js'
 import { Parked } from '../views/parked.js'
 import { FAILED, PARKED } from '../views/tasks.js'
-import { countText } from '../views/text.js'
+import { countOf, countText } from '../views/text.js'
 import { framed, fromIn, type SpoolScene, spoolScene } from './framed.js'
 import { listing } from './listing.js'
 
@@ -56,7 +56,7 @@ async function groupPage(context: PageContext, at: SpoolScene, reason: string) {
     {
       page: 'parked',
       title: `Parked: ${name ?? reason}`,
-      source: `From the daemon, which has parked ${countText(group?.count ?? 0)} tasks for this and can name ${countText(MOST_PARKED_NAMED)} of them; the files of this page are opened.`,
+      source: `From the daemon, which has parked ${countOf(group?.count ?? 0, 'task')} for this and can name ${countText(MOST_PARKED_NAMED)} of them; the files of this page are opened.`,
       empty: 'No such task is parked now.',
       query,
       columns: [FAILED, PARKED],

@@ -9,7 +9,7 @@ import { TaskActions } from '../views/actions.js'
 import { spoolHref } from '../views/links.js'
 import { Table } from '../views/parts.js'
 import { buriedColumn, dueColumn, FAILED, Reasons, WHY } from '../views/tasks.js'
-import { countText, spanText } from '../views/text.js'
+import { countOf, countText, spanText } from '../views/text.js'
 import { framed, fromIn, spoolScene } from './framed.js'
 import { listing } from './listing.js'
 
@@ -79,7 +79,7 @@ async function recordedPage(
   return listing(context, at, shown, {
     page,
     title,
-    source: `Of ${boundOf(names)} records of tasks that failed or are held: those that ${what}. ${countText(shown.opened)} were opened.`,
+    source: `Of ${boundOf(names, 'record')} of tasks that failed or are held: those that ${what}. ${countOf(shown.opened, 'was', 'were')} opened.`,
     empty: shown.next === null ? empty : 'None in this part of the records.',
     columns: [dueColumn(snapshot.atMs), FAILED, WHY],
     filter: { state: page },
@@ -97,7 +97,7 @@ export async function deadPage(context: PageContext, params: Params) {
   return listing(context, at, shown, {
     page: 'dead',
     title: 'Dead letters',
-    source: `${boundOf(names)} dead letters, the last one first; ${countText(shown.opened)} were opened.`,
+    source: `${boundOf(names, 'dead letter')}, the last one first; ${countOf(shown.opened, 'was', 'were')} opened.`,
     empty:
       reason === null
         ? 'There are no dead letters.'
@@ -109,8 +109,8 @@ export async function deadPage(context: PageContext, params: Params) {
   })
 }
 
-function boundOf({ refs, isCut }: Names): string {
-  return isCut ? `the first ${countText(MOST_NAMES)}` : countText(refs.length)
+function boundOf({ refs, isCut }: Names, one: string): string {
+  return isCut ? `the first ${countOf(MOST_NAMES, one)}` : countOf(refs.length, one)
 }
 
 /** What runs now. */

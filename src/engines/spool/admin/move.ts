@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { fchmodSync, fstatSync, readSync } from 'node:fs'
+import { counted } from '../../../base/counted.js'
 import { errnoOf, messageOf } from '../../../base/errors.js'
 import { Queue } from '../../../base/queue.js'
 import { baseName, displayName, prefixOf, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
@@ -158,7 +159,7 @@ function* pieces(fd: number, from: number, to: number): Generator<Buffer> {
   for (let at = from; at < to; ) {
     const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, to - at))
     const got = readSync(fd, piece, 0, piece.length, at)
-    if (got === 0) throw new Error(`its body ends after ${at - from} of ${to - from} bytes`)
+    if (got === 0) throw new Error(`its body ends after ${at - from} of ${counted(to - from, 'byte')}`)
     yield piece.subarray(0, got)
     at += got
   }

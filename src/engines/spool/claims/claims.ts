@@ -258,13 +258,14 @@ function handleUnfit(file: Unfit, { rules, graceMs }: UnfitOptions, settler: Set
   const isOurs = isUwsgiName(baseName(ref), rules)
   const seconds = Math.max(0, Math.round((epochNowMs() - changedAtMs) / 1000))
   const why = `${detail}; no process holds it, last changed ${seconds} s ago`
-  if (!isOurs) return { kind, detail: why, ...(kind === 'incomplete' ? { atMs: changedAtMs } : {}) }
-  if (endsAt > epochNowMs()) return { kind, detail: why, atMs: kind === 'incomplete' ? changedAtMs : endsAt }
+  const isOver = endsAt <= epochNowMs()
+  if (!isOurs && (isOver || kind === 'malformed')) return { kind: 'malformed', detail: why }
+  if (!isOver) return { kind, detail: why, atMs: kind === 'incomplete' ? changedAtMs : endsAt }
   try {
     const { kind: how, detail: reason } = settler.setAside(file, undefined, kind, why)
     return how === 'gone' ? { kind: 'gone' } : { kind: 'set-aside', detail: reason ?? why }
   } catch (error) {
-    return { kind, detail: `${why}; it cannot be buried: ${messageOf(error)}` }
+    return { kind: 'unreadable', detail: `${why}; it cannot be buried: ${messageOf(error)}` }
   }
 }
 

@@ -59,7 +59,7 @@ export class TaskIndex {
   readonly #arrivals = new Arrivals()
   readonly #backoff = new Backoff()
   readonly #rivals = new Rivals()
-  /** What was found at their names is no task. */
+  /** What was found at their names is no task, or none yet; where that is for good, only a change of the file ends the wait. */
   readonly #unreadable = new Set<Ref>()
   #unseen: Unseen | undefined
 
@@ -124,7 +124,7 @@ export class TaskIndex {
   /** How many are no tasks: of those that wait, as a worker has said, and of those that are ready. */
   get unreadable(): { readonly later: number; readonly ready: number } {
     return {
-      later: Math.min(this.#unreadable.size, this.later.size),
+      later: Math.min(this.#unreadable.size + this.later.endless, this.later.size),
       ready: this.#unseen?.unreadable ?? 0,
     }
   }
@@ -314,8 +314,10 @@ export class TaskIndex {
     const isTouched = this.#busy.isTouched(ref)
     this.#busy.end(ref)
     if (!BACKED_OFF.includes(report.kind)) this.#backoff.end(ref)
-    if (UNREADABLE.includes(report.kind) && this.#unreadable.size < MOST_UNREADABLE) this.#unreadable.add(ref)
-    if (isTouched && report.kind === 'later') return this.#makeReady(ref) // the worker has written nothing: somebody else did
+    const isForGood = report.kind === 'malformed' && report.atMs === undefined
+    if (UNREADABLE.includes(report.kind) && !isForGood && this.#unreadable.size < MOST_UNREADABLE)
+      this.#unreadable.add(ref)
+    if (isTouched && (isForGood || report.kind === 'later')) return this.#makeReady(ref) // the worker has written nothing: somebody else did
     switch (report.kind) {
       case 'untouched':
         this.#makeReady(ref)
@@ -333,8 +335,9 @@ export class TaskIndex {
           : this.parked.add(ref, report.reason ?? 'alone', parkedNameOf(report))
         return isParked ? undefined : this.later.add(ref, nowMs + this.#frequencyMs, true)
       }
-      case 'later':
       case 'malformed':
+        return this.later.add(ref, report.atMs ?? Number.POSITIVE_INFINITY, true)
+      case 'later':
       case 'unreadable':
       case 'retry': // a change ends the wait, although it may be our own: `touch` and `spoold kick` mean now
       case 'error':

@@ -6,6 +6,8 @@ import { HashMap, hash } from './ref-hash.js'
 /** The number of names kept for an exact wake-up; of later ones only a hash is kept. */
 const NAMED = 50_000
 
+const ENDLESS = Number.POSITIVE_INFINITY
+
 interface Waiting {
   readonly ref: Ref
   readonly atMs: number
@@ -26,11 +28,18 @@ export class WaitingList {
   #found: BoundedHeap<Waiting> | undefined
   /** A listing that was to find the names did not come to its end. */
   #areNamesLost = false
+  /** How many wait for a change of their file alone. */
+  #endless = 0
   /** How many waited when the listing of everything began, and it has not met. */
   #unmet = 0
 
   get size(): number {
     return this.#seconds.size
+  }
+
+  /** How many wait for a change of their file alone. */
+  get endless(): number {
+    return this.#endless
   }
 
   /** When the next ref with a known name comes due; epoch ms. */
@@ -48,11 +57,14 @@ export class WaitingList {
     return Math.min(this.nextAtMs, this.horizonMs)
   }
 
+  /** @param atMs Infinity: it waits for a change alone */
   add(ref: Ref, atMs: number, endsOnChange: boolean): void {
+    const key = hash(ref)
     const second = Math.ceil(atMs / 1000)
-    this.#seconds.set(hash(ref), endsOnChange ? second : -second)
-    this.#named.add({ ref, atMs })
-    this.#found?.add({ ref, atMs })
+    if (this.#seconds.get(key) === ENDLESS) this.#endless--
+    this.#seconds.set(key, endsOnChange ? second : -second)
+    if (second === ENDLESS) this.#endless++
+    else for (const names of [this.#named, this.#found]) names?.add({ ref, atMs })
   }
 
   /** A listing of everything begins: it finds the names, where they are needed. */
@@ -71,7 +83,7 @@ export class WaitingList {
     if (atMs <= nowMs) this.#forget(hash(ref))
     else {
       this.#unmet--
-      this.#found?.add({ ref, atMs })
+      if (atMs !== ENDLESS) this.#found?.add({ ref, atMs })
     }
     return atMs
   }
@@ -127,6 +139,7 @@ export class WaitingList {
   /** Forgets everything: a scan finds what still waits. */
   clear(): void {
     this.#seconds.clear()
+    this.#endless = 0
     this.#named = soonestFirst()
     this.#areNamesLost = false
   }
@@ -150,6 +163,7 @@ export class WaitingList {
   }
 
   #forget(key: number): void {
+    if (this.#seconds.get(key) === ENDLESS) this.#endless--
     if (this.#seconds.delete(key)) this.#unmet-- // whether the listing would have met it or not
   }
 }

@@ -21,7 +21,14 @@ class Coroutines:
     def serve(self):
         self._sync.enter(b'')
         self._events.add_reader(TASKS_FD, self._read)
-        self._events.run_forever()
+        while True:
+            try:
+                self._events.run_forever()
+                break
+            except SystemExit:
+                raise
+            except BaseException:
+                self._sync.blame_signal()
         process.live_on()
         named.terminated()
 

@@ -55,13 +55,29 @@ class Loop:
 
     def serve(self):
         self._api = sys.modules['uwsgi'].__dict__
+        wait = self._wire.wait
         while True:
+            try:
+                wait(1)
+            except SystemExit:
+                raise
+            except BaseException:
+                self.blame_signal()
+                continue
             message = self._wire.read_message()
             if message is None:
                 process.live_on()
                 named.terminated()
                 return
             self._serve(message)
+
+    def blame_signal(self):
+        """Of what has just been raised; in uWSGI the next task fails of it."""
+        try:
+            os.write(2, error_bytes('a signal handler raised an exception outside any task:\n%s\n' % explain()))
+        except OSError:
+            pass  # a task closed it
+        self._output.mark(NO_TASK)
 
     def _serve(self, message):
         # all names in the loop are local: at this rate look-ups matter

@@ -5,12 +5,15 @@ import os
 import signal
 import sys
 import threading
+from _queue import SimpleQueue
 from _signal import NSIG, getsignal  # what signal has makes enumerations of them, which takes long
 from _thread import allocate_lock, get_ident, start_new_thread  # before user code patches threading
 
 LIFELINE_FD = 6
 _PR_SET_PDEATHSIG = 1
 _main_thread = get_ident()
+#: what the thread has to do that no signal handler interrupts; None: there is no such thread
+_jobs = None
 
 
 def prepare():
@@ -34,22 +37,19 @@ def uninterrupted(function, *args):
     Signal handlers run in the main thread, between any two instructions, and a time limit raises an exception in one. What has to be
     done whole is then done in another thread, which goes on if whoever waits for it does not.
     """
-    if get_ident() != _main_thread or not any(map(_is_foreign, map(getsignal, range(1, NSIG)))):
+    global _jobs
+    if get_ident() != _main_thread or not any(map(_is_foreign, map(getsignal, range(1, NSIG)))) or sys.is_finalizing():
         return function(*args)
-    outcome, ended = [], allocate_lock()
-
-    def run():
+    if _jobs is None:
+        jobs = SimpleQueue()
         try:
-            outcome.append((function(*args), None))
-        except BaseException as error:
-            outcome.append((None, error))
-        ended.release()
-
+            start_new_thread(_do, (jobs.get,))
+        except RuntimeError:  # the interpreter ends, or there are too many
+            return function(*args)
+        _jobs = jobs
+    outcome, ended = [], allocate_lock()
     ended.acquire()
-    try:
-        start_new_thread(run, ())
-    except RuntimeError:  # the interpreter ends, or there are too many
-        return function(*args)
+    _jobs.put((function, args, outcome, ended))
     ended.acquire()
     result, error = outcome[0]
     if error is not None:
@@ -57,12 +57,26 @@ def uninterrupted(function, *args):
     return result
 
 
+def _do(next_job):
+    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32))  # they are to interrupt what the main thread waits for
+    while True:
+        function, args, outcome, ended = next_job()
+        try:
+            outcome.append((function(*args), None))
+        except BaseException as error:
+            outcome.append((None, error))
+        ended.release()
+        del function, args, outcome, ended  # a large message is not kept
+
+
 def _is_foreign(handler):
     return callable(handler) and handler is not _leave_to_worker
 
 
 def _may_be_terminated():
-    """Whoever forks a process may end it: Pool.terminate() waits for that."""
+    """Whoever forks a process may end it: Pool.terminate() waits for that. Its other threads are left behind."""
+    global _jobs
+    _jobs = None
     if getsignal(signal.SIGTERM) is _leave_to_worker:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _let_through()

@@ -31,6 +31,8 @@ class Wire:
         self.page = mmap.mmap(PAGE_FD, PAGE_BYTES)
         self.pid = os.getpid()
         self._tasks = os.fdopen(TASKS_FD, 'rb', buffering=65536, closefd=False)
+        #: what a signal handler raises here leaves the messages whole
+        self.wait = self._tasks.peek
         self._lock = threading.Lock()
 
     def read_message(self):
