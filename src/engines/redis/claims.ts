@@ -20,7 +20,7 @@ import { refusalCode, Unreadable } from './locked-jobs.js'
 import { Persistence, type Tell } from './persistence.js'
 import { eraseMark, type Pulled, Pulls, type Refusal } from './pulls.js'
 import { heldJobOf, leaseOf, tokenFor } from './refs.js'
-import { isRefusal, whyNot } from './store-failure.js'
+import { isRefusal, isUnsent, whyNot } from './store-failure.js'
 import { earlyMs, type TaskRecord, withFailure, withoutLastRun } from './task-job.js'
 
 export interface RedisClaimsOptions {
@@ -96,7 +96,7 @@ export class RedisClaims implements Claims {
       if (wasSent) this.#left.add(tokens)
       // if there is no connection, the feed says why
       if (isRefusal(error)) return { ref, kind: 'locked', ranMs: 0, detail: whyNot(error) }
-      if (!this.#connection.isReady) return { ref, kind: 'untouched', ranMs: 0 }
+      if (!this.#connection.isReady || isUnsent(error)) return { ref, kind: 'untouched', ranMs: 0 }
       return { ref, kind: 'unreadable', ranMs: 0, detail: whyNot(error) }
     }
   }
