@@ -21,7 +21,7 @@ import { Persistence, type Tell } from './persistence.js'
 import { eraseMark, type Pulled, Pulls, type Refusal } from './pulls.js'
 import { heldJobOf, leaseOf, tokenFor } from './refs.js'
 import { isRefusal, isUnsent, whyNot } from './store-failure.js'
-import { earlyMs, type TaskRecord, withFailure, withoutLastRun } from './task-job.js'
+import { earlyMs, recordAfter, type TaskRecord, withoutLastRun } from './task-job.js'
 
 export interface RedisClaimsOptions {
   /** What the tokens of its locks begin with. No other worker has it. */
@@ -140,7 +140,7 @@ export class RedisClaims implements Claims {
     const { lastRun: known, ...record } = job.record
     const verdict = pastVerdict(record.past, lastRun ?? known, record, this.#rules(terms))
     if (verdict.kind === 'run') return { ...record, past: verdict.past }
-    const next = { ...withFailure(record, verdict.runs, verdict.detail), past: 'none' as const }
+    const next = { ...recordAfter(record, verdict), past: 'none' as const }
     const dead = this.#claimOf(ref, own, record)
     const died = (atMs?: number) => {
       if (verdict.death !== undefined) this.#options.died?.(dead, { cause: verdict.death, atMs })
