@@ -34,6 +34,21 @@ describe('spoold status', () => {
     await until('none is due', async () => (await spoolSnapshotOf(spool)).tasks.due === 0)
   })
 
+  it('counts the tasks of a spool once in its first line, however many daemons run it', async () => {
+    const spool = spoolDirectory()
+    for (let n = 0; n < 2; n++) await startDaemon({ spool })
+    await enqueue(spool, '--at', '+1h', 'a=b')
+    const firstLine = async () => (await spoold(['status', spool])).stdout.split('\n')[0]
+    await until('both count it', async () => {
+      const { spools } = JSON.parse((await spoold(['status', '--json', spool])).stdout)
+      return (
+        spools.length === 2 &&
+        spools.every((each: { tasks: { waiting: number } }) => each.tasks.waiting === 1)
+      )
+    })
+    assert.equal(await firstLine(), 'SPOOLD OK: 0 due, 0 running, 1 waiting, 0 dead')
+  })
+
   it('says what a daemon knows, and judges it', async () => {
     const spool = spoolDirectory()
     const end = join(dirname(spool), 'end')

@@ -51,6 +51,19 @@ describe('doctor, of a spool on Redis', { skip: skipUnless('redis-server') }, ()
     assert.deepEqual(await redis.client.keys('*doctor*'), [])
   })
 
+  it('blames no rights where Redis is full, or a replica', async () => {
+    const spooler = redis.address('mail')
+    await redis.client.config('SET', 'maxmemory', '1')
+    const full = await examined(spooler)
+    await redis.client.config('SET', 'maxmemory', '0')
+    assert.match(full.text, /^error +room: .*its memory is full: .*OOM.*\n +to fix it: raise maxmemory/m)
+    await redis.client.replicaof('127.0.0.1', 1)
+    const replica = await examined(spooler)
+    await redis.client.replicaof('NO', 'ONE')
+    assert.match(replica.text, /^error +spool: .*it is a slave, .*\n +to fix it: name the master/m)
+    assert.doesNotMatch(full.text + replica.text, /ACL|its user may/)
+  })
+
   it('says what an ACL forbids', async () => {
     await redis.client.call(
       'ACL',

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import { Batch } from '#src/engines/client/batch.js'
 import { enqueue, spool } from '#src/engines/client/spool.js'
 import { encodePacket } from '#src/formats/protocol/packet.js'
@@ -57,6 +58,22 @@ describe('a spool on Redis with a directory for when that is away', {
       stdout,
       /cannot be forwarded: it has 17825792 bytes, and a spool on Redis takes at most 16777216/,
     )
+  })
+
+  it('keeps each of the tasks there that come while Redis has become a replica', async () => {
+    const { fallback, both } = place('replica')
+    await redis.client.replicaof('127.0.0.1', 1)
+    const count = 20
+    try {
+      const stored = Array.from({ length: count }, async (_, n) => {
+        await setTimeout(n) // some just as the connection ends
+        return spool({ n: String(n) }, { spooler: both })
+      })
+      await Promise.all(stored)
+    } finally {
+      await redis.client.replicaof('NO', 'ONE')
+    }
+    assert.equal(tasksIn(fallback).length, count)
   })
 
   it('gives no task twice, and none up, whose forwarder is killed again and again', async () => {

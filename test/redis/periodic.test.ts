@@ -64,4 +64,28 @@ tasks.task('tick', { periodicity: ${PERIOD_S} }, async () => append(${JSON.strin
     await until('it has run again', () => times().length >= 2)
     assert.ok((times()[1] ?? 0) >= planned - 100, `${times()[1]} before ${planned}`)
   })
+
+  it('do not run while the last run has not ended, nor wait behind it', async () => {
+    const spooler = redis.address('alone')
+    const gate = join(workspace(), 'gate')
+    const handler = `
+import { existsSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
+import { Tasks } from 'spoold'
+export const tasks = new Tasks()
+tasks.task('tick', { periodicity: 1 }, async () => {
+  JOURNAL('begun')
+  while (!existsSync(${JSON.stringify(gate)})) await setTimeout(20)
+})`
+    const daemon = await daemonOn(spooler, { handler, ini: { 'spooler-processes': 2 } })
+    await until('it runs', () => daemon.journal().length > 0)
+    const version = async () =>
+      Number.parseInt((await redis.client.hget('bull:alone:spoold:periodic', 'tick')) ?? '', 10)
+    const from = await version()
+    await until('its time has come three times more', async () => (await version()) >= from + 3)
+    const waiting = await redis.client.zcard('bull:alone:prioritized')
+    assert.deepEqual([daemon.journal().length, waiting], [1, 0])
+    writeFileSync(gate, '')
+    await until('it runs again', () => daemon.journal().length > 1)
+  })
 })

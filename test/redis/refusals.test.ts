@@ -12,7 +12,7 @@ import { workspace } from '../helpers/workspace.js'
 import { daemonOn } from './redis-daemon.js'
 
 /** How long Redis refuses. */
-const REFUSES_MS = 3000
+const REFUSES_MS = 4000
 const LINES = 12
 const HANDLER = (gate: string) => `
 import { existsSync } from 'node:fs'
@@ -89,7 +89,7 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
   ]
   for (const [i, [what, line, refuse, end, back = /Redis answers again/]] of REFUSALS.entries())
     it(`${what} says so once, waits, and goes on`, async () => {
-      const spooler = redis.address(`refuses${i}`)
+      const spooler = `${redis.address(`refuses${i}`)}?check=2`
       const gate = join(workspace(), 'gate')
       const daemon = await daemonOn(spooler, {
         handler: HANDLER(gate),
@@ -112,6 +112,7 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
         await end() // for the next ones, too
       }
       assert.ok(said.length <= LINES, said.join('\n'))
+      assert.doesNotMatch(said.join('\n'), /answers again|is left alone/)
       await until('all have run', () => daemon.journal().length >= 22)
       await until('they are settled', async () => (await redis.client.llen(`bull:refuses${i}:active`)) === 0)
       assert.equal(new Set(daemon.journal()).size, daemon.journal().length, 'none ran twice')

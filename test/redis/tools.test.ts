@@ -14,6 +14,7 @@ const HANDLER = `export default (env, task) => {
   JOURNAL(env.n)
   if (env.do === 'bury') return { bury: 'no use' }
   if (env.do === 'retry') throw new Error('boom')
+  if (env.do === 'fail') throw new Error('number ' + task.attempt)
   return task.SPOOL_OK
 }`
 const IN_AN_HOUR = () => new Date(Date.now() + 3_600_000)
@@ -156,6 +157,29 @@ for (const { name, spooler: newSpooler, skip } of ENGINES)
       assert.match(stderr, /dead .*asked: .*no use/)
       const { code: late, stderr: why } = await inProcess(['wait', later.path, '--timeout', '1s'])
       assert.deepEqual([late, /it is waiting/.test(why)], [124, true])
+      daemon.child.kill('SIGTERM')
+      await daemon.code()
+    })
+
+    it('show has the error that a task was buried with, and when that was', async () => {
+      const spooler = newSpooler('buried')
+      await enqueue({ n: 'fails', do: 'fail' }, { spooler })
+      const setup = { handler: HANDLER, ini: { 'spooler-frequency': 1, 'spooler-max-attempts': 2 } }
+      const daemon =
+        name === 'redis' ? await daemonOn(spooler, setup) : await startDaemon({ spool: spooler, ...setup })
+      await enqueue({ n: 'asked', do: 'bury' }, { spooler })
+      const dead = await until('all are dead', async () => {
+        const all = await listed(spooler, '--state', 'dead')
+        return all.length === 2 ? all : undefined
+      })
+      const letters = dead.map(async each =>
+        JSON.parse(await run('show', `${spooler}/${each.name}`, '--json')),
+      )
+      const errors = (await Promise.all(letters)).map(({ deadLetter: letter }) => {
+        assert.ok(Math.abs(letter.buriedAt - letter.lastFailureAt) < 900, JSON.stringify(letter))
+        return String(letter.lastError).split('\n')[0]
+      })
+      assert.deepEqual(errors.sort(), ['Error: number 2', 'no use'])
       daemon.child.kill('SIGTERM')
       await daemon.code()
     })

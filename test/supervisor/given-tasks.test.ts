@@ -18,6 +18,19 @@ describe('GivenTasks', () => {
     assert.equal(given.end(1), undefined)
   })
 
+  it('has not begun what another worker found to be locked, where its claims are leases and it has announced none', () => {
+    const given = new GivenTasks(1, true)
+    given.give(['a', 'b'])
+    given.recall(true)
+    assert.equal(given.takeBack('b'), true)
+    assert.deepEqual(given.begun, [])
+    given.claimed([[1, { name: 'second', lease: 'y' }]])
+    assert.deepEqual(
+      given.begun.map(({ name }) => name),
+      ['second'],
+    )
+  })
+
   it('knows that what it has not announced has not begun, where its claims are leases', () => {
     const given = new GivenTasks(2, true)
     given.give(['a', 'b', 'c'])

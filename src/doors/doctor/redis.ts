@@ -52,8 +52,15 @@ function* version({ info }: RedisFacts): Generator<Finding> {
   else yield ok('spool', `Redis ${text} answers`)
 }
 
-function* rights({ refusal }: RedisFacts): Generator<Finding> {
+function* rights({ refusal, info }: RedisFacts): Generator<Finding> {
   if (refusal === null) return yield ok('spool', 'its user may do all that is needed')
+  const role = info?.get('role')
+  if (role !== undefined && role !== 'master') return // which refuses more, and is told below
+  if (/^(\w+: )?OOM\b/.test(refusal))
+    return yield {
+      ...{ level: 'error', topic: 'room', text: `its memory is full: ${refusal}` },
+      fix: 'raise maxmemory, or make room (spoold purge, spoold rm)',
+    }
   yield {
     ...{ level: 'error', topic: 'spool', text: `its user may not do all that is needed: ${refusal}` },
     fix: 'ACL SETUSER USER ~PREFIX:* +@all -@dangerous +info',

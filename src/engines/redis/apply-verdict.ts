@@ -3,7 +3,7 @@ import { isNamed, taskNameOf } from '../../formats/protocol/named.js'
 import type { Unsettled } from '../contracts/verdict.js'
 import type { RedisClaim } from './claim.js'
 import type { Refusal } from './pulls.js'
-import { type TaskRecord, withFailure } from './task-job.js'
+import { recordAfter, type TaskRecord } from './task-job.js'
 
 /** What has been pulled, and may run as far as is known. */
 export type Locked = Pick<RedisClaim, 'job' | 'jobs' | 'token' | 'terms'>
@@ -42,12 +42,12 @@ export async function applyVerdict(
       return { kind: 'ignore', atMs }
     }
     case 'bury': {
-      const buried = { ...record, ...verdict.runs, reason: verdict.reason }
+      const buried = { ...recordAfter(record, verdict), reason: verdict.reason }
       await jobs.bury(job.json, token, buried, verdict.detail)
       return { kind: 'buried', detail: verdict.detail }
     }
     case 'again': {
-      const runs = withFailure(record, verdict.runs, verdict.detail)
+      const runs = recordAfter(record, verdict)
       const atMs = await jobs.delay(job.id, token, verdict.delayMs, runs, 'failed')
       return { kind: verdict.as, atMs, detail: verdict.detail }
     }

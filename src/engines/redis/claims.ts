@@ -20,8 +20,8 @@ import { refusalCode, Unreadable } from './locked-jobs.js'
 import { Persistence, type Tell } from './persistence.js'
 import { eraseMark, type Pulled, Pulls, type Refusal } from './pulls.js'
 import { heldJobOf, leaseOf, tokenFor } from './refs.js'
-import { isRefusal, whyNot } from './store-failure.js'
-import { earlyMs, type TaskRecord, withFailure, withoutLastRun } from './task-job.js'
+import { isRefusal, isUnsent, whyNot } from './store-failure.js'
+import { earlyMs, recordAfter, type TaskRecord, withoutLastRun } from './task-job.js'
 
 export interface RedisClaimsOptions {
   /** What the tokens of its locks begin with. No other worker has it. */
@@ -96,7 +96,7 @@ export class RedisClaims implements Claims {
       if (wasSent) this.#left.add(tokens)
       // if there is no connection, the feed says why
       if (isRefusal(error)) return { ref, kind: 'locked', ranMs: 0, detail: whyNot(error) }
-      if (!this.#connection.isReady) return { ref, kind: 'untouched', ranMs: 0 }
+      if (!this.#connection.isReady || isUnsent(error)) return { ref, kind: 'untouched', ranMs: 0 }
       return { ref, kind: 'unreadable', ranMs: 0, detail: whyNot(error) }
     }
   }
@@ -140,7 +140,7 @@ export class RedisClaims implements Claims {
     const { lastRun: known, ...record } = job.record
     const verdict = pastVerdict(record.past, lastRun ?? known, record, this.#rules(terms))
     if (verdict.kind === 'run') return { ...record, past: verdict.past }
-    const next = { ...withFailure(record, verdict.runs, verdict.detail), past: 'none' as const }
+    const next = { ...recordAfter(record, verdict), past: 'none' as const }
     const dead = this.#claimOf(ref, own, record)
     const died = (atMs?: number) => {
       if (verdict.death !== undefined) this.#options.died?.(dead, { cause: verdict.death, atMs })

@@ -66,8 +66,10 @@ export class Connection {
     this.#client = openClient(address, libraries, () => this.#interest > 0)
     this.redis = this.#client
     this.#client.on('error', error => {
-      // what is sent to a connection that has just ended fails so, and hides why that ended
-      if (!error.message.startsWith("Stream isn't writeable")) this.#lastError = error
+      // what is sent to a connection that has just ended, or whose password was refused, fails so, and hides why
+      const isRefused = this.#lastError?.message.startsWith('WRONGPASS') ?? false
+      const hides = isRefused ? /^(Stream isn't writeable|NOAUTH)/ : /^Stream isn't writeable/
+      if (!hides.test(error.message)) this.#lastError = error
     })
     this.#client.on('ready', () => {
       this.#lastError = undefined

@@ -100,9 +100,9 @@ export function draftOf(request: WholeRequest, nowMs: number): Draft {
   }
 }
 
-function identityOf({ id, mark }: Request): Identity {
+function identityOf({ id, mark, name = randomUUID() }: Request): Identity {
   if (mark === undefined)
-    return id === undefined ? { kind: 'add', text: randomUUID() } : { kind: 'id', text: sha256(id) }
+    return id === undefined ? { kind: 'add', text: name } : { kind: 'id', text: sha256(id) }
   const [, isId, hash, , job] = MARK.exec(mark) ?? []
   return isId === undefined ? { kind: 'add', text: job ?? randomUUID() } : { kind: 'id', text: hash ?? '' }
 }

@@ -5,7 +5,9 @@ import type { Connection } from './connection.js'
 /** What Redis answers for reasons of its own, which end: it is full, read-only, loading, or lets nobody in. */
 const REFUSED =
   /^(?:ERR Error running script.*-)?(OOM|ERR ACL failure|ERR The user executing the script|READONLY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|NOPERM|NOAUTH|BUSY|EXECABORT)\b/
-const LOST = /timed out|timeout|closed|ended|ECONN|EPIPE|max retries per request/i
+/** Its connection is about to end: nothing was sent. */
+const UNSENT = /^Stream isn't writeable/
+const LOST = /timed out|timeout|closed|ended|ECONN|EPIPE|max retries per request|^Stream isn't writeable/i
 const AWAY: ReadonlySet<string> = new Set([
   'REDIS_UNREACHABLE',
   'REDIS_UNANSWERED',
@@ -32,6 +34,11 @@ export function unlessUnreadable(error: unknown): null {
 /** True if Redis does nothing now, whatever it is asked. */
 export function isRefusal(error: unknown): boolean {
   return REFUSED.test(firstOf(error).message)
+}
+
+/** True if the connection was ending already, although it looked ready, so that this was not sent. */
+export function isUnsent(error: unknown): boolean {
+  return UNSENT.test(firstOf(error).message)
 }
 
 /** True if the task is not to blame: later, or elsewhere, it can be stored. */

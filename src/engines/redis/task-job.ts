@@ -7,7 +7,7 @@ import { displayName } from '../../base/task/ref.js'
 import { HEADER_BYTES, modifier1Of, packetBytesOf, SPOOL_MODIFIER } from '../../formats/protocol/header.js'
 import { nameFault, taskNameOf } from '../../formats/protocol/named.js'
 import { parseVars, type Vars } from '../../formats/protocol/vars.js'
-import { PASTS, type Past, type Runs } from '../contracts/verdict.js'
+import { type Again, type Burial, PASTS, type Past, type Runs } from '../contracts/verdict.js'
 import type { JobJson } from './libraries.js'
 
 /** The largest task: Redis keeps it in memory, and its packet and body pass through that as text. */
@@ -70,14 +70,16 @@ export function jobNameOf(vars: Vars): string {
 
 const MAX_ERROR_CHARS = 8192
 
-/** The record after another failed run. */
-export function withFailure(record: TaskRecord, runs: Runs, detail: string | undefined): TaskRecord {
+/** The record after what a run leads to, if any did. */
+export function recordAfter(record: TaskRecord, { runs, failed }: Burial | Again): TaskRecord {
+  if (failed === undefined) return { ...record, ...runs }
   const nowMs = Date.now()
+  const { error } = failed
   return {
     ...record,
     ...runs,
     ...{ firstFailureAt: record.firstFailureAt ?? nowMs, lastFailureAt: nowMs },
-    ...(detail === undefined ? {} : { lastError: failureText(detail, MAX_ERROR_CHARS) }),
+    ...(error === undefined ? {} : { lastError: failureText(error, MAX_ERROR_CHARS) }),
   }
 }
 

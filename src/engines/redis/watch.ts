@@ -132,7 +132,6 @@ export class Watch {
     } catch (error) {
       if (!this.#isOpen) return
       this.#lost(whyNot(error))
-      this.#isRefusing = false
       this.#listener.seen(withDueAtMost(this.#view, 0))
     }
     this.#arm()
@@ -147,10 +146,10 @@ export class Watch {
   async #recoverStalled(): Promise<void> {
     const now = performance.now()
     if (now - this.#stalledAt < this.#connection.stalledMs) return
-    this.#stalledAt = now
     const recover = (queue: SpoolQueue) => queue.use(all => all.getBackend().moveStalledJobsToWait())
     // what is no job stops the script that meets it, once
     await Promise.all(this.#queues.map(queue => recover(queue).catch(unlessUnreadable)))
+    this.#stalledAt = now // a Redis that refuses this is asked again at the next look
   }
 
   /** As far as they have been seen. */

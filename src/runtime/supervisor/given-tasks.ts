@@ -345,11 +345,10 @@ export class GivenTasks {
   /** A start that directly follows a report is not announced, but each lease is: without one, nothing can have begun where claims are leases. */
   get #mayHaveBegun(): Given[] {
     const inferred = this.#owned.filter(
-      ({ startedAt, notice }, place) =>
-        startedAt === undefined &&
-        (this.#areLeased ? notice?.lease !== undefined : place < this.#concurrency),
+      ({ startedAt }, place) => startedAt === undefined && (this.#areLeased || place < this.#concurrency),
     )
-    return [...this.#started, ...inferred]
+    const all = [...this.#started, ...inferred]
+    return this.#areLeased ? all.filter(({ notice }) => notice?.lease !== undefined) : all
   }
 }
 

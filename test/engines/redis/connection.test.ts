@@ -66,6 +66,21 @@ describe('a connection to Redis', { skip: missing }, () => {
     for (const fault of faults.slice(1)) assert.match(fault, /ERR DB index is out of range$/)
   })
 
+  it('whose password is wrong says so, also where it has a database to select', async () => {
+    const address = redis.address('wrong').replace('//', '//somebody:wrong@').replace('/0/', '/3/')
+    const connection = await Connection.open(address)
+    await redis.client.config('SET', 'requirepass', 'right')
+    try {
+      await assert.rejects(
+        connection.use(async () => {}, REFUSED_MS),
+        /WRONGPASS/,
+      )
+    } finally {
+      connection.close()
+      await redis.client.config('SET', 'requirepass', '')
+    }
+  })
+
   it('is asked for no pauses any more once that has ended, even if it ends during the first look', async t => {
     const connection = await Connection.open('redis://127.0.0.1:1/0/nobody')
     const pauses = new RedisUpkeep(connection).followPauses(() => {})

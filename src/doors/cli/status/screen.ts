@@ -40,18 +40,21 @@ export function* screenOf(status: SpoolStatus): Generator<string> {
   if (status.source === 'daemon') yield* processes(status)
 }
 
-/** For the first line. */
+/** For the first line. Daemons of one spool have its tasks in common: the one counts that knows of most. */
 export function summaryOf(statuses: readonly SpoolStatus[]): string {
   const known = statuses.filter(each => each.source !== 'none')
+  const spools = [...new Set(known.map(({ directory }) => directory))]
   const sum = (value: (status: AloneStatus | DaemonStatus) => number) =>
-    known.reduce((total, each) => total + value(each), 0)
+    spools
+      .map(spool => Math.max(...known.filter(({ directory }) => directory === spool).map(value)))
+      .reduce((total, most) => total + most, 0)
   const isLower = known.some(each => !dueOf(each).isWhole)
   const due = `${isLower ? 'at least ' : ''}${count(sum(each => dueOf(each).count))} due`
   const unseen = sum(each => dueOf(each).unseen)
   const parts = [
     due,
     ...(unseen > 0 ? [unseenText(unseen)] : []),
-    `${sum(({ tasks }) => tasks.running)} running`,
+    `${known.reduce((total, { tasks }) => total + tasks.running, 0)} running`,
     `${count(sum(({ tasks }) => tasks.waiting))} waiting`,
   ]
   const paused = known.some(each => each.paused !== null && isWholePaused(each.paused)) ? ['paused'] : []
