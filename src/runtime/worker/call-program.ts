@@ -19,9 +19,10 @@ const BODY_FD = 3
 const LOOK_MS = 20
 /**
  * Waits for a line on standard input before it becomes the command, so that no program starts before it is watched.
- * `read` takes single bytes, so the input behind the line stays in the pipe.
+ * `read` takes single bytes, so the input behind the line stays in the pipe. By the trap, a shell that is cancelled
+ * waits for what it runs, and then exits with the code of that.
  */
-const GATE = 'read -r spoold_gate && exec /bin/sh -c "$1"'
+const GATE = 'read -r spoold_gate && exec /bin/sh -c "trap exit TERM; $1"'
 const OPEN_GATE = '\n'
 /** sysexits.h: the permanent failures (64–78) and the one temporary failure (75). */
 const EX_USAGE = 64
