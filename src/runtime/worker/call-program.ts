@@ -1,10 +1,12 @@
 import { isUtf8 } from 'node:buffer'
 import { spawn } from 'node:child_process'
+import { readSync } from 'node:fs'
 import type { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf } from '../../base/errors.js'
 import { CANCEL_MS } from '../../base/task/cancel.js'
 import { IGNORE, OK, type Outcome, RETRY } from '../../base/task/outcome.js'
+import type { Claim } from '../../engines/claims.js'
 import type { VarPair } from '../../formats/protocol/packet.js'
 import type { HandlerSpec, WorkerMessage } from '../ipc/messages.js'
 import type { HandlerCall, HandlerTask } from './handler-task.js'
@@ -15,6 +17,8 @@ import type { Run } from './run.js'
 
 /** Descriptor 3 of the program. */
 const BODY_FD = 3
+/** A larger body is read from the file in pieces of this size, so it need not fit into memory. */
+const PIECE_BYTES = 1024 * 1024
 /** How often a group is looked at whose leader has ended. */
 const LOOK_MS = 20
 /**
@@ -47,12 +51,12 @@ export function callProgram(
   programs: Programs,
 ): HandlerCall {
   return async (run, task) => {
-    const { bodyBytes, vars } = run.claim
+    const { vars } = run.claim
     const lock = run.claim.shareLock()
     const pipes = [OutputPipe.open(), OutputPipe.open()]
     const [stdout, stderr] = pipes.map(pipe => pipe?.writer ?? 'pipe')
     const child = spawn('/bin/sh', ['-c', GATE, 'sh', command], {
-      stdio: ['pipe', stdout, stderr, bodyBytes === 0 ? 'ignore' : 'pipe', lock ?? 'ignore'],
+      stdio: ['pipe', stdout, stderr, 'pipe', lock ?? 'ignore'],
       env: { ...process.env, ...environmentOf(task) },
       detached: true, // its own process group, which can be killed as a whole
     })
@@ -73,16 +77,29 @@ export function callProgram(
     )
     const packet = input === 'json' ? Buffer.from(jsonOf(task)) : Buffer.from(vars.text, 'latin1')
     feed(child.stdio[0], isWatched ? Buffer.concat([Buffer.from(OPEN_GATE), packet]) : Buffer.alloc(0))
-    if (bodyBytes > 0) feed(child.stdio[BODY_FD] as Writable | null, task.body ?? Buffer.alloc(0))
+    const body = child.stdio[BODY_FD] as Writable
+    const fed = feedBody(body, run.claim, lock).then(
+      () => undefined,
+      (error: unknown): Outcome => {
+        signalGroup(pid, 'SIGKILL') // it must not take what it got for the whole
+        const kind = run.claim.isOnce ? 'crash' : 'error'
+        return {
+          kind,
+          detail: `the program was killed, because its body could not be read: ${messageOf(error)}`,
+        }
+      },
+    )
     const logged = (['stdout', 'stderr'] as const).map((stream, i) =>
       logLines(pipes[i]?.reader ?? child[stream], message => task.logAndWait({ message, stream })),
     )
     const outcome = isWatched ? await ended : await ended.then(() => UNWATCHED)
+    body.destroy()
+    const unread = await fed
     await whenEnded()
     programs.ended(pid)
     send({ type: 'child-ended', pid })
     for (const last of logged) await last()
-    return outcome
+    return unread ?? outcome
   }
 }
 
@@ -136,6 +153,29 @@ function isKilled(code: number | null, signal: string | null): boolean {
 function feed(stream: Writable | null, bytes: Buffer): void {
   stream?.on('error', () => {})
   stream?.end(bytes)
+}
+
+/**
+ * Feeds the body to the program, until it does not want more.
+ *
+ * @param file the task's file, if the engine has one
+ * @throws what the reading throws
+ */
+async function feedBody(pipe: Writable, claim: Claim, file: number | undefined): Promise<void> {
+  if (file === undefined || claim.bodyBytes <= PIECE_BYTES)
+    return feed(pipe, claim.readBody() ?? Buffer.alloc(0))
+  pipe.on('error', () => {})
+  const start = claim.vars.text.length
+  for (let at = 0; at < claim.bodyBytes && !pipe.destroyed; ) {
+    const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, claim.bodyBytes - at))
+    const got = readSync(file, piece, 0, piece.length, start + at)
+    if (got === 0)
+      throw new Error(`it ends after ${at} of ${claim.bodyBytes} bytes: the file was cut while it ran`)
+    at += got
+    if (!pipe.write(piece.subarray(0, got)))
+      await new Promise(resolve => pipe.once('drain', resolve).once('close', resolve))
+  }
+  pipe.end()
 }
 
 /** Values that are not UTF-8 are `{"base64": "…"}`, as in `spoold show --json`. */
