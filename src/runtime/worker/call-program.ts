@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { readSync } from 'node:fs'
 import type { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { messageOf } from '../../base/errors.js'
+import { errnoOf, messageOf } from '../../base/errors.js'
 import { CANCEL_MS } from '../../base/task/cancel.js'
 import { IGNORE, OK, type Outcome, RETRY } from '../../base/task/outcome.js'
 import type { Claim } from '../../engines/claims.js'
@@ -34,7 +34,9 @@ const EX_TEMPFAIL = 75
 const EX_CONFIG = 78
 /** Not from sysexits.h. */
 const EX_IGNORE = 100
-const UNWATCHED: Outcome = { kind: 'error', detail: 'sh cannot be run to watch the program' }
+const UNWATCHED = notStarted('sh cannot be run to watch the program')
+/** Errors of a process or machine that has run out of a resource: they say nothing about the task. */
+const SHORTAGES = new Set(['EAGAIN', 'EMFILE', 'ENFILE', 'ENOMEM'])
 const SIGNALS = 64
 /** Keys of a packet must not set PATH or LD_PRELOAD. */
 const PREFIX = 'SPOOL_'
@@ -61,9 +63,10 @@ export function callProgram(
       detached: true, // its own process group, which can be killed as a whole
     })
     const ended = new Promise<Outcome>(resolve => {
-      child.once('error', error =>
-        resolve({ kind: 'error', detail: `sh cannot be run: ${messageOf(error)}` }),
-      )
+      child.once('error', error => {
+        const detail = `sh cannot be run: ${messageOf(error)}`
+        resolve(SHORTAGES.has(errnoOf(error) ?? '') ? notStarted(detail) : { kind: 'error', detail })
+      })
       child.once('exit', (code, signal) => resolve(outcomeOf(code, signal, run.claim.isOnce)))
     })
     const { pid } = child
@@ -124,6 +127,10 @@ function endWhenCancelled(run: Run, group: number): () => Promise<void> {
     run.isProgram = false
     run.whenCancelled(() => {})
   }
+}
+
+function notStarted(shortage: string): Outcome {
+  return { kind: 'release', isUnbegun: true, shortage }
 }
 
 /** @param isOnce a killed program may have done its work, so the outcome of an at-most-once task is unknown */
