@@ -1,6 +1,6 @@
 import fs, { constants } from 'node:fs'
 import { createRequire } from 'node:module'
-import { basename } from 'node:path'
+import { basename, join } from 'node:path'
 import { isMainThread } from 'node:worker_threads'
 import { errnoOf, messageOf } from '../base/errors.js'
 import {
@@ -752,12 +752,12 @@ export function libcFault(): string | undefined {
 
 /** koffi itself. @throws Error why it cannot be had here */
 export function openKoffi(): Koffi {
-  const { platform, arch, execPath } = process
+  const { platform, arch } = process
   if (platform !== 'linux' || COLUMNS[arch] === undefined)
     throw new Error(
       `libc is called on Linux on ${Object.keys(COLUMNS).join(', ')} only, not on ${platform} ${arch}`,
     )
-  const kind = isMusl(interpreterOf(execPath)) ? 'musl' : 'linux'
+  const kind = isMusl(interpreterOf(nodeFile())) ? 'musl' : 'linux'
   const require = createRequire(import.meta.url)
   const own = find(require)
   try {
@@ -768,6 +768,14 @@ export function openKoffi(): Koffi {
     if (errnoOf(error) !== 'MODULE_NOT_FOUND') throw error
     return require('koffi')
   }
+}
+
+/** Where /proc is not mounted, Node knows only by which name it was started, often `node`. */
+function nodeFile(): string {
+  const { execPath, env } = process
+  if (execPath.includes('/')) return execPath
+  const candidates = (env.PATH ?? '').split(':').map(directory => join(directory, execPath))
+  return candidates.find(file => fs.existsSync(file)) ?? execPath
 }
 
 function find(require: NodeJS.Require): string {

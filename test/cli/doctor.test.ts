@@ -158,6 +158,19 @@ describe('spoold doctor examines a spool as the user of the daemon', { skip: ski
     complainsAndIsFixed(ini, /^error spool: .*\.spoold cannot be entered by uid 65534/, 1)
   })
 
+  it('that is sticky, and belongs to somebody else', () => {
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o755)
+    execFileSync('chown', [':65534', spool])
+    chmodSync(spool, 0o3770)
+    const ini = install(spool, NOBODY)
+    complainsAndIsFixed(
+      ini,
+      /^warning spool: its mode is 3770, and it belongs to uid 0, so tasks of other users stay when uid 65534 has run them/,
+      0,
+    )
+  })
+
   it('below a directory that does not let it through', () => {
     const spool = spoolDirectory()
     const ini = install(spool, NOBODY)

@@ -343,6 +343,20 @@ describe('spoold cancel of programs and interpreters', () => {
     assert.deepEqual(daemon.workers().includes(worker ?? 0), true)
   })
 
+  it('lets a program that was named by its path finish, and exit with its own code', async () => {
+    const spool = spoolDirectory()
+    const script = join(spool, '../program.sh')
+    writeFileSync(script, `#!/bin/sh\ntrap 'sleep 0.3; exit 0' TERM\necho trapped\nsleep 600 & wait\n`, {
+      mode: 0o755,
+    })
+    const daemon = await startDaemon({ spool, isForeign: true, ini: { 'spooler-exec': script } })
+    const path = drop(spool, nameOf('finishes'))
+    await daemon.waitFor(': trapped')
+    const { stderr } = await inProcess(['cancel', path])
+    assert.match(stderr, /it ended with SPOOL_OK before it could be cancelled/)
+    await daemon.waitFor(`done with task ${nameOf('finishes')}`)
+  })
+
   it('kills an interpreter with its worker; what waited in it runs elsewhere, and counts no crash', async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', {

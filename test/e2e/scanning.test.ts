@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spoolSnapshotOf } from '../helpers/control.js'
@@ -272,6 +272,20 @@ describe('a task is found', { concurrency: 3 }, () => {
     await until('it has run in the directory that replaced the first', () =>
       daemon.journal().includes('replaced'),
     )
+  })
+
+  it('in a spool that was moved, with a link in its place, after a reload, as the log says', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-frequency': 1 } })
+    renameSync(spool, `${spool}.moved`)
+    await daemon.waitFor('the directory cannot be listed, waiting for it: ENOENT')
+    symlinkSync(`${spool}.moved`, spool)
+    drop(spool, 'moved')
+    await daemon.waitFor(
+      /the directory cannot be listed.*; it is a symbolic link now, which a reload follows/,
+    )
+    daemon.child.kill('SIGHUP')
+    await until('it has run', () => daemon.journal().includes('moved'))
   })
 
   it('in several spools, each with its own processes', async () => {

@@ -1,8 +1,18 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { USER } from '../helpers/canaries.js'
 import { spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
@@ -36,6 +46,28 @@ describe('a worker that is out of descriptors', () => {
     assert.equal(daemon.journal().length, 20)
     assert.equal(new Set(daemon.journal()).size, 20)
     await daemon.waitFor(/the process cannot continue, replacing it: EMFILE/)
+    assert.equal((await deadOf(spool)).size, 0)
+  })
+})
+
+describe('a worker that may start no process', { skip: skipUnless('root') }, () => {
+  it('is replaced, and its task counts no run', async () => {
+    const spool = spoolDirectory()
+    for (const path of [dirname(spool), spool]) chmodSync(path, 0o777)
+    const daemon = await startDaemon({
+      spool,
+      isForeign: true,
+      ini: { ...{ uid: USER, gid: USER }, 'spooler-exec': 'echo $SPOOL_n', 'spooler-max-attempts': 1 },
+    })
+    const [worker] = daemon.workers()
+    const asUser = [`--reuid=${USER}`, `--regid=${USER}`, '--clear-groups']
+    execFileSync('setpriv', [...asUser, 'prlimit', `--pid=${worker}`, '--nproc=1'])
+    const file = join(dirname(spool), 'task')
+    writeFileSync(file, packet({ n: 'it' }))
+    chownSync(file, USER, USER)
+    renameSync(file, join(spool, 'task'))
+    await daemon.waitFor(/the process cannot continue, replacing it: sh cannot be run: .*EAGAIN/)
+    await daemon.waitFor('done with task task')
     assert.equal((await deadOf(spool)).size, 0)
   })
 })

@@ -70,4 +70,15 @@ describe('where /proc is not mounted', { skip: skipUnless('root', 'mount') }, ()
       'spoold: [SPOOL_UNUSABLE] /nowhere does not exist; name a spool directory\n',
     )
   })
+  it('a daemon that was started as `node`, as by its first line, claims with record locks', () => {
+    const spool = spoolDirectory()
+    drop(spool)
+    const byName = 'mount -t tmpfs none /proc && PATH="$1:$PATH" && shift && exec node "$@"'
+    const drained = spawnSync('unshare', [
+      ...['-m', 'sh', '-c', byName, 'sh', dirname(process.execPath), BIN],
+      ...['--drain', '--spooler', spool, '--spooler-exec', 'true'],
+    ])
+    assert.match(drained.stderr.toString(), /claims with record locks.*drained: 1 done/s)
+    assert.equal(drained.status, 0)
+  })
 })

@@ -96,6 +96,17 @@ describe('a disk that stalls', { skip: skipUnless('root', 'fuse') }, () => {
   })
 })
 
+describe('a disk behind a server of files', { skip: skipUnless('root', 'fuse') }, () => {
+  it('has control sockets, of two daemons, on which they answer', async () => {
+    const spool = join((await servedDirectory()).path, 'spool')
+    mkdirSync(spool)
+    const daemons = [await startDaemon({ spool }), await startDaemon({ spool })]
+    const { stdout, stderr } = await inProcess(['status', '--json', spool])
+    const pids = [...stdout.matchAll(/"daemon":\{"pid":(\d+)/g)].map(([, pid]) => Number(pid))
+    assert.deepEqual(pids.sort(), daemons.map(({ pid }) => pid).sort(), `${stdout}${stderr}`)
+  })
+})
+
 const STRACE = 'strace -f -y -qq --seccomp-bpf -s 4096 -e signal=none -e trace=%file,fcntl,flock -o'.split(
   ' ',
 )

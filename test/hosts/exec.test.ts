@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, renameSync, truncateSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { startDaemon } from '../helpers/daemon.js'
@@ -200,6 +200,41 @@ describe('spooler-exec', () => {
     for (const pid of [daemon.pid, ...daemon.workers()]) {
       const peak = Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
       assert.ok(peak < 250 * 1024, `${peak} KiB`)
+    }
+  })
+
+  it('gives a task without a body an empty descriptor 3', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startExec(spool, ['wc -c <&3 || exit 64'])
+    drop(spool, 'uwsgi_spoolfile_on_a')
+    await until('it ran', () => leftIn(spool).length === 0)
+    await daemon.waitFor('done with task uwsgi_spoolfile_on_a')
+    assert.match(daemon.output, /uwsgi_spoolfile_on_a: 0$/m)
+  })
+
+  it('passes a large body on in pieces, and kills a program whose body is cut while it reads', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startExec(
+      spool,
+      [
+        `[ -e $1 ] || { head -c 9 <&3 >/dev/null; : > $1; truncate -s 250000000 $SPOOL_task_path; }; wc -c <&3`,
+      ],
+      { 'spooler-retry-delay': 1 },
+    )
+    const large = join(dirname(spool), 'large')
+    writeFileSync(large, packet({ a: 'b' }))
+    const packetBytes = readFileSync(large).length
+    truncateSync(large, 400_000_000 + packetBytes)
+    renameSync(large, join(spool, 'uwsgi_spoolfile_on_large'))
+    await daemon.waitFor('done with task uwsgi_spoolfile_on_large', 60_000)
+    assert.match(
+      daemon.output,
+      /failed, runs again in 1 s: the program was killed, because its body could not be read: it ends after \d+ of 400000000 bytes/,
+    )
+    assert.match(daemon.output, new RegExp(`uwsgi_spoolfile_on_large: ${250_000_000 - packetBytes}$`, 'm'))
+    for (const pid of daemon.workers()) {
+      const peak = Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+      assert.ok(peak < 200 * 1024, `${peak} KiB`)
     }
   })
 

@@ -26,8 +26,11 @@ export type Outcome =
   | { readonly kind: 'cancel'; readonly detail: string }
   /** It crashed its host; `detail` says how the host died. */
   | { readonly kind: 'crash'; readonly detail: string }
-  /** The run was interrupted through no fault of the task: treat it as if it had not started. `isUnbegun`: it had not. */
-  | { readonly kind: 'release'; readonly isUnbegun?: true }
+  /**
+   * The run was interrupted through no fault of the task: treat it as if it had not started. `isUnbegun`: it had not.
+   * `shortage`: what its process lacks, which is to be replaced.
+   */
+  | { readonly kind: 'release'; readonly isUnbegun?: true; readonly shortage?: string }
 
 /** The task runs again, with the delay and policy that the handler asked for, if any. */
 interface RetryOutcome {

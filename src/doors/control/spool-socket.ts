@@ -12,8 +12,8 @@ import {
   chmodSync,
   type Directory,
   holdDirectory,
-  linkSync,
   openSync,
+  renameSync,
   statusOf,
   unlinkSync,
 } from '../../system/files/anchored-path.js'
@@ -83,10 +83,10 @@ async function takeName({ path }: Directory, hidden: string, isLocal: boolean): 
   const lock = await takeLock(`${path}/${CONTROL_LOCK}`)
   try {
     for (const name of controlNames(isLocal)) {
-      if (tryLink(hidden, `${path}/${name}`)) return name
+      if (tryTake(hidden, `${path}/${name}`)) return name
       if (!(await isDead(`${path}/${name}`))) continue
       unlinkSync(`${path}/${name}`)
-      if (tryLink(hidden, `${path}/${name}`)) return name
+      if (tryTake(hidden, `${path}/${name}`)) return name
     }
     throw new Error(`as many daemons as can have a control socket in ${STATE_DIRECTORY} have one`)
   } finally {
@@ -111,14 +111,11 @@ async function takeLock(path: string): Promise<number | undefined> {
   return undefined
 }
 
-function tryLink(from: string, to: string): boolean {
-  try {
-    linkSync(from, to)
-    return true
-  } catch (error) {
-    if (errnoOf(error) === 'EEXIST') return false
-    throw error
-  }
+/** Not by a link: that is a file of its own below some servers of FUSE (bindfs), and nobody listens on it. */
+function tryTake(from: string, to: string): boolean {
+  if (statusOf(to) !== undefined) return false
+  renameSync(from, to)
+  return true
 }
 
 /** A socket on which no process of this machine listens. A file that is no socket is not ours to remove. */

@@ -121,9 +121,10 @@ function* checkPeriodic(spool: string): Generator<Diagnosis> {
     }
 }
 
-/** Anyone who may write to it decides what the handlers are called with. */
+/** Anyone who may write to it decides what the handlers are called with. In a sticky directory, only its owner removes what others write. */
 function* checkMode(spool: string): Generator<Diagnosis> {
-  const { mode } = statSync(spool)
+  const { mode, uid: owner } = statSync(spool)
+  const uid = process.geteuid?.() ?? 0
   const about = { topic: 'spool', about: spool } as const
   const text = `its mode is ${(mode & 0o7777).toString(8).padStart(4, '0')}`
   if ((mode & 0o002) !== 0) {
@@ -133,6 +134,15 @@ function* checkMode(spool: string): Generator<Diagnosis> {
   } else if ((mode & 0o1020) === 0o020) {
     const who = 'members of its group may move each other’s tasks, and .spoold, away'
     yield { level: 'note', ...about, text: `${text}: ${who}`, fix: `chmod +t ${shellWord(spool)}` }
+  }
+  if ((mode & 0o1000) !== 0 && uid !== 0 && uid !== owner) {
+    const what = `it belongs to uid ${owner}, so tasks of other users stay when uid ${uid} has run them`
+    yield {
+      level: 'warning',
+      ...about,
+      text: `${text}, and ${what}`,
+      fix: `chown ${uid} ${shellWord(spool)}`,
+    }
   }
 }
 

@@ -1,10 +1,12 @@
 import { isUtf8 } from 'node:buffer'
 import { spawn } from 'node:child_process'
+import { readSync } from 'node:fs'
 import type { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { messageOf } from '../../base/errors.js'
+import { errnoOf, messageOf } from '../../base/errors.js'
 import { CANCEL_MS } from '../../base/task/cancel.js'
 import { IGNORE, OK, type Outcome, RETRY } from '../../base/task/outcome.js'
+import type { Claim } from '../../engines/claims.js'
 import type { VarPair } from '../../formats/protocol/packet.js'
 import type { HandlerSpec, WorkerMessage } from '../ipc/messages.js'
 import type { HandlerCall, HandlerTask } from './handler-task.js'
@@ -15,13 +17,16 @@ import type { Run } from './run.js'
 
 /** Descriptor 3 of the program. */
 const BODY_FD = 3
+/** A larger body is read from the file in pieces of this size, so it need not fit into memory. */
+const PIECE_BYTES = 1024 * 1024
 /** How often a group is looked at whose leader has ended. */
 const LOOK_MS = 20
 /**
  * Waits for a line on standard input before it becomes the command, so that no program starts before it is watched.
- * `read` takes single bytes, so the input behind the line stays in the pipe.
+ * `read` takes single bytes, so the input behind the line stays in the pipe. By the trap, a shell that is cancelled
+ * waits for what it runs, and then exits with the code of that.
  */
-const GATE = 'read -r spoold_gate && exec /bin/sh -c "$1"'
+const GATE = 'read -r spoold_gate && exec /bin/sh -c "trap exit TERM; $1"'
 const OPEN_GATE = '\n'
 /** sysexits.h: the permanent failures (64–78) and the one temporary failure (75). */
 const EX_USAGE = 64
@@ -29,7 +34,9 @@ const EX_TEMPFAIL = 75
 const EX_CONFIG = 78
 /** Not from sysexits.h. */
 const EX_IGNORE = 100
-const UNWATCHED: Outcome = { kind: 'error', detail: 'sh cannot be run to watch the program' }
+const UNWATCHED = notStarted('sh cannot be run to watch the program')
+/** Errors of a process or machine that has run out of a resource: they say nothing about the task. */
+const SHORTAGES = new Set(['EAGAIN', 'EMFILE', 'ENFILE', 'ENOMEM'])
 const SIGNALS = 64
 /** Keys of a packet must not set PATH or LD_PRELOAD. */
 const PREFIX = 'SPOOL_'
@@ -46,19 +53,20 @@ export function callProgram(
   programs: Programs,
 ): HandlerCall {
   return async (run, task) => {
-    const { bodyBytes, vars } = run.claim
+    const { vars } = run.claim
     const lock = run.claim.shareLock()
     const pipes = [OutputPipe.open(), OutputPipe.open()]
     const [stdout, stderr] = pipes.map(pipe => pipe?.writer ?? 'pipe')
     const child = spawn('/bin/sh', ['-c', GATE, 'sh', command], {
-      stdio: ['pipe', stdout, stderr, bodyBytes === 0 ? 'ignore' : 'pipe', lock ?? 'ignore'],
+      stdio: ['pipe', stdout, stderr, 'pipe', lock ?? 'ignore'],
       env: { ...process.env, ...environmentOf(task) },
       detached: true, // its own process group, which can be killed as a whole
     })
     const ended = new Promise<Outcome>(resolve => {
-      child.once('error', error =>
-        resolve({ kind: 'error', detail: `sh cannot be run: ${messageOf(error)}` }),
-      )
+      child.once('error', error => {
+        const detail = `sh cannot be run: ${messageOf(error)}`
+        resolve(SHORTAGES.has(errnoOf(error) ?? '') ? notStarted(detail) : { kind: 'error', detail })
+      })
       child.once('exit', (code, signal) => resolve(outcomeOf(code, signal, run.claim.isOnce)))
     })
     const { pid } = child
@@ -72,16 +80,29 @@ export function callProgram(
     )
     const packet = input === 'json' ? Buffer.from(jsonOf(task)) : Buffer.from(vars.text, 'latin1')
     feed(child.stdio[0], isWatched ? Buffer.concat([Buffer.from(OPEN_GATE), packet]) : Buffer.alloc(0))
-    if (bodyBytes > 0) feed(child.stdio[BODY_FD] as Writable | null, task.body ?? Buffer.alloc(0))
+    const body = child.stdio[BODY_FD] as Writable
+    const fed = feedBody(body, run.claim, lock).then(
+      () => undefined,
+      (error: unknown): Outcome => {
+        signalGroup(pid, 'SIGKILL') // it must not take what it got for the whole
+        const kind = run.claim.isOnce ? 'crash' : 'error'
+        return {
+          kind,
+          detail: `the program was killed, because its body could not be read: ${messageOf(error)}`,
+        }
+      },
+    )
     const logged = (['stdout', 'stderr'] as const).map((stream, i) =>
       logLines(pipes[i]?.reader ?? child[stream], message => task.logAndWait({ message, stream })),
     )
     const outcome = isWatched ? await ended : await ended.then(() => UNWATCHED)
+    body.destroy()
+    const unread = await fed
     await whenEnded()
     programs.ended(pid)
     send({ type: 'child-ended', pid })
     for (const last of logged) await last()
-    return outcome
+    return unread ?? outcome
   }
 }
 
@@ -106,6 +127,10 @@ function endWhenCancelled(run: Run, group: number): () => Promise<void> {
     run.isProgram = false
     run.whenCancelled(() => {})
   }
+}
+
+function notStarted(shortage: string): Outcome {
+  return { kind: 'release', isUnbegun: true, shortage }
 }
 
 /** @param isOnce a killed program may have done its work, so the outcome of an at-most-once task is unknown */
@@ -135,6 +160,29 @@ function isKilled(code: number | null, signal: string | null): boolean {
 function feed(stream: Writable | null, bytes: Buffer): void {
   stream?.on('error', () => {})
   stream?.end(bytes)
+}
+
+/**
+ * Feeds the body to the program, until it does not want more.
+ *
+ * @param file the task's file, if the engine has one
+ * @throws what the reading throws
+ */
+async function feedBody(pipe: Writable, claim: Claim, file: number | undefined): Promise<void> {
+  if (file === undefined || claim.bodyBytes <= PIECE_BYTES)
+    return feed(pipe, claim.readBody() ?? Buffer.alloc(0))
+  pipe.on('error', () => {})
+  const start = claim.vars.text.length
+  for (let at = 0; at < claim.bodyBytes && !pipe.destroyed; ) {
+    const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, claim.bodyBytes - at))
+    const got = readSync(file, piece, 0, piece.length, start + at)
+    if (got === 0)
+      throw new Error(`it ends after ${at} of ${claim.bodyBytes} bytes: the file was cut while it ran`)
+    at += got
+    if (!pipe.write(piece.subarray(0, got)))
+      await new Promise(resolve => pipe.once('drain', resolve).once('close', resolve))
+  }
+  pipe.end()
 }
 
 /** Values that are not UTF-8 are `{"base64": "…"}`, as in `spoold show --json`. */

@@ -485,6 +485,7 @@ export class Loop implements ExecutorListener {
 
   ended(run: Run, outcome: Outcome, ranMs: number): Promise<void> | undefined {
     run.end()
+    if (outcome.kind === 'release' && outcome.shortage !== undefined) this.giveUp(outcome.shortage)
     const next = this.#state === 'running' ? this.#queue.peek(this.#fetching)?.ref : undefined
     const slots = run.claim.terms?.slots
     const isFollowed = slots !== undefined && this.#followers.ended(slots, ranMs)

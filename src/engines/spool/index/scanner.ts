@@ -1,5 +1,5 @@
 import { Alarm, Stall } from '../../../base/clock.js'
-import { messageOf, quietly } from '../../../base/errors.js'
+import { errnoOf, messageOf, quietly } from '../../../base/errors.js'
 import type { Emitter } from '../../../base/events/emitter.js'
 import { COARSEST_TIME_MS } from '../../../base/own-clock.js'
 import { displayName, type Ref, toByteString, toFsPath } from '../../../base/task/ref.js'
@@ -402,7 +402,8 @@ class ScanNews {
   readonly #spool: string
   readonly #events: Emitter
   readonly #reported = new Set<string>()
-  #isMissing = false
+  /** Why it cannot be listed: an error's code. */
+  #missing: string | undefined
 
   constructor(spool: string, events: Emitter) {
     this.#spool = spool
@@ -411,14 +412,20 @@ class ScanNews {
 
   /** The spool itself could not be listed. */
   missing(error: unknown): void {
-    if (!this.#isMissing) this.#events.emit('spool-missing', { spool: this.#spool, error: messageOf(error) })
-    this.#isMissing = true
+    const code = errnoOf(error) ?? ''
+    if (this.#missing === code) return
+    this.#missing = code
+    const isLink =
+      code === 'ENOTDIR' &&
+      quietly(() => lstatSync(toFsPath(toByteString(this.#spool))))?.isSymbolicLink() === true
+    const advice = isLink ? '; it is a symbolic link now, which a reload follows' : ''
+    this.#events.emit('spool-missing', { spool: this.#spool, error: messageOf(error) + advice })
   }
 
   /** A directory was listed, or is gone; the spool itself as far as there is room for its names. */
   listed(prefix: string): void {
-    if (prefix === '' && this.#isMissing) {
-      this.#isMissing = false
+    if (prefix === '' && this.#missing !== undefined) {
+      this.#missing = undefined
       this.#events.emit('spool-back', { spool: this.#spool })
     } else if (this.#reported.size > 0 && this.#reported.delete(`spool-list-failed${prefix}`))
       this.#events.emit('spool-list-back', { spool: this.#spool, prefix: displayName(prefix) })
