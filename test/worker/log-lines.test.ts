@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
+import { writeSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { logLines } from '#src/runtime/worker/log-lines.js'
+import { OutputPipe } from '#src/runtime/worker/output-pipe.js'
 
 const PIECE = `${'0'.repeat(1023)}\n`.repeat(64)
 const MiB = 1024 * 1024
@@ -44,5 +46,21 @@ describe('the output of a program that has ended', () => {
     await turn()
     await finish()
     assert.deepEqual(logged, lines)
+  })
+
+  it('is read also where this process had no processor just then', async () => {
+    const pipe = OutputPipe.open()
+    assert.ok(pipe)
+    const logged: string[] = []
+    const finish = logLines(pipe.reader, async line => {
+      logged.push(line)
+    })
+    await turn() // it reads
+    writeSync(pipe.writer, 'last\n')
+    const finished = finish()
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200) // longer than it is listened to
+    await finished
+    pipe.spawned(undefined)
+    assert.deepEqual(logged, ['last'])
   })
 })

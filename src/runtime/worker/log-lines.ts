@@ -52,7 +52,12 @@ class LastWords {
     // a timer, even one of 0 ms, would never fire if more input always arrives first and clears it
     if (this.#bytesLeft <= 0 || this.#msLeft <= 0) return void this.#stream.destroy()
     this.#since = performance.now()
-    this.#timer = setTimeout(() => this.#stream.destroy(), this.#msLeft)
+    // by then this process may have had no processor: what came meanwhile is read between a timer and an immediate
+    this.#timer = setTimeout(() => setImmediate(() => this.#endIfListening()), this.#msLeft)
+  }
+
+  #endIfListening(): void {
+    if (this.#isListening) this.#stream.destroy()
   }
 
   /** @param bytes how many were read */
