@@ -35,6 +35,18 @@ export function countDown(ms: number, call: () => void): () => void {
   return () => clearOwn(timer)
 }
 
+/** Resolves when this has ended, however, or after so long at the latest. The process lives until then. */
+export function endOf(promise: Promise<unknown>, mostMs: number): Promise<void> {
+  return new Promise(resolve => {
+    const cancel = countDown(mostMs, resolve)
+    const ended = () => {
+      cancel()
+      resolve()
+    }
+    promise.then(ended, ended)
+  })
+}
+
 /**
  * A reusable timer. `wakeAt` only ever moves the deadline earlier; `clear` cancels it.
  */

@@ -207,7 +207,7 @@ describe('a file of uWSGI’s name that is no task', () => {
     writeFileSync(join(spool, NAME), Buffer.from([17, 9, 0, 0, 1]))
     const letter = await letterOf(spool, NAME)
     assert.equal(letter.reason, 'incomplete')
-    assert.match(letter.detail, /its header announces 9 bytes, 1 are there; no process holds it/)
+    assert.match(letter.detail, /its header announces 9 bytes, 1 is there; no process holds it/)
     await daemon.waitFor(/task uwsgi_spoolfile_on_x is buried: its header announces 9 bytes/)
     assert.deepEqual([...readFileSync(join(spool, '.spoold/dead', NAME))], [17, 9, 0, 0, 1])
   })

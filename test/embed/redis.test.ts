@@ -4,6 +4,7 @@ import { before, it } from 'node:test'
 import { INDEX, program } from '../helpers/program.js'
 import { startRedis } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
 import { embedded } from './homes.js'
 import { conforms } from './suite.js'
 
@@ -57,6 +58,32 @@ function suite(redis: ReturnType<typeof startRedis>): void {
     assert.deepEqual([code, stdout], [0, 'started\nstopped\n'])
   })
 }
+
+it('an application ends when it has stopped, though Redis is frozen', {
+  skip: missing,
+  timeout: 60_000,
+}, async () => {
+  const frozen = startRedis()
+  await frozen.ready()
+  const { child, ended } = program(`
+    import { Spoold, Tasks } from ${INDEX}
+    const app = new Spoold({ spooler: '${frozen.address('mail')}', tasks: new Tasks() })
+    await app.start()
+    process.stdin.once('data', async () => {
+      const since = performance.now()
+      process.on('exit', () => console.log(performance.now() - since))
+      await app.stop()
+    })
+    console.log('started')`)
+  await once(child.stdout, 'data')
+  await until('it is a member', async () => (await frozen.client.keys('*spoold:members')).length === 1)
+  frozen.signal('SIGSTOP')
+  child.stdin.end('stop')
+  const { code, stdout, stderr } = await ended
+  assert.deepEqual([code, stderr], [0, ''])
+  const [, endedMs = ''] = stdout.split('\n')
+  assert.ok(Number(endedMs) > 0 && Number(endedMs) < 5000, stdout)
+})
 
 it('an application that is stopped while it waits for its Redis stops, and ends, at once', async () => {
   const { ended } = program(`

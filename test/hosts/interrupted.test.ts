@@ -45,6 +45,7 @@ uwsgi::spooler(sub {
             1;
         } or $ended++;
     }
+    eval { uwsgi::cache_set('last', 'v'); 1 } or journal("no call succeeds any more: $@");
     journal('ended ' . ($ended > 0 ? 'True' : 'False'));
     return -2;
 });
@@ -112,7 +113,7 @@ for (const [which, handler] of Object.entries(HANDLERS)) {
   })
 }
 
-describe('a signal handler in Python that raises outside any task', { skip: skipUnless('python3') }, () => {
+describe('a signal handler that raises outside any task', () => {
   const RAISE = `
 import asyncio, signal
 class Limit(Exception): pass
@@ -125,8 +126,22 @@ def limit(*_):
     signal.signal(signal.SIGALRM, limit)
     signal.setitimer(signal.ITIMER_REAL, .2)
 `
-  for (const [which, handler, tasks] of [
+  for (const [language, which, handler, tasks] of [
     [
+      'perl',
+      'one after another',
+      `
+use Time::HiRes;
+uwsgi::spooler(sub {
+    journal("$_[0]{spooler_task_name} in $$");
+    $SIG{ALRM} = sub { journal('raised'); die "too late\\n" };
+    Time::HiRes::setitimer(Time::HiRes::ITIMER_REAL(), .2);
+    return -2;
+});`,
+      [packet({}), packet({})],
+    ],
+    [
+      'python',
       'one after another',
       `${RAISE}
 def spooler(env):${RUN.replace('NAME', "env['spooler_task_name'].decode()")}
@@ -135,6 +150,7 @@ uwsgi.spooler = spooler`,
       [packet({}), packet({})],
     ],
     [
+      'python',
       'side by side',
       `${RAISE}
 from spoold import Tasks
@@ -144,10 +160,12 @@ async def it(name):${RUN.replace('NAME', 'name')}`,
       ['first', 'second'].map(name => packet({ task: 'it', args: JSON.stringify([name]) })),
     ],
   ] as const)
-    it(`costs nobody, where they run ${which}`, async () => {
+    it(`costs nobody, where they run ${which} (${language})`, {
+      skip: skipUnless(language === 'perl' ? 'perl' : 'python3'),
+    }, async () => {
       const spool = spoolDirectory()
       const ini = which === 'side by side' ? { 'spooler-concurrency': 2 } : {}
-      const daemon = await startHost('python', { spool, handler, ini })
+      const daemon = await startHost(language, { spool, handler, ini })
       for (const [i, bytes] of tasks.entries()) {
         drop(spool, `${i}`, bytes)
         const raised = () => daemon.journal().filter(line => line === 'raised').length
@@ -156,7 +174,7 @@ async def it(name):${RUN.replace('NAME', 'name')}`,
           () => leftIn(spool).length === 0 && raised() === i + 1,
         )
       }
-      await daemon.waitFor(/a signal handler raised an exception outside any task:(.*\n)*.*Limit: too late/)
+      await daemon.waitFor(/a signal handler (raised an exception|died) outside any task:(.*\n)*.*too late/)
       const pids = daemon.journal().flatMap(line => / in (\d+)$/.exec(line)?.[1] ?? [])
       assert.equal(pids.length, 2)
       assert.equal(new Set(pids).size, 1, 'one interpreter')

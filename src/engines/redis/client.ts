@@ -8,6 +8,8 @@ import type { Cluster, ClusterOptions, Libraries, Redis, RedisOptions } from './
 export const CONNECT_TIMEOUT_MS = 5000
 /** A reply takes at most this long; a blocking read is shorter. A connection without one is given up: its machine may be gone. */
 export const REPLY_TIMEOUT_MS = 10_000
+/** A connection that is closed, and whose other end does not close it, too, is given up after so long. */
+const DISCONNECT_TIMEOUT_MS = 500
 const RECONNECT_CAP_MS = 1000
 /** How often a Redis that reads its data from disk is asked whether it is ready. */
 const LOADING_CHECK_MS = 1000
@@ -39,12 +41,21 @@ export function openClient(
   return new Cluster([...address.hosts], cluster).on('+node', withoutStaleTimer)
 }
 
-/** The timer of a connection that was lost would end the next one: ioredis clears it from 6.0 on (its issue 2147). */
+/**
+ * The timer of a connection that was lost would end the next one: ioredis clears it from 6.0 on (its issue 2147). It keeps no process
+ * alive: the connection does, as long as somebody waits for a reply.
+ */
 function withoutStaleTimer(client: Redis): Redis {
+  let timer: NodeJS.Timeout | undefined
+  Object.defineProperty(client, 'socketTimeoutTimer', {
+    get: () => timer,
+    set(next: NodeJS.Timeout | undefined) {
+      timer = next?.unref()
+    },
+  })
   return client.on('close', () => {
-    const timed = client as unknown as { socketTimeoutTimer: NodeJS.Timeout | undefined }
-    clearTimeout(timed.socketTimeoutTimer)
-    timed.socketTimeoutTimer = undefined
+    clearTimeout(timer)
+    timer = undefined
   })
 }
 
@@ -66,7 +77,7 @@ function optionsFor(address: RedisAddress, again: (times: number) => number | nu
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
     ...{ enableOfflineQueue: false, autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 },
-    ...{ connectTimeout: CONNECT_TIMEOUT_MS, keepAlive: 10_000 },
+    ...{ connectTimeout: CONNECT_TIMEOUT_MS, disconnectTimeout: DISCONNECT_TIMEOUT_MS, keepAlive: 10_000 },
     socketTimeout: REPLY_TIMEOUT_MS, // replies come in order, so one that is late is seen without a timer for each command
     ...{ retryStrategy: again, maxLoadingRetryTime: LOADING_CHECK_MS },
     // what was a master is a replica now: the next connection finds the new master

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { endOf } from '../../base/clock.js'
 import { hasFields } from '../../base/json-guard.js'
 import type { Member, MemberFacts } from '../../base/task/member.js'
 import { obeyCancels } from './cancel-orders.js'
@@ -41,11 +41,12 @@ export class Membership {
     this.#left.abort()
     clearInterval(this.#timer)
     if (!this.#connection.isReady) return // nobody believes it for long
+    const { redis } = this.#connection
     const gone = (async () => {
       await this.#looking
-      await this.#connection.redis.hdel(keyOf(this.#connection), this.#id)
-    })().catch(() => {})
-    await Promise.race([gone, sleep(LEAVE_MS, undefined, { ref: false })])
+      await redis.hdel(keyOf(this.#connection), this.#id)
+    })()
+    await endOf(gone, LEAVE_MS)
   }
 
   /** While Redis is away, there is nobody to tell. */

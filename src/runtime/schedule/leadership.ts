@@ -1,4 +1,4 @@
-import { countDown } from '../../base/clock.js'
+import { endOf } from '../../base/clock.js'
 import { messageOf } from '../../base/errors.js'
 
 /** The right to fire schedules, held for a limited time and renewed continually. */
@@ -69,11 +69,8 @@ export class Leadership {
     this.#state = 'stopped'
     this.#stopping.abort()
     clearTimeout(this.#timer)
-    const released = this.#asked.then(() => this.#lease?.release()).catch(() => {})
-    await new Promise<void>(resolve => {
-      const end = countDown(RELEASE_MS, resolve)
-      void released.then(end).then(resolve)
-    })
+    const released = this.#asked.then(() => this.#lease?.release())
+    await endOf(released, RELEASE_MS)
     this.#lease = undefined
   }
 

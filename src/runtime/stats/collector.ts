@@ -156,7 +156,10 @@ export class Collector {
     const total = (spool: string) => this.#of(spool).totals
     events.on('tasks-reported', payload => this.#of(payload.spool).reported(payload))
     events.on('named-runs', ({ spool, pid, runs }) => this.#namedOf(spool).told(pid, runs))
-    events.on('worker-died', ({ spool, running }) => this.#of(spool).crashed(running.length))
+    events.on('worker-died', ({ spool, running, isReplaced }) => {
+      // what a reload could not start, which is refused for that, took no part in anything
+      if (isReplaced || running.length > 0) this.#of(spool).crashed(running.length)
+    })
     events.on('worker-overran', ({ spool }) => total(spool).overran++)
     events.on('worker-out-of-mercy', ({ spool }) => total(spool).outOfMercy++)
     events.on('worker-spawned', ({ spool }) => total(spool).spawned++)

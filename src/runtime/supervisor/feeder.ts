@@ -235,9 +235,7 @@ export class Feeder {
     const excused = this.roster.isClosed ? [] : lastRuns.excused(cut)
     // though it was asked to end, or about to
     const isByOthers = exit.signal !== null && worker.killed === undefined && all.length > 0
-    // the first one of a reload, which says itself why it could not start
-    const isRefused = !mayBeReplaced && !this.roster.isClosed && worker.startCostMs === 0
-    const isDeath = (exit.why === 'failed' && !isRefused) || (isByOthers && exit.why !== 'faulted')
+    const isDeath = exit.why === 'failed' || (isByOthers && exit.why !== 'faulted')
     const isTold = exit.unforked === undefined && (isDeath || worker.hasOverrun())
     const told = isTold ? this.#tellEnd(worker, exit, isDeath, mayBeReplaced) : undefined
     if (told === undefined && excused.length === 0) return feed.lose({ refs: left })

@@ -188,7 +188,7 @@ describe('an enqueuer on Redis', { skip: missing }, () => {
     const enqueuer = new RedisEnqueuer(connect(redis.port, '?wait=1'))
     await assert.rejects(enqueuer.store(requestFrom({ n: 1 })), {
       code: 'REDIS_UNREPLICATED',
-      message: /is stored, but after 2 s only 0 of 1 replicas have it/,
+      message: /is stored, but after 2 s only 0 of 1 replica confirmed it/,
     })
     assert.equal(await tasks(), 1)
   })

@@ -32,8 +32,26 @@ sub new {
 
 sub serve {
     my ($self) = @_;
-    while (defined(my $message = $self->{wire}->read_message)) { $self->_serve($message) }
+    for (;;) {
+        $self->_wait;
+        my $message = $self->{wire}->read_message // last;
+        $self->_serve($message);
+    }
     Spoold::Process::live_on();
+}
+
+# What a signal handler dies with meanwhile is told; in uWSGI the next task fails of it.
+sub _wait {
+    my ($self) = @_;
+    local $@;
+    my $tasks = '';
+    vec($tasks, fileno $self->{wire}{tasks}, 1) = 1;
+    until (eval { select(my $ready = $tasks, undef, undef, undef) > 0 || !$!{EINTR} }) {
+        my $error = textof($@);
+        next if $error eq '';    # it was interrupted
+        syswrite STDERR, "a signal handler died outside any task: $error\n";
+        $self->{output}->mark(Spoold::Output::NO_TASK);
+    }
 }
 
 sub _serve {

@@ -52,7 +52,6 @@ sub live_on {
 # Ends a process that a task forked and that returned from the handler, or died in it, without the host's own cleanup.
 sub leave_at_once {
     my ($error) = @_;
-    require POSIX;
     POSIX::_exit(0) if !length($error // '');
     syswrite STDERR, "$error\n";
     POSIX::_exit(1);

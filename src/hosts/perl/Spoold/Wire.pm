@@ -4,6 +4,7 @@ use strict;
 use warnings;
 use Fcntl qw(F_SETFD FD_CLOEXEC);
 use IO::Handle;    # blocking
+use POSIX ();      # a time limit that ended its loading, at the first call, would leave half of it
 
 use constant { TASKS_FD => 3, CALLS_FD => 4, PAGE_FD => 5, LIFELINE_FD => 6 };
 use constant { READY => 1, UNLOADABLE => 2, DONE => 3, DETAIL => 4, RECALLED => 5, SIGNAL_ENDED => 6, OUTPUT => 7 };
@@ -59,7 +60,6 @@ sub call {
 sub _exchange {
     my ($handle, $message) = @_;
     local $@;    # it is the handler's
-    require POSIX;
     my ($all, $before) = (POSIX::SigSet->new(1 .. 31), POSIX::SigSet->new);
     POSIX::sigprocmask(POSIX::SIG_BLOCK(), POSIX::SigSet->new, $before);
     my $answer = eval {
