@@ -38,7 +38,8 @@ describe('spoold status', () => {
     const spool = spoolDirectory()
     for (let n = 0; n < 2; n++) await startDaemon({ spool })
     await enqueue(spool, '--at', '+1h', 'a=b')
-    const firstLine = async () => (await spoold(['status', spool])).stdout.split('\n')[0]
+    const firstLine = async (...flags: string[]) =>
+      (await spoold(['status', ...flags, spool])).stdout.split('\n')[0]
     await until('both count it', async () => {
       const { spools } = JSON.parse((await spoold(['status', '--json', spool])).stdout)
       return (
@@ -47,6 +48,10 @@ describe('spoold status', () => {
       )
     })
     assert.equal(await firstLine(), 'SPOOLD OK: 0 due, 0 running, 1 waiting, 0 dead')
+    assert.equal(
+      await firstLine('--max-due', '5', '--max-failure-rate', '5%'),
+      'SPOOLD OK: 0 due, 0 running, 1 waiting, 0 dead | due=0;;5;0 failure_rate=0%;;5;0',
+    )
   })
 
   it('says what a daemon knows, and judges it', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { basename } from 'node:path'
+import { writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { enqueue } from '#src/engines/client/spool.js'
 import { inProcess, spoold } from '../helpers/cli.js'
@@ -7,7 +8,7 @@ import { startDaemon } from '../helpers/daemon.js'
 import { startRedis, type TestRedis } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
 import { daemonOn } from './redis-daemon.js'
 
 const HANDLER = `export default (env, task) => {
@@ -204,6 +205,20 @@ for (const { name, spooler: newSpooler, skip } of ENGINES)
       await daemon.code()
     })
   })
+
+describe('enqueue over Redis', { skip: isRedisMissing }, () => {
+  before(() => redis.ready())
+
+  it('has the identities of what it has stored forgotten before it ends, because they would be kept for a week', async () => {
+    const spooler = redis.address('forgotten')
+    const file = join(workspace(), 'tasks.json')
+    writeFileSync(file, '{"n":"1"}\n{"n":"2"}\n{"n":"3"}\n')
+    for (const what of [['n=one'], ['--json', file]])
+      assert.equal((await spoold(['enqueue', '--quiet', '--spooler', spooler, ...what])).code, 0)
+    assert.deepEqual(await redis.client.keys('bull:forgotten:de:*'), [])
+    assert.equal(await redis.client.zcard('bull:forgotten:prioritized'), 4)
+  })
+})
 
 describe('the tools of a Redis that', { skip: isRedisMissing }, () => {
   before(() => redis.ready())

@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { SpooldError } from '../../../base/errors.js'
 import type { TaskOptions } from '../../../engines/client/request-from.js'
 import { enqueue as store } from '../../../engines/client/spool.js'
+import { allForgotten } from '../../../engines/redis/forgetting.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { realPathOf } from '../../../system/file-stats.js'
 import { parseAt } from '../at-time.js'
@@ -47,7 +48,7 @@ export async function enqueue(
   const work = { pairs, common, target, isQuiet: quiet, context, warn, stored: new Set<string>() }
   await tellingWhereTasksGo(work, () =>
     json === undefined ? enqueueOne(work, body) : enqueueJson(work, json, body),
-  )
+  ).finally(allForgotten)
   return 0
 }
 

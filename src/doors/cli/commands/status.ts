@@ -72,7 +72,7 @@ function report(
 
 /** What is wrong, or how much there is; and what monitoring draws, if there are thresholds. */
 function headline(statuses: readonly SpoolStatus[], verdicts: readonly Verdict[]): string {
-  const isOne = statuses.length === 1
+  const isOne = new Set(statuses.map(({ directory }) => directory)).size === 1
   const named = statuses.map(({ directory }, i) => [directory, verdicts[i]] as const)
   const reasons = named.flatMap(([directory, verdict]) =>
     (verdict?.reasons ?? []).map(reason => (isOne ? reason : `${directory}: ${reason}`)),
@@ -83,8 +83,20 @@ function headline(statuses: readonly SpoolStatus[], verdicts: readonly Verdict[]
     ),
   )
   const text = [
-    ...reasons,
+    ...new Set(reasons),
     ...(statuses.every(({ source }) => source === 'none') ? [] : [summaryOf(statuses)]),
   ].join('; ')
-  return performance.length === 0 ? text : `${text} | ${performance.join(' ')}`
+  return performance.length === 0 ? text : `${text} | ${highest(performance).join(' ')}`
+}
+
+/** Monitoring knows each label once: several daemons of one spool have the highest value of them. */
+function highest(performance: readonly string[]): string[] {
+  const byLabel = new Map<string, string>()
+  const numberIn = (each: string) => Number.parseFloat(each.slice(each.indexOf('=') + 1))
+  for (const each of performance) {
+    const label = each.slice(0, each.indexOf('='))
+    const known = byLabel.get(label)
+    if (known === undefined || !(numberIn(each) <= numberIn(known))) byLabel.set(label, each)
+  }
+  return [...byLabel.values()]
 }
