@@ -249,6 +249,11 @@ it('status says so where no task can be begun', async () => {
   for (let i = 0; i < 3; i++) drop(spool, `task-${i}`)
   const daemon = await startDaemon({ spool, under: ['prlimit', '--fsize=0'] })
   await daemon.waitFor(/task-2 is left alone: was not started, .*EFBIG/)
-  const { stdout } = await spoold(['status', spool])
+  const { code, stdout } = await spoold(['status', '--max-unreadable', '2,9', spool])
+  assert.match(
+    stdout,
+    /^SPOOLD WARNING: 3 tasks cannot be read or begun, more than 2; .* unreadable=3;2;9;0$/m,
+  )
   assert.match(stdout, /3 waiting.*\s+3 of them cannot be read or begun: see the log/)
+  assert.equal(code, 1)
 })

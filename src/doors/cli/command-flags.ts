@@ -85,6 +85,7 @@ export const THRESHOLDS: readonly Flag[] = [
   ['--max-due <[warning,]critical>', 'more due tasks than this: 1000, or 500,1000'],
   ['--max-age <[warning,]critical>', 'the oldest due task has waited for longer: 10m, or 5m,10m'],
   ['--max-dead <[warning,]critical>', 'more dead letters'],
+  ['--max-unreadable <[warning,]critical>', 'more tasks that cannot be read or begun'],
   ['--max-failure-rate <[warning,]critical>', 'a larger share of the runs of five minutes failed: 5%'],
 ]
 

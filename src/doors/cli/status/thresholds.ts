@@ -20,6 +20,7 @@ export interface Thresholds {
   /** Milliseconds. */
   readonly age?: Limit
   readonly dead?: Limit
+  readonly unreadable?: Limit
   /** 0 to 1. */
   readonly failureRate?: Limit
 }
@@ -28,17 +29,20 @@ export interface ThresholdOptions {
   readonly maxDue?: string
   readonly maxAge?: string
   readonly maxDead?: string
+  readonly maxUnreadable?: string
   readonly maxFailureRate?: string
 }
 
 /** @throws SpooldError USAGE */
-export function thresholdsOf({ maxDue, maxAge, maxDead, maxFailureRate }: ThresholdOptions): Thresholds {
+export function thresholdsOf(options: ThresholdOptions): Thresholds {
+  const { maxDue, maxAge, maxDead, maxUnreadable, maxFailureRate } = options
   const limit = (flag: string, text: string | undefined, parse: (flag: string, text: string) => number) =>
     text === undefined ? undefined : limitOf(flag, text, parse)
   return withoutUndefined({
     due: limit('--max-due', maxDue, countOf),
     age: limit('--max-age', maxAge, ageOf),
     dead: limit('--max-dead', maxDead, countOf),
+    unreadable: limit('--max-unreadable', maxUnreadable, countOf),
     failureRate: limit('--max-failure-rate', maxFailureRate, shareOf),
   })
 }
@@ -120,7 +124,7 @@ export function dueOf({ tasks, atMs }: Exclude<SpoolStatus, { source: 'none' }>)
 }
 
 function measure(status: Exclude<SpoolStatus, { source: 'none' }>, thresholds: Thresholds): Measured[] {
-  const { due, age, dead, failureRate } = thresholds
+  const { due, age, dead, unreadable, failureRate } = thresholds
   const all: Measured[] = []
   const { count, isWhole } = dueOf(status)
   if (due !== undefined) {
@@ -143,6 +147,11 @@ function measure(status: Exclude<SpoolStatus, { source: 'none' }>, thresholds: T
       text: counted(status.dead.count, 'dead letter'),
       limitText: String,
     })
+  if (unreadable !== undefined) {
+    const value = status.tasks.unreadable
+    const text = `${value} tasks cannot be read or begun`
+    all.push({ name: 'unreadable', value, limit: unreadable, unit: '', text, limitText: String })
+  }
   if (failureRate !== undefined) {
     const share = status.source === 'daemon' ? (status.rates.failedShare ?? 0) : null
     const text = `${percent(share ?? 0)} of the runs failed`
