@@ -149,7 +149,7 @@ function measure(status: Exclude<SpoolStatus, { source: 'none' }>, thresholds: T
     })
   if (unreadable !== undefined) {
     const value = status.tasks.unreadable
-    const text = `${value} tasks cannot be read or begun`
+    const text = `${counted(value, 'task')} cannot be read or begun`
     all.push({ name: 'unreadable', value, limit: unreadable, unit: '', text, limitText: String })
   }
   if (failureRate !== undefined) {
