@@ -775,7 +775,17 @@ function nodeFile(): string {
   const { execPath, env } = process
   if (execPath.includes('/')) return execPath
   const candidates = (env.PATH ?? '').split(':').map(directory => join(directory, execPath))
-  return candidates.find(file => fs.existsSync(file)) ?? execPath
+  return candidates.find(isProgram) ?? execPath
+}
+
+/** As execvp sees it: it passes over directories, and over files that are not to be run. */
+function isProgram(file: string): boolean {
+  try {
+    fs.accessSync(file, constants.X_OK)
+    return fs.statSync(file).isFile()
+  } catch {
+    return false
+  }
 }
 
 function find(require: NodeJS.Require): string {

@@ -357,6 +357,27 @@ describe('spoold cancel of programs and interpreters', () => {
     await daemon.waitFor(`done with task ${nameOf('finishes')}`)
   })
 
+  for (const [what, commandOf] of [
+    ['a list', (program: string) => `${program} && echo more`],
+    ['a loop', (program: string) => `for each in 1 2; do ${program}; done`],
+    ['a pipe', (program: string) => `{ echo trapped >&2; cat <&4; sleep 600; } | ${program}`],
+    ['a shell that waits', (program: string) => `${program} & wait`],
+    ['a shell without programs', () => 'echo trapped; while :; do :; done'],
+  ] as const)
+    it(`buries ${what} of which one command ended with 0, because others were to follow`, async () => {
+      const spool = spoolDirectory()
+      const script = join(spool, '../program.sh')
+      writeFileSync(script, `#!/bin/sh\ntrap 'exit 0' TERM\necho trapped\nsleep 600 & wait\n`, {
+        mode: 0o755,
+      })
+      const ini = { 'spooler-exec': commandOf(script) }
+      const daemon = await startDaemon({ spool, isForeign: true, ini })
+      const path = drop(spool, nameOf('has-more'))
+      await daemon.waitFor(': trapped')
+      assert.deepEqual(await inProcess(['cancel', path]), cancelled(path))
+      assert.equal((await letters(spool)).get(nameOf('has-more'))?.reason, 'cancelled')
+    })
+
   it('kills an interpreter with its worker; what waited in it runs elsewhere, and counts no crash', async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', {

@@ -72,6 +72,36 @@ describe('a worker that may start no process', { skip: skipUnless('root') }, () 
   })
 })
 
+describe('a worker for which there is no memory to start a process', () => {
+  it('is replaced, and its task counts no run', async () => {
+    const spool = spoolDirectory()
+    const [hook, isFull] = [join(dirname(spool), 'hook.cjs'), join(dirname(spool), 'full')]
+    writeFileSync(isFull, '')
+    writeFileSync(
+      hook,
+      `const { ChildProcess } = require('node:child_process')
+      const { existsSync, rmSync } = require('node:fs')
+      const { spawn } = ChildProcess.prototype
+      ChildProcess.prototype.spawn = function (options) {
+        if (!options.args.some(each => each.includes('spoold_gate')) || !existsSync('${isFull}'))
+          return spawn.call(this, options)
+        rmSync('${isFull}')
+        throw Object.assign(new Error('spawn ENOMEM'), { code: 'ENOMEM', syscall: 'spawn' }) // as Node does
+      }`,
+    )
+    const daemon = await startDaemon({
+      spool,
+      isForeign: true,
+      ini: { 'spooler-exec': 'echo $SPOOL_n', 'spooler-max-attempts': 1 },
+      env: { NODE_OPTIONS: `--require=${hook}` },
+    })
+    drop(spool, 'task')
+    await daemon.waitFor(/the process cannot continue, replacing it: sh cannot be run: .*ENOMEM/)
+    await daemon.waitFor('done with task task')
+    assert.equal((await deadOf(spool)).size, 0)
+  })
+})
+
 describe('a master that is out of descriptors', () => {
   it('does not blame its spool', () => {
     const program = `

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, statSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { startDaemon } from '../helpers/daemon.js'
@@ -74,8 +74,15 @@ describe('where /proc is not mounted', { skip: skipUnless('root', 'mount') }, ()
     const spool = spoolDirectory()
     drop(spool)
     const byName = 'mount -t tmpfs none /proc && PATH="$1:$PATH" && shift && exec node "$@"'
+    // execvp passes over a directory of this name, and over a file that is not to be run
+    const directory = join(dirname(spool), 'directory')
+    const unfit = join(dirname(spool), 'unfit')
+    mkdirSync(join(directory, 'node'), { recursive: true })
+    mkdirSync(unfit)
+    writeFileSync(join(unfit, 'node'), 'no program')
+    const path = [directory, unfit, dirname(process.execPath)].join(':')
     const drained = spawnSync('unshare', [
-      ...['-m', 'sh', '-c', byName, 'sh', dirname(process.execPath), BIN],
+      ...['-m', 'sh', '-c', byName, 'sh', path, BIN],
       ...['--drain', '--spooler', spool, '--spooler-exec', 'true'],
     ])
     assert.match(drained.stderr.toString(), /claims with record locks.*drained: 1 done/s)

@@ -232,6 +232,7 @@ describe('spooler-exec', () => {
       /failed, runs again in 1 s: the program was killed, because its body could not be read: it ends after \d+ of 400000000 bytes/,
     )
     assert.match(daemon.output, new RegExp(`uwsgi_spoolfile_on_large: ${250_000_000 - packetBytes}$`, 'm'))
+    assert.doesNotMatch(daemon.output, /Warning/)
     for (const pid of daemon.workers()) {
       const peak = Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
       assert.ok(peak < 200 * 1024, `${peak} KiB`)

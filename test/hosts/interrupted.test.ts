@@ -180,4 +180,33 @@ async def it(name):${RUN.replace('NAME', 'name')}`,
       assert.equal(new Set(pids).size, 1, 'one interpreter')
       assert.doesNotMatch(daemon.output, /interpreter.*(died|exited)/)
     })
+
+  for (const [where, method] of [
+    ['a task is read', 'Coroutines._take'],
+    ['its end is told', 'Wire.send'],
+  ] as const)
+    it(`has the interpreter replaced where ${where}, and no task waits for ever`, async () => {
+      const spool = spoolDirectory()
+      const handler = `${RAISE}
+from spoold import Tasks
+from spoold_host.coroutines import Coroutines
+from spoold_host.wire import Wire, ENDED
+work = ${method}
+def interrupted(self, message, *others):
+    if not os.path.exists('../interrupted') and (message == ENDED or type(message) is bytes):
+        open('../interrupted', 'w').close()
+        limit()
+    return work(self, message, *others)
+${method} = interrupted
+tasks = Tasks(max_retries=5)
+@tasks.task(name='it')
+async def it(name):
+    journal(name)`
+      const daemon = await startHost('python', { spool, handler, ini: { 'spooler-concurrency': 2 } })
+      for (const name of ['first', 'second'])
+        drop(spool, name, packet({ task: 'it', args: JSON.stringify([name]) }))
+      await until('all have ended', () => leftIn(spool).length === 0)
+      assert.equal(daemon.journal().filter(line => line === 'raised').length, 1)
+      await daemon.waitFor(/a signal handler raised an exception outside any task:(.*\n)*.*Limit: too late/)
+    })
 })

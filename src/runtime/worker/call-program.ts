@@ -23,10 +23,19 @@ const PIECE_BYTES = 1024 * 1024
 const LOOK_MS = 20
 /**
  * Waits for a line on standard input before it becomes the command, so that no program starts before it is watched.
- * `read` takes single bytes, so the input behind the line stays in the pipe. By the trap, a shell that is cancelled
- * waits for what it runs, and then exits with the code of that.
+ * `read` takes single bytes, so the input behind the line stays in the pipe.
  */
-const GATE = 'read -r spoold_gate && exec /bin/sh -c "trap exit TERM; $1"'
+const GATE = 'read -r spoold_gate && exec /bin/sh -c "$1"'
+/**
+ * By the trap, a shell that is cancelled waits for the program that it runs, and then exits with the code of that; with 1
+ * if none was started.
+ */
+const TRAP = 'trap exit TERM; false; '
+/** Nothing in quotes, in a variable, or behind a redirection is a second command. */
+const NO_COMMANDS = /'[^']*'|"(?:\\.|[^\\"`$]|\$(?!\())*"|\\.|\$\{\w+\}|\d*[<>]{1,2}&?(?=[^<>&(])/gs
+/** Words that run other commands, or that end with 0 where a signal interrupts them. */
+const NO_PROGRAMS =
+  /^(?:\.|source|eval|command|builtin|wait|read|exec|if|while|until|for|case|time|select|function|coproc)$/
 const OPEN_GATE = '\n'
 /** sysexits.h: the permanent failures (64–78) and the one temporary failure (75). */
 const EX_USAGE = 64
@@ -52,21 +61,27 @@ export function callProgram(
   send: (message: WorkerMessage) => void,
   programs: Programs,
 ): HandlerCall {
+  const gated = isOneProgram(command) ? TRAP + command : command
   return async (run, task) => {
     const { vars } = run.claim
     const lock = run.claim.shareLock()
     const pipes = [OutputPipe.open(), OutputPipe.open()]
     const [stdout, stderr] = pipes.map(pipe => pipe?.writer ?? 'pipe')
-    const child = spawn('/bin/sh', ['-c', GATE, 'sh', command], {
-      stdio: ['pipe', stdout, stderr, 'pipe', lock ?? 'ignore'],
-      env: { ...process.env, ...environmentOf(task) },
-      detached: true, // its own process group, which can be killed as a whole
-    })
-    const ended = new Promise<Outcome>(resolve => {
-      child.once('error', error => {
-        const detail = `sh cannot be run: ${messageOf(error)}`
-        resolve(SHORTAGES.has(errnoOf(error) ?? '') ? notStarted(detail) : { kind: 'error', detail })
+    const start = () =>
+      spawn('/bin/sh', ['-c', GATE, 'sh', gated], {
+        stdio: ['pipe', stdout, stderr, 'pipe', lock ?? 'ignore'],
+        env: { ...process.env, ...environmentOf(task) },
+        detached: true, // its own process group, which can be killed as a whole
       })
+    let child: ReturnType<typeof start>
+    try {
+      child = start()
+    } catch (error) {
+      for (const pipe of pipes) pipe?.spawned(undefined)
+      return whyNotSpawned(error) // Node throws some errors, among them ENOMEM, and emits the others
+    }
+    const ended = new Promise<Outcome>(resolve => {
+      child.once('error', error => resolve(whyNotSpawned(error)))
       child.once('exit', (code, signal) => resolve(outcomeOf(code, signal, run.claim.isOnce)))
     })
     const { pid } = child
@@ -107,6 +122,16 @@ export function callProgram(
 }
 
 /**
+ * Whether it is a single program, whose code says of the whole task how it ended. Of `a && b`, a loop or a pipe, a command that
+ * ends with 0 when it is cancelled says nothing of those that were to follow.
+ */
+function isOneProgram(command: string): boolean {
+  const words = command.trim().replace(NO_COMMANDS, 'x')
+  const program = words.replace(/^(?:\w+=\S*\s+)*/, '').split(/\s/, 1)[0] ?? ''
+  return !/[;&|(){}<>`#!\n]/.test(words) && !NO_PROGRAMS.test(program)
+}
+
+/**
  * A cancel ends the program, and what it has started: by SIGTERM, and by SIGKILL if that takes too long.
  *
  * @returns to be called when the program has ended: resolves when all that it has started had its time to end
@@ -127,6 +152,12 @@ function endWhenCancelled(run: Run, group: number): () => Promise<void> {
     run.isProgram = false
     run.whenCancelled(() => {})
   }
+}
+
+/** @param error why it was not spawned */
+function whyNotSpawned(error: unknown): Outcome {
+  const detail = `sh cannot be run: ${messageOf(error)}`
+  return SHORTAGES.has(errnoOf(error) ?? '') ? notStarted(detail) : { kind: 'error', detail }
 }
 
 function notStarted(shortage: string): Outcome {
@@ -179,10 +210,20 @@ async function feedBody(pipe: Writable, claim: Claim, file: number | undefined):
     if (got === 0)
       throw new Error(`it ends after ${at} of ${claim.bodyBytes} bytes: the file was cut while it ran`)
     at += got
-    if (!pipe.write(piece.subarray(0, got)))
-      await new Promise(resolve => pipe.once('drain', resolve).once('close', resolve))
+    if (!pipe.write(piece.subarray(0, got))) await room(pipe)
   }
   pipe.end()
+}
+
+/** Resolves when it has room, or is closed. */
+function room(pipe: Writable): Promise<void> {
+  return new Promise(resolve => {
+    const told = () => {
+      pipe.off('drain', told).off('close', told)
+      resolve()
+    }
+    pipe.on('drain', told).on('close', told)
+  })
 }
 
 /** Values that are not UTF-8 are `{"base64": "…"}`, as in `spoold show --json`. */

@@ -33,6 +33,19 @@ class Coroutines:
         named.terminated()
 
     def _read(self):
+        try:
+            self._read_more()
+        except SystemExit:
+            raise
+        except BaseException:
+            self._lost()
+
+    def _lost(self):
+        """A signal handler raised amid our own work, so it is unknown what of that is done: the worker would wait for it."""
+        self._sync.blame_signal()
+        sys.exit(1)
+
+    def _read_more(self):
         more = os.read(TASKS_FD, 65536)
         if not more:
             return self._events.stop()
@@ -56,7 +69,7 @@ class Coroutines:
                 env = env_of(message, name, name_end, block_end, body_end)
                 task = self._events.create_task(self._run(self._next, env, attempt, due_ms / 1000))
                 self._running.add(task)
-                task.add_done_callback(self._running.discard)
+                task.add_done_callback(self._ended)
                 self._next += 1
                 at = body_end
             elif kind == SIGNAL:
@@ -64,6 +77,15 @@ class Coroutines:
             elif kind == DIED:
                 self._sync.tell_death(message, at - HEAD_BYTES)
                 at += sum(lengths)
+
+    def _ended(self, task):
+        self._running.discard(task)
+        try:
+            task.result()
+        except SystemExit:
+            raise
+        except BaseException:
+            self._lost()
 
     async def _run(self, number, env, attempt, due):
         printed = streams.Printed(number)
