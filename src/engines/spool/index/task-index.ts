@@ -372,7 +372,10 @@ export class TaskIndex {
    * @param waits do so, but of what waits for its time only tell this: somebody looks at it (`laterLooked`)
    */
   beginScan(recheckWaiting: boolean, isWhole = true, waits?: (ref: Ref) => void): void {
-    if (recheckWaiting) this.later.clear()
+    if (recheckWaiting) {
+      this.later.clear()
+      this.#unreadable.clear()
+    }
     if (recheckWaiting || waits !== undefined) this.parked.clearDoubtful()
     if (isWhole) this.slots.beginScan()
     if (isWhole) this.later.beginListing()
