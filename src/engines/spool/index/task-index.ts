@@ -312,12 +312,14 @@ export class TaskIndex {
     this.#rivals.reported(VAIN_KINDS.includes(report.kind) && !this.#busy.isOurs(ref))
     if (GONE_KINDS.includes(report.kind)) return this.#gone(ref, report.kind !== 'gone')
     const isTouched = this.#busy.isTouched(ref)
+    const isRenamed = this.#busy.isRenamed(ref)
     this.#busy.end(ref)
     if (!BACKED_OFF.includes(report.kind)) this.#backoff.end(ref)
     const isForGood = report.kind === 'malformed' && report.atMs === undefined
     if (UNREADABLE.includes(report.kind) && !isForGood && this.#unreadable.size < MOST_UNREADABLE)
       this.#unreadable.add(ref)
-    if (isTouched && (isForGood || report.kind === 'later')) return this.#makeReady(ref) // the worker has written nothing: somebody else did
+    // the worker has written nothing: somebody else did
+    if (isForGood ? isTouched || isRenamed : isTouched && report.kind === 'later') return this.#makeReady(ref)
     switch (report.kind) {
       case 'untouched':
         this.#makeReady(ref)
