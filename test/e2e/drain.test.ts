@@ -77,6 +77,10 @@ describe('--drain', { concurrency: 3 }, () => {
     assert.deepEqual({ code, line }, { code: 3, line: 'drained: 0 done, 50 buried' })
   })
 
+  it('forgets what was incomplete, and turns out to be no task', async () => {
+    assert.deepEqual(await endOf(['incomplete', 'malformed']), { code: 0, buried: 0, error: 0 })
+  })
+
   it('takes for done what is reported by its name alone, also after a failure', async () => {
     const events = new Emitter()
     const drain = new Drain(events, true)

@@ -103,9 +103,8 @@ export class Drain {
         this.#done++
         this.#unfinished.delete(key)
         return
-      case 'gone': // another process ran or removed it; but a task that was buried here is gone for that reason
-        if (this.#unfinished.get(key) !== 'buried') this.#unfinished.delete(key)
-        return
+      case 'gone': // another process ran or removed it
+        return this.#forget(key)
       case 'set-aside':
         this.#unfinished.set(key, 'buried')
         return
@@ -113,13 +112,19 @@ export class Drain {
         if (report.detail !== undefined) this.#unfinished.set(key, 'crash')
         return
       case 'malformed': // without a time it is left alone: no task, as far as anybody knows
-        if (report.atMs !== undefined) this.#unfinished.set(key, 'unreadable')
+        if (report.atMs === undefined) this.#forget(key)
+        else this.#unfinished.set(key, 'unreadable')
         return
       default: {
         const unfinished = UNFINISHED_KINDS.find(each => each === report.kind)
         if (unfinished !== undefined) this.#unfinished.set(key, unfinished)
       }
     }
+  }
+
+  /** There is no task of that name any more; but one that was buried here is gone for that reason. */
+  #forget(key: string): void {
+    if (this.#unfinished.get(key) !== 'buried') this.#unfinished.delete(key)
   }
 }
 

@@ -336,11 +336,24 @@ describe('what a report does to its ref', () => {
     assert.deepEqual(index.take(1, NOW), ['a'])
   })
 
-  it('malformed: it is ready at once if it has changed meanwhile', () => {
-    index.changed('a', false, NOW)
-    returned('malformed')
-    assert.deepEqual(index.take(1, NOW), ['a'])
-  })
+  for (const kind of ['malformed', 'incomplete', 'unreadable'] as const)
+    it(`${kind}: it is counted no longer once a look at everything does not find it`, () => {
+      returned(kind)
+      index.beginScan(true)
+      index.later.add('b', NOW + 1e9, true)
+      index.endScan()
+      assert.deepEqual(index.unreadable, { later: 0, ready: 0 })
+    })
+
+  for (const [what, renamed] of [
+    ['has changed', false],
+    ['was removed or replaced', true],
+  ] as const)
+    it(`malformed: it is ready at once if it ${what} meanwhile`, () => {
+      index.changed('a', renamed, NOW)
+      returned('malformed')
+      assert.deepEqual(index.take(1, NOW), ['a'])
+    })
 
   for (const kind of ['ignore', 'unreadable', 'unsettled'] as const)
     it(`${kind}: it is looked at again after one frequency`, () => {

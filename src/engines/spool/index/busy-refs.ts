@@ -57,6 +57,11 @@ export class BusyRefs {
     return this.#touched.has(ref)
   }
 
+  /** It was made, replaced or removed. */
+  isRenamed(ref: Ref): boolean {
+    return (this.#renames.get(ref) ?? 0) > 0
+  }
+
   end(ref: Ref): void {
     this.#renames.delete(ref)
     this.#touched.delete(ref)

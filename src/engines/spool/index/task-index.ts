@@ -312,12 +312,14 @@ export class TaskIndex {
     this.#rivals.reported(VAIN_KINDS.includes(report.kind) && !this.#busy.isOurs(ref))
     if (GONE_KINDS.includes(report.kind)) return this.#gone(ref, report.kind !== 'gone')
     const isTouched = this.#busy.isTouched(ref)
+    const isRenamed = this.#busy.isRenamed(ref)
     this.#busy.end(ref)
     if (!BACKED_OFF.includes(report.kind)) this.#backoff.end(ref)
     const isForGood = report.kind === 'malformed' && report.atMs === undefined
     if (UNREADABLE.includes(report.kind) && !isForGood && this.#unreadable.size < MOST_UNREADABLE)
       this.#unreadable.add(ref)
-    if (isTouched && (isForGood || report.kind === 'later')) return this.#makeReady(ref) // the worker has written nothing: somebody else did
+    // the worker has written nothing: somebody else did
+    if (isForGood ? isTouched || isRenamed : isTouched && report.kind === 'later') return this.#makeReady(ref)
     switch (report.kind) {
       case 'untouched':
         this.#makeReady(ref)
@@ -372,7 +374,10 @@ export class TaskIndex {
    * @param waits do so, but of what waits for its time only tell this: somebody looks at it (`laterLooked`)
    */
   beginScan(recheckWaiting: boolean, isWhole = true, waits?: (ref: Ref) => void): void {
-    if (recheckWaiting) this.later.clear()
+    if (recheckWaiting) {
+      this.later.clear()
+      this.#unreadable.clear()
+    }
     if (recheckWaiting || waits !== undefined) this.parked.clearDoubtful()
     if (isWhole) this.slots.beginScan()
     if (isWhole) this.later.beginListing()
