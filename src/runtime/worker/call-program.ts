@@ -1,9 +1,10 @@
 import { isUtf8 } from 'node:buffer'
 import { spawn } from 'node:child_process'
-import { readSync } from 'node:fs'
+import { readSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { errnoOf, messageOf } from '../../base/errors.js'
+import { errnoOf, messageOf, quietly } from '../../base/errors.js'
 import { CANCEL_MS } from '../../base/task/cancel.js'
 import { IGNORE, OK, type Outcome, RETRY } from '../../base/task/outcome.js'
 import type { Claim } from '../../engines/claims.js'
@@ -26,16 +27,8 @@ const LOOK_MS = 20
  * `read` takes single bytes, so the input behind the line stays in the pipe.
  */
 const GATE = 'read -r spoold_gate && exec /bin/sh -c "$1"'
-/**
- * By the trap, a shell that is cancelled waits for the program that it runs, and then exits with the code of that; with 1
- * if none was started.
- */
-const TRAP = 'trap exit TERM; false; '
-/** Nothing in quotes, in a variable, or behind a redirection is a second command. */
-const NO_COMMANDS = /'[^']*'|"(?:\\.|[^\\"`$]|\$(?!\())*"|\\.|\$\{\w+\}|\d*[<>]{1,2}&?(?=[^<>&(])/gs
-/** Words that run other commands, or that end with 0 where a signal interrupts them. */
-const NO_PROGRAMS =
-  /^(?:\.|source|eval|command|builtin|wait|read|exec|if|while|until|for|case|time|select|function|coproc)$/
+/** Words that a shell passes on as they are. */
+const PLAIN_WORDS = /^[\w ./:=,@%+-]+$/
 const OPEN_GATE = '\n'
 /** sysexits.h: the permanent failures (64–78) and the one temporary failure (75). */
 const EX_USAGE = 64
@@ -61,14 +54,14 @@ export function callProgram(
   send: (message: WorkerMessage) => void,
   programs: Programs,
 ): HandlerCall {
-  const gated = isOneProgram(command) ? TRAP + command : command
+  const replacing = inPlaceOfShell(command)
   return async (run, task) => {
     const { vars } = run.claim
     const lock = run.claim.shareLock()
     const pipes = [OutputPipe.open(), OutputPipe.open()]
     const [stdout, stderr] = pipes.map(pipe => pipe?.writer ?? 'pipe')
     const start = () =>
-      spawn('/bin/sh', ['-c', GATE, 'sh', gated], {
+      spawn('/bin/sh', ['-c', GATE, 'sh', replacing], {
         stdio: ['pipe', stdout, stderr, 'pipe', lock ?? 'ignore'],
         env: { ...process.env, ...environmentOf(task) },
         detached: true, // its own process group, which can be killed as a whole
@@ -122,13 +115,17 @@ export function callProgram(
 }
 
 /**
- * Whether it is a single program, whose code says of the whole task how it ended. Of `a && b`, a loop or a pipe, a command that
- * ends with 0 when it is cancelled says nothing of those that were to follow.
+ * A single program takes the place of its shell, which a cancel would end: its own code says how it ended. Of `a && b`, a loop or a
+ * pipe, the code of one program says nothing of the others.
  */
-function isOneProgram(command: string): boolean {
-  const words = command.trim().replace(NO_COMMANDS, 'x')
-  const program = words.replace(/^(?:\w+=\S*\s+)*/, '').split(/\s/, 1)[0] ?? ''
-  return !/[;&|(){}<>`#!\n]/.test(words) && !NO_PROGRAMS.test(program)
+function inPlaceOfShell(command: string): string {
+  const [program = ''] = command.trim().split(' ', 1)
+  const directories = (process.env.PATH ?? '').split(':')
+  // none of the shell's own words, as `exit` and `.` are
+  const isFile =
+    program.includes('/') ||
+    directories.some(directory => quietly(() => statSync(join(directory, program)).isFile()) === true)
+  return PLAIN_WORDS.test(command) && !program.includes('=') && isFile ? `exec ${command}` : command
 }
 
 /**
