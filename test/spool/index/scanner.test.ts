@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import fs, { chmodSync, mkdirSync, renameSync, rmSync, utimesSync } from 'node:fs'
+import fs, { appendFileSync, chmodSync, mkdirSync, renameSync, rmSync, utimesSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -195,6 +195,32 @@ describe('a scanner', () => {
         drop(spool, name, '')
         await until(`${name} is heard of`, () => run().includes(name))
       }
+    } finally {
+      scanner.close()
+    }
+  })
+
+  it('looks again at what is no task, and was written to during a long backlog, as soon as it hears of changes again', async () => {
+    const spool = spoolDirectory()
+    const BACKLOG = 5500 // more than a watch is opened for at once
+    for (let i = 0; i < BACKLOG; i++) drop(spool, `t${i}`, '')
+    drop(spool, 'a', '')
+    const index = new TaskIndex({ order: 'name', frequencyMs: 1_000_000 })
+    const rules = { ordered: false, strictNames: false }
+    const options = { spool, rules, frequencyMs: 1_000_000, watch: 'auto' as const }
+    const scanner = new Scanner(options, index, new Emitter(), () => {})
+    await scanner.start()
+    try {
+      assert.deepEqual(index.take(1), ['a'])
+      index.returned({ ref: 'a', kind: 'malformed', ranMs: 0 }, Date.now())
+      appendFileSync(join(spool, 'a'), 'more')
+      await until('it is looked at again', () => {
+        const refs = index.take(1000)
+        for (const ref of refs) if (ref !== 'a') rmSync(join(spool, ref), { force: true })
+        for (const ref of refs) index.done(ref)
+        scanner.tasksEnded(refs.length, false)
+        return refs.includes('a')
+      })
     } finally {
       scanner.close()
     }

@@ -64,6 +64,8 @@ export class Scanner {
   /** Looks at files for this process; undefined: nobody does. */
   #looker: Looker | undefined
   #isLooking = false
+  /** Events were not listened to for a while: what waits is looked at again as soon as they are. */
+  #hasMissed = false
   /** Events may have been lost since the last look at what waits. */
   #wasUnclear = false
   /** How many of those that wait the looks of this round have passed, when it began, and what the next look passes over. */
@@ -184,9 +186,12 @@ export class Scanner {
     const isPass = this.#timetable.isPassDue(startedAt, this.#isPolled)
     const isTold = this.#looker !== undefined && this.#areEventsWhole
     const waiting = Math.min(this.#index.waiting, MOST_LOOKED_AT)
-    const isLookAgain =
-      isPass && !this.#isLooking && this.#timetable.isLookAgainDue(waiting, isTold ? LOOK_WATCHED_MS : 0)
-    if (startedAt >= this.#nextTurnAt || this.#index.runsLow) await this.#scan(isLookAgain)
+    const isMissed = this.#hasMissed && !this.#isSuspended && this.#index.knowsAll && waiting > 0
+    const isRegular = isPass && this.#timetable.isLookAgainDue(waiting, isTold ? LOOK_WATCHED_MS : 0)
+    const isLookAgain = !this.#isLooking && (isMissed || isRegular)
+    if (isMissed && isLookAgain) this.#hasMissed = false
+    if (startedAt >= this.#nextTurnAt || this.#index.runsLow || (isMissed && isLookAgain))
+      await this.#scan(isLookAgain)
     if (isPass) this.#timetable.passed(startedAt)
   }
 
@@ -341,12 +346,13 @@ export class Scanner {
     const isRace = this.#race.judge(this.#index)
     if (isRace === true && !this.#isSuspended) this.#suspendWatches()
     if (isRace !== false || !this.#isSuspended) return
-    this.#isSuspended = false // stamps tell whether something happened in the meantime
+    this.#isSuspended = false // stamps tell whether something was made or removed in the meantime
     this.#followListed()
   }
 
   #suspendWatches(): void {
     this.#isSuspended = true
+    this.#hasMissed = true
     this.#followListed()
     this.#race.restart()
     this.#wakeAt(this.#race.judgeableAt)
