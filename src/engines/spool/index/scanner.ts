@@ -186,12 +186,13 @@ export class Scanner {
     const isPass = this.#timetable.isPassDue(startedAt, this.#isPolled)
     const isTold = this.#looker !== undefined && this.#areEventsWhole
     const waiting = Math.min(this.#index.waiting, MOST_LOOKED_AT)
-    const isMissed = this.#hasMissed && !this.#isSuspended && this.#index.knowsAll && waiting > 0
-    const isRegular = isPass && this.#timetable.isLookAgainDue(waiting, isTold ? LOOK_WATCHED_MS : 0)
-    const isLookAgain = !this.#isLooking && (isMissed || isRegular)
-    if (isMissed && isLookAgain) this.#hasMissed = false
-    if (startedAt >= this.#nextTurnAt || this.#index.runsLow || (isMissed && isLookAgain))
-      await this.#scan(isLookAgain)
+    const mayLookAgain = waiting > 0 && !this.#isLooking
+    const isMissed = this.#hasMissed && mayLookAgain && !this.#isSuspended && this.#index.knowsAll
+    const isRegular =
+      isPass && mayLookAgain && this.#timetable.isLookAgainDue(waiting, isTold ? LOOK_WATCHED_MS : 0)
+    if (isMissed) this.#hasMissed = false
+    if (isMissed || startedAt >= this.#nextTurnAt || this.#index.runsLow)
+      await this.#scan(isMissed || isRegular)
     if (isPass) this.#timetable.passed(startedAt)
   }
 
