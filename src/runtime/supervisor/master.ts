@@ -244,8 +244,8 @@ export class Master {
     try {
       const isReady = pool.start()
       const isListed = feed.open(() => pool.dispatch())
-      // the others boot beside the first one, or while a long spool is listed
-      void Promise.race([isReady, isListed]).then(
+      // later than a ready worker gets its first tasks: to fork a large process takes long
+      void isListed.then(
         () => setImmediate(() => pool.complete()),
         () => {},
       )

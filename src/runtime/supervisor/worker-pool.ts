@@ -244,7 +244,7 @@ export class WorkerPool implements SignalReceivers {
     return Math.max(...this.#feeders.map(({ stalledMs }) => stalledMs))
   }
 
-  /** Spawns the remaining workers: the first one is ready by now, or the spool is listed, which leaves them a processor. */
+  /** Spawns the remaining workers: the spool is listed by now, which leaves them a processor. */
   complete(): void {
     this.#main.roster.fill()
   }
