@@ -18,11 +18,12 @@ echo "begin $$" >> $1/runs
 `
 const TICKS = `${TICKING} tick $1; echo "end $$" >> $1/runs`
 
-function start(spool: string, program: string, ini = {}): Promise<Daemon> {
+/** @param more of the command: with any, the shell that runs the program stays */
+function start(spool: string, program: string, ini = {}, more = ''): Promise<Daemon> {
   const directory = dirname(spool)
   const file = join(directory, 'program.sh')
   writeFileSync(file, program)
-  const settings = { 'spooler-exec': `sh ${file} ${directory}`, 'spooler-frequency': 1, ...ini }
+  const settings = { 'spooler-exec': `sh ${file} ${directory}${more}`, 'spooler-frequency': 1, ...ini }
   return startDaemon({ spool, isForeign: true, ini: settings })
 }
 
@@ -113,11 +114,15 @@ describe('two programs of one task never run at once', () => {
     })
   }
 
-  for (const [killed, pid] of Object.entries({ program: '$PPID', 'command of the program': '$$' }))
+  for (const [killed, pid, more] of [
+    ['program', '$$', ''],
+    ['shell of a program', '$PPID', ' && :'],
+    ['program of a shell', '$$', ' && :'],
+  ] as const)
     it(`when a ${killed} is killed, one that may run only once does not begin again`, async () => {
       const spool = spoolDirectory()
       const program = `echo "begin $$" >> $1/runs; kill -KILL ${pid}; sleep 1`
-      const daemon = await start(spool, program, { 'spooler-delivery': 'at-most-once' })
+      const daemon = await start(spool, program, { 'spooler-delivery': 'at-most-once' }, more)
       drop(spool)
       await daemon.waitFor(
         /is buried: the program (was killed by SIGKILL|exited with code 137); it may have done its work/,
