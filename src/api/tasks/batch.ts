@@ -3,13 +3,7 @@ import { BatchError, type BatchResult } from '../../engines/client/batch.js'
 import { forgetTargets } from '../../engines/client/target.js'
 import type { Enqueuer } from '../../engines/enqueuer.js'
 import { validated } from '../../runtime/tasks/arguments.js'
-import {
-  CALL_AT,
-  type CallOptions,
-  knownOptions,
-  timeOf,
-  type When,
-} from '../../runtime/tasks/call-options.js'
+import { type CallOptions, knownOptions, timeOf, type When } from '../../runtime/tasks/call-options.js'
 import { type Call, enqueueThrough, layersOf } from '../../runtime/tasks/onion.js'
 import type { AnyFunction, TaskEntry } from '../../runtime/tasks/registry.js'
 import type { ScheduledTask } from '../../runtime/tasks/scheduled-task.js'
@@ -69,7 +63,7 @@ export class TaskBatch {
   scheduleAt<Args extends readonly unknown[]>(task: (...args: Args) => unknown, at: When, ...args: Args): this
   scheduleAt(task: string, at: When, ...args: readonly unknown[]): this
   scheduleAt(task: Scheduler<never> | AnyFunction | string, at: When, ...args: readonly unknown[]): this {
-    return this.#add({ task, at: timeOf(at, CALL_AT), args })
+    return this.#add({ task, at: timeOf(at), args })
   }
 
   #add(waiting: Waiting): this {

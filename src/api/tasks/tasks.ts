@@ -2,13 +2,7 @@ import { describe, SpooldError } from '../../base/errors.js'
 import type { Destination } from '../../engines/client/target.js'
 import { nameFault } from '../../formats/protocol/named.js'
 import { mostArguments } from '../../runtime/tasks/arguments.js'
-import {
-  CALL_AT,
-  type CallOptions,
-  knownOptions,
-  timeOf,
-  type When,
-} from '../../runtime/tasks/call-options.js'
+import { type CallOptions, knownOptions, timeOf, type When } from '../../runtime/tasks/call-options.js'
 import { checkMiddleware, type Middleware } from '../../runtime/tasks/middleware.js'
 import { checkPeriodicSchema, periodicOf } from '../../runtime/tasks/periodic.js'
 import {
@@ -78,7 +72,7 @@ export abstract class TaskScheduler implements HasRegistry {
   ): Promise<ScheduledTask>
   scheduleAt(task: string, at: When, ...args: readonly unknown[]): Promise<ScheduledTask>
   async scheduleAt(task: unknown, at: When, ...args: readonly unknown[]): Promise<ScheduledTask> {
-    const time = timeOf(at, CALL_AT) // first, because a name in its place says more than a time in the place of the task
+    const time = timeOf(at) // first, because a name in its place says more than a time in the place of the task
     return schedule({ entry: await this.#find(task), args, at: time, options: {} })
   }
 

@@ -35,7 +35,7 @@ export function knownOptions<Options extends CallOptions>(options: Options, ...o
 }
 
 /** How a registry, or a batch, is told a time. */
-export const CALL_AT = 'scheduleAt(TASK, TIME, ...ARGUMENTS)'
+const CALL_AT = 'scheduleAt(TASK, TIME, ...ARGUMENTS)'
 
 /**
  * A task's time is in whole seconds, and it never starts before the given one.
@@ -43,7 +43,7 @@ export const CALL_AT = 'scheduleAt(TASK, TIME, ...ARGUMENTS)'
  * @param call how it is called, for those who have mixed up its arguments
  * @throws SpooldError ARGUMENTS_INVALID
  */
-export function timeOf(at: When, call: string): When {
+export function timeOf(at: When, call = CALL_AT): When {
   const seconds = at instanceof Date ? at.getTime() / 1000 : at
   if (typeof seconds === 'string' && parseTime(seconds) !== undefined) return seconds
   if (typeof seconds === 'number' && Number.isFinite(seconds)) return Math.ceil(seconds)
