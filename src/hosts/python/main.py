@@ -36,7 +36,8 @@ def main():
     loop = Loop(wire, settings, output)
     if named.is_concurrent(settings):
         streams.install(wire)  # before user code keeps one
-    if loader.load(wire, settings, loop):
+    process.guard(loop.blame_signal)
+    if process.call(loader.load, wire, settings, loop):
         uwsgi = sys.modules['uwsgi']  # a task may remove it from there
         try:
             if named.runs_coroutines(settings):

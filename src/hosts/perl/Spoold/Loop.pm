@@ -32,26 +32,52 @@ sub new {
 
 sub serve {
     my ($self) = @_;
-    for (;;) {
-        $self->_wait;
-        my $message = $self->{wire}->read_message // last;
-        $self->_serve($message);
-    }
+    Spoold::Process::hold_signals();
+    while (defined(my $message = $self->_next_message)) { $self->_serve($message) }
+    Spoold::Process::let_signals_through();
     Spoold::Process::live_on();
 }
 
-# What a signal handler dies with meanwhile is told; in uWSGI the next task fails of it.
-sub _wait {
+sub _next_message {
     my ($self) = @_;
-    local $@;
-    my $tasks = '';
-    vec($tasks, fileno $self->{wire}{tasks}, 1) = 1;
-    until (eval { select(my $ready = $tasks, undef, undef, undef) > 0 || !$!{EINTR} }) {
-        my $error = textof($@);
-        next if $error eq '';    # it was interrupted
-        syswrite STDERR, "a signal handler died outside any task: $error\n";
-        $self->{output}->mark(Spoold::Output::NO_TASK);
+    vec(my $tasks = '', fileno $self->{wire}{tasks}, 1) = 1;
+    my $is_there = 0;
+    until ($is_there) {
+        my $error = $self->_interruptible(sub { $is_there = select(my $ready = $tasks, undef, undef, undef) > 0 || !$!{EINTR} });
+        $self->_blame($error) if defined $error;
     }
+    return $self->{wire}->read_message;
+}
+
+# Runs code that signals may interrupt. Everywhere else they wait: a handler that dies amid the host's own work would leave half of
+# it undone. Returns what the code died with; undefined if it did not.
+sub _interruptible {
+    my ($self, $code) = @_;
+    my $error = 'the spooler function was left by next or last';
+    eval {
+        {    # `next` and `last` end here, not in a loop of ours
+            no warnings;
+            eval {
+                eval { Spoold::Process::let_signals_through(); 1 } or $self->_blame($@);    # of one that came before
+                $code->();
+                undef $error;
+                1;
+            } or $error = $@;
+        }
+        Spoold::Process::hold_signals();
+        1;
+    } or do {
+        $error //= $@;
+        Spoold::Process::hold_signals();
+    };
+    return $error;
+}
+
+# Tells what a signal handler died with outside any task; in uWSGI the next task fails of it.
+sub _blame {
+    my ($self, $error) = @_;
+    syswrite STDERR, 'a signal handler died outside any task: ' . textof($error) . "\n";
+    $self->{output}->mark(Spoold::Output::NO_TASK);
 }
 
 sub _serve {
@@ -104,21 +130,13 @@ sub _mark {
 sub _ask {
     my ($self, $env, $number) = @_;
     if (defined $env->{task} && defined &Spoold::Tasks::_run) {
-        my $said = Spoold::Tasks::_run($env);
+        my $said = Spoold::Tasks::_run($env, sub { $self->_interruptible(@_) });
         return $said eq '' ? OK : $self->_answered($number, $said) if defined $said;
     }
     my $handler = $self->{spooler} or return IGNORE;
     my ($answer, $value);
-    my $error = 'the spooler function was left by next or last';
-    {    # `next` and `last` end here, not in the loop above
-        no warnings;
-        eval {
-            $answer = $handler->($env);
-            $value  = int($answer);
-            1;
-        } or $error = $@;
-    }
-    if (!defined $value) {
+    my $error = $self->_interruptible(sub { $value = int($answer = $handler->($env)) });
+    if (defined $error) {
         Spoold::Process::leave_at_once(textof($error)) if $$ != $self->{wire}{pid};
         return $self->_failed($number, $error);
     }
@@ -198,14 +216,11 @@ sub _recalled {
 
 sub _signal {
     my ($self, $number) = @_;
-    my $error = '';
     chdir $self->{spool}; # whatever spooler-chdir says, as in uWSGI
-    {
-        eval { $self->{signals}{$number}->($number); 1 } or $error = $@;
-    }
-    Spoold::Process::leave_at_once(textof($error)) if $$ != $self->{wire}{pid};
+    my $error = textof($self->_interruptible(sub { $self->{signals}{$number}->($number) }) // '');
+    Spoold::Process::leave_at_once($error) if $$ != $self->{wire}{pid};
     $self->{output}->mark(Spoold::Output::NO_TASK);
-    $self->{wire}->send(Spoold::Wire::SIGNAL_ENDED, $number, textof($error));
+    $self->{wire}->send(Spoold::Wire::SIGNAL_ENDED, $number, $error);
 }
 
 1;

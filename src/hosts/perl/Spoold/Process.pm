@@ -26,6 +26,12 @@ sub prepare {
 
 sub _leave_to_worker { }
 
+my $all = POSIX::SigSet->new(1 .. 31);
+
+# What came before is handled right here.
+sub hold_signals        { POSIX::sigprocmask(POSIX::SIG_BLOCK(),   $all) }
+sub let_signals_through { POSIX::sigprocmask(POSIX::SIG_UNBLOCK(), $all) }
+
 # The kernel sends SIGKILL when the other end of the lifeline closes, whatever this process is doing.
 sub _die_with_worker {
     return if $^O ne 'linux';    # elsewhere it notices when its tasks end

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 
 from . import named, process, streams
 from .loop import ANSWER, DIED, ERROR, HEAD, HEAD_BYTES, IGNORE, OK, SIGNAL, TASK, end_fork, env_of, explain, result_of, wrong
@@ -21,31 +22,11 @@ class Coroutines:
     def serve(self):
         self._sync.enter(b'')
         self._events.add_reader(TASKS_FD, self._read)
-        while True:
-            try:
-                self._events.run_forever()
-                break
-            except SystemExit:
-                raise
-            except BaseException:
-                self._sync.blame_signal()
+        self._events.run_forever()
         process.live_on()
-        named.terminated()
+        process.call(named.terminated)
 
     def _read(self):
-        try:
-            self._read_more()
-        except SystemExit:
-            raise
-        except BaseException:
-            self._lost()
-
-    def _lost(self):
-        """A signal handler raised amid our own work, so it is unknown what of that is done: the worker would wait for it."""
-        self._sync.blame_signal()
-        sys.exit(1)
-
-    def _read_more(self):
         more = os.read(TASKS_FD, 65536)
         if not more:
             return self._events.stop()
@@ -85,7 +66,8 @@ class Coroutines:
         except SystemExit:
             raise
         except BaseException:
-            self._lost()
+            traceback.print_exc()
+            sys.exit(1)  # its end was not told, so the worker would wait for it
 
     async def _run(self, number, env, attempt, due):
         printed = streams.Printed(number)
@@ -98,8 +80,8 @@ class Coroutines:
                 result, detail = await self._run_named(run)
         except SystemExit:
             raise
-        except BaseException:
-            result, detail = ERROR, explain()
+        except BaseException as error:
+            result, detail = ERROR, explain(error)
             if os.getpid() != self._wire.pid:
                 end_fork(detail)
         if os.getpid() != self._wire.pid:
@@ -113,18 +95,18 @@ class Coroutines:
         handler = self._api.get('spooler')
         if handler is None:
             return IGNORE, b''
-        answer = handler(env)
+        answer = process.call(handler, env)
         result = result_of(answer)
         return (ERROR, wrong(answer)) if result is None else (result, b'')
 
     async def _run_named(self, run):
         try:
-            await run.perform_async()
+            await process.call_async(run.perform_async)
         except BaseException as error:
             if os.getpid() != self._wire.pid:
                 raise
-            return ANSWER, named.answer(run.failed(error))
+            return ANSWER, named.answer(process.call(run.failed, error))
         if os.getpid() != self._wire.pid:
             os._exit(0)
-        run.succeeded()
+        process.call(run.succeeded)
         return OK, b''

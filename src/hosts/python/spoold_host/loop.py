@@ -20,6 +20,7 @@ PRINTED = 8
 SLOTS, RECALL_FLAG = 4032, 4032
 SPOOL_OK, ANSWERED = -2, object()
 SPOOL_RESULTS = {SPOOL_OK: OK, -1: RETRY, 0: IGNORE}
+_HOST = os.path.dirname(__file__)
 
 
 def env_of(message, name, name_end, block_end, body_end):
@@ -55,26 +56,15 @@ class Loop:
 
     def serve(self):
         self._api = sys.modules['uwsgi'].__dict__
-        wait = self._wire.wait
-        while True:
-            try:
-                wait(1)
-            except SystemExit:
-                raise
-            except BaseException:
-                self.blame_signal()
-                continue
-            message = self._wire.read_message()
-            if message is None:
-                process.live_on()
-                named.terminated()
-                return
+        for message in iter(self._wire.read_message, None):
             self._serve(message)
+        process.live_on()
+        process.call(named.terminated)
 
-    def blame_signal(self):
-        """Of what has just been raised; in uWSGI the next task fails of it."""
+    def blame_signal(self, error):
+        """In uWSGI the next task fails of it."""
         try:
-            os.write(2, error_bytes('a signal handler raised an exception outside any task:\n%s\n' % explain()))
+            os.write(2, error_bytes('a signal handler raised an exception outside any task:\n%s\n' % explain(error)))
         except OSError:
             pass  # a task closed it
         self._output.mark(NO_TASK)
@@ -83,7 +73,7 @@ class Loop:
         # all names in the loop are local: at this rate look-ups matter
         page, getpid, pid, results = self._wire.page, os.getpid, self._wire.pid, SPOOL_RESULTS
         api = self._api
-        fence, mark, read_env = threading.Lock(), self._output.mark, env_of
+        fence, mark, read_env, call = threading.Lock(), self._output.mark, env_of, process.call
         unpack, top, enter = HEAD.unpack_from, self._chdir or self._spool, os.chdir
         number, at, end = self._next, 0, len(message)
         while at < end:
@@ -113,11 +103,11 @@ class Loop:
                     if run is not None:
                         answer = self._run_named(number, run)
                     else:
-                        answer = 0 if handler is None else handler(env)
+                        answer = 0 if handler is None else call(handler, env)
                 except SystemExit:
                     raise
-                except BaseException:
-                    detail = explain()
+                except BaseException as error:
+                    detail = explain(error)
                     if getpid() != pid:
                         end_fork(detail)
                     result = self._failed(number, detail)
@@ -143,14 +133,14 @@ class Loop:
     def _run_named(self, number, run):
         """SystemExit is an error of a named task, unless a process that it forked exits."""
         try:
-            run.perform()
+            process.call(run.perform)
         except BaseException as error:
             if os.getpid() != self._wire.pid:
                 raise
-            return self._answered(number, run.failed(error))
+            return self._answered(number, process.call(run.failed, error))
         if os.getpid() != self._wire.pid:
             os._exit(0)
-        run.succeeded()
+        process.call(run.succeeded)
         return SPOOL_OK
 
     def _answered(self, number, answer):
@@ -192,12 +182,11 @@ class Loop:
         except OSError:
             pass
         try:
-            handler = self.signals[number]
-            handler(number)
+            process.call(self.signals[number], number)
         except SystemExit:
             raise
-        except BaseException:
-            detail = explain()
+        except BaseException as error:
+            detail = explain(error)
         if os.getpid() != self._wire.pid:
             end_fork(detail)
         self._output.mark(NO_TASK)
@@ -214,7 +203,7 @@ class Loop:
         try:
             run = named.begin(env, attempt, due_ms / 1000)
             if run is not None:
-                run.died(cause.decode('utf-8', 'replace'), int(again_ms) / 1000 if again_ms else None)
+                process.call(run.died, cause.decode('utf-8', 'replace'), int(again_ms) / 1000 if again_ms else None)
         except BaseException:
             traceback.print_exc()
         if os.getpid() != self._wire.pid:
@@ -242,12 +231,14 @@ def end_fork(error=''):
         os._exit(1 if error else 0)
 
 
-def explain():
-    kind, error, trace = sys.exc_info()
+def explain(error):
     try:
-        return ''.join(traceback.format_exception(kind, error, trace.tb_next or trace)).rstrip()
+        trace = error.__traceback__
+        while trace.tb_next is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == _HOST:
+            trace = trace.tb_next
+        return ''.join(traceback.format_exception(type(error), error, trace)).rstrip()
     except BaseException as other:  # it looks into the exception, and into what its class has made of it
-        return '%s, and no more can be said of it (%s)' % (kind.__name__, type(other).__name__)
+        return '%s, and no more can be said of it (%s)' % (type(error).__name__, type(other).__name__)
 
 
 def wrong(answer):

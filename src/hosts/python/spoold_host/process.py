@@ -1,19 +1,19 @@
 """The process: it dies with its worker, and leaves signals to it."""
 
+import _signal
 import fcntl
 import os
 import signal
 import sys
 import threading
-from _queue import SimpleQueue
-from _signal import NSIG, getsignal  # what signal has makes enumerations of them, which takes long
-from _thread import allocate_lock, get_ident, start_new_thread  # before user code patches threading
+from _thread import get_ident  # before user code patches threading
 
 LIFELINE_FD = 6
 _PR_SET_PDEATHSIG = 1
 _main_thread = get_ident()
-#: what the thread has to do that no signal handler interrupts; None: there is no such thread
-_jobs = None
+_set_raw, _get_raw = _signal.signal, _signal.getsignal
+#: signals that came amid what is not interrupted; None: nothing of the kind is done
+_late = None
 
 
 def prepare():
@@ -32,52 +32,92 @@ def _leave_to_worker(number, frame):
     pass
 
 
-def uninterrupted(function, *args):
+class _Guarded:
     """
-    Signal handlers run in the main thread, between any two instructions, and a time limit raises an exception in one. What has to be
-    done whole is then done in another thread, which goes on if whoever waits for it does not.
+    Stands for a function of users that handles a signal. It runs in the main thread, between any two instructions, and a time limit
+    raises an exception in it: that ends what users run, and no work of the host.
     """
-    global _jobs
-    if get_ident() != _main_thread or not any(map(_is_foreign, map(getsignal, range(1, NSIG)))) or sys.is_finalizing():
-        return function(*args)
-    if _jobs is None:
-        jobs = SimpleQueue()
-        try:
-            start_new_thread(_do, (jobs.get,))
-        except RuntimeError:  # the interpreter ends, or there are too many
-            return function(*args)
-        _jobs = jobs
-    outcome, ended = [], allocate_lock()
-    ended.acquire()
-    _jobs.put((function, args, outcome, ended))
-    ended.acquire()
-    result, error = outcome[0]
-    if error is not None:
-        raise error
-    return result
 
+    __slots__ = ('handler',)
 
-def _do(next_job):
-    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32))  # they are to interrupt what the main thread waits for
-    while True:
-        function, args, outcome, ended = next_job()
+    def __init__(self, handler):
+        self.handler = handler
+
+    def __call__(self, number, frame):
+        if _late is not None:
+            return _late.append((self, number))
+        if _is_of_users(frame):
+            return self.handler(number, frame)
         try:
-            outcome.append((function(*args), None))
+            self.handler(number, frame)
+        except SystemExit:
+            raise
         except BaseException as error:
-            outcome.append((None, error))
-        ended.release()
-        del function, args, outcome, ended  # a large message is not kept
+            blame_signal(error)
 
 
-def _is_foreign(handler):
-    return callable(handler) and handler is not _leave_to_worker
+def guard(blame):
+    """
+    From now on handlers of signals are guarded.
+
+    blame  tells the exception of one that ran outside of what users run
+    """
+    global blame_signal
+    blame_signal = blame
+    _signal.signal, _signal.getsignal = _set, _get  # what those of the module signal call
+
+
+def _set(number, handler):
+    return _handler_in(_set_raw(number, _Guarded(handler) if callable(handler) else handler))
+
+
+def _get(number):
+    return _handler_in(_get_raw(number))
+
+
+def _handler_in(handler):
+    return handler.handler if type(handler) is _Guarded else handler
+
+
+def call(function, *args):
+    """Runs code of users."""
+    return function(*args)
+
+
+async def call_async(function):
+    return await function()
+
+
+def _is_of_users(frame):
+    while frame is not None:
+        if frame.f_code in _CALLS:
+            return True
+        frame = frame.f_back
+    return False
+
+
+_CALLS = (call.__code__, call_async.__code__)
+
+
+def uninterrupted(function, *args):
+    """Signals that come meanwhile are handled when all of it is done: half of it would leave its rest to the next one."""
+    global _late
+    if get_ident() != _main_thread or _late is not None:
+        return function(*args)
+    _late = late = []
+    try:
+        return function(*args)
+    finally:
+        _late = None
+        for guarded, number in late:
+            guarded(number, sys._getframe())
 
 
 def _may_be_terminated():
-    """Whoever forks a process may end it: Pool.terminate() waits for that. Its other threads are left behind."""
-    global _jobs
-    _jobs = None
-    if getsignal(signal.SIGTERM) is _leave_to_worker:
+    """Whoever forks a process may end it: Pool.terminate() waits for that. Its other threads are left behind, amid what they did."""
+    global _late
+    _late = None
+    if signal.getsignal(signal.SIGTERM) is _leave_to_worker:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _let_through()
 

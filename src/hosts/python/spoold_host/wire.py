@@ -31,8 +31,6 @@ class Wire:
         self.page = mmap.mmap(PAGE_FD, PAGE_BYTES)
         self.pid = os.getpid()
         self._tasks = os.fdopen(TASKS_FD, 'rb', buffering=65536, closefd=False)
-        #: what a signal handler raises here leaves the messages whole
-        self.wait = self._tasks.peek
         self._lock = threading.Lock()
 
     def read_message(self):
@@ -56,7 +54,7 @@ class Wire:
         return _unpack(self.read_message() or b'')
 
     def send(self, kind, number=0, payload=b''):
-        _write_all(TASKS_FD, _UP.pack(b'\xffSPL', kind, number, len(payload)) + payload)
+        uninterrupted(_write_all, TASKS_FD, _UP.pack(b'\xffSPL', kind, number, len(payload)) + payload)
 
     def call(self, name, *arguments):
         """Sends a request to the worker and waits for the reply: a list of byte strings."""
@@ -66,7 +64,6 @@ class Wire:
         message = b''.join(_LENGTH.pack(len(item)) + item for item in items)
         if len(message) > MAX_CALL_BYTES:
             raise CallError('%d bytes are too many to be stored by a handler; it may have %d' % (len(message), MAX_CALL_BYTES))
-        # half of it would leave its reply to the next one
         status, *answer = _unpack(uninterrupted(self._exchange, message))
         if status != b'ok':
             raise CallError(answer[0].decode('utf-8', 'replace'))

@@ -100,13 +100,13 @@ sub _place {
 # -- for the host
 
 # The answer of a named task: '' if it is done, otherwise JSON. Undefined if no function had its name when the code was loaded.
+# $run runs code, and returns what that died with, or undefined.
 sub _run {
-    my ($env) = @_;
+    my ($env, $run) = @_;
     my $task = $declared{ $env->{task} } // return undef;
     my ($args, $kwargs);
     eval { ($args, $kwargs) = _arguments($env); 1 } or return $json->encode({ bury => 'the arguments cannot be read: ' . _text($@) });
-    return '' if eval { $task->{function}->(@$args, $kwargs ? $kwargs : ()); 1 };
-    my $error = $@;
+    my $error = $run->(sub { $task->{function}->(@$args, $kwargs ? $kwargs : ()) }) // return '';
     my $kind  = Scalar::Util::blessed($error) // '';
     return $json->encode({ bury => _text($error->{message}) }) if $kind eq 'Spoold::Tasks::Abort';
     return $json->encode({ error => _text($error) }) if $kind ne 'Spoold::Tasks::Retry';
