@@ -62,7 +62,7 @@ function explain(error: Error, path: string): string {
   }
   const lines = stackOf(error).split('\n')
   const text = lines.filter(line => !/^ +at (.*\()?node:/.test(line)).join('\n')
-  if (error.name !== 'SyntaxError' || /:\d+/.test(text)) return text
+  if (error.name !== 'SyntaxError' || /:\d+:\d+/.test(text)) return text
   return syntaxErrorIn(realpathSync(path)) ?? text
 }
 
