@@ -62,6 +62,11 @@ describe('a handler module', { concurrency: 3 }, () => {
       'export const spooled = 1',
       /expected a default function or one named "spooler", or Tasks, got spooled/,
     ],
+    [
+      'exports an object with the function',
+      'export default { run() {} }\nexport const a = 1',
+      /expected a default function or one named "spooler", or Tasks, got a, default \(an object \(Object\)\)/,
+    ],
     ['ends its process', 'process.exit(3)', /the worker exited with code 3 before it was ready/],
   ]
   for (const [what, text, line] of broken)
@@ -200,6 +205,7 @@ describe('what a handler answers', { concurrency: 3 }, () => {
     ['5', /returned 5; expected/],
     ['({})', /returned an object \(Object\); expected/],
     ['Promise.resolve(null)', /returned null; expected/],
+    ['(function* () {})()', /returned an object \(Generator\); expected/],
     ['0', /unable to find the spooler function, have you loaded it into the spooler process \?/],
   ]
   for (const [answer, line] of kept)
