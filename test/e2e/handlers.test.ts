@@ -184,6 +184,32 @@ describe('what a handler is given', { concurrency: 3 }, () => {
     assert.deepEqual(daemon.journal(), [elsewhere, elsewhere])
   })
 
+  for (const concurrency of [1, 2])
+    it(`an AsyncLocalStorage that no other task has entered, ${concurrency} at a time`, async () => {
+      const spool = spoolDirectory()
+      for (const name of ['a', 'b', 'c']) drop(spool, name)
+      const daemon = await startDaemon({
+        spool,
+        handler: `import { AsyncLocalStorage } from 'node:async_hooks'
+        const storage = new AsyncLocalStorage()
+        export default (env, task) => {
+          const before = storage.getStore()
+          storage.enterWith(task.name)
+          JOURNAL(task.name + ' ' + before)
+          return task.name === 'b' ? task.SPOOL_OK : Promise.resolve().then(() => { JOURNAL('later ' + storage.getStore()); return task.SPOOL_OK })
+        }`,
+        ini: { 'spooler-ordered': true, 'spooler-concurrency': concurrency },
+      })
+      await until('all have run', () => leftIn(spool).length === 0)
+      assert.deepEqual(daemon.journal().sort(), [
+        'a undefined',
+        'b undefined',
+        'c undefined',
+        'later a',
+        'later c',
+      ])
+    })
+
   it('/dev/null as its standard input', async () => {
     const spool = spoolDirectory()
     drop(spool, 'x')
