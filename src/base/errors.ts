@@ -129,7 +129,9 @@ export function describe(value: unknown): string {
 
 function classOf(value: object): string {
   try {
-    return String(value.constructor?.name ?? 'no prototype')
+    const name = value.constructor?.name ?? 'no prototype'
+    // the name of what makes a generator is empty
+    return String(name || Object.prototype.toString.call(value).slice('[object '.length, -1))
   } catch {
     return UNREADABLE
   }

@@ -49,6 +49,6 @@ describe('what a handler leaves behind in its process', { concurrency: 2 }, () =
       delete globalThis.setTimeout`)
     assert.match(daemon.output, /^drained: 5 done$/m)
     assert.equal(code, 0)
-    assert.equal(daemon.output.match(/uncaught exception outside any task/g)?.length, 1)
+    assert.equal(daemon.output.match(/uncaught exception/g)?.length, 1)
   })
 })

@@ -153,7 +153,7 @@ uwsgi.spooler = spooler`
 }`
     const daemon = await startDaemon({ spool, handler: late })
     drop(spool, `${NAME}late`)
-    await daemon.waitFor(/uncaught exception outside any task[\s\S]*\[cause\]: Error: deadlock/)
+    await daemon.waitFor(/uncaught exception[\s\S]*\[cause\]: Error: deadlock/)
     daemon.child.kill('SIGTERM')
     await daemon.exited
     const load = `throw new Error('z'.repeat(5_000_000), { cause: new Error('deadlock') })`

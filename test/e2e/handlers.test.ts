@@ -62,6 +62,11 @@ describe('a handler module', { concurrency: 3 }, () => {
       'export const spooled = 1',
       /expected a default function or one named "spooler", or Tasks, got spooled/,
     ],
+    [
+      'exports an object with the function',
+      'export default { run() {} }\nexport const a = 1',
+      /expected a default function or one named "spooler", or Tasks, got a, default \(an object \(Object\)\)/,
+    ],
     ['ends its process', 'process.exit(3)', /the worker exited with code 3 before it was ready/],
   ]
   for (const [what, text, line] of broken)
@@ -179,6 +184,32 @@ describe('what a handler is given', { concurrency: 3 }, () => {
     assert.deepEqual(daemon.journal(), [elsewhere, elsewhere])
   })
 
+  for (const concurrency of [1, 2])
+    it(`an AsyncLocalStorage that no other task has entered, ${concurrency} at a time`, async () => {
+      const spool = spoolDirectory()
+      for (const name of ['a', 'b', 'c']) drop(spool, name)
+      const daemon = await startDaemon({
+        spool,
+        handler: `import { AsyncLocalStorage } from 'node:async_hooks'
+        const storage = new AsyncLocalStorage()
+        export default (env, task) => {
+          const before = storage.getStore()
+          storage.enterWith(task.name)
+          JOURNAL(task.name + ' ' + before)
+          return task.name === 'b' ? task.SPOOL_OK : Promise.resolve().then(() => { JOURNAL('later ' + storage.getStore()); return task.SPOOL_OK })
+        }`,
+        ini: { 'spooler-ordered': true, 'spooler-concurrency': concurrency },
+      })
+      await until('all have run', () => leftIn(spool).length === 0)
+      assert.deepEqual(daemon.journal().sort(), [
+        'a undefined',
+        'b undefined',
+        'c undefined',
+        'later a',
+        'later c',
+      ])
+    })
+
   it('/dev/null as its standard input', async () => {
     const spool = spoolDirectory()
     drop(spool, 'x')
@@ -200,6 +231,7 @@ describe('what a handler answers', { concurrency: 3 }, () => {
     ['5', /returned 5; expected/],
     ['({})', /returned an object \(Object\); expected/],
     ['Promise.resolve(null)', /returned null; expected/],
+    ['(function* () {})()', /returned an object \(Generator\); expected/],
     ['0', /unable to find the spooler function, have you loaded it into the spooler process \?/],
   ]
   for (const [answer, line] of kept)

@@ -30,7 +30,7 @@ describe('a handler that', { concurrency: 3 }, () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool)
     const n = act(spool, 'throw-after')
-    await daemon.waitFor('uncaught exception outside any task')
+    await daemon.waitFor('uncaught exception')
     const good = act(spool, 'ok')
     await ended(daemon, good)
     assert.equal(linesOf(daemon, 'start', n).length, 1)

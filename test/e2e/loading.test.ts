@@ -115,6 +115,39 @@ describe('an error in a handler is shown with its place', () => {
     assert.doesNotMatch(daemon.output, /node:internal/)
   })
 
+  for (const [what, file, files, line] of [
+    [
+      'in a file that is required',
+      'h.cjs',
+      {
+        'h.cjs': `require('./broken.cjs')\nmodule.exports = () => -2`,
+        'broken.cjs': `exports.a = 1\nexports.b: = 2`,
+      },
+      /SyntaxError: Unexpected token ':'\n +at \S*\/broken\.cjs:2\n +at \S+ \(\S*\/h\.cjs:1:1\)/,
+    ],
+    [
+      'of a name that a module does not export',
+      'h.mjs',
+      { 'h.mjs': `\nimport { b } from './a.mjs'\nexport default () => b`, 'a.mjs': 'export const a = 1' },
+      /SyntaxError: The requested module '\.\/a\.mjs' .*\n +at \S*\/h\.mjs:2\n/,
+    ],
+    [
+      'in what a handler loads when it runs',
+      'h.cjs',
+      { 'h.cjs': `module.exports = () => require('./broken.cjs')`, 'broken.cjs': 'a b' },
+      /SyntaxError: Unexpected identifier.*\n +at \S*\/broken\.cjs:1\n(?: +at .*node:.*\n)* +at \S* \(\S*\/h\.cjs:1:\d+\)/,
+    ],
+  ] as const)
+    it(`a syntax error ${what}`, async () => {
+      const spool = spoolDirectory()
+      write(dirname(spool), files)
+      drop(spool)
+      const ini = { 'spooler-import': join(dirname(spool), file) }
+      const daemon = await startDaemon({ spool, isForeign: true, isUnready: true, ini, args: ['--drain'] })
+      await daemon.code()
+      assert.match(daemon.output, line)
+    })
+
   it('by check, of a module that Python does not find', { skip: skipUnless('python3') }, async () => {
     const directory = dirname(spoolDirectory())
     mkdirSync(join(directory, 'lib/far'), { recursive: true })

@@ -67,7 +67,7 @@ describe('what went wrong with a task', () => {
   it('is logged once when a promise that is not awaited rejects', async () => {
     const { daemon, run } = await startRunner()
     run('floats', 'Promise.reject(new Error("floating")); await new Promise(() => {})')
-    await daemon.waitFor(/uncaught exception outside any task, replacing the process.*\n/)
+    await daemon.waitFor(/uncaught exception, replacing the process.*\n/)
     await daemon.waitFor(/task floats failed/)
     assert.equal(countOf(daemon.output, 'Error: floating'), 1, daemon.output)
   })

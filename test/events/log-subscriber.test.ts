@@ -205,7 +205,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   ],
   'worker-faulted': [
     { spool, pid, error: 'Error: x', running: [] },
-    '[spooler /s pid: 7] uncaught exception outside any task, replacing the process: Error: x',
+    '[spooler /s pid: 7] uncaught exception, replacing the process: Error: x',
   ],
   'host-died': [
     { spool: '/s', pid: 7, detail: 'the Python interpreter (pid: 8) exited with code 3' },

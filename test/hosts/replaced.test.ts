@@ -3,10 +3,11 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { drop, leftIn, packet } from '../helpers/files.js'
+import { untilGone } from '../helpers/proc.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
-import { startHost } from './host-daemon.js'
+import { type Language, startHost } from './host-daemon.js'
 
 describe('an interpreter that is being replaced', { skip: skipUnless('python3') }, () => {
   it('is given nothing: what is due goes to other workers, and comes back when it is ready', async () => {
@@ -70,4 +71,56 @@ uwsgi.spooler = spooler
     writeFileSync(gate, '')
     await until('nothing is left', () => leftIn(spool).length === 0)
   })
+})
+
+const LOADING: Readonly<Record<Language, (died: string) => string>> = {
+  python: died => `
+if os.path.exists('${died}'):
+    journal(str(os.getpid()))
+    time.sleep(0.5)
+def spooler(env):
+    open('${died}', 'w')
+    os._exit(1)
+uwsgi.spooler = spooler
+`,
+  perl: died => `
+if (-e '${died}') {
+    journal($$);
+    select undef, undef, undef, 0.5;
+}
+uwsgi::spooler(sub { open my $fh, '>', '${died}'; require POSIX; POSIX::_exit(1) });
+`,
+  ruby: died => `
+if File.exist?('${died}')
+  journal(Process.pid.to_s)
+  sleep 0.5
+end
+def UWSGI.spooler(env)
+  File.write('${died}', '')
+  exit!(1)
+end
+`,
+}
+
+describe('an interpreter that has loaded its code when its worker is gone', () => {
+  for (const language of ['python', 'perl', 'ruby'] as const)
+    it(`ends without a word: ${language}`, {
+      skip: skipUnless(language === 'python' ? 'python3' : language),
+    }, async () => {
+      const spool = spoolDirectory()
+      const died = join(dirname(spool), 'died')
+      drop(spool)
+      const ini = { 'spooler-max-crashes': 1 }
+      const daemon = await startHost(language, {
+        spool,
+        handler: LOADING[language](died),
+        ini,
+        args: ['--drain'],
+        isUnready: true,
+      })
+      assert.equal(await daemon.code(), 3)
+      const [loading = ''] = daemon.journal()
+      await untilGone(Number(loading))
+      assert.doesNotMatch(daemon.output, /Traceback|Broken pipe|EPIPE/)
+    })
 })

@@ -238,6 +238,31 @@ describe('a log that takes nothing', () => {
     assert.ok(performance.now() - startedAt < 10_000)
   })
 
+  it('waits at its end for a reader that is slow', { skip: skipUnless('mkfifo') }, async () => {
+    const fifo = join(workspace(), 'fifo')
+    execFileSync('mkfifo', [fifo])
+    const reader = openSync(fifo, constants.O_RDWR | constants.O_NONBLOCK)
+    const log = openLog({ file: fifo, format: 'text', date: null })
+    const kilobyte = 'x'.repeat(1023)
+    for (let i = 0; i < 4096; i++) log.line('info', kilobyte)
+    let readBytes = 0
+    const buffer = Buffer.alloc(16 * 1024)
+    const read = () => {
+      try {
+        readBytes += readSync(reader, buffer)
+        return true
+      } catch {
+        return false // nothing is there
+      }
+    }
+    const reading = setInterval(read, 10)
+    await log.end()
+    clearInterval(reading)
+    while (read());
+    closeSync(reader)
+    assert.equal(readBytes, 4096 * 1024)
+  })
+
   it('keeps what fits into memory, and tells how much did not', { skip: skipUnless('mkfifo') }, async () => {
     const fifo = join(workspace(), 'fifo')
     execFileSync('mkfifo', [fifo])

@@ -116,7 +116,7 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
     'worker-recycling': ({ spool, pid, because }) =>
       tell('info', { spool, pid }, `${reached(because)} recycling ...`),
     'worker-faulted': ({ spool, pid, error }) =>
-      tell('error', { spool, pid }, `uncaught exception outside any task, replacing the process: ${error}`),
+      tell('error', { spool, pid }, `uncaught exception, replacing the process: ${error}`),
     'worker-unfit': ({ spool, pid, error }) =>
       tell('error', { spool, pid }, `the process cannot continue, replacing it: ${error}`),
     'host-died': ({ spool, pid, detail }) => tell('error', { spool, pid }, `${detail}, replacing it`),

@@ -11,10 +11,12 @@ export interface LogFiles {
 
 /** The maximum that waits for a slow disk or reader; more is dropped. */
 const MAX_BACKLOG_BYTES = 8 * 1024 * 1024
-/** How long to wait before retrying a full disk, or a reader that does not read. */
-const RETRY_MS = 100
-/** How long a process waits for such a reader before it exits. */
+/** How long to wait before retrying a full disk, or a reader that does not read: twice as long each time. */
+const FIRST_RETRY_MS = 1
+const LAST_RETRY_MS = 100
+/** How long a process waits before it exits: for a reader that reads nothing, and for one that reads slowly. */
 const LAST_CHANCE_MS = 1000
+const LAST_CHANCES_MS = 15_000
 export const STDERR = 2
 
 /**
@@ -41,6 +43,8 @@ export class LogOutput {
   /** Being written, or the rest of an incomplete write. */
   #chunk = Buffer.alloc(0)
   #dropped = 0
+  #retryMs = FIRST_RETRY_MS
+  #wroteAt = 0
 
   /**
    * @param file the file to append to; null means standard error
@@ -91,10 +95,12 @@ export class LogOutput {
     if (out !== this.#fdInUse) closeQuietly(out)
   }
 
-  /** Resolves when everything is written, or the reader is gone. */
+  /** Resolves when everything is written, or the reader is gone, or stands still. */
   async end(): Promise<void> {
-    const deadline = performance.now() + LAST_CHANCE_MS
-    while (this.#state !== 'idle' && performance.now() < deadline)
+    const endsAt = performance.now()
+    const deadline = () =>
+      Math.min(Math.max(endsAt, this.#wroteAt) + LAST_CHANCE_MS, endsAt + LAST_CHANCES_MS)
+    while (this.#state !== 'idle' && performance.now() < deadline())
       await new Promise(resolve => setTimeout(resolve, 1))
   }
 
@@ -118,6 +124,8 @@ export class LogOutput {
 
   #wrote(bytes: number): void {
     this.#chunk = this.#chunk.subarray(bytes)
+    this.#retryMs = FIRST_RETRY_MS
+    this.#wroteAt = performance.now()
     const dropped = this.#dropped
     this.#dropped = 0
     if (dropped > 0) this.#lost(dropped)
@@ -127,7 +135,8 @@ export class LogOutput {
   #failed(error: Error): void {
     if (errnoOf(error) === 'EPIPE') this.#chunk = Buffer.alloc(0) // its reader is gone for good
     this.#state = 'pausing'
-    setTimeout(() => this.#next(), RETRY_MS).unref()
+    setTimeout(() => this.#next(), this.#retryMs).unref()
+    this.#retryMs = Math.min(this.#retryMs * 2, LAST_RETRY_MS)
   }
 }
 

@@ -136,11 +136,18 @@ function textOf(error: Error): string | undefined {
   try {
     const { stack } = error
     if (typeof stack !== 'string') return undefined
-    // `vm` and others put the line of the source before it
-    return stack.slice(Math.max(0, stack.indexOf(`${error.name}: ${error.message}\n`)))
+    const own = `${error.name}: ${error.message}\n`
+    const at = stack.indexOf(own)
+    return at > 0 ? withPlace(stack.slice(at), own.length, stack.slice(0, stack.indexOf('\n'))) : stack
   } catch {
     return undefined
   }
+}
+
+/** `vm` and `require` put a place and the line of the source before an error. Of a syntax error it is the only one. */
+function withPlace(stack: string, places: number, place: string): string {
+  if (!/:\d+$/.test(place) || stack.includes(`${place}:`, places)) return stack
+  return `${stack.slice(0, places)}    at ${place}\n${stack.slice(places)}`
 }
 
 function isOurs(line: string): boolean {

@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
+import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
 import { isThenable } from '../../base/promise.js'
 import { fromThrown } from '../../base/task/answer.js'
 import { IGNORE, type Outcome, RELEASE } from '../../base/task/outcome.js'
@@ -90,9 +90,11 @@ export class FunctionExecutor implements Executor {
     if (place !== undefined) directory?.enter(place)
     try {
       const task = new HandlerTask(run, context)
-      if (!this.#isTracked) return this.#ask(0, run, task)
-      const ask = () => this.#author.run(run, () => this.#ask(0, run, task))
-      return around === undefined ? ask() : around(ask)
+      const ask = () => this.#ask(0, run, task)
+      const call = () => (this.#isTracked ? this.#author.run(run, ask) : ask())
+      // else the next task has what this one enters with `enterWith`
+      const own = () => new AsyncResource('spoold.task').runInAsyncScope(call)
+      return around === undefined ? own() : around(own)
     } catch (thrown) {
       return fromThrown(thrown)
     }

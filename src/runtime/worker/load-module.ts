@@ -31,7 +31,9 @@ export async function loadHandler(file: string): Promise<LoadedHandler> {
   const registries = findRegistries(exports)
   if (handler !== undefined) return { handler, registries, delivery: findDelivery(path, exports, handler) }
   if (registries.length > 0) return { handler, registries, delivery: undefined }
-  const names = Object.keys(exports).join(', ') || 'nothing'
+  const shown = ([name, value]: [string, unknown]) =>
+    name === 'default' ? `default (${describe(value)})` : name
+  const names = Object.entries(exports).map(shown).join(', ') || 'nothing'
   throw new SpooldError(
     'HANDLER_UNLOADABLE',
     `${path} exports no handler: expected a default function or one named "spooler", or Tasks, got ${names}`,
@@ -62,7 +64,7 @@ function explain(error: Error, path: string): string {
   }
   const lines = stackOf(error).split('\n')
   const text = lines.filter(line => !/^ +at (.*\()?node:/.test(line)).join('\n')
-  if (error.name !== 'SyntaxError' || /:\d+/.test(text)) return text
+  if (error.name !== 'SyntaxError' || /:\d+:\d+/.test(text)) return text
   return syntaxErrorIn(realpathSync(path)) ?? text
 }
 

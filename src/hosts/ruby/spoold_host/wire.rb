@@ -41,6 +41,8 @@ module SpooldHost
     def send(kind, number = 0, text = '')
       text = text.b.byteslice(0, MAX_TEXT_BYTES)
       write(@tasks, ["\xffSPL".b, kind, number, text.bytesize].pack('a4CVV') << text)
+    rescue Errno::EPIPE
+      exit # the worker is gone
     end
 
     # Sends a request to the worker and waits for the reply: a list of byte strings.
