@@ -3,7 +3,7 @@
 import os
 import sys
 
-from . import named, process, streams
+from . import excepthook, named, process, streams
 from .loop import ANSWER, DIED, ERROR, HEAD, HEAD_BYTES, IGNORE, OK, SIGNAL, TASK, end_fork, env_of, explain, result_of, wrong
 from .wire import ENDED, TASKS_FD, error_bytes
 
@@ -100,6 +100,7 @@ class Coroutines:
             raise
         except BaseException:
             result, detail = ERROR, explain()
+            excepthook.tell()
             if os.getpid() != self._wire.pid:
                 end_fork(detail)
         if os.getpid() != self._wire.pid:

@@ -6,7 +6,7 @@ import sys
 import threading
 import traceback
 
-from . import named, process
+from . import excepthook, named, process
 from .output import NO_TASK
 from .wire import DETAIL, DONE, RECALLED, SIGNAL_ENDED, error_bytes
 
@@ -118,6 +118,7 @@ class Loop:
                     raise
                 except BaseException:
                     detail = explain()
+                    excepthook.tell()
                     if getpid() != pid:
                         end_fork(detail)
                     result = self._failed(number, detail)
@@ -198,6 +199,7 @@ class Loop:
             raise
         except BaseException:
             detail = explain()
+            excepthook.tell()
         if os.getpid() != self._wire.pid:
             end_fork(detail)
         self._output.mark(NO_TASK)
