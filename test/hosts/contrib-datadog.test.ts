@@ -60,9 +60,16 @@ spans = sent()
 assert len(agent.spans) == 2, agent.spans
 span = spans['fails']
 assert (span['service'], span['type'], span['error']) == ('spoold', 'worker', 1), span
-wanted = {'id': str(job.id), 'task_name': 'fails', 'task_args': "('tea',)", 'attempt': '1', 'max_retries': '1', 'error.type': 'builtins.ValueError', 'error.message': 'no'}
+wanted = {'id': str(job.id), 'task_name': 'fails', 'task_args': "('tea',)", 'status': 'JobStatus.WAITING', 'error.type': 'builtins.ValueError', 'error.message': 'no'}
 assert {name: span['meta'].get(name) for name in wanted} == wanted, span['meta']
+assert [span['metrics'][name] for name in ('max_retries', 'retries', 'attempt')] == [1, 0, 1], span['metrics']
+assert spans['works']['meta']['status'] == 'JobStatus.SUCCEEDED'
 assert ', in fails' in span['meta']['error.stack'] and spans['works'].get('error', 0) == 0
+agent.spans.clear(); agent.arrived.clear()
+with fake(tasks) as kit:
+    tasks.schedule(fails, 'tea'); kit.drain(future=True)
+    sent()
+assert [span['meta']['status'] for span in sorted(agent.spans, key=lambda span: span['start'])] == ['JobStatus.WAITING', 'JobStatus.FAILED']
 with fake(tasks) as kit:
     tasks.schedule('works')
     with tracer.trace('outer') as outer:
@@ -125,6 +132,7 @@ interface Span {
   readonly type: string
   readonly error?: number
   readonly meta: Readonly<Record<string, string>>
+  readonly metrics: Readonly<Record<string, number>>
 }
 
 /** A list of traces in msgpack, the format of the agent's v0.4. */
@@ -151,18 +159,18 @@ describe('the example of Datadog', { skip: skipUnless('venv:contrib') }, () => {
     const spans = requests
       .filter(({ path }) => path === '/v0.4/traces')
       .flatMap(({ body }) => spansIn(body))
-      .map(({ name, service, resource, type, error = 0, meta }) => [
+      .map(({ name, service, resource, type, error = 0, meta, metrics }) => [
         [name, service, resource, type, error],
-        [meta.id, meta.task_name, meta.task_args, meta.attempt, meta['error.type']],
+        [meta.id, meta.task_name, meta.task_args, metrics.attempt, meta['error.type']],
       ])
     assert.deepEqual(spans.sort(), [
       [
         ['spoold.task', 'shop', 'charge', 'worker', 0],
-        [id, 'charge', '(17,)', '1', undefined],
+        [id, 'charge', '(17,)', 1, undefined],
       ],
       [
         ['spoold.task', 'shop', 'charge', 'worker', 1],
-        ['fails', 'charge', "('x', 2)", '1', 'builtins.TypeError'],
+        ['fails', 'charge', "('x', 2)", 1, 'builtins.TypeError'],
       ],
     ])
   })

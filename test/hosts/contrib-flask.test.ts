@@ -159,6 +159,35 @@ def t(): heard.append('run'); raise ValueError
 with fake(flask_tasks(app)) as kit:
     spoold.schedule(t); kit.drain()
 assert heard == [('start', 't', 'loud'), 'run', ('end', 't', 'loud')], heard`,
+  'receivers of signals are in a context of the application, and subclasses hear of a failure once': `
+from spoold import signals
+heard = []
+class Loud(Spoold):
+    def job_failed(self, job, err): heard.append(('failed', job.task_name, repr(err), current_app.name))
+spoold = Loud()
+def create_app():
+    app = made('told')
+    spoold.init_app(app)
+    return app
+create_app()
+app = create_app()
+@spoold.task(name='bad', max_retries=1)
+def bad(): raise ValueError(g.get('left'))
+for name in ('job_started', 'job_schedule_retry', 'job_failed', 'job_finished'):
+    def hear(namespace, job, name=name, **_):
+        heard.append((name, current_app.name, job.status.name))
+        g.left = 'left'
+    getattr(signals, name).connect(hear, 'told')
+@app.teardown_appcontext
+def down(error):
+    if 'left' in g: raise OSError('harms no task')
+with fake(flask_tasks(app)) as kit:
+    with app.app_context(): spoold.schedule(bad)
+    runs = kit.drain(future=True)
+assert [repr(each.error) for each in runs] == ['ValueError(None)'] * 2, runs
+assert heard == [('job_started', 'told', 'RUNNING'), ('job_schedule_retry', 'told', 'WAITING'), ('job_finished', 'told', 'WAITING'),
+    ('job_started', 'told', 'RUNNING'), ('failed', 'bad', 'ValueError(None)', 'told'), ('job_failed', 'told', 'FAILED'), ('job_finished', 'told', 'FAILED')], heard
+assert not flask.has_app_context()`,
   'coroutines that run side by side have contexts of their own': `
 import spoold.run as run
 spoold, seen, apps = Spoold(), {}, [made('left'), made('right')]

@@ -176,6 +176,36 @@ def pay(amount, card): raise ValueError('declined')
     assert.equal(event.exception.values[0].stacktrace.frames[0].vars.card, '[hidden]')
     assert.doesNotMatch(text, /4711/)
   })
+
+  it('without the integration, and where nobody has set up logging, the SDK hears of a failure as a record', async () => {
+    const spool = spoolDirectory()
+    const file = join(dirname(spool), 'shop.py')
+    const journal = join(dirname(spool), 'journal')
+    writeFileSync(
+      file,
+      `${TRANSPORT}
+class Writes(Keeps):
+    def capture_envelope(self, envelope):
+        with open(${JSON.stringify(journal)}, 'a') as file: print(envelope.get_event()['logger'], file=file)
+from spoold import Tasks
+tasks = Tasks(spooler=${JSON.stringify(spool)})
+sentry_sdk.init(dsn='http://key@127.0.0.1:1/1', transport=Writes())
+@tasks.task(name='pay')
+def pay(): raise ValueError('declined')
+`,
+    )
+    const python = join(virtualenv('contrib'), 'bin/python')
+    const code = "import shop; shop.tasks.schedule('pay')"
+    execFileSync(python, ['-c', code], { cwd: dirname(file), env: { ...process.env, ...pythonEnv() } })
+    const {
+      code: exit,
+      stdout,
+      stderr,
+    } = await spoold(['--drain', '--spooler', spool, '--python', python, '--import', file])
+    assert.equal(exit, 3, stderr)
+    assert.equal(readFileSync(journal, 'utf8'), 'spoold.job\n')
+    assert.equal(`${stdout}${stderr}`.match(/ValueError: declined/g)?.length, 1, stderr) // nothing prints it besides
+  })
 })
 
 describe('the example of Sentry', { skip: skipUnless('venv:contrib') }, () => {

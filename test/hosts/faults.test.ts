@@ -222,6 +222,28 @@ uwsgi.spooler = spooler
     assert.match(daemon.output, /^drained: 0 done, 2 failed$/m)
   })
 
+  for (const more of ['', 'import spoold\nasync def co(): pass\nspoold.Tasks().add(co, "co")\n'])
+    it(`is told to sys.excepthook, and is in the log once${more && ', beside coroutines'}; a hook that fails harms nobody`, async () => {
+      const spool = spoolDirectory()
+      for (const name of ['1', '2']) drop(spool, `uwsgi_spoolfile_on_${name}`)
+      const handler = `${more}
+before = sys.excepthook
+def hook(kind, error, trace):
+    journal(str(error))
+    before(kind, error, trace)
+    if str(error).endswith('1'): raise RuntimeError('the hook fails')
+sys.excepthook = hook
+def spooler(env): raise ValueError(env['spooler_task_name'].decode())
+uwsgi.spooler = spooler
+`
+      const ini = { drain: true, 'spooler-concurrency': 2 }
+      const daemon = await startHost('python', { spool, handler, ini, isUnready: true })
+      assert.equal(await daemon.code(), 3)
+      assert.deepEqual(daemon.journal().sort(), ['uwsgi_spoolfile_on_1', 'uwsgi_spoolfile_on_2'])
+      assert.equal(daemon.output.match(/ValueError: /g)?.length, 2, daemon.output)
+      assert.equal(daemon.output.match(/RuntimeError: the hook fails$/gm)?.length, 1, daemon.output)
+    })
+
   it('forks a child that raises an exception: the log has it, and the child the code of a failure', async () => {
     const spool = spoolDirectory()
     drop(spool)

@@ -33,6 +33,7 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
   spoolraw: { tasks: begin, lines: 6, hasOwnOrder: true },
   spoolforever: { tasks: begin, lines: 3, left: 1, hasOwnOrder: true },
   exceptions: { tasks: asked('deep', 'unicode', 'zero', 'assert', 'syntax', 'ok'), lines: 6, left: 5 },
+  excepthook: { tasks: asked('bad', 'ok'), lines: 4, left: 1, hasOwnOrder: true },
   answers: {
     tasks: asked(
       'ok',

@@ -27,11 +27,13 @@ def main():
     process.prepare()
     output = Output(wire)
 
+    import spoold_host.excepthook as excepthook
     import spoold_host.loader as loader
     import spoold_host.named as named
     import spoold_host.streams as streams
     from spoold_host.loop import Loop
 
+    excepthook.install()
     named.open_to(settings)
     loop = Loop(wire, settings, output)
     if named.is_concurrent(settings):

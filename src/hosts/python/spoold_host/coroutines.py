@@ -4,7 +4,7 @@ import os
 import sys
 import traceback
 
-from . import named, process, streams
+from . import excepthook, named, process, streams
 from .loop import ANSWER, DIED, ERROR, HEAD, HEAD_BYTES, IGNORE, OK, SIGNAL, TASK, end_fork, env_of, explain, result_of, wrong
 from .wire import ENDED, TASKS_FD, error_bytes
 
@@ -82,6 +82,7 @@ class Coroutines:
             raise
         except BaseException as error:
             result, detail = ERROR, explain(error)
+            excepthook.tell(error)
             if os.getpid() != self._wire.pid:
                 end_fork(detail)
         if os.getpid() != self._wire.pid:

@@ -6,7 +6,7 @@ import sys
 import threading
 import traceback
 
-from . import named, process
+from . import excepthook, named, process
 from .output import NO_TASK
 from .wire import DETAIL, DONE, RECALLED, SIGNAL_ENDED, error_bytes
 
@@ -20,7 +20,6 @@ PRINTED = 8
 SLOTS, RECALL_FLAG = 4032, 4032
 SPOOL_OK, ANSWERED = -2, object()
 SPOOL_RESULTS = {SPOOL_OK: OK, -1: RETRY, 0: IGNORE}
-_HOST = os.path.dirname(__file__)
 
 
 def env_of(message, name, name_end, block_end, body_end):
@@ -108,6 +107,7 @@ class Loop:
                     raise
                 except BaseException as error:
                     detail = explain(error)
+                    excepthook.tell(error)
                     if getpid() != pid:
                         end_fork(detail)
                     result = self._failed(number, detail)
@@ -187,6 +187,7 @@ class Loop:
             raise
         except BaseException as error:
             detail = explain(error)
+            excepthook.tell(error)
         if os.getpid() != self._wire.pid:
             end_fork(detail)
         self._output.mark(NO_TASK)
@@ -233,10 +234,7 @@ def end_fork(error=''):
 
 def explain(error):
     try:
-        trace = error.__traceback__
-        while trace.tb_next is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == _HOST:
-            trace = trace.tb_next
-        return ''.join(traceback.format_exception(type(error), error, trace)).rstrip()
+        return ''.join(traceback.format_exception(type(error), error, process.trace_of(error))).rstrip()
     except BaseException as other:  # it looks into the exception, and into what its class has made of it
         return '%s, and no more can be said of it (%s)' % (type(error).__name__, type(other).__name__)
 

@@ -10,6 +10,7 @@ from _thread import get_ident  # before user code patches threading
 
 LIFELINE_FD = 6
 _PR_SET_PDEATHSIG = 1
+_HOST = os.path.dirname(__file__)
 _main_thread = get_ident()
 _set_raw, _get_raw = _signal.signal, _signal.getsignal
 #: signals that came amid what is not interrupted; None: nothing of the kind is done
@@ -86,6 +87,14 @@ def call(function, *args):
 
 async def call_async(function):
     return await function()
+
+
+def trace_of(error):
+    """The traceback of what code of users raised, without our frames above it."""
+    trace = error.__traceback__
+    while trace.tb_next is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == _HOST:
+        trace = trace.tb_next
+    return trace
 
 
 def _is_of_users(frame):

@@ -85,10 +85,10 @@ def failed(
     attempt   the number of the run that failed
     retry_in  seconds; None: it does not run again
     trace     from the task's function on
-    is_told   somebody else says it: then nothing is said without handlers
+    is_told   somebody else says it: then nothing is printed without handlers
     """
     if is_told and not _job.hasHandlers():
-        return
+        _job.addHandler(logging.NullHandler())  # Python would print it; an error tracker hears of it also without handlers
     fault = (type(error), error, trace)
     runs = (attempt, job.max_retries + 1, job, _duration(seconds))
     if isinstance(error, AbortException):

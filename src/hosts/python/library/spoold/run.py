@@ -143,7 +143,7 @@ class Run:
             from . import logs
 
             logs.succeeded(self.job, time.monotonic() - self._begun_at)
-        signals.job_finished.send(self.job.namespace, job=self.job)
+        self._send(signals.job_finished)
         current.set(self._outer)
 
     def failed(self, error: BaseException) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class Run:
         else:
             at, wait = self._next_run(error)
             self._tell(error, job.having(status=JobStatus.WAITING, retries=job.retries + 1, at=at), wait)
-        signals.job_finished.send(job.namespace, job=self.job)
+        self._send(signals.job_finished)
         current.set(self._outer)
         return self._answer(error)  # last, because a time is said as a distance from now
 
@@ -177,13 +177,27 @@ class Run:
         wait   until it runs again, in seconds; None: it does not
         """
         attempt, self.job = self.job.attempt, after
-        told = signals.job_failed if wait is None else signals.job_schedule_retry
-        told.send(after.namespace, job=after, err=error)
+        self._send(signals.job_failed if wait is None else signals.job_schedule_retry, err=error)
         if 'logging' in sys.modules:
             from . import logs
 
             seconds = time.monotonic() - self._begun_at
             logs.failed(after, attempt, seconds, error, wait, utils.own_trace(error), self._is_told)
+
+    def _send(self, signal: signals.Signal, **details: Any) -> None:
+        """What goes wrong around the receivers is no failure of the task, as what goes wrong in them."""
+        job = self.job
+        layers = self._entry.around_signals if signal.has_receivers_for(job.namespace) else []
+        if not layers:
+            signal.send(job.namespace, job=job, **details)
+            return
+        try:
+            with self._around(layers):
+                signal.send(job.namespace, job=job, **details)
+        except Exception:
+            import logging
+
+            logging.getLogger(signals.__name__).exception('what is around the receivers of %s failed', signal.name)
 
     def _begin(self) -> None:
         current.set(self.job)
@@ -192,7 +206,7 @@ class Run:
             from . import logs
 
             logs.started(self.job)
-        signals.job_started.send(self.job.namespace, job=self.job)
+        self._send(signals.job_started)
 
     def _around(self, layers: list[Callable[[Job], ContextManager[Any]]]) -> ContextManager[Any]:
         """The contexts of the middleware, the outermost first."""

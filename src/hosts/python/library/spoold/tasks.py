@@ -149,6 +149,10 @@ class Entry:
     def around_run(self) -> list[AroundRun]:
         return _around_each_run + [layer for registry in self.chain for layer in registry._around_run]
 
+    @property
+    def around_signals(self) -> list[AroundRun]:
+        return [layer for registry in self.chain for layer in registry.around_signals]
+
 
 class Tasks:
     """A registry of tasks. What is given here is the default of its tasks.
@@ -186,6 +190,8 @@ class Tasks:
         self._used: list[Tasks] = []
         self._user: Callable[[], Tasks | None] = _nobody
         self._around_run: list[AroundRun] = []
+        #: of extensions: as `middleware(run=…)`, around the receivers of a signal
+        self.around_signals: list[AroundRun] = []
         self._around_schedule: list[AroundSchedule] = []
         #: what takes the place of all spools in a test
         self._stand_in: Any = None

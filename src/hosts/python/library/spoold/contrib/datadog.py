@@ -11,7 +11,7 @@ import sys
 import ddtrace  # type: ignore[import-not-found, unused-ignore]
 from ddtrace.propagation.http import HTTPPropagator  # type: ignore[import-not-found, unused-ignore]
 
-from .. import middleware
+from .. import AbortException, JobStatus, middleware
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,10 +47,15 @@ def register_datadog(tracer: Any = None, namespace: str | None = None, service: 
         used.context_provider.activate(HTTPPropagator.extract(job.headers))
         try:
             with used.trace('spoold.task', service=service, span_type='worker', resource=job.task_name) as span:
-                for name, value in job.fields().items():
-                    span.set_tag(name, str(value))
-                span.set_tag('attempt', str(job.attempt))
-                yield
+                for name, value in {**job.fields(), 'attempt': job.attempt}.items():
+                    span.set_tag(name, value if isinstance(value, int) else str(value))
+                try:
+                    yield
+                except BaseException as error:
+                    is_final = isinstance(error, AbortException) or not job.should_retry
+                    span.set_tag('status', str(JobStatus.FAILED if is_final else JobStatus.WAITING))
+                    raise
+                span.set_tag('status', str(JobStatus.SUCCEEDED))
         finally:
             used.context_provider.activate(before)
 

@@ -16,7 +16,7 @@ import contextlib
 
 import flask  # type: ignore[import-not-found, unused-ignore]
 
-from ... import Tasks, destination
+from ... import Tasks, destination, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +56,9 @@ class Spoold:
         namespace = app.config.setdefault('SPOOLD_NAMESPACE', app.name)
         tasks = Tasks(namespace=namespace).bind(enqueue_to=places_of(app))
         tasks.middleware(run=lambda job: self._in_context(app, job))
+        tasks.around_signals.append(lambda _: _context_of(app))
+        if type(self).job_failed is not Spoold.job_failed:
+            signals.job_failed.connect(self._failed, namespace, weak=True)
         tasks.use(self._shared)
         app.extensions[EXTENSION] = tasks
 
@@ -102,16 +105,26 @@ class Spoold:
     def job_finished(self, job: Job) -> None:
         """The same after the run, whatever its outcome; not where `job_started` has raised."""
 
+    def job_failed(self, job: Job, err: BaseException) -> None:
+        """For subclasses, in a context of the application: it will not run again. Also where its process has died."""
+
+    def _failed(self, _: str | None, job: Job, err: BaseException) -> None:
+        self.job_failed(job, err)
+
     @contextlib.contextmanager
     def _in_context(self, app: flask.Flask, job: Job) -> Iterator[None]:
-        """Where a test or a view runs it in its own context, that stays."""
-        is_in_it = flask.has_app_context() and flask.current_app._get_current_object() is app
-        with contextlib.nullcontext() if is_in_it else app.app_context():
+        with _context_of(app):
             self.job_started(job)
             try:
                 yield
             finally:
                 self.job_finished(job)
+
+
+def _context_of(app: flask.Flask) -> Any:
+    """Where a test or a view runs a task in its own context, that stays."""
+    is_in_it = flask.has_app_context() and flask.current_app._get_current_object() is app
+    return contextlib.nullcontext() if is_in_it else app.app_context()
 
 
 def register_tasks(app: flask.Flask, tasks: Tasks) -> None:
