@@ -28,7 +28,7 @@ describe('a request in a packet', () => {
     ]
     const { request, spooler, bodyBytes } = read(pairs)
     assert.deepEqual(request.packet, wire(pairs))
-    assert.deepEqual([request.priority, request.atSeconds, String(spooler), bodyBytes], ['5', 7, '/s', 0])
+    assert.deepEqual([request.priority, request.atSeconds, String(spooler), bodyBytes], ['5', 7.9, '/s', 0])
     assert.equal(request.body, undefined)
   })
 

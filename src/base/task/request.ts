@@ -4,7 +4,7 @@ export interface Request {
   readonly packet: Buffer
   /** Bytes, or a stream, which is stored as it arrives; if it throws, nothing is stored. */
   readonly body?: Buffer | AsyncIterable<Uint8Array>
-  /** Run it no earlier than this: whole epoch seconds, as in a file's mtime. */
+  /** Run it no earlier than this: epoch seconds, with their fraction. */
   readonly atSeconds?: number
   /** The priority directory: digits only. */
   readonly priority?: string

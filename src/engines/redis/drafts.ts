@@ -83,7 +83,7 @@ export function draftOf(request: WholeRequest, nowMs: number): Draft {
   const priority = jobPriority(request.priority)
   const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
   if ('fault' in vars) throw new SpooldError('REQUEST_INVALID', vars.fault)
-  const delay = Math.max(0, atSeconds * 1000 - nowMs)
+  const delay = Math.max(0, Math.ceil(atSeconds * 1000) - nowMs)
   const identity = identityOf(request)
   const isAdd = identity.kind === 'add'
   const id = isAdd ? identity.text : randomUUID()

@@ -3,7 +3,7 @@ import { isSeconds, LAST_SECOND, parseTime } from '../../base/time-text.js'
 
 /** When a task is due, as its key `at` says it. */
 interface At {
-  /** Epoch seconds; undefined: at once. */
+  /** Epoch seconds, with their fraction; undefined: at once. */
   readonly seconds: number | undefined
   /** What is stored: uWSGI and spoold read nothing but numbers in a packet. */
   readonly text: string
@@ -20,7 +20,7 @@ export function readAt(at: number | Date | string): At {
   const seconds = typeof at === 'number' ? at : at instanceof Date ? at.getTime() / 1000 : parseTime(at)
   if (seconds === undefined || !(Math.abs(seconds) <= LAST_SECOND)) throw refusalOf(at)
   const text = typeof at === 'string' && isSeconds(at) ? at : String(seconds)
-  return { seconds: seconds >= 1 ? Math.floor(seconds) : undefined, text }
+  return { seconds: seconds >= 1 ? seconds : undefined, text }
 }
 
 function refusalOf(at: number | Date | string): SpooldError {

@@ -34,7 +34,7 @@ function requestOf(claim: Claim): Request {
     packet: encodePacket(toPairs(claim.vars)),
     ...(body === undefined ? {} : { body }),
     ...(claim.priority === null ? {} : { priority: String(claim.priority) }),
-    ...(claim.dueAtMs > Date.now() ? { atSeconds: Math.ceil(claim.dueAtMs / 1000) } : {}),
+    ...(claim.dueAtMs > Date.now() ? { atSeconds: claim.dueAtMs / 1000 } : {}),
   }
 }
 

@@ -97,6 +97,20 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.deepEqual(countsOf(feed), { ready: 0, busy: 0, waiting: 1 })
     })
 
+    it('gives no task before its time, of which milliseconds count', async () => {
+      const atMs = Math.floor(Date.now() / 1000) * 1000 + 1900
+      const { feed, claims } = await withTasks({ at: new Date(atMs) })
+      await feed.open(() => {})
+      await until('it is claimed', async () => {
+        const [ref] = feed.take(1)
+        if (ref === undefined) return false
+        const claim = await claims.claim(ref)
+        if ('kind' in claim) feed.report({ returned: [claim] })
+        return !('kind' in claim)
+      })
+      assert.ok(Date.now() >= atMs, `${atMs - Date.now()} ms early`)
+    })
+
     it('parks what may not run now, until its reason ends', async () => {
       const { feed, claims } = await withTasks({}, {})
       await feed.open(() => {})

@@ -93,7 +93,9 @@ export class Draft {
     this.#bytes += bytes.length
   }
 
-  setTime(seconds: number): void {
+  /** Whole seconds, as uWSGI's: the fraction is in the packet. */
+  setTime(atSeconds: number): void {
+    const seconds = Math.floor(atSeconds)
     futimesSync(this.fd, seconds, seconds)
   }
 
