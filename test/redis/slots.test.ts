@@ -3,6 +3,7 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { spool } from '#src/engines/client/spool.js'
+import { inProcess } from '../helpers/cli.js'
 import type { Daemon } from '../helpers/daemon.js'
 import { isAlive } from '../helpers/process.js'
 import { startRedis, type TestRedis } from '../helpers/redis.js'
@@ -129,6 +130,18 @@ describe('maxConcurrency on Redis', { skip: skipUnless('redis-server') }, () => 
     const begun = lines().filter(({ word }) => word === 'begin')
     const order = begun.toSorted((a, b) => a.token - b.token).map(({ n }) => n)
     for (const [i, n] of order.slice(2).entries()) assert.ok(Math.abs(n - (i + 2)) <= 1, `order: ${order}`)
+  })
+
+  it('has no age of due tasks while all that is due waits for a slot', async () => {
+    const control = join(workspace(), 'control')
+    const { schedule, lines, go } = await withDaemons(1, 1, { 'spooler-control': control })
+    for (let n = 0; n < 3; n++) await schedule('few', n, 'go')
+    await until('one runs', () => lines().length === 1)
+    const status = async () => (await inProcess(['status', '--control', control])).stdout
+    await until('the others wait', async () => (await status()).includes('2 waiting'))
+    assert.match(await status(), /tasks +0 due, 1 running/)
+    go()
+    await until('all have run', () => lines().filter(({ word }) => word === 'end').length === 3)
   })
 
   it('uses a slot again at once, also one that another daemon gave back', async () => {

@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.js'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { openEngine } from '../../engines/open-engine.js'
 import type { RedisFacts } from '../../engines/server-facts.js'
@@ -116,6 +117,7 @@ function* replicas({ info, replicasWanted: wanted }: RedisFacts): Generator<Find
       fix: `name the master (${info.get('master_host')}:${info.get('master_port')}), or the sentinels`,
     }
   const connected = Number(info.get('connected_slaves') ?? 0)
+  const connectedText = `${counted(connected, 'replica')} ${connected === 1 ? 'is' : 'are'} connected`
   if (wanted > connected)
     yield {
       ...{
@@ -123,13 +125,13 @@ function* replicas({ info, replicasWanted: wanted }: RedisFacts): Generator<Find
         topic: 'spool',
         fix: 'start a replica with replicaof HOST PORT, or leave out ?wait=',
       },
-      text: `?wait=${wanted}, and it has ${connected} replicas: tasks are stored and count as failed`,
+      text: `?wait=${wanted}, and it has ${counted(connected, 'replica')}: tasks are stored and count as failed`,
     }
-  else if (wanted > 0) yield ok('spool', `${connected} replicas are connected, and tasks wait for ${wanted}`)
+  else if (wanted > 0) yield ok('spool', `${connectedText}, and tasks wait for ${wanted}`)
   else if (connected > 0)
     yield note(
       'spool',
-      `${connected} replicas are connected, and no task waits for one: a failover loses what they lack`,
+      `${connectedText}, and no task waits for one: a failover loses what they lack`,
       'add ?wait=1 to the address',
     )
 }

@@ -28,7 +28,7 @@ export function openClient(
 ): Redis | Cluster {
   const again = (times: number) => (isWanted() ? pauseMs(times) : null)
   const options = optionsFor(address, again)
-  if (address.kind !== 'cluster') return inItsDatabase(withoutStaleTimer(new Redis(options)))
+  if (address.kind !== 'cluster') return inItsDatabase(adapted(new Redis(options)))
   const cluster: ClusterOptions = {
     ...{ lazyConnect: true, clusterRetryStrategy: again },
     enableOfflineQueue: true, // the first command for a node waits for its connection; operations have a deadline
@@ -38,7 +38,27 @@ export function openClient(
     // a certificate has names
     ...(address.isTls ? { dnsLookup: (host, done) => done(null, host) } : {}),
   }
-  return new Cluster([...address.hosts], cluster).on('+node', withoutStaleTimer)
+  return new Cluster([...address.hosts], cluster).on('+node', adapted)
+}
+
+function adapted(client: Redis): Redis {
+  return leavingReplicas(withoutStaleTimer(client))
+}
+
+/**
+ * What was a master is a replica now: the next connection finds the new master. Each connection is ended once: ioredis adds a timer and a
+ * listener for each reply that ends it.
+ */
+function leavingReplicas(client: Redis): Redis {
+  let isLeaving = false
+  client.options.reconnectOnError = ({ message }) => {
+    const isFirst = !isLeaving && /^(READONLY|MASTERDOWN)/.test(message)
+    isLeaving ||= isFirst
+    return isFirst
+  }
+  return client.on('close', () => {
+    isLeaving = false
+  })
 }
 
 /**
@@ -80,8 +100,6 @@ function optionsFor(address: RedisAddress, again: (times: number) => number | nu
     ...{ connectTimeout: CONNECT_TIMEOUT_MS, disconnectTimeout: DISCONNECT_TIMEOUT_MS, keepAlive: 10_000 },
     socketTimeout: REPLY_TIMEOUT_MS, // replies come in order, so one that is late is seen without a timer for each command
     ...{ retryStrategy: again, maxLoadingRetryTime: LOADING_CHECK_MS },
-    // what was a master is a replica now: the next connection finds the new master
-    reconnectOnError: ({ message }) => /^(READONLY|MASTERDOWN)/.test(message),
   }
 }
 

@@ -87,6 +87,7 @@ export class Connection {
     this.stalledMs = lockMs === address.lockMs ? address.checkMs : Math.ceil(lockMs / 3)
     const options = {
       ...{ connection: this.#client, prefix: address.prefix, skipVersionCheck: true },
+      skipMetasUpdate: true, // whoever only reads writes nothing, so that a replica can be read
       ...{ lockDuration: lockMs, stalledInterval: this.stalledMs, maxStalledCount: NO_LIMIT },
     }
     this.#newQueue = name => new libraries.Queue(name, options)

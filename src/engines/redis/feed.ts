@@ -204,7 +204,7 @@ export class RedisFeed implements Source {
       isWhole: true,
       tasks: ready + busy + waiting,
       countedAtMs: null,
-      ...statsFrom(this.#view),
+      ...statsFrom(this.#view, queue => this.#tickets.isDue(queue)),
       parked: Object.fromEntries(parked.filter(([, count]) => count > 0)),
       slotQueues: this.#tickets.slotQueues,
       look: null,

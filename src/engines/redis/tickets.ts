@@ -53,6 +53,12 @@ export class Tickets {
     return this.#sum(source => this.#readyIn(source))
   }
 
+  /** Some of its jobs may be pulled, or a ticket is out for one. */
+  isDue({ task }: QueueView): boolean {
+    const source = this.#sources.get(task)
+    return source !== undefined && (source.unclaimed > 0 || this.#readyIn(source) > 0)
+  }
+
   /** How many are due for handlers that are here, whether there are slots for them or not. */
   get due(): number {
     return this.#sum(({ due, isUnknown }) => (isUnknown ? 0 : due))

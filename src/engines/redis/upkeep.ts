@@ -23,7 +23,7 @@ import { periodicStates } from './periodic-states.js'
 import { limitedKey, queuesOf, type SpoolQueue } from './queues.js'
 import { PauseWatch, readPauses } from './records/pauses.js'
 import { schedulePauses } from './schedule-pauses.js'
-import { unlessUnreadable } from './store-failure.js'
+import { inWords, unlessUnreadable } from './store-failure.js'
 import { jsonIn, recordOf } from './task-job.js'
 
 const LEASE_MS = 15_000
@@ -38,7 +38,11 @@ export class RedisUpkeep implements Upkeep {
 
   prepare(): void {}
 
-  async sweep({ idTtlMs }: SweepAges): Promise<Swept> {
+  sweep({ idTtlMs }: SweepAges): Promise<Swept> {
+    return inWords(() => this.#sweep(idTtlMs))
+  }
+
+  async #sweep(idTtlMs: number): Promise<Swept> {
     let forgotten = 0
     for (let count = READ_AT_MOST; idTtlMs > 0 && count === READ_AT_MOST; forgotten += count) {
       const before = Math.floor((await this.#connection.nowMs()) - idTtlMs)
@@ -48,7 +52,11 @@ export class RedisUpkeep implements Upkeep {
     return { removed: 0, published: 0, givenBack: 0, forgotten }
   }
 
-  async purge(
+  purge(limits: PurgeLimits, passed?: () => void, signal?: AbortSignal): Promise<Purged> {
+    return inWords(() => this.#purge(limits, passed, signal))
+  }
+
+  async #purge(
     { maxAgeMs, maxCount }: PurgeLimits,
     passed?: () => void,
     signal?: AbortSignal,
@@ -74,8 +82,9 @@ export class RedisUpkeep implements Upkeep {
   }
 
   /** Names of limited tasks that nobody stores any more; a job that is gone has left no records. */
-  async forget(ageMs: number): Promise<number> {
-    return Number(await this.#connection.run('forgetLimited', limitedKey(this.#connection), ageMs))
+  forget(ageMs: number): Promise<number> {
+    const limited = limitedKey(this.#connection)
+    return inWords(async () => Number(await this.#connection.run('forgetLimited', limited, ageMs)))
   }
 
   async stats(): Promise<UpkeepStats> {

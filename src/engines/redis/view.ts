@@ -58,15 +58,17 @@ export function firstOf({ queues }: SpoolView, what: 'nextDueMs' | 'oldestDueMs'
   return times.length === 0 ? undefined : Math.min(...times)
 }
 
-/** What `view` says of a feed's statistics. */
+/** What `view` says of a feed's statistics. @param isDue whether the jobs of a queue that are due count as such */
 export function statsFrom(
   view: SpoolView,
+  isDue: (queue: QueueView) => boolean = ({ due }) => due > 0,
 ): Pick<FeedStats, 'priorities' | 'prioritiesLeftOut' | 'oldestDueMs' | 'nextDueMs'> {
-  const priorities = prioritiesOf(view)
+  const due = { ...view, queues: view.queues.filter(isDue) }
+  const priorities = prioritiesOf(due)
   return {
     priorities: priorities.slice(0, PRIORITIES_SHOWN),
-    prioritiesLeftOut: sumOf(view, 'leftOut') + Math.max(0, priorities.length - PRIORITIES_SHOWN),
-    oldestDueMs: firstOf(view, 'oldestDueMs') ?? null,
+    prioritiesLeftOut: sumOf(due, 'leftOut') + Math.max(0, priorities.length - PRIORITIES_SHOWN),
+    oldestDueMs: firstOf(due, 'oldestDueMs') ?? null,
     nextDueMs: firstOf(view, 'nextDueMs') ?? null,
   }
 }

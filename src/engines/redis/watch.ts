@@ -127,7 +127,7 @@ export class Watch {
       const view = await this.#read()
       if (!this.#isOpen) return
       this.#view = view
-      if (!this.#isRefusing || sumOf(view, 'due') === 0) this.#reached()
+      if (this.#told !== undefined && (!this.#isRefusing || sumOf(view, 'due') === 0)) await this.#write()
       this.#listener.seen(this.#isRefusing ? withDueAtMost(view, 1) : view)
     } catch (error) {
       if (!this.#isOpen) return
@@ -135,6 +135,12 @@ export class Watch {
       this.#listener.seen(withDueAtMost(this.#view, 0))
     }
     this.#arm()
+  }
+
+  /** It is reached again once it takes a write, which a replica that can be read does not. */
+  async #write(): Promise<void> {
+    await this.#connection.use(() => this.#connection.redis.del(this.#connection.key('spoold:probe')))
+    this.#reached()
   }
 
   async #read(): Promise<SpoolView> {

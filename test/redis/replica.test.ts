@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { before, describe, it } from 'node:test'
+import { spool } from '#src/engines/client/spool.js'
+import { inProcess } from '../helpers/cli.js'
+import { startRedis, type TestRedis } from '../helpers/redis.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { daemonOn } from './redis-daemon.js'
+
+const HANDLER = `
+import { setTimeout } from 'node:timers/promises'
+export default async (env, task) => {
+  JOURNAL(env.n)
+  await setTimeout(50)
+  return task.SPOOL_OK
+}`
+
+/** How many scripts it was asked to run. */
+async function scriptsOf({ client }: TestRedis): Promise<number> {
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(await client.info('commandstats'))?.[1])
+}
+
+describe('a replica of Redis', { skip: skipUnless('redis-server') }, () => {
+  let [redis, replica]: [TestRedis | undefined, TestRedis | undefined] = [undefined, undefined]
+  if (skipUnless('redis-server') === false)
+    [redis, replica] = [
+      startRedis({ settings: ['--repl-diskless-sync-delay', '0'] }),
+      startRedis({ settings: ['--repl-diskless-sync-delay', '0'] }),
+    ]
+  before(() => Promise.all([redis?.ready(), replica?.ready()]))
+  const both = async () => {
+    assert.ok(redis !== undefined && replica !== undefined)
+    await replica.client.replicaof('127.0.0.1', redis.port)
+    const { client } = replica
+    await until('it replicates', async () => (await client.info('replication')).includes('link_status:up'))
+    return { redis, replica }
+  }
+
+  it('is read by those who only look', async () => {
+    const { redis, replica } = await both()
+    const path = String(await spool({ n: 'it' }, { spooler: redis.address('looked-at') }))
+    const name = path.slice(path.lastIndexOf('/') + 1)
+    await until('it is there', async () => (await replica.client.keys(`*${name}`)).length > 0)
+    for (const command of ['ls', 'status']) {
+      const { stdout, stderr } = await inProcess([command, replica.address('looked-at')])
+      assert.match(stdout, command === 'ls' ? new RegExp(name) : /1 due/, stderr)
+    }
+  })
+
+  it('refuses many tasks at once without a warning of Node', async () => {
+    const { replica } = await both()
+    const warnings: string[] = []
+    const heard = ({ name }: Error) => void warnings.push(name)
+    process.on('warning', heard)
+    const stored = await Promise.allSettled(
+      Array.from({ length: 100 }, () => spool({ n: 'no' }, { spooler: replica.address('many') })),
+    )
+    await new Promise(setImmediate)
+    process.off('warning', heard)
+    assert.ok(stored.every(({ status }) => status === 'rejected'))
+    assert.deepEqual(warnings, [])
+  })
+
+  it('has its daemon wait until it takes writes, also while those of its master run all tasks', async () => {
+    const { redis, replica } = await both()
+    const own = await daemonOn(redis.address('live'), { handler: HANDLER })
+    const daemon = await daemonOn(replica.address('live'), { handler: HANDLER })
+    for (let round = 1; round <= 3; round++) {
+      for (let n = 0; n < 20; n++) await spool({ n: `${n}` }, { spooler: redis.address('live') })
+      await until('they have run', () => own.journal().length === round * 20)
+      await daemon.waitFor(/waiting for Redis: READONLY/)
+      const before = await scriptsOf(replica)
+      await until('it has looked at the empty spool', async () => (await scriptsOf(replica)) > before + 2)
+    }
+    await replica.client.replicaof('NO', 'ONE')
+    await daemon.waitFor(/answers again/)
+    const told = daemon.output.match(/waiting for Redis|answers again/g)
+    assert.deepEqual(told, ['waiting for Redis', 'answers again'], daemon.output)
+    assert.deepEqual(daemon.journal(), [])
+  })
+})
