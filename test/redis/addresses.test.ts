@@ -53,6 +53,12 @@ async function startCluster(triesLeft = 3): Promise<readonly number[]> {
   }
 }
 
+function clusterSays(port: number, what: string): boolean {
+  return execFileSync('redis-cli', ['-p', String(port), 'cluster', 'info'], { encoding: 'utf8' }).includes(
+    what,
+  )
+}
+
 describe('a spool on Redis', { skip: isMissing }, () => {
   it('is reached through a unix socket, under a prefix of its own', async () => {
     const directory = workspace()
@@ -184,16 +190,24 @@ uwsgi.spooler = spooler
     await until('it has run', () => daemon.journal().includes('after'))
   })
 
+  it('of a cluster that is down takes no tasks for now', async () => {
+    const ports = await startCluster()
+    await until('all know all', () => ports.every(port => clusterSays(port, 'cluster_state:ok')))
+    const address = `redis+cluster://127.0.0.1:${ports[0]}/0/mail`
+    await spool({ n: '1' }, { spooler: address })
+    for (const port of ports)
+      execFileSync('redis-cli', ['-p', String(port), 'cluster', 'delslots', '0'], { stdio: 'ignore' })
+    await until('it is down', () => ports.every(port => clusterSays(port, 'cluster_state:fail')))
+    await assert.rejects(spool({ n: '2' }, { spooler: address }), {
+      code: 'REDIS_REFUSED',
+      message: /takes no tasks now: .*CLUSTERDOWN/,
+    })
+  })
+
   it('lives on one node of a cluster', async () => {
     const ports = await startCluster()
     const [first = 0] = ports
-    await until('all know all', () =>
-      ports.every(port =>
-        execFileSync('redis-cli', ['-p', String(port), 'cluster', 'info'], { encoding: 'utf8' }).includes(
-          'cluster_state:ok',
-        ),
-      ),
-    )
+    await until('all know all', () => ports.every(port => clusterSays(port, 'cluster_state:ok')))
     const address = `redis+cluster://127.0.0.1:${first}/0/idle`
     await spool({ n: 'first' }, { spooler: address })
     const clients = () =>

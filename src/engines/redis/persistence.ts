@@ -57,10 +57,9 @@ export class Persistence {
 
   #refusedFor({ id }: HeldJob, error: unknown): void {
     if (this.#refused++ > 0) return
-    this.#tell(
-      id,
-      `how its run went cannot be stored, and is tried again until it is: ${whyNot(error)} (spoold doctor says which rights are missing)`,
-    )
+    const why = whyNot(error)
+    const hint = why.includes('spoold doctor') ? '' : ' (spoold doctor examines it)'
+    this.#tell(id, `how its run went cannot be stored, and is tried again until it is: ${why}${hint}`)
   }
 
   #settled({ id }: HeldJob): void {

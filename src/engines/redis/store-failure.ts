@@ -4,7 +4,9 @@ import type { Connection } from './connection.js'
 
 /** What Redis answers for reasons of its own, which end: it is full, read-only, loading, or lets nobody in. */
 const REFUSED =
-  /^(?:ERR Error running script.*-)?(OOM|ERR ACL failure|ERR The user executing the script|READONLY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|NOPERM|NOAUTH|BUSY|EXECABORT)\b/
+  /^(?:ERR Error running script.*-)?(OOM|ERR ACL failure|ERR The user executing the script|READONLY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|NOPERM|NOAUTH|BUSY|EXECABORT)\b/
+/** What the client puts before the answer of a cluster, when it has asked often enough. */
+const IN_VAIN = /^Too many Cluster redirections\. Last error: (?:ReplyError: )?/
 /** Its connection is about to end: nothing was sent. */
 const UNSENT = /^Stream isn't writeable/
 const LOST = /timed out|timeout|closed|ended|ECONN|EPIPE|max retries per request|^Stream isn't writeable/i
@@ -33,7 +35,7 @@ export function unlessUnreadable(error: unknown): null {
 
 /** True if Redis does nothing now, whatever it is asked. */
 export function isRefusal(error: unknown): boolean {
-  return REFUSED.test(firstOf(error).message)
+  return REFUSED.test(firstOf(error).message.replace(IN_VAIN, ''))
 }
 
 /** True if the connection was ending already, although it looked ready, so that this was not sent. */
@@ -90,7 +92,7 @@ export function storeFailure(
   if (thrown instanceof SpooldError) return thrown
   const cause = firstOf(thrown)
   const { message } = cause
-  if (REFUSED.test(message))
+  if (isRefusal(cause))
     return new SpooldError('REDIS_REFUSED', `${name} takes no tasks now: ${message}`, { cause })
   if (isReady && !LOST.test(message))
     return new SpooldError('ENQUEUE_FAILED', `${name}: ${message}`, { cause })
