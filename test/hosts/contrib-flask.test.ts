@@ -127,6 +127,13 @@ for told in ('%s,mail=%s' % (a, b), {'default': a, 'mail': Path(b)}):
     spoold.add(lambda: 0, 'x'); spoold.add(lambda: 0, 'y', queue='mail'); spoold.add(lambda: 0, 'z', queue='none')
     assert [spoold.tasks.place_of(each) for each in 'xy'] == [a, b]
     raises(DestinationUnknown, 'no spool is known for the queue none', lambda: spoold.schedule('z'))
+from spoold import Engine, MemoryBroker
+broker, ran = MemoryBroker(), []
+spoold = Spoold(made('memory', ENQUEUE_TO=broker)); spoold.add(lambda: ran.append(current_app.name), 'x')
+spoold.schedule('x')
+workers = Engine(broker); workers.attach_tasks(spoold.tasks)
+workers.start_workers(stop_when_queue_empty=True)
+assert ran == ['memory'], ran
 app = made('below', ENQUEUE_TO='spool')
 app.root_path = spool()
 os.mkdir(os.path.join(app.root_path, 'spool'))

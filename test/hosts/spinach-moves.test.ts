@@ -206,11 +206,18 @@ describe("the moves of Spinach's own examples", { skip: skipUnless('venv:contrib
     assert.match(service, ran)
   })
 
-  it('Flask, an application factory', async () => {
+  it('Flask, an application factory with a subclass, and with the broker among other names', async () => {
+    const app = FACTORY['examples/app.py']
+      .replace('import RedisBroker', 'import signals, RedisBroker, Batch')
+      .replace('spinach = Spinach()', 'class Site(Spinach):\n    pass\n\nspinach = Site()')
     const visit =
       'import examples.app as m; assert m.create_app().test_client().get("/").json == {"user_id": 42}'
     const ran = /^Sending email\.\.\.$/m
-    const { service } = await move('Flask', FACTORY, { visit, ran, env: { FLASK_APP: 'examples.app' } })
+    const { service } = await move(
+      'Flask',
+      { ...FACTORY, 'examples/app.py': app },
+      { visit, ran, env: { FLASK_APP: 'examples.app' } },
+    )
     assert.match(service, ran)
   })
 

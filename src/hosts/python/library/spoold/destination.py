@@ -77,8 +77,8 @@ def _unknown(queue: str, known: Mapping[str, Any], where: str) -> DestinationUnk
 
 
 def places_in(told: Place | Mapping[str, Place], what: str = VARIABLE) -> dict[str, Any]:
-    """The place of each queue, from the text that the environment variable has, a path, or a dictionary."""
-    if isinstance(told, os.PathLike):
+    """The place of each queue, from the text that the environment variable has, a path, a broker in memory, or a dictionary."""
+    if isinstance(told, os.PathLike) or hasattr(told, 'store'):
         return {DEFAULT_QUEUE: told}
     if not isinstance(told, str):
         return checked_queues(told, what)
