@@ -113,6 +113,28 @@ describe('--drain', { concurrency: 3 }, () => {
     assert.match(daemon.output, /\[HANDLER_UNLOADABLE\].*broken/)
   })
 
+  for (const watch of ['auto', 'poll', 'off'])
+    it(`runs what its last task has stored by itself, with spooler-watch = ${watch}`, async () => {
+      const spool = spoolDirectory()
+      drop(spool, '3', packet({}))
+      const daemon = await startDaemon({
+        spool,
+        ini: { drain: true, 'spooler-watch': watch },
+        handler: `
+import { copyFileSync, renameSync } from 'node:fs'
+export default (env, task) => {
+  const left = Number(task.path.split('/').at(-1))
+  if (left === 0) return task.SPOOL_OK
+  copyFileSync(task.path, '../new') // not by a call that tells the daemon
+  renameSync('../new', String(left - 1))
+  return task.SPOOL_OK
+}`,
+        isUnready: true,
+      })
+      assert.equal(await daemon.code(), 0)
+      assert.deepEqual(leftIn(spool), [])
+    })
+
   it('leaves what is not due out of it', async () => {
     const spool = spoolDirectory()
     drop(spool, undefined, packet({ at: '9999999999' }))

@@ -79,6 +79,7 @@ describe('an address on Redis', () => {
     })
 
   it('keeps its secrets', () => {
+    assert.throws(() => parseRedisAddress('redis://db/0/mail?prefix='), /expected a value after prefix=/)
     assert.throws(
       () => parseRedisAddress('redis://joe:hunter2@db/0/a:b'),
       ({ message }: Error) => {

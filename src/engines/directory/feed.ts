@@ -135,8 +135,9 @@ export class DirectoryFeed implements Source {
     for (const ref of refs) this.#index.abandoned(ref)
   }
 
-  look({ stored, everyMs }: LookHint = {}): void {
+  look({ stored, isForNew, everyMs }: LookHint = {}): void {
     if (everyMs !== undefined) this.#scanner.setFrequency(everyMs ?? this.#options.frequencyMs)
+    else if (isForNew === true) this.#scanner.listAgain()
     else if (stored === undefined) this.#scanner.scanNow()
     else if (stored.startsWith(`${this.#options.spool}/`))
       this.#stored(toByteString(stored.slice(this.#options.spool.length + 1)))

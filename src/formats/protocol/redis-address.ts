@@ -185,9 +185,11 @@ type Fault = (expected: string) => SpooldError
 
 function optionsIn(query: string, fault: Fault): Map<string, string> {
   const options = new Map(new URLSearchParams(query))
-  for (const [name, value] of options)
-    if (!OPTIONS.has(name) || value === '')
+  for (const [name, value] of options) {
+    if (!OPTIONS.has(name))
       throw fault(`expected only ${[...OPTIONS].map(each => `${each}=`).join(', ')} after ?`)
+    if (value === '') throw fault(`expected a value after ${name}=`)
+  }
   return options
 }
 

@@ -184,12 +184,24 @@ export class Master {
     return this.#spools.reduce((sum, { feed }) => sum + feed.state.parked['unknown-name'], 0)
   }
 
-  /** Resolves when every spool has run its due tasks that are not paused, and `isIdle` holds. */
+  /**
+   * Resolves when every spool has run its due tasks that are not paused, and `isIdle` holds; or when it is stopped. A task may have stored
+   * others of which no event tells, so what comes after the last one is looked for.
+   */
   async whenDrained(isIdle: () => boolean): Promise<void> {
     const isDrained = ({ feed, pool }: SpoolWorkers) =>
       feed.state.isDrained || (pool.halt.isPaused && feed.state.busy === 0)
-    while (!isIdle() || !this.#spools.every(isDrained))
+    let hasLooked = false
+    const end = this.#events.on('tasks-reported', () => (hasLooked = false))
+    while (!this.isStopping) {
+      if (isIdle() && this.#spools.every(isDrained)) {
+        if (hasLooked) break
+        hasLooked = true
+        for (const { feed } of this.#spools) feed.look({ isForNew: true })
+      }
       await new Promise(resolve => setTimeout(resolve, DRAIN_CHECK_MS))
+    }
+    end()
   }
 
   /**

@@ -14,7 +14,7 @@ export interface TaskSettings {
    * limit. Default 0: it is delivered at most once.
    */
   readonly maxRetries?: number
-  /** How the delay before a retry grows. Default: the daemon's spooler-backoff. */
+  /** How the delay before a retry grows; with `none` there is no delay, whatever `retryDelay` says. Default: the daemon's spooler-backoff. */
   readonly backoff?: Backoff
   /** The delay before a retry, or the first one: seconds, or text such as `'5m'`. Default: spooler-retry-delay. */
   readonly retryDelay?: number | string

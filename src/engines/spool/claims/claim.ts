@@ -187,7 +187,7 @@ function refusalOfOpen(error: unknown): Refusal {
     case 'ELOOP':
       return { kind: 'unreadable', detail: 'it is a symbolic link' }
     case 'ENXIO':
-      return { kind: 'unreadable', detail: 'it is a socket or a FIFO' }
+      return { kind: 'unreadable', detail: 'it is a socket, a FIFO or a device' }
     default:
       return refusalOf(error)
   }

@@ -90,10 +90,10 @@ export class ScanTimetable {
     return Math.min(dueAt, this.#lastAt + Math.max(RATE_WINDOW_MS, this.#lastMs * SUSPENDED_SHARE))
   }
 
-  /** A waiting file's time may have changed without an event: look again, as often as is cheap. */
+  /** The time of one of `waiting` files may have changed without an event: look again, as often as is cheap. */
   isLookAgainDue(waiting: number, atLeastMs = 0): boolean {
     const everyMs = Math.max(atLeastMs, waiting * LOOK_AGAIN_MS_PER_FILE, this.#lastFullMs * LOOK_AGAIN_SHARE)
-    return waiting > 0 && performance.now() >= this.#lastRecheckAt + everyMs
+    return performance.now() >= this.#lastRecheckAt + everyMs
   }
 
   /** How long a scan because of an unclear event is put off. @param names how many are known; tasks that ended are not listed again */

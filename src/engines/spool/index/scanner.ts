@@ -97,13 +97,13 @@ export class Scanner {
   lookBy(looker: Looker): void {
     this.#looker = looker
     this.#index.lookBy(looker, () => {
-      if (this.#index.ready > 0 && this.#index.ready <= MOST_LISTED_AGAIN) this.#listAgain()
+      if (this.#index.ready > 0 && this.#index.ready <= MOST_LISTED_AGAIN) this.listAgain()
       this.wakeWhenDue()
     })
   }
 
-  /** Some that were ready are in their place no longer, which the next listing leaves out. */
-  #listAgain(): void {
+  /** Names may have come or gone of which no event tells. */
+  listAgain(): void {
     this.#directories.doubt()
     this.#wantScan(0)
   }
