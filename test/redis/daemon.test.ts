@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { enqueue, spool } from '#src/engines/client/spool.js'
 import { inProcess, spoold } from '../helpers/cli.js'
+import { PYTHON } from '../helpers/python.js'
 import { startRedis, type TestRedis } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
+import { workspace } from '../helpers/workspace.js'
 import { daemonOn } from './redis-daemon.js'
 
 const TELLING = `export default (env, task) => {
@@ -12,6 +16,25 @@ const TELLING = `export default (env, task) => {
   if (env.do === 'bury') return { bury: 'no use' }
   return task.SPOOL_OK
 }`
+
+/** Each says where it is, and goes elsewhere: into a directory that is gone by the next task. */
+const WANDERING = {
+  javascript: `import { mkdtempSync, rmdirSync } from 'node:fs'
+export default (env, task) => {
+  console.log('at ' + process.cwd())
+  const gone = mkdtempSync('/tmp/gone-')
+  process.chdir(gone)
+  rmdirSync(gone)
+  return task.SPOOL_OK
+}`,
+  python: `import os, tempfile, uwsgi
+def spooler(env):
+    print('at ' + os.getcwd())
+    os.chdir(tempfile.mkdtemp())
+    os.rmdir(os.getcwd())
+    return uwsgi.SPOOL_OK
+uwsgi.spooler = spooler`,
+}
 
 describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
   let redis: TestRedis
@@ -75,6 +98,25 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     assert.equal(new Set(daemon.journal()).size, 50)
     assert.equal(daemon.journal().length, 50)
   })
+
+  for (const language of ['javascript', 'python'] as const)
+    it(`starts each task in its own directory, wherever the last one went: ${language}`, {
+      skip: language === 'python' && skipUnless('python3'),
+    }, async () => {
+      const spooler = redis.address(`wandering-${language}`)
+      for (let n = 0; n < 3; n++) await spool({ n: String(n) }, { spooler })
+      const file = join(workspace(), language === 'python' ? 'tasks.py' : 'tasks.mjs')
+      writeFileSync(file, WANDERING[language])
+      const daemon = await daemonOn(spooler, {
+        isForeign: true,
+        isUnready: true,
+        args: ['--drain'],
+        ini: { 'spooler-import': file, python: PYTHON },
+      })
+      assert.equal(await daemon.code(), 0, daemon.output)
+      const places = [...daemon.output.matchAll(/^at (.*)$/gm)].map(([, place]) => place)
+      assert.deepEqual(places, Array(3).fill(daemon.directory))
+    })
 
   it('takes a user and a password, which no log line has', async () => {
     await redis.client.call('ACL', 'SETUSER', 'joe', 'on', '>secret', '~*', '&*', '+@all')

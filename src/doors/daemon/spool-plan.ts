@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { quietly } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { controlHomeOf } from '../../engines/control/home.js'
 import { type FeedOptions, openEngine } from '../../engines/open-engine.js'
@@ -159,8 +160,9 @@ async function planSpoolWorkers(
     watch: options.spoolerWatch,
   }
   const code = JSON.stringify(each.handlers)
+  const chdir = chdirOf(options, isOnRedis)
   const pool: PoolOptions = {
-    worker: { spool, chain, locks, ...rules, ...workerOptions(options, daemon, context) },
+    worker: { spool, chain, chdir, locks, ...rules, ...workerOptions(options, daemon, context) },
     ...(await sizeOptions(options, processes)),
     limits: workerLimits(options),
     mercyMs: options.workerReloadMercyMs,
@@ -187,6 +189,12 @@ async function planSpoolWorkers(
   }
 }
 
+/** On Redis tasks have no directory. So that each starts in the same one, wherever the last one went, it is the daemon's. */
+function chdirOf({ spoolerChdir }: SpoolOptions, isOnRedis: boolean): string | null {
+  if (spoolerChdir !== null) return resolve(spoolerChdir)
+  return isOnRedis ? quietly(() => process.cwd(), null) : null
+}
+
 function taskOrderOf({ spoolerOrdered }: SpoolOptions): TaskOrder {
   if (spoolerOrdered === 'age') return 'age'
   return spoolerOrdered ? 'name' : 'arrival'
@@ -196,7 +204,7 @@ function workerOptions(
   options: SpoolOptions,
   daemon: Options,
   { targets }: PlanContext,
-): Omit<WorkerOptions, 'spool' | 'chain' | 'locks' | 'ordered' | 'strictNames'> {
+): Omit<WorkerOptions, 'spool' | 'chain' | 'chdir' | 'locks' | 'ordered' | 'strictNames'> {
   return {
     policy: retryPolicyOf(options),
     delivery: options.spoolerDelivery,
@@ -217,7 +225,6 @@ function workerOptions(
     signalAsTask: options.spoolerSignalAsTask,
     harakiriMs: options.spoolerHarakiriMs,
     startTimeoutMs: options.spoolerStartTimeoutMs,
-    chdir: options.spoolerChdir === null ? null : resolve(options.spoolerChdir),
     title: processTitle(daemon, 'uWSGI spooler'),
     isListenedTo: !options.spoolerQuiet,
     hide: keysOf(daemon.spoolerHide),
