@@ -316,6 +316,42 @@ for path in sys.argv[1:]: assert client.get('/' + path).status_code == 200`
     assert.match(lines().at(-1) ?? '', / three in factory$/)
   })
 
+  it('runs as a command of a program of its own, whose function the workers find; or says that they cannot', async () => {
+    const group = (create: string) => `import factory
+from flask.cli import FlaskGroup
+def create_app(): return factory.create_app('own')
+if __name__ == '__main__': FlaskGroup(create_app=${create})()
+`
+    mkdirSync(join(directory, 'tools'))
+    writeFileSync(join(directory, 'tools/manage.py'), group('create_app'))
+    writeFileSync(join(directory, 'nameless.py'), group('lambda: create_app()'))
+    const python = join(virtualenv('contrib'), 'bin/python')
+    const run = (...words: string[]) =>
+      new TestProcess(python, [...words, 'spoold', '--drain'], {
+        cwd: directory,
+        env: env({ PYTHONPATH: [pythonEnv().PYTHONPATH, directory].join(':') }),
+      })
+    for (const words of [['tools/manage.py'], ['-m', 'tools.manage']]) {
+      execFileSync(
+        python,
+        [
+          '-c',
+          "import factory\nwith factory.create_app('own').app_context(): factory.spoold.schedule('note', 'four')",
+        ],
+        { cwd: directory, env: { ...process.env, ...env() } },
+      )
+      const program = run(...words)
+      assert.equal(await program.code(), 0, program.output)
+      assert.match(lines().at(-1) ?? '', / four in own$/)
+    }
+    const nameless = run('nameless.py')
+    assert.equal(await nameless.code(), 1, nameless.output)
+    assert.match(
+      nameless.output,
+      /^Error: the workers make the application themselves, and find no name for <function <lambda> at /m,
+    )
+  })
+
   it('says what is wrong before it starts', async () => {
     const wrong = flask('--app', 'factory', 'spoold', '--queue', 'mail')
     assert.equal(await wrong.code(), 1)

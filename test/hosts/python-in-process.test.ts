@@ -536,6 +536,20 @@ with fake(tasks) as kit:
   )
 
   python.it(
+    'receivers hear of a failure amid its handling, as in a daemon, so that they may report what is being handled',
+    `
+tasks, heard = Tasks(namespace='amid'), []
+@tasks.task(name='bad', max_retries=1)
+def bad(): raise KeyError('no')
+for name in ('job_schedule_retry', 'job_failed'):
+    getattr(signals, name).connect(lambda namespace, job, err, name=name: heard.append((name, sys.exc_info()[1] is err)), 'amid')
+with fake(tasks) as kit:
+    tasks.schedule(bad); kit.drain(future=True)
+assert heard == [('job_schedule_retry', True), ('job_failed', True)], heard
+`,
+  )
+
+  python.it(
     'inline runs before schedule returns, which raises what the task raises',
     `
 import asyncio

@@ -204,7 +204,9 @@ class Kit:
             value = _elsewhere(one) if one.is_async and _has_loop() else one.perform()
         except BaseException as raised:
             error = raised
-        settle(self._broker, task, one, error)
+            settle(self._broker, task, one, error)  # amid its handling, as in a daemon: receivers of signals may report it
+        else:
+            settle(self._broker, task, one, None)
         ended = EndedRun(one.job, error, value)
         if one.job.status is JobStatus.FAILED:
             self._failed.append(ended)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import click  # type: ignore[import-not-found, unused-ignore]
 from flask.cli import ScriptInfo, pass_script_info  # type: ignore[import-not-found, unused-ignore]
@@ -48,4 +49,14 @@ def _import_path(info: ScriptInfo) -> str:
     factory = info.create_app
     if info.app_import_path or factory is None:
         return info.app_import_path or ''
-    return '%s:%s' % (factory.__module__, factory.__qualname__)
+    module, name = getattr(factory, '__module__', None), getattr(factory, '__qualname__', '')
+    if module == '__main__':  # the worker is another program
+        main = sys.modules[module]
+        spec, file = main.__spec__, getattr(main, '__file__', None)
+        module = spec.name if spec is not None else file and os.path.abspath(file)
+    if not module or not name.isidentifier():
+        raise click.ClickException(
+            'the workers make the application themselves, and find no name for %r: give FlaskGroup(create_app=…) a function at the top '
+            'of a module, or run flask --app MODULE spoold' % factory
+        )
+    return '%s:%s' % (module, name)
