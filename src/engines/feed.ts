@@ -137,7 +137,7 @@ export interface FeedLoss {
 export interface LookHint {
   /** This process has just stored a task under this name (`Stored.path`); a feed ignores names of other spools. */
   readonly stored?: string | undefined
-  /** Only what is not known yet is looked for. */
+  /** Only what is not known yet is looked for, where nothing else tells of it. */
   readonly isForNew?: boolean
   /** From now on without a hint; null: as when it was opened. It does not look now. */
   readonly everyMs?: number | null

@@ -137,7 +137,7 @@ export class DirectoryFeed implements Source {
 
   look({ stored, isForNew, everyMs }: LookHint = {}): void {
     if (everyMs !== undefined) this.#scanner.setFrequency(everyMs ?? this.#options.frequencyMs)
-    else if (isForNew === true) this.#scanner.listAgain()
+    else if (isForNew === true) this.#scanner.lookForNew()
     else if (stored === undefined) this.#scanner.scanNow()
     else if (stored.startsWith(`${this.#options.spool}/`))
       this.#stored(toByteString(stored.slice(this.#options.spool.length + 1)))

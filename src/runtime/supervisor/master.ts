@@ -194,12 +194,13 @@ export class Master {
     let hasLooked = false
     const end = this.#events.on('tasks-reported', () => (hasLooked = false))
     while (!this.isStopping) {
-      if (isIdle() && this.#spools.every(isDrained)) {
-        if (hasLooked) break
+      if (!isIdle() || !this.#spools.every(isDrained))
+        await new Promise(resolve => setTimeout(resolve, DRAIN_CHECK_MS))
+      else if (hasLooked) break
+      else {
         hasLooked = true
         for (const { feed } of this.#spools) feed.look({ isForNew: true })
       }
-      await new Promise(resolve => setTimeout(resolve, DRAIN_CHECK_MS))
     }
     end()
   }

@@ -97,15 +97,20 @@ export class Scanner {
   lookBy(looker: Looker): void {
     this.#looker = looker
     this.#index.lookBy(looker, () => {
-      if (this.#index.ready > 0 && this.#index.ready <= MOST_LISTED_AGAIN) this.listAgain()
+      if (this.#index.ready > 0 && this.#index.ready <= MOST_LISTED_AGAIN) this.#listAgain()
       this.wakeWhenDue()
     })
   }
 
   /** Names may have come or gone of which no event tells. */
-  listAgain(): void {
+  #listAgain(): void {
     this.#directories.doubt()
     this.#wantScan(0)
+  }
+
+  /** Somebody may have stored tasks. */
+  lookForNew(): void {
+    if (!this.#areEventsWhole) this.#listAgain()
   }
 
   /** Resolves after the first scan. */
