@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { machineNowMs } from '#src/base/clock.js'
 import { UNBEGUN } from '#src/base/task/outcome.js'
 import { REPORT_KINDS } from '#src/base/task/report.js'
+import type { Claims } from '#src/engines/spool/claims/claims.js'
 import { BESIDE, ONCE, STARTED } from '#src/engines/spool/state-byte.js'
 import { Hide } from '#src/formats/protocol/hide.js'
 import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
@@ -29,7 +30,7 @@ async function pagesOf(...names: readonly string[]) {
   const pages: Run[][] = []
   const messages: WorkerMessage[] = []
   let listener: ExecutorListener | undefined
-  const host: Executor = {
+  const host: { -readonly [Key in keyof Executor]: Executor[Key] } = {
     slots: 1,
     pageTasks: 64,
     isOpen: true,
@@ -37,8 +38,9 @@ async function pagesOf(...names: readonly string[]) {
     run: page => void pages.push([...page]), // it takes another page at once
     fault: () => false,
   }
+  const claims = await openEngine(spool)
   const loop = new Loop(
-    await openEngine(spool),
+    claims,
     each => {
       listener = each
       return host
@@ -62,6 +64,8 @@ async function pagesOf(...names: readonly string[]) {
   let given = 0
   return {
     spool,
+    host,
+    claims,
     loop,
     stateOf: (name: string) => readFileSync(join(spool, name))[3],
     /** Gives all, or those that are named. */
@@ -88,6 +92,17 @@ async function pagesOf(...names: readonly string[]) {
             ),
       ),
   }
+}
+
+/** It takes a while, as where the claims are not on this machine. @param act what happens meanwhile */
+function beginSlowly(claims: Claims, act: () => void): void {
+  const begin = claims.begin.bind(claims)
+  const slow = async (...args: Parameters<typeof begin>) => {
+    const begun = begin(...args)
+    act()
+    return begun
+  }
+  Object.assign(claims, { begin: slow })
 }
 
 const refsOf = (page: readonly Run[]) => page.map(({ claim }) => claim.ref)
@@ -145,4 +160,15 @@ describe('what is claimed for several runs at a time', () => {
       assert.equal(claimOf(await openEngine(spool), name).attempt, 1)
     })
   }
+
+  it('is handed back as it was if its host has died when it is to be sent', async () => {
+    const { host, claims, give, stateOf, untouched } = await pagesOf('a')
+    beginSlowly(claims, () => {
+      host.isOpen = false
+    })
+    give()
+    await until('it is handed back', () => untouched().length > 0)
+    assert.deepEqual(untouched(), [0])
+    assert.equal(stateOf('a'), 0)
+  })
 })

@@ -91,7 +91,7 @@ export class HostExecutor implements Executor {
 
   /** It is unknown whose code threw, so every run that has not ended counts as not begun. */
   fault(): boolean {
-    this.#settleEnded()
+    if (this.#sent.size > 0) this.#settleEnded() // a host that is dead has nothing, and no page
     this.#released(this.#sent.size)
     return false
   }

@@ -434,7 +434,8 @@ export class Loop implements ExecutorListener {
   /** @returns until when the executor takes no other page; undefined: it does now */
   #run(runs: readonly Run[]): Promise<void> | undefined {
     if (runs.length === 0) return undefined
-    if (this.#state !== 'running') {
+    // where claims take a while, a host may have died since this page was opened
+    if (this.#state !== 'running' || !this.#executor.isOpen) {
       for (const run of runs) this.ended(run, UNBEGUN, 0)
       return undefined
     }
