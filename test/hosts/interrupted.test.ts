@@ -252,10 +252,37 @@ sub soon { $SIG{ALRM} = sub { die "too late\\n" }; Time::HiRes::setitimer(Time::
 journal("pid $$");
 task it => max_retries => 1000, sub { soon() };`,
     ],
+    [
+      'functions in Ruby',
+      'ruby',
+      `
+journal "pid #{Process.pid}"
+module UWSGI
+  def self.spooler(env)
+    n = @n = (@n || 0) + 1
+    trap('USR1') { raise 'too late' }
+    Thread.new { sleep 0.00001 + n % 40 * 0.00001; Process.kill('USR1', Process.pid) }
+    SPOOL_OK
+  end
+end`,
+    ],
+    [
+      'named tasks in Ruby',
+      'ruby',
+      `
+require 'spoold'
+journal "pid #{Process.pid}"
+$n = 0
+Spoold.task('it', max_retries: 1000) do |_|
+  n = $n += 1
+  trap('USR1') { raise 'too late' }
+  Thread.new { sleep 0.00001 + n % 40 * 0.00001; Process.kill('USR1', Process.pid) }
+end`,
+    ],
   ] as const)
     for (const concurrency of which.endsWith('(async def)') ? [2] : which.endsWith('(def)') ? [1, 2] : [1])
       it(`ends no interpreter and buries no task, wherever it comes: ${which}, ${concurrency} at a time`, {
-        skip: skipUnless(language === 'perl' ? 'perl' : 'python3'),
+        skip: skipUnless(language === 'python' ? 'python3' : language),
       }, async () => {
         const spool = spoolDirectory()
         for (let i = 0; i < 3000; i++) drop(spool, `${i}`, packet({ task: 'it', args: '["x"]' }))
