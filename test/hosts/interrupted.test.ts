@@ -181,6 +181,32 @@ async def it(name):${RUN.replace('NAME', 'name')}`,
       assert.doesNotMatch(daemon.output, /interpreter.*(died|exited)/)
     })
 
+  it('ends what a process runs that a thread of a Python task has forked', async () => {
+    const spool = spoolDirectory()
+    drop(spool)
+    const handler = `${RAISE}
+import threading
+def work():
+    if os.fork() == 0:
+        signal.signal(signal.SIGALRM, limit)
+        signal.setitimer(signal.ITIMER_REAL, .05)
+        try:
+            time.sleep(60)
+        except Limit:
+            journal('ended')
+        os._exit(0)
+    os.wait()
+def spooler(env):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return -2
+uwsgi.spooler = spooler`
+    const daemon = await startHost('python', { spool, handler })
+    await until('it has run', () => leftIn(spool).length === 0)
+    assert.deepEqual(daemon.journal(), ['raised', 'ended'])
+  })
+
   /** Each task leaves a time limit behind, which ends a moment later: in this task, in the next one, or between them. */
   const SOON = `${RAISE.replace("    journal('raised')\n", '')}
 def soon():
@@ -226,10 +252,37 @@ sub soon { $SIG{ALRM} = sub { die "too late\\n" }; Time::HiRes::setitimer(Time::
 journal("pid $$");
 task it => max_retries => 1000, sub { soon() };`,
     ],
+    [
+      'functions in Ruby',
+      'ruby',
+      `
+journal "pid #{Process.pid}"
+module UWSGI
+  def self.spooler(env)
+    n = @n = (@n || 0) + 1
+    trap('USR1') { raise 'too late' }
+    Thread.new { sleep 0.00001 + n % 40 * 0.00001; Process.kill('USR1', Process.pid) }
+    SPOOL_OK
+  end
+end`,
+    ],
+    [
+      'named tasks in Ruby',
+      'ruby',
+      `
+require 'spoold'
+journal "pid #{Process.pid}"
+$n = 0
+Spoold.task('it', max_retries: 1000) do |_|
+  n = $n += 1
+  trap('USR1') { raise 'too late' }
+  Thread.new { sleep 0.00001 + n % 40 * 0.00001; Process.kill('USR1', Process.pid) }
+end`,
+    ],
   ] as const)
     for (const concurrency of which.endsWith('(async def)') ? [2] : which.endsWith('(def)') ? [1, 2] : [1])
       it(`ends no interpreter and buries no task, wherever it comes: ${which}, ${concurrency} at a time`, {
-        skip: skipUnless(language === 'perl' ? 'perl' : 'python3'),
+        skip: skipUnless(language === 'python' ? 'python3' : language),
       }, async () => {
         const spool = spoolDirectory()
         for (let i = 0; i < 3000; i++) drop(spool, `${i}`, packet({ task: 'it', args: '["x"]' }))

@@ -17,4 +17,8 @@ rescue Errno::EPIPE
 end
 tasks = SpooldHost::Loop.new(wire, settings, output)
 UWSGI.start(wire, settings, tasks)
-tasks.serve if SpooldHost.load(wire, settings, tasks)
+SpooldHost.guard_signals do |error|
+  STDERR.write("a signal handler raised an exception outside any task:\n#{SpooldHost.explain(error)}\n")
+  output.mark(SpooldHost::Output::NO_TASK)
+end
+tasks.serve if SpooldHost.users { SpooldHost.load(wire, settings, tasks) }

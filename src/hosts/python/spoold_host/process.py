@@ -15,6 +15,8 @@ _main_thread = get_ident()
 _set_raw, _get_raw = _signal.signal, _signal.getsignal
 #: signals that came amid what is not interrupted; None: nothing of the kind is done
 _late = None
+#: tells what a handler raised amid the host's own work; None: nothing is the host's here, as in a process that a task forked
+_blame = None
 
 
 def prepare():
@@ -47,14 +49,14 @@ class _Guarded:
     def __call__(self, number, frame):
         if _late is not None:
             return _late.append((self, number))
-        if _is_of_users(frame):
+        if _blame is None or _is_of_users(frame):
             return self.handler(number, frame)
         try:
             self.handler(number, frame)
         except SystemExit:
             raise
         except BaseException as error:
-            blame_signal(error)
+            _blame(error)
 
 
 def guard(blame):
@@ -63,8 +65,8 @@ def guard(blame):
 
     blame  tells the exception of one that ran outside of what users run
     """
-    global blame_signal
-    blame_signal = blame
+    global _blame
+    _blame = blame
     _signal.signal, _signal.getsignal = _set, _get  # what those of the module signal call
 
 
@@ -124,8 +126,8 @@ def uninterrupted(function, *args):
 
 def _may_be_terminated():
     """Whoever forks a process may end it: Pool.terminate() waits for that. Its other threads are left behind, amid what they did."""
-    global _late
-    _late = None
+    global _late, _blame
+    _late = _blame = None
     if signal.getsignal(signal.SIGTERM) is _leave_to_worker:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _let_through()

@@ -114,7 +114,7 @@ module Spoold
       rescue StandardError => e
         return answer(bury: "the arguments cannot be read: #{e.message}")
       end
-      task.function.call(*args, **kwargs)
+      SpooldHost.users { task.function.call(*args, **kwargs) }
       nil
     rescue Abort => e
       answer(bury: e.message)

@@ -104,7 +104,7 @@ module SpooldHost
       return named if named
       return IGNORE unless UWSGI.respond_to?(:spooler)
 
-      answer = UWSGI.spooler(env)
+      answer = SpooldHost.users { UWSGI.spooler(env) }
       # uWSGI silently keeps and retries a task whose result is not an Integer
       (RESULTS[answer] if answer.is_a?(Integer)) || failed(wrong(answer))
     rescue Exception => e # rubocop:disable Lint/RescueException -- as uWSGI, SystemExit too
@@ -163,7 +163,7 @@ module SpooldHost
       detail = ''
       go_to(@spool) # whatever spooler-chdir says, as in uWSGI
       begin
-        @signals.fetch(number).call(number)
+        SpooldHost.users { @signals.fetch(number).call(number) }
       rescue Exception => e # rubocop:disable Lint/RescueException -- as uWSGI
         raise if Process.pid != @wire.pid
 

@@ -23,6 +23,37 @@ module SpooldHost
     $stdout.sync = true
   end
 
+  # From now on what the handler of a signal raises, in the main thread between any two steps, ends code of users, and no work of the
+  # host: the block is told that.
+  def guard_signals(&blame)
+    pid = Process.pid
+    set = Signal.method(:trap)
+    guarded = lambda do |handler|
+      proc do |number|
+        handler.call(number)
+      rescue SystemExit
+        raise
+      rescue Exception => e # rubocop:disable Lint/RescueException -- a time limit may be any
+        raise if Process.pid != pid || users_run?
+
+        blame.call(e)
+      end.tap { |stands_for| stands_for.define_singleton_method(:handler) { handler } }
+    end
+    trap = lambda do |signal, *command, &block|
+      handler = command.empty? ? block : command.first
+      before = set.call(signal, *(handler.respond_to?(:call) ? [guarded.call(handler)] : command))
+      before.respond_to?(:handler) ? before.handler : before
+    end
+    [Signal, Kernel].each { |place| place.define_singleton_method(:trap, &trap) }
+    Kernel.define_method(:trap, &trap)
+    Kernel.send(:private, :trap)
+  end
+
+  # Runs code of users.
+  def users = yield
+
+  def users_run? = caller_locations.any? { |frame| frame.path == __FILE__ && frame.base_label == 'users' }
+
   # The kernel sends SIGKILL when the other end of the lifeline closes, whatever this process is doing.
   def die_with_worker(lifeline)
     return unless RUBY_PLATFORM.include?('linux') # elsewhere the end of its tasks tells it
