@@ -32,14 +32,22 @@ export function moduleFiles(entry: string): ModuleFile[] {
   return found
 }
 
+/** Parses TypeScript as Node does when it loads it; `--check` takes it for JavaScript. Node warns of it as an experiment. */
+const STRIP = `require('node:module').stripTypeScriptTypes(require('node:fs').readFileSync(process.argv[1], 'utf8'), { sourceUrl: process.argv[1] })`
+/** Options of Node with which something else may read TypeScript, and takes more of it. */
+const OTHER_READERS = /(^|\s)(-r|--(require|import|loader|experimental-))/
+
 /**
  * The first syntax error in a file or its relative imports: file and line, the source line with a mark under the error, and
  * the reason. Nothing is run. Not with `import()`: its error does not say where.
  */
-export function syntaxErrorIn(entry: string): string | undefined {
+export function syntaxErrorIn(entry: string, nodeOptions = process.env.NODE_OPTIONS): string | undefined {
   for (const { file } of moduleFiles(entry)) {
-    if (/\.([cm]?tsx?|json|node)$/.test(file)) continue
-    const { status, stderr } = spawnSync(process.execPath, ['--check', file], {
+    if (/\.([cm]?tsx|jsx|json|node)$/.test(file)) continue
+    const isTypeScript = /\.[cm]?ts$/.test(file)
+    if (isTypeScript && (!runsTypeScript() || OTHER_READERS.test(nodeOptions ?? ''))) continue
+    const how = isTypeScript ? ['--no-warnings', '-e', STRIP] : ['--check']
+    const { status, stderr } = spawnSync(process.execPath, [...how, file], {
       encoding: 'utf8',
       timeout: CHECK_MS,
     })
@@ -57,10 +65,13 @@ export function syntaxErrorIn(entry: string): string | undefined {
 }
 
 /** Why this Node cannot run a file, judged by the file's name alone. */
-export function unsupportedEnding(file: string): string | undefined {
-  const runsTypeScript = 'typescript' in process.features && process.features.typescript !== false
-  if (!/\.[cm]?ts$/.test(file) || runsTypeScript) return undefined
+export function unsupportedEnding(file: string, nodeOptions = process.env.NODE_OPTIONS): string | undefined {
+  if (!/\.[cm]?ts$/.test(file) || runsTypeScript() || OTHER_READERS.test(nodeOptions ?? '')) return undefined
   return `Node ${process.version} runs no TypeScript; Node 22.18 and later do`
+}
+
+function runsTypeScript(): boolean {
+  return 'typescript' in process.features && process.features.typescript !== false
 }
 
 function readQuietly(path: string): string | undefined {

@@ -183,6 +183,36 @@ module = noapp:app
     )
   })
 
+  const runsTypeScript = 'typescript' in process.features && process.features.typescript !== false
+  it('by check, in TypeScript that a handler imports', {
+    skip: !runsTypeScript && 'this Node runs no TypeScript',
+  }, async () => {
+    const directory = dirname(spoolDirectory())
+    write(directory, {
+      'h.mts': `import { x } from './lib.ts'\nexport default (env: object): number => x`,
+      'lib.ts': `export const x: number = -2\nenum Fruit { Apple }`,
+      'broken.ts': 'export default (env: any => -2',
+      'app.ini': '[uwsgi]\nspooler = spool\nspooler-import = h.mts\nspooler-import = broken.ts\n',
+    })
+    const { code, stdout } = await spoold(['check', 'app.ini'], { cwd: directory })
+    assert.equal(code, 1)
+    assert.match(
+      stdout,
+      /app\.ini:3: .*h\.mts cannot be parsed: .*lib\.ts:2\n(.*\n)* +enum .*\n(.*\n)*.* enum is not supported/,
+    )
+    assert.match(stdout, /app\.ini:4: .*broken\.ts cannot be parsed: .*broken\.ts:1\n(.*\n)*.*Expected/)
+  })
+
+  it('not by check, in TypeScript that something else than Node reads', async () => {
+    const directory = dirname(spoolDirectory())
+    write(directory, {
+      'h.ts': 'enum Fruit { Apple }\nexport default () => Fruit.Apple',
+      'app.ini': '[uwsgi]\nspooler = spool\nspooler-import = h.ts\nenv = NODE_OPTIONS=--import tsx\n',
+    })
+    const { code, stdout } = await spoold(['check', 'app.ini'], { cwd: directory })
+    assert.equal(code, 0, stdout)
+  })
+
   const FILES: ReadonlyArray<readonly [string, string, string, RegExp, 'python3' | 'ruby' | undefined]> = [
     ['JavaScript', 'broken.mjs', BROKEN, PLACE, undefined],
     [

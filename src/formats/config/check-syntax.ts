@@ -54,7 +54,9 @@ export function checkSyntax(
   const path = searchPath(resolved.environment)
   /** Several spools may share a handler. */
   const parsed = new Map<string, string | undefined>()
-  const pythonPath = new Map(resolved.environment).get('PYTHONPATH') ?? process.env.PYTHONPATH
+  const environment = new Map(resolved.environment)
+  const pythonPath = environment.get('PYTHONPATH') ?? process.env.PYTHONPATH
+  const nodeOptions = environment.get('NODE_OPTIONS') ?? process.env.NODE_OPTIONS
   for (const spool of handlingSpools(resolved))
     for (const { name, index, value, file, language } of [
       ...handlerFiles(spool.options, home),
@@ -80,7 +82,7 @@ export function checkSyntax(
         continue
       }
       const key = `${language} ${interpreter} ${file}`
-      if (!parsed.has(key)) parsed.set(key, syntaxFault(language, interpreter, file, as))
+      if (!parsed.has(key)) parsed.set(key, syntaxFault(language, interpreter, file, nodeOptions, as))
       const text = parsed.get(key)
       if (text !== undefined)
         problems.error(
@@ -148,9 +150,11 @@ function syntaxFault(
   language: CheckedFile['language'],
   interpreter: string | undefined,
   file: string,
+  nodeOptions: string | undefined,
   as: { readonly uid: number; readonly gid: number } | undefined,
 ): string | undefined {
-  if (language === 'javascript') return unsupportedEnding(file) ?? syntaxErrorIn(file)
+  if (language === 'javascript')
+    return unsupportedEnding(file, nodeOptions) ?? syntaxErrorIn(file, nodeOptions)
   if (language === 'perl' || interpreter === undefined) return undefined
   const args = language === 'python' ? ['-I', '-c', PYTHON, file] : ['-c', file]
   const { status, stderr } = run(interpreter, args, as)
