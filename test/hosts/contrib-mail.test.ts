@@ -10,7 +10,7 @@ import asyncio, email.generator, io, smtplib, warnings
 warnings.simplefilter('ignore', DeprecationWarning)
 from django.conf import settings
 if not settings.configured:
-    settings.configure(INSTALLED_APPS=['spoold.contrib.django'], USE_TZ=True, EMAIL_HOST='127.0.0.1', DEFAULT_FROM_EMAIL='shop@example.com',
+    settings.configure(INSTALLED_APPS=['spoold.contrib.django'], SECRET_KEY='x', USE_TZ=True, EMAIL_HOST='127.0.0.1', DEFAULT_FROM_EMAIL='shop@example.com',
         DATABASES={}, SPOOLD_ACTUAL_EMAIL_BACKEND='django.core.mail.backends.smtp.EmailBackend')
     import django
     django.setup()
@@ -165,6 +165,24 @@ assert [type(each.error).__name__ for each in runs] == ['SMTPDataError', 'NoneTy
 assert runs[0].job.status is JobStatus.WAITING and len(keeps.sessions) == 3 and set(seen) == {60}, seen
 ids = {line for _, _, content in keeps.got for line in content.split(b'\\r\\n') if line.startswith((b'Message-ID', b'Date'))}
 assert len(keeps.got) == 2 and all(line.split(b': ')[1] in first.replace(b'\\\\u003c', b'<') for line in ids if line in keeps.got[1][2]), ids`,
+  'a failure of mail that is told by mail is told once: also where some of those are refused who are told': `
+import django, logging
+from django.utils.log import AdminEmailHandler
+people = ['one@example.com', 'two@example.com']
+with override_settings(EMAIL_BACKEND='spoold.contrib.django.mail.BackgroundEmailBackend', ADMINS=people if django.VERSION >= (6,) else [('x', each) for each in people]):
+    handler = AdminEmailHandler(); handler.setLevel(logging.ERROR)
+    logging.getLogger().addHandler(handler)
+    try:
+        for refused in (people, people[:1], []):
+            keeps.rcpt = {each: ['550 no'] * 50 for each in (*refused, 'joe@example.com')}
+            with fake(spoold) as kit:
+                BackgroundEmailBackend().send_messages([simple()])
+                runs = kit.drain(max_runs=20)
+            told = [each.job.task_kwargs['to'] for each in runs[1:]]
+            assert told == [people] * (2 if len(refused) == 1 else 1), told
+            assert [each.error is None for each in runs] == {2: [False, False], 1: [False, True, False], 0: [False, True]}[len(refused)], runs
+    finally:
+        logging.getLogger().removeHandler(handler)`,
   'temporary failures are retried, permanent ones buried with their reason': `
 for answer, kind, status in (('451 greylisted', 'SMTPDataError', 'WAITING'), ('554 no spam', 'AbortException', 'FAILED')):
     keeps.data[:] = [answer]

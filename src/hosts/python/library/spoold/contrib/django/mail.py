@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import smtplib
 from email import message_from_bytes, policy
 from email.charset import Charset
@@ -22,7 +23,7 @@ from django.core.mail.backends.base import BaseEmailBackend  # type: ignore[impo
 from django.utils.functional import Promise  # type: ignore[import-not-found, unused-ignore]
 from django.utils.module_loading import import_string  # type: ignore[import-not-found, unused-ignore]
 
-from ... import AbortException, Batch
+from ... import AbortException, Batch, current_job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ _LONG = 4096
 _TIMEOUT = 60
 #: of the recipients, what people see with the task
 _SHOWN = 10
+#: the header of a task whose mail was made in a run of another one
+_ABOUT_MAIL = 'about-mail'
 _MARK = '#'
 #: what a Charset is made of
 _CHARSET = ('input_charset', 'header_encoding', 'body_encoding', 'output_charset', 'input_codec', 'output_codec')
@@ -53,13 +56,21 @@ class BackgroundEmailBackend(BaseEmailBackend):
     def send_messages(self, email_messages: Sequence[Any]) -> int:
         from . import spoold
 
+        job = current_job()
+        headers = {}
+        if job is not None and job.task_name == 'spoold:send-email':  # its failure is told by mail, as AdminEmailHandler does it
+            if _ABOUT_MAIL in job.headers:
+                log = logging.getLogger('spoold.contrib.django')
+                log.warning('A mail is left out that tells of the failure of a mail that told of such a failure: it would go on for ever')
+                return 0
+            headers[_ABOUT_MAIL] = 'yes'
         batch = Batch()
         try:
             for message in email_messages:
                 recipients = message.recipients()
                 if recipients:
                     to = [str(each) for each in recipients[:_SHOWN]]
-                    batch.with_options(body=pack(message)).schedule('spoold:send-email', subject=str(message.subject), to=to)
+                    batch.with_options(body=pack(message), headers=headers).schedule('spoold:send-email', subject=str(message.subject), to=to)
             return len(spoold.schedule_batch(batch))
         except Exception:
             if not self.fail_silently:

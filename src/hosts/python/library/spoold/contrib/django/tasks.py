@@ -43,7 +43,7 @@ def send_email(subject: str, to: list[str], only: list[str] | None = None) -> No
         if mail.is_permanent(error):
             raise AbortException('the server does not take it: %s' % error) from error
         raise
-    again = spoold.with_options(body=job.body)
+    again = spoold.with_options(body=job.body, headers=job.headers)
     for is_later in (True, False):
         group = {address: answer for address, answer in refused.items() if (answer[0] < 500) is is_later}
         if not group:
