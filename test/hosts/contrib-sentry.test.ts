@@ -46,6 +46,19 @@ tasks = Tasks(namespace='shop')
 `
 
 const SNIPPETS: Readonly<Record<string, string>> = {
+  'the death of a process is reported, once another one tells of it; one that is followed by a run only with send_retries': `
+import spoold.run as run
+tasks.add(lambda what: 0, 'eats', max_retries=2)
+packet = {b'task': b'shop:eats', b'args': b'["all"]'}
+for send_retries, expected in ((False, [3]), (True, [2, 3])):
+    kept = started(send_retries)
+    run.begin(packet, 2).died('its process was killed by SIGKILL', time.time() + 3)
+    run.begin(packet, 3).died('its process was killed by SIGKILL', None)
+    found = errors(kept)
+    assert [int(each['tags']['spoold.attempt']) for each in found] == expected, found
+    value = found[-1]['exception']['values'][-1]
+    assert (value['type'], value['value']) == ('WorkerDied', 'its process was killed by SIGKILL') and found[-1]['transaction'] == 'eats', found
+    assert list(found[-1]['contexts']['spoold']['task_args']) == ['all'] and transactions(kept) == []`,
   'the trace of what scheduled a task goes on in it, beside other coroutines, and ends with it': `
 kept = started()
 @tasks.task(name='co')

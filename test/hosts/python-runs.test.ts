@@ -274,6 +274,28 @@ describe('loading tasks in Python', { skip: skipUnless('python3') }, () => {
     assert.equal(daemon.output.match(/the Python library in/g)?.length, 1)
   })
 
+  it('a handler of logging that raises changes no outcome, and is seen in the log', async () => {
+    const spool = spoolDirectory()
+    for (const task of ['fine', 'aborts']) await enqueue({ task, args: '[]' }, { spooler: spool })
+    const handler = `
+import logging
+from spoold import AbortException, Tasks
+class Down(logging.Handler):
+    def emit(self, record): raise OSError('no log server for ' + record.getMessage().split()[0])
+logging.basicConfig(level=logging.INFO, handlers=[Down()])
+tasks = Tasks(max_retries=2)
+tasks.add(lambda: journal('fine'), 'fine')
+@tasks.task(name='aborts')
+def aborts(): raise AbortException('no use')
+`
+    const daemon = await startHost('python', { spool, handler, ini: { drain: true }, isUnready: true })
+    await daemon.code()
+    assert.deepEqual(daemon.journal(), ['fine'])
+    assert.match(daemon.output, /^drained: 1 done, 1 buried$/m)
+    for (const first of ['Starting', 'Finished', 'Fatal'])
+      assert.match(daemon.output, new RegExp(`^OSError: no log server for ${first}$`, 'm'))
+  })
+
   it('an interpreter that is not needed any more when it is ready ends in silence', async () => {
     const spool = spoolDirectory()
     const file = join(dirname(spool), 'slow.py')

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
 
 from .errors import AbortException, RetryException
 from .job import current_job
@@ -18,6 +19,7 @@ from .job import current_job
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Callable
 
     from .job import Job
     from .tasks import Tasks
@@ -48,6 +50,19 @@ class _NotTwice(logging.Filter):
 _NOT_TWICE = _NotTwice()
 
 
+def _harmless(tell: Callable[..., None]) -> Callable[..., None]:
+    """What a handler of the application raises is no failure of a task: that has ended as it has, and must not run again for it."""
+
+    def told(*details: object) -> None:
+        try:
+            tell(*details)
+        except Exception:
+            traceback.print_exc()
+
+    return told
+
+
+@_harmless
 def scheduled(job: Job) -> None:
     _scheduling.debug('Scheduled %s', job)
 
@@ -64,14 +79,17 @@ def workers_stop(queue: str) -> None:
     _worker.info('Stopping workers because queue "%s" is empty', queue)
 
 
+@_harmless
 def started(job: Job) -> None:
     _worker.info('Starting execution of %s', job)
 
 
+@_harmless
 def succeeded(job: Job, seconds: float) -> None:
     _job.info('Finished execution of %s in %s', job, _duration(seconds))
 
 
+@_harmless
 def failed(
     job: Job,
     attempt: int,

@@ -14,7 +14,7 @@ from sentry_sdk.integrations.logging import ignore_logger  # type: ignore[import
 from sentry_sdk.tracing import Transaction  # type: ignore[import-not-found, unused-ignore]
 from sentry_sdk.utils import capture_internal_exceptions, event_from_exception  # type: ignore[import-not-found, unused-ignore]
 
-from .. import AbortException, middleware, signals
+from .. import AbortException, WorkerDied, middleware, signals
 from ..utils import hide, own_trace
 
 TYPE_CHECKING = False
@@ -41,6 +41,8 @@ class SpooldIntegration(Integration):
         """The SDK calls it once in a process."""
         middleware(run=_watched, schedule=_traced)
         signals.worker_terminated.connect(_flush)
+        signals.job_failed.connect(_died)
+        signals.job_schedule_retry.connect(_died_and_runs_again)
         for name in ('spoold.job', 'spoold.worker'):
             ignore_logger(name)  # the same failures as records
 
@@ -52,12 +54,7 @@ def _watched(job: Job) -> Iterator[None]:
         if integration is None:
             yield
             return
-        scope.clear_breadcrumbs()
-        fields = _fields(job)
-        scope.set_context('spoold', fields)
-        for name in ('id', 'task_name', 'queue', 'attempt', 'namespace'):
-            scope.set_tag('spoold.' + name, str(fields[name]))
-        scope.add_event_processor(_without_hidden)
+        fields = _describe(scope, job)
         with _transaction(hub, job, fields) as transaction:
             try:
                 yield
@@ -68,6 +65,33 @@ def _watched(job: Job) -> Iterator[None]:
                         _report(hub, error)
                 raise
             transaction.set_status('ok')
+
+
+def _died(_: str | None, job: Job, err: BaseException, is_final: bool = True, **__: Any) -> None:
+    """Of a process that has died another one tells; what a run has raised is reported in the run."""
+    if not isinstance(err, WorkerDied):
+        return
+    with _scope() as (hub, scope):
+        integration = hub.get_integration(SpooldIntegration)
+        if integration is not None and (is_final or integration.send_retries):
+            _describe(scope, job)
+            scope.set_transaction_name(job.task_name)
+            _report(hub, err)
+
+
+def _died_and_runs_again(namespace: str | None, job: Job, err: BaseException, **__: Any) -> None:
+    """The job is that of the next run."""
+    _died(namespace, job.having(retries=job.retries - 1), err, is_final=False)
+
+
+def _describe(scope: Any, job: Job) -> dict[str, Any]:
+    scope.clear_breadcrumbs()
+    fields = _fields(job)
+    scope.set_context('spoold', fields)
+    for name in ('id', 'task_name', 'queue', 'attempt', 'namespace'):
+        scope.set_tag('spoold.' + name, str(fields[name]))
+    scope.add_event_processor(_without_hidden)
+    return fields
 
 
 def _traced(calls: Sequence[Call], store: Callable[[], None]) -> None:
