@@ -126,6 +126,32 @@ describe('a daemon whose Redis goes', { skip: skipUnless('redis-server') }, () =
   })
 })
 
+it('a run that has ended overruns nothing while its Redis is frozen, and does not run again', {
+  skip: skipUnless('redis-server'),
+}, async () => {
+  const redis = startRedis({ durability: 'always' })
+  await redis.ready()
+  const spooler = redis.address('ended')
+  const handler = `
+import { setTimeout } from 'node:timers/promises'
+export default async (env, task) => {
+  JOURNAL('begun')
+  await setTimeout(500)
+  JOURNAL('ended')
+  return task.SPOOL_OK
+}`
+  const daemon = await daemonOn(spooler, { handler, ini: { 'spooler-harakiri': 2 } })
+  await spool({}, { spooler })
+  await until('it runs', () => daemon.journal().length === 1)
+  redis.signal('SIGSTOP')
+  await until('it has ended', () => daemon.journal().length === 2)
+  await setTimeout(4000) // what is tested is that time passes
+  redis.signal('SIGCONT')
+  await daemon.waitFor(/done with task/)
+  assert.deepEqual(daemon.journal(), ['begun', 'ended'])
+  assert.doesNotMatch(daemon.output, /HARAKIRI/)
+})
+
 it('a daemon that waits for its Redis while it starts, or for its periodic tasks and schedules, is stopped at once', async () => {
   const nobody = 'redis://127.0.0.1:1/0/x'
   for (const state of [/spawned the uWSGI spooler on dir/, /is running \(pid: \d+\)/]) {

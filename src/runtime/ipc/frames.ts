@@ -146,6 +146,7 @@ const MESSAGES: Readonly<Record<Type, Fields>> = {
   ready: { news: 'objects', concurrency: 'count' },
   unloadable: { error: 'text' },
   reports: { done: 'list', packed: 'list', started: 'list' },
+  settling: { number: 'count' },
   claimed: { claims: 'list' },
   'run-began': { number: 'count', task: 'object' },
   'run-died': { task: 'object', end: 'object' },

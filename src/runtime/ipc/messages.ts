@@ -160,6 +160,8 @@ export type WorkerMessage =
   | { readonly type: 'ready'; readonly news: readonly SignalNews[]; readonly concurrency: number }
   | { readonly type: 'unloadable'; readonly error: string }
   | PackedReports
+  /** The run of this task has ended, and storing that takes long: no deadline of the run counts any more. */
+  | { readonly type: 'settling'; readonly number: number }
   /** Tasks that it has claimed and begins next, by number; only those whose claims have a notice. */
   | {
       readonly type: 'claimed'

@@ -69,6 +69,8 @@ export class GivenTasks {
   #recalled = 0
   /** Those whose start was reported, oldest first. */
   readonly #started = new Set<Given>()
+  /** Those whose runs have ended, which is being stored. */
+  readonly #settling = new Set<Given>()
   readonly #concurrency: number
   readonly #areLeased: boolean
   #next = 0
@@ -176,6 +178,7 @@ export class GivenTasks {
     const given = this.of(number)
     if (given === undefined) return undefined
     this.#started.delete(given)
+    this.#settling.delete(given)
     this.#given.delete(number)
     if (given.isRecalled) this.#recalled--
     return given
@@ -308,6 +311,22 @@ export class GivenTasks {
   /** The reported start time of the task that has been running longest. */
   get runningSince(): number | undefined {
     for (const { startedAt } of this.#started) return startedAt
+    return undefined
+  }
+
+  /** The worker has said that its run has ended, and that storing that takes long. */
+  settles(number: number): void {
+    const given = this.of(number)
+    if (given !== undefined) this.#settling.add(given)
+  }
+
+  get isSettling(): boolean {
+    return this.#settling.size > 0
+  }
+
+  /** As `runningSince`, of those whose runs have not ended as far as is known. */
+  get stillRunsSince(): number | undefined {
+    for (const given of this.#started) if (!this.#settling.has(given)) return given.startedAt
     return undefined
   }
 

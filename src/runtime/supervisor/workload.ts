@@ -50,10 +50,16 @@ export class Workload {
 
   /** The latest time at which the longest-running task can have begun; undefined when nothing runs. */
   get runningSince(): number | undefined {
-    const starts = [this.signals.runningSince, this.tasks.runningSince].filter(since => since !== undefined)
-    if (starts.length > 0) return Math.min(...starts)
+    const since = earliest(this.signals.runningSince, this.tasks.runningSince)
+    if (since !== undefined) return since
     // until the worker confirms a recall, it may still begin a recalled task
     return this.outstanding > 0 || this.tasks.isRecalling ? this.tasks.heardAt : undefined
+  }
+
+  /** As `runningSince`, for deadlines: what has ended has none while it is stored, which is where each begin is told, too. */
+  get stillRunsSince(): number | undefined {
+    if (!this.tasks.isSettling) return this.runningSince
+    return earliest(this.signals.runningSince, this.tasks.stillRunsSince)
   }
 
   /** The names of those that may have begun. */
@@ -115,6 +121,11 @@ export class Workload {
     this.pace.note(message.busyMs, ran, countOf('parked', reports), countOf('later', reports))
     return { ...reported, count }
   }
+}
+
+function earliest(...times: ReadonlyArray<number | undefined>): number | undefined {
+  const known = times.filter(time => time !== undefined)
+  return known.length === 0 ? undefined : Math.min(...known)
 }
 
 /** The signals of one worker: those it has handlers for, and those it was given and has not finished. */

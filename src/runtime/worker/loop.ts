@@ -1,5 +1,5 @@
 import { machineNowMs } from '../../base/clock.js'
-import { setImmediate } from '../../base/own-clock.js'
+import { clearTimeout, setImmediate, setTimeout } from '../../base/own-clock.js'
 import { isThenable } from '../../base/promise.js'
 import { ArraySet, Queue } from '../../base/queue.js'
 import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
@@ -27,6 +27,8 @@ const STALE_MS = 50
 const PAGE_MS = 5
 /** If it took longer than this, the process was stopped, or its disk was: messages may have come meanwhile. */
 const STALLED_MS = 100
+/** How a run ended takes so long to store where whoever stores it is away, or busy: the master is told that it has ended. */
+const SLOW_MS = 100
 /** Limits the bodies of a page, because the large ones may be in memory twice. */
 const PAGE_BYTES = 1024 * 1024
 
@@ -501,7 +503,9 @@ export class Loop implements ExecutorListener {
     }
     this.#inFlight.add(run)
     if (next !== undefined) this.#fetching++
+    const slow = setTimeout(() => this.#options.send({ type: 'settling', number: run.number }), SLOW_MS)
     return report.then(late => {
+      clearTimeout(slow)
       if (next !== undefined) this.#fetching--
       this.#settled(run, late, died)
       this.#wake()
