@@ -244,6 +244,21 @@ uwsgi.spooler = spooler
       assert.equal(daemon.output.match(/RuntimeError: the hook fails$/gm)?.length, 1, daemon.output)
     })
 
+  it('is in the log, though a task has removed sys.excepthook; it is the one of Python for code that compares the two', async () => {
+    const spool = spoolDirectory()
+    for (const name of ['1', '2']) drop(spool, `uwsgi_spoolfile_on_${name}`)
+    const handler = `
+journal('as Python has it: %s' % (sys.excepthook is sys.__excepthook__))
+del sys.excepthook
+def spooler(env): raise ValueError(env['spooler_task_name'].decode())
+uwsgi.spooler = spooler
+`
+    const daemon = await startHost('python', { spool, handler, ini: { drain: true }, isUnready: true })
+    assert.equal(await daemon.code(), 3)
+    assert.deepEqual(daemon.journal(), ['as Python has it: True'])
+    assert.match(daemon.output, /^drained: 0 done, 2 failed$/m)
+  })
+
   it('forks a child that raises an exception: the log has it, and the child the code of a failure', async () => {
     const spool = spoolDirectory()
     drop(spool)

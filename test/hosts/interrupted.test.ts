@@ -297,3 +297,130 @@ end`,
         assert.doesNotMatch(daemon.output, /interpreter.*(died|exited)/)
       })
 })
+
+describe('a signal handler in Python that raises in what a task does', {
+  skip: skipUnless('python3'),
+}, () => {
+  const LIMIT = `
+import asyncio, multiprocessing, signal, threading
+class Limit(Exception): pass
+def limit(*_): raise Limit
+def busy():
+    signal.signal(signal.SIGALRM, limit)
+    signal.setitimer(signal.ITIMER_REAL, .1)
+    end = time.monotonic() + 2
+    try:
+        while time.monotonic() < end: pass
+        journal('no limit')
+    except Limit: journal('limited')
+`
+  for (const [where, handler] of [
+    [
+      'a process that a thread of it forks',
+      `
+def fork():
+    child = multiprocessing.get_context('fork').Process(target=busy)
+    child.start()
+    child.join()
+def spooler(env):
+    thread = threading.Thread(target=fork)
+    thread.start()
+    thread.join()
+    return -2
+uwsgi.spooler = spooler`,
+    ],
+    [
+      'a coroutine that it starts beside others',
+      `
+import spoold
+async def co(): busy()
+async def it(): await asyncio.gather(co())
+spoold.Tasks().add(it, 'it')`,
+    ],
+  ] as const)
+    it(`ends ${where}`, async () => {
+      const spool = spoolDirectory()
+      drop(spool, '1', packet({ task: 'it' }))
+      const ini = { drain: true, 'spooler-concurrency': 2 }
+      const daemon = await startHost('python', { spool, handler: LIMIT + handler, ini, isUnready: true })
+      assert.equal(await daemon.code(), 0)
+      assert.deepEqual(daemon.journal(), ['limited'])
+      assert.doesNotMatch(daemon.output, /outside any task/)
+    })
+
+  it('amid a call keeps no other signal from its handler', async () => {
+    const spool = spoolDirectory()
+    drop(spool)
+    const handler = `
+import signal
+class Limit(Exception): pass
+def limit(*_): raise Limit
+def spooler(env):
+    signal.signal(signal.SIGALRM, limit)
+    signal.signal(signal.SIGUSR1, lambda *_: journal('the other'))
+    host, worker = os.getpid(), os.getppid()
+    child = os.fork()
+    if child == 0:
+        for number, pid in (signal.SIGALRM, host), (signal.SIGUSR1, host), (signal.SIGCONT, worker):
+            time.sleep(.2)
+            os.kill(pid, number)
+        os._exit(0)
+    try:
+        os.kill(worker, signal.SIGSTOP)
+        uwsgi.cache_update('key', 'value')
+    except Limit: journal('limited')
+    os.waitpid(child, 0)
+    return -2
+uwsgi.spooler = spooler
+`
+    const daemon = await startHost('python', { spool, handler, ini: { drain: true }, isUnready: true })
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual(daemon.journal().sort(), ['limited', 'the other'])
+  })
+
+  it('as KeyboardInterrupt, from a coroutine that it starts, ends no other task', async () => {
+    const spool = spoolDirectory()
+    for (const name of ['1', '2']) drop(spool, name, packet({ task: 'it' }))
+    const handler = `
+import asyncio, spoold
+async def co(): raise KeyboardInterrupt('of the first')
+n = 0
+async def it():
+    global n
+    n += 1
+    if n == 2:
+        try: await asyncio.gather(co())
+        except KeyboardInterrupt: journal('raised')
+    await asyncio.sleep(.1)
+    journal('ended')
+spoold.Tasks().add(it, 'it')
+`
+    const ini = { drain: true, 'spooler-concurrency': 2 }
+    const daemon = await startHost('python', { spool, handler, ini, isUnready: true })
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual(daemon.journal(), ['raised', 'ended', 'ended'])
+    assert.match(
+      daemon.output,
+      /code that a task left to the event loop raised an exception outside any task:\n(.*\n)*.*KeyboardInterrupt: of the first/,
+    )
+  })
+})
+
+describe('signals that Perl code blocks', { skip: skipUnless('perl') }, () => {
+  it('stay blocked in its tasks', async () => {
+    const spool = spoolDirectory()
+    for (const name of ['1', '2']) drop(spool, name)
+    const handler = `
+use POSIX;
+sub blocked { open(my $status, '<', '/proc/self/status'); (grep { /^SigBlk/ } <$status>)[0] =~ s/\\s+/ /gr }
+sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGUSR2));
+uwsgi::spooler(sub {
+    journal(blocked());
+    sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGUSR1));
+    return -2;
+});`
+    const daemon = await startHost('perl', { spool, handler, ini: { drain: true }, isUnready: true })
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual(daemon.journal(), ['SigBlk: 0000000000000800 ', 'SigBlk: 0000000000000a00 '])
+  })
+})

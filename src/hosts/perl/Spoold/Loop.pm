@@ -68,7 +68,7 @@ sub _interruptible {
         1;
     } or do {
         $error //= $@;
-        Spoold::Process::hold_signals();
+        Spoold::Process::keep_holding();
     };
     return $error;
 }
@@ -204,6 +204,7 @@ sub _await_recall {
         }
         ($message, $at) = ($self->{wire}->read_message, 0);
     }
+    Spoold::Process::let_signals_through();
     Spoold::Process::live_on();
     exit 0;
 }

@@ -26,11 +26,12 @@ sub prepare {
 
 sub _leave_to_worker { }
 
-my $all = POSIX::SigSet->new(1 .. 31);
+my ($all, $theirs) = (POSIX::SigSet->new(1 .. 31), POSIX::SigSet->new);
 
 # What came before is handled right here.
-sub hold_signals        { POSIX::sigprocmask(POSIX::SIG_BLOCK(),   $all) }
-sub let_signals_through { POSIX::sigprocmask(POSIX::SIG_UNBLOCK(), $all) }
+sub hold_signals        { POSIX::sigprocmask(POSIX::SIG_BLOCK(),   $all, $theirs) }
+sub keep_holding        { POSIX::sigprocmask(POSIX::SIG_BLOCK(),   $all) }            # it may have begun, so the mask is no longer theirs
+sub let_signals_through { POSIX::sigprocmask(POSIX::SIG_SETMASK(), $theirs) }
 
 # The kernel sends SIGKILL when the other end of the lifeline closes, whatever this process is doing.
 sub _die_with_worker {

@@ -22,7 +22,7 @@ class Coroutines:
     def serve(self):
         self._sync.enter(b'')
         self._events.add_reader(TASKS_FD, self._read)
-        self._events.run_forever()
+        process.run_forever(self._events, self._sync.blame_code)
         process.live_on()
         process.call(named.terminated)
 

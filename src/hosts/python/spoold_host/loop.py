@@ -62,8 +62,15 @@ class Loop:
 
     def blame_signal(self, error):
         """In uWSGI the next task fails of it."""
+        self._blame('a signal handler', error)
+
+    def blame_code(self, error):
+        """Of what a task has started, and may be waiting for."""
+        self._blame('code that a task left to the event loop', error)
+
+    def _blame(self, culprit, error):
         try:
-            os.write(2, error_bytes('a signal handler raised an exception outside any task:\n%s\n' % explain(error)))
+            os.write(2, error_bytes('%s raised an exception outside any task:\n%s\n' % (culprit, explain(error))))
         except OSError:
             pass  # a task closed it
         self._output.mark(NO_TASK)

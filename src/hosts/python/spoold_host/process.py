@@ -13,9 +13,9 @@ _PR_SET_PDEATHSIG = 1
 _HOST = os.path.dirname(__file__)
 _main_thread = get_ident()
 _set_raw, _get_raw = _signal.signal, _signal.getsignal
-#: signals that came amid what is not interrupted; None: nothing of the kind is done
+#: signals that came amid what is not interrupted, and what handles them; None: nothing of the kind is done
 _late = None
-#: tells what a handler raised amid the host's own work; None: nothing is the host's here, as in a process that a task forked
+#: tells what a handler raised amid the host's own work
 _blame = None
 
 
@@ -48,8 +48,9 @@ class _Guarded:
 
     def __call__(self, number, frame):
         if _late is not None:
-            return _late.append((self, number))
-        if _blame is None or _is_of_users(frame):
+            _late[number] = self
+            return None
+        if _is_of_users(frame):
             return self.handler(number, frame)
         try:
             self.handler(number, frame)
@@ -91,6 +92,21 @@ async def call_async(function):
     return await function()
 
 
+def run_forever(events, blame):
+    """
+    Runs an event loop in which code of users starts more of it.
+
+    blame  tells what such code raised that no loop survives
+    """
+    while True:
+        try:
+            return events.run_forever()
+        except SystemExit:
+            raise
+        except BaseException as error:
+            blame(error)
+
+
 def trace_of(error):
     """The traceback of what code of users raised, without our frames above it."""
     trace = error.__traceback__
@@ -100,14 +116,29 @@ def trace_of(error):
 
 
 def _is_of_users(frame):
-    while frame is not None:
-        if frame.f_code in _CALLS:
+    above = frame
+    while above is not None:
+        if above.f_code in _CALLS:
             return True
+        above = above.f_back
+    return _outermost_directory(frame) not in _OURS
+
+
+def _outermost_directory(frame):
+    """Of code that `call` does not call: users start some in an event loop, in a greenlet, and in a thread that forks a process."""
+    found = _HOST
+    while frame is not None and frame.f_code is not run_forever.__code__:
+        directory = os.path.dirname(frame.f_code.co_filename)
+        if directory not in _STANDARD:
+            found = directory
         frame = frame.f_back
-    return False
+    return found
 
 
 _CALLS = (call.__code__, call_async.__code__)
+_OURS = (_HOST, os.path.dirname(_HOST))
+#: what runs loops and threads
+_STANDARD = (os.path.dirname(os.__file__), os.path.join(os.path.dirname(os.__file__), 'asyncio'))
 
 
 def uninterrupted(function, *args):
@@ -115,19 +146,29 @@ def uninterrupted(function, *args):
     global _late
     if get_ident() != _main_thread or _late is not None:
         return function(*args)
-    _late = late = []
+    _late = late = {}
     try:
         return function(*args)
     finally:
         _late = None
-        for guarded, number in late:
-            guarded(number, sys._getframe())
+        if late:
+            _handle(late)
+
+
+def _handle(late):
+    """Each one, also if one before it raises. One that came twice comes once, as with all that wait."""
+    number, guarded = late.popitem()
+    try:
+        if late:
+            _handle(late)
+    finally:
+        guarded(number, sys._getframe())
 
 
 def _may_be_terminated():
     """Whoever forks a process may end it: Pool.terminate() waits for that. Its other threads are left behind, amid what they did."""
-    global _late, _blame
-    _late = _blame = None
+    global _late
+    _late = None
     if signal.getsignal(signal.SIGTERM) is _leave_to_worker:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _let_through()
