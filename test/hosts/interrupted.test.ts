@@ -181,32 +181,6 @@ async def it(name):${RUN.replace('NAME', 'name')}`,
       assert.doesNotMatch(daemon.output, /interpreter.*(died|exited)/)
     })
 
-  it('ends what a process runs that a thread of a Python task has forked', async () => {
-    const spool = spoolDirectory()
-    drop(spool)
-    const handler = `${RAISE}
-import threading
-def work():
-    if os.fork() == 0:
-        signal.signal(signal.SIGALRM, limit)
-        signal.setitimer(signal.ITIMER_REAL, .05)
-        try:
-            time.sleep(60)
-        except Limit:
-            journal('ended')
-        os._exit(0)
-    os.wait()
-def spooler(env):
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    return -2
-uwsgi.spooler = spooler`
-    const daemon = await startHost('python', { spool, handler })
-    await until('it has run', () => leftIn(spool).length === 0)
-    assert.deepEqual(daemon.journal(), ['raised', 'ended'])
-  })
-
   /** Each task leaves a time limit behind, which ends a moment later: in this task, in the next one, or between them. */
   const SOON = `${RAISE.replace("    journal('raised')\n", '')}
 def soon():
