@@ -5,6 +5,7 @@ import { before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { spool } from '#src/engines/client/spool.js'
+import { inProcess } from '../helpers/cli.js'
 import { startRedis, type TestRedis } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
@@ -121,6 +122,26 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
       daemon.child.kill('SIGTERM')
       assert.equal(await daemon.code(), 0)
     })
+
+  it('is full shows all that is due', async () => {
+    const spooler = redis.address('shown')
+    const control = join(workspace(), 'control')
+    for (let n = 0; n < 20; n++) await spool({ n: String(n) }, { spooler })
+    await call('CONFIG', 'SET', 'maxmemory', '1')
+    try {
+      const ini = { 'spooler-control': control, 'spooler-processes': 1 }
+      const daemon = await daemonOn(spooler, { handler: HANDLER(''), ini })
+      await daemon.waitFor(/waiting for Redis: OOM/)
+      await until('they are shown', async () => {
+        const { stdout } = await inProcess(['status', '--control', control])
+        return /tasks +20 due \(oldest .*\), 0 running, 0 waiting, 20 in all/.test(stdout)
+      })
+      await call('CONFIG', 'SET', 'maxmemory', '0')
+      await until('all have run', () => daemon.journal().length === 20)
+    } finally {
+      await call('CONFIG', 'SET', 'maxmemory', '0') // for the next ones, too
+    }
+  })
 
   it('forgets its scripts, or all that it knew, goes on with what comes then', async () => {
     const spooler = redis.address('forgets')

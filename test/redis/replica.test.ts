@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { spool } from '#src/engines/client/spool.js'
 import { inProcess } from '../helpers/cli.js'
+import { writeIni } from '../helpers/daemon.js'
 import { startRedis, type TestRedis } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
+import { workspace } from '../helpers/workspace.js'
 import { daemonOn } from './redis-daemon.js'
 
 const HANDLER = `
@@ -47,6 +50,14 @@ describe('a replica of Redis', { skip: skipUnless('redis-server') }, () => {
     }
   })
 
+  it('is counted by doctor', async () => {
+    const { redis } = await both()
+    const ini = join(workspace(), 'app.ini')
+    writeIni(ini, { spooler: redis.address('counted') })
+    const counted = async () => /1 replica is connected/.test((await inProcess(['doctor', ini])).stdout)
+    await until('it is', counted)
+  })
+
   it('refuses many tasks at once without a warning of Node', async () => {
     const { replica } = await both()
     const warnings: string[] = []
@@ -65,12 +76,12 @@ describe('a replica of Redis', { skip: skipUnless('redis-server') }, () => {
     const { redis, replica } = await both()
     const own = await daemonOn(redis.address('live'), { handler: HANDLER })
     const daemon = await daemonOn(replica.address('live'), { handler: HANDLER })
-    for (let round = 1; round <= 3; round++) {
-      for (let n = 0; n < 20; n++) await spool({ n: `${n}` }, { spooler: redis.address('live') })
-      await until('they have run', () => own.journal().length === round * 20)
-      await daemon.waitFor(/waiting for Redis: READONLY/)
+    for (let round = 1; round <= 2; round++) {
+      for (let n = 0; n < 8; n++) await spool({ n: `${n}` }, { spooler: redis.address('live') })
+      await until('they have run', () => own.journal().length === round * 8)
+      await daemon.waitFor(/waiting for Redis/)
       const before = await scriptsOf(replica)
-      await until('it has looked at the empty spool', async () => (await scriptsOf(replica)) > before + 2)
+      await until('it has looked at the empty spool', async () => (await scriptsOf(replica)) > before + 1)
     }
     await replica.client.replicaof('NO', 'ONE')
     await daemon.waitFor(/answers again/)

@@ -55,7 +55,7 @@ export class RedisFeed implements Source {
     this.#left = new LeftJobs(connection)
     const spool = connection.name
     this.#watch = new Watch(connection, watched, {
-      seen: view => this.#seen(view),
+      seen: (view, most) => this.#seen(view, most),
       unreachable: error => events?.emit('spool-unreachable', { spool, error }),
       reachedAgain: () => events?.emit('spool-reached', { spool }),
     })
@@ -68,10 +68,10 @@ export class RedisFeed implements Source {
     await this.#watch.open()
   }
 
-  #seen(view: SpoolView): void {
+  #seen(view: SpoolView, most: number): void {
     const before = this.state
     this.#view = view
-    this.#tickets.see(view)
+    this.#tickets.see(view, most)
     if (this.#wasEmpty && this.#tickets.ready > 0) this.#watch.slowDown()
     this.#wasEmpty = false
     for (const [id, atMs] of this.#putOff) if (atMs <= view.nowMs) this.#putOff.delete(id)
@@ -196,7 +196,8 @@ export class RedisFeed implements Source {
   }
 
   stats(): FeedStats {
-    const { ready, busy, waiting } = this.state
+    const { busy, waiting } = this.state
+    const { notGiven: ready } = this.#tickets
     const parked = PARK_REASONS.map(reason => [reason, this.#parkedFor(reason)] as const)
     return {
       ...{ ready, busy, waiting },

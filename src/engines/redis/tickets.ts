@@ -29,6 +29,8 @@ export class Tickets {
   /** By the name of their tasks; the spool's own has none. */
   #sources = new Map<string | undefined, Source>()
   #wasSeen = false
+  /** How many jobs of each queue may be asked for at a time. */
+  #most = Number.POSITIVE_INFINITY
   #isPaused = false
   /** Given away; undefined: for a queue that is gone. */
   readonly #given = new Map<Ref, { readonly task: string | undefined; isClaimed: boolean }>()
@@ -37,8 +39,9 @@ export class Tickets {
     this.#prefix = prefix
   }
 
-  see({ queues }: SpoolView): void {
+  see({ queues }: SpoolView, most = Number.POSITIVE_INFINITY): void {
     const before = this.#sources
+    this.#most = most
     this.#isPaused = queues[0]?.isPaused === true
     this.#sources = new Map(
       queues.map(view => {
@@ -53,10 +56,15 @@ export class Tickets {
     return this.#sum(source => this.#readyIn(source))
   }
 
+  /** The same, for people: also while Redis gives few jobs, or none. */
+  get notGiven(): number {
+    return this.#sum(source => this.#readyIn(source, source.due))
+  }
+
   /** Some of its jobs may be pulled, or a ticket is out for one. */
   isDue({ task }: QueueView): boolean {
     const source = this.#sources.get(task)
-    return source !== undefined && (source.unclaimed > 0 || this.#readyIn(source) > 0)
+    return source !== undefined && (source.unclaimed > 0 || this.#readyIn(source, source.due) > 0)
   }
 
   /** How many are due for handlers that are here, whether there are slots for them or not. */
@@ -152,9 +160,9 @@ export class Tickets {
     return ref
   }
 
-  #readyIn(source: Source): number {
+  #readyIn(source: Source, most = this.#most): number {
     const { due, unclaimed, isUnknown, isToTry, view } = source
-    const waiting = due - unclaimed
+    const waiting = Math.min(due, most) - unclaimed
     if (waiting <= 0 || isUnknown || this.#isPaused || view.isPaused) return 0
     const tries = isToTry && view.task !== undefined && unclaimed === 0 ? 1 : 0
     return Math.max(tries, Math.min(waiting, freeIn(source) - unclaimed))

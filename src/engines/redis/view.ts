@@ -43,10 +43,6 @@ export function viewFrom(reply: unknown): SpoolView {
   return JSON.parse(String(reply)) as SpoolView
 }
 
-export function withDueAtMost(view: SpoolView, most: number): SpoolView {
-  return { ...view, queues: view.queues.map(queue => ({ ...queue, due: Math.min(most, queue.due) })) }
-}
-
 /** How many are due or wait for their time. */
 export function sumOf({ queues }: SpoolView, what: 'due' | 'later' | 'leftOut'): number {
   return queues.reduce((sum, queue) => sum + queue[what], 0)

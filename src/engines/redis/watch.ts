@@ -3,15 +3,7 @@ import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { limitedKey, SpoolQueue } from './queues.js'
 import { isLockedOut, unlessUnreadable, whyNot } from './store-failure.js'
-import {
-  firstOf,
-  NOTHING_SEEN,
-  PRIORITIES_SHOWN,
-  type SpoolView,
-  sumOf,
-  viewFrom,
-  withDueAtMost,
-} from './view.js'
+import { firstOf, NOTHING_SEEN, PRIORITIES_SHOWN, type SpoolView, sumOf, viewFrom } from './view.js'
 
 /** Looks follow each other at least so far apart: a busy queue has thousands of events in a second. */
 const PAUSE_MS = 20
@@ -21,7 +13,8 @@ const REGULAR_MS = 1000
 const BLOCK_MS = 5000
 
 interface WatchListener {
-  seen(view: SpoolView): void
+  /** @param most how many jobs of each queue may be asked for at a time */
+  seen(view: SpoolView, most: number): void
   /** Told once, until it is reached again; and once more if it then lets nobody in. */
   unreachable(error: string): void
   reachedAgain(): void
@@ -123,16 +116,22 @@ export class Watch {
     this.#isDirty = false
     try {
       await this.#connection.reach(this.#closed.signal)
-      await this.#recoverStalled()
-      const view = await this.#read()
+      const refusal = await this.#recoverStalled().then(
+        () => undefined,
+        (error: unknown) => error,
+      )
+      const view = await this.#read().catch((error: unknown) => {
+        throw refusal ?? error
+      })
       if (!this.#isOpen) return
-      this.#view = view
+      this.#view = view // of a Redis that takes no writes, too
+      if (refusal !== undefined) throw refusal
       if (this.#told !== undefined && (!this.#isRefusing || sumOf(view, 'due') === 0)) await this.#write()
-      this.#listener.seen(this.#isRefusing ? withDueAtMost(view, 1) : view)
+      this.#listener.seen(view, this.#isRefusing ? 1 : Number.POSITIVE_INFINITY)
     } catch (error) {
       if (!this.#isOpen) return
       this.#lost(whyNot(error))
-      this.#listener.seen(withDueAtMost(this.#view, 0))
+      this.#listener.seen(this.#view, 0)
     }
     this.#arm()
   }
