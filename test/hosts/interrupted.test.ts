@@ -272,7 +272,7 @@ end`,
       })
 })
 
-describe('a signal handler in Python that raises in what a task does', {
+describe('a signal handler in Python that raises in code of an application', {
   skip: skipUnless('python3'),
 }, () => {
   const LIMIT = `
@@ -289,6 +289,7 @@ def busy():
     except Limit: journal('limited')
 `
   for (const [where, handler] of [
+    ['what ends its process', 'def spooler(env): return -2\nuwsgi.spooler, uwsgi.atexit = spooler, busy'],
     [
       'a process that a thread of it forks',
       `
@@ -321,6 +322,25 @@ spoold.Tasks().add(it, 'it')`,
       assert.deepEqual(daemon.journal(), ['limited'])
       assert.doesNotMatch(daemon.output, /outside any task/)
     })
+
+  it('is told with the lines of the task alone', async () => {
+    const spool = spoolDirectory()
+    drop(spool)
+    const handler = `
+import signal
+class Limit(Exception): pass
+def limit(*_): raise Limit
+def spooler(env):
+    signal.signal(signal.SIGALRM, limit)
+    signal.setitimer(signal.ITIMER_REAL, .1)
+    time.sleep(5)
+uwsgi.spooler = spooler
+`
+    const daemon = await startHost('python', { spool, handler, ini: { drain: true }, isUnready: true })
+    assert.equal(await daemon.code(), 3)
+    assert.match(daemon.output, /in limit\n(.*\n)+.*Limit$/m)
+    assert.doesNotMatch(daemon.output, /spoold_host/)
+  })
 
   it('amid a call keeps no other signal from its handler', async () => {
     const spool = spoolDirectory()

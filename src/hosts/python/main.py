@@ -49,7 +49,7 @@ def main():
             else:
                 loop.serve()
         finally:
-            uwsgi._end()
+            process.call(uwsgi._end)
 
 
 if __name__ == '__main__':

@@ -50,14 +50,16 @@ class _Guarded:
         if _late is not None:
             _late[number] = self
             return None
-        if _is_of_users(frame):
-            return self.handler(number, frame)
         try:
             self.handler(number, frame)
         except SystemExit:
             raise
         except BaseException as error:
-            _blame(error)
+            if not _is_of_users(frame):
+                return _blame(error)
+            error.__traceback__ = error.__traceback__.tb_next  # without this line of ours; Python before 3.11 goes on with its own
+            raise
+        return None
 
 
 def guard(blame):
