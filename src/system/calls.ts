@@ -28,6 +28,8 @@ export interface SystemCalls {
   closeRun(first: number, last: number): void
   /** No process that is started from now on inherits a descriptor from this number on. */
   keepFromChildren(first: number): void
+  /** Ends the process at once: nothing is written, closed or waited for. */
+  exit(code: number): void
 
   /**
    * An open-file-description lock on the whole file, without waiting. It conflicts with uWSGI's POSIX record locks in both

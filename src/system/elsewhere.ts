@@ -124,6 +124,7 @@ export const nodeCalls: SystemCalls = {
     for (let fd = first; fd <= last; fd++) close(fd)
   },
   keepFromChildren() {}, // Node's own descriptors, and so those of node:fs, are close-on-exec
+  exit: () => missing('_exit'),
   tryLock: () => missing('fcntl'),
   isLocked: () => missing('fcntl'),
   unlock: () => missing('fcntl'),

@@ -121,6 +121,7 @@ const PROTOTYPES = {
   getsockopt: ['int', 'int', 'int', 'int', 'void *', 'void *'],
   setsockopt: ['int', 'int', 'int', 'int', 'void *', 'unsigned int'],
   waitpid: ['int', 'int', 'void *', 'int'],
+  _exit: ['int', 'int'],
 } as const
 
 type Call = keyof typeof PROTOTYPES
@@ -652,6 +653,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     close,
     closeRun,
     keepFromChildren,
+    exit: code => void native._exit(checkInteger('an exit code', code, 0, 255)),
     tryLock: fd => lock(fd, writeLock),
     isLocked,
     unlock: fd => void lock(fd, noLock),

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import {
   closeSync,
   constants,
@@ -287,6 +287,42 @@ describe('when the log takes nothing', () => {
     const exited = new Promise<number | null>(resolve => child.once('exit', resolve))
     return { child, exited, pid: child.pid ?? 0, reader }
   }
+
+  /** Its log is a socket: the pipes of Node are. */
+  function unread(tasks: number): ChildProcess {
+    const spool = spoolDirectory()
+    for (let n = 0; n < tasks; n++) drop(spool, `${n}-${'x'.repeat(200)}`)
+    const ini = join(dirname(spool), 'app.ini')
+    writeFileSync(join(dirname(spool), 'h.mjs'), 'export default (env, task) => task.SPOOL_OK')
+    writeIni(ini, { spooler: spool, 'spooler-import': join(dirname(spool), 'h.mjs') })
+    const child = spawn(process.execPath, [BIN, ini, '--drain'], { stdio: ['ignore', 'ignore', 'pipe'] })
+    after(() => void child.kill('SIGKILL'))
+    return child
+  }
+
+  it('because a socket is not read, does not keep the daemon from its end', async () => {
+    const child = unread(2000)
+    let code: number | null | undefined
+    child.once('exit', own => (code = own))
+    await until('it ends', () => code !== undefined)
+    assert.equal(code, 0)
+  })
+
+  it('because a socket is read slowly, is written to its end', async () => {
+    const child = unread(2000)
+    const { stderr } = child
+    assert.ok(stderr !== null)
+    const end = new Promise(resolve => stderr.once('end', resolve))
+    let text = ''
+    await new Promise(resolve => setTimeout(resolve, 1000))
+    stderr.on('data', chunk => {
+      text += chunk
+      stderr.pause()
+      setTimeout(() => stderr.resume(), 100)
+    })
+    await end
+    assert.ok(text.endsWith('goodbye to uWSGI.\n'), text.slice(-500))
+  })
 
   it('because it is not read, tasks go on, and a stop is a stop', {
     skip: skipUnless('mkfifo'),

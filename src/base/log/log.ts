@@ -41,8 +41,8 @@ export interface Log extends LineLog {
   readonly fd: number
   /** Reopens the file after logrotate has moved it. On failure it keeps the old one, and reports it there. */
   reopen(): void
-  /** Writes the rest, before the process exits. */
-  end(): Promise<void>
+  /** Writes the rest, before the process exits. @returns false if a write is blocked, for which an ordinary exit would wait */
+  end(): Promise<boolean>
 }
 
 /** @throws SpooldError LOG_UNWRITABLE */

@@ -17,6 +17,11 @@ const LAST_RETRY_MS = 100
 /** How long a process waits before it exits: for a reader that reads nothing, and for one that reads slowly. */
 const LAST_CHANCE_MS = 1000
 const LAST_CHANCES_MS = 15_000
+/** A blocked write goes on only when most of a socket's buffer has been read. */
+const BLOCKED_CHANCE_MS = 5000
+/** About so much is written at once: how slowly a socket is read is seen only between two writes. */
+const WRITE_BYTES = 16 * 1024
+const NEWLINE = 10
 export const STDERR = 2
 
 /**
@@ -95,13 +100,20 @@ export class LogOutput {
     if (out !== this.#fdInUse) closeQuietly(out)
   }
 
-  /** Resolves when everything is written, or the reader is gone, or stands still. */
-  async end(): Promise<void> {
+  /**
+   * Resolves when everything is written, or the reader is gone, or stands still.
+   *
+   * @returns false if a write is blocked, for which an ordinary exit would wait: of a socket, or of a pipe of another user
+   */
+  async end(): Promise<boolean> {
     const endsAt = performance.now()
-    const deadline = () =>
-      Math.min(Math.max(endsAt, this.#wroteAt) + LAST_CHANCE_MS, endsAt + LAST_CHANCES_MS)
+    const deadline = () => {
+      const chanceMs = this.#state === 'writing' ? BLOCKED_CHANCE_MS : LAST_CHANCE_MS
+      return Math.min(Math.max(endsAt, this.#wroteAt) + chanceMs, endsAt + LAST_CHANCES_MS)
+    }
     while (this.#state !== 'idle' && performance.now() < deadline())
       await new Promise(resolve => setTimeout(resolve, 1))
+    return this.#state !== 'writing'
   }
 
   #next(): void {
@@ -114,12 +126,20 @@ export class LogOutput {
     if (this.#state === 'idle') return
     const fd = this.#out
     this.#fdInUse = fd
-    write(fd, this.#chunk, (error, bytes) => {
+    write(fd, this.#piece, (error, bytes) => {
       this.#fdInUse = undefined
       if (fd !== this.#out) closeQuietly(fd) // the file was reopened in the meantime
       if (error === null) this.#wrote(bytes)
       else this.#failed(error)
     })
+  }
+
+  /** Whole lines, because children write between two pieces. */
+  get #piece(): Buffer {
+    if (this.#chunk.length <= WRITE_BYTES) return this.#chunk
+    const last = this.#chunk.lastIndexOf(NEWLINE, WRITE_BYTES - 1)
+    const end = last === -1 ? this.#chunk.indexOf(NEWLINE) : last
+    return end === -1 ? this.#chunk : this.#chunk.subarray(0, end + 1)
   }
 
   #wrote(bytes: number): void {

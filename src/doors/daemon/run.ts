@@ -5,6 +5,7 @@ import { openLog } from '../../base/log/log.js'
 import { STDERR } from '../../base/log/output.js'
 import { SpareWorker } from '../../runtime/supervisor/forked-port.js'
 import { giveMemoryBackWhenIdle } from '../../system/idle-memory.js'
+import { leaveAtOnce } from '../../system/leave.js'
 import { Opener } from '../../system/opener.js'
 import { identityOf } from '../../system/privileges.js'
 import { reapIfFirst } from '../../system/reaper.js'
@@ -50,7 +51,7 @@ export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<
     throw error
   } finally {
     spare?.end()
-    await log.end()
+    if (!(await log.end())) process.once('exit', leaveAtOnce) // the last to be told
   }
 }
 

@@ -56,8 +56,14 @@ export function whyNot(thrown: unknown): string {
 }
 
 /** Does Redis say that it lets nobody in, or not this user? That does not end by itself. @param why as people are told */
-export function isLockedOut(why: string): boolean {
+function isLockedOut(why: string): boolean {
   return /\b(NOAUTH|WRONGPASS|NOPERM)\b/.test(why)
+}
+
+/** The more, the less it ends by itself. @param why as people are told */
+export function weightOf(why: string): number {
+  if (isLockedOut(why)) return 2
+  return REFUSED.test(why) && !/^(LOADING|BUSY)\b/.test(why) ? 1 : 0
 }
 
 const CLIENT = /^(Connection is closed|Command timed out|Socket timeout|Stream isn't writeable)/

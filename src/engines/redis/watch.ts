@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { limitedKey, SpoolQueue } from './queues.js'
-import { isLockedOut, unlessUnreadable, whyNot } from './store-failure.js'
+import { unlessUnreadable, weightOf, whyNot } from './store-failure.js'
 import { firstOf, NOTHING_SEEN, PRIORITIES_SHOWN, type SpoolView, sumOf, viewFrom } from './view.js'
 
 /** Looks follow each other at least so far apart: a busy queue has thousands of events in a second. */
@@ -15,7 +15,7 @@ const BLOCK_MS = 5000
 interface WatchListener {
   /** @param most how many jobs of each queue may be asked for at a time */
   seen(view: SpoolView, most: number): void
-  /** Told once, until it is reached again; and once more if it then lets nobody in. */
+  /** Told once, until it is reached again; and once more if it then answers, and refuses or lets nobody in. */
   unreachable(error: string): void
   reachedAgain(): void
 }
@@ -88,9 +88,9 @@ export class Watch {
     this.#isRefusing = false
   }
 
-  /** That Redis lets nobody in is known only once a connection has ended and another one was tried. */
+  /** What Redis itself says, as that it lets nobody in, is known only once a connection has ended and another one was tried. */
   #lost(why: string): void {
-    if (this.#told !== undefined && (isLockedOut(this.#told) || !isLockedOut(why))) return
+    if (this.#told !== undefined && weightOf(why) <= weightOf(this.#told)) return
     this.#told = why
     this.#listener.unreachable(why)
   }
