@@ -60,6 +60,23 @@ describe('the output of a host', { skip: skipUnless('mkfifo') }, () => {
     assert.equal(output.hasOpen, false)
   })
 
+  it('keeps the mark of a task whose result is not there yet, whatever is printed before and after it', () => {
+    const { output, mark, print } = open()
+    print('before\n')
+    mark(0xffff_ffff)
+    print('zero\n')
+    mark(0)
+    print('a child of it\n')
+    output.poll()
+    assert.equal(output.hasOpen, true)
+    assert.equal(output.takeOpen(), 'before\n')
+    assert.equal(output.hasOpen, false)
+    assert.equal(output.takeOpen(), '')
+    assert.equal(output.hasEndOf(0), true)
+    assert.equal(output.takeEndOf(0), 'zero\n')
+    assert.equal(output.takeOpen(), 'a child of it\n')
+  })
+
   it('has the flag on the page set as long as something of it has no mark', () => {
     const { output, mark, print, flag } = open()
     output.poll()

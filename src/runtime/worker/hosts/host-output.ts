@@ -75,21 +75,33 @@ export class HostOutput {
   /** The output of the task with this number, preceded by earlier output that belongs to no known task. */
   takeEndOf(number: number): string {
     const place = this.#marked.findIndex(each => each.number === number)
-    const texts = this.#marked.splice(0, place + 1).map(({ text }) => text)
-    return texts.join('')
+    return this.#takeMarked(place + 1)
   }
 
+  /** Output without a mark, or with that of no task, before any mark of a task: that task has it, as what follows it has its own. */
   get hasOpen(): boolean {
-    return this.#open.length > 0 || this.#marked[0]?.number === NO_TASK
+    const [first] = this.#marked
+    return first === undefined ? this.#open.length > 0 : first.number === NO_TASK
   }
 
-  /** Returns the unmarked output. Call it when it is known which task printed it. */
+  /** Returns that output. Call it when it is known which task printed it. */
   takeOpen(): string {
-    const unmarked = this.#marked.splice(0).map(({ text }) => text)
+    const place = this.#marked.findIndex(({ number }) => number !== NO_TASK)
+    return place === -1 ? this.takeAll() : this.#takeMarked(place)
+  }
+
+  /** Returns all that is left, also that of a task whose result will never come. */
+  takeAll(): string {
+    const marked = this.#takeMarked(this.#marked.length)
     const end = this.#open.length - this.#cutMarkBytes()
     const text = this.#decoder.write(this.#open.subarray(0, end))
     this.#open = this.#open.subarray(end)
-    return unmarked.join('') + text
+    return marked + text
+  }
+
+  #takeMarked(count: number): string {
+    const taken = this.#marked.splice(0, count)
+    return taken.map(({ text }) => text).join('')
   }
 
   close(): void {

@@ -142,6 +142,7 @@ export class HostProcess {
 
   /** The unmarked output so far, of the oldest task that has not been collected; empty while its author is unknown. */
   takePrinted(): string {
+    if (this.#isDead) return this.#output?.takeAll() ?? ''
     if (this.#output?.hasOpen !== true) return ''
     this.#page.refresh() // refresh after reading: a task without a result now has not ended without a mark before
     return this.#page.resultOf(this.#collected) === undefined ? this.#output.takeOpen() : ''
