@@ -1,6 +1,6 @@
 import { close, fstatSync, statSync, write } from 'node:fs'
 import { resolve } from 'node:path'
-import { errnoOf, messageOf, SpooldError } from '../errors.js'
+import { errnoOf, messageOf, quietly, SpooldError } from '../errors.js'
 
 /** What opens a log: system/opener.ts. */
 export interface LogFiles {
@@ -19,8 +19,8 @@ const LAST_CHANCE_MS = 1000
 const LAST_CHANCES_MS = 15_000
 /** A blocked write goes on only when most of a socket's buffer has been read. */
 const BLOCKED_CHANCE_MS = 5000
-/** About so much is written at once: how slowly a socket is read is seen only between two writes. */
-const WRITE_BYTES = 16 * 1024
+/** About so much is written at once where somebody reads it, as a pipe takes: how slowly a socket is read is seen only between two writes. */
+const READ_BYTES = 64 * 1024
 const NEWLINE = 10
 export const STDERR = 2
 
@@ -40,6 +40,8 @@ export class LogOutput {
   #fd: number
   /** The descriptor that we write to: the same file. */
   #out: number
+  /** What is written to a file is read by nobody. */
+  readonly #mostBytes: number
   /** The descriptor in use by a write, which must not be closed. */
   #fdInUse: number | undefined
   #state: 'idle' | 'writing' | 'pausing' = 'idle'
@@ -70,6 +72,8 @@ export class LogOutput {
     this.#lost = lost
     this.#fd = file === null ? STDERR : openLogFile(file, files)
     this.#out = files.again(this.#fd)
+    this.#mostBytes =
+      quietly(() => fstatSync(this.#out).isFile()) === true ? Number.POSITIVE_INFINITY : READ_BYTES
   }
 
   get fd(): number {
@@ -136,8 +140,8 @@ export class LogOutput {
 
   /** Whole lines, because children write between two pieces. */
   get #piece(): Buffer {
-    if (this.#chunk.length <= WRITE_BYTES) return this.#chunk
-    const last = this.#chunk.lastIndexOf(NEWLINE, WRITE_BYTES - 1)
+    if (this.#chunk.length <= this.#mostBytes) return this.#chunk
+    const last = this.#chunk.lastIndexOf(NEWLINE, this.#mostBytes - 1)
     const end = last === -1 ? this.#chunk.indexOf(NEWLINE) : last
     return end === -1 ? this.#chunk : this.#chunk.subarray(0, end + 1)
   }
