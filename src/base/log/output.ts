@@ -19,7 +19,7 @@ const LAST_CHANCE_MS = 1000
 const LAST_CHANCES_MS = 15_000
 /** A blocked write goes on only when most of a socket's buffer has been read. */
 const BLOCKED_CHANCE_MS = 5000
-/** About so much is written at once where somebody reads it, as a pipe takes: how slowly a socket is read is seen only between two writes. */
+/** Where the log has a reader, about as much is written at once as a pipe takes: only between two writes is it seen that a reader is slow. */
 const READ_BYTES = 64 * 1024
 const NEWLINE = 10
 export const STDERR = 2
@@ -40,7 +40,7 @@ export class LogOutput {
   #fd: number
   /** The descriptor that we write to: the same file. */
   #out: number
-  /** What is written to a file is read by nobody. */
+  /** How much is written at once; a file has no reader to wait for. */
   readonly #mostBytes: number
   /** The descriptor in use by a write, which must not be closed. */
   #fdInUse: number | undefined

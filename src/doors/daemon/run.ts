@@ -5,7 +5,7 @@ import { openLog } from '../../base/log/log.js'
 import { STDERR } from '../../base/log/output.js'
 import { SpareWorker } from '../../runtime/supervisor/forked-port.js'
 import { giveMemoryBackWhenIdle } from '../../system/idle-memory.js'
-import { leaveAtOnce } from '../../system/leave.js'
+import { libc } from '../../system/libc.js'
 import { Opener } from '../../system/opener.js'
 import { identityOf } from '../../system/privileges.js'
 import { reapIfFirst } from '../../system/reaper.js'
@@ -52,6 +52,15 @@ export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<
   } finally {
     spare?.end()
     if (!(await log.end())) process.once('exit', leaveAtOnce) // the last to be told
+  }
+}
+
+/** Ends this process although one of its threads is blocked, for which Node would wait. Without libc it dies of a signal. */
+function leaveAtOnce(exitCode: number): void {
+  try {
+    libc().exit(exitCode)
+  } catch {
+    process.kill(process.pid, 'SIGKILL')
   }
 }
 

@@ -60,7 +60,7 @@ function isLockedOut(why: string): boolean {
   return /\b(NOAUTH|WRONGPASS|NOPERM)\b/.test(why)
 }
 
-/** The more, the less it ends by itself. @param why as people are told */
+/** How unlikely it is to end by itself: 0, 1 or 2. @param why as people are told */
 export function weightOf(why: string): number {
   if (isLockedOut(why)) return 2
   return REFUSED.test(why) && !/^(LOADING|BUSY)\b/.test(why) ? 1 : 0

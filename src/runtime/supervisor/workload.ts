@@ -56,7 +56,7 @@ export class Workload {
     return this.outstanding > 0 || this.tasks.isRecalling ? this.tasks.heardAt : undefined
   }
 
-  /** As `runningSince`, for deadlines: what has ended has none while it is stored, which is where each begin is told, too. */
+  /** As `runningSince`, for deadlines: a run that has ended has none while its end is stored. Engines that take long for it tell of each begin. */
   get stillRunsSince(): number | undefined {
     if (!this.tasks.isSettling) return this.runningSince
     return earliest(this.signals.runningSince, this.tasks.stillRunsSince)

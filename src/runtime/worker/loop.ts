@@ -27,7 +27,7 @@ const STALE_MS = 50
 const PAGE_MS = 5
 /** If it took longer than this, the process was stopped, or its disk was: messages may have come meanwhile. */
 const STALLED_MS = 100
-/** How a run ended takes so long to store where whoever stores it is away, or busy: the master is told that it has ended. */
+/** If storing how a run ended takes longer than this, as where Redis is away or busy, the master is told that the run has ended. */
 const SLOW_MS = 100
 /** Limits the bodies of a page, because the large ones may be in memory twice. */
 const PAGE_BYTES = 1024 * 1024

@@ -78,7 +78,7 @@ export class HostOutput {
     return this.#takeMarked(place + 1)
   }
 
-  /** Output without a mark, or with that of no task, before any mark of a task: that task has it, as what follows it has its own. */
+  /** There is output of no task, or without a mark, in front of all marks of tasks. What follows the mark of a task is that of a later one. */
   get hasOpen(): boolean {
     const [first] = this.#marked
     return first === undefined ? this.#open.length > 0 : first.number === NO_TASK
