@@ -406,7 +406,6 @@ export class Daemon {
     this.#sweeper.stop()
     this.#fifos.close()
     await Promise.all([this.#exporter.serve(undefined), this.#dashboard.serve(undefined)])
-    this.#stats.close()
     this.#watch.close()
     await this.#lines.close()
     await this.#control.close()

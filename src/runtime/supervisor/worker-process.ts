@@ -235,11 +235,6 @@ export class WorkerProcess {
     return this.#hostRan !== undefined && this.#hostRan.number !== number
   }
 
-  /** Starts or stops its reports of run times. Only once it is ready. */
-  tellTimes(times: boolean): void {
-    this.#send({ type: 'listen', times })
-  }
-
   /** From now on it starts no task that has one of these pairs. Only once it is ready. */
   tellPaused(pairs: readonly PausedPair[]): void {
     this.#send({ type: 'pause', pairs })
