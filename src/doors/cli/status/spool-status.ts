@@ -68,7 +68,9 @@ export async function statusOf(directory: string, needsCount: boolean): Promise<
 /** As `statusOf`, of all spools of the daemon that listens at this path. */
 export async function statusAt(path: string, needsCount: boolean): Promise<SpoolStatus[]> {
   try {
-    return of(await ask(path, undefined, needsCount))
+    const snapshot = await ask(path, undefined, needsCount)
+    const all = of(snapshot)
+    return all.length > 0 ? all : [unknown(path, `its daemon is ${snapshot.daemon.state}`)]
   } catch (error) {
     return [unknown(path, messageOf(error))]
   }
