@@ -73,6 +73,9 @@ describe('what is hidden', () => {
       `{'token': '${SECRET}'}`,
       `"{\\"token\\":\\"${SECRET}\\"}"`,
       `{ token => "a ${SECRET} b" }`,
+      `{b'token': b'p\\xc3\\xa4ss ${SECRET}'}`,
+      `{b'token': b"it's ${SECRET}"}`,
+      `{ token: <Buffer 61 62 ${SECRET}> }`,
     ])
       assert.ok(!hide.text(line).includes(SECRET), hide.text(line))
     assert.equal(hide.text('the password is wrong; my_token=1'), 'the password is wrong; my_token=1')

@@ -12,8 +12,8 @@ const MAX_DEPTH = 32
 const MAX_JSON_CHARS = 4 * 1024 * 1024
 /** A shorter value stands in many texts by chance, and is no secret. */
 const LEAST_SECRET_CHARS = 4
-/** What is hidden in a line: a quoted text, or all up to what ends a word. */
-const VALUE = `(?:"(?:[^"\\\\]|\\\\.)*"?|'(?:[^'\\\\]|\\\\.)*'?|[^\\s,;&"'(){}\\[\\]]+)`
+/** What is hidden in a line: a quoted text, bytes as Python and Node show them, or all up to what ends a word. */
+const VALUE = `(?:b?"(?:[^"\\\\]|\\\\.)*"?|b?'(?:[^'\\\\]|\\\\.)*'?|<Buffer[^>]*>?|[^\\s,;&"'(){}\\[\\]]+)`
 
 /**
  * Hides the values of some keys (`spooler-hide`) from everybody who looks at tasks: in packets, in JSON at any depth, and in
