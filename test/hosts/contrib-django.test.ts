@@ -112,6 +112,21 @@ class Test(TestCase):
 result = unittest.TestResult()
 with override_settings(ALLOWED_HOSTS=['testserver']): unittest.defaultTestLoader.loadTestsFromTestCase(Test).run(result)
 assert result.testsRun == 1 and not result.errors + result.failures, result.errors + result.failures`,
+  'a coroutine leaves no connection behind in the thread of sync_to_async, and uses none that is old': `
+from asgiref.sync import sync_to_async
+there = lambda function: run.event_loop().run_until_complete(sync_to_async(function)())
+async def count(): return await sync_to_async(Question.objects.count)(), await sync_to_async(lambda: connection.connection)()
+connections['default'].settings_dict['CONN_MAX_AGE'] = 60
+try:
+    old = there(lambda: Question.objects.count() or connection.connection)
+    assert perform(count) == (0, old), old
+    there(lambda: setattr(connection, 'close_at', 1))
+    assert perform(count)[1] is not old
+    there(lambda: setattr(connection, 'close_at', 1))
+    async def fails(): there_is_none
+    raises(NameError, '', lambda: perform(fails))
+    assert there(lambda: connection.connection) is None
+finally: connections['default'].settings_dict['CONN_MAX_AGE'] = 0`,
   'a transaction that a task leaves open is rolled back with its connection': `
 def by_hand(): transaction.set_autocommit(False); Question.objects.create(text='half'); raise ValueError
 def entered(): transaction.atomic().__enter__(); Question.objects.create(text='half')

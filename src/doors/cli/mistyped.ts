@@ -12,7 +12,6 @@ const ADVICE: Readonly<Record<string, string>> = {
   list: 'spoold ls DIR lists the tasks',
   version: 'spoold --version prints it',
   drain: 'spoold --drain app.ini runs what is due',
-  pause: 'spoold hold --all DIR holds what is there',
   retry: 'spoold requeue puts dead letters back, spoold kick runs waiting tasks now',
   delete: 'spoold rm removes tasks',
   add: 'spoold enqueue stores tasks',
@@ -26,8 +25,17 @@ const ADVICE: Readonly<Record<string, string>> = {
  */
 export function refuseMistyped(word: string, commands: readonly string[]): void {
   if (!/^[a-z][a-z-]*$/i.test(word) || commands.includes(word) || existsSync(word)) return
-  const advice = Object.hasOwn(ADVICE, word) ? ADVICE[word] : undefined
+  throw new SpooldError('USAGE', `${word}: no such file, and no command; ${hintFor(word, commands)}`)
+}
+
+/** @param topic of `spoold help` @throws SpooldError USAGE */
+export function refuseUnknownTopic(topic: string | undefined, commands: readonly string[]): void {
+  if (topic === undefined || topic.startsWith('-') || commands.includes(topic)) return
+  throw new SpooldError('USAGE', `${topic}: no such command; ${hintFor(topic, commands)}`)
+}
+
+function hintFor(word: string, commands: readonly string[]): string {
   const nearest = nearestOf(word.toLowerCase(), commands)
-  const hint = advice ?? (nearest === undefined ? 'see spoold --help' : `did you mean ${nearest}?`)
-  throw new SpooldError('USAGE', `${word}: no such file, and no command; ${hint}`)
+  if (Object.hasOwn(ADVICE, word)) return ADVICE[word] ?? ''
+  return nearest === undefined ? 'see spoold --help' : `did you mean ${nearest}?`
 }

@@ -10,7 +10,7 @@ import { commandExitCode, ofServer } from './exit-code.js'
 import { HELP_LAYOUT } from './help-layout.js'
 import { Interruption } from './interruption.js'
 import type { Io } from './io.js'
-import { refuseMistyped } from './mistyped.js'
+import { refuseMistyped, refuseUnknownTopic } from './mistyped.js'
 import { refuseRedis } from './not-on-redis.js'
 import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations, UNDER_ROOT_FLAG } from './option-flags.js'
 import { Output, ReaderGone } from './output.js'
@@ -37,6 +37,7 @@ export async function main(given: readonly string[], io: Io): Promise<number> {
   try {
     refuseChangedBytes(argv)
     refuseMistyped(word, NAMES)
+    if (word === 'help') refuseUnknownTopic(argv[1], NAMES)
     const args = isStrict ? argv : completeAbbreviations(argv)
     const commandLine: Setting[] = []
     const program = createProgram(args, { ...io, output, interruption, commandLine }, commandLine, code => {
@@ -160,6 +161,7 @@ function usageError(text: string, [command = '']: readonly string[]): string {
     .replace(/^error: /, '')
     .replace(/^option '(?:-\w, )?(--\S+) (<\S+>)' argument missing/, '$1: expected $2, got nothing')
     .trim()
+    .replace(/\.$/, '')
     .replaceAll('\n', ' ')
   const help = NAMES.includes(command) ? `spoold ${command} --help` : 'spoold --help'
   return `${said}; see ${help}`
