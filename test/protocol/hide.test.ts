@@ -126,6 +126,18 @@ describe('what is hidden', () => {
     assert.deepEqual(new Hide([]).secretsIn(vars, body), [])
   })
 
+  it('by value, also as addresses, JSON and the languages that quote it have it', () => {
+    const secrets = hide.secretsIn(varsOf({ password: 'pä"ss\\w rd', token: '"\\ud800x"' }))
+    for (const form of [
+      'p%C3%A4%22ss%5Cw%20rd',
+      'pä\\"ss\\\\w rd', // JSON
+      'pä"ss\\\\w rd', // Node
+      'p\\xc3\\xa4"ss\\\\w rd', // Python
+      'p\\xC3\\xA4\\"ss\\\\w rd', // Ruby
+    ])
+      assert.equal(hide.text(`it is <${form}>`, secrets), 'it is <[hidden]>')
+  })
+
   it('of the configuration: logins, and what is called a secret, in any case', () => {
     const nothing = new Hide([])
     for (const text of [
