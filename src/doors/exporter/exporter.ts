@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { withDeadline } from '../../base/promise.js'
 import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
 import { RetriedListener } from '../http/listener.js'
 import { type AlarmMemory, Alarms } from './alarms.js'
@@ -101,7 +102,7 @@ export class Exporter {
     if (this.#last !== undefined && performance.now() < this.#last.until)
       return Promise.resolve(this.#last.snapshot)
     this.#waiting ??= this.#ask()
-    return withDeadline(this.#waiting.promise).catch(error => {
+    return withDeadline(this.#waiting.promise, ANSWER_MS, unanswered).catch(error => {
       this.#waiting = undefined // the next one asks anew
       throw error
     })
@@ -128,10 +129,6 @@ function destinationOf(options: PushOptions): Destination {
   }
 }
 
-async function withDeadline<T>(promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('the daemon does not answer')), ANSWER_MS)
-  })
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer))
+function unanswered(): never {
+  throw new Error('the daemon does not answer')
 }
