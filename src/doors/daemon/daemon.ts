@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { quietly } from '../../base/errors.js'
+import { messageOf, quietly, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { subscribeLog } from '../../base/events/log-subscriber.js'
 import type { Log } from '../../base/log/log.js'
@@ -29,7 +29,7 @@ import { configAction, unappliedWarning } from './configuration.js'
 import { DaemonControl } from './control.js'
 import { Drain, type DrainProgress } from './drain.js'
 import { dashboardOptions, exporterOptions, openDashboard, openExporter } from './http-process.js'
-import { Lifecycle, Reloader, stopWhenIdle, watchTouchReload } from './lifecycle.js'
+import { Lifecycle, stopWhenIdle, type TouchAsks, watchTouchReload } from './lifecycle.js'
 import type { RememberedLog } from './log-stream.js'
 import { MasterFifos } from './master-fifo.js'
 import { ParentsPidfiles } from './parent.js'
@@ -82,6 +82,13 @@ interface DaemonInput {
   readonly lines: RememberedLog
 }
 
+interface ReloadReason {
+  /** For people: a signal's name, who asked, or the file that was touched. */
+  readonly because: string
+  /** Absent: no file was. */
+  readonly touched?: TouchAsks | undefined
+}
+
 /** Whoever reads statistics or metrics has no role. */
 const NOBODY = { mayReadPayload: false }
 
@@ -114,8 +121,9 @@ export class Daemon {
   readonly #exporter: ReturnType<typeof openExporter>
   readonly #dashboard: ReturnType<typeof openDashboard>
   readonly #notes = new HiddenNotes()
-  readonly #reloader: Reloader
   readonly #orders: Orders
+  /** The reload that comes next. */
+  #asked: ReloadReason | undefined
   /** They end what the configuration in effect has them wait for. */
   #endTouches = () => {}
   #endIdling = () => {}
@@ -161,7 +169,7 @@ export class Daemon {
         void this.#stop()
       },
       kill: signal => this.#kill(signal),
-      reload: because => this.#reloader.ask(because),
+      reload: because => this.#askReload(because),
       setQuiet: (isQuiet, because) => this.#setQuiet(isQuiet, because),
       toggleQuiet: because => this.#setQuiet(!master.isQuiet, because),
       scanNow: () => master.lookNow(),
@@ -183,18 +191,6 @@ export class Daemon {
     this.#fifos = new MasterFifos(events, this.#orders, master, files)
     this.#exporter = openExporter({ events, log }, () => stats.snapshotFor(NOBODY))
     this.#dashboard = openDashboard({ events, log })
-    this.#reloader = new Reloader({
-      events,
-      log,
-      life: this.#life,
-      notices: this.#notices,
-      readConfig: () => {
-        surroundings.leave()
-        return request.readConfig()
-      },
-      apply: config => this.#apply(config ?? this.#config, config !== null),
-      revert: () => this.#revert(),
-    })
   }
 
   /** @returns the exit code */
@@ -244,12 +240,63 @@ export class Daemon {
     this.#life.become('running')
     this.#notices.started() // before the process that started this one ends, if there is one
     this.#request.started()
-    this.#reloader.serve()
+    this.#serveReloads() // that were asked for before
     if (options.drain)
       void this.#drain.run(this.#master, () => this.#schedules.router.isIdle).then(() => this.#stop())
   }
 
-  /** @throws why the configuration cannot be applied */
+  /** All that is asked for during a reload leads to a single further one, which reads whatever was edited meanwhile. */
+  #askReload(because: string, touched?: TouchAsks): void {
+    const isLess = touched === 'new-workers' && this.#asked !== undefined
+    if (!isLess) this.#asked = { because, touched }
+    this.#serveReloads()
+  }
+
+  #serveReloads(): void {
+    if (this.#asked !== undefined && this.#life.become('reloading')) void this.#serveAll()
+  }
+
+  /** One at a time. */
+  async #serveAll(): Promise<void> {
+    for (let reason = this.#takeAsked(); reason !== undefined; reason = this.#takeAsked())
+      await this.#reload(reason)
+    this.#life.become('running')
+  }
+
+  #takeAsked(): ReloadReason | undefined {
+    const reason = this.#life.isStopping ? undefined : this.#asked
+    this.#asked = undefined
+    return reason
+  }
+
+  async #reload({ because, touched }: ReloadReason): Promise<void> {
+    this.#notices.reloading()
+    this.#log.reopen() // first, so that everything about this reload is in the new file
+    if (touched !== undefined) this.#events.emit('file-touched', { file: because, asks: touched })
+    try {
+      const config = touched === 'new-workers' ? null : this.#readConfig()
+      if (config !== null) this.#events.emit('reload-began', { because })
+      await this.#apply(config ?? this.#config, config !== null)
+      if (this.#life.isStopping) return // it was cut short
+      this.#notices.reloaded(null)
+      this.#events.emit('reload-done', {})
+    } catch (error) {
+      this.#revert()
+      if (this.#life.isStopping) return
+      this.#notices.reloaded(messageOf(error))
+      this.#events.emit('reload-refused', { error: messageOf(error) })
+    }
+  }
+
+  #readConfig(): CheckedConfig {
+    this.#surroundings.leave()
+    const config = this.#request.readConfig()
+    const { errors } = config.problems
+    if (errors.length > 0) throw new SpooldError('CONFIG_INVALID', errors.map(formatProblem).join('\n'))
+    return config
+  }
+
+  /** @param isNew it was read, and not only the workers are replaced @throws why the configuration cannot be applied */
   async #apply(config: CheckedConfig, isNew: boolean): Promise<void> {
     this.#surroundings.enter(config)
     const spools = prepareSpools(config, this.#surroundings.resolve)
@@ -263,6 +310,7 @@ export class Daemon {
     if (message !== undefined) this.#events.emit('config-warning', { message })
   }
 
+  /** Undoes everything that a rejected reload has changed. */
   #revert(): void {
     this.#surroundings.enter(this.#config)
     try {
@@ -298,7 +346,7 @@ export class Daemon {
     this.#leavesNoLine = quietAmong(spools)
     this.#network.serve(options, new SpoolTargets(targetsOf(spools)))
     this.#endTouches()
-    this.#endTouches = watchTouchReload(options, this.#events, (file, asks) => this.#reloader.ask(file, asks))
+    this.#endTouches = watchTouchReload(options, this.#events, (file, asks) => this.#askReload(file, asks))
     this.#schedules.serve(
       config,
       running.map(({ spool, options: { spoolerSync } }) => ({ directory: spool, sync: spoolerSync })),
