@@ -17,7 +17,6 @@ import type { PoolContext, PoolOptions } from './pool-options.js'
 import { PoolSize, type PoolSizeStats } from './pool-size.js'
 import type { Roster, RosterOptions } from './roster.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
-import { Withdrawals } from './withdrawals.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** One processor is left for listing the spool. A worker without a processor would only delay the first ready one. */
@@ -108,15 +107,15 @@ export class WorkerPool implements SignalReceivers {
       tell: (pid, reports, known) => this.#tell(pid, reports, known),
       dispatch: () => this.dispatch(),
     }
-    const withdrawals = new Withdrawals(context)
-    this.halt = new Halt(context, withdrawals)
+    this.halt = new Halt(context, () => {
+      for (const feeder of this.#feeders) feeder.takeBack()
+    })
     this.#cancellations = new Cancellations(context, () => this.#options)
     this.#crashed = new CrashedTasks(feed, () => this.dispatch())
     const shared = {
       ...context,
       ...{
         signals,
-        withdrawals,
         halt: this.halt,
         pace: this.#pace,
         cancellations: this.#cancellations,
