@@ -11,7 +11,7 @@ import {
   NO_RESERVE,
   noteLoad,
   type Reserve,
-} from '#src/runtime/supervisor/scaling/latency-load.js'
+} from '#src/runtime/supervisor/scaling/latency.js'
 import { SECOND, snapshot } from '../../helpers/scaling.js'
 
 const LOOK_S = 0.05
