@@ -452,7 +452,7 @@ export class Daemon {
     const { vacuum } = this.#config.options
     this.#endTouches()
     this.#sweeper.stop()
-    this.#fifos.close()
+    await this.#fifos.close()
     await Promise.all([this.#exporter.serve(undefined), this.#dashboard.serve(undefined)])
     this.#watch.close()
     await this.#lines.close()
