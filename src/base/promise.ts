@@ -1,4 +1,4 @@
-import { setTimeout } from './own-clock.js'
+import { clearTimeout, setTimeout } from './own-clock.js'
 
 /**
  * Anything to wait for. Not by its class: the code of users may replace the global Promise, as with Bluebird, and an async function

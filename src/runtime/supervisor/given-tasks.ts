@@ -308,8 +308,14 @@ export class GivenTasks {
     return dropped
   }
 
-  /** The reported start time of the task that has been running longest, of those whose runs have not ended as far as is known. */
+  /** The reported start time of the task that has been running longest. */
   get runningSince(): number | undefined {
+    for (const { startedAt } of this.#started) return startedAt
+    return undefined
+  }
+
+  /** As `runningSince`, of those whose runs have not ended as far as is known. */
+  get stillRunsSince(): number | undefined {
     for (const { isSettling, startedAt } of this.#started) if (!isSettling) return startedAt
     return undefined
   }

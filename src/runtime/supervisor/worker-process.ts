@@ -161,11 +161,11 @@ export class WorkerProcess {
 
   /** The latest time at which it has to be killed; infinite when nothing runs, or when there is no limit. */
   deadlineAt(harakiriMs: number): number {
-    const { runningSince } = this.#work
-    if (runningSince === undefined || this.#killed !== undefined) return Number.POSITIVE_INFINITY
+    const { stillRunsSince } = this.#work
+    if (stillRunsSince === undefined || this.#killed !== undefined) return Number.POSITIVE_INFINITY
     return Math.min(
       this.#ownDeadlineAt,
-      harakiriMs === 0 ? Number.POSITIVE_INFINITY : runningSince + harakiriMs,
+      harakiriMs === 0 ? Number.POSITIVE_INFINITY : stillRunsSince + harakiriMs,
     )
   }
 
