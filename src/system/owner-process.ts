@@ -82,7 +82,7 @@ function open(directory: number, { name, flags, mode, setsAside }: Extract<Act, 
   } catch (error) {
     const found = setsAside === true ? calls.statusAt(directory, name) : undefined
     if (numbersOf(error).errno !== EACCES || found?.isFile !== true || found.uid !== 0) throw error
-    calls.renameFreely(directory, name, directory, `${name}.old`)
+    systemCalls().renameFreely(directory, name, directory, `${name}.old`) // not node:fs's, which links: only an owner may
     return calls.openat(directory, name, flags, mode)
   }
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
@@ -38,12 +38,14 @@ import { TestProcess } from '../helpers/process.js'
 import { PYTHON } from '../helpers/python.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory, workspace } from '../helpers/workspace.js'
+import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const skip = skipUnless('root', 'python3')
 const LASTS_MS = isLong ? 20_000 : 1000
 /** Another one, whose directory is neither root's nor the daemon's. */
 const THIRD = 65_100
+/** Starts a program with no other descriptors than a service manager does: a daemon that is passed some has loaded libc early. */
+const CLEAN = 'for fd in /proc/self/fd/*; do fd=${fd##*/}; ((fd > 2)) && eval "exec $fd>&-"; done; exec "$@"'
 const APP = { uid: USER, gid: USER, user: null, groups: [] }
 
 /** A directory of root's that all may enter. */
@@ -173,6 +175,19 @@ describe('usual layouts, for root with uid set', { skip: skipUnless('root') }, (
     const log = directory(join(open(), 'log'), USER)
     file(join(log, 'app.log'), 0, 'earlier\n')
     assert.deepEqual(await useAll(new Opener(APP), ...inside(log)), [USER, USER, USER])
+    assert.equal(readFileSync(join(log, 'app.log.old'), 'utf8'), 'earlier\n')
+  })
+
+  it('work: the same for a daemon that is started as that user', () => {
+    const home = open()
+    const log = directory(join(home, 'log'), USER)
+    file(join(log, 'app.log'), 0, 'earlier\n')
+    const ini = join(home, 'app.ini')
+    const spooler = directory(join(home, 'spool'), USER)
+    writeIni(ini, { spooler, 'spooler-exec': 'true', logto: join(log, 'app.log') })
+    const command = ['-c', CLEAN, 'bash', process.execPath, BIN, '--drain', ini]
+    const { status, stderr } = spawnSync('/bin/bash', command, { uid: USER, gid: USER })
+    assert.deepEqual([status, String(stderr)], [0, ''])
     assert.equal(readFileSync(join(log, 'app.log.old'), 'utf8'), 'earlier\n')
   })
 

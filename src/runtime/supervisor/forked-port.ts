@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
-import { setTimeout as wait } from 'node:timers/promises'
+import { setImmediate, setTimeout as wait } from 'node:timers/promises'
 import { entryFile } from '../../base/package-root.js'
 import { drawToken, frameOf } from '../ipc/frames.js'
 import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
@@ -96,9 +96,12 @@ async function exitOf(child: ChildProcess, socket: Socket | undefined): Promise<
       if (child.pid === undefined) resolve({ code: null, signal: null, unforked: error.message }) // no exit follows
     })
   })
-  // the exit event may come before the last messages have been read
+  // the exit event may come before the last messages have been read; on a busy machine so may the end of the wait
   if (socket?.destroyed === false)
-    await Promise.race([new Promise(read => socket.once('close', read)), wait(LAST_WORDS_MS)])
+    await Promise.race([
+      new Promise(read => socket.once('close', read)),
+      wait(LAST_WORDS_MS).then(() => setImmediate()),
+    ])
   return exit
 }
 
