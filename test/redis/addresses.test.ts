@@ -171,6 +171,20 @@ uwsgi.spooler = spooler
       message: /certificate/,
     })
     await isUsable(`${address}?${own}`)
+    const ca = `ca=${file('ca.pem')}`
+    const place = `127.0.0.1:${port}`
+    const wrong = [
+      [`${address}?${ca}`, /: \S+ alert certificate required$|wants a certificate/],
+      [`redis://${place}/0/mail`, /ECONNRESET, as of a port that wants TLS/],
+      [`rediss+sentinel://${place}/main/0/mail`, /: nothing answers with TLS and a trusted certificate$/],
+      [`rediss+sentinel://${place}/main/0/mail?${own}`, /: its sentinels: ERR unknown command/],
+      [`rediss+cluster://${place}/0/mail`, /: nothing answers with TLS and a trusted certificate$/],
+      [`rediss+cluster://${place}/0/mail?${own}`, /: ERR This instance has cluster support disabled$/],
+      [`rediss+cluster://joe:secret@${place}/0/mail?${own}`, /: WRONGPASS /],
+    ] as const
+    const tried = ([spooler, message]: (typeof wrong)[number]) =>
+      assert.rejects(spool({ n: 'wrong' }, { spooler }), { code: 'REDIS_UNREACHABLE', message })
+    await Promise.all(wrong.map(tried))
     const gone = await spoold(['enqueue', '--spooler', `${address}?ca=/nowhere/ca.pem`, 'n=1'])
     assert.match(gone.stderr, /\?ca= of a spool on Redis: .*nowhere/)
   })

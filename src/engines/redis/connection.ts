@@ -1,4 +1,4 @@
-import { messageOf, SpooldError } from '../../base/errors.js'
+import { SpooldError } from '../../base/errors.js'
 import { parseRedisAddress, type RedisAddress } from '../../formats/protocol/redis-address.js'
 import { CONNECT_TIMEOUT_MS, inTime, openClient } from './client.js'
 import { FewWrites } from './few-writes.js'
@@ -13,6 +13,7 @@ import {
   type RedisCommander,
 } from './libraries.js'
 import { commandOf, defineScripts, type ScriptName } from './scripts.js'
+import { HIDES, whyUnconnected } from './why-unconnected.js'
 
 /** A cluster's connections, which cannot let a process end, are closed after so long without use. */
 const CLUSTER_IDLE_MS = 500
@@ -72,10 +73,9 @@ export class Connection {
     this.#holds = holds || this.#client.isCluster
     this.redis = this.#client
     this.#client.on('error', error => {
-      // what is sent to a connection that has just ended, or whose password was refused, fails so, and hides why
-      const isRefused = this.#lastError?.message.startsWith('WRONGPASS') ?? false
-      const hides = isRefused ? /^(Stream isn't writeable|NOAUTH)/ : /^Stream isn't writeable/
-      if (!hides.test(error.message)) this.#lastError = error
+      // what is sent although the password was refused fails so, and hides why
+      const isRefused = this.#lastError?.message.startsWith('WRONGPASS') && error.message.startsWith('NOAUTH')
+      if (isRefused !== true && !HIDES.test(error.message)) this.#lastError = error
     })
     this.#client.on('ready', () => {
       this.#lastError = undefined
@@ -129,7 +129,7 @@ export class Connection {
 
   /** Why there is no connection, for people. */
   get fault(): string {
-    return `no connection to ${this.name}${this.#lastError === undefined ? '' : `: ${messageOf(this.#lastError)}`}`
+    return `no connection to ${this.name}: ${whyUnconnected(this.address, this.#lastError)}`
   }
 
   /** A key of a queue, as BullMQ makes them. @param queue the spool's own unless given */
