@@ -20,18 +20,23 @@ const TELLING = `export default (env, task) => {
 /** Each says where it is, and goes elsewhere: into a directory that is gone by the next task. */
 const WANDERING = {
   javascript: `import { mkdtempSync, rmdirSync } from 'node:fs'
+import { registerSignal, signal } from 'spoold'
+registerSignal(17, 'spooler', () => console.log('signal at ' + process.cwd()))
 export default (env, task) => {
   console.log('at ' + process.cwd())
   const gone = mkdtempSync('/tmp/gone-')
   process.chdir(gone)
   rmdirSync(gone)
+  if (env.n === '0') signal(17)
   return task.SPOOL_OK
 }`,
   python: `import os, tempfile, uwsgi
+uwsgi.register_signal(17, 'spooler', lambda _: print('signal at ' + os.getcwd()))
 def spooler(env):
     print('at ' + os.getcwd())
     os.chdir(tempfile.mkdtemp())
     os.rmdir(os.getcwd())
+    if env[b'n'] == b'0': uwsgi.signal(17)
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`,
 }
@@ -100,7 +105,7 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
   })
 
   for (const language of ['javascript', 'python'] as const)
-    it(`starts each task in its own directory, wherever the last one went: ${language}`, {
+    it(`starts each task and signal in its own directory, wherever the last one went: ${language}`, {
       skip: language === 'python' && skipUnless('python3'),
     }, async () => {
       const spooler = redis.address(`wandering-${language}`)
@@ -114,8 +119,8 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
         ini: { 'spooler-import': file, python: PYTHON },
       })
       assert.equal(await daemon.code(), 0, daemon.output)
-      const places = [...daemon.output.matchAll(/^at (.*)$/gm)].map(([, place]) => place)
-      assert.deepEqual(places, Array(3).fill(daemon.directory))
+      const places = [...daemon.output.matchAll(/^(?:signal )?at (.*)$/gm)].map(([, place]) => place)
+      assert.deepEqual(places, Array(4).fill(daemon.directory))
     })
 
   it('takes a user and a password, which no log line has', async () => {

@@ -1,6 +1,7 @@
 import { toByteString } from '../../base/task/ref.js'
 import type { PeriodicTask } from '../../base/task/schedule.js'
 import { type Delivery, FIRST_DELAY_MS, type TermsOrPark } from '../../base/task/terms.js'
+import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import type { Vars } from '../../formats/protocol/vars.js'
 import type { HostOptions, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import { Registry } from '../tasks/registry.js'
@@ -142,13 +143,19 @@ function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefin
   return named.includes('at-most-once') ? 'at-most-once' : named[0]
 }
 
+/** Where signals are handled, whatever `spooler-chdir` says, as in uWSGI: the spool; or, on Redis, where tasks start. */
+export function homeOf({ spool, chdir }: Pick<Loading, 'spool' | 'chdir'>): string {
+  return isRedisAddress(spool) ? (chdir ?? spool) : spool
+}
+
 /** Adds what is specific to this worker: the plan is the same for all spools. */
 function settled(
   host: HostOptions,
   { spool, chdir, startTimeoutMs, concurrency = 1, policy }: Loading,
 ): HostStart {
   const at = chdir === null ? [] : [['chdir', toByteString(chdir)] as const]
-  const place = [['spool', toByteString(spool)] as const, ...at]
+  const home = toByteString(homeOf({ spool, chdir }))
+  const place = [['spool', toByteString(spool)] as const, ['home', home] as const, ...at]
   const many = concurrency > 1 ? [['concurrency', String(concurrency)] as const] : []
   // for hosts that tell their tasks when they run again, before the worker decides
   const delays = policy === undefined ? [] : [policy.delayMs ?? FIRST_DELAY_MS, policy.capMs]

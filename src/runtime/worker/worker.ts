@@ -10,7 +10,7 @@ import type { CurrentDaemon } from '../tasks/daemon.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { FunctionExecutor, type ProcessDirectory } from './function-executor.js'
 import type { Said } from './handler-task.js'
-import { type LoadedHandlers, openHandlers } from './handlers.js'
+import { homeOf, type LoadedHandlers, openHandlers } from './handlers.js'
 import type { LoadedHandler } from './load-module.js'
 import { Loop } from './loop.js'
 import { engineOf, openClaims } from './open-claims.js'
@@ -189,7 +189,7 @@ export class Worker {
         harakiriMs: this.#home.shared?.deadlineMs ?? options.harakiriMs,
         isKilled: this.#home.shared === undefined,
         isConcurrent: handlers.concurrency > 1 || options.sharesProcess === true,
-        handle: number => this.#runSignal(options.spool, number),
+        handle: number => this.#runSignal(homeOf(options), number),
         send: message => this.#send(message),
         died: (run, death) => {
           for (const host of handlers.hosts) host.died(run, death)
@@ -275,8 +275,8 @@ export class Worker {
     }
   }
 
-  #runSignal(spool: string, number: number): unknown {
-    this.#home.directory?.enter(spool)
+  #runSignal(home: string, number: number): unknown {
+    this.#home.directory?.enter(home)
     return this.#signals.run(number)
   }
 

@@ -21,7 +21,7 @@ sub new {
     my $self = {
         wire    => $wire,
         output  => $output,
-        spool   => $settings->{spool}[0],
+        home    => $settings->{home}[0],
         chdir   => $settings->{chdir} && $settings->{chdir}[0],
         next    => 0,
         signals => {},
@@ -83,7 +83,7 @@ sub _blame {
 sub _serve {
     my ($self, $message) = @_;
     my ($page, $pid) = @{ $self->{wire} }{qw(page pid)};
-    my ($spool, $chdir) = @$self{qw(spool chdir)};
+    my ($home, $chdir) = @$self{qw(home chdir)};
     my ($number, $at, $end) = ($self->{next}, 0, length $message);
     while ($at < $end) {
         my ($kind, undef, $name_bytes, $block_bytes, $body_bytes) = unpack('CvvVVx8', substr($message, $at, HEAD_BYTES));
@@ -106,7 +106,7 @@ sub _serve {
             $env{body} = substr($message, $body, $body_bytes) if $body_bytes;
 
             # as in uWSGI, a missing directory does not fail the task
-            chdir($chdir // ($slash < 0 ? $spool : "$spool/" . substr($name, 0, $slash)));
+            chdir($chdir // ($slash < 0 ? $home : "$home/" . substr($name, 0, $slash)));
             my $result = $self->_ask(\%env, $number);
             Spoold::Process::leave_at_once() if $$ != $pid;
             _mark($page, $slot, $self->{output}->mark($number) ? $result | PRINTED : $result);
@@ -217,7 +217,7 @@ sub _recalled {
 
 sub _signal {
     my ($self, $number) = @_;
-    chdir $self->{spool}; # whatever spooler-chdir says, as in uWSGI
+    chdir $self->{home}; # whatever spooler-chdir says, as in uWSGI
     my $error = textof($self->_interruptible(sub { $self->{signals}{$number}->($number) }) // '');
     Spoold::Process::leave_at_once($error) if $$ != $self->{wire}{pid};
     $self->{output}->mark(Spoold::Output::NO_TASK);

@@ -42,14 +42,14 @@ class Loop:
         self.signals = {}
         self._wire = wire
         self._output = output
-        self._spool = settings['spool'][0]
+        self._home = settings['home'][0]
         chdir = settings.get('chdir')
         self._chdir = chdir[0] if chdir else None
         self._next = 0
 
     def enter(self, directory):
         try:
-            os.chdir(self._chdir or os.path.join(self._spool, directory))
+            os.chdir(self._chdir or os.path.join(self._home, directory))
         except OSError:
             pass  # not the task's fault, as in uWSGI
 
@@ -80,7 +80,7 @@ class Loop:
         page, getpid, pid, results = self._wire.page, os.getpid, self._wire.pid, SPOOL_RESULTS
         api = self._api
         fence, mark, read_env, call = threading.Lock(), self._output.mark, env_of, process.call
-        unpack, top, enter = HEAD.unpack_from, self._chdir or self._spool, os.chdir
+        unpack, top, enter = HEAD.unpack_from, self._chdir or self._home, os.chdir
         number, at, end = self._next, 0, len(message)
         while at < end:
             kind, attempt, name_length, block_length, body_length, due_ms = unpack(message, at)
@@ -100,7 +100,7 @@ class Loop:
                 directory, _, base = name.rpartition(b'/')
                 env = read_env(message, base, name_end, block_end, body_end)
                 try:
-                    enter(top if not directory or self._chdir else self._spool + b'/' + directory)
+                    enter(top if not directory or self._chdir else self._home + b'/' + directory)
                 except OSError:
                     pass  # not the task's fault, as in uWSGI
                 handler = api.get('spooler')
@@ -185,7 +185,7 @@ class Loop:
     def run_signal(self, number):
         detail = ''
         try:
-            os.chdir(self._spool)  # whatever spooler-chdir says, as in uWSGI
+            os.chdir(self._home)  # whatever spooler-chdir says, as in uWSGI
         except OSError:
             pass
         try:

@@ -22,7 +22,7 @@ module SpooldHost
       @wire = wire
       @output = output
       @page = wire.page
-      @spool = settings['spool'].first
+      @home = settings['home'].first
       @chdir = settings['chdir']&.first
       @next = 0
       @signals = {}
@@ -90,7 +90,7 @@ module SpooldHost
     end
 
     def enter(name)
-      go_to(@chdir || (name.include?('/') ? File.join(@spool, File.dirname(name)) : @spool))
+      go_to(@chdir || (name.include?('/') ? File.join(@home, File.dirname(name)) : @home))
     end
 
     def go_to(directory)
@@ -161,7 +161,7 @@ module SpooldHost
 
     def signal(number)
       detail = ''
-      go_to(@spool) # whatever spooler-chdir says, as in uWSGI
+      go_to(@home) # whatever spooler-chdir says, as in uWSGI
       begin
         SpooldHost.users { @signals.fetch(number).call(number) }
       rescue Exception => e # rubocop:disable Lint/RescueException -- as uWSGI
