@@ -44,6 +44,18 @@ def spooler(env):
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`
 
+/** Prints what is hidden in pieces, also over lines, and what only begins like it. */
+const IN_PIECES = `
+export default ({ password, key }) => {
+  for (const piece of ['of one line: ' + password.slice(0, 5), password.slice(5, 9), password.slice(9) + '.\\n'])
+    process.stdout.write(piece)
+  for (const line of ('of two lines: ' + key + '.').split('\\n')) process.stdout.write(line + '\\n')
+  process.stdout.write('begins alike: ' + password.slice(0, 5))
+  process.stdout.write('-not\\n')
+  process.stderr.write('ends alike: ' + password.slice(0, 5))
+  return -2
+}`
+
 /** A daemon that has failed with a task, which says more than it should. */
 async function failing(ini: Record<string, string>) {
   const spool = spoolDirectory()
@@ -89,6 +101,24 @@ describe('spooler-hide', () => {
       assert.ok(!JSON.stringify(readAudit(spool, 9)).includes(SECRET))
       assert.equal(existsSync(dead), false)
     })
+
+  it('keeps values out of the log that are printed in pieces, and loses nothing', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'task', packet({ password: SECRET, key: 'first half\nsecond half' }))
+    const daemon = await startDaemon({
+      spool,
+      handler: IN_PIECES,
+      ini: { 'spooler-hide': 'password,key' },
+    })
+    await daemon.waitFor(/done with task task/)
+    const printed = daemon.output.split('\n').filter(line => /of one|of two|alike|half/.test(line))
+    assert.deepEqual(printed.sort(), [
+      'begins alike: s3cr3-not',
+      'ends alike: s3cr3',
+      'of one line: [hidden].',
+      'of two lines: [hidden].',
+    ])
+  })
 
   it('hides every value while its list is away or an older one in its place, as others could do; the daemon makes it again', async () => {
     const spool = spoolDirectory()

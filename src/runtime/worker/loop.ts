@@ -43,6 +43,8 @@ interface LoopOptions extends OfWorker, ReportBufferOptions, RunLimits {
   readonly hide: Hide
   /** Tells the language of a task that its process has died. */
   readonly died: TellDeath
+  /** Before the end of a run is told. */
+  ends?(run: Run): void
   /** Calls the handler of a signal. */
   handle(signal: number): unknown
   /** Nothing is running, and nothing will run any more. */
@@ -248,6 +250,11 @@ export class Loop implements ExecutorListener {
   /** A text of this process, without what is hidden in the tasks that run in it, or did before. */
   shown(text: string): string {
     return this.#secrets.withoutAny(text)
+  }
+
+  /** How much of the end of a text that was printed could begin what is hidden. */
+  begunIn(text: string): number {
+    return this.#secrets.begunIn(text)
   }
 
   /** Tells the master that `run`, or what the executor is running, has started, unless it knows. */
@@ -483,6 +490,7 @@ export class Loop implements ExecutorListener {
   // Settle
 
   ended(run: Run, outcome: Outcome, ranMs: number): Promise<void> | undefined {
+    this.#options.ends?.(run)
     run.end()
     if (outcome.kind === 'release' && outcome.shortage !== undefined) this.giveUp(outcome.shortage)
     const next = this.#state === 'running' ? this.#queue.peek(this.#fetching)?.ref : undefined

@@ -5,6 +5,8 @@ import type { Run } from './run.js'
 const MOST_BODY_BYTES = 4 * 1024 * 1024
 /** What is kept of runs that have ended. Each text that this process shows is searched for it. */
 const MOST_PAST = { values: 256, chars: 64 * 1024 }
+/** Of a longer value the first part is not looked for at the end of a text. */
+const MOST_BEGUN_CHARS = 4096
 
 /**
  * The hidden values of the tasks that run in this process, and of the last ones that did: a timer, a promise or a thread
@@ -48,11 +50,27 @@ export class Secrets {
 
   /** What comes from this process, of whichever task. */
   withoutAny(text: string): string {
-    if (!this.#hide.isOn) return text
+    return this.#hide.isOn ? this.#hide.text(text, this.#known()) : text
+  }
+
+  /** How many characters at the end of a text could begin a hidden value, whose rest comes with the next piece. */
+  begunIn(text: string): number {
+    if (!this.#hide.isOn) return 0
+    const all = this.#known()
+    const values = text.endsWith('\n') ? all.filter(value => value.includes('\n')) : all
+    const most = Math.min((values[0]?.length ?? 1) - 1, text.length, MOST_BEGUN_CHARS)
+    for (let count = most; count > 0; count--) {
+      const end = text.slice(-count)
+      if (values.some(value => value.length > count && value.startsWith(end))) return count
+    }
+    return 0
+  }
+
+  #known(): readonly string[] {
     this.#all ??= [...new Set([...this.#past, ...[...this.#running.values()].flat()])].sort(
       (a, b) => b.length - a.length,
     )
-    return this.#hide.text(text, this.#all)
+    return this.#all
   }
 
   #valuesOf({ claim }: Run): string[] {

@@ -67,6 +67,8 @@ export class Worker {
   #handlers: LoadedHandlers | undefined
   /** Runs functions in this process. */
   #functions: FunctionExecutor | undefined
+  /** Ends of what was printed that could begin what is hidden, by run and stream: the rest may come in the next piece. */
+  readonly #heldBack = new Map<string, { number: number | null; stream: Stream; text: string }>()
   /** How much printed text is on its way to the master. */
   #waitingChars = 0
 
@@ -124,6 +126,7 @@ export class Worker {
 
   /** Code in this process has ended it: tells what it ran until then, and runs now, which nobody else knows. */
   tellLast(): void {
+    this.#giveOut()
     this.#loop?.announce(this.#functions?.author)
   }
 
@@ -141,27 +144,48 @@ export class Worker {
     if (text === '') return sent()
     if (author !== undefined) this.#loop?.announce(author)
     const number = author?.number ?? null
-    this.#waitingChars += text.length
+    const key = `${number} ${stream}`
+    const shown = this.#shown((this.#heldBack.get(key)?.text ?? '') + text)
+    const end = shown.length - (this.#loop?.begunIn(shown) ?? 0)
+    if (end === shown.length) this.#heldBack.delete(key)
+    else this.#heldBack.set(key, { number, stream, text: shown.slice(end) })
+    if (end === 0) return sent()
+    this.#waitingChars += end
     this.#say(
-      text,
+      shown.slice(0, end),
       part => ({ type: 'output', number, stream, text: part }),
       () => {
-        this.#waitingChars -= text.length
+        this.#waitingChars -= end
         sent()
       },
     )
+  }
+
+  /** @param of a run that ends; undefined: all that is held back, because this process ends */
+  #giveOut(of?: Run): void {
+    for (const [key, { number, stream, text }] of this.#heldBack) {
+      if (of !== undefined && of.number !== number) continue
+      this.#heldBack.delete(key)
+      this.#say(
+        text,
+        part => ({ type: 'output', number, stream, text: part }),
+        () => {},
+      )
+    }
   }
 
   /** A line for the log; that of its start comes first. */
   #log(run: Run, { message, stream }: Said, sent: () => void): void {
     this.#loop?.announce(run)
     const { name } = run.claim
-    this.#say(message, part => ({ type: 'log', name, message: part, ...(stream && { stream }) }), sent)
+    const messageOf = (part: string) =>
+      ({ type: 'log', name, message: part, ...(stream && { stream }) }) as const
+    this.#say(this.#shown(message), messageOf, sent)
   }
 
-  /** Without what is hidden. @param sent called when its last part has been handed to the channel */
+  /** @param sent called when the last part has been handed to the channel */
   #say(text: string, messageOf: (part: string) => WorkerMessage, sent: () => void): void {
-    const parts = partsOf(this.#shown(text))
+    const parts = partsOf(text)
     for (const [i, part] of parts.entries())
       this.#home.send(messageOf(part), i === parts.length - 1 ? sent : () => {})
   }
@@ -189,6 +213,7 @@ export class Worker {
         harakiriMs: this.#home.shared?.deadlineMs ?? options.harakiriMs,
         isKilled: this.#home.shared === undefined,
         isConcurrent: handlers.concurrency > 1 || options.sharesProcess === true,
+        ends: run => this.#giveOut(run),
         handle: number => this.#runSignal(homeOf(options), number),
         send: message => this.#send(message),
         died: (run, death) => {
@@ -304,6 +329,7 @@ export class Worker {
   }
 
   #exitAfter(message: WorkerMessage, code: number): void {
+    this.#giveOut()
     const told = 'error' in message ? { ...message, error: boundedFailure(message.error) } : message
     this.#home.send(told, () => this.#home.exit(code))
   }
