@@ -48,6 +48,36 @@ describe('a pool of workers in this process', () => {
     for (const port of ports) assert.deepEqual(await port.whenExited, { code: 30, signal: null })
   })
 
+  it('takes no time in which this process was stopped for run time, also where it is stopped twice at once', async t => {
+    let stoppedMs = 0
+    const { now } = performance
+    t.mock.method(performance, 'now', () => now.call(performance) + stoppedMs)
+    const spool = spoolDirectory()
+    drop(spool)
+    const never = 'export default () => new Promise(() => {})'
+    const { events, run } = poolOf(spool, never, { processes: 1, worker: { harakiriMs: 3000 } })
+    let [hasBegun, hasOverrun, checks] = [false, false, 0]
+    events.on('task-started', () => {
+      hasBegun = true
+    })
+    events.on('worker-overran', () => {
+      hasOverrun = true
+    })
+    await run()
+    await until('it has begun', () => hasBegun)
+    const soon = setImmediate
+    stoppedMs += 2000
+    t.mock.method(globalThis, 'setImmediate', (check: () => void) => {
+      stoppedMs += 5000
+      return soon(() => {
+        check()
+        checks++
+      })
+    })
+    await until('it was looked at twice', () => checks >= 2 || hasOverrun)
+    assert.ok(!hasOverrun)
+  })
+
   it('starts no process for a reload once it is killed', async () => {
     const { pool, ports, run } = poolOf(spoolDirectory(), OK)
     await run()

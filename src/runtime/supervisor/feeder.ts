@@ -54,7 +54,10 @@ export class Feeder {
   readonly roster: Roster
   readonly #context: FeederContext
   /** Where this process was stopped itself, the alarm comes before what workers have said meanwhile, which is read first. */
-  readonly #alarm = new Alarm(lateMs => setImmediate(() => this.#check(lateMs)))
+  readonly #alarm = new Alarm(lateMs => {
+    const dueAt = performance.now() - lateMs
+    setImmediate(() => this.#check(performance.now() - dueAt)) // it may have been stopped again, or for longer
+  })
   readonly #stall = new Stall()
   /** Those that were withdrawn, may have begun, and were given to nobody since. */
   readonly #withdrawn = new Set<Ref>()
