@@ -143,7 +143,7 @@ export async function asOwners<Place extends Spool>(
   }
   const only = part === undefined ? [...owners.values()] : [owners.get(Number(part))]
   const [single] = only
-  if (only.length === 1) {
+  if (only.length <= 1) {
     if (single !== undefined && single.identity !== null) await become(single.identity)
     return act(single?.spools ?? [])
   }
@@ -152,5 +152,5 @@ export async function asOwners<Place extends Spool>(
   )
   if (isInterrupted(exitCode)) return exitCode
   const own = owners.get(0)?.spools ?? []
-  return own.length > 0 || owners.size === 0 ? Math.max(exitCode, await act(own)) : exitCode
+  return own.length > 0 ? Math.max(exitCode, await act(own)) : exitCode
 }
