@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { withDeadline } from './promise.js'
 
 /** A figure that is costly to take: taken when asked, and so seldom that it costs a small share of the time. */
 export class Rationed<T> {
@@ -79,10 +80,7 @@ export class LastKnown<T> {
     if (performance.now() < this.#keptUntil) return this.#last
     const changes = this.#changes
     this.#asking ??= this.#update()
-    const over = new AbortController()
-    const late = sleep(this.#withinMs, undefined, { signal: over.signal, ref: false }).catch(() => {})
-    await Promise.race([this.#asking, late])
-    over.abort()
+    await withDeadline(this.#asking, this.#withinMs, () => {})
     if (changes === this.#changes) this.#keptUntil = performance.now() + this.#keptMs
     return this.#last
   }

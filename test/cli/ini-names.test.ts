@@ -101,5 +101,7 @@ describe('--ini', () => {
     const { code, stderr } = await inProcess(['ls', '--ini', ini])
     assert.match(stderr, /app\.ini names no spooler; add spooler = DIR/)
     assert.notEqual(code, 0)
+    const missing = await inProcess(['ls', '--ini', '/nonexistent/app.ini'])
+    assert.match(missing.stderr, /app\.ini names no spooler: .* cannot be read: ENOENT[^;]*\n$/)
   })
 })

@@ -70,6 +70,7 @@ describe('a wrong command line', { concurrency: 4 }, () => {
       ['fsck', 'package.json'],
       /^spoold: \[SPOOL_UNUSABLE\] package\.json is not a directory; .*; an ini file goes with --ini$/,
     ],
+    [['completion', 'bash', 'zsh'], /Expected 1 argument but got 2; see spoold completion --help$/, 64],
     [['show'], /name a task: its file, or its name and --ini FILE/, 64],
     [['show', missing], /\/nonexistent\/spool does not exist/],
     [['show', '/tmp'], /expected a task, got the spool \/tmp; spoold ls lists it/, 64],
@@ -123,6 +124,8 @@ describe('a word that is no command', { concurrency: 4 }, () => {
     [['start', 'app.ini'], 'start: no such file, and no command; spoold app.ini runs the daemon'],
     [['stop'], 'stop: no such file, and no command; send SIGTERM to the daemon'],
     [['restart'], 'restart: no such file, and no command; SIGHUP reloads the daemon'],
+    [['help', 'chek'], 'chek: no such command; did you mean check?'],
+    [['help', 'app.ini'], 'app.ini: no such command; see spoold --help'],
     [['version'], 'version: no such file, and no command; spoold --version prints it'],
     [['constructor'], 'constructor: no such file, and no command; see spoold --help'],
   ] as const)

@@ -108,6 +108,17 @@ describe('an application that runs its tasks in its own process', () => {
     assert.deepEqual(ran, [0, 1, 2, 3, 4])
   })
 
+  it('leaves nothing on the promises of the program, however often it has started and stopped', async () => {
+    const marks: number[] = []
+    for (let i = 0; i < 4; i++) {
+      const { app, task } = application(() => {})
+      await task.schedule(i)
+      await app.start({ stopWhenEmpty: true, block: true })
+      marks.push(Object.getOwnPropertySymbols(Promise.resolve()).length)
+    }
+    assert.equal(marks.at(-1), marks[0])
+  })
+
   it('fires the signal of a task at its deadline, and of those that are running before the mercy of a stop ends', async () => {
     const seen: string[] = []
     const begun: unknown[] = []

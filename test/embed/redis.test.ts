@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { before, it } from 'node:test'
 import { INDEX, program } from '../helpers/program.js'
 import { startRedis } from '../helpers/redis.js'
@@ -78,12 +79,21 @@ it('an application ends when it has stopped, though Redis is frozen', {
   await once(child.stdout, 'data')
   await until('it is a member', async () => (await frozen.client.keys('*spoold:members')).length === 1)
   frozen.signal('SIGSTOP')
+  await until('a look is on its way', () => isAsked(frozen.port))
   child.stdin.end('stop')
   const { code, stdout, stderr } = await ended
   assert.deepEqual([code, stderr], [0, ''])
   const [, endedMs = ''] = stdout.split('\n')
   assert.ok(Number(endedMs) > 0 && Number(endedMs) < 5000, stdout)
 })
+
+/** Whether a server of this machine, at 127.0.0.1, has not read all that it was sent. */
+function isAsked(port: number): boolean {
+  const address = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`
+  const sockets = readFileSync('/proc/net/tcp', 'utf8').split('\n')
+  const queues = sockets.map(line => line.trim().split(/\s+/)).filter(([, local]) => local === address)
+  return queues.some(([, , , state, queue = '']) => state === '01' && !queue.endsWith(':00000000'))
+}
 
 it('an application that is stopped while it waits for its Redis stops, and ends, at once', async () => {
   const { ended } = program(`

@@ -69,7 +69,6 @@ function openPool(
   const feed = engine.feed(events)
   opened.push(() => feed.close())
   const ports: InProcessPort[] = []
-  const timed: object[] = []
   const options: WorkerOptions = {
     ...CLAIMS_DEFAULTS,
     ...{ spool, ordered: true, strictNames: false, targets: [], queues: [], concurrency: 1, maxTasks: 0 },
@@ -84,7 +83,6 @@ function openPool(
         new Worker({
           ...home,
           send(message, sent) {
-            if (message.type === 'reports' && message.times !== undefined) timed.push(message.times)
             sending(message)
             home.send(message, sent)
           },
@@ -112,8 +110,6 @@ function openPool(
     feed,
     events,
     ports,
-    /** The times that workers reported. */
-    timed,
     async run() {
       await Promise.all([pool.start(), feed.open(() => pool.dispatch())])
       pool.complete()

@@ -39,7 +39,7 @@ export function spoolSnapshot({ directory = '/spool', ...figures }: SpoolFigures
     },
     totals: { ...NO_TOTALS, ...figures.totals },
     rates: { done: RATE, failed: RATE, failedShare: null, ...figures.rates },
-    times: { sinceMs: null, ran: NO_TIMES, waited: NO_TIMES },
+    times: { sinceMs: 0, ran: NO_TIMES, waited: NO_TIMES },
     processes: {
       wanted: 1,
       present: 1,

@@ -3,12 +3,14 @@ import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
+import { ARGS_KEY, TASK_KEY } from '#src/formats/protocol/named.js'
 import { spoold } from '../helpers/cli.js'
-import { leftIn } from '../helpers/files.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { virtualenv } from '../helpers/python.js'
 import { type Requirement, skipUnless } from '../helpers/requires.js'
-import { ROOT, workspace } from '../helpers/workspace.js'
+import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
 import { programs, pythonEnv } from './named-host.js'
 import { Snippets } from './python-snippets.js'
 
@@ -112,6 +114,21 @@ class Test(TestCase):
 result = unittest.TestResult()
 with override_settings(ALLOWED_HOSTS=['testserver']): unittest.defaultTestLoader.loadTestsFromTestCase(Test).run(result)
 assert result.testsRun == 1 and not result.errors + result.failures, result.errors + result.failures`,
+  'a coroutine leaves no connection behind in the thread of sync_to_async, and uses none that is old': `
+from asgiref.sync import sync_to_async
+there = lambda function: run.event_loop().run_until_complete(sync_to_async(function)())
+async def count(): return await sync_to_async(Question.objects.count)(), await sync_to_async(lambda: connection.connection)()
+connections['default'].settings_dict['CONN_MAX_AGE'] = 60
+try:
+    old = there(lambda: Question.objects.count() or connection.connection)
+    assert perform(count) == (0, old), old
+    there(lambda: setattr(connection, 'close_at', 1))
+    assert perform(count)[1] is not old
+    there(lambda: setattr(connection, 'close_at', 1))
+    async def fails(): there_is_none
+    raises(NameError, '', lambda: perform(fails))
+    assert there(lambda: connection.connection) is None
+finally: connections['default'].settings_dict['CONN_MAX_AGE'] = 0`,
   'a transaction that a task leaves open is rolled back with its connection': `
 def by_hand(): transaction.set_autocommit(False); Question.objects.create(text='half'); raise ValueError
 def entered(): transaction.atomic().__enter__(); Question.objects.create(text='half')
@@ -308,4 +325,33 @@ spoold.schedule('polls:dies', ${JSON.stringify(join(directory, 'mark'))})`)
     for (const file of ['polls/tasks.py', 'polls/views.py', 'polls/mail.py'])
       assert.ok(manual.includes(readFileSync(join(EXAMPLE, file), 'utf8')), file)
   })
+})
+
+it('a service has the settings that DJANGO_CONFIGURATION names', {
+  skip: skipUnless('venv:configurations'),
+}, async () => {
+  const directory = join(workspace(), 'classes')
+  cpSync(EXAMPLE, directory, { recursive: true })
+  const settings = join(directory, 'mysite/settings.py')
+  const [imports = '', ...rest] = readFileSync(settings, 'utf8').split(/(?=^BASE_DIR)/m)
+  const body = rest.join('').replace(/^(?=.)/gm, '    ')
+  writeFileSync(
+    settings,
+    `${imports}from configurations import Configuration\nclass Live(Configuration):\n${body}`,
+  )
+  const spool = spoolDirectory()
+  drop(spool, undefined, packet({ [TASK_KEY]: 'polls:close', [ARGS_KEY]: '[1]' }))
+  const daemon = await startDaemon({
+    spool,
+    isForeign: true,
+    ini: {
+      pythonpath: directory,
+      virtualenv: virtualenv('configurations'),
+      env: ['DJANGO_SETTINGS_MODULE=mysite.settings', 'DJANGO_CONFIGURATION=Live'],
+      import: 'spoold.contrib.django.worker',
+    },
+  })
+  await daemon.waitFor(/OperationalError: no such table: polls_question/)
+  daemon.child.kill('SIGTERM')
+  assert.equal(await daemon.code(), 0, daemon.output)
 })

@@ -62,7 +62,7 @@ describe('reports on their way to the master', () => {
     )
   })
 
-  it('bring how long runs took and waited where somebody listens to that, and tell each once', () => {
+  it('bring how long runs took and waited, and tell each once', () => {
     const outbox = new Outbox(false)
     for (const [number, ranMs] of [0.5, 0.5, 30].entries()) {
       outbox.add(number, { ref: '', kind: 'ok', ranMs })

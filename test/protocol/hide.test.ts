@@ -73,6 +73,9 @@ describe('what is hidden', () => {
       `{'token': '${SECRET}'}`,
       `"{\\"token\\":\\"${SECRET}\\"}"`,
       `{ token => "a ${SECRET} b" }`,
+      `{b'token': b'p\\xc3\\xa4ss ${SECRET}'}`,
+      `{b'token': b"it's ${SECRET}"}`,
+      `{ token: <Buffer 61 62 ${SECRET}> }`,
     ])
       assert.ok(!hide.text(line).includes(SECRET), hide.text(line))
     assert.equal(hide.text('the password is wrong; my_token=1'), 'the password is wrong; my_token=1')
@@ -121,6 +124,18 @@ describe('what is hidden', () => {
     )
     assert.deepEqual(hide.texts({ a: [said.slice(0, 12)] }, secrets), { a: ['[hidden]'] })
     assert.deepEqual(new Hide([]).secretsIn(vars, body), [])
+  })
+
+  it('by value, also as addresses, JSON and the languages that quote it have it', () => {
+    const secrets = hide.secretsIn(varsOf({ password: 'pä"ss\\w rd', token: '"\\ud800x"' }))
+    for (const form of [
+      'p%C3%A4%22ss%5Cw%20rd',
+      'pä\\"ss\\\\w rd', // JSON
+      'pä"ss\\\\w rd', // Node
+      'p\\xc3\\xa4"ss\\\\w rd', // Python
+      'p\\xC3\\xA4\\"ss\\\\w rd', // Ruby
+    ])
+      assert.equal(hide.text(`it is <${form}>`, secrets), 'it is <[hidden]>')
   })
 
   it('of the configuration: logins, and what is called a secret, in any case', () => {

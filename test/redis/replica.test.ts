@@ -23,6 +23,20 @@ async function scriptsOf({ client }: TestRedis): Promise<number> {
   return Number(/cmdstat_evalsha:calls=(\d+)/.exec(await client.info('commandstats'))?.[1])
 }
 
+async function statusAt(control: string, maxDue?: string): Promise<string> {
+  const limit = maxDue === undefined ? [] : ['--max-due', maxDue]
+  return (await inProcess(['status', '--control', control, ...limit])).stdout
+}
+
+it('a Redis that was never reached is not told as empty', async () => {
+  const control = join(workspace(), 'control')
+  const ini = { 'spooler-control': control }
+  const daemon = await daemonOn('redis://127.0.0.1:1/0/never', { isUnready: true, ini })
+  await until('it listens', async () => /UNKNOWN: its daemon is starting/.test(await statusAt(control)))
+  await daemon.waitFor(/is running/)
+  assert.match(await statusAt(control), /OK: at least 0 due/)
+})
+
 describe('a replica of Redis', { skip: skipUnless('redis-server') }, () => {
   let [redis, replica]: [TestRedis | undefined, TestRedis | undefined] = [undefined, undefined]
   if (skipUnless('redis-server') === false)
@@ -88,6 +102,15 @@ describe('a replica of Redis', { skip: skipUnless('redis-server') }, () => {
     const told = daemon.output.match(/waiting for Redis|answers again/g)
     assert.deepEqual(told, ['waiting for Redis', 'answers again'], daemon.output)
     assert.deepEqual(daemon.journal(), [])
+  })
+
+  it('is counted by a daemon that began on it', async () => {
+    const { redis, replica } = await both()
+    for (let n = 0; n < 3; n++) await spool({ n: `${n}` }, { spooler: redis.address('seen') })
+    await until('they are there', async () => (await replica.client.keys('bull:seen:*-*-*')).length === 3)
+    const control = join(workspace(), 'control')
+    await daemonOn(replica.address('seen'), { handler: HANDLER, ini: { 'spooler-control': control } })
+    await until('its daemon knows', async () => /CRITICAL: 3 due/.test(await statusAt(control, '2')))
   })
 
   it('that was a master before it was away is told as one, not as away', async () => {

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { CacheStore } from '#src/runtime/supervisor/cache-store.js'
+
+/** Bytes of the heap that are in use. */
+function used(): number {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+  return process.memoryUsage().heapUsed
+}
 
 describe('CacheStore', () => {
   it('makes room of what has ended, though it is not asked for', async () => {
@@ -20,6 +29,26 @@ describe('CacheStore', () => {
     assert.equal(fill('b', '0'), first)
     assert.deepEqual(store.answer(['get', 'c', 'a0']), [])
     assert.equal(fill('c', '0'), 0)
+  })
+
+  it('forgets what has ended while others are put, though there is room', t => {
+    let now = 1e6
+    t.mock.method(performance, 'now', () => now)
+    const store = new CacheStore()
+    const before = used()
+    for (let i = 0; i < 40; i++)
+      store.answer([
+        'set',
+        `c${i % 3}`,
+        `a${i}`,
+        Buffer.alloc(512 * 1024, 97 + (i % 20)).toString('latin1'),
+        '0.05',
+      ])
+    assert.ok(used() - before > 15 * 1024 * 1024)
+    now += 60
+    for (let i = 0; i < 100; i++) store.answer(['update', 'c', `b${i % 5}`, 'x', '10'])
+    assert.ok(used() - before < 1024 * 1024)
+    assert.deepEqual(store.answer(['keys', 'c']).length, 5)
   })
 
   it('counts what small entries take', () => {

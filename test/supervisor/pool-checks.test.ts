@@ -30,7 +30,7 @@ function timersFor(settings: PoolSettings, options = NO_LIMIT): number {
 
 async function adaptive(): Promise<Partial<SizeOptions>> {
   const algorithm = await loadAlgorithm('manual')
-  return { scaling: { algorithm, options: OPTIONS, initial: 1, wantsTimes: false } }
+  return { scaling: { algorithm, options: OPTIONS, initial: 1 } }
 }
 
 describe('the checks of pools', () => {

@@ -25,7 +25,7 @@ function spying(isEager = false, answer = ({ target }: Snapshot) => target) {
   }
   const algorithm = { name: 'spy', isEager, decide }
   const scaling: PoolScaling = {
-    ...{ algorithm, initial: 2, wantsTimes: false },
+    ...{ algorithm, initial: 2 },
     options: { ...OPTIONS, minimum: 1, maximum: 4 },
   }
   return { asked, scaling }

@@ -14,19 +14,4 @@ export class Emitter {
     this.#emitter.on(name, listener)
     return () => this.#emitter.off(name, listener)
   }
-
-  /** There are no listeners: the payload need not be made. */
-  isSilent(name: EventName): boolean {
-    return this.#emitter.listenerCount(name) === 0
-  }
-
-  /** Calls back when an event is about to get its first listener, and when the last one has gone. @returns what ends it */
-  followListeners(name: EventName, changed: (isHeard: boolean) => void): () => void {
-    const tell = (isHeard: boolean) => (each: string) => {
-      if (each === name && this.isSilent(name)) changed(isHeard)
-    }
-    const [added, removed] = [tell(true), tell(false)]
-    this.#emitter.on('newListener', added).on('removeListener', removed)
-    return () => this.#emitter.off('newListener', added).off('removeListener', removed)
-  }
 }

@@ -90,7 +90,7 @@ export interface EventMap {
   }
   /**
    * Of the runs that a worker has reported: histograms (task/histogram), packed, of how long they took and how long their
-   * tasks had waited, in microseconds. They are made only while somebody listens.
+   * tasks had waited, in microseconds.
    */
   'run-times': { spool: string; ran: readonly number[]; waited: readonly number[] }
   /** What a worker did with named tasks since it said so last. */

@@ -14,7 +14,7 @@ const FEW = 4
 
 type Say = (name: string, message: string) => void
 
-function saying(
+export function saying(
   settings: Pick<SpoolSettings, 'origins' | 'labels'>,
   problems: Problems,
   severity: 'error' | 'warning',

@@ -18,7 +18,7 @@ import { ownZone, zoneNamed, zoneOrigin } from '../../runtime/schedule/zone.js'
 import { isLinkToNothing, statsOf, whyUnreadable } from '../../system/file-stats.js'
 import { findGroup, findUser } from '../../system/identity.js'
 import { checkNetwork, checkPublishing, type Report } from '../net/check.js'
-import { checkScaling } from './check-scaling.js'
+import { checkScaling, saying } from './check-scaling.js'
 import { checkUnused } from './check-unused.js'
 import { writtenBy } from './written.js'
 
@@ -112,18 +112,14 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
   for (const [i, group] of options.addGid.entries())
     if (findGroup(group) === undefined)
       problems.error(where('add-gid', i), `add-gid: group ${group} not found`)
-  const report: Report = (severity, name, message, i) =>
+  const say: Report = (severity, name, message, i) =>
     problems[severity](where(name, i), `${name}: ${message}`)
-  checkNetwork(options, report)
-  checkControl(options.spoolerControl, (i, message) =>
-    problems.error(where('spooler-control', i), `spooler-control: ${message}`),
-  )
-  checkPublishing(options, report)
+  checkNetwork(options, say)
+  checkControl(options.spoolerControl, (i, message) => say('error', 'spooler-control', message, i))
+  checkPublishing(options, say)
   checkSchedules(options, (severity, name, i, message) => problems[severity](where(name, i), message))
   checkZone(resolved, problems)
-  checkQueues(options.spoolerQueue, (i, message) =>
-    problems.error(where('spooler-queue', i), `spooler-queue: ${message}`),
-  )
+  checkQueues(options.spoolerQueue, (i, message) => say('error', 'spooler-queue', message, i))
   checkSharedAreas(options.sharedarea, where, problems)
   checkScaling(resolved, home, problems)
   checkUnused(resolved, problems)
@@ -149,28 +145,25 @@ export function zoneOfSchedules({ options, environment }: ResolvedOptions): stri
 
 function checkSpool(spool: SpoolConfig, home: string, problems: Problems): void {
   const { spoolerChdir, spoolerConcurrency, spoolerProcesses } = spool.options
-  const where = (name: string) => originOf(spool, name)
-  const label = (name: string) => labelOf(spool, name)
   const name = spool.describedBy === 'spooler2' ? 'spooler2: dir' : spool.describedBy
   if (isRedisAddress(spool.directory)) checkRedis(name, spool, problems)
   else checkDirectoryOrFree(name, spool.directory, spool.where, problems)
   if (spoolerChdir !== null)
-    checkDirectory(resolve(home, spoolerChdir), label('spooler-chdir'), where('spooler-chdir'), problems)
-  if (spoolerConcurrency === 0)
-    problems.error(
-      where('spooler-concurrency'),
-      `${label('spooler-concurrency')}: expected at least 1, got 0`,
+    checkDirectory(
+      resolve(home, spoolerChdir),
+      labelOf(spool, 'spooler-chdir'),
+      originOf(spool, 'spooler-chdir'),
+      problems,
     )
+  const error = saying(spool, problems, 'error')
+  if (spoolerConcurrency === 0) error('spooler-concurrency', 'expected at least 1, got 0')
   if (spoolerProcesses === 0)
-    problems.warning(
-      where('spooler-processes'),
-      `${label('spooler-processes')}: expected at least 1, got 0, which counts as 1, as in uWSGI`,
-    )
-  if (spoolerProcesses > 1024)
-    problems.error(
-      where('spooler-processes'),
-      `${label('spooler-processes')}: expected at most 1024, got ${spoolerProcesses}`,
-    )
+    saying(
+      spool,
+      problems,
+      'warning',
+    )('spooler-processes', 'expected at least 1, got 0, which counts as 1, as in uWSGI')
+  if (spoolerProcesses > 1024) error('spooler-processes', `expected at most 1024, got ${spoolerProcesses}`)
 }
 
 function checkRedis(name: string, { directory, where }: SpoolConfig, problems: Problems): void {

@@ -56,9 +56,9 @@ export function readIni(
   if (count === 0) {
     const left = config.problems.warnings.find(({ message }) => message.startsWith('left to uWSGI'))
     const [why] = [problem, ...(wanted === 'socket' ? [left] : [])].filter(each => each !== undefined)
-    const because = why === undefined ? '' : `: ${why.message}`
     const value = wanted === 'spooler' ? 'DIR' : 'ADDRESS'
-    throw new SpooldError('CONFIG_INVALID', `${file} names no ${wanted}${because}; add ${wanted} = ${value}`)
+    const because = why === undefined ? `; add ${wanted} = ${value}` : `: ${why.message}`
+    throw new SpooldError('CONFIG_INVALID', `${file} names no ${wanted}${because}`)
   }
   const more = others.length === 0 ? '' : ` (and ${others.length} more: spoold check ${file})`
   if (problem !== undefined && ownProcess.part === undefined)

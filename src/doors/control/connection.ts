@@ -42,6 +42,8 @@ export class ControlConnection {
   #hasEnded = false
   #served = 0
   #timer: NodeJS.Timeout | undefined
+  /** Tells the request in progress that the client has gone: what a request awaits ends with it, and not with the connection. */
+  #lose = () => {}
   #gone = () => {}
   readonly whenGone = new Promise<void>(resolve => {
     this.#gone = resolve
@@ -121,6 +123,9 @@ export class ControlConnection {
     let isTooSlow = false
     const action = findAction(this.#actions, request, this.#role)
     this.#socket.resume() // a client that goes is noticed; what it sends is heard after this
+    const whenGone = new Promise<void>(resolve => {
+      this.#lose = resolve
+    })
     const result = await action.run(request.args as never, {
       role: this.#role,
       send: event => {
@@ -130,7 +135,7 @@ export class ControlConnection {
         return !isTooSlow
       },
       whenTaken: () => this.#taken(''),
-      whenGone: this.whenGone,
+      whenGone,
     })
     if (isTooSlow)
       throw new ControlError('too-slow', `this client was ${MAX_BEHIND_BYTES} bytes behind, and is dropped`)
@@ -168,6 +173,7 @@ export class ControlConnection {
   #closed(): void {
     clearTimeout(this.#timer)
     this.#state = 'closed'
+    this.#lose()
     this.#gone()
   }
 }

@@ -9,6 +9,7 @@ import type { ActionTable } from '../control/actions.js'
 import { ControlServer } from '../control/server.js'
 import { listenInSpool } from '../control/spool-socket.js'
 import { type ListenSettings, listen } from '../net/listen.js'
+import { KeptOpen, type Open } from './kept-open.js'
 
 interface ControlContext {
   readonly events: Emitter
@@ -21,15 +22,8 @@ interface ControlContext {
   looked(spool: string): void
 }
 
-interface Open {
-  isReachable(): Promise<boolean>
-  close(): Promise<void>
-}
-
 /** The kernel caps it at net.core.somaxconn. */
 const BACKLOG = 4096
-/** How long a socket that somebody removed is missing, at most. */
-const LOOK_MS = 5000
 
 /**
  * The daemon's control sockets: one in each spool that it runs, and those of `spooler-control`. A socket that cannot be opened
@@ -37,19 +31,17 @@ const LOOK_MS = 5000
  */
 export class DaemonControl {
   readonly #context: ControlContext
-  readonly #inSpools = new Map<string, Open>()
-  #isLooking = false
-  readonly #watch = setInterval(() => void this.#return(), LOOK_MS).unref()
-  #wanted: ReadonlySet<string> = new Set()
-  /** Why a spool has no socket, as the log has it. */
-  readonly #missing = new Map<string, string>()
-  /** Openings take turns: a reload may come while a removed socket is opened again. */
-  #turn = Promise.resolve()
+  readonly #inSpools: KeptOpen
   /** What closes the sockets of `spooler-control`. */
   readonly #closings: Array<() => Promise<void>> = []
 
   constructor(context: ControlContext) {
     this.#context = context
+    this.#inSpools = new KeptOpen({
+      open: spool => this.#listenIn(spool),
+      missing: (spool, why) => this.#report(spool, why),
+      looked: spool => context.looked(spool),
+    })
   }
 
   /** Opens the sockets of `spooler-control`, with the privileges that the process has at its start. */
@@ -57,8 +49,7 @@ export class DaemonControl {
     for (const text of spoolerControl) {
       const socket = parseControlSocket(text)
       if (socket === null) continue
-      const why = await faultOf(() => this.#listenAt(socket))
-      if (why !== undefined) this.#report(socket.path, why)
+      await this.#listenAt(socket).catch(error => this.#report(socket.path, messageOf(error)))
     }
   }
 
@@ -69,66 +60,26 @@ export class DaemonControl {
    */
   serve({ spoolerControl }: Options, spools: readonly string[]): Promise<void> {
     const isOff = spoolerControl.some(text => parseControlSocket(text) === null)
-    this.#wanted = new Set(isOff ? [] : spools)
-    this.#missing.clear() // a reload says again what is wrong
-    return this.#open()
-  }
-
-  /** Opens again what somebody removed, and what could not be opened: a full disk has room again. */
-  async #return(): Promise<void> {
-    if (this.#isLooking) return // at a disk that stalls
-    this.#isLooking = true
-    const wanted = [...this.#wanted]
-    const areThere = await Promise.all(wanted.map(spool => this.#inSpools.get(spool)?.isReachable() ?? false))
-    this.#isLooking = false
-    for (const [i, spool] of wanted.entries())
-      if (areThere[i] === true && this.#wanted.has(spool)) this.#context.looked(spool)
-    if (areThere.includes(false)) await this.#open()
-  }
-
-  #open(): Promise<void> {
-    this.#turn = this.#turn.then(async () => {
-      for (const [spool, open] of this.#inSpools)
-        if (!this.#wanted.has(spool) || !(await open.isReachable())) {
-          this.#inSpools.delete(spool)
-          await open.close()
-        }
-      for (const spool of this.#wanted) {
-        if (this.#inSpools.has(spool)) continue
-        const why = await faultOf(() => this.#listenIn(spool))
-        if (why === undefined) {
-          this.#missing.delete(spool)
-          this.#context.looked(spool)
-        } else if (this.#missing.get(spool) !== why) {
-          this.#missing.set(spool, why)
-          this.#report(spool, why)
-        }
-      }
-    })
-    return this.#turn
+    return this.#inSpools.serve(isOff ? [] : spools)
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#watch)
-    this.#wanted = new Set()
-    await this.#turn
-    await Promise.all([...this.#inSpools.values()].map(open => open.close()))
-    this.#inSpools.clear()
+    await this.#inSpools.close()
     for (const close of this.#closings.splice(0)) await close()
   }
 
-  async #listenIn(spool: string): Promise<void> {
+  async #listenIn(spool: string): Promise<Open> {
     const server = new ControlServer('operator', this.#context.actions)
     const home = isRedisAddress(spool) ? makeControlHome(spool) : undefined
     const socket = await listenInSpool(home ?? spool, (each, listening) => server.accept(each, listening))
-    this.#inSpools.set(spool, {
+    return {
       isReachable: () => socket.isReachable(),
       async close() {
         server.close()
         socket.close()
         if (home !== undefined) await removeControlHome(home)
       },
-    })
+    }
   }
 
   async #listenAt({ path, role, mode }: ControlSocketOption): Promise<void> {
@@ -153,15 +104,5 @@ export class DaemonControl {
 
   #report(place: string, error: string): void {
     this.#context.events.emit('control-unavailable', { place, error })
-  }
-}
-
-/** @returns why it failed; undefined: it did not */
-async function faultOf(open: () => Promise<void>): Promise<string | undefined> {
-  try {
-    await open()
-    return undefined
-  } catch (error) {
-    return messageOf(error)
   }
 }

@@ -1,13 +1,19 @@
 import { readFileSync } from 'node:fs'
-import { quietly } from '../../base/errors.js'
+import { hostname } from 'node:os'
+import { messageOf, quietly, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { subscribeLog } from '../../base/events/log-subscriber.js'
 import type { Log } from '../../base/log/log.js'
+import { controlHomeOf } from '../../engines/control/home.js'
+import { HiddenNotes } from '../../engines/hidden-notes.js'
 import { checkSpool, makeSpoolFor } from '../../engines/spool/permissions.js'
 import { SpoolTargets } from '../../engines/targets.js'
+import type { Options } from '../../formats/config/option-table.js'
 import type { ResolvedOptions } from '../../formats/config/options.js'
 import { formatProblem } from '../../formats/ini/setting.js'
+import { Hide, keysOf } from '../../formats/protocol/hide.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
+import { Collector } from '../../runtime/stats/collector.js'
 import { AsideProcess } from '../../runtime/supervisor/aside.js'
 import { openAside, type SpareWorker } from '../../runtime/supervisor/forked-port.js'
 import { Maintenance } from '../../runtime/supervisor/maintenance.js'
@@ -18,12 +24,14 @@ import { endOwners } from '../../system/owner-process.js'
 import { additionalGroups, become, type Identity, identityOf } from '../../system/privileges.js'
 import type { ServiceManager } from '../../system/systemd/service-manager.js'
 import { type CheckedConfig, checkAsUser } from '../check/check.js'
-import type { Orders } from './actions.js'
-import { unappliedWarning } from './configuration.js'
+import { actionsOf, type Orders } from './actions.js'
+import { configAction, unappliedWarning } from './configuration.js'
+import { DaemonControl } from './control.js'
 import { Drain, type DrainProgress } from './drain.js'
-import { Lifecycle, Reloader, stopWhenIdle, watchTouchReload } from './lifecycle.js'
+import { dashboardOptions, exporterOptions, openDashboard, openExporter } from './http-process.js'
+import { Lifecycle, stopWhenIdle, type TouchAsks, watchTouchReload } from './lifecycle.js'
 import type { RememberedLog } from './log-stream.js'
-import { Observation } from './observation.js'
+import { MasterFifos } from './master-fifo.js'
 import { ParentsPidfiles } from './parent.js'
 import { Pidfiles } from './pidfile.js'
 import { checkOptions } from './pool-plan.js'
@@ -43,6 +51,7 @@ import {
   setProcessTitle,
   targetsOf,
 } from './spool-plan.js'
+import { TaskWatch } from './task-watch.js'
 
 export interface DaemonRequest {
   readonly config: CheckedConfig
@@ -73,6 +82,16 @@ interface DaemonInput {
   readonly lines: RememberedLog
 }
 
+interface ReloadReason {
+  /** For people: a signal's name, who asked, or the file that was touched. */
+  readonly because: string
+  /** Absent: no file was. */
+  readonly touched?: TouchAsks | undefined
+}
+
+/** Whoever reads statistics or metrics has no role. */
+const NOBODY = { mayReadPayload: false }
+
 /** A stop that takes longer than this logs what it waits for; most stops are faster. */
 const STOP_NOTICE_MS = 1000
 
@@ -82,6 +101,7 @@ export class Daemon {
   readonly #surroundings: ProcessEnvironment
   readonly #events: Emitter
   readonly #log: Log
+  readonly #lines: RememberedLog
   /** The configuration in effect. A rejected reload does not change it. */
   #config: CheckedConfig
   readonly #identity: Identity | null
@@ -94,14 +114,23 @@ export class Daemon {
   readonly #schedules: Schedules
   readonly #notices: ServiceNotices
   readonly #network: DaemonSockets
-  readonly #observation: Observation
-  readonly #reloader: Reloader
+  readonly #stats: Collector
+  readonly #watch: TaskWatch
+  readonly #control: DaemonControl
+  readonly #fifos: MasterFifos
+  readonly #exporter: ReturnType<typeof openExporter>
+  readonly #dashboard: ReturnType<typeof openDashboard>
+  readonly #notes = new HiddenNotes()
   readonly #orders: Orders
+  /** The reload that comes next. */
+  #asked: ReloadReason | undefined
   /** They end what the configuration in effect has them wait for. */
   #endTouches = () => {}
   #endIdling = () => {}
   /** Whether tasks that lie there leave no line in the log. */
   #leavesNoLine: (path: string) => boolean = () => false
+  /** What is in no snapshot and no line of the log. */
+  #hide = new Hide([])
 
   /** The only place where the rooms are wired together. Nothing begins yet. */
   constructor({ request, surroundings, events, log, lines }: DaemonInput) {
@@ -109,6 +138,7 @@ export class Daemon {
     this.#surroundings = surroundings
     this.#events = events
     this.#log = log
+    this.#lines = lines
     this.#config = request.config
     const { options } = request.config
     const { resolve } = surroundings
@@ -139,40 +169,28 @@ export class Daemon {
         void this.#stop()
       },
       kill: signal => this.#kill(signal),
-      reload: because => this.#reloader.ask(because),
+      reload: because => this.#askReload(because),
       setQuiet: (isQuiet, because) => this.#setQuiet(isQuiet, because),
       toggleQuiet: because => this.#setQuiet(!master.isQuiet, because),
       scanNow: () => master.lookNow(),
       dump: () => dumpProcesses(master, events),
       reopenLog: () => log.reopen(),
     }
-    this.#observation = new Observation({
-      events,
-      log,
-      lines,
-      identity: this.#identity,
-      files,
-      resolve,
-      version: request.version,
-      life: this.#life,
-      master,
-      schedules: this.#schedules,
-      network: this.#network,
-      config: () => this.#config,
-      orders: this.#orders,
+    const stats = this.#observe()
+    this.#stats = stats
+    this.#watch = new TaskWatch(events, spool => master.feedOf(spool) !== undefined)
+    this.#control = new DaemonControl({
+      ...{ events, identity: this.#identity, files, resolve },
+      actions: actionsOf({
+        ...{ events, master, stats, lines, schedules: this.#schedules, watch: this.#watch },
+        orders: this.#orders,
+        config: configAction(() => this.#config),
+      }),
+      looked: spool => this.#notes.renew(spool),
     })
-    this.#reloader = new Reloader({
-      events,
-      log,
-      life: this.#life,
-      notices: this.#notices,
-      readConfig: () => {
-        surroundings.leave()
-        return request.readConfig()
-      },
-      apply: config => this.#apply(config ?? this.#config, config !== null),
-      revert: () => this.#revert(),
-    })
+    this.#fifos = new MasterFifos(events, this.#orders, master, files)
+    this.#exporter = openExporter({ events, log }, () => stats.snapshotFor(NOBODY))
+    this.#dashboard = openDashboard({ events, log })
   }
 
   /** @returns the exit code */
@@ -201,7 +219,7 @@ export class Daemon {
       for (const directory of localDirectories(this.#config, this.#surroundings.resolve))
         makeSpoolFor(directory, identity)
     await this.#network.listen()
-    await this.#observation.listen(options)
+    await this.#control.listen(options)
     if (options.pidfile !== null) await this.#pidfiles.acquire('pidfile', options.pidfile)
     endOwners()
     if (identity !== null && become(identity)) {
@@ -222,12 +240,63 @@ export class Daemon {
     this.#life.become('running')
     this.#notices.started() // before the process that started this one ends, if there is one
     this.#request.started()
-    this.#reloader.serve()
+    this.#serveReloads() // that were asked for before
     if (options.drain)
       void this.#drain.run(this.#master, () => this.#schedules.router.isIdle).then(() => this.#stop())
   }
 
-  /** @throws why the configuration cannot be applied */
+  /** All that is asked for during a reload leads to a single further one, which reads whatever was edited meanwhile. */
+  #askReload(because: string, touched?: TouchAsks): void {
+    const isLess = touched === 'new-workers' && this.#asked !== undefined
+    if (!isLess) this.#asked = { because, touched }
+    this.#serveReloads()
+  }
+
+  #serveReloads(): void {
+    if (this.#asked !== undefined && this.#life.become('reloading')) void this.#serveAll()
+  }
+
+  /** One at a time. */
+  async #serveAll(): Promise<void> {
+    for (let reason = this.#takeAsked(); reason !== undefined; reason = this.#takeAsked())
+      await this.#reload(reason)
+    this.#life.become('running')
+  }
+
+  #takeAsked(): ReloadReason | undefined {
+    const reason = this.#life.isStopping ? undefined : this.#asked
+    this.#asked = undefined
+    return reason
+  }
+
+  async #reload({ because, touched }: ReloadReason): Promise<void> {
+    this.#notices.reloading()
+    this.#log.reopen() // first, so that everything about this reload is in the new file
+    if (touched !== undefined) this.#events.emit('file-touched', { file: because, asks: touched })
+    try {
+      const config = touched === 'new-workers' ? null : this.#readConfig()
+      if (config !== null) this.#events.emit('reload-began', { because })
+      await this.#apply(config ?? this.#config, config !== null)
+      if (this.#life.isStopping) return // it was cut short
+      this.#notices.reloaded(null)
+      this.#events.emit('reload-done', {})
+    } catch (error) {
+      this.#revert()
+      if (this.#life.isStopping) return
+      this.#notices.reloaded(messageOf(error))
+      this.#events.emit('reload-refused', { error: messageOf(error) })
+    }
+  }
+
+  #readConfig(): CheckedConfig {
+    this.#surroundings.leave()
+    const config = this.#request.readConfig()
+    const { errors } = config.problems
+    if (errors.length > 0) throw new SpooldError('CONFIG_INVALID', errors.map(formatProblem).join('\n'))
+    return config
+  }
+
+  /** @param isNew it was read, and not only the workers are replaced @throws why the configuration cannot be applied */
   async #apply(config: CheckedConfig, isNew: boolean): Promise<void> {
     this.#surroundings.enter(config)
     const spools = prepareSpools(config, this.#surroundings.resolve)
@@ -241,6 +310,7 @@ export class Daemon {
     if (message !== undefined) this.#events.emit('config-warning', { message })
   }
 
+  /** Undoes everything that a rejected reload has changed. */
   #revert(): void {
     this.#surroundings.enter(this.#config)
     try {
@@ -276,7 +346,7 @@ export class Daemon {
     this.#leavesNoLine = quietAmong(spools)
     this.#network.serve(options, new SpoolTargets(targetsOf(spools)))
     this.#endTouches()
-    this.#endTouches = watchTouchReload(options, this.#events, (file, asks) => this.#reloader.ask(file, asks))
+    this.#endTouches = watchTouchReload(options, this.#events, (file, asks) => this.#askReload(file, asks))
     this.#schedules.serve(
       config,
       running.map(({ spool, options: { spoolerSync } }) => ({ directory: spool, sync: spoolerSync })),
@@ -286,7 +356,57 @@ export class Daemon {
     this.#endIdling()
     const parts = [this.#master, this.#schedules]
     this.#endIdling = stopWhenIdle(idleMsOf(config), parts, this.#events, () => void this.#stop())
-    await this.#observation.serve(options, own, onRedis)
+    await this.#publish(options, own, onRedis)
+  }
+
+  /**
+   * How people and programs see the daemon and act on it.
+   *
+   * @param local real paths of the spools that the daemon runs @param onRedis and their names
+   */
+  async #publish(options: Options, local: readonly string[], onRedis: readonly string[]): Promise<void> {
+    const hidden = keysOf(options.spoolerHide)
+    const spools = [...local, ...onRedis]
+    this.#hide = new Hide(hidden)
+    this.#stats.outdate()
+    this.#lines.hide(this.#hide)
+    this.#notes.serve(spools, hidden)
+    await this.#fifos.serve(options.masterFifo)
+    void this.#exporter.serve(exporterOptions(options))
+    await this.#control.serve(options, spools)
+    const controls = [...local, ...onRedis.map(controlHomeOf)]
+    const shown = dashboardOptions(options, spools, controls, this.#surroundings.resolve)
+    const isRefused = shown !== undefined && process.geteuid?.() === 0
+    if (isRefused)
+      this.#events.emit('dashboard-trouble', {
+        message: 'the dashboard is left closed, because it does not run as root: set uid',
+      })
+    void this.#dashboard.serve(isRefused ? undefined : shown)
+  }
+
+  /** The collector of its snapshots. */
+  #observe(): Collector {
+    const startedAtMs = Math.round(Date.now() - process.uptime() * 1000)
+    return new Collector(this.#events, {
+      daemon: () => ({
+        pid: process.pid,
+        version: this.#request.version,
+        state: this.#life.state,
+        startedAtMs,
+        isQuiet: this.#master.isQuiet,
+        host: hostname(),
+        uid: process.geteuid?.() ?? 0,
+        gid: process.getegid?.() ?? 0,
+        directory: process.cwd(),
+        files: this.#config.files,
+        rssBytes: process.memoryUsage.rss(),
+      }),
+      spools: () => this.#master.stats,
+      leadershipOf: spool => this.#schedules.leadershipOf(spool),
+      schedules: () => this.#schedules.plan(),
+      sockets: () => this.#network.stats,
+      hide: () => this.#hide,
+    })
   }
 
   #tell({ files, problems }: CheckedConfig): void {
@@ -332,7 +452,11 @@ export class Daemon {
     const { vacuum } = this.#config.options
     this.#endTouches()
     this.#sweeper.stop()
-    await this.#observation.close()
+    await this.#fifos.close()
+    await Promise.all([this.#exporter.serve(undefined), this.#dashboard.serve(undefined)])
+    this.#watch.close()
+    await this.#lines.close()
+    await this.#control.close()
     await this.#schedules.stop()
     await this.#network.close(hasFailed || (vacuum && !this.#request.isUnderRoot)) // else the parent does it
     this.#pidfiles.release(hasFailed || vacuum)

@@ -1,4 +1,5 @@
 import { LEVELS, type Level, type LineForm, type LineLog } from '../../base/log/log.js'
+import { withDeadline } from '../../base/promise.js'
 import { Queue } from '../../base/queue.js'
 import { ControlError } from '../../formats/control/protocol.js'
 import { Hide } from '../../formats/protocol/hide.js'
@@ -112,12 +113,8 @@ export class RememberedLog implements LineLog {
   /** The daemon has ended. Resolves when every client that reads has its last line. */
   async close(graceMs = LAST_CHANCE_MS): Promise<void> {
     for (const backlog of this.#following.values()) backlog.end('stopped')
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<void>(resolve => {
-      timer = setTimeout(resolve, graceMs)
-    })
-    await Promise.race([Promise.all(this.#following.keys()), late])
-    clearTimeout(timer)
+    const all = Promise.all(this.#following.keys())
+    await withDeadline<unknown>(all, graceMs, () => {})
   }
 
   async #follow(

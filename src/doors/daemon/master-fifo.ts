@@ -6,9 +6,8 @@ import type { Emitter } from '../../base/events/emitter.js'
 import type { Master } from '../../runtime/supervisor/master.js'
 import { inodeAt, type Opener } from '../../system/opener.js'
 import { CLIENT, type Orders } from './actions.js'
+import { KeptOpen, type Open } from './kept-open.js'
 
-/** How long a FIFO that somebody removed is missing, at most. */
-const LOOK_MS = 5000
 /** Between two actions. Letters that arrive faster wait in the pipe, and then their writer waits. */
 const PACE_MS = 50
 /** `echo q` ends its line. */
@@ -19,28 +18,24 @@ const MAX_ACTIONS = 20
 /** In a flood these come first. */
 const STOPS = ['Q', 'q']
 
-interface Fifo {
-  readonly socket: Socket
-  /** Of the file, which is not given to another one while it is open. */
-  readonly inode: string
-}
-
 /** The FIFOs of `master-fifo`: letters that act as uWSGI's do (core/fifo.c), on all of them at once. */
 export class MasterFifos {
   readonly #events: Emitter
   readonly #letters: Readonly<Record<string, () => void>>
   readonly #files: Pick<Opener, 'fifo'>
-  /** By path. */
-  readonly #open = new Map<string, Fifo>()
-  /** Why a path has no FIFO, as the log has it. */
-  readonly #missing = new Map<string, string>()
-  #watch: NodeJS.Timeout | undefined
-  #isClosed = false
+  readonly #fifos: KeptOpen
+  /** Why the first opening failed; undefined: it has not, or is long over. */
+  #refusal: SpooldError | undefined
+  #isServed = false
 
   constructor(events: Emitter, orders: Orders, master: Master, files: Pick<Opener, 'fifo'>) {
     const reload = () => orders.reload(CLIENT)
     this.#events = events
     this.#files = files
+    this.#fifos = new KeptOpen({
+      open: async path => this.#listen(path),
+      missing: (path, why) => this.#tellMissing(path, why),
+    })
     this.#letters = {
       q: () => orders.stop(CLIENT),
       Q: () => orders.kill('SIGQUIT'),
@@ -61,51 +56,34 @@ export class MasterFifos {
    * @throws SpooldError START_FAILED
    */
   async serve(paths: readonly string[]): Promise<void> {
-    if (this.#watch !== undefined) return
-    const all = new Set(paths.map(each => resolve(each)))
-    this.#watch = setInterval(() => void this.#return(all), LOOK_MS).unref()
-    for (const path of all)
-      try {
-        await this.#listen(path)
-      } catch (error) {
-        throw new SpooldError(
-          'START_FAILED',
-          `master-fifo ${path} cannot be used: ${messageOf(error)}; name another path, or remove what is there`,
-          { cause: error },
-        )
-      }
+    if (this.#isServed) return
+    await this.#fifos.serve(paths.map(each => resolve(each)))
+    this.#isServed = true
+    if (this.#refusal !== undefined) throw this.#refusal
   }
 
   /** The files stay, as in uWSGI. */
-  close(): void {
-    this.#isClosed = true
-    clearInterval(this.#watch)
-    for (const { socket } of this.#open.values()) socket.destroy()
-    this.#open.clear()
+  async close(): Promise<void> {
+    await this.#fifos.close()
   }
 
-  /** Opens again what somebody removed or replaced. */
-  async #return(paths: ReadonlySet<string>): Promise<void> {
-    for (const path of paths) {
-      if (isReachable(path, this.#open.get(path))) continue
-      try {
-        await this.#listen(path)
-        this.#missing.delete(path)
-      } catch (error) {
-        const why = messageOf(error)
-        if (this.#missing.get(path) !== why) this.#events.emit('fifo-unavailable', { path, why })
-        this.#missing.set(path, why)
-      }
-    }
+  #tellMissing(path: string, why: string): void {
+    if (this.#isServed) return this.#events.emit('fifo-unavailable', { path, why })
+    this.#refusal ??= new SpooldError(
+      'START_FAILED',
+      `master-fifo ${path} cannot be used: ${why}; name another path, or remove what is there`,
+    )
   }
 
-  async #listen(path: string): Promise<void> {
+  #listen(path: string): Open {
     const { fd, inode } = this.#files.fifo(path, 0o600)
     const socket = new Socket({ fd, readable: true, writable: false })
-    this.#open.get(path)?.socket.destroy()
-    if (this.#isClosed) return void socket.destroy()
-    this.#open.set(path, { socket, inode })
     void this.#read(path, socket)
+    return {
+      // not once the file was removed or replaced: then what others write arrives elsewhere; nor where it is closed to us
+      isReachable: () => quietly(() => !socket.destroyed && inodeAt(path) === inode, false),
+      close: () => void socket.destroy(),
+    }
   }
 
   async #read(path: string, socket: Socket): Promise<void> {
@@ -133,9 +111,4 @@ export class MasterFifos {
     this.#events.emit('fifo-ignored', { path, why: `expected one of ${expected}, got ${letters}` })
     await sleep(PACE_MS)
   }
-}
-
-/** Not once the file was removed or replaced: then what others write arrives elsewhere. Nor where it is closed to us. */
-function isReachable(path: string, fifo: Fifo | undefined): boolean {
-  return quietly(() => fifo?.socket.destroyed === false && inodeAt(path) === fifo.inode, false)
 }

@@ -25,14 +25,10 @@ async function scalingOf(options: SpoolOptions, processes: number): Promise<Pool
   const { spoolerCheaper, spoolerCheap } = options
   if (spoolerCheaper === 0 && !spoolerCheap) return null
   const scaling = scalingOptions(options, processes)
-  const name = spoolerCheaper === 0 ? 'cheap' : options.spoolerCheaperAlgo
-  const algorithm = await algorithmOf(name)
   return {
-    algorithm,
+    algorithm: await algorithmOf(spoolerCheaper === 0 ? 'cheap' : options.spoolerCheaperAlgo),
     options: scaling,
     initial: spoolerCheaper === 0 ? 1 : initialWorkers(options.spoolerCheaperInitial, scaling),
-    // what looks at them acts between checks; what a module looks at is unknown
-    wantsTimes: name.includes('/') || (algorithm.isEager === true && name !== 'cheap'),
   }
 }
 

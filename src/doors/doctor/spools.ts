@@ -1,10 +1,12 @@
 import { accessSync, constants, realpathSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { counted } from '../../base/counted.js'
 import { errnoOf } from '../../base/errors.js'
 import { shellWord } from '../../base/printable.js'
 import { describePauses } from '../../base/task/pause.js'
 import { displayName, toByteString } from '../../base/task/ref.js'
 import type { LockChoice } from '../../engines/spool/locker.js'
+import { neighboursOf } from '../../engines/spool/neighbours.js'
 import { shownPauses } from '../../engines/spool/pauses.js'
 import { readPeriodic } from '../../engines/spool/periodic-states.js'
 import {
@@ -16,6 +18,7 @@ import {
 } from '../../engines/spool/permissions.js'
 import { scanAll } from '../../engines/spool/scan.js'
 import { compareVersions } from '../../engines/spool/task-order.js'
+import { realPathOf } from '../../system/file-stats.js'
 import type { WatchChoice } from '../../system/files/directory-watch.js'
 import { type Diagnosis, diagnosisOf } from './diagnosis.js'
 import { checkMount, checkRoom } from './file-system.js'
@@ -166,4 +169,32 @@ async function* checkPriorities(spool: string): AsyncGenerator<Diagnosis> {
       text: `${count === 1 ? '1 task is' : `${count} tasks are`} not run in ${displayName(prefix)}: priority directories need spooler-ordered = true`,
       fix: 'set spooler-ordered = true, or move the files into the spool itself',
     }
+}
+
+const MAX_COMMAND_CHARS = 80
+
+/** Other processes that use a spool. */
+export function* checkNeighbours(path: string, claimsByLease: boolean): Generator<Diagnosis> {
+  const spool = realPathOf(path)
+  if (spool === undefined) return
+  const neighbours = neighboursOf(toByteString(spool))
+  for (const { pid, command, isUwsgi, workers } of neighbours) {
+    const about = { topic: 'neighbours', about: spool } as const
+    const text = `pid ${pid}${withWorkers(workers)} uses it (${command.slice(0, MAX_COMMAND_CHARS)})`
+    if (isUwsgi && claimsByLease)
+      yield {
+        level: 'error',
+        ...about,
+        text: `${text}, but does not see leases: tasks may run twice`,
+        fix: `kill ${pid}, or set spooler-lock = auto`,
+      }
+    else yield { level: 'note', ...about, text: `${text}; each task still has one runner at a time` }
+  }
+  if (neighbours.length === 0)
+    yield { level: 'ok', topic: 'neighbours', about: spool, text: 'no other process uses it' }
+}
+
+/** ` with 2 workers`, for people. */
+function withWorkers(count: number): string {
+  return count === 0 ? '' : ` with ${counted(count, 'worker')}`
 }

@@ -1,20 +1,23 @@
 import type { Socket } from 'node:net'
+import { messageOf } from '../../base/errors.js'
+import { withDeadline } from '../../base/promise.js'
 import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
 import { RetriedListener } from '../http/listener.js'
 import { type AlarmMemory, Alarms } from './alarms.js'
 import { Carbon } from './carbon.js'
+import { MetricsFile, StatsFile } from './files.js'
 import type { ExporterOptions, FromExporter, PushOptions, ToExporter } from './messages.js'
-import { MetricsFile } from './metrics-file.js'
-import { metricsServer } from './metrics-server.js'
-import { type Destination, Pusher } from './pusher.js'
-import { StatsFile } from './stats-file.js'
-import { StatsServer } from './stats-server.js'
+import { metricsServer, StatsServer } from './servers.js'
 import { Statsd } from './statsd.js'
+import { uwsgiStats } from './uwsgi-stats.js'
 
 /** A daemon that needs longer is as good as blocked. */
 const ANSWER_MS = 3000
 /** However many ask, the daemon is asked this often at most. */
 const SHARED_MS = 200
+const METRICS_FILE_MS = 15_000
+/** uWSGI's pushers look once per second, too. */
+const SHORTEST_PUSH_MS = 1000
 
 interface Waiting {
   readonly answered: (snapshot: DaemonSnapshot) => void
@@ -55,13 +58,13 @@ export class Exporter {
       snapshot().catch(() => {}) // run times are measured from now on, and not from the first scrape
     }
     if (metricsFile !== null)
-      this.#opened.push(
-        new MetricsFile(metricsFile, {
-          snapshot,
-          trouble: message => this.#send({ type: 'trouble', message }),
-        }),
-      )
-    for (const push of pushes) this.#push(push)
+      void this.#push(
+        new MetricsFile(metricsFile),
+        METRICS_FILE_MS,
+        `spooler-metrics-file: ${metricsFile} is not written`,
+      ).push()
+    for (const push of pushes)
+      this.#push(destinationOf(push), Math.max(SHORTEST_PUSH_MS, push.everyMs), push.kind)
     if (alarms.length > 0)
       this.#opened.push(
         new Alarms(alarms, alarmMemory, {
@@ -87,13 +90,13 @@ export class Exporter {
     )
   }
 
-  #push(options: PushOptions): void {
-    const { kind, everyMs, withCores } = options
-    const pusher = new Pusher(destinationOf(options), everyMs, withCores, {
+  #push(destination: Destination, everyMs: number, what: string): Pusher {
+    const pusher = new Pusher(destination, everyMs, {
       snapshot: () => this.#snapshot(),
-      trouble: message => this.#send({ type: 'trouble', message: `${kind}: ${message}` }),
+      trouble: message => this.#send({ type: 'trouble', message: `${what}: ${message}` }),
     })
     this.#opened.push(pusher)
+    return pusher
   }
 
   /** However many ask, the daemon is asked one question at a time. @throws when it does not answer */
@@ -101,7 +104,7 @@ export class Exporter {
     if (this.#last !== undefined && performance.now() < this.#last.until)
       return Promise.resolve(this.#last.snapshot)
     this.#waiting ??= this.#ask()
-    return withDeadline(this.#waiting.promise).catch(error => {
+    return withDeadline(this.#waiting.promise, ANSWER_MS, unanswered).catch(error => {
       this.#waiting = undefined // the next one asks anew
       throw error
     })
@@ -117,7 +120,20 @@ export class Exporter {
   }
 }
 
+interface Destination {
+  push(snapshot: DaemonSnapshot): void | Promise<void>
+  close?(): void
+}
+
 function destinationOf(options: PushOptions): Destination {
+  const destination = statsDestinationOf(options)
+  return {
+    push: snapshot =>
+      destination.push(uwsgiStats(snapshot, options.withCores), Math.floor(Date.now() / 1000)),
+  }
+}
+
+function statsDestinationOf(options: PushOptions): Carbon | Statsd | StatsFile {
   switch (options.kind) {
     case 'carbon':
       return new Carbon(options)
@@ -128,10 +144,50 @@ function destinationOf(options: PushOptions): Destination {
   }
 }
 
-async function withDeadline<T>(promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('the daemon does not answer')), ANSWER_MS)
-  })
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer))
+interface PusherContext {
+  snapshot(): Promise<DaemonSnapshot>
+  /** Called once, until a push succeeds again. */
+  trouble(message: string): void
+}
+
+/** Pushes the daemon's statistics regularly. What fails waits for the next time: statistics are worth nothing late. */
+class Pusher {
+  readonly #destination: Destination
+  readonly #context: PusherContext
+  readonly #timer: NodeJS.Timeout
+  #isPushing = false
+  #isTroubled = false
+  #isClosed = false
+
+  constructor(destination: Destination, everyMs: number, context: PusherContext) {
+    this.#destination = destination
+    this.#context = context
+    this.#timer = setInterval(() => void this.push(), everyMs)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    clearInterval(this.#timer)
+    this.#destination.close?.()
+  }
+
+  async push(): Promise<void> {
+    if (this.#isPushing) return // the destination is slower than the pushes
+    this.#isPushing = true
+    try {
+      const snapshot = await this.#context.snapshot()
+      if (this.#isClosed) return
+      await this.#destination.push(snapshot)
+      this.#isTroubled = false
+    } catch (error) {
+      if (!this.#isTroubled) this.#context.trouble(messageOf(error))
+      this.#isTroubled = true
+    } finally {
+      this.#isPushing = false
+    }
+  }
+}
+
+function unanswered(): never {
+  throw new Error('the daemon does not answer')
 }

@@ -2,7 +2,7 @@ import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
 import type { ListenerOptions } from '../http/listener.js'
 import type { AlarmMemory, AlarmOptions } from './alarms.js'
 import type { CarbonOptions } from './carbon.js'
-import type { StatsFileOptions } from './stats-file.js'
+import type { StatsFileOptions } from './files.js'
 import type { StatsdOptions } from './statsd.js'
 
 /** What the exporter publishes, and where. Sent once, as the first message. */

@@ -31,6 +31,15 @@ export function perSpool(
   }
 }
 
+/** By name: the total that is counted, and the help. */
+export function totals(
+  metrics: Readonly<Record<string, readonly [total: keyof SpoolSnapshot['totals'], help: string]>>,
+): Metric[] {
+  return Object.entries(metrics).map(([name, [total, help]]) =>
+    perSpool('counter', name, help, spool => spool.totals[total]),
+  )
+}
+
 export function perSpoolBy(
   type: 'gauge' | 'counter',
   name: string,

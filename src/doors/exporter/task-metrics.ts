@@ -2,7 +2,7 @@ import { BURY_REASONS } from '../../base/task/outcome.js'
 import { PARK_REASONS } from '../../base/task/parked.js'
 import type { NamedStats, SpoolSnapshot } from '../../runtime/stats/snapshot.js'
 import type { Metric } from './exposition.js'
-import { histogram, perSpool, perSpoolBy, seconds } from './metric-kinds.js'
+import { histogram, perSpool, perSpoolBy, seconds, totals } from './metric-kinds.js'
 
 /** What waits, what runs, how it ended. */
 export const TASK_METRICS: readonly Metric[] = [
@@ -123,18 +123,10 @@ export const TASK_METRICS: readonly Metric[] = [
       values: ({ dead }) => counted(BURY_REASONS, dead.byReason),
     },
   ),
-  perSpool(
-    'counter',
-    'spooler_tasks_set_aside',
-    'Tasks that became dead letters without a run.',
-    spool => spool.totals.setAside,
-  ),
-  perSpool(
-    'counter',
-    'spooler_dead_letters_purged',
-    'Dead letters that were removed because of their age or number.',
-    spool => spool.totals.purged,
-  ),
+  ...totals({
+    spooler_tasks_set_aside: ['setAside', 'Tasks that became dead letters without a run.'],
+    spooler_dead_letters_purged: ['purged', 'Dead letters that were removed because of their age or number.'],
+  }),
 ]
 
 /** Names are those that handlers declare, at most a hundred, and `other`. */

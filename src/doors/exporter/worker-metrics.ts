@@ -1,6 +1,6 @@
 import type { SpoolSnapshot } from '../../runtime/stats/snapshot.js'
 import type { Metric } from './exposition.js'
-import { perSpool, perSpoolBy } from './metric-kinds.js'
+import { perSpool, perSpoolBy, totals } from './metric-kinds.js'
 
 /** The processes that run tasks. */
 export const WORKER_METRICS: readonly Metric[] = [
@@ -31,42 +31,23 @@ export const WORKER_METRICS: readonly Metric[] = [
     'Resident memory of all worker processes, without their interpreters.',
     ({ processes }) => processes.workers.reduce((sum, { rssBytes }) => sum + (rssBytes ?? 0), 0),
   ),
-  perSpool(
-    'counter',
-    'spooler_workers_spawned',
-    'Worker processes that were spawned.',
-    spool => spool.totals.spawned,
-  ),
-  perSpool(
-    'counter',
-    'spooler_workers_crashed',
-    'Worker processes that died without being asked to.',
-    spool => spool.totals.crashes,
-  ),
-  perSpool(
-    'counter',
-    'spooler_workers_overran',
-    'Worker processes that were killed because a run took longer than its limit.',
-    spool => spool.totals.overran,
-  ),
-  perSpool(
-    'counter',
-    'spooler_workers_out_of_mercy',
-    'Worker processes that were killed because they did not stop in time.',
-    spool => spool.totals.outOfMercy,
-  ),
-  perSpool(
-    'counter',
-    'spooler_workers_recycled',
-    'Worker processes that were replaced because they had reached a limit.',
-    spool => spool.totals.recycled,
-  ),
-  perSpool(
-    'counter',
-    'spooler_interpreters_died',
-    'Interpreters of other languages that died.',
-    spool => spool.totals.hostsDied,
-  ),
+  ...totals({
+    spooler_workers_spawned: ['spawned', 'Worker processes that were spawned.'],
+    spooler_workers_crashed: ['crashes', 'Worker processes that died without being asked to.'],
+    spooler_workers_overran: [
+      'overran',
+      'Worker processes that were killed because a run took longer than its limit.',
+    ],
+    spooler_workers_out_of_mercy: [
+      'outOfMercy',
+      'Worker processes that were killed because they did not stop in time.',
+    ],
+    spooler_workers_recycled: [
+      'recycled',
+      'Worker processes that were replaced because they had reached a limit.',
+    ],
+    spooler_interpreters_died: ['hostsDied', 'Interpreters of other languages that died.'],
+  }),
 ]
 
 function workersByState({ processes }: SpoolSnapshot): Record<string, number> {

@@ -1,6 +1,7 @@
 import { closeSync, readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { messageOf, SpooldError } from '../../base/errors.js'
+import { withDeadline } from '../../base/promise.js'
 import type { RedisAddress } from '../../formats/protocol/redis-address.js'
 import { Opener } from '../../system/opener.js'
 import type { Cluster, ClusterOptions, Libraries, Redis, RedisOptions } from './libraries.js'
@@ -148,9 +149,7 @@ export function pauseMs(times: number): number {
 
 /** A client of a cluster that has lost its nodes keeps commands until it finds them again. */
 export async function inTime<T>(operation: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error('Command timed out')), 2 * REPLY_TIMEOUT_MS)
+  return await withDeadline(operation, 2 * REPLY_TIMEOUT_MS, () => {
+    throw new Error('Command timed out')
   })
-  return Promise.race([operation, late]).finally(() => clearTimeout(timer))
 }

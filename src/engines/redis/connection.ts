@@ -38,13 +38,14 @@ export class Connection {
   /** Commands of Redis, and of a cluster. */
   readonly redis: RedisCommander & Pick<Redis, 'pipeline'>
   readonly #client: Redis | Cluster
+  readonly #holds: boolean
   readonly #newQueue: (name: string) => Queue
   readonly #libraries: Libraries
   readonly #queues = new Map<string, Promise<Opened>>()
   /** Those of `#queues` that are open. */
   readonly #opened = new Map<string, Opened>()
   readonly #fewWrites = new FewWrites()
-  /** Operations that are going on, and those who want to stay connected. */
+  /** Operations that are going on, if they hold, and those who want to stay connected. */
   #interest = 0
   #lastError: Error | undefined
   /** Told of the next connection, or that there will be none. */
@@ -54,16 +55,21 @@ export class Connection {
   #clock: { readonly redisMs: number; readonly atMs: number } | undefined
 
   /** @throws SpooldError ADDRESS_INVALID, LIBRARY_MISSING */
-  static async open(address: string): Promise<Connection> {
-    return new Connection(parseRedisAddress(address), await loadLibraries())
+  static async open(address: string, holds = true): Promise<Connection> {
+    const parsed = parseRedisAddress(address)
+    return new Connection(parsed, await loadLibraries(), parsed.lockMs, holds)
   }
 
-  /** @param lockMs how long a claim lasts if it is not renewed */
-  constructor(address: RedisAddress, libraries: Libraries, lockMs = address.lockMs) {
+  /**
+   * @param lockMs how long a claim lasts if it is not renewed
+   * @param holds an operation keeps its process alive until Redis has answered; else only who stays connected does
+   */
+  constructor(address: RedisAddress, libraries: Libraries, lockMs = address.lockMs, holds = true) {
     this.address = address
     this.lockMs = lockMs
     this.#libraries = libraries
     this.#client = openClient(address, libraries, () => this.#interest > 0)
+    this.#holds = holds || this.#client.isCluster
     this.redis = this.#client
     this.#client.on('error', error => {
       // what is sent to a connection that has just ended, or whose password was refused, fails so, and hides why
@@ -167,8 +173,9 @@ export class Connection {
     const opened = this.#opened.get(name)
     if (opened === undefined || !this.isReady || this.#client.isCluster)
       return this.#useLater(operation, patienceMs, name)
-    this.#hold()
     this.#fewWrites.begin(streamOf(this.#client))
+    if (!this.#holds) return operation(opened.queue, opened.client)
+    this.#hold()
     return operation(opened.queue, opened.client).then(this.#succeeded, this.#failed) // `finally` makes more promises
   }
 
@@ -187,13 +194,14 @@ export class Connection {
     patienceMs: number,
     name: string,
   ): Promise<T> {
-    this.#hold()
+    const leave = this.stay()
     try {
       await this.#connected(patienceMs)
       const { queue, client } = await this.#queueOf(name)
+      if (!this.#holds) leave()
       return await (this.#client.isCluster ? inTime(operation(queue, client)) : operation(queue, client))
     } finally {
-      this.#letGo()
+      leave()
     }
   }
 

@@ -5,22 +5,26 @@ import type { AwayListener, Forwarder } from '../forwarder.js'
 import type { RedisClaimsOptions } from './claims.js'
 import type { Connection } from './connection.js'
 
-/** One for each spool that this process uses, whatever for: a connection is kept while it is needed. */
-const connections = new Map<string, Promise<Connection>>()
+type Connections = Map<string, Promise<Connection>>
 
-function connectionTo(address: string): Promise<Connection> {
-  let connection = connections.get(address)
+/** One for each spool that this process uses, whatever for: a connection is kept while it is needed. */
+const connections: Connections = new Map()
+/** What a daemon does at its own times has another one: what Redis does not answer is not to hold a process that has stopped. */
+const unasked: Connections = new Map()
+
+function connectionTo(address: string, opened = connections): Promise<Connection> {
+  let connection = opened.get(address)
   if (connection === undefined) {
-    connection = connect(address)
-    connections.set(address, connection)
-    connection.catch(() => connections.delete(address)) // what is missing may be installed
+    connection = connect(address, opened !== unasked)
+    opened.set(address, connection)
+    connection.catch(() => opened.delete(address)) // what is missing may be installed
   }
   return connection
 }
 
-async function connect(address: string): Promise<Connection> {
+async function connect(address: string, holds?: boolean): Promise<Connection> {
   const { Connection } = await import('./connection.js')
-  return Connection.open(address)
+  return Connection.open(address, holds)
 }
 
 /** How long a connection may take where tasks can go elsewhere, or wait. */
@@ -82,7 +86,8 @@ export function redisEngine(
     },
     async feed(_options: unknown, events: Emitter) {
       const { RedisFeed } = await import('./feed.js')
-      return new RedisFeed(await connectionTo(address), await connect(address), events)
+      const [own, looks, watched] = [connectionTo(address), connectionTo(address, unasked), connect(address)]
+      return new RedisFeed(await own, await watched, events, await looks)
     },
     async claims(options: RedisClaimsOptions) {
       const { RedisClaims } = await import('./claims.js')
@@ -90,7 +95,7 @@ export function redisEngine(
     },
     async upkeep() {
       const { RedisUpkeep } = await import('./upkeep.js')
-      return new RedisUpkeep(await connectionTo(address))
+      return new RedisUpkeep(await connectionTo(address, unasked))
     },
     async tasks() {
       const { RedisTaskStore } = await import('./records/task-store.js')

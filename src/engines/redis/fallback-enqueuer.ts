@@ -1,4 +1,5 @@
 import { messageOf, SpooldError, toError } from '../../base/errors.js'
+import { withDeadline } from '../../base/promise.js'
 import type { Request, Stored } from '../../base/task/request.js'
 import type { Enqueuer, StoreResult } from '../enqueuer.js'
 import { markOf, wholeRequest } from './drafts.js'
@@ -88,12 +89,8 @@ export class FallbackEnqueuer implements Enqueuer {
     // and makes the pause no longer: more tasks may always come
     if (performance.now() < this.#awayUntil) return failed(leftAlone(this.name, this.#fault))
     const late = () => failed(new SpooldError('REDIS_UNANSWERED', lateText(this.name)))
-    let timer: NodeJS.Timeout | undefined
-    const patience = new Promise<readonly StoreResult[]>(resolve => {
-      timer = setTimeout(() => resolve(late()), REPLY_MS)
-    })
     const stored = this.#redis.storeAll(requests, isAllOrNothing)
-    const results = await Promise.race([stored, patience]).finally(() => clearTimeout(timer))
+    const results = await withDeadline<readonly StoreResult[]>(stored, REPLY_MS, late)
     const left = results.find(isLeft)
     if (left !== undefined) this.#awayUntil = performance.now() + PAUSE_MS * (0.5 + Math.random())
     this.#fault = left?.error

@@ -80,6 +80,7 @@ class HeldJobs {
  */
 export class RedisFeed implements Source {
   readonly #connection: Connection
+  readonly #looks: Connection
   readonly #watch: Watch
   #view = NOTHING_SEEN
   readonly #tickets = new Tickets(randomBytes(6).toString('hex'))
@@ -96,12 +97,16 @@ export class RedisFeed implements Source {
   #wakeUp = () => {}
   #leave = () => {}
 
-  /** @param watched a second connection to the same spool, which is closed with this feed */
-  constructor(connection: Connection, watched: Connection, events?: Emitter) {
+  /**
+   * @param watched a second connection to the same spool, which is closed with this feed
+   * @param looks one whose operations do not hold, if there is
+   */
+  constructor(connection: Connection, watched: Connection, events?: Emitter, looks = connection) {
     this.#connection = connection
+    this.#looks = looks
     this.#left = new LeftJobs(connection)
     const spool = connection.name
-    this.#watch = new Watch(connection, watched, {
+    this.#watch = new Watch(looks, watched, {
       seen: (view, most) => this.#seen(view, most),
       unreachable: error => events?.emit('spool-unreachable', { spool, error }),
       reachedAgain: () => events?.emit('spool-reached', { spool }),
@@ -111,7 +116,7 @@ export class RedisFeed implements Source {
   async open(wakeUp: () => void): Promise<void> {
     this.#isOpen = true
     this.#wakeUp = wakeUp
-    this.#leave = this.#connection.stay()
+    this.#leave = this.#looks.stay()
     await this.#watch.open()
   }
 
@@ -246,11 +251,12 @@ export class RedisFeed implements Source {
     const { busy, waiting } = this.state
     const { notGiven: ready } = this.#tickets
     const parked = PARK_REASONS.map(reason => [reason, this.#parkedFor(reason)] as const)
+    const isWhole = this.#view !== NOTHING_SEEN
     return {
       ...{ ready, busy, waiting },
       ...{ unseen: 0, unseenSinceMs: null, later: sumOf(this.#view, 'later'), unreadable: 0 },
-      isWhole: true,
-      tasks: ready + busy + waiting,
+      isWhole,
+      tasks: isWhole ? ready + busy + waiting : null,
       countedAtMs: null,
       ...statsFrom(this.#view, queue => this.#tickets.isDue(queue)),
       parked: Object.fromEntries(parked.filter(([, count]) => count > 0)),

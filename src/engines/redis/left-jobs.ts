@@ -8,10 +8,18 @@ import { type HeldJob, leaseOf } from './refs.js'
 const LOOK_MS = 1000
 const BLAMELESS: LastRun = { kind: 'blameless' }
 
-interface Left {
+/** It is of use for as long as a lock lasts. */
+interface Passing {
   /** On the clock of `performance.now()`. */
   readonly until: number
+}
+
+interface Left extends Passing {
   readonly except: ReadonlySet<string>
+}
+
+interface Cut extends Passing {
+  readonly lastRun: LastRun
 }
 
 /**
@@ -24,7 +32,7 @@ export class LeftJobs {
   /** By what the tokens of their locks begin with. */
   readonly #holders = new Map<string, Left>()
   /** Jobs that were cut short, by their leases: a Redis that has lost its last second shows them with their locks again. */
-  readonly #cut = new Map<string, LastRun>()
+  readonly #cut = new Map<string, Cut>()
   #isLooking = false
   #isClosed = false
   #timer: NodeJS.Timeout | undefined
@@ -36,7 +44,7 @@ export class LeftJobs {
   /** @param holders tokens of locks, or what they begin with @param except leases of jobs that others deal with */
   add(holders: readonly string[], except: readonly string[] = []): void {
     if (holders.length === 0 || this.#isClosed) return
-    const left = { until: performance.now() + this.#connection.lockMs, except: new Set(except) }
+    const left = { until: this.#lockEnd, except: new Set(except) }
     for (const holder of holders) this.#holders.set(holder, left)
     this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref()
     this.#look()
@@ -47,12 +55,17 @@ export class LeftJobs {
     for (let tries = 0; tries === 0 || !this.#isClosed; tries++)
       try {
         await this.#queueOf(job).cutShort(job, lastRun)
-        if (this.#holders.size > 0) this.#cut.set(leaseOf(job), lastRun)
+        if (this.#holders.size > 0) this.#cut.set(leaseOf(job), { until: this.#lockEnd, lastRun })
         return
       } catch (error) {
         if (refusalCode(error) !== undefined) return
         await sleep(pauseMs(tries), undefined, { ref: false })
       }
+  }
+
+  /** When a lock that is renewed now ends, on the clock of `performance.now()`. */
+  get #lockEnd(): number {
+    return performance.now() + this.#connection.lockMs
   }
 
   close(): void {
@@ -80,13 +93,14 @@ export class LeftJobs {
 
   /** Each one that is found is the first of its priority again. */
   async #putBackAll(): Promise<void> {
-    const [since, holders] = [performance.now(), [...this.#holders]]
+    const since = performance.now()
     try {
-      const found = await this.#find(holders.map(([holder]) => holder))
+      const found = await this.#find([...this.#holders.keys()])
       await Promise.all(found.map(job => this.#putBack(job)))
     } finally {
       // where Redis was away all the time, their locks have expired meanwhile
-      for (const [holder, { until }] of holders) if (until < since) this.#holders.delete(holder)
+      forget(this.#holders, since)
+      forget(this.#cut, since)
     }
   }
 
@@ -99,7 +113,7 @@ export class LeftJobs {
 
   /** Where its run was stored as begun together with the pull, nobody called a handler. */
   async #putBack(job: HeldJob): Promise<void> {
-    const lastRun = this.#cut.get(leaseOf(job)) ?? (this.#isExcepted(job) ? undefined : BLAMELESS)
+    const lastRun = this.#cut.get(leaseOf(job))?.lastRun ?? (this.#isExcepted(job) ? undefined : BLAMELESS)
     if (lastRun === undefined) return
     await this.#queueOf(job)
       .cutShort(job, lastRun)
@@ -114,4 +128,9 @@ export class LeftJobs {
     const lease = leaseOf(job)
     return [...this.#holders.values()].some(({ except }) => except.has(lease))
   }
+}
+
+/** Those that ended before this. */
+function forget(all: Map<string, Passing>, since: number): void {
+  for (const [key, { until }] of all) if (until < since) all.delete(key)
 }

@@ -119,8 +119,8 @@ export class Tickets {
   takeBack(ref: Ref, isPulled: boolean): void {
     const ticket = this.#given.get(ref)
     const source = this.#sources.get(ticket?.task)
-    if (ticket === undefined || source === undefined) return
     this.#given.delete(ref)
+    if (ticket === undefined || source === undefined) return
     if (ticket.isClaimed) source.active = Math.max(0, source.active - 1)
     else source.unclaimed--
     if (!ticket.isClaimed && isPulled) pulled(source)

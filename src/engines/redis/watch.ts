@@ -116,18 +116,12 @@ export class Watch {
     this.#isDirty = false
     try {
       await this.#connection.reach(this.#closed.signal)
-      const refusal = await this.#recoverStalled().then(
-        () => undefined,
-        (error: unknown) => error,
-      )
-      const view = await this.#read().catch((error: unknown) => {
-        throw refusal ?? error
-      })
+      this.#view = await this.#read()
+      await this.#recoverStalled() // a Redis that takes no writes refuses this, and its connection ends
       if (!this.#isOpen) return
-      this.#view = view // of a Redis that takes no writes, too
-      if (refusal !== undefined) throw refusal
-      if (this.#told !== undefined && (!this.#isRefusing || sumOf(view, 'due') === 0)) await this.#write()
-      this.#listener.seen(view, this.#isRefusing ? 1 : Number.POSITIVE_INFINITY)
+      if (this.#told !== undefined && (!this.#isRefusing || sumOf(this.#view, 'due') === 0))
+        await this.#write()
+      this.#listener.seen(this.#view, this.#isRefusing ? 1 : Number.POSITIVE_INFINITY)
     } catch (error) {
       if (!this.#isOpen) return
       this.#lost(whyNot(error))
@@ -153,8 +147,9 @@ export class Watch {
     if (now - this.#stalledAt < this.#connection.stalledMs) return
     const recover = (queue: SpoolQueue) => queue.use(all => all.getBackend().moveStalledJobsToWait())
     // what is no job stops the script that meets it, once
-    await Promise.all(this.#queues.map(queue => recover(queue).catch(unlessUnreadable)))
+    const recovered = await Promise.all(this.#queues.map(queue => recover(queue).catch(unlessUnreadable)))
     this.#stalledAt = now // a Redis that refuses this is asked again at the next look
+    if (recovered.some(jobs => jobs !== null && jobs.length > 0)) this.look()
   }
 
   /** As far as they have been seen. */

@@ -12,8 +12,8 @@ const MAX_DEPTH = 32
 const MAX_JSON_CHARS = 4 * 1024 * 1024
 /** A shorter value stands in many texts by chance, and is no secret. */
 const LEAST_SECRET_CHARS = 4
-/** What is hidden in a line: a quoted text, or all up to what ends a word. */
-const VALUE = `(?:"(?:[^"\\\\]|\\\\.)*"?|'(?:[^'\\\\]|\\\\.)*'?|[^\\s,;&"'(){}\\[\\]]+)`
+/** What is hidden in a line: a quoted text, bytes as Python and Node show them, or all up to what ends a word. */
+const VALUE = `(?:b?"(?:[^"\\\\]|\\\\.)*"?|b?'(?:[^'\\\\]|\\\\.)*'?|<Buffer[^>]*>?|[^\\s,;&"'(){}\\[\\]]+)`
 
 /**
  * Hides the values of some keys (`spooler-hide`) from everybody who looks at tasks: in packets, in JSON at any depth, and in
@@ -104,8 +104,7 @@ export class Hide {
         addTexts(parsed(value), found)
       } else this.#addSecrets(parsed(value), found, 0)
     if (body !== undefined) this.#addSecrets(parsed(body), found, 0)
-    const escaped = [...found].map(text => JSON.stringify(text).slice(1, -1))
-    return [...new Set([...found, ...escaped])]
+    return [...new Set([...found].flatMap(formsOf))]
       .filter(text => text.length >= LEAST_SECRET_CHARS)
       .sort((a, b) => b.length - a.length)
   }
@@ -219,6 +218,20 @@ function parsed(bytes: Buffer): unknown {
   } catch {
     return undefined
   }
+}
+
+/** A text as it is, in an address, in JSON, in quotes that it does not have, and as the bytes that Python and Ruby quote. */
+function formsOf(text: string): string[] {
+  const inJson = JSON.stringify(text).slice(1, -1)
+  const quoted = [inJson, inJson.replaceAll('\\"', '"')]
+  const bytes = quoted.map(each =>
+    Buffer.from(each)
+      .toString('latin1')
+      .replace(/[\x80-\xff]/g, byte => `\\x${byte.charCodeAt(0).toString(16)}`),
+  )
+  const inRuby = bytes.map(each => each.replace(/\\x../g, byte => `\\x${byte.slice(2).toUpperCase()}`))
+  const inAddress = encodeURIComponent(Buffer.from(text).toString()) // a lone surrogate would throw
+  return [text, inAddress, ...quoted, ...bytes, ...inRuby]
 }
 
 /** What an error could quote of a value: its texts and numbers. */

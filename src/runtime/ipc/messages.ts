@@ -126,8 +126,6 @@ export type MasterMessage =
   | { readonly type: 'recall' }
   /** Tasks with one of these pairs are not to be started: report them as parked. Replaces the previous ones. */
   | { readonly type: 'pause'; readonly pairs: readonly PausedPair[] }
-  /** Whether there is a listener for the times of runs. A worker starts without. */
-  | { readonly type: 'listen'; readonly times: boolean }
   /** From now on, tell of each run of a named task when it begins and when it ends; or no longer. */
   | { readonly type: 'follow'; readonly isOn: boolean }
   /** Hand back what is not started, finish what runs, exit. The worker is killed after `mercyMs`. */

@@ -24,7 +24,7 @@ export interface PackedReports {
   readonly more?: { readonly [number: string]: MoreOfReport }
   /** The ids of named tasks that ran to SPOOL_OK, by number: nothing is left that knows them. */
   readonly ids?: { readonly [number: string]: string }
-  /** Of all runs that ended in this message; only while there is a listener for times. */
+  /** Of all runs that ended in this message; absent: none has. */
   readonly times?: RunTimes
   /** Of named tasks, all runs that began or ended since the last message. */
   readonly named?: readonly NamedRuns[]
@@ -96,7 +96,7 @@ export class Outbox {
     this.#ids[number] = id
   }
 
-  /** Call it besides `add`, and only while there is a listener for times. */
+  /** Call it besides `add`. */
   addTimes(ranMs: number, waitedMs: number): void {
     this.#ran.add(ranMs * 1000)
     this.#waited.add(waitedMs * 1000)

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { Alarm, machineNowMs } from '../../base/clock.js'
+import { Alarm, endOf, machineNowMs } from '../../base/clock.js'
 import { messageOf } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { crypto } from '../../base/on-demand.js'
@@ -12,6 +12,9 @@ import { entryFrom } from './times.js'
 
 /** After an engine could not be opened. */
 const RETRY_MS = 1000
+
+/** How long a stop waits for what is being done: its engine may not answer. */
+const CLOSE_MS = 500
 
 /** Where periodic tasks are stored. */
 interface PeriodicPlace {
@@ -75,11 +78,11 @@ export class PeriodicSpool {
     return stored
   }
 
-  /** Resolves when what it does is done. */
+  /** Resolves when what it does is done, if that is soon. */
   async close(): Promise<void> {
     this.#closed.abort()
     this.#alarm.clear()
-    await this.#looking
+    if (this.#looking !== undefined) await endOf(this.#looking, CLOSE_MS)
   }
 
   #look(): void {

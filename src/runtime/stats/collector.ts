@@ -90,12 +90,7 @@ export class Collector {
     this.#last = undefined
   }
 
-  close(): void {
-    this.#times.close()
-  }
-
   async #take(): Promise<DaemonSnapshot> {
-    this.#times.ask()
     const spools = this.#sources.spools()
     this.#forget(spools)
     return {

@@ -189,10 +189,10 @@ export interface Rates {
   readonly failedShare: number | null
 }
 
-/** How long runs took and how long their tasks had waited. Measured only while somebody asks, and ten minutes longer. */
+/** How long runs took and how long their tasks had waited. */
 export interface Times {
-  /** Since when it has been measured without a gap; null: not now. */
-  readonly sinceMs: number | null
+  /** When this began to be counted. */
+  readonly sinceMs: number
   readonly ran: Distribution
   readonly waited: Distribution
 }

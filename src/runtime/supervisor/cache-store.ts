@@ -4,6 +4,8 @@ import { SpooldError } from '../../base/errors.js'
 const MAX_BYTES = 64 * 1024 * 1024
 /** Memory per entry besides the characters of its key and value; an estimate. */
 const ENTRY_BYTES = 150
+/** So many entries are looked at for each that is put: what has ended goes before there is more of it than of the others. */
+const LOOKED_AT = 2
 
 interface Entry {
   readonly value: string
@@ -20,6 +22,7 @@ export class CacheStore {
   #bytes = 0
   /** The earliest time at which an entry expires. */
   #nextEndAt = Number.POSITIVE_INFINITY
+  #round = this.#all()
 
   /** @param values the operation, the cache's name, the key, the value, and the seconds until it expires (0: never) */
   answer([what = '', cache = '', key = '', value = '', seconds = '0']: readonly string[]): readonly string[] {
@@ -71,7 +74,24 @@ export class CacheStore {
     this.#nextEndAt = Math.min(this.#nextEndAt, endsAt)
     const entries = this.#caches.get(cache) ?? new Map<string, Entry>()
     this.#caches.set(cache, entries.set(key, { value, endsAt }))
+    this.#removeSomeEnded()
     return ['1']
+  }
+
+  /** Keys that nobody asks for again would fill the memory until their limit. */
+  #removeSomeEnded(): void {
+    const now = performance.now()
+    for (let left = now < this.#nextEndAt ? 0 : LOOKED_AT; left > 0; left--) {
+      const { value, done } = this.#round.next()
+      if (done === true) this.#round = this.#all()
+      else if (value.endsAt <= now) this.#remove(value.cache, value.key)
+    }
+  }
+
+  /** Those that are put meanwhile come last. */
+  *#all(): Generator<{ readonly cache: string; readonly key: string; readonly endsAt: number }, undefined> {
+    for (const [cache, entries] of this.#caches)
+      for (const [key, { endsAt }] of entries) yield { cache, key, endsAt }
   }
 
   /**

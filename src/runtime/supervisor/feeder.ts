@@ -1,5 +1,5 @@
-import { setTimeout } from 'node:timers/promises'
 import { Alarm, STEP_MS, STOPPED_MS, Stall } from '../../base/clock.js'
+import { withDeadline } from '../../base/promise.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref } from '../../base/task/ref.js'
@@ -15,7 +15,6 @@ import type { Halt } from './halt.js'
 import type { PoolContext } from './pool-options.js'
 import { Roster, type RosterOptions } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
-import type { Withdrawals } from './withdrawals.js'
 import type { Exit, Reported } from './worker-port.js'
 import type { HowGiven, WorkerProcess } from './worker-process.js'
 
@@ -30,7 +29,6 @@ interface FeederContext extends PoolContext {
   readonly crashed: CrashedTasks
   readonly pace: RespawnPace
   readonly cancellations: Cancellations
-  readonly withdrawals: Withdrawals
   readonly halt: Halt
   /** The workers of the pool run one task at a time, so that those that have crashed run there; otherwise, they run alone. */
   isSequential(): boolean
@@ -44,6 +42,8 @@ interface FeederContext extends PoolContext {
 
 type Excused = Had & { readonly lastRun: LastRun }
 
+/** A worker that is asked to hand back tasks and does not answer for so long runs something slow. */
+const SILENT_MS = 100
 /** A death is told after so long at the latest. */
 const LOOK_MS = 2000
 /** A worker that sent nothing for this long, or whose oldest task is this old, is running something slow. */
@@ -56,6 +56,8 @@ export class Feeder {
   /** Where this process was stopped itself, the alarm comes before what workers have said meanwhile, which is read first. */
   readonly #alarm = new Alarm(lateMs => setImmediate(() => this.#check(lateMs)))
   readonly #stall = new Stall()
+  /** Those that were withdrawn, may have begun, and were given to nobody since. */
+  readonly #withdrawn = new Set<Ref>()
   /** How many refs were given out. */
   #given = 0
   /** What has to be done to the files of what ended workers had, before others get it. */
@@ -129,9 +131,9 @@ export class Feeder {
   }
 
   #give(worker: WorkerProcess, refs: readonly Ref[], how?: HowGiven): void {
-    const { feed, lastRuns, withdrawals } = this.#context
+    const { feed, lastRuns } = this.#context
     this.#given += refs.length
-    withdrawals.gave(refs)
+    this.#forgetWithdrawn(refs)
     worker.run(refs, lastRuns.among(refs), feed.state.slots, how)
   }
 
@@ -143,6 +145,52 @@ export class Feeder {
       if (ref === undefined) return
       this.#give(worker, [ref], { isTheirTurn: true })
     }
+  }
+
+  /** What they have not started goes back: they may start it otherwise whenever they get to it. */
+  takeBack(): void {
+    for (const worker of this.roster.workers)
+      if (worker.isOpen && worker.work.outstanding > 0) this.#withdraw(worker)
+  }
+
+  /**
+   * Takes back from a worker what it has not begun, for others. A worker that is silent may have run some of that and may be running
+   * one. Another worker that is given it finds out; for those that none is given, somebody looks aside, because people and algorithms
+   * count what is due.
+   */
+  #withdraw(worker: WorkerProcess): void {
+    const { feed } = this.#context
+    const refs = worker.recall()
+    feed.lose({ refs })
+    if (feed.leases !== undefined) return // there a ref does not tell where to look
+    for (const ref of refs) this.#withdrawn.add(ref)
+    setTimeout(() => {
+      void this.#lookAt(worker).finally(() => this.#forgetWithdrawn(refs))
+    }, SILENT_MS).unref()
+  }
+
+  #forgetWithdrawn(refs: readonly Ref[]): void {
+    if (this.#withdrawn.size > 0) for (const ref of refs) this.#withdrawn.delete(ref)
+  }
+
+  async #lookAt(worker: WorkerProcess): Promise<void> {
+    const { feed, looker } = this.#context
+    const unclear = isSilent(worker) ? worker.work.tasks.unclear : []
+    if (unclear.length === 0 || looker === undefined) return
+    const refs = unclear.map(([, { ref }]) => ref)
+    const found = await looker.look(refs)
+    if (found === undefined || !isSilent(worker)) return
+    // what another worker has by now is locked by that one, or gone because it ran there
+    const its = new Map(unclear.map(([number], i) => [number, found[i] ?? 'due'] as const))
+    for (const [number, { ref, isRecalled }] of unclear)
+      if (isRecalled && !this.#withdrawn.has(ref)) its.delete(number)
+    const looked = worker.work.tasks.looked(its)
+    worker.work.noteActivity()
+    if (looked === undefined) return
+    const reports = refs.flatMap((ref, i) => reportOf(ref, found[i]))
+    feed.lose({ refs: looked.freed })
+    feed.report({ found: { begun: looked.begun, reports } })
+    this.#context.dispatch()
   }
 
   /** For how long tasks have been due and a worker idle, and nothing was given out, in milliseconds. */
@@ -275,7 +323,7 @@ export class Feeder {
     const refs = unclear.map(([, { ref }]) => ref)
     const sinceMs = Math.min(...unclear.map(([, { givenAtMs }]) => givenAtMs))
     const looked = looker.begun(refs, sinceMs)
-    return Promise.race([looked, setTimeout(LOOK_MS, undefined, { ref: false })]).then(found => {
+    return withDeadline(looked, LOOK_MS, () => undefined).then(found => {
       if (found === undefined) return tell(work.tasks.begun)
       const ran = unclear.filter(
         ([number, { isRecalled }], i) => isBegun(found[i], isRecalled) && !worker.isInnocent(number),
@@ -328,7 +376,7 @@ export class Feeder {
       if (lateMs > STOPPED_MS) worker.postpone(lateMs + STEP_MS) // it was set at most so long before its time
       if (now >= worker.deadlineAt(harakiriMs)) this.#harakiri(worker, harakiriMs)
       else if (worker.work.hasAhead && now >= (worker.work.runningSince ?? now) + SLOW_MS) {
-        this.#context.withdrawals.from(worker)
+        this.#withdraw(worker)
         this.dispatch()
       }
     }
@@ -351,6 +399,16 @@ function hasEnded({ kind }: Report): boolean {
 /** Nobody has anything to do with it any more, nor people. */
 function isOver({ kind }: Report): boolean {
   return kind === 'ok' || kind === 'gone'
+}
+
+function isSilent({ state, work }: WorkerProcess): boolean {
+  return work.tasks.isRecalling && state !== 'exited'
+}
+
+/** What the feed does not know: that what is due is ready, it does. */
+function reportOf(ref: Ref, found: Found | undefined): Report[] {
+  if (found === 'gone') return [{ ref, kind: 'gone', ranMs: 0 }]
+  return typeof found === 'number' ? [{ ref, kind: 'later', atMs: found, ranMs: 0 }] : []
 }
 
 /** What it began and has not ended: its mark, or a lock that a program of the task holds longer. Others may hold what was recalled. */

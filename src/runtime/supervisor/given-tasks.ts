@@ -34,6 +34,8 @@ export interface Given extends GivenTask {
   isInferred: boolean
   /** It has ended, as a look aside or another worker has found: its report is to come, and tells of an earlier run. */
   isGone: boolean
+  /** The worker has said that its run has ended, and that storing that takes long. */
+  isSettling: boolean
   watcher: TaskWatcher | undefined
 }
 
@@ -69,8 +71,6 @@ export class GivenTasks {
   #recalled = 0
   /** Those whose start was reported, oldest first. */
   readonly #started = new Set<Given>()
-  /** Those whose runs have ended, which is being stored. */
-  readonly #settling = new Set<Given>()
   readonly #concurrency: number
   readonly #areLeased: boolean
   #next = 0
@@ -120,6 +120,7 @@ export class GivenTasks {
         isRecalled: false,
         isInferred: false,
         isGone: false,
+        isSettling: false,
         watcher: undefined,
       })
     return first
@@ -178,7 +179,6 @@ export class GivenTasks {
     const given = this.of(number)
     if (given === undefined) return undefined
     this.#started.delete(given)
-    this.#settling.delete(given)
     this.#given.delete(number)
     if (given.isRecalled) this.#recalled--
     return given
@@ -308,26 +308,23 @@ export class GivenTasks {
     return dropped
   }
 
-  /** The reported start time of the task that has been running longest. */
+  /** The reported start time of the task that has been running longest, of those whose runs have not ended as far as is known. */
   get runningSince(): number | undefined {
-    for (const { startedAt } of this.#started) return startedAt
+    for (const { isSettling, startedAt } of this.#started) if (!isSettling) return startedAt
     return undefined
   }
 
-  /** The worker has said that its run has ended, and that storing that takes long. */
+  /** @see Given.isSettling */
   settles(number: number): void {
     const given = this.of(number)
-    if (given !== undefined) this.#settling.add(given)
+    if (given === undefined) return
+    given.isSettling = true
+    if (given.startedAt === undefined) this.#begin(given)
   }
 
   get isSettling(): boolean {
-    return this.#settling.size > 0
-  }
-
-  /** As `runningSince`, of those whose runs have not ended as far as is known. */
-  get stillRunsSince(): number | undefined {
-    for (const given of this.#started) if (!this.#settling.has(given)) return given.startedAt
-    return undefined
+    for (const { isSettling } of this.#started) if (isSettling) return true
+    return false
   }
 
   /** The refs that no other worker has. */

@@ -8,7 +8,6 @@ import {
 } from '../../base/task/pause.js'
 import type { Report } from '../../base/task/report.js'
 import type { PoolContext } from './pool-options.js'
-import type { Withdrawals } from './withdrawals.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /**
@@ -21,13 +20,14 @@ import type { WorkerProcess } from './worker-process.js'
  */
 export class Halt {
   readonly #context: PoolContext
-  readonly #withdrawals: Withdrawals
+  readonly #takeBack: () => void
   #pauses: Pauses = NO_PAUSES
   #isQuiet = false
 
-  constructor(context: PoolContext, withdrawals: Withdrawals) {
+  /** @param takeBack takes back from the workers what they have not started */
+  constructor(context: PoolContext, takeBack: () => void) {
     this.#context = context
-    this.#withdrawals = withdrawals
+    this.#takeBack = takeBack
   }
 
   /** Nothing may start. */
@@ -82,12 +82,6 @@ export class Halt {
   #tellAll(): void {
     const pairs = pausedPairs(this.#pauses)
     for (const worker of this.#context.workers()) if (worker.state === 'ready') worker.tellPaused(pairs)
-  }
-
-  /** What they have not started goes back: they may start it otherwise whenever they get to it. */
-  #takeBack(): void {
-    for (const worker of this.#context.workers())
-      if (worker.isOpen && worker.work.outstanding > 0) this.#withdrawals.from(worker)
   }
 }
 

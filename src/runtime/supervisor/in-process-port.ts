@@ -1,6 +1,6 @@
 import { Worker as Thread } from 'node:worker_threads'
 import { entryFile } from '../../base/package-root.js'
-import { drawToken, frameOf, MasterDecoder, WorkerDecoder } from '../ipc/frames.js'
+import { drawToken, frameOf } from '../ipc/frames.js'
 import { type MasterMessage, THREAD_IS_UP, type WorkerMessage } from '../ipc/messages.js'
 import { guarded, type PortExit, type PortListener, type WorkerPort } from './worker-port.js'
 
@@ -20,9 +20,7 @@ export class InProcessPort implements WorkerPort {
   readonly pid = process.pid
   readonly hasOwnProcess = false
   readonly whenExited: Promise<PortExit>
-  readonly #fromMaster = new MasterDecoder()
   readonly #worker: { hear(message: MasterMessage): void }
-  readonly #token = drawToken()
   #hear: PortListener['heard'] = () => {}
   #hasExited = false
   #exit: (exit: PortExit) => void = () => {}
@@ -31,13 +29,9 @@ export class InProcessPort implements WorkerPort {
     this.whenExited = new Promise(resolve => {
       this.#exit = resolve
     })
-    const fromWorker = new WorkerDecoder(this.#token)
     this.#worker = open({
       send: (message, sent) => {
-        const frame = frameOf(this.#token, message)
-        this.#later(() => {
-          for (const copy of fromWorker.push(frame)) this.#hear(copy)
-        })
+        this.#later(copyOf(message), copy => this.#hear(copy))
         setImmediate(sent)
       },
       exit: code => this.#end({ code, signal: null }),
@@ -49,10 +43,7 @@ export class InProcessPort implements WorkerPort {
   }
 
   send(message: MasterMessage): void {
-    const frame = frameOf(this.#token, message)
-    this.#later(() => {
-      for (const copy of this.#fromMaster.push(frame)) this.#worker.hear(copy)
-    })
+    this.#later(copyOf(message), copy => this.#worker.hear(copy))
   }
 
   kill(): void {
@@ -64,11 +55,16 @@ export class InProcessPort implements WorkerPort {
     this.#exit(exit)
   }
 
-  #later(deliver: () => void): void {
+  #later<Message>(message: Message, deliver: (message: Message) => void): void {
     setImmediate(() => {
-      if (!this.#hasExited) deliver()
+      if (!this.#hasExited) deliver(message)
     })
   }
+}
+
+/** As JSON has it, as in a frame. */
+function copyOf<Message>(message: Message): Message {
+  return JSON.parse(JSON.stringify(message))
 }
 
 /** A worker in a thread of this process. A kill ends the thread, whatever it is doing, and closes its files. */

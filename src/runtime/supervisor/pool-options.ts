@@ -23,8 +23,6 @@ export interface PoolScaling {
   readonly algorithm: NamedAlgorithm
   readonly options: ScalingOptions
   readonly initial: number
-  /** The algorithm looks at run times and waiting times, which are not measured otherwise. */
-  readonly wantsTimes: boolean
 }
 
 /** When the master replaces a worker; 0: never. */

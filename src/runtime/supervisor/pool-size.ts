@@ -182,7 +182,7 @@ export class PoolSize {
   close(): void {
     this.#idleAlarm.clear()
     this.#nextDecision.clear()
-    this.#view.measure(false)
+    this.#view.stopListening()
   }
 
   get #minimum(): number {
@@ -196,7 +196,6 @@ export class PoolSize {
   #adopt({ scaling }: SizeOptions): void {
     if (this.#scaler?.algorithm !== scaling?.algorithm)
       this.#scaler = scaling === null ? undefined : this.#openScaler(scaling)
-    this.#view.measure(scaling?.wantsTimes ?? false)
     this.#idleAlarm.clear()
   }
 
@@ -270,10 +269,15 @@ class PoolView {
   #claimableBefore = 0
   #runs = new Histogram()
   #waits = new Histogram()
-  #stopListening: (() => void) | undefined
+  readonly stopListening: () => void
 
   constructor(context: PoolSizeContext) {
     this.#context = context
+    this.stopListening = context.events.on('run-times', ({ spool, ran, waited }) => {
+      if (spool !== context.spool) return
+      this.#runs.merge(ran)
+      this.#waits.merge(waited)
+    })
   }
 
   /** Tasks and signals that wait or run. */
@@ -293,20 +297,6 @@ class PoolView {
 
   ended(count: number): void {
     this.#finished += count
-  }
-
-  /** Whether run times are measured, which costs a little per task. */
-  measure(isWanted: boolean): void {
-    const { spool, events } = this.#context
-    if (isWanted === (this.#stopListening !== undefined)) return
-    this.#stopListening?.()
-    this.#stopListening = isWanted
-      ? events.on('run-times', times => {
-          if (times.spool !== spool) return
-          this.#runs.merge(times.ran)
-          this.#waits.merge(times.waited)
-        })
-      : undefined
   }
 
   /** @param nowMs of `performance.now()` */

@@ -17,7 +17,6 @@ import type { PoolContext, PoolOptions } from './pool-options.js'
 import { PoolSize, type PoolSizeStats } from './pool-size.js'
 import type { Roster, RosterOptions } from './roster.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
-import { Withdrawals } from './withdrawals.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** One processor is left for listing the spool. A worker without a processor would only delay the first ready one. */
@@ -83,7 +82,6 @@ export class WorkerPool implements SignalReceivers {
   readonly halt: Halt
   readonly #pace = new RespawnPace()
   #hasBegun = false
-  readonly #unfollow: () => void
   readonly #crashed: CrashedTasks
   readonly #lastRuns = new LastRuns()
   readonly #cancellations: Cancellations
@@ -96,7 +94,6 @@ export class WorkerPool implements SignalReceivers {
     this.#events = events
     this.#signals = signals
     signals.join(this)
-    this.#unfollow = events.followListeners('run-times', isHeard => this.#tellTimes(isHeard))
     // what is only passed on is due whatever its time: whoever looked would find it to be for later
     const isPassedOn = options.worker.chain.some(({ kind }) => kind === 'forward')
     const openAside = isPassedOn ? undefined : options.openAside
@@ -110,15 +107,15 @@ export class WorkerPool implements SignalReceivers {
       tell: (pid, reports, known) => this.#tell(pid, reports, known),
       dispatch: () => this.dispatch(),
     }
-    const withdrawals = new Withdrawals(context)
-    this.halt = new Halt(context, withdrawals)
+    this.halt = new Halt(context, () => {
+      for (const feeder of this.#feeders) feeder.takeBack()
+    })
     this.#cancellations = new Cancellations(context, () => this.#options)
     this.#crashed = new CrashedTasks(feed, () => this.dispatch())
     const shared = {
       ...context,
       ...{
         signals,
-        withdrawals,
         halt: this.halt,
         pace: this.#pace,
         cancellations: this.#cancellations,
@@ -151,7 +148,6 @@ export class WorkerPool implements SignalReceivers {
   }
 
   #joined(worker: WorkerProcess): void {
-    if (!this.#events.isSilent('run-times')) worker.tellTimes(true)
     this.halt.joined(worker)
     this.dispatch()
   }
@@ -159,12 +155,6 @@ export class WorkerPool implements SignalReceivers {
   #tell(pid: number, reports: readonly Report[], known: ReadonlySet<TaskName> = new Set()): void {
     const { spool } = this
     if (reports.length > 0) this.#events.emit('tasks-reported', { spool, pid, done: [], reports, known })
-  }
-
-  /** Call it when the first listener has come or the last one has gone. */
-  #tellTimes(isHeard: boolean): void {
-    for (const { roster } of this.#feeders)
-      for (const worker of roster.workers) if (worker.state === 'ready') worker.tellTimes(isHeard)
   }
 
   get spool(): string {
@@ -349,7 +339,6 @@ export class WorkerPool implements SignalReceivers {
   /** Ends the workers. Being ended from outside does not count as a crash of a task. */
   async #end(end: (roster: Roster) => Promise<void>): Promise<void> {
     this.#signals.leave(this)
-    this.#unfollow()
     this.size.close()
     this.#crashed.close()
     await Promise.all(

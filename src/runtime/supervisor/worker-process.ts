@@ -161,11 +161,11 @@ export class WorkerProcess {
 
   /** The latest time at which it has to be killed; infinite when nothing runs, or when there is no limit. */
   deadlineAt(harakiriMs: number): number {
-    const { stillRunsSince } = this.#work
-    if (stillRunsSince === undefined || this.#killed !== undefined) return Number.POSITIVE_INFINITY
+    const { runningSince } = this.#work
+    if (runningSince === undefined || this.#killed !== undefined) return Number.POSITIVE_INFINITY
     return Math.min(
       this.#ownDeadlineAt,
-      harakiriMs === 0 ? Number.POSITIVE_INFINITY : stillRunsSince + harakiriMs,
+      harakiriMs === 0 ? Number.POSITIVE_INFINITY : runningSince + harakiriMs,
     )
   }
 
@@ -233,11 +233,6 @@ export class WorkerProcess {
   /** It has exited while its interpreter ran another task than this one, or none. */
   isInnocent(number: number): boolean {
     return this.#hostRan !== undefined && this.#hostRan.number !== number
-  }
-
-  /** Starts or stops its reports of run times. Only once it is ready. */
-  tellTimes(times: boolean): void {
-    this.#send({ type: 'listen', times })
   }
 
   /** From now on it starts no task that has one of these pairs. Only once it is ready. */

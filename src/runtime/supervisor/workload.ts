@@ -48,18 +48,15 @@ export class Workload {
     return this.tasks.hasAhead || (this.signals.size > 0 && this.outstanding > 1)
   }
 
-  /** The latest time at which the longest-running task can have begun; undefined when nothing runs. */
+  /**
+   * The latest time at which the longest-running task can have begun; undefined when nothing runs. A run that has ended runs no longer
+   * while its end is stored. Engines that take long for that tell of each begin.
+   */
   get runningSince(): number | undefined {
     const since = earliest(this.signals.runningSince, this.tasks.runningSince)
-    if (since !== undefined) return since
+    if (since !== undefined || this.tasks.isSettling) return since
     // until the worker confirms a recall, it may still begin a recalled task
     return this.outstanding > 0 || this.tasks.isRecalling ? this.tasks.heardAt : undefined
-  }
-
-  /** As `runningSince`, for deadlines: a run that has ended has none while its end is stored. Engines that take long for it tell of each begin. */
-  get stillRunsSince(): number | undefined {
-    if (!this.tasks.isSettling) return this.runningSince
-    return earliest(this.signals.runningSince, this.tasks.stillRunsSince)
   }
 
   /** The names of those that may have begun. */

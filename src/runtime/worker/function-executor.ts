@@ -11,6 +11,12 @@ import type { Run } from './run.js'
 /** At hand: the global of Node is a getter, and each task asks five times. */
 const clock = performance
 
+/**
+ * Whose run the executing code belongs to. One for all: Node keeps each that was ever used, and every promise of the program
+ * gets a property for it.
+ */
+const authors = new AsyncLocalStorage<{ readonly of: FunctionExecutor; readonly run: Run }>()
+
 interface FunctionExecutorOptions {
   readonly chain: readonly HandlerCall[]
   readonly context: TaskContext
@@ -34,7 +40,6 @@ export class FunctionExecutor implements Executor {
   readonly #isTracked: boolean
   readonly #options: FunctionExecutorOptions
   readonly #listener: ExecutorListener
-  readonly #author = new AsyncLocalStorage<Run>()
   /** The run that started last; used where one runs at a time. */
   #latest: Run | undefined
 
@@ -91,7 +96,7 @@ export class FunctionExecutor implements Executor {
     try {
       const task = new HandlerTask(run, context)
       const ask = () => this.#ask(0, run, task)
-      const call = () => (this.#isTracked ? this.#author.run(run, ask) : ask())
+      const call = () => (this.#isTracked ? authors.run({ of: this, run }, ask) : ask())
       // else the next task has what this one enters with `enterWith`
       const own = () => new AsyncResource('spoold.task').runInAsyncScope(call)
       return around === undefined ? own() : around(own)
@@ -106,8 +111,14 @@ export class FunctionExecutor implements Executor {
 
   /** The run whose code is executing. For an exception outside any call, the run that started the code that threw. */
   get author(): Run | undefined {
-    const author = this.#isTracked ? this.#author.getStore() : this.#latest
+    const author = this.#isTracked ? this.#trackedAuthor : this.#latest
     return author?.hasEnded === true ? undefined : author
+  }
+
+  /** Of another executor here, it is none of ours. */
+  get #trackedAuthor(): Run | undefined {
+    const author = authors.getStore()
+    return author?.of === this ? author.run : undefined
   }
 
   /** The named task whose code is executing. */

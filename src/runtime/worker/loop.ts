@@ -195,10 +195,6 @@ export class Loop implements ExecutorListener {
     this.#follow = tell
   }
 
-  listen(areTimesHeard: boolean): void {
-    this.#reports.listen(areTimesHeard)
-  }
-
   /** Hands back what has not begun, and reports which tasks have. */
   recall(): void {
     this.#handBack()

@@ -38,7 +38,6 @@ export class ReportBuffer {
   #reportedAt = 0
   #busySince = 0
   #timer: NodeJS.Timeout | undefined
-  #areTimesHeard = false
 
   /** @param inFlight each message also announces those of these runs that have started since the last one */
   constructor(
@@ -55,11 +54,6 @@ export class ReportBuffer {
     this.#send = send
   }
 
-  /** @param areTimesHeard there is a listener for the times of runs */
-  listen(areTimesHeard: boolean): void {
-    this.#areTimesHeard = areTimesHeard
-  }
-
   /** Adds a report of a task that did not run. */
   add(number: number, report: Report): void {
     this.#outbox.add(number, report)
@@ -74,10 +68,9 @@ export class ReportBuffer {
       if (id !== undefined && id.length <= LONGEST_ID) this.#outbox.addId(number, id)
     }
     const report = terms === undefined ? plain : { ...plain, task: terms.name }
-    if (!this.#areTimesHeard && !this.#isDetailed) return this.#outbox.add(number, report)
     const waitMs = Math.max(0, Math.round(epochNowMs() - report.ranMs - claim.dueAtMs))
     this.#outbox.add(number, this.#isDetailed ? { ...report, attempt: claim.attempt, waitMs } : report)
-    if (this.#areTimesHeard && isHandled(report.kind)) this.#outbox.addTimes(report.ranMs, waitMs)
+    if (isHandled(report.kind)) this.#outbox.addTimes(report.ranMs, waitMs)
   }
 
   /** Call it when the worker is no longer idle. */

@@ -101,8 +101,6 @@ export class Worker {
         return this.#loop?.pause(message.pairs)
       case 'follow':
         return this.#loop?.follow(message.isOn ? news => this.#send(news) : undefined)
-      case 'listen':
-        return this.#loop?.listen(message.times)
       case 'drain':
         return this.drain(message.mercyMs)
     }

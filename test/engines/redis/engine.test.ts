@@ -9,6 +9,7 @@ import { Connection } from '#src/engines/redis/connection.js'
 import { RedisEnqueuer } from '#src/engines/redis/enqueuer.js'
 import { RedisFeed } from '#src/engines/redis/feed.js'
 import { type Libraries, loadLibraries } from '#src/engines/redis/libraries.js'
+import { RedisUpkeep } from '#src/engines/redis/upkeep.js'
 import { parseRedisAddress } from '#src/formats/protocol/redis-address.js'
 import { lastValue, toPairs } from '#src/formats/protocol/vars.js'
 import { CLAIMS_DEFAULTS, type EngineSettings } from '../../helpers/engine.js'
@@ -42,6 +43,7 @@ describe('the engine on Redis', { skip: missing }, () => {
       return connection
     }
     return {
+      connect,
       key: (type: string) => `bull:${queue}:${type}`,
       enqueuer: new RedisEnqueuer(connect()),
       another: () => new RedisEnqueuer(connect()),
@@ -390,6 +392,18 @@ describe('the engine on Redis', { skip: missing }, () => {
     const { kind, detail } = await refusalOf(worker, 'ticket')
     assert.deepEqual([kind, detail?.includes('it was not stored as a task')], ['set-aside', true])
     assert.equal((await claimOf(worker, 'ticket')).attempt, 1)
+  })
+
+  it('purges dead letters, and says which stay: an id that is no text cannot be told to Redis', async () => {
+    const { key, connect } = openSpool()
+    for (const [score, id] of [Buffer.from('a\xff', 'latin1'), 'b', 'c'].entries())
+      await redis.client.zadd(key('failed'), score, id)
+    const upkeep = new RedisUpkeep(connect())
+    const passed: number[] = []
+    const { removed, fault } = await upkeep.purge({ maxAgeMs: null, maxCount: 0 }, () => passed.push(1))
+    assert.deepEqual([removed, fault], [2, 'BullMQ removed none of 1 failed job'])
+    assert.equal(passed.length, 3)
+    assert.equal(await redis.client.zcard(key('failed')), 1)
   })
 
   it('keeps the order of arrival of tasks without a priority, however many', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { Histogram } from '#src/base/task/histogram.js'
-import { arrivalsOf } from '#src/doors/cli/scaling/patterns.js'
+import { arrivalsOf } from '#src/doors/cli/scaling/load.js'
 import {
   arrivalRate,
   emptyLoad,
@@ -11,7 +11,7 @@ import {
   NO_RESERVE,
   noteLoad,
   type Reserve,
-} from '#src/runtime/supervisor/scaling/latency-load.js'
+} from '#src/runtime/supervisor/scaling/latency.js'
 import { SECOND, snapshot } from '../../helpers/scaling.js'
 
 const LOOK_S = 0.05

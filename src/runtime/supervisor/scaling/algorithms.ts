@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { MAX_TIMER_MS } from '../../../base/clock.js'
 import { describe, messageOf, SpooldError } from '../../../base/errors.js'
-import { isThenable } from '../../../base/promise.js'
+import { isThenable, withDeadline } from '../../../base/promise.js'
 import { type Algorithm, type Decision, hold, type ScalingOptions, type Snapshot } from './algorithm.js'
 import { busyness, busynessSettings } from './busyness.js'
 import { latency } from './latency.js'
@@ -54,7 +54,9 @@ const LOAD_MS = 10_000
 async function importAlgorithm(path: string): Promise<Algorithm> {
   let exported: object
   try {
-    exported = await inTime(importAnew(realpathSync(path)))
+    exported = await withDeadline(importAnew(realpathSync(path)), LOAD_MS, () => {
+      throw new Error(`it is still loading after ${LOAD_MS / 1000} s`)
+    })
   } catch (error) {
     throw new SpooldError('ALGORITHM_UNLOADABLE', `${path} could not be loaded: ${messageOf(error)}`)
   }
@@ -71,18 +73,6 @@ async function importAlgorithm(path: string): Promise<Algorithm> {
 function importAnew(path: string): Promise<object> {
   delete createRequire(path).cache[path]
   return import(`${pathToFileURL(path).href}?changed=${statSync(path).mtimeMs}`)
-}
-
-async function inTime<T>(loading: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`it is still loading after ${LOAD_MS / 1000} s`)), LOAD_MS)
-  })
-  try {
-    return await Promise.race([loading, late])
-  } finally {
-    clearTimeout(timer)
-  }
 }
 
 function decideOf(exported: object): Algorithm | undefined {

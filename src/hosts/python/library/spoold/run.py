@@ -133,7 +133,15 @@ class Run:
     async def perform_async(self) -> Any:
         """In the context of an asyncio task, so that each has its own."""
         self._begin()
-        with self._around(self._entry.around_run):
+        from contextlib import AsyncExitStack
+
+        async with AsyncExitStack() as stack:
+            for layer in self._entry.around_run:
+                context = layer(self.job)
+                if self.is_async and hasattr(context, '__aenter__'):
+                    await stack.enter_async_context(context)
+                else:
+                    stack.enter_context(context)
             value = self._call()
             return await value if self.is_async else value
 

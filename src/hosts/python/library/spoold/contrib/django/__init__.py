@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 
+from asgiref.sync import sync_to_async  # type: ignore[import-not-found, unused-ignore]
 from django.conf import settings  # type: ignore[import-not-found, unused-ignore]
 from django.db import DEFAULT_DB_ALIAS, close_old_connections, connections, reset_queries, transaction  # type: ignore[import-not-found, unused-ignore]
 
@@ -81,7 +82,31 @@ def _with_connections(job: Job) -> Iterator[None]:
         close_old_connections()
 
 
-spoold.middleware(run=_with_connections, schedule=_store_on_commit)
+class _Connections:
+    """`_with_connections`; around a coroutine also in the thread in which `sync_to_async`, and so Django, has its own."""
+
+    def __init__(self, job: Job) -> None:
+        self._own = _with_connections(job)
+
+    def __enter__(self) -> None:
+        self._own.__enter__()
+
+    def __exit__(self, *raised: Any) -> bool | None:
+        return self._own.__exit__(*raised)
+
+    async def __aenter__(self) -> None:
+        self.__enter__()
+        await sync_to_async(close_old_connections)()
+
+    async def __aexit__(self, *raised: Any) -> bool | None:
+        try:
+            await sync_to_async(close_old_connections)()
+        finally:
+            result = self.__exit__(*raised)
+        return result
+
+
+spoold.middleware(run=_Connections, schedule=_store_on_commit)
 
 
 def bind() -> None:

@@ -3,6 +3,11 @@
     import = spoold.contrib.django.worker
 """
 
-import django  # type: ignore[import-not-found, unused-ignore]
+import os
 
-django.setup()
+if 'DJANGO_CONFIGURATION' in os.environ:
+    from configurations import setup  # type: ignore[import-not-found, unused-ignore]
+else:
+    from django import setup  # type: ignore[import-not-found, unused-ignore]
+
+setup()

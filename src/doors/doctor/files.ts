@@ -2,11 +2,13 @@ import { accessSync, constants } from 'node:fs'
 import { connect, createServer, type ListenOptions } from 'node:net'
 import { dirname } from 'node:path'
 import { errnoOf, messageOf } from '../../base/errors.js'
+import { shellWord } from '../../base/printable.js'
+import { checkWay } from '../../engines/spool/permissions.js'
 import { type Address, formatAddress, socketPath } from '../../formats/protocol/address.js'
 import { statsOf } from '../../system/file-stats.js'
 import { type Bound, Opener } from '../../system/opener.js'
 import { privateText } from '../../system/private-file.js'
-import type { Diagnosis } from './diagnosis.js'
+import { type Diagnosis, diagnosisOf } from './diagnosis.js'
 
 /** What a configuration makes, or writes to. */
 interface Target {
@@ -119,5 +121,38 @@ export async function checkTokens(path: string): Promise<Diagnosis> {
     return { level: 'ok', ...found, text: 'it can be read' }
   } catch (error) {
     return { level: 'error', ...found, text: messageOf(error) }
+  }
+}
+
+/** Handlers and working directories, as the user of this process; the configuration was checked as the user that reads it. */
+export function* checkReadable(
+  files: readonly string[],
+  directories: readonly string[],
+): Generator<Diagnosis> {
+  for (const [path, right, needed] of [
+    ...files.map(file => [file, constants.R_OK, 'read'] as const),
+    ...directories.map(directory => [directory, constants.X_OK, 'entered'] as const),
+  ])
+    yield checkRight(path, right, needed)
+}
+
+function checkRight(path: string, right: number, needed: string): Diagnosis {
+  const about = { topic: 'handlers', about: path } as const
+  try {
+    checkWay(path)
+  } catch (error) {
+    return diagnosisOf('handlers', path, error)
+  }
+  try {
+    accessSync(path, right)
+    return { level: 'ok', ...about, text: `it can be ${needed}` }
+  } catch (error) {
+    const fix = `chmod a+r${needed === 'read' ? '' : 'x'} ${shellWord(path)}`
+    return {
+      level: 'error',
+      ...about,
+      text: `it cannot be ${needed} by uid ${process.geteuid?.()}: ${messageOf(error)}`,
+      fix,
+    }
   }
 }

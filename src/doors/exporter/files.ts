@@ -1,6 +1,35 @@
 import { closeSync, writeSync } from 'node:fs'
+import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
 import { inodeAt, Opener } from '../../system/opener.js'
+import { exposition } from './exposition.js'
+import { METRICS } from './metrics.js'
 import { printed, type UwsgiStats } from './uwsgi-stats.js'
+
+/**
+ * A file of metrics, for the textfile collector of node_exporter. A reader finds a whole file or none. It is removed at the
+ * end, so that figures of a daemon that is gone are not published for ever; after a crash its age tells.
+ */
+export class MetricsFile {
+  readonly #path: string
+  readonly #files = new Opener(null)
+  /** What was written last. */
+  #inode = ''
+
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  push(snapshot: DaemonSnapshot): void {
+    const text = exposition(METRICS, snapshot, 'prometheus')
+    this.#inode = this.#files.replace(this.#path, text, 0o644) // node_exporter is another user, whatever the umask
+  }
+
+  close(): void {
+    try {
+      this.#files.remove(this.#path, this.#inode)
+    } catch {} // its directory is gone, or closed to us
+  }
+}
 
 export interface StatsFileOptions {
   readonly path: string

@@ -1,0 +1,85 @@
+import { messageOf } from '../../base/errors.js'
+
+/** How long what somebody removed is missing, at most. */
+const LOOK_MS = 5000
+
+/** Something that others reach by a name in the file system, which they may remove. */
+export interface Open {
+  /** Not once its name was removed, or is another's. */
+  isReachable(): boolean | Promise<boolean>
+  close(): void | Promise<void>
+}
+
+interface KeptOpenContext {
+  open(name: string): Promise<Open>
+  /** It could not be opened. Once, until it can, or for another reason. */
+  missing(name: string, why: string): void
+  /** It is there: when it was opened, and at each look after that. */
+  looked?(name: string): void
+}
+
+/** Opens again what somebody removed, and what could not be opened: a full disk has room again. */
+export class KeptOpen {
+  readonly #context: KeptOpenContext
+  readonly #open = new Map<string, Open>()
+  /** Why a name has nothing open, as was told. */
+  readonly #missing = new Map<string, string>()
+  #wanted: ReadonlySet<string> = new Set()
+  #isLooking = false
+  /** Openings take turns: a reload may come while something that was removed is opened again. */
+  #turn = Promise.resolve()
+  readonly #watch = setInterval(() => void this.#look(), LOOK_MS).unref()
+
+  constructor(context: KeptOpenContext) {
+    this.#context = context
+  }
+
+  /** Opens each of these, also where somebody removed it, and closes all others. */
+  serve(names: readonly string[]): Promise<void> {
+    this.#wanted = new Set(names)
+    this.#missing.clear() // a reload says again what is wrong
+    return this.#openAll()
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#watch)
+    this.#wanted = new Set()
+    await this.#openAll()
+  }
+
+  async #look(): Promise<void> {
+    if (this.#isLooking) return // at a disk that stalls
+    this.#isLooking = true
+    const wanted = [...this.#wanted]
+    const areThere = await Promise.all(wanted.map(name => this.#open.get(name)?.isReachable() ?? false))
+    this.#isLooking = false
+    for (const [i, name] of wanted.entries())
+      if (areThere[i] === true && this.#wanted.has(name)) this.#context.looked?.(name)
+    if (areThere.includes(false)) await this.#openAll()
+  }
+
+  #openAll(): Promise<void> {
+    this.#turn = this.#turn.then(async () => {
+      for (const [name, open] of this.#open)
+        if (!this.#wanted.has(name) || !(await open.isReachable())) {
+          this.#open.delete(name)
+          await open.close()
+        }
+      for (const name of this.#wanted) if (!this.#open.has(name)) await this.#openOne(name)
+    })
+    return this.#turn
+  }
+
+  async #openOne(name: string): Promise<void> {
+    try {
+      this.#open.set(name, await this.#context.open(name))
+      this.#missing.delete(name)
+      this.#context.looked?.(name)
+    } catch (error) {
+      const why = messageOf(error)
+      if (this.#missing.get(name) === why) return
+      this.#missing.set(name, why)
+      this.#context.missing(name, why)
+    }
+  }
+}

@@ -1,0 +1,155 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { parseAddress } from '../../formats/protocol/address.js'
+import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
+import { Clients } from '../http/clients.js'
+import { GuardedServer } from '../http/guarded-server.js'
+import { type Dialect, exposition } from './exposition.js'
+import type { StatsOptions } from './messages.js'
+import { METRICS } from './metrics.js'
+import { printed, uwsgiStats } from './uwsgi-stats.js'
+
+/** A client that takes longer to read its answer is disconnected; `socket-timeout` in uWSGI. */
+const DEADLINE_MS = 4000
+
+/** uWSGI's stats server: to whoever connects it sends its JSON, with `stats-http` as an HTTP answer, and hangs up. */
+export class StatsServer {
+  readonly #document: () => Promise<Buffer>
+  readonly #http: HttpServer | undefined
+  readonly #clients = new Clients()
+
+  /** @param snapshot rejects when the daemon does not answer */
+  constructor(options: StatsOptions, snapshot: () => Promise<DaemonSnapshot>) {
+    const { withCores, isMinified, isHttp, listener } = options
+    this.#document = rendered(snapshot, taken => printed(uwsgiStats(taken, withCores), isMinified))
+    if (isHttp)
+      this.#http = new HttpServer(listener.address, {
+        '/': async () => ({ type: 'application/json', body: await this.#document() }),
+      })
+  }
+
+  accept(socket: Socket): void {
+    if (this.#http !== undefined) return this.#http.accept(socket)
+    this.#clients.add(socket)
+    const deadline = setTimeout(() => socket.destroy(), DEADLINE_MS)
+    socket.once('close', () => clearTimeout(deadline))
+    this.#document().then(
+      body => socket.end(body),
+      () => socket.destroy(),
+    )
+  }
+}
+
+const MEDIA_TYPES: Readonly<Record<Dialect, string>> = {
+  prometheus: 'text/plain; version=0.0.4; charset=utf-8',
+  openmetrics: 'application/openmetrics-text; version=1.0.0; charset=utf-8',
+}
+
+/** Serves `/metrics` for Prometheus, and nothing else. */
+export function metricsServer(address: string, snapshot: () => Promise<DaemonSnapshot>): HttpServer {
+  const bodies = {
+    prometheus: rendered(snapshot, taken => exposition(METRICS, taken, 'prometheus')),
+    openmetrics: rendered(snapshot, taken => exposition(METRICS, taken, 'openmetrics')),
+  }
+  const page = async ({ headers }: IncomingMessage): Promise<Page> => {
+    const dialect = dialectFor(headers.accept)
+    return { type: MEDIA_TYPES[dialect], body: await bodies[dialect]() }
+  }
+  return new HttpServer(address, { '/metrics': page })
+}
+
+/** OpenMetrics only for who likes it better than the older format, which everything reads. */
+export function dialectFor(accept = ''): Dialect {
+  const weights = { openmetrics: 0, text: 0 }
+  for (const range of accept.toLowerCase().split(',')) {
+    const [type = '', ...parameters] = range.split(';').map(part => part.trim())
+    const parameter = (name: string) => parameters.find(each => each.startsWith(`${name}=`))?.split('=')[1]
+    const weight = Number(parameter('q') ?? 1)
+    if (type === 'application/openmetrics-text' && (parameter('version') ?? '1.0.0') === '1.0.0')
+      weights.openmetrics = Math.max(weights.openmetrics, weight)
+    else if (type === 'text/plain') weights.text = Math.max(weights.text, weight)
+  }
+  return weights.openmetrics > weights.text ? 'openmetrics' : 'prometheus'
+}
+
+/**
+ * A snapshot as bytes. Each is rendered once, however many read it: a crowd shares one text.
+ *
+ * @returns rejects when the daemon does not answer
+ */
+function rendered(
+  snapshot: () => Promise<DaemonSnapshot>,
+  render: (snapshot: DaemonSnapshot) => string,
+): () => Promise<Buffer> {
+  let last: { readonly of: DaemonSnapshot; readonly body: Buffer } | undefined
+  return async () => {
+    const taken = await snapshot()
+    if (last?.of !== taken) last = { of: taken, body: Buffer.from(render(taken)) }
+    return last.body
+  }
+}
+
+interface Page {
+  /** The media type. */
+  readonly type: string
+  /** Not changed by anybody: all its readers share it. */
+  readonly body: Buffer
+}
+
+/** What is served, by path; `/` also serves what has no page of its own. A page that rejects is a 503. */
+type Pages = Readonly<Record<string, (request: IncomingMessage) => Promise<Page>>>
+
+const REQUEST_MS = 4000
+/** A client that takes longer to read its answer is disconnected. */
+const ANSWER_MS = 10_000
+/** Nothing of it runs in a browser, and no page of another site may read it: there is no Access-Control-Allow-Origin. */
+const HEADERS = {
+  'Cache-Control': 'no-store',
+  'Content-Security-Policy': "default-src 'none'",
+  'X-Content-Type-Options': 'nosniff',
+}
+
+/** A read-only HTTP server. */
+class HttpServer {
+  readonly #guarded: GuardedServer
+  readonly #pages: Pages
+
+  /** @param address where it listens: requests must be addressed to it, or to an IP address */
+  constructor(address: string, pages: Pages) {
+    this.#pages = pages
+    this.#guarded = new GuardedServer({
+      hosts: hostsOf(address),
+      headers: HEADERS,
+      requestMs: REQUEST_MS,
+      answerMs: ANSWER_MS,
+      mostBodyBytes: 0,
+      answer: (request, response) => this.#answer(request, response),
+    })
+  }
+
+  accept(socket: Socket): void {
+    this.#guarded.accept(socket)
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = '', url = '/' } = request
+    const refuse = this.#guarded.refuse.bind(this.#guarded, response)
+    if (method !== 'GET' && method !== 'HEAD')
+      return refuse(405, 'expected GET or HEAD', { Allow: 'GET, HEAD' })
+    const page = this.#pages[url.split('?')[0] ?? '/'] ?? this.#pages['/']
+    if (page === undefined) return refuse(404, 'there is no such page')
+    try {
+      const { type, body } = await page(request)
+      response.writeHead(200, { ...HEADERS, 'Content-Type': type, 'Content-Length': body.length })
+      response.end(method === 'HEAD' ? undefined : body)
+    } catch {
+      refuse(503, 'the daemon does not answer', { 'Retry-After': '5' })
+    }
+  }
+}
+
+/** The names of the server; undefined: all, because only a proxy that we trust can open the socket. */
+function hostsOf(text: string): ReadonlySet<string> | undefined {
+  const address = parseAddress(text)
+  return address.kind === 'tcp' ? new Set(['localhost', address.host.toLowerCase()]) : undefined
+}
