@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { openSocketClient, type SocketClientOptions } from '#src/engines/client/socket-client.js'
+import type { Request } from '#src/base/task/request.js'
+import { type SocketClientOptions, SocketDestination } from '#src/engines/client/socket-client.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
@@ -15,9 +16,8 @@ import { portOf, wire } from '../helpers/wire.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 
 function open(address: string, options?: SocketClientOptions) {
-  const transport = openSocketClient(address, options)
-  after(() => transport.close())
-  return transport
+  const destination = new SocketDestination(address, options)
+  return { enqueue: async (request: Request) => (await destination.store(request)).path }
 }
 
 async function server(ini: Readonly<Record<string, string | number>> = {}, spool = spoolDirectory()) {
@@ -173,7 +173,7 @@ describe('the client of a socket', () => {
       code: 'SOCKET_UNREACHABLE',
       message: /ENOENT/,
     })
-    assert.throws(() => openSocketClient('nonsense:'), { code: 'ADDRESS_INVALID' })
+    assert.throws(() => open('nonsense:'), { code: 'ADDRESS_INVALID' })
     const pongs = Buffer.concat([
       wire([], { modifier1: 100, modifier2: 1 }),
       wire([], { modifier1: 100, modifier2: 1 }),
@@ -189,24 +189,11 @@ describe('the client of a socket', () => {
     await assert.rejects(open(dying).enqueue(requestFrom({})), { code: 'SOCKET_UNANSWERED' })
   })
 
-  it('ends what is under way when it is closed, and then refuses', async () => {
-    const { spool, address } = await server()
-    const transport = open(address)
-    const sending = Promise.all(Array.from({ length: 50 }, (_, i) => transport.enqueue(requestFrom({ i }))))
-    await transport.close()
-    await sending
-    assert.equal(leftIn(spool).length, 50)
-    await assert.rejects(transport.enqueue(requestFrom({})), {
-      code: 'SOCKET_UNREACHABLE',
-      message: /closed/,
-    })
-  })
-
   it('keeps no program alive', async () => {
     const { spool, address } = await server()
     const script = `
-      const { openSocketClient } = await import('${ROOT}/build/src/engines/client/socket-client.js')
-      console.log(await openSocketClient('${address}').enqueue({ packet: Buffer.of(17, 0, 0, 0) }))`
+      const { SocketDestination } = await import('${ROOT}/build/src/engines/client/socket-client.js')
+      console.log(await new SocketDestination('${address}').store({ packet: Buffer.of(17, 0, 0, 0) }))`
     const program = new TestProcess(process.execPath, ['--input-type=module', '-e', script])
     assert.equal(await program.code(10_000), 0)
     assert.equal(leftIn(spool).length, 1)

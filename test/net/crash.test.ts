@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { openSocketClient } from '#src/engines/client/socket-client.js'
+import { SocketDestination } from '#src/engines/client/socket-client.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
@@ -89,13 +89,13 @@ describe('a daemon that is killed while it stores', () => {
     for (let round = 0; round < (isLong ? 100 : 4); round++) {
       const spool = spoolDirectory()
       const daemon = await startDaemon({ spool, ...ASIDE })
-      const transport = openSocketClient(`127.0.0.1:${await portOf(daemon)}`)
+      const transport = new SocketDestination(`127.0.0.1:${await portOf(daemon)}`)
       const acknowledged: number[] = []
       const failures = new Set<string>()
       const callers = Array.from({ length: 20 }, async (_, caller) => {
         for (let i = 0; daemon.isRunning; i++)
           try {
-            await transport.enqueue({
+            await transport.store({
               packet: wire([['n', String(caller * 1e6 + i)]]),
               ...(i % 2 === 0 ? {} : { body: BODY }),
             })
@@ -118,7 +118,6 @@ describe('a daemon that is killed while it stores', () => {
         [...failures].filter(code => !['SOCKET_UNANSWERED', 'SOCKET_UNREACHABLE'].includes(code)),
         [],
       )
-      await transport.close()
     }
   })
 })

@@ -17,8 +17,7 @@ import { checkSchedules, schedulesOf } from '../../runtime/schedule/ini-schedule
 import { ownZone, zoneNamed, zoneOrigin } from '../../runtime/schedule/zone.js'
 import { isLinkToNothing, statsOf, whyUnreadable } from '../../system/file-stats.js'
 import { findGroup, findUser } from '../../system/identity.js'
-import { checkNetwork } from '../net/check.js'
-import { checkPublishing } from '../net/check-publishing.js'
+import { checkNetwork, checkPublishing, type Report } from '../net/check.js'
 import { checkScaling, saying } from './check-scaling.js'
 import { checkUnused } from './check-unused.js'
 import { writtenBy } from './written.js'
@@ -113,7 +112,7 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
   for (const [i, group] of options.addGid.entries())
     if (findGroup(group) === undefined)
       problems.error(where('add-gid', i), `add-gid: group ${group} not found`)
-  const say = (severity: 'error' | 'warning', name: string, message: string, i?: number) =>
+  const say: Report = (severity, name, message, i) =>
     problems[severity](where(name, i), `${name}: ${message}`)
   checkNetwork(options, say)
   checkControl(options.spoolerControl, (i, message) => say('error', 'spooler-control', message, i))

@@ -11,7 +11,7 @@ import type { DashboardOptions, FromDashboard, ToDashboard } from '../dashboard/
 import type { AlarmMemory } from '../exporter/alarms.js'
 import type { ExporterOptions, FromExporter, PushOptions, ToExporter } from '../exporter/messages.js'
 import { parseAlarm } from '../net/alarm-target.js'
-import { needsInsecure } from '../net/check-publishing.js'
+import { needsInsecure } from '../net/check.js'
 import { parseDashboard } from '../net/dashboard-address.js'
 import { parseHostPort, parsePush } from '../net/stats-push.js'
 

@@ -4,11 +4,11 @@ import type { Form } from './access/form.js'
 import type { Right } from './access/rights.js'
 import type { Notice } from './access/sessions.js'
 import type { Visitor } from './access/visitor.js'
-import type { ReadableDaemon } from './readable-daemon.js'
+import type { DaemonLink } from './daemon-link.js'
 import type { ReadableSpools } from './readable-spools.js'
 
 /** Who looks at a page. */
-interface Viewer extends Visitor {
+export interface Viewer extends Visitor {
   /** A hidden field `csrf` of every form has it. */
   readonly csrf: string
   /** Whether a button for it makes sense; the server asks again. */
@@ -19,7 +19,7 @@ interface Viewer extends Visitor {
 export interface PageContext {
   readonly viewer: Viewer
   /** It says, and they show, no more than the viewer may see. */
-  readonly daemon: ReadableDaemon
+  readonly daemon: Pick<DaemonLink, 'history' | 'ask' | 'snapshot'>
   readonly spools: ReadableSpools
   readonly path: string
   readonly query: URLSearchParams
@@ -32,14 +32,12 @@ export interface PageContext {
 /** A page with markup, as hono's JSX makes it. */
 type Markup = HtmlEscapedString | Promise<HtmlEscapedString>
 
-/** Anything else than markup: a script, a picture, JSON; a task's body only with a name, which makes it a download. */
+/** Anything else than markup: a task's body only with a name, which makes it a download. */
 export interface Raw {
   readonly type: string
   readonly body: string | Buffer
   /** The name under which it is saved. */
   readonly filename?: string
-  /** It never changes under this URL. */
-  readonly isLasting?: true
 }
 
 /** One row of the table of pages. `path` is as hono has it: `/spools/:spool`. */
@@ -48,10 +46,4 @@ export interface Page {
   readonly right: Right
   /** @param params those of `path` @throws PageError */
   render(context: PageContext, params: Readonly<Record<string, string>>): Markup | Raw | Promise<Raw>
-}
-
-/** A file that everybody may have, whoever it is: it says nothing of the daemon. */
-export interface Asset {
-  readonly path: string
-  asset(): Raw | Promise<Raw>
 }

@@ -1,18 +1,18 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Context, Hono } from 'hono'
 import { getPath } from 'hono/utils/url'
 import { messageOf, SpooldError } from '../../base/errors.js'
+import { seenSnapshot } from '../../runtime/stats/seen-snapshot.js'
 import { giveId, idIn } from './access/cookie.js'
-import { type Form, formOf } from './access/form.js'
-import { logIn, logOut } from './access/login.js'
+import { type Form, formFromHere, formOf } from './access/form.js'
 import { hasRight, mayDo } from './access/rights.js'
 import { visitorOf } from './access/visitor.js'
 import { acts } from './acts.js'
+import { ASSET_NAMES, assetOf } from './assets.js'
 import type { Page, Raw } from './context.js'
 import { PageError } from './page-error.js'
-import { ASSETS, FORM_PAGES, PAGES } from './pages/index.js'
-import { loginPage } from './pages/login.js'
-import { messagePage } from './pages/message.js'
-import { ReadableDaemon } from './readable-daemon.js'
+import { FORM_PAGES, PAGES } from './pages/index.js'
+import { loginPage, messagePage } from './pages/plain.js'
 import { ReadableSpools } from './readable-spools.js'
 import { type Env, type World, whoseOf } from './world.js'
 
@@ -38,7 +38,7 @@ export function dashboardApp(world: World): DashboardApp {
     await addPrefix(c)
     secure(c.res.headers)
   })
-  for (const { path, asset } of ASSETS) app.get(path, async c => raw(c, await asset()))
+  for (const name of ASSET_NAMES) app.get(`/assets/${name}`, c => lasting(c, assetOf(name)))
   app.get('/login', c => (world.tokens === null ? c.redirect('/', 303) : c.html(loginPage())))
   app.post('/login', c => logIn(c, world))
   app.use((c, next) => identify(c, world, next))
@@ -102,6 +102,28 @@ async function identify(
   return undefined
 }
 
+/** Nobody guesses 256 bits; but nobody has to be fast at it, either. */
+const WRONG_MS = 500
+
+/** A token that the file has begins a session. */
+async function logIn(c: Context<Env>, { tokens, sessions }: World): Promise<Response> {
+  const { token = '' } = await formFromHere(c)
+  const hash = await tokens?.hashOf(token.trim())
+  if (hash === undefined) {
+    await sleep(WRONG_MS)
+    return c.html(loginPage('this token is not known'), 403)
+  }
+  giveId(c, sessions.begin(hash))
+  return c.redirect('/', 303)
+}
+
+async function logOut(c: Context<Env>, world: World): Promise<Response> {
+  if (!c.var.visitor.hasSession) throw new PageError(400, 'you have not logged in')
+  await formOf(c, world)
+  world.sessions.end(c.var.id)
+  return c.redirect('/login', 303)
+}
+
 async function answer(c: Context<Env>, world: World, page: Page, form: Form = {}): Promise<Response> {
   const { visitor, id } = c.var
   if (!hasRight(visitor, page.right)) throw new PageError(403, 'this page is not for you')
@@ -114,7 +136,11 @@ async function answer(c: Context<Env>, world: World, page: Page, form: Form = {}
         csrf: sessions.csrfOf(id, whoseOf(visitor)),
         may: name => mayDo(visitor, name, allowsNewWork),
       },
-      daemon: new ReadableDaemon(daemon, sight),
+      daemon: {
+        history: daemon.history,
+        ask: (verb, args) => daemon.ask(verb, args),
+        snapshot: async () => seenSnapshot(await daemon.snapshot(), sight),
+      },
       spools: new ReadableSpools(spools, sight),
       path: c.req.path,
       query: new URL(c.req.url).searchParams,
@@ -131,11 +157,14 @@ function isRaw(made: object): made is Raw {
   return 'type' in made && 'body' in made
 }
 
-const LASTING = 'private, max-age=31536000, immutable'
+/** Scripts and styles, which everybody may load: their URLs have a version, so that browsers may keep them. */
+function lasting(c: Context, { type, body }: Raw): Response {
+  c.header('Cache-Control', 'private, max-age=31536000, immutable')
+  return raw(c, { type, body })
+}
 
-function raw(c: Context, { type, body, filename, isLasting }: Raw): Response {
+function raw(c: Context, { type, body, filename }: Raw): Response {
   c.header('Content-Type', type)
-  if (isLasting) c.header('Cache-Control', LASTING)
   if (filename !== undefined)
     c.header('Content-Disposition', `attachment; filename="${filename.replace(/[^A-Za-z0-9._-]/g, '_')}"`)
   return c.body(typeof body === 'string' ? body : new Uint8Array(body))

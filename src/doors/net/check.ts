@@ -1,9 +1,12 @@
 import { dirname, resolve } from 'node:path'
-import { messageOf } from '../../base/errors.js'
+import { messageOf, SpooldError } from '../../base/errors.js'
 import { formatAddress, isLocal, parseAddress, parseNetwork } from '../../formats/protocol/address.js'
 import { MAX_BLOCK_BYTES } from '../../formats/protocol/header.js'
 import { statsOf } from '../../system/file-stats.js'
 import { findGroup, findUser } from '../../system/identity.js'
+import { parseAlarm, webhookUrl } from './alarm-target.js'
+import { isReachable, parseDashboard } from './dashboard-address.js'
+import { parseHostPort, parsePush } from './stats-push.js'
 
 /** What the network's options say, before anything listens. */
 interface NetworkOptions {
@@ -20,7 +23,7 @@ interface NetworkOptions {
 }
 
 /** @param i which value of a list */
-type Report = (severity: 'error' | 'warning', option: string, message: string, i?: number) => void
+export type Report = (severity: 'error' | 'warning', option: string, message: string, i?: number) => void
 
 /** What the daemon needs in order to listen, and who it would let in. */
 export function checkNetwork(options: NetworkOptions, report: Report): void {
@@ -70,7 +73,91 @@ function checkNumbers(options: NetworkOptions, report: Report): void {
     )
 }
 
-function attempt<T>(option: string, i: number, report: Report, parse: () => T): T | undefined {
+/** What the options of statistics, alarms and the dashboard say. */
+interface PublishingOptions {
+  readonly stats: string | null
+  readonly statsHttp: boolean
+  readonly spoolerMetrics: string | null
+  readonly spoolerHttpInsecure: boolean
+  readonly statsPush: readonly string[]
+  readonly carbon: readonly string[]
+  readonly spoolerAlarm: readonly string[]
+  readonly spoolerDashboard: readonly string[]
+  readonly spoolerDashboardTokens: string | null
+}
+
+const INSTEAD = 'use 127.0.0.1 or a unix socket behind a proxy with TLS, or set spooler-http-insecure'
+
+/** HTTP over a network, without encryption and for whoever can reach it, has to be asked for. */
+export function needsInsecure(
+  address: string,
+  { spoolerHttpInsecure }: Pick<PublishingOptions, 'spoolerHttpInsecure'>,
+): boolean {
+  return !spoolerHttpInsecure && !isLocal(parseAddress(address))
+}
+
+/** Who could read what is published. */
+export function checkPublishing(options: PublishingOptions, report: Report): void {
+  for (const [i, text] of options.statsPush.entries())
+    try {
+      parsePush(text)
+    } catch (error) {
+      report('warning', 'stats-push', `${messageOf(error)}; nothing is pushed there`, i) // uWSGI may know it
+    }
+  for (const [i, text] of options.carbon.entries()) attempt('carbon', i, report, () => parseHostPort(text))
+  for (const [i, text] of options.spoolerAlarm.entries())
+    attempt('spooler-alarm', i, report, () => checkAlarm(text, options.spoolerHttpInsecure))
+  for (const [i, text] of options.spoolerDashboard.entries())
+    attempt('spooler-dashboard', i, report, () => checkDashboard(text, options))
+  attempt('stats', undefined, report, () => checkStats(options, report))
+  attempt('spooler-metrics', undefined, report, () => checkMetrics(options, report))
+}
+
+function checkStats(options: PublishingOptions, report: Report): void {
+  const { stats, statsHttp } = options
+  if (stats === null) return
+  if (statsHttp && needsInsecure(stats, options))
+    report(
+      'warning', // in an ini that a uWSGI shares, this is no reason to run no tasks
+      'stats',
+      `${stats} is left closed: whoever can reach it would read it over plain HTTP; ${INSTEAD}`,
+    )
+  else if (!isLocal(parseAddress(stats)))
+    report('warning', 'stats', `whoever can reach ${stats} can read the names of tasks and files`)
+}
+
+/** @throws SpooldError ADDRESS_INVALID */
+function checkMetrics(options: PublishingOptions, report: Report): void {
+  const { spoolerMetrics } = options
+  if (spoolerMetrics === null || !needsInsecure(spoolerMetrics, options)) return
+  const message = `whoever can reach ${spoolerMetrics} would read it over plain HTTP; ${INSTEAD}`
+  report('error', 'spooler-metrics', message)
+}
+
+/** @throws SpooldError ADDRESS_INVALID */
+function checkDashboard(text: string, options: PublishingOptions): void {
+  const dashboard = parseDashboard(text)
+  if (!isReachable(dashboard)) return
+  const { address } = dashboard
+  if (needsInsecure(address, options))
+    throw new SpooldError(
+      'ADDRESS_INVALID',
+      `whoever can reach ${address} would use it over plain HTTP; ${INSTEAD}`,
+    )
+  if (options.spoolerDashboardTokens === null)
+    throw new SpooldError(
+      'ADDRESS_INVALID',
+      `whoever can reach ${address} would see it; set spooler-dashboard-tokens`,
+    )
+}
+
+/** Files are read when there is something to post: whoever checks may not be allowed to. @throws SpooldError CONFIG_INVALID */
+function checkAlarm(text: string, allowsPlain: boolean): void {
+  const { webhook } = parseAlarm(text)
+  if (webhook !== null && 'text' in webhook.url) webhookUrl(webhook.url.text, allowsPlain)
+}
+
+function attempt<T>(option: string, i: number | undefined, report: Report, parse: () => T): T | undefined {
   try {
     return parse()
   } catch (error) {

@@ -1,12 +1,12 @@
 import { counted } from '../../base/counted.js'
 import { SpooldError } from '../../base/errors.js'
+import type { Request } from '../../base/task/request.js'
 import { type Packet, PacketDecoder } from '../../formats/protocol/decoder.js'
 import { KEEP_OPEN, SIGNAL_MODIFIER, SPOOL_MODIFIER } from '../../formats/protocol/header.js'
 import { requestFromPacket, type WireRequest } from '../../formats/protocol/request-vars.js'
-import { Answers, PONG, REFUSED, STORED, type StoreActions } from './answers.js'
-import { BodyReader } from './body-reader.js'
+import type { ByteBudget } from './byte-budget.js'
 import type { FairTurns } from './fair-turns.js'
-import type { Peer } from './peer.js'
+import { type Peer, PeerLost } from './peer.js'
 import { ReplyQueue } from './reply-queue.js'
 
 export interface ConnectionLimits {
@@ -21,7 +21,16 @@ export interface ConnectionLimits {
   readonly keepaliveMs: number
 }
 
-export interface ConnectionActions extends StoreActions {
+export interface ConnectionActions {
+  readonly budget: ByteBudget
+  /** Stores a request if that is possible without waiting. @returns whether it did. @throws SpooldError if it is refused */
+  storeAtOnce(request: Request, spooler: Buffer | undefined): boolean
+  /**
+   * @param bodyBytes the size of the request's body
+   * @throws SpooldError if it is refused
+   */
+  store(request: Request, spooler: Buffer | undefined, bodyBytes: number): Promise<void>
+  refused(peer: string, error: unknown): void
   readonly turns: FairTurns
   /** @returns false when there is no room for the signal */
   raise(signal: number): boolean
@@ -29,6 +38,11 @@ export interface ConnectionActions extends StoreActions {
   /** A packet arrived, so this connection is not idle. */
   progressed(connection: Connection): void
 }
+
+/** uWSGI's replies (plugins/spooler, plugins/ping, plugins/signal). A signal is accepted even without a handler. */
+const STORED = Buffer.of(255, 0, 0, 1)
+const REFUSED = Buffer.of(255, 0, 0, 0)
+const PONG = Buffer.of(100, 0, 0, 1)
 
 const PING_MODIFIER = 100
 /** What one connection may have in flight. */
@@ -45,7 +59,6 @@ export class Connection {
   readonly #actions: ConnectionActions
   readonly #decoder: PacketDecoder
   readonly #replies: ReplyQueue
-  readonly #answers: Answers
   /** Received, but not decoded yet. */
   #rest: Buffer = NOTHING
   #state: ConnectionState = 'open'
@@ -55,7 +68,6 @@ export class Connection {
     this.#limits = limits
     this.#actions = actions
     this.#decoder = new PacketDecoder(limits.bufferBytes)
-    this.#answers = new Answers(actions, peer)
     this.#replies = new ReplyQueue(
       reply => peer.write(reply, limits.timeoutMs),
       () => peer.close(),
@@ -192,7 +204,7 @@ export class Connection {
       return 'unread'
     }
     if (wire.bodyBytes > 0) return this.#spoolWithBody(wire, packet.length, then)
-    this.#replies.push(this.#answers.to(wire), packet.length)
+    this.#replies.push(this.#answer(wire), packet.length)
     return then
   }
 
@@ -208,7 +220,7 @@ export class Connection {
       progressed: () => this.#actions.progressed(this),
     })
     this.#become('body-begins')
-    const reply = this.#answers.toBodied(wire, { ...wire.request, body })
+    const reply = this.#stored(wire, { ...wire.request, body })
     this.#replies.push(reply, bytes)
     await reply
     this.#become('body-ended')
@@ -223,7 +235,41 @@ export class Connection {
   }
 
   #refuse(error: unknown): void {
-    this.#replies.push(this.#answers.refusal(error), 0)
+    this.#replies.push(this.#refusal(error), 0)
+  }
+
+  #refusal(error: unknown): Buffer {
+    this.#actions.refused(this.#peer.name, error)
+    return REFUSED
+  }
+
+  /** The reply to a request without a body; not a promise if the request can be stored without waiting. */
+  #answer(wire: WireRequest): Buffer | Promise<Buffer> {
+    try {
+      if (this.#actions.storeAtOnce(wire.request, wire.spooler)) return STORED
+    } catch (error) {
+      return this.#refusal(error)
+    }
+    return this.#storedInTurn(wire)
+  }
+
+  async #storedInTurn(wire: WireRequest): Promise<Buffer> {
+    const { packet } = wire.request
+    await this.#actions.budget.take(packet.length)
+    try {
+      return await this.#stored(wire, wire.request)
+    } finally {
+      this.#actions.budget.give(packet.length)
+    }
+  }
+
+  async #stored({ spooler, bodyBytes }: WireRequest, request: Request): Promise<Buffer> {
+    try {
+      await this.#actions.store(request, spooler, bodyBytes)
+      return STORED
+    } catch (error) {
+      return this.#refusal(error)
+    }
   }
 
   async #read(deadlineMs: number): Promise<Buffer | null> {
@@ -231,6 +277,74 @@ export class Connection {
     const rest = this.#rest
     this.#rest = NOTHING
     return rest
+  }
+}
+
+interface BodyReaderOptions {
+  readonly bytes: number
+  readonly budget: ByteBudget
+  /** The peer's next bytes; null if it sends no more. @throws PeerLost */
+  read(deadlineMs: number): Promise<Buffer | null>
+  /** Puts back the bytes after the body. */
+  unread(rest: Buffer): void
+  /** Another MiB has arrived. */
+  progressed(): void
+  /** How long the peer may be silent. */
+  readonly timeoutMs: number
+  /** The time limit for each MiB. */
+  readonly requestTimeoutMs: number
+}
+
+const DEADLINE_BYTES = 1024 * 1024
+
+/** The body after a packet, read from the peer one chunk at a time. */
+class BodyReader implements AsyncIterable<Buffer> {
+  readonly #options: BodyReaderOptions
+  #left: number
+  #isBroken = false
+
+  constructor(options: BodyReaderOptions) {
+    this.#options = options
+    this.#left = options.bytes
+  }
+
+  /** Each chunk counts against the budget until the next one is requested. @throws PeerLost */
+  async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
+    const { budget, timeoutMs, requestTimeoutMs, progressed } = this.#options
+    let deadlineMs = performance.now() + requestTimeoutMs
+    let credit = DEADLINE_BYTES
+    while (this.#left > 0) {
+      const part = await this.#next(Math.min(performance.now() + timeoutMs, deadlineMs))
+      credit -= part.length
+      if (credit <= 0) {
+        credit += DEADLINE_BYTES
+        progressed()
+        deadlineMs = performance.now() + requestTimeoutMs
+      }
+      await budget.take(part.length)
+      try {
+        yield part
+      } finally {
+        budget.give(part.length)
+      }
+    }
+  }
+
+  /** Discards the unread rest. @returns whether the body arrived in full, so that the next packet can be found */
+  async skip(): Promise<boolean> {
+    if (!this.#isBroken) for await (const _ of this);
+    return !this.#isBroken
+  }
+
+  async #next(deadlineMs: number): Promise<Buffer> {
+    this.#isBroken = true // until the bytes have arrived
+    const chunk = await this.#options.read(deadlineMs)
+    if (chunk === null) throw new PeerLost(`its body ended ${counted(this.#left, 'byte')} too early`)
+    this.#isBroken = false
+    const part = chunk.subarray(0, this.#left)
+    this.#options.unread(chunk.subarray(part.length))
+    this.#left -= part.length
+    return part
   }
 }
 

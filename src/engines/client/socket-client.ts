@@ -1,12 +1,13 @@
 import { counted } from '../../base/counted.js'
-import { SpooldError } from '../../base/errors.js'
+import { SpooldError, toError } from '../../base/errors.js'
 import { Queue } from '../../base/queue.js'
-import type { Request } from '../../base/task/request.js'
+import type { Request, Stored } from '../../base/task/request.js'
 import { type Address, formatAddress, parseAddress } from '../../formats/protocol/address.js'
 import { HEADER_BYTES, KEEP_OPEN, MODIFIER2_OFFSET } from '../../formats/protocol/header.js'
 import { encodePacket } from '../../formats/protocol/packet.js'
 import { BODY_LENGTH_KEY } from '../../formats/protocol/request-vars.js'
 import { lastValue, parseVars, toPairs } from '../../formats/protocol/vars.js'
+import type { Enqueuer, StoreResult } from '../enqueuer.js'
 import { SocketConnection } from './socket-connection.js'
 
 export interface SocketClientOptions {
@@ -20,67 +21,56 @@ export interface SocketClientOptions {
   readonly maxBodyBytes?: number
 }
 
-/** Enqueues over the network. Close it when done. */
-export interface SocketClient {
-  /**
-   * Resolves when the task is stored, to the address of the server: the protocol does not return the file's name.
-   *
-   * @throws SpooldError REQUEST_INVALID before anything is sent
-   * @throws SpooldError SOCKET_UNREACHABLE, SOCKET_REFUSED, SOCKET_BODYLESS: nothing was stored
-   * @throws SpooldError SOCKET_UNANSWERED: it may have been stored
-   */
-  enqueue(request: Request): Promise<string>
-  /** Resolves when all requests in flight have their replies and the connection is closed. */
-  close(): Promise<void>
-}
-
 /** The maximum number of connections to a server that accepts one packet per connection. */
 const SINGLE_CONNECTIONS = 32
 const DEFAULTS = { connectTimeoutMs: 5000, timeoutMs: 30_000, idleMs: 30_000, maxBodyBytes: 64 * 1024 * 1024 }
 
 /**
- * A client of `socket = …`, of spoold or of a uWSGI. It connects on demand, and all tasks share one connection; if that
- * breaks, the next task opens another one. With a uWSGI, it opens a connection per packet.
- *
- * @throws SpooldError ADDRESS_INVALID
+ * The `socket` of a daemon, or of a uWSGI, as a destination of tasks. It connects on demand, and all tasks share one connection,
+ * which closes by itself when it is idle; if it breaks, the next task opens another one. With a uWSGI, it opens a connection per
+ * packet.
  */
-export function openSocketClient(address: string, options: SocketClientOptions = {}): SocketClient {
-  return new Client(parseAddress(address), { ...DEFAULTS, ...options })
-}
-
-class Client implements SocketClient {
+export class SocketDestination implements Enqueuer {
+  readonly name: string
   readonly #address: Address
   readonly #options: Required<SocketClientOptions>
   /** The shared connection; undefined if the server turned out to accept one packet per connection. */
   #shared: Promise<SocketConnection | undefined> | undefined
-  #isClosed = false
-  readonly #underWay = new Set<Promise<void>>()
   /** How many more single-packet connections may be opened, and who waits for one. */
   #slots = SINGLE_CONNECTIONS
   readonly #queue = new Queue<() => void>()
 
-  constructor(address: Address, options: Required<SocketClientOptions>) {
-    this.#address = address
-    this.#options = options
+  /** @throws SpooldError ADDRESS_INVALID */
+  constructor(address: string, options: SocketClientOptions = {}) {
+    this.name = address
+    this.#address = parseAddress(address)
+    this.#options = { ...DEFAULTS, ...options }
   }
 
-  async enqueue(request: Request): Promise<string> {
-    if (this.#isClosed) throw new SpooldError('SOCKET_UNREACHABLE', 'the transport was closed')
-    const sending = this.#send(request)
-    this.#underWay.add(sending)
-    try {
-      await sending
-      return formatAddress(this.#address)
-    } finally {
-      this.#underWay.delete(sending)
-    }
+  /**
+   * Its path is the address of the server: the protocol does not return the file's name.
+   *
+   * @throws SpooldError REQUEST_INVALID before anything is sent
+   * @throws SpooldError SOCKET_UNREACHABLE, SOCKET_REFUSED, SOCKET_BODYLESS: nothing was stored
+   * @throws SpooldError SOCKET_UNANSWERED: it may have been stored
+   */
+  async store(request: Request): Promise<Stored> {
+    if (request.id !== undefined) throw notOverSocket('an id', 'id')
+    await this.#send(request)
+    return { path: formatAddress(this.#address), isDuplicate: false }
   }
 
-  async close(): Promise<void> {
-    this.#isClosed = true
-    await Promise.allSettled(this.#underWay)
-    const connection = await this.#shared?.catch(() => undefined)
-    connection?.end()
+  /** The packets are sent one after the other, without waiting for the replies. */
+  async storeAll(requests: readonly Request[], isAllOrNothing = false): Promise<StoreResult[]> {
+    if (isAllOrNothing) throw notOverSocket('all or nothing', 'allOrNothing')
+    return Promise.all(
+      requests.map(request =>
+        this.store(request).then(
+          (stored): StoreResult => ({ stored }),
+          (error: unknown): StoreResult => ({ error: toError(error) }),
+        ),
+      ),
+    )
   }
 
   async #send(request: Request): Promise<void> {
@@ -167,4 +157,12 @@ async function collect(body: Request['body'], limit: number): Promise<Buffer> {
     chunks.push(chunk)
   }
   return chunks.length === 1 && Buffer.isBuffer(chunks[0]) ? chunks[0] : Buffer.concat(chunks)
+}
+
+export function notOverSocket(what: string, key: string): SpooldError {
+  return new SpooldError(
+    'REQUEST_INVALID',
+    `${what} needs a spool directory; it is not available over a socket`,
+    { details: { key } },
+  )
 }

@@ -1,6 +1,6 @@
 import type { Stored } from '../../base/task/request.js'
 import { addressedFrom, type Dictionary, type TaskOptions } from './request-from.js'
-import { notOverSocket } from './socket-target.js'
+import { notOverSocket } from './socket-client.js'
 import { type Destination, forgetTargets, openTarget } from './target.js'
 
 /** The destination and the options of a task. */

@@ -3,7 +3,7 @@ import { SpooldError } from '../../base/errors.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import type { Enqueuer } from '../enqueuer.js'
 import { SpoolTargets } from '../targets.js'
-import { SocketDestination } from './socket-target.js'
+import { SocketDestination } from './socket-client.js'
 
 /** Where tasks go. */
 export interface Destination {

@@ -1,9 +1,10 @@
+import { SpooldError } from '../../base/errors.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Company, Outcome } from '../../base/task/outcome.js'
 import type { ParkReason } from '../../base/task/parked.js'
 import type { Ref } from '../../base/task/ref.js'
-import { type Report, unknownName } from '../../base/task/report.js'
-import type { Delivery, RetryPolicy, TermsOrPark } from '../../base/task/terms.js'
+import { type ClaimNotice, type Report, unknownName } from '../../base/task/report.js'
+import type { Delivery, RetryPolicy, Terms, TermsOrPark } from '../../base/task/terms.js'
 import { isNamed, taskNameOf } from '../../formats/protocol/named.js'
 import { lastValue, type Vars } from '../../formats/protocol/vars.js'
 import type { Claim, Claims } from '../claims.js'
@@ -16,7 +17,6 @@ import {
   type Rules,
   verdictOf,
 } from '../contracts/verdict.js'
-import { MemoryClaim } from './claim.js'
 import type { MemorySpool, MemoryTask } from './spool.js'
 
 export interface MemoryClaimsOptions {
@@ -38,6 +38,73 @@ type Refusal = Pick<Report, 'kind' | 'atMs' | 'detail'>
 const { setImmediate: nextTurn } = globalThis
 /** Every answer comes in a later turn of the event loop, as from an engine that asks another process. */
 const later = () => new Promise<void>(resolve => nextTurn(resolve))
+
+/** A task that a worker in this process holds. */
+class MemoryClaim implements Claim {
+  readonly ref: Ref
+  readonly task: MemoryTask
+  readonly lease: string
+  readonly isOnce: boolean
+  readonly path: string
+  readonly directory = undefined
+  isSettled = false
+
+  constructor(ref: Ref, task: MemoryTask, lease: string, isOnce: boolean, path: string) {
+    this.ref = ref
+    this.task = task
+    this.lease = lease
+    this.isOnce = isOnce
+    this.path = path
+  }
+
+  get notice(): ClaimNotice {
+    return { name: this.task.name, lease: this.lease }
+  }
+
+  get name(): string {
+    return this.task.name
+  }
+
+  get priority(): number | null {
+    return this.task.priority
+  }
+
+  get vars() {
+    return this.task.vars
+  }
+
+  get terms(): Terms | undefined {
+    return this.task.terms
+  }
+
+  get dueAtMs(): number {
+    return this.task.dueAtMs
+  }
+
+  get attempt(): number {
+    return this.task.attempts + 1
+  }
+
+  get bodyBytes(): number {
+    return this.task.body?.length ?? 0
+  }
+
+  get mustBeAlone(): boolean {
+    return this.task.past === 'died-beside' || this.hasCrashed
+  }
+
+  get hasCrashed(): boolean {
+    return this.task.crashes > 0
+  }
+
+  readBody(): Buffer | undefined {
+    if (this.isSettled)
+      throw new SpooldError('CLAIM_LOST', `the body of ${this.name} was asked for after its run had ended`)
+    return this.task.body
+  }
+
+  shareLock(): undefined {}
+}
 
 /** One worker's operations on the tasks of a spool in memory. */
 export class MemoryClaims implements Claims {

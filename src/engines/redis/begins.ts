@@ -1,7 +1,6 @@
 import { toError } from '../../base/errors.js'
 import type { Past } from '../contracts/verdict.js'
 import type { Connection } from './connection.js'
-import type { SpoolQueue } from './queues.js'
 import type { HeldJob } from './refs.js'
 import type { TaskRecord } from './task-job.js'
 
@@ -30,9 +29,9 @@ export class Begins {
     this.#connection = connection
   }
 
-  /** @returns its fencing token; 0: another one may have the job */
-  add(queue: SpoolQueue, { id, token }: HeldJob, record: TaskRecord): Promise<number> {
-    const args = [queue.key(''), id, token, JSON.stringify(record)]
+  /** @param prefix of the keys of its queue @returns its fencing token; 0: another one may have the job */
+  add(prefix: string, { id, token }: HeldJob, record: TaskRecord): Promise<number> {
+    const args = [prefix, id, token, JSON.stringify(record)]
     return new Promise((begun, failed) => {
       if (this.#waiting.length === 0) process.nextTick(() => this.#send())
       this.#waiting.push({ args, begun, failed })

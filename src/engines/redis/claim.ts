@@ -4,7 +4,7 @@ import type { ClaimNotice } from '../../base/task/report.js'
 import type { NamedSlots, Terms } from '../../base/task/terms.js'
 import type { Claim } from '../claims.js'
 import type { Begun, Mark } from './begins.js'
-import type { LockedJobs } from './locked-jobs.js'
+import type { SpoolQueue } from './queues.js'
 import { type HeldJob, leaseOf } from './refs.js'
 import type { TaskJob, TaskRecord } from './task-job.js'
 
@@ -12,8 +12,7 @@ import type { TaskJob, TaskRecord } from './task-job.js'
 export class RedisClaim implements Claim {
   readonly ref: Ref
   readonly job: TaskJob
-  /** Of its queue. */
-  readonly jobs: LockedJobs
+  readonly queue: SpoolQueue
   /** Of its lock. No other claim has it. */
   readonly token: string
   readonly path: string
@@ -32,11 +31,11 @@ export class RedisClaim implements Claim {
 
   constructor(
     ref: Ref,
-    own: Pick<RedisClaim, 'job' | 'jobs' | 'token' | 'path' | 'terms' | 'isOnce' | 'record' | 'early'>,
+    own: Pick<RedisClaim, 'job' | 'queue' | 'token' | 'path' | 'terms' | 'isOnce' | 'record' | 'early'>,
   ) {
     this.ref = ref
     this.job = own.job
-    this.jobs = own.jobs
+    this.queue = own.queue
     this.token = own.token
     this.path = own.path
     this.terms = own.terms
@@ -47,12 +46,12 @@ export class RedisClaim implements Claim {
   }
 
   get held(): HeldJob {
-    return { id: this.job.id, token: this.token, task: this.jobs.queue.task }
+    return { id: this.job.id, token: this.token, task: this.queue.task }
   }
 
   /** Of its name, if it takes one. */
   get slots(): NamedSlots | undefined {
-    return this.jobs.queue.task === undefined ? undefined : this.terms?.slots
+    return this.queue.task === undefined ? undefined : this.terms?.slots
   }
 
   get name(): string {

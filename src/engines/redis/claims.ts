@@ -1,27 +1,31 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { SpooldError } from '../../base/errors.js'
 import { epochNowMs } from '../../base/own-clock.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Company, Outcome } from '../../base/task/outcome.js'
 import type { ParkReason } from '../../base/task/parked.js'
 import type { Ref } from '../../base/task/ref.js'
-import type { Report } from '../../base/task/report.js'
+import { type Report, unknownName } from '../../base/task/report.js'
 import type { Delivery, RetryPolicy, Terms, TermsOrPark } from '../../base/task/terms.js'
+import { isNamed, taskNameOf } from '../../formats/protocol/named.js'
 import { lastValue, type Vars } from '../../formats/protocol/vars.js'
 import type { Awaitable, Claim, Claims } from '../claims.js'
 import type { TellDeath } from '../contracts/death.js'
-import { DELIVERY_KEY, pastVerdict, type Rules, verdictOf } from '../contracts/verdict.js'
-import { applyVerdict, type Locked, putOff } from './apply-verdict.js'
+import { DELIVERY_KEY, pastVerdict, type Rules, type Unsettled, verdictOf } from '../contracts/verdict.js'
 import { Begins, type Begun, type Mark } from './begins.js'
 import { RedisClaim } from './claim.js'
+import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { LeftJobs } from './left-jobs.js'
-import { refusalCode, Unreadable } from './locked-jobs.js'
-import { Persistence, type Tell } from './persistence.js'
 import { eraseMark, type Pulled, Pulls, type Refusal } from './pulls.js'
-import { heldJobOf, leaseOf, tokenFor } from './refs.js'
+import { refusalCode, renew, Unreadable } from './queues.js'
+import { type HeldJob, heldJobOf, leaseOf, tokenFor } from './refs.js'
 import { isRefusal, isUnsent, whyNot } from './store-failure.js'
 import { earlyMs, recordAfter, type TaskRecord, withoutLastRun } from './task-job.js'
+
+/** Tells people of a task. */
+type Tell = (task: string, message: string) => void
 
 export interface RedisClaimsOptions {
   /** What the tokens of its locks begin with. No other worker has it. */
@@ -37,8 +41,13 @@ export interface RedisClaimsOptions {
   readonly died?: TellDeath | undefined
 }
 
+/** What has been pulled, and may run as far as is known. */
+type Locked = Pick<RedisClaim, 'job' | 'queue' | 'token' | 'terms'>
+
 /** How long a claim waits for a connection. */
 const PATIENCE_MS = 1000
+/** A task that no handler here knows is offered again, to any daemon, after the frequency, then twice that, up to this. */
+const UNWANTED_CAP_MS = 300_000
 const LOST = 'could not be settled: its claim had ended'
 const FOREIGN = 'its job has no packet: it was not stored as a task'
 const MISSING_JOB = -1
@@ -74,11 +83,11 @@ export class RedisClaims implements Claims {
   }
 
   /** What was fetched, runs for the first time, and may run now: Redis need not be asked. */
-  #claimAtOnce(ref: Ref, { jobs, token, job, found, early }: Pulled): Claim | undefined {
+  #claimAtOnce(ref: Ref, { queue, token, job, found, early }: Pulled): Claim | undefined {
     const nowMs = this.#connection.knownNowMs
     if (job === undefined || nowMs === undefined || earlyMs(job, nowMs) > 0) return undefined
     if (found === 'unknown-name' || found?.slots !== undefined || job.record.past !== 'none') return undefined
-    return this.#claimOf(ref, { job, jobs, token, terms: found }, withoutLastRun(job.record), early)
+    return this.#claimOf(ref, { job, queue, token, terms: found }, withoutLastRun(job.record), early)
   }
 
   async #claimLater(
@@ -111,14 +120,14 @@ export class RedisClaims implements Claims {
     if (heldJobOf(ref) === undefined && lastRun !== undefined) return ofAnotherJob(ref, lastRun)
     const pulled = await this.#pulls.pull(ref, tokens, fetched)
     if ('kind' in pulled) return { ref, ranMs: 0, ...pulled }
-    const { jobs, json, token, job, found } = pulled
+    const { queue, json, token, job, found } = pulled
     const report = { ref, name: json.id, ranMs: 0 }
     if (job === undefined) {
-      await jobs.setAside(token, FOREIGN)
+      await queue.setAside(token, FOREIGN)
       return { ...report, kind: 'set-aside', detail: FOREIGN }
     }
     const terms = typeof found === 'object' ? found : undefined
-    const own = { job, jobs, token, terms }
+    const own = { job, queue, token, terms }
     const past = await this.#settlePast(ref, own, lastRun)
     if ('kind' in past) return { ...report, ...past }
     const refusal = await this.#refusalOf(own, found)
@@ -127,16 +136,16 @@ export class RedisClaims implements Claims {
   }
 
   #claimOf(ref: Ref, own: Locked, record: TaskRecord, early?: Begun): RedisClaim {
-    const { job, jobs, token, terms } = own
+    const { job, queue, token, terms } = own
     const delivery = lastValue(job.vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery
     const path = `${this.#connection.name}/${job.id}`
     const isOnce = delivery === 'at-most-once'
-    return new RedisClaim(ref, { job, jobs, token, terms, path, record, early, isOnce })
+    return new RedisClaim(ref, { job, queue, token, terms, path, record, early, isOnce })
   }
 
   /** @returns the record of a task that may run, as it is from now on */
   async #settlePast(ref: Ref, own: Locked, lastRun: LastRun | undefined): Promise<TaskRecord | Refusal> {
-    const { job, jobs, token, terms } = own
+    const { job, queue, token, terms } = own
     const { lastRun: known, ...record } = job.record
     const verdict = pastVerdict(record.past, lastRun ?? known, record, this.#rules(terms))
     if (verdict.kind === 'run') return { ...record, past: verdict.past }
@@ -146,26 +155,34 @@ export class RedisClaims implements Claims {
       if (verdict.death !== undefined) this.#options.died?.(dead, { cause: verdict.death, atMs })
     }
     if (verdict.kind === 'bury') {
-      await jobs.bury(job.json, token, { ...next, reason: verdict.reason }, verdict.detail)
+      await queue.bury(job.json, token, { ...next, reason: verdict.reason }, verdict.detail)
       died()
       return { kind: 'set-aside', detail: verdict.detail }
     }
     if (verdict.delayMs === 0) {
-      if (await jobs.mark(dead.held, next)) died(epochNowMs()) // this claim may be released
+      if (await queue.mark(dead.held, next)) died(epochNowMs()) // this claim may be released
       return next
     }
-    const atMs = await jobs.delay(job.id, token, verdict.delayMs, next)
+    const atMs = await queue.delay(job.id, token, verdict.delayMs, next)
     died(atMs)
     return { kind: 'later', atMs, detail: verdict.detail }
   }
 
   /** @returns undefined if the task may run now */
   async #refusalOf(own: Locked, found: TermsOrPark): Promise<Refusal | undefined> {
-    const { job, jobs, token } = own
-    if (found === 'unknown-name') return putOff(own, job.record, this.#options.frequencyMs)
+    const { job, queue, token } = own
+    if (found === 'unknown-name') return this.#putOff(own, job.record)
     const delayMs = earlyMs(job, await this.#connection.nowMs())
     if (delayMs === 0) return undefined
-    return { kind: 'later', atMs: await jobs.delay(job.id, token, delayMs, job.record) }
+    return { kind: 'later', atMs: await queue.delay(job.id, token, delayMs, job.record) }
+  }
+
+  /** No handler here knows its name; those of another daemon may. */
+  async #putOff({ job, queue, token }: Locked, record: TaskRecord): Promise<Refusal> {
+    const unwanted = (record.unwanted ?? 0) + 1
+    const delayMs = Math.min(this.#options.frequencyMs * 2 ** (unwanted - 1), UNWANTED_CAP_MS)
+    const atMs = await queue.delay(job.id, token, delayMs, { ...record, unwanted })
+    return { ...unknownName(taskNameOf(job.vars) ?? ''), atMs }
   }
 
   #rules(terms: Terms | undefined): Rules {
@@ -181,7 +198,7 @@ export class RedisClaims implements Claims {
     // a promise nevertheless: what is claimed in one moment is announced together
     if (own.early?.past === mark) return Promise.resolve(begun(own, mark, own.early.fence))
     const { unwanted: _, ...record } = own.record
-    const add = () => this.#begins.add(own.jobs.queue, own.held, { ...record, past: mark })
+    const add = () => this.#begins.add(own.queue.key(''), own.held, { ...record, past: mark })
     return this.#persistence.run(own.held, add).then(fence => begun(own, mark, fence))
   }
 
@@ -200,8 +217,35 @@ export class RedisClaims implements Claims {
         .run(held, tries => this.#remove(own, tries > 0, next))
         .then((): Report => ({ ref, kind: 'ok', ranMs, slots }), lost)
     return this.#persistence
-      .run(held, () => applyVerdict(own, verdict, this.#options.frequencyMs))
+      .run(held, () => this.#apply(own, verdict))
       .then(applied => ({ ref, ranMs, ...applied, slots }), lost)
+  }
+
+  /** Settles a task that is not done. */
+  async #apply(own: RedisClaim, verdict: Unsettled): Promise<Refusal> {
+    const { job, queue, token } = own
+    const record: TaskRecord = { ...own.record, past: 'none' }
+    switch (verdict.kind) {
+      case 'put-back':
+        await queue.mark(own.held, record)
+        await queue.putBack(job.id, token)
+        return { kind: 'untouched' }
+      case 'ignored': {
+        if (isNamed(job.vars)) return this.#putOff(own, record)
+        const atMs = await queue.delay(job.id, token, this.#options.frequencyMs, record)
+        return { kind: 'ignore', atMs }
+      }
+      case 'bury': {
+        const buried = { ...recordAfter(record, verdict), reason: verdict.reason }
+        await queue.bury(job.json, token, buried, verdict.detail)
+        return { kind: 'buried', detail: verdict.detail }
+      }
+      case 'again': {
+        const runs = recordAfter(record, verdict)
+        const atMs = await queue.delay(job.id, token, verdict.delayMs, runs, 'failed')
+        return { kind: verdict.as, atMs, detail: verdict.detail }
+      }
+    }
   }
 
   rest(isEmpty: boolean): void {
@@ -215,9 +259,9 @@ export class RedisClaims implements Claims {
    * @param mayBeDone it was tried before, and the reply was lost
    */
   #remove(own: RedisClaim, mayBeDone: boolean, next: Ref | undefined): Promise<void> {
-    const { job, jobs, token, mark } = own
-    const pullsNext = !mayBeDone && this.#pulls.mayFetch(jobs, next)
-    return jobs.remove(job.json, token, pullsNext, mark === 'died-once' ? undefined : mark).then(
+    const { job, queue, token, mark } = own
+    const pullsNext = !mayBeDone && this.#pulls.mayFetch(queue, next)
+    return queue.removeDone(job.json, token, pullsNext, mark === 'died-once' ? undefined : mark).then(
       fetched => {
         if (fetched !== undefined) this.#pulls.fetched(fetched)
       },
@@ -236,12 +280,71 @@ export class RedisClaims implements Claims {
     own.isSettled = true
     const slots = reason === 'alone' ? own.slots : undefined // it is to run soon
     try {
-      await eraseMark({ jobs: own.jobs, json: own.job.json, token: own.token, early: own.early })
-      if (reason === undefined) await own.jobs.putBack(own.job.id, own.token)
+      await eraseMark({ queue: own.queue, json: own.job.json, token: own.token, early: own.early })
+      if (reason === undefined) await own.queue.putBack(own.job.id, own.token)
       else if (await this.#pulls.handOver(own.held, tokenFor(claim.ref), slots !== undefined))
         return { ...report, kind: 'parked', reason, slots }
     } catch {} // its lock expires
     return { ...report, kind: 'untouched' }
+  }
+}
+
+/** People are told of what has been refused so often, after a second or so: less is a failover, or a script that is busy. */
+const TRIES_UNTOLD = 6
+
+/** Tries what a worker has to store of its runs until Redis has answered, and says once that Redis refuses it. */
+class Persistence {
+  readonly #connection: Connection
+  readonly #tell: Tell
+  /** What has been refused for long, and still is. The first is told, and the end of the last. */
+  #refused = 0
+
+  constructor(connection: Connection, tell: Tell = () => {}) {
+    this.#connection = connection
+    this.#tell = tell
+  }
+
+  /**
+   * A run that has ended ran, whatever Redis says. A lock that expired meanwhile is taken again if nobody has the job.
+   *
+   * @throws what BullMQ's scripts refuse
+   */
+  run<T>(held: HeldJob, act: (tries: number) => Promise<T>): Promise<T> {
+    const first = act(0) // nearly always the last, and without promises for the others
+    return first.catch(() => this.#runAgain(held, first, act))
+  }
+
+  async #runAgain<T>(held: HeldJob, first: Promise<T>, act: (tries: number) => Promise<T>): Promise<T> {
+    let isTold = false
+    for (let tries = 0, refusals = 0; ; tries++)
+      try {
+        if (tries > 0) await renew(this.#connection, [held])
+        const result = await (tries === 0 ? first : act(tries))
+        if (isTold) this.#settled(held)
+        return result
+      } catch (error) {
+        if (refusalCode(error) !== undefined) {
+          if (isTold) this.#settled(held)
+          throw error
+        }
+        // if there is no connection, the feed says why
+        if (this.#connection.isReady && ++refusals === TRIES_UNTOLD) {
+          this.#refusedFor(held, error)
+          isTold = true
+        }
+        await sleep(pauseMs(tries))
+      }
+  }
+
+  #refusedFor({ id }: HeldJob, error: unknown): void {
+    if (this.#refused++ > 0) return
+    const why = whyNot(error)
+    const hint = why.includes('spoold doctor') ? '' : ' (spoold doctor examines it)'
+    this.#tell(id, `how its run went cannot be stored, and is tried again until it is: ${why}${hint}`)
+  }
+
+  #settled({ id }: HeldJob): void {
+    if (--this.#refused === 0) this.#tell(id, 'Redis has answered: what it refused is stored')
   }
 }
 

@@ -71,14 +71,14 @@ function refusedIn(replies: ReadonlyArray<readonly [Error | null, unknown]> | nu
   return error == null ? null : messageOf(error)
 }
 
-function linesOf(text: string): ReadonlyMap<string, string> {
+export function linesOf(text: string): ReadonlyMap<string, string> {
   const lines = text.split(/\r?\n/).filter(line => line.includes(':'))
   return new Map(
     lines.map(line => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)] as const),
   )
 }
 
-function pairsOf(reply: unknown): ReadonlyMap<string, string> {
+export function pairsOf(reply: unknown): ReadonlyMap<string, string> {
   const flat = Array.isArray(reply) ? reply.map(String) : []
   return new Map(flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1] ?? ''] as const] : [])))
 }

@@ -15,10 +15,8 @@ import type {
   Source,
 } from '../feed.js'
 import type { Connection } from './connection.js'
-import { HeldJobs } from './held-jobs.js'
 import { LeftJobs } from './left-jobs.js'
-import { LockedJobs, renew } from './locked-jobs.js'
-import { SpoolQueue } from './queues.js'
+import { renew, SpoolQueue } from './queues.js'
 import { type HeldJob, heldRef, jobOfLease, ticketOf, tokenFor } from './refs.js'
 import { Tickets } from './tickets.js'
 import { NOTHING_SEEN, type SpoolView, statsFrom, sumOf } from './view.js'
@@ -26,6 +24,55 @@ import { Watch } from './watch.js'
 
 /** Reports of workers that found nothing: somebody else was faster, or the count was old. */
 const EMPTY: ReadonlySet<ReportKind> = new Set(['gone', 'locked', 'parked', 'unreadable'])
+
+/** The jobs whose locks a master has, because the workers that pulled them may not run them now. */
+class HeldJobs {
+  readonly #waiting = new Map<FeedReason, HeldJob[]>()
+  readonly #given = new Map<Ref, HeldJob>()
+
+  /** How many wait to be given away, for one reason or for any. */
+  count(reason?: FeedReason): number {
+    if (reason !== undefined) return this.#waiting.get(reason)?.length ?? 0
+    return [...this.#waiting.values()].reduce((sum, { length }) => sum + length, 0)
+  }
+
+  /** All, given away or not. */
+  get all(): HeldJob[] {
+    return [...this.#given.values(), ...[...this.#waiting.values()].flat()]
+  }
+
+  add(reason: FeedReason, job: HeldJob): void {
+    const jobs = this.#waiting.get(reason) ?? []
+    jobs.push(job)
+    this.#waiting.set(reason, jobs)
+  }
+
+  /** For workers that may run them. */
+  give(reason: FeedReason, limit: number): Ref[] {
+    return (this.#waiting.get(reason)?.splice(0, limit) ?? []).map(job => {
+      const ref = heldRef(job)
+      this.#given.set(ref, job)
+      return ref
+    })
+  }
+
+  /** A worker no longer has this ref. @returns its job; undefined: it was a ticket */
+  takeBack(ref: Ref): HeldJob | undefined {
+    const job = this.#given.get(ref)
+    this.#given.delete(ref)
+    return job
+  }
+
+  /** Those that wait are no longer held. @param reason absent: for any reason */
+  release(reason?: FeedReason): HeldJob[] {
+    const reasons = reason === undefined ? [...this.#waiting.keys()] : [reason]
+    return reasons.flatMap(each => {
+      const jobs = this.#waiting.get(each) ?? []
+      this.#waiting.delete(each)
+      return jobs
+    })
+  }
+}
 
 /**
  * A spool on Redis, as one master sees it. It gives tickets; which job a worker gets for one is decided when it claims. What a worker may not run for a reason that ends (it must be alone) is held:
@@ -154,7 +201,7 @@ export class RedisFeed implements Source {
   /** Into its queue, where it is the first of its priority, unless a worker has taken it over. */
   #putBack(job: HeldJob): void {
     this.#tickets.putBack(job.task)
-    this.#jobsLike(job)
+    this.#queueOf(job)
       .putBack(job.id, job.token)
       .then(
         () => this.#watch.look(),
@@ -167,8 +214,8 @@ export class RedisFeed implements Source {
     if (job !== undefined) this.#left.cutShort(job, lastRun).then(() => this.#watch.look())
   }
 
-  #jobsLike({ task }: HeldJob): LockedJobs {
-    return new LockedJobs(new SpoolQueue(this.#connection, task))
+  #queueOf({ task }: HeldJob): SpoolQueue {
+    return new SpoolQueue(this.#connection, task)
   }
 
   get leases(): LeaseKeeper {

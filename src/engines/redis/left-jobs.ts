@@ -2,8 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { LastRun } from '../../base/task/last-run.js'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
-import { LockedJobs, refusalCode } from './locked-jobs.js'
-import { limitedKey, SpoolQueue } from './queues.js'
+import { limitedKey, refusalCode, SpoolQueue } from './queues.js'
 import { type HeldJob, leaseOf } from './refs.js'
 
 const LOOK_MS = 1000
@@ -55,7 +54,7 @@ export class LeftJobs {
   async cutShort(job: HeldJob, lastRun: LastRun): Promise<void> {
     for (let tries = 0; tries === 0 || !this.#isClosed; tries++)
       try {
-        await this.#jobsLike(job).cutShort(job, lastRun)
+        await this.#queueOf(job).cutShort(job, lastRun)
         if (this.#holders.size > 0) this.#cut.set(leaseOf(job), { until: this.#lockEnd, lastRun })
         return
       } catch (error) {
@@ -116,13 +115,13 @@ export class LeftJobs {
   async #putBack(job: HeldJob): Promise<void> {
     const lastRun = this.#cut.get(leaseOf(job))?.lastRun ?? (this.#isExcepted(job) ? undefined : BLAMELESS)
     if (lastRun === undefined) return
-    await this.#jobsLike(job)
+    await this.#queueOf(job)
       .cutShort(job, lastRun)
       .catch(() => {}) // it is looked for again
   }
 
-  #jobsLike({ task }: HeldJob): LockedJobs {
-    return new LockedJobs(new SpoolQueue(this.#connection, task))
+  #queueOf({ task }: HeldJob): SpoolQueue {
+    return new SpoolQueue(this.#connection, task)
   }
 
   #isExcepted(job: HeldJob): boolean {

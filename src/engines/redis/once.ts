@@ -22,7 +22,10 @@ export async function addOne(
   if (connection.address.replicas === 0) await connection.use(adding, patienceMs)
   else
     await connection.use(async (queue, client) => {
-      const [, replicas] = await Promise.all([adding(queue, client), countReplicas(connection, [draft])])
+      const [, replicas] = await Promise.all([
+        adding(queue, client),
+        countReplicas(connection, [connection.key(keyOf(draft))]),
+      ])
       checkReplicas(connection, replicas)
     }, patienceMs)
   return { path: `${connection.name}/${json.id}`, isDuplicate: false }
@@ -79,7 +82,10 @@ async function tryToAdd(
       ? undefined
       : (client.runCommand(commandOf('recall'), [keys.length, ...keys]) as Promise<string[]>),
     transaction.exec(),
-    countReplicas(connection, drafts),
+    countReplicas(
+      connection,
+      drafts.map(draft => connection.key(keyOf(draft))),
+    ),
   ])
   const failures = (replies ?? []).flatMap(([error]) => error ?? [])
   if (failures.some(({ message }) => message.startsWith('NOSCRIPT'))) {
@@ -101,17 +107,19 @@ async function loadScripts(connection: Connection): Promise<void> {
   for (const [error] of (await loading.exec()) ?? []) if (error !== null) throw error
 }
 
-/** How many replicas have what was written before this on the same connection, if that matters. */
-async function countReplicas(connection: Connection, drafts: readonly Draft[]): Promise<number> {
-  const { redis, address } = connection
+/**
+ * How many replicas have what was written before this on the same connection, if that matters.
+ *
+ * @param keys which node of a cluster is asked
+ */
+export async function countReplicas({ redis, address }: Connection, keys: string[]): Promise<number> {
   if (address.replicas === 0) return 0
-  const keys = drafts.map(draft => connection.key(keyOf(draft)))
   const replies = await redis.pipeline().exists(keys).wait(address.replicas, REPLICATION_MS).exec()
   return Number(replies?.[1]?.[1] ?? 0)
 }
 
 /** @throws SpooldError REDIS_UNREPLICATED */
-function checkReplicas({ name, address }: Connection, confirmed: number): void {
+export function checkReplicas({ name, address }: Connection, confirmed: number): void {
   if (confirmed < address.replicas)
     throw unreplicated(name, { confirmed, wanted: address.replicas, afterMs: REPLICATION_MS })
 }

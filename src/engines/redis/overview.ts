@@ -1,6 +1,7 @@
 import type { ServerOverview, ServerStatus } from '../server-facts.js'
 import { HELD_UNTIL_MS } from '../spool/spool-file.js'
 import type { Connection } from './connection.js'
+import { linesOf, pairsOf } from './facts.js'
 import { readMembers } from './membership.js'
 import { limitedKey, queuesOf } from './queues.js'
 import { scoreOf } from './records/walk.js'
@@ -55,16 +56,14 @@ async function serverOf(connection: Connection): Promise<Omit<ServerStatus, 'mem
   const [, info, config] = await connection.use(
     async () => (await redis.pipeline().exists(key).info().config('GET', 'append*').exec()) ?? [],
   )
-  const told = info?.[0] == null ? String(info?.[1] ?? '') : ''
-  const value = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(told)?.[1] ?? null
-  const number = (name: string) => (value(name) === null ? null : Number(value(name)))
-  const settings = config?.[0] == null && Array.isArray(config?.[1]) ? config[1].map(String) : []
-  const setting = (name: string) => settings[settings.indexOf(name) + 1] ?? null
-  const appends = settings.includes('appendonly') ? setting('appendonly') : null
+  const told = linesOf(info?.[0] == null ? String(info?.[1] ?? '') : '')
+  const number = (name: string) => (told.has(name) ? Number(told.get(name)) : null)
+  const settings = pairsOf(config?.[0] == null ? config?.[1] : undefined)
+  const appends = settings.get('appendonly')
   return {
-    ...{ version: value('redis_version'), role: value('role') },
+    ...{ version: told.get('redis_version') ?? null, role: told.get('role') ?? null },
     ...{ usedBytes: number('used_memory'), maxBytes: number('maxmemory') },
-    appends: appends === null ? null : appends === 'yes',
-    syncs: settings.includes('appendfsync') ? setting('appendfsync') : null,
+    appends: appends === undefined ? null : appends === 'yes',
+    syncs: settings.get('appendfsync') ?? null,
   }
 }

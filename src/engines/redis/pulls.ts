@@ -8,8 +8,7 @@ import { parseVars, type Vars } from '../../formats/protocol/vars.js'
 import type { Begun } from './begins.js'
 import type { Connection } from './connection.js'
 import type { JobJson } from './libraries.js'
-import { type Fetched, LockedJobs } from './locked-jobs.js'
-import { limitedKey, SpoolQueue } from './queues.js'
+import { type Fetched, limitedKey, SpoolQueue } from './queues.js'
 import { type HeldJob, heldJobOf, ticketOf } from './refs.js'
 import { recordOf, type TaskJob, taskOf } from './task-job.js'
 
@@ -18,7 +17,7 @@ export type Refusal = Omit<Report, 'ref' | 'ranMs'>
 
 /** A job whose lock this worker has. */
 export interface Pulled {
-  readonly jobs: LockedJobs
+  readonly queue: SpoolQueue
   /** Of its lock. */
   readonly token: string
   readonly json: JobJson
@@ -42,7 +41,7 @@ const TAKEN_OVER: Refusal = { kind: 'locked' }
 export class Pulls {
   readonly #connection: Connection
   readonly #termsOf: ((vars: Vars) => TermsOrPark) | undefined
-  readonly #queues = new Map<string | undefined, LockedJobs>()
+  readonly #queues = new Map<string | undefined, SpoolQueue>()
   /** The limits that Redis has been told by this worker; undefined: none. */
   readonly #told = new Map<string, number | undefined>()
   /** Of the spool's queue. */
@@ -69,15 +68,15 @@ export class Pulls {
     const { task, isSifting } = ticketOf(ref)
     if (task !== undefined) return this.#pullLimited(task, token)
     if (isSifting) await this.#sift()
-    const jobs = this.#in(held?.task)
-    const json = held === undefined ? await jobs.pull(token) : await jobs.takeOver(held, token)
-    if (json === undefined) return held === undefined ? jobs.whyNone() : TAKEN_OVER
-    return this.#limited(this.#pulled(jobs, json, token))
+    const queue = this.#in(held?.task)
+    const json = held === undefined ? await queue.pull(token) : await queue.takeOver(held, token)
+    if (json === undefined) return held === undefined ? queue.whyNone() : TAKEN_OVER
+    return this.#limited(this.#pulled(queue, json, token))
   }
 
   /** @returns whether a job that is pulled when one of these is settled would be the one for this ref */
-  mayFetch({ queue }: LockedJobs, next: Ref | undefined): boolean {
-    if (next === undefined || queue.task !== undefined || heldJobOf(next) !== undefined) return false
+  mayFetch({ task: own }: SpoolQueue, next: Ref | undefined): boolean {
+    if (next === undefined || own !== undefined || heldJobOf(next) !== undefined) return false
     const { task, isSifting } = ticketOf(next)
     return task === undefined && !isSifting
   }
@@ -99,55 +98,62 @@ export class Pulls {
   giveBack(): void {
     const fetched = this.#fetched
     this.#fetched = []
-    const jobs = this.#in(undefined)
+    const queue = this.#in(undefined)
     for (const each of fetched)
-      eraseMark({ ...each, jobs })
-        .then(() => jobs.putBack(each.json.id, each.token))
+      eraseMark({ ...each, queue })
+        .then(() => queue.putBack(each.json.id, each.token))
         .catch(() => {}) // its lock expires
   }
 
   /** A master gets the lock of a job, which takes no slot then. @returns false: another one may have it */
   async handOver(held: HeldJob, to: string, keepsSlot: boolean): Promise<boolean> {
-    const jobs = this.#in(held.task)
+    const queue = this.#in(held.task)
     const isInQueue = held.task === undefined || keepsSlot
-    return isInQueue ? jobs.handOver(held, to) : jobs.handOverUnlimited(held, to)
+    return isInQueue ? queue.handOver(held, to) : queue.handOverUnlimited(held, to)
   }
 
   /** The first job of the task's queue in place of one that does not belong into the spool's queue. */
   async #limited(pulled: Pulled): Promise<Pulled | Refusal> {
-    const { jobs, json, token, found } = pulled
+    const { queue, json, token, found } = pulled
     const slots = typeof found === 'object' ? found.slots : undefined
-    if (slots === undefined || jobs.queue.task !== undefined) return pulled
+    if (slots === undefined || queue.task !== undefined) return pulled
     await this.#tell(slots.name, slots.count)
-    const queue = this.#in(slots.name)
-    await jobs.limit(json.id, token, queue.queue, slots)
-    const next = await queue.pull(token)
+    const limited = this.#in(slots.name)
+    await queue.limit(json.id, token, limited, slots)
+    const next = await limited.pull(token)
     return next === undefined
       ? { name: json.id, kind: 'parked', reason: 'slot', slots }
-      : this.#pulled(queue, next, token)
+      : this.#pulled(limited, next, token)
   }
 
   async #pullLimited(task: string, token: string): Promise<Pulled | Refusal> {
     const found = this.#termsOf?.(varsOf(task))
     if (found === 'unknown-name') return { name: toByteString(task), ...unknownName(toByteString(task)) }
     if (found !== undefined) await this.#tell(task, found.slots?.count)
-    const jobs = this.#in(task)
-    const json = await jobs.pull(token)
-    if (json !== undefined) return this.#pulled(jobs, json, token)
+    const queue = this.#in(task)
+    const json = await queue.pull(token)
+    if (json !== undefined) return this.#pulled(queue, json, token)
     return found?.slots === undefined
-      ? jobs.whyNone()
+      ? queue.whyNone()
       : { kind: 'parked', reason: 'slot', slots: found.slots }
   }
 
-  #pulled(jobs: LockedJobs, json: JobJson, token: string, early?: Begun): Pulled {
+  #pulled(queue: SpoolQueue, json: JobJson, token: string, early?: Begun): Pulled {
     const job = taskOf(json)
-    return { jobs, json, token, job, found: job === undefined ? undefined : this.#termsOf?.(job.vars), early }
+    return {
+      queue,
+      json,
+      token,
+      job,
+      found: job === undefined ? undefined : this.#termsOf?.(job.vars),
+      early,
+    }
   }
 
-  #in(task: string | undefined): LockedJobs {
-    const jobs = this.#queues.get(task) ?? new LockedJobs(new SpoolQueue(this.#connection, task))
-    this.#queues.set(task, jobs)
-    return jobs
+  #in(task: string | undefined): SpoolQueue {
+    const queue = this.#queues.get(task) ?? new SpoolQueue(this.#connection, task)
+    this.#queues.set(task, queue)
+    return queue
   }
 
   async #tell(task: string, count: number | undefined): Promise<void> {
@@ -169,12 +175,12 @@ export class Pulls {
 
 /** No handler is called for it. */
 export async function eraseMark({
-  jobs,
+  queue,
   json,
   token,
   early,
-}: Pick<Pulled, 'jobs' | 'json' | 'token' | 'early'>): Promise<void> {
-  if (early !== undefined) await jobs.mark({ id: json.id, token }, recordOf(json))
+}: Pick<Pulled, 'queue' | 'json' | 'token' | 'early'>): Promise<void> {
+  if (early !== undefined) await queue.mark({ id: json.id, token }, recordOf(json))
 }
 
 /** What the handlers know it by. */

@@ -1,6 +1,54 @@
+import { messageOf } from '../../base/errors.js'
+import type { LastRun } from '../../base/task/last-run.js'
+import type { Report } from '../../base/task/report.js'
+import type { NamedSlots } from '../../base/task/terms.js'
+import type { Begun, Mark } from './begins.js'
 import type { Connection } from './connection.js'
-import type { Client, Queue } from './libraries.js'
+import type { Client, JobJson, Queue, RedisQueueBackend } from './libraries.js'
+import type { HeldJob } from './refs.js'
+import { commandOf } from './scripts.js'
 import { isUnreadable } from './store-failure.js'
+import { NEW_RECORD, type TaskRecord } from './task-job.js'
+
+/** What BullMQ was asked to do with a job, and could not: a number of its scripts. */
+export function refusalCode(error: unknown): number | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
+  return typeof error.code === 'number' ? error.code : undefined
+}
+
+type MinimalJob = Parameters<RedisQueueBackend['moveToCompletedArgs']>[0]
+
+/** Of jobs that begin for the first time. */
+const RECORDS: Readonly<Record<Mark, string>> = {
+  'died-alone': firstRecord('died-alone'),
+  'died-beside': firstRecord('died-beside'),
+  'died-once': firstRecord('died-once'),
+}
+
+function firstRecord(past: Mark): string {
+  return JSON.stringify({ ...NEW_RECORD, past })
+}
+
+/** Why what strangers have stored is a dead letter. */
+const UNREADABLE = 'its job cannot be read: it was not stored as a task'
+
+/** What was pulled is set aside. */
+export class Unreadable extends Error {
+  readonly id: string | undefined
+
+  constructor(id: string | undefined, why: string) {
+    super(`${UNREADABLE} (${why})`)
+    this.id = id
+  }
+}
+
+/** A job that was pulled when another one was removed. */
+export interface Fetched {
+  readonly json: JobJson
+  readonly token: string
+  /** Undefined: it has not begun. */
+  readonly early: Begun | undefined
+}
 
 /** A queue of a spool: the one that tasks are stored in, or that of the tasks of one name, of which only so many may run. */
 export class SpoolQueue {
@@ -44,6 +92,159 @@ export class SpoolQueue {
       return Number(await this.connection.run('removeNoJob', ...keys, job))
     }
   }
+
+  // what follows is done by whoever has the lock of a job: without that it fails
+
+  /** @returns the most urgent job that is due; undefined: there is none @throws Unreadable */
+  async pull(token: string): Promise<JobJson | undefined> {
+    const [json, id] = await this.#read(token, () =>
+      this.use(queue => queue.getBackend().moveToActive(token)),
+    )
+    return json === null || json === undefined ? undefined : { ...json, id }
+  }
+
+  /** @returns undefined: its master no longer holds it @throws Unreadable */
+  async takeOver(held: HeldJob, token: string): Promise<JobJson | undefined> {
+    if (!(await this.handOver(held, token))) return undefined
+    const json = await this.#read(token, () => this.use(queue => queue.getBackend().getJobData(held.id)))
+    return json === undefined ? undefined : { ...json, id: held.id }
+  }
+
+  /** What was pulled and cannot be read is one dead letter: put back, it would be the first again. */
+  async #read<T>(token: string, pull: () => Promise<T>): Promise<T> {
+    try {
+      return await pull()
+    } catch (error) {
+      if (!isUnreadable(error)) throw error
+      throw new Unreadable(await this.setAside(token, UNREADABLE), messageOf(error))
+    }
+  }
+
+  /** Makes a dead letter of what was pulled and is no task: BullMQ would read it. @returns its id */
+  async setAside(token: string, why: string): Promise<string | undefined> {
+    const keys = ['active', 'stalled', 'failed', 'events', ''].map(type => this.key(type))
+    const nowMs = Math.floor(await this.connection.nowMs())
+    const [id] = (await this.connection.run('setAside', ...keys, token, nowMs, why)) as string[]
+    return id
+  }
+
+  /** @param to the token that its lock has from now on */
+  async handOver({ id, token }: HeldJob, to: string): Promise<boolean> {
+    const { lockMs } = this.connection
+    return (await this.connection.run('handOver', this.#lock(id), token, to, lockMs)) === 1
+  }
+
+  /** Why `pull` found nothing. */
+  async whyNone(): Promise<Pick<Report, 'kind' | 'atMs'>> {
+    const { redis } = this.connection
+    const [running, [, score]] = await this.use(() =>
+      Promise.all([
+        redis.llen(this.key('active')),
+        redis.zrange(this.key('delayed'), '0', '0', 'WITHSCORES'),
+      ]),
+    )
+    if (running > 0) return { kind: 'locked' }
+    return score === undefined ? { kind: 'gone' } : { kind: 'later', atMs: Math.floor(Number(score) / 4096) }
+  }
+
+  /** Stores the record. @returns false: another one may have it */
+  async mark({ id, token }: HeldJob, record: TaskRecord): Promise<boolean> {
+    const written = await this.connection.run(
+      'writeRecord',
+      ...[this.#lock(id), this.key(id), token, JSON.stringify(record)],
+    )
+    return written === 1
+  }
+
+  /**
+   * @param pullsNext as `pull`, by the same command
+   * @param mark what that begins with, if it has no record yet
+   */
+  removeDone(
+    json: JobJson,
+    token: string,
+    pullsNext: boolean,
+    mark: Mark | undefined,
+  ): Promise<Fetched | undefined> {
+    const job = json as unknown as MinimalJob // its id and its options are all that is read
+    return this.use((queue, client) => {
+      const backend = queue.getBackend() as RedisQueueBackend
+      const args = backend.moveToCompletedArgs(job, 'null', true, token, pullsNext) as Array<string | number>
+      args.push(token, mark === undefined ? '' : RECORDS[mark])
+      return client
+        .runCommand(commandOf('removeAndBegin'), args)
+        .then(reply => this.#fetched(reply, json.id, token, mark))
+    })
+  }
+
+  #fetched(reply: unknown, removed: string, token: string, past: Mark | undefined): Fetched | undefined {
+    if (typeof reply === 'number' && reply < 0)
+      throw Object.assign(new Error(`job ${removed} could not be removed (${reply})`), { code: reply })
+    const json = this.connection.jobIn(reply)
+    if (json === undefined) return undefined
+    const fence = Array.isArray(reply) ? Number(reply[4] ?? 0) : 0
+    return { json, token, early: past === undefined || fence === 0 ? undefined : { past, fence } }
+  }
+
+  async bury(json: JobJson, token: string, record: TaskRecord, why: string): Promise<void> {
+    const fields = { progress: JSON.stringify(record) }
+    await this.use(async queue => {
+      const job = this.connection.jobOf(queue, json)
+      await queue.getBackend().moveToFailed(job, why, false, token, false, fields)
+    })
+  }
+
+  /** @param end `failed`: BullMQ counts an attempt @returns when it is due; epoch ms */
+  async delay(
+    id: string,
+    token: string,
+    delayMs: number,
+    record: TaskRecord,
+    end?: 'failed',
+  ): Promise<number> {
+    const nowMs = Math.floor(await this.connection.nowMs())
+    const dueAtMs = nowMs + Math.ceil(delayMs)
+    const fieldsToUpdate = { progress: JSON.stringify({ ...record, dueAtMs }), holder: '' }
+    const options = { skipAttempt: end === undefined, fieldsToUpdate }
+    await this.use(queue => queue.getBackend().moveToDelayed(id, nowMs, dueAtMs - nowMs, token, options))
+    return dueAtMs
+  }
+
+  /** It is the first of its priority again. */
+  async putBack(id: string, token: string): Promise<void> {
+    await this.use(queue => queue.getBackend().moveJobFromActiveToWait(id, token))
+  }
+
+  /** Its worker is gone: the next claim finds how, and the job is due. */
+  async cutShort({ id, token }: HeldJob, lastRun: LastRun): Promise<void> {
+    const told = await this.connection.run(
+      'cutShort',
+      ...[this.#lock(id), this.key(id), token, JSON.stringify(lastRun)],
+    )
+    if (told === 1) await this.putBack(id, token)
+    if (told === 2) await this.setAside(token, UNREADABLE)
+  }
+
+  /** To the end of its priority in the queue of its task, from which it is pulled while fewer than the limit are active. */
+  async limit(id: string, token: string, to: SpoolQueue, { name, count }: NamedSlots): Promise<void> {
+    await this.connection.run(
+      'limit',
+      ...[limitedKey(this.connection), this.key('events')],
+      ...[this.key(''), name, to.key(''), count, id, token],
+    )
+  }
+
+  /** Into the spool's own queue, active. @returns false: another one may have it */
+  async handOverUnlimited({ id, token }: HeldJob, to: string): Promise<boolean> {
+    const { lockMs } = this.connection
+    const [active, own] = [this.connection.key('active'), this.connection.key('')]
+    const args = [active, this.key(''), own, id, token, to, lockMs]
+    return (await this.connection.run('unlimit', ...args)) === 1
+  }
+
+  #lock(id: string): string {
+    return `${this.key(id)}:lock`
+  }
 }
 
 /** The names of tasks that have, or had, `maxConcurrency`, each with the prefix of its queue's keys. */
@@ -55,4 +256,14 @@ export function limitedKey(connection: Connection): string {
 export async function queuesOf(connection: Connection): Promise<readonly SpoolQueue[]> {
   const tasks = await connection.use(() => connection.redis.hkeys(limitedKey(connection)))
   return [undefined, ...tasks.sort()].map(task => new SpoolQueue(connection, task))
+}
+
+/** Extends locks; one that expired is taken again if nobody else has the job since. */
+export async function renew(connection: Connection, locks: readonly HeldJob[]): Promise<void> {
+  if (locks.length === 0) return
+  const prefixes = new Map<string | undefined, string>()
+  for (const { task } of locks)
+    if (!prefixes.has(task)) prefixes.set(task, new SpoolQueue(connection, task).key(''))
+  const args = locks.flatMap(({ id, token, task }) => [prefixes.get(task) ?? '', id, token])
+  await connection.run('renew', connection.key('active'), connection.lockMs, ...args)
 }

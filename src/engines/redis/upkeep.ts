@@ -17,16 +17,18 @@ import type {
   UpkeepStats,
 } from '../contracts/upkeep.js'
 import type { Connection } from './connection.js'
-import { deadJobs, READ_AT_MOST } from './dead-jobs.js'
 import { Membership } from './membership.js'
 import { periodicStates } from './periodic-states.js'
 import { limitedKey, queuesOf, type SpoolQueue } from './queues.js'
 import { PauseWatch, readPauses } from './records/pauses.js'
-import { schedulePauses } from './schedule-pauses.js'
 import { inWords, unlessUnreadable } from './store-failure.js'
 import { jsonIn, recordOf } from './task-job.js'
 
 const LEASE_MS = 15_000
+/** Of more jobs in one set only so many are read. */
+const READ_AT_MOST = 1000
+/** Each takes memory until it is resumed, and a daemon reads them all. */
+const MOST_PAUSED = 4096
 
 /** Upkeep of a spool on Redis. BullMQ removes whole jobs, so a removed task leaves no records. */
 export class RedisUpkeep implements Upkeep {
@@ -191,5 +193,66 @@ export class RedisUpkeep implements Upkeep {
 
   get schedulePauses(): SchedulePauses {
     return schedulePauses(this.#connection)
+  }
+}
+
+interface DeadJob {
+  readonly queue: SpoolQueue
+  readonly id: string
+  /** When it was buried; epoch ms. */
+  readonly atMs: number
+}
+
+interface DeadJobs {
+  readonly count: number
+  /** The oldest of all queues, the first one first. */
+  readonly jobs: readonly DeadJob[]
+  readonly newestMs: number | null
+}
+
+/** The dead letters of all queues. */
+async function deadJobs(connection: Connection): Promise<DeadJobs> {
+  const found = await Promise.all((await queuesOf(connection)).map(deadIn))
+  const newest = found.flatMap(({ newestMs }) => newestMs ?? [])
+  const jobs = found.flatMap(each => each.jobs).sort((a, b) => a.atMs - b.atMs)
+  return {
+    count: found.reduce((sum, { count }) => sum + count, 0),
+    jobs: jobs.slice(0, READ_AT_MOST),
+    newestMs: newest.length === 0 ? null : Math.max(...newest),
+  }
+}
+
+async function deadIn(queue: SpoolQueue): Promise<DeadJobs> {
+  const { redis } = queue.connection
+  const key = queue.key('failed')
+  const [count, pairs, [, newest]] = await queue.use(() =>
+    Promise.all([
+      redis.zcard(key),
+      redis.zrange(key, 0, READ_AT_MOST - 1, 'WITHSCORES'),
+      redis.zrange(key, '-1', '-1', 'WITHSCORES'),
+    ]),
+  )
+  const jobs = pairs.flatMap((id, i) => (i % 2 === 0 ? [{ queue, id, atMs: Number(pairs[i + 1]) }] : []))
+  return { count, jobs, newestMs: newest === undefined ? null : Number(newest) }
+}
+
+/** What people have paused of the schedules of a spool: the hash `spoold:schedule-pauses`, since when by the clock of Redis. */
+function schedulePauses(connection: Connection): SchedulePauses {
+  const key = connection.key('spoold:schedule-pauses')
+  const { redis } = connection
+  return {
+    async read() {
+      const found = await inWords(() => connection.use(() => redis.hgetall(key)))
+      return new Map(Object.entries(found).map(([hash, sinceMs]) => [hash, Number(sinceMs) || 0]))
+    },
+    async pause(hash) {
+      if ((await connection.use(() => redis.hlen(key))) >= MOST_PAUSED)
+        throw new Error(`${MOST_PAUSED} schedules are paused already`)
+      const nowMs = Math.floor(await connection.nowMs())
+      await connection.use(() => redis.hsetnx(key, hash, nowMs))
+    },
+    async resume(hash) {
+      return (await connection.use(() => redis.hdel(key, hash))) === 1
+    },
   }
 }

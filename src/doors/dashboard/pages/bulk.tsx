@@ -1,5 +1,5 @@
 import type { Child } from 'hono/jsx'
-import { type ActionName, findAction, type TaskAction } from '../../../admin/operate/actions.js'
+import { ACTIONS, type ActionName, findAction, type TaskAction } from '../../../admin/operate/actions.js'
 import { printable } from '../../../base/printable.js'
 import { displayName, type Ref } from '../../../base/task/ref.js'
 import { pathIn } from '../access/form.js'
@@ -7,7 +7,7 @@ import type { PageContext } from '../context.js'
 import { filterIn, textsOf } from '../filter.js'
 import type { Meant } from '../meant.js'
 import { PageError } from '../page-error.js'
-import { BulkForm, WORDING } from '../views/actions.js'
+import { Hidden, WORDING } from '../views/actions.js'
 import { spoolHref } from '../views/links.js'
 import { countOf } from '../views/text.js'
 import { framed, spoolScene } from './framed.js'
@@ -71,12 +71,11 @@ async function preview(
   params: Params,
   { meant: { refs, isWhole }, fields, back, source, which }: Preview,
 ) {
-  const { snapshot, place } = await spoolScene(context, params)
+  const at = await spoolScene(context, params)
   const name = params.action as ActionName
   return framed(
     context,
-    snapshot,
-    place,
+    at,
     { page: 'find', title: `${WORDING[name].label}: ${countOf(refs.length, 'task')}`, source },
     <section class="card" aria-label="Confirmation">
       {which}
@@ -84,8 +83,7 @@ async function preview(
       {isWhole && refs.length > 0 && (
         <BulkForm
           name={name}
-          actor={context.viewer}
-          at={spoolHref(place.id, 'spool')}
+          at={spoolHref(at.place.id, 'spool')}
           next={back}
           fields={fields}
           count={refs.length}
@@ -95,6 +93,37 @@ async function preview(
         <a href={back}>Back, and do nothing</a>
       </p>
     </section>,
+  )
+}
+
+interface BulkProps {
+  readonly name: ActionName
+  /** The path of the spool. */
+  readonly at: string
+  readonly next: string
+  /** What says which tasks are meant. */
+  readonly fields: Readonly<Record<string, string>>
+  readonly count: number
+}
+
+/** To do something to all tasks of a preview: if there are more by then, nothing is done. */
+function BulkForm({ name, at, next, fields, count }: BulkProps) {
+  const action = ACTIONS[name]
+  const isFinal = action.on === 'task' && action.isFinal
+  return (
+    <form method="post" action={`${at}/bulk/${name}`} class="filter">
+      <Hidden fields={{ next, ...fields, count: String(count) }} />
+      {isFinal && (
+        <label>
+          {`They are deleted for good. Type ${count} to confirm`}
+          <br />
+          <input name="typed" inputmode="numeric" autocomplete="off" pattern={String(count)} required />
+        </label>
+      )}
+      <button type="submit" class={isFinal ? 'danger' : ''}>
+        {`${WORDING[name].label}: ${countOf(count, 'task')}`}
+      </button>
+    </form>
   )
 }
 

@@ -1,9 +1,14 @@
-import { MOST_SETTINGS, readConfiguration } from '../../../formats/control/configuration.js'
+import { printable } from '../../../base/printable.js'
+import {
+  MOST_SETTINGS,
+  readConfiguration,
+  type ToldConfiguration,
+  type ToldSetting,
+} from '../../../formats/control/configuration.js'
 import type { DaemonSnapshot } from '../../../runtime/stats/snapshot.js'
 import { hasRight } from '../access/rights.js'
 import type { PageContext } from '../context.js'
-import { Facts, Table, When } from '../views/parts.js'
-import { Settings } from '../views/settings.js'
+import { type Column, Facts, Table, useLook, When } from '../views/parts.js'
 import { bytesText, countOf, countText, spanText } from '../views/text.js'
 import { framed } from './framed.js'
 
@@ -19,19 +24,18 @@ export async function configurationPage(context: PageContext) {
       : `From the running daemon, since its last reload: ${told.isCut ? `the first ${countText(MOST_SETTINGS)}` : 'all'} options that have a value. No file is read. What may be secret is hidden.`
   return framed(
     context,
-    snapshot,
-    null,
+    { snapshot, place: null },
     { page: 'configuration', title: 'Configuration', source },
     <>
       <Configuration snapshot={snapshot} />
-      {told !== null && <Settings told={told} mayReadCode={viewer.mayReadPayload} />}
+      {told !== null && <Settings told={told} />}
     </>,
   )
 }
 
 /** The daemon, its spools and its sockets, as everybody may see them. */
 function Configuration({ snapshot }: { snapshot: DaemonSnapshot }) {
-  const { daemon, spools, sockets, atMs } = snapshot
+  const { daemon, spools, sockets } = snapshot
   return (
     <>
       <section class="card" aria-labelledby="daemon">
@@ -41,7 +45,7 @@ function Configuration({ snapshot }: { snapshot: DaemonSnapshot }) {
             ['Files', daemon.files.length === 0 ? 'none: the command line alone' : daemon.files.join(', ')],
             ['Directory', <code>{daemon.directory}</code>],
             ['User', `uid ${daemon.uid}, gid ${daemon.gid}`],
-            ['Started', <When ms={daemon.startedAtMs} nowMs={atMs} />],
+            ['Started', <When ms={daemon.startedAtMs} />],
             ['Version', daemon.version],
             ['Memory', `${bytesText(daemon.rssBytes)} of the master`],
             [
@@ -83,4 +87,68 @@ function Configuration({ snapshot }: { snapshot: DaemonSnapshot }) {
       </section>
     </>
   )
+}
+
+/** The options of a running daemon: those that wait for a restart, those that are set, and the defaults. */
+function Settings({ told: { settings, waiting } }: { told: ToldConfiguration }) {
+  const spools = [...new Set(settings.flatMap(({ spool }) => spool ?? []))]
+  const common = settings.filter(({ spool }) => spool === undefined)
+  const defaults = common.filter(isDefault)
+  return (
+    <>
+      {waiting.length > 0 && (
+        <section class="card" aria-labelledby="waiting">
+          <h2 id="waiting">Waiting for a restart</h2>
+          <p>
+            The last reload has read these. The daemon goes on with the values below until it is restarted.
+          </p>
+          <Table name="Options that wait for a restart" columns={COLUMNS} rows={waiting} empty="" />
+        </section>
+      )}
+      <section class="card" aria-labelledby="options">
+        <h2 id="options">Options that are set</h2>
+        <Table
+          name="Options that are set"
+          columns={COLUMNS}
+          rows={common.filter(setting => !isDefault(setting))}
+          empty="None: every option has its default."
+        />
+      </section>
+      {spools.map((spool, i) => (
+        <section class="card" aria-labelledby={`options-${i}`}>
+          <h2 id={`options-${i}`}>Options of {printable(spool)}</h2>
+          <Table
+            name={`Options of ${printable(spool)}`}
+            columns={COLUMNS}
+            rows={settings.filter(setting => setting.spool === spool)}
+            empty=""
+          />
+        </section>
+      ))}
+      <details class="card">
+        <summary>{`Defaults of ${countOf(defaults.length, 'other option')}`}</summary>
+        <Table name="Defaults" columns={COLUMNS.slice(0, 2)} rows={defaults} empty="" />
+      </details>
+    </>
+  )
+}
+
+function isDefault({ from }: ToldSetting): boolean {
+  return from === 'default'
+}
+
+const COLUMNS: ReadonlyArray<Column<ToldSetting>> = [
+  { title: 'Option', cell: ({ option }) => <code>{option}</code> },
+  { title: 'Value', cell: setting => <Value setting={setting} /> },
+  { title: 'From', cell: ({ from }) => <span class="path">{from}</span> },
+]
+
+/** Commands may name secrets. */
+function Value({ setting }: { setting: ToldSetting }) {
+  const { viewer } = useLook()
+  const { value, isCode } = setting
+  if (isCode === true && !viewer.mayReadPayload)
+    return <span class="quiet">a command, for those who may read payloads</span>
+  if (value === '') return <span class="quiet">{isDefault(setting) ? 'not set' : 'empty'}</span>
+  return <code>{printable(value)}</code>
 }

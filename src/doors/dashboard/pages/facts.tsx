@@ -1,10 +1,10 @@
+import { scheduleText } from '../../../base/task/schedule.js'
 import type { AuditEntry } from '../../../engines/spool/admin/audit.js'
+import type { DaemonSnapshot, NamedStats, ScheduleSnapshot } from '../../../runtime/stats/snapshot.js'
 import type { PageContext } from '../context.js'
-import { type NamedRow, namedIn } from '../models/named.js'
-import { type ScheduleRow, scheduleRows } from '../models/schedules.js'
-import { ActionForm, type Actor } from '../views/actions.js'
+import { ActionForm } from '../views/actions.js'
 import { spoolHref } from '../views/links.js'
-import { type Column, Table, When } from '../views/parts.js'
+import { type Column, Table, useLook, When } from '../views/parts.js'
 import { countText, microsText, rateText } from '../views/text.js'
 import { framed, spoolScene } from './framed.js'
 
@@ -12,19 +12,18 @@ type Params = Readonly<Record<string, string>>
 
 /** Named tasks: what runs, how it ended, their slots, queues and schedules. */
 export async function namedPage(context: PageContext, params: Params) {
-  const { snapshot, place } = await spoolScene(context, params)
+  const at = await spoolScene(context, params)
   const source =
     "From the daemon's snapshot: at most a hundred names that it has run since its start, with rates over five minutes, a hundred that wait for slots, and those that are periodic. What other daemons run is not counted."
   return framed(
     context,
-    snapshot,
-    place,
+    at,
     { page: 'named', title: 'Named tasks', source, isLive: true },
-    <Named rows={namedIn(snapshot, place.directory)} nowMs={snapshot.atMs} />,
+    <Named rows={namedIn(at.snapshot, at.place.directory)} />,
   )
 }
 
-function Named({ rows, nowMs }: { rows: readonly NamedRow[]; nowMs: number }) {
+function Named({ rows }: { rows: readonly NamedRow[] }) {
   return (
     <Table
       name="Named tasks"
@@ -47,15 +46,69 @@ function Named({ rows, nowMs }: { rows: readonly NamedRow[]; nowMs: number }) {
           cell: ({ meanMs }) => (meanMs === null ? '' : microsText(meanMs * 1000)),
         },
         { title: 'Scheduled', cell: ({ rhythm }) => (rhythm === null ? '' : <code>{rhythm}</code>) },
-        {
-          title: 'Next',
-          cell: ({ nextAtMs }) => (nextAtMs === null ? '' : <When ms={nextAtMs} nowMs={nowMs} />),
-        },
+        { title: 'Next', cell: ({ nextAtMs }) => (nextAtMs === null ? '' : <When ms={nextAtMs} />) },
       ]}
       rows={rows}
       empty="No named task has run, waits for a slot or is periodic."
     />
   )
+}
+
+/** What is known of the tasks of one name. */
+interface NamedRow
+  extends Pick<NamedStats, 'name' | 'slots' | 'running' | 'done' | 'retried' | 'buried' | 'killed'> {
+  /** Per second, over the last five minutes. */
+  readonly doneRate: number
+  readonly failedRate: number
+  /** How long a run takes on average; null: none has ended. */
+  readonly meanMs: number | null
+  /** How many wait for a slot. */
+  readonly queued: number
+  /** How often it is scheduled by itself, and when next; null: not. */
+  readonly rhythm: string | null
+  readonly nextAtMs: number | null
+}
+
+const UNKNOWN = {
+  ...{ slots: null, running: 0, done: 0, retried: 0, buried: 0, killed: 0, doneRate: 0, failedRate: 0 },
+  ...{ meanMs: null, queued: 0, rhythm: null, nextAtMs: null },
+}
+
+/** By name; all others together come last. @param spool its real path */
+function namedIn({ spools, schedules }: DaemonSnapshot, spool: string): NamedRow[] {
+  const rows = new Map<string, NamedRow>()
+  const known = (name: string): NamedRow => rows.get(name) ?? { name, ...UNKNOWN }
+  const { named = [], tasks } = spools.find(({ directory }) => directory === spool) ?? {}
+  for (const stats of named) rows.set(stats.name, rowOf(stats))
+  for (const { name, count, parked } of tasks?.slotQueues ?? [])
+    rows.set(name, { ...known(name), slots: count, queued: parked })
+  for (const { schedule, nextAtMs, spool: of } of schedules) {
+    if (schedule.kind !== 'periodic' || of !== spool) continue
+    const { name, when } = schedule
+    const rhythm = 'everyMs' in when ? `every ${when.everyMs / 1000} s` : when.expression
+    rows.set(name, { ...known(name), rhythm, nextAtMs })
+  }
+  return [...rows.values()].sort((a, b) => (a.name === '' || (b.name !== '' && a.name > b.name) ? 1 : -1))
+}
+
+function rowOf({
+  name,
+  slots,
+  running,
+  done,
+  retried,
+  buried,
+  killed,
+  other,
+  ranMs,
+  rates,
+}: NamedStats): NamedRow {
+  const ended = done + retried + buried + other
+  return {
+    ...{ ...UNKNOWN, name, slots, running, done, retried, buried, killed },
+    ...{ doneRate: rates.done.m5, failedRate: rates.failed.m5 },
+    meanMs: ended === 0 ? null : ranMs / ended,
+  }
 }
 
 function count(title: string, key: 'queued' | 'retried' | 'buried' | 'killed'): Column<NamedRow> {
@@ -79,16 +132,28 @@ export async function schedulesPage(context: PageContext) {
     "From the daemon's snapshot: all timers, cron schedules, commands, monitors and periodic tasks, the next one first."
   return framed(
     context,
-    snapshot,
-    null,
+    { snapshot, place: null },
     { page: 'schedules', title: 'Schedules', source, isLive: true },
     <Schedules
       rows={rows}
-      nowMs={snapshot.atMs}
-      actor={context.viewer}
       idOf={spool => context.spools.all.find(({ directory }) => directory === spool)?.id}
     />,
   )
+}
+
+/** A schedule in words. */
+interface ScheduleRow
+  extends Pick<ScheduleSnapshot, 'id' | 'origin' | 'spool' | 'nextAtMs' | 'pausedSinceMs'> {
+  /** What happens. */
+  readonly what: string
+  readonly when: string
+}
+
+/** The next one first; those without a time last. */
+function scheduleRows(schedules: readonly ScheduleSnapshot[]): ScheduleRow[] {
+  const rows = schedules.map(({ schedule, ...row }) => ({ ...row, ...scheduleText(schedule) }))
+  const time = ({ nextAtMs }: ScheduleRow) => nextAtMs ?? Number.POSITIVE_INFINITY
+  return rows.sort((a, b) => time(a) - time(b) || (a.what < b.what ? -1 : 1))
 }
 
 const ORIGINS: Readonly<Record<ScheduleRow['origin'], string>> = {
@@ -99,17 +164,15 @@ const ORIGINS: Readonly<Record<ScheduleRow['origin'], string>> = {
 
 interface SchedulesProps {
   readonly rows: readonly ScheduleRow[]
-  readonly nowMs: number
-  readonly actor: Actor
   /** What URLs call a spool; undefined: it is none of this dashboard's. */
   idOf(spool: string | null): string | undefined
 }
 
-function Schedules({ rows, nowMs, actor, idOf }: SchedulesProps) {
-  const mayAct = actor.may('run-schedule')
+function Schedules({ rows, idOf }: SchedulesProps) {
+  const mayAct = useLook().viewer.may('run-schedule')
   const actions = {
     title: 'Actions',
-    cell: (row: ScheduleRow) => <ScheduleActions row={row} actor={actor} id={idOf(row.spool)} />,
+    cell: (row: ScheduleRow) => <ScheduleActions row={row} id={idOf(row.spool)} />,
   }
   return (
     <Table
@@ -117,7 +180,7 @@ function Schedules({ rows, nowMs, actor, idOf }: SchedulesProps) {
       columns={[
         { title: 'What', cell: ({ what }) => what },
         { title: 'When', cell: ({ when }) => <code>{when}</code> },
-        { title: 'Next', cell: row => <Next row={row} nowMs={nowMs} /> },
+        { title: 'Next', cell: row => <Next row={row} /> },
         { title: 'From', cell: ({ origin }) => ORIGINS[origin] },
         { title: 'Spool', cell: ({ spool }) => spool ?? 'every daemon fires it' },
         ...(mayAct ? [actions] : []),
@@ -128,26 +191,26 @@ function Schedules({ rows, nowMs, actor, idOf }: SchedulesProps) {
   )
 }
 
-function Next({ row: { nextAtMs, pausedSinceMs }, nowMs }: { row: ScheduleRow; nowMs: number }) {
+function Next({ row: { nextAtMs, pausedSinceMs } }: { row: ScheduleRow }) {
   if (pausedSinceMs !== null)
     return (
       <>
-        <span class="badge warn">paused</span> <When ms={pausedSinceMs} nowMs={nowMs} />
+        <span class="badge warn">paused</span> <When ms={pausedSinceMs} />
       </>
     )
-  return nextAtMs === null ? '' : <When ms={nextAtMs} nowMs={nowMs} />
+  return nextAtMs === null ? '' : <When ms={nextAtMs} />
 }
 
 /** What can be done to a schedule that a spool of this dashboard has. */
-function ScheduleActions({ row, actor, id }: { row: ScheduleRow; actor: Actor; id: string | undefined }) {
+function ScheduleActions({ row, id }: { row: ScheduleRow; id: string | undefined }) {
   if (id === undefined) return null
   const { pausedSinceMs, origin } = row
-  const form = { actor, at: spoolHref(id, 'spool'), next: '/schedules', fields: { schedule: row.id } }
+  const form = { at: spoolHref(id, 'spool'), next: '/schedules', fields: { schedule: row.id } }
   return (
     <div class="actions">
       <ActionForm name="run-schedule" {...form} />
       <ActionForm name={pausedSinceMs === null ? 'pause-schedule' : 'resume-schedule'} {...form} />
-      {origin === 'code' && actor.may('remove-schedule') && <ActionForm name="remove-schedule" {...form} />}
+      {origin === 'code' && <ActionForm name="remove-schedule" {...form} />}
     </div>
   )
 }
@@ -156,16 +219,10 @@ const MOST_LINES = 200
 
 /** What people did in a spool, here and on the command line. */
 export async function auditPage(context: PageContext, params: Params) {
-  const { snapshot, place } = await spoolScene(context, params)
-  const entries = await place.audit(MOST_LINES)
-  const source = `The last ${MOST_LINES} lines at most of ${place.isOnRedis ? 'the audit in Redis' : '.spoold/audit'}, the newest first. A line comes before each act, and one with its result after it.`
-  return framed(
-    context,
-    snapshot,
-    place,
-    { page: 'audit', title: 'Audit', source },
-    <Audit entries={entries} nowMs={snapshot.atMs} />,
-  )
+  const at = await spoolScene(context, params)
+  const entries = await at.place.audit(MOST_LINES)
+  const source = `The last ${MOST_LINES} lines at most of ${at.place.isOnRedis ? 'the audit in Redis' : '.spoold/audit'}, the newest first. A line comes before each act, and one with its result after it.`
+  return framed(context, at, { page: 'audit', title: 'Audit', source }, <Audit entries={entries} />)
 }
 
 /** A command writes no second line. */
@@ -173,12 +230,12 @@ function resultOf({ role, result }: AuditEntry): string {
   return result ?? (role === 'owner' ? '' : 'about to begin')
 }
 
-function Audit({ entries, nowMs }: { entries: readonly AuditEntry[]; nowMs: number }) {
+function Audit({ entries }: { entries: readonly AuditEntry[] }) {
   return (
     <Table
       name="Audit"
       columns={[
-        { title: 'When', cell: ({ at }) => <When ms={at} nowMs={nowMs} /> },
+        { title: 'When', cell: ({ at }) => <When ms={at} /> },
         { title: 'Who', cell: ({ who, role }) => `${who} (${role})` },
         { title: 'Action', cell: ({ action }) => action },
         {

@@ -1,30 +1,30 @@
+import { BURY_REASONS } from '../../../base/task/outcome.js'
+import { TASK_STATES } from '../../../engines/spool/admin/task-view.js'
 import type { PageContext } from '../context.js'
 import { filterIn, textsOf } from '../filter.js'
 import { PAGE_SIZE } from '../models/listings.js'
 import { taskRow } from '../models/task-row.js'
-import { bulkActions } from '../views/actions.js'
-import { BulkLinks, FindForm } from '../views/find.js'
 import { spoolHref } from '../views/links.js'
-import { dueColumn, FAILED, Tasks, WHY } from '../views/tasks.js'
+import { useLook } from '../views/parts.js'
 import { countOf } from '../views/text.js'
 import { framed, spoolScene } from './framed.js'
+import { BulkLinks, DUE, FAILED, Tasks, WHY } from './listing.js'
 
 type Params = Readonly<Record<string, string>>
 
 /** The tasks that a filter selects. */
 export async function findPage(context: PageContext, params: Params) {
-  const { snapshot, place } = await spoolScene(context, params)
+  const at = await spoolScene(context, params)
+  const { snapshot, place } = at
   const { viewer, query } = context
   const filter = filterIn(Object.fromEntries(query))
   const texts = textsOf(filter)
   const isAsked = Object.keys(texts).length > 0
   const { tasks, isWhole } = isAsked ? await place.find(filter, PAGE_SIZE) : { tasks: [], isWhole: true }
-  const [at, here] = [spoolHref(place.id, 'spool'), spoolHref(place.id, 'find', Object.fromEntries(query))]
   const found = `The first ${PAGE_SIZE} of the tasks that fit, in the order of the directory`
   return framed(
     context,
-    snapshot,
-    place,
+    at,
     {
       page: 'find',
       title: 'Find',
@@ -33,7 +33,7 @@ export async function findPage(context: PageContext, params: Params) {
     },
     <>
       <section class="card" aria-label="Filter">
-        <FindForm action={spoolHref(place.id, 'find')} query={query} mayReadPayload={viewer.mayReadPayload} />
+        <FindForm action={spoolHref(place.id, 'find')} query={query} />
       </section>
       {isAsked && (
         <>
@@ -43,16 +43,76 @@ export async function findPage(context: PageContext, params: Params) {
           <Tasks
             name="Tasks that fit"
             place={place}
-            actor={viewer}
-            next={here}
+            next={spoolHref(place.id, 'find', Object.fromEntries(query))}
             rows={tasks.map(task => taskRow(task, viewer.mayReadPayload, snapshot.atMs))}
-            nowMs={snapshot.atMs}
             empty="No task fits."
-            columns={[dueColumn(snapshot.atMs), FAILED, WHY]}
+            columns={[DUE, FAILED, WHY]}
           />
-          {tasks.length > 0 && <BulkLinks at={at} actions={bulkActions(viewer)} filter={texts} />}
+          {tasks.length > 0 && <BulkLinks id={place.id} filter={texts} />}
         </>
       )}
     </>,
+  )
+}
+
+/** What can be typed into the form, and what it means. `isPayload`: it looks at values. */
+const FIELDS = [
+  { name: 'key', label: 'Key and value', hint: 'to=joe', isPayload: true },
+  { name: 'match', label: 'Key and pattern', hint: 'to=*@example.org', isPayload: true },
+  { name: 'grep', label: 'Any value or error has', hint: 'timed out', isPayload: true },
+  { name: 'task', label: 'Named task', hint: 'send_mail', isPayload: false },
+  { name: 'name', label: 'File name', hint: 'uwsgi_*', isPayload: false },
+  { name: 'priority', label: 'Priority', hint: '5', isPayload: false },
+  { name: 'olderThan', label: 'Older than', hint: '2h, yesterday', isPayload: false },
+  { name: 'newerThan', label: 'Newer than', hint: '2h, today', isPayload: false },
+] as const
+
+interface FindFormProps {
+  /** Where it leads. */
+  readonly action: string
+  readonly query: URLSearchParams
+}
+
+/** The filters of `spoold ls`. */
+function FindForm({ action, query }: FindFormProps) {
+  const { viewer } = useLook()
+  const fields = FIELDS.filter(({ isPayload }) => viewer.mayReadPayload || !isPayload)
+  return (
+    <form method="get" action={action} class="filter">
+      <Choice name="state" label="State" words={TASK_STATES} chosen={query.get('state')} />
+      <Choice name="reason" label="Dead because" words={BURY_REASONS} chosen={query.get('reason')} />
+      {fields.map(({ name, label, hint }) => (
+        <label>
+          {label}
+          <br />
+          <input name={name} value={query.get(name) ?? ''} placeholder={hint} autocomplete="off" />
+        </label>
+      ))}
+      <button type="submit">Find</button>
+    </form>
+  )
+}
+
+interface ChoiceProps {
+  readonly name: string
+  readonly label: string
+  readonly words: readonly string[]
+  readonly chosen: string | null
+}
+
+function Choice({ name, label, words, chosen }: ChoiceProps) {
+  return (
+    <label>
+      {label}
+      <br />
+      <select name={name}>
+        <option value="">any</option>
+        {words.map(word => (
+          <option value={word} selected={word === chosen}>
+            {word}
+          </option>
+        ))}
+      </select>
+    </label>
   )
 }

@@ -1,64 +1,36 @@
+import { raw } from 'hono/html'
 import type { Child } from 'hono/jsx'
-import type { HtmlEscapedString } from 'hono/utils/html'
 import type { DaemonSnapshot, SpoolSnapshot } from '../../../runtime/stats/snapshot.js'
+import { assetHref } from '../assets.js'
 import type { PageContext } from '../context.js'
 import { sumOf } from '../models/counts.js'
 import { PageError } from '../page-error.js'
 import type { ReadableSpool } from '../readable-spools.js'
-import { type Frame, Layout } from '../views/layout.js'
+import { Hidden } from '../views/actions.js'
+import { hrefOf, NAVIGATION, type PageName, type SpoolPage, spoolHref } from '../views/links.js'
+import { LookContext } from '../views/parts.js'
+import { countText, spanText } from '../views/text.js'
 
 type Params = Readonly<Record<string, string>>
 
 /** What a page is about. */
-interface About extends Pick<Frame, 'page' | 'title' | 'source'> {
+interface About {
+  readonly page: PageName
+  readonly title: string
+  /** Where what is shown comes from, and how much of it at most: a sentence. */
+  readonly source: string
+  /** It refreshes itself: nothing is typed or chosen on it. */
   readonly isLive?: boolean
 }
 
-/** Puts content into the frame of all pages. @param forms above it, and not refreshed: somebody may be typing */
-export function framed(
-  context: PageContext,
-  snapshot: DaemonSnapshot,
-  spool: ReadableSpool | null,
-  { isLive = false, ...about }: About,
-  content: Child,
-  forms: Child = '',
-): HtmlEscapedString | Promise<HtmlEscapedString> {
-  const { viewer, spools, path, query, notice } = context
-  const text = query.toString()
-  const frame: Frame = {
-    ...about,
-    isLive,
-    self: text === '' ? path : `${path}?${text}`,
-    daemon: snapshot.daemon,
-    atMs: snapshot.atMs,
-    spools: spools.all,
-    spool,
-    viewer,
-    counts: countsOf(snapshot, spool ?? spools.all[0]),
-    notice,
-  }
-  return (
-    <Layout frame={frame} forms={forms}>
-      {content}
-    </Layout>
-  )
-}
-
-function countsOf({ spools }: DaemonSnapshot, shown: ReadableSpool | undefined): Frame['counts'] {
-  const spool = spools.find(({ directory }) => directory === shown?.directory)
-  if (spool === undefined) return {}
-  const { tasks, dead } = spool
-  return {
-    waiting: tasks.due + tasks.unseen,
-    running: tasks.running,
-    parked: sumOf(tasks.parked),
-    dead: dead.count,
-  }
+/** What is shown; `place` is null on a page about all spools. */
+interface Scene {
+  readonly snapshot: DaemonSnapshot
+  readonly place: ReadableSpool | null
 }
 
 /** A page about one spool. */
-export interface SpoolScene {
-  readonly snapshot: DaemonSnapshot
+export interface SpoolScene extends Scene {
   readonly place: ReadableSpool
   readonly spool: SpoolSnapshot
 }
@@ -79,4 +51,178 @@ export async function spoolScene(
 export function fromIn({ query }: PageContext): number {
   const text = query.get('from') ?? '0'
   return /^[0-9]{1,9}$/.test(text) ? Number(text) : 0
+}
+
+interface FrameProps extends Scene {
+  readonly context: PageContext
+  readonly about: About
+}
+
+/** Puts content into the frame of all pages. @param forms above it, and not refreshed: somebody may be typing */
+export function framed(
+  context: PageContext,
+  { snapshot, place }: Scene,
+  about: About,
+  content: Child,
+  forms: Child = '',
+) {
+  const { viewer, notice } = context
+  const { title, source, isLive = false } = about
+  const frame = { context, snapshot, place, about }
+  return (
+    <LookContext.Provider value={{ viewer, nowMs: snapshot.atMs }}>
+      <Document title={title}>
+        <Top {...frame} />
+        <div class="frame">
+          <Pages {...frame} />
+          <main id="content" tabindex={-1}>
+            <h1>{title}</h1>
+            <Switch {...frame} />
+            {notice !== undefined && (
+              <p role="status" class={`notice said ${notice.isGood ? 'good' : 'bad'}`}>
+                {notice.text}
+              </p>
+            )}
+            <p class="source">{source}</p>
+            {forms}
+            {isLive ? (
+              <div
+                id="live"
+                hx-get={selfOf(context)}
+                hx-trigger="refresh from:body"
+                hx-select="#live"
+                hx-swap="outerMorph"
+              >
+                {content}
+              </div>
+            ) : (
+              content
+            )}
+          </main>
+        </div>
+      </Document>
+    </LookContext.Provider>
+  )
+}
+
+/** This page's own path and query, for refreshing. */
+function selfOf({ path, query }: PageContext): string {
+  const text = query.toString()
+  return text === '' ? path : `${path}?${text}`
+}
+
+// the styles of indicators would be inline; nothing is evaluated anyway
+const HTMX = JSON.stringify({
+  includeIndicatorCSS: false,
+  history: false,
+  morphIgnore: ['data-htmx-powered', 'style'],
+})
+
+/** Markup, with scripts that are ours or a package's and come from this server. */
+export function Document({ title, children }: { title: string; children: Child }) {
+  return (
+    <>
+      {raw('<!DOCTYPE html>')}
+      <html lang="en">
+        <head>
+          <meta charset="utf-8" />
+          <meta name="viewport" content="width=device-width, initial-scale=1" />
+          <meta name="htmx-config" content={HTMX} />
+          <title>{`${title} · spoold`}</title>
+          <link rel="icon" href={assetHref('icon.svg')} type="image/svg+xml" />
+          <link rel="stylesheet" href={assetHref('uplot.css')} />
+          <link rel="stylesheet" href={assetHref('dashboard.css')} />
+          <script src={assetHref('htmx.js')} defer />
+          <script src={assetHref('uplot.js')} defer />
+          <script src={assetHref('dashboard.js')} defer />
+        </head>
+        <body>
+          <a class="skip" href="#content">
+            Skip to content
+          </a>
+          {children}
+        </body>
+      </html>
+    </>
+  )
+}
+
+function Top({ context, snapshot: { daemon, atMs } }: FrameProps) {
+  const { viewer } = context
+  const { host, pid, version, state, isQuiet, startedAtMs } = daemon
+  const isFine = state === 'running' && !isQuiet
+  return (
+    <header class="top">
+      <a class="brand" href="/">
+        spoold
+      </a>
+      <span>{`${host}, process ${pid}`}</span>
+      <span class={`badge ${isFine ? 'good' : 'warn'}`}>{isQuiet ? 'quiet' : state}</span>
+      <span class="quiet">{`up ${spanText(atMs - startedAtMs)}, version ${version}`}</span>
+      <span class="grow" />
+      <span class="quiet">{`${viewer.name}: ${viewer.role}`}</span>
+      <a href={selfOf(context)}>Refresh</a>
+      <button type="button" id="refreshing" hidden>
+        Stop live updates
+      </button>
+      {viewer.hasSession && (
+        <form method="post" action="/logout">
+          <Hidden fields={{}} />
+          <button type="submit">Log out</button>
+        </form>
+      )}
+    </header>
+  )
+}
+
+/** The list of pages, each with how many there are of what it lists. */
+function Pages({ context: { viewer, spools }, snapshot, place, about: { page } }: FrameProps) {
+  const { id, directory } = place ?? spools.all[0] ?? { id: '' }
+  const counts = countsOf(snapshot.spools.find(spool => spool.directory === directory))
+  return (
+    <nav class="pages" aria-label="Pages">
+      <ul>
+        {NAVIGATION.filter(({ name }) => name !== 'audit' || viewer.role !== 'viewer').map(
+          ({ name, title }) => {
+            const count = counts[name]
+            return (
+              <li>
+                <a href={hrefOf(name, id)} {...(name === page ? { 'aria-current': 'page' as const } : {})}>
+                  {count === undefined || count === 0 ? title : `${title} ${countText(count)}`}
+                </a>
+              </li>
+            )
+          },
+        )}
+      </ul>
+    </nav>
+  )
+}
+
+function countsOf(spool: SpoolSnapshot | undefined): Readonly<Partial<Record<PageName, number>>> {
+  if (spool === undefined) return {}
+  const { tasks, dead } = spool
+  return {
+    waiting: tasks.due + tasks.unseen,
+    running: tasks.running,
+    parked: sumOf(tasks.parked),
+    dead: dead.count,
+  }
+}
+
+/** The same page about another spool. */
+function Switch({ context: { spools }, place, about: { page } }: FrameProps) {
+  if (place === null || spools.all.length < 2) return null
+  const to: SpoolPage = page === 'task' ? 'spool' : (page as SpoolPage)
+  return (
+    <nav aria-label="Spools">
+      <ul class="spools">
+        {spools.all.map(({ id, directory }) => (
+          <li>
+            {id === place.id ? <strong>{directory}</strong> : <a href={spoolHref(id, to)}>{directory}</a>}
+          </li>
+        ))}
+      </ul>
+    </nav>
+  )
 }

@@ -1,15 +1,14 @@
-import { ASSET_NAMES, assetOf } from '../assets.js'
-import type { Asset, Page } from '../context.js'
+import type { Page } from '../context.js'
 import { bulkPage, chosenPage } from './bulk.js'
 import { configurationPage } from './configuration.js'
 import { auditPage, namedPage, schedulesPage } from './facts.js'
 import { findPage } from './find.js'
-import { orOnRedis } from './on-redis.js'
 import { overviewPage } from './overview.js'
 import { parkedPage } from './parked.js'
-import { spoolPage, workersPage } from './spool.js'
+import { spoolPage } from './spool.js'
 import { bodyPage, taskPage } from './task.js'
 import { deadPage, heldPage, retryingPage, runningPage, waitingPage } from './tasks.js'
+import { workersPage } from './workers.js'
 
 const VIEWER = { role: 'viewer' } as const
 
@@ -19,12 +18,12 @@ export const PAGES: readonly Page[] = [
   { path: '/schedules', right: VIEWER, render: schedulesPage },
   { path: '/configuration', right: VIEWER, render: configurationPage },
   { path: '/spools/:spool', right: VIEWER, render: spoolPage },
-  { path: '/spools/:spool/waiting', right: VIEWER, render: orOnRedis('waiting', waitingPage) },
-  { path: '/spools/:spool/running', right: VIEWER, render: orOnRedis('running', runningPage) },
-  { path: '/spools/:spool/retrying', right: VIEWER, render: orOnRedis('retrying', retryingPage) },
-  { path: '/spools/:spool/held', right: VIEWER, render: orOnRedis('held', heldPage) },
-  { path: '/spools/:spool/parked', right: VIEWER, render: orOnRedis('parked', parkedPage) },
-  { path: '/spools/:spool/dead', right: VIEWER, render: orOnRedis('dead', deadPage) },
+  { path: '/spools/:spool/waiting', right: VIEWER, render: waitingPage },
+  { path: '/spools/:spool/running', right: VIEWER, render: runningPage },
+  { path: '/spools/:spool/retrying', right: VIEWER, render: retryingPage },
+  { path: '/spools/:spool/held', right: VIEWER, render: heldPage },
+  { path: '/spools/:spool/parked', right: VIEWER, render: parkedPage },
+  { path: '/spools/:spool/dead', right: VIEWER, render: deadPage },
   { path: '/spools/:spool/find', right: VIEWER, render: findPage },
   { path: '/spools/:spool/bulk/:action', right: VIEWER, render: bulkPage },
   { path: '/spools/:spool/named', right: VIEWER, render: namedPage },
@@ -38,12 +37,3 @@ export const PAGES: readonly Page[] = [
 export const FORM_PAGES: readonly Page[] = [
   { path: '/spools/:spool/chosen/:action', right: VIEWER, render: chosenPage },
 ]
-
-/** Scripts and styles, which everybody may load: their URLs have a version, so that browsers may keep them. */
-export const ASSETS: readonly Asset[] = ASSET_NAMES.map(name => ({
-  path: `/assets/${name}`,
-  asset() {
-    const { type, body } = assetOf(name)
-    return { type, body, isLasting: true }
-  },
-}))

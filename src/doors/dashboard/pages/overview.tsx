@@ -3,7 +3,7 @@ import type { DaemonSnapshot, SpoolSnapshot } from '../../../runtime/stats/snaps
 import type { PageContext } from '../context.js'
 import { type Concern, concernsOf } from '../models/attention.js'
 import type { History } from '../models/history.js'
-import type { SpoolLink } from '../views/layout.js'
+import type { ReadableSpool } from '../readable-spools.js'
 import { spoolHref } from '../views/links.js'
 import { SpoolCharts, SpoolTiles } from '../views/spool-card.js'
 import { framed } from './framed.js'
@@ -15,8 +15,7 @@ export async function overviewPage(context: PageContext) {
   const source = "From the daemon's snapshot; charts have the last hour, since the dashboard was started."
   return framed(
     context,
-    snapshot,
-    null,
+    { snapshot, place: null },
     { page: 'overview', title: 'Overview', source, isLive: true },
     <Overview snapshot={snapshot} history={daemon.history} places={spools.all} />,
   )
@@ -25,11 +24,11 @@ export async function overviewPage(context: PageContext) {
 interface OverviewProps {
   readonly snapshot: DaemonSnapshot
   readonly history: History
-  readonly places: readonly SpoolLink[]
+  readonly places: readonly ReadableSpool[]
 }
 
 /** A spool that came with a reload has no pages yet. */
-const idOf = (places: readonly SpoolLink[], directory: string) =>
+const idOf = (places: readonly ReadableSpool[], directory: string) =>
   places.find(each => each.directory === directory)?.id ?? ''
 
 /** What needs a look, and then each spool in figures. */
@@ -43,7 +42,7 @@ function Overview({ snapshot, history, places }: OverviewProps) {
             <a href={spoolHref(idOf(places, spool.directory), 'spool')}>{spool.directory}</a>{' '}
             <Paused spool={spool} />
           </h2>
-          <SpoolTiles id={idOf(places, spool.directory)} spool={spool} nowMs={snapshot.atMs} />
+          <SpoolTiles id={idOf(places, spool.directory)} spool={spool} />
           <SpoolCharts id={`chart-${i}`} history={history.of(spool.directory)} />
         </section>
       ))}
@@ -59,7 +58,7 @@ function Paused({ spool: { paused } }: { spool: SpoolSnapshot }) {
 const TONE = { error: 'bad', warning: 'warn', info: '' } as const
 const WORD = { error: 'Problem', warning: 'Look at', info: 'Note' } as const
 
-function Attention({ concerns, places }: { concerns: readonly Concern[]; places: readonly SpoolLink[] }) {
+function Attention({ concerns, places }: { concerns: readonly Concern[]; places: readonly ReadableSpool[] }) {
   return (
     <section class="card" aria-labelledby="attention">
       <h2 id="attention">What needs a look</h2>

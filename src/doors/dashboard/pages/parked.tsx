@@ -1,13 +1,19 @@
-import type { Parked as WhyParked } from '../../../base/task/parked.js'
+import { printable } from '../../../base/printable.js'
+import type { ParkedGroup, ParkReason, Parked as WhyParked } from '../../../base/task/parked.js'
+import { describePair } from '../../../base/task/pause.js'
+import { baseName, displayName } from '../../../base/task/ref.js'
 import { describeGroup, MOST_PARKED_NAMED, readParkedGroups } from '../../../engines/control/parked-tasks.js'
 import type { TaskView } from '../../../engines/spool/admin/task-view.js'
+import type { SpoolSnapshot } from '../../../runtime/stats/snapshot.js'
 import type { PageContext } from '../context.js'
 import { PAGE_SIZE, pageOf } from '../models/listings.js'
-import { Parked } from '../views/parked.js'
-import { FAILED, PARKED } from '../views/tasks.js'
-import { countOf, countText } from '../views/text.js'
+import type { ReadableSpool } from '../readable-spools.js'
+import { spoolHref } from '../views/links.js'
+import { Table, When } from '../views/parts.js'
+import { countOf, countText, shortName } from '../views/text.js'
 import { framed, fromIn, type SpoolScene, spoolScene } from './framed.js'
-import { listing } from './listing.js'
+import { FAILED, listing, PARKED } from './listing.js'
+import { listed } from './tasks.js'
 
 type Params = Readonly<Record<string, string>>
 
@@ -17,21 +23,22 @@ const NAMED_EACH = 5
 /** What keeps due tasks from running; with a reason, and perhaps a name, in its query: the tasks of these. */
 export async function parkedPage(context: PageContext, params: Params) {
   const at = await spoolScene(context, params)
+  if (at.place.isOnRedis) return listed(context, at, 'parked')
   const reason = context.query.get('reason')
   return reason === null ? groupsPage(context, at) : groupPage(context, at, reason)
 }
 
-async function groupsPage(context: PageContext, { snapshot, place, spool }: SpoolScene) {
+async function groupsPage(context: PageContext, at: SpoolScene) {
+  const { place, spool } = at
   const groups = readParkedGroups(
     await context.daemon.ask('parked', { spool: place.directory, limit: NAMED_EACH }),
   )
   const source = `From the daemon, which names the first ${NAMED_EACH} tasks of each reason and name here, of 200 of these; no file is opened.`
   return framed(
     context,
-    snapshot,
-    place,
+    at,
     { page: 'parked', title: 'Parked', source, isLive: true },
-    <Parked place={place} spool={spool} groups={groups} nowMs={snapshot.atMs} />,
+    <Parked place={place} spool={spool} groups={groups} />,
   )
 }
 
@@ -67,4 +74,87 @@ async function groupPage(context: PageContext, at: SpoolScene, reason: string) {
 /** The daemon says that it is parked; its file alone says that it is due. */
 function parkedBy(task: TaskView | undefined, parked: WhyParked): TaskView | undefined {
   return task?.state === 'due' ? { ...task, state: 'parked', parked } : task
+}
+
+const MEANINGS: Readonly<Record<ParkReason, string>> = {
+  alone: 'They died with others, and run one at a time, in a worker of their own.',
+  crashed: 'They have crashed their process, and run when no other task is due.',
+  slot: 'As many of their name run as may run at a time.',
+  paused: 'A person has paused them.',
+  'unknown-name': 'No handler knows the name of the task; they run after a reload with one that does.',
+}
+
+interface ParkedProps {
+  readonly place: ReadableSpool
+  readonly spool: SpoolSnapshot
+  readonly groups: readonly ParkedGroup[]
+}
+
+/** What keeps due tasks from running, and which ones. */
+function Parked({ place, spool: { tasks, paused }, groups }: ParkedProps) {
+  return (
+    <>
+      <section class="card" aria-labelledby="reasons">
+        <h2 id="reasons">By reason and name</h2>
+        <Table
+          name="Parked tasks by reason and name"
+          columns={[
+            { title: 'Reason', cell: ({ reason }) => reason },
+            { title: 'Name', cell: ({ name = '' }) => name },
+            { title: 'Tasks', isNumber: true, cell: group => <Count group={group} id={place.id} /> },
+            { title: 'The first', cell: group => <First group={group} place={place} /> },
+            { title: 'What it means', cell: ({ reason }) => MEANINGS[reason] },
+          ]}
+          rows={groups}
+          empty="No task is parked."
+        />
+      </section>
+      <section class="card" aria-labelledby="slots">
+        <h2 id="slots">Queues for slots</h2>
+        <Table
+          name="Tasks that wait for a slot, by name"
+          columns={[
+            { title: 'Task', cell: ({ name }) => name },
+            { title: 'Slots', isNumber: true, cell: ({ count }) => countText(count) },
+            { title: 'Wait', isNumber: true, cell: ({ parked }) => countText(parked) },
+          ]}
+          rows={tasks.slotQueues ?? []}
+          empty="No task waits for a slot."
+        />
+      </section>
+      <section class="card" aria-labelledby="pauses">
+        <h2 id="pauses">Pauses</h2>
+        <Table
+          name="Pauses"
+          columns={[
+            { title: 'Paused', cell: ({ pair }) => describePair(pair) },
+            { title: 'Since', cell: ({ sinceMs }) => <When ms={sinceMs} /> },
+            { title: 'Until', cell: ({ untilMs }) => (untilMs === null ? 'resumed' : <When ms={untilMs} />) },
+          ]}
+          rows={paused.pauses}
+          empty="Nothing is paused."
+        />
+      </section>
+    </>
+  )
+}
+
+/** To all of them. */
+function Count({ group: { reason, name, count }, id }: { group: ParkedGroup; id: string }) {
+  return <a href={spoolHref(id, 'parked', { reason, name })}>{countText(count)}</a>
+}
+
+function First({ group, place }: { group: ParkedGroup; place: ReadableSpool }) {
+  return (
+    <>
+      {group.tasks.map((ref, i) => (
+        <>
+          {i > 0 && ' '}
+          <a class="path" href={place.urlOf(ref)}>
+            {shortName(printable(displayName(baseName(ref))))}
+          </a>
+        </>
+      ))}
+    </>
+  )
 }

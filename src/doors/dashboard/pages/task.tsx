@@ -1,27 +1,30 @@
 import { isUtf8 } from 'node:buffer'
+import type { Child } from 'hono/jsx'
 import type { TaskView } from '../../../engines/spool/admin/task-view.js'
 import { HIDDEN } from '../../../formats/protocol/hide.js'
 import { toPairs } from '../../../formats/protocol/vars.js'
 import type { PageContext, Raw } from '../context.js'
-import { taskDetail } from '../models/task-detail.js'
+import type { ShownBytes } from '../models/shown-bytes.js'
+import { type Payload, type TaskDetail, taskDetail } from '../models/task-detail.js'
 import { PageError } from '../page-error.js'
-import { ActionForm, type Actor, TaskActions } from '../views/actions.js'
+import { ActionForm, TaskActions } from '../views/actions.js'
 import { type SpoolPage, spoolHref } from '../views/links.js'
-import { Task } from '../views/task.js'
+import { Facts, StateBadge, Table, When } from '../views/parts.js'
+import { bytesText, countOf, isoText } from '../views/text.js'
 import { framed, spoolScene } from './framed.js'
 
 type Params = Readonly<Record<string, string>>
 
 /** Everything that is known of one task. */
 export async function taskPage(context: PageContext, params: Params) {
-  const { snapshot, place } = await spoolScene(context, params)
+  const scene = await spoolScene(context, params)
+  const { snapshot, place } = scene
   const { viewer } = context
   const task = await place.task(params.ref ?? '')
-  const [at, nowMs] = [place.urlOf(task.ref), snapshot.atMs]
-  const { mayReadPayload } = viewer
+  const at = place.urlOf(task.ref)
   const detail = await taskDetail(task, {
-    mayReadPayload,
-    nowMs,
+    mayReadPayload: viewer.mayReadPayload,
+    nowMs: snapshot.atMs,
     readBody: most => place.body(task, most),
   })
   const next = spoolHref(place.id, listingOf(task))
@@ -29,8 +32,7 @@ export async function taskPage(context: PageContext, params: Params) {
   const canEdit = viewer.may('edit') && payload !== null && (task.state === 'held' || task.state === 'dead')
   return framed(
     context,
-    snapshot,
-    place,
+    scene,
     {
       page: 'task',
       title: detail.row.kind ?? detail.row.name,
@@ -41,11 +43,10 @@ export async function taskPage(context: PageContext, params: Params) {
     <>
       <Task
         detail={detail}
-        nowMs={nowMs}
         bodyHref={payload !== null && payload.bodyBytes > 0 ? `${at}/body` : null}
-        actions={<TaskActions actor={viewer} at={at} state={task.state} next={next} />}
+        actions={<TaskActions at={at} state={task.state} next={next} />}
       />
-      {canEdit && <EditForm actor={viewer} at={at} next={next} task={task} />}
+      {canEdit && <EditForm at={at} next={next} task={task} />}
     </>,
   )
 }
@@ -73,14 +74,13 @@ export async function bodyPage(context: PageContext, params: Params): Promise<Ra
 }
 
 interface EditProps {
-  readonly actor: Actor
   readonly at: string
   readonly next: string
   readonly task: TaskView
 }
 
 /** The keys of a task, to be changed: it is stored again, and this one removed. The body stays. */
-function EditForm({ actor, at, next, task }: EditProps) {
+function EditForm({ at, next, task }: EditProps) {
   const pairs = task.file.vars === undefined ? [] : toPairs(task.file.vars)
   const isText = pairs.every(pair => pair.every(part => isUtf8(part)))
   const isHidden = pairs.some(([, value]) => value.includes(HIDDEN))
@@ -94,12 +94,131 @@ function EditForm({ actor, at, next, task }: EditProps) {
       <p class="quiet">
         The changed task is stored as a new one, which runs at once, and this one is removed. Its body stays.
       </p>
-      <ActionForm name="edit" actor={actor} at={at} next={next} label="Store the changed task">
+      <ActionForm name="edit" at={at} next={next} label="Store the changed task">
         <label for="vars">Keys and values, as JSON</label>
         <textarea id="vars" name="vars" rows={10} spellcheck={false} required>
           {vars}
         </textarea>
       </ActionForm>
     </section>
+  )
+}
+
+interface TaskProps {
+  readonly detail: TaskDetail
+  /** Where its whole body can be downloaded; null: nowhere. */
+  readonly bodyHref: string | null
+  readonly actions: Child
+}
+
+/** Everything that is known of one task. */
+function Task({ detail, bodyHref, actions }: TaskProps) {
+  const { row, fault, payload, moments, lastError, buried } = detail
+  return (
+    <>
+      <section class="card" aria-label="State">
+        <Facts
+          facts={[
+            ['State', <StateBadge state={row.state} />],
+            ['Waits because', row.parked],
+            ['Named task', row.kind],
+            ['File', <code class="path">{row.name}</code>],
+            ['Priority', row.priority],
+            ['Due', row.state === 'dead' ? null : <When ms={row.dueAtMs} />],
+            ['Size', bytesText(row.bytes)],
+            [
+              'Failed',
+              row.attempts === 0
+                ? null
+                : `${countOf(row.attempts, 'time')}, ${row.crashes} of them with its process`,
+            ],
+            ['Why', buried === null ? null : `${row.reason}: ${buried.detail}`],
+            ['Buried on', buried?.host ?? null],
+            ['Handlers', buried === null || buried.handlers.length === 0 ? null : buried.handlers.join(', ')],
+            ['Not a task', fault],
+          ]}
+        />
+        {actions}
+      </section>
+      <section class="card" aria-labelledby="history">
+        <h2 id="history">What happened</h2>
+        <ol class="timeline">
+          {moments.map(({ atMs, what, detail: more }) => (
+            <li>
+              <When ms={atMs} /> <span class="quiet">({isoText(atMs)})</span>: {what}
+              {more !== null && <div class="path">{more}</div>}
+            </li>
+          ))}
+        </ol>
+      </section>
+      {lastError !== null && (
+        <section class="card" aria-labelledby="error">
+          <h2 id="error">Last error</h2>
+          <pre tabindex={0}>{lastError}</pre>
+        </section>
+      )}
+      {payload === null ? (
+        <p class="quiet">
+          {fault === null ? 'Keys and body are for those with the right to read payloads.' : ''}
+        </p>
+      ) : (
+        <Content payload={payload} bodyHref={bodyHref} />
+      )}
+    </>
+  )
+}
+
+function Content({ payload, bodyHref }: { payload: Payload; bodyHref: string | null }) {
+  const { pairs, body, bodyBytes } = payload
+  return (
+    <>
+      <section class="card" aria-labelledby="keys">
+        <h2 id="keys">Keys</h2>
+        <Table
+          name="Keys of the packet"
+          columns={[
+            { title: 'Key', cell: ({ key }) => <code>{key}</code> },
+            { title: 'Value', cell: ({ value }) => <Bytes bytes={value} /> },
+          ]}
+          rows={pairs}
+          empty="The packet has no keys."
+        />
+      </section>
+      {bodyBytes > 0 && (
+        <section class="card" aria-labelledby="body">
+          <h2 id="body">Body</h2>
+          {body === null ? <p>The task has ended.</p> : <Bytes bytes={body} />}
+          {bodyHref !== null && (
+            <p>
+              <a
+                href={bodyHref}
+              >{`Download the ${bodyBytes > MOST_DOWNLOADED ? 'first MiB of the ' : ''}body, ${bytesText(bodyBytes)}`}</a>
+            </p>
+          )}
+        </section>
+      )}
+    </>
+  )
+}
+
+/** More is not sent: the file itself lies in the spool. */
+const MOST_DOWNLOADED = 1024 * 1024
+
+const KINDS = { text: 'text', json: 'JSON', hex: 'bytes that are no text' } as const
+/** A short text needs no scrolling. */
+const SHORT = 80
+
+function Bytes({ bytes: { kind, text, bytes, isCut } }: { bytes: ShownBytes }) {
+  if (kind === 'text' && text.length <= SHORT && !text.includes('\n')) return <code>{text}</code>
+  return (
+    <>
+      <pre tabindex={0} class={kind === 'hex' ? 'hex' : ''}>
+        {text}
+      </pre>
+      <span class="quiet">
+        {KINDS[kind]}, {bytesText(bytes)}
+        {isCut && ', the beginning is shown'}
+      </span>
+    </>
   )
 }

@@ -1,179 +1,242 @@
-import type { Child } from 'hono/jsx'
-import { type Ref, toByteString } from '../../../base/task/ref.js'
+import { printable } from '../../../base/printable.js'
+import { baseName, displayName, type Ref, toByteString } from '../../../base/task/ref.js'
 import { MOST_REACHED, readTaskNames } from '../../../engines/control/task-names.js'
-import type { TaskView } from '../../../engines/spool/admin/task-view.js'
-import type { PageContext } from '../context.js'
-import { deadNames, MOST_NAMES, type Names, PAGE_SIZE, pageOf, recordedNames } from '../models/listings.js'
-import { type RunningRow, runningIn } from '../models/running.js'
+import type { TaskState, TaskView } from '../../../engines/spool/admin/task-view.js'
+import { runningRef } from '../../../runtime/stats/read-snapshot.js'
+import type { SpoolSnapshot } from '../../../runtime/stats/snapshot.js'
+import type { PageContext, Page as PageOf } from '../context.js'
+import {
+  deadNames,
+  MOST_NAMES,
+  type Names,
+  PAGE_SIZE,
+  type Page,
+  pageOf,
+  recordedNames,
+} from '../models/listings.js'
+import type { TaskRow } from '../models/task-row.js'
+import type { ReadableSpool } from '../readable-spools.js'
 import { TaskActions } from '../views/actions.js'
 import { spoolHref } from '../views/links.js'
-import { Table } from '../views/parts.js'
-import { buriedColumn, dueColumn, FAILED, Reasons, WHY } from '../views/tasks.js'
+import { type Column, Table, useLook } from '../views/parts.js'
 import { countOf, countText, spanText } from '../views/text.js'
-import { framed, fromIn, spoolScene } from './framed.js'
-import { listing } from './listing.js'
+import { framed, fromIn, type SpoolScene, spoolScene } from './framed.js'
+import { BURIED, DUE, FAILED, listing, PARKED, SINCE, WHY } from './listing.js'
 
 type Params = Readonly<Record<string, string>>
 
-/** What starts next, and what waits for its time: in the daemon's own order. */
-export async function waitingPage(context: PageContext, params: Params) {
-  const at = await spoolScene(context, params)
-  const { place, snapshot } = at
-  const isLater = context.query.get('show') === 'later'
-  const from = fromIn(context)
-  const ask = (verb: string, args: object) => context.daemon.ask(verb, args)
-  const { refs, next } = await upcomingRefs(ask, place.directory, isLater ? 'later' : 'next', from)
-  const shown = { ...pageOf(await place.look(), refs, 0), from, next }
-  const which = isLater
-    ? 'that wait for their time, the next one first'
-    : 'that run, and then those that start next'
-  return listing(context, at, shown, {
-    page: 'waiting',
-    title: isLater ? 'Waiting for their time' : 'Waiting',
-    source: `The tasks ${which}${refs.length === 0 ? '' : `: ${countText(from + 1)} to ${countText(from + refs.length)}`}. The daemon names the first ${countText(MOST_REACHED)}; the files of this page are opened.`,
-    empty: isLater ? 'No task waits for its time.' : 'No task is due.',
-    columns: [dueColumn(snapshot.atMs), FAILED],
-    ...(isLater ? { query: { show: 'later' } } : {}),
-  })
-}
-
-/** Those that failed, and wait for their next run. */
-export function retryingPage(context: PageContext, params: Params) {
-  return recordedPage(context, params, {
-    page: 'retrying',
-    title: 'Retrying',
-    what: 'failed and run again',
-    isWanted: ({ state, record }) => state !== 'held' && (record?.attempts ?? 0) > 0,
-    empty: 'No task has failed and runs again.',
-  })
-}
-
-/** Those that somebody holds. */
-export function heldPage(context: PageContext, params: Params) {
-  return recordedPage(context, params, {
-    page: 'held',
-    title: 'Held',
-    what: 'are held',
-    isWanted: ({ state }) => state === 'held',
-    empty: 'No task is held.',
-  })
-}
-
-interface Recorded {
-  readonly page: 'retrying' | 'held'
+/** A listing of the tasks in some states, in whichever engine. */
+interface Listing {
   readonly title: string
-  readonly what: string
   readonly empty: string
-  isWanted(task: TaskView): boolean
+  readonly columns: ReadonlyArray<Column<TaskRow>>
+  /** On Redis, tasks in other states are at the same places: they are passed over. */
+  readonly states: readonly TaskState[]
+  /** In which order they are on Redis, for people. */
+  readonly order: string
+  readonly isReversed?: true
 }
 
-async function recordedPage(
+const LISTINGS = {
+  waiting: {
+    ...{ title: 'Waiting', empty: 'No task is due.', columns: [DUE, FAILED] },
+    ...{ states: ['due', 'malformed'], order: 'in the order in which they start' },
+  },
+  later: {
+    ...{ title: 'Waiting for their time', empty: 'No task waits for its time.', columns: [DUE, FAILED] },
+    ...{ states: ['waiting', 'retrying', 'parked'], order: 'the next one first' },
+  },
+  running: {
+    ...{ title: 'Running', empty: 'No task runs.', columns: [SINCE, FAILED] },
+    ...{ states: ['running'], order: 'the one that has run for longest first' },
+  },
+  retrying: {
+    ...{ title: 'Retrying', empty: 'No task has failed and runs again.', columns: [DUE, FAILED, WHY] },
+    ...{ states: ['retrying'], order: 'the next one first' },
+  },
+  held: {
+    ...{ title: 'Held', empty: 'No task is held.', columns: [DUE, FAILED, WHY] },
+    ...{ states: ['held'], order: 'in the order of their ids' },
+  },
+  parked: {
+    ...{ title: 'Parked', empty: 'No task has a name that no handler knows.', columns: [FAILED, PARKED] },
+    ...{ states: ['parked'], order: 'the next one to be offered again first' },
+  },
+  dead: {
+    ...{ title: 'Dead letters', empty: 'There are no dead letters.', columns: [BURIED, FAILED, WHY] },
+    ...{ states: ['dead'], order: 'the last one first', isReversed: true },
+  },
+} as const satisfies Readonly<Record<string, Listing>>
+
+type Name = keyof typeof LISTINGS
+type PageName = Exclude<Name, 'later'>
+
+/** What a page of a listing shows, where it comes from, and what it says if there is nothing. */
+interface Part {
+  readonly shown: Page
+  readonly source: string
+  readonly empty: string
+}
+
+type PartOf = (context: PageContext, at: SpoolScene, name: Name, reason: string | null) => Promise<Part>
+
+/** A page with a listing. */
+function listingPage(page: PageName, inDirectory: PartOf): PageOf['render'] {
+  return async (context, params) => listed(context, await spoolScene(context, params), page, inDirectory)
+}
+
+/** @param inDirectory how it is found there; absent: the spool is on Redis */
+export async function listed(
   context: PageContext,
-  params: Params,
-  { page, title, what, empty, isWanted }: Recorded,
+  at: SpoolScene,
+  page: PageName,
+  inDirectory: PartOf = onRedis,
 ) {
-  const at = await spoolScene(context, params)
-  const { place, snapshot } = at
-  const names = await recordedNames(toByteString(place.directory))
-  const shown = pageOf(await place.look(), names.refs, fromIn(context), isWanted)
-  return listing(context, at, shown, {
-    page,
-    title,
-    source: `Of ${boundOf(names, 'record')} of tasks that failed or are held: those that ${what}. ${countOf(shown.opened, 'was', 'were')} opened.`,
-    empty: shown.next === null ? empty : 'None in this part of the records.',
-    columns: [dueColumn(snapshot.atMs), FAILED, WHY],
-    filter: { state: page },
+  const isLater = page === 'waiting' && context.query.get('show') === 'later'
+  const name = isLater ? 'later' : page
+  const reason = page === 'dead' ? context.query.get('reason') : null
+  const part = await (at.place.isOnRedis ? onRedis : inDirectory)(context, at, name, reason)
+  const query = reason === null ? {} : { reason }
+  const hasBulk = page === 'retrying' || page === 'held' || page === 'dead'
+  return listing(context, at, part.shown, {
+    ...{ page, title: LISTINGS[name].title, columns: LISTINGS[name].columns },
+    ...{ source: part.source, empty: part.empty },
+    query: isLater ? { show: 'later' } : query,
+    ...(hasBulk ? { filter: { state: page, ...query } } : {}),
+    ...(page === 'dead' ? { before: <Reasons at={at} chosen={reason} /> } : {}),
   })
+}
+
+/** Redis has its tasks in order: a page of them reads no other. */
+const onRedis: PartOf = async (context, { place }, name, reason) => {
+  const { states, order, empty, isReversed }: Listing = LISTINGS[name]
+  const isWanted = ({ state, letter }: TaskView) =>
+    states.includes(state) && (reason === null || letter?.reason === reason)
+  const shown = await place.part(states, fromIn(context), isWanted, isReversed)
+  return {
+    shown,
+    source: `From Redis, ${order}, of all machines; ${countOf(shown.opened, 'job was', 'jobs were')} read, without bodies.`,
+    empty: shown.next === null ? empty : 'None in this part.',
+  }
+}
+
+/** What starts next, or waits for its time: in the order of the daemon, which knows them without a look at the directory. */
+const upcoming: PartOf = async (context, { place }, name) => {
+  const from = fromIn(context)
+  const verb = name === 'later' ? 'later' : 'next'
+  const asked = { spool: place.directory, limit: PAGE_SIZE + 1, from }
+  const answer = readTaskNames(await context.daemon.ask(verb, asked))
+  if (answer === undefined) throw new Error(`the daemon answered ${verb} with something else than names`)
+  const refs = answer.refs.slice(0, PAGE_SIZE)
+  const next = answer.refs.length > PAGE_SIZE ? from + PAGE_SIZE : null
+  const which =
+    name === 'later'
+      ? 'that wait for their time, the next one first'
+      : 'that run, and then those that start next'
+  return {
+    shown: { ...pageOf(await place.look(), refs, 0), from, next },
+    source: `The tasks ${which}${refs.length === 0 ? '' : `: ${countText(from + 1)} to ${countText(from + refs.length)}`}. The daemon names the first ${countText(MOST_REACHED)}; the files of this page are opened.`,
+    empty: LISTINGS[name].empty,
+  }
+}
+
+/** Those with a record that failed and wait for their next run, or that somebody holds. */
+const recorded: PartOf = async (context, { place }, name) => {
+  const isHeld = name === 'held'
+  const names = await recordedNames(toByteString(place.directory))
+  const shown = pageOf(await place.look(), names.refs, fromIn(context), ({ state, record }) =>
+    isHeld ? state === 'held' : state !== 'held' && (record?.attempts ?? 0) > 0,
+  )
+  return {
+    shown,
+    source: `Of ${boundOf(names, 'record')} of tasks that failed or are held: those that ${isHeld ? 'are held' : 'failed and run again'}. ${countOf(shown.opened, 'was', 'were')} opened.`,
+    empty: shown.next === null ? LISTINGS[name].empty : 'None in this part of the records.',
+  }
 }
 
 /** The dead letters, the last one first. */
-export async function deadPage(context: PageContext, params: Params) {
-  const at = await spoolScene(context, params)
-  const { place, snapshot } = at
-  const reason = context.query.get('reason')
+const buried: PartOf = async (context, { place }, name, reason) => {
   const names = await deadNames(toByteString(place.directory))
   const isWanted = ({ letter }: TaskView) => reason === null || letter?.reason === reason
   const shown = pageOf(await place.look(), names.refs, fromIn(context), isWanted)
-  return listing(context, at, shown, {
-    page: 'dead',
-    title: 'Dead letters',
+  return {
+    shown,
     source: `${boundOf(names, 'dead letter')}, the last one first; ${countOf(shown.opened, 'was', 'were')} opened.`,
-    empty:
-      reason === null
-        ? 'There are no dead letters.'
-        : 'None of this reason in this part of the dead letters.',
-    columns: [buriedColumn(snapshot.atMs), FAILED, WHY],
-    filter: { state: 'dead', ...(reason === null ? {} : { reason }) },
-    before: <Reasons id={place.id} byReason={at.spool.dead.byReason} chosen={reason} />,
-    ...(reason === null ? {} : { query: { reason } }),
-  })
+    empty: reason === null ? LISTINGS[name].empty : 'None of this reason in this part of the dead letters.',
+  }
 }
 
 function boundOf({ refs, isCut }: Names, one: string): string {
   return isCut ? `the first ${countOf(MOST_NAMES, one)}` : countOf(refs.length, one)
 }
 
-/** What runs now. */
-export async function runningPage(context: PageContext, params: Params) {
-  const { snapshot, place, spool } = await spoolScene(context, params)
-  const { viewer } = context
-  const next = spoolHref(place.id, 'running')
-  const source =
-    "From the daemon's snapshot: what its workers have begun. Other daemons of the spool have pages of their own."
-  const actions = viewer.may('cancel')
-    ? ({ ref }: { ref: Ref }) => (
-        <TaskActions actor={viewer} at={place.urlOf(ref)} state="running" next={next} />
-      )
-    : null
-  return framed(
-    context,
-    snapshot,
-    place,
-    { page: 'running', title: 'Running', source, isLive: true },
-    <Running
-      urlOf={ref => place.urlOf(ref)}
-      rows={runningIn(spool)}
-      nowMs={snapshot.atMs}
-      actions={actions}
-    />,
+export const waitingPage = listingPage('waiting', upcoming)
+export const retryingPage = listingPage('retrying', recorded)
+export const heldPage = listingPage('held', recorded)
+export const deadPage = listingPage('dead', buried)
+
+/** Dead letters by their reason, each a link to those alone. */
+function Reasons({ at: { place, spool }, chosen }: { at: SpoolScene; chosen: string | null }) {
+  const { id } = place
+  const reasons = Object.entries(spool.dead.byReason)
+  if (reasons.length < 2 && chosen === null) return null
+  return (
+    <nav aria-label="Reasons">
+      <ul class="spools">
+        <li>{chosen === null ? <strong>all</strong> : <a href={spoolHref(id, 'dead')}>all</a>}</li>
+        {reasons.map(([reason, count]) => {
+          const text = `${reason} ${countText(count)}`
+          const href = spoolHref(id, 'dead', { reason })
+          return <li>{reason === chosen ? <strong>{text}</strong> : <a href={href}>{text}</a>}</li>
+        })}
+      </ul>
+    </nav>
   )
 }
 
-/** Asks the daemon one verb of the control protocol. @throws why it was not answered */
-type Ask = (verb: string, args: object) => Promise<unknown>
+/** What runs now. */
+export async function runningPage(context: PageContext, params: Params) {
+  const at = await spoolScene(context, params)
+  const { place, spool } = at
+  if (place.isOnRedis) return listed(context, at, 'running')
+  const source =
+    "From the daemon's snapshot: what its workers have begun. Other daemons of the spool have pages of their own."
+  return framed(
+    context,
+    at,
+    { page: 'running', title: 'Running', source, isLive: true },
+    <Running place={place} rows={runningIn(spool)} />,
+  )
+}
 
-/** `next`: what starts next, and what runs already; `later`: what waits for its time. */
-type Upcoming = 'next' | 'later'
+/** A task that a worker of this daemon runs. */
+interface RunningRow {
+  readonly ref: Ref
+  /** Its file's name, for people. */
+  readonly name: string
+  readonly sinceMs: number
+  readonly pid: number
+}
 
-/**
- * A page of the tasks of a spool in the order of the daemon, which knows them without a look at the directory.
- *
- * @param spool its real path
- * @param from how many are before it
- */
-async function upcomingRefs(
-  ask: Ask,
-  spool: string,
-  which: Upcoming,
-  from: number,
-): Promise<{ refs: readonly Ref[]; next: number | null }> {
-  const answer = readTaskNames(await ask(which, { spool, limit: PAGE_SIZE + 1, from }))
-  if (answer === undefined) throw new Error(`the daemon answered ${which} with something else than names`)
-  return {
-    refs: answer.refs.slice(0, PAGE_SIZE),
-    next: answer.refs.length > PAGE_SIZE ? from + PAGE_SIZE : null,
+/** Those that have run for longest come first. */
+function runningIn({ processes: { workers } }: SpoolSnapshot): RunningRow[] {
+  return workers
+    .flatMap(({ pid, running }) =>
+      running.map(task => {
+        const ref = runningRef(task)
+        return { ref, name: printable(displayName(baseName(ref))), sinceMs: task.sinceMs, pid }
+      }),
+    )
+    .sort((a, b) => a.sinceMs - b.sinceMs)
+}
+
+function Running({ place, rows }: { place: ReadableSpool; rows: readonly RunningRow[] }) {
+  const { viewer, nowMs } = useLook()
+  const next = spoolHref(place.id, 'running')
+  const actions: Column<RunningRow> = {
+    title: 'Actions',
+    cell: ({ ref }) => <TaskActions at={place.urlOf(ref)} state="running" next={next} />,
   }
-}
-
-interface RunningProps {
-  /** The page of a task. */
-  urlOf(ref: string): string
-  readonly rows: readonly RunningRow[]
-  readonly nowMs: number
-  readonly actions: ((row: RunningRow) => Child) | null
-}
-
-function Running({ urlOf, rows, nowMs, actions }: RunningProps) {
   return (
     <Table
       name="Running tasks"
@@ -181,14 +244,14 @@ function Running({ urlOf, rows, nowMs, actions }: RunningProps) {
         {
           title: 'Task',
           cell: ({ ref, name }) => (
-            <a class="path" href={urlOf(ref)}>
+            <a class="path" href={place.urlOf(ref)}>
               {name}
             </a>
           ),
         },
         { title: 'For', isNumber: true, cell: ({ sinceMs }) => spanText(nowMs - sinceMs) },
         { title: 'Process', isNumber: true, cell: ({ pid }) => String(pid) },
-        ...(actions === null ? [] : [{ title: 'Actions', cell: actions }]),
+        ...(viewer.may('cancel') ? [actions] : []),
       ]}
       rows={rows}
       empty="Nothing runs now."

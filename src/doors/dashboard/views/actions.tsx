@@ -1,14 +1,7 @@
 import type { Child } from 'hono/jsx'
 import { ACTIONS, type ActionName } from '../../../admin/operate/actions.js'
 import { ownStateOf, type TaskState } from '../../../engines/spool/admin/task-view.js'
-import { countOf } from './text.js'
-
-/** Who may do what, and what forms have to carry. */
-export interface Actor {
-  readonly csrf: string
-  readonly mayReadPayload: boolean
-  may(action: ActionName): boolean
-}
+import { useLook } from './parts.js'
 
 interface Wording {
   /** What the button says. */
@@ -40,10 +33,7 @@ export const WORDING: Readonly<Record<ActionName, Wording>> = {
   enqueue: { label: 'Enqueue' },
 }
 
-/** The actions that a task can have in this state, and that this visitor may do. */
-function taskActions(actor: Actor, state: TaskState): ActionName[] {
-  return actionNames().filter(name => canHave(name, state) && actor.may(name))
-}
+const ACTION_NAMES = Object.keys(ACTIONS) as ActionName[]
 
 /** Is this something that is done to tasks in this state? */
 export function canHave(name: ActionName, state: TaskState): boolean {
@@ -51,21 +41,17 @@ export function canHave(name: ActionName, state: TaskState): boolean {
   return action.on === 'task' && (action.states as readonly TaskState[]).includes(ownStateOf(state))
 }
 
-/** Those that can be done to many tasks at once. */
-export function bulkActions(actor: Actor): ActionName[] {
-  return actionNames().filter(name => {
+/** Those that the viewer may do to many tasks at once. */
+export function useBulkActions(): ActionName[] {
+  const { viewer } = useLook()
+  return ACTION_NAMES.filter(name => {
     const action = ACTIONS[name]
-    return action.on === 'task' && action.inBulk && actor.may(name)
+    return action.on === 'task' && action.inBulk && viewer.may(name)
   })
-}
-
-function actionNames(): ActionName[] {
-  return Object.keys(ACTIONS) as ActionName[]
 }
 
 interface FormProps {
   readonly name: ActionName
-  readonly actor: Actor
   /** The path of the task, or of the spool. */
   readonly at: string
   /** Where to go afterwards. */
@@ -77,40 +63,44 @@ interface FormProps {
   readonly label?: string
 }
 
-/** A form that does one thing. One with a warning shows its button with that, when it is asked to: without a script. */
-export function ActionForm({ name, label = WORDING[name].label, ...props }: FormProps) {
+/**
+ * A form that does one thing, for those who may. One with a warning shows its button with that, when it is asked to: without a
+ * script.
+ */
+export function ActionForm({
+  name,
+  at,
+  next,
+  fields = {},
+  children,
+  label = WORDING[name].label,
+}: FormProps) {
+  if (!useLook().viewer.may(name)) return null
   const { warning } = WORDING[name]
-  if (warning === undefined) return <PlainForm name={name} label={label} {...props} />
+  const form = (
+    <form method="post" action={`${at}/${name}`} class={children === undefined ? '' : 'filter'}>
+      <Hidden fields={{ next, ...fields }} />
+      {children}
+      <button type="submit" class={warning === undefined ? '' : 'danger'}>
+        {warning === undefined ? label : `${label} it`}
+      </button>
+    </form>
+  )
+  if (warning === undefined) return form
   return (
     <details class="confirm">
       <summary class="button danger">{`${label}…`}</summary>
       <p>{warning}</p>
-      <PlainForm name={name} label={`${label} it`} isDangerous {...props} />
+      {form}
     </details>
   )
 }
 
-interface PlainFormProps extends FormProps {
-  readonly label: string
-  readonly isDangerous?: boolean
-}
-
-function PlainForm({ name, actor, at, next, fields = {}, children, label, isDangerous }: PlainFormProps) {
-  return (
-    <form method="post" action={`${at}/${name}`} class={children === undefined ? '' : 'filter'}>
-      <Hidden fields={{ csrf: actor.csrf, next, ...fields }} />
-      {children}
-      <button type="submit" class={isDangerous ? 'danger' : ''}>
-        {label}
-      </button>
-    </form>
-  )
-}
-
+/** What a form says besides what is filled in, and that it is one of ours. */
 export function Hidden({ fields }: { fields: Readonly<Record<string, string>> }) {
   return (
     <>
-      {Object.entries(fields).map(([name, value]) => (
+      {Object.entries({ csrf: useLook().viewer.csrf, ...fields }).map(([name, value]) => (
         <input type="hidden" name={name} value={value} />
       ))}
     </>
@@ -118,52 +108,19 @@ export function Hidden({ fields }: { fields: Readonly<Record<string, string>> })
 }
 
 interface TaskActionsProps {
-  readonly actor: Actor
   readonly at: string
   readonly state: TaskState
   readonly next: string
 }
 
 /** What can be done to one task. To edit it, one has to see it: that is on its own page. */
-export function TaskActions({ actor, at, state, next }: TaskActionsProps) {
-  const possible = taskActions(actor, state).filter(name => name !== 'edit')
+export function TaskActions({ at, state, next }: TaskActionsProps) {
+  const possible = ACTION_NAMES.filter(name => name !== 'edit' && canHave(name, state))
   return (
     <div class="actions">
       {possible.map(name => (
-        <ActionForm name={name} actor={actor} at={at} next={next} />
+        <ActionForm name={name} at={at} next={next} />
       ))}
     </div>
-  )
-}
-
-interface BulkProps {
-  readonly name: ActionName
-  readonly actor: Actor
-  /** The path of the spool. */
-  readonly at: string
-  readonly next: string
-  /** What says which tasks are meant. */
-  readonly fields: Readonly<Record<string, string>>
-  readonly count: number
-}
-
-/** To do something to all tasks of a preview: if there are more by then, nothing is done. */
-export function BulkForm({ name, actor, at, next, fields, count }: BulkProps) {
-  const action = ACTIONS[name]
-  const isFinal = action.on === 'task' && action.isFinal
-  return (
-    <form method="post" action={`${at}/bulk/${name}`} class="filter">
-      <Hidden fields={{ csrf: actor.csrf, next, ...fields, count: String(count) }} />
-      {isFinal && (
-        <label>
-          {`They are deleted for good. Type ${count} to confirm`}
-          <br />
-          <input name="typed" inputmode="numeric" autocomplete="off" pattern={String(count)} required />
-        </label>
-      )}
-      <button type="submit" class={isFinal ? 'danger' : ''}>
-        {`${WORDING[name].label}: ${countOf(count, 'task')}`}
-      </button>
-    </form>
   )
 }

@@ -1,9 +1,28 @@
-import type { Child } from 'hono/jsx'
+import { type Child, createContext, useContext } from 'hono/jsx'
 import type { TaskState } from '../../../engines/spool/admin/task-view.js'
+import type { Viewer } from '../context.js'
 import { fromNowText, isoText } from './text.js'
 
+interface Look {
+  readonly viewer: Viewer
+  /** When what is shown was so. */
+  readonly nowMs: number
+}
+
+/** Who looks at a page, and when: its frame says so to all that is in it. */
+export const LookContext = createContext<Look>({
+  viewer: { name: '', role: 'viewer', mayReadPayload: false, hasSession: false, csrf: '', may: () => false },
+  nowMs: 0,
+})
+
+/** To be asked by components alone: what is not rendered has no frame. */
+export function useLook(): Look {
+  return useContext(LookContext)
+}
+
 /** A moment, as its distance from now; the whole time is its title. */
-export function When({ ms, nowMs }: { ms: number | null; nowMs: number }) {
+export function When({ ms }: { ms: number | null }) {
+  const { nowMs } = useLook()
   if (ms === null) return <span class="quiet">unknown</span>
   const iso = isoText(ms)
   return (
@@ -114,5 +133,16 @@ export function Table<Row>({ name, columns, rows, empty }: TableProps<Row>) {
       </tbody>
     </table>
     // biome-ignore-end lint/a11y/noRedundantRoles: as above
+  )
+}
+
+/** Something to be typed into a form. */
+export function Field({ name, label, hint }: { name: string; label: string; hint: string }) {
+  return (
+    <label>
+      {label}
+      <br />
+      <input name={name} placeholder={hint} autocomplete="off" />
+    </label>
   )
 }

@@ -3,7 +3,7 @@ import { laterOf, sumOf } from '../models/counts.js'
 import type { SpoolHistory } from '../models/history.js'
 import { Chart } from './chart.js'
 import { spoolHref } from './links.js'
-import { Tiles } from './parts.js'
+import { Tiles, useLook } from './parts.js'
 import { countText, percentText, rateText, spanText } from './text.js'
 
 /** A lower bound is marked as one. */
@@ -12,7 +12,8 @@ function boundText(count: number, isWhole: boolean): string {
 }
 
 /** The figures of one spool. */
-export function SpoolTiles({ id, spool, nowMs }: { id: string; spool: SpoolSnapshot; nowMs: number }) {
+export function SpoolTiles({ id, spool }: { id: string; spool: SpoolSnapshot }) {
+  const { nowMs } = useLook()
   const { tasks, dead, records, processes, rates } = spool
   const { oldestDueMs, unseen } = tasks
   const oldest = oldestDueMs === null ? [] : [`oldest ${spanText(Math.max(0, nowMs - oldestDueMs))}`]

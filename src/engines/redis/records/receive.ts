@@ -5,14 +5,13 @@ import type { Parcel, Received } from '../../spool/admin/move.js'
 import { HELD_UNTIL_MS } from '../../spool/spool-file.js'
 import type { Connection } from '../connection.js'
 import { TOMBSTONE_MS } from '../drafts.js'
-import { unreplicated } from '../store-failure.js'
-import { dataOf, jobNameOf, jobPriority, MAX_TASK_BYTES, type TaskRecord } from '../task-job.js'
+import { checkReplicas, countReplicas } from '../once.js'
+import { dataOf, failuresOf, jobNameOf, jobPriority, MAX_TASK_BYTES, type TaskRecord } from '../task-job.js'
 import { patiently } from './patience.js'
 import { scoreOf } from './walk.js'
 
 /** Somebody else may be about to bring the same task, who found it where it came from just before it was removed there. */
 const FORGET_AFTER_MS = 60_000
-const REPLICATION_MS = 2000
 
 /** Stores a task that another spool has, once per key, as the last of its priority. @throws SpooldError */
 export async function receive(connection: Connection, parcel: Parcel, key: string): Promise<Received> {
@@ -40,7 +39,7 @@ export async function receive(connection: Connection, parcel: Parcel, key: strin
       ...keys.map(type => connection.key(type)),
       ...[key, TOMBSTONE_MS, priority, ...where, ...Object.entries(fields).flat()],
     )
-    await replicate(connection)
+    checkReplicas(connection, await countReplicas(connection, [connection.key('meta')]))
     return { kind: 'received', ref: String(ref) }
   })
 }
@@ -79,22 +78,6 @@ function fieldsOf(parcel: Parcel, { timestamp, delay }: Times, priority: number)
 
 function recordFor({ record, past, isHeld }: Parcel): TaskRecord | undefined {
   if (record === undefined && past === 'none' && !isHeld) return undefined
-  const { attempts = 0, crashes = 0, policy = {}, firstFailureAt, lastFailureAt, lastError } = record ?? {}
-  return {
-    ...{ attempts, crashes, policy, past },
-    ...(firstFailureAt === undefined ? {} : { firstFailureAt }),
-    ...(lastFailureAt === undefined ? {} : { lastFailureAt }),
-    ...(lastError === undefined ? {} : { lastError }),
-    ...(isHeld ? { isHeld } : {}),
-  }
-}
-
-async function replicate(connection: Connection): Promise<void> {
-  const { address, name, redis } = connection
-  const wanted = address.replicas
-  if (wanted === 0) return
-  // the first command says which node of a cluster is asked
-  const replies = await redis.pipeline().exists(connection.key('meta')).wait(wanted, REPLICATION_MS).exec()
-  const confirmed = Number(replies?.[1]?.[1] ?? 0)
-  if (confirmed < wanted) throw unreplicated(name, { confirmed, wanted, afterMs: REPLICATION_MS })
+  const { policy = {}, ...failures } = record ?? {}
+  return { ...failuresOf(failures), policy, past, ...(isHeld ? { isHeld } : {}) }
 }

@@ -4,7 +4,7 @@ import { type Changed, refused } from '../../spool/admin/change.js'
 import { type Parcel, whyNoJourney } from '../../spool/admin/move.js'
 import type { TaskStore } from '../../task-store.js'
 import type { Connection } from '../connection.js'
-import { packetIn, type TaskRecord, withoutJourney } from '../task-job.js'
+import { failuresOf, packetIn, type TaskRecord, withoutJourney } from '../task-job.js'
 import { CHANGING, heldAs, relocate, remove, TRIES } from './change.js'
 import { patiently } from './patience.js'
 import type { Peeked } from './peek.js'
@@ -103,19 +103,14 @@ class Sending {
     return {
       ...{ packet, dueAtMs, arrivedAtMs: storedAtMs, bodyBytes: body.length, body: () => [body] },
       priority: priority === null ? undefined : String(priority),
-      ...{ isHeld: record.wasHeld === true, past: record.past, record: failuresOf(record) },
+      ...{ isHeld: record.wasHeld === true, past: record.past, record: runsOf(record) },
     }
   }
 }
 
-function failuresOf(record: TaskRecord): Parcel['record'] {
-  const { attempts, crashes, policy, firstFailureAt, lastFailureAt, lastError } = record
+function runsOf(record: TaskRecord): Parcel['record'] {
+  const { attempts, crashes, policy } = record
   const hasPolicy = Object.keys(policy).length > 0
   if (attempts === 0 && crashes === 0 && !hasPolicy) return undefined
-  return {
-    ...{ attempts, crashes, ...(hasPolicy ? { policy } : {}) },
-    ...(firstFailureAt === undefined ? {} : { firstFailureAt }),
-    ...(lastFailureAt === undefined ? {} : { lastFailureAt }),
-    ...(lastError === undefined ? {} : { lastError }),
-  }
+  return { ...failuresOf(record), ...(hasPolicy ? { policy } : {}) }
 }

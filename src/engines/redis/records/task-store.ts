@@ -1,28 +1,27 @@
 import { createHash } from 'node:crypto'
 import { messageOf } from '../../../base/errors.js'
 import type { Pause, PausedPair, Pauses } from '../../../base/task/pause.js'
-import { type Ref, toByteString } from '../../../base/task/ref.js'
-import type { Hide } from '../../../formats/protocol/hide.js'
+import { baseName, type Ref, toByteString } from '../../../base/task/ref.js'
+import { Hide } from '../../../formats/protocol/hide.js'
 import { ownersSight } from '../../../formats/protocol/sight.js'
 import { changedBy, waitsFor } from '../../cancelled.js'
 import type { Purged, PurgeLimits } from '../../contracts/upkeep.js'
-import { type AuditEntry, seenEntry } from '../../spool/admin/audit.js'
+import { type AuditEntry, isAuditEntry, seenEntry } from '../../spool/admin/audit.js'
 import { type Changed, refused } from '../../spool/admin/change.js'
+import type { Sort } from '../../spool/admin/listing.js'
 import type { Parcel, Received } from '../../spool/admin/move.js'
-import { sinceMsOf, type TaskState, type TaskView } from '../../spool/admin/task-view.js'
+import { type Keyed, windowsInOrder } from '../../spool/admin/ref-window.js'
+import { sinceMsOf, TASK_STATES, type TaskState, type TaskView } from '../../spool/admin/task-view.js'
 import type { Change, Ended, ListingPlan, Resumed, TaskStore, Wanted } from '../../task-store.js'
 import { orderCancel } from '../cancel-orders.js'
 import type { Connection } from '../connection.js'
 import { RedisEnqueuer } from '../enqueuer.js'
 import { readMembers } from '../membership.js'
 import { queuesOf, type SpoolQueue } from '../queues.js'
-import { bodyIn } from '../task-job.js'
+import { bodyIn, jsonIn } from '../task-job.js'
 import { RedisUpkeep } from '../upkeep.js'
-import { readAudit, writeAudit } from './audit.js'
 import { CHANGING, changeJob, remove, TRIES } from './change.js'
 import { awaitEnds } from './ends.js'
-import { noteHidden, readHidden } from './hidden.js'
-import { listTasks } from './list.js'
 import { pauseQueues, readPauses, resumeQueues } from './pauses.js'
 import { type Peeked, peekAll, SLICE } from './peek.js'
 import { placesFrom } from './places.js'
@@ -30,6 +29,21 @@ import { forgetKey, receive } from './receive.js'
 import { moveJob } from './send.js'
 import { viewOf } from './task-view.js'
 import { idsIn, partsOf } from './walk.js'
+
+/** So many entries of the audit are kept. */
+const AUDIT_KEPT = 10_000
+
+type KeyOf = (task: TaskView, nowMs: number) => number
+
+/** The smallest comes first. Without one, the order is that of the store, or of the names. */
+const KEYS: Partial<Record<Sort, KeyOf>> = {
+  name: () => 0,
+  priority: ({ file }) => file.sinceMs ?? 0,
+  age: (task, nowMs) => sinceMsOf(task, nowMs) ?? nowMs,
+  due: ({ dueAtMs }) => dueAtMs,
+  attempts: ({ letter, record }) => -((letter ?? record)?.attempts ?? 0),
+  bytes: ({ file }) => -file.bytes,
+}
 
 /** The tasks of a spool on Redis. */
 export class RedisTaskStore implements TaskStore {
@@ -51,12 +65,20 @@ export class RedisTaskStore implements TaskStore {
     return new RedisTaskStore(connection, await queuesOf(connection), nowMs)
   }
 
-  hide(): Promise<Hide> {
-    return readHidden(this.#connection)
+  async hide(): Promise<Hide> {
+    return new Hide(await this.#hidden())
   }
 
-  noteHidden(keys: readonly string[]): Promise<void> {
-    return noteHidden(this.#connection, keys)
+  async noteHidden(keys: readonly string[]): Promise<void> {
+    const { redis } = this.#connection
+    const key = this.#connection.key('spoold:hide')
+    const over = (await this.#hidden()).filter(each => each !== '' && !keys.includes(each))
+    await this.#connection.use(() => redis.sadd(key, '', ...keys))
+    if (over.length > 0) await this.#connection.use(() => redis.srem(key, ...over))
+  }
+
+  #hidden(): Promise<string[]> {
+    return this.#connection.use(() => this.#connection.redis.smembers(this.#connection.key('spoold:hide')))
   }
 
   async find(id: string): Promise<Ref | undefined> {
@@ -86,7 +108,7 @@ export class RedisTaskStore implements TaskStore {
 
   async *views({ states, mayHave }: Wanted, counted: (count: number) => void = () => {}) {
     const refs: Ref[] = [] // all of them first: changes would change the listing
-    for (const group of [states.filter(state => state !== 'dead'), states.filter(state => state === 'dead')])
+    for (const group of livingThenDead(states))
       for (const part of partsOf(group, this.#nowMs))
         for (const queue of this.#queues)
           for await (const ids of idsIn(this.#connection, queue, part)) refs.push(...ids.filter(mayHave))
@@ -110,16 +132,36 @@ export class RedisTaskStore implements TaskStore {
     }
   }
 
+  /** Living tasks, then dead letters; in bounded memory, whatever their number. */
   async list(plan: ListingPlan, take: (task: TaskView) => boolean): Promise<undefined> {
-    await listTasks(
-      {
-        nowMs: this.#nowMs,
-        walk: (states, isReversed) => this.#walk(states, isReversed),
-        viewAll: refs => this.#viewAll(refs),
-      },
-      plan,
-      take,
-    )
+    for (const states of livingThenDead(plan.states ?? TASK_STATES))
+      if (!(await this.#listGroup(states, plan, take))) return
+  }
+
+  /** @returns false if no more is wanted */
+  async #listGroup(
+    states: readonly TaskState[],
+    plan: ListingPlan,
+    take: (task: TaskView) => boolean,
+  ): Promise<boolean> {
+    const isFit = (task: TaskView) => plan.mayHave(task.ref) && plan.has(task)
+    const passOn = (tasks: readonly TaskView[]) => tasks.every(task => !isFit(task) || take(task))
+    const keyOf = KEYS[plan.sort]
+    if (keyOf === undefined) {
+      for await (const tasks of this.#walk(states, plan.isReversed)) if (!passOn(tasks)) return false
+      return true
+    }
+    const byPriority = plan.sort === 'priority'
+    const scan = async (offer: (task: Keyed) => void) => {
+      for await (const tasks of this.#walk(states, false))
+        for (const task of tasks)
+          if (isFit(task))
+            offer({ ref: `${prefixFor(task, byPriority)}${task.ref}`, key: keyOf(task, this.#nowMs) })
+    }
+    for await (const window of windowsInOrder(scan, { byPriority, isReversed: plan.isReversed }))
+      for await (const tasks of this.#viewAll([...window.inOrder()].map(baseName)))
+        if (!passOn(tasks)) return false
+    return true
   }
 
   async *#walk(states: readonly TaskState[], isReversed: boolean): AsyncGenerator<TaskView[]> {
@@ -247,10 +289,27 @@ export class RedisTaskStore implements TaskStore {
   }
 
   async audit(entry: AuditEntry): Promise<void> {
-    await writeAudit(this.#connection, seenEntry(entry, ownersSight(await this.hide())))
+    const { redis } = this.#connection
+    const key = this.#connection.key('spoold:audit')
+    const line = JSON.stringify(seenEntry(entry, ownersSight(await this.hide())))
+    await this.#connection.use(() => redis.lpush(key, line))
+    await this.#connection.use(() => redis.ltrim(key, 0, AUDIT_KEPT - 1))
   }
 
-  readAudit(most: number): Promise<AuditEntry[]> {
-    return readAudit(this.#connection, most)
+  /** The newest first. */
+  async readAudit(most: number): Promise<AuditEntry[]> {
+    const { redis } = this.#connection
+    const key = this.#connection.key('spoold:audit')
+    const lines = await this.#connection.use(() => redis.lrange(key, 0, most - 1))
+    return lines.map(jsonIn).filter(isAuditEntry)
   }
+}
+
+function livingThenDead(states: readonly TaskState[]): TaskState[][] {
+  return [states.filter(state => state !== 'dead'), states.filter(state => state === 'dead')]
+}
+
+/** A window sorts by the priority that a path has. */
+function prefixFor({ priority }: TaskView, byPriority: boolean): string {
+  return byPriority && priority !== undefined && priority !== null ? `${priority}/` : ''
 }

@@ -5,6 +5,7 @@ import { taskNameOf } from '../../../formats/protocol/named.js'
 import type { Inspection, TaskState, TaskView } from '../../spool/admin/task-view.js'
 import type { DeadLetter } from '../../spool/dead-letters.js'
 import type { TaskRecord } from '../../spool/records.js'
+import { failuresOf } from '../task-job.js'
 import type { Peeked } from './peek.js'
 
 const FOREIGN = 'its job has no packet: it was not stored as a task'
@@ -79,14 +80,5 @@ function recordOf({ record }: Peeked): TaskRecord {
     ...failuresOf(record),
     ...(Object.keys(policy).length === 0 ? {} : { policy }),
     ...(movedTo === undefined ? {} : { movedTo }),
-  }
-}
-
-function failuresOf({ attempts, crashes, firstFailureAt, lastFailureAt, lastError }: Peeked['record']) {
-  return {
-    ...{ attempts, crashes },
-    ...(firstFailureAt === undefined ? {} : { firstFailureAt }),
-    ...(lastFailureAt === undefined ? {} : { lastFailureAt }),
-    ...(lastError === undefined ? {} : { lastError }),
   }
 }

@@ -1,17 +1,35 @@
 import type { SpoolSnapshot, WorkerSnapshot } from '../../../runtime/stats/snapshot.js'
+import type { PageContext } from '../context.js'
 import type { SpoolHistory } from '../models/history.js'
-import { Chart } from './chart.js'
-import { type Column, Facts, Table, When } from './parts.js'
-import { bytesText, countText, percentText, spanText } from './text.js'
+import { ActionForm } from '../views/actions.js'
+import { Chart } from '../views/chart.js'
+import { spoolHref } from '../views/links.js'
+import { type Column, Facts, Field, Table, useLook, When } from '../views/parts.js'
+import { bytesText, countText, percentText, spanText } from '../views/text.js'
+import { framed, spoolScene } from './framed.js'
+
+/** The processes of a spool, and why there are as many. */
+export async function workersPage(context: PageContext, params: Readonly<Record<string, string>>) {
+  const at = await spoolScene(context, params)
+  const { place, spool } = at
+  const source =
+    "From the daemon's snapshot; the chart and the changes are of the last hour, since the dashboard was started."
+  return framed(
+    context,
+    at,
+    { page: 'workers', title: 'Workers', source, isLive: true },
+    <Workers spool={spool} history={context.daemon.history.of(place.directory)} />,
+    <ScaleForms id={place.id} isByHand={spool.processes.size.isByHand} />,
+  )
+}
 
 interface WorkersProps {
   readonly spool: SpoolSnapshot
   readonly history: SpoolHistory
-  readonly nowMs: number
 }
 
-/** The processes of a spool, and why there are as many. */
-export function Workers({ spool: { processes }, history: { samples, changes }, nowMs }: WorkersProps) {
+function Workers({ spool: { processes }, history: { samples, changes } }: WorkersProps) {
+  const { nowMs } = useLook()
   const { wanted, present, delayed, size, workers } = processes
   return (
     <>
@@ -45,7 +63,7 @@ export function Workers({ spool: { processes }, history: { samples, changes }, n
         <Table
           name="Changes of the number of workers"
           columns={[
-            { title: 'When', cell: ({ atMs }) => <When ms={atMs} nowMs={nowMs} /> },
+            { title: 'When', cell: ({ atMs }) => <When ms={atMs} /> },
             { title: 'From', isNumber: true, cell: ({ from }) => String(from) },
             { title: 'To', isNumber: true, cell: ({ to }) => String(to) },
             { title: 'Reason', cell: ({ reason }) => reason },
@@ -69,7 +87,7 @@ function columnsOf(nowMs: number): Array<Column<WorkerSnapshot>> {
       title: 'State',
       cell: ({ state }) => <span class={`badge ${state === 'ready' ? 'good' : 'warn'}`}>{state}</span>,
     },
-    { title: 'Started', cell: ({ spawnedAtMs }) => <When ms={spawnedAtMs} nowMs={nowMs} /> },
+    { title: 'Started', cell: ({ spawnedAtMs }) => <When ms={spawnedAtMs} /> },
     { title: 'Runs', isNumber: true, cell: ({ ran }) => countText(ran) },
     {
       title: 'Busy',
@@ -89,4 +107,21 @@ function columnsOf(nowMs: number): Array<Column<WorkerSnapshot>> {
       cell: ({ rssBytes }) => (rssBytes === null ? '' : bytesText(rssBytes)),
     },
   ]
+}
+
+/** How many processes there should be. */
+function ScaleForms({ id, isByHand }: { id: string; isByHand: boolean }) {
+  if (!useLook().viewer.may('scale')) return null
+  const form = { name: 'scale', at: spoolHref(id, 'spool'), next: spoolHref(id, 'workers') } as const
+  const scale = (to: string, label: string) => <ActionForm {...form} label={label} fields={{ to }} />
+  return (
+    <div class="actions with-fields">
+      {scale('+1', 'One process more')}
+      {scale('-1', 'One process less')}
+      {isByHand && scale('auto', 'Leave it to the algorithm')}
+      <ActionForm {...form} label="Set the number">
+        <Field name="to" label="Processes" hint="4" />
+      </ActionForm>
+    </div>
+  )
 }
