@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
-import { readFileSync } from 'node:fs'
-import { describe, SpooldError } from '../../base/errors.js'
+import { readFileSync, statSync } from 'node:fs'
+import { describe, quietly, SpooldError } from '../../base/errors.js'
 
 /** Node's replacement for bytes that are not UTF-8. It may also be a genuine character of the argument. */
 const REPLACEMENT = '\ufffd'
@@ -23,6 +23,22 @@ export function refuseChangedBytes(argv: readonly string[]): void {
   throw new SpooldError(
     'USAGE',
     `the argument ${describe(changed)} is not UTF-8, and would be changed${hint}`,
+  )
+}
+
+/**
+ * The same for the working directory: a relative path would lead below another one, and that would be made.
+ *
+ * @throws SpooldError USAGE
+ */
+export function refuseChangedDirectory(): void {
+  const directory = quietly(() => process.cwd(), '') // it may have been removed
+  if (!directory.includes(REPLACEMENT)) return
+  const [here, named] = ['.', directory].map(path => statSync(path, { throwIfNoEntry: false }))
+  if (here?.ino === named?.ino && here?.dev === named?.dev) return
+  throw new SpooldError(
+    'USAGE',
+    `the name of the working directory, ${describe(directory)}, is not UTF-8, and would be changed; start in another one`,
   )
 }
 

@@ -2,7 +2,7 @@ import { Command, CommanderError, Option } from 'commander'
 import { errnoOf, SpooldError, toError } from '../../base/errors.js'
 import type { Setting } from '../../formats/ini/setting.js'
 import { obeyEarlySignals } from '../daemon/signals.js'
-import { refuseChangedBytes } from './argument-bytes.js'
+import { refuseChangedBytes, refuseChangedDirectory } from './argument-bytes.js'
 import type { Command as CommandRow } from './command.js'
 import { COMMANDS } from './command-table.js'
 import { type CommandContext, sourcesOf } from './context.js'
@@ -36,6 +36,7 @@ export async function main(given: readonly string[], io: Io): Promise<number> {
   let exitCode = 0
   try {
     refuseChangedBytes(argv)
+    refuseChangedDirectory()
     refuseMistyped(word, NAMES)
     const args = isStrict ? argv : completeAbbreviations(argv)
     const commandLine: Setting[] = []
