@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { besidesIdle, inProcess, spoold } from '../helpers/cli.js'
@@ -115,6 +124,18 @@ describe('spoold enqueue refuses', { concurrency: 4 }, () => {
     ])
     assert.equal(other.status, 64)
     assert.doesNotMatch(other.stderr.toString(), /@FILE/, 'only pairs of enqueue are read from files')
+  })
+
+  it('a path below a working directory whose name is not UTF-8', () => {
+    const script = `mkdir $'not\\xff' && cd $'not\\xff' && exec "$1" "$2" enqueue --spooler . a=b`
+    const cwd = workspace()
+    const { status, stderr } = spawnSync('bash', ['-c', script, 'bash', process.execPath, BIN], { cwd })
+    assert.equal(status, 64)
+    assert.match(
+      String(stderr),
+      /^spoold: \[USAGE\] the name of the working directory, "[^\n]*\/not\ufffd", is not UTF-8/,
+    )
+    assert.equal(readdirSync(cwd).length, 1, 'no directory is made by another name')
   })
 
   it('a file without end, and one that is too long, as a value', async () => {

@@ -1,10 +1,10 @@
-import { isUtf8 } from 'node:buffer'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { Command, CommanderError, Help, Option } from 'commander'
-import { describe, errnoOf, SpooldError, toError } from '../../base/errors.js'
+import { errnoOf, SpooldError, toError } from '../../base/errors.js'
 import { nearestOf } from '../../formats/config/suggestion.js'
 import type { Setting } from '../../formats/ini/setting.js'
 import { obeyEarlySignals } from '../daemon/signals.js'
+import { refuseChangedBytes, refuseChangedDirectory } from './argument-bytes.js'
 import type { Command as CommandRow } from './command.js'
 import { COMMANDS } from './command-table.js'
 import { type CommandContext, sourcesOf } from './context.js'
@@ -36,6 +36,7 @@ export async function main(given: readonly string[], io: Io): Promise<number> {
   let exitCode = 0
   try {
     refuseChangedBytes(argv)
+    refuseChangedDirectory()
     refuseMistyped(word, NAMES)
     if (word === 'help') refuseUnknownTopic(argv[1], NAMES)
     const args = isStrict ? argv : completeAbbreviations(argv)
@@ -241,43 +242,4 @@ function hintFor(word: string, commands: readonly string[]): string {
   const nearest = nearestOf(word.toLowerCase(), commands)
   if (Object.hasOwn(ADVICE, word)) return ADVICE[word] ?? ''
   return nearest === undefined ? 'see spoold --help' : `did you mean ${nearest}?`
-}
-
-/** Node's replacement for bytes that are not UTF-8. It may also be a genuine character of the argument. */
-const REPLACEMENT = '\ufffd'
-
-/**
- * Refuses arguments that are not UTF-8: Node has replaced bytes in them, so they would name another file or store
- * another value.
- *
- * @throws SpooldError USAGE
- */
-function refuseChangedBytes(argv: readonly string[]): void {
-  const suspects = argv.filter(arg => arg.includes(REPLACEMENT))
-  if (suspects.length === 0) return
-  const raw = rawArguments()
-  const changed = suspects.find(arg => raw === undefined || raw.has(arg))
-  if (changed === undefined) return
-  const isPair = argv[0] === 'enqueue' && !changed.startsWith('-')
-  const [, key] = (isPair && /^([^=\ufffd]+)=/.exec(changed)) || []
-  const hint = key === undefined ? '' : `; put the bytes into a file and write ${key}=@FILE`
-  throw new SpooldError(
-    'USAGE',
-    `the argument ${describe(changed)} is not UTF-8, and would be changed${hint}`,
-  )
-}
-
-/** The arguments that are not UTF-8, as Node has decoded them; undefined if /proc cannot tell. */
-function rawArguments(): Set<string> | undefined {
-  try {
-    const bytes = readFileSync('/proc/self/cmdline').toString('latin1').split('\0')
-    return new Set(
-      bytes
-        .map(arg => Buffer.from(arg, 'latin1'))
-        .filter(arg => !isUtf8(arg))
-        .map(arg => arg.toString()),
-    )
-  } catch {
-    return undefined
-  }
 }
