@@ -412,10 +412,11 @@ async def again():
     raise RetryException('once more', at=__import__('datetime').datetime(2000, 1, 1))
 @tasks.task(name='aborts', max_retries=9)
 async def aborts(): raise AbortException('no such customer')
+async def here(): return asyncio.get_running_loop() is not None
 @tasks.task(name='plain')
-def plain(): print('plain')
+def plain(): print('plain', asyncio.run(here()))
 def spooler(env):
-    journal('dictionary')
+    journal('dictionary %s' % asyncio.run(here()))
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler
 `,
@@ -434,13 +435,13 @@ uwsgi.spooler = spooler
         'again FAILED',
         'again WAITING',
         'aborts FAILED',
-        'dictionary',
+        'dictionary True',
         'meets SUCCEEDED',
         'meets SUCCEEDED',
         'plain SUCCEEDED',
       ].sort(),
     )
-    for (const line of [/^\[?.*I am a and met b$/m, /I am b and met a$/m, /plain$/m])
+    for (const line of [/^\[?.*I am a and met b$/m, /I am b and met a$/m, /plain True$/m])
       await daemon.waitFor(line)
     await daemon.waitFor(/task again.*once more/)
   })

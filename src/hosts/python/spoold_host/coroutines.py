@@ -3,6 +3,7 @@
 import os
 import sys
 import traceback
+from asyncio import _set_running_loop
 
 from . import excepthook, named, process, streams
 from .loop import ANSWER, DIED, ERROR, HEAD, HEAD_BYTES, IGNORE, OK, SIGNAL, TASK, end_fork, env_of, explain, result_of, wrong
@@ -54,7 +55,7 @@ class Coroutines:
                 self._next += 1
                 at = body_end
             elif kind == SIGNAL:
-                self._sync.run_signal(lengths[0])
+                self._outside(self._sync.run_signal, lengths[0])
             elif kind == DIED:
                 self._sync.tell_death(message, at - HEAD_BYTES)
                 at += sum(lengths)
@@ -96,18 +97,29 @@ class Coroutines:
         handler = self._api.get('spooler')
         if handler is None:
             return IGNORE, b''
-        answer = process.call(handler, env)
+        answer = self._outside(process.call, handler, env)
         result = result_of(answer)
         return (ERROR, wrong(answer)) if result is None else (result, b'')
 
     async def _run_named(self, run):
         try:
-            await process.call_async(run.perform_async)
+            if run.is_async:
+                await process.call_async(run.perform_async)
+            else:
+                self._outside(process.call, run.perform)
         except BaseException as error:
             if os.getpid() != self._wire.pid:
                 raise
-            return ANSWER, named.answer(process.call(run.failed, error))
+            return ANSWER, named.answer(self._outside(process.call, run.failed, error))
         if os.getpid() != self._wire.pid:
             os._exit(0)
-        process.call(run.succeeded)
+        self._outside(process.call, run.succeeded)
         return OK, b''
+
+    def _outside(self, function, *args):
+        """As if no event loop ran: where one does, Django's database and `asyncio.run` refuse to work."""
+        _set_running_loop(None)
+        try:
+            return function(*args)
+        finally:
+            _set_running_loop(self._events)
