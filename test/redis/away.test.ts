@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { spool } from '#src/engines/client/spool.js'
+import { ARGS_KEY, TASK_KEY } from '#src/formats/protocol/named.js'
 import { movableClock } from '../helpers/clock.js'
+import { PYTHON } from '../helpers/python.js'
 import { startRedis, type TestRedis } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
 import { patience, stopwatch, until } from '../helpers/until.js'
+import { workspace } from '../helpers/workspace.js'
 import { daemonOn } from './redis-daemon.js'
 
 /** How long Redis is away. */
@@ -150,6 +155,44 @@ export default async (env, task) => {
   await daemon.waitFor(/done with task/)
   assert.deepEqual(daemon.journal(), ['begun', 'ended'])
   assert.doesNotMatch(daemon.output, /HARAKIRI/)
+})
+
+it('the deadline that a run has set itself is over when it has ended, also beside another one while its Redis is frozen', {
+  skip: skipUnless('redis-server', 'python3'),
+}, async () => {
+  const redis = startRedis({ durability: 'always' })
+  await redis.ready()
+  const spooler = redis.address('own')
+  const file = join(workspace(), 'tasks.py')
+  writeFileSync(
+    file,
+    `import asyncio, uwsgi
+from spoold import Tasks
+tasks = Tasks()
+@tasks.task(name='own')
+async def own():
+    uwsgi.set_user_harakiri(2)
+    print('own begun')
+    await asyncio.sleep(0.5)
+    print('own ended')
+@tasks.task(name='beside')
+async def beside():
+    print('beside begun')
+    await asyncio.sleep(6)
+    print('beside ended')`,
+  )
+  const ini = { 'spooler-import': file, python: PYTHON, 'spooler-concurrency': 2, 'spooler-processes': 1 }
+  const daemon = await daemonOn(spooler, { isForeign: true, ini })
+  for (const name of ['beside', 'own']) {
+    await spool({ [TASK_KEY]: name, [ARGS_KEY]: '[]' }, { spooler })
+    await daemon.waitFor(`${name} begun`)
+  }
+  redis.signal('SIGSTOP')
+  await daemon.waitFor('own ended')
+  await daemon.waitFor('beside ended') // after the deadline
+  redis.signal('SIGCONT')
+  await until('both are done', () => daemon.output.match(/done with task/g)?.length === 2)
+  assert.equal(daemon.output.match(/begun/g)?.length, 2, daemon.output)
 })
 
 it('a daemon that waits for its Redis while it starts, or for its periodic tasks and schedules, is stopped at once', async () => {

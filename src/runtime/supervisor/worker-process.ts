@@ -294,6 +294,7 @@ export class WorkerProcess {
       case 'reports':
         return this.#settle(message)
       case 'settling':
+        this.#ownDeadlineAt = Number.POSITIVE_INFINITY // as with a report
         return this.#work.tasks.settles(message.number)
       case 'claimed':
         return this.#listener.claimed(this.#work.tasks.claimed(message.claims))
