@@ -3,7 +3,7 @@ import { shellWord } from '../../base/printable.js'
 import { toFsPath } from '../../base/task/ref.js'
 import { isPriorityDirectory, isTaskName, isUwsgiName, STATE_DIRECTORY } from '../../engines/spool/names.js'
 import { listEntries } from '../../system/files/entries.js'
-import type { ExaminedSpool } from './examined-spool.js'
+import { type ExaminedSpool, entriesIn } from './examined-spool.js'
 import type { Finding } from './finding.js'
 
 /** Tasks in directories that are not scanned. Without a configuration, this is known only for some of them. */
@@ -26,10 +26,10 @@ export async function* checkVisits(examined: ExaminedSpool): AsyncGenerator<Find
 }
 
 /** In a directory of any name, only files that uWSGI would have put there. */
-async function countTasks({ spool }: ExaminedSpool, directory: string, isPriority: boolean): Promise<number> {
+async function countTasks(examined: ExaminedSpool, directory: string, isPriority: boolean): Promise<number> {
   const rules = { ordered: true, strictNames: false }
   let tasks = 0
-  for await (const { name } of listEntries(`${spool}/${directory}`))
+  for await (const { name } of entriesIn(examined, directory))
     if (isPriority ? isTaskName(name, rules) : isUwsgiName(name, { ...rules, ordered: false })) tasks++
   return tasks
 }
