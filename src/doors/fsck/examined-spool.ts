@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, lstatSync, type Stats } from 'node:fs'
 import { counted } from '../../base/counted.js'
+import { errnoOf } from '../../base/errors.js'
 import { baseName, type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
 import { openSpool } from '../../engines/spool/admin/change.js'
 import { type SettleOptions, Settler } from '../../engines/spool/claims/settle.js'
@@ -14,7 +15,7 @@ import {
 } from '../../engines/spool/names.js'
 import { neighboursOf } from '../../engines/spool/neighbours.js'
 import type { Owner } from '../../engines/spool/permissions.js'
-import { inDirectoryOf } from '../../engines/spool/priority-directory.js'
+import { type FileDirectory, holdBelow, inDirectoryOf } from '../../engines/spool/priority-directory.js'
 import { Records } from '../../engines/spool/records.js'
 import { packetState } from '../../engines/spool/spool-file.js'
 import { openSafely, unlinkSync } from '../../system/files/anchored-path.js'
@@ -47,6 +48,8 @@ export interface ExaminedSpool {
   locker(): Promise<TaskLock>
 }
 
+type Looked = Pick<ExaminedSpool, 'spool' | 'passed'>
+
 /** Deeper than any priority scheme. */
 const MAX_DEPTH = 16
 
@@ -66,13 +69,40 @@ export function toBeRemoved(examined: ExaminedSpool, path: string): Pick<Finding
   return { path, fix, repair }
 }
 
-export function statsOf({ spool }: ExaminedSpool, path: string): Stats | undefined {
-  return lstatSync(toFsPath(path === '' ? spool : `${spool}/${path}`), { throwIfNoEntry: false })
+export function statsOf({ spool }: Pick<ExaminedSpool, 'spool'>, path: string): Stats | undefined {
+  if (path === '') return lstatSync(toFsPath(spool), { throwIfNoEntry: false })
+  const directory = heldBelow(spool, path.slice(0, Math.max(0, path.lastIndexOf('/'))))
+  if (directory === undefined) return undefined
+  try {
+    return lstatSync(toFsPath(`${directory.path}/${baseName(path)}`), { throwIfNoEntry: false })
+  } finally {
+    directory.release()
+  }
+}
+
+/** What is in a directory below the spool; nothing where that is gone, or was exchanged for a link. */
+export async function* entriesIn({ spool }: Pick<ExaminedSpool, 'spool'>, path: string) {
+  const directory = heldBelow(spool, path)
+  if (directory === undefined) return
+  try {
+    yield* listEntries(`${directory.path}/`)
+  } finally {
+    directory.release()
+  }
+}
+
+function heldBelow(spool: string, path: string): FileDirectory | undefined {
+  try {
+    return holdBelow(spool, path)
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes(errnoOf(error) ?? '')) return undefined
+    throw error
+  }
 }
 
 /** Every file that may be a task, including those in priorities, whether or not a daemon scans them. */
-export async function* tasksIn(examined: ExaminedSpool, prefix = '', depth = 0): AsyncGenerator<Ref> {
-  for await (const entry of listEntries(`${examined.spool}/${prefix}`)) {
+export async function* tasksIn(examined: Looked, prefix = '', depth = 0): AsyncGenerator<Ref> {
+  for await (const entry of entriesIn(examined, prefix.slice(0, -1))) {
     if (entry.isFile() && isTaskName(entry.name, ALL_NAMES)) {
       examined.passed()
       yield prefix + entry.name
@@ -83,13 +113,13 @@ export async function* tasksIn(examined: ExaminedSpool, prefix = '', depth = 0):
 
 /** Every file below one of our directories, by its relative path; links are neither followed nor returned. */
 export async function* filesIn(
-  examined: ExaminedSpool,
+  examined: Looked,
   room: string,
   prefix = '',
   depth = 0,
 ): AsyncGenerator<string> {
   if (prefix === '' && !isOurDirectory(examined, room)) return
-  for await (const entry of listEntries(`${examined.spool}/${STATE_DIRECTORY}/${room}/${prefix}`)) {
+  for await (const entry of entriesIn(examined, `${STATE_DIRECTORY}/${room}/${prefix}`.slice(0, -1))) {
     if (entry.isDirectory() && depth < MAX_DEPTH)
       yield* filesIn(examined, room, `${prefix}${entry.name}/`, depth + 1)
     else if (entry.isFile()) {
@@ -99,7 +129,7 @@ export async function* filesIn(
   }
 }
 
-export function isOurDirectory(examined: ExaminedSpool, room: string): boolean {
+export function isOurDirectory(examined: Pick<ExaminedSpool, 'spool'>, room: string): boolean {
   return [STATE_DIRECTORY, `${STATE_DIRECTORY}/${room}`].every(
     path => statsOf(examined, path)?.isDirectory() === true,
   )

@@ -8,8 +8,7 @@ import { STATE_DIRECTORY } from '../../engines/spool/names.js'
 import type { Owner } from '../../engines/spool/permissions.js'
 import { inDirectoryOf } from '../../engines/spool/priority-directory.js'
 import { renameSync } from '../../system/files/anchored-path.js'
-import { listEntries } from '../../system/files/entries.js'
-import { type ExaminedSpool, filesIn, isOurDirectory, statsOf, tasksIn } from './examined-spool.js'
+import { type ExaminedSpool, entriesIn, filesIn, isOurDirectory, statsOf, tasksIn } from './examined-spool.js'
 import { type Finding, OVER, REPAIRED, type Repair } from './finding.js'
 import { Handle } from './handle.js'
 
@@ -89,7 +88,7 @@ function unwritableEntry(examined: ExaminedSpool, path: string): Finding | undef
 /** The files, and the priority directories among them. */
 async function* entriesOf(examined: ExaminedSpool, room: string): AsyncGenerator<string> {
   if (room === 'locks') return // a lease is created again when it is taken over
-  for await (const entry of listEntries(`${examined.spool}/${STATE_DIRECTORY}/${room}`))
+  for await (const entry of entriesIn(examined, `${STATE_DIRECTORY}/${room}`))
     if (entry.isDirectory()) yield entry.name
   yield* filesIn(examined, room)
 }

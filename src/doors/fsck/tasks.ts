@@ -10,7 +10,7 @@ import { setTime } from '../../engines/spool/spool-file.js'
 import { type Past, pastOf, RECORDED, writeState } from '../../engines/spool/state-byte.js'
 import { jsonNameOf } from '../../engines/spool/state-directory.js'
 import { listEntries } from '../../system/files/entries.js'
-import { type ExaminedSpool, type Mark, markOf, statsOf, tasksIn } from './examined-spool.js'
+import { type ExaminedSpool, entriesIn, type Mark, markOf, statsOf, tasksIn } from './examined-spool.js'
 import { type Finding, OVER, REPAIRED, type Repair } from './finding.js'
 import { whileHeld } from './hold.js'
 
@@ -135,10 +135,10 @@ export async function* checkVisits(examined: ExaminedSpool): AsyncGenerator<Find
 }
 
 /** In a directory of any name, only files that uWSGI would have put there. */
-async function countTasks({ spool }: ExaminedSpool, directory: string, isPriority: boolean): Promise<number> {
+async function countTasks(examined: ExaminedSpool, directory: string, isPriority: boolean): Promise<number> {
   const rules = { ordered: true, strictNames: false }
   let tasks = 0
-  for await (const { name } of listEntries(`${spool}/${directory}`))
+  for await (const { name } of entriesIn(examined, directory))
     if (isPriority ? isTaskName(name, rules) : isUwsgiName(name, { ...rules, ordered: false })) tasks++
   return tasks
 }
