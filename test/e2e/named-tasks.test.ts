@@ -350,6 +350,14 @@ describe('a named task that no handler takes', { concurrency: 3 }, () => {
     await daemon.waitFor(/it failed once, as often as it may \(maxRetries of later\)/)
   })
 
+  it('is in the log with the beginning of its name, which may be as long as a packet', async () => {
+    const { spool, daemon } = await startWith(
+      "export const tasks = new Tasks()\ntasks.task('known', () => {})",
+    )
+    drop(spool, 'a', packet({ task: 'x'.repeat(60_000), args: '[]' }))
+    await daemon.waitFor(/a is parked: no handler knows the task x{200}; it waits/)
+  })
+
   it('is offered to the dictionary handlers, and is parked after they ignored it, until a reload', async () => {
     const text = `export const tasks = new Tasks()
       tasks.task('known', () => JOURNAL('known'))

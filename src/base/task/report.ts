@@ -95,13 +95,17 @@ export interface FreeSlots {
   readonly tookMs: number
 }
 
+/** Names are a stranger's: the log has each, and remembers it. */
+const MAX_NAME_CHARS = 200
+
 /** The report of a named task that no handler takes. @param task its name, one character per byte */
 export function unknownName(task: string): Pick<Report, 'kind' | 'reason' | 'detail'> {
-  return { kind: 'parked', reason: 'unknown-name', detail: printable(displayName(task)) }
+  return {
+    kind: 'parked',
+    reason: 'unknown-name',
+    detail: printable(displayName(task)).slice(0, MAX_NAME_CHARS),
+  }
 }
-
-/** Names are a stranger's. */
-const MAX_NAME_CHARS = 200
 
 /** What nobody knows, of a task that is parked for `unknown-name`, for people; it may be cut. */
 export function parkedNameOf({ reason, detail }: Pick<Report, 'reason' | 'detail'>): string | undefined {
