@@ -75,7 +75,7 @@ export async function inProcess(
     ownProcess: {
       part: undefined,
       become: refuse,
-      runPart: refuse,
+      runParts: refuse,
     },
     signals: { take() {}, hear: () => () => {}, end: refuse },
   })

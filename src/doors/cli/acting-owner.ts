@@ -129,7 +129,7 @@ export async function becomeOnlyOwner({ become }: OwnProcess, places: readonly S
  * @returns the highest exit code, or that of the part that a signal has ended
  */
 export async function asOwners<Place extends Spool>(
-  { part, become, runPart }: OwnProcess,
+  { part, become, runParts }: OwnProcess,
   places: readonly Place[],
   act: (places: readonly Place[]) => Promise<number>,
 ): Promise<number> {
@@ -143,17 +143,14 @@ export async function asOwners<Place extends Spool>(
   }
   const only = part === undefined ? [...owners.values()] : [owners.get(Number(part))]
   const [single] = only
-  if (only.length === 1) {
+  if (only.length <= 1) {
     if (single !== undefined && single.identity !== null) await become(single.identity)
     return act(single?.spools ?? [])
   }
-  let exitCode = 0
-  for (const [uid, { identity }] of owners) {
-    if (identity === null) continue
-    const ofPart = await runPart(String(uid))
-    if (isInterrupted(ofPart)) return ofPart
-    exitCode = Math.max(exitCode, ofPart)
-  }
+  const exitCode = await runParts(
+    [...owners].flatMap(([uid, { identity }]) => (identity === null ? [] : uid)),
+  )
+  if (isInterrupted(exitCode)) return exitCode
   const own = owners.get(0)?.spools ?? []
-  return own.length > 0 || owners.size === 0 ? Math.max(exitCode, await act(own)) : exitCode
+  return own.length > 0 ? Math.max(exitCode, await act(own)) : exitCode
 }

@@ -1,6 +1,6 @@
 import { constants } from 'node:os'
 import type { Identity } from '../../system/privileges.js'
-import { PROCESS_SIGNALS } from './signals.js'
+import { isInterrupted, PROCESS_SIGNALS } from './signals.js'
 
 // Every command line begins here, so what only a change of identity needs is loaded when it is needed.
 /** Operations on the command's own process. Tests replace them. */
@@ -9,8 +9,12 @@ export interface OwnProcess {
   readonly part: string | undefined
   /** Takes on an identity for good. */
   become(identity: Identity): Promise<void>
-  /** Runs the same command line in another process, for one part of it, and passes signals on to it. @returns its exit code */
-  runPart(name: string): Promise<number>
+  /**
+   * Runs the same command line in other processes, one after another, for one part of it each, and passes signals on to them.
+   *
+   * @returns the highest exit code; that of an interrupted one ends them
+   */
+  runParts(names: Iterable<string | number>): Promise<number>
 }
 
 /** Set in the environment of a process that carries out one part of its command. */
@@ -20,7 +24,7 @@ const PART = '_SPOOLD_PART'
 export function takeOwnProcess(): OwnProcess {
   const part = process.env[PART]
   delete process.env[PART]
-  return { part, become: becomeForGood, runPart }
+  return { part, become: becomeForGood, runParts }
 }
 
 /** Loads the libraries first: Node's packages are often readable by root only. */
@@ -33,6 +37,16 @@ async function becomeForGood(identity: Identity): Promise<void> {
   const { rememberCaller } = await import('./caller.js')
   rememberCaller()
   become(identity)
+}
+
+async function runParts(names: Iterable<string | number>): Promise<number> {
+  let exitCode = 0
+  for (const name of names) {
+    const ofPart = await runPart(String(name))
+    if (isInterrupted(ofPart)) return ofPart
+    exitCode = Math.max(exitCode, ofPart)
+  }
+  return exitCode
 }
 
 async function runPart(name: string): Promise<number> {

@@ -5,7 +5,7 @@ import { type DeadLetter, isLetter, MAX_NAMESAKES } from '../../engines/spool/de
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
 import { jsonNameOf, writeWhole } from '../../engines/spool/state-directory.js'
 import { readFileSync } from '../../system/files/anchored-path.js'
-import { type ExaminedSpool, filesIn, removeFile, statsOf } from './examined-spool.js'
+import { type ExaminedSpool, filesIn, statsOf, toBeRemoved } from './examined-spool.js'
 import { type Finding, OVER, REPAIRED } from './finding.js'
 import { quietRecord } from './tasks.js'
 
@@ -32,15 +32,9 @@ function missing(examined: ExaminedSpool, json: string, reason: DeadLetter): Dou
   const isStill = () => !isPending && !hasFile(examined, name) && reasonIn(examined, json) !== undefined
   return {
     kind: 'dead-missing',
-    path: `${ROOM}/${json}`,
     meaning: 'a reason without its dead letter: the task came back, or never left the spool',
-    fix: 'remove it: --repair does',
     isStill,
-    repair() {
-      if (!isStill()) return OVER
-      removeFile(examined, `${ROOM}/${json}`)
-      return REPAIRED
-    },
+    ...toBeRemoved(examined, `${ROOM}/${json}`),
   }
 }
 
@@ -55,7 +49,7 @@ function unexplained(examined: ExaminedSpool, name: Ref): Doubt {
     isStill,
     repair() {
       const stats = statsOf(examined, `${ROOM}/${name}`)
-      if (stats === undefined || !isStill()) return OVER
+      if (stats === undefined) return OVER
       const reason = lostReason(name, stats.ctimeMs)
       writeWhole(letters.jsonPathOf(name), JSON.stringify(reason), { flush: true })
       return REPAIRED

@@ -7,12 +7,9 @@ import { checkDead } from './dead.js'
 import { type ExaminedSpool, statsOf } from './examined-spool.js'
 import type { Finding } from './finding.js'
 import { checkIds, checkLeases, checkLitter, checkUnfinished } from './leftovers.js'
-import { checkPauses } from './pauses.js'
-import { checkPeriodic } from './periodic.js'
-import { checkRecords } from './records.js'
+import { checkPauses, checkPeriodic, checkRecords } from './records.js'
 import { checkRights, checkStateDirectories } from './rights.js'
-import { checkTasks } from './tasks.js'
-import { checkVisits } from './visits.js'
+import { checkTasks, checkVisits } from './tasks.js'
 
 const SUSPECTS_PER_BATCH = 5000
 /** Longer than the time between any two related steps of a daemon. */

@@ -20,7 +20,7 @@ import { packetState } from '../../engines/spool/spool-file.js'
 import { openSafely, unlinkSync } from '../../system/files/anchored-path.js'
 import { listEntries } from '../../system/files/entries.js'
 import { type Locks, readLocks } from '../../system/files/lock-table.js'
-import type { Finding } from './finding.js'
+import { type Finding, REPAIRED } from './finding.js'
 
 /** The spool under examination, and the rules that apply. */
 export interface ExaminedSpool {
@@ -53,6 +53,17 @@ const MAX_DEPTH = 16
 /** By the directory that it is in now. */
 export function removeFile({ spool }: ExaminedSpool, path: string): void {
   inDirectoryOf(spool, path, directory => unlinkSync(toFsPath(`${directory}/${baseName(path)}`)))
+}
+
+/** What is wrong is that the file is there. */
+export function toBeRemoved(examined: ExaminedSpool, path: string): Pick<Finding, 'path' | 'fix' | 'repair'> {
+  const fix = 'remove it: --repair does'
+  if (statsOf(examined, path)?.isDirectory() === true) return { path, fix }
+  const repair = () => {
+    removeFile(examined, path)
+    return REPAIRED
+  }
+  return { path, fix, repair }
 }
 
 export function statsOf({ spool }: ExaminedSpool, path: string): Stats | undefined {
@@ -92,6 +103,20 @@ export function isOurDirectory(examined: ExaminedSpool, room: string): boolean {
   return [STATE_DIRECTORY, `${STATE_DIRECTORY}/${room}`].every(
     path => statsOf(examined, path)?.isDirectory() === true,
   )
+}
+
+/** How often the checks look at each file: for the rights, for its own check, and as litter. */
+const LOOKS_PER_TASK = 2
+const LOOKS_PER_FILE = { records: 3, dead: 3 } as const
+
+/** About how often `passed` will be called: files come and go, and few of our own are in deeper directories. */
+export async function countLooks(examined: ExaminedSpool): Promise<number> {
+  let looks = 0
+  for await (const _task of tasksIn({ ...examined, passed() {} })) looks += LOOKS_PER_TASK
+  for (const [room, each] of Object.entries(LOOKS_PER_FILE))
+    if (isOurDirectory(examined, room))
+      for await (const _entry of listEntries(`${examined.spool}/${STATE_DIRECTORY}/${room}`)) looks += each
+  return looks
 }
 
 interface ExaminedSpoolOptions

@@ -33,9 +33,9 @@ export interface Finding {
   readonly fix: string
   /** Worth knowing, but not certainly wrong. */
   readonly isNote?: true
-  /** Asked a moment later, because a live spool changes. */
+  /** Asked a moment later, and before a repair, because a live spool changes. */
   isStill?(): boolean
-  /** Absent if only people can decide. It checks again, under the lock if there is one. */
+  /** Absent if only people can decide. Called if it is still so; where there is a lock, it looks again under that. */
   repair?(): Promise<Repair> | Repair
 }
 

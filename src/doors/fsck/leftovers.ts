@@ -1,11 +1,17 @@
-import { baseName, toFsPath } from '../../base/task/ref.js'
+import { baseName } from '../../base/task/ref.js'
 import { clearLeftover, idsIn, leftoversIn } from '../../engines/spool/admin/sweep.js'
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
 import { hiddenRef, publishPromised } from '../../engines/spool/store/draft.js'
-import { unlinkSync } from '../../system/files/anchored-path.js'
 import { listEntries } from '../../system/files/entries.js'
 import { clearLease, isExpired } from '../../system/files/lease.js'
-import { type ExaminedSpool, filesIn, isOurDirectory, removeFile, statsOf } from './examined-spool.js'
+import {
+  type ExaminedSpool,
+  filesIn,
+  isOurDirectory,
+  removeFile,
+  statsOf,
+  toBeRemoved,
+} from './examined-spool.js'
 import { type Finding, OVER, REPAIRED } from './finding.js'
 
 const BY_REPAIR = '--repair does this, and so does a running daemon'
@@ -42,25 +48,17 @@ export async function* checkUnfinished(examined: ExaminedSpool): AsyncGenerator<
 /** Ids that have expired, and files that are not ids. */
 export async function* checkIds(examined: ExaminedSpool): AsyncGenerator<Finding> {
   if (!isOurDirectory(examined, 'ids')) return
-  for await (const { name, link, ref, sinceMs } of idsIn(examined.spool)) {
+  for await (const { name, ref, sinceMs } of idsIn(examined.spool)) {
     const path = `${STATE_DIRECTORY}/ids/${name}`
     const stats = statsOf(examined, path)
     if (stats === undefined) continue
     const isStill = () => statsOf(examined, path)?.ino === stats.ino
-    const remove = () => {
-      if (!isStill()) return OVER
-      if (ref !== undefined) publishPromised(examined.spool, ref)
-      unlinkSync(toFsPath(link))
-      return REPAIRED
-    }
     if (ref === undefined)
       yield {
         kind: 'id-broken',
-        path,
         meaning: 'it names no task, and callers with this id are refused',
-        fix: 'remove it: --repair does',
         isStill,
-        ...(stats.isDirectory() ? {} : { repair: remove }),
+        ...toBeRemoved(examined, path),
       }
     else if (examined.idTtlMs > 0 && sinceMs < Date.now() - examined.idTtlMs)
       yield {
@@ -69,12 +67,15 @@ export async function* checkIds(examined: ExaminedSpool): AsyncGenerator<Finding
         meaning: 'an id older than spooler-id-ttl',
         fix: `forget it: ${BY_REPAIR}`,
         isStill,
-        repair: remove,
+        repair() {
+          publishPromised(examined.spool, ref)
+          removeFile(examined, path)
+          return REPAIRED
+        },
       }
   }
 }
 
-/** Versions before 0.2 used numbers. */
 const LITTER = /\.[0-9a-f]+\.tmp$/
 
 const TOP_LITTER = /^probe-[0-9a-f]+$|^(?:format|paused)\.[0-9a-f]+\.tmp$/
@@ -91,15 +92,9 @@ export async function* checkLitter(examined: ExaminedSpool): AsyncGenerator<Find
       if (room === 'dead' && examined.letters.read(name) !== undefined) continue // a task may have such a name
       yield {
         kind: 'litter',
-        path,
         meaning: 'a daemon died while writing it; it is never read',
-        fix: 'remove it: --repair does',
         isStill,
-        repair() {
-          if (!isStill()) return OVER
-          removeFile(examined, path)
-          return REPAIRED
-        },
+        ...toBeRemoved(examined, path),
       }
     }
 }

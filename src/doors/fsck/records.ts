@@ -1,12 +1,24 @@
 import { errnoOf } from '../../base/errors.js'
+import { shellWord } from '../../base/printable.js'
+import { describePauses } from '../../base/task/pause.js'
 import { type Ref, toFsPath } from '../../base/task/ref.js'
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
+import { pausesPath, readPauses, shownPauses } from '../../engines/spool/pauses.js'
+import { readPeriodic } from '../../engines/spool/periodic-states.js'
 import { isRecord, type TaskRecord } from '../../engines/spool/records.js'
 import { setTime } from '../../engines/spool/spool-file.js'
 import { RECORDED, writeState } from '../../engines/spool/state-byte.js'
 import { jsonNameOf } from '../../engines/spool/state-directory.js'
-import { readFileSync } from '../../system/files/anchored-path.js'
-import { type ExaminedSpool, filesIn, markOf, removeFile, statsOf } from './examined-spool.js'
+import { lstatSync, readFileSync } from '../../system/files/anchored-path.js'
+import {
+  type ExaminedSpool,
+  filesIn,
+  isOurDirectory,
+  markOf,
+  removeFile,
+  statsOf,
+  toBeRemoved,
+} from './examined-spool.js'
 import { type Finding, OVER, REPAIRED, type Repair } from './finding.js'
 import { whileHeld } from './hold.js'
 
@@ -84,4 +96,53 @@ function removeRecord(
     setTime(file.fd, file.mtimeMs)
     return repair
   })
+}
+
+/** What is remembered of a periodic task, and is no entry of ours. */
+export async function* checkPeriodic(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  if (!isOurDirectory(examined, 'periodic')) return
+  for (const [key, { version, entry }] of readPeriodic(examined.spool)) {
+    if (entry !== undefined) continue
+    const path = `${STATE_DIRECTORY}/periodic/${key}.${version}`
+    const isStill = () => {
+      const found = readPeriodic(examined.spool).get(key)
+      return found !== undefined && found.version === version && found.entry === undefined
+    }
+    yield {
+      kind: 'periodic-broken',
+      meaning:
+        'what is remembered of a periodic task cannot be read; the task starts anew when a daemon knows it',
+      isStill,
+      ...toBeRemoved(examined, path),
+    }
+  }
+}
+
+const PAUSED = `${STATE_DIRECTORY}/paused`
+
+/** What is paused, and a file that does not say so. Only people can decide that tasks may start again. */
+export async function* checkPauses({ spool }: ExaminedSpool): AsyncGenerator<Finding> {
+  if (!isThere(toFsPath(pausesPath(spool)))) return
+  const now = shownPauses(spool)
+  const { pauses, fault } = now
+  if (fault !== undefined)
+    yield {
+      kind: 'pause-broken',
+      path: PAUSED,
+      meaning: `${fault}, so it is unknown what is paused, and no task starts`,
+      fix: `spoold resume --all ${shellWord(toFsPath(spool))}, once tasks may start`,
+      isStill: () => readPauses(spool).fault !== undefined,
+    }
+  else if (pauses.length > 0)
+    yield { kind: 'paused', path: PAUSED, meaning: describePauses(now), fix: '', isNote: true }
+}
+
+/** What stands in the place of `.spoold` is another finding. */
+function isThere(path: ReturnType<typeof toFsPath>): boolean {
+  try {
+    return lstatSync(path) !== undefined
+  } catch (error) {
+    if (errnoOf(error) === 'ENOTDIR') return false
+    throw error
+  }
 }

@@ -1,12 +1,15 @@
+import { counted } from '../../base/counted.js'
 import { quietly } from '../../base/errors.js'
-import type { Ref } from '../../base/task/ref.js'
+import { shellWord } from '../../base/printable.js'
+import { type Ref, toFsPath } from '../../base/task/ref.js'
 import type { ClaimedFile } from '../../engines/spool/claims/claim.js'
 import type { Settled } from '../../engines/spool/claims/settle.js'
-import { STATE_DIRECTORY } from '../../engines/spool/names.js'
+import { isPriorityDirectory, isTaskName, isUwsgiName, STATE_DIRECTORY } from '../../engines/spool/names.js'
 import { isCounted, type TaskRecord } from '../../engines/spool/records.js'
 import { setTime } from '../../engines/spool/spool-file.js'
 import { type Past, pastOf, RECORDED, writeState } from '../../engines/spool/state-byte.js'
 import { jsonNameOf } from '../../engines/spool/state-directory.js'
+import { listEntries } from '../../system/files/entries.js'
 import { type ExaminedSpool, type Mark, markOf, statsOf, tasksIn } from './examined-spool.js'
 import { type Finding, OVER, REPAIRED, type Repair } from './finding.js'
 import { whileHeld } from './hold.js'
@@ -110,4 +113,37 @@ export function quietRecord({ records }: ExaminedSpool, ref: Ref): TaskRecord | 
   } catch {
     return undefined
   }
+}
+
+/** Tasks in directories that are not scanned. Without a configuration, this is known only for some of them. */
+export async function* checkVisits(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  const isOrdered = examined.rules?.ordered
+  for await (const entry of listEntries(examined.spool)) {
+    if (!entry.isDirectory() || entry.name === STATE_DIRECTORY) continue
+    const isPriority = isPriorityDirectory(entry.name)
+    if (isPriority && isOrdered === true) continue
+    const tasks = await countTasks(examined, entry.name, isPriority)
+    if (tasks === 0) continue
+    yield {
+      kind: 'unvisited',
+      path: entry.name,
+      meaning: `${counted(tasks, 'task')} in a directory that ${isPriority ? 'is only scanned with spooler-ordered' : 'is never scanned: its name is not a number'}`,
+      fix: isPriority ? 'set spooler-ordered = true' : moveUp(examined, entry.name),
+      ...(isPriority && isOrdered === undefined ? { isNote: true } : {}),
+    }
+  }
+}
+
+/** In a directory of any name, only files that uWSGI would have put there. */
+async function countTasks({ spool }: ExaminedSpool, directory: string, isPriority: boolean): Promise<number> {
+  const rules = { ordered: true, strictNames: false }
+  let tasks = 0
+  for await (const { name } of listEntries(`${spool}/${directory}`))
+    if (isPriority ? isTaskName(name, rules) : isUwsgiName(name, { ...rules, ordered: false })) tasks++
+  return tasks
+}
+
+function moveUp({ spool }: ExaminedSpool, directory: string): string {
+  const from = shellWord(toFsPath(`${spool}/${directory}`))
+  return `mv -n ${from}/uwsgi_spoolfile_on_* ${shellWord(toFsPath(spool))}/`
 }

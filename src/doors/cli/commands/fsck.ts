@@ -9,9 +9,8 @@ import { descriptorPath } from '../../../system/descriptor-path.js'
 import { realPathOf } from '../../../system/file-stats.js'
 import { identityOf } from '../../../system/privileges.js'
 import { examineRights, examineSpool } from '../../fsck/examine.js'
-import { openExaminedSpool } from '../../fsck/examined-spool.js'
-import type { Finding, Repair } from '../../fsck/finding.js'
-import { countLooks } from '../../fsck/looks.js'
+import { countLooks, openExaminedSpool } from '../../fsck/examined-spool.js'
+import { type Finding, OVER, type Repair } from '../../fsck/finding.js'
 import { holdForRoot } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { codeFor } from '../in-each-spool.js'
@@ -20,7 +19,6 @@ import type { OwnProcess } from '../own-process.js'
 import { type IniOptions, type Place, readIni, spoolsOf, unlisted } from '../places.js'
 import { Progress } from '../progress.js'
 import { countText, jsonBytes, terminalName } from '../render.js'
-import { isInterrupted } from '../signals.js'
 import { readVersion } from '../version.js'
 
 interface FsckOptions extends IniOptions {
@@ -38,7 +36,7 @@ export async function fsck(
   context: CommandContext,
 ): Promise<number> {
   const { output, ownProcess, interruption } = context
-  const { part, runPart } = ownProcess
+  const { part, runParts } = ownProcess
   const { signal } = interruption
   output.purpose = repair ? 'change' : 'judge'
   const config = ini === undefined ? unconfigured() : readIni(ini, context)
@@ -46,15 +44,8 @@ export async function fsck(
   const all = spoolsOf(named.length > 0 ? named : own, {}, context).filter(({ spool }) => !isOnRedis(spool))
   if (all.length === 0) throw notOnRedis('fsck')
   // each spool needs root first, for owners and modes, and then a process that becomes its user for good
-  if (process.geteuid?.() === 0 && all.length > 1 && part === undefined) {
-    let exitCode = 0
-    for (const i of all.keys()) {
-      const ofPart = await runPart(String(i))
-      if (isInterrupted(ofPart)) return ofPart
-      exitCode = Math.max(exitCode, ofPart)
-    }
-    return exitCode
-  }
+  if (process.geteuid?.() === 0 && all.length > 1 && part === undefined) return runParts(all.keys())
+
   let repaired = 0
   if (repair) interruption.heed(() => `${countText(repaired)} repaired`)
   const examineOne = async (place: Place) => {
@@ -128,14 +119,14 @@ function asFound({ isNote }: Finding): RepairResult {
 /** undefined: the finding no longer exists. */
 async function repairOne(finding: Finding): Promise<RepairResult | undefined> {
   if (finding.repair === undefined) return finding.isNote ? { state: 'note' } : { state: 'left' }
-  const repair = await tried(finding.repair)
+  const repair = await tried(finding)
   if (repair.kind === 'over') return undefined
   return { state: repair.kind, ...(repair.detail === undefined ? {} : { detail: repair.detail }) }
 }
 
-async function tried(repair: NonNullable<Finding['repair']>): Promise<Repair> {
+async function tried({ isStill, repair }: Finding): Promise<Repair> {
   try {
-    return await repair()
+    return repair === undefined || isStill?.() === false ? OVER : await repair()
   } catch (error) {
     return { kind: 'left', detail: messageOf(error) }
   }
