@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { parseAt } from '#src/doors/cli/at-time.js'
+import { timeArg } from '#src/admin/operate/args.js'
 import { besidesIdle, type CliResult, inProcess, spoold } from '../helpers/cli.js'
 import { leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
@@ -177,10 +177,11 @@ describe('--at', () => {
     ['2026-12-24T08:00Z', Date.UTC(2026, 11, 24, 8) / 1000],
     ['2026-12-24 08:00', new Date(2026, 11, 24, 8).getTime() / 1000],
   ] as const)
-    it(`understands ${text}`, () => assert.equal(parseAt(text, now), seconds))
+    it(`understands ${text}`, () => assert.equal(timeArg('--at', text, now), seconds))
 
   for (const text of ['', '5m', '+', '+5y', 'tomorrow', '+99999999999999'])
-    it(`refuses ${JSON.stringify(text)}`, () => assert.throws(() => parseAt(text, now), { code: 'USAGE' }))
+    it(`refuses ${JSON.stringify(text)}`, () =>
+      assert.throws(() => timeArg('--at', text, now), { code: 'USAGE' }))
 })
 
 function readStatus(pid: number): string {

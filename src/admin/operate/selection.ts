@@ -1,4 +1,3 @@
-import { SpooldError } from '../../base/errors.js'
 import { baseName, displayName, priorityOf, type Ref, toByteString } from '../../base/task/ref.js'
 import { isPlainNumber, isSeconds, parseDuration, parseTime } from '../../base/time-text.js'
 import {
@@ -10,6 +9,7 @@ import {
 } from '../../engines/spool/admin/task-view.js'
 import { matches } from '../../formats/ini/glob.js'
 import { lastValue, valuesOf } from '../../formats/protocol/vars.js'
+import { wrongArg } from './args.js'
 
 /** The filter flags, unparsed. */
 export interface SelectionOptions {
@@ -80,13 +80,13 @@ function statesOf({ state, reason }: SelectionOptions): TaskState[] | undefined 
   if (state === undefined) return reason === undefined ? undefined : ['dead']
   return state.split(',').map(word => {
     const known = TASK_STATES.find(each => each === word.trim())
-    if (known === undefined) throw wrong('--state', `one or more of ${TASK_STATES.join(',')}`, word)
+    if (known === undefined) throw wrongArg('--state', `one or more of ${TASK_STATES.join(',')}`, word)
     return known
   })
 }
 
 function priorityIn(text: string): number {
-  if (!/^[0-9]+$/.test(text)) throw wrong('--priority', 'a whole number', text)
+  if (!/^[0-9]+$/.test(text)) throw wrongArg('--priority', 'a whole number', text)
   return Number(text)
 }
 
@@ -116,7 +116,7 @@ function limitOf(flag: string, text: string, nowMs: number): number {
   if (parseDuration(text) !== undefined) return nowMs - ageOf(flag, text)
   const seconds = isSeconds(text) || text.startsWith('+') ? undefined : parseTime(text, nowMs)
   if (seconds === undefined)
-    throw wrong(
+    throw wrongArg(
       flag,
       "an age such as 90m, 2h or 7d, today, yesterday, or a date such as '2026-12-24 08:00'",
       text,
@@ -137,8 +137,8 @@ function midnight(nowMs: number, daysAgo: number): number {
  */
 export function ageOf(flag: string, text: string): number {
   const ms = parseDuration(text)
-  if (ms === undefined) throw wrong(flag, 'a time such as 90m, 2h or 7d', text)
-  if (isPlainNumber(text)) throw wrong(flag, `a unit, such as ${text}s or ${text}d`, text)
+  if (ms === undefined) throw wrongArg(flag, 'a time such as 90m, 2h or 7d', text)
+  if (isPlainNumber(text)) throw wrongArg(flag, `a unit, such as ${text}s or ${text}d`, text)
   return ms
 }
 
@@ -163,7 +163,7 @@ export function pairOf(text: string): readonly [key: Buffer, value: Buffer] {
 
 function bytePair(flag: string, expected: string, text: string): [key: string, value: string] {
   const cut = text.indexOf('=')
-  if (cut <= 0) throw wrong(flag, expected, text)
+  if (cut <= 0) throw wrongArg(flag, expected, text)
   return [toByteString(text.slice(0, cut)), toByteString(text.slice(cut + 1))]
 }
 
@@ -177,14 +177,10 @@ function hasValue(key: string, isWanted: (value: string) => boolean): Test {
 
 /** Looks for bytes in the name, in a value and in the last error. */
 function contains(text: string): Test {
-  if (text === '') throw wrong('--grep', 'a text', text)
+  if (text === '') throw wrongArg('--grep', 'a text', text)
   const bytes = toByteString(text)
   return ({ ref, file: { vars }, record, letter }) =>
     ref.includes(bytes) ||
     (vars !== undefined && valuesOf(vars).some(({ value }) => value.includes(bytes))) ||
     ((letter ?? record)?.lastError ?? '').includes(text)
-}
-
-function wrong(flag: string, expected: string, got: string): SpooldError {
-  return new SpooldError('USAGE', `${flag}: expected ${expected}, got ${JSON.stringify(got)}`)
 }

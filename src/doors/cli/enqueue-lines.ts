@@ -3,46 +3,44 @@ import { doEach } from '../../base/each.js'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { Batch, BatchError } from '../../engines/client/batch.js'
 import type { TaskOptions } from '../../engines/client/request-from.js'
-import type { Destination } from '../../engines/client/target.js'
 import type { CommandContext } from './context.js'
+import { becomeWriter, type EnqueueDestination } from './destination.js'
 import { type JsonTask, readJsonTasks } from './json-tasks.js'
 import { Progress } from './progress.js'
 import { countText } from './render.js'
 import { openInput, type Pair } from './task-input.js'
 
-interface EnqueueLines {
-  /** `-`: standard input. */
-  readonly file: string
+/** What is stored, and where. */
+export interface EnqueueWork {
   /** Added to every task. */
   readonly pairs: readonly Pair[]
-  /** Its id becomes the prefix of each task's id, so that an interrupted run can be repeated without duplicates. */
   readonly common: TaskOptions
-  readonly destination: Destination
-  /** Called once the input is open. */
-  opened(): Promise<void>
+  readonly target: EnqueueDestination
   readonly isQuiet: boolean
   readonly context: CommandContext
-  /** Gets the path of a task of each chunk. */
+  /** Paths of tasks that were stored, at least one of each spool. */
   readonly stored: Set<string>
-  /** Called for each task. */
-  warn(task: { readonly pairs: readonly Pair[]; readonly common: TaskOptions }): void
+  /** Called for each stored task. */
+  warn(pairs: readonly Pair[]): void
 }
 
 /** Tasks per sync. */
 const CHUNK = 1000
 
 /**
- * Stores the tasks of a JSON input in chunks, and prints their paths.
+ * Stores the tasks of a JSON input in chunks, and prints their paths. An id becomes the prefix of each task's id, so that an
+ * interrupted run can be repeated without duplicates.
  *
+ * @param file `-`: standard input
  * @throws SpooldError at the first line that cannot be stored; the message says how many tasks were stored
  */
-export async function enqueueLines(work: EnqueueLines): Promise<void> {
-  const { output, stdin, interruption } = work.context
-  const tasks = readJsonTasks(openInput('the input', work.file, stdin))
+export async function enqueueLines(work: EnqueueWork, file: string): Promise<void> {
+  const { output, ownProcess, stdin, interruption } = work.context
+  const tasks = readJsonTasks(openInput('the input', file, stdin))
   const progress = new Progress(output, 'task', !work.isQuiet)
-  const bytes = sizeOf(work.file)
-  await work.opened()
-  const batch = new Batch(work.destination)
+  const bytes = sizeOf(file)
+  await becomeWriter(work.target, ownProcess)
+  const batch = new Batch(work.target.destination)
   let [stored, inHand] = [0, 0]
   interruption.heed(
     () => `${countText(stored)} stored${inHand === 0 ? '' : `, and up to ${countText(inHand)} more`}`,
@@ -98,12 +96,12 @@ async function* chunksOf(tasks: AsyncIterable<JsonTask>): AsyncGenerator<Chunk> 
   if (chunk.length > 0) yield { tasks: chunk }
 }
 
-function addTask(batch: Batch, { line, pairs }: JsonTask, { pairs: more, common, warn }: EnqueueLines) {
+function addTask(batch: Batch, { line, pairs }: JsonTask, { pairs: more, common, warn }: EnqueueWork) {
   const options = common.id === undefined ? common : { ...common, id: `${common.id}:${line}` }
   try {
     const all = [...pairs, ...more]
     batch.add(all, options)
-    warn({ pairs: all, common })
+    warn(all)
   } catch (error) {
     const code = error instanceof SpooldError ? error.code : 'REQUEST_INVALID'
     throw new SpooldError(code, `line ${line}: ${messageOf(error)}`, { cause: error, details: { line } })

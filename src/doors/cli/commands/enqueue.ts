@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { timeArg } from '../../../admin/operate/args.js'
 import { SpooldError } from '../../../base/errors.js'
 import type { TaskOptions } from '../../../engines/client/request-from.js'
 import { enqueue as store } from '../../../engines/client/spool.js'
 import { allForgotten } from '../../../engines/redis/forgetting.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { realPathOf } from '../../../system/file-stats.js'
-import { parseAt } from '../at-time.js'
 import type { CommandContext } from '../context.js'
 import {
   becomeWriter,
@@ -14,8 +14,8 @@ import {
   destinationOf,
   type EnqueueDestination,
 } from '../destination.js'
-import { enqueueLines } from '../enqueue-lines.js'
-import { openInput, type Pair, pairOf, readInputWhole } from '../task-input.js'
+import { type EnqueueWork, enqueueLines } from '../enqueue-lines.js'
+import { openInput, pairOf, readInputWhole } from '../task-input.js'
 
 interface EnqueueOptions extends DestinationOptions {
   readonly at?: string
@@ -40,11 +40,11 @@ export async function enqueue(
     throw new SpooldError('USAGE', '--json and --body cannot both be standard input')
   const pairs = await Promise.all(args.map(pairOf))
   const common: TaskOptions = {
-    ...(at === undefined ? {} : { at: parseAt(at) }),
+    ...(at === undefined ? {} : { at: timeArg('--at', at) }),
     ...(priority === undefined ? {} : { priority }),
     ...(id === undefined ? {} : { id }),
   }
-  const warn = priorityWarning(target, context)
+  const warn = priorityWarning(target, common.priority, context)
   const work = { pairs, common, target, isQuiet: quiet, context, warn, stored: new Set<string>() }
   await tellingWhereTasksGo(work, () =>
     json === undefined ? enqueueOne(work, body) : enqueueJson(work, json, body),
@@ -52,19 +52,7 @@ export async function enqueue(
   return 0
 }
 
-interface Work {
-  readonly pairs: readonly Pair[]
-  readonly common: TaskOptions
-  readonly target: EnqueueDestination
-  readonly isQuiet: boolean
-  readonly context: CommandContext
-  /** Paths of tasks that were stored, at least one of each spool. */
-  readonly stored: Set<string>
-  /** Called for each stored task. */
-  warn(task: { readonly pairs: readonly Pair[]; readonly common: TaskOptions }): void
-}
-
-async function enqueueOne(work: Work, body: string | undefined): Promise<void> {
+async function enqueueOne(work: EnqueueWork, body: string | undefined): Promise<void> {
   const { pairs, common, target, isQuiet, context, warn, stored } = work
   const { stdin, ownProcess, output } = context
   const opened = body === undefined ? {} : { body: openInput('the body', body, stdin) }
@@ -72,26 +60,24 @@ async function enqueueOne(work: Work, body: string | undefined): Promise<void> {
   await becomeWriter(target, ownProcess, named?.toString())
   const { path, isDuplicate } = await store(pairs, { ...target.destination, ...common, ...opened })
   stored.add(path)
-  warn(work)
+  warn(pairs)
   if (isQuiet) return
   output.line(path)
   if (isDuplicate) output.complain('a task with this id was stored before; nothing was added')
 }
 
-async function enqueueJson(work: Work, file: string, body: string | undefined): Promise<void> {
-  const { common, target, context } = work
-  const { stdin, ownProcess } = context
+async function enqueueJson(work: EnqueueWork, file: string, body: string | undefined): Promise<void> {
+  const { common, context } = work
   const shared =
-    body === undefined ? common : { ...common, body: await readInputWhole('the body', body, stdin) }
-  const opened = () => becomeWriter(target, ownProcess)
-  await enqueueLines({ ...work, file, common: shared, destination: target.destination, opened })
+    body === undefined ? common : { ...common, body: await readInputWhole('the body', body, context.stdin) }
+  await enqueueLines({ ...work, common: shared }, file)
 }
 
 /**
  * Tells of a spool directory that was made, and of one that no daemon runs: a missing one is made, as in uWSGI, but either may
  * be a misspelt name.
  */
-async function tellingWhereTasksGo(work: Work, act: () => Promise<void>): Promise<void> {
+async function tellingWhereTasksGo(work: EnqueueWork, act: () => Promise<void>): Promise<void> {
   const { target, context, stored } = work
   const { spooler = [] } = target.destination
   const directories = [...new Set([spooler].flat())].filter(each => !isRedisAddress(each))
@@ -119,10 +105,14 @@ async function isRun(spool: string): Promise<boolean | undefined> {
 }
 
 /** Warns once per run, about the first task with a priority that the daemon would not see. */
-function priorityWarning({ unordered }: EnqueueDestination, { output }: CommandContext): Work['warn'] {
+function priorityWarning(
+  { unordered }: EnqueueDestination,
+  common: TaskOptions['priority'],
+  { output }: CommandContext,
+): EnqueueWork['warn'] {
   let isWarned = unordered === undefined
-  return ({ pairs, common }) => {
-    const priority = common.priority ?? pairs.findLast(([key]) => key === 'priority')?.[1]
+  return pairs => {
+    const priority = common ?? pairs.findLast(([key]) => key === 'priority')?.[1]
     if (isWarned || priority === undefined || String(priority) === '') return
     isWarned = true
     output.complain(`tasks with a priority are not run here: ${unordered} lacks spooler-ordered = true`)

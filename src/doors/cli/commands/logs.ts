@@ -1,5 +1,6 @@
+import { wrongArg } from '../../../admin/operate/args.js'
 import { counted } from '../../../base/counted.js'
-import { messageOf, SpooldError } from '../../../base/errors.js'
+import { messageOf } from '../../../base/errors.js'
 import { hasFields } from '../../../base/json-guard.js'
 import { LEVELS } from '../../../base/log/log.js'
 import { askDaemon } from '../../../engines/control/client.js'
@@ -36,8 +37,7 @@ export async function logs(
   const { output, ownProcess } = context
   output.purpose = 'look'
   const { level = 'info' } = options
-  if (!LEVELS.some(each => each === level))
-    throw new SpooldError('USAGE', `--level: expected ${LEVELS.join(', ')}, got ${JSON.stringify(level)}`)
+  if (!LEVELS.some(each => each === level)) throw wrongArg('--level', LEVELS.join(', '), level)
   return asOwners(ownProcess, spoolsOf(named, options, context), async spools => {
     const { daemons, silent } = await findDaemons(spools)
     for (const { place, because } of silent)

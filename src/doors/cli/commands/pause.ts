@@ -1,3 +1,4 @@
+import { timeArg, wrongArg } from '../../../admin/operate/args.js'
 import { pairOf } from '../../../admin/operate/selection.js'
 import { SpooldError } from '../../../base/errors.js'
 import {
@@ -12,7 +13,6 @@ import { openTaskStore } from '../../../engines/open-engine.js'
 import { neighboursOf } from '../../../engines/spool/neighbours.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { ownersSight, seenPause, seenPauses } from '../../../formats/protocol/sight.js'
-import { parseTime } from '../at-time.js'
 import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
 import { inEachSpool } from '../in-each-spool.js'
@@ -40,9 +40,8 @@ export async function pause(
   const places = spoolsOf(named, ini === undefined ? {} : { ini }, context)
   const pair = onlyPair(key)
   const sinceMs = Date.now()
-  const untilMs = until === undefined ? null : parseTime('--until', until, sinceMs) * 1000
-  if (untilMs !== null && untilMs <= sinceMs)
-    throw new SpooldError('USAGE', `--until: expected a time to come, got ${JSON.stringify(until)}`)
+  const untilMs = until === undefined ? null : timeArg('--until', until, sinceMs) * 1000
+  if (untilMs !== null && untilMs <= sinceMs) throw wrongArg('--until', 'a time to come', until)
   const others = context.ownProcess.part === undefined ? uwsgisIn(places) : []
   const pauseOne = async ({ shown: directory, spool }: Place) => {
     const store = await openTaskStore(spool)

@@ -1,3 +1,4 @@
+import { countArg } from '../../../admin/operate/args.js'
 import { ageOf } from '../../../admin/operate/selection.js'
 import { counted } from '../../../base/counted.js'
 import { SpooldError } from '../../../base/errors.js'
@@ -68,10 +69,8 @@ function limitsOf({ maxAge, maxCount, all = false }: PurgeOptions): PurgeLimits 
   if ((maxAge === undefined && maxCount === undefined) === !all)
     throw new SpooldError('USAGE', 'say which dead letters: --max-age TIME, --max-count N or both, or --all')
   if (all) return { maxAgeMs: null, maxCount: 0 }
-  if (maxCount !== undefined && !/^[0-9]{1,15}$/.test(maxCount))
-    throw new SpooldError('USAGE', `--max-count: expected a whole number, got ${JSON.stringify(maxCount)}`)
   return {
     maxAgeMs: maxAge === undefined ? null : ageOf('--max-age', maxAge),
-    maxCount: maxCount === undefined ? null : Number(maxCount),
+    maxCount: maxCount === undefined ? null : countArg('--max-count', maxCount),
   }
 }

@@ -1,4 +1,5 @@
 import { closeSync, fstatSync, writeSync } from 'node:fs'
+import { wrongArg } from '../../../admin/operate/args.js'
 import { makeToken } from '../../../admin/operate/dashboard-tokens.js'
 import { messageOf, SpooldError } from '../../../base/errors.js'
 import { shellWord } from '../../../base/printable.js'
@@ -21,11 +22,9 @@ export async function token(
 ): Promise<number> {
   output.purpose = 'change'
   const known = ROLES.find(each => each === role)
-  if (known === undefined)
-    throw new SpooldError('USAGE', `--role: expected ${ROLES.join(', ')}, got ${JSON.stringify(role)}`)
+  if (known === undefined) throw wrongArg('--role', ROLES.join(', '), role)
   const fault = nameFault(name)
-  if (fault !== undefined)
-    throw new SpooldError('USAGE', `--name: expected ${fault}, got ${JSON.stringify(name)}`)
+  if (fault !== undefined) throw wrongArg('--name', fault, name)
   const made = makeToken({ name, role: known, mayReadPayload: payload })
   append(file, made.line)
   output.line(made.token)

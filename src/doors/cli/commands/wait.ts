@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { wrongArg } from '../../../admin/operate/args.js'
 import { UUID } from '../../../admin/operate/find.js'
 import { MAX_TIMER_MS } from '../../../base/clock.js'
 import { SpooldError } from '../../../base/errors.js'
@@ -66,10 +67,7 @@ function timeoutOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   const ms = parseDuration(text)
   if (ms !== undefined) return Math.min(ms, MAX_TIMER_MS)
-  throw new SpooldError(
-    'USAGE',
-    `--timeout: expected a time such as 30s, 10m or 1h, got ${JSON.stringify(text)}`,
-  )
+  throw wrongArg('--timeout', 'a time such as 30s, 10m or 1h', text)
 }
 
 /** What is in none of the spools in which it may have been: how it ended, if a daemon of one of them remembers it. */
