@@ -24,7 +24,7 @@ export async function hideOf(store: TaskStore, shown: string, output: Output): P
 }
 
 /** Prints the tasks of a spool without what its daemon hides. */
-export function hiding(hide: Hide, printer: Printer): Printer {
+export function hiding(hide: Hide, printer: Pick<Printer, 'add'>): Pick<Printer, 'add'> {
   const sight = ownersSight(hide)
-  return { add: task => printer.add(seenTask(task, sight)), end: () => printer.end() }
+  return { add: task => printer.add(seenTask(task, sight)) }
 }

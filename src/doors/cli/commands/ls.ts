@@ -1,3 +1,4 @@
+import { wrongArg } from '../../../admin/operate/args.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../../../admin/operate/selection.js'
 import { errnoOf, messageOf, SpooldError } from '../../../base/errors.js'
 import { describePauses, lastingPauses, NO_PAUSES } from '../../../base/task/pause.js'
@@ -67,8 +68,8 @@ export async function ls(
     await tellPauses(directory, store, ownersSight(hide), nowMs, output)
     if (!order.isJson && places.length > 1) output.lines([...(isFirst ? [] : ['']), `${directory}:`])
     isFirst = false
-    const printer = hiding(hide, printerFor(directory, order, nowMs, context))
-    const isWhole = await list(directory, store, order, printer, output)
+    const printer = printerFor(directory, order, nowMs, context)
+    const isWhole = await list(directory, store, order, hiding(hide, printer), output)
     printer.end()
     return isWhole ? 0 : 1
   })
@@ -94,9 +95,10 @@ function orderOf(options: LsOptions): Order {
   if (byName && options.sort !== undefined)
     throw new SpooldError('USAGE', '--by-name is the same as --sort name: give one of them')
   const words = by?.split(',').filter(word => word !== '')
-  if (words?.length === 0) throw wrong('--by', 'state, priority, reason, error or a key', by ?? '')
+  if (words?.length === 0) throw wrongArg('--by', 'state, priority, reason, error or a key', by)
   const keys = show.flatMap(each => each.split(',')).filter(key => key !== '')
-  if (show.length > 0 && keys.length === 0) throw wrong('--show', 'keys of packets: to,kind', show.join(','))
+  if (show.length > 0 && keys.length === 0)
+    throw wrongArg('--show', 'keys of packets: to,kind', show.join(','))
   return {
     selection: selectionOf(options),
     sort: words === undefined ? oneOf(SORTS, options.sort ?? (byName ? 'name' : 'run')) : 'none',
@@ -110,12 +112,12 @@ function orderOf(options: LsOptions): Order {
 
 function oneOf<Word extends string>(words: readonly Word[], text: string): Word {
   const known = words.find(word => word === text)
-  if (known === undefined) throw wrong('--sort', `one of ${words.join(', ')}`, text)
+  if (known === undefined) throw wrongArg('--sort', `one of ${words.join(', ')}`, text)
   return known
 }
 
 function countOf(flag: string, text: string): number {
-  if (!/^[0-9]{1,15}$/.test(text) || Number(text) === 0) throw wrong(flag, 'a whole number from 1', text)
+  if (!/^[0-9]{1,15}$/.test(text) || Number(text) === 0) throw wrongArg(flag, 'a whole number from 1', text)
   return Number(text)
 }
 
@@ -158,11 +160,17 @@ function printerFor(
 }
 
 /** @returns false if a part of the spool could not be listed or read */
-async function list(
+export async function list(
   directory: string,
   store: TaskStore,
-  { selection, sort, isReversed, limit, isJson }: Order,
-  printer: Printer,
+  {
+    selection,
+    sort,
+    isReversed,
+    limit,
+    isJson,
+  }: Pick<Order, 'selection' | 'sort' | 'isReversed' | 'limit' | 'isJson'>,
+  printer: Pick<Printer, 'add'>,
   output: Output,
 ): Promise<boolean> {
   const complaints = new Set<string>()
@@ -186,8 +194,4 @@ async function list(
     throw errnoOf(error) === undefined || error instanceof SpooldError ? error : unlisted(directory, error)
   }
   return complaints.size === 0
-}
-
-function wrong(flag: string, expected: string, got: string): SpooldError {
-  return new SpooldError('USAGE', `${flag}: expected ${expected}, got ${JSON.stringify(got)}`)
 }

@@ -1,15 +1,15 @@
-import { errnoOf, messageOf, SpooldError } from '../../../base/errors.js'
+import { selectionOf } from '../../../admin/operate/selection.js'
+import { SpooldError } from '../../../base/errors.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
-import { arrivedMsOf, seenTask, TASK_STATES, type TaskView } from '../../../engines/spool/admin/task-view.js'
-import { ownersSight } from '../../../formats/protocol/sight.js'
-import { toPairs } from '../../../formats/protocol/vars.js'
+import { arrivedMsOf, TASK_STATES, type TaskView } from '../../../engines/spool/admin/task-view.js'
 import type { CommandContext } from '../context.js'
-import { hideOf } from '../hiding.js'
+import { hideOf, hiding } from '../hiding.js'
 import { inEachSpool } from '../in-each-spool.js'
-import type { Output } from '../output.js'
-import { type IniOptions, type Place, spoolsOf, unlisted } from '../places.js'
+import { type IniOptions, spoolsOf } from '../places.js'
 import { terminalName } from '../render.js'
 import { type Column, Table } from '../table.js'
+import { lastValueOf } from '../task-rows.js'
+import { list } from './ls.js'
 
 interface ShapeOptions extends IniOptions {
   readonly by?: string
@@ -33,49 +33,29 @@ export async function shape(
   options: ShapeOptions,
   context: CommandContext,
 ): Promise<number> {
-  context.output.purpose = 'look'
-  return inEachSpool(spoolsOf(named, options, context), context, place =>
-    shapeOf(place, options, context.output),
-  )
-}
-
-async function shapeOf(
-  { shown: directory, spool }: Place,
-  { by = FUNCTION, json }: ShapeOptions,
-  output: Output,
-): Promise<number> {
-  if (by === '') throw new SpooldError('USAGE', '--by: expected a key of the tasks, got nothing')
-  const nowMs = Date.now()
-  const shape = new Shape(Buffer.from(by), nowMs)
-  let exitCode = 0
-  try {
+  const { output } = context
+  output.purpose = 'look'
+  const { by = FUNCTION, json: isJson = false } = options
+  return inEachSpool(spoolsOf(named, options, context), context, async ({ shown: directory, spool }) => {
+    if (by === '') throw new SpooldError('USAGE', '--by: expected a key of the tasks, got nothing')
+    const shape = new Shape(by, Date.now())
     const store = await openTaskStore(spool)
-    const failed = (prefix: string, error: unknown) => {
-      exitCode = 1
-      output.complain(
-        `${directory}/${terminalName(Buffer.from(prefix, 'latin1'))} cannot be listed: ${messageOf(error)}`,
-      )
+    const printer = hiding(await hideOf(store, directory, output), shape)
+    const isWhole = await list(directory, store, { ...ALIVE, isJson }, printer, output)
+    if (isJson) output.json({ spooler: directory, by, boundsMinutes: BOUNDS, rows: shape.rows })
+    else {
+      const table = new Table(COLUMNS, PLAIN, line => output.painted(line))
+      for (const row of shape.rows) table.add(row)
+      table.end()
     }
-    const all = { states: ALIVE, mayHave: () => true, has: () => true, failed }
-    const order = { sort: 'none', isReversed: false, limit: Number.POSITIVE_INFINITY } as const
-    const sight = ownersSight(await hideOf(store, directory, output))
-    await store.list({ ...all, ...order }, task => {
-      shape.add(seenTask(task, sight))
-      return true
-    })
-  } catch (error) {
-    throw errnoOf(error) === undefined || error instanceof SpooldError ? error : unlisted(directory, error)
-  }
-  if (json) output.json({ spooler: directory, by, boundsMinutes: BOUNDS, rows: shape.rows })
-  else {
-    const table = new Table(COLUMNS, PLAIN, line => output.painted(line))
-    for (const row of shape.rows) table.add(row)
-    table.end()
-  }
-  return exitCode
+    return isWhole ? 0 : 1
+  })
 }
 
-const ALIVE = TASK_STATES.filter(state => state !== 'dead')
+const ALIVE = {
+  selection: selectionOf({ state: TASK_STATES.filter(state => state !== 'dead').join() }),
+  ...({ sort: 'none', isReversed: false, limit: Number.POSITIVE_INFINITY } as const),
+}
 
 interface Row {
   readonly name: string
@@ -96,22 +76,23 @@ const PLAIN = { columns: undefined, hasColor: false }
 
 /** Counts by value and age; memory grows with neither. */
 class Shape {
-  readonly #key: Buffer
+  readonly #key: string
   readonly #nowMs: number
   readonly #total = newCounts()
   readonly #byValue = new Map<string, number[]>()
 
-  constructor(key: Buffer, nowMs: number) {
+  constructor(key: string, nowMs: number) {
     this.#key = key
     this.#nowMs = nowMs
   }
 
-  add(task: TaskView): void {
+  add(task: TaskView): true {
     const minutes = (this.#nowMs - (arrivedMsOf(task, this.#nowMs) ?? this.#nowMs)) / MINUTE
     const place = BOUNDS.findIndex(bound => minutes < bound)
     const at = place < 0 ? BOUNDS.length : place
     for (const counts of [this.#total, this.#countsOf(this.#valueOf(task))])
       counts[at] = (counts[at] ?? 0) + 1
+    return true
   }
 
   /** The total first, then the values with most tasks. */
@@ -121,9 +102,9 @@ class Shape {
   }
 
   #valueOf({ file: { vars } }: TaskView): string {
-    const pair = vars === undefined ? undefined : toPairs(vars).findLast(([key]) => key.equals(this.#key))
-    if (pair === undefined) return NONE
-    const text = terminalName(pair[1])
+    const value = lastValueOf(vars, this.#key)
+    if (value === undefined) return NONE
+    const text = terminalName(Buffer.from(value, 'latin1'))
     return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE - 1)}…` : text
   }
 
