@@ -36,7 +36,7 @@ export async function status(
   const { output, ownProcess } = context
   output.purpose = 'judge'
   const thresholds = thresholdsOf(options)
-  const needsCount = thresholds.due !== undefined
+  const needsCount = options.maxDue !== undefined
   const { control, ini } = options
   if (control !== undefined) return report(await statusAt(control, needsCount), thresholds, options, output)
   if (directories.length === 0 && ini === undefined)

@@ -1,3 +1,4 @@
+import { countArg, wrongArg } from '../../../admin/operate/args.js'
 import { ageOf } from '../../../admin/operate/selection.js'
 import { counted } from '../../../base/counted.js'
 import { SpooldError } from '../../../base/errors.js'
@@ -15,14 +16,17 @@ interface Limit {
   readonly critical: number
 }
 
-export interface Thresholds {
-  readonly due?: Limit
-  /** Milliseconds. */
-  readonly age?: Limit
-  readonly dead?: Limit
-  readonly unreadable?: Limit
-  /** 0 to 1. */
-  readonly failureRate?: Limit
+type KnownStatus = Exclude<SpoolStatus, { source: 'none' }>
+
+interface Threshold {
+  readonly flag: string
+  readonly name: string
+  readonly unit: '' | 's' | '%'
+  parse(flag: string, text: string): number
+  /** @returns the value, null if it is unknown, and for people what it is; beyond `critical` a lower bound will do */
+  measure(status: KnownStatus, critical: number): { readonly value: number | null; readonly text: string }
+  /** For people: a limit. */
+  limitText(limit: number): string
 }
 
 export interface ThresholdOptions {
@@ -33,22 +37,56 @@ export interface ThresholdOptions {
   readonly maxFailureRate?: string
 }
 
+const THRESHOLDS: Readonly<Record<keyof ThresholdOptions, Threshold>> = {
+  maxDue: {
+    ...{ flag: '--max-due', name: 'due', unit: '', parse: countArg, limitText: String },
+    measure(status, critical) {
+      const { count, isWhole } = dueOf(status)
+      return { value: isWhole || count > critical ? count : null, text: `${count} due` }
+    },
+  },
+  maxAge: {
+    ...{ flag: '--max-age', name: 'age', unit: 's', parse: ageOf, limitText: shortDuration },
+    measure(status) {
+      const { oldestDueMs } = status.tasks
+      const ageMs = oldestDueMs === null ? null : Math.max(0, status.atMs - oldestDueMs)
+      const value = dueOf(status).count === 0 ? 0 : ageMs
+      return { value, text: `the oldest due task waits for ${shortDuration(value ?? 0)}` }
+    },
+  },
+  maxDead: {
+    ...{ flag: '--max-dead', name: 'dead', unit: '', parse: countArg, limitText: String },
+    measure({ dead: { count, isWhole } }, critical) {
+      return { value: isWhole || count > critical ? count : null, text: counted(count, 'dead letter') }
+    },
+  },
+  maxUnreadable: {
+    ...{ flag: '--max-unreadable', name: 'unreadable', unit: '', parse: countArg, limitText: String },
+    measure({ tasks: { unreadable } }) {
+      return { value: unreadable, text: `${counted(unreadable, 'task')} cannot be read or begun` }
+    },
+  },
+  maxFailureRate: {
+    ...{ flag: '--max-failure-rate', name: 'failure_rate', unit: '%', parse: shareOf, limitText: percent },
+    measure(status) {
+      const value = status.source === 'daemon' ? (status.rates.failedShare ?? 0) : null
+      return { value, text: `${percent(value ?? 0)} of the runs failed` }
+    },
+  },
+}
+
+export type Thresholds = ReadonlyArray<Threshold & { readonly limit: Limit }>
+
 /** @throws SpooldError USAGE */
 export function thresholdsOf(options: ThresholdOptions): Thresholds {
-  const { maxDue, maxAge, maxDead, maxUnreadable, maxFailureRate } = options
-  const limit = (flag: string, text: string | undefined, parse: (flag: string, text: string) => number) =>
-    text === undefined ? undefined : limitOf(flag, text, parse)
-  return withoutUndefined({
-    due: limit('--max-due', maxDue, countOf),
-    age: limit('--max-age', maxAge, ageOf),
-    dead: limit('--max-dead', maxDead, countOf),
-    unreadable: limit('--max-unreadable', maxUnreadable, countOf),
-    failureRate: limit('--max-failure-rate', maxFailureRate, shareOf),
+  return (Object.keys(THRESHOLDS) as Array<keyof ThresholdOptions>).flatMap(key => {
+    const [threshold, text] = [THRESHOLDS[key], options[key]]
+    return text === undefined ? [] : [{ ...threshold, limit: limitOf(threshold, text) }]
   })
 }
 
 /** `1000`: critical above it. `500,1000`: a warning above 500, critical above 1000. */
-function limitOf(flag: string, text: string, parse: (flag: string, text: string) => number): Limit {
+function limitOf({ flag, parse }: Threshold, text: string): Limit {
   const [first = '', second, ...more] = text.split(',')
   if (second === undefined) return { warning: null, critical: parse(flag, first) }
   const [warning, critical] = [parse(flag, first), parse(flag, second)]
@@ -60,27 +98,10 @@ function limitOf(flag: string, text: string, parse: (flag: string, text: string)
   return { warning, critical }
 }
 
-function countOf(flag: string, text: string): number {
-  if (/^[0-9]{1,15}$/.test(text)) return Number(text)
-  throw new SpooldError('USAGE', `${flag}: expected a whole number, got ${JSON.stringify(text)}`)
-}
-
 function shareOf(flag: string, text: string): number {
   const [, percent] = /^([0-9]+(?:\.[0-9]+)?)%?$/.exec(text) ?? []
   if (percent !== undefined && Number(percent) <= 100) return Number(percent) / 100
-  throw new SpooldError('USAGE', `${flag}: expected a percentage such as 5%, got ${JSON.stringify(text)}`)
-}
-
-/** One value beside its limit. */
-interface Measured {
-  readonly name: string
-  /** Null: unknown. */
-  readonly value: number | null
-  readonly limit: Limit
-  readonly unit: string
-  /** For people: what it is, and the same of a limit. */
-  readonly text: string
-  limitText(limit: number): string
+  throw wrongArg(flag, 'a percentage such as 5%', text)
 }
 
 export interface Verdict {
@@ -94,7 +115,7 @@ export interface Verdict {
 /** Pure: what a status means under these thresholds. */
 export function judge(status: SpoolStatus, thresholds: Thresholds): Verdict {
   if (status.source === 'none') return { level: 'UNKNOWN', reasons: [status.because], performance: [] }
-  const measured = measure(status, thresholds)
+  const measured = thresholds.map(each => ({ ...each, ...each.measure(status, each.limit.critical) }))
   const complaints = measured.flatMap(complaintOf)
   if (isUnattended(status)) complaints.push(absence(status.because))
   return {
@@ -111,7 +132,7 @@ export function worst(levels: readonly Level[]): Level {
 }
 
 /** How many tasks are due, also of those that are not in the daemon's memory; a lower bound if `isWhole` is false. */
-export function dueOf({ tasks, atMs }: Exclude<SpoolStatus, { source: 'none' }>): {
+export function dueOf({ tasks, atMs }: KnownStatus): {
   readonly count: number
   readonly isWhole: boolean
   /** How many more may be: they have just come, and nobody has looked at them yet. */
@@ -123,42 +144,7 @@ export function dueOf({ tasks, atMs }: Exclude<SpoolStatus, { source: 'none' }>)
   return { count: Math.max(count, stored - running - waiting), isWhole: true, unseen: 0 }
 }
 
-function measure(status: Exclude<SpoolStatus, { source: 'none' }>, thresholds: Thresholds): Measured[] {
-  const { due, age, dead, unreadable, failureRate } = thresholds
-  const all: Measured[] = []
-  const { count, isWhole } = dueOf(status)
-  if (due !== undefined) {
-    const isSure = isWhole || count > due.critical
-    const value = isSure ? count : null
-    all.push({ name: 'due', value, limit: due, unit: '', text: `${count} due`, limitText: String })
-  }
-  const { oldestDueMs } = status.tasks
-  if (age !== undefined) {
-    const ageMs = count === 0 ? 0 : oldestDueMs === null ? null : Math.max(0, status.atMs - oldestDueMs)
-    const text = `the oldest due task waits for ${shortDuration(ageMs ?? 0)}`
-    all.push({ name: 'age', value: ageMs, limit: age, unit: 's', text, limitText: shortDuration })
-  }
-  if (dead !== undefined)
-    all.push({
-      name: 'dead',
-      value: status.dead.isWhole || status.dead.count > dead.critical ? status.dead.count : null,
-      limit: dead,
-      unit: '',
-      text: counted(status.dead.count, 'dead letter'),
-      limitText: String,
-    })
-  if (unreadable !== undefined) {
-    const value = status.tasks.unreadable
-    const text = `${counted(value, 'task')} cannot be read or begun`
-    all.push({ name: 'unreadable', value, limit: unreadable, unit: '', text, limitText: String })
-  }
-  if (failureRate !== undefined) {
-    const share = status.source === 'daemon' ? (status.rates.failedShare ?? 0) : null
-    const text = `${percent(share ?? 0)} of the runs failed`
-    all.push({ name: 'failure_rate', value: share, limit: failureRate, unit: '%', text, limitText: percent })
-  }
-  return all
-}
+type Measured = Thresholds[number] & ReturnType<Threshold['measure']>
 
 function complaintOf({
   name,
@@ -199,10 +185,4 @@ function scaled(number: number, unit: string): number {
 
 function percent(share: number): string {
   return `${Math.round(share * 1000) / 10}%`
-}
-
-function withoutUndefined(
-  thresholds: { [Key in keyof Thresholds]: Thresholds[Key] | undefined },
-): Thresholds {
-  return Object.fromEntries(Object.entries(thresholds).filter(([, limit]) => limit !== undefined))
 }
