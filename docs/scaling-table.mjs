@@ -2,7 +2,7 @@
 // docs/scaling-live.json has of live runs; a test compares them.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { arrivalsOf, PATTERNS } from '../build/src/doors/cli/scaling/patterns.js'
+import { arrivalsOf, PATTERNS } from '../build/src/doors/cli/scaling/load.js'
 import { simulate } from '../build/src/doors/cli/scaling/simulate.js'
 import { scalingOptions } from '../build/src/doors/daemon/pool-plan.js'
 import { defaultsOf } from '../build/src/formats/config/option-values.js'

@@ -1,5 +1,5 @@
 // The patterns of docs/scaling.md, shortened to what a live run can take.
-import { arrivalsOf, PATTERNS } from '../../build/src/doors/cli/scaling/patterns.js'
+import { arrivalsOf, PATTERNS } from '../../build/src/doors/cli/scaling/load.js'
 
 export const MAXIMUM = 16
 export { PATTERNS }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { arrivalsOf, PATTERNS } from '#src/doors/cli/scaling/patterns.js'
+import { arrivalsOf, PATTERNS } from '#src/doors/cli/scaling/load.js'
 import { ALGORITHMS } from '#src/runtime/supervisor/scaling/algorithms.js'
 import { fixed, MAXIMUM, run } from '../helpers/simulated.js'
 

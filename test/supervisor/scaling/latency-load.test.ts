@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { Histogram } from '#src/base/task/histogram.js'
-import { arrivalsOf } from '#src/doors/cli/scaling/patterns.js'
+import { arrivalsOf } from '#src/doors/cli/scaling/load.js'
 import {
   arrivalRate,
   emptyLoad,

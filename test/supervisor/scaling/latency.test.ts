@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Histogram } from '#src/base/task/histogram.js'
-import { arrivalsOf } from '#src/doors/cli/scaling/patterns.js'
+import { arrivalsOf } from '#src/doors/cli/scaling/load.js'
 import { loadAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.js'
 import { remembering, SECOND, snapshot, workers } from '../../helpers/scaling.js'
 import { fixed, MAXIMUM, run, SCALING } from '../../helpers/simulated.js'

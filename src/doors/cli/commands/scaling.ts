@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
+import { wrongArg } from '../../../admin/operate/args.js'
 import { SpooldError } from '../../../base/errors.js'
 import { parseDuration } from '../../../base/time-text.js'
 import { resolveOptions } from '../../../formats/config/options.js'
@@ -17,11 +18,9 @@ import { initialWorkers, scalingOptions } from '../../daemon/pool-plan.js'
 import { lookerOf } from '../acting-owner.js'
 import { type CommandContext, sourcesOf } from '../context.js'
 import { placeAt } from '../places.js'
-import { chartOf } from '../scaling/chart.js'
-import { readCsv, readLog } from '../scaling/load.js'
-import { arrivalsOf, PATTERNS } from '../scaling/patterns.js'
+import { arrivalsOf, PATTERNS, readCsv, readLog } from '../scaling/load.js'
+import { chartOf, csvOf, summaryColumns } from '../scaling/report.js'
 import { type Arrivals, type Simulation, type SimulationOptions, simulate } from '../scaling/simulate.js'
-import { csvOf, summaryColumns } from '../scaling/summary.js'
 import { screenOf } from '../screen.js'
 import { Table } from '../table.js'
 
@@ -141,8 +140,7 @@ function arrivalsFor(
   if (fromLog !== undefined) return readLog(fromLog, stdin, spool)
   const found = PATTERNS[pattern ?? '']
   if (found !== undefined) return arrivalsOf(found, maximum, SEED)
-  const names = Object.keys(PATTERNS).join(', ')
-  throw new SpooldError('USAGE', `--pattern: expected one of ${names}, got ${JSON.stringify(pattern)}`)
+  throw wrongArg('--pattern', `one of ${Object.keys(PATTERNS).join(', ')}`, pattern)
 }
 
 /** @throws SpooldError USAGE if it cannot be told which one is meant */
@@ -181,10 +179,7 @@ function startMicrosOf(text: string | undefined): number {
   if (text === undefined) return START_MS * 1000
   const ms = parseDuration(text)
   if (ms !== undefined && ms >= 0) return ms * 1000
-  throw new SpooldError(
-    'USAGE',
-    `--start-time: expected a time such as 400ms or 2s, got ${JSON.stringify(text)}`,
-  )
+  throw wrongArg('--start-time', 'a time such as 400ms or 2s', text)
 }
 
 /** @throws SpooldError USAGE */
@@ -192,8 +187,5 @@ function processorsOf(text: string | undefined): number {
   if (text === undefined) return availableParallelism()
   const count = Number(text)
   if (Number.isInteger(count) && count >= 1 && count <= MAX_PROCESSORS) return count
-  throw new SpooldError(
-    'USAGE',
-    `--processors: expected a number from 1 to ${MAX_PROCESSORS}, got ${JSON.stringify(text)}`,
-  )
+  throw wrongArg('--processors', `a number from 1 to ${MAX_PROCESSORS}`, text)
 }
