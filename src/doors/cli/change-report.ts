@@ -1,13 +1,13 @@
 import type { SelectionOptions } from '../../admin/operate/selection.js'
 import { counted } from '../../base/counted.js'
-import { type Ref, toByteString } from '../../base/task/ref.js'
+import type { Ref } from '../../base/task/ref.js'
 import type { Changed } from '../../engines/spool/admin/change.js'
 import type { TaskState, TaskView } from '../../engines/spool/admin/task-view.js'
 import type { TaskStore } from '../../engines/task-store.js'
 import type { Output } from './output.js'
 import type { IniOptions } from './places.js'
 import { Progress } from './progress.js'
-import { countText, jsonBytes, terminalName } from './render.js'
+import { countText, jsonBytes, pathOf } from './render.js'
 
 export interface ChangeOptions extends SelectionOptions, IniOptions {
   readonly all?: boolean
@@ -161,10 +161,6 @@ export class ChangeReport {
   #print(text: string): void {
     if (this.#options.quiet !== true && this.#options.json !== true) this.#output.line(text)
   }
-}
-
-export function pathOf(directory: string, ref: Ref): string {
-  return terminalName(Buffer.from(`${toByteString(directory)}/${ref}`, 'latin1'))
 }
 
 function asJson({ command }: Action, spooler: string, ref: Ref, result: Result) {

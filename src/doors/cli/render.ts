@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { printable } from '../../base/printable.js'
+import { type Ref, toByteString } from '../../base/task/ref.js'
 
 /** Bytes in JSON: a string if they are UTF-8, else an object with their base64. */
 export function jsonBytes(bytes: Buffer): string | { base64: string } {
@@ -13,6 +14,10 @@ export function terminalName(name: Buffer): string {
     /[\xa0-\xff]/g,
     char => `\\x${char.charCodeAt(0).toString(16)}`,
   )
+}
+
+export function pathOf(directory: string, ref: Ref): string {
+  return terminalName(Buffer.from(`${toByteString(directory)}/${ref}`, 'latin1'))
 }
 
 const LAST_DATE_MS = 8.64e15

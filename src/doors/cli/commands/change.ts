@@ -8,10 +8,11 @@ import { ownStateOf, type TaskView } from '../../../engines/spool/admin/task-vie
 import type { TaskStore } from '../../../engines/task-store.js'
 import { asOwners } from '../acting-owner.js'
 import { audit } from '../audit.js'
-import { type Action, type ChangeOptions, ChangeReport, pathOf, type Result } from '../change-report.js'
+import { type Action, type ChangeOptions, ChangeReport, type Result } from '../change-report.js'
 import type { CommandContext } from '../context.js'
 import { refusalOf } from '../in-each-spool.js'
 import { isSpool, type NamedTask, type Place, spoolsOf, tasksOf, unlisted } from '../places.js'
+import { pathOf } from '../render.js'
 
 /**
  * Changes the named tasks, or the tasks of whole spools that the filters select. Reports each, changed or not.

@@ -1,9 +1,9 @@
-import { type Ref, toByteString } from '../../../base/task/ref.js'
+import type { Ref } from '../../../base/task/ref.js'
 import { durationText } from '../../../base/time-text.js'
 import type { Ended } from '../../../engines/task-store.js'
 import type { Output } from '../output.js'
 import { Progress } from '../progress.js'
-import { jsonBytes, terminalName } from '../render.js'
+import { jsonBytes, pathOf } from '../render.js'
 
 export interface ReportOptions {
   readonly quiet?: boolean
@@ -50,7 +50,7 @@ export class WaitReport {
     this.#progress.step()
     if (how.kind === 'dead') this.exitCode = Math.max(this.exitCode, 1)
     if (this.#options.json === true) return this.#output.json(asJson(task, how))
-    const path = pathOf(task)
+    const path = pathOf(task.shown, task.ref)
     switch (how.kind) {
       case 'done':
         return this.#say(`done ${path}`)
@@ -84,7 +84,7 @@ export class WaitReport {
       if (this.#options.json === true) this.#output.json(asJson(task, { kind: 'unfinished', state }))
       else
         this.#output.complain(
-          `${pathOf(task)} has not ended within ${durationText(timeoutMs)}: it is ${state}`,
+          `${pathOf(task.shown, task.ref)} has not ended within ${durationText(timeoutMs)}: it is ${state}`,
         )
     }
     if (named.length < tasks.length) this.#output.complain(`nor have ${tasks.length - named.length} more`)
@@ -98,10 +98,6 @@ export class WaitReport {
   #say(text: string): void {
     if (this.#options.quiet !== true) this.#output.line(text)
   }
-}
-
-function pathOf({ shown, ref }: AwaitedTask): string {
-  return terminalName(Buffer.from(`${toByteString(shown)}/${ref}`, 'latin1'))
 }
 
 function asJson(
