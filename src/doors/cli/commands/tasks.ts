@@ -18,78 +18,39 @@ import { type Place, placeAt } from '../places.js'
 import { changeTasks } from './change.js'
 
 /** The states of living tasks that are not running. */
-const AT_REST = ['due', 'waiting', 'retrying', 'held'] as const
-const ALIVE = [...AT_REST, 'running'] as const
+const ALIVE = ['due', 'waiting', 'retrying', 'held', 'running'] as const
 
 /** What the table of actions says, for a command that selects tasks itself. */
-function taken(action: TaskAction, args: Args = {}): Pick<Action, 'done' | 'act' | 'endsRuns'> {
+function actionOf(command: string, action: TaskAction, own: Partial<Action> = {}, args: Args = {}): Action {
+  const { done, states } = action
   const change = action.change(args)
   return {
-    done: action.done,
+    ...{ command, verb: command, done, states },
+    isForDead: states.includes('dead'),
     endsRuns: change.kind === 'cancel',
     act: (store, task, say) => store.change(task, change, say),
+    ...own,
   }
 }
 
 const changing =
-  (action: Action) =>
+  (...row: Parameters<typeof actionOf>) =>
   (paths: readonly string[], options: ChangeOptions, context: CommandContext): Promise<number> =>
-    changeTasks(paths, options, action, context)
+    changeTasks(paths, options, actionOf(...row), context)
 
-export const rm = changing({
-  command: 'rm',
-  verb: 'remove',
-  states: ALIVE,
-  isForDead: true,
-  ...taken(ACTIONS.remove),
-})
-
-export const hold = changing({
-  command: 'hold',
-  verb: 'hold',
-  states: ['due', 'waiting', 'retrying', 'running'],
-  isForDead: false,
-  ...taken(ACTIONS.hold),
-})
-
-export const release = changing({
-  command: 'release',
-  verb: 'release',
-  states: ['held'],
-  isForDead: false,
-  ...taken(ACTIONS.release),
-})
-
-export const kick = changing({
-  command: 'kick',
-  verb: 'kick',
-  states: AT_REST,
-  isForDead: false,
-  ...taken(ACTIONS.kick),
-})
-
-export const cancel = changing({
-  command: 'cancel',
-  verb: 'cancel',
-  states: ALIVE,
-  isForDead: false,
-  ...taken(ACTIONS.cancel),
-})
+export const rm = changing('rm', ACTIONS.remove, { verb: 'remove', states: ALIVE })
+export const hold = changing('hold', ACTIONS.hold, { states: [...ACTIONS.hold.states, 'running'] })
+export const release = changing('release', ACTIONS.release)
+export const kick = changing('kick', ACTIONS.kick)
+export const cancel = changing('cancel', ACTIONS.cancel, { states: ALIVE })
 
 export function requeue(
   paths: readonly string[],
   options: ChangeOptions & { readonly keepAttempts?: boolean },
   context: CommandContext,
 ): Promise<number> {
-  const { keepAttempts = false } = options
-  const action: Action = {
-    command: 'requeue',
-    verb: 'requeue',
-    states: ['dead'],
-    isForDead: true,
-    ...taken(ACTIONS.requeue, keepAttempts ? { keepAttempts: 'yes' } : {}),
-  }
-  return changeTasks(paths, options, action, context)
+  const args = options.keepAttempts === true ? { keepAttempts: 'yes' } : {}
+  return changeTasks(paths, options, actionOf('requeue', ACTIONS.requeue, {}, args), context)
 }
 
 /** They share round trips and syncs. */
