@@ -1,16 +1,14 @@
-import { Command, CommanderError, Option } from 'commander'
+import { Command, CommanderError, Help, Option } from 'commander'
 import { errnoOf, SpooldError, toError } from '../../base/errors.js'
 import type { Setting } from '../../formats/ini/setting.js'
 import { obeyEarlySignals } from '../daemon/signals.js'
-import { refuseChangedBytes } from './argument-bytes.js'
+import { refuseChangedBytes, refuseMistyped } from './argv.js'
 import type { Command as CommandRow } from './command.js'
 import { COMMANDS } from './command-table.js'
 import { type CommandContext, sourcesOf } from './context.js'
 import { commandExitCode, ofServer } from './exit-code.js'
-import { HELP_LAYOUT } from './help-layout.js'
 import { Interruption } from './interruption.js'
 import type { Io } from './io.js'
-import { refuseMistyped } from './mistyped.js'
 import { refuseRedis } from './not-on-redis.js'
 import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations, UNDER_ROOT_FLAG } from './option-flags.js'
 import { Output, ReaderGone } from './output.js'
@@ -181,3 +179,24 @@ reloads; USR1 looks for tasks now.
 Exit codes: 0 stopped, 1 wrong configuration or start-up error, 3 --drain, and
 not all of it was done. Commands: 0 done, 1 not all of it, 64 wrong usage, 74
 not all printed.`
+
+/** A longer term has a line of its own, so that its help is not squeezed into the rest of the line. */
+const MAX_TERM_COLUMNS = 26
+const INDENT = '  '
+
+/** Lays help out for 80 columns: commander itself does not wrap beside its longest flag. */
+const HELP_LAYOUT = {
+  padWidth(...[command, helper]: Parameters<Help['padWidth']>): number {
+    return Math.min(MAX_TERM_COLUMNS, Help.prototype.padWidth.call(helper, command, helper))
+  },
+  formatItem(...[term, termWidth, description, helper]: Parameters<Help['formatItem']>): string {
+    if (description === '') return INDENT + term
+    const before = INDENT + ' '.repeat(termWidth) + INDENT
+    const wrapped = helper.boxWrap(description, (helper.helpWidth ?? 80) - before.length)
+    const text = wrapped.replaceAll('\n', `\n${before}`)
+    const isLong = helper.displayWidth(term) > termWidth
+    return isLong
+      ? `${INDENT}${term}\n${before}${text}`
+      : `${INDENT}${term.padEnd(termWidth)}${INDENT}${text}`
+  },
+}
