@@ -2,9 +2,7 @@ import type { Role } from '../../base/task/roles.js'
 import type { TaskState } from '../../engines/spool/admin/task-view.js'
 import type { Change } from '../../engines/task-store.js'
 import { type Args, given, type SpoolActor } from './args.js'
-import { edit, enqueue } from './new-tasks.js'
-import { onSchedule } from './schedule-actions.js'
-import { pause, resume, scale } from './spool-actions.js'
+import { edit, enqueue, onSchedule, pause, resume, scale } from './spool-actions.js'
 
 interface Common {
   /** Who may do it at least. */

@@ -1,15 +1,17 @@
 import { counted } from '../../base/counted.js'
-import { messageOf } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
 import { describePair, describePauses, type PausedPair } from '../../base/task/pause.js'
-import { askDaemon } from '../../engines/control/client.js'
+import { addressedFrom } from '../../engines/client/request-from.js'
+import { enqueue as storeTask } from '../../engines/client/spool.js'
+import { askDaemon, askEach } from '../../engines/control/client.js'
 import { daemonSocketsOf, openTaskStore } from '../../engines/open-engine.js'
-import type { TaskStore } from '../../engines/task-store.js'
+import { taskPriority } from '../../engines/spool/admin/task-view.js'
+import type { Change, TaskStore } from '../../engines/task-store.js'
 import { type Sight, seenPause, seenPauses } from '../../formats/protocol/sight.js'
 import { type Args, given, givenTime, type SpoolActor, wrongArg } from './args.js'
 import { pairOf } from './selection.js'
 
-const WISH = /^(?:[+-]?[0-9]{1,6}|auto)$/
+export const WISH = /^(?:[+-]?[0-9]{1,6}|auto)$/
 
 /** Starts no more tasks, or none with a pair, until a time or `resume`. @param spool its real path */
 export async function pause(spool: string, args: Args, by: SpoolActor = {}): Promise<string> {
@@ -42,20 +44,119 @@ function pairIn(args: Args): PausedPair | null {
   return [key.toString('latin1'), value.toString('latin1')]
 }
 
+const NO_DAEMON = 'no daemon runs this spool'
+
 /** Sets how many processes the daemons of a spool have for it, until `auto`. */
 export async function scale(spool: string, args: Args, by: SpoolActor = {}): Promise<string> {
   const to = given(args, 'to') ?? ''
   if (!WISH.test(to)) throw wrongArg('to', 'N, +N, -N or auto', to)
   const sockets = by.sockets ?? (await daemonSocketsOf(spool))
-  const answers = await Promise.allSettled(sockets.map(path => askDaemon(path, 'scale', { spool, to })))
-  const sizes = answers.flatMap(answer => (answer.status === 'fulfilled' ? [sizeText(answer.value)] : []))
-  if (sizes.length > 0) return sizes.join('; ')
-  const [fault] = answers.flatMap(answer => (answer.status === 'rejected' ? [messageOf(answer.reason)] : []))
-  throw new Error(fault ?? 'no daemon runs this spool')
+  const { answers, fault } = await askEach(sockets, path => askDaemon(path, 'scale', { spool, to }))
+  if (answers.length === 0) throw new Error(fault ?? NO_DAEMON)
+  return answers.map(({ answer }) => sizeText(answer)).join('; ')
 }
 
 function sizeText(answer: unknown): string {
   if (!hasFields(answer, { pid: 'count', wanted: 'count', present: 'count' }, {})) return 'scaled'
   const { pid, wanted, present } = answer as Readonly<Record<'pid' | 'wanted' | 'present', number>>
   return `process ${pid}: ${counted(wanted, 'process', 'processes')} wanted, ${present} present`
+}
+
+/** What a daemon can do to one of its schedules, as its control socket calls it. */
+type ScheduleVerb = 'run' | 'pause' | 'resume' | 'remove'
+
+/**
+ * Has something done to a schedule of a spool, by the first of its daemons that has the schedule and does it. What running code has
+ * added each daemon has for itself, so all of them remove it.
+ */
+export const onSchedule =
+  (verb: ScheduleVerb) =>
+  async (spool: string, args: Args, by: SpoolActor = {}): Promise<string> => {
+    const schedule = given(args, 'schedule')
+    if (schedule === undefined) throw wrongArg('schedule', 'the name of a schedule', '')
+    const sockets = by.sockets ?? (await daemonSocketsOf(spool))
+    const done: string[] = []
+    let because: string | undefined
+    for (const path of sockets) {
+      if (done.length > 0 && verb !== 'remove') break
+      const { answers, fault } = await askEach([path], at => askDaemon(at, verb, { spool, schedule }))
+      done.push(...answers.map(({ answer }) => doneIn(answer)))
+      because ??= fault
+    }
+    const [first] = done
+    if (first === undefined) throw new Error(because ?? NO_DAEMON)
+    return first
+  }
+
+function doneIn(answer: unknown): string {
+  return hasFields(answer, { done: 'text' }, {}) ? (answer as { readonly done: string }).done : 'done'
+}
+
+/** A larger body is not edited, nor copied: it would have to be in memory. */
+const MAX_BODY_BYTES = 16 * 1024 * 1024
+
+type TypedPair = readonly [key: string, value: string]
+
+/** Stores a task. @returns where, for people */
+export async function enqueue(spool: string, args: Args): Promise<string> {
+  const atMs = givenTime(args, 'at', Date.now())
+  const priority = given(args, 'priority')
+  const { path } = await storeTask(typedPairs(args.vars), {
+    spooler: spool,
+    ...bodyIn(args),
+    ...(atMs === undefined ? {} : { at: atMs / 1000 }),
+    ...(priority === undefined ? {} : { priority }),
+  })
+  return `stored as ${path}`
+}
+
+/**
+ * A changed copy of a task that does not run by itself (it is held, or a dead letter) in its place. After a kill in between
+ * both are there, and only the copy runs.
+ */
+export function edit(args: Args): Change {
+  return {
+    kind: 'replace',
+    request(task, body) {
+      const bodyBytes = task.file.bytes - task.file.bodyOffset
+      if (args.body === undefined && bodyBytes > MAX_BODY_BYTES)
+        throw new Error(`its body has ${bodyBytes} bytes: too many to be edited`)
+      const pairs = typedPairs(args.vars)
+      const priority = taskPriority(task)
+      return addressedFrom(pairs, {
+        ...(args.body === undefined ? (bodyBytes > 0 ? { body: body() } : {}) : bodyIn(args)),
+        ...(priority === null || pairs.some(([key]) => key === 'priority') ? {} : { priority }),
+      }).request
+    },
+  }
+}
+
+function bodyIn({ body = '' }: Args): { body?: string } {
+  return body === '' ? {} : { body }
+}
+
+/**
+ * The keys and values of a task, as JSON: an object, or pairs if a key repeats.
+ *
+ * @throws SpooldError USAGE
+ */
+function typedPairs(text = ''): TypedPair[] {
+  const pairs = parsed(text)
+  const isRight = ([key, value]: readonly unknown[]) => typeof key === 'string' && typeof value === 'string'
+  if (pairs === undefined || !pairs.every(pair => pair.length === 2 && isRight(pair)))
+    throw wrongArg('vars', 'a JSON object whose values are texts, or an array of [key, value]', text)
+  const known = pairs as unknown as TypedPair[]
+  // it would name another directory
+  if (known.some(([key]) => key === 'spooler')) throw wrongArg('vars', 'no key spooler', text)
+  return known
+}
+
+function parsed(text: string): ReadonlyArray<readonly unknown[]> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (Array.isArray(value)) return value.every(Array.isArray) ? value : undefined
+    return typeof value === 'object' && value !== null ? Object.entries(value) : undefined
+  } catch {
+    return undefined
+  }
 }

@@ -32,7 +32,7 @@ const ROWS: readonly Command[] = [
     argsHelp: 'as for running',
     flags: [],
     takesConfiguration: true,
-    load: async () => (await import('./commands/check.js')).check,
+    load: async () => (await import('./commands/configuration.js')).check,
   },
   {
     name: 'config',
@@ -47,7 +47,7 @@ const ROWS: readonly Command[] = [
       ],
     ],
     takesConfiguration: true,
-    load: async () => (await import('./commands/config.js')).config,
+    load: async () => (await import('./commands/configuration.js')).config,
   },
   {
     name: 'scaling',
@@ -224,7 +224,7 @@ const ROWS: readonly Command[] = [
     args: '[dir...]',
     argsHelp: 'spools, and then on (the default) or off; without spools: those of --ini',
     flags: [INI, ['--json', 'one JSON object per daemon']],
-    load: async () => (await import('./commands/quiet.js')).quiet,
+    load: async () => (await import('./commands/daemons.js')).quiet,
   },
   {
     name: 'scale',
@@ -232,7 +232,7 @@ const ROWS: readonly Command[] = [
     args: '<dir...>',
     argsHelp: 'spools, and then N, +N, -N or auto; without spools: those of --ini',
     flags: [INI, ['--json', 'one JSON object per daemon']],
-    load: async () => (await import('./commands/scale.js')).scale,
+    load: async () => (await import('./commands/daemons.js')).scale,
   },
   {
     name: 'schedules',
@@ -267,7 +267,7 @@ const ROWS: readonly Command[] = [
       ['--socket <address>', 'the socket of the daemon: host:3031, /path.sock or @abstract'],
       ['--ini <file>', 'the first socket of this configuration'],
     ],
-    load: async () => (await import('./commands/signal.js')).signal,
+    load: async () => (await import('./commands/daemons.js')).signal,
   },
   {
     name: 'token',

@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { errnoOf, messageOf } from '../../base/errors.js'
 import { toByteString } from '../../base/task/ref.js'
-import { askDaemon, controlSocketsOf } from '../../engines/control/client.js'
+import { askDaemon, askEach, controlSocketsOf } from '../../engines/control/client.js'
 import { daemonSocketsOf, openEngine } from '../../engines/open-engine.js'
 import { neighboursOf } from '../../engines/spool/neighbours.js'
 import { readDaemonFacts } from '../../runtime/stats/read-snapshot.js'
@@ -17,7 +17,7 @@ export interface LiveDaemon {
   readonly facts: DaemonFacts
 }
 
-interface FoundDaemons {
+export interface FoundDaemons {
   /** Each once, however many of the spools it runs. */
   readonly daemons: readonly LiveDaemon[]
   /** Spools of which no daemon answers, and why. */
@@ -32,19 +32,17 @@ export async function findDaemons(places: readonly Place[]): Promise<FoundDaemon
     try {
       const { spool, fault } = place
       if (fault !== undefined) throw fault
-      const sockets = await daemonSocketsOf(spool)
-      const answers = await Promise.allSettled(sockets.map(factsAt))
-      const found = answers.flatMap((answer, i) =>
-        answer.status === 'fulfilled' ? [{ path: sockets[i] ?? '', place, facts: answer.value }] : [],
-      )
-      for (const each of found) {
-        const { host, pid, startedAtMs } = each.facts
-        const key = `${host} ${pid} ${startedAtMs}`
-        if (!daemons.has(key)) daemons.set(key, each)
+      const { answers, fault: because } = await askEach(await daemonSocketsOf(spool), factsAt)
+      for (const { path, answer: facts } of answers) {
+        const key = `${facts.host} ${facts.pid} ${facts.startedAtMs}`
+        if (!daemons.has(key)) daemons.set(key, { path, place, facts })
       }
-      const elsewhere = found.length > 0 ? [] : await hostsOf(spool)
-      if (found.length === 0)
-        silent.push({ place, because: elsewhere.length > 0 ? askThere(elsewhere) : whySilent(answers) })
+      if (answers.length > 0) continue
+      const elsewhere = await hostsOf(spool)
+      silent.push({
+        place,
+        because: elsewhere.length > 0 ? askThere(elsewhere) : (because ?? 'no daemon runs it'),
+      })
     } catch (error) {
       silent.push({ place, because: messageOf(error) })
     }
@@ -65,12 +63,6 @@ async function factsAt(path: string): Promise<DaemonFacts> {
   const facts = readDaemonFacts(await askDaemon(path, 'snapshot', {}))
   if (facts === undefined) throw new Error('it does not say who it is')
   return facts
-}
-
-/** A socket that refuses belongs to a daemon that is dead. */
-function whySilent(answers: ReadonlyArray<PromiseSettledResult<unknown>>): string {
-  const faults = answers.flatMap(answer => (answer.status === 'rejected' ? [messageOf(answer.reason)] : []))
-  return faults.find(fault => !fault.includes('ECONNREFUSED')) ?? 'no daemon runs it'
 }
 
 /**

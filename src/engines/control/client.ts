@@ -121,6 +121,26 @@ export async function askDaemons<T>(
   }
 }
 
+/**
+ * Asks at several sockets at once.
+ *
+ * @returns who answers, and why another one does not: a socket that refuses belongs to a daemon that is dead
+ */
+export async function askEach<T>(
+  sockets: readonly string[],
+  ask: (path: string) => Promise<T>,
+): Promise<{
+  readonly answers: ReadonlyArray<{ readonly path: string; readonly answer: T }>
+  readonly fault: string | undefined
+}> {
+  const results = await Promise.allSettled(sockets.map(async path => ({ path, answer: await ask(path) })))
+  const faults = results.flatMap(result => (result.status === 'rejected' ? [messageOf(result.reason)] : []))
+  return {
+    answers: results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : [])),
+    fault: faults.find(fault => !fault.includes('ECONNREFUSED')),
+  }
+}
+
 function askOnce(path: string, verb: string, args: object, options: AskOptions): Promise<unknown> {
   const { timeoutMs = ANSWER_MS, silenceMs, event, signal } = options
   const socket = connect(path)

@@ -1,7 +1,7 @@
 import { realpathSync, statSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { errnoOf, messageOf } from '../../../base/errors.js'
-import { askDaemon } from '../../../engines/control/client.js'
+import { askDaemon, askEach } from '../../../engines/control/client.js'
 import { daemonSocketsOf, openEngine } from '../../../engines/open-engine.js'
 import type { ServerStatus } from '../../../engines/server-facts.js'
 import { isRedisAddress, nameOfRedis } from '../../../formats/protocol/redis-address.js'
@@ -96,17 +96,14 @@ async function askAll(
   spool: string,
   needsCount: boolean,
 ): Promise<{ answered: DaemonStatus[]; because: string | null }> {
-  let sockets: string[]
   try {
-    sockets = await daemonSocketsOf(spool)
+    const { answers, fault } = await askEach(await daemonSocketsOf(spool), path =>
+      ask(path, spool, needsCount),
+    )
+    return { answered: answers.flatMap(({ answer }) => of(answer)), because: fault ?? null }
   } catch (error) {
     return { answered: [], because: messageOf(error) }
   }
-  const answers = await Promise.allSettled(sockets.map(path => ask(path, spool, needsCount)))
-  const answered = answers.flatMap(answer => (answer.status === 'fulfilled' ? of(answer.value) : []))
-  // a socket that refuses belongs to a daemon that is dead
-  const faults = answers.flatMap(answer => (answer.status === 'rejected' ? [messageOf(answer.reason)] : []))
-  return { answered, because: faults.find(fault => !fault.includes('ECONNREFUSED')) ?? null }
 }
 
 function of({ atMs, daemon, spools, schedules }: DaemonSnapshot): DaemonStatus[] {

@@ -1,4 +1,5 @@
 import { ACTIONS, type ActionName } from '../../../admin/operate/actions.js'
+import { WISH } from '../../../admin/operate/spool-actions.js'
 import { ownStateOf, type TaskState } from '../../../engines/spool/admin/task-view.js'
 import { type Intent, type Row, type TopState, targetsOf } from './state.js'
 
@@ -25,8 +26,6 @@ export const ACTION_KEYS: Readonly<Record<string, ActionName>> = {
 }
 
 type IntentOrWhyNot = Intent | string
-
-const WISH = /^(?:[+-]?[0-9]{1,6}|auto)$/
 
 /** What an action would do now, or why it cannot be done, for people. @param to of `scale` */
 export function intentOf(state: TopState, name: ActionName, to = ''): IntentOrWhyNot {
