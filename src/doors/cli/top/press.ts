@@ -30,28 +30,14 @@ function inList(state: TopState, key: string, page: number): Step {
   if (Object.hasOwn(ACTION_KEYS, key)) return actedOn(state, key)
   const rows = state.look?.rows ?? []
   const row = rows[state.cursor]
-  const moved = (by: number): Step => ({
-    state: { ...state, cursor: clamp(state.cursor + by, rows.length), message: '' },
-  })
+  const by = stepOf(key, page)
+  if (by !== undefined)
+    return { state: { ...state, cursor: clamp(state.cursor + by, rows.length), message: '' } }
   switch (key) {
     case 'q':
       return { state, effect: { kind: 'quit' } }
     case '?':
       return { state: { ...state, mode: { kind: 'text', title: 'keys', lines: HELP, first: 0 } } }
-    case 'j':
-    case 'down':
-      return moved(1)
-    case 'k':
-    case 'up':
-      return moved(-1)
-    case 'pagedown':
-      return moved(page)
-    case 'pageup':
-      return moved(-page)
-    case 'home':
-      return moved(-rows.length)
-    case 'end':
-      return moved(rows.length)
     case 'right':
     case 'tab':
       return turnedTo(state, { tab: tabAt(state.tab, 1), filter: '' })
@@ -154,27 +140,19 @@ function scaled(state: TopState, to: string): Step {
 }
 
 function inText(state: TopState, mode: Extract<Mode, { kind: 'text' }>, key: string, page: number): Step {
+  const by = key === 'space' ? page : stepOf(key, page)
+  if (by === undefined) return list(state)
   const last = Math.max(0, mode.lines.length - page)
-  const to = (first: number): Step => ({
-    state: { ...state, mode: { ...mode, first: Math.max(0, Math.min(first, last)) } },
-  })
-  switch (key) {
-    case 'j':
-    case 'down':
-      return to(mode.first + 1)
-    case 'k':
-    case 'up':
-      return to(mode.first - 1)
-    case 'pagedown':
-    case 'space':
-      return to(mode.first + page)
-    case 'pageup':
-      return to(mode.first - page)
-    case 'home':
-      return to(0)
-    case 'end':
-      return to(last)
-    default:
-      return list(state)
+  const first = Math.max(0, Math.min(mode.first + by, last))
+  return { state: { ...state, mode: { ...mode, first } } }
+}
+
+/** How far a key moves in a list or a text; undefined: it does something else. */
+function stepOf(key: string, page: number): number | undefined {
+  const [start, end] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY]
+  const steps: Readonly<Record<string, number>> = {
+    ...{ j: 1, down: 1, k: -1, up: -1 },
+    ...{ pagedown: page, pageup: -page, home: start, end },
   }
+  return steps[key]
 }
