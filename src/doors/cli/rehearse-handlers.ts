@@ -37,11 +37,14 @@ export async function* rehearseHandlers(
   const own = config.spools.filter(({ isExternal }) => !isExternal)
   // spools with the same handlers need them once
   const different = new Map(own.map(spool => [codeOf(spool), spool]))
-  if (different.size === 0) yield* rehearseOne(config, home, config.anySpool, home, '', sayLine)
-  for (const spool of different.values()) {
-    const directory = placeOf(spool)
-    const whose = different.size === 1 ? '' : `those of ${directory}, `
-    yield* rehearseOne(config, home, spool, directory, whose, sayLine)
+  const named = [...different.values()].map(settings => ({ settings, spool: placeOf(settings) }))
+  for (const each of named.length > 0 ? named : [{ settings: config.anySpool, spool: home }]) {
+    const whose = named.length > 1 ? `those of ${each.spool}, ` : ''
+    const found = { topic: 'handlers', about: `${whose}loaded in a process of their own` } as const
+    const { error, warnings } = await rehearse(config, home, each.settings, each.spool, sayLine)
+    for (const text of warnings) yield { level: 'warning', ...found, text }
+    if (error !== undefined) yield { level: 'error', ...found, text: error }
+    else yield { level: 'ok', ...found, text: 'they can be loaded' }
   }
 }
 
@@ -52,21 +55,6 @@ function placeOf({ directory }: SpoolConfig): string {
 
 function codeOf({ handlers, ownKeys }: SpoolConfig): string {
   return JSON.stringify([handlers, ...ownKeys])
-}
-
-async function* rehearseOne(
-  config: ResolvedOptions,
-  home: string,
-  settings: SpoolSettings,
-  spool: string,
-  whose: string,
-  say: Say,
-): AsyncGenerator<Diagnosis> {
-  const about = `${whose}loaded in a process of their own`
-  const { error, warnings } = await rehearse(config, home, settings, spool, say)
-  for (const text of warnings) yield { level: 'warning', topic: 'handlers', about, text }
-  if (error !== undefined) yield { level: 'error', topic: 'handlers', about, text: error }
-  else yield { level: 'ok', topic: 'handlers', about, text: 'they can be loaded' }
 }
 
 async function rehearse(
