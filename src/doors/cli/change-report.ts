@@ -56,7 +56,6 @@ export class ChangeReport {
   #expected = 0
   #looked = 0
   #begun = 0
-  #ended = 0
   #spoolsLeft = 0
 
   constructor(action: Action, options: ChangeOptions, output: Output) {
@@ -93,9 +92,9 @@ export class ChangeReport {
   /** How far it has come: `636 of 5,000 removed`; of those that filters select, nobody knows how many there will be. */
   tally(): string {
     const { done } = this.#action
-    const changed = countText(this.#results.get('done') ?? 0)
+    const changed = countText(this.#countOf('done'))
     const all = countText(this.#expected)
-    const inHand = this.#begun - this.#ended
+    const inHand = this.#begun - [...this.#results.values()].reduce((sum, count) => sum + count, 0)
     return [
       this.#begun === this.#looked
         ? `${changed} of ${all} ${done}`
@@ -108,8 +107,7 @@ export class ChangeReport {
   /** @param spool what output calls it */
   add(spool: string, ref: Ref, result: Result): void {
     this.#count++
-    this.#ended++
-    this.#results.set(result.kind, (this.#results.get(result.kind) ?? 0) + 1)
+    this.#results.set(result.kind, this.#countOf(result.kind) + 1)
     if (this.#options.json === true) this.#output.json(asJson(this.#action, spool, ref, result))
     const path = pathOf(spool, ref)
     const { verb, done, target = spool } = this.#action
@@ -147,15 +145,18 @@ export class ChangeReport {
   }
 
   #sumUp(): void {
-    const countOf = (kind: Result['kind']) => this.#results.get(kind) ?? 0
     const rest = [
-      [countOf('running'), 'running, left alone'],
-      [countOf('refused'), 'refused'],
-      [countOf('gone'), 'gone meanwhile'],
+      [this.#countOf('running'), 'running, left alone'],
+      [this.#countOf('refused'), 'refused'],
+      [this.#countOf('gone'), 'gone meanwhile'],
     ] as const
     const parts = rest.filter(([count]) => count > 0).map(([count, what]) => `, ${count} ${what}`)
-    const isOne = countOf('done') === 0 && rest.reduce((sum, [count]) => sum + count, 0) === 1
-    if (parts.length > 0 && !isOne) this.say(`${this.#action.done} ${countOf('done')}${parts.join('')}`)
+    const isOne = this.#countOf('done') === 0 && rest.reduce((sum, [count]) => sum + count, 0) === 1
+    if (parts.length > 0 && !isOne) this.say(`${this.#action.done} ${this.#countOf('done')}${parts.join('')}`)
+  }
+
+  #countOf(kind: Result['kind']): number {
+    return this.#results.get(kind) ?? 0
   }
 
   #print(text: string): void {

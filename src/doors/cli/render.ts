@@ -39,3 +39,9 @@ export function shortDuration(ms: number): string {
 export function countText(count: number): string {
   return count.toLocaleString('en')
 }
+
+/** A line of bars. @param blocks from that of 0 to that of `most` */
+export function bars(values: readonly number[], most: number, blocks: string): string {
+  const last = blocks.length - 1
+  return values.map(value => blocks[most === 0 ? 0 : Math.ceil((value * last) / most)] ?? '').join('')
+}

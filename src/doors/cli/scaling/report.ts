@@ -1,4 +1,4 @@
-import { shortDuration } from '../render.js'
+import { bars, shortDuration } from '../render.js'
 import type { Screen } from '../screen.js'
 import type { Column } from '../table.js'
 import type { Simulation } from './simulate.js'
@@ -35,7 +35,6 @@ export function* csvOf(simulations: readonly Simulation[]): Generator<string> {
       yield `${algorithm},${at + 1},${workers},${backlog},${busyness},${Math.round(waitMs)}`
 }
 
-const BLOCKS = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 const USUAL_COLUMNS = 100
 const MIN_COLUMNS = 20
 
@@ -48,7 +47,7 @@ export function chartOf(simulations: readonly Simulation[], maximum: number, { c
   const longest = Math.max(...simulations.map(({ seconds }) => seconds.length))
   const width = Math.min(longest, Math.max(MIN_COLUMNS, (columns ?? USUAL_COLUMNS) - labels - 12))
   const line = (label: string, values: readonly number[], top: number, unit: string) =>
-    `${label.padEnd(labels)}${blocksOf(spread(values, longest, width), top)} ${unit}`
+    `${label.padEnd(labels)}${bars(spread(values, longest, width), top, ' ▁▂▃▄▅▆▇█')} ${unit}`
   const lines = simulations.map(({ algorithm, seconds }) =>
     line(
       algorithm,
@@ -80,9 +79,4 @@ function spread(values: readonly number[], length: number, width: number): numbe
     columns[column] = Math.max(columns[column] ?? 0, value)
   }
   return columns
-}
-
-function blocksOf(values: readonly number[], top: number): string {
-  const last = BLOCKS.length - 1
-  return values.map(value => BLOCKS[top === 0 ? 0 : Math.ceil((value * last) / top)] ?? '█').join('')
 }

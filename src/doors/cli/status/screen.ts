@@ -9,7 +9,7 @@ import type {
   TaskCounts,
   WorkerSnapshot,
 } from '../../../runtime/stats/snapshot.js'
-import { shortDuration } from '../render.js'
+import { countText, shortDuration } from '../render.js'
 import { bytes, clipped, LABEL, row, wrapped } from './rows.js'
 import type { AloneStatus, DaemonStatus, SpoolStatus } from './spool-status.js'
 import { dueOf } from './thresholds.js'
@@ -49,16 +49,16 @@ export function summaryOf(statuses: readonly SpoolStatus[]): string {
       .map(spool => Math.max(...known.filter(({ directory }) => directory === spool).map(value)))
       .reduce((total, most) => total + most, 0)
   const isLower = known.some(each => !dueOf(each).isWhole)
-  const due = `${isLower ? 'at least ' : ''}${count(sum(each => dueOf(each).count))} due`
+  const due = `${isLower ? 'at least ' : ''}${countText(sum(each => dueOf(each).count))} due`
   const unseen = sum(each => dueOf(each).unseen)
   const parts = [
     due,
     ...(unseen > 0 ? [unseenText(unseen)] : []),
     `${known.reduce((total, { tasks }) => total + tasks.running, 0)} running`,
-    `${count(sum(({ tasks }) => tasks.waiting))} waiting`,
+    `${countText(sum(({ tasks }) => tasks.waiting))} waiting`,
   ]
   const paused = known.some(each => each.paused !== null && isWholePaused(each.paused)) ? ['paused'] : []
-  return [...parts, `${count(sum(({ dead }) => dead.count))} dead`, ...paused].join(', ')
+  return [...parts, `${countText(sum(({ dead }) => dead.count))} dead`, ...paused].join(', ')
 }
 
 function daemonOf({ daemon, atMs }: DaemonStatus): string[] {
@@ -88,32 +88,32 @@ function tasksOf(status: AloneStatus | DaemonStatus): string[] {
   const counted = countedAtMs === null ? '' : ` (counted ${shortDuration(atMs - countedAtMs)} ago)`
   const more = status.source === 'daemon' ? unreadableOf(tasks) : otherStates(status)
   return [
-    `${due.isWhole ? '' : 'at least '}${count(due.count)} due${age}`,
+    `${due.isWhole ? '' : 'at least '}${countText(due.count)} due${age}`,
     ...(due.unseen > 0 ? [unseenText(due.unseen)] : []),
     `${running} running`,
-    `${count(waiting)} waiting${next}`,
+    `${countText(waiting)} waiting${next}`,
     ...more,
     ...parkedOf(tasks),
-    stored === null ? 'being counted' : `${count(stored)} in all${counted}`,
+    stored === null ? 'being counted' : `${countText(stored)} in all${counted}`,
   ]
 }
 
 function unseenText(unseen: number): string {
-  return `${count(unseen)} not looked at yet`
+  return `${countText(unseen)} not looked at yet`
 }
 
 /** A spool in which nothing can run has to look so: a disk that is read-only, a file-size limit. */
 function unreadableOf({ unreadable }: TaskCounts): string[] {
-  return unreadable === 0 ? [] : [`${count(unreadable)} of them cannot be read or begun: see the log`]
+  return unreadable === 0 ? [] : [`${countText(unreadable)} of them cannot be read or begun: see the log`]
 }
 
 function parkedOf({ parked, slotQueues = [] }: TaskCounts): string[] {
   const reasons = Object.entries(parked).map(
-    ([reason, parkedCount]) => `${count(parkedCount)} parked: ${reason}`,
+    ([reason, parkedCount]) => `${countText(parkedCount)} parked: ${reason}`,
   )
   const queues = slotQueues
     .slice(0, MOST_QUEUES)
-    .map(queue => `${count(queue.parked)} of ${queue.name} (${count(queue.count)} at a time)`)
+    .map(queue => `${countText(queue.parked)} of ${queue.name} (${countText(queue.count)} at a time)`)
   const more =
     slotQueues.length > MOST_QUEUES ? [`and ${counted(slotQueues.length - MOST_QUEUES, 'more name')}`] : []
   return [...reasons, ...queues, ...more]
@@ -121,14 +121,14 @@ function parkedOf({ parked, slotQueues = [] }: TaskCounts): string[] {
 
 function otherStates({ states, tasks }: AloneStatus): string[] {
   const rest = (['retrying', 'held', 'incomplete', 'malformed', 'unreadable'] as const).flatMap(state =>
-    states[state] === undefined ? [] : [`${count(states[state])} ${state}`],
+    states[state] === undefined ? [] : [`${countText(states[state])} ${state}`],
   )
   return tasks.isWhole ? rest : [...rest, 'of those that were read']
 }
 
 function prioritiesOf({ priorities, prioritiesLeftOut }: TaskCounts): string[] {
   if (priorities.every(({ priority }) => priority === null)) return []
-  const named = priorities.map(({ priority, due }) => `${priority ?? 'none'}: ${count(due)}`)
+  const named = priorities.map(({ priority, due }) => `${priority ?? 'none'}: ${countText(due)}`)
   return prioritiesLeftOut === 0 ? named : [...named, `and ${prioritiesLeftOut} more`]
 }
 
@@ -153,8 +153,8 @@ function* activity(status: DaemonStatus): Generator<string> {
   }
   const others = Object.entries(rare).filter(([, number]) => number > 0)
   yield* row('since start', [
-    `${count(totals.done)} done`,
-    ...others.map(([name, number]) => `${count(number)} ${name}`),
+    `${countText(totals.done)} done`,
+    ...others.map(([name, number]) => `${countText(number)} ${name}`),
   ])
   if (look === null) return
   const ago =
@@ -173,14 +173,14 @@ function hintsOf(hints: string): string {
 }
 
 function deadOf({ dead, records, atMs }: AloneStatus | DaemonStatus): string[] {
-  const reasons = Object.entries(dead.byReason).map(([reason, number]) => `${count(number)} ${reason}`)
-  const all = `${dead.isWhole ? '' : 'at least '}${count(dead.count)}`
+  const reasons = Object.entries(dead.byReason).map(([reason, number]) => `${countText(number)} ${reason}`)
+  const all = `${dead.isWhole ? '' : 'at least '}${countText(dead.count)}`
   const newest = dead.newestMs === null ? [] : [`last ${shortDuration(atMs - dead.newestMs)} ago`]
   const failed =
     records.count === 0
       ? []
       : [
-          `${count(records.count)} ${records.count === 1 ? 'task that failed or is held waits' : 'tasks that failed or are held wait'}`,
+          `${countText(records.count)} ${records.count === 1 ? 'task that failed or is held waits' : 'tasks that failed or are held wait'}`,
         ]
   return [reasons.length === 0 ? all : `${all} (${reasons.join(', ')})`, ...newest, ...failed]
 }
@@ -222,7 +222,7 @@ function sizeText({
 function workerLine({ pid, state, running, ran, rssBytes }: WorkerSnapshot, atMs: number): string {
   const [first, ...others] = running
   const memory = rssBytes === null ? '' : `, ${bytes(rssBytes)}`
-  const facts = `${count(ran)} done${memory}`
+  const facts = `${countText(ran)} done${memory}`
   const at = `  pid ${pid}`.padEnd(LABEL + 2)
   if (first === undefined) return `${at}${state === 'ready' ? 'idle' : state}; ${facts}`
   const more = others.length > 0 ? ` and ${others.length} more` : ''
@@ -230,9 +230,7 @@ function workerLine({ pid, state, running, ran, rssBytes }: WorkerSnapshot, atMs
 }
 
 function perSecond({ m1, m5, m15 }: Rate): string {
-  return [m1, m5, m15]
-    .map(rate => (rate < 10 ? rate.toFixed(2) : Math.round(rate).toLocaleString('en')))
-    .join(', ')
+  return [m1, m5, m15].map(rate => (rate < 10 ? rate.toFixed(2) : countText(Math.round(rate)))).join(', ')
 }
 
 function quantiles({ p50Micros, p95Micros, p99Micros }: Distribution): string {
@@ -242,10 +240,6 @@ function quantiles({ p50Micros, p95Micros, p99Micros }: Distribution): string {
 function micros(value: number): string {
   if (value < 1000) return `${Math.round(value)} µs`
   return value < 1_000_000 ? `${Math.round(value / 1000)} ms` : shortDuration(value / 1000)
-}
-
-function count(number: number): string {
-  return number.toLocaleString('en')
 }
 
 function percent(share: number): string {

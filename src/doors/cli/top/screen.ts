@@ -1,6 +1,6 @@
 import { styleText } from 'node:util'
 import { counted } from '../../../base/counted.js'
-import { shortDuration } from '../render.js'
+import { bars, countText, shortDuration } from '../render.js'
 import { screenOf, summaryOf } from '../status/screen.js'
 import type { SpoolStatus } from '../status/spool-status.js'
 import { Table } from '../table.js'
@@ -126,8 +126,8 @@ function messageOf(state: TopState): string {
   const count = look.rows.length
   const parts = [
     ...(filter === '' ? [] : [`/${filter}`]),
-    ...(count === 0 ? [] : [`${cursor + 1} of ${count.toLocaleString('en')}`]),
-    ...(selected.size === 0 ? [] : [`${selected.size.toLocaleString('en')} selected`]),
+    ...(count === 0 ? [] : [`${cursor + 1} of ${countText(count)}`]),
+    ...(selected.size === 0 ? [] : [`${countText(selected.size)} selected`]),
     look.scope,
   ]
   return parts.filter(part => part !== '').join('; ')
@@ -208,7 +208,6 @@ class Painter {
   }
 }
 
-const BLOCKS = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 const LABEL = '  done/s      '
 /** The scale, at the end of the line. */
 const SCALE_COLUMNS = 24
@@ -219,9 +218,9 @@ export function rateLine(history: readonly Sample[], columns: number): string[] 
   const shown = rates.slice(-Math.max(1, columns - LABEL.length - SCALE_COLUMNS))
   if (shown.length === 0) return []
   const most = shown.reduce((highest, rate) => Math.max(highest, rate), 0)
-  const top = BLOCKS.length - 1
-  const bars = shown.map(rate => BLOCKS[most === 0 ? 0 : Math.ceil((rate * top) / most)] ?? '').join('')
-  return [`${LABEL}${bars} at most ${most < 10 ? most.toFixed(1) : Math.round(most).toLocaleString('en')}`]
+  return [
+    `${LABEL}${bars(shown, most, '▁▂▃▄▅▆▇█')} at most ${most < 10 ? most.toFixed(1) : countText(Math.round(most))}`,
+  ]
 }
 
 /** 0 where a daemon has begun anew. */
