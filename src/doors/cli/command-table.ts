@@ -32,6 +32,7 @@ const ROWS: readonly Command[] = [
     argsHelp: 'as for running',
     flags: [],
     takesConfiguration: true,
+    actsForNobody: true,
     load: async () => (await import('./commands/configuration.js')).check,
   },
   {
@@ -47,6 +48,7 @@ const ROWS: readonly Command[] = [
       ],
     ],
     takesConfiguration: true,
+    actsForNobody: true,
     load: async () => (await import('./commands/configuration.js')).config,
   },
   {
@@ -55,6 +57,7 @@ const ROWS: readonly Command[] = [
     args: '<files...>',
     argsHelp: 'ini files, each as FILE or FILE:SECTION',
     flags: SIMULATION,
+    actsForNobody: true,
     load: async () => (await import('./commands/scaling.js')).scaling,
   },
   {
@@ -75,6 +78,7 @@ const ROWS: readonly Command[] = [
     args: '<files...>',
     argsHelp: 'ini files, each as FILE or FILE:SECTION',
     flags: [AS_JSON_LINES],
+    actsForNobody: true,
     load: async () => (await import('./commands/doctor.js')).doctor,
   },
   {
@@ -83,6 +87,7 @@ const ROWS: readonly Command[] = [
     args: '<files...>',
     argsHelp: 'ini files, each as FILE or FILE:SECTION',
     flags: UNITS,
+    actsForNobody: true,
     load: async () => (await import('./commands/unit.js')).unit,
   },
   {
@@ -267,6 +272,7 @@ const ROWS: readonly Command[] = [
       ['--socket <address>', 'the socket of the daemon: host:3031, /path.sock or @abstract'],
       ['--ini <file>', 'the first socket of this configuration'],
     ],
+    actsForNobody: true,
     load: async () => (await import('./commands/daemons.js')).signal,
   },
   {
@@ -283,6 +289,7 @@ const ROWS: readonly Command[] = [
     args: '[extras...]',
     argsHelp: 'what pip installs beside it: flask, django, sentry, datadog',
     flags: [],
+    actsForNobody: true,
     load: async () => (await import('./commands/python-library.js')).pythonLibrary,
   },
   {
@@ -291,23 +298,12 @@ const ROWS: readonly Command[] = [
     args: '<shell>',
     argsHelp: 'bash, zsh or fish',
     flags: [],
+    actsForNobody: true,
     load: async () => (await import('./commands/completion.js')).completionOf(COMMANDS),
   },
 ]
 
-/** They look at configurations, for the user that these name, or at nothing. */
-const ACT_FOR_NOBODY = [
-  'check',
-  'config',
-  'scaling',
-  'doctor',
-  'unit',
-  'signal',
-  'python-library',
-  'completion',
-]
-
 /** docs/commands.md describes each. */
 export const COMMANDS: readonly Command[] = ROWS.map(row =>
-  ACT_FOR_NOBODY.includes(row.name) ? row : { ...row, flags: [...row.flags, AS] },
+  row.actsForNobody === true ? row : { ...row, flags: [...row.flags, AS] },
 )

@@ -21,6 +21,8 @@ export interface Command {
   readonly flags: readonly Flag[]
   /** The command also accepts the configuration's options as flags. */
   readonly takesConfiguration?: true
+  /** It looks at configurations, for the user that these name, or at nothing: it takes no `--as`. */
+  readonly actsForNobody?: true
   /** Loads the command on demand, so that commands that scripts call often start without the daemon's libraries. */
   load(): Promise<Runnable['run']>
 }

@@ -176,7 +176,7 @@ async function recall(spool: string, names: readonly string[]): Promise<Readonly
 /** @returns whether a daemon has answered */
 async function askAll(spool: string, names: readonly string[], ends: Map<string, End>): Promise<boolean> {
   let isAnswered = false
-  for (const path of await socketsOf(spool))
+  for (const path of await daemonSocketsOf(spool).catch(() => []))
     for (const tasks of chunksOf(names.filter(name => !ends.has(name))))
       try {
         const answer = await askDaemon(path, 'ended', { spool, tasks })
@@ -188,14 +188,6 @@ async function askAll(spool: string, names: readonly string[], ends: Map<string,
         break // it is dead, of another version, or not ours to ask
       }
   return isAnswered
-}
-
-async function socketsOf(spool: string): Promise<string[]> {
-  try {
-    return await daemonSocketsOf(spool)
-  } catch {
-    return []
-  }
 }
 
 function isAnswer(answer: unknown): answer is Readonly<Record<End, readonly string[]>> {
