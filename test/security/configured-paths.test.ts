@@ -45,7 +45,8 @@ const LASTS_MS = isLong ? 20_000 : 1000
 /** Another one, whose directory is neither root's nor the daemon's. */
 const THIRD = 65_100
 /** Starts a program with no other descriptors than a service manager does: a daemon that is passed some has loaded libc early. */
-const CLEAN = 'for fd in /proc/self/fd/*; do fd=$(basename $fd); ((fd > 2)) && eval "exec $fd>&-"; done; exec "$@"'
+const CLEAN =
+  'for fd in /proc/self/fd/*; do fd=$(basename $fd); ((fd > 2)) && eval "exec $fd>&-"; done; exec "$@"'
 const APP = { uid: USER, gid: USER, user: null, groups: [] }
 
 /** A directory of root's that all may enter. */
