@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -40,6 +41,17 @@ describe('spoold enqueue, into a directory that may be a misspelt name', () => {
       const again = await into(spool, args, '{"a":1}\n')
       assert.deepEqual([again.code, again.stderr], [0, `spoold: ${idle(spool)}`])
     }
+  })
+
+  it('refuses a link to one whose name is not UTF-8, and advises nobody to remove it', async () => {
+    const directory = workspace()
+    const named = Buffer.from(`${directory}/\xe4`, 'latin1')
+    mkdirSync(named)
+    symlinkSync(named, join(directory, 'link'))
+    const { code, stderr } = await into(join(directory, 'link'), ['a=b'])
+    assert.match(stderr, /\/link cannot be used: it is a link to a directory whose name is not UTF-8\n$/)
+    assert.equal(code, 1)
+    assert.deepEqual(readdirSync(named), [])
   })
 
   it('says nothing where a daemon runs it, and knows a dead one', async () => {

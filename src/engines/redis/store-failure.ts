@@ -43,6 +43,11 @@ export function isUnsent(error: unknown): boolean {
   return UNSENT.test(firstOf(error).message)
 }
 
+/** True if the connection has ended: the next one may be had at once, and says why if it is not. */
+export function hasEnded(error: unknown): boolean {
+  return !(error instanceof SpooldError) && /closed|ended|ECONNRESET|EPIPE/.test(firstOf(error).message)
+}
+
 /** True if the task is not to blame: later, or elsewhere, it can be stored. */
 export function isAway(error: unknown): error is SpooldError {
   return error instanceof SpooldError && AWAY.has(error.code)

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { limitedKey, SpoolQueue } from './queues.js'
-import { unlessUnreadable, weightOf, whyNot } from './store-failure.js'
+import { hasEnded, unlessUnreadable, weightOf, whyNot } from './store-failure.js'
 import { firstOf, NOTHING_SEEN, PRIORITIES_SHOWN, type SpoolView, sumOf, viewFrom } from './view.js'
 
 /** Looks follow each other at least so far apart: a busy queue has thousands of events in a second. */
@@ -33,6 +33,8 @@ export class Watch {
   #stalledAt = Number.NEGATIVE_INFINITY
   /** Why it is not reached, as was told; undefined: it is. */
   #told: string | undefined
+  /** Its connection ended in the last look, of which nobody was told: a replica ends it at a command that writes, whoever sent that. */
+  #isTriedAgain = false
   /** It can be read, and takes no writes. */
   #isRefusing = false
   #isOpen = false
@@ -119,12 +121,15 @@ export class Watch {
       this.#view = await this.#read()
       await this.#recoverStalled() // a Redis that takes no writes refuses this, and its connection ends
       if (!this.#isOpen) return
+      this.#isTriedAgain = false
       if (this.#told !== undefined && (!this.#isRefusing || sumOf(this.#view, 'due') === 0))
         await this.#write()
       this.#listener.seen(this.#view, this.#isRefusing ? 1 : Number.POSITIVE_INFINITY)
     } catch (error) {
       if (!this.#isOpen) return
-      this.#lost(whyNot(error))
+      this.#isTriedAgain = !this.#isTriedAgain && hasEnded(error)
+      if (this.#isTriedAgain) this.look()
+      else this.#lost(whyNot(error))
       this.#listener.seen(this.#view, 0)
     }
     this.#arm()

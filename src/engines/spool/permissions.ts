@@ -35,6 +35,7 @@ export function prepareSpool(path: string): string {
   const absolute = resolve(path)
   makeDirectory(absolute)
   const real = realPath(absolute)
+  if (!isThere(real)) throw linkedAway(absolute)
   if (!statSync(real).isDirectory()) throw notDirectory(absolute)
   return real
 }
@@ -72,9 +73,15 @@ function realPath(path: string): string {
     checkWay(path)
     // nothing is wrong with the path: the limit of open files, a disk that fails
     if (errnoOf(error) !== 'ENOENT') throw unusable(path, messageOf(error), null, error)
+    if (isThere(path)) throw linkedAway(path)
     const fix = `rm ${shellWord(path)} && ${makeCommand(path, null)}`
     throw unusable(path, `it is a link that leads nowhere (${messageOf(error)})`, fix, error)
   }
+}
+
+/** Node has replaced bytes in what the link says. */
+function linkedAway(path: string): SpooldError {
+  return unusable(path, 'it is a link to a directory whose name is not UTF-8', null)
 }
 
 function isFile(path: string): boolean {

@@ -456,12 +456,16 @@ const BUSY_MS = 2
 /** One that waited for a slot has been written long ago: whoever has it locked most likely runs it. */
 const RUNS_MS = 250
 
+/** More than a window has refs. */
+const REMEMBERED = 120_000
+
 /** How long to wait for a ref that was found locked or incomplete: twice as long as the last time in a row. */
 class Backoff {
-  readonly #waits = new Map<Ref, number>()
+  /** In ms. Those that others have removed are forgotten as others come. */
+  readonly #waits = new Recent<number>(REMEMBERED)
 
   has(ref: Ref): boolean {
-    return this.#waits.has(ref)
+    return this.#waits.get(ref) !== undefined
   }
 
   of(ref: Ref, firstMs: number, capMs: number): number {
@@ -476,8 +480,6 @@ class Backoff {
   }
 }
 
-/** More than a window has refs. */
-const REMEMBERED = 120_000
 /** Clocks of other hosts may be ahead by so much; a name from further in the future counts as a free one. */
 const AHEAD_MS = 1000
 

@@ -1,7 +1,7 @@
 // Longer than others: a process, what it is sent, what it says and what it prints are one state machine.
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Duplex, Readable } from 'node:stream'
-import { setTimeout as delay } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate } from 'node:timers/promises'
 import { countDown } from '../../../base/clock.js'
 import { messageOf, SpooldError } from '../../../base/errors.js'
 import { crypto } from '../../../base/on-demand.js'
@@ -364,7 +364,11 @@ function deathOf(child: ChildProcess): Promise<Death> {
 async function closed(child: ChildProcess, fds: readonly number[], last: number): Promise<void> {
   const pipeOf = (fd: number) => child.stdio?.[fd] as Duplex | null | undefined // there are none if the fork failed
   const pipe = pipeOf(last)
+  // on a busy machine the end of the wait may come before what is in the pipe has been read
   if (pipe && !pipe.readableEnded)
-    await Promise.race([new Promise(read => pipe.once('end', read)), delay(LAST_WORDS_MS)])
+    await Promise.race([
+      new Promise(read => pipe.once('end', read)),
+      delay(LAST_WORDS_MS).then(() => setImmediate()),
+    ])
   for (const fd of fds) pipeOf(fd)?.destroy()
 }
