@@ -137,7 +137,7 @@ class Run:
 
         async with AsyncExitStack() as stack:
             for layer in self._entry.around_run:
-                context = layer(self.job)
+                context: Any = layer(self.job)
                 if self.is_async and hasattr(context, '__aenter__'):
                     await stack.enter_async_context(context)
                 else:
