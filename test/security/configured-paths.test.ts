@@ -186,7 +186,7 @@ describe('usual layouts, for root with uid set', { skip: skipUnless('root') }, (
     const ini = join(home, 'app.ini')
     const spooler = directory(join(home, 'spool'), USER)
     writeIni(ini, { spooler, 'spooler-exec': 'true', logto: join(log, 'app.log') })
-    const command = ['-c', CLEAN, 'bash', process.execPath, BIN, '--drain', ini]
+    const command = ['--norc', '-c', CLEAN, 'bash', process.execPath, BIN, '--drain', ini]
     const { status, stderr } = spawnSync('/bin/bash', command, { uid: USER, gid: USER })
     assert.deepEqual([status, String(stderr)], [0, ''])
     assert.equal(readFileSync(join(log, 'app.log.old'), 'utf8'), 'earlier\n')
