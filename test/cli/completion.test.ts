@@ -56,7 +56,7 @@ describe('completion', () => {
     it(`in bash: spoold ${words.join(' ')}`, { skip: skipUnless('bash') }, async () => {
       const { directory, path } = await script('bash')
       const probe = `source "$1"; shift; COMP_WORDS=(spoold "$@"); COMP_CWORD=$#; _spoold; printf '%s\\n' "\${COMPREPLY[@]}"`
-      const found = run('bash', ['-uc', probe, 'bash', path, ...words], directory)
+      const found = run('bash', ['--norc', '-uc', probe, 'bash', path, ...words], directory)
       assert.deepEqual(found.trimEnd().split('\n').sort(), expected)
     })
 
