@@ -46,12 +46,18 @@ uwsgi.spooler = spooler`
 
 /** Prints what is hidden in pieces, also over lines, and what only begins like it. */
 const IN_PIECES = `
-export default ({ password, key }) => {
+export default ({ password, key, longer, twice }) => {
   for (const piece of ['of one line: ' + password.slice(0, 5), password.slice(5, 9), password.slice(9) + '.\\n'])
     process.stdout.write(piece)
   for (const line of ('of two lines: ' + key + '.').split('\\n')) process.stdout.write(line + '\\n')
   process.stdout.write('begins alike: ' + password.slice(0, 5))
   process.stdout.write('-not\\n')
+  for (const piece of ['as a pair: password=' + password.slice(0, 5), password.slice(5) + ' alike.\\n'])
+    process.stdout.write(piece)
+  for (const piece of ['of another alike: password="no', 'body", token: 12', '34, 5\\n']) process.stdout.write(piece)
+  for (const piece of [...('in one another alike: ' + longer + '.\\n')]) process.stdout.write(piece)
+  process.stdout.write('twice alike: ' + twice)
+  process.stdout.write(' and\\n')
   process.stderr.write('ends alike: ' + password.slice(0, 5))
   return -2
 }`
@@ -104,19 +110,32 @@ describe('spooler-hide', () => {
 
   it('keeps values out of the log that are printed in pieces, and loses nothing', async () => {
     const spool = spoolDirectory()
-    drop(spool, 'task', packet({ password: SECRET, key: 'first half\nsecond half' }))
+    drop(
+      spool,
+      'task',
+      packet({
+        password: SECRET,
+        key: 'first half\nsecond half',
+        longer: `${SECRET}-longer`,
+        twice: 'tictic',
+      }),
+    )
     const daemon = await startDaemon({
       spool,
       handler: IN_PIECES,
-      ini: { 'spooler-hide': 'password,key' },
+      ini: { 'spooler-hide': 'password,key,token,longer,twice' },
     })
     await daemon.waitFor(/done with task task/)
     const printed = daemon.output.split('\n').filter(line => /of one|of two|alike|half/.test(line))
     assert.deepEqual(printed.sort(), [
+      'as a pair: password=[hidden] alike.',
       'begins alike: s3cr3-not',
       'ends alike: s3cr3',
+      'in one another alike: [hidden].',
+      'of another alike: password=[hidden], token: [hidden], 5',
       'of one line: [hidden].',
       'of two lines: [hidden].',
+      'twice alike: [hidden] and',
     ])
   })
 

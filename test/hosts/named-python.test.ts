@@ -398,6 +398,9 @@ tasks = Tasks()
 both = {}
 @signals.job_finished.connect
 def finished(namespace, job, **kwargs): journal('%s %s' % (job.task_name, job.status.name))
+@signals.job_started.connect
+def started(namespace, job, **kwargs):
+    if job.task_name == 'meets': journal('meets starts %s' % asyncio.run(here()))
 @tasks.task(name='meets')
 async def meets(me, other):
     for name, place in ((me, both), (other, both)):
@@ -414,7 +417,7 @@ async def again():
 async def aborts(): raise AbortException('no such customer')
 async def here(): return asyncio.get_running_loop() is not None
 @tasks.task(name='plain')
-def plain(): print('plain', asyncio.run(here()))
+def plain(): print('plain', asyncio.get_event_loop().run_until_complete(here()), asyncio.run(here()))
 def spooler(env):
     journal('dictionary %s' % asyncio.run(here()))
     return uwsgi.SPOOL_OK
@@ -438,10 +441,12 @@ uwsgi.spooler = spooler
         'dictionary True',
         'meets SUCCEEDED',
         'meets SUCCEEDED',
+        'meets starts True',
+        'meets starts True',
         'plain SUCCEEDED',
       ].sort(),
     )
-    for (const line of [/^\[?.*I am a and met b$/m, /I am b and met a$/m, /plain True$/m])
+    for (const line of [/^\[?.*I am a and met b$/m, /I am b and met a$/m, /plain True True$/m])
       await daemon.waitFor(line)
     await daemon.waitFor(/task again.*once more/)
   })

@@ -131,6 +131,16 @@ export class Hide {
     return without.replace(this.#inLines, `$1$2${HIDDEN}`)
   }
 
+  /** Where the key and value begin that a cut would be in, or that may go on after the text; the cut itself if it is in none. */
+  startOfPair(text: string, cut: number): number {
+    if (this.#inLines === undefined) return cut
+    for (const { index, 0: pair } of text.matchAll(this.#inLines)) {
+      const end = index + pair.length
+      if (index < cut && (end > cut || (end === text.length && !text.endsWith('\n')))) return index
+    }
+    return cut
+  }
+
   /** A text of the configuration: whatever is hidden of tasks, it shows no login of an address, and nothing that is called a secret. */
   configured(text: string): string {
     return this.text(SECRETS.text(withoutLogins(text)))

@@ -252,7 +252,7 @@ export class Loop implements ExecutorListener {
     return this.#secrets.withoutAny(text)
   }
 
-  /** How much of the end of a text that was printed could begin what is hidden. */
+  /** @see Secrets.begunIn */
   begunIn(text: string): number {
     return this.#secrets.begunIn(text)
   }

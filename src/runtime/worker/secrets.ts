@@ -53,17 +53,18 @@ export class Secrets {
     return this.#hide.isOn ? this.#hide.text(text, this.#known()) : text
   }
 
-  /** How many characters at the end of a text could begin a hidden value, whose rest comes with the next piece. */
+  /** How many characters at the end of a text could be hidden as soon as the next piece is known; it begins no later than what is. */
   begunIn(text: string): number {
     if (!this.#hide.isOn) return 0
     const all = this.#known()
-    const values = text.endsWith('\n') ? all.filter(value => value.includes('\n')) : all
-    const most = Math.min((values[0]?.length ?? 1) - 1, text.length, MOST_BEGUN_CHARS)
-    for (let count = most; count > 0; count--) {
-      const end = text.slice(-count)
-      if (values.some(value => value.length > count && value.startsWith(end))) return count
+    let start = text.length - beginningAt(text, all)
+    for (let before = Number.NaN; before !== start && text.length - start <= MOST_BEGUN_CHARS; ) {
+      before = start
+      for (const value of all) start = startAround(text, value, start)
+      const tail = Math.max(0, text.length - MOST_BEGUN_CHARS)
+      if (start > tail) start = tail + this.#hide.startOfPair(text.slice(tail), start - tail)
     }
-    return 0
+    return text.length - start
   }
 
   #known(): readonly string[] {
@@ -93,4 +94,23 @@ export class Secrets {
   #drop(value: string): void {
     if (this.#past.delete(value)) this.#pastChars -= value.length
   }
+}
+
+/** How many characters at the end of a text could begin one of these values, the longest of which is the first. */
+function beginningAt(text: string, all: readonly string[]): number {
+  const values = text.endsWith('\n') ? all.filter(value => value.includes('\n')) : all
+  const most = Math.min((values[0]?.length ?? 1) - 1, text.length, MOST_BEGUN_CHARS)
+  for (let count = most; count > 0; count--) {
+    const end = text.slice(-count)
+    if (values.some(value => value.length > count && value.startsWith(end))) return count
+  }
+  return 0
+}
+
+/** The start of the value that a cut would be in, where all of them are found as for hiding; the cut itself if it is in none. */
+function startAround(text: string, value: string, cut: number): number {
+  if (cut === text.length) return cut
+  for (let at = text.indexOf(value); at >= 0 && at < cut; at = text.indexOf(value, at + value.length))
+    if (at + value.length > cut) return at
+  return cut
 }

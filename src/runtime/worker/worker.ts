@@ -67,7 +67,7 @@ export class Worker {
   #handlers: LoadedHandlers | undefined
   /** Runs functions in this process. */
   #functions: FunctionExecutor | undefined
-  /** Ends of what was printed that could begin what is hidden, by run and stream: the rest may come in the next piece. */
+  /** Ends of what was printed that could begin what is hidden, as they are, by run and stream: the rest may come in the next piece. */
   readonly #heldBack = new Map<string, { number: number | null; stream: Stream; text: string }>()
   /** How much printed text is on its way to the master. */
   #waitingChars = 0
@@ -145,14 +145,14 @@ export class Worker {
     if (author !== undefined) this.#loop?.announce(author)
     const number = author?.number ?? null
     const key = `${number} ${stream}`
-    const shown = this.#shown((this.#heldBack.get(key)?.text ?? '') + text)
-    const end = shown.length - (this.#loop?.begunIn(shown) ?? 0)
-    if (end === shown.length) this.#heldBack.delete(key)
-    else this.#heldBack.set(key, { number, stream, text: shown.slice(end) })
+    const all = (this.#heldBack.get(key)?.text ?? '') + text
+    const end = all.length - (this.#loop?.begunIn(all) ?? 0)
+    if (end === all.length) this.#heldBack.delete(key)
+    else this.#heldBack.set(key, { number, stream, text: all.slice(end) })
     if (end === 0) return sent()
     this.#waitingChars += end
     this.#say(
-      shown.slice(0, end),
+      this.#shown(all.slice(0, end)),
       part => ({ type: 'output', number, stream, text: part }),
       () => {
         this.#waitingChars -= end
@@ -167,7 +167,7 @@ export class Worker {
       if (of !== undefined && of.number !== number) continue
       this.#heldBack.delete(key)
       this.#say(
-        text,
+        this.#shown(text),
         part => ({ type: 'output', number, stream, text: part }),
         () => {},
       )

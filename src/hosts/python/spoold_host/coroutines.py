@@ -3,7 +3,8 @@
 import os
 import sys
 import traceback
-from asyncio import _set_running_loop
+from asyncio import _set_running_loop, current_task, new_event_loop, set_event_loop
+from asyncio.tasks import _enter_task, _leave_task
 
 from . import excepthook, named, process, streams
 from .loop import ANSWER, DIED, ERROR, HEAD, HEAD_BYTES, IGNORE, OK, SIGNAL, TASK, end_fork, env_of, explain, result_of, wrong
@@ -16,6 +17,7 @@ class Coroutines:
         self._sync = loop
         self._api = sys.modules['uwsgi'].__dict__
         self._events = named.event_loop()
+        self._other = None  # what functions get from asyncio.get_event_loop()
         self._received = bytearray()  # a large message grows in place
         self._next = 0
         self._running = set()  # the event loop only has weak references
@@ -57,7 +59,7 @@ class Coroutines:
             elif kind == SIGNAL:
                 self._outside(self._sync.run_signal, lengths[0])
             elif kind == DIED:
-                self._sync.tell_death(message, at - HEAD_BYTES)
+                self._outside(self._sync.tell_death, message, at - HEAD_BYTES)
                 at += sum(lengths)
 
     def _ended(self, task):
@@ -103,6 +105,7 @@ class Coroutines:
 
     async def _run_named(self, run):
         try:
+            self._outside(process.call, run.start)
             if run.is_async:
                 await process.call_async(run.perform_async)
             else:
@@ -118,8 +121,17 @@ class Coroutines:
 
     def _outside(self, function, *args):
         """As if no event loop ran: where one does, Django's database and `asyncio.run` refuse to work."""
+        task = current_task(self._events)
+        if task is not None:
+            _leave_task(self._events, task)  # a thread has one at a time since Python 3.14
         _set_running_loop(None)
+        if self._other is None or self._other.is_closed():
+            self._other = new_event_loop()
+        set_event_loop(self._other)
         try:
             return function(*args)
         finally:
+            set_event_loop(self._events)
             _set_running_loop(self._events)
+            if task is not None:
+                _enter_task(self._events, task)

@@ -87,6 +87,7 @@ class Run:
         self._clock = clock
         self._is_told = is_told
         self._begun_at = 0.0
+        self._has_started = False
         self._outer = current.get()
         self._unreadable: ValueError | None = None
         args: list[Any] = []
@@ -120,10 +121,9 @@ class Run:
 
     def perform(self) -> Any:
         """To its end; an `async def` too. Returns what the function returns."""
+        self.start()
         if self.is_async:
-            current.set(self.job)
             return event_loop().run_until_complete(self.perform_async())
-        self._begin()
         layers = self._entry.around_run
         if not layers:
             return self._call()
@@ -132,7 +132,7 @@ class Run:
 
     async def perform_async(self) -> Any:
         """In the context of an asyncio task, so that each has its own."""
-        self._begin()
+        self.start()
         from contextlib import AsyncExitStack
 
         async with AsyncExitStack() as stack:
@@ -207,7 +207,11 @@ class Run:
 
             logging.getLogger(signals.__name__).exception('what is around the receivers of %s failed', signal.name)
 
-    def _begin(self) -> None:
+    def start(self) -> None:
+        """Once. To perform it does so; but where no event loop runs, receivers may use what refuses to work in one."""
+        if self._has_started:
+            return
+        self._has_started = True
         current.set(self.job)
         self._begun_at = time.monotonic()
         if 'logging' in sys.modules:
