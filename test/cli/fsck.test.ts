@@ -321,3 +321,18 @@ describe('spoold fsck knows what is not visited', () => {
     assert.deepEqual(summary((await fsck(...configure(spool))).findings), ['found unvisited 5'])
   })
 })
+
+describe('spoold fsck takes no hold from a task', () => {
+  it('whose record is behind a link, through which it is held', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '1'))
+    drop(spool, `1/${NAME}`)
+    const task = join(spool, '1', NAME)
+    assert.equal((await inProcess(['hold', task])).code, 0)
+    const records = join(spool, '.spoold/records')
+    renameSync(join(records, '1'), join(dirname(spool), 'elsewhere'))
+    symlinkSync(join(dirname(spool), 'elsewhere'), join(records, '1'))
+    assert.match((await spoold(['fsck', '--repair', spool])).stdout, /: clean, \d noted\n$/)
+    assert.match((await spoold(['ls', spool])).stdout, /\nheld /)
+  })
+})

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { enqueue } from '#src/engines/client/spool.js'
@@ -223,4 +223,28 @@ describe('which task', { skip: skipUnless('redis-server') }, () => {
       assert.equal((await inProcessAt(home, ['rm', '--dry-run', word])).code, 1, word)
     assert.equal((await inProcessAt(home, ['rm', '--dry-run', 'sp/5/urgent'])).code, 0)
   })
+})
+
+describe('a link to a directory whose name is not UTF-8', () => {
+  for (const hasNamesake of [false, true])
+    it(`is refused beside other spools${hasNamesake ? ', also where that name, as Node has it, is of another' : ''}`, async () => {
+      const [directory, spool] = [workspace(), spoolDirectory()]
+      const [named, link, namesake] = [
+        Buffer.from(`${directory}/\xe4`, 'latin1'),
+        join(directory, 'link'),
+        join(directory, '\ufffd'),
+      ]
+      mkdirSync(named)
+      symlinkSync(named, link)
+      drop(spool)
+      if (hasNamesake) {
+        mkdirSync(namesake)
+        drop(namesake, 'task')
+      }
+      const { code, stdout, stderr } = await run('rm', '--all', spool, link)
+      assert.match(stderr, /\/link cannot be used: it is a link to a directory whose name is not UTF-8\n/)
+      assert.match(stdout, /^removed [^\n]*\n$/)
+      assert.equal(code, 1)
+      assert.equal(existsSync(join(namesake, 'task')), hasNamesake)
+    })
 })

@@ -40,4 +40,11 @@ describe('what fsck looks at, as root too', () => {
     for (const path of ['7/victim', '.spoold/records/7/victim', 'none/victim'])
       assert.equal(statsOf(examined, path), undefined, path)
   })
+
+  it('is told by its path where it cannot be looked at', () => {
+    const examined = spoolWithLinks()
+    mkdirSync(join(examined.spool, '8'))
+    const path = join('8', 'x'.repeat(300))
+    assert.throws(() => statsOf(examined, path), { message: new RegExp(join(examined.spool, path)) })
+  })
 })

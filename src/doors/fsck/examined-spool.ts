@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, lstatSync, type Stats } from 'node:fs'
+import { closeSync, constants, fstatSync, lstatSync as lstatOf, type Stats } from 'node:fs'
 import { counted } from '../../base/counted.js'
 import { errnoOf } from '../../base/errors.js'
 import { baseName, type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
@@ -18,7 +18,7 @@ import type { Owner } from '../../engines/spool/permissions.js'
 import { type FileDirectory, holdBelow, inDirectoryOf } from '../../engines/spool/priority-directory.js'
 import { Records } from '../../engines/spool/records.js'
 import { packetState } from '../../engines/spool/spool-file.js'
-import { openSafely, unlinkSync } from '../../system/files/anchored-path.js'
+import { lstatSync, openSafely, unlinkSync } from '../../system/files/anchored-path.js'
 import { listEntries } from '../../system/files/entries.js'
 import { type Locks, readLocks } from '../../system/files/lock-table.js'
 import { type Finding, REPAIRED } from './finding.js'
@@ -70,11 +70,11 @@ export function toBeRemoved(examined: ExaminedSpool, path: string): Pick<Finding
 }
 
 export function statsOf({ spool }: Pick<ExaminedSpool, 'spool'>, path: string): Stats | undefined {
-  if (path === '') return lstatSync(toFsPath(spool), { throwIfNoEntry: false })
+  if (path === '') return lstatSync(toFsPath(spool))
   const directory = heldBelow(spool, path.slice(0, Math.max(0, path.lastIndexOf('/'))))
   if (directory === undefined) return undefined
   try {
-    return lstatSync(toFsPath(`${directory.path}/${baseName(path)}`), { throwIfNoEntry: false })
+    return lstatSync(toFsPath(`${directory.path}/${baseName(path)}`))
   } finally {
     directory.release()
   }
@@ -161,7 +161,7 @@ export function openExaminedSpool(
   spool: string,
   options: ExaminedSpoolOptions,
 ): { readonly examined: ExaminedSpool; readonly user: Owner; readonly inUse: readonly Finding[] } {
-  const { uid, gid } = lstatSync(spool)
+  const { uid, gid } = lstatOf(spool)
   const user = options.user ?? { uid, gid }
   const bytes = toByteString(spool)
   const neighbours = neighboursOf(bytes)

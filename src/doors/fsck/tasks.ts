@@ -47,7 +47,7 @@ function assess(examined: ExaminedSpool, ref: Ref): Assessment | undefined {
     }
   if ((past === 'died-alone' || past === 'died-once') && !isCounted(record, mark.mtimeMs))
     return openRun(examined, mark, past)
-  if ((mark.state & RECORDED) !== 0 && statsOf(examined, recordPath(ref)) === undefined)
+  if ((mark.state & RECORDED) !== 0 && !hasRecord(examined, ref))
     return {
       kind: 'mark-unrecorded',
       meaning: 'it is marked as recorded, but there is no record: its attempts count from 1 again',
@@ -95,7 +95,7 @@ function repairOf({ kind, detail, atMs = 0 }: Settled): Repair {
 }
 
 function clearMark(examined: ExaminedSpool, { ref, fd, state, mtimeMs }: ClaimedFile): Repair {
-  if ((state & RECORDED) === 0 || statsOf(examined, recordPath(ref)) !== undefined) return OVER
+  if ((state & RECORDED) === 0 || hasRecord(examined, ref)) return OVER
   writeState(fd, state & ~RECORDED)
   setTime(fd, mtimeMs) // the write has changed it
   return REPAIRED
@@ -104,6 +104,11 @@ function clearMark(examined: ExaminedSpool, { ref, fd, state, mtimeMs }: Claimed
 /** Relative to the spool. */
 function recordPath(ref: Ref): string {
   return `${STATE_DIRECTORY}/records/${jsonNameOf(ref)}`
+}
+
+/** Also behind a link, through which whoever runs the task reads it. */
+function hasRecord(examined: ExaminedSpool, ref: Ref): boolean {
+  return statsOf(examined, recordPath(ref)) !== undefined || quietRecord(examined, ref) !== undefined
 }
 
 /** An unreadable file is reported as such. */

@@ -80,7 +80,7 @@ function realPath(path: string): string {
 }
 
 /** Node has replaced bytes in what the link says. */
-function linkedAway(path: string): SpooldError {
+export function linkedAway(path: string): SpooldError {
   return unusable(path, 'it is a link to a directory whose name is not UTF-8', null)
 }
 
