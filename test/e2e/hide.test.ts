@@ -117,7 +117,7 @@ describe('spooler-hide', () => {
         password: SECRET,
         key: 'first half\nsecond half',
         longer: `${SECRET}-longer`,
-        twice: 'tictic',
+        twice: 'papa',
       }),
     )
     const daemon = await startDaemon({

@@ -34,7 +34,7 @@ export function refuseChangedBytes(argv: readonly string[]): void {
 export function refuseChangedDirectory(): void {
   const directory = quietly(() => process.cwd(), '') // it may have been removed
   if (!directory.includes(REPLACEMENT)) return
-  const [here, named] = ['.', directory].map(path => statSync(path, { throwIfNoEntry: false }))
+  const [here, named] = ['.', directory].map(path => quietly(() => statSync(path)))
   if (here?.ino === named?.ino && here?.dev === named?.dev) return
   throw new SpooldError(
     'USAGE',
