@@ -7,10 +7,10 @@ import type { Found, Holder } from '../../base/task/report.js'
 import { toPairs } from '../../formats/protocol/vars.js'
 import { holderOf, readLocks } from '../../system/files/lock-table.js'
 import { inspectFile, SpoolView } from '../spool/admin/task-view.js'
-import { changedAtMs } from '../spool/index/scanner.js'
+import { timesSince } from '../spool/index/scanner.js'
 import { hasUwsgiPrefix } from '../spool/names.js'
 import { commandOf } from '../spool/neighbours.js'
-import { readBody } from '../spool/spool-file.js'
+import { dueAtMsOf, readBody } from '../spool/spool-file.js'
 import { STARTED } from '../spool/state-byte.js'
 
 /**
@@ -74,13 +74,22 @@ export function lookAtTasks(
 
 /** @see LookAtLater */
 export function lookAtLater(spool: string, refs: readonly Ref[], sinceMs: number): [number, Found][] {
-  const changed = [...refs.keys()].filter(place => changedAtMs(spool, refs[place] ?? '') >= sinceMs)
-  if (changed.length === 0) return [] // the locks of the system need not be read
+  const nowMs = Date.now()
+  const later: [number, Found][] = []
+  const unclear: number[] = []
+  for (const [place, ref] of refs.entries()) {
+    const times = timesSince(spool, ref, sinceMs)
+    if (times === undefined) continue
+    const dueAtMs = dueAtMsOf(times.mtimeMs)
+    if (dueAtMs > nowMs) later.push([place, dueAtMs])
+    else unclear.push(place)
+  }
+  if (unclear.length === 0) return later // the locks of the system need not be read
   const found = lookAtTasks(
     spool,
-    changed.map(place => refs[place] ?? ''),
+    unclear.map(place => refs[place] ?? ''),
   )
-  return changed.map((place, i) => [place, found[i] ?? 'due'])
+  return [...later, ...unclear.map((place, i): [number, Found] => [place, found[i] ?? 'due'])]
 }
 
 /** @param spool its real path @returns who has locked a task; undefined: nobody, or nobody that we may see */

@@ -18,6 +18,8 @@ export interface PackedReports {
   readonly done: readonly number[]
   /** Tasks that found no slot, by name: pairs of first number and count. There may be thousands in a row. */
   readonly waiting?: ReadonlyArray<{ readonly slots: NamedSlots; readonly numbers: readonly number[] }>
+  /** Tasks that did not run because their time has not come: pairs of number and when they are due, epoch ms. There may be thousands in a row. */
+  readonly later?: readonly number[]
   /** Triples of number, kind (index in REPORT_KINDS) and run time in ms. */
   readonly packed: readonly number[]
   /** Further fields of the few reports that have any, by number. */
@@ -57,6 +59,7 @@ export class Outbox {
   readonly named = new NamedRunCounts()
   #done: number[] = []
   readonly #waiting = new Map<string, { readonly slots: NamedSlots; readonly numbers: number[] }>()
+  #later: number[] = []
   #packed: number[] = []
   #more: Record<string, MoreOfReport> | undefined
   #ids: Record<string, string> | undefined
@@ -68,7 +71,8 @@ export class Outbox {
   }
 
   get isEmpty(): boolean {
-    return this.#done.length === 0 && this.#packed.length === 0 && this.#waiting.size === 0
+    const count = this.#done.length + this.#packed.length + this.#later.length + this.#waiting.size
+    return count === 0
   }
 
   /** It has the end of a task that did not go well, of which nobody would hear if this process ended now. */
@@ -81,6 +85,7 @@ export class Outbox {
     if (report.kind === 'ok' && !this.#isListenedTo && report.slots === undefined)
       return addTo(this.#done, number)
     if (waitsForSlot(report) && report.detail === undefined) return this.#wait(number, report.slots)
+    if (isOnlyLater(report)) return void this.#later.push(number, report.atMs)
     this.#packed.push(number, KIND_NUMBERS.get(report.kind) ?? 0, Math.round(report.ranMs))
     const { name, task, atMs, reason, pair, slots, detail, attempt, waitMs } = report
     const isPlain =
@@ -116,6 +121,7 @@ export class Outbox {
       packed: this.#packed,
       ...(this.#more === undefined ? {} : { more: this.#more }),
       ...(this.#ids === undefined ? {} : { ids: this.#ids }),
+      ...(this.#later.length === 0 ? {} : { later: this.#later }),
       ...(this.#waiting.size === 0 ? {} : { waiting: [...this.#waiting.values()] }),
       ...(this.#ran.count === 0 ? {} : { times: this.#takeTimes() }),
       ...(named === undefined ? {} : { named }),
@@ -123,6 +129,7 @@ export class Outbox {
       busyMs,
     }
     this.#done = []
+    this.#later = []
     this.#packed = []
     this.#more = undefined
     this.#ids = undefined
@@ -137,6 +144,13 @@ export class Outbox {
     this.#waited.clear()
     return { ran, waited }
   }
+}
+
+/** It says nothing else, as of a task that nobody began. */
+function isOnlyLater(report: Report): report is Report & { readonly atMs: number } {
+  const { kind, atMs, ranMs, name, task, detail, attempt } = report
+  if (kind !== 'later' || atMs === undefined || ranMs > 0) return false
+  return name === undefined && task === undefined && detail === undefined && attempt === undefined
 }
 
 /** Counts runs by the name of their task. */
@@ -199,13 +213,14 @@ export function eachOf(pairs: readonly number[], tell: (number: number) => void)
 }
 
 /** @throws Error if a handler has made up a number, which is no task's; a range of them may have no end */
-export function assertBelow({ done, packed, waiting = [] }: PackedReports, limit: number): void {
+export function assertBelow({ done, packed, later = [], waiting = [] }: PackedReports, limit: number): void {
   const look = (first = 0, count = 0) => {
     if (!(first >= 0 && first + count <= limit))
       throw new Error(`expected the numbers of tasks that it was given, got ${count} from ${first} on`)
   }
   for (const pairs of [done, ...waiting.map(({ numbers }) => numbers)])
     for (let i = 0; i < pairs.length; i += 2) look(pairs[i], pairs[i + 1])
+  for (let i = 0; i < later.length; i += 2) look(later[i], 1)
   for (let i = 0; i < packed.length; i += 3) look(packed[i], 1)
 }
 
@@ -221,7 +236,7 @@ export function eachReport(
   given: (number: number) => GivenTask | undefined,
   tell: (number: number, report: Report) => void,
 ): void {
-  const { packed, more, waiting = [] } = message
+  const { packed, more, later = [], waiting = [] } = message
   for (let i = 0; i < packed.length; i += 3) {
     const number = packed[i] ?? 0
     const kind = REPORT_KINDS[packed[i + 1] ?? 0]
@@ -233,6 +248,13 @@ export function eachReport(
     const name = notice === undefined ? undefined : { name: notice.name }
     const isPlain = rest === undefined && name === undefined
     tell(number, isPlain ? { ref, kind, ranMs } : { ref, kind, ranMs, ...name, ...rest }) // one object per task
+  }
+  for (let i = 0; i < later.length; i += 2) {
+    const number = later[i] ?? 0
+    const task = given(number)
+    if (task === undefined) continue
+    const { ref, notice } = task
+    tell(number, { ref, name: notice?.name, kind: 'later', ranMs: 0, atMs: later[i + 1] })
   }
   for (const { slots, numbers } of waiting)
     eachOf(numbers, number => {

@@ -1,3 +1,4 @@
+import type { Stats } from 'node:fs'
 import { Alarm, Stall } from '../../../base/clock.js'
 import { errnoOf, messageOf, quietly } from '../../../base/errors.js'
 import type { Emitter } from '../../../base/events/emitter.js'
@@ -395,13 +396,21 @@ function clockOffsetMs(): number {
 
 /** In programs that have nobody else to look. */
 function changedSince(spool: string, refs: readonly Ref[], sinceMs: number): Array<readonly [number, 'due']> {
-  return refs.flatMap((ref, place) => (changedAtMs(spool, ref) >= sinceMs ? [[place, 'due'] as const] : []))
+  return refs.flatMap((ref, place) => {
+    const times = timesSince(spool, ref, sinceMs)
+    return times === undefined ? [] : [[place, 'due'] as const]
+  })
 }
 
-/** @returns the ctime, epoch ms: touch, rsync and tar can set the other one */
-export function changedAtMs(spool: string, ref: Ref): number {
+/**
+ * The times of a task's file if it has changed since then (epoch ms), by its ctime: touch, rsync and tar can set the other one.
+ *
+ * @returns undefined if it has not, or cannot be looked at
+ */
+export function timesSince(spool: string, ref: Ref, sinceMs: number): Pick<Stats, 'mtimeMs'> | undefined {
   // whoever can list the directory can look at its files, but for a disk that fails
-  return quietly(() => lstatSync(toFsPath(`${spool}/${ref}`))?.ctimeMs) ?? 0
+  const times = quietly(() => lstatSync(toFsPath(`${spool}/${ref}`)))
+  return times !== undefined && times.ctimeMs >= sinceMs ? times : undefined
 }
 
 /** The maximum number of directories reported because they cannot be listed, or are not entered. */
