@@ -91,8 +91,9 @@ export class Registry {
   }
 
   /**
-   * Adds another registry. @throws SpooldError TASK_INVALID if a name is taken, or if it would use itself; nothing has changed
-   * then
+   * Adds another registry.
+   *
+   * @throws SpooldError TASK_INVALID if a name is taken, or if a registry would use itself; nothing has changed then
    */
   use(other: Registry, place: string): void {
     for (let up: Registry | undefined = this; up !== undefined; up = up.parent)
@@ -128,7 +129,9 @@ export class Registry {
   }
 
   /**
-   * Finds a task. @param task its function, a callable in place of that, or its name, also without the namespace of this registry
+   * Finds a task.
+   *
+   * @param task its function, a callable in place of that, or its name, also without the namespace of this registry
    */
   find(task: unknown): TaskEntry | undefined {
     if (typeof task === 'string') return this.named(this.prefix + task) ?? this.named(task)
