@@ -24,8 +24,7 @@ const SLOTS = 4032
 const STATE_BYTES = 4096
 /**
  * The place of a flag. While the flag is not 0, tasks that have not started must not start. The host marks a start before it
- * reads the flag. The process that sets the flag does so before it reads the marks. So at least one of them sees the other's
- * write.
+ * reads the flag, and the process that sets the flag reads the marks after that. So at least one sees the other's write.
  */
 const RECALL_FLAG = SLOTS
 /**
@@ -139,7 +138,8 @@ export class SharedPage {
   readonly #fd: number
 
   /**
-   * @param fd of the worker
+   * @param pid the worker
+   * @param fd the descriptor of the page in the worker
    * @throws if the page cannot be opened, or if the descriptor is something else by now
    */
   constructor(pid: number, fd: number) {

@@ -54,10 +54,7 @@ export interface WorkerOptions {
   /** The directory that is entered before each task; null: the directory that holds the task. */
   readonly chdir: string | null
   readonly title: string | null
-  /**
-   * The directory of the application that has this worker, where handlers are loaded. Absent: a daemon's worker loads them in the
-   * spool.
-   */
+  /** The directory of the worker's application, where handlers are loaded. Absent: a daemon's worker loads them in the spool. */
   readonly application?: string
   /** True if somebody listens for single tasks, so that even those that ended with SPOOL_OK are reported one by one. */
   readonly isListenedTo: boolean
@@ -90,7 +87,7 @@ export interface HostOptions {
   readonly command: string
   readonly args: readonly string[]
   readonly environment: Readonly<Record<string, string>>
-  /** The directory in which it starts and loads, whatever directory its worker is in by then. */
+  /** The directory in which the host starts and loads, whatever directory its worker is in by then. */
   readonly home: string
   /**
    * How many shared memory areas the host has in common with the hosts of other workers. The worker passes on their
@@ -106,7 +103,7 @@ export interface HostOptions {
 /** Messages from master to worker. The refs of one worker are numbered from 0 in the order in which they are given. */
 export type MasterMessage =
   | { readonly type: 'open'; readonly options: WorkerOptions }
-  /** Instead of `open`; nothing is run. The answer is `done-aside`, with `PastSettled`. */
+  /** Sent instead of `open`, so that nothing is run. The answer is `done-aside`, with `PastSettled`. */
   | AfterKill
   /** To a process aside: asks for one of the actions in engines/directory/aside-work.ts. The answer is `done-aside`. */
   | {
@@ -139,8 +136,7 @@ export type MasterMessage =
 
 /**
  * Tasks that a worker is to run. `lastRuns`: how the last run was cut short, by the index of the ref, for refs whose run was.
- * `sentAtMs`: the time by `machineNowMs`, so that a worker that was stopped or blocked meanwhile reads later messages before it
- * starts.
+ * `sentAtMs`: the time by `machineNowMs`, so that a worker that was stopped or blocked reads later messages before it starts.
  */
 export interface GivenRun {
   readonly first: number
@@ -159,8 +155,8 @@ export type WorkerMessage =
   /** The worker is loading this now, for messages to people. */
   | { readonly type: 'loading'; readonly name: string }
   /**
-   * `news`: what the handlers declared about signals and periodic tasks while they were loaded. `concurrency`: how many tasks it
-   * runs at a time.
+   * The worker is ready. `news`: what the handlers declared about signals and periodic tasks while they were loaded.
+   * `concurrency`: how many tasks the worker runs at a time.
    */
   | { readonly type: 'ready'; readonly news: readonly SignalNews[]; readonly concurrency: number }
   | { readonly type: 'unloadable'; readonly error: string }

@@ -45,10 +45,7 @@ export class Commands {
     return undefined
   }
 
-  /**
-   * Returns undefined if Node throws, as it does when there is no memory for another process. Node reports other failures by an
-   * event.
-   */
+  /** Returns undefined if Node throws, as it does if there is no memory for a process. Node emits other failures as an event. */
   #spawn(command: string): ChildProcess | undefined {
     const { events, logFd, surroundings } = this.#options
     const failed = (error: unknown) =>

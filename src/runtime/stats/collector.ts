@@ -62,7 +62,7 @@ export class Collector {
   #stored = 0
   #refused = 0
   #last: Record<'withPayload' | 'without', Promise<DaemonSnapshot>> | undefined
-  /** On the clock of `performance.now()`. */
+  /** When a new snapshot may be taken, on the clock of `performance.now()`. */
   #nextAt = Number.NEGATIVE_INFINITY
 
   constructor(events: Emitter, sources: Sources) {

@@ -50,7 +50,7 @@ export interface SpoolSnapshot {
   /** The real path of the spool, or its name in an engine without paths. */
   readonly directory: string
   readonly tasks: TaskCounts
-  /** Since the daemon started, or took up the spool. */
+  /** Counts since the daemon started, or took up the spool. */
   readonly totals: Totals
   readonly rates: Rates
   readonly times: Times
@@ -154,7 +154,7 @@ export interface NamedStats {
   readonly name: string
   /** How many may run at a time, over all daemons. Null: there is no limit. */
   readonly slots: number | null
-  /** How many this daemon runs now. */
+  /** How many tasks of this name the daemon runs now. */
   readonly running: number
   readonly started: number
   /** Runs that ended with SPOOL_OK. */

@@ -2,7 +2,7 @@ import { messageOf } from '../../base/errors.js'
 import { isThenable } from '../../base/promise.js'
 import type { ScheduledTask } from './scheduled-task.js'
 
-/** What happens to a named task. */
+/** The payload of an event of a named task. */
 export interface TaskEvent {
   /** The namespace of the application. */
   readonly namespace: string
@@ -19,7 +19,7 @@ export interface TaskErrorEvent extends TaskEvent {
   readonly error: Error
 }
 
-/** What happens to a worker. */
+/** The payload of an event of a worker. */
 export interface WorkerEvent {
   /** The namespace of the application. */
   readonly namespace: string
@@ -44,7 +44,7 @@ export interface LifecycleEvents {
 /** The name of an event. */
 export type LifecycleEvent = keyof LifecycleEvents
 
-/** What to listen to. */
+/** Which events to listen to. */
 export interface ListenOptions {
   /** Only events of the application with this namespace. */
   readonly namespace?: string

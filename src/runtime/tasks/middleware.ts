@@ -16,9 +16,8 @@ export interface TaskCall {
 export type TaskCallChanges = Partial<Pick<TaskCall, 'args' | 'at' | 'options'>>
 
 /**
- * Functions around the storing and the runs of tasks. The middleware that is registered first is the outermost. The middleware of
- * an application is outside that of its registries, and the middleware of a registry is outside that of the registries that it
- * uses.
+ * Functions around the storing and the runs of tasks. The middleware that is registered first is the outermost. That of an
+ * application is outside that of its registries, and that of a registry is outside that of the registries that it uses.
  */
 export interface Middleware {
   /**

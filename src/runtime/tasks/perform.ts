@@ -6,8 +6,7 @@ import { layersOf, runThrough } from './onion.js'
 import type { TaskEntry } from './registry.js'
 
 /**
- * Returns a function that runs a task: the task's function within its middleware. What that returns is not used. It may throw or
- * reject.
+ * Returns a function that runs a task: the task's function within its middleware. It may throw or reject. Its result is not used.
  *
  * @returns the function, which is to be called while `currentTask` is the task
  */

@@ -64,8 +64,7 @@ export function periodicOf(
 }
 
 /**
- * Checks that a schema accepts a call without arguments. A schema that answers asynchronously is not checked here, but at each
- * run.
+ * Checks that a schema accepts a call without arguments. A schema that answers asynchronously is only checked at each run.
  *
  * @throws SpooldError TASK_INVALID if it does not, because a periodic task is called without arguments
  */

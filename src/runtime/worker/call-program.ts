@@ -166,8 +166,7 @@ function notStarted(shortage: string): Outcome {
 /**
  * Returns the outcome of a program that has ended.
  *
- * @param isOnce true for an at-most-once task: if its program was killed, the outcome is unknown, because it may have done its
- *   work
+ * @param isOnce true for an at-most-once task. If its program was killed, the outcome is unknown: the work may have been done
  */
 function outcomeOf(code: number | null, signal: string | null, isOnce: boolean): Outcome {
   if (code === 0) return OK

@@ -157,7 +157,7 @@ function settled(
   const home = toByteString(homeOf({ spool, chdir }))
   const place = [['spool', toByteString(spool)] as const, ['home', home] as const, ...at]
   const many = concurrency > 1 ? [['concurrency', String(concurrency)] as const] : []
-  // for hosts that tell a task when it runs again before the worker decides that
+  // for hosts that tell a task the time of its next run before the worker decides on it
   const delays = policy === undefined ? [] : [policy.delayMs ?? FIRST_DELAY_MS, policy.capMs]
   const backoff = delays.map(ms => ['backoff-ms', String(ms)] as const)
   return { ...host, startTimeoutMs, settings: [...place, ...many, ...backoff, ...host.settings] }

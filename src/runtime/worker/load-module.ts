@@ -106,7 +106,7 @@ function findDelivery(path: string, exports: object, handler: Handler): Delivery
   return undefined
 }
 
-/** True for a function that takes a dictionary. A function with `scheduleAt` is a task, which does not. */
+/** True for a function that can be a handler. A function with `scheduleAt` is a named task, which takes no dictionary. */
 function isHandler(value: unknown): value is Handler {
   return typeof value === 'function' && !('scheduleAt' in value)
 }

@@ -184,7 +184,7 @@ export class Loop implements ExecutorListener {
     this.#wake()
   }
 
-  /** Queues a signal. Its handler runs in the next free slot, before waiting tasks. */
+  /** Queues a signal. Its handler runs in the next free slot of the executor, before waiting tasks. */
   signal(number: number): void {
     this.#signals.push(number)
     if (this.#state !== 'running') this.#handSignalsBack()

@@ -59,10 +59,7 @@ function divert(stream: NodeJS.WriteStream, name: Stream, print: Print): NodeJS.
   return Object.assign(stream, { write })
 }
 
-/**
- * Diverts `fs.write` and `fs.writeSync`. Code that took a reference to one of them earlier, or imports it by name, is not
- * captured.
- */
+/** Diverts `fs.write` and `fs.writeSync`, except for code that took a reference to them earlier, or imports them by name. */
 function takeDescriptors(print: Print): void {
   const { write, writeSync } = fs
   const take = (fd: number, data: unknown, rest: readonly unknown[]): number | undefined => {

@@ -31,8 +31,8 @@ export class ReportBuffer {
   readonly #outbox: Outbox
   readonly #isDetailed: boolean
   /**
-   * True once the end of a task has been reported. The first end is reported at once, so that the replacement of this process
-   * need not be delayed if it dies after that (base/respawn-pace).
+   * True once reports of tasks have been sent. The first one is sent at once, so that the replacement of this process need not
+   * be delayed if it dies after that (base/respawn-pace).
    */
   #hasReported = false
   #reportedAt = 0

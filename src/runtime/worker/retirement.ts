@@ -18,10 +18,7 @@ interface RetirementOptions extends Pick<WorkerOptions, 'maxTasks' | 'memory'> {
   readonly isOneByOne: boolean
 }
 
-/**
- * Decides when a process has to retire: it has run as many tasks as it may, has too much memory, or the system refuses it
- * something.
- */
+/** Decides when a process has to retire: after its last task, with too much memory, or if the system refuses it something. */
 export class Retirement {
   readonly #options: RetirementOptions
   readonly #lookAgain: () => void

@@ -54,8 +54,7 @@ function inodeOf(): number | undefined {
 }
 
 /**
- * Ends this process after a handler has closed the descriptor: the number may be that of a task by now, which must not be
- * written.
+ * Ends this process after a handler has closed the descriptor. Its number may now be that of a task, which must not be written.
  */
 function leave(): never {
   writeToLog(2, `the process (pid: ${process.pid}) ends: something has closed its descriptor ${ROAD_FD}\n`)

@@ -41,10 +41,7 @@ export class Run {
   /** True once the master has been told that the task is running. */
   isAnnounced = false
   hasEnded = false
-  /**
-   * True while a program runs for the task. A cancel ends the program, at the latest by SIGKILL, so its worker need not be
-   * killed.
-   */
+  /** True while a program runs for the task. A cancel ends that, at the latest by SIGKILL, so the worker need not be killed. */
   isProgram = false
   #cancelled: Error | undefined
   #stop: (() => void) | undefined
@@ -105,10 +102,7 @@ export class Run {
     if (this.isCancelled) stop()
   }
 
-  /**
-   * Returns what an outcome counts as. A cancelled run counts as cancelled, unless the task was done before the cancel could end
-   * it.
-   */
+  /** Returns what an outcome counts as: that of a cancelled run as cancelled, unless the task was done before. */
   outcomeOf(outcome: Outcome): Outcome {
     if (!this.isCancelled || outcome.kind === 'ok') return bounded(outcome)
     return { kind: 'cancel', detail: cancelledDetail(endingOf(outcome)) }

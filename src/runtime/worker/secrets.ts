@@ -43,10 +43,7 @@ export class Secrets {
     this.#all = undefined
   }
 
-  /**
-   * Returns a text that the handler of a run said or threw, without the run's values. Values of other tasks are in it only by
-   * chance.
-   */
+  /** Returns what a run's handler said or threw, without the run's values. Values of other tasks are in it only by chance. */
   withoutThoseOf(run: Run, text: string): string {
     return this.#hide.text(text, this.#running.get(run))
   }
@@ -58,7 +55,7 @@ export class Secrets {
 
   /**
    * Returns how many characters at the end of a text have to be held back, because with the next piece they may turn out to be
-   * hidden. They contain every hidden value that reaches into them as a whole.
+   * hidden. A hidden value that reaches into these characters is in them from its start.
    */
   begunIn(text: string): number {
     if (!this.#hide.isOn) return 0

@@ -45,9 +45,8 @@ const UP_KINDS = [
   'ready', // `text`: the named tasks that the code of the host declared (host.ts); empty: none
   'unloadable', // `text`: why the configured handlers could not be loaded
   'done', // a message has been processed
-  // `text`: what the task with this number threw, what is wrong with its return value, or its answer (`fromHost`); sent before
-  // the
-  // result
+  // `text`: what the task with this number threw, what is wrong with its return value, or its answer (`fromHost`).
+  // It is sent before the result
   'detail',
   'recalled', // tasks from this number on were not started, and will not be started
   'signal-ended', // `text`: what the function of this signal threw, or empty

@@ -18,9 +18,8 @@ const MAX_CHUNKS = 8
  *
  * Marks in the pipe tell the worker which task printed what. A mark ends the output of a task. A mark costs a system
  * call, so a host writes one only if there is output to mark:
- * - At the end of a task the host asks the kernel whether the pipe is empty, and then reads the flag on the page. Unless the pipe
- * is
- *   empty and the flag is clear, the host writes a mark, and says so in the task's result.
+ * - At the end of a task the host asks the kernel whether the pipe is empty, and then reads the flag on the page. Unless the
+ *   pipe is empty and the flag is clear, the host writes a mark, and says so in the task's result.
  * - The worker sets the flag before it reads, and clears it when it has no unmarked output. So output that the worker took out of
  *   the pipe while a task ran gets a mark too.
  */
@@ -80,8 +79,8 @@ export class HostOutput {
   }
 
   /**
-   * True if there is output of no task, or without a mark, in front of all marks of tasks. Output after the mark of a task is of
-   * a later task.
+   * True if there is output of no task, or without a mark, before all marks of tasks. Output after such a mark is of a later
+   * task.
    */
   get hasOpen(): boolean {
     const [first] = this.#marked

@@ -135,8 +135,8 @@ export class Host {
   }
 
   /**
-   * Tells a Python host that the process of a named task has died. Python has signals of its library for that, and knows which
-   * tasks are its own.
+   * Tells a Python host that the process of a named task has died, because our Python library has signals for that. The host
+   * knows which tasks are its own.
    */
   died(run: DeadRun, death: Death): void {
     if (this.#options.language !== 'Python' || run.terms === undefined) return
