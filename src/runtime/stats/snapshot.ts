@@ -115,7 +115,7 @@ export function backlogOf(tasks: TaskCounts, atMs: number): number {
   return tasks.due + (isSettled(tasks, atMs) ? tasks.unseen : 0)
 }
 
-/** True if no task has become unseen so recently that somebody may still be about to look at it. */
+/** False while there have been unseen tasks for less than `UNSEEN_MS`, because somebody may be about to look at them. */
 export function isSettled({ unseen, unseenSinceMs }: TaskCounts, atMs: number): boolean {
   return unseen === 0 || unseenSinceMs === null || atMs - unseenSinceMs >= UNSEEN_MS
 }
