@@ -3,22 +3,22 @@ import { hasFields } from '../../base/json-guard.js'
 import type { MasterMessage, WorkerMessage } from './messages.js'
 
 /**
- * What a master and a worker send each other: frames on one socket pair, in order, little endian. Threads and workers in the same
+ * A master and a worker send each other frames on one socket pair, in order, little endian. Threads and workers in the same
  * process post the same frames.
  *
  *   frame   u32 token · u32 length of the message · the message, JSON
  *
- * The token is drawn for each worker, which learns it from the first frame. Code of users that writes to the descriptor, or reads from
- * it, does not know it: the next bytes are no frame, and it costs that worker alone.
+ * The token is drawn for each worker, which learns it from the first frame. If code of users, which does not know the token,
+ * writes to the descriptor or reads from it, the next bytes are not a frame. That costs this worker alone.
  */
 const TOKEN_BYTES = 4
 const HEAD_BYTES = 8
-/** The arguments of a named task may have 1 MiB, which is up to six times as much in JSON. */
+/** The longest message, in bytes. The arguments of a named task may have 1 MiB, which can take six times as much in JSON. */
 const MAX_BYTES = 16 * 1024 * 1024
-/** So many characters fit into a frame whatever they are. */
+/** This many characters fit into a frame, whatever they are. */
 const PART_CHARS = 2 * 1024 * 1024
 
-/** Not 0, which an empty file or a cleared buffer has; and no text. */
+/** Returns a token that is not 0, which is what an empty file or a cleared buffer has, and that is not text. */
 export function drawToken(): number {
   return (0x80_00_00_00 + Math.floor(Math.random() * 0x80_00_00_00)) >>> 0
 }
@@ -34,8 +34,10 @@ export function frameOf(token: number, message: MasterMessage | WorkerMessage): 
 }
 
 /**
- * @param what what it is, for people
- * @throws SpooldError REQUEST_INVALID if the other end does not take it
+ * Checks that the other end accepts the message.
+ *
+ * @param what a name of the message, for people
+ * @throws SpooldError REQUEST_INVALID if it is too long
  */
 export function checkSendable(what: string, message: MasterMessage | WorkerMessage): void {
   const bytes = Buffer.byteLength(JSON.stringify(message))
@@ -46,29 +48,29 @@ export function checkSendable(what: string, message: MasterMessage | WorkerMessa
   )
 }
 
-/** Cuts what code of users has written, of whatever length, into parts for one frame each; at least one. */
+/** Cuts a text of code of users, which may have any length, into parts for one frame each. Returns at least one part. */
 export function partsOf(text: string): string[] {
   const count = Math.max(1, Math.ceil(text.length / PART_CHARS))
   return Array.from({ length: count }, (_, i) => text.slice(i * PART_CHARS, (i + 1) * PART_CHARS))
 }
 
-/** What cannot be a frame of the other end. */
+/** Thrown for bytes that cannot be a frame of the other end. */
 export class NoFrame extends Error {}
 
-/** Splits a stream into parts that say how long they are, however it was cut. */
+/** Splits a stream into parts that say how long they are, however the stream is cut into chunks. */
 export abstract class StreamDecoder<Part> {
   #chunks: Buffer[] = []
   #bytes = 0
   #needed = 0
 
-  /** The length of the part at `at`, as far as it is known. */
+  /** Returns the length of the part at `at`, or, while it is unknown, how many bytes of the part are needed to know more. */
   protected abstract partBytes(input: Buffer, at: number): number
   protected abstract decode(part: Buffer): Part
 
   /**
-   * What is whole with this chunk, in order.
+   * Yields the parts that are complete with this chunk, in order.
    *
-   * @throws at the first byte that cannot be from the other end, after all that came before it
+   * @throws at the first part that cannot be from the other end, after all parts before it have been yielded
    */
   *push(chunk: Buffer): Generator<Part> {
     this.#chunks.push(chunk)
@@ -91,7 +93,7 @@ export abstract class StreamDecoder<Part> {
 abstract class FrameDecoder<Message> extends StreamDecoder<Message> {
   #token: number | undefined
 
-  /** @param token undefined: that of the first frame */
+  /** @param token undefined: the token of the first frame is taken */
   constructor(token?: number) {
     super()
     this.#token = token
@@ -113,14 +115,14 @@ abstract class FrameDecoder<Message> extends StreamDecoder<Message> {
   }
 }
 
-/** What a worker reads. */
+/** Decodes what a worker reads. */
 export class MasterDecoder extends FrameDecoder<MasterMessage> {
   protected override decode(frame: Buffer): MasterMessage {
     return JSON.parse(frame.toString('utf8', HEAD_BYTES))
   }
 }
 
-/** What a master reads. */
+/** Decodes what a master reads. */
 export class WorkerDecoder extends FrameDecoder<WorkerMessage> {
   protected override decode(frame: Buffer): WorkerMessage {
     const message = parse(frame)
@@ -140,7 +142,7 @@ function parse(frame: Buffer): unknown {
 type Fields = Parameters<typeof hasFields>[1]
 type Type = WorkerMessage['type']
 
-/** What each message has, as far as the master would stumble over it. */
+/** The fields of each message without which the master would fail. */
 const MESSAGES: Readonly<Record<Type, Fields>> = {
   loading: { name: 'text' },
   ready: { news: 'objects', concurrency: 'count' },

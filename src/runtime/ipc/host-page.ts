@@ -14,30 +14,34 @@ import { crypto } from '../../base/on-demand.js'
 import { IGNORE, OK, type Outcome, RETRY } from '../../base/task/outcome.js'
 
 /**
- * A page of memory that a host shares with its worker, and that outlives both: one byte per task, at its number modulo `SLOTS`.
- * It costs a host next to nothing to record that a task started and how it ended. When the host dies, its worker knows for each task
- * whether it had ended, was running, or had not begun; when the worker dies, its master does, which reads there by what numbers it
- * has given the tasks: many are sent to a host together, and have marks in their files before the first of them begins.
+ * A page of memory that a host shares with its worker, and that outlives both. It has one byte per task, at the host's number of
+ * the task modulo `SLOTS`. A host records there, at next to no cost, that a task started and how it ended. When the host dies,
+ * its worker knows for each task whether it had ended, was running, or had not begun. When the worker dies, its master knows the
+ * same, because the page also has the master's numbers of the tasks. The marks in the files do not tell: many tasks are sent to a
+ * host together, and are marked before the first of them begins.
  */
 const SLOTS = 4032
 const STATE_BYTES = 4096
 /**
- * Not 0: tasks that have not started must not start. The host marks a start before it reads the flag, and whoever sets the flag does
- * so before reading the marks, so at least one of them sees the other's write.
+ * The place of a flag. While the flag is not 0, tasks that have not started must not start. The host marks a start before it
+ * reads the flag, and the process that sets the flag reads the marks after that. So at least one sees the other's write.
  */
 const RECALL_FLAG = SLOTS
-/** Not 0: the worker has read output of the host that is not marked (runtime/worker/hosts/host-output.ts). */
+/**
+ * The place of a flag. It is not 0 while the worker has read output of the host that is not marked
+ * (runtime/worker/hosts/host-output.ts).
+ */
 const OUTPUT_FLAG = RECALL_FLAG + 1
-/** For each slot the master's number of the task that has it, plus one. */
+/** The bytes per slot for the master's number of the task that has the slot, plus one. */
 const NUMBER_BYTES = 4
 const PAGE_BYTES = STATE_BYTES + SLOTS * NUMBER_BYTES
 
-/** The states of a slot: it has not started, or its end was read; it has started; more: how it has ended. */
+/** States of a slot. 0: its task has not started, or its end was read. 1: its task has started. From 2 on: its task has ended. */
 const NOT_STARTED = 0
 const STARTED = 1
-/** Added to a result: there is a mark after the output of the task. */
+/** Added to the state of an ended task whose output is followed by a mark. */
 const PRINTED = 8
-/** By state; from index 2 on, the task has ended. */
+/** How a task has ended, by the state of its slot. */
 const RESULTS: ReadonlyArray<Outcome | 'error' | 'answer' | undefined> = [
   undefined,
   undefined,
@@ -56,7 +60,7 @@ const ZEROS = Buffer.alloc(SLOTS)
 const FLAG = Buffer.of(1)
 const NO_FLAG = Buffer.of(0)
 
-/** The page of one host, as its worker has it. */
+/** The page of one host, as the worker uses it. */
 export class Page {
   readonly fd: number
   readonly #view = Buffer.alloc(STATE_BYTES)
@@ -71,7 +75,7 @@ export class Page {
     readSync(this.fd, this.#view, 0, STATE_BYTES, 0)
   }
 
-  /** Whether the task has begun at all, as of the last `refresh`. */
+  /** True if the task had begun, or also ended, at the last `refresh`. */
   hasBegun(number: number): boolean {
     return this.#stateOf(number) !== NOT_STARTED
   }
@@ -80,7 +84,7 @@ export class Page {
     return this.#stateOf(number) === STARTED
   }
 
-  /** `error`, `answer`: a frame carries it. */
+  /** Returns how the task has ended. `error`, `answer`: a frame carries the details. */
   resultOf(number: number): Outcome | 'error' | 'answer' | undefined {
     return resultOfState(this.#stateOf(number))
   }
@@ -93,7 +97,12 @@ export class Page {
     return this.#view[number % SLOTS] ?? NOT_STARTED
   }
 
-  /** Call it before they are sent. @param first the host's number of the first of them @param numbers the master's */
+  /**
+   * Writes down the master's numbers of tasks. Call it before the tasks are sent.
+   *
+   * @param first the host's number of the first of these tasks
+   * @param numbers the master's numbers
+   */
   note(first: number, numbers: readonly number[]): void {
     const noted = Uint32Array.from(numbers, number => number + 1)
     const from = first % SLOTS
@@ -124,13 +133,14 @@ export class Page {
   }
 }
 
-/** The page of a host as its master has it, which opens it through the worker: memory that has no name. Linux only. */
+/** The page of a host, as the master uses it. It has no name, so the master opens it through the worker. Linux only. */
 export class SharedPage {
   readonly #fd: number
 
   /**
-   * @param fd of the worker
-   * @throws if it cannot be opened, or is something else by now
+   * @param pid the worker
+   * @param fd the descriptor of the page in the worker
+   * @throws if the page cannot be opened, or if the descriptor is something else by now
    */
   constructor(pid: number, fd: number) {
     this.#fd = openSync(`/proc/${pid}/fd/${fd}`, constants.O_RDWR)
@@ -140,7 +150,7 @@ export class SharedPage {
     throw new Error(`descriptor ${fd} is not the page of a host`)
   }
 
-  /** From now on the host begins none that it has not begun. @returns the master's number of the one that it runs */
+  /** Stops the host from beginning any other task. @returns the master's number of the task that it runs, if any */
   stop(): number | undefined {
     writeSync(this.#fd, FLAG, 0, 1, RECALL_FLAG)
     const page = Buffer.alloc(PAGE_BYTES)
@@ -154,7 +164,7 @@ export class SharedPage {
   }
 }
 
-/** Opens a file that has no name. It is in memory if possible, because it is written for each task. */
+/** Opens a file that has no name. The file is in memory if possible, because it is written for each task. */
 export function openUnnamed(): number {
   const name = `spoold-host-${crypto().randomUUID()}`
   try {

@@ -11,32 +11,32 @@ import {
 } from '../../base/task/report.js'
 import type { NamedSlots, SlotWish, Terms } from '../../base/task/terms.js'
 
-/** Reports as flat numbers: at 50,000 tasks per second, JSON of objects would cost more than running the tasks. */
+/** Reports as flat numbers, because at 50,000 tasks per second JSON of objects would cost more than running the tasks. */
 export interface PackedReports {
   readonly type: 'reports'
   /** Runs that ended with SPOOL_OK and need no details: pairs of first number and count. */
   readonly done: readonly number[]
-  /** Tasks that found no slot, by name: pairs of first number and count. There may be thousands in a row. */
+  /** Tasks that found no slot, by name: pairs of first number and count, because there may be thousands in a row. */
   readonly waiting?: ReadonlyArray<{ readonly slots: NamedSlots; readonly numbers: readonly number[] }>
-  /** Tasks that did not run because their time has not come: pairs of number and when they are due, epoch ms. There may be thousands in a row. */
+  /** Tasks whose time has not come: pairs of number and due time, epoch ms. There may be thousands in a row. */
   readonly later?: readonly number[]
   /** Triples of number, kind (index in REPORT_KINDS) and run time in ms. */
   readonly packed: readonly number[]
-  /** Further fields of the few reports that have any, by number. */
+  /** The further fields of reports, by number. Few reports have any. */
   readonly more?: { readonly [number: string]: MoreOfReport }
-  /** The ids of named tasks that ran to SPOOL_OK, by number: nothing is left that knows them. */
+  /** The ids of named tasks that ran to SPOOL_OK, by number. They are sent because the files that had them are gone. */
   readonly ids?: { readonly [number: string]: string }
-  /** Of all runs that ended in this message; absent: none has. */
+  /** The times of all runs whose end is in this message. Absent: no run has ended. */
   readonly times?: RunTimes
-  /** Of named tasks, all runs that began or ended since the last message. */
+  /** All runs of named tasks that began or ended since the last message. */
   readonly named?: readonly NamedRuns[]
   /** Numbers of running tasks whose start was not announced before. */
   readonly started: readonly number[]
-  /** How long the worker was busy with all of this. */
+  /** How long the worker was busy since the last message. */
   readonly busyMs: number
-  /** Of names whose tasks have ended: how many more could follow. */
+  /** How many more tasks of a name could follow, for names whose tasks have ended here. */
   readonly wishes?: readonly SlotWish[]
-  /** How many tasks wait in the worker until others of their name end there; absent: none. */
+  /** How many tasks wait in the worker until others of their name end there. Absent: none. */
   readonly following?: number
 }
 
@@ -44,7 +44,7 @@ type MoreOfReport = Omit<Report, 'ref' | 'kind' | 'ranMs'>
 
 const KIND_NUMBERS = new Map(REPORT_KINDS.map((kind, number) => [kind, number]))
 
-/** How long runs took, and how long their tasks had waited: histograms (task/histogram) in microseconds, packed. */
+/** How long runs took, and how long their tasks had waited: packed histograms (task/histogram) in microseconds. */
 export interface RunTimes {
   readonly ran: readonly number[]
   readonly waited: readonly number[]
@@ -53,7 +53,7 @@ export interface RunTimes {
 /** Collects reports until they are worth a message. */
 export class Outbox {
   readonly #isListenedTo: boolean
-  /** Made once: a worker sends thousands of messages per second. */
+  /** Made once, because a worker sends thousands of messages per second. */
   readonly #ran = new Histogram()
   readonly #waited = new Histogram()
   readonly named = new NamedRunCounts()
@@ -65,7 +65,7 @@ export class Outbox {
   #ids: Record<string, string> | undefined
   #hasTrouble = false
 
-  /** @param isListenedTo even tasks that ended with SPOOL_OK are reported one by one, with their times */
+  /** @param isListenedTo true if even tasks that ended with SPOOL_OK are reported one by one, with their times */
   constructor(isListenedTo: boolean) {
     this.#isListenedTo = isListenedTo
   }
@@ -75,7 +75,7 @@ export class Outbox {
     return count === 0
   }
 
-  /** It has the end of a task that did not go well, of which nobody would hear if this process ended now. */
+  /** True while a failure of a task is not sent yet. If this process ended now, nobody would hear of that failure. */
   get hasTrouble(): boolean {
     return this.#hasTrouble
   }
@@ -95,13 +95,13 @@ export class Outbox {
     this.#more[number] = { name, task, atMs, reason, pair, slots, detail, attempt, waitMs } // JSON leaves out undefined fields
   }
 
-  /** Call it besides `add`. */
+  /** Adds the id of a task. Call it besides `add`. */
   addId(number: number, id: string): void {
     this.#ids ??= {}
     this.#ids[number] = id
   }
 
-  /** Call it besides `add`. */
+  /** Adds the times of a run. Call it besides `add`. */
   addTimes(ranMs: number, waitedMs: number): void {
     this.#ran.add(ranMs * 1000)
     this.#waited.add(waitedMs * 1000)
@@ -146,7 +146,7 @@ export class Outbox {
   }
 }
 
-/** It says nothing else, as of a task that nobody began. */
+/** True if the report says only when the task is due, as for a task that nobody began. */
 function isOnlyLater(report: Report): report is Report & { readonly atMs: number } {
   const { kind, atMs, ranMs, name, task, detail, attempt } = report
   if (kind !== 'later' || atMs === undefined || ranMs > 0) return false
@@ -170,7 +170,7 @@ class NamedRunCounts {
     else runs.other++
   }
 
-  /** @returns undefined if there is nothing to tell */
+  /** Returns the counts since the last call; undefined if there are none. */
   take(): readonly NamedRuns[] | undefined {
     if (this.#byName.size === 0) return undefined
     const taken = [...this.#byName.values()]
@@ -197,14 +197,14 @@ class NamedRunCounts {
   }
 }
 
-/** Numbers as pairs of the first one and how many follow each other. */
+/** Adds a number to pairs of a first number and a count of consecutive ones. */
 function addTo(pairs: number[], number: number): void {
   const last = pairs.length - 1
   if (last > 0 && (pairs[last - 1] ?? 0) + (pairs[last] ?? 0) === number) pairs[last] = (pairs[last] ?? 0) + 1
   else pairs.push(number, 1)
 }
 
-/** The reverse: calls `tell` with each of them. */
+/** Calls `tell` with each number that the pairs of first number and count stand for. */
 export function eachOf(pairs: readonly number[], tell: (number: number) => void): void {
   for (let i = 0; i < pairs.length; i += 2) {
     const first = pairs[i] ?? 0
@@ -212,7 +212,11 @@ export function eachOf(pairs: readonly number[], tell: (number: number) => void)
   }
 }
 
-/** @throws Error if a handler has made up a number, which is no task's; a range of them may have no end */
+/**
+ * Checks that the numbers in a message are below `limit`. Code of users may have made them up, and a range may be endless.
+ *
+ * @throws Error if a number is of no task
+ */
 export function assertBelow({ done, packed, later = [], waiting = [] }: PackedReports, limit: number): void {
   const look = (first = 0, count = 0) => {
     if (!(first >= 0 && first + count <= limit))
@@ -224,13 +228,17 @@ export function assertBelow({ done, packed, later = [], waiting = [] }: PackedRe
   for (let i = 0; i < packed.length; i += 3) look(packed[i], 1)
 }
 
-/** A task that a worker was given, and what it has announced of its claim. */
+/** A task that a worker was given, and the notice of its claim, if the worker has sent one. */
 export interface GivenTask {
   readonly ref: Ref
   readonly notice: ClaimNotice | undefined
 }
 
-/** Calls `tell` with the number and report of each task that is not in `done`. @param given returns undefined for a task to skip */
+/**
+ * Calls `tell` with the number and report of each task that is not in `done`.
+ *
+ * @param given returns undefined for a task to skip
+ */
 export function eachReport(
   message: PackedReports,
   given: (number: number) => GivenTask | undefined,

@@ -10,16 +10,16 @@ import { encodePacket } from '../../formats/protocol/packet.js'
 import { PeriodicTasks, type PeriodicTasksOptions } from './tasks.js'
 import { entryFrom } from './times.js'
 
-/** After an engine could not be opened. */
+/** The delay, in ms, before an engine that could not be opened is opened again. */
 const RETRY_MS = 1000
 
-/** How long a stop waits for what is being done: its engine may not answer. */
+/** How long a stop waits, in ms, for the work that is going on. It is bounded because the engine may not answer. */
 const CLOSE_MS = 500
 
 /** Where periodic tasks are stored. */
 interface PeriodicPlace {
   readonly engine: Engine
-  /** Each stored task is on disk before the next one. */
+  /** True if each stored task is on disk before the next one is stored. */
   readonly sync: boolean
 }
 
@@ -59,7 +59,7 @@ export class PeriodicSpool {
     return this.#declared.length === 0
   }
 
-  /** Each task, and when it is scheduled next; epoch ms, null: that is not known yet. */
+  /** Returns each task and when it is scheduled next, epoch ms; null: not known yet. */
   get plan(): PeriodicTasks['plan'] {
     return this.#tasks?.plan ?? []
   }
@@ -78,7 +78,7 @@ export class PeriodicSpool {
     return stored
   }
 
-  /** Resolves when what it does is done, if that is soon. */
+  /** Begins nothing more. Resolves when the work that is going on has ended, or after `CLOSE_MS`. */
   async close(): Promise<void> {
     this.#closed.abort()
     this.#alarm.clear()
@@ -137,7 +137,7 @@ export class PeriodicSpool {
   }
 }
 
-/** A run is a named task like any other. */
+/** Returns the packet of a run, which is a named task like any other. */
 function packetOf({ name, queue }: PeriodicTask): Buffer {
   const pairs = [
     [TASK_KEY, name],
@@ -150,7 +150,7 @@ function packetOf({ name, queue }: PeriodicTask): Buffer {
 
 let knownBoot: string | undefined
 
-/** Which start of the machine this is. Where that is unknown, each process has its own. */
+/** Returns the id of this start of the machine. Where it is unknown, each process has an id of its own. */
 function bootId(): string {
   knownBoot ??= readBoot() ?? crypto().randomUUID()
   return knownBoot
@@ -167,8 +167,8 @@ function readBoot(): string | undefined {
 type Options = Pick<PeriodicTasksOptions, 'states' | 'now' | 'store'>
 
 /**
- * Stores a run because a person asks for it, and leaves the next regular time alone. It counts as the task's last run: unless runs
- * may overlap, nothing more is stored before it has ended.
+ * Stores a run because a person asks for it, and leaves the next regular time alone. This run counts as the task's last run:
+ * unless runs may overlap, no other run is stored before it has ended.
  *
  * @returns the name of the stored task
  * @throws Error why nothing was stored
@@ -182,7 +182,7 @@ async function storeNow({ states, now, store }: Options, task: PeriodicTask): Pr
       `its last run, ${last}, has not ended${fate === 'begun' ? ', and it does not overlap' : ''}`,
     )
   const name = states.newTask()
-  // first, so that of several daemons one stores it
+  // the entry comes first, so that only one of several daemons stores the run
   if (!(await states.advance({ ...(entry ?? entryFrom(task, now())), task: name }, version, true)))
     throw new Error('another daemon has just stored a run of it')
   await store(task, name)

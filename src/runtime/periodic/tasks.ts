@@ -11,33 +11,33 @@ import { entryFrom, isAstray, isMissed, leftMs, type Moment } from './times.js'
 export interface PeriodicTasksOptions {
   readonly states: PeriodicStates
   now(): Moment
-  /** People have paused it: its times pass, and nothing is stored. @throws why that is unknown */
+  /** True if people have paused the task: its times pass, and nothing is stored. @throws why that is unknown */
   isPaused(task: PeriodicTask): boolean | Promise<boolean>
-  /** Stores a run of the task. `name`: of `newTask` */
+  /** Stores a run of the task. @param name from `newTask` */
   store(task: PeriodicTask, name: string): Promise<void>
-  /** Its time has come, but this task is still there. Called once for each. */
+  /** Called when the time of the task has come, but its last run, `stored`, has not ended. Called once for each `stored`. */
   leftOut(task: PeriodicTask, stored: string): void
-  /** What was remembered of it is damaged, so it starts anew. */
+  /** Called when the entry of the task is damaged, so that the task starts over. */
   damaged(task: PeriodicTask): void
-  /** What cannot be read, written or stored; called again only when the error changes. */
+  /** Called when something cannot be read, written or stored, and again only when the error changes. */
   failed(error: string): void
 }
 
-/** A time that has passed by more is another daemon's no longer: it would have acted. */
+/** An entry whose time passed longer ago than this, in ms, is of no living daemon, because that would have acted. */
 const ABANDONED_MS = 60_000
-/** The clock may be set while we sleep until a cron time. */
+/** The longest sleep before a cron time, in ms, because the clock may be set meanwhile. */
 const LONGEST_SLEEP_MS = 10_000
-/** After somebody else was faster. */
+/** The delay, in ms, before the next look after another daemon was faster. */
 const LOOK_AGAIN_MS = 50
 const FIRST_RETRY_MS = 1000
 const LAST_RETRY_MS = 60_000
 
-/** How long it may take to write an entry. */
+/** If writing an entry takes longer than this, in ms, this process may have been suspended, and the entry is written again. */
 const SUSPENDED_MS = 1000
-/** On a disk that is always as slow. */
+/** The most attempts to write an entry in time, because a disk may always be that slow. */
 const MOST_CLAIMS = 3
 
-/** A run that this daemon has to store: nobody else does. */
+/** A run that this daemon has to store, because no other daemon will. */
 interface Owed {
   /** The name of the task to be stored. */
   readonly stored: string
@@ -45,17 +45,18 @@ interface Owed {
 }
 
 /**
- * The periodic tasks of one spool, as one of its daemons knows them. Who finds a task due replaces its entry first, with the name
- * of the run, and then stores it: of several daemons one does, one that dies in between has missed a run and never doubled one, and
- * whether a run has ended is known whenever its daemon dies. It has no timer: `look` says when to look again.
+ * The periodic tasks of one spool, as one of its daemons knows them. A daemon that finds a task due first replaces the entry of
+ * the task, which then has the name of the new run, and after that stores the run. So only one of several daemons stores it. A
+ * daemon that dies in between misses a run, but never doubles one. Whether a run has ended is known whenever its daemon dies.
+ * There is no timer here: `look` returns when to look again.
  */
 export class PeriodicTasks {
   readonly #options: PeriodicTasksOptions
   #tasks = new Map<string, PeriodicTask>()
-  /** Those that were not known before, or have another rhythm: they start anew, whatever is remembered. */
+  /** The names of tasks that are new here, or have a new rhythm. If their entry has another rhythm, they start over at once. */
   readonly #fresh = new Set<string>()
   readonly #owed = new Map<string, Owed>()
-  /** What was read or written last, by name. */
+  /** The entries that were read or written last, by the name of the task. */
   #entries = new Map<string, PeriodicEntry>()
   #setAtMs = Number.NEGATIVE_INFINITY
   readonly #leftOut = new Map<string, string>()
@@ -66,7 +67,7 @@ export class PeriodicTasks {
     this.#options = options
   }
 
-  /** Replaces the tasks. Those that keep their rhythm keep their times. */
+  /** Replaces the tasks. Tasks that keep their rhythm keep their times. */
   set(tasks: readonly PeriodicTask[]): void {
     const before = this.#tasks
     this.#tasks = new Map(tasks.map(task => [task.name, task]))
@@ -78,7 +79,7 @@ export class PeriodicTasks {
     this.#setAtMs = this.#options.now().machineMs
   }
 
-  /** Each task, and when it is scheduled next; epoch ms, null: that is not known yet. */
+  /** Returns each task and when it is scheduled next, epoch ms; null: not known yet. */
   get plan(): Array<{ readonly task: PeriodicTask; readonly nextAtMs: number | null }> {
     const now = this.#options.now()
     return [...this.#tasks.values()].map(task => {
@@ -87,7 +88,12 @@ export class PeriodicTasks {
     })
   }
 
-  /** Does what is due. One call at a time. @param givenUp nothing is to be begun any more @returns after how many ms to look again; infinite: not before `set` */
+  /**
+   * Does what is due. One call at a time.
+   *
+   * @param givenUp fires when nothing more is to be begun
+   * @returns after how many ms to look again; infinite: not before `set`
+   */
   async look(givenUp?: AbortSignal): Promise<number> {
     const failures = new Map<string, string>()
     const attempt = async (name: string, act: () => Promise<void> | void) => {
@@ -141,8 +147,8 @@ export class PeriodicTasks {
   }
 
   /**
-   * Makes the coming run ours. A process that was suspended while it did so has written times that may have passed by now, and
-   * that others may act on: it does so again.
+   * Takes the coming run for this daemon, by replacing the entry of the task. If this process was suspended meanwhile, the times
+   * that it has written may have passed by now, and other daemons may act on them. So it replaces the entry again.
    */
   async #claim(task: PeriodicTask, from: number): Promise<void> {
     for (let version = from; version < from + MOST_CLAIMS; version++) {
@@ -157,7 +163,7 @@ export class PeriodicTasks {
     }
   }
 
-  /** Replaces an entry. @returns false if somebody else was faster */
+  /** Replaces an entry. @returns false if another daemon was faster */
   async #advance(entry: PeriodicEntry, from: number): Promise<boolean> {
     this.#entries.delete(entry.name)
     if (!(await this.#options.states.advance(entry, from, true))) return false
@@ -166,7 +172,7 @@ export class PeriodicTasks {
     return true
   }
 
-  /** Stores what could not be stored before, too: never two for one task. */
+  /** Stores the run that this daemon owes, also if it could not be stored before. There is at most one per task. */
   async #deliver(task: PeriodicTask): Promise<void> {
     const owed = this.#owed.get(task.name)
     if (owed === undefined) return
@@ -174,7 +180,7 @@ export class PeriodicTasks {
     await this.#options.store(task, stored)
     this.#owed.delete(task.name)
     if (!('everyMs' in task.when)) return
-    // a period begins now, if storing took long, or if this process was suspended
+    // the period begins only now, because storing may have taken long, or this process may have been suspended
     await this.#options.states.advance(
       { ...entryFrom(task, this.#options.now()), task: stored },
       version,
@@ -197,12 +203,12 @@ export class PeriodicTasks {
     this.#entries.delete(entry.name)
   }
 
-  /** Nobody who knows the task, with this rhythm, is there any more: its time has come, and nothing has happened. */
+  /** True if no daemon that knows the task with this rhythm is left: its time has come, and nothing has happened. */
   #isAbandoned(entry: PeriodicEntry, now: Moment): boolean {
     return leftMs(entry, now) <= -ABANDONED_MS && now.machineMs >= this.#setAtMs + ABANDONED_MS
   }
 
-  /** The entry of a task of ours, unless another daemon has given it another rhythm. */
+  /** Returns the entry of a task, unless another daemon has given the entry another rhythm. */
   #entryOf({ name, when }: PeriodicTask): PeriodicEntry | undefined {
     const entry = this.#entries.get(name)
     return entry !== undefined && isSameRhythm(entry.when, when) ? entry : undefined
@@ -237,7 +243,7 @@ export class PeriodicTasks {
   }
 }
 
-/** The part of an entry that outlives its times. */
+/** Returns the part of an entry that stays when its times start over. */
 function runOf(entry: PeriodicEntry | undefined): Pick<PeriodicEntry, 'task'> {
   return entry?.task === undefined ? {} : { task: entry.task }
 }

@@ -4,18 +4,22 @@ import { openCron } from '../schedule/cron.js'
 /** Now, on both clocks. */
 export interface Moment {
   readonly epochMs: number
-  /** By `machineNowMs`: it cannot be set, and starts anew with the machine. */
+  /** From `machineNowMs`, a clock that cannot be set and starts over with the machine. */
   readonly machineMs: number
-  /** Which start of the machine that is. */
+  /** The id of the start of the machine that `machineMs` counts from. */
   readonly boot: string
 }
 
-/** What is later than this has been missed; less is the delay of a busy machine, or of a restart. */
+/**
+ * A time that passed longer ago than this, in ms, has been missed. A shorter delay is that of a busy machine, or of a restart.
+ */
 const LATE_MS = 60_000
-/** If the clock is set back by less, no cron time repeats. By more, it was wrong before, and everything starts over. */
+/** If the clock is set back by less than this, in ms, no cron time repeats. By more, it was wrong before, and all starts over. */
 const REPEAT_MS = 3_600_000
 
-/** The entry of a task that is registered now, or whose time has come: the next one is one period, or one cron time, away. */
+/**
+ * Returns the entry of a task that is registered now, or whose time has come. The next run is one period, or one cron time, away.
+ */
 export function entryFrom(
   { name, when }: Pick<PeriodicTask, 'name' | 'when'>,
   { epochMs, machineMs, boot }: Moment,
@@ -27,34 +31,34 @@ export function entryFrom(
   return { name, when, sinceMs: epochMs, nextMs: Math.round(epochMs + everyMs), machine }
 }
 
-/** How long until its time comes; not positive: it has come. */
+/** Returns the ms until the time of the entry; 0 or less once it has come. */
 export function leftMs(entry: PeriodicEntry, now: Moment): number {
   const byEpoch = entry.nextMs - now.epochMs
   if (!('everyMs' in entry.when)) return byEpoch
   return machineLeftMs(entry, now) ?? Math.min(byEpoch, entry.when.everyMs)
 }
 
-/** The clock was set back so far that the entry's times mean nothing any more: it has to start over. */
+/** True if the clock was set back so far that the entry's times mean nothing any more, and the task has to start over. */
 export function isAstray(entry: PeriodicEntry, now: Moment): boolean {
   const { when, sinceMs, nextMs } = entry
   if (!('everyMs' in when)) return now.epochMs < sinceMs - REPEAT_MS
   return machineLeftMs(entry, now) === undefined && nextMs > now.epochMs + when.everyMs
 }
 
-/** By the clock that cannot be set; undefined if the machine, or its container, is another one by now. */
+/** Returns the ms left by the clock that cannot be set; undefined if the machine was started again, or is another one by now. */
 function machineLeftMs({ when, machine }: PeriodicEntry, now: Moment): number | undefined {
   if (machine === undefined || machine.boot !== now.boot || !('everyMs' in when)) return undefined
   const left = machine.nextMs - now.machineMs
   return left > when.everyMs + 1 ? undefined : left
 }
 
-/** Its time has come, and nobody was there. */
+/** True if the time of the entry has been missed, because no daemon was there. */
 export function isMissed(entry: PeriodicEntry, now: Moment): boolean {
   const { when } = entry
   return -leftMs(entry, now) > ('everyMs' in when ? Math.min(LATE_MS, when.everyMs) : LATE_MS)
 }
 
-/** @returns undefined if there is none @throws SpooldError SCHEDULE_INVALID */
+/** Returns the next cron time, epoch ms; undefined if there is none. @throws SpooldError SCHEDULE_INVALID */
 function nextCron({ expression, zone }: Exclude<Rhythm, { everyMs: number }>, epochMs: number) {
   return openCron(expression, zone).next(epochMs)
 }

@@ -5,14 +5,14 @@ import { type CronCommand, type LoadedProcess, scheduleKey } from '../../base/ta
 
 interface CommandsOptions {
   readonly events: Emitter
-  /** Receives the output. */
+  /** Returns the descriptor that receives the output of the commands. */
   logFd(): number
-  /** What they get otherwise than this process has it. */
+  /** Returns the directory, umask and variables that a command gets in place of those of this process. */
   surroundings(): LoadedProcess
 }
 
 /**
- * The commands of `cron` (core/cron.c, core/master_checks.c): each in a shell and session of its own. As in uWSGI, they
+ * Runs the commands of `cron` (core/cron.c, core/master_checks.c), each in a shell and session of its own. As in uWSGI, they
  * continue when the daemon stops.
  */
 export class Commands {
@@ -23,7 +23,7 @@ export class Commands {
     this.#options = options
   }
 
-  /** @returns why it was not started, for people; undefined: it was */
+  /** Starts a command. @returns why it was not started, for people; undefined: it was started */
   run(entry: CronCommand): string | undefined {
     const { command, isUnique, harakiriMs } = entry
     const { events } = this.#options
@@ -45,7 +45,7 @@ export class Commands {
     return undefined
   }
 
-  /** Undefined if there is no memory for another process: then Node throws; it reports other failures by an event. */
+  /** Returns undefined if Node throws, as it does if there is no memory for a process. Node emits other failures as an event. */
   #spawn(command: string): ChildProcess | undefined {
     const { events, logFd, surroundings } = this.#options
     const failed = (error: unknown) =>
@@ -58,7 +58,7 @@ export class Commands {
         else env[name] = value
       const stdio: StdioOptions = ['ignore', logFd(), logFd()]
       const cwd = directory === null ? {} : { cwd: directory }
-      const own = umask === null ? undefined : process.umask(umask) // it forks before it returns
+      const own = umask === null ? undefined : process.umask(umask) // spawn forks before it returns
       try {
         return spawn('/bin/sh', ['-c', command], { detached: true, stdio, env, ...cwd }).once('error', failed)
       } finally {
@@ -74,6 +74,6 @@ export class Commands {
     this.#options.events.emit('command-overran', { command, pid })
     try {
       process.kill(-pid, 'SIGKILL')
-    } catch {} // it has just ended
+    } catch {} // the command has just ended
   }
 }

@@ -3,9 +3,9 @@ import { onDemand } from '../../base/on-demand.js'
 
 const croner = onDemand<typeof import('croner')>('croner')
 
-/** When a cron expression is due. Only this file uses croner. */
+/** The times of a cron expression. Only this file uses croner. */
 export interface CronTable {
-  /** The next time after this one, epoch ms; undefined if there are no more. */
+  /** Returns the next time after this one, epoch ms; undefined if there is none. */
   next(afterMs: number): number | undefined
 }
 
@@ -25,9 +25,9 @@ const FIELDS: readonly Field[] = [
 const [DAY, WEEKDAY] = [2, 4]
 
 /**
- * @param expression five fields, each in uWSGI's notation (a number; -1 any, -5 multiples of 5) or cron's (lists, ranges,
- *   steps, names), or whatever else croner accepts: six fields with seconds first, `L`, `#`, `@daily`
- * @param zone null means the zone of this process
+ * @param expression five fields, each in uWSGI's notation (a number; -1: any; -5: multiples of 5) or cron's (lists, ranges,
+ *   steps, names), or anything else that croner accepts: six fields with seconds first, `L`, `#`, `@daily`
+ * @param zone null: the zone of this process
  * @throws SpooldError SCHEDULE_INVALID
  */
 export function openCron(expression: string, zone: string | null): CronTable {
@@ -56,8 +56,8 @@ export function openCron(expression: string, zone: string | null): CronTable {
 }
 
 /**
- * Translates uWSGI's numbers to cron's notation (core/master_utils.c, uwsgi_cron_task_needs_execution). If day or weekday
- * is written as -n, both have to match, and so if it begins with *, as in cron (entry.c, DOM_STAR and DOW_STAR); otherwise either.
+ * Translates uWSGI's numbers to cron's notation (core/master_utils.c, uwsgi_cron_task_needs_execution). If day or weekday is
+ * written as -n, or begins with * as in cron (entry.c, DOM_STAR and DOW_STAR), both have to match. Otherwise one is enough.
  */
 function translate(expression: string): { pattern: string; needsBothDays: boolean } {
   const words = expression.trim().split(/\s+/)
@@ -77,7 +77,7 @@ function translateField(word: string, { name, min, max }: Field): string {
     return word
   }
   const step = -number
-  // a step, not a list: croner does not make up for steps in the hour that daylight saving time skips
+  // a step, not a list, because croner does not make up for steps in the hour that daylight saving time skips
   if (min === 0 && max > 7 && step <= max) return `*/${step}`
   const values = Array.from({ length: (max === 7 ? 6 : max) - min + 1 }, (_, i) => min + i)
   const matching = values.filter(value => value % step === 0)

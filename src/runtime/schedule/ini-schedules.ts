@@ -12,8 +12,8 @@ import {
 import { openCron } from './cron.js'
 
 /**
- * The values of uWSGI's schedule options, as uWSGI reads them (core/master.c, core/cron.c, core/fsmon.c), except that text
- * which it would read as 0 is refused.
+ * Parsers for the values of uWSGI's schedule options. They match uWSGI (core/master.c, core/cron.c, core/fsmon.c), except that
+ * text that uWSGI would read as 0 is refused.
  *
  * @throws SpooldError SCHEDULE_INVALID from each function
  */
@@ -106,7 +106,7 @@ function invalid(expected: string, got: string): SpooldError {
   return new SpooldError('SCHEDULE_INVALID', `expected ${expected}, got ${describe(got)}`)
 }
 
-/** The options that make schedules, as they are written. */
+/** The options that make schedules, with their values as people write them. */
 interface ScheduleOptions extends Readonly<Record<ScheduleProperty, readonly string[]>> {
   readonly cronHarakiriMs: number
 }
@@ -141,7 +141,10 @@ export function schedulesOf(options: ScheduleOptions): Schedule[] {
   )
 }
 
-/** Reports each text that makes no schedule, and each that never comes: uWSGI starts with those. */
+/**
+ * Reports each text that is not a schedule, as an error. A schedule that never comes is a warning unless `strict`, because uWSGI
+ * starts with one.
+ */
 export function checkSchedules(
   options: ScheduleOptions & { readonly strict: boolean },
   report: (severity: 'error' | 'warning', option: string, i: number, message: string) => void,

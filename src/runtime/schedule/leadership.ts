@@ -5,32 +5,35 @@ import { messageOf } from '../../base/errors.js'
 export interface Lease {
   /** Epoch ms. No other process can have it before then. */
   readonly validUntilMs: number
-  /** Taken over from a dead holder. Another process may have done the same; ownership is certain after the first renewal. */
+  /**
+   * True if the lease was taken over from a dead holder. Another process may have done the same, so ownership is certain only
+   * after the first renewal.
+   */
   readonly isTakenOver: boolean
   release(): Promise<void>
 }
 
 interface LeaseListener {
-  /** Nobody waits for it any more. */
+  /** Fires when nobody waits for the lease any more. */
   readonly givenUp: AbortSignal
-  /** It could not be renewed. */
+  /** Called when the lease could not be renewed. */
   lost(): void
   renewed(): void
 }
 
 interface LeadershipOptions {
-  /** Undefined if another process has it. */
+  /** Takes the lease. @returns undefined if another process has it */
   take(listener: LeaseListener): Promise<Lease | undefined>
   changed(isLeading: boolean): void
   failed(error: string): void
 }
 
 const RETRY_MS = 1000
-/** How long a stop waits for whoever keeps the lease, and does not answer: it then ends by itself. */
+/** How long a stop waits, in ms, until the lease is released. If its store does not answer, the lease expires by itself. */
 const RELEASE_MS = 500
 
 /**
- * One of several candidates to fire the same schedules.
+ * A candidate among several to fire the same schedules.
  *
  * States: asking → leading → asking …, or asking → waiting (another one leads) → leading; then stopped.
  */
@@ -49,8 +52,8 @@ export class Leadership {
   }
 
   /**
-   * Whether we may fire what is due at this time. A process that was suspended fires nothing that its successor may have
-   * fired, because the successor gets the lease, and starts, only after ours has expired.
+   * True if this process may fire what is due at this time. A process that was suspended fires nothing that its successor may
+   * have fired, because the successor gets the lease, and starts, only after the old lease has expired.
    */
   leadsAt(instantMs: number): boolean {
     return this.#state === 'leading' && this.#lease !== undefined && instantMs < this.#lease.validUntilMs
@@ -60,7 +63,7 @@ export class Leadership {
     return this.#state
   }
 
-  /** Whether the leader is known. */
+  /** True once it is known whether this process leads. */
   get isDecided(): boolean {
     return this.#state === 'leading' || this.#state === 'waiting'
   }

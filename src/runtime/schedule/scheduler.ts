@@ -10,21 +10,28 @@ import { openCron } from './cron.js'
 import { CalendarTicks, type Ticks, TimerTicks } from './ticks.js'
 
 interface SchedulerOptions {
-  /** The leader is not known yet: do not fire or advance. `restart` follows once it is known. */
+  /**
+   * True while the leader that fires the schedule is not known: the schedule neither fires nor advances. `restart` follows once
+   * the leader is known.
+   */
   isHeld(schedule: Schedule): boolean
-  /** @param instantMs epoch ms of the occurrence of a cron schedule; undefined for all others */
+  /** Fires a schedule. @param instantMs epoch ms of the occurrence of a cron schedule; undefined for all others */
   fire(schedule: Schedule, instantMs: number | undefined): void
   /** Calls back whenever the file changes. */
   watch(monitor: FileMonitor, changed: () => void): { close(): void }
-  /** The zone of schedules that name none. Asked once such a schedule exists: to know it takes Node 14 ms. */
+  /**
+   * Returns the zone of schedules that name none. Called only once such a schedule exists, because the answer takes Node 14 ms.
+   */
   zone(): string
-  /** The limit is reached: this schedule is not added. */
+  /** Called when a schedule is not added because the limit is reached. */
   refused(schedule: Schedule, limit: number): void
 }
 
 interface Entry {
   readonly schedule: Schedule
-  /** Remove it once it has ended. Others stay, so that they do not start over when their code is loaded again. */
+  /**
+   * True if the entry is removed once it has ended. Others stay, so that they do not start over when their code is loaded again.
+   */
   readonly isTemporary: boolean
   readonly owners: Set<string>
   ticks?: Ticks
@@ -32,31 +39,31 @@ interface Entry {
 }
 
 interface Planned {
-  /** Its `scheduleKey`; a timer with an end that running code has added has one of its own. */
+  /** The `scheduleKey` of the schedule. A timer with an end that running code has added has a key of its own. */
   readonly key: string
   readonly schedule: Schedule
-  /** Epoch ms; Infinity: at no known time. */
+  /** Epoch ms; Infinity: no time is known. */
   readonly nextAtMs: number
-  /** Who asked for it. */
+  /** Those who asked for the schedule. */
   readonly owners: ReadonlySet<string>
-  /** Only running code did. */
+  /** True if only running code asked for the schedule. */
   readonly isOfCode: boolean
 }
 
-/** The wall clock may be set while we sleep, so check it this often. */
+/** The longest sleep before a cron time, in ms, because the wall clock may be set meanwhile. */
 const LONGEST_SLEEP_MS = 1000
-/** uWSGI's limit is 64 of each kind. */
+/** The most schedules of all kinds together. uWSGI's limit is 64 of each kind. */
 const MAX_SCHEDULES = 1024
-/** The owner of schedules that running code adds; a reload drops them. */
+/** The owner of the schedules that running code adds. A reload drops them. */
 const CODE = 'code'
 
-/** Fires all schedules. A schedule exists as long as it has an owner: those who asked for it. */
+/** Fires all schedules. A schedule exists as long as it has an owner, which is somebody who asked for it. */
 export class Scheduler {
   readonly #options: SchedulerOptions
   readonly #entries = new Map<string, Entry>()
   readonly #alarm = new Alarm(() => this.#ring())
   #added = 0
-  /** Undefined: nobody has asked. */
+  /** The zone of schedules that name none. Undefined: no schedule has needed it yet. */
   #zone: string | undefined
 
   constructor(options: SchedulerOptions) {
@@ -64,8 +71,8 @@ export class Scheduler {
   }
 
   /**
-   * The zone of schedules that name none may be another one. What counts in another zone now counts from now on: what was due
-   * before has been fired by the old one.
+   * Asks again for the zone of schedules that name none. If it has changed, these schedules count in the new zone from now on:
+   * what was due before has been fired by the old one.
    */
   rezone(): void {
     const before = this.#zone
@@ -87,7 +94,7 @@ export class Scheduler {
     return [...this.#entries.values()].map(({ schedule }) => schedule)
   }
 
-  /** All schedules. */
+  /** Returns all schedules, each with its owners and its next time. */
   get plan(): Planned[] {
     return [...this.#entries].map(([key, { schedule, ticks, owners }]) => {
       const leftMs = (ticks?.nextAtMs ?? Number.POSITIVE_INFINITY) - clockOf(schedule)
@@ -96,7 +103,7 @@ export class Scheduler {
     })
   }
 
-  /** Replaces the schedules of an owner. Those that it keeps continue undisturbed. */
+  /** Replaces the schedules of an owner. Schedules that the owner keeps continue undisturbed. */
   set(owner: string, schedules: readonly Schedule[]): void {
     const wanted = new Map(schedules.map(schedule => [scheduleKey(schedule), schedule]))
     for (const [key, entry] of this.#entries) {
@@ -108,7 +115,9 @@ export class Scheduler {
     this.#sleep()
   }
 
-  /** Adds a schedule for running code. A timer with an end is always new; any other that already exists is the same one. */
+  /**
+   * Adds a schedule for running code. A timer with an end is always new. Any other schedule that exists already is kept as it is.
+   */
   add(schedule: Schedule): void {
     const isTemporary = schedule.kind === 'timer' && schedule.iterations > 0
     const key = scheduleKey(schedule)
@@ -116,7 +125,7 @@ export class Scheduler {
     this.#sleep()
   }
 
-  /** Removes one that running code has added, and nobody else asked for. @returns false if there is none */
+  /** Removes a schedule that running code has added and nobody else has asked for. @returns false if there is none */
   remove(key: string): boolean {
     const entry = this.#entries.get(key)
     if (entry === undefined || entry.owners.size > 1 || !entry.owners.has(CODE)) return false
@@ -124,12 +133,12 @@ export class Scheduler {
     return this.#entries.delete(key)
   }
 
-  /** Removes what running code has added. */
+  /** Removes the schedules that running code has added. */
   reload(): void {
     this.set(CODE, [])
   }
 
-  /** Restarts these schedules: none of their past occurrences was fired. */
+  /** Restarts the matching schedules from now on. None of their past occurrences was fired, and none will be. */
   restart(matches: (schedule: Schedule) => boolean): void {
     for (const { schedule, ticks } of this.#entries.values())
       if (matches(schedule)) ticks?.restart(clockOf(schedule))
@@ -191,7 +200,9 @@ export function isOnCalendar(schedule: Schedule): schedule is CronTimes | CronCo
   return schedule.kind === 'cron' || schedule.kind === 'command'
 }
 
-/** Cron follows the wall clock; timers are unaffected when it is set. */
+/**
+ * Returns now on the clock of the schedule. Cron follows the wall clock. Timers do not, so that setting it does not affect them.
+ */
 function clockOf(schedule: Schedule): number {
   return isOnCalendar(schedule) ? Date.now() : performance.now()
 }

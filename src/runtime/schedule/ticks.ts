@@ -4,13 +4,13 @@ import type { CronTable } from './cron.js'
 export interface Ticks {
   /** Infinity means never again. */
   readonly nextAtMs: number
-  /** The occurrence that is due, if any; several that were slept through count as one. Call it when time has passed. */
+  /** Returns the occurrence that is due, if any. Several that were slept through count as one. Call it when time has passed. */
   take(nowMs: number): number | undefined
   /** Starts over as if created now; a schedule that has ended stays ended. */
   restart(nowMs: number): void
 }
 
-/** A fixed interval on the monotonic clock. The phase does not drift, however late it is asked. */
+/** A fixed interval on the monotonic clock. The phase does not drift, however late `take` is called. */
 export class TimerTicks implements Ticks {
   readonly #everyMs: number
   #left: number
@@ -44,15 +44,17 @@ export class TimerTicks implements Ticks {
   }
 }
 
-/** A process that is later than this has missed the occurrence; uWSGI also requires that the minute matches. */
+/** An occurrence that nobody took within this many ms has been missed. uWSGI also requires that the minute matches. */
 const LATEST_MS = 60_000
-/** If the clock is set back by less, nothing repeats. By more, it was wrong before, and everything starts over. */
+/**
+ * If the clock is set back by less than this, in ms, nothing repeats. By more, it was wrong before, and everything starts over.
+ */
 const REPEAT_MS = 3_600_000
 
 /** Occurrences of a cron expression, on the wall clock, which may jump either way. */
 export class CalendarTicks implements Ticks {
   readonly #table: CronTable
-  /** Earlier occurrences are over, whether they were taken or missed. */
+  /** Occurrences up to this time are over, whether they were taken or missed. */
   #overMs: number
   #nextAtMs: number
 
@@ -79,7 +81,7 @@ export class CalendarTicks implements Ticks {
     this.#nextAtMs = this.#after(nowMs)
   }
 
-  /** The latest occurrence up to now, unless even that is missed. */
+  /** Returns the latest occurrence up to now, unless even that one has been missed. */
   #latest(nowMs: number): number | undefined {
     let latest: number | undefined
     let next = Math.max(this.#nextAtMs, this.#after(nowMs - LATEST_MS))

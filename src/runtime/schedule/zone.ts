@@ -1,9 +1,9 @@
 import { printable } from '../../base/printable.js'
 
 /**
- * The time zone that a value of `TZ` names, in a spelling that `Intl` takes: `:Europe/Berlin` and a file below a `zoneinfo` directory are what
- * libc takes, too. Undefined: it names none. A POSIX rule (`CET-1CEST,M3.5.0,M10.5.0/3`) is no name, and V8 counts in UTC where
- * libc follows the rule.
+ * Returns the time zone that a value of `TZ` names, in a spelling that `Intl` takes; undefined if the value names none. Like
+ * libc, it takes `:Europe/Berlin` and a file below a `zoneinfo` directory. A POSIX rule (`CET-1CEST,M3.5.0,M10.5.0/3`) is not a
+ * name: libc follows such a rule, but V8 counts in UTC.
  */
 export function zoneNamed(tz: string): string | undefined {
   const name = tz
@@ -20,7 +20,7 @@ export function zoneNamed(tz: string): string | undefined {
 }
 
 /**
- * What says in which zone a process counts: the value of its `TZ`, if it has one, and a text for people.
+ * Returns what decides the time zone of a process: the value of its `TZ`, empty if it has none, and a text for people.
  *
  * @param changes what the configuration does to the environment of the process
  */
@@ -37,9 +37,9 @@ export function zoneOrigin(changes: ReadonlyArray<readonly [name: string, value:
   }
 }
 
-/** The zone in which this process counts: that of its `TZ`, or the system's. */
+/** Returns the time zone of this process: the one that its `TZ` names, or the system's. */
 export function ownZone(): string {
   const { TZ: tz = '' } = process.env
-  const system = Intl.DateTimeFormat().resolvedOptions().timeZone as string | undefined // of a `TZ` that names none
+  const system = Intl.DateTimeFormat().resolvedOptions().timeZone as string | undefined // undefined for a `TZ` that names no zone
   return (tz === '' ? undefined : zoneNamed(tz)) ?? (system === 'Etc/Unknown' ? undefined : system) ?? 'UTC'
 }

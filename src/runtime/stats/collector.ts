@@ -27,23 +27,23 @@ import {
 } from './snapshot.js'
 import { SpoolCounters } from './spool-counters.js'
 
-/** What the collector does not count itself. */
+/** Where the collector gets what it does not count itself. */
 interface Sources {
   daemon(): Omit<DaemonFacts, 'stored' | 'refused'>
-  /** Those that are run now. */
+  /** The spools whose tasks run now. */
   spools(): readonly SpoolWorkersStats[]
   leadershipOf(spool: string): SpoolSnapshot['leadership']
   schedules(): Promise<readonly ScheduleSnapshot[]>
   sockets(): readonly SocketSnapshot[]
-  /** What is in no snapshot. */
+  /** The values that no snapshot shows. */
   hide(): Hide
 }
 
-/** Names are a user's: no snapshot grows with them. */
+/** A snapshot has the slot queues of at most this many names, because handlers choose the names and may use any number. */
 const MOST_QUEUES = 100
-/** However many ask, a snapshot is taken this often at most. */
+/** The shortest time between two snapshots, in ms, however many clients ask. */
 const SHARED_MS = 200
-/** While a file system, or Redis, does not answer, a snapshot has what was known last. */
+/** If a file system or Redis does not answer within this many ms, the snapshot has the figures that were known last. */
 const ANSWER_WITHIN_MS = 800
 const NOTHING_KNOWN: UpkeepStats = {
   dead: { count: 0, isWhole: false, byReason: {}, oldestMs: null, newestMs: null },
@@ -62,7 +62,7 @@ export class Collector {
   #stored = 0
   #refused = 0
   #last: Record<'withPayload' | 'without', Promise<DaemonSnapshot>> | undefined
-  /** On the clock of `performance.now()`. */
+  /** When a new snapshot may be taken, on the clock of `performance.now()`. */
   #nextAt = Number.NEGATIVE_INFINITY
 
   constructor(events: Emitter, sources: Sources) {
@@ -71,7 +71,7 @@ export class Collector {
     this.#subscribe(events)
   }
 
-  /** As it is now, or was a moment ago, for somebody. Never rejects, never takes longer than about a second. */
+  /** Returns a snapshot, at most `SHARED_MS` old, as this reader may see it. Never rejects, and takes at most about a second. */
   snapshotFor({ mayReadPayload }: Pick<Sight, 'mayReadPayload'>): Promise<DaemonSnapshot> {
     const now = performance.now()
     if (this.#last === undefined || now >= this.#nextAt) {
@@ -85,7 +85,7 @@ export class Collector {
     return mayReadPayload ? this.#last.withPayload : this.#last.without
   }
 
-  /** Something was changed on request: the next snapshot is a new one. */
+  /** Makes the next request take a new snapshot. Call it after something was changed on request. */
   outdate(): void {
     this.#last = undefined
   }
@@ -127,7 +127,7 @@ export class Collector {
     return upkeep.get()
   }
 
-  /** Forgets spools that a reload removed; a spool that stays keeps its counters. */
+  /** Forgets the upkeep of spools that a reload removed. The counters of all spools stay. */
   #forget(spools: readonly SpoolWorkersStats[]): void {
     const own = new Set(spools.map(({ spool }) => spool))
     for (const spool of this.#upkeeps.keys()) if (!own.has(spool)) this.#upkeeps.delete(spool)
@@ -152,7 +152,7 @@ export class Collector {
     events.on('tasks-reported', payload => this.#of(payload.spool).reported(payload))
     events.on('named-runs', ({ spool, pid, runs }) => this.#namedOf(spool).told(pid, runs))
     events.on('worker-died', ({ spool, running, isReplaced }) => {
-      // what a reload could not start, which is refused for that, took no part in anything
+      // a process that a reload could not start, so that it was refused, took no part in anything
       if (isReplaced || running.length > 0) this.#of(spool).crashed(running.length)
     })
     events.on('worker-overran', ({ spool }) => total(spool).overran++)

@@ -2,9 +2,9 @@ import type { NamedRuns } from '../../base/task/report.js'
 import { RateCounter } from './rates.js'
 import type { NamedStats } from './snapshot.js'
 
-/** More names are counted together: handlers may make them up, and no snapshot grows with them. */
+/** Names beyond this number are counted together, because handlers may make up any number of names. */
 const MOST_NAMES = 100
-/** The name of all others together, which no task has. */
+/** Stands for all further names together. No task has this name. */
 const OTHERS = ''
 
 interface Counters extends Omit<NamedRuns, 'slots'> {
@@ -13,7 +13,7 @@ interface Counters extends Omit<NamedRuns, 'slots'> {
   killed: number
   readonly doneRate: RateCounter
   readonly failedRate: RateCounter
-  /** By the process that runs them. */
+  /** The number of runs in progress, by the pid of their worker. */
   readonly running: Map<number, number>
 }
 
@@ -41,7 +41,7 @@ export class NamedCounters {
     }
   }
 
-  /** Those with most runs first. @param pids of the workers that there are: what others ran has ended with them */
+  /** Returns the names with most runs first. @param pids the workers that are alive: runs of any other have ended with it */
   stats(pids: ReadonlySet<number>): NamedStats[] {
     const now = performance.now()
     for (const counters of this.#byName.values()) settle(counters, pids, now)

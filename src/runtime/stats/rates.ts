@@ -1,7 +1,7 @@
 import type { Rate } from './snapshot.js'
 
 const SLOT_MS = 5000
-/** A quarter of an hour, and the slot that is being filled. */
+/** Enough for a quarter of an hour, and one for the slot that is being filled. */
 const SLOTS = 181
 
 /** How often something happened per second, over the last 1, 5 and 15 minutes. Times are on the `performance.now()` clock. */
@@ -37,7 +37,7 @@ export class RateCounter {
     return sum / Math.max(1, (now - from) / 1000)
   }
 
-  /** Empties the slots that were passed over. */
+  /** Makes the slot of `now` the newest, and empties the slots in between. */
   #turnTo(now: number): void {
     const slot = Math.floor(now / SLOT_MS)
     for (let passed = Math.max(this.#newest + 1, slot - SLOTS + 1); passed <= slot; passed++)

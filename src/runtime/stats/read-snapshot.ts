@@ -87,16 +87,18 @@ const DISK: Fields = { freeBytes: 'time', totalBytes: 'time', freeInodes: 'time'
 const LOOK: Fields = { everyMs: 'time', hints: 'text', watched: 'count', refused: 'count', lastMs: 'time' }
 
 /**
- * Checks what came from a control socket. Whoever owns a spool can answer there with anything.
+ * Checks an answer that came from a control socket. The owner of a spool can answer there with anything.
  *
- * @returns undefined if it is no snapshot that this program understands
+ * @returns undefined if the answer is not a snapshot that this program understands
  */
 export function readSnapshot(value: unknown): DaemonSnapshot | undefined {
   const isRight = hasFields(value, SNAPSHOT, {}) && isSnapshot(value as DaemonSnapshot)
   return isRight ? (value as DaemonSnapshot) : undefined
 }
 
-/** Who answers. It does not depend on the version of the rest: an old daemon can still be asked to be quiet. */
+/**
+ * Returns which daemon answers. The version of the rest does not matter, so that an old daemon can still be asked to be quiet.
+ */
 export function readDaemonFacts(value: unknown): DaemonFacts | undefined {
   if (!hasFields(value, { daemon: 'object' }, {})) return undefined
   const { daemon } = value as Pick<DaemonSnapshot, 'daemon'>
@@ -112,7 +114,7 @@ function isSnapshot({ version, daemon, spools, schedules }: DaemonSnapshot): boo
   )
 }
 
-/** An older daemon's are not paused, and have no `id`. */
+/** True for a schedule. One of an older daemon may lack `pausedSinceMs` and `id`. */
 function isSchedule(each: DaemonSnapshot['schedules'][number]): boolean {
   const { schedule, nextAtMs, pausedSinceMs = null } = each
   const isNamed = () => schedule.kind !== 'periodic' || hasFields(schedule, { name: 'text' }, {})
@@ -194,7 +196,7 @@ function isTextOrNull(value: unknown): boolean {
   return value === null || typeof value === 'string'
 }
 
-/** The path of a task that runs, whether its bytes are UTF-8 or not. */
+/** Returns the ref of a running task, whether its bytes are UTF-8 or not. */
 export function runningRef({ task, ref }: RunningTask): Ref {
   return ref ?? toByteString(task)
 }

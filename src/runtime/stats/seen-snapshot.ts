@@ -1,7 +1,7 @@
 import { type Sight, seenPauses, seenSchedule } from '../../formats/protocol/sight.js'
 import type { DaemonSnapshot, ScheduleSnapshot } from './snapshot.js'
 
-/** A snapshot as somebody may see it. */
+/** Returns the snapshot without what this reader may not see. */
 export function seenSnapshot(snapshot: DaemonSnapshot, sight: Sight): DaemonSnapshot {
   return {
     ...snapshot,

@@ -6,20 +6,20 @@ import type { LookStats } from '../../engines/contracts/look-stats.js'
 import type { DeadStats, DiskStats, UpkeepStats } from '../../engines/contracts/upkeep.js'
 import type { PriorityStats } from '../../engines/feed.js'
 
-// Longer than others: the whole shape, from which docs/status.md is generated.
-/** Grows when a field changes its meaning or goes; a new field does not change it. */
+// Longer than other files: it has the whole shape, from which docs/status.md is generated.
+/** Grows when a field changes its meaning or is removed. A new field does not change it. */
 export const SNAPSHOT_VERSION = 1
 
 /**
- * A daemon at one moment: the one shape for `status`, the stats server, the metrics and whatever shows them. Plain JSON.
- * Times are epoch ms; names that are not UTF-8 have replacement characters; there is no packet and no environment in it.
+ * The state of a daemon at one moment. `status`, the stats server, the metrics and all views of them use this one shape.
+ * It is plain JSON. Times are epoch ms. Names that are not UTF-8 have replacement characters. No packet or environment is in it.
  */
 export interface DaemonSnapshot {
   readonly version: typeof SNAPSHOT_VERSION
-  /** When it was taken. */
+  /** When the snapshot was taken. */
   readonly atMs: number
   readonly daemon: DaemonFacts
-  /** Those whose tasks it runs. */
+  /** The spools whose tasks the daemon runs. */
   readonly spools: readonly SpoolSnapshot[]
   readonly schedules: readonly ScheduleSnapshot[]
   readonly sockets: readonly SocketSnapshot[]
@@ -30,92 +30,92 @@ export interface DaemonFacts {
   readonly version: string
   readonly state: 'starting' | 'running' | 'reloading' | 'stopping' | 'stopped'
   readonly startedAtMs: number
-  /** It gives out no tasks until it is asked to (SIGTSTP). */
+  /** True while the daemon is quiet: it gives out no tasks until the next SIGTSTP. */
   readonly isQuiet: boolean
   readonly host: string
   readonly uid: number
   readonly gid: number
-  /** Its working directory. */
+  /** The working directory of the daemon. */
   readonly directory: string
   /** The configuration files in effect. */
   readonly files: readonly string[]
   /** Resident memory of the master. */
   readonly rssBytes: number
-  /** Tasks that it stored itself, for network peers and for handlers; and requests that it refused. */
+  /** Tasks that the daemon itself stored, for network peers and for handlers. `refused`: requests that it refused. */
   readonly stored: number
   readonly refused: number
 }
 
 export interface SpoolSnapshot {
-  /** The real path, or an engine's own term. */
+  /** The real path of the spool, or its name in an engine without paths. */
   readonly directory: string
   readonly tasks: TaskCounts
-  /** Since the daemon started, or took up the spool. */
+  /** Counts since the daemon started, or took up the spool. */
   readonly totals: Totals
   readonly rates: Rates
   readonly times: Times
-  /** Named tasks that have run, those with most runs first; absent: an older daemon. At most a hundred names, and all others together. */
+  /** Named tasks that have run, at most 100 names and all others together, most runs first. Absent: the daemon is older. */
   readonly named?: readonly NamedStats[]
   readonly processes: Processes
   readonly dead: DeadStats
-  /** Tasks that have failed or are held; a lower bound if not `isWhole`. */
+  /** The number of tasks that have failed or are held. It is a lower bound if `isWhole` is false. */
   readonly records: UpkeepStats['records']
   readonly paused: UpkeepStats['paused']
-  /** Null: unknown, or the file system does not answer. */
+  /** The disk that the spool is on. Null: unknown, or the file system does not answer. */
   readonly disk: DiskStats | null
-  /** How new tasks are noticed; null: the engine is told of each. */
+  /** How new tasks are noticed. Null: the engine is told of each task. */
   readonly look: LookStats | null
-  /** Whether its schedules are fired here; null: it has none. `asking`: not known yet. */
+  /** Whether this daemon fires the schedules of the spool. `asking`: not known yet. Null: the spool has no schedules. */
   readonly leadership: 'asking' | 'leading' | 'waiting' | 'stopped' | null
 }
 
 export interface TaskCounts {
-  /** Somebody has seen that they may run now, and they do not run yet. */
+  /** Tasks that do not run yet, and that may run now, as somebody has seen. */
   readonly due: number
-  /** If not, further ones are not in memory. */
+  /** False if more tasks are due than are in memory. */
   readonly isWhole: boolean
-  /** They may have begun. */
+  /** Tasks that may have begun. */
   readonly running: number
-  /** Nobody has looked at them yet, or a process is about to: they may be due, or for later. */
+  /** Tasks that nobody has looked at yet, or that a worker has but has not begun. They may be due or later. */
   readonly unseen: number
-  /** Since when there has always been one that no process had; epoch ms. Null: there is none. */
+  /** Since when there has always been an unseen task that no worker had, epoch ms. Null: there is none. */
   readonly unseenSinceMs: number | null
-  /** Not due yet, or parked. */
+  /** Tasks that are not due yet, or that are parked. */
   readonly waiting: number
-  /** Of `waiting`: their time has not come. */
+  /** The part of `waiting` whose time has not come. */
   readonly later: number
-  /** Of `waiting`: what was found at their names is no task, or nobody can read it, or begin it. */
+  /** The part of `waiting` whose file is not a task, or cannot be read, or cannot be begun. */
   readonly unreadable: number
-  /** Due, but something else than time keeps them: how many wait for what. */
+  /** How many due tasks are parked, by what they wait for. */
   readonly parked: Readonly<Partial<Record<ParkReason, number>>>
-  /** Those that wait for a slot, by the name of their task, most first; absent: none, or an older daemon. At most a hundred names. */
+  /** Tasks that wait for a slot, by their name, most first, at most 100 names. Absent: none wait, or the daemon is older. */
   readonly slotQueues?: readonly SlotQueueStats[]
-  /** All of them; if not `isWhole`, as counted at `countedAtMs`, less those that ended since; null: not counted yet. */
+  /** All stored tasks. If not `isWhole`: as counted at `countedAtMs`, less those that ended since. Null: not counted yet. */
   readonly stored: number | null
-  /** Null: `stored` is exact. */
+  /** When the names were counted. Null: `stored` is exact. */
   readonly countedAtMs: number | null
-  /** Due and unseen tasks, the most urgent first; if not `isWhole`, all that each directory had when it was counted. */
+  /** Due and unseen tasks by priority, most urgent first. If not `isWhole`: all tasks of each directory when it was counted. */
   readonly priorities: readonly PriorityStats[]
-  /** How many more priorities have tasks. */
+  /** How many further priorities have tasks. */
   readonly prioritiesLeftOut: number
-  /** Since when the one in memory that has been due for longest has been due; null: none, or unknown. */
+  /** Since when the oldest due task in memory has been due. Null: none is due, or the time is unknown. */
   readonly oldestDueMs: number | null
-  /** When the next one comes due by itself. */
+  /** When the next task becomes due without an event. */
   readonly nextDueMs: number | null
 }
 
-/** Within a fraction of it, somebody looks at the first 10,000, whatever the processes do. */
+/** Tasks that are unseen for this many ms count as a backlog. The first 10,000 are seen in much less, whatever the workers do. */
 const UNSEEN_MS = 10_000
 
 /**
- * How many tasks are due, where a limit is set. What nobody has looked at counts only after a while: then it is a backlog, and not
- * a day's schedule that a start has just found.
+ * Returns how many tasks are due, for a comparison with a limit. Unseen tasks count only after `UNSEEN_MS`, because before that
+ * they may be a day's schedule of later tasks that a start has just found.
  */
 export function backlogOf(tasks: TaskCounts, atMs: number): number {
   return tasks.due + (isSettled(tasks, atMs) ? tasks.unseen : 0)
 }
 
-/** Nothing has just come that may be due and that nobody has looked at. */
+/** False while there have been unseen tasks for less than `UNSEEN_MS`, because somebody may be about to look at them. */
 export function isSettled({ unseen, unseenSinceMs }: TaskCounts, atMs: number): boolean {
   return unseen === 0 || unseenSinceMs === null || atMs - unseenSinceMs >= UNSEEN_MS
 }
@@ -124,17 +124,17 @@ export function isSettled({ unseen, unseenSinceMs }: TaskCounts, atMs: number): 
 export interface Totals {
   /** Runs that ended with SPOOL_OK. */
   readonly done: number
-  /** Runs whose task runs again: the handler asked for it; or threw. */
+  /** Runs whose task runs again because the handler asked for it. `errors`: because the handler threw. */
   readonly retried: number
   readonly errors: number
-  /** Runs that no handler wanted. */
+  /** Runs in which all handlers answered SPOOL_IGNORE. */
   readonly ignored: number
-  /** Tasks that became dead letters: after a run; without one. */
+  /** Tasks that became dead letters after a run. `setAside`: without a run. */
   readonly buried: number
   readonly setAside: number
   /** Runs that could not be settled. */
   readonly unsettled: number
-  /** Processes that died of their own, and how many of them overran a deadline; interpreters that died. */
+  /** Processes that died unasked. `overran`: those that overran a deadline. `hostsDied`: interpreters that died. */
   readonly crashes: number
   readonly overran: number
   readonly hostsDied: number
@@ -150,30 +150,30 @@ export interface Totals {
 
 /** Runs of the tasks of one name, since the daemon started or took up the spool. */
 export interface NamedStats {
-  /** Empty: all others together, of very many names. */
+  /** The name of the task. Empty: all further names together. */
   readonly name: string
-  /** How many may run at a time, over all daemons; null: that has no limit. */
+  /** How many may run at a time, over all daemons. Null: there is no limit. */
   readonly slots: number | null
-  /** How many this daemon runs now. */
+  /** How many tasks of this name the daemon runs now. */
   readonly running: number
   readonly started: number
   /** Runs that ended with SPOOL_OK. */
   readonly done: number
   /** Runs whose task runs again, because its handler asked for it or threw. */
   readonly retried: number
-  /** Runs that made a dead letter of their task. */
+  /** Runs after which the task became a dead letter. */
   readonly buried: number
-  /** Runs that ended otherwise: nobody wanted the task, or it could not be settled. */
+  /** Runs that ended otherwise: no handler took the task, or it could not be settled. */
   readonly other: number
-  /** Runs that ended with their process, unless that was within 20 ms of their start: then nobody knows their name. */
+  /** Runs that ended with their process. One that died within 20 ms of its start is missing, because it was not reported yet. */
   readonly killed: number
-  /** How long the runs took that ended, together. */
+  /** The sum of the times that the ended runs took. */
   readonly ranMs: number
   /** `failed`: retried, buried or killed. */
   readonly rates: Pick<Rates, 'done' | 'failed'>
 }
 
-/** Per second, over the last minutes, or since the start if that is shorter. */
+/** Events per second over the last 1, 5 and 15 minutes, or since the start if that is shorter. */
 export interface Rate {
   readonly m1: number
   readonly m5: number
@@ -183,15 +183,15 @@ export interface Rate {
 export interface Rates {
   /** Runs that ended with SPOOL_OK. */
   readonly done: Rate
-  /** Runs that ended otherwise: retried, with an error, buried, or with the death of their process. */
+  /** Runs that ended otherwise: retried, with an error, buried, unsettled, or with the death of their process. */
   readonly failed: Rate
-  /** The share of failed runs in the last five minutes, 0 to 1; null: nothing ran. */
+  /** The share of failed runs in the last five minutes, 0 to 1. Null: nothing ran. */
   readonly failedShare: number | null
 }
 
-/** How long runs took and how long their tasks had waited. */
+/** How long runs took, and how long their tasks had waited. */
 export interface Times {
-  /** When this began to be counted. */
+  /** When the measurement began. */
   readonly sinceMs: number
   readonly ran: Distribution
   readonly waited: Distribution
@@ -200,83 +200,83 @@ export interface Times {
 export interface Distribution {
   readonly count: number
   readonly sumMicros: number
-  /** To within a factor of 1.5; 0: nothing was measured. */
+  /** Exact to within a factor of 1.5. 0: nothing was measured. */
   readonly p50Micros: number
   readonly p95Micros: number
   readonly p99Micros: number
-  /** What is not empty: an upper bound, and how many were below it and in no bucket before. */
+  /** The buckets that are not empty: an upper bound, and how many values are below it and in no earlier bucket. */
   readonly buckets: ReadonlyArray<readonly [belowMicros: number, count: number]>
 }
 
 export interface Processes {
-  /** How many there should be. */
+  /** How many processes there should be. */
   readonly wanted: number
-  /** How many do not stop. The one that runs what must run alone counts in neither. */
+  /** How many processes are not stopping. The one for tasks that must run alone counts neither here nor in `wanted`. */
   readonly present: number
-  /** How many are spawned later, because others failed. */
+  /** How many processes are spawned later, because others failed. */
   readonly delayed: number
   readonly size: Size
   readonly workers: readonly WorkerSnapshot[]
 }
 
-/** What says how many processes there should be. */
+/** How the wanted number of processes is chosen. */
 interface Size {
-  /** Null: there are always as many as configured. */
+  /** The algorithm that chooses the number. Null: the number is always the configured one. */
   readonly algorithm: string | null
   readonly minimum: number
   readonly maximum: number
-  /** Why there should be as many as there should; null: nothing has changed that yet. */
+  /** Why the number was changed last. Null: it has not been changed. */
   readonly reason: string | null
-  /** Set by hand, until it is left to the algorithm again. */
+  /** True while people have set the number by hand. */
   readonly isByHand: boolean
 }
 
 export interface WorkerSnapshot {
-  /** 0: it has no process of its own. */
+  /** 0: the worker has no process of its own. */
   readonly pid: number
   readonly state: 'starting' | 'ready' | 'draining' | 'exited'
-  /** It runs one task at a time, of those that must run alone. */
+  /** True for the worker that runs the tasks that must run alone, one at a time. */
   readonly isLone: boolean
-  /** How many tasks it runs at a time. */
+  /** How many tasks the worker runs at a time. */
   readonly concurrency: number
   readonly spawnedAtMs: number
-  /** How many runs it has reported, and how long it was busy with them. */
+  /** How many runs the worker has reported. `busyMs`: how long it was busy with them. */
   readonly ran: number
   readonly busyMs: number
-  /** Milliseconds per task of late; null: none has run. */
+  /** Recent milliseconds per task. Null: none has run. */
   readonly paceMs: number | null
-  /** Tasks and signals that it has: they run, or wait in it. */
+  /** The tasks and signals that the worker has: they run, or wait in it. */
   readonly outstanding: number
-  /** What may have begun, and the latest time at which it can have. */
+  /** The tasks that may have begun, each with the latest time at which it can have begun. */
   readonly running: readonly RunningTask[]
   /** The signals whose handlers run. */
   readonly signals: readonly number[]
-  /** Resident and virtual memory, without its interpreters'; null: unknown. */
+  /** Resident and virtual memory of the worker, without its interpreters. Null: unknown. */
   readonly rssBytes: number | null
   readonly vszBytes: number | null
 }
 
 export interface RunningTask {
-  /** Its path in the spool, as text. */
+  /** The path of the task in its spool, as text. */
   readonly task: string
-  /** The same, a character per byte; absent: the path is UTF-8, or an older daemon says it. */
+  /** The same path with one character per byte. Absent: the path is UTF-8, or the daemon is older. */
   readonly ref?: Ref
   readonly sinceMs: number
 }
 
 export interface ScheduleSnapshot {
-  /** What people call it: the name of a periodic task, or twelve hexadecimal digits. */
+  /** How people name the schedule: the name of a periodic task, or twelve hexadecimal digits. */
   readonly id: string
   readonly schedule: Schedule | PeriodicTask
-  /** Who asked for it: options; what handlers declare while they are loaded; or code that runs. */
+  /** Who asked for the schedule: an option, a handler while it was loaded, or running code. */
   readonly origin: 'configuration' | 'handlers' | 'code'
-  /** The spool whose leader fires it, or where a periodic task is stored; null: every daemon fires it. */
+  /** The spool whose leader fires the schedule, or in which a periodic task is stored. Null: every daemon fires it. */
   readonly spool: string | null
-  /** The time zone in which its calendar counts; null: it has none. */
+  /** The time zone of the schedule. Null: the schedule does not depend on one. */
   readonly zone: string | null
-  /** Null: it has no time, fires no more, or is paused. */
+  /** When the schedule fires next. Null: it has no time, never fires again, or is paused. */
   readonly nextAtMs: number | null
-  /** Since when people have paused it; null: they have not. */
+  /** Since when the schedule has been paused by people. Null: it is not paused. */
   readonly pausedSinceMs: number | null
 }
 
@@ -284,6 +284,6 @@ export interface SocketSnapshot {
   readonly address: string
   /** How many connections may wait to be accepted. */
   readonly backlog: number
-  /** Connections that are open, of all sockets together. */
+  /** Open connections, of all sockets together. */
   readonly connections: number
 }

@@ -4,7 +4,7 @@ import type { Rates, Totals } from './snapshot.js'
 
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
 
-/** Of a spool in which nothing has happened yet. */
+/** The totals of a spool in which nothing has happened yet. */
 export const NO_TOTALS: Totals = {
   done: 0,
   retried: 0,
@@ -62,7 +62,7 @@ export class SpoolCounters {
     if (this.#failures > failedBefore) this.#failed.add(this.#failures - failedBefore, now)
   }
 
-  /** @param running how many runs it took with it */
+  /** Counts a process that died. @param running how many runs ended with it: together, they count as one failed run */
   crashed(running: number): void {
     this.totals.crashes++
     if (running > 0) this.#failed.add(1, performance.now())

@@ -2,9 +2,9 @@ import { describe, messageOf, SpooldError } from '../../base/errors.js'
 import { IN_BODY } from '../../formats/protocol/named.js'
 import { issuesText, type StandardSchema } from './standard-schema.js'
 
-/** More belongs into a file or a database, and its place into the arguments. */
+/** The most bytes of arguments. Larger data belongs in a file or a database, and its place in the arguments. */
 const MAX_JSON_BYTES = 1_048_576
-/** What a packet of 65,535 bytes has room for besides the other keys. */
+/** The most bytes of arguments in a packet, whose 65,535 bytes also need room for the other keys. More go into the body. */
 const MAX_IN_PACKET_BYTES = 64_000
 
 /** How the arguments are stored: in the packet, or in the body. */
@@ -14,14 +14,14 @@ interface StoredArguments {
 }
 
 /**
- * The arguments as JSON that gives back exactly what was put in.
+ * Returns the arguments as JSON that gives back exactly the values that were put in.
  *
- * @throws SpooldError ARGUMENTS_INVALID that names the task and the place
+ * @throws SpooldError ARGUMENTS_INVALID with the task and the place in the arguments
  */
 export function toStored(task: string, args: readonly unknown[]): StoredArguments {
   for (let i = 0; i < args.length; i++) checkJson(task, args[i], i)
   const json = JSON.stringify(args)
-  const bytes = json.length > MAX_IN_PACKET_BYTES / 3 ? Buffer.byteLength(json) : 0 // at most 3 a character
+  const bytes = json.length > MAX_IN_PACKET_BYTES / 3 ? Buffer.byteLength(json) : 0 // at most 3 bytes per character
   if (bytes > MAX_JSON_BYTES)
     throw invalid(
       task,
@@ -40,7 +40,7 @@ function checkJson(task: string, value: unknown, index: number): void {
   if (fault !== undefined) throw invalid(task, fault)
 }
 
-/** Why JSON cannot carry the value, or would change it. @param holders the objects that it is in */
+/** Returns why JSON cannot carry the value, or would change it. @param holders the objects that contain the value */
 function faultIn(value: unknown, place: string, holders: readonly object[]): string | undefined {
   switch (typeof value) {
     case 'string':
@@ -73,7 +73,7 @@ function faultInObject(value: object, place: string, holders: readonly object[])
     return undefined
   }
   const prototype: unknown = Object.getPrototypeOf(value)
-  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null // of any realm
+  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null // the prototype of any realm
   if (!isPlain)
     return value instanceof Date
       ? `${place} is a Date, which would arrive as a string; pass value.toISOString()`
@@ -86,8 +86,7 @@ function faultInObject(value: object, place: string, holders: readonly object[])
 }
 
 /**
- * Does the function take that many arguments? What a function with a default value, a rest parameter or `arguments` takes is
- * known only from its source.
+ * Checks that a function takes the given number of arguments.
  *
  * @throws SpooldError ARGUMENTS_INVALID
  */
@@ -109,15 +108,18 @@ export function checkCount(task: string, fewest: number, most: number, given: nu
   })
 }
 
-/** The most arguments that a function takes. */
+/**
+ * Returns the most arguments that a function takes; Infinity if its source has a default value, a rest parameter or `arguments`,
+ * because `length` does not count these.
+ */
 export function mostArguments(fn: (...args: never[]) => unknown): number {
   const source = Function.prototype.toString.call(fn)
   return hasPlainParameters(source) && !/\barguments\b/.test(source) ? fn.length : Number.POSITIVE_INFINITY
 }
 
 /**
- * No default values, no rest, and nothing that only a parser could read: a text or a regular expression is part of a default value, or unclear. False
- * for native and bound functions.
+ * True if the parameters have no default values, no rest parameter, and nothing that only a parser could read: a text or a
+ * regular expression belongs to a default value, or is unclear. False for native and bound functions.
  */
 function hasPlainParameters(source: string): boolean {
   if (/\{\s*\[native code\]\s*\}$/.test(source)) return false
@@ -133,9 +135,9 @@ function hasPlainParameters(source: string): boolean {
 }
 
 /**
- * What the schema makes of the arguments.
+ * Returns the arguments that the schema makes of the given ones.
  *
- * @throws SpooldError ARGUMENTS_INVALID with its issues
+ * @throws SpooldError ARGUMENTS_INVALID with the schema's issues
  */
 export async function validated(
   task: string,

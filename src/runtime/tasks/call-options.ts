@@ -3,10 +3,10 @@ import { parseTime } from '../../base/time-text.js'
 import type { TaskOptions } from '../../engines/client/request-from.js'
 import type { Destination } from '../../engines/client/target.js'
 
-/** When a task starts at the earliest: a Date, epoch seconds, ISO 8601 text, or `+1h30m`. It never starts before. */
+/** The time before which a task never starts: a Date, epoch seconds, ISO 8601 text, or `+1h30m`. */
 export type When = NonNullable<TaskOptions['at']>
 
-/** What holds for one call. */
+/** The options of one call. */
 export interface CallOptions extends Destination {
   /** The priority directory, in digits. Lower runs first. The daemon needs spooler-ordered. */
   readonly priority?: number | string
@@ -17,9 +17,10 @@ export interface CallOptions extends Destination {
 const OPTIONS = ['spooler', 'socket', 'sync', 'priority', 'id']
 
 /**
- * What JavaScript callers may have got wrong: an option that does nothing would be a task at a wrong time or place.
+ * Checks the names of options that JavaScript callers may have got wrong. If an unknown option did nothing, the task would run at
+ * a wrong time or place.
  *
- * @param others what is known besides
+ * @param others further options that are known
  * @throws SpooldError REQUEST_INVALID
  */
 export function knownOptions<Options extends CallOptions>(options: Options, ...others: string[]): Options {
@@ -34,13 +35,13 @@ export function knownOptions<Options extends CallOptions>(options: Options, ...o
   )
 }
 
-/** How a registry, or a batch, is told a time. */
+/** The call by which a registry or a batch is told a time, for messages. */
 const CALL_AT = 'scheduleAt(TASK, TIME, ...ARGUMENTS)'
 
 /**
- * A task's time is in whole seconds, and it never starts before the given one.
+ * Returns the time of a task. A number or a Date is rounded up to whole seconds, so that the task never starts before it.
  *
- * @param call how it is called, for those who have mixed up its arguments
+ * @param call the expected call, for callers who have mixed up its arguments
  * @throws SpooldError ARGUMENTS_INVALID
  */
 export function timeOf(at: When, call = CALL_AT): When {

@@ -13,7 +13,7 @@ import { lastValue } from '../../formats/protocol/vars.js'
 import { giveUp } from './perform.js'
 import { freezeTask, type ScheduledTask, type TaskStatus } from './scheduled-task.js'
 
-/** A stored task as its packet says, and its terms. @throws SpooldError ARGUMENTS_INVALID */
+/** Returns the named task of a claim, from its packet and its terms. @throws SpooldError ARGUMENTS_INVALID */
 export function claimedTask(
   claim: Pick<Claim, 'vars' | 'name' | 'dueAtMs' | 'attempt' | 'terms' | 'readBody'>,
   status: TaskStatus,
@@ -38,12 +38,12 @@ export function claimedTask(
   })
 }
 
-/** As it was registered. */
+/** Returns the name under which the task was registered. */
 function ownNameOf({ name, namespace }: Terms): string {
   return namespace === undefined ? name : name.slice(namespace.length + 1)
 }
 
-/** What its function is called with. @throws AbortTask if no run could take them */
+/** Returns the arguments for the function of the task. @throws AbortTask if no run could take these arguments */
 export function argumentsIn(claim: Pick<Claim, 'vars' | 'readBody'>): readonly unknown[] {
   try {
     const { args, kwargs } = argumentsOf(claim.vars, () => claim.readBody())

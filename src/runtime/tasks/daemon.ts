@@ -2,8 +2,8 @@ import type { Enqueuer } from '../../engines/enqueuer.js'
 import type { ScheduledTask } from './scheduled-task.js'
 
 /**
- * A module of tasks may import another copy of this package than the daemon runs. So the daemon of this process is found under
- * a name that all copies share. Change the name with any incompatible change of the interface.
+ * The name under which all copies of this package find the daemon of this process, because a module of tasks may import another
+ * copy than the daemon runs. Change the name with any incompatible change of the interface.
  */
 const DAEMON = Symbol.for('spoold.daemon.1')
 
@@ -11,7 +11,7 @@ const DAEMON = Symbol.for('spoold.daemon.1')
 export interface RunningTask extends ScheduledTask {
   /** @see Task.fencingToken */
   readonly fencingToken: number | undefined
-  /** Fires shortly before the process is killed, by its deadline (spooler-harakiri) or at the end of a stop's mercy. */
+  /** Fires shortly before the process is killed, at its deadline (spooler-harakiri) or at the end of a stop's mercy. */
   readonly signal: AbortSignal
   /** Writes a line to the daemon's log, with the task's name. */
   log(message: string): void
@@ -19,7 +19,7 @@ export interface RunningTask extends ScheduledTask {
 
 /** The daemon that runs the tasks of this process. */
 export interface CurrentDaemon {
-  /** Where its tasks of this queue go. @throws SpooldError QUEUE_UNKNOWN */
+  /** Returns where the daemon's tasks of this queue go. @throws SpooldError QUEUE_UNKNOWN */
   enqueuerOf(queue: string): Enqueuer
   /** The named task whose code is executing. */
   current(): RunningTask | undefined
@@ -27,7 +27,7 @@ export interface CurrentDaemon {
 
 type Offered = typeof globalThis & { [DAEMON]?: CurrentDaemon }
 
-/** Called by a worker before it loads a handler. */
+/** Makes the daemon known in this process. A worker calls it before it loads a handler. */
 export function offerDaemon(daemon: CurrentDaemon): void {
   const offered: Offered = globalThis
   offered[DAEMON] = daemon
@@ -39,7 +39,7 @@ export function isWorker(): boolean {
 }
 
 /**
- * Called where daemons share a process with other code: each is current in the runs of its own tasks.
+ * Makes daemons known that share a process with other code. Each is current in the runs of its own tasks.
  *
  * @param running the daemon whose task the executing code belongs to
  */
@@ -54,7 +54,7 @@ export function currentDaemon(): CurrentDaemon | undefined {
   return offered[DAEMON]
 }
 
-/** The named task that this code runs in; undefined anywhere else. */
+/** Returns the named task in whose run this code executes; undefined anywhere else. */
 export function currentTask(): RunningTask | undefined {
   return currentDaemon()?.current()
 }

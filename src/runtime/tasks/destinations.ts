@@ -6,14 +6,14 @@ import { DEFAULT_QUEUE, queueFault } from '../../formats/protocol/named.js'
 import { currentDaemon } from './daemon.js'
 import { type AttachedDestinations, isDestination, unknownQueue } from './queues.js'
 
-/** For programs that name no spool themselves. */
+/** The environment variable that names the spool for programs that name none themselves. */
 const VARIABLE = 'SPOOLD_ENQUEUE_TO'
 
 /**
- * Where a task goes.
+ * Returns where a task goes.
  *
- * @param named what the call or its registry says; it holds for any queue
- * @param attached what the application object says that the registry is attached to
+ * @param named the destination that the call or its registry names; it holds for any queue
+ * @param attached the destinations of the application object to which the registry is attached
  * @throws SpooldError DESTINATION_MISSING, QUEUE_UNKNOWN, SPOOL_UNUSABLE, ADDRESS_INVALID
  */
 export function enqueuerOf(
@@ -34,7 +34,7 @@ export function enqueuerOf(
   )
 }
 
-/** @throws SpooldError QUEUE_UNKNOWN, SPOOL_UNUSABLE, ADDRESS_INVALID */
+/** Returns where an application's tasks of a queue go. @throws SpooldError QUEUE_UNKNOWN, SPOOL_UNUSABLE, ADDRESS_INVALID */
 export function attachedOf(queue: string, destinations: AttachedDestinations): Enqueuer {
   const { queues = {}, sync = true } = destinations
   if (destinations.enqueuerOf !== undefined) return destinations.enqueuerOf(queue)
@@ -48,7 +48,7 @@ interface Places {
   readonly byQueue: ReadonlyMap<string, Destination>
 }
 
-/** By the variable's value, because this is asked for every task. */
+/** The places in the last value of the variable. They are kept, because they are needed for every task. */
 let parsed: { readonly value: string; readonly places: Places } | undefined
 
 function destinationIn(value: string, queue: string): Destination {
@@ -63,10 +63,12 @@ function destinationIn(value: string, queue: string): Destination {
   )
 }
 
-/** Between commas, of which the hosts of a sentinel or a cluster have some. */
+/** One entry of a list with commas. The address of a sentinel or a cluster has commas of its own, between its hosts. */
 const ENTRY = /(?:[^,=/]*=)?rediss?\+(?:sentinel|cluster):\/\/[^/]*[^,]*|[^,]+|(?<=,)$/g
 
-/** `PLACE`, or several with `QUEUE=` before those that are not the default's: `/var/spool/app,mail=/var/spool/mail`. */
+/**
+ * Parses places, of which those that are not of the default queue have `QUEUE=` in front: `/var/spool/app,mail=/var/spool/mail`.
+ */
 function placesIn(value: string): Map<string, Destination> {
   const byQueue = new Map<string, Destination>()
   for (const entry of value.match(ENTRY) ?? ['']) {
@@ -82,7 +84,10 @@ function placesIn(value: string): Map<string, Destination> {
   return byQueue
 }
 
-/** A directory, or the address of a daemon: `host:3031`, `@abstract`, and a path that is a socket or is named like one. */
+/**
+ * Returns the destination for a place. A place is the address of a daemon if it is `host:3031`, `@abstract`, or a path that is a
+ * socket or is named like one. Otherwise it is a directory.
+ */
 export function destinationOf(place: string): Destination {
   const isAddress = place.startsWith('@') || /^[^/]*:\d+$/.test(place) || place.endsWith('.sock')
   const isSocket = isAddress || statSync(place, { throwIfNoEntry: false })?.isSocket() === true

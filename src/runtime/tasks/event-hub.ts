@@ -2,24 +2,26 @@ import { messageOf } from '../../base/errors.js'
 import { isThenable } from '../../base/promise.js'
 import type { ScheduledTask } from './scheduled-task.js'
 
-/** What happens to a named task. */
+/** The payload of an event of a named task. */
 export interface TaskEvent {
-  /** The application's. */
+  /** The namespace of the application. */
   readonly namespace: string
-  /** The worker that runs it: its queue, and its number from 1. */
+  /** The worker that runs the task: its queue, and its number from 1; in a daemon's worker, its pid. */
   readonly worker: string
   readonly task: ScheduledTask
 }
 
-/** A run was no success. */
+/** A run of a named task was not a success. */
 export interface TaskErrorEvent extends TaskEvent {
-  /** What was thrown: its message, its name and its stack, for the error itself may be of another process. */
+  /**
+   * An error with the message, name and stack of what was thrown. It is not the thrown object, which may be in another process.
+   */
   readonly error: Error
 }
 
-/** What happens to a worker. */
+/** The payload of an event of a worker. */
 export interface WorkerEvent {
-  /** The application's. */
+  /** The namespace of the application. */
   readonly namespace: string
   readonly worker: string
   readonly queue: string
@@ -28,13 +30,13 @@ export interface WorkerEvent {
 /** All events with their payloads, which are frozen. */
 export interface LifecycleEvents {
   'task-started': TaskEvent
-  /** It failed, and runs again; it has its new time and its number of runs. */
+  /** A run failed, and the task runs again. The task has its new time and its number of runs. */
   'task-retried': TaskErrorEvent
-  /** It does not run again. */
+  /** A run failed, and the task does not run again. */
   'task-failed': TaskErrorEvent
-  /** A run has ended, however. It comes last, after one of the two others if there is one. */
+  /** A run has ended in any way. This event comes last, after `task-retried` or `task-failed` if there is one. */
   'task-finished': TaskEvent
-  /** It is ready for tasks. */
+  /** A worker is ready for tasks. */
   'worker-started': WorkerEvent
   'worker-terminated': WorkerEvent
 }
@@ -42,7 +44,7 @@ export interface LifecycleEvents {
 /** The name of an event. */
 export type LifecycleEvent = keyof LifecycleEvents
 
-/** What to listen to. */
+/** Which events to listen to. */
 export interface ListenOptions {
   /** Only events of the application with this namespace. */
   readonly namespace?: string
@@ -62,7 +64,7 @@ const NAMES: readonly string[] = [
   ...['worker-started', 'worker-terminated'],
 ]
 
-/** Events for whoever listens. A listener that throws, or rejects, harms nothing. */
+/** Passes events to listeners. A listener that throws, or rejects, harms nothing. */
 export class EventHub {
   #listeners: readonly Listener[] = []
   readonly #watchers = new Set<(isHeard: boolean) => void>()
@@ -72,7 +74,7 @@ export class EventHub {
     return this.#add(name, listen, options, false)
   }
 
-  /** The first event alone. */
+  /** Listens to the first event alone. */
   once<Name extends LifecycleEvent>(name: Name, listen: Listen<Name>, options: ListenOptions = {}): this {
     return this.#add(name, listen, options, true)
   }
@@ -100,7 +102,7 @@ export class EventHub {
     }
   }
 
-  /** @internal Calls back when somebody listens, and when nobody does any more. @returns what ends it */
+  /** @internal Calls back when somebody listens, and when nobody does any more. @returns a function that ends this */
   watch(changed: (isHeard: boolean) => void): () => void {
     this.#watchers.add(changed)
     if (this.#listeners.length > 0) changed(true)
@@ -124,7 +126,7 @@ export class EventHub {
   }
 }
 
-/** Calls back when somebody listens to one of the hubs, and when nobody does any more. @returns what ends it */
+/** Calls back when somebody listens to one of the hubs, and when nobody does any more. @returns a function that ends this */
 export function watchAll(hubs: readonly EventHub[], changed: (isHeard: boolean) => void): () => void {
   const heard = new Set<EventHub>()
   const ends = hubs.map(hub =>
@@ -140,7 +142,7 @@ export function watchAll(hubs: readonly EventHub[], changed: (isHeard: boolean) 
   }
 }
 
-/** Copies of this package share one. Change the name with any incompatible change of `EventHub`. */
+/** The name of the hub that all copies of this package share. Change the name with any incompatible change of `EventHub`. */
 const EVENTS = Symbol.for('spoold.events.1')
 
 type Shared = typeof globalThis & { [EVENTS]?: EventHub }
@@ -148,5 +150,5 @@ type Shared = typeof globalThis & { [EVENTS]?: EventHub }
 const shared: Shared = globalThis
 shared[EVENTS] ??= new EventHub()
 
-/** The events of all applications in this process; in a daemon's worker, those of the tasks that it runs. */
+/** The events of all applications in this process. In a daemon's worker, the events of the tasks that the worker runs. */
 export const events: EventHub = shared[EVENTS]

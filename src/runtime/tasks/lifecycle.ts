@@ -5,19 +5,19 @@ import type { Death } from '../../engines/claims.js'
 import type { EventHub, LifecycleEvents, TaskEvent } from './event-hub.js'
 import { type ScheduledTask, TaskStatus, toldTask } from './scheduled-task.js'
 
-/** Of an application that has no name of its own, and of the tasks that a daemon runs. */
+/** The namespace of an application that has none of its own, and of the tasks that a daemon runs. */
 export const DEFAULT_NAMESPACE = 'default'
 
 /** The name of the error of a run whose process has died. */
 const WORKER_DIED = 'WorkerDied'
 
-/** Emits one event, of the application unless the payload has another namespace. */
+/** Emits one event. It has the namespace of the application unless the payload has another one. */
 export type Tell = <Name extends keyof LifecycleEvents>(
   name: Name,
   payload: Omit<LifecycleEvents[Name], 'namespace'> & { readonly namespace?: string },
 ) => void
 
-/** @param hubs each is told */
+/** Returns a function that emits events to each of the hubs. */
 export function tellerOf(
   namespace: string,
   hubs: readonly EventHub[],
@@ -29,17 +29,22 @@ export function tellerOf(
   }
 }
 
-/** @param worker its name */
+/** Emits `task-started`. @param worker the name of the worker */
 export function tellBegun(tell: Tell, worker: string, begun: BegunTask): void {
   tell('task-started', { worker, ...namespaceOf(begun), task: toldTask(begun, TaskStatus.RUNNING) })
 }
 
-/** Tells what a run has come to: `task-retried` or `task-failed` if it was no success, and `task-finished` last. */
+/** Emits the events at the end of a run: `task-retried` or `task-failed` if it was not a success, and `task-finished` last. */
 export function tellEnded(tell: Tell, worker: string, begun: BegunTask, end: RunEnd): void {
   tell('task-finished', tellFailure(tell, worker, begun, end))
 }
 
-/** Of a run whose end was told before it was known what it comes to. @returns what else there is to tell */
+/**
+ * Emits `task-retried` or `task-failed` if a run was not a success, and nothing else. Call it for a run whose `task-finished` was
+ * emitted before its result was known.
+ *
+ * @returns the payload of `task-finished`
+ */
 export function tellFailure(
   tell: Tell,
   worker: string,
@@ -53,7 +58,7 @@ export function tellFailure(
   return event
 }
 
-/** Its process has ended. Whether that counts is known once another one claims the task. */
+/** Emits `task-finished` for a run whose process has ended. Whether that counts is known once another process claims the task. */
 export function tellLost(tell: Tell, worker: string, begun: BegunTask): void {
   tell('task-finished', { worker, ...namespaceOf(begun), task: toldTask(begun, TaskStatus.NOT_SET) })
 }
@@ -62,7 +67,7 @@ function namespaceOf({ namespace }: BegunTask): Partial<Pick<TaskEvent, 'namespa
   return namespace === undefined ? {} : { namespace }
 }
 
-/** Its process has died, and that is counted. */
+/** Returns the end of a run whose process has died, if that counts. */
 export function endOf({ cause, atMs }: Death): RunEnd {
   return { kind: atMs === undefined ? 'buried' : 'error', atMs, detail: `${WORKER_DIED}: ${cause}` }
 }
@@ -74,7 +79,7 @@ function endedTask(begun: BegunTask, { kind, atMs = Date.now() }: RunEnd): Sched
     case 'buried':
     case 'unsettled':
       return toldTask(begun, TaskStatus.FAILED)
-    case 'untouched': // it was interrupted, and that does not count
+    case 'untouched': // the run was interrupted, and that does not count
       return toldTask(begun, TaskStatus.QUEUED)
     default: {
       const again = { ...begun, atMs, retries: begun.retries + 1 }
@@ -83,7 +88,7 @@ function endedTask(begun: BegunTask, { kind, atMs = Date.now() }: RunEnd): Sched
   }
 }
 
-/** What was thrown, as far as it can travel: its class is only a name, and its stack a text. */
+/** Returns what was thrown, as far as it can be sent between processes: its class is only a name, and its stack a text. */
 function errorOf({ detail = 'its worker has ended' }: RunEnd): Error {
   return errorFrom(detail.split(LAST_ERROR).at(-1) ?? detail)
 }

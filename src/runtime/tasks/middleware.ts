@@ -12,25 +12,25 @@ export interface TaskCall {
   readonly options: CallOptions
 }
 
-/** What goes in with the rest of the call in place of what the caller gave. */
+/** The parts of a call that middleware replaces. The rest stays as the caller gave it. */
 export type TaskCallChanges = Partial<Pick<TaskCall, 'args' | 'at' | 'options'>>
 
 /**
- * What is done around tasks: the first that is registered is the outermost, and those of an application are outside of its
- * registries', whose are outside of those that they use.
+ * Functions around the storing and the runs of tasks. The middleware that is registered first is the outermost. That of an
+ * application is outside that of its registries, and that of a registry is outside that of the registries that it uses.
  */
 export interface Middleware {
   /**
-   * Around the storing of one task, also of a batch. What it throws, the caller gets; if it does not call `next`, nothing is
-   * stored, and it has to return a task itself. Names, arguments and destinations are checked within.
+   * Called around the storing of one task, also of each task of a batch. What it throws reaches the caller. If it does not call
+   * `next`, nothing is stored, and it has to return a task itself. Names, arguments and destinations are checked within `next`.
    */
   readonly enqueue?: (
     call: TaskCall,
     next: (changes?: TaskCallChanges) => Promise<ScheduledTask>,
   ) => Promise<ScheduledTask>
   /**
-   * Around each run. What it throws is the task's failure, as if the function had; if it returns without calling `next`, the
-   * function is not called, and the task has succeeded. `next` resolves to what the function returns.
+   * Called around each run. What it throws fails the task, as if the function had thrown it. If it returns without calling
+   * `next`, the function is not called, and the task has succeeded. `next` resolves to what the function returns.
    */
   readonly run?: (task: RunningTask, next: () => Promise<unknown>) => unknown
 }

@@ -9,12 +9,12 @@ import type { ScheduledTask } from './scheduled-task.js'
 export interface Call {
   readonly entry: TaskEntry
   readonly args: readonly unknown[]
-  /** From `timeOf`; undefined: now. */
+  /** A result of `timeOf`; undefined: now. */
   readonly at: When | undefined
   readonly options: CallOptions
 }
 
-/** From the outermost; empty for most tasks. */
+/** Returns the middleware functions around the tasks of a registry, the outermost first. Most tasks have none. */
 export function layersOf<Kind extends keyof Middleware>(
   registry: Registry,
   kind: Kind,
@@ -30,7 +30,7 @@ function layerOf<Kind extends keyof Middleware>(middleware: Middleware, kind: Ki
   return layer === undefined ? [] : [layer as Layer<Kind>]
 }
 
-/** @param innermost stores the call, or what was made of it */
+/** Stores a task through the layers of its middleware. @param innermost stores the call, as the layers have changed it */
 export async function enqueueThrough(
   [layer, ...inner]: ReadonlyArray<Layer<'enqueue'>>,
   call: Call,
@@ -55,7 +55,7 @@ export async function enqueueThrough(
   )
 }
 
-/** @param innermost calls the function */
+/** Runs a task through the layers of its middleware. @param innermost calls the function */
 export async function runThrough(
   [layer, ...inner]: ReadonlyArray<Layer<'run'>>,
   entry: TaskEntry,
@@ -69,7 +69,9 @@ export async function runThrough(
   )
 }
 
-/** A second call would store, or run, a second time. */
+/**
+ * Returns the function with a check that it is called once, because a second call would store, or run, the task a second time.
+ */
 function once<Args extends readonly unknown[], Result>(
   { name }: TaskEntry,
   fn: (...args: Args) => Promise<Result>,

@@ -6,9 +6,9 @@ import { layersOf, runThrough } from './onion.js'
 import type { TaskEntry } from './registry.js'
 
 /**
- * What runs a task: its function, in its middleware. What it returns is of no interest; it may throw or reject.
+ * Returns a function that runs a task: the task's function within its middleware. It may throw or reject. Its result is not used.
  *
- * @returns to be called while `currentTask` is the task
+ * @returns the function, which is to be called while `currentTask` is the task
  */
 export function performerOf(entry: TaskEntry): (args: readonly unknown[]) => unknown {
   const perform = functionOf(entry)
@@ -27,7 +27,7 @@ function functionOf({ fn, definition, name }: TaskEntry): (args: readonly unknow
   return args => validated(name, schema, args).then(valid => callable(...valid), giveUp)
 }
 
-/** No later run could take what is wrong with these arguments. @throws AbortTask, or any other error */
+/** Throws AbortTask for invalid arguments, because no later run could take them, and any other error as it is. */
 export function giveUp(error: unknown): never {
   if (error instanceof SpooldError && error.code === 'ARGUMENTS_INVALID') throw new AbortTask(error.message)
   throw error

@@ -6,25 +6,25 @@ import { openCron } from '../schedule/cron.js'
 import { durationMs } from './durations.js'
 import { issuesText, type StandardSchema } from './standard-schema.js'
 
-/** What a task says that is scheduled by the daemon itself. */
+/** The settings of a task that the daemon itself schedules. */
 export interface PeriodicSettings {
-  /** How often: seconds, or text such as `'5m'`. For the first time one period after the daemon has first seen the task. */
+  /** The period: seconds, or text such as `'5m'`. The first run is one period after the daemon has first seen the task. */
   readonly periodicity?: number | string
-  /** Instead: when, as `'0 3 * * *'`. */
+  /** Instead of a period: a cron expression, such as `'0 3 * * *'`. */
   readonly cron?: string
-  /** Of `cron`: an IANA name, such as `'Europe/Paris'`. Default: the daemon's. */
+  /** The time zone of `cron`: an IANA name, such as `'Europe/Paris'`. Default: the daemon's. */
   readonly timeZone?: string
-  /** After times at which no daemon ran: `'one'` run makes up for all of them (the default), or none (`'skip'`). */
+  /** After times at which no daemon ran: `'one'` run makes up for all of them (default), or none does (`'skip'`). */
   readonly missed?: 'one' | 'skip'
-  /** Schedules it although its last run is still running. Default false. */
+  /** True: the task is scheduled although its last run has not ended. Default false. */
   readonly overlap?: boolean
 }
 
 const SHORTEST_MS = 1000
-/** An entry of a spool has room for it. */
+/** The most characters of a cron expression or of the name of a zone, so that an entry in the spool has room for it. */
 const LONGEST_CRON = 1000
 
-/** What each setting must be, if it is something else. */
+/** For each setting, a check that returns what the value must be; undefined: the value is right. */
 export const PERIODIC_CHECKS: Readonly<
   Record<keyof PeriodicSettings, (value: unknown) => string | undefined>
 > = {
@@ -43,9 +43,9 @@ export const PERIODIC_CHECKS: Readonly<
 }
 
 /**
- * The periodic task that these settings make; undefined: none. Each of them has been checked.
+ * Returns the periodic task that the settings describe; undefined if they describe none. Each setting has been checked.
  *
- * @param what whose settings they are, for messages
+ * @param what the task whose settings they are, for messages
  * @param fewest how many arguments the function needs
  * @throws SpooldError TASK_INVALID
  */
@@ -64,9 +64,9 @@ export function periodicOf(
 }
 
 /**
- * A schema that answers later has its say at each run.
+ * Checks that a schema accepts a call without arguments. A schema that answers asynchronously is only checked at each run.
  *
- * @throws SpooldError TASK_INVALID if it refuses a call without arguments, as a periodic task's is
+ * @throws SpooldError TASK_INVALID if it does not, because a periodic task is called without arguments
  */
 export function checkPeriodicSchema(what: string, schema: StandardSchema): void {
   let result: ReturnType<(typeof schema)['~standard']['validate']>

@@ -2,26 +2,28 @@ import { SpooldError } from '../../base/errors.js'
 import type { Destination } from '../../engines/client/target.js'
 import type { Enqueuer } from '../../engines/enqueuer.js'
 
-// What is known about where tasks go, without what goes there: a worker that only runs tasks does not load that.
+// What is known about where tasks go, without the code that stores them, so that a worker that only runs tasks does not load it.
 
 /** Where the tasks of each queue go. */
 export interface Destinations extends Destination {
-  /** By the name of the queue: a spool directory, or the address of a daemon. `spooler` and `socket` are the default queue. */
+  /**
+   * A spool directory, or the address of a daemon, by the name of the queue. `spooler` and `socket` are for the default queue.
+   */
   readonly queues?: Readonly<Record<string, string>>
 }
 
-/** The same, for a registry: an application may have spools that no path leads to. */
+/** The destinations of a registry. They may be a function, because an application may have spools that no path leads to. */
 export interface AttachedDestinations extends Destinations {
-  /** Goes before all else. */
+  /** Has precedence over all other fields. */
   enqueuerOf?(queue: string): Enqueuer
 }
 
-/** Does it say where tasks go? */
+/** True if the options say where tasks go. */
 export function isDestination({ spooler, socket }: Destination): boolean {
   return spooler !== undefined || socket !== undefined
 }
 
-/** @param where where queues are given their spools */
+/** Returns the error for a queue that has no spool. @param where the place where queues are given their spools */
 export function unknownQueue(queue: string, known: readonly string[], where: string): SpooldError {
   const others = known.length === 0 ? 'no queue has one' : `those of ${known.join(', ')} are known`
   return new SpooldError(

@@ -5,30 +5,30 @@ import type { Middleware } from './middleware.js'
 import { type AttachedDestinations, isDestination } from './queues.js'
 import type { KnownSettings, RegistrySettings, TaskDefinition, TaskSettings } from './settings.js'
 
-/** Any function; what it takes is the business of who wrote it. */
+/** Any function. Its parameters are not checked here. */
 export type AnyFunction = (...args: never[]) => unknown
 
-/** A function with a name. */
+/** A registered task: a function with a name. */
 export interface TaskEntry {
-  /** Without its namespace. */
+  /** The name without the namespace. */
   readonly name: string
   readonly fn: AnyFunction
-  /** Where it was registered: `file:line`. */
+  /** Where the task was registered: `file:line`. */
   readonly place: string
   readonly definition: TaskDefinition
   readonly registry: Registry
-  /** How many arguments the function takes. */
+  /** The fewest and the most arguments that the function takes. */
   readonly fewest: number
   readonly most: number
 }
 
 /**
- * The tasks of a `Tasks` or `Spoold`, and of those that it uses. Copies of this package share what is public here; see
+ * The tasks of a `Tasks` or `Spoold`, and of the registries that it uses. Copies of this package share the public members; see
  * `REGISTRY`.
  */
 export class Registry {
   readonly defaults: RegistrySettings
-  /** Around its tasks, and those of the registries that it uses. From the outermost. */
+  /** The middleware around the tasks of this registry, and of the registries that it uses. The outermost comes first. */
   readonly middleware: Middleware[] = []
   readonly #own: Destination | undefined
   readonly #attached: AttachedDestinations | undefined
@@ -36,12 +36,12 @@ export class Registry {
   readonly #byFunction = new Map<unknown, TaskEntry>()
   readonly #used: Registry[] = []
   #standIn: { readonly enqueuer: Enqueuer; readonly place: string } | undefined
-  /** The one that uses it. */
+  /** The registry that uses this one. */
   #parent: Registry | undefined
 
   /**
-   * @param own where its tasks go, whatever their queue
-   * @param attached where its tasks go by queue
+   * @param own where the tasks go, whatever their queue
+   * @param attached where the tasks go by queue
    */
   constructor(defaults: RegistrySettings, own?: Destination, attached?: AttachedDestinations) {
     this.defaults = defaults
@@ -49,12 +49,12 @@ export class Registry {
     this.#attached = attached
   }
 
-  /** What stands in for all its destinations in a test, and for those of the registries that it uses. */
+  /** In a test, what replaces all destinations of this registry, and of the registries that it uses. */
   get standIn(): Enqueuer | undefined {
     return this.#standIn?.enqueuer ?? this.#parent?.standIn
   }
 
-  /** @throws SpooldError TASK_INVALID if there is another one; undefined: no longer */
+  /** Sets the replacement of all destinations; undefined: removes it. @throws SpooldError TASK_INVALID if there is another one */
   setStandIn(enqueuer: Enqueuer | undefined, place: string): void {
     if (enqueuer !== undefined && this.#standIn !== undefined)
       throw new SpooldError(
@@ -72,7 +72,7 @@ export class Registry {
     this.#parent = parent
   }
 
-  /** What comes before its tasks' names in packets. */
+  /** The text before the names of the tasks in packets. */
   get prefix(): string {
     const namespace = this.inherited('namespace')
     return namespace === undefined ? '' : `${namespace}:`
@@ -85,12 +85,16 @@ export class Registry {
     this.#byFunction.set(entry.fn, entry)
   }
 
-  /** The callable that stands for an entry means it, too. */
+  /** Makes `find` return the entry for this callable, too. */
   alias(callable: unknown, entry: TaskEntry): void {
     this.#byFunction.set(callable, entry)
   }
 
-  /** @throws SpooldError TASK_INVALID if a name is taken, or if it would use itself; nothing has changed then */
+  /**
+   * Adds another registry.
+   *
+   * @throws SpooldError TASK_INVALID if a name is taken, or if a registry would use itself; nothing has changed then
+   */
   use(other: Registry, place: string): void {
     for (let up: Registry | undefined = this; up !== undefined; up = up.parent)
       if (up === other) throw new SpooldError('TASK_INVALID', `${place}: a registry cannot use itself`)
@@ -102,7 +106,7 @@ export class Registry {
       if (other.parent === this) return
     }
     const before = other.parent
-    other.parent = this // which may give its tasks a namespace
+    other.parent = this // this may give the tasks of `other` a namespace
     try {
       for (const entry of other.all()) for (const all of [rootOf(this), other]) refuseTaken(all, entry)
     } catch (error) {
@@ -113,7 +117,7 @@ export class Registry {
     this.#used.push(other)
   }
 
-  /** It belongs to another one now. */
+  /** Removes a registry that another one uses now. */
   release(other: Registry): void {
     const i = this.#used.indexOf(other)
     if (i >= 0) this.#used.splice(i, 1)
@@ -124,25 +128,29 @@ export class Registry {
     for (const each of this.#used) yield* each.all()
   }
 
-  /** @param task a function, what stands for one, or a name, which may be without the namespace of this registry */
+  /**
+   * Finds a task.
+   *
+   * @param task its function, a callable in place of that, or its name, also without the namespace of this registry
+   */
   find(task: unknown): TaskEntry | undefined {
     if (typeof task === 'string') return this.named(this.prefix + task) ?? this.named(task)
     return this.#byFunction.get(task) ?? firstOf(this.#used, each => each.find(task))
   }
 
-  /** @param name with its namespace, as in packets */
+  /** Finds a task by name. @param name with the namespace, as in packets */
   named(name: string): TaskEntry | undefined {
     const { prefix } = this
     const own = name.startsWith(prefix) ? this.#entries.get(name.slice(prefix.length)) : undefined
     return own ?? firstOf(this.#used, each => each.named(name))
   }
 
-  /** A setting that neither the task nor its registry has is inherited from the one that uses it. */
+  /** Returns a setting of this registry, or else of the nearest registry above that has it. */
   inherited<Name extends keyof RegistrySettings>(name: Name): RegistrySettings[Name] | undefined {
     return this.defaults[name] ?? this.#parent?.inherited(name)
   }
 
-  /** What says where its tasks go: itself, or the next one up. */
+  /** Where the tasks go, as this registry says, or else the nearest one above that says it. */
   get destination(): { readonly own?: Destination; readonly attached?: AttachedDestinations } {
     if (this.#own !== undefined) return { own: this.#own }
     if (this.#attached !== undefined) return { attached: this.#attached }
@@ -167,7 +175,7 @@ function firstOf<Item, Found>(
   return undefined
 }
 
-/** @param task as for `find` @throws SpooldError TASK_UNKNOWN */
+/** Returns a task of the registry. @param task as for `find` @throws SpooldError TASK_UNKNOWN */
 export function taskIn(registry: Registry, task: unknown): TaskEntry {
   const found = registry.find(task)
   if (found !== undefined) return found
@@ -179,14 +187,14 @@ export function taskIn(registry: Registry, task: unknown): TaskEntry {
   throw new SpooldError('TASK_UNKNOWN', `${known}, got ${got}`, { details: { task } })
 }
 
-/** @throws SpooldError TASK_INVALID if one of these has the name */
+/** Refuses an entry whose name is taken. @throws SpooldError TASK_INVALID if another task in `all` has the name */
 function refuseTaken(all: Registry, entry: TaskEntry): void {
   const name = fullNameOf(entry)
   const taken = all.named(name)
   if (taken !== undefined && taken !== entry) throw takenTwice(name, taken.place, entry.place)
 }
 
-/** As in packets, with its namespace. */
+/** Returns the name of a task with its namespace, as in packets. */
 export function fullNameOf({ name, registry }: TaskEntry): string {
   return registry.prefix + name
 }
@@ -198,8 +206,8 @@ export function takenTwice(name: string, first: string, second: string): SpooldE
 }
 
 /**
- * Under this name an object has its registry, so that a copy of this package knows the `Tasks` of another one. Change it with
- * any incompatible change of `Registry`.
+ * The name under which an object has its registry, so that one copy of this package knows the `Tasks` of another one. Change the
+ * name with any incompatible change of `Registry`.
  */
 export const REGISTRY = Symbol.for('spoold.registry.1')
 
@@ -211,7 +219,7 @@ export function hasRegistry(value: unknown): value is HasRegistry {
   return typeof value === 'object' && value !== null && REGISTRY in value
 }
 
-/** The settings that hold for a task. */
+/** Returns the settings that hold for a task. */
 export function settingsOf(entry: TaskEntry): KnownSettings {
   return {
     queue: settingOf(entry, 'queue'),

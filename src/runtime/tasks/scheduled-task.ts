@@ -2,31 +2,31 @@ import type { BegunTask } from '../../base/task/report.js'
 
 /** Where a task is in its life. */
 export const TaskStatus = {
-  /** Unknown: for a task whose id was scheduled before, so that nothing was stored, and for one whose process has just died. */
+  /** The status is unknown: the task's id was scheduled before, so that nothing was stored, or its process has just died. */
   NOT_SET: 0,
-  /** Its time has not come. */
+  /** The task's time has not come. */
   WAITING: 1,
-  /** It is due. */
+  /** The task is due. */
   QUEUED: 2,
   RUNNING: 3,
   SUCCEEDED: 4,
-  /** It does not run again. */
+  /** The task has failed, and does not run again. */
   FAILED: 5,
 } as const
 
 export type TaskStatus = (typeof TaskStatus)[keyof typeof TaskStatus]
 
-/** A named task that was scheduled, frozen; the same wherever it is seen: returned, in a handler, and in `ls --json`. */
+/** A named task that was scheduled, frozen. It looks the same wherever it is seen: returned, in a handler, and in `ls --json`. */
 export interface ScheduledTask {
   /** A UUID, unless the caller gave an id. */
   readonly id: string
   readonly status: TaskStatus
   readonly name: string
   readonly queue: string
-  /** When it starts at the earliest. */
+  /** The earliest start of the task. */
   readonly at: Date
   readonly maxRetries: number
-  /** How many runs it has had. */
+  /** How many runs the task has had. */
   readonly retries: number
   readonly args: readonly unknown[]
   readonly kwargs: Readonly<Record<string, unknown>>
@@ -51,7 +51,7 @@ export function freezeTask(
   })
 }
 
-/** As another process has told of it. */
+/** Returns a task from the data that another process has sent. */
 export function toldTask(
   { atMs, maxRetries, kwargs, ...rest }: BegunTask,
   status: TaskStatus,

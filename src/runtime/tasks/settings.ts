@@ -5,16 +5,16 @@ import { durationMs } from './durations.js'
 import { PERIODIC_CHECKS, type PeriodicSettings } from './periodic.js'
 import { isStandardSchema, type StandardSchema } from './standard-schema.js'
 
-/** What a task may say of itself, and a registry for all of its tasks. */
+/** The settings that a task may have, and that a registry may have for all of its tasks. */
 export interface TaskSettings {
-  /** The queue that it is scheduled for: a name for a spool. Default: `default`. */
+  /** The queue for which the task is scheduled: a name for a spool. Default: `default`. */
   readonly queue?: string
   /**
-   * How often it runs again after a failure: n means n + 1 runs at most, a crash of the process counted. Infinity: no
-   * limit. Default 0: it is delivered at most once.
+   * How often the task runs again after a failure: n means at most n + 1 runs, including a run that ends with a crash of the
+   * process. Infinity: no limit. Default 0: the task is delivered at most once.
    */
   readonly maxRetries?: number
-  /** How the delay before a retry grows; with `none` there is no delay, whatever `retryDelay` says. Default: the daemon's spooler-backoff. */
+  /** How the delay before a retry grows. `none`: no delay, whatever `retryDelay` says. Default: the daemon's spooler-backoff. */
   readonly backoff?: Backoff
   /** The delay before a retry, or the first one: seconds, or text such as `'5m'`. Default: spooler-retry-delay. */
   readonly retryDelay?: number | string
@@ -22,34 +22,34 @@ export interface TaskSettings {
   readonly backoffCap?: number | string
 }
 
-/** The defaults of a registry's tasks, and what is said of all of them together. */
+/** The defaults of a registry's tasks, and the settings of all its tasks together. */
 export interface RegistrySettings extends TaskSettings {
-  /** Comes before the names of its tasks: `shop:send-mail`. Those of other namespaces in the same spool are not its own. */
+  /** The text before the names of the tasks: `shop:send-mail`. Tasks of other namespaces in the same spool are not its own. */
   readonly namespace?: string
 }
 
-/** What only a single task may say of itself. */
+/** The settings that only a single task may have. */
 export interface OwnSettings extends PeriodicSettings {
   /**
-   * How many tasks of its name run at a time, over all workers and daemons of their spool. It has to have `maxRetries`.
+   * How many tasks of this name run at a time, over all workers and daemons of their spool. It needs a `maxRetries` from 1.
    * Default: no limit.
    */
   readonly maxConcurrency?: number
   /**
-   * How many arguments a call needs. Default: the parameters before the first one with a default value. A parameter that is
-   * optional in TypeScript alone (`cc?: string`) has no mark at run time, so that this has to say it.
+   * How many arguments a call needs. Default: the number of parameters before the first one with a default value. Set it for a
+   * parameter that is optional in TypeScript alone (`cc?: string`), because that is invisible at run time.
    */
   readonly required?: number
 }
 
-/** The settings that hold for a task, wherever they are from. */
+/** The settings that hold for a task, whether they are its own or inherited. */
 export type KnownSettings = {
   readonly [Name in keyof Required<TaskSettings>]: TaskSettings[Name] | undefined
 } & { readonly maxConcurrency: number | undefined; readonly namespace: string | undefined }
 
 /** The settings of one task. */
 export interface TaskDefinition extends TaskSettings, OwnSettings {
-  /** Checks the arguments, as an array, when they are scheduled and before each run, which gets what it returns. */
+  /** Checks the array of arguments when the task is scheduled and before each run. The run gets the arguments that it returns. */
   readonly schema?: StandardSchema
 }
 
@@ -81,13 +81,13 @@ const OF_TASK: Checks = {
 
 const OF_REGISTRY: Checks = { ...CHECKS, namespace: value => nameFault(value) }
 
-/** The options that a registry has besides its tasks' defaults. */
+/** The options that a registry has besides the defaults of its tasks. */
 const DESTINATION = ['spooler', 'socket', 'sync']
 
 /**
  * Checks options that JavaScript callers may have got wrong.
  *
- * @param what whose options they are, for messages
+ * @param what the task or registry whose options they are, for messages
  * @throws SpooldError TASK_INVALID
  */
 export function checkSettings(what: string, options: object, kind: 'task' | 'registry'): void {
@@ -114,7 +114,9 @@ export function checkSettings(what: string, options: object, kind: 'task' | 'reg
 }
 
 /**
- * @param maxRetries of the task, or of its registry
+ * Checks that a task with `maxConcurrency` may run again.
+ *
+ * @param maxRetries the setting of the task, or else of its registry
  * @throws SpooldError TASK_INVALID
  */
 export function checkConcurrency(what: string, { maxConcurrency }: OwnSettings, maxRetries = 0): void {
@@ -130,7 +132,7 @@ function durationFault(value: unknown): string | undefined {
   return durationMs(value) === undefined ? "seconds, or text such as '5m'" : undefined
 }
 
-/** What a worker has to know before it runs the task. @param name as in packets */
+/** Returns the terms of a task, which a worker has to know before it runs the task. @param name as in packets */
 export function termsOf(name: string, settings: Partial<Omit<KnownSettings, 'queue'>>): Terms {
   const { maxRetries = 0, backoff, retryDelay, backoffCap, maxConcurrency, namespace } = settings
   const delayMs = durationMs(retryDelay)

@@ -1,6 +1,6 @@
 /**
- * Standard Schema 1, as far as it is used here: zod, valibot, ArkType and others have it. Written out
- * because its package has nothing but these types.
+ * Standard Schema 1, as far as it is used here. zod, valibot, ArkType and others implement it. It is written out, because its
+ * package has nothing but these types.
  */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly '~standard': {
@@ -11,7 +11,7 @@ export interface StandardSchema<Input = unknown, Output = Input> {
   }
 }
 
-/** The arguments that a schema takes, and those that it makes of them. */
+/** The arguments that a schema takes. `SchemaOutput`: the arguments that the schema makes of them. */
 export type SchemaInput<Schema extends StandardSchema> = Arguments<Types<Schema>['input']>
 export type SchemaOutput<Schema extends StandardSchema> = Arguments<Types<Schema>['output']>
 
@@ -27,7 +27,7 @@ interface SchemaIssue {
   readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined
 }
 
-/** For people: `args[0]: Invalid email`. */
+/** Returns the issues as text for people: `args[0]: Invalid email`. */
 export function issuesText(issues: readonly SchemaIssue[]): string {
   return issues
     .map(({ message, path = [] }) => {

@@ -7,11 +7,11 @@ import type { Engine } from '../../engines/open-engine.js'
 import type { AfterKill, MarkedRef, PastSettled, WorkerMessage } from '../ipc/messages.js'
 import { openClaims } from './open-claims.js'
 
-/** A program that ran for a task and was just killed holds its lock for a moment longer. */
+/** How long to wait for a lock, in ms, because a program that was killed holds the lock of its task for a moment longer. */
 const LETS_GO_WITHIN_MS = 1000
 const PAUSE_MS = 20
 
-/** The answer to what is asked aside. */
+/** Returns the answer to a question to a process aside. */
 export async function answerAside(id: number, act: () => Promise<unknown>): Promise<WorkerMessage> {
   try {
     return { type: 'done-aside', id, value: await act() }
@@ -33,7 +33,7 @@ export function answerAfterKill(
   })
 }
 
-/** A claim settles what a past run has left; what may run after that is left to others. */
+/** Settles what a past run of a task has left, by a claim. A task that may run after that is released for other processes. */
 async function settlePast(
   claims: Pick<Claims, 'claim' | 'release'>,
   { ref, lastRun }: MarkedRef,

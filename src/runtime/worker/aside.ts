@@ -5,8 +5,8 @@ import { engineOf } from './open-claims.js'
 import { Road } from './road.js'
 
 /**
- * The entry point of the process aside: it does to the files of tasks what the master, which opens none, has to have done, and runs
- * nothing. It stays until the master ends it.
+ * The entry point of the process aside. It opens the files of tasks for the master, which opens none itself. It runs no task, and
+ * stays until the master ends it.
  */
 
 async function hear(message: MasterMessage): Promise<void> {
@@ -26,7 +26,7 @@ function say(answer: WorkerMessage): void {
   road.say(answer, () => {})
 }
 
-// what has been begun is ended, though the master is gone or a terminal's Ctrl-C reaches the whole process group
+// work that has begun is completed, even if the master is gone or a terminal's Ctrl-C reaches the whole process group
 for (const signal of ['SIGINT', 'SIGHUP', 'SIGTERM', 'SIGUSR1', 'SIGUSR2', 'SIGTSTP'] as const)
   process.on(signal, () => {})
 

@@ -5,19 +5,19 @@ import { fromEnded, loadBody } from './hosts/frames.js'
 import type { Host } from './hosts/host.js'
 import type { Run } from './run.js'
 
-/** Runs tasks in one host beside each other: those that are coroutines. */
+/** Runs tasks that are coroutines in one host, beside each other. */
 export class BesideExecutor implements Executor {
   readonly slots: number
   readonly pageTasks = 1
   readonly running = undefined
   readonly #host: Host
   readonly #listener: ExecutorListener
-  /** By the number that the host knows, with what is to be done when it has ended. */
+  /** The runs that have not ended, by the host's number. `done` is called at the end of the run. */
   readonly #runs = new Map<number, { readonly run: Run; readonly done: (settled?: Promise<void>) => void }>()
 
   /**
-   * @param lost the host died while several tasks ran, and the worker has to go without settling them: which one is to blame is
-   *   found out as after the death of a worker
+   * @param lost called when the host died while several tasks ran. The worker has to exit without settling them: which one is to
+   *   blame is found out as after the death of a worker
    */
   constructor(host: Host, concurrency: number, listener: ExecutorListener, lost: () => void) {
     this.slots = concurrency
@@ -53,7 +53,7 @@ export class BesideExecutor implements Executor {
     }
   }
 
-  /** It is unknown whose code threw. */
+  /** Ends all runs as interrupted, because it is unknown whose code threw. */
   fault(): boolean {
     for (const number of [...this.#runs.keys()]) this.#end(number, RELEASE)
     return false
@@ -68,10 +68,10 @@ export class BesideExecutor implements Executor {
   }
 
   #died(detail: string, lost: () => void): boolean {
-    this.#host.print(undefined, this.#host.process.takePrinted()) // its last words
+    this.#host.print(undefined, this.#host.process.takePrinted()) // the last output of the host
     const had = [...this.#runs.keys()]
     if (had.length > 1) {
-      void this.#host.end() // nothing replaces it here: the worker goes
+      void this.#host.end() // the host is not replaced, because the worker exits
       lost()
       return true
     }

@@ -16,38 +16,38 @@ import { OutputPipe } from './output-pipe.js'
 import { type Programs, signalGroup } from './programs.js'
 import type { Run } from './run.js'
 
-/** Descriptor 3 of the program. */
+/** The descriptor of the program from which it reads the body. */
 const BODY_FD = 3
-/** A larger body is read from the file in pieces of this size, so it need not fit into memory. */
+/** A larger body is read from the file in pieces of this many bytes, so that it need not fit into memory. */
 const PIECE_BYTES = 1024 * 1024
-/** How often a group is looked at whose leader has ended. */
+/** The pause, in ms, between two looks at a process group whose leader has ended. */
 const LOOK_MS = 20
 /**
- * Waits for a line on standard input before it becomes the command, so that no program starts before it is watched.
- * `read` takes single bytes, so the input behind the line stays in the pipe.
+ * A shell script that waits for a line on standard input before it becomes the command, so that no program starts before it is
+ * watched. `read` takes single bytes, so the input behind the line stays in the pipe.
  */
 const GATE = 'read -r spoold_gate && exec /bin/sh -c "$1"'
-/** Words that a shell passes on as they are. */
+/** A command whose words a shell passes on as they are. */
 const PLAIN_WORDS = /^[\w ./:=,@%+-]+$/
 const OPEN_GATE = '\n'
 /** sysexits.h: the permanent failures (64–78) and the one temporary failure (75). */
 const EX_USAGE = 64
 const EX_TEMPFAIL = 75
 const EX_CONFIG = 78
-/** Not from sysexits.h. */
+/** The exit code for SPOOL_IGNORE. It is not from sysexits.h. */
 const EX_IGNORE = 100
 const UNWATCHED = notStarted('sh cannot be run to watch the program')
 /** Errors of a process or machine that has run out of a resource: they say nothing about the task. */
 const SHORTAGES = new Set(['EAGAIN', 'EMFILE', 'ENFILE', 'ENOMEM'])
 const SIGNALS = 64
-/** Keys of a packet must not set PATH or LD_PRELOAD. */
+/** The prefix of variables from a packet, so that no key of a packet sets PATH or LD_PRELOAD. */
 const PREFIX = 'SPOOL_'
-/** Linux starts no program with a longer variable (MAX_ARG_STRLEN); its name, `=` and the NUL at its end count. */
+/** Linux starts no program with a longer variable (MAX_ARG_STRLEN). The name, `=` and the NUL at the end count. */
 const MAX_VARIABLE_BYTES = 131_072
 
 /**
- * Runs a program, as one process per task. It shares the task's lock (descriptor 4), so no other process runs the
- * task before the program has ended, even if its worker or the daemon is killed.
+ * Returns a handler that runs a program, as one process per task. The program shares the task's lock (descriptor 4), so that no
+ * other process runs the task before the program has ended, even if the worker or the daemon is killed.
  */
 export function callProgram(
   { command, input }: Extract<HandlerSpec, { kind: 'exec' }>,
@@ -64,7 +64,7 @@ export function callProgram(
       spawn('/bin/sh', ['-c', GATE, 'sh', replacing], {
         stdio: ['pipe', stdout, stderr, 'pipe', lock ?? 'ignore'],
         env: { ...process.env, ...environmentOf(task) },
-        detached: true, // its own process group, which can be killed as a whole
+        detached: true, // a process group of its own, which can be killed as a whole
       })
     let child: ReturnType<typeof start>
     try {
@@ -92,7 +92,7 @@ export function callProgram(
     const fed = feedBody(body, run.claim, lock).then(
       () => undefined,
       (error: unknown): Outcome => {
-        signalGroup(pid, 'SIGKILL') // it must not take what it got for the whole
+        signalGroup(pid, 'SIGKILL') // the program must not take a part of the body for the whole
         const kind = run.claim.isOnce ? 'crash' : 'error'
         return {
           kind,
@@ -115,13 +115,14 @@ export function callProgram(
 }
 
 /**
- * A single program takes the place of its shell, which a cancel would end: its own code says how it ended. Of `a && b`, a loop or a
- * pipe, the code of one program says nothing of the others.
+ * Returns the command, with `exec` in front if it is a single program. Such a program takes the place of its shell, which a
+ * cancel would end, so that the program's own exit code tells how it ended. In `a && b`, a loop or a pipe, the code of one
+ * program says nothing of the others.
  */
 function inPlaceOfShell(command: string): string {
   const [program = ''] = command.trim().split(' ', 1)
   const directories = (process.env.PATH ?? '').split(':')
-  // none of the shell's own words, as `exit` and `.` are
+  // a file, not a word of the shell itself, such as `exit` or `.`
   const isFile =
     program.includes('/') ||
     directories.some(directory => quietly(() => statSync(join(directory, program)).isFile()) === true)
@@ -129,9 +130,10 @@ function inPlaceOfShell(command: string): string {
 }
 
 /**
- * A cancel ends the program, and what it has started: by SIGTERM, and by SIGKILL if that takes too long.
+ * Makes a cancel end the program and the processes that it has started: by SIGTERM, and by SIGKILL if that takes too long.
  *
- * @returns to be called when the program has ended: resolves when all that it has started had its time to end
+ * @returns a function to be called when the program has ended. It resolves when the processes that the program has started have
+ *   ended, or have had their time to end
  */
 function endWhenCancelled(run: Run, group: number): () => Promise<void> {
   let killAt = 0
@@ -151,7 +153,7 @@ function endWhenCancelled(run: Run, group: number): () => Promise<void> {
   }
 }
 
-/** @param error why it was not spawned */
+/** Returns the outcome of a task whose program was not spawned. @param error why it was not */
 function whyNotSpawned(error: unknown): Outcome {
   const detail = `sh cannot be run: ${messageOf(error)}`
   return SHORTAGES.has(errnoOf(error) ?? '') ? notStarted(detail) : { kind: 'error', detail }
@@ -161,7 +163,11 @@ function notStarted(shortage: string): Outcome {
   return { kind: 'release', isUnbegun: true, shortage }
 }
 
-/** @param isOnce a killed program may have done its work, so the outcome of an at-most-once task is unknown */
+/**
+ * Returns the outcome of a program that has ended.
+ *
+ * @param isOnce true for an at-most-once task. If its program was killed, the outcome is unknown: the work may have been done
+ */
 function outcomeOf(code: number | null, signal: string | null, isOnce: boolean): Outcome {
   if (code === 0) return OK
   if (code === EX_TEMPFAIL) return RETRY
@@ -184,17 +190,17 @@ function isKilled(code: number | null, signal: string | null): boolean {
   return signal !== null || (code !== null && code > 128 && code <= 128 + SIGNALS)
 }
 
-/** Ignores errors, because a program need not read all of its input. */
+/** Writes the input of a program. Ignores errors, because a program need not read all of its input. */
 function feed(stream: Writable | null, bytes: Buffer): void {
   stream?.on('error', () => {})
   stream?.end(bytes)
 }
 
 /**
- * Feeds the body to the program, until it does not want more.
+ * Writes the body to the program, until the program closes its end.
  *
  * @param file the task's file, if the engine has one
- * @throws what the reading throws
+ * @throws if the body cannot be read
  */
 async function feedBody(pipe: Writable, claim: Claim, file: number | undefined): Promise<void> {
   if (file === undefined || claim.bodyBytes <= PIECE_BYTES)
@@ -212,7 +218,7 @@ async function feedBody(pipe: Writable, claim: Claim, file: number | undefined):
   pipe.end()
 }
 
-/** Resolves when it has room, or is closed. */
+/** Resolves when the pipe has room, or is closed. */
 function room(pipe: Writable): Promise<void> {
   return new Promise(resolve => {
     const told = () => {
@@ -223,7 +229,7 @@ function room(pipe: Writable): Promise<void> {
   })
 }
 
-/** Values that are not UTF-8 are `{"base64": "…"}`, as in `spoold show --json`. */
+/** Returns the task as JSON. Values that are not UTF-8 are `{"base64": "…"}`, as in `spoold show --json`. */
 function jsonOf(task: HandlerTask): string {
   const entries = task.vars.map(([key, value]) => [
     key.toString(),
@@ -232,7 +238,10 @@ function jsonOf(task: HandlerTask): string {
   return `${JSON.stringify({ ...Object.fromEntries(entries), spooler_task_name: task.name })}\n`
 }
 
-/** A value that is not UTF-8 may have three times as many bytes here as in the packet. */
+/**
+ * Returns the variables of a task, without those that are too long. A value that is not UTF-8 may have three times as many bytes
+ * here as in the packet.
+ */
 function environmentOf(task: HandlerTask): Record<string, string> {
   const usable = ([key, value]: VarPair) =>
     /^[A-Za-z0-9_]+$/.test(key.toString('latin1')) && !value.includes(0)

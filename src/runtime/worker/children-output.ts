@@ -9,10 +9,10 @@ import type { Print } from './own-output.js'
 
 const NAMES = { 1: 'stdout', 2: 'stderr' } as const
 const OWN = Symbol('a process of spoold')
-/** Spread this into the spawn options of spoold's own processes: they inherit our descriptors unchanged. */
+/** Spread this into the spawn options of spoold's own processes, so that they inherit our descriptors unchanged. */
 export const OWN_CHILD: object = { [OWN]: true }
 
-/** The descriptors of the child that were meant to be our standard output or error. */
+/** The descriptors of the child that were meant to be our standard output or error, and which of the two. */
 type Taken = ReadonlyMap<number, Stream>
 
 /**
@@ -72,15 +72,15 @@ function forward(child: ChildProcess, from: unknown, name: Stream, print: Print)
     print(name, decoder.write(chunk), () => stream.resume())
   })
   stream.on('error', () => {})
-  // a handler that waits for the exit may end the task then, so the remaining output comes first
+  // the remaining output comes first, because a handler that waits for the exit may end the task then
   child.prependListener('exit', () => {
-    while (stream.read() !== null) {} // read while the log was slow; 'data' is emitted for it
+    while (stream.read() !== null) {} // takes what Node has read while the log was slow, and emits it as 'data'
     for (const chunk of rest(stream._handle?.fd)) print(name, decoder.write(chunk), () => {})
   })
 }
 
 const CHUNK_BYTES = 65_536
-/** A process that the child leaves running may write forever. */
+/** The most chunks that are read after the exit, because a process that the child leaves running may write forever. */
 const MAX_CHUNKS = 64
 
 function* rest(fd: number | undefined): Generator<Buffer> {
@@ -97,7 +97,7 @@ function* rest(fd: number | undefined): Generator<Buffer> {
 
 type SyncFunction = (...args: never[]) => unknown
 
-/** A blocked process cannot read a pipe, so the output is printed at the end. */
+/** Returns a synchronous function whose output is printed at its end, because a blocked process cannot read a pipe. */
 function sync(original: SyncFunction, print: Print): SyncFunction {
   return (...args: unknown[]) => {
     const at = args.findIndex(

@@ -6,20 +6,20 @@ import type { PackedReports } from '../ipc/reports.js'
 import type { Given } from './run.js'
 
 /**
- * If tasks of a name take longer, none waits behind them here. It is less than the time after which a worker has to hand back what it
- * has not started (supervisor/worker-process).
+ * If tasks of a name take longer than this, in ms, no task waits behind them here. It is less than the time after which a worker
+ * has to hand back what it has not started (supervisor/worker-process).
  */
 const QUICK_MS = 40
 
 type FollowerNews = Pick<PackedReports, 'wishes' | 'following'>
 
-/** The tasks of one name that this worker was given to follow each other. */
+/** The tasks of one name that this worker was given so that they follow each other. */
 class OfName {
   slots: NamedSlots
   readonly followers = new Queue<Given>()
-  /** How many ended since the last wish. */
+  /** How many tasks ended since the last wish. */
   ended = 0
-  /** Slots of those that ended, that nobody here has taken again. */
+  /** How many slots of ended tasks no task here has taken again. */
   open = 0
   isQuick = true
 
@@ -29,16 +29,16 @@ class OfName {
 }
 
 /**
- * Hands the slot of a task that ends over to the next one of its name that waits here: neither a message nor a lock comes between
- * them. Each that waits either begins in the slot of another one, or finds itself that there is none.
+ * Hands the slot of a task that ends over to the next task of its name that waits here, without a message or a lock in between.
+ * Each waiting task either begins in the slot of another one, or finds out itself that there is no slot.
  */
 export class Followers {
   readonly #slots: WorkerClaims['slots']
   readonly #byName = new Map<string, OfName>()
-  /** Those whose turn it is, and those of their names, by number, until they begin or are refused. */
+  /** The name of each task whose turn it is, by the number of the task, until the task begins or is refused. */
   readonly #turns = new Map<number, OfName>()
   readonly #next = new Queue<Given>()
-  /** How many wait for their turn. */
+  /** How many tasks wait for their turn. */
   #following = 0
 
   constructor(slots: WorkerClaims['slots']) {
@@ -49,17 +49,20 @@ export class Followers {
     return this.#following
   }
 
-  /** How many are to be claimed now. */
+  /** How many tasks are to be claimed now. */
   get ready(): number {
     return this.#next.size
   }
 
-  /** The next one to be claimed. */
+  /** Takes the next task to be claimed. */
   pop(): Given | undefined {
     return this.#next.pop()
   }
 
-  /** These are given to follow tasks of this name. Those for which there may be a slot have their turn now, and if there is none to follow, all. */
+  /**
+   * Adds tasks that follow those of this name. As many as there are open slots have their turn now. If there is no task to
+   * follow, all of them do.
+   */
   add(name: string, tasks: readonly Given[]): void {
     const own = this.#byName.get(name) ?? new OfName({ name, count: 1 })
     this.#byName.set(name, own)
@@ -74,7 +77,11 @@ export class Followers {
       }
   }
 
-  /** A task that has one of these slots has ended. @returns whether another one takes it over, which is claimed next */
+  /**
+   * Call it when a task that has one of these slots has ended.
+   *
+   * @returns true if another task, which is claimed next, takes the slot over
+   */
   ended(slots: NamedSlots, ranMs: number): boolean {
     const own = this.#byName.get(slots.name) ?? new OfName(slots)
     this.#byName.set(slots.name, own)
@@ -86,7 +93,7 @@ export class Followers {
     return isFollowed
   }
 
-  /** @param slots those of which it has one */
+  /** Call it when a task has begun. @param slots the slots of which the task has one */
   began(number: number, slots: NamedSlots | undefined): void {
     if (this.#turns.size > 0 && this.#turns.delete(number)) return
     if (slots === undefined) return
@@ -94,19 +101,23 @@ export class Followers {
     if (own !== undefined && own.open > 0) own.open--
   }
 
-  /** It does not begin: its slot is for the next one, or for nobody here. @returns the report, with the slot that was given back */
+  /**
+   * Call it when a task does not begin. Its slot is for the next task here, if there is one, or is given back.
+   *
+   * @returns the report, with the slot if it was given back
+   */
   refused(number: number, report: Report): Report {
     const own = this.#turns.get(number)
     if (own === undefined) return report
     this.#turns.delete(number)
-    // the worker for tasks that have to be alone needs the slot
+    // a task that must be alone leaves its slot to the worker that runs such tasks
     if (report.reason !== 'alone' && this.#advance(own)) return report
     const isFree = this.#slots?.dropKept(own.slots) === true
     if (this.#heldOf(own) === 0) while (this.#advance(own));
     return isFree ? { ...report, slots: own.slots } : report
   }
 
-  /** None of them is to begin here. */
+  /** Removes and returns all tasks, because none of them is to begin here. */
   drop(): Given[] {
     const dropped = [...this.#next]
     this.#next.clear()
@@ -118,13 +129,13 @@ export class Followers {
     return dropped
   }
 
-  /** What the master is to know, once. */
+  /** Returns what the master is to know. Each wish is returned once. */
   takeNews(): FollowerNews {
     const [wishes, following] = [this.#wishes(), this.#following]
     return { ...(wishes.length > 0 && { wishes }), ...(following > 0 && { following }) }
   }
 
-  /** How many more tasks of each name whose tasks have ended should be here. */
+  /** Returns how many more tasks should be here, for each name whose tasks have ended. */
   #wishes(): SlotWish[] {
     const wishes: SlotWish[] = []
     for (const own of this.#byName.values()) {

@@ -8,7 +8,11 @@ import { encodePacket } from '../../formats/protocol/packet.js'
 import { toPairs } from '../../formats/protocol/vars.js'
 import type { HandlerCall } from './handler-task.js'
 
-/** @returns what passes a task on to the spool of this name */
+/**
+ * Returns a handler that passes tasks on to a spool.
+ *
+ * @param away told when that spool cannot be reached, and when it can be reached again
+ */
 export async function openForward(to: string, away: AwayListener): Promise<HandlerCall> {
   const forwarder = await openEngine(to).forwarder?.(away)
   if (forwarder === undefined) throw new SpooldError('CONFIG_INVALID', `${to}: no tasks are forwarded there`)
@@ -27,7 +31,7 @@ export async function openForward(to: string, away: AwayListener): Promise<Handl
   }
 }
 
-/** The same task: its packet is encoded as it was. */
+/** Returns a request for the same task. Its packet is encoded as it was. */
 function requestOf(claim: Claim): Request {
   const body = claim.readBody()
   return {

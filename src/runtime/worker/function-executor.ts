@@ -8,25 +8,25 @@ import { type HandlerCall, HandlerTask, type TaskContext } from './handler-task.
 import { runningTask } from './named-tasks.js'
 import type { Run } from './run.js'
 
-/** At hand: the global of Node is a getter, and each task asks five times. */
+/** Kept here because Node's global `performance` is a getter, and each task would read it five times. */
 const clock = performance
 
 /**
- * Whose run the executing code belongs to. One for all: Node keeps each that was ever used, and every promise of the program
- * gets a property for it.
+ * The run to which the executing code belongs. All executors share this storage, because Node keeps each storage that was ever
+ * used, and every promise of the program gets a property for it.
  */
 const authors = new AsyncLocalStorage<{ readonly of: FunctionExecutor; readonly run: Run }>()
 
 interface FunctionExecutorOptions {
   readonly chain: readonly HandlerCall[]
   readonly context: TaskContext
-  /** Entered before each task; null: the directory that holds the task, as in uWSGI. */
+  /** The directory that is entered before each task; null: the directory that holds the task, as in uWSGI. */
   readonly chdir: string | null
-  /** Absent: handlers run where the process is. */
+  /** The current directory of the process. Absent: it is not changed. */
   readonly directory?: ProcessDirectory | undefined
-  /** How many tasks run at a time. If there are several, the one that throws late has to be identified. */
+  /** How many tasks run at a time. If it is more than 1, the task that throws outside its call has to be identified. */
   readonly concurrency: number
-  /** Set if other code runs in this process: calls handlers so that their code can be told from it. */
+  /** Calls handlers so that their code can be told from other code in this process. Set if there is such code. */
   readonly around?: (<Result>(call: () => Result) => Result) | undefined
 }
 
@@ -36,11 +36,11 @@ export class FunctionExecutor implements Executor {
   readonly isOpen = true
   readonly running = undefined
   readonly slots: number
-  /** What executes belongs to one of several runs, or to none. */
+  /** True if the executing code may belong to one of several runs, or to none. */
   readonly #isTracked: boolean
   readonly #options: FunctionExecutorOptions
   readonly #listener: ExecutorListener
-  /** The run that started last; used where one runs at a time. */
+  /** The run that started last. It is used where one task runs at a time. */
   #latest: Run | undefined
 
   constructor(options: FunctionExecutorOptions, listener: ExecutorListener) {
@@ -68,10 +68,10 @@ export class FunctionExecutor implements Executor {
   }
 
   #endedLater(run: Run, outcome: Outcome): Promise<void> | undefined {
-    return run.hasEnded ? undefined : this.#ended(run, outcome) // a fault may have ended it
+    return run.hasEnded ? undefined : this.#ended(run, outcome) // a fault may have ended the run
   }
 
-  /** Counts as a failure of the run that threw. The others end as if they had not begun. Those that have ended are being settled. */
+  /** Ends the run that threw as failed, and the others as if they had not begun. Runs that have ended are being settled. */
   fault(thrown: unknown, runs: Iterable<Run>): boolean {
     const { author } = this
     let isReported = false
@@ -85,8 +85,8 @@ export class FunctionExecutor implements Executor {
   }
 
   /**
-   * Returns an outcome directly if there was nothing to await: a promise per task would cost a tenth of the rate. May
-   * reject.
+   * Calls the handlers. Returns an outcome directly if there was nothing to await, because a promise per task would cost a tenth
+   * of the rate. May reject.
    */
   #perform(run: Run): Outcome | Promise<Outcome> {
     const { chdir, context, directory, around } = this.#options
@@ -97,7 +97,7 @@ export class FunctionExecutor implements Executor {
       const task = new HandlerTask(run, context)
       const ask = () => this.#ask(0, run, task)
       const call = () => (this.#isTracked ? authors.run({ of: this, run }, ask) : ask())
-      // else the next task has what this one enters with `enterWith`
+      // or the next task would see what this one enters with `enterWith`
       const own = () => new AsyncResource('spoold.task').runInAsyncScope(call)
       return around === undefined ? own() : around(own)
     } catch (thrown) {
@@ -109,13 +109,13 @@ export class FunctionExecutor implements Executor {
     this.#options.directory?.forget()
   }
 
-  /** The run whose code is executing. For an exception outside any call, the run that started the code that threw. */
+  /** The run whose code is executing. For an exception outside any call: the run that started the code that threw. */
   get author(): Run | undefined {
     const author = this.#isTracked ? this.#trackedAuthor : this.#latest
     return author?.hasEnded === true ? undefined : author
   }
 
-  /** Of another executor here, it is none of ours. */
+  /** The run whose code is executing; undefined if it is of another executor in this process. */
   get #trackedAuthor(): Run | undefined {
     const author = authors.getStore()
     return author?.of === this ? author.run : undefined
@@ -145,22 +145,22 @@ export class FunctionExecutor implements Executor {
   }
 }
 
-/** The current directory of this process, in which handlers run. They may change it at any time. */
+/** The current directory of this process, in which handlers run. Handlers may change it at any time. */
 export class ProcessDirectory {
   #entered: string | undefined
 
-  /** A failure is not the task's fault, as in uWSGI. */
+  /** Enters a directory. A failure is ignored, as in uWSGI, because it is not the task's fault. */
   enter(path: string): void {
     try {
       if (this.#entered === path && process.cwd() === path) return
-    } catch {} // a handler has left it, and removed the directory that it went to
+    } catch {} // a handler has changed the current directory, and removed the new one
     try {
       process.chdir(path)
       this.#entered = path
     } catch {}
   }
 
-  /** Call it between turns: the directory may have been removed and created again since it was entered. */
+  /** Makes `enter` change the directory again. Call it between turns, because the directory may have been replaced meanwhile. */
   forget(): void {
     this.#entered = undefined
   }

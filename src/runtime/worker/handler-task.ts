@@ -11,7 +11,7 @@ import type { Run } from './run.js'
 /** Calls one handler of the chain for one task; may throw. */
 export type HandlerCall = (run: Run, task: HandlerTask) => Outcome | Promise<Outcome>
 
-/** A function of a JavaScript module. */
+/** Returns the call of a function of a JavaScript module. */
 export function callFunction(handler: Handler): HandlerCall {
   return (_run, task) => {
     const answer = handler(task.env, task)
@@ -19,7 +19,7 @@ export function callFunction(handler: Handler): HandlerCall {
   }
 }
 
-/** A line for the log; `stream` if it was printed there. */
+/** A line for the log. `stream`: where the line was printed, if it was. */
 export interface Said {
   readonly message: string
   readonly stream?: Stream
@@ -32,7 +32,7 @@ export interface TaskContext {
   log(run: Run, said: Said, sent?: () => void): void
 }
 
-/** A handler's view of its run. Everything that is costly is created on first access. */
+/** A handler's view of its run. What is costly is created on first access. */
 export class HandlerTask implements Task {
   readonly #run: Run
   readonly #context: TaskContext
@@ -44,7 +44,7 @@ export class HandlerTask implements Task {
     this.#context = context
   }
 
-  /** The dictionary; the handlers of a chain share it. */
+  /** The dictionary of the task. The handlers of a chain share it. */
   get env(): Env {
     this.#env ??= createEnv(this.#run.claim)
     return this.#env
@@ -92,8 +92,8 @@ export class HandlerTask implements Task {
   }
 
   /**
-   * Resolves when the message has been handed to the channel. A caller with many lines waits for it, so that they do
-   * not pile up here.
+   * Logs a line. Resolves when the message has been handed to the channel. A caller with many lines waits for that, so that they
+   * do not pile up here.
    */
   logAndWait(said: Said): Promise<void> {
     return new Promise(sent => this.#context.log(this.#run, said, sent))
@@ -117,7 +117,7 @@ export class HandlerTask implements Task {
 }
 
 /**
- * The dictionary that uWSGI's plugins create: the packet's keys, the task's name and the body, which replaces any key
+ * Creates the dictionary that uWSGI's plugins create: the packet's keys, the task's name and the body, which replaces any key
  * `body`. The body is read on first access.
  */
 function createEnv(claim: Claim): Env {

@@ -16,22 +16,22 @@ import type { Programs } from './programs.js'
 /** The handlers of a worker, loaded and started. */
 export interface LoadedHandlers {
   readonly hosts: readonly Host[]
-  /** Set if the only handlers are in one host, which takes tasks in batches. */
+  /** The host, if all handlers are in one host, which takes tasks in batches. */
   readonly only: Host | undefined
-  /** How many tasks they run at a time. */
+  /** How many tasks the handlers run at a time. */
   readonly concurrency: number
   readonly performers: readonly HandlerCall[]
-  /** The delivery that the JavaScript modules request; the strictest, because any of them may run a task. */
+  /** The strictest delivery that a JavaScript module requests, because any of the modules may run a task. */
   readonly delivery: Delivery | undefined
-  /** What they say of named tasks; undefined: nothing of any. */
+  /** Returns what the handlers say of a named task. Undefined: they say nothing of any task. */
   readonly termsOf: ((vars: Vars) => TermsOrPark) | undefined
-  /** Tasks of theirs that the daemon schedules itself. */
+  /** The handlers' tasks that the daemon itself schedules. */
   readonly periodic: readonly PeriodicTask[]
   /** The programs of `spooler-exec`. */
   readonly programs: Programs | undefined
 }
 
-/** What their loading depends on; of a rehearsal not all is known. */
+/** The options on which loading depends. In a rehearsal some of them are unknown. */
 type Loading = Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs'> &
   Partial<Pick<WorkerOptions, 'locks' | 'concurrency' | 'namespace' | 'policy'>>
 
@@ -84,7 +84,7 @@ export async function openHandlers(
         const registries = modules.flatMap(module => module.registries)
         if (options.namespace !== undefined) standFor(options.namespace, registries)
         if (registries.length > 0) performers.push(named.link(registries))
-        // a file of two names, or two that export one function: it is asked once
+        // if a file has two names, or two files export one function, the function is called once
         const before = new Set(loaded.map(({ handler }) => handler))
         loaded.push(...modules)
         const handlers = modules.flatMap(({ handler }) => (before.has(handler) ? [] : (handler ?? [])))
@@ -127,13 +127,13 @@ function saysAway(why: string | undefined): string {
     : `tasks wait here until they can be forwarded: ${why}`
 }
 
-/** Does what the application's object does, which is in another process. */
+/** Gives registries the namespace of their application, whose object does this in another process. */
 function standFor(namespace: string, registries: readonly Registry[]): void {
   const application = new Registry({ namespace })
   for (const each of registries) if (each.parent === undefined) application.use(each, 'the application')
 }
 
-/** The host decides by the same rule (src/hosts/python/spoold_host/named.py). */
+/** True if a task of the host is a coroutine. The host decides by the same rule (src/hosts/python/spoold_host/named.py). */
 function runsCoroutines(host: Host): boolean {
   return host.declared.some(({ isAsync }) => isAsync === true)
 }
@@ -143,12 +143,12 @@ function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefin
   return named.includes('at-most-once') ? 'at-most-once' : named[0]
 }
 
-/** Where signals are handled, whatever `spooler-chdir` says, as in uWSGI: the spool; or, on Redis, where tasks start. */
+/** Returns where signals are handled: as in uWSGI the spool, whatever `spooler-chdir` says, or on Redis, where tasks start. */
 export function homeOf({ spool, chdir }: Pick<Loading, 'spool' | 'chdir'>): string {
   return isRedisAddress(spool) ? (chdir ?? spool) : spool
 }
 
-/** Adds what is specific to this worker: the plan is the same for all spools. */
+/** Adds the settings of this worker to those of the plan, which are the same for all spools. */
 function settled(
   host: HostOptions,
   { spool, chdir, startTimeoutMs, concurrency = 1, policy }: Loading,
@@ -157,7 +157,7 @@ function settled(
   const home = toByteString(homeOf({ spool, chdir }))
   const place = [['spool', toByteString(spool)] as const, ['home', home] as const, ...at]
   const many = concurrency > 1 ? [['concurrency', String(concurrency)] as const] : []
-  // for hosts that tell their tasks when they run again, before the worker decides
+  // for hosts that tell a task the time of its next run before the worker decides on it
   const delays = policy === undefined ? [] : [policy.delayMs ?? FIRST_DELAY_MS, policy.capMs]
   const backoff = delays.map(ms => ['backoff-ms', String(ms)] as const)
   return { ...host, startTimeoutMs, settings: [...place, ...many, ...backoff, ...host.settings] }

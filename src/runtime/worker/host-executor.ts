@@ -7,20 +7,20 @@ import type { Host } from './hosts/host.js'
 import { REPORT_WITHIN_MS } from './report-buffer.js'
 import type { Run } from './run.js'
 
-/** One message is run while the next is prepared. */
+/** How many messages the host has at a time, so that it runs one while the next is prepared. */
 const MESSAGES_AHEAD = 2
 
 /** Runs tasks in one host, which takes them in batches and runs them one after the other. */
 export class HostExecutor implements Executor {
   readonly slots = 1
-  /** Sharing them makes a message and a context switch cheap. */
+  /** Many tasks share a message and a context switch, which makes both cheap. */
   readonly pageTasks = 128
   readonly #host: Host
   readonly #listener: ExecutorListener
   /** The runs that were sent to the host, oldest first. */
   readonly #sent = new Queue<Run>()
   #lastEndAt = 0
-  /** Called when it takes another page. */
+  /** Called when this executor takes another page. */
   #hasRoom = () => {}
   #ticker: NodeJS.Timeout | undefined
 
@@ -47,9 +47,9 @@ export class HostExecutor implements Executor {
     return this.#sent.peek()
   }
 
-  /** A body that cannot be read, or that is too large for a host, fails only its own task. */
+  /** Sends a page to the host. A body that cannot be read, or that is too large for a host, fails only its own task. */
   run(page: readonly Run[], now: number): Promise<void> | undefined {
-    // it is not known yet whether the first one begins: it may be handed back
+    // it is not known yet whether the first task begins, because it may be handed back
     if (this.#sent.size === 0) this.#lastEndAt = now
     const loaded = page.filter(run => this.#load(run))
     if (loaded.length === 0) return undefined
@@ -89,14 +89,14 @@ export class HostExecutor implements Executor {
     }
   }
 
-  /** It is unknown whose code threw, so every run that has not ended counts as not begun. */
+  /** Ends every run that has not ended as not begun, because it is unknown whose code threw. */
   fault(): boolean {
-    if (this.#sent.size > 0) this.#settleEnded() // a host that is dead has nothing, and no page
+    if (this.#sent.size > 0) this.#settleEnded() // a dead host has no tasks and no page
     this.#released(this.#sent.size)
     return false
   }
 
-  /** While a host is silent: collects what it did, and reports the start of a task that takes long. */
+  /** Collects what a host has done while it says nothing, and reports the start of a task that takes long. */
   #tick(): void {
     if (this.#sent.size === 0) {
       clearInterval(this.#ticker)
@@ -122,7 +122,7 @@ export class HostExecutor implements Executor {
   #settleEnded(): void {
     const ended = this.#host.process.collect()
     const now = performance.now()
-    // the run time of each task is not known if several ended together: share it evenly
+    // if several tasks ended together, the run time of each is unknown: it is shared evenly
     const ranMs = (now - this.#lastEndAt) / ended.length
     if (ended.length > 0) this.#lastEndAt = now
     for (const { outcome, printed } of ended) {
@@ -134,7 +134,7 @@ export class HostExecutor implements Executor {
     this.#host.print(this.#host.process.hasStarted ? this.#sent.peek() : undefined, printed)
   }
 
-  /** The host will not start the last `count` of its tasks. */
+  /** Ends the last `count` tasks as not begun, because the host will not start them. */
   #released(count: number): void {
     const all = [...this.#sent]
     this.#sent.clear()

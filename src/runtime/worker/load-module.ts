@@ -12,15 +12,15 @@ import { hasRegistry, REGISTRY, type Registry } from '../tasks/registry.js'
 
 export interface LoadedHandler {
   readonly handler: Handler | undefined
-  /** Of the `Tasks` that the module exports. */
+  /** The registries of the `Tasks` that the module exports. */
   readonly registries: readonly Registry[]
   /** The `delivery` that the module exports, or that is a property of the function. */
   readonly delivery: Delivery | undefined
 }
 
 /**
- * Loads a handler file: its default export, or the one named `spooler`, and all `Tasks` that it exports. CommonJS may assign
- * either to `module.exports`.
+ * Loads the handler of a file, which is its default export or the one named `spooler`, and all `Tasks` that the file exports.
+ * CommonJS may assign either to `module.exports`.
  *
  * @throws SpooldError HANDLER_UNLOADABLE with the file, what was expected, and the stack of the error
  */
@@ -54,7 +54,7 @@ async function importFile(path: string): Promise<object> {
 }
 
 /**
- * The stack without Node's own frames, which are of no help. A syntax error in an ES module has no others, so its
+ * Returns the stack without Node's own frames, which are of no help. A syntax error in an ES module has no other frames, so its
  * place is found separately.
  */
 function explain(error: Error, path: string): string {
@@ -79,7 +79,7 @@ function findHandler(exports: object): Handler | undefined {
   return undefined
 }
 
-/** A registry that another one uses is not one more. */
+/** Returns the registries that a module exports, each once. */
 function findRegistries(exports: object): Registry[] {
   const inDefault = 'default' in exports ? exports.default : undefined
   const isHolder = typeof inDefault === 'object' && inDefault !== null
@@ -106,34 +106,34 @@ function findDelivery(path: string, exports: object, handler: Handler): Delivery
   return undefined
 }
 
-/** A task that schedules itself is no handler of dictionaries. */
+/** True for a function that can be a handler. A function with `scheduleAt` is a named task, which takes no dictionary. */
 function isHandler(value: unknown): value is Handler {
   return typeof value === 'function' && !('scheduleAt' in value)
 }
 
 /**
- * A handler may import `spoold` wherever its file is and however spoold was installed: if the package cannot be
- * resolved from there, the handler gets the daemon's own copy.
+ * The imports of this package. A handler may import `spoold` wherever its file is and however spoold was installed: if the
+ * package cannot be resolved from there, the handler gets the daemon's own copy.
  */
 const OURS = /^spoold(\/|$)/
 
-/** In Node 22.15 and later. */
+/** The synchronous hooks of Node 22.15 and later. */
 interface SyncHooks {
   registerHooks?(hooks: { resolve: typeof resolveOurs }): void
 }
-/** Resolves a path for CommonJS. It is older than the hooks of ES modules, which do not cover it. */
+/** The resolution of CommonJS, which is older than the hooks of ES modules and is not covered by them. */
 interface CommonJs {
   _resolveFilename(request: string, parent: unknown, ...rest: unknown[]): string
 }
 
 let isOffered = false
 
-/** Call it before the file is loaded. It costs next to nothing if it is not needed. */
+/** Lets a handler import this package. Call it before the file is loaded. It costs next to nothing if it is not needed. */
 function offerOwnPackage(file: string): void {
   if (isOffered || isFoundFrom(file)) return
   const { registerHooks } = nodeModule as SyncHooks
   if (registerHooks !== undefined) registerHooks({ resolve: resolveOurs })
-  // costs a thread for the hooks and 30 ms, so only for a handler that needs it
+  // only for a handler that needs it, because it costs a thread for the hooks and 30 ms
   else if (moduleFiles(file).some(({ text }) => text.includes('spoold'))) offerOnOldNode()
   else return
   isOffered = true
@@ -148,7 +148,7 @@ function isFoundFrom(file: string): boolean {
   }
 }
 
-/** Resolves `spoold` from this file: a package can import itself by name. `require` only accepts a complete result. */
+/** Resolves `spoold` from this file, because a package can import itself by name. `require` accepts only a complete result. */
 function resolveOurs(
   specifier: string,
   context: { readonly parentURL?: string },

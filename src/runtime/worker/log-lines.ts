@@ -1,10 +1,10 @@
 import type { Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 
-/** A longer line is split into several. */
+/** The most characters of a line. A longer one is split into several. */
 const MAX_LINE_CHARS = 8192
 /**
- * A process that outlives the program may still print. Its output is read for at most this long, and up to this size.
+ * How long, in ms, and how much output is read after the end of a program, because a process that outlives it may still print.
  */
 const LAST_WORDS_MS = 100
 const LAST_WORDS_BYTES = 1024 * 1024
@@ -52,7 +52,7 @@ class LastWords {
     // a timer, even one of 0 ms, would never fire if more input always arrives first and clears it
     if (this.#bytesLeft <= 0 || this.#msLeft <= 0) return void this.#stream.destroy()
     this.#since = performance.now()
-    // by then this process may have had no processor: what came meanwhile is read between a timer and an immediate
+    // this process may have had no processor meanwhile: what has come is read between a timer and an immediate
     this.#timer = setTimeout(() => setImmediate(() => this.#endIfListening()), this.#msLeft)
   }
 
@@ -60,7 +60,7 @@ class LastWords {
     if (this.#isListening) this.#stream.destroy()
   }
 
-  /** @param bytes how many were read */
+  /** Stops the clock. @param bytes how many bytes were read */
   pause(bytes = 0): void {
     this.#isListening = false
     if (!this.#hasBegun) return

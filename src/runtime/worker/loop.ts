@@ -19,65 +19,66 @@ import { Retirement } from './retirement.js'
 import { type Given, Run, type RunLimits } from './run.js'
 import { Secrets } from './secrets.js'
 
-/** Yields to the event loop this often, for messages, timers and signals. */
+/** The loop yields to the event loop every this many ms, for messages, timers and signals. */
 const SLICE_MS = 5
-/** A message that is older than this waited for a stopped or blocked process, and others may have followed it. */
+/** A message older than this, in ms, has waited for a stopped or blocked process, and others may have followed it. */
 const STALE_MS = 50
-/** Claiming a page takes at most about this long, because messages wait meanwhile. */
+/** Claiming a page takes at most about this many ms, because messages wait meanwhile. */
 const PAGE_MS = 5
-/** If it took longer than this, the process was stopped, or its disk was: messages may have come meanwhile. */
+/** If claiming a page took longer than this, in ms, the process or its disk was stopped, and messages may have come meanwhile. */
 const STALLED_MS = 100
-/** If storing how a run ended takes longer than this, as where Redis is away or busy, the master is told that the run has ended. */
+/** If settling takes longer than this, in ms, as where Redis is away or busy, the master is told that the run has ended. */
 const SLOW_MS = 100
-/** Limits the bodies of a page, because the large ones may be in memory twice. */
+/** The most bytes of bodies in a page, because large bodies may be in memory twice. */
 const PAGE_BYTES = 1024 * 1024
 
-/** At hand: the global of Node is a getter, and each task asks five times. */
+/** Kept here because Node's global `performance` is a getter, and each task would read it five times. */
 const clock = performance
 
 type OfWorker = Pick<WorkerOptions, 'maxTasks' | 'memory' | 'signalAsTask'>
 
 interface LoopOptions extends OfWorker, ReportBufferOptions, RunLimits {
-  /** Tasks begin while others run in this process, so a task that must be alone cannot run here. */
+  /** True if tasks begin while others run in this process, so that a task that must be alone cannot run here. */
   readonly isConcurrent: boolean
   readonly hide: Hide
-  /** Tells the language of a task that its process has died. */
+  /** Tells the hosts that the process of a task has died. */
   readonly died: TellDeath
-  /** Before the end of a run is told. */
+  /** Called before the end of a run is told. */
   ends?(run: Run): void
   /** Calls the handler of a signal. */
   handle(signal: number): unknown
-  /** Nothing is running, and nothing will run any more. */
+  /** Called when nothing is running, and nothing will run any more. */
   drained(): void
 }
 
 /** Tasks that are claimed together, and begin together. */
 interface Page {
-  /** That are claimed. */
+  /** The claimed tasks. */
   readonly runs: Run[]
-  /** Of them, those that have begun. */
+  /** Of these, the tasks that have begun. */
   readonly begun: Run[]
-  /** How many tasks may be in it. */
+  /** How many tasks the page may have. */
   readonly room: number
-  /** Nothing ran when it was begun. */
+  /** True if nothing ran when the page was opened. */
   readonly isIdle: boolean
-  /** On the clock of `performance.now()`. */
+  /** When the page was opened, on the clock of `performance.now()`. */
   readonly since: number
   bytes: number
   isFull: boolean
-  /** No more of its tasks are to begin. */
+  /** True once no more tasks of the page are to begin. */
   isDropped: boolean
   /** The task whose claim is awaited. */
   current: Given | undefined
 }
 
 /**
- * A worker's way through the tasks that the master gives: claim → begin → run → settle → next. What an engine or a handler gives
+ * Takes the tasks that the master gives through claim → begin → run → settle → next. What an engine or a handler returns
  * synchronously is also processed synchronously.
  *
  * A task that begins with others, or while others run, begins "beside" them: if their process dies, it is unknown which one is to
- * blame. Unless `isConcurrent`, a task that must be alone, that runs at most once, or that needs a slot, begins only when nothing else
- * runs, and no task begins beside it: a slot is not for a task that waits for others.
+ * blame. Unless `isConcurrent`, a task that must be alone, that runs at most once, or that needs a slot, begins only when nothing
+ * else runs, and no task begins beside it. A task with a slot does so because it must not keep the slot while it waits for
+ * others.
  *
  * States: running → draining (hands back what has not begun, finishes the rest) → drained.
  */
@@ -90,28 +91,28 @@ export class Loop implements ExecutorListener {
   readonly #secrets: Secrets
   readonly #reports: ReportBuffer
   readonly #retirement: Retirement
-  /** Is told of each run of a named task by itself. */
+  /** Called with news of each single run of a named task. */
   #follow: ((news: RunNews) => void) | undefined
   #state: 'running' | 'draining' | 'drained' = 'running'
   /** Tasks with one of these pairs are parked. */
   #paused: readonly PausedPair[] = []
 
   // What is under way
-  /** Whose tasks are being claimed, or begin. */
+  /** The pages whose tasks are being claimed, or begin. */
   readonly #pages = new ArraySet<Page>()
-  /** Claimed, and waiting until nothing runs. */
+  /** A claimed task that waits until nothing runs. */
   #waitsToBeAlone: Run | undefined
-  /** The last task that began is alone. */
+  /** True if the task that began last began alone. */
   #isAlone = false
   /** Runs that have not ended or are not settled. */
   readonly #inFlight = new ArraySet<Run>()
-  /** How many runs are being settled together with the fetching of another task, which waits for that. */
+  /** How many queued tasks are being fetched by the commands that settle runs. They are claimed only after that. */
   #fetching = 0
-  /** How many claims are being given up that no page waits for. */
+  /** How many claims are being given up for which no page waits. */
   #releasing = 0
-  /** The last task of a message has been claimed. */
+  /** True once the claim of the last task of a message has begun. */
   #isMessageDone = false
-  /** Those whose handlers have not been called. */
+  /** The signals whose handlers have not been called. */
   readonly #signals = new Queue<number>()
   #signalsRunning = 0
 
@@ -133,7 +134,10 @@ export class Loop implements ExecutorListener {
     for (let i = 0; i < this.#executor.slots; i++) void this.#work()
   }
 
-  /** One for each task that may run at a time. Awaits only what is a promise: a synchronous handler costs no turn of the event loop. */
+  /**
+   * Takes one page after the other. There is one such loop per slot of the executor. It awaits only what is a promise, so that a
+   * synchronous handler costs no turn of the event loop.
+   */
   async #work(): Promise<void> {
     while (this.#state === 'running') {
       const now = clock.now()
@@ -180,7 +184,7 @@ export class Loop implements ExecutorListener {
     this.#wake()
   }
 
-  /** Queues a signal. Its handler runs in the next free slot, before waiting tasks. */
+  /** Queues a signal. Its handler runs in the next free slot of the executor, before waiting tasks. */
   signal(number: number): void {
     this.#signals.push(number)
     if (this.#state !== 'running') this.#handSignalsBack()
@@ -188,7 +192,7 @@ export class Loop implements ExecutorListener {
     this.#wake()
   }
 
-  /** Tasks with one of these pairs do not begin. */
+  /** Parks tasks with one of these pairs from now on, when they are claimed. */
   pause(pairs: readonly PausedPair[]): void {
     this.#paused = pairs
   }
@@ -206,11 +210,11 @@ export class Loop implements ExecutorListener {
     this.#options.send({ type: 'recalled', begun })
   }
 
-  /** Ends the run of one task: by its signal, or by handing it back with all that have not begun. */
+  /** Cancels one task: aborts its run, or hands it back with all tasks that have not begun. */
   cancel(number: number): void {
     const run = [...this.#inFlight].find(each => each.number === number)
     const [hasBegun, isProgram] = [run !== undefined, run?.isProgram === true]
-    this.#options.send({ type: 'cancelling', number, hasBegun, isProgram }) // before it is reported
+    this.#options.send({ type: 'cancelling', number, hasBegun, isProgram }) // before the task is reported
     run?.cancel()
     if (run?.hasStarted !== true) this.#handBack()
   }
@@ -223,12 +227,16 @@ export class Loop implements ExecutorListener {
     this.#wake()
   }
 
-  /** This process cannot run more tasks: hands back what has not begun, finishes what runs. */
+  /** Hands back what has not begun, and finishes what runs, because this process cannot run more tasks. */
   giveUp(error: string): void {
     this.#leave({ type: 'unfit', error: boundedFailure(this.shown(error)) })
   }
 
-  /** After an exception outside any handler's call, ends what runs; nothing may run after it. @returns whether a task failed by it */
+  /**
+   * Ends what runs after an exception outside any handler's call. Nothing may run after it.
+   *
+   * @returns true if the exception is reported as the failure of a task
+   */
   fault(thrown: unknown): boolean {
     this.#state = 'drained'
     const isReported = this.#executor.fault(thrown, this.#inFlight)
@@ -236,18 +244,18 @@ export class Loop implements ExecutorListener {
     return isReported
   }
 
-  /** After a fault: resolves when every run that has ended is settled and reported, and what was about to begin is given up. */
+  /** Resolves after a fault when all ended runs are settled and reported, and tasks that were about to begin are given up. */
   async settled(): Promise<void> {
     while (this.#underWay > this.#signalsRunning) await this.#change()
   }
 
-  /** The process of a task has died: another worker, as a claim has found, or the interpreter of this one. */
+  /** Tells that the process of a task has died: another worker, as a claim has found, or the interpreter of this one. */
   died(run: DeadRun, death: Death): void {
     this.#tellRun(run, task => ({ type: 'run-died', task, end: endOf(death) }))
     this.#options.died(run, death)
   }
 
-  /** A text of this process, without what is hidden in the tasks that run in it, or did before. */
+  /** Returns a text of this process without the hidden values of the tasks that run in it, or did before. */
   shown(text: string): string {
     return this.#secrets.withoutAny(text)
   }
@@ -257,7 +265,7 @@ export class Loop implements ExecutorListener {
     return this.#secrets.begunIn(text)
   }
 
-  /** Tells the master that `run`, or what the executor is running, has started, unless it knows. */
+  /** Tells the master that `run`, or the run in the executor, has started, unless the master has been told. */
   announce(run = this.#executor.running): void {
     if (run === undefined) return this.#reports.tell()
     if (!run.isAnnounced && !run.hasEnded) this.#reports.tell(run)
@@ -265,7 +273,7 @@ export class Loop implements ExecutorListener {
 
   // Claim
 
-  /** How many tasks have not begun, without those that are being claimed, or that follow others. */
+  /** How many tasks have not begun, without those that are being claimed, or that wait until others of their name end. */
   get #size(): number {
     return this.#queue.size + this.#followers.ready + (this.#waitsToBeAlone === undefined ? 0 : 1)
   }
@@ -278,7 +286,10 @@ export class Loop implements ExecutorListener {
     return this.#inFlight.size + this.#signalsRunning + this.#pages.size + this.#releasing
   }
 
-  /** What runs ahead of others must not be alone, and a signal waits until they have ended. */
+  /**
+   * True if a page or a signal's handler may begin. While all slots are in use, only a page may begin, and only if no task is
+   * alone or waits to be alone, and if no signal waits: its handler waits until the tasks have ended.
+   */
   get #mayBegin(): boolean {
     if (!this.#executor.isOpen) return false
     if (this.#inFlight.size < this.#executor.slots) return true
@@ -377,9 +388,9 @@ export class Loop implements ExecutorListener {
       clock.now() - page.since > PAGE_MS
   }
 
-  /** The master has to know it before the task begins. What is claimed in one moment is announced in one message. */
+  /** Announces a claim, which the master has to know before the task begins. Claims of one moment go into one message. */
   #announceClaim(number: number, notice: ClaimNotice): void {
-    // an engine takes more than one microtask to store that a run begins
+    // soon enough, because an engine takes more than one microtask to store that a run begins
     if (this.#notices.length === 0) queueMicrotask(() => this.#tellNotices())
     this.#notices.push([number, notice])
   }
@@ -394,7 +405,7 @@ export class Loop implements ExecutorListener {
 
   // Begin
 
-  /** Marks each as begun right before it is run. */
+  /** Marks the tasks of a page as begun, right before they run. */
   #beginPage(page: Page): Promise<void> | undefined {
     if (page.runs.length === 0) return undefined
     const company = page.isIdle && page.runs.length === 1 && !this.#options.isConcurrent ? 'alone' : 'beside'
@@ -430,13 +441,13 @@ export class Loop implements ExecutorListener {
   #refused(number: number, refusal: Report): void {
     const report = this.#followers.refused(number, refusal)
     this.#reports.add(number, report)
-    if (report.reason === 'crashed') this.#reports.tell() // or the next one may take the report along when it crashes, too
+    if (report.reason === 'crashed') this.#reports.tell() // or the report would be lost if the next one crashes this process, too
     this.#retirement.refused(report)
   }
 
   // Run
 
-  /** @returns until when the executor takes no other page; undefined: it does now */
+  /** Runs tasks that have begun. @returns a promise until the executor takes another page; undefined: it does now */
   #run(runs: readonly Run[]): Promise<void> | undefined {
     if (runs.length === 0) return undefined
     // where claims take a while, a host may have died since this page was opened
@@ -445,9 +456,9 @@ export class Loop implements ExecutorListener {
       return undefined
     }
     for (const run of runs) this.#secrets.began(run)
-    const running = this.#executor.run(runs, clock.now()) // a claim takes long on a slow disk
+    const running = this.#executor.run(runs, clock.now()) // the time is read again, because claiming takes long on a slow disk
     for (const run of runs) if (!run.hasEnded) this.#inFlight.add(run)
-    if (this.#isMessageDone && !this.#isEmpty) this.#reports.tell() // the next batch comes meanwhile
+    if (this.#isMessageDone && !this.#isEmpty) this.#reports.tell() // so that the next batch comes meanwhile
     this.#isMessageDone = false
     return running
   }
@@ -457,7 +468,7 @@ export class Loop implements ExecutorListener {
     const number = this.#signals.pop()
     if (number === undefined) return
     const { handle, send, signalAsTask } = this.#options
-    this.#reports.tell() // it may block for long
+    this.#reports.tell() // the handler may block for long
     this.#signalsRunning++
     send({ type: 'signal-started', number })
     try {
@@ -516,16 +527,18 @@ export class Loop implements ExecutorListener {
     })
   }
 
-  /** What is hidden is in no record, no dead letter and no line: neither with its key nor without it. */
+  /**
+   * Returns the outcome without hidden values, so that no record, dead letter or log line has them, with or without their keys.
+   */
   #withoutHidden(run: Run, outcome: Outcome): Outcome {
     if (!this.#options.hide.isOn || !('detail' in outcome) || outcome.detail === undefined) return outcome
     const { detail } = outcome
-    const isForeign = this.#state === 'drained' // a fault: a task that has ended may have left behind what threw
+    const isForeign = this.#state === 'drained' // after a fault, because the code that threw may be of a task that has ended
     const said = isForeign ? this.#secrets.withoutAny(detail) : this.#secrets.withoutThoseOf(run, detail)
     return { ...outcome, detail: said }
   }
 
-  /** @param died its interpreter has */
+  /** @param died set if the interpreter of the task has died */
   #settled(run: Run, report: Report, died?: { readonly run: DeadRun; readonly cause: string }): void {
     this.#inFlight.delete(run)
     const death = died === undefined ? undefined : deathIn(report, died.cause)
@@ -544,7 +557,7 @@ export class Loop implements ExecutorListener {
   }
 
   closed(): void {
-    this.#handBack() // other workers can run them before it is open again
+    this.#handBack() // so that other workers can run the tasks before the executor is open again
     this.#wake()
   }
 
@@ -552,7 +565,7 @@ export class Loop implements ExecutorListener {
     return this.#turning !== undefined || now - this.#turnSince > SLICE_MS
   }
 
-  /** After the messages that wait: one of them may take back what has not begun. */
+  /** Starts a turn after the waiting messages have been read, because one of them may take back what has not begun. */
   #turn(): Promise<void> {
     if (this.#turning !== undefined) return this.#turning
     this.#reports.tell()
@@ -566,7 +579,7 @@ export class Loop implements ExecutorListener {
     this.#turnSince = clock.now()
   }
 
-  /** A turn is due. */
+  /** Makes a turn due, so that messages are read before more tasks begin. */
   #readFirst(): void {
     this.#turnSince = Number.NEGATIVE_INFINITY
   }
@@ -597,7 +610,7 @@ export class Loop implements ExecutorListener {
     this.#reports.turnEnded(this.#isEmpty && this.#followers.following === 0, this.#underWay === 0)
   }
 
-  /** With a task under way, the end of that one is soon enough. */
+  /** Looks at the memory. While a task is under way, the look at its end is soon enough. */
   #lookAtMemory(): void {
     if (this.#underWay > 0) return
     this.#retirement.look()
@@ -644,14 +657,14 @@ export class Loop implements ExecutorListener {
   }
 }
 
-/** To be kept when its claim is settled. */
+/** Returns the data of a run that are needed after its claim is settled. */
 function asItWas(claim: Claim): DeadRun {
   const { ref, name, vars, terms, dueAtMs, attempt, bodyBytes } = claim
-  const body = claim.readBody() // it is in memory: its interpreter has had it
+  const body = claim.readBody() // the body is in memory, because the interpreter has had it
   return { ref, name, vars, terms, dueAtMs, attempt, bodyBytes, readBody: () => body }
 }
 
-/** What was not written down is found, and told, by the next claim. */
+/** Returns what has become of a dead run; undefined if that was not recorded: then the next claim finds and tells it. */
 function deathIn({ kind, atMs }: Report, cause: string): Death | undefined {
   if (kind === 'buried') return { cause, atMs: undefined }
   return kind === 'later' && atMs !== undefined ? { cause, atMs } : undefined

@@ -16,9 +16,11 @@ import { EXIT_REQUESTED, Worker } from './worker.js'
 
 /** The entry point of a worker process. The master forks it and sends the first message. */
 
-/** Without a master there is no configured mercy: the default of worker-reload-mercy. */
+/**
+ * The mercy, in ms, of a worker whose master is gone, and with it the configured one. It is the default of worker-reload-mercy.
+ */
 const ORPHAN_MERCY_MS = 60_000
-/** How long the master may take to hear the last words of a process that exits. */
+/** How long the master may take, in ms, to read the last messages of a process that exits. */
 const LAST_WORDS_MS = 1000
 
 process.send = sendNothing('process.send', text => worker.printed('stderr', text))
@@ -33,7 +35,7 @@ const worker = new Worker({
     offerDaemon(daemon)
   },
   opened({ application }, loop) {
-    if (application !== undefined) return // it tells of runs itself
+    if (application !== undefined) return // an application emits the events of runs itself
     const tell = tellerOf(DEFAULT_NAMESPACE, [events], message =>
       process.emitWarning(message, 'SpooldWarning'),
     )
@@ -46,7 +48,7 @@ const worker = new Worker({
   },
 })
 
-/** Tells those who listen in this process. */
+/** Emits the events of runs to those who listen in this process. */
 function followWhileHeard(loop: Pick<Loop, 'follow'>, tell: Tell): void {
   const me = String(process.pid)
   const begun = new Map<number, BegunTask>()
@@ -64,7 +66,7 @@ function followWhileHeard(loop: Pick<Loop, 'follow'>, tell: Tell): void {
         return tellEnded(tell, me, news.task, news.end)
     }
   }
-  // somebody may listen again before those that have begun end
+  // keeps up with the ends of runs that have begun, because somebody may listen again before they end
   const forget = (news: RunNews) => {
     if (news.type === 'run-ended') begun.delete(news.number)
     if (begun.size === 0) loop.follow(undefined)
@@ -79,8 +81,8 @@ takeOutput((stream, text, sent) => worker.printed(stream, text, sent))
 const road: Road = new Road(
   message => worker.hear(message),
   () => {
-    // the master is gone: finish what runs, so that it does not run twice, and leave no orphan
-    process.on('exit', () => process.kill(process.pid, 'SIGKILL')) // Node's own exit may hang (forked-port.ts)
+    // the master is gone: finish what runs, so that it does not run twice, and exit, so that no orphan stays
+    process.on('exit', () => process.kill(process.pid, 'SIGKILL')) // because Node's own exit may hang (forked-port.ts)
     setTimeout(() => process.exit(EXIT_REQUESTED), ORPHAN_MERCY_MS).unref()
     worker.drain(ORPHAN_MERCY_MS)
   },

@@ -17,15 +17,15 @@ import { termsOf } from '../tasks/settings.js'
 import type { HandlerCall, TaskContext } from './handler-task.js'
 import type { Run } from './run.js'
 
-/** The named tasks of all handlers of a worker, by name; one character per byte, as in packets. */
+/** The named tasks of all handlers of a worker, by name. Names have one character per byte, as in packets. */
 export class NamedTasks {
   readonly #declared = new Map<string, { readonly terms: Terms; readonly place: string }>()
-  /** Each looks for what a registry has got since. */
+  /** Functions that look for tasks that a registry has got since the last look. */
   readonly #learners: Array<() => void> = []
-  /** Those that the daemon schedules itself. */
+  /** The tasks that the daemon itself schedules. */
   readonly periodic: PeriodicTask[] = []
 
-  /** Two files may have one registry, or be one file of two names. */
+  /** The tasks that are in a link, because two files may have one registry, or be one file with two names. */
   readonly #linked = new Set<TaskEntry>()
 
   get isEmpty(): boolean {
@@ -60,7 +60,7 @@ export class NamedTasks {
     }
   }
 
-  /** @param place where it is registered, for people */
+  /** Adds a named task. @param place where the task is registered, for people */
   declare(terms: Terms, place: string): void {
     const key = toByteString(terms.name)
     const taken = this.#declared.get(key)
@@ -68,13 +68,13 @@ export class NamedTasks {
     this.#declared.set(key, { terms, place })
   }
 
-  /** The daemon schedules it, if its settings say so. @param what whose they are, for messages */
+  /** Adds a periodic task, if the settings make it one. @param what the task whose settings they are, for messages */
   repeat(what: string, name: string, settings: Parameters<typeof periodicOf>[2]): void {
     const periodic = periodicOf(what, name, settings, 0)
     if (periodic !== undefined) this.periodic.push(periodic)
   }
 
-  /** @param areAll no handler but registries is there, so that a name that they do not have has no use */
+  /** Returns the function that gives the terms of a task. @param areAll true if no other handler could take an unknown name */
   terms(areAll: boolean): (vars: Vars) => TermsOrPark {
     return vars => {
       const name = taskNameOf(vars)
@@ -89,7 +89,7 @@ export class NamedTasks {
   }
 }
 
-/** May throw or reject. */
+/** Runs a named task. May throw or reject. */
 function call(perform: (args: readonly unknown[]) => unknown, { claim }: Run): Outcome | Promise<Outcome> {
   const result = perform(argumentsIn(claim))
   return isThenable(result) ? Promise.resolve(result).then(() => OK) : OK
@@ -97,14 +97,14 @@ function call(perform: (args: readonly unknown[]) => unknown, { claim }: Run): O
 
 const UNREADABLE = { args: [], kwargs: undefined }
 
-/** What a run is of, for whoever follows runs; undefined if it is no named task. Without arguments if they cannot be read. */
+/** Returns the named task of a run, for news of runs; undefined if it has no name. Arguments that cannot be read are left out. */
 export function begunTask(claim: DeadRun): BegunTask | undefined {
   if (claim.terms === undefined) return undefined
   const { namespace } = claim.terms
   try {
     return toldOf(claimedTask(claim, TaskStatus.RUNNING), namespace)
   } catch {
-    return toldOf(claimedTask(claim, TaskStatus.RUNNING, UNREADABLE), namespace) // the run fails
+    return toldOf(claimedTask(claim, TaskStatus.RUNNING, UNREADABLE), namespace) // the run fails for the same reason
   }
 }
 
@@ -113,7 +113,7 @@ function toldOf({ at, maxRetries, ...task }: ScheduledTask, namespace: string | 
   return { ...task, ...(namespace === undefined ? {} : { namespace }), atMs: at.getTime(), maxRetries: limit }
 }
 
-/** A named task during its run, as `currentTask` shows it; undefined if the run is of none. */
+/** Returns the named task of a run, as `currentTask` shows it; undefined if the task has no name. */
 export function runningTask(run: Run, { log }: TaskContext): RunningTask | undefined {
   const { claim } = run
   if (claim.terms === undefined) return undefined

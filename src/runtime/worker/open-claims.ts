@@ -4,13 +4,13 @@ import { Hide } from '../../formats/protocol/hide.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
 import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
 
-/** The engine of a worker's spool. Its targets have the passwords of spools on Redis. */
+/** Returns the engine of a worker's spool. The targets are read first, because they have the passwords of spools on Redis. */
 export function engineOf({ spool, targets }: WorkerOptions): Engine {
   for (const { directory } of targets) if (isRedisAddress(directory)) nameOfRedis(directory)
   return openEngine(spool)
 }
 
-/** Opens the tasks of a spool for one worker. @param ofHandlers what its handlers say of tasks, and are told */
+/** Opens the tasks of a spool for one worker. @param ofHandlers what the worker's handlers say of tasks, and are told */
 export function openClaims(
   engine: Pick<Engine, 'claims'>,
   options: WorkerOptions,
@@ -26,7 +26,7 @@ export function openClaims(
   })
 }
 
-/** The handlers of the chain by name, for readers of a dead letter. */
+/** Returns the names of the handlers of the chain, for readers of a dead letter. */
 export function handlerNames(chain: readonly HandlerSpec[], hide = new Hide([])): string[] {
   return chain.flatMap(link => {
     if (link.kind === 'host') return link.host.files

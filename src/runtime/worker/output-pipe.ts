@@ -8,7 +8,7 @@ import { libc } from '../../system/libc.js'
  */
 export class OutputPipe {
   readonly reader: Socket
-  /** For the child's `stdio`. */
+  /** The descriptor for the child's `stdio`. */
   readonly writer: number
 
   private constructor([reader, writer]: readonly [reader: number, writer: number]) {
@@ -16,7 +16,7 @@ export class OutputPipe {
     this.writer = writer
   }
 
-  /** @returns undefined if none can be made: use Node's `'pipe'` instead */
+  /** Opens a pipe. @returns undefined if no pipe can be made: use Node's `'pipe'` instead */
   static open(): OutputPipe | undefined {
     try {
       return new OutputPipe(libc().pipe())

@@ -2,10 +2,10 @@ import fs from 'node:fs'
 import { StringDecoder } from 'node:string_decoder'
 import type { Stream } from '../../base/events/event-map.js'
 
-/** @param sent called when the text has been handed to the channel */
+/** Takes printed text. @param sent called when the text has been handed to the channel */
 export type Print = (stream: Stream, text: string, sent: () => void) => void
 
-/** A writer has to wait for 'drain' while more than this has not been handed to the channel. */
+/** A writer has to wait for 'drain' while more characters than this have not been handed to the channel. */
 const HIGH_WATER_CHARS = 1024 * 1024
 const NAMES = { 1: 'stdout', 2: 'stderr' } as const
 
@@ -19,7 +19,7 @@ export function takeOutput(print: Print): void {
   takeDescriptors(print)
 }
 
-/** Done on first access: a process that prints nothing does not pay for a stream. */
+/** Diverts a stream on first access, so that a process that prints nothing does not pay for it. */
 function takeStream(name: 'stdout' | 'stderr', print: Print): void {
   const original = Object.getOwnPropertyDescriptor(process, name)
   let stream: NodeJS.WriteStream | undefined
@@ -59,7 +59,7 @@ function divert(stream: NodeJS.WriteStream, name: Stream, print: Print): NodeJS.
   return Object.assign(stream, { write })
 }
 
-/** Code that took a reference to `fs.writeSync` earlier, or imports it by name, is not captured. */
+/** Diverts `fs.write` and `fs.writeSync`, except for code that took a reference to them earlier, or imports them by name. */
 function takeDescriptors(print: Print): void {
   const { write, writeSync } = fs
   const take = (fd: number, data: unknown, rest: readonly unknown[]): number | undefined => {
@@ -82,7 +82,7 @@ function takeDescriptors(print: Print): void {
   Object.assign(fs, patched)
 }
 
-/** The bytes to write, for all signatures: (text, position, encoding), (bytes, offset, length), (bytes, { … }). */
+/** Returns the bytes to write, for all signatures: (text, position, encoding), (bytes, offset, length), (bytes, { … }). */
 function bytesOf(data: unknown, [first, second]: readonly unknown[]): Buffer {
   if (!ArrayBuffer.isView(data))
     return Buffer.from(String(data), typeof second === 'string' ? (second as BufferEncoding) : 'utf8')

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
  * worker dies. It also kills them when the worker falls silent, because a lease that is not renewed is taken over.
  */
 
-/** The worker writes a line every 5 s and renews its leases every 10 s; they can be taken over after 60 s. */
+/** The worker writes a line every 5 s and renews its leases every 10 s. Other processes can take the leases over after 60 s. */
 const MAX_SILENCE_MS = 35_000
 
 const groups = new Set<number>()

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { entryFile } from '../../base/package-root.js'
 
 /**
- * The watcher: keeps a list of process groups from standard input, and kills them at the end of the input, which
+ * The script of the watcher. It reads a list of process groups from standard input, and kills them at the end of the input, which
  * means that the worker is dead. It uses only what is built into every sh.
  */
 const WATCHER = `while read -r verb group; do
@@ -14,45 +14,45 @@ const WATCHER = `while read -r verb group; do
 done
 for each do kill -KILL "-$each"; done`
 const SH = ['/bin/sh', '-c', WATCHER, 'spoold: watches programs'] as const
-/** The watcher for claims that are leases: it needs a timeout, and sh's `read` has none. */
+/** The command of the watcher for claims that are leases. It needs a timeout, which sh's `read` does not have. */
 const NODE = [process.execPath, entryFile('program-watcher')] as const
 const ALIVE_EVERY_MS = 5000
 
 /**
- * The programs that this worker runs for its tasks, each the leader of its own process group. They end with the
- * worker, however that ends. A separate process ensures this: a worker that is killed cannot kill them, and its
- * master may be dead too.
+ * The programs that this worker runs for its tasks, each the leader of its own process group. They end with the worker, however
+ * that ends. A separate process, the watcher, ensures this, because a worker that is killed cannot kill them, and its master may
+ * be dead too.
  */
 export class Programs {
   readonly #groups = new Set<number>()
   readonly #hasLeases: boolean
   #watcher: ChildProcess | undefined
 
-  /** @param hasLeases a stalled worker loses its tasks, so its programs have to be killed too */
+  /** @param hasLeases true if claims are leases: a stalled worker loses its tasks then, so its programs have to be killed too */
   constructor(hasLeases: boolean) {
     this.#hasLeases = hasLeases
     if (hasLeases) setInterval(() => this.#sayAlive(), ALIVE_EVERY_MS).unref()
   }
 
-  /** Resolves when it is certain that the program will not outlive this process. @param group the pid of its leader */
+  /** Resolves when it is certain that a program will not outlive this process. @param group the pid of the program */
   async started(group: number): Promise<void> {
     this.#groups.add(group)
     await this.#tell(`start ${group}\n`)
   }
 
-  /** The leader of the group has ended: kills the rest. */
+  /** Kills the rest of a group whose leader has ended. */
   ended(group: number): void {
     this.#groups.delete(group)
     signalGroup(group, 'SIGKILL')
-    this.#tell(`end ${group}\n`).catch(() => {}) // there is no watcher then
+    this.#tell(`end ${group}\n`).catch(() => {}) // there is no watcher any more
   }
 
-  /** Kills all programs; their tasks are given up. */
+  /** Kills all programs, because their tasks are given up. */
   killAll(): void {
     for (const group of this.#groups) signalGroup(group, 'SIGKILL')
   }
 
-  /** The worker exits in good order; ends the watcher too. */
+  /** Ends the watcher. Call it when the worker exits in good order. */
   async end(): Promise<void> {
     const watcher = this.#watcher
     if (watcher === undefined || watcher.exitCode !== null || watcher.signalCode !== null) return
@@ -94,7 +94,7 @@ export class Programs {
   }
 }
 
-/** @returns false if the group is empty */
+/** Sends a signal to a process group. @returns false if the group is empty */
 export function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(-group, signal)

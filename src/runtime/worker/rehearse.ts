@@ -15,9 +15,9 @@ import { offerSignals } from './signal-api.js'
 export type RehearsalOptions = Pick<WorkerOptions, 'chain' | 'spool' | 'chdir'>
 
 export interface RehearsalResult {
-  /** Why they could not be loaded. */
+  /** Why the handlers could not be loaded. */
   readonly error?: string
-  /** What the interpreters would have logged as warnings. */
+  /** The warnings that the interpreters would have logged. */
   readonly warnings: readonly string[]
 }
 
@@ -48,7 +48,7 @@ async function rehearse(options: RehearsalOptions): Promise<RehearsalResult> {
   }
 }
 
-/** Tasks that a module schedules while it is loaded are not stored. */
+/** Returns an enqueuer that stores nothing, for tasks that a module schedules while it is loaded. */
 function nowhere(spool: string): Enqueuer {
   const stored = { path: `${spool}/uwsgi_spoolfile_on_nowhere`, isDuplicate: false }
   return {

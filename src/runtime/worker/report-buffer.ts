@@ -10,12 +10,12 @@ import type { Followers } from './followers.js'
 import type { Run } from './run.js'
 
 /**
- * If the last report is older than this, the master gets a report before a task begins. It also gets one of running
- * tasks after this time. Deadlines are accurate to this.
+ * If the last report is older than this, in ms, the master gets a report before a task begins. It also gets a report of running
+ * tasks after this time. Deadlines are accurate to this time.
  */
 export const REPORT_WITHIN_MS = 20
 
-/** A packet is a stranger's. */
+/** A longer id is not reported. The length is limited because anybody may have written the packet. */
 const LONGEST_ID = 200
 
 export interface ReportBufferOptions extends Pick<WorkerOptions, 'isListenedTo' | 'isDetailed'> {
@@ -31,15 +31,15 @@ export class ReportBuffer {
   readonly #outbox: Outbox
   readonly #isDetailed: boolean
   /**
-   * The first end is reported at once: if the process then dies, its replacement need not be delayed
-   * (base/respawn-pace).
+   * True once reports of tasks have been sent. The first one is sent at once, so that the replacement of this process need not
+   * be delayed if it dies after that (base/respawn-pace).
    */
   #hasReported = false
   #reportedAt = 0
   #busySince = 0
   #timer: NodeJS.Timeout | undefined
 
-  /** @param inFlight each message also announces those of these runs that have started since the last one */
+  /** @param inFlight the runs under way: each message also announces those that have started since the last one */
   constructor(
     { isListenedTo, isDetailed, send }: ReportBufferOptions,
     inFlight: ArraySet<Run>,
@@ -78,21 +78,26 @@ export class ReportBuffer {
     this.#busySince = performance.now()
   }
 
-  /** Call it right before a handler, which may block for long, or take its process along with what is not told. */
+  /** Call it right before a handler, which may block for long, or end this process before everything is reported. */
   starting(run: Run, now: number): void {
     const { terms } = run.claim
     if (terms !== undefined) this.#outbox.named.started(terms)
     if (this.#outbox.hasTrouble || now - this.#reportedAt > REPORT_WITHIN_MS) this.tell(run)
   }
 
-  /** @param isQueueEmpty the master should send more tasks @param isIdle nothing is claimed or runs */
+  /**
+   * Reports at the end of a turn, at once or later.
+   *
+   * @param isQueueEmpty true if the master should send more tasks
+   * @param isIdle true if no task is claimed or runs
+   */
   turnEnded(isQueueEmpty: boolean, isIdle: boolean): void {
     const isWanted = !this.#outbox.isEmpty && (isQueueEmpty || !this.#hasReported)
     if (isIdle || isWanted) this.tell()
     else this.#tellLater()
   }
 
-  /** Most promises settle soon, so a message for each would cost more than its task. */
+  /** Reports after a while, because most promises settle soon, and a message for each would cost more than its task. */
   #tellLater(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined

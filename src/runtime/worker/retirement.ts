@@ -6,7 +6,7 @@ import { isHandled, isLimit, type Report, type ReportKind } from '../../base/tas
 import { treeMemoryOf } from '../../system/process-usage.js'
 import type { WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 
-/** A look at all threads and children takes as long as ten short tasks, so not each task is followed by one. */
+/** The shortest time between two looks at the memory, in ms, because a look at all threads and children costs ten short tasks. */
 const LOOK_EVERY_MS = 100
 /** How many descriptors it takes to settle a task, whatever its outcome. */
 const NEEDED = 8
@@ -14,11 +14,11 @@ const NEEDED = 8
 const TELLING: ReadonlySet<ReportKind> = new Set(['error', 'retry', 'unsettled', 'unreadable'])
 
 interface RetirementOptions extends Pick<WorkerOptions, 'maxTasks' | 'memory'> {
-  /** Tasks are not claimed ahead. */
+  /** True if tasks are not claimed ahead. */
   readonly isOneByOne: boolean
 }
 
-/** Decides when a process has to leave: it has run as many tasks as it may, has too much memory, or the system refuses it something. */
+/** Decides when a process has to retire: after its last task, with too much memory, or if the system refuses it something. */
 export class Retirement {
   readonly #options: RetirementOptions
   readonly #lookAgain: () => void
@@ -27,31 +27,31 @@ export class Retirement {
   #lookedAt = Number.NEGATIVE_INFINITY
   #next: NodeJS.Timeout | undefined
 
-  /** @param lookAgain called when there was no look at the memory after the last task: the time for `look` has come */
+  /** @param lookAgain called when `look` is to be called again, because the last call was too early for a look at the memory */
   constructor(options: RetirementOptions, lookAgain: () => void) {
     this.#options = options
     this.#lookAgain = lookAgain
   }
 
-  /** Why it must run no more tasks, for the master. Only the first reason counts. */
+  /** Why this process must run no more tasks, as a message to the master. Only the first reason counts. */
   get reason(): WorkerMessage | undefined {
     return this.#reason
   }
 
-  /** How many of `wanted` tasks may begin. @param underWay how many have begun and have not ended */
+  /** Returns how many of `wanted` tasks may begin. @param underWay how many have begun and have not ended */
   room(wanted: number, underWay: number): number {
     const { maxTasks } = this.#options
     return maxTasks === 0 ? wanted : Math.min(wanted, maxTasks - this.#handled - underWay)
   }
 
-  /** A task could not begin. */
+  /** Call it when a task could not begin. */
   refused(report: Report): void {
     // tasks that are claimed ahead need descriptors of their own, so a count of the free ones proves nothing
     const limit = limitReached(report, this.#options.isOneByOne)
     if (limit !== undefined) this.#reason ??= { type: 'unfit', error: limit }
   }
 
-  /** A task ended, or a signal's handler that counts as one. */
+  /** Call it when a task has ended, or a signal's handler that counts as one. */
   handled(): void {
     const { maxTasks } = this.#options
     this.#handled++
@@ -59,13 +59,15 @@ export class Retirement {
     else this.look()
   }
 
-  /** A run was settled. */
+  /** Call it when a run was settled. */
   settled(report: Report): void {
     this.refused(report)
     if (isHandled(report.kind)) this.handled()
   }
 
-  /** Looks whether a task has left it with more memory than it may keep. Only between tasks: one that runs may give back what it has. */
+  /**
+   * Checks whether the process has more memory than it may keep. Call it between tasks: a running one may give back what it has.
+   */
   look(): void {
     const { memory } = this.#options
     if (memory.rssBytes === 0 && memory.vszBytes === 0) return
@@ -101,9 +103,9 @@ function excess({ rssBytes, vszBytes }: WorkerOptions['memory']): RecycleReason 
 }
 
 /**
- * Why this process cannot settle tasks any more, checked after a report that may be due to that.
+ * Returns why this process cannot settle tasks any more, if it cannot. Call it for each report.
  *
- * @param isCheckable free descriptors can be counted
+ * @param isCheckable true if the number of free descriptors proves something
  */
 function limitReached(report: Report, isCheckable: boolean): string | undefined {
   if (isLimit(report)) return report.detail

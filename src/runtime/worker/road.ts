@@ -6,16 +6,16 @@ import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
 /** The worker's end of the socket pair. */
 const ROAD_FD = 3
 
-/** Not what handlers make of it (own-output.ts). */
+/** The original function, which does not send the text to the master as the replacement in own-output.ts does. */
 const writeToLog = writeSync
 
-/** What a worker process and its master say to each other. */
+/** The channel between a worker process and its master. */
 export class Road {
   readonly #socket = new Socket({ fd: ROAD_FD })
   readonly #inode = inodeOf()
   readonly #decoder = new MasterDecoder()
 
-  /** @param cut the master is gone */
+  /** @param cut called when the master is gone */
   constructor(hear: (message: MasterMessage) => void, cut: () => void) {
     this.#socket.on('error', () => {}) // the master died with something unread: `close` follows
     this.#socket.on('close', cut)
@@ -28,14 +28,14 @@ export class Road {
     return !this.#socket.destroyed
   }
 
-  /** @param sent called when it has been handed to the system, or cannot be delivered */
+  /** Sends a message. @param sent called when the message has been handed to the system, or cannot be delivered */
   say(message: WorkerMessage, sent: () => void): void {
     if (!this.isOpen) return sent()
     if (this.#inode === undefined || inodeOf() !== this.#inode) leave()
     this.#socket.write(frameOf(this.#decoder.token, message), sent)
   }
 
-  /** The last words are said: calls back when the master has heard them, too. */
+  /** Closes the channel after the last message. @param heard called when the master has read all messages */
   end(heard: () => void): void {
     if (!this.isOpen) return heard()
     this.#socket.removeAllListeners('close').once('close', heard)
@@ -53,7 +53,9 @@ function inodeOf(): number | undefined {
   return stats.isSocket() ? stats.ino : undefined
 }
 
-/** A handler has closed the descriptor: whatever has its number by now may be a task, and must not be written to. */
+/**
+ * Ends this process after a handler has closed the descriptor. Its number may now be that of a task, which must not be written.
+ */
 function leave(): never {
   writeToLog(2, `the process (pid: ${process.pid}) ends: something has closed its descriptor ${ROAD_FD}\n`)
   process.kill(process.pid, 'SIGKILL')
@@ -61,10 +63,11 @@ function leave(): never {
 }
 
 /**
- * What handlers have in place of the function that sends to the parent of their process or thread: the parent is the master, which
- * would take everything for the worker's.
+ * Returns the function that handlers get in place of the one that sends to the parent of their process or thread. The parent is
+ * the master, which would take each message for one of the worker.
  *
- * @param name of the function @param say called at the first use
+ * @param name the name of the replaced function
+ * @param say called at the first use, with a text for the log
  */
 export function sendNothing(name: string, say: (text: string) => void): (...args: unknown[]) => boolean {
   let isSaid = false

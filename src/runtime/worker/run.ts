@@ -6,18 +6,18 @@ import type { Outcome } from '../../base/task/outcome.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { Claim } from '../../engines/claims.js'
 
-/** The abort signal fires this long before the end, or after half of the remaining time if that is later. */
+/** The abort signal fires this many ms before the end, or after half of the remaining time if that is later. */
 const WARNING_MS = 1000
 
-/** A task that the master gave. */
+/** A task that the master has given to this worker. */
 export interface Given {
-  /** The master's. */
+  /** The master's number of the task. */
   readonly number: number
   readonly ref: Ref
   readonly lastRun: LastRun | undefined
-  /** The last ref of its message. */
+  /** True for the last ref of a message. */
   readonly isLast: boolean
-  /** It may run although it has crashed. */
+  /** True if the task may run although it has crashed. */
   readonly isItsTurn: boolean
 }
 
@@ -25,23 +25,23 @@ export interface Given {
 export interface RunLimits {
   /** 0: no deadline. */
   readonly harakiriMs: number
-  /** Its process is killed then. Otherwise its signal is all there is, and fires when the time is over. */
+  /** True if the process is killed at the deadline. Otherwise only the run's signal fires, when the time is over. */
   readonly isKilled: boolean
 }
 
-/** One claimed task, until it is reported. */
+/** A claimed task, from its claim until it is reported. */
 export class Run {
   readonly claim: Claim
   /** The number that the master gave it. */
   readonly number: number
-  /** When it was given to its executor. All times here are on the clock of `performance.now()`. */
+  /** When the run was given to its executor. All times here are on the clock of `performance.now()`. */
   startedAt = 0
-  /** Its handler has been called, as far as its executor knows. */
+  /** True once the handler has been called, as far as the executor knows. */
   hasStarted = false
-  /** The master knows that it is running. */
+  /** True once the master has been told that the task is running. */
   isAnnounced = false
   hasEnded = false
-  /** A program runs for it now: a cancel ends that, at the latest by SIGKILL, and its worker need not be killed. */
+  /** True while a program runs for the task. A cancel ends that, at the latest by SIGKILL, so the worker need not be killed. */
   isProgram = false
   #cancelled: Error | undefined
   #stop: (() => void) | undefined
@@ -49,7 +49,7 @@ export class Run {
   readonly #limits: RunLimits
   #mercyEndsAt = Number.POSITIVE_INFINITY
   #controller: AbortController | undefined
-  /** They end what counts down to the signal. As for the master, time counts in which this process runs. */
+  /** Functions that stop the countdowns to the signal. As in the master, only time in which this process runs counts. */
   #counts: Array<() => void> | undefined
 
   constructor(claim: Claim, number: number, limits: RunLimits) {
@@ -72,19 +72,19 @@ export class Run {
     return this.#controller.signal
   }
 
-  /** A stop or a reload has begun: the run has this long to end. */
+  /** Gives the run this long to end, because a stop or a reload has begun. */
   setMercy(mercyMs: number): void {
     this.#mercyEndsAt = performance.now() + mercyMs
     if (this.#controller !== undefined) this.#countToMercy()
     this.#mercyBegan?.()
   }
 
-  /** @param act called when a stop or a reload begins: for a run that only waits */
+  /** Sets what a run that only waits does when a stop or a reload begins. @param act called then */
   whenStopped(act: () => void): void {
     this.#mercyBegan = act
   }
 
-  /** People do not want its result. */
+  /** Cancels the run: people do not want its result. */
   cancel(): void {
     if (this.isCancelled) return
     this.#cancelled = new Error('this task was cancelled')
@@ -96,13 +96,13 @@ export class Run {
     return this.#cancelled !== undefined
   }
 
-  /** @param stop ends what runs for this task; called at once if it was cancelled before */
+  /** Sets how a cancel ends the run. @param stop ends what runs for this task; called at once if the task was cancelled before */
   whenCancelled(stop: () => void): void {
     this.#stop = stop
     if (this.isCancelled) stop()
   }
 
-  /** What its outcome counts as: what was done before the cancel could end it is done. */
+  /** Returns what an outcome counts as: that of a cancelled run as cancelled, unless the task was done before. */
   outcomeOf(outcome: Outcome): Outcome {
     if (!this.isCancelled || outcome.kind === 'ok') return bounded(outcome)
     return { kind: 'cancel', detail: cancelledDetail(endingOf(outcome)) }

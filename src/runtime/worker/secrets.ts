@@ -1,31 +1,31 @@
 import type { Hide } from '../../formats/protocol/hide.js'
 import type { Run } from './run.js'
 
-/** In a larger body nothing is looked for that an error could quote. */
+/** The most bytes of a body. A larger one is not searched for hidden values. */
 const MOST_BODY_BYTES = 4 * 1024 * 1024
-/** What is kept of runs that have ended. Each text that this process shows is searched for it. */
+/** How much is kept of runs that have ended. It is bounded because each text that this process shows is searched for it. */
 const MOST_PAST = { values: 256, chars: 64 * 1024 }
-/** Of a longer value the first part is not looked for at the end of a text. */
+/** The most characters at the end of a text that are taken for the beginning of a hidden value. */
 const MOST_BEGUN_CHARS = 4096
 
 /**
- * The hidden values of the tasks that run in this process, and of the last ones that did: a timer, a promise or a thread
+ * The hidden values of the tasks that run in this process, and of the last tasks that ran, because a timer, a promise or a thread
  * that a task has left behind may quote them without their keys.
  */
 export class Secrets {
   readonly #hide: Hide
   readonly #running = new Map<Run, readonly string[]>()
-  /** Of runs that have ended, the latest last. */
+  /** The values of runs that have ended, the latest last. */
   readonly #past = new Set<string>()
   #pastChars = 0
-  /** All of them, the longest first; undefined: not known since the last change. */
+  /** All hidden values, the longest first; undefined: not computed since the last change. */
   #all: readonly string[] | undefined
 
   constructor(hide: Hide) {
     this.#hide = hide
   }
 
-  /** Before its code runs. */
+  /** Call it before the code of a run is called. */
   began(run: Run): void {
     if (!this.#hide.isOn) return
     this.#running.set(run, this.#valuesOf(run))
@@ -43,17 +43,20 @@ export class Secrets {
     this.#all = undefined
   }
 
-  /** What its own handler said or threw. Values of other tasks are in it by chance. */
+  /** Returns what a run's handler said or threw, without the run's values. Values of other tasks are in it only by chance. */
   withoutThoseOf(run: Run, text: string): string {
     return this.#hide.text(text, this.#running.get(run))
   }
 
-  /** What comes from this process, of whichever task. */
+  /** Returns a text of this process without the values of any task. */
   withoutAny(text: string): string {
     return this.#hide.isOn ? this.#hide.text(text, this.#known()) : text
   }
 
-  /** How many characters at the end of a text could be hidden as soon as the next piece is known; it begins no later than what is. */
+  /**
+   * Returns how many characters at the end of a text have to be held back, because with the next piece they may turn out to be
+   * hidden. A hidden value that reaches into these characters is in them from its start.
+   */
   begunIn(text: string): number {
     if (!this.#hide.isOn) return 0
     const all = this.#known()
@@ -81,7 +84,7 @@ export class Secrets {
         claim.bodyBytes > MOST_BODY_BYTES ? undefined : claim.readBody(),
       )
     } catch {
-      return this.#hide.secretsIn(claim.vars) // its body cannot be read
+      return this.#hide.secretsIn(claim.vars) // the body cannot be read
     }
   }
 
@@ -96,7 +99,7 @@ export class Secrets {
   }
 }
 
-/** How many characters at the end of a text could begin one of these values, the longest of which is the first. */
+/** Returns how many characters at the end of a text could begin one of these values. @param all the values, the longest first */
 function beginningAt(text: string, all: readonly string[]): number {
   const values = text.endsWith('\n') ? all.filter(value => value.includes('\n')) : all
   const most = Math.min((values[0]?.length ?? 1) - 1, text.length, MOST_BEGUN_CHARS)
@@ -107,7 +110,7 @@ function beginningAt(text: string, all: readonly string[]): number {
   return 0
 }
 
-/** The start of the value that a cut would be in, where all of them are found as for hiding; the cut itself if it is in none. */
+/** Returns the start of the occurrence of a value that a cut would split, found as for hiding; the cut if it splits none. */
 function startAround(text: string, value: string, cut: number): number {
   if (cut === text.length) return cut
   for (let at = text.indexOf(value); at >= 0 && at < cut; at = text.indexOf(value, at + value.length))

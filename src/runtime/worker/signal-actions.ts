@@ -2,15 +2,15 @@ import { describe, SpooldError } from '../../base/errors.js'
 import { MAX_SIGNAL, type SignalNews } from '../../base/task/schedule.js'
 import { openCron } from '../schedule/cron.js'
 
-/** uWSGI's limit for every target (core/signal.c, uwsgi_register_signal). */
+/** The most bytes of a target's name: uWSGI's limit for every target (core/signal.c, uwsgi_register_signal). */
 const MAX_NAME_BYTES = 63
 
 /**
- * uWSGI's signal framework, as code in a worker uses it: JavaScript modules through the package, other languages
- * through their hosts. All of it may be called while handlers are loaded, and at any time after that. Every worker of
- * a daemon loads the same code and so requests the same schedules; equal ones count once.
+ * uWSGI's signal framework for code in a worker: JavaScript modules use it through the package, other languages through their
+ * hosts. Each method may be called while handlers are loaded, and at any time after that. Every worker of a daemon loads the same
+ * code and so requests the same schedules. Equal schedules count once.
  *
- * Keeps the handler functions here, and reports everything else to the master.
+ * The handler functions are kept here. Everything else is reported to the master.
  *
  * @throws SpooldError SIGNAL_INVALID, SCHEDULE_INVALID from every method
  */
@@ -18,7 +18,7 @@ export class WorkerSignals {
   readonly #handlers = new Map<number, (number: number) => unknown>()
   readonly #tell: (news: SignalNews) => void
 
-  /** @param tell reports to the master, in this order */
+  /** @param tell reports to the master, in the order of the calls */
   constructor(tell: (news: SignalNews) => void) {
     this.#tell = tell
   }
@@ -27,7 +27,7 @@ export class WorkerSignals {
    * Registers `run` to be called when this worker handles the signal; it may return a promise. A second registration
    * replaces the first one.
    *
-   * @param target who handles it: '' or `spooler` one process, `workers` every process, an absolute spool directory …
+   * @param target who handles the signal: '' or `spooler` one process, `workers` every process, an absolute spool directory …
    */
   register(number: number, target: string, run: (number: number) => unknown): void {
     checkNumber(number)
@@ -41,7 +41,7 @@ export class WorkerSignals {
     this.#tell({ kind: 'handler', number, target })
   }
 
-  /** Whether it is registered in this worker. */
+  /** True if a handler of the signal is registered in this worker. */
   isRegistered(number: number): boolean {
     return this.#handlers.has(number)
   }
@@ -51,7 +51,7 @@ export class WorkerSignals {
     this.#tell({ kind: 'raise', number })
   }
 
-  /** @param iterations 0: forever; with a limit, 0 milliseconds mean as soon as possible */
+  /** Adds a timer. @param iterations 0: forever. If it is more than 0, `everyMs` may be 0, which means as soon as possible */
   addTimer(number: number, everyMs: number, iterations = 0): void {
     checkNumber(number)
     const isAtOnce = everyMs === 0 && iterations > 0
@@ -64,7 +64,7 @@ export class WorkerSignals {
     this.#tell({ kind: 'timer', number, everyMs: isAtOnce ? 1 : everyMs, iterations })
   }
 
-  /** uWSGI's numbers: -1 means any, -n every multiple of n. */
+  /** Adds a cron schedule in uWSGI's numbers: -1 means any, -n every multiple of n. */
   addCron(number: number, minute: number, hour: number, day: number, month: number, weekday: number): void {
     const fields = [minute, hour, day, month, weekday]
     for (const field of fields)
@@ -73,7 +73,7 @@ export class WorkerSignals {
     this.addCronExpression(number, fields.join(' '), null)
   }
 
-  /** @param zone null: that of the daemon */
+  /** Adds a cron schedule. @param zone null: the zone of the daemon */
   addCronExpression(number: number, expression: string, zone: string | null): void {
     checkNumber(number)
     openCron(expression, zone)

@@ -2,14 +2,14 @@ import { SpooldError } from '../../base/errors.js'
 import type { WorkerSignals } from './signal-actions.js'
 
 /**
- * A handler module may import another copy of this package than the daemon runs. So the object that belongs to the
- * process is found under a name that all copies share. Change the name with any incompatible change of its methods.
+ * The name under which all copies of this package find the object that belongs to the process, because a handler module may
+ * import another copy than the daemon runs. Change the name with any incompatible change of the object's methods.
  */
 const ACTIONS = Symbol.for('spoold.signal-actions.1')
 
 type Offered = typeof globalThis & { [ACTIONS]?: WorkerSignals }
 
-/** Called by a worker before it loads a handler. */
+/** Makes the signal functions known in this process. A worker calls it before it loads a handler. */
 export function offerSignals(actions: WorkerSignals): void {
   const offered: Offered = globalThis
   offered[ACTIONS] = actions
@@ -19,19 +19,19 @@ export function offerSignals(actions: WorkerSignals): void {
 export type SignalHandler = (number: number) => unknown
 
 /**
- * Registers the function that handles a signal, like `uwsgi.register_signal`; a second one replaces the first. Call
- * it while the handler module is loaded, so that every process of the daemon has the handler.
+ * Registers the function that handles a signal, like `uwsgi.register_signal`. A second function replaces the first. Call it while
+ * the handler module is loaded, so that every process of the daemon has the handler.
  *
  * @param number 0 to 255
- * @param target who runs it: `spooler` or '' one process of any spool, an absolute spool directory one process of
- *   that spool, `workers` every process, `worker1` the first process …
+ * @param target who runs the handler: `spooler` or '' one process of any spool, an absolute spool directory one process of that
+ *   spool, `workers` every process, `worker1` the first process …
  * @throws SpooldError SIGNAL_INVALID; NOT_IN_A_WORKER in a program that was not started by a daemon
  */
 export function registerSignal(number: number, target: string, handler: SignalHandler): void {
   actions().register(number, target, handler)
 }
 
-/** Whether a handler module in this process has registered the signal. */
+/** True if a handler module in this process has registered the signal. */
 export function signalRegistered(number: number): boolean {
   return actions().isRegistered(number)
 }
@@ -51,7 +51,7 @@ export function addMsTimer(number: number, milliseconds: number): void {
   actions().addTimer(number, milliseconds)
 }
 
-/** A timer that fires this many times; 0: forever. */
+/** Raises the signal at this interval, in seconds, this many times; 0: forever. */
 export function addRbTimer(number: number, seconds: number, iterations = 0): void {
   actions().addTimer(number, seconds * 1000, iterations)
 }

@@ -9,7 +9,7 @@ import { Worker } from './worker.js'
 
 /** The entry point of a worker in a thread. What its tasks print is printed by the program itself. */
 
-systemCalls() // at once: koffi ends the process if its thread is ended while it is being loaded
+systemCalls() // at once, because koffi ends the process if a thread is ended while koffi is being loaded in it
 
 const post = parentPort?.postMessage.bind(parentPort)
 post?.(THREAD_IS_UP)
@@ -23,7 +23,7 @@ const worker = new Worker({
     post?.(frameOf(decoder.token, message))
     setImmediate(sent)
   },
-  exit: code => process.exit(code), // of the thread
+  exit: code => process.exit(code), // ends the thread only
 })
 
 parentPort?.on('message', (frame: Uint8Array) => {

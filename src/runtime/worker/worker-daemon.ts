@@ -6,12 +6,12 @@ import type { WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { CurrentDaemon } from '../tasks/daemon.js'
 import { unknownQueue } from '../tasks/queues.js'
 
-/** So many are told in one message, which has room for them however long their paths are. */
+/** The most stored tasks in one message, which has room for them however long their paths are. */
 const MOST_TOLD = 1000
 
 type Places = Pick<WorkerOptions, 'spool' | 'targets' | 'queues' | 'sockets'>
 
-/** The daemon as the named tasks of this worker see it. */
+/** Returns the daemon as the named tasks of this worker see it. */
 export function daemonOf(
   options: Places,
   send: (message: WorkerMessage) => void,
@@ -47,7 +47,7 @@ function openQueue(
   const open = async () => {
     const { SpoolTargets } = await import('../../engines/targets.js')
     const own = new SpoolTargets(targets).find(Buffer.from(directory))
-    return own ?? new SpoolTargets([{ directory, sync: true }]).get() // of another daemon, or of none
+    return own ?? new SpoolTargets([{ directory, sync: true }]).get() // a spool of another daemon, or of none
   }
   return announcing(new DeferredEnqueuer(directory, open), send)
 }
@@ -58,7 +58,7 @@ async function openSocket(socket: string): Promise<Enqueuer> {
   return attachedOf(DEFAULT_QUEUE, { socket })
 }
 
-/** Tells the master what was stored, so that it does not have to find it. */
+/** Returns the enqueuer with a message to the master about each stored task, so that the master does not have to find it. */
 function announcing(enqueuer: Enqueuer, send: (message: WorkerMessage) => void): Enqueuer {
   return {
     name: enqueuer.name,
@@ -75,7 +75,7 @@ function announcing(enqueuer: Enqueuer, send: (message: WorkerMessage) => void):
   }
 }
 
-/** Tells the master what code of users has stored together. */
+/** Tells the master which tasks code of users has stored together. */
 export function tellStored(
   requests: readonly Request[],
   results: readonly StoreResult[],

@@ -21,34 +21,34 @@ import { daemonOf } from './worker-daemon.js'
 /** The exit code of uWSGI's spooler when it is asked to exit (end_me, core/uwsgi.c). */
 export const EXIT_REQUESTED = 30
 
-/** The limit of printed text on its way to the master. Above it a writer has to wait, where that is possible. */
+/** The most characters of printed text on their way to the master. Above that a writer has to wait, where that is possible. */
 const HIGH_WATER_CHARS = 1024 * 1024
 
-/** What a worker runs in: its own process, or that of another program. */
+/** The process in which a worker runs: its own, or that of another program. */
 interface WorkerHome {
   /** @param sent called when the message has been handed to the channel, or cannot be delivered */
   send(message: WorkerMessage, sent: () => void): void
-  /** The last message has been handed to the channel. The worker does nothing any more. */
+  /** Called when the last message has been handed to the channel. The worker does nothing any more. */
   exit(code: number): void
-  /** The options are known; no handler is loaded yet. @param signals the signal functions for handlers */
+  /** Called when the options are known, before any handler is loaded. @param signals the signal functions for handlers */
   entered(options: WorkerOptions, signals: WorkerSignals, daemon: CurrentDaemon): void
-  /** It is ready, and has run nothing. */
+  /** Called when the worker is ready, before it runs anything. */
   opened?(options: WorkerOptions, loop: Pick<Loop, 'follow'>): void
-  /** Has its spool; absent: that which the spool's name tells. */
+  /** The engine of the spool. Absent: the name of the spool tells the engine. */
   readonly engine?: Pick<Engine, 'claims'>
-  /** Absent: it is not the worker's to change. */
+  /** The current directory of the process. Absent: the worker must not change it. */
   readonly directory?: ProcessDirectory
   /** Set if other code runs in the same process. */
   readonly shared?: SharedProcess
 }
 
-/** What a worker has to know of a process that is not its own. */
+/** What a worker has to know of a process that it shares with other code. */
 interface SharedProcess {
-  /** What the link `given` of the chain stands for. */
+  /** The handlers that the link `given` of the chain stands for. */
   readonly given: readonly LoadedHandler[]
-  /** After so long the signal of a run fires; 0: never. Nothing can be killed here. */
+  /** The signal of a run fires after this many ms; 0: never. Nothing can be killed in a shared process. */
   readonly deadlineMs: number
-  /** Calls handlers; what they call can be told from the rest of the program. */
+  /** Calls handlers so that code that they call can be told from the rest of the program. */
   around<Result>(call: () => Result): Result
 }
 
@@ -67,9 +67,12 @@ export class Worker {
   #handlers: LoadedHandlers | undefined
   /** Runs functions in this process. */
   #functions: FunctionExecutor | undefined
-  /** Ends of what was printed that could begin what is hidden, as they are, by run and stream: the rest may come in the next piece. */
+  /**
+   * Ends of printed text that could begin a hidden value, by run and stream. They are held back because the rest of the value may
+   * come in the next piece.
+   */
   readonly #heldBack = new Map<string, { number: number | null; stream: Stream; text: string }>()
-  /** How much printed text is on its way to the master. */
+  /** How many characters of printed text are on their way to the master. */
   #waitingChars = 0
 
   constructor(home: WorkerHome) {
@@ -108,23 +111,23 @@ export class Worker {
     }
   }
 
-  /** Takes no more, finishes what runs, and exits. */
+  /** Takes no more tasks, finishes what runs, and exits. */
   drain(mercyMs: number): void {
     if (this.#loop === undefined) return this.#home.exit(EXIT_REQUESTED)
     this.#loop.drain(mercyMs)
   }
 
-  /** After an exception outside any call the state of the process is unknown: no task may run any more. */
+  /** Ends the worker after an exception outside any call: the state of the process is unknown, so no task may run any more. */
   fault(thrown: unknown): void {
     if (this.#loop === undefined) return this.#exitAfter({ type: 'unloadable', error: stackOf(thrown) }, 1)
-    this.#handlers?.programs?.killAll() // before others may take their tasks
+    this.#handlers?.programs?.killAll() // before other workers may take the tasks of these programs
     const [message, stack] = [toError(thrown).message, stackOf(thrown)].map(text => this.#shown(text))
     const isReported = this.#loop.fault(thrown)
     const error = (isReported ? message : stack) ?? ''
     void this.#loop.settled().then(() => this.#exitAfter({ type: 'faulted', error }, 1))
   }
 
-  /** Code in this process has ended it: tells what it ran until then, and runs now, which nobody else knows. */
+  /** Reports what ran and what runs when code in this process has ended the process, because nobody else knows. */
   tellLast(): void {
     this.#giveOut()
     this.#loop?.announce(this.#functions?.author)
@@ -134,12 +137,12 @@ export class Worker {
     return this.#loop?.shown(text) ?? text
   }
 
-  /** Code in this process has printed something, on behalf of the running task if that is known. */
+  /** Takes text that code in this process has printed, on behalf of the running task if that is known. */
   printed(stream: Stream, text: string, sent = () => {}): void {
     this.#print(this.#functions?.author, stream, text, sent)
   }
 
-  /** Announces the author first, so that the log line of its start precedes its output. */
+  /** Sends printed text. Announces the author first, so that the log line of its start precedes its output. */
   #print(author: Run | undefined, stream: Stream, text: string, sent: () => void): void {
     if (text === '') return sent()
     if (author !== undefined) this.#loop?.announce(author)
@@ -161,7 +164,7 @@ export class Worker {
     )
   }
 
-  /** @param of a run that ends; undefined: all that is held back, because this process ends */
+  /** Sends text that was held back. @param of a run that ends; undefined: all text is sent, because this process ends */
   #giveOut(of?: Run): void {
     for (const [key, { number, stream, text }] of this.#heldBack) {
       if (of !== undefined && of.number !== number) continue
@@ -174,7 +177,7 @@ export class Worker {
     }
   }
 
-  /** A line for the log; that of its start comes first. */
+  /** Sends a line for the log, after the announcement of the run's start. */
   #log(run: Run, { message, stream }: Said, sent: () => void): void {
     this.#loop?.announce(run)
     const { name } = run.claim
@@ -183,7 +186,7 @@ export class Worker {
     this.#say(this.#shown(message), messageOf, sent)
   }
 
-  /** @param sent called when the last part has been handed to the channel */
+  /** Sends a text in parts. @param sent called when the last part has been handed to the channel */
   #say(text: string, messageOf: (part: string) => WorkerMessage, sent: () => void): void {
     const parts = partsOf(text)
     for (const [i, part] of parts.entries())
@@ -305,19 +308,19 @@ export class Worker {
     return this.#signals.run(number)
   }
 
-  /** Sets the deadline of what a host is running. */
+  /** Sets the deadline of the task that a host is running. */
   #setDeadline(afterMs: number): void {
     this.#loop?.announce()
     this.#send({ type: 'deadline', afterMs })
   }
 
-  /** Does something else than run tasks. */
+  /** Settles what killed processes have left, instead of running tasks. */
   async #actAfterKill(message: AfterKill): Promise<void> {
     const { answerAfterKill } = await import('./after-a-kill.js')
     this.#send(await answerAfterKill(options => this.#engineOf(options), message))
   }
 
-  /** All tasks are done: ends the interpreters and programs in good order, too. */
+  /** Ends the interpreters and programs in good order, and exits. Call it when all tasks are done. */
   async #leave(): Promise<void> {
     const { hosts = [], programs } = this.#handlers ?? {}
     await Promise.all([...hosts, programs].map(each => each?.end()))
@@ -345,7 +348,10 @@ class MasterQuestions {
     this.#send = send
   }
 
-  /** Rejects, too, if it would be no message for the master: that would cost the process. */
+  /**
+   * Asks the master. Rejects if the master answers with an error, or if the message would be too long: the master would not take
+   * such a message, and that would cost this process.
+   */
   ask(name: string, values: readonly Buffer[]): Promise<Buffer[]> {
     const message = {
       type: 'ask',

@@ -11,7 +11,7 @@ interface Waiting {
   settle(outcome: Outcome): void
 }
 
-/** A host as one handler among others in the chain: it is given one task at a time. */
+/** Returns a handler that gives tasks to a host, one at a time, for a chain with other handlers. */
 export function callHost(host: Host): HandlerCall {
   const queue = new Queue<Waiting>()
   let isBusy = false

@@ -18,9 +18,9 @@ interface CallsOptions {
   /** Makes the host call the function that it registered for a signal. */
   runSignal(number: number): Promise<void>
   send(message: WorkerMessage): void
-  /** Asks the master. */
+  /** Asks the master a question. */
   ask(name: string, values: Values): Promise<Answer>
-  /** Sets the deadline of the running task, counted from now; 0: no deadline of its own. */
+  /** Sets the deadline of the running task, in ms from now; 0: the task has no deadline of its own. */
   setDeadline(afterMs: number): void
 }
 
@@ -65,7 +65,7 @@ export class Calls {
     this.#options = options
   }
 
-  /** @throws why the call failed, worded for a handler */
+  /** Answers a call. @throws why the call failed, worded for a handler */
   async answer(name: string, values: Values): Promise<Answer> {
     const call = this.#calls[name]
     if (call === undefined) throw new SpooldError('REQUEST_INVALID', `spoold has no call ${name}`)
@@ -78,6 +78,8 @@ export class Calls {
   }
 
   /**
+   * Stores a task.
+   *
    * @param values the keys and values of a dictionary in turn
    * @returns the new task's path
    */
@@ -92,7 +94,7 @@ export class Calls {
   /**
    * Stores all tasks of a batch, or none.
    *
-   * @param values of each task: its id, which may be empty, how many values follow, and its keys and values in turn
+   * @param values for each task: its id, which may be empty, how many values follow, and its keys and values in turn
    */
   async #spoolAll(values: Values): Promise<Answer> {
     const requests: Request[] = []
@@ -110,8 +112,8 @@ export class Calls {
   }
 
   /**
-   * Here every worker loads the code, while uWSGI loads it once, in its master. So a task that code stores while it
-   * is being loaded is stored by the first worker only.
+   * Stores a task in the first worker only, for code that stores it while it is being loaded. Every worker loads the code, while
+   * uWSGI loads it once, in its master.
    */
   async #spoolWhileLoading(values: Values): Promise<Answer> {
     this.#isFirst ??= this.#options.ask('first', []).then(({ length }) => length > 0)
@@ -134,7 +136,11 @@ export class Calls {
     this.#signals.register(number, target, () => this.#options.runSignal(number))
   }
 
-  /** @param values directory and umask, empty if they are as before; then variables, as `name=value`, or the name of one that is gone */
+  /**
+   * Reports how loading has changed the interpreter.
+   *
+   * @param values directory and umask, empty if they are as before; then variables, as `name=value`, or the name of a removed one
+   */
   #loaded([directory, umask, ...variables]: Values): undefined {
     const textOrNull = (value: Buffer | undefined) => (value?.length ? String(value) : null)
     const mask = textOrNull(umask)

@@ -12,20 +12,20 @@ import { resultOfState } from '../../ipc/host-page.js'
  * `encodeList`) of settings, names and values in turn. The second answers the frame `output`: a list with the token for
  * marks (host-output.ts), or an empty list if output is not captured. Every other message is a sequence of items: u8
  * kind, u16 d, u16 a, u32 b, u32 c, f64 e, then a + b + c bytes.
- * - task: its ref (a bytes), its packet as stored in the file (b), its body (c). d is the number of its run, from 1;
- *   65,535 means that many or more. e is when it was due, in epoch ms. Tasks are counted from 0 and carry no number.
- * - died: the same of a run whose process has died, and that is only to be told. a is its ref, when it runs again in epoch ms (nothing:
- *   it does not), and how its process died, with NULs in between.
- * - recall: follows all tasks that the recall flag applies to (ipc/host-page.ts).
+ * - task: the ref of the task (a bytes), its packet as stored in the file (b), its body (c). d is the number of its run, from 1;
+ *   65,535 means that many or more. e is when the task was due, in epoch ms. Tasks are counted from 0 and carry no number.
+ * - died: the same for a run whose process has died. The host is only told of it. a is the length of three texts with NULs in
+ *   between: the ref, when the task runs again in epoch ms (empty: it does not), and how its process died.
+ * - recall: follows all tasks to which the recall flag applies (ipc/host-page.ts).
  * - signal: a is not a length but the number of the uwsgi signal whose function is to be called.
  *
- * Descriptor 3, host to worker: four bytes of magic, which reveal output of a handler in the stream, u8 kind, u32
- * number, u32 length, and that many bytes (see `UpFrame`).
+ * Descriptor 3, host to worker: four bytes of magic, so that output of a handler in the stream is noticed, u8 kind, u32 number,
+ * u32 length, and that many bytes (see `UpFrame`).
  *
  * Descriptor 4 carries calls of the host and the worker's answers, one at a time: a u32 length and a list. A call is
  * a name and its arguments; an answer is `ok` and its values, or `error` and a message.
  *
- * Descriptor 5 is the page. Nothing is ever written to descriptor 6: it reaches its end when the worker ends.
+ * Descriptor 5 is the page. Nothing is ever written to descriptor 6. The host finds its end of file there when the worker ends.
  */
 export const TASKS_FD = 3
 export const CALLS_FD = 4
@@ -37,20 +37,21 @@ const SIGNAL = 3
 const DIED = 4
 const ITEM_BYTES = 21
 const MAX_ATTEMPT = 0xffff
-/** Of a text for people. */
+/** The most characters of the cause of a death, which is a text for people. */
 const MAX_CAUSE_CHARS = 4000
 
-/** What a host says, and what `number` and `text` are. The kinds are sent as their position, from 1. */
+/** The kinds of frames of a host, and what `number` and `text` are in each. The kinds are sent as their position, from 1. */
 const UP_KINDS = [
-  'ready', // `text`: the named tasks that its code declared (host.ts); empty: none
+  'ready', // `text`: the named tasks that the code of the host declared (host.ts); empty: none
   'unloadable', // `text`: why the configured handlers could not be loaded
   'done', // a message has been processed
-  // `text`: what the task with this number threw, what is wrong with its return value, or its answer (`fromHost`). Sent before its result
+  // `text`: what the task with this number threw, what is wrong with its return value, or its answer (`fromHost`).
+  // It is sent before the result
   'detail',
-  'recalled', // tasks from this number on were not started, and will not be
+  'recalled', // tasks from this number on were not started, and will not be started
   'signal-ended', // `text`: what the function of this signal threw, or empty
-  'output', // `text`: the path of the pipe that takes its output. The host waits for the answer before it prints
-  'ended', // the task with this number, beside others. `text`: its state as on the page, in decimal, and its detail
+  'output', // `text`: the path of the pipe for the output of the host, which waits for the answer before it prints
+  'ended', // the task with this number has ended, beside others. `text`: its state as on the page, in decimal, and its detail
   'printed', // the task with this number has printed the text, beside others
 ] as const
 
@@ -62,21 +63,21 @@ export interface UpFrame {
 
 const MAGIC = 0x4c5053ff
 const UP_HEAD_BYTES = 13
-/** A host truncates its texts, so a longer one is not from a host. */
+/** The most bytes of a text. A host cuts its texts, so a longer one is not from a host. */
 const MAX_TEXT_BYTES = 1024 * 1024
 /**
- * A call may carry a body. Four ASCII letters read as a larger number, which reveals output of a handler in the
- * stream.
+ * The most bytes of a call, which may carry a body. Four ASCII letters read as a larger number, so that output of a handler in
+ * the stream is noticed.
  */
 const MAX_CALL_BYTES = 0x1fff_ffff
 
-/** Below the range of the u32: limited by the size of a message and by memory. */
+/** The most bytes of a body. It is below the range of the u32, because the size of a message and memory are limited. */
 const MAX_BODY_BYTES = 2 ** 31 - 1
 
 /**
  * Reads the body of a task that is about to be sent, so that a failure affects this task only.
  *
- * @throws why it cannot be sent: it is too large, or cannot be read
+ * @throws if the body cannot be sent, because it is too large or cannot be read
  */
 export function loadBody(claim: Claim): void {
   if (claim.bodyBytes > MAX_BODY_BYTES)
@@ -108,7 +109,7 @@ function appendTask(message: Buffer, start: number, claim: Claim): number {
   return bodyBytes === 0 ? at : at + (claim.readBody()?.copy(message, at) ?? 0)
 }
 
-/** A body that cannot be read is left out: the arguments that it has are missing then. */
+/** Encodes the death of a run. A body that cannot be read is left out, so that the arguments in it are missing. */
 export function encodeDeath(dead: DeadRun, { cause, atMs }: Death): Buffer {
   const { ref, vars, attempt, dueAtMs } = dead
   const text = Buffer.from(`\0${atMs ?? ''}\0${cause.slice(0, MAX_CAUSE_CHARS)}`)
@@ -163,7 +164,7 @@ function writeItem(
   return at + ITEM_BYTES
 }
 
-/** Encodes a list as a message: byte strings. */
+/** Encodes a list of byte strings as a message. */
 export function encodeList(items: ReadonlyArray<string | Uint8Array>): Buffer {
   const parts = items.flatMap(item => {
     const bytes = Buffer.from(item as string)
@@ -210,7 +211,7 @@ export class UpDecoder extends StreamDecoder<UpFrame> {
   }
 }
 
-/** A call: its name and arguments. */
+/** Decodes calls, each with its name and arguments. */
 export class CallDecoder extends StreamDecoder<Buffer[]> {
   protected override partBytes(input: Buffer, at: number): number {
     if (input.length - at < 4) return 4
@@ -228,10 +229,10 @@ function garbage(): SpooldError {
   return new SpooldError('PACKET_MALFORMED', 'something else than the host wrote to its descriptors 3 and 4')
 }
 
-/** The host died before its detail arrived. */
+/** The outcome of a task whose host died before the detail of the result arrived. */
 export const LOST: Outcome = { kind: 'error', detail: 'what it said is lost' }
 
-/** @param text of a frame `ended` */
+/** Returns the outcome that a frame `ended` reports. @param text the text of the frame */
 export function fromEnded(text: string): Outcome {
   const result = resultOfState(Number(text.slice(0, 1)))
   if (result === undefined) return LOST
@@ -239,9 +240,9 @@ export function fromEnded(text: string): Outcome {
 }
 
 /**
- * What a host said of a run. An `answer` is that of a named task: JSON, with the keys of an answer in JavaScript
- * (base/task/answer.ts). It may have `error`: the stack of what the task threw. `retry` is then the delay before the next run, in
- * seconds, if the host has one.
+ * Returns the outcome of a run, from what the host said. An `answer` is that of a named task: JSON, with the keys of an answer in
+ * JavaScript (base/task/answer.ts). It may also have `error`, the stack of what the task threw. `retry`, if present, is then the
+ * delay before the next run, in seconds.
  */
 export function fromHost(kind: 'error' | 'answer', text: string): Outcome {
   if (kind === 'error') return { kind, detail: text }

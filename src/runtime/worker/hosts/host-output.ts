@@ -9,19 +9,19 @@ const NUMBER_BYTES = 4
 /** The number for output outside tasks: before the first, between two, or from the function of a signal. */
 const NO_TASK = 0xffff_ffff
 const CHUNK_BYTES = 256 * 1024
-/** A host that prints without end must not keep the worker from its other work. */
+/** The most chunks per read, so that a host that prints without end does not keep the worker from its other work. */
 const MAX_CHUNKS = 8
 
 /**
- * What a host and its child processes write to standard output and standard error. All of it goes through one pipe,
- * so that its order is that of the writes.
+ * The text that a host and its child processes write to standard output and standard error. All of it goes through one pipe, so
+ * that the text is in the order of the writes.
  *
  * Marks in the pipe tell the worker which task printed what. A mark ends the output of a task. A mark costs a system
  * call, so a host writes one only if there is output to mark:
- * - At the end of a task it asks the kernel whether the pipe is empty, and then reads the flag on the page. Unless
- *   the pipe is empty and the flag is clear, it writes a mark, and says so in the task's result.
- * - The worker sets the flag before it reads, and clears it when it has no unmarked output. So output that it took
- *   out of the pipe while a task ran gets a mark too.
+ * - At the end of a task the host asks the kernel whether the pipe is empty, and then reads the flag on the page. Unless the
+ *   pipe is empty and the flag is clear, the host writes a mark, and says so in the task's result.
+ * - The worker sets the flag before it reads, and clears it when it has no unmarked output. So output that the worker took out of
+ *   the pipe while a task ran gets a mark too.
  */
 export class HostOutput {
   readonly #fd: number
@@ -30,15 +30,15 @@ export class HostOutput {
   readonly #isBehind: () => boolean
   readonly #decoder = new StringDecoder('utf8')
   readonly #chunk = Buffer.allocUnsafe(CHUNK_BYTES)
-  /** Read but not yet marked. */
+  /** Output that has been read, and for which no mark has come yet. */
   #open = Buffer.alloc(0)
   readonly #marked: { number: number; text: string }[] = []
   #isFlagSet = false
 
   /**
-   * @param path of the reading end of the pipe
-   * @param token secret between worker and host, so that a handler cannot print a mark
-   * @param isBehind the log is full for now; the pipe is then not read, so that the host blocks in its writes
+   * @param path the path of the reading end of the pipe
+   * @param token a secret of worker and host, so that a handler cannot print a mark
+   * @param isBehind true while the log is full: the pipe is not read then, so that the host blocks in its writes
    */
   constructor(path: string, page: Page, token: Buffer, isBehind: () => boolean) {
     this.#fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
@@ -48,10 +48,10 @@ export class HostOutput {
   }
 
   /**
-   * Reads what is available.
+   * Reads the output that is available.
    *
-   * @returns whether there was any output.
-   * @param isLast read even if the log is full: there is no later chance
+   * @param isLast true: read even if the log is full, because there is no later chance
+   * @returns true if there was any output
    */
   poll(isLast = false): boolean {
     if (!isLast && this.#isBehind()) return false
@@ -72,25 +72,28 @@ export class HostOutput {
     return this.#marked.some(each => each.number === number)
   }
 
-  /** The output of the task with this number, preceded by earlier output that belongs to no known task. */
+  /** Returns the output of the task with this number, preceded by earlier output that belongs to no known task. */
   takeEndOf(number: number): string {
     const place = this.#marked.findIndex(each => each.number === number)
     return this.#takeMarked(place + 1)
   }
 
-  /** There is output of no task, or without a mark, in front of all marks of tasks. What follows the mark of a task is that of a later one. */
+  /**
+   * True if there is output of no task, or without a mark, before all marks of tasks. Output after such a mark is of a later
+   * task.
+   */
   get hasOpen(): boolean {
     const [first] = this.#marked
     return first === undefined ? this.#open.length > 0 : first.number === NO_TASK
   }
 
-  /** Returns that output. Call it when it is known which task printed it. */
+  /** Returns the output that `hasOpen` is about. Call it when it is known which task printed it. */
   takeOpen(): string {
     const place = this.#marked.findIndex(({ number }) => number !== NO_TASK)
     return place === -1 ? this.takeAll() : this.#takeMarked(place)
   }
 
-  /** Returns all that is left, also that of a task whose result will never come. */
+  /** Returns all output that is left, also that of a task whose result will never come. */
   takeAll(): string {
     const marked = this.#takeMarked(this.#marked.length)
     const end = this.#open.length - this.#cutMarkBytes()
@@ -108,7 +111,7 @@ export class HostOutput {
     closeSync(this.#fd)
   }
 
-  /** How many bytes at the end are the start of a mark whose rest is still in the pipe. */
+  /** Returns how many bytes at the end are the start of a mark whose rest is still in the pipe. */
   #cutMarkBytes(): number {
     const from = Math.max(0, this.#open.length - this.#mark.length - NUMBER_BYTES + 1)
     for (

@@ -1,4 +1,4 @@
-// Longer than others: a process, what it is sent, what it says and what it prints are one state machine.
+// Longer than other files: a process, what it is sent, what it says and what it prints are one state machine.
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Duplex, Readable } from 'node:stream'
 import { setTimeout as delay, setImmediate } from 'node:timers/promises'
@@ -25,34 +25,34 @@ import {
 } from './frames.js'
 import { HostOutput } from './host-output.js'
 
-/** How long to read the remaining output of a dead host. */
+/** How long to wait, in ms, for the remaining frames of a dead host. */
 const LAST_WORDS_MS = 100
-/** How long a host may take to exit when it is asked to. */
+/** How long a host may take, in ms, to exit when it is asked to. */
 const LEAVE_MS = 2000
-/** How often the output is polled, because an idle host may print too. */
+/** The interval, in ms, at which the output is polled, because an idle host may print too. */
 const LISTEN_MS = 250
 const TOKEN_BYTES = 16
 
-/** How it died, as the end of a sentence: `was killed by SIGSEGV`. */
+/** How the process died, as the end of a sentence: `was killed by SIGSEGV`. */
 type Death = string
 
-/** The outcome of a task, and the output that was not taken before. */
+/** The outcome of a task, and its output that was not taken before. */
 export interface Ended {
   readonly outcome: Outcome
   readonly printed: string
 }
 
 interface HostProcessListener {
-  /** Some of the tasks have ended, or something was printed. */
+  /** Called when tasks have ended, or something was printed. */
   progress(): void
-  /** The log is full for now. */
+  /** True while the log is full. */
   isLogBehind(): boolean
-  /** Output that belongs to no task: it was printed while the host's code was loaded. */
+  /** Called with output that belongs to no task, because it was printed while the host's code was loaded. */
   printed(text: string): void
-  /** The last `count` of the tasks that were sent will not be started. */
+  /** Called when the last `count` of the tasks that were sent will not be started. */
   recalled(count: number): void
   signalEnded(number: number, error: string): void
-  /** A task has ended or printed something, beside others. */
+  /** Called when a task has ended or printed something, beside others. */
   beside(frame: UpFrame): void
   /** Answers a call of the host. @throws why it failed, worded for a handler */
   call(name: string, values: readonly Buffer[]): Promise<ReadonlyArray<string | Uint8Array>>
@@ -71,17 +71,19 @@ export class HostProcess {
   /** Tasks are numbered in the order in which they were sent. */
   #sent = 0
   #collected = 0
-  /** A task has ended in it. */
+  /** True once a task has ended in this process. */
   hasProgressed = false
   #messages = 0
   #isRecalling = false
   #isLoaded = false
   #isDead = false
   #fault: string | undefined
-  /** Undefined before the host has one, and if it cannot be read: it goes then where the worker's own goes. */
+  /**
+   * Undefined before the host has a pipe for its output, and if it cannot be read: the output goes then where the worker's goes.
+   */
   #output: HostOutput | undefined
   #listening: NodeJS.Timeout | undefined
-  /** Resolves with what its code declared (host.ts). Rejects with a SpooldError when it cannot load the handlers. */
+  /** Resolves with the tasks that the code declared (host.ts). Rejects with a SpooldError if the handlers cannot be loaded. */
   readonly whenReady: Promise<string>
   readonly whenDead: Promise<Death>
   #settleReady: { resolve(declared: string): void; reject(error: SpooldError): void } = {
@@ -102,9 +104,9 @@ export class HostProcess {
     this.whenReady = new Promise((resolve, reject) => {
       this.#settleReady = { resolve, reject }
     })
-    this.whenReady.catch(() => {}) // not every caller awaits it; a failure is also reported by the death
+    this.whenReady.catch(() => {}) // not every caller awaits it, and a failure is also reported by the death
     this.whenDead = this.#awaitDeath()
-    if (this.#child.pid === undefined) return // it has no pipes; its death gives the reason
+    if (this.#child.pid === undefined) return // there are no pipes, and the death gives the reason
     const broken = (error: unknown) => this.#broken(error)
     readFrames(this.#pipe(TASKS_FD), new UpDecoder(), frame => this.#hear(frame), broken)
     readFrames(this.#pipe(CALLS_FD), new CallDecoder(), call => void this.#answer(call), broken)
@@ -116,12 +118,12 @@ export class HostProcess {
     return this.#child.pid ?? 0
   }
 
-  /** The descriptor of its page. */
+  /** The descriptor of the page. */
   get pageFd(): number {
     return this.#page.fd
   }
 
-  /** How many messages it has not finished. */
+  /** How many messages the host has not finished. */
   get messages(): number {
     return this.#messages
   }
@@ -130,25 +132,30 @@ export class HostProcess {
     return this.#isRecalling
   }
 
-  /** Whether the oldest task that has not been collected is running, as of the last `collect`. */
+  /** True if the oldest task that has not been collected was running when the page was read last. */
   get hasStarted(): boolean {
     return this.#page.isRunning(this.#collected)
   }
 
-  /** Reads what was printed. */
+  /** Reads the printed output. */
   listen(): void {
     this.#output?.poll()
   }
 
-  /** The unmarked output so far, of the oldest task that has not been collected; empty while its author is unknown. */
+  /** Returns the unmarked output of the oldest task that has not been collected; empty while it is unknown who printed it. */
   takePrinted(): string {
     if (this.#isDead) return this.#output?.takeAll() ?? ''
     if (this.#output?.hasOpen !== true) return ''
-    this.#page.refresh() // refresh after reading: a task without a result now has not ended without a mark before
+    this.#page.refresh() // after reading the output: a task that has no result now cannot have ended before, without a mark
     return this.#page.resultOf(this.#collected) === undefined ? this.#output.takeOpen() : ''
   }
 
-  /** @param numbers the master's, of tasks that are sent together @returns the number of the first one */
+  /**
+   * Sends tasks.
+   *
+   * @param numbers the master's numbers of these tasks
+   * @returns the host's number of the first task
+   */
   send(claims: readonly Claim[], numbers?: readonly number[]): number {
     const first = this.#sent
     if (numbers !== undefined) this.#page.note(first, numbers)
@@ -157,13 +164,13 @@ export class HostProcess {
     return first
   }
 
-  /** Sends a message. It says `done` of each. */
+  /** Sends a message. The host says `done` for each. */
   post(message: Buffer): void {
     this.#messages++
     this.#pipe(TASKS_FD).write(message)
   }
 
-  /** The tasks that have ended since the last call, in the order in which they were sent. */
+  /** Returns the tasks that have ended since the last call, in the order in which they were sent. */
   collect(): Ended[] {
     this.#page.refresh()
     const ended: Ended[] = []
@@ -179,7 +186,7 @@ export class HostProcess {
     return ended
   }
 
-  /** Takes back the tasks that have not started. @returns how many it keeps; `recalled` may reduce that by one */
+  /** Takes back the tasks that have not started. @returns how many the host keeps; `recalled` may reduce that by one */
   recall(): number {
     this.#page.recall()
     this.#isRecalling = true
@@ -195,7 +202,7 @@ export class HostProcess {
     this.#child.kill('SIGKILL')
   }
 
-  /** @throws SpooldError HANDLER_UNLOADABLE. @param timeoutMs 0: no limit */
+  /** Resolves when the host is ready. @param timeoutMs 0: no limit @throws SpooldError HANDLER_UNLOADABLE */
   async readyWithin(timeoutMs: number): Promise<void> {
     const late = () => {
       this.#fault ??= `is still loading after ${timeoutMs / 1000} s (spooler-start-timeout)`
@@ -205,7 +212,7 @@ export class HostProcess {
     await this.whenReady.finally(end)
   }
 
-  /** Lets an idle host exit. @returns false: it was killed, as it took too long */
+  /** Lets an idle host exit. @returns false if the host was killed because it took too long */
   async end(): Promise<boolean> {
     this.#pipe(TASKS_FD).end()
     const late = delay(LEAVE_MS, false, { ref: false })
@@ -214,7 +221,7 @@ export class HostProcess {
     return hasLeft
   }
 
-  /** Whether all output of a task that has ended has been read. */
+  /** True if all output of a task that has ended has been read. */
   #hasHeard(number: number): boolean {
     if (this.#output === undefined || this.#isDead) return true
     if (!this.#page.hasPrinted(number) || this.#output.hasEndOf(number)) return true
@@ -222,11 +229,11 @@ export class HostProcess {
     return this.#output.hasEndOf(number)
   }
 
-  /** Returns undefined until the result is known. */
+  /** Returns the outcome of a task; undefined until it is known. */
   #outcomeOf(number: number): Outcome | undefined {
     const result = this.#page.resultOf(number)
     if (typeof result !== 'string') return result
-    // the result byte may arrive before its detail frame; once the host is dead, a missing frame never will
+    // the result may arrive before the frame with its detail; once the host is dead, a missing frame never arrives
     const said = this.#details.get(number)
     this.#details.delete(number)
     if (said === undefined) return this.#isDead ? LOST : undefined
@@ -259,14 +266,18 @@ export class HostProcess {
     }
   }
 
-  /** What was printed so far belongs to no task. */
+  /** Passes on the output so far, which belongs to no task. */
   #loaded(): void {
     this.#isLoaded = true
     this.#output?.poll()
     this.#listener.printed(this.#output?.takeOpen() ?? '')
   }
 
-  /** @returns what to send to the host: the token of its marks, or nothing if its output cannot be read */
+  /**
+   * Opens the output of the host.
+   *
+   * @returns the list to send to the host: the token of its marks, or nothing if the output cannot be read
+   */
   #openOutput(path: string): Buffer[] {
     const token = crypto().randomBytes(TOKEN_BYTES)
     let output: HostOutput
@@ -279,7 +290,7 @@ export class HostProcess {
     this.#listening = setInterval(() => {
       if (!output.poll()) return
       if (this.#isLoaded) this.#listener.progress()
-      else this.#listener.printed(output.takeOpen()) // it tells what the code waits for
+      else this.#listener.printed(output.takeOpen()) // the output may tell what the code waits for
     }, LISTEN_MS).unref()
     return [token]
   }
@@ -315,14 +326,14 @@ export class HostProcess {
     const how = await deathOf(child)
     await closed(child, [TASKS_FD, CALLS_FD, LIFELINE_FD], TASKS_FD)
     clearInterval(this.#listening)
-    this.#output?.poll(true) // all that remains is in the pipe by now, and the results of its tasks must not wait for the log
+    this.#output?.poll(true) // all that remains is in the pipe by now, and the results of the tasks must not wait for the log
     this.#isDead = true
     const why = this.#fault ?? `${how} before it was ready`
     this.#settleReady.reject(new SpooldError('HANDLER_UNLOADABLE', `${child.spawnfile} ${why}`))
     return this.#fault ?? how
   }
 
-  /** Call it after the death, once everything has been collected. */
+  /** Closes the output and the page. Call it after the death, once everything has been collected. */
   release(): void {
     this.#output?.close()
     this.#output = undefined
@@ -337,7 +348,7 @@ function readFrames<Frame>(
   hear: (frame: Frame) => void,
   broken: (error: unknown) => void,
 ): void {
-  pipe.on('error', () => {}) // the host died, which is reported elsewhere
+  pipe.on('error', () => {}) // the host has died, which is reported elsewhere
   pipe.on('data', (chunk: Buffer) => {
     try {
       for (const frame of decoder.push(chunk)) hear(frame)
@@ -364,7 +375,7 @@ function deathOf(child: ChildProcess): Promise<Death> {
 async function closed(child: ChildProcess, fds: readonly number[], last: number): Promise<void> {
   const pipeOf = (fd: number) => child.stdio?.[fd] as Duplex | null | undefined // there are none if the fork failed
   const pipe = pipeOf(last)
-  // on a busy machine the end of the wait may come before what is in the pipe has been read
+  // `setImmediate`, because on a busy machine the wait may end before what is in the pipe has been read
   if (pipe && !pipe.readableEnded)
     await Promise.race([
       new Promise(read => pipe.once('end', read)),

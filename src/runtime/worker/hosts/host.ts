@@ -7,57 +7,57 @@ import type { Run } from '../run.js'
 import { encodeDeath, encodeSignal, type UpFrame } from './frames.js'
 import { HostProcess } from './host-process.js'
 
-/** A named task that the code of a host registered, as our own code in its language says it. */
+/** A named task that code in a host has registered, as our own code in that language reports it. */
 interface DeclaredTask {
   readonly name: string
   /** -1: no limit. */
   readonly maxRetries: number
-  /** How many run at a time; null: no limit. */
+  /** How many tasks of this name run at a time; null: no limit. */
   readonly maxConcurrency: number | null
   /** Absent: the language has no queues. */
   readonly queue?: string
-  /** Not checked; null: it is not periodic. */
+  /** The settings of a periodic task, which are not checked yet; null: the task is not periodic. */
   readonly periodic: PeriodicSettings | null
-  /** Where it is registered, for people. */
+  /** Where the task is registered, for people. */
   readonly place: string
-  /** It may run beside others, if the configuration allows it. Absent: the language has no such tasks. */
+  /** True if the task may run beside others, if the configuration allows it. Absent: the language has no such tasks. */
   readonly isAsync?: boolean
 }
 
 /** The code that runs tasks in a host. */
 interface HostTaskListener {
-  /** Some of the tasks that were sent have ended and can be collected. */
+  /** Called when some of the tasks that were sent have ended and can be collected. */
   progress(): void
-  /** The last `count` of the tasks that were sent will not be started. */
+  /** Called when the last `count` of the tasks that were sent will not be started. */
   recalled?(count: number): void
   /**
-   * The host died, and the tasks that had not ended are lost with it. `detail` says how it died.
+   * Called when the host has died. The tasks that had not ended are lost with it. `detail` says how the host died.
    *
-   * @returns whether it had begun one of them
+   * @returns true if the host had begun one of these tasks
    */
   died(detail: string): boolean
-  /** A task has ended or printed something, beside others: `ended` or `printed`. */
+  /** Called with `ended` or `printed` when a task has ended or printed something, beside others. */
   beside?(frame: UpFrame): void
-  /** It accepts tasks again. */
+  /** Called when the host accepts tasks again. */
   revived(): void
-  /** It will not accept tasks again. */
+  /** Called when the host will never accept tasks again. */
   failed?(): void
 }
 
 export interface HostStart extends HostOptions {
-  /** How long an interpreter that replaces a dead one may take to start; 0: no limit. */
+  /** How long an interpreter that replaces a dead one may take to start, in ms; 0: no limit. */
   readonly startTimeoutMs: number
 }
 
 export interface HostCallbacks {
   call(name: string, values: readonly Buffer[]): Promise<ReadonlyArray<string | Uint8Array>>
-  /** The log is full for now. */
+  /** True while the log is full. */
   isLogBehind(): boolean
-  /** Prints what it has printed, on behalf of a task if that is known. */
+  /** Sends text that the host has printed to the log, on behalf of a task if that is known. */
   print(author: Run | undefined, text: string): void
-  /** To the master. */
+  /** Sends a message to the master. */
   send(message: WorkerMessage): void
-  /** It died before any task had ended, or a replacement could not be started: the worker cannot go on. */
+  /** Called when the worker cannot go on: the host died before any task had ended, or a replacement could not be started. */
   failed(why: string): void
 }
 
@@ -74,7 +74,7 @@ export class Host {
   #state: 'loading' | 'open' | 'closed' = 'loading'
   #declared: readonly DeclaredTask[] = []
   readonly #pace = new RespawnPace()
-  /** Deaths, as messages. */
+  /** Messages about tasks whose process has died, which the interpreter has not been sent yet. */
   readonly #untold: Buffer[] = []
   readonly #signals = new Map<number, { resolve(): void; reject(error: Error): void }>()
 
@@ -97,32 +97,35 @@ export class Host {
     this.#user = user
   }
 
-  /** The interpreter that runs its tasks, until that dies. */
+  /** The interpreter that runs the tasks of this host. Another one takes its place when it has died. */
   get process(): HostProcess {
     return this.#process
   }
 
-  /** @param author the task that has printed it, if that is known */
+  /** Sends printed text to the log. @param author the task that has printed the text, if that is known */
   print(author: Run | undefined, text: string): void {
     this.#callbacks.print(author, text)
   }
 
-  /** Call it for each interpreter, before it is sent anything, if the master's numbers are sent with the tasks. */
+  /**
+   * Tells the master where the page of the interpreter is. Call it for each interpreter before it is sent anything, if the
+   * master's numbers are sent with the tasks.
+   */
   tellPage(): void {
     this.#callbacks.send({ type: 'host-page', fd: this.#process.pageFd })
   }
 
-  /** It accepts tasks. */
+  /** True while the host accepts tasks. */
   get isOpen(): boolean {
     return this.#state === 'open' && !this.#process.isRecalling
   }
 
-  /** The named tasks that its code declared. */
+  /** The named tasks that the code of the host has declared. */
   get declared(): readonly DeclaredTask[] {
     return this.#declared
   }
 
-  /** Calls the function that the host registered for a signal. Rejects with what it throws. */
+  /** Calls the function that the host registered for a signal. Rejects with what the function throws. */
   signal(number: number): Promise<void> {
     if (this.#state !== 'open') return Promise.reject(new Error('the interpreter is being replaced'))
     return new Promise((resolve, reject) => {
@@ -131,14 +134,17 @@ export class Host {
     })
   }
 
-  /** The process of a named task has died: tells Python, which has signals for that; it knows which tasks are its own. */
+  /**
+   * Tells a Python host that the process of a named task has died, because our Python library has signals for that. The host
+   * knows which tasks are its own.
+   */
   died(run: DeadRun, death: Death): void {
     if (this.#options.language !== 'Python' || run.terms === undefined) return
     this.#untold.push(encodeDeath(run, death))
     this.#tell()
   }
 
-  /** Once there is an interpreter: the one that died may have been its own. */
+  /** Sends the untold deaths once there is an interpreter, because the process that died may have been that of this host. */
   #tell(): void {
     if (this.#state === 'open') for (const message of this.#untold.splice(0)) this.#process.post(message)
   }
@@ -184,14 +190,14 @@ export class Host {
         reject(new Error(`the ${language} interpreter ${death}`))
       this.#signals.clear()
       diedAtWork = this.#user?.died(`the ${language} interpreter that ran it ${death}`) === true
-    } else this.print(undefined, process.takePrinted()) // printed while loading, or at its exit
+    } else this.print(undefined, process.takePrinted()) // text printed while loading, or at the exit
     process.release()
     if (wasOpen && !this.#isClosed) this.#replace(process, death, diedAtWork)
   }
 
   /**
-   * At once after the crash of a task, which has limits of its own. If it died with none, and before any had ended, the worker gives
-   * up: the master sets the pace then, as it knows all workers.
+   * Replaces a dead interpreter: at once if a task crashed it, because crashes of a task have limits of their own. If it died
+   * without a task, and before any had ended, the worker gives up, and the master sets the pace, because it knows all workers.
    */
   #replace({ hasProgressed }: HostProcess, death: string, diedAtWork: boolean): void {
     const { language, startTimeoutMs } = this.#options
@@ -221,7 +227,7 @@ export class Host {
     this.#user?.failed?.()
   }
 
-  /** True if it was closed while an await was pending. */
+  /** True once the host is closed, also if that happened while an await was pending. */
   get #isClosed(): boolean {
     return this.#state === 'closed'
   }
