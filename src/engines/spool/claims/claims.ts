@@ -139,8 +139,8 @@ export class Claims {
 
   #takeSlot(claim: ClaimedTask, slots: NamedSlots): Report | undefined {
     try {
-      // a task that must be alone does not wait behind others: it is with the worker for such tasks, and would come back from
-      // all others
+      // a task that must be alone does not wait behind others: it is with the worker for such tasks, and any other worker would
+      // hand it back
       claim.slot = this.slots.take(claim.ref, slots, claim.mustBeAlone)
       return claim.slot === undefined ? this.release(claim, 'slot') : undefined
     } catch (error) {

@@ -27,7 +27,7 @@ export class ParkedRefs {
     return this.#byReason.get(reason)?.size ?? 0
   }
 
-  /** For each reason and label, at most `limit` of the refs whose names are known. */
+  /** Yields, for each reason and label, a group with at most `limit` of the refs whose names are known. */
   *groups(limit: number): Generator<ParkedGroup> {
     for (const [reason, parked] of this.#byReason) yield* parked.groups(reason, limit)
   }

@@ -115,7 +115,7 @@ export class ReadyRefs {
     return this.#isAheadNext ? this.#ahead.peek() : this.#peekInOrder()
   }
 
-  /** True if the ref would come before all that are ready. */
+  /** True if the ref would come before all ready refs. */
   isFirst(placed: Placed): boolean {
     const first = this.#isAheadNext ? this.#ahead.last : this.#peekInOrder()
     return first === undefined

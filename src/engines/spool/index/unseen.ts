@@ -100,7 +100,7 @@ export class Unseen {
     if (this.#unreadable.size > 0) this.#unreadable.delete(ref)
   }
 
-  /** Takes note of the end of a scan, which may have left out what is gone, and found what no event told. */
+  /** Takes note of the end of a scan, which may have left out refs whose file is gone, and met changes of which no event told. */
   doubt(): void {
     if (this.#seen.size > 0) this.#leaveGone()
     if (this.#unreadable.size === 0) return
