@@ -40,7 +40,7 @@ export interface DeadLetter {
 
 type Failures = Pick<DeadLetter, 'attempts' | 'crashes' | 'firstFailureAt' | 'lastFailureAt' | 'lastError'>
 
-/** What a record and a dead letter both say. */
+/** Returns what a record and a dead letter both say. */
 export function failuresIn({
   attempts = 0,
   crashes = 0,
@@ -57,7 +57,7 @@ export function failuresIn({
   }
 }
 
-/** Of a task that is buried now. */
+/** Returns the dead letter of a task that is buried now. */
 export function letterOf(
   ref: Ref,
   reason: BuryReason,
@@ -69,11 +69,11 @@ export function letterOf(
   return { ref, reason, detail, buriedAt: epochNowMs(), ...failures, handlers, host: hostname() }
 }
 
-/** The maximum number of dead letters of one name. */
+/** One name has fewer dead letters than this. */
 export const MAX_NAMESAKES = 10_000
 const DEAD = `${STATE_DIRECTORY}/dead/`
 
-/** The name of the dead letter at a path below the spool; undefined for any other path. */
+/** Returns the name of the dead letter at a path below the spool; undefined for any other path. */
 export function deadNameOf(path: Ref): Ref | undefined {
   return path.startsWith(DEAD) ? path.slice(DEAD.length) : undefined
 }
@@ -110,28 +110,32 @@ export class DeadLetters {
     return isMoved
   }
 
-  /** It is a dead letter, whatever the disk refuses now: neither a mark nor a record without a task does any harm. */
+  /**
+   * Resets the file's state byte and removes the task's record. The file is a dead letter, whatever the disk refuses now:
+   * neither a mark nor a record without a task does any harm.
+   */
   #tidyUp({ ref, fd, state }: LockedFile): void {
-    // as it was, whatever a run has marked since; and not before, or a kill in between would let it run once more. A power
-    // failure may forget the move and not the byte: what may run only once keeps its mark, which requeue removes
+    // the byte becomes 0 again, whatever a run has marked; not before the move, or a kill in between would let the task run
+    // once more. A power failure may lose the move but not the byte, so a task that may run only once keeps its mark, which
+    // requeue removes
     quietly(() => {
       if (state !== undefined && (readState(fd) & ONCE) === 0) writeState(fd, 0)
     })
     quietly(() => new Records(this.#spool).remove(ref))
   }
 
-  /** undefined if there is no dead letter of that name, or if its reason is not valid. */
+  /** Returns the reason; undefined if there is no dead letter of that name, or if its reason is not valid. */
   read(name: Ref): DeadLetter | undefined {
     const value = readJson(this.jsonPathOf(name))
     return isLetter(value) ? value : undefined
   }
 
-  /** The names of all dead letters, in directory order. */
+  /** Yields the names of all dead letters, in directory order. */
   async *names(): AsyncGenerator<Ref> {
     for await (const name of filesInRoom(this.#spool, 'dead')) if (!this.#isJson(name)) yield name
   }
 
-  /** The letters of one task name, the earliest first. */
+  /** Yields the names of the dead letters of one task name, the earliest first. */
   *namesakesOf(ref: Ref): Generator<Ref> {
     for (let n = 1; n < MAX_NAMESAKES; n++) {
       const name = nameOfNth(ref, n)
@@ -163,7 +167,10 @@ export class DeadLetters {
     throw new Error(`there are ${MAX_NAMESAKES} dead letters named ${ref}`)
   }
 
-  /** A task's own name may end in .json too. If no file fits such a name, its content decides. */
+  /**
+   * True if the file is not a dead letter but its reason, or an unfinished one (`.tmp`). A task's own name may end in .json
+   * too. If no file fits such a name, its content decides.
+   */
   #isJson(name: Ref): boolean {
     if (!name.endsWith('.json')) return name.endsWith('.tmp')
     return exists(this.pathOf(name.slice(0, -5))) || !isFileOfSomebody(this.pathOf(name))
@@ -176,7 +183,7 @@ function nameOfNth(ref: Ref, n: number): Ref {
 
 const NAME_BYTES = 255
 
-/** Cuts a name that would be too long; the letter contains the full one. */
+/** Appends the suffix, and cuts a name that would be too long; the letter contains the full one. */
 function namesake(ref: Ref, suffix: string): Ref {
   const excess = Math.max(0, baseName(ref).length + suffix.length - NAME_BYTES)
   return ref.slice(0, ref.length - excess) + suffix
@@ -186,7 +193,7 @@ function exists(path: string): boolean {
   return lstatSync(toFsPath(path)) !== undefined
 }
 
-/** Is there a file at the path that is not a reason? */
+/** True if there is a file at the path that is not a reason. */
 function isFileOfSomebody(path: string): boolean {
   try {
     const value: unknown = JSON.parse(readFileSync(toFsPath(path)))

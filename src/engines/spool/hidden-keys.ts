@@ -8,21 +8,21 @@ import { findState, makeState, writeWhole } from './state-directory.js'
 
 const MAX_BYTES = 64 * 1024
 
-/** What the configuration says that a command was given, by the real path of the spool, a byte string. */
+/** The hidden keys in the configuration that a command was given, by the real path of the spool, a byte string. */
 const configured = new Map<string, readonly string[]>()
 
-/** To be called with the configuration that a command was given. @param spool its real path, a byte string */
+/** Sets the hidden keys that a command knows from its configuration. @param spool its real path, a byte string */
 export function configureHidden(spool: string, keys: readonly string[]): void {
   configured.set(spool, keys)
 }
 
-/** The lists that this process answers for, by the real path of the spool: each is open, and locked. */
+/** The descriptors of the lists that this process answers for, open and locked, by the real path of the spool. */
 const held = new Map<string, number>()
 
 /**
- * Leaves in `.spoold/hide` whose values are hidden, a key per line, for commands that look at tasks without the configuration. Where
- * others could take that list away, or bring an older one back, an empty one says that nothing is, and it is locked as long as this
- * process answers for it. A failed write keeps no task from running.
+ * Writes to `.spoold/hide` whose values are hidden, a key per line, for commands that look at tasks without the configuration.
+ * Where others could take that list away, or bring an older one back, an empty list says that nothing is hidden, and the list
+ * is locked as long as this process answers for it. A failed write keeps no task from running.
  *
  * @param spool its real path, a byte string
  */
@@ -43,7 +43,9 @@ export function noteHiddenKeys(spool: string, keys: readonly string[]): void {
   } catch {}
 }
 
-/** The same where no list can be trusted: `.spoold` was moved away, or whoever answered for the list has ended. */
+/**
+ * Writes the list again if none can be trusted: `.spoold` was moved away, or the process that answered for the list has ended.
+ */
 export function renewHiddenKeys(spool: string, keys: readonly string[]): void {
   if (trustedText(spool) === undefined) noteHiddenKeys(spool, keys)
 }
@@ -54,7 +56,7 @@ function letGo(spool: string): void {
   if (fd !== undefined) closeSync(fd)
 }
 
-/** What is locked says what was written, also if another `.spoold` has come in between. */
+/** Locks the list, if it says what was written: another `.spoold` may have come in between. */
 function hold(spool: string, text: string): void {
   const state = findState(spool)
   if (state === undefined) return
@@ -69,8 +71,8 @@ function hold(spool: string, text: string): void {
 }
 
 /**
- * What the daemon of a spool hides. That is everything where somebody else may have moved its list away, and there is none that a
- * process answers for.
+ * Returns what the daemon of a spool hides. That is everything if somebody else may have moved the list away, no process
+ * answers for one, and no configuration was given.
  *
  * @param spool its real path, a byte string
  */
@@ -81,7 +83,7 @@ export function hiddenKeysOf(spool: string): Hide {
   return new Hide([...(known ?? []), ...(text ?? '').split('\n')])
 }
 
-/** Others may rename `.spoold`: they may write to the spool, and no sticky bit keeps them to their own files. */
+/** True if others may rename `.spoold`: they may write to the spool, and no sticky bit keeps them to their own files. */
 function isOpenToOthers(spool: string): boolean {
   const mode = lstatSync(toFsPath(`${spool}/.`))?.mode ?? 0
   return (mode & OTHERS_WRITE) !== 0 && (mode & STICKY) === 0
@@ -94,7 +96,11 @@ function trustedText(spool: string): string | undefined {
   return textOfList(spool, isOpenToOthers(spool))
 }
 
-/** @param isAnswered only if a process answers for it @returns undefined: there is none, or none that can be trusted or read */
+/**
+ * Returns the text of the list; undefined if there is none, or none that can be trusted or read.
+ *
+ * @param isAnswered true to trust the list only if a process answers for it
+ */
 function textOfList(spool: string, isAnswered: boolean): string | undefined {
   let fd: number | undefined
   try {
@@ -116,7 +122,7 @@ function isLocked(fd: number): boolean {
   return hasLocks() && libc().isLocked(fd)
 }
 
-/** Where there are no record locks, nobody answers for anything. */
+/** True if there are record locks. Without them, nobody answers for a list. */
 function hasLocks(): boolean {
   return libcFault() === undefined
 }

@@ -22,7 +22,7 @@ export type LockChoice = LockKind | 'auto'
 export interface TaskLock {
   /** The maximum skew between this process's clock and the clock that dates file changes. */
   readonly skewMs: number
-  /** Other hosts change the files, too: for seconds, the kernel knows them only as they were. */
+  /** True if other hosts change the files, too: the kernel may then show a file as it was some seconds ago. */
   readonly isRemote: boolean
   /** Never blocks. Returns true if the caller now holds the claim on the file open at `fd`. */
   tryLock(fd: number, ref: Ref): boolean
@@ -30,12 +30,12 @@ export interface TaskLock {
   unlock(ref: Ref): void
 }
 
-/** The same for a process that runs the task meanwhile. */
+/** The lock of a process that runs the task while it holds the lock. */
 export interface Locker extends TaskLock {
   readonly kind: LockKind
-  /** False if another process may have it, because this one could not keep it. */
+  /** False if another process may have the claim, because this one could not keep it. */
   holds(ref: Ref): boolean
-  /** Releases the claim even if other processes inherited the descriptor: just closing ours would leave them the lock. */
+  /** Releases the claim even if other processes inherited the descriptor: closing only ours would leave them the lock. */
   unshare(fd: number): void
 }
 
@@ -44,7 +44,10 @@ const TICKS_MS = 50
 /** The assumed clock skew between hosts of a network. */
 const HOSTS_MS = 2000
 
-/** @param isDead by which leases of others are judged: by default as a process can that stays */
+/**
+ * @param isDead judges whether the lease of another process has ended; the default is for a process that stays, and sees
+ *   renewals
+ */
 export async function openLocker(
   spool: string,
   kind: LockKind,
@@ -92,7 +95,7 @@ function leaseName(ref: Ref): string {
   return `${crypto().createHash('sha1').update(ref, 'latin1').digest('hex')}.lock`
 }
 
-/** Is the file leased, as far as a command can tell? @param spool a byte string */
+/** True if the file is leased, as far as a command can tell. @param spool a byte string */
 export function isLeased(spool: string, ref: Ref): boolean {
   const stats = lstatSync(toFsPath(`${leasesOf(spool)}/${leaseName(ref)}`))
   return stats !== undefined && !isExpired(stats)

@@ -3,7 +3,7 @@ import { baseName, type Ref, toByteString } from '../../base/task/ref.js'
 
 /** The prefix of every file that uWSGI writes; it runs no other files (core/spooler.c, spooler_manage_task). */
 export const UWSGI_PREFIX = 'uwsgi_spoolfile_on_'
-/** The first text after all that begin so: the prefix with the character that follows `_`. */
+/** The first text that sorts after all texts with the prefix: the prefix with the character that follows `_`. */
 const AFTER_PREFIX = 'uwsgi_spoolfile_on`'
 /** Our own directory inside a spool; the dot hides it from uWSGI and from globs. */
 export const STATE_DIRECTORY = '.spoold'
@@ -15,29 +15,32 @@ export interface NameRules {
   readonly strictNames: boolean
 }
 
-/** Those by which the most names are tasks: of what people look at, whatever the rules of its daemon. */
+/** The rules by which the most names are tasks, for what people look at, whatever the rules of the spool's daemon. */
 export const ALL_NAMES: NameRules = { ordered: true, strictNames: false }
 
 const DIGITS = /^[0-9]+$/
 const UNFINISHED = /(?:\.tmp|\.part|\.lock|~)$/
 
-/** May a regular file with this name be a task? Names are byte strings (task/ref). */
+/** True if a regular file with this name may be a task. Names are byte strings (task/ref). */
 export function isTaskName(name: string, rules: NameRules): boolean {
   if (isUwsgiName(name, rules)) return true
   return !rules.strictNames && !name.startsWith('.') && !UNFINISHED.test(name)
 }
 
-/** Compared as a whole, for each name of a scan: `startsWith` looks at one character after the other, and takes five times as long. */
+/**
+ * True if a name begins with uWSGI's prefix. Strings are compared as a whole, for each name of a scan: `startsWith` looks at
+ * one character after the other, and takes five times as long.
+ */
 export function hasUwsgiPrefix(name: string): boolean {
   return name >= UWSGI_PREFIX && name < AFTER_PREFIX
 }
 
-/** Would uWSGI itself run a file with this name? No other program uses such names, so the file is meant as a task. */
+/** True if uWSGI itself would run a file with this name. No other program uses such names, so the file is meant as a task. */
 export function isUwsgiName(name: string, rules: NameRules): boolean {
   return hasUwsgiPrefix(name) || (rules.ordered && DIGITS.test(name))
 }
 
-/** Is a directory with this name a priority? uWSGI enters all-digit names, and also directories with its prefix. */
+/** True if a directory with this name is a priority. uWSGI enters all-digit names, and also directories with its prefix. */
 export function isPriorityDirectory(name: string): boolean {
   return DIGITS.test(name) || hasUwsgiPrefix(name)
 }
@@ -46,7 +49,7 @@ const MAX_NAME_BYTES = 255
 /** A byte string, without the byte that ends a path. */
 const BYTES = /^[^\0\u0100-\uffff]+$/
 
-/** May a task have this path below its spool, whatever its daemon's rules? It leads out of none. */
+/** True if a task may have this path below its spool, whatever the rules of its daemon. Such a path leads out of no spool. */
 export function isTaskRef(text: string): boolean {
   const [name = '', ...priorities] = text.split('/').reverse()
   const isName = name !== '' && name.length <= MAX_NAME_BYTES && isTaskName(name, ALL_NAMES)
@@ -78,7 +81,7 @@ const SECONDS_DIGITS = 10
 const MICROS_DIGITS = 6
 
 /**
- * When a name of uWSGI's form was made, on its maker's clock: the last two numbers, seconds and microseconds (not
+ * Returns when a name of uWSGI's form was made, on its maker's clock: the last two numbers, seconds and microseconds (not
  * padded). Undefined for other names. Called for each name in a scan, so it allocates no strings.
  *
  * @returns epoch µs
@@ -94,7 +97,7 @@ export function createdAtMicros(ref: Ref): number | undefined {
   return Number.isNaN(micros) || !isUwsgis ? undefined : micros
 }
 
-/** NaN if there is anything but digits. */
+/** Returns NaN if there is anything but digits. */
 function numberIn(text: string, from: number, to: number): number {
   let value = 0
   for (let at = from; at < to; at++) {

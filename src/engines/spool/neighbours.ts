@@ -15,8 +15,8 @@ interface Neighbour {
 }
 
 /**
- * The daemons that work on a spool on this machine, as far as this user may see. A uWSGI spooler has the directory as its
- * working directory, spoold's master has an inotify watch on it, and a worker has its working directory or an open task
+ * Returns the daemons that work on a spool on this machine, as far as this user may see. A uWSGI spooler has the directory as
+ * its working directory, spoold's master has an inotify watch on it, and a worker has its working directory or an open task
  * there. Linux only.
  */
 export function neighboursOf(spool: string): Neighbour[] {
@@ -56,7 +56,10 @@ function isAtWork(pid: number, spool: string, stats: Stats): boolean {
   })
 }
 
-/** Parses "inotify wd:1 ino:1f2a sdev:1b mask:…": hexadecimal; sdev in the kernel's form, with a 20-bit minor number. */
+/**
+ * True if an inotify descriptor watches the directory: "inotify wd:1 ino:1f2a sdev:1b mask:…", in hexadecimal; sdev in the
+ * kernel's form, with a 20-bit minor number.
+ */
 function watches(pid: number, fd: string, { ino, dev }: Stats): boolean {
   const info = quietly(() => readFileSync(`/proc/${pid}/fdinfo/${fd}`, 'utf8'), '')
   const device = majorOf(dev) * 2 ** 20 + minorOf(dev)
@@ -67,7 +70,7 @@ function exeOf(pid: number): string {
   return quietly(() => readlinkSync(`/proc/${pid}/exe`), '')
 }
 
-/** A process's command line, or the title that it set. Escaped, because any user may set an arbitrary one. */
+/** Returns a process's command line, or the title that it set. Escaped, because any user may set an arbitrary title. */
 export function commandOf(pid: number): string {
   const words = quietly(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8'), '')
   return printable(words.replaceAll('\0', ' ').trim())

@@ -21,18 +21,21 @@ import { takeSpoolLease } from './locker.js'
 import { STATE_DIRECTORY } from './names.js'
 import { findState, makeState, writeWhole } from './state-directory.js'
 
-/** Every daemon reads the file at each change, and checks each task's packet for each pair. */
+/**
+ * The size of the file and the number of pauses are bounded, because every daemon reads the file at each change, and checks
+ * each task's packet for each pair.
+ */
 const MAX_BYTES = 64 * 1024
 const MOST_PAUSES = 100
 
-/** The name of the file, for a `stat`; reading it goes through `readPauses`. */
+/** Returns the path of the file, for a `stat`; `readPauses` reads the file. */
 export function pausesPath(spool: string): string {
   return `${spool}/${STATE_DIRECTORY}/paused`
 }
 
 /**
- * What `.spoold/paused` says, including pauses that are over by now. A file that cannot be read, or that is not what
- * spoold writes, pauses the whole spool: it is unknown what must not start.
+ * Returns what `.spoold/paused` says, including pauses that are over by now. A file that cannot be read, or that is not what
+ * spoold writes, pauses the whole spool, because it is unknown what must not start.
  *
  * @param spool its real path, a byte string
  */
@@ -50,18 +53,18 @@ export function readPauses(spool: string): Pauses {
   }
 }
 
-/** As `readPauses`, without those that are over. */
+/** Returns what `readPauses` returns, without pauses that are over. */
 export function currentPauses(spool: string): Pauses {
   const found = readPauses(spool)
   return { ...found, pauses: lastingPauses(found.pauses, Date.now()) }
 }
 
-/** As `currentPauses`, without values that are hidden: for people. */
+/** Returns what `currentPauses` returns, without values that are hidden: for people. */
 export function shownPauses(spool: string): Pauses {
   return seenPauses(currentPauses(spool), ownersSight(hiddenKeysOf(spool)))
 }
 
-/** Only the spool's user may enter `.spoold`; to anyone else, what is paused is unknown. */
+/** True if this user may see the pauses. Only the spool's user may enter `.spoold`; to anyone else, what is paused is unknown. */
 export function maySeePauses(spool: string): boolean {
   try {
     lstatSync(toFsPath(pausesPath(spool)))
@@ -92,7 +95,7 @@ function faulty(spool: string, fault: string): Pauses {
   return { pauses: [], fault: `${displayName(pausesPath(spool))} ${fault}` }
 }
 
-/** One pause in the file: without a key it is the whole spool's. */
+/** One pause in the file. Without a key, the whole spool is paused. */
 interface Stored {
   readonly since: number
   readonly until?: number
@@ -116,7 +119,7 @@ function toPause({ since, until, key, value = '' }: Stored): Pause {
 /**
  * Replaces the file. Two writers at once would lose a pause, so the caller holds a lease.
  *
- * @throws Error when there are too many for the file, or the error of a write
+ * @throws Error if there are too many pauses for the file, or the error of a write
  */
 function writePauses(spool: string, pauses: readonly Pause[]): void {
   const stored = pauses.map(
@@ -134,10 +137,10 @@ function writePauses(spool: string, pauses: readonly Pause[]): void {
   writeWhole(`${makeState(spool)}/paused`, text, { flush: true })
 }
 
-/** A lease of a killed command expires after 5 s. */
+/** How long a command waits for the lease. That of a killed command expires after 5 s. */
 const LEASE_WAIT_MS = 15_000
 const LEASE_RETRY_MS = 20
-/** Of a disk; both the lease and the file need room. */
+/** What the errors of a disk mean, for people. Both the lease and the file need room. */
 const REFUSALS: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full',
   EDQUOT: 'the quota of the disk is used up',
@@ -150,11 +153,11 @@ interface Resumed {
 }
 
 /**
- * Pauses a spool, or its tasks with one pair. A pause of the same tasks is replaced. On disk when this resolves.
+ * Pauses a spool, or its tasks with one pair. A pause of the same tasks is replaced. The pause is on disk when this resolves.
  *
  * @param spool its real path
  * @returns everything that is paused now
- * @throws Error when it cannot be written, also when the file there is damaged and means a pause already
+ * @throws Error if the pause cannot be written, also if the file there is damaged and pauses the whole spool already
  */
 export function pauseSpool(spool: string, pause: Pause): Promise<Pauses> {
   return alone(spool, bytes => {
@@ -231,11 +234,11 @@ async function waitForLease(spool: string) {
 }
 
 /**
- * A pause counts within a second. A `stat` costs 50 µs; a watch on `.spoold` would report every record of a failed
- * task, and may be refused.
+ * The time between two looks: a pause counts within a second. A `stat` costs 50 µs; a watch on `.spoold` would report every
+ * record of a failed task, and may be refused.
  */
 const LOOK_MS = 500
-/** Of what is not there. */
+/** The stamp of a file that is not there. */
 const NONE: Stamp = { inode: 0, mtimeMs: 0, ctimeMs: 0, bytes: 0 }
 
 /**
@@ -290,7 +293,7 @@ export class PauseWatch {
   #read(): void {
     const pauses = readPauses(this.#spool)
     const content = JSON.stringify(pauses)
-    if (content !== this.#content) this.#pauses = pauses // else those that are over stay over
+    if (content !== this.#content) this.#pauses = pauses // if nothing has changed, pauses that are over stay over
     this.#content = content
   }
 

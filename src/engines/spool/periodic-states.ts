@@ -18,8 +18,8 @@ import { STARTED } from './state-byte.js'
 import { hasStateRoom, makeStateRoom, removeIfThere, reopenState, stateRoom } from './state-directory.js'
 
 /**
- * What a spool remembers of periodic tasks: `.spoold/periodic/<sha-256 of the name>.<version>`, a symbolic link whose text is the
- * entry as JSON. A link is made in one step, whole, and only where there is none: so of all daemons that find a task due
+ * What a spool remembers of periodic tasks: `.spoold/periodic/<sha-256 of the name>.<version>`, a symbolic link whose text is
+ * the entry as JSON. A link is made whole, in one step, and only where there is none. So of all daemons that find a task due,
  * one makes the next version and stores the task, without a lock, and whatever clock or file system they have.
  */
 const LINK = /^([0-9a-f]{64})\.([1-9][0-9]{0,14})$/
@@ -67,7 +67,7 @@ export function readPeriodic(spool: string): Map<string, PeriodicState> {
     )
   } catch (error) {
     if (errnoOf(error) !== 'ENOENT') throw error
-    return readPeriodic(spool) // one was replaced since it was listed
+    return readPeriodic(spool) // a link was replaced since it was listed
   }
 }
 
@@ -81,14 +81,16 @@ function replace(spool: string, room: string, entry: PeriodicEntry, from: number
   if (!makeLink(toByteString(JSON.stringify(entry)), path)) return false
   const others = linksIn(spool).filter(link => link.key === key && link.version !== from + 1)
   if (others.some(({ version }) => version > from)) {
-    removeIfThere(path) // we were suspended since we read, and made a version that had come and gone
+    // this process was suspended after it had read, and made a version that had come and gone
+    removeIfThere(path)
     return false
   }
-  for (const { file } of others) quietly(() => removeIfThere(`${room}/${file}`)) // not ours; it is never read again
+  // a link that is not ours may stay: it is never read again
+  for (const { file } of others) quietly(() => removeIfThere(`${room}/${file}`))
   return true
 }
 
-/** @returns `waiting` also between two runs, and for a file that cannot be read */
+/** Returns what has become of a task: `waiting` also between two runs, and for a file that cannot be read. */
 function fateOf(path: string): 'gone' | 'waiting' | 'begun' {
   let fd: number
   try {
@@ -111,7 +113,7 @@ function linksIn(spool: string): Link[] {
   })
 }
 
-/** @returns undefined if it is none that spoold writes */
+/** @returns undefined if the link is not one that spoold writes */
 function readEntry(path: string, key: string): PeriodicEntry | undefined {
   try {
     const value: unknown = JSON.parse(Buffer.from(readlinkSync(toFsPath(path)), 'latin1').toString())
@@ -123,11 +125,14 @@ function readEntry(path: string, key: string): PeriodicEntry | undefined {
 }
 
 /**
- * The schedules of a spool that people have paused: `.spoold/periodic/<hash>.paused`, a symbolic link, which is made in one step and
- * takes no block of the disk. Its time says since when; its text says nothing.
+ * The schedules of a spool that people have paused: `.spoold/periodic/<hash>.paused`, a symbolic link, which is made in one
+ * step and takes no block of the disk. The link's mtime says since when; its text says nothing.
  */
 const PAUSED = /^([0-9a-f]{64})\.paused$/
-/** A daemon has 1024 schedules and some periodic tasks; the directory is listed each second. */
+/**
+ * The maximum number of paused schedules, because the directory is listed each second. A daemon has at most 1024 schedules, and
+ * some periodic tasks.
+ */
 const MOST_PAUSED = 4096
 
 /** @param spool its real path, a byte string */
@@ -168,7 +173,7 @@ function readPauses(spool: string): Map<string, number> {
   )
 }
 
-/** After a refusal `.spoold` is opened again: it may have been that of a mount which is gone. */
+/** Makes a change. After a refusal, `.spoold` is opened again: the open one may be that of a mount which is gone. */
 async function changing<T>(spool: string, change: () => Promise<T>): Promise<T> {
   try {
     return await change()

@@ -14,15 +14,15 @@ export interface Owner {
 const MODE = 0o750
 
 /**
- * Called by root before it becomes `owner`: creates a missing spool directory and gives it to the owner. (uWSGI leaves
- * such a directory to root, and its spoolers then cannot use it.) Only where nobody else can exchange it; otherwise the owner
- * has to create it.
+ * Called by root before it becomes `owner`: creates a missing spool directory and gives it to the owner. (uWSGI leaves such a
+ * directory to root, and its spoolers then cannot use it.) Root does so only where nobody else can exchange the directory;
+ * otherwise the owner has to create it.
  */
 export function makeSpoolFor(path: string, owner: Owner): void {
   if (process.geteuid?.() !== 0) return
   try {
     new Opener(null).makeDirectory(resolve(path), MODE, owner)
-  } catch {} // it exists already, or cannot be made; its later use reports that
+  } catch {} // the directory exists already, or cannot be made; its later use reports that
 }
 
 /**
@@ -71,7 +71,7 @@ function realPath(path: string): string {
     if (error instanceof SpooldError) throw error
     if (errnoOf(error) === 'ENOTDIR' && isFile(path)) throw notDirectory(path)
     checkWay(path)
-    // nothing is wrong with the path: the limit of open files, a disk that fails
+    // the path is right, but the limit of open files is reached, or the disk fails
     if (errnoOf(error) !== 'ENOENT') throw unusable(path, messageOf(error), null, error)
     if (isThere(path)) throw linkedAway(path)
     const fix = `rm ${shellWord(path)} && ${makeCommand(path, null)}`
@@ -79,7 +79,7 @@ function realPath(path: string): string {
   }
 }
 
-/** Node has replaced bytes in what the link says. */
+/** Returns the error for a link to a name that is not UTF-8: Node has replaced bytes in what the link says. */
 export function linkedAway(path: string): SpooldError {
   return unusable(path, 'it is a link to a directory whose name is not UTF-8', null)
 }
@@ -138,7 +138,7 @@ function checkMaster(spool: string, uid: number): void {
   }
 }
 
-/** The error for a `.spoold` that belongs to another user, who could misuse its contents. */
+/** Returns the error for a `.spoold` that belongs to another user, who could misuse its contents. */
 export function foreignState(spool: string, owner: number, { uid, gid }: Owner): SpooldError {
   const path = shellWord(join(spool, STATE_DIRECTORY))
   return unusable(
@@ -184,7 +184,7 @@ export function checkWay(path: string): void {
   }
 }
 
-/** The directories above a path, from the root down. */
+/** Returns the directories above a path, from the root down. */
 function ancestors(path: string): string[] {
   const above = dirname(path)
   return above === path ? [] : [...ancestors(above), above]
@@ -194,7 +194,7 @@ export function me(): Owner {
   return { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 }
 }
 
-/** Why this process may not use it so. */
+/** Returns the code of the error if this process lacks a right to the path; undefined if it has the right. */
 function refusalOf(path: string, right: number): string | undefined {
   try {
     accessSync(path, right)
@@ -209,13 +209,13 @@ function describeRights(path: string): string {
   return `owner ${uid}:${gid}, mode ${(mode & 0o7777).toString(8).padStart(4, '0')}`
 }
 
-/** Which class of mode bits applies to a user, as a letter of chmod. */
+/** Returns which class of mode bits applies to a user, as a letter of chmod. */
 function classOf({ uid, gid }: Stats, user: Owner): 'u' | 'g' | 'o' {
   if (uid === user.uid) return 'u'
   return gid === user.gid ? 'g' : 'o'
 }
 
-/** The shell command that creates a directory and its missing parents. */
+/** Returns the shell command that creates a directory and its missing parents. */
 export function makeCommand(path: string, owner: Owner | null): string {
   const { uid, gid } = owner ?? me()
   return `install -d -m 0750 -o ${uid} -g ${gid} ${shellWord(path)}`
@@ -229,7 +229,7 @@ function remountCommand(path: string): string {
   return `mount -o remount,rw "$(findmnt -n -o TARGET --target ${shellWord(path)})"`
 }
 
-/** @param fix a command; null: there is none */
+/** @param fix a command; null if there is none */
 function unusable(path: string, fault: string, fix: string | null, cause?: unknown): SpooldError {
   const advice = fix === null ? '' : `. To fix it: ${fix}`
   const message = `the spool directory ${path} cannot be used: ${fault}${advice}`

@@ -16,14 +16,14 @@ import { findState, makeDirectory } from './state-directory.js'
 export interface FileDirectory extends Pick<Directory, 'release'> {
   /** The prefix of the file's path: a byte string without a trailing slash. */
   readonly path: string
-  /** Whether this call created it, as a priority directory. */
+  /** True if this call created the directory, as a priority. */
   readonly isNew: boolean
 }
 
 interface HoldOptions {
   /** Creates missing directories as uWSGI does, with mode 0777 minus the umask. */
   readonly mayMake?: boolean
-  /** For whom root stores: new directories become this user's, and those of anybody else are refused. */
+  /** The user for whom root stores. New directories become this user's, and those of anybody else are refused. */
   readonly owner?: Owner | undefined
 }
 
@@ -42,7 +42,7 @@ export function holdDirectoryOf(spool: string, ref: Ref, options: HoldOptions = 
   return holdBelow(spool, prefix, options)
 }
 
-/** Holds a directory below a spool, whoever owns it, without following symlinks. @param prefix '': the spool itself */
+/** Holds a directory below a spool, whoever owns it, without following symlinks. @param prefix '' for the spool itself */
 export function holdBelow(spool: string, prefix: string, options: HoldOptions = {}): FileDirectory {
   if (prefix === '') return { path: spool, isNew: false, release() {} }
   const { directory, isNew } = descend(spool, prefix, options)
@@ -88,8 +88,9 @@ function enter(path: string, name: string, { mayMake = false, owner }: HoldOptio
 }
 
 /**
- * Root has made it, or finds it. Whoever has the spool may have exchanged it meanwhile for any other directory in the spool: an
- * empty one of root's is nothing that he could not remove and make himself, and no other one is given to him.
+ * Gives `owner` a directory that root has made, or refuses one of anybody else. Whoever has the spool may have exchanged the
+ * directory meanwhile for any other one in the spool. An empty directory of root's is nothing that `owner` could not remove and
+ * make anew; no other one is given away.
  */
 function ensureOwner(directory: Directory, name: string, { uid, gid }: Owner): void {
   try {
@@ -118,8 +119,8 @@ export function inDirectoryOf<T>(spool: string, ref: Ref, act: (path: string) =>
 }
 
 /**
- * The directories of the tasks that a worker claims: the spool and one priority at a time, held over many claims, so that a
- * task is found by its name alone, and nobody can exchange what lies above it.
+ * The directories of the tasks that a worker claims: the spool and one priority at a time. They are held over many claims, so
+ * that a task is found by its name alone, and nobody can exchange what lies above it.
  */
 export class TaskDirectories {
   readonly #spool: string
@@ -131,7 +132,11 @@ export class TaskDirectories {
     this.#spool = spool
   }
 
-  /** To be released by the caller. @throws ENOENT, or ENOTDIR for anything that is not a directory, such as a link to one */
+  /**
+   * Returns the directory of a task, to be released by the caller.
+   *
+   * @throws ENOENT, or ENOTDIR for anything that is not a directory, such as a link to one
+   */
   hold(ref: Ref): Directory {
     this.#top ??= holdDirectory(this.#spool)
     if (!ref.includes('/')) return this.#top.use()
@@ -144,7 +149,11 @@ export class TaskDirectories {
     return this.#priority.held.use()
   }
 
-  /** Holds the spool anew if its name leads elsewhere by now, and priorities in any case. @returns whether it does */
+  /**
+   * Lets go of the priority, and of the spool if its path leads elsewhere by now; `hold` opens them again.
+   *
+   * @returns true if the path of the spool leads elsewhere
+   */
   check(): boolean {
     this.#leavePriority()
     if (this.#top === undefined) return false
@@ -153,7 +162,7 @@ export class TaskDirectories {
     return !isThere
   }
 
-  /** Holds nothing but what claims use. */
+  /** Lets go of all directories but those that claims use. */
   release(): void {
     this.#leavePriority()
     this.#top?.release()

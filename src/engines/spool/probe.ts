@@ -47,9 +47,11 @@ export async function probeSpool(spool: string, choice: LockChoice): Promise<Cap
 }
 
 /**
- * Where libc cannot be called, leases exclude only who takes leases, too.
+ * Refuses leases where tasks are claimed with record locks: where libc cannot be called, leases exclude only processes that
+ * take leases, too.
  *
- * @returns what that means, for people
+ * @returns why leases are used, for people
+ * @throws SpooldError LOCKS_UNUSABLE
  */
 function refuseBesideLocks(spool: string, fault: string): string {
   const noted = notedLocks(spool)
@@ -65,7 +67,7 @@ function refuseBesideLocks(spool: string, fault: string): string {
   return `${fault}; no daemon may claim with record locks there, either`
 }
 
-/** Why OFD locks do not work in this directory; undefined if they do. */
+/** Returns why OFD locks do not work in this directory; undefined if they do. */
 async function ofdFault(spool: string): Promise<string | undefined> {
   try {
     const { tryLock } = libc()
@@ -78,7 +80,10 @@ async function ofdFault(spool: string): Promise<string | undefined> {
 
 const TRIES = 3
 
-/** In doubt, record locks are used: a process with leases and another with record locks would not exclude each other. */
+/**
+ * Returns why two descriptors do not exclude each other; undefined if they do, or in doubt: record locks are then used, because
+ * a process with leases and another with record locks would not exclude each other.
+ */
 function exclusionFault(spool: string, tryLock: (fd: number) => boolean): string | undefined {
   for (let n = 1; n <= TRIES; n++) {
     const files = openProbe(spool)
@@ -99,7 +104,7 @@ interface ProbeFiles {
   close(): void
 }
 
-/** undefined if no file can be created; that proves nothing about locks. */
+/** Opens a new file twice; undefined if no file can be created, which proves nothing about locks. */
 function openProbe(spool: string): ProbeFiles | undefined {
   const name = `probe-${crypto().randomBytes(8).toString('hex')}`
   let first: number | undefined
@@ -141,7 +146,7 @@ export function noteFormat(spool: string, locks: LockKind): void {
   } catch {}
 }
 
-/** How the last daemon claimed tasks of the spool; undefined: that is not known. */
+/** Returns how the last daemon claimed tasks of the spool; undefined if that is not known. */
 function notedLocks(spool: string): LockKind | undefined {
   const state = findState(toByteString(spool))
   const [, locks] =

@@ -33,7 +33,7 @@ export interface TaskRecord {
   readonly nextRunAt?: number
   /** Identifies the last run counted here: the mtime that the file got when that run began. */
   readonly countedRun?: number
-  /** `nextRunAt` could not be set as the file's mtime, because another user owns the file. */
+  /** True if the file's mtime is not `nextRunAt`: another user owns the file, or the task is held. */
   readonly isTimeUnset?: boolean
   /** The last few failures, oldest first. */
   readonly history?: readonly Failure[]
@@ -43,12 +43,12 @@ export interface TaskRecord {
   readonly burial?: { readonly reason: BuryReason; readonly detail: string }
   /** Held by `spoold hold`: the mtime is far in the future, and this is the one from before. */
   readonly heldMtime?: number
-  /** It is held because `spoold move` takes it to this spool, where it may be already. */
+  /** The spool to which `spoold move` takes the task, where it may be already. The task is held meanwhile. */
   readonly movedTo?: string
-  /** What that spool knows it by. */
+  /** The key by which that spool knows the task. */
   readonly moveKey?: string
   readonly movedAt?: number
-  /** It was held before. */
+  /** True if the task was held before the move. */
   readonly wasHeld?: boolean
 }
 
@@ -72,15 +72,15 @@ export class Records {
     this.#spool = spool
   }
 
-  /** undefined if there is no valid record: a task is never refused because of a broken one. */
+  /** Returns the record; undefined if there is no valid one: a task is never refused because of a broken record. */
   read(ref: Ref): TaskRecord | undefined {
     const value = hasStateRoom(this.#spool, 'records') ? readJson(this.pathOf(ref)) : undefined
     return isRecord(value) ? value : undefined
   }
 
   /**
-   * The record, if it belongs to the file that has this state byte and time. A record that the byte does not announce belongs to an
-   * earlier file of the same name, unless it counts this file's last run.
+   * Returns the record, if it belongs to the file that has this state byte and mtime. A record that the byte does not announce
+   * belongs to an earlier file of the same name, unless it counts this file's last run.
    */
   of(ref: Ref, state: number, mtimeMs: number): TaskRecord | undefined {
     if (state === 0) return undefined
@@ -88,7 +88,7 @@ export class Records {
     return (state & RECORDED) !== 0 || isCounted(record, mtimeMs) ? record : undefined
   }
 
-  /** When the task's record was written, on the file system's clock; epoch ms; 0 if there is none. */
+  /** Returns when the task's record was written, on the file system's clock; epoch ms; 0 if there is none. */
   writtenAt(ref: Ref): number {
     return lstatSync(toFsPath(this.pathOf(ref)))?.ctimeMs ?? 0
   }
@@ -109,19 +109,19 @@ export class Records {
   }
 }
 
-/** The names of a spool's records, below `.spoold/records`. */
+/** Yields the names of a spool's records, below `.spoold/records`. */
 export async function* recordNames(spool: string): AsyncGenerator<string> {
   for await (const name of filesInRoom(spool, 'records')) if (name.endsWith('.json')) yield name
 }
 
-/** The tasks that have failed or are held, as the names of their records say. Those whose names are too long are left out. */
+/** Yields the tasks that have failed or are held, by the names of their records. Those whose names are too long are left out. */
 export async function* recordedRefs(spool: string): AsyncGenerator<Ref> {
   for await (const name of recordNames(spool)) yield name.slice(0, -'.json'.length)
 }
 
 /**
- * Does the record already count the run that began when the file got this mtime? The process that counted it may have died
- * before it updated the file.
+ * True if the record already counts the run that began when the file got this mtime. The process that counted that run may have
+ * died before it updated the file.
  */
 export function isCounted(record: TaskRecord | undefined, mtimeMs: number): boolean {
   return record?.countedRun === mtimeMs
@@ -149,7 +149,7 @@ const OPTIONAL = {
   wasHeld: 'flag',
 } as const
 
-/** Adds a failed run to a record. */
+/** Returns the record with a failed run added. */
 export function withFailure(
   before: TaskRecord | undefined,
   { attempts, crashes, policy }: Runs,

@@ -22,7 +22,7 @@ import {
 } from './names.js'
 import { hasStateRoom, type StateRoom, stateRoom } from './state-directory.js'
 
-/** Nested directories: deeper than any priority scheme, shallow enough for any stack. */
+/** The maximum depth of nested directories: deeper than any priority scheme, shallow enough for any stack. */
 const MAX_DEPTH = 16
 
 export interface ScanVisitor {
@@ -38,7 +38,7 @@ export interface ScanVisitor {
   listed?(prefix: string, stamp: Stamp, entries: number): void
   /** Called for a priority directory that is not entered, because the spool is not ordered or the nesting too deep. */
   unvisited?(prefix: string): void
-  /** Called for a directory of the spool that is none of ours, and no priority. */
+  /** Called for a directory of the spool that is neither a priority nor `.spoold`. */
   foreign?(prefix: string): void
   /** Called for a priority directory that could not be listed; for the spool itself, the scan throws instead. */
   failed(prefix: string, error: unknown): void
@@ -76,7 +76,7 @@ export async function scanSpool(
   function meet(name: string, told: number, prefix: string, depth: number): boolean {
     entries++
     const kind = told === UNTOLD && isNumber(name) ? kindAt(`${spool}/${prefix}${name}`) : told
-    // what is not told may be a task: whoever claims it looks
+    // an entry of unknown type may be a task: whoever claims it looks
     if (kind === ENTRY_FILE || kind === UNTOLD) {
       if (isTaskName(name, rules)) return visitor.task(prefix + name)
       visitor.other?.(prefix + name)
@@ -90,7 +90,7 @@ export async function scanSpool(
     return true
   }
 
-  /** Avoids promises where possible: with thousands of small priorities, each would cost more than the listing. */
+  /** Avoids promises where possible: with thousands of small priorities, each promise would cost more than the listing. */
   function list(prefix: string, depth: number): boolean | Promise<boolean> {
     if (!isLocal) return listSlowly(prefix, depth, undefined)
     const path = directoryOf(spool, prefix)
@@ -131,22 +131,25 @@ export async function scanSpool(
   }
 }
 
-/** Lists all that some daemon may run, in every priority, whatever the rules of its own daemon. @throws as `scanSpool` */
+/**
+ * Lists all names that some daemon may run, in every priority, whatever the rules of the spool's own daemon. @throws as
+ * `scanSpool`
+ */
 export async function scanAll(spool: string, visitor: ScanVisitor): Promise<void> {
   await scanSpool(spool, ALL_NAMES, visitor, await isLocal(spool).catch(() => false))
 }
 
-/** As priorities are called, and hardly ever a task. */
+/** True if the name is all digits: priorities have such names, and tasks hardly ever. */
 function isNumber(name: string): boolean {
   return isPriorityDirectory(name) && !hasUwsgiPrefix(name)
 }
 
-/** Few file systems do not tell. */
+/** Returns the type of an entry that the listing does not tell. Few file systems leave it out. */
 function kindAt(path: string): number {
   return statusOf(toFsPath(path))?.isDirectory === true ? ENTRY_DIRECTORY : UNTOLD
 }
 
-/** The files below a directory of `.spoold`, by their paths in it, as byte strings; none if it is not there. */
+/** Yields the files below a directory of `.spoold`, by their paths in it, as byte strings; none if the directory is not there. */
 export async function* filesInRoom(
   spool: string,
   room: StateRoom,
@@ -154,7 +157,7 @@ export async function* filesInRoom(
   depth = 0,
 ): AsyncGenerator<string> {
   if (depth === 0 && !hasStateRoom(spool, room)) return
-  // found again for each directory: a listing may take longer than `.spoold` stays open
+  // `.spoold` is found again for each directory, because a listing may take longer than `.spoold` stays open
   for await (const entry of listEntries(`${stateRoom(spool, room)}/${prefix}`))
     if (entry.isDirectory() && depth < MAX_DEPTH)
       yield* filesInRoom(spool, room, `${prefix}${entry.name}/`, depth + 1)

@@ -13,8 +13,8 @@ import { makeStateRoom, stateRoom } from './state-directory.js'
 
 /**
  * The slots of named tasks on disk. Slot n of a name is a lock on the file `.spoold/slots/<SHA-1 of the name>/<n>`, so the slot
- * of a process that dies is free at once. Under leases it is the lease `<n>.lock` in the same place, and is free when that
- * ends.
+ * of a process that dies is free at once. Under leases, the slot is the lease `<n>.lock` in the same place, and is free when
+ * that lease ends.
  */
 
 /** A slot that this process has. */
@@ -23,11 +23,11 @@ export interface HeldSlot {
   release(): void
 }
 
-// O_NONBLOCK, O_NOFOLLOW: neither a FIFO nor a link under the name of a slot may lead us astray
+// O_NONBLOCK: a FIFO under the name of a slot must not stop us. O_NOFOLLOW: a link must not lead us elsewhere.
 const OPEN = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const directories = new Map<string, string>()
 
-/** The name of a directory in `.spoold/slots`; tasks have few names. */
+/** Returns the name of a directory in `.spoold/slots`. The names are kept in memory, because tasks have few. */
 function directoryOf(name: string): string {
   const known = directories.get(name)
   if (known !== undefined) return known
@@ -39,7 +39,9 @@ function directoryOf(name: string): string {
 /**
  * Takes a slot of a name, whichever is free; this process may have several.
  *
- * @param spool a byte string @param from the slot that is tried first @param held not tried: this process has them
+ * @param spool a byte string
+ * @param from the slot that is tried first
+ * @param held the slots that are not tried, because this process has them
  * @returns undefined if all are taken
  * @throws the error of a call, if it is unknown whether one is free
  */
@@ -84,7 +86,7 @@ function lockTaker(): TryTake {
   }
 }
 
-/** @returns false if somebody has removed it: the next look makes a new one @throws if it is no regular file */
+/** @returns false if somebody has removed the file: the next try makes a new one @throws if it is not a regular file */
 function isInUse(fd: number, number: number): boolean {
   const stats = fstatSync(fd)
   if (!stats.isFile())
@@ -97,7 +99,7 @@ function leaseTaker(): TryTake {
   return (directory, number) => {
     const path = `${directory.path}/${number}.lock`
     if (!leases.tryTake(path, `slot ${number}`)) return undefined
-    directory.use() // it is renewed by its path
+    directory.use() // the lease is renewed by its path
     return () => {
       try {
         leases.giveBack(path)
@@ -108,7 +110,7 @@ function leaseTaker(): TryTake {
   }
 }
 
-/** Looks at the slots of some names. @param asked how many of each are enough @see Looker */
+/** Looks which slots of some names are free. @param asked the names, and how many free slots of each are enough @see Looker */
 export function lookAtSlots(spool: string, asked: readonly SlotWish[]): FreeSlots {
   const begun = performance.now()
   const numbers = asked.map(({ wanted, ...slots }) => quietly(() => freeSlots(spool, slots, wanted), null))
@@ -116,9 +118,10 @@ export function lookAtSlots(spool: string, asked: readonly SlotWish[]): FreeSlot
 }
 
 /**
- * Which slots of a name are free, as far as the locks and leases of all processes tell.
+ * Returns which slots of a name are free, as far as the locks and leases of all processes tell.
  *
- * @param most so many are enough @throws the error of a call, if it is unknown
+ * @param most this many are enough
+ * @throws the error of a call, if it is unknown
  */
 export function freeSlots(spool: string, { name, count }: NamedSlots, most: number): number[] {
   const directory = holdSlots(spool, name, false)
@@ -137,7 +140,10 @@ function isFree(path: string): boolean {
   return (lease === undefined || isNoLongerRenewed(lease)) && !isLocked(path)
 }
 
-/** The look takes nothing: a worker that tries meanwhile would find the slot taken, and leave its name alone. */
+/**
+ * True if a process has the slot locked. The look takes no lock: a worker that tries meanwhile would find the slot taken, and
+ * leave its name alone.
+ */
 function isLocked(path: string): boolean {
   let fd: number
   try {
@@ -156,7 +162,8 @@ function isLocked(path: string): boolean {
 /**
  * Holds the directory of a name, anchored: `.spoold` is ours, and neither it nor what is below may be a link.
  *
- * @returns undefined if it is missing, unless it is made
+ * @param isMade true to make a missing directory
+ * @returns undefined if the directory is missing and not made
  */
 function holdSlots(spool: string, name: string, isMade: boolean): Directory | undefined {
   const hash = directoryOf(name)

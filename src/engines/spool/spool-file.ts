@@ -62,7 +62,7 @@ export function packetIn(bytes: Buffer, read: number): SpoolPacket | PacketFault
 
 const header = Buffer.alloc(HEADER_BYTES)
 
-/** modifier2 of a file, which holds our mark; undefined if the file does not begin with a spool packet. */
+/** Returns modifier2 of a file, which holds our mark; undefined if the file does not begin with a spool packet. */
 export function packetState(fd: number): number | undefined {
   const read = systemCalls().pread(fd, header, HEADER_BYTES, 0)
   if (read < HEADER_BYTES || modifier1Of(header) !== SPOOL_MODIFIER) return undefined
@@ -102,11 +102,11 @@ export function setTime(fd: number, mtimeMs: number): boolean {
 }
 
 /**
- * When a task is due, epoch ms: the later of the file's mtime, in whole seconds as in uWSGI, and the packet's `at`, because
- * enqueuers in other languages rarely set the mtime. An `at` that is not a plain number is ignored, and that of a task that was
- * kicked.
+ * Returns when a task is due, epoch ms: the later of the file's mtime, in whole seconds as in uWSGI, and the packet's `at`,
+ * because enqueuers in other languages rarely set the mtime. The `at` is ignored if it is not a plain number, or if the task
+ * was kicked.
  *
- * @param packet undefined: what the mtime alone says
+ * @param packet if undefined, the mtime alone decides
  */
 export function dueAtMsOf(mtimeMs: number, packet?: Pick<SpoolPacket, 'vars' | 'state'>): number {
   const mtimeDueMs = Math.floor(mtimeMs / 1000) * 1000
@@ -124,7 +124,7 @@ export function heldTimeFor(mtimeMs: number): number {
   return HELD_FROM_MS + mtimeMs
 }
 
-/** The original mtime of a task held without a record; undefined if it is not held that way. */
+/** Returns the original mtime of a task held without a record; undefined if the task is not held that way. */
 export function heldMtimeOf(mtimeMs: number): number | undefined {
   const [recordedMs = 0] = HELD_UNTIL_MS
   return mtimeMs >= HELD_FROM_MS && mtimeMs < recordedMs ? mtimeMs - HELD_FROM_MS : undefined

@@ -2,11 +2,11 @@ import { MODIFIER2_OFFSET } from '../../formats/protocol/header.js'
 import { systemCalls } from '../../system/libc.js'
 
 /**
- * Our only write-ahead mark: the packet's fourth byte, modifier2, which uWSGI writes as 0 and never reads in a spool
- * file. It is written in place through the locked descriptor, so it moves with the file and needs no clean-up.
+ * Our only write-ahead mark: the packet's fourth byte, modifier2, which uWSGI writes as 0 and never reads in a spool file. The
+ * byte is written in place through the locked descriptor, so it moves with the file and needs no clean-up.
  *
- * The byte only gains bits, until the file is removed, or until a recorded retry or a command resets it. So a finished
- * task does not run again just because the disk refused its record.
+ * The byte only gains bits, until the file is removed, or until a recorded retry or a command resets it. So a finished task
+ * does not run again because the disk refused its record.
  */
 export const STARTED = 0x80
 /** A record exists: of earlier failures, or of a hold. */
@@ -56,30 +56,30 @@ export function pastOf(state: number): Past {
   return (state & BESIDE) === 0 ? 'died-alone' : 'died-beside'
 }
 
-/** modifier2 as our mark; 0 if it has unknown bits, because then another program wrote it. */
+/** Returns modifier2 as our mark; 0 if it has unknown bits, because then another program wrote it. */
 export function ownState(modifier2: number): number {
   const known = (modifier2 & STARTED) === 0 ? AT_REST : OURS
   return (modifier2 & ~known) === 0 ? modifier2 : 0
 }
 
-/** A run has begun, and nothing says that it ended. */
+/** True if a run has begun, and nothing says that it ended. */
 export function isBegun(state: number): boolean {
   return (state & STARTED) !== 0 && (state & (DONE | BURY)) === 0
 }
 
 const byte = Buffer.alloc(1)
 
-/** The bits that outlive a run; the others concern only the run that ends. */
+/** Returns the bits that outlive a run; the others concern only the run that ends. */
 export function lasting(state: number): number {
   return state & (RECORDED | KICKED)
 }
 
-/** The current state: a run may have changed it since the claim. */
+/** Returns the current state, which a run may have changed since the claim. */
 export function readState(fd: number): number {
   return systemCalls().pread(fd, byte, 1, MODIFIER2_OFFSET) === 1 ? ownState(byte[0] ?? 0) : 0
 }
 
-/** One `pwrite`. The page cache outlives every process, so the mark survives `kill -9` of all of them. */
+/** Writes the state by one `pwrite`. The page cache outlives every process, so the mark survives `kill -9` of all of them. */
 export function writeState(fd: number, state: number): void {
   byte[0] = state
   systemCalls().pwrite(fd, byte, 1, MODIFIER2_OFFSET)

@@ -25,7 +25,7 @@ interface State {
 
 /** Open `.spoold` directories by spool, cached for uses in quick succession, such as a series of failures. */
 const states = new Map<string, State>()
-/** Released one interval later, because operations that have begun may still use their paths. */
+/** Directories that are released one interval later, because operations that have begun may still use their paths. */
 let retired: Directory[] = []
 const IDLE_MS = 1000
 let clock: NodeJS.Timeout | undefined
@@ -54,7 +54,7 @@ function keep(spool: string, directory: Directory): void {
 }
 
 /**
- * The path of `.spoold`, a byte string. It is anchored, because users who may write to the spool could replace the
+ * Returns the path of `.spoold`, a byte string. It is anchored, because users who may write to the spool could replace the
  * directory. It must be a real directory, and belong to us or to the owner of the spool that we are looking at.
  *
  * @returns undefined if there is none
@@ -100,7 +100,8 @@ function hold(path: string): Directory {
 }
 
 function checkOwner(spool: string, { status: { uid: owner } }: Directory): void {
-  if (owner === me().uid || owner === lstatSync(toFsPath(`${spool}/.`))?.uid) return // a descriptor's path is a link
+  // `/.` because the path of a descriptor is a link
+  if (owner === me().uid || owner === lstatSync(toFsPath(`${spool}/.`))?.uid) return
   throw foreignState(displayName(spool), owner, me())
 }
 
@@ -118,7 +119,7 @@ export function makeState(spool: string): string {
   }
 }
 
-/** The path of a directory in `.spoold`, a byte string. If `.spoold` is missing, the path does not exist. */
+/** Returns the path of a directory in `.spoold`, a byte string. If `.spoold` is missing, the path does not exist. */
 export function stateRoom(spool: string, room: StateRoom): string {
   return `${findState(spool) ?? `${spool}/${STATE_DIRECTORY}`}/${room}`
 }
@@ -142,7 +143,12 @@ function makeOwn(spool: string, path: string, name: string): void {
   if (stats?.isDirectory() !== true) throw notDirectory(`${spool}/${STATE_DIRECTORY}/${name}`)
 }
 
-/** Nothing if it is there: another process was faster. @param path a byte string @param mode by default 0777 minus the umask */
+/**
+ * Creates a directory, unless it is there because another process was faster.
+ *
+ * @param path a byte string
+ * @param mode by default 0777 minus the umask
+ */
 export function makeDirectory(path: string, mode?: number): void {
   try {
     mkdirSync(toFsPath(path), mode)
@@ -155,7 +161,7 @@ function notDirectory(path: string): SpooldError {
   return new SpooldError('SPOOL_UNUSABLE', `${displayName(path)} is not a directory; remove it`)
 }
 
-/** Is the directory there, in a `.spoold` of ours? Anything else of that name is ignored. */
+/** True if the directory is there, in a `.spoold` of ours. Anything else of that name is ignored. */
 export function hasStateRoom(spool: string, room: StateRoom): boolean {
   try {
     const state = findState(spool)
@@ -166,7 +172,7 @@ export function hasStateRoom(spool: string, room: StateRoom): boolean {
   }
 }
 
-/** What a JSON file of ours says; undefined if there is none, or if it is no JSON. @param path a byte string */
+/** Returns what a JSON file of ours says; undefined if there is none, or if it is no JSON. @param path a byte string */
 export function readJson(path: string): unknown {
   try {
     return JSON.parse(readFileSync(toFsPath(path)))
@@ -199,15 +205,18 @@ export function writeWhole(path: string, text: string, { flush }: { flush: boole
   }
 }
 
-/** File names are limited to 255 bytes, and ours are longer than the task's. */
+/**
+ * The JSON of a task with a longer path is named by a hash: file names are limited to 255 bytes, and ours are longer than the
+ * task's.
+ */
 const NAME_BYTES = 200
 
-/** The path of a task's JSON below `.spoold/records` or `.spoold/dead`, a byte string. */
+/** Returns the path of a task's JSON below `.spoold/records` or `.spoold/dead`, a byte string. */
 export function jsonNameOf(ref: Ref): string {
   return `${isNamedInFull(ref) ? ref : crypto().createHash('sha1').update(ref, 'latin1').digest('hex')}.json`
 }
 
-/** If false, the JSON itself has to name its task. */
+/** True if the name of the JSON names its task; otherwise the JSON itself has to. */
 export function isNamedInFull(ref: Ref): boolean {
   return ref.length <= NAME_BYTES
 }

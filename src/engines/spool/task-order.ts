@@ -9,7 +9,7 @@ import { prefixOf, type Ref } from '../../base/task/ref.js'
  */
 export type TaskOrder = 'arrival' | 'name' | 'age'
 
-/** Negative if `a` runs first. The times at which they became runnable share any one unit; `name` ignores them. */
+/** Negative if `a` runs first. Both times, when `a` and `b` became runnable, are in the same unit; `name` ignores them. */
 export type CompareTasks = (a: Ref, aAt: number, b: Ref, bAt: number) => number
 
 /** Ties are broken by name: in the names of one process, a counter follows the pid. */

@@ -16,24 +16,27 @@ import { dueAtMsOf, EAGER_BODY_BYTES, type LockedFile, packetIn, readBody } from
 
 /** A task file that this process holds locked, with its packet decoded. */
 export interface ClaimedFile extends LockedFile {
-  /** Its directory, to be released with the claim. */
+  /** The directory of the file, to be released with the claim. */
   readonly held: Directory
-  /** It has other names, too. */
+  /** True if the file has other names, too. */
   readonly isLinked: boolean
-  /** Its name is gone: nobody can see its lock. */
+  /** True once the name of the file is gone: nobody can see its lock. */
   isRemoved: boolean
   readonly vars: Vars
   readonly mtimeMs: number
-  /** Somebody set its time to a later one, as settling does. */
+  /** True if the mtime is later than the ctime: somebody set it to a later time, as settling does. */
   readonly isPostponed: boolean
-  /** The later of mtime and the packet's `at`; epoch ms. Whether it is due is a matter of whole seconds, its wait is not. */
+  /**
+   * The later of mtime and the packet's `at`; epoch ms. Whole seconds decide whether the task is due; how long it waited is
+   * exact.
+   */
   readonly dueAtMs: number
   readonly state: number
   readonly bodyOffset: number
   readonly bodyBytes: number
   /** The body, if it was small enough to be read at once. */
   readonly body: Buffer | undefined
-  /** What the handlers of this worker say of it. */
+  /** What the handlers of this worker say of the task. */
   terms: Terms | undefined
 }
 
@@ -43,7 +46,7 @@ export interface Refusal {
     ReportKind,
     'gone' | 'locked' | 'later' | 'incomplete' | 'malformed' | 'unreadable' | 'set-aside' | 'untouched'
   >
-  /** `later`: when it is due, epoch ms. */
+  /** `later`: when the task is due. `incomplete`: when the file changed last. `malformed`: when its grace time ends. Epoch ms. */
   readonly atMs?: number
   readonly detail?: string
 }
@@ -59,7 +62,7 @@ export interface Unfit extends LockedFile {
 /** Handles an unfit file while it is locked. */
 export type HandleUnfit = (file: Unfit) => Refusal
 
-// O_NONBLOCK: a FIFO under a task's name must not stop us. O_NOFOLLOW: neither must a link lead us out of the spool.
+// O_NONBLOCK: a FIFO under a task's name must not stop us. O_NOFOLLOW: a link must not lead us out of the spool.
 const OPEN_FLAGS = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const scratch = Buffer.allocUnsafeSlow(MAX_PACKET_BYTES)
 
@@ -67,8 +70,8 @@ const GONE: Refusal = { kind: 'gone' }
 const LOCKED: Refusal = { kind: 'locked' }
 
 /**
- * The steps of spooler_manage_task (core/spooler.c): open, lock without waiting, check that the file was not removed in
- * between, read, decode, compare with the clock. Synchronous on purpose: it is several times faster than promises.
+ * Claims a task by the steps of spooler_manage_task (core/spooler.c): open, lock without waiting, check that the file was not
+ * removed in between, read, decode, compare with the clock. Synchronous on purpose: it is several times faster than promises.
  */
 export function claimFile(
   ref: Ref,
@@ -95,9 +98,10 @@ export function claimFile(
 }
 
 /**
- * What the time of its file says, which is looked at without opening it: where one task is for later, a day's schedule may be.
+ * Returns the refusal if a task is for later by the mtime of its file, which is not opened. Where one task is for later, a
+ * whole day's schedule may be.
  *
- * @returns undefined: whoever claims it finds out
+ * @returns undefined if a claim has to find out
  */
 export function laterOf(ref: Ref, directories: TaskDirectories, nowMs: number): Refusal | undefined {
   let held: Directory | undefined
@@ -112,7 +116,7 @@ export function laterOf(ref: Ref, directories: TaskDirectories, nowMs: number): 
   }
 }
 
-/** Strictly later, as in uWSGI. */
+/** Returns the refusal if the mtime is later than now: strictly, as in uWSGI. */
 function laterBy({ mtimeMs }: FileStatus, nowMs: number): Refusal | undefined {
   const dueAtMs = dueAtMsOf(mtimeMs)
   return dueAtMs > nowMs ? { kind: 'later', atMs: dueAtMs } : undefined
@@ -128,7 +132,7 @@ function open(ref: Ref, directories: TaskDirectories): OpenFile | Refusal {
       const fd = systemCalls().tryOpenat(held.fd, name, OPEN_FLAGS)
       if (fd >= 0) return { ref, fd, directory: held.fd, name, held }
       held.release()
-      // a spool that was moved away has no tasks any more, and one in its place has others
+      // if the spool was moved away, its tasks are gone; the directory in its place has others
       const isGone = fd === ENOENT
       if (isGone && directories.check()) continue
       return isGone ? GONE : refusalOfOpen(named(systemError(fd, 'open', shownBelow(held.fd, name))))
@@ -138,7 +142,7 @@ function open(ref: Ref, directories: TaskDirectories): OpenFile | Refusal {
   }
 }
 
-/** Missing, as the negative number of the error. */
+/** The error number of a missing file, negated. */
 export const ENOENT = -2
 
 /** Ends the claim; the lock is released last. */
@@ -153,12 +157,16 @@ export function letGo(
   held.release()
 }
 
-/** More than that would keep much memory, and many descriptors, from others. */
+/**
+ * The maximum number of descriptors of removed files that stay open: more would keep much memory, and many descriptors, from
+ * others.
+ */
 const MOST_UNCLOSED = 16
 
 /**
- * Descriptors of removed files. One call closes all that follow one another, none of which is anybody else's, and most do: the
- * kernel gives the lowest number that is free. Until then the files stay locked, which nobody sees, since no name leads to them.
+ * The open descriptors of removed files. One call closes a run of consecutive numbers, all of which are in this list. Most are
+ * consecutive, because the kernel gives the lowest free number. Until then the files stay locked, which nobody sees, because no
+ * name leads to them.
  */
 const removed: number[] = []
 
@@ -166,7 +174,7 @@ function closeLater(fd: number): void {
   if (removed.push(fd) >= MOST_UNCLOSED) closeRemoved()
 }
 
-/** Closes what is left open of removed files. */
+/** Closes the descriptors of removed files that are still open. */
 export function closeRemoved(): void {
   if (removed.length === 0) return
   const fds = removed.splice(0).sort((a, b) => a - b)
@@ -196,14 +204,17 @@ function refusalOfOpen(error: unknown): Refusal {
 /** Errors of a process or machine that has run out of a resource: they say nothing about the file. */
 const LIMITS = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOLCK'])
 
-/** The process or the machine has run out of a resource. */
+/** True if the process or the machine has run out of a resource. */
 export function isShortage(error: unknown): boolean {
   return LIMITS.has(errnoOf(error) ?? '')
 }
 
-/** `untouched`, with the reason: nothing can be claimed here. */
+/**
+ * Returns the refusal for an error: `untouched` if a resource has run out, so that nothing can be claimed here, `unreadable`
+ * otherwise.
+ */
 function refusalOf(error: unknown): Refusal {
-  if (errnoOf(error) === 'ESTALE') return GONE // another host has removed it
+  if (errnoOf(error) === 'ESTALE') return GONE // another host has removed the file
   const isOurs = isShortage(error)
   const advice = errnoOf(error) === 'EACCES' ? '; run spoold fsck --repair as root' : ''
   return { kind: isOurs ? 'untouched' : 'unreadable', detail: messageOf(error) + advice }
@@ -211,13 +222,13 @@ function refusalOf(error: unknown): Refusal {
 
 type Found = ClaimedFile | Unfit | Refusal
 
-/** @param sinceMs the earliest time when it was opened, by the clock of its file system */
+/** @param sinceMs the earliest time at which the file was opened, by the clock of its file system */
 function examine(file: OpenFile, nowMs: number, sinceMs: number, isRemote: boolean): Found {
   const { fd } = file
   const status = isRemote ? askedStatus(file) : systemCalls().status(fd)
   if (status === undefined || status.links === 0) return GONE // removed by its last runner between our open and our lock
   if (!status.isFile) return { kind: 'unreadable', detail: 'it is not a regular file' }
-  if (mayHaveMoved(status, sinceMs) && !isStillThere(file, status)) return GONE // between our open and our lock
+  if (mayHaveMoved(status, sinceMs) && !isStillThere(file, status)) return GONE // moved between our open and our lock
   const later = laterBy(status, nowMs)
   if (later !== undefined) return later
   const read = systemCalls().pread(fd, scratch, Math.min(status.size, MAX_PACKET_BYTES), 0)
@@ -225,10 +236,11 @@ function examine(file: OpenFile, nowMs: number, sinceMs: number, isRemote: boole
 }
 
 /**
- * What the server says of the file: over a network, fstat and lstat answer from memory for some seconds, also of a file that its
- * last runner has removed. An open asks the server. To close the second descriptor costs no lock: they belong to the first.
+ * Returns what the server says of the file. Over a network, fstat and lstat answer from memory for some seconds, also of a file
+ * that its last runner has removed; an open asks the server. Closing the second descriptor costs no lock, because the locks
+ * belong to the first.
  *
- * @returns undefined if the name is gone, or another file's
+ * @returns undefined if the name is gone, or is that of another file
  */
 function askedStatus({ fd, directory, name }: OpenFile): FileStatus | undefined {
   const again = systemCalls().tryOpenat(directory, name, OPEN_FLAGS)
@@ -242,7 +254,7 @@ function askedStatus({ fd, directory, name }: OpenFile): FileStatus | undefined 
   }
 }
 
-/** @param read how many bytes of it `scratch` has */
+/** @param read the number of bytes of the file in `scratch` */
 function decode(file: OpenFile, read: number, status: FileStatus, nowMs: number): Found {
   const { ref, fd, directory, name, held } = file
   const { mtimeMs, ctimeMs, size } = status
@@ -275,7 +287,7 @@ function decode(file: OpenFile, read: number, status: FileStatus, nowMs: number)
   }
 }
 
-/** A body that cannot be read now is read again during the run, which then fails and counts. */
+/** Returns a small body. One that cannot be read now is read again during the run, which then fails and counts. */
 function smallBody(fd: number, offset: number, bytes: number, read: number): Buffer | undefined {
   if (offset + bytes <= read) return Buffer.from(scratch.subarray(offset, offset + bytes))
   return quietly(() => readBody(fd, offset, bytes))

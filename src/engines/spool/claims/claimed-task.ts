@@ -6,20 +6,20 @@ import { readBody } from '../spool-file.js'
 import { pastOf } from '../state-byte.js'
 import type { ClaimedFile } from './claim.js'
 
-/** A task file in hand, with what its record says. */
+/** A claimed task file, with what its record says. */
 export class ClaimedTask {
   readonly file: ClaimedFile
   readonly record: TaskRecord | undefined
-  /** At most once: the run is never repeated, whatever its outcome. */
+  /** True if the task is delivered at most once: a run that was not settled is never repeated. */
   readonly isOnce: boolean
   #body: Buffer | undefined
-  /** From then on `fd` is closed and may be another file's number. */
+  /** True once the claim has ended: `fd` is closed, and may be the number of another file. */
   isSettled = false
-  /** Other processes may have the descriptor, too, so closing ours does not end the claim. */
+  /** True if other processes may have the descriptor, too, so that closing ours does not end the claim. */
   isShared = false
   /** @see Claim.findsNoSlot */
   findsNoSlot = false
-  /** That it needed, from its begin on. */
+  /** The slot that the task needs, from its begin on. */
   slot: HeldSlot | undefined
   readonly #isSharable: boolean
   readonly #spool: string

@@ -34,16 +34,22 @@ import { runsOf, type Settled, type SettleOptions, Settler } from './settle.js'
 import { Slots } from './slots.js'
 
 interface ClaimsOptions extends SettleOptions, UnfitOptions {
-  /** Unless the packet says otherwise. */
+  /** The delivery of tasks for which neither the packet nor the handler says otherwise. */
   readonly delivery: Delivery
-  /** Its handler only passes tasks on: those that nobody holds are due, whatever their time, and none is delivered at most once. */
+  /**
+   * True if the handler only passes tasks on: all tasks but held ones are due, whatever their time, and none is delivered at
+   * most once.
+   */
   readonly forwards?: boolean | undefined
-  /** What the handlers say of a task; absent: nothing of any. */
+  /** Returns what the handlers say of a task. Absent if they say nothing of any. */
   readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
   readonly died?: TellDeath | undefined
 }
 
-/** Before the times that held tasks have, of which the earliest is the end of 32-bit time. */
+/**
+ * The time up to which passed-on tasks are due: before the times of held tasks, of which the earliest is the end of 32-bit
+ * time.
+ */
 const LATEST_MS = (2 ** 31 - 1) * 1000 - 1
 
 /** The report of a run whose outcome could not be applied to its file. */
@@ -58,7 +64,7 @@ const KIND_WHEN_UNSETTLED = {
   crash: 'later',
 } as const satisfies Record<Outcome['kind'], Report['kind']>
 
-// Longer than others: what becomes of a claim, from its first to its last step, is here.
+// This file is longer than others, because what becomes of a claim, from its first to its last step, is here.
 /** Claims, begins, settles and releases the tasks of one spool: a worker's part in the life of a task. */
 export class Claims {
   readonly #options: ClaimsOptions
@@ -67,7 +73,7 @@ export class Claims {
   readonly #handleUnfit: HandleUnfit
   readonly #directories: TaskDirectories
   readonly slots: Slots
-  /** The last one was for later. */
+  /** True if the last ref that was tried is for later. */
   #isAmongLater = false
   /** The spool's real path, as text. */
   readonly #spool: string
@@ -133,7 +139,8 @@ export class Claims {
 
   #takeSlot(claim: ClaimedTask, slots: NamedSlots): Report | undefined {
     try {
-      // one that must be alone is with the worker for such, and would come back from all others
+      // a task that must be alone does not wait behind others: it is with the worker for such tasks, and any other worker would
+      // hand it back
       claim.slot = this.slots.take(claim.ref, slots, claim.mustBeAlone)
       return claim.slot === undefined ? this.release(claim, 'slot') : undefined
     } catch (error) {
@@ -145,7 +152,7 @@ export class Claims {
     }
   }
 
-  /** What lies at the spool's path may be another directory by the next claim. */
+  /** Closes what is left open. The directory is checked, because another one may be at the spool's path by the next claim. */
   rest(isEmpty: boolean): void {
     closeRemoved()
     if (isEmpty) this.#directories.release()
@@ -169,7 +176,7 @@ export class Claims {
     return { slots: terms.slots }
   }
 
-  /** The file has a past: an earlier run failed, crashed its process, or could not be settled. */
+  /** Resumes a task whose file has a past: an earlier run failed, crashed its process, or could not be settled. */
   #resume(file: ClaimedFile, lastRun: LastRun | undefined): ClaimedTask | Settled {
     const record = this.#settler.recordOf(file)
     const ownRun = lastRunAt(lastRun, file.mtimeMs)
@@ -182,11 +189,14 @@ export class Claims {
     if (death !== undefined) this.#options.died?.(this.#take(file, record), death)
     if (settled.kind !== 'later' || (settled.atMs ?? 0) > epochNowMs()) return settled
     const settledFile = { ...file, state: readState(file.fd) }
-    if ((settledFile.state & STARTED) !== 0) return settled // nothing could be written down
+    if ((settledFile.state & STARTED) !== 0) return settled // the run could not be counted
     return this.#take(settledFile, this.#settler.recordOf(settledFile))
   }
 
-  /** Due at the time its last run asked for; an mtime of whole seconds is only close to it. `touch` ends the wait. */
+  /**
+   * Claims the file if the time for which its last run asked has come. An mtime of whole seconds is only close to that time.
+   * `touch` ends the wait.
+   */
   #resumeAt(file: ClaimedFile, record: TaskRecord | undefined): ClaimedTask | Settled {
     const { nextRunAt = 0, isTimeUnset = false } = record ?? {}
     const isWaiting = isTimeUnset || Math.abs(file.mtimeMs - nextRunAt) < 1000
@@ -208,7 +218,7 @@ export class Claims {
   #settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
     const { ref } = claim
     try {
-      if (!this.#locker.holds(ref)) return { ref, kind: 'locked', ranMs: 0 } // its new holder says what becomes of it
+      if (!this.#locker.holds(ref)) return { ref, kind: 'locked', ranMs: 0 } // the new holder says what becomes of the task
       const { file, record, isOnce } = claim
       const verdict = verdictOf(outcome, runsOf(record), isOnce, this.#settler.rulesFor(file))
       const { kind, atMs, detail, reason } = this.#settler.ended(file, record, verdict, ranMs)
@@ -244,13 +254,13 @@ export async function openDirectoryClaims(options: DirectoryClaimsOptions): Prom
 
 interface UnfitOptions {
   readonly rules: NameRules
-  /** How long such a file may stay unchanged before it is buried. */
+  /** How long an unfit file may stay unchanged before it is buried. */
   readonly graceMs: number
 }
 
 /**
- * Handles a file that is not a task. It is unlocked, but its writer may just be slow, so it gets a grace time. Then it is
- * buried if it has a name that only uWSGI generates; any other file may belong to somebody, and is left alone.
+ * Handles a file that is not a task. No other process has it locked, but its writer may be slow, so the file gets a grace time.
+ * Then it is buried if it has a name that only uWSGI generates; any other file may belong to somebody, and is left alone.
  */
 function handleUnfit(file: Unfit, { rules, graceMs }: UnfitOptions, settler: Settler): Refusal {
   const { kind, detail, ref, changedAtMs } = file
@@ -281,21 +291,29 @@ function markBegun(claim: ClaimedTask, company: Company): void {
   tellApart(claim)
 }
 
-/** A power failure must not lose the mark; and a run that did not start must not be marked. */
+/**
+ * Marks the start of a run that may happen only once. A power failure must not lose the mark, and a run that did not start must
+ * not be marked.
+ */
 function markOnce(claim: ClaimedTask): void {
   const { fd, state } = claim.file
   writeState(fd, STARTED | ONCE | lasting(state))
   try {
     if (!tellApart(claim)) throw new Error('its times are too coarse to tell this run from the last one')
     if (claim.record === undefined) fdatasyncSync(fd)
-    else fsyncSync(fd) // a data sync may leave the mtime of the last run, which is counted
+    else fsyncSync(fd) // a data sync may leave the file with the mtime of the last run, which is counted
   } catch (error) {
     writeState(fd, state)
     throw error
   }
 }
 
-/** A run is identified by the mtime that its mark gave the file, which must differ from that of the last counted run. */
+/**
+ * Gives the file another mtime if it has that of the last counted run: a run is identified by the mtime that its mark gave the
+ * file.
+ *
+ * @returns false if the time cannot be set
+ */
 function tellApart({ file: { fd }, record }: ClaimedTask): boolean {
   if (record?.countedRun === undefined || !isCounted(record, fstatSync(fd).mtimeMs)) return true
   const mtimeMs = record.countedRun - COARSEST_TIME_MS

@@ -54,14 +54,17 @@ export interface SettleOptions {
   readonly handlers: readonly string[]
 }
 
-/** The tick of the kernel's clock: of two successive times, the second may be earlier by this much. */
+/** The tick of the kernel's clock: the second of two successive times may be earlier by this much. */
 const TICK_MS = 20
-/** One system call separates the record from the state byte; a touch in that time is not noticed. */
+/**
+ * The maximum time between the writes of the record and of the state byte, which one system call separates. A touch in that
+ * time is not noticed.
+ */
 const CUT_MS = 250
 
 /**
- * Does to a file what the verdict of its run says: removes it, keeps it for its next run, or makes it a dead letter. What the disk
- * refuses leaves a mark, so that nothing runs again because of that. The caller holds the file locked.
+ * Applies the verdict of a run to its file: removes the file, keeps it for its next run, or makes it a dead letter. If the disk
+ * refuses that, a mark stays, so that nothing runs again because of it. The caller holds the file locked.
  */
 export class Settler {
   readonly #options: SettleOptions
@@ -83,7 +86,7 @@ export class Settler {
     return { policy, terms, frequencyMs }
   }
 
-  /** A run has ended. @throws what the disk refused */
+  /** Applies the verdict of a run that has ended. @throws the error of the disk, if it refuses */
   ended(file: ClaimedFile, record: TaskRecord | undefined, verdict: Verdict, ranMs: number): Settled {
     switch (verdict.kind) {
       case 'remove': {
@@ -106,9 +109,9 @@ export class Settler {
   }
 
   /**
-   * What the last run of a file left: it only has to be removed, has to be buried, or its runner died.
+   * Settles what the last run of a file left: the file has only to be removed, has to be buried, or its runner died.
    *
-   * @returns undefined if nothing was left
+   * @returns undefined if nothing is left to settle, so that the task runs
    */
   past(
     file: ClaimedFile,
@@ -129,7 +132,8 @@ export class Settler {
     const verdict = pastVerdict(left, lastRun, runsOf(record), this.rulesFor(file))
     switch (verdict.kind) {
       case 'run':
-        if (verdict.past !== past) leaveAsFound(file) // the current claim may still be released
+        // at once, because the claim may still be released without a run
+        if (verdict.past !== past) leaveAsFound(file)
         return undefined
       case 'bury':
         return withDeath(this.#bury(file, recordAfter(record, verdict), verdict), verdict)
@@ -138,17 +142,20 @@ export class Settler {
     }
   }
 
-  /** The last runner died after the state byte said that its run is counted, and before the mtime said when the next one is. */
+  /**
+   * True if the last runner died after the state byte said that its run is counted, and before the mtime said when the next one
+   * is.
+   */
   isTimeLost({ ref, mtimeMs }: ClaimedFile): boolean {
     const writtenMs = this.#records.writtenAt(ref)
     return mtimeMs >= writtenMs - TICK_MS && mtimeMs <= writtenMs + CUT_MS
   }
 
   /**
-   * Counts the run, and keeps the file for the next one. A run that cannot be counted leaves its mark: the file waits, and does not
-   * run again before it is counted.
+   * Counts the run, and keeps the file for the next one. A run that cannot be counted leaves its mark: the file waits, and does
+   * not run again before that run is counted.
    *
-   * @param isPast it ended some time ago: nothing has run now
+   * @param isPast true if the run ended some time ago, so that nothing has run now
    */
   #keep(file: ClaimedFile, before: TaskRecord | undefined, verdict: Again, isPast: boolean): Settled {
     const counted = withFailure(before, verdict.runs, verdict.failed, epochNowMs())
@@ -157,7 +164,7 @@ export class Settler {
     const fault = this.#tryRecord(file.ref, record)
     if (fault !== undefined) return this.#waitUncounted(file, isPast, withError(fault, verdict.failed.error))
     if (!postpone(file, atMs)) this.#tryRecord(file.ref, { ...record, isTimeUnset: true })
-    if (isPast && verdict.as !== 'later') return { kind: 'later', atMs } // it was reported when it ended
+    if (isPast && verdict.as !== 'later') return { kind: 'later', atMs } // the run was reported when it ended
     return { kind: verdict.as, atMs, ...(verdict.detail === undefined ? {} : { detail: verdict.detail }) }
   }
 
@@ -176,8 +183,8 @@ export class Settler {
   }
 
   /**
-   * Moves the file out of the spool. If that fails (a full disk, a read-only one), the file stays and waits without being
-   * run, and the burial is retried.
+   * Moves the file out of the spool. If that fails (a full disk, a read-only one), the file stays and waits without being run,
+   * and the burial is retried.
    */
   #bury(
     file: ClaimedFile,
@@ -194,7 +201,7 @@ export class Settler {
         const { mtimeMs: countedRun } = fstatSync(file.fd)
         const pending = { ...(record ?? { attempts: 0, crashes: 0 }), countedRun, burial: { reason, detail } }
         const fault = this.#tryRecord(file.ref, pending)
-        // ONCE alone implies it, and the reason
+        // ONCE alone implies the burial, and its reason
         tryMark(file, (reason === 'outcome-unknown' ? 0 : BURY) | (fault === undefined ? RECORDED : 0))
       }
       setTime(file.fd, atMs)
@@ -207,14 +214,14 @@ export class Settler {
     }
   }
 
-  /** @throws if it cannot be moved; nothing has changed then */
+  /** Makes the file a dead letter. @throws if it cannot be moved; nothing has changed then */
   setAside(file: LockedFile, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
     const letter = letterOf(file.ref, reason, detail, record, this.#options.handlers)
     if (!this.#letters.bury(file, letter)) return { kind: 'gone' }
     return { kind: 'buried', detail: withError(detail, record?.lastError) }
   }
 
-  /** It ran to SPOOL_OK, but its file could not be removed; `fault` says why. */
+  /** Marks a task that ran to SPOOL_OK, but whose file could not be removed; `fault` says why. */
   #rememberDone(file: ClaimedFile, fault: string): Settled {
     const unmarked = tryMark(file, DONE)
     const how = unmarked === undefined ? 'it will not run again' : `it may run again, because ${unmarked}`
@@ -223,19 +230,19 @@ export class Settler {
 
   #removeDone(file: ClaimedFile): Settled {
     const fault = removeTask(file, Number.POSITIVE_INFINITY)
-    // it did not run: logged once, like every file that is left alone
+    // the task did not run now, so this is logged once, as for every file that is left alone
     if (fault !== undefined)
       return { kind: 'unreadable', detail: `has finished, but its file cannot be removed: ${fault}` }
     this.forget(file.ref)
     return { kind: 'gone' }
   }
 
-  /** A record that stays is an orphan, which harms no task. */
+  /** Removes the record of a task. One that stays is an orphan, which harms no task. */
   forget(ref: Ref): void {
     quietly(() => this.#records.remove(ref))
   }
 
-  /** @returns why it could not be written */
+  /** @returns why the record could not be written; undefined if it was */
   #tryRecord(ref: Ref, record: TaskRecord): string | undefined {
     try {
       this.#records.write(ref, record)
@@ -257,13 +264,13 @@ export function runsOf(record: TaskRecord | undefined): Runs {
   return { attempts, crashes, policy }
 }
 
-/** To be told; not of a file that somebody has moved away: its next claim is elsewhere. */
+/** Adds the death that is to be told, except for a file that somebody has moved away: its next claim is elsewhere. */
 function withDeath(settled: Settled, { kind, death }: PastVerdict): Settled & { readonly death?: Death } {
   if (death === undefined || settled.kind === 'gone') return settled
   return { ...settled, death: { cause: death, atMs: kind === 'again' ? settled.atMs : undefined } }
 }
 
-/** What a task has failed with is told, above all where it cannot be recorded. */
+/** Adds the last error of a task to a sentence. It is told above all where it cannot be recorded. */
 function withError(why: string, error: string | undefined): string {
   return error === undefined || error === why ? why : `${why}${LAST_ERROR}${error}`
 }
@@ -272,7 +279,7 @@ function recordAfter(before: TaskRecord | undefined, { runs, failed }: Burial): 
   return failed === undefined ? before : withFailure(before, runs, failed, epochNowMs())
 }
 
-/** Adds bits to the mark of its run. @returns why not */
+/** Adds bits to the mark of the run. @returns why that failed; undefined if it did not */
 function tryMark(file: ClaimedFile, bits: number): string | undefined {
   try {
     writeState(file.fd, readState(file.fd) | lasting(file.state) | STARTED | bits)
@@ -290,9 +297,9 @@ function endCounted(file: ClaimedFile, { nextRunAt }: TaskRecord): Settled {
 }
 
 /**
- * Keeps the file, whose record is written, for another run at `atMs`, by its mtime, which a plain uWSGI honours, too.
+ * Keeps a file, whose record is written, for another run at `atMs`, by its mtime, which a plain uWSGI honours, too.
  *
- * @returns false if the time cannot be set (a file of another user): then only the record has it
+ * @returns false if the time cannot be set (a file of another user), so that only the record has it
  */
 function postpone(claim: ClaimedFile, atMs: number): boolean {
   writeState(claim.fd, lasting(claim.state) | RECORDED)
@@ -309,29 +316,30 @@ function leaveAsFound(claim: ClaimedFile): void {
 const QUICK_MS = 1
 
 /**
- * The name under which a finished file waits for its removal. If we die in between, the sweep removes it, or moves it back
- * if its inode differs from the one in the name.
+ * Returns the name under which a finished file waits for its removal. If this process dies before that, the sweep removes the
+ * file, or moves it back if its inode differs from the one in the name.
  */
 function doneName({ fd }: ClaimedFile): string {
   const { inode } = systemCalls().status(fd)
-  const random = crypto().randomUUID().slice(-12) // Node draws the bytes of many at once: 6 alone cost as much as 100
+  // Node draws the bytes of many UUIDs at once; 6 bytes drawn alone cost as much as 100
+  const random = crypto().randomUUID().slice(-12)
   return `.spoold-done-${inode}-${process.pid}-${random}.tmp`
 }
 
 const DONE_NAME = /^done-(\d+)-\d+-[0-9a-f]{12}$/
 
-/** The inode in the hidden name of a finished file, given without prefix and suffix; undefined for any other name. */
+/** Returns the inode in the hidden name of a finished file, given without prefix and suffix; undefined for any other name. */
 export function doneInode(name: string): bigint | undefined {
   const inode = DONE_NAME.exec(name)?.[1]
   return inode === undefined ? undefined : BigInt(inode)
 }
 
 /**
- * SPOOL_OK: removes the file while it is still locked. `unlink` removes whatever has the path. A free name may be reused
- * during a run, so the file is first moved to an unpredictable name, and checked there. That costs as much as the removal
- * itself; a quick run under a generated name, which is used once, skips it.
+ * Removes the file of a task that ran to SPOOL_OK, while the file is still locked. `unlink` removes whatever has the path. A
+ * free name may be reused during a run, so the file is first moved to an unpredictable name, and checked there. That costs as
+ * much as the removal itself; a quick run under a generated name, which is used once, skips it.
  *
- * @returns the error if it could not be removed
+ * @returns the error if the file could not be removed
  */
 function removeTask(claim: ClaimedFile, ranMs: number): string | undefined {
   const isAlone = ranMs < QUICK_MS && hasUwsgiPrefix(claim.name)
@@ -344,22 +352,24 @@ function removeTask(claim: ClaimedFile, ranMs: number): string | undefined {
   return undefined
 }
 
-/** As `unlink` for whatever has the name; that there is none is no error, because people may remove a task while it runs. */
+/** Unlinks whatever has the name. A missing file is no error, because people may remove a task while it runs. */
 function removeHere(claim: ClaimedFile): void {
   const error = systemCalls().tryUnlinkat(claim.directory, claim.name)
   if (error < 0 && error !== ENOENT)
     throw systemError(error, 'unlink', shownBelow(claim.directory, claim.name))
-  claim.isRemoved = error === 0 // otherwise it may have another name now, under which somebody waits for its lock
+  // otherwise the file may have another name now, under which somebody waits for its lock
+  claim.isRemoved = error === 0
 }
 
 function removeExactly(claim: ClaimedFile): void {
   const hidden = beside(claim, doneName(claim))
   try {
-    if (!moveExactly(claim, hidden, createTaskName)) return // it was moved or replaced while it ran
+    if (!moveExactly(claim, hidden, createTaskName)) return // the file was moved or replaced while it ran
   } catch {
     // a full disk may have no room for another name, or the name may be too long; then a check has to do
     if (isInPlace(claim)) removeHere(claim)
     return
   }
-  claim.isRemoved = systemCalls().tryUnlinkat(hidden.directory, hidden.name) === 0 // otherwise the sweep does it
+  // otherwise the sweep removes the file
+  claim.isRemoved = systemCalls().tryUnlinkat(hidden.directory, hidden.name) === 0
 }

@@ -3,18 +3,21 @@ import type { NamedSlots, SlotNews } from '../../../base/task/terms.js'
 import type { LockKind } from '../locker.js'
 import { type HeldSlot, slotTaker, type TakeSlot } from '../slot-files.js'
 
-/** Further ones are forgotten, and wait again. */
+/** Beyond this number, the tries are forgotten, and their refs wait again. */
 const MOST_TRIES = 10_000
 
-/** The slots of one name, as far as this worker has to do with them. */
+/** The slots of one name, as far as this worker uses them. */
 class OwnSlots {
-  /** Their numbers. */
+  /** The numbers of the slots that this worker has, the kept ones, too. */
   readonly held = new Set<number>()
-  /** Of tasks that have ended, for those that follow them here. */
+  /** The slots of tasks that have ended, for the tasks that follow them here. */
   readonly kept: HeldSlot[] = []
-  /** Those that it gave back last: most likely they are free. */
+  /** The slots that this worker gave back last, which are most likely free. */
   readonly freed: number[] = []
-  /** Where it begins to look otherwise: elsewhere than other workers, which would find each other's taken. */
+  /**
+   * The slot at which a search begins otherwise: at random, because workers that begin at the same slot find each other's slots
+   * taken.
+   */
   readonly start: number
 
   constructor(count: number) {
@@ -22,16 +25,19 @@ class OwnSlots {
   }
 }
 
-/** A worker's way to slots: it does not try again what it has just found to be taken. */
+/** A worker's access to slots. A worker does not try again for slots that it has just found taken. */
 export class Slots {
   readonly #spool: string
   readonly #kind: LockKind
   #take: TakeSlot | undefined
   readonly #byName = new Map<string, OwnSlots>()
-  /** Names of which it has found no slot since the last `refresh`. */
+  /** The names whose slots were all found taken since the last `refresh`. */
   readonly #taken = new Set<string>()
-  /** Names of which tasks wait: others take no slot of theirs, but those that are to try. */
+  /**
+   * The names for whose slots refs wait. Only refs that are to try, or that wait behind no others, take a slot of such a name.
+   */
   #queued: ReadonlySet<string> = new Set()
+  /** The refs that may take a slot though others wait. */
   readonly #tries = new Set<Ref>()
 
   /** @param spool its real path, a byte string */
@@ -40,7 +46,7 @@ export class Slots {
     this.#kind = kind
   }
 
-  /** @param isFirst it waits behind no others */
+  /** Returns true if the task may try to take a slot. @param isFirst true if it waits behind no others */
   mayTake(ref: Ref, { name }: NamedSlots, isFirst: boolean): boolean {
     const isTry = isFirst || !this.#queued.has(name) || this.#tries.has(ref)
     return isTry && (!this.#taken.has(name) || this.#keeps(name))
@@ -50,7 +56,7 @@ export class Slots {
     return (this.#byName.get(name)?.kept.length ?? 0) > 0
   }
 
-  /** @returns undefined if there is none @throws if it is unknown whether there is one */
+  /** @returns undefined if no slot is free @throws if it is unknown whether one is free */
   take(ref: Ref, slots: NamedSlots, isFirst: boolean): HeldSlot | undefined {
     const mayTake = this.mayTake(ref, slots, isFirst)
     this.#tries.delete(ref)
@@ -75,12 +81,12 @@ export class Slots {
     return this.#byName.get(name)?.held.size ?? 0
   }
 
-  /** Its task has ended, and the next of its name begins here at once. */
+  /** Keeps the slot of a task that has ended, because the next task of its name begins here at once. */
   keep(slots: NamedSlots, slot: HeldSlot): void {
     this.#ownOf(slots).kept.push(slot)
   }
 
-  /** None follows that could take it. @returns whether there was one */
+  /** Gives back a kept slot, because no task follows that could take it. @returns true if there was one */
   dropKept(slots: NamedSlots): boolean {
     const slot = this.#ownOf(slots).kept.pop()
     if (slot !== undefined) this.giveBack(slots, slot)
@@ -99,12 +105,12 @@ export class Slots {
     this.#taken.delete(slots.name)
   }
 
-  /** Others may have given some back. */
+  /** Takes in the master's news, and tries all names again, because others may have given slots back. */
   refresh(news: SlotNews | undefined): void {
     if (this.#taken.size > 0) this.#taken.clear()
     if (news === undefined) return
     if (news.queued !== undefined) this.#queued = new Set(news.queued)
-    if (this.#tries.size > MOST_TRIES) this.#tries.clear() // those that were recalled before they began
+    if (this.#tries.size > MOST_TRIES) this.#tries.clear() // refs that were withdrawn before they began
     for (const ref of news.tries) this.#tries.add(ref)
   }
 }

@@ -5,15 +5,15 @@ import type { Placed, Visit, Window } from './window.js'
 const FIRST_CAPACITY = 1024
 
 /**
- * By arrival: the first refs that a scan meets, so that a long backlog begins before it is listed, in the order in which
- * they became runnable. A binary heap of numbers, which are compared without a call and moved without a write barrier: the
- * heap of `base/heap` takes five times as long.
+ * The window of the order `arrival`: the first refs that a scan meets, in the order in which they became runnable. The scan may
+ * stop once the window is full, so that a long backlog begins before it is listed. The refs are in a binary heap of numbers,
+ * which are compared without a call and moved without a write barrier: the heap of `base/heap` takes five times as long.
  */
 export class ArrivalWindow implements Window {
   readonly #limit: number
-  /** By slot. */
+  /** The refs, by the index that `#slots` holds. */
   #refs: Ref[] = []
-  /** The heap: when each became runnable, and its slot. */
+  /** The heap, in two arrays: when each ref became runnable (epoch µs), and the index of the ref in `#refs`. */
   #times = new Float64Array(FIRST_CAPACITY)
   #slots = new Uint32Array(FIRST_CAPACITY)
   #size = 0
@@ -30,7 +30,10 @@ export class ArrivalWindow implements Window {
     return this.#refs.length >= this.#limit
   }
 
-  /** A directory often lists its newest file first, as tmpfs does, which would climb to the top: the heap is made at the end, in O(n). */
+  /**
+   * Appends the ref without sifting; `seal` makes the heap, in O(n). A directory often lists its newest file first, as tmpfs
+   * does, and each ref would climb to the top.
+   */
   add(ref: Ref, time: number): boolean {
     if (this.#size === this.#times.length) this.#grow()
     this.#times[this.#size] = time
@@ -49,7 +52,8 @@ export class ArrivalWindow implements Window {
   seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void {
     if (isUnwanted !== undefined) this.#remove(isUnwanted)
     const [times, slots] = [this.#times.subarray(0, this.#size), this.#slots.subarray(0, this.#size)]
-    if ((times[0] ?? 0) > (times.at(-1) ?? 0)) for (const each of [times, slots]) each.reverse() // a heap, or almost
+    // newest first: the reversed times are a heap, or almost
+    if ((times[0] ?? 0) > (times.at(-1) ?? 0)) for (const each of [times, slots]) each.reverse()
     for (let at = (this.#size >> 1) - 1; at >= 0; at--)
       this.#siftDown(at, times[at] as number, slots[at] as number)
   }
@@ -65,7 +69,7 @@ export class ArrivalWindow implements Window {
     }
   }
 
-  /** A heap has the first ones in front. */
+  /** Visits the refs in the order of the heap, which has the first ones in front. */
   each(visit: Visit): boolean {
     for (let i = 0; i < this.#size; i++)
       if (visit(this.#refs[this.#slots[i] ?? 0] ?? '', this.#times[i] ?? 0) === false) return false
@@ -85,6 +89,7 @@ export class ArrivalWindow implements Window {
     return ref
   }
 
+  /** Always true: no ref waits for those that the scan did not reach, because their times are unknown. */
   isBeforeTheRest(): boolean {
     return true
   }
@@ -115,7 +120,7 @@ export class ArrivalWindow implements Window {
     slots[at] = slot
   }
 
-  /** Of one time. */
+  /** True if ref A comes first by its name, for refs that became runnable at the same time. */
   #isNamedBefore(slotA: number, slotB: number): boolean {
     return COMPARE_TASKS.arrival(this.#refs[slotA] ?? '', 0, this.#refs[slotB] ?? '', 0) < 0
   }

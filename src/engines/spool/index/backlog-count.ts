@@ -4,26 +4,30 @@ import { createdAtMicros, type NameRules } from '../names.js'
 import { type ScanVisitor, scanSpool } from '../scan.js'
 import type { TaskIndex } from './task-index.js'
 
-/** Tasks by directory, by its prefix: '' for the spool itself, `5/` for a priority. */
+/** The number of tasks in each directory, by its prefix: '' for the spool itself, `5/` for a priority. */
 export interface CountedBacklog {
   readonly byPrefix: ReadonlyMap<string, number>
   readonly total: number
-  /** Epoch ms. */
+  /** When the count ended; epoch ms. */
   readonly atMs: number
 }
 
-/** A million names take a second: they are counted again after two hundred times as long, and this long at least. */
+/**
+ * The pause after a count: this many times as long as the count took (a million names take a second), and at least
+ * `MIN_PAUSE_MS`.
+ */
 const PAUSE = 200
 const MIN_PAUSE_MS = 60_000
 
-/** Counts the names of a spool that has more tasks than an index holds. In the background, and only on request. */
+/** Counts the names of a spool that has more tasks than an index holds, in the background and only on request. */
 export class BacklogCount {
   readonly #spool: string
   readonly #rules: NameRules
   #last: CountedBacklog | undefined
   #isCounting = false
-  /** On the clock of `performance.now()`. */
+  /** When the next count may begin, on the clock of `performance.now()`. */
   #nextAt = Number.NEGATIVE_INFINITY
+  /** The number of tasks that have left the spool since the latest count began. */
   #ended = 0
 
   /** @param spool its path, a byte string */
@@ -32,14 +36,17 @@ export class BacklogCount {
     this.#rules = rules
   }
 
-  /** The last count, less the tasks that have ended since; undefined until the first one is over. Begins another if it is time. */
+  /**
+   * Returns the last complete count, less the tasks that have ended since the latest count began; undefined until the first
+   * count is complete. Begins another count if it is time.
+   */
   ask(): CountedBacklog | undefined {
     if (!this.#isCounting && performance.now() >= this.#nextAt) void this.#count()
     if (this.#last === undefined) return undefined
     return { ...this.#last, total: Math.max(0, this.#last.total - this.#ended) }
   }
 
-  /** These tasks have left the spool. */
+  /** Takes note that this many tasks have left the spool. */
   ended(count: number): void {
     this.#ended += count
   }
@@ -63,7 +70,7 @@ export class BacklogCount {
       },
       failed() {},
     }
-    this.#ended = 0 // half of what ends during the count may be counted, or not: an estimate
+    this.#ended = 0 // an estimate: a task that ends during the count may be counted, or not
     try {
       await scanSpool(this.#spool, this.#rules, visitor, await isLocal(this.#spool))
       this.#last = { byPrefix, total, atMs: Date.now() }
@@ -74,13 +81,19 @@ export class BacklogCount {
   }
 }
 
-/** What the ready refs of an index are. */
+/** Figures of the ready refs of an index. */
 export interface Census {
-  /** How many each directory has, by its prefix: '' for the spool itself, `5/` for a priority. */
+  /** The number of refs in each directory, by its prefix: '' for the spool itself, `5/` for a priority. */
   readonly byPrefix: ReadonlyMap<string, number>
-  /** How many more the index counts as ready: they have another place by now, which it notices when they are taken. */
+  /**
+   * How many more refs the index counts as ready: their file is not a task, or they are in another place by now, which the
+   * index notices when they are taken.
+   */
   readonly surplus: number
-  /** When the oldest that somebody has looked at became runnable; epoch ms. Undefined: there is none, or their names do not say. */
+  /**
+   * When the oldest ref that somebody has looked at became runnable; epoch ms. Undefined if there is none, or if their names do
+   * not tell.
+   */
   readonly oldestMs: number | undefined
 }
 
@@ -97,7 +110,8 @@ export function censusOf(index: TaskIndex): Census {
     }
     beside++
     if (index.isUnseen(ref)) return
-    const since = time === 0 ? createdAtMicros(ref) : time // an order by name needs no times
+    // the order `name` keeps no times
+    const since = time === 0 ? createdAtMicros(ref) : time
     if (since !== undefined && since < oldest) oldest = since
   }, Date.now())
   add(byPrefix, prefix, beside)
@@ -108,7 +122,10 @@ export function censusOf(index: TaskIndex): Census {
   }
 }
 
-/** Most refs are beside the one before: that is seen without making a string of each. */
+/**
+ * True if the ref is directly in this directory. Most refs are in the directory of the one before, which is seen without making
+ * a string of each ref.
+ */
 function isIn(prefix: string, ref: Ref): boolean {
   return ref.startsWith(prefix) && !ref.includes('/', prefix.length)
 }

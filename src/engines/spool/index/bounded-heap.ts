@@ -1,13 +1,13 @@
 import { Heap } from '../../../base/heap.js'
 
 /**
- * The first of many, in order. There is room for so many, and between two cuts for twice as many. Of the others is only known where they
- * begin: a listing finds them again.
+ * The first items of many, in order. A cut leaves `room` of them, and comes when there are twice as many. Of the items that
+ * were cut off, only the first is remembered (`horizon`): a listing finds them again.
  */
 export class BoundedHeap<T> extends Heap<T> {
   readonly #isBefore: (a: T, b: T) => boolean
   readonly #room: number
-  /** All that come before this one are here; undefined: all are. */
+  /** Every item that comes before this one is here; undefined if all items are here. */
   horizon: T | undefined
 
   constructor(isBefore: (a: T, b: T) => boolean, room: number) {

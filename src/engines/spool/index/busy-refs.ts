@@ -1,38 +1,44 @@
 import type { Ref } from '../../../base/task/ref.js'
 import { Recent } from './recent.js'
 
-/** More than workers have. */
+/** The minimum number of ended refs that are remembered: more than all workers have. */
 const REMEMBERED = 4096
-/** The event of a removal comes at most so much later than the report of it. */
+/** The event of a removal arrives at most this long after the worker's report of it. */
 const LATE_MS = 1000
 
-/** The refs that workers have or had last, and what happened to their files meanwhile. */
+/** The refs that workers have or had recently, and what happened to their files meanwhile. */
 export class BusyRefs {
-  /** How many renames were seen since: one is our own unlink, a second a new file of that name. */
+  /**
+   * The number of renames of each file since a worker took the ref: the first is our own unlink, the second a new file of that
+   * name.
+   */
   readonly #renames = new Map<Ref, number>()
-  /** Those that have changed: the worker may have looked before. */
+  /** The refs whose files have been written to since a worker took them: the worker may have looked before that. */
   readonly #touched = new Set<Ref>()
-  /** Those that ran here last, or may have; until when the event of their removal may come, on the clock of `performance.now()`. */
+  /**
+   * The refs that recently ran here, or may have. The value is until when the event of the file's removal may arrive, on the
+   * clock of `performance.now()`; 0 if no event is expected.
+   */
   readonly #ended = new Recent<number>(REMEMBERED)
 
   get size(): number {
     return this.#renames.size
   }
 
-  /** In the order in which they were taken. */
+  /** The refs in the order in which they were taken. */
   get refs(): Iterable<Ref> {
     return this.#renames.keys()
   }
 
   has(ref: Ref): boolean {
-    return this.#renames.size > 0 && this.#renames.has(ref) // an empty map computes the hash of each name, too
+    return this.#renames.size > 0 && this.#renames.has(ref) // even an empty map computes the hash of the name
   }
 
   add(ref: Ref): void {
     this.#renames.set(ref, 0)
   }
 
-  /** @returns false if the event does not tell of what a worker does with it, or has done */
+  /** Takes in an event on the file of a ref. @returns true if the event tells of what a worker does with the ref, or has done */
   changed(ref: Ref, renamed: boolean): boolean {
     const renames = this.#renames.get(ref)
     if (renames === undefined) return this.#isLate(ref, renamed)
@@ -44,11 +50,11 @@ export class BusyRefs {
   #isLate(ref: Ref, renamed: boolean): boolean {
     const until = this.#ended.get(ref) ?? 0
     if (until === 0 || performance.now() > until) return false
-    if (renamed) this.#ended.set(ref, 0) // a further one is that of a new file
+    if (renamed) this.#ended.set(ref, 0) // a further rename is that of a new file
     return true
   }
 
-  /** There is a new file of this name, of which no event tells. */
+  /** Takes note of a new file of this name, of which no event tells. */
   stored(ref: Ref): void {
     if (this.#ended.get(ref) !== undefined) this.#ended.set(ref, 0)
   }
@@ -57,7 +63,7 @@ export class BusyRefs {
     return this.#touched.has(ref)
   }
 
-  /** It was made, replaced or removed. */
+  /** True if the file was made, replaced or removed since a worker took the ref. */
   isRenamed(ref: Ref): boolean {
     return (this.#renames.get(ref) ?? 0) > 0
   }
@@ -67,21 +73,27 @@ export class BusyRefs {
     this.#touched.delete(ref)
   }
 
-  /** It may go on with the worker that had it, which was to hand it back, or has died. */
+  /** Ends a ref without a report: its worker has died, or was to hand the ref back and may still run it. */
   abandoned(ref: Ref): void {
     this.end(ref)
     this.#ended.set(ref, 0)
   }
 
-  /** Its file is gone. @param isByUs the worker has removed it @returns whether there is a new one of that name */
+  /**
+   * Ends a ref whose file is gone.
+   *
+   * @param isByUs true if the worker has removed the file
+   * @returns true if there is a new file of that name
+   */
   gone(ref: Ref, isByUs: boolean): boolean {
     const renames = this.#renames.get(ref) ?? 0
     this.end(ref)
-    if (isByUs) this.#ended.set(ref, renames === 0 ? Math.ceil(performance.now()) + LATE_MS : 0) // no object, as whole numbers are
+    // V8 stores a whole number without making an object
+    if (isByUs) this.#ended.set(ref, renames === 0 ? Math.ceil(performance.now()) + LATE_MS : 0)
     return renames > 1
   }
 
-  /** One of our workers had it, ran it to its end or may have begun it. */
+  /** True if one of our workers ran the ref to its end recently, or may have begun it. */
   isOurs(ref: Ref): boolean {
     return this.#ended.get(ref) !== undefined
   }

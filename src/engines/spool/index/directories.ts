@@ -18,8 +18,9 @@ export class Directories {
   readonly #spool: string
   #known: Map<string, Listed> = new Map()
   #isDoubtful = false
-  /** By the last scan, or the one in progress: those that it listed completely, or found gone, and those whose names it met. */
+  /** The directories that the last scan, or the one in progress, listed completely or found gone. */
   readonly #listed = new Set<string>()
+  /** The directories whose names that scan met. */
   readonly #named = new Set<string>()
 
   constructor(spool: string) {
@@ -30,7 +31,7 @@ export class Directories {
     return this.#known
   }
 
-  /** The stamps may have missed something: the next scan lists everything. */
+  /** Makes the next scan list everything, because the stamps may have missed something. */
   doubt(): void {
     this.#isDoubtful = true
   }
@@ -41,8 +42,8 @@ export class Directories {
   }
 
   /**
-   * Those that may have changed since they were listed. A directory with another inode, or none, is forgotten: it may be a
-   * link that leads outside, so its parent is listed again.
+   * Returns the directories that may have changed since they were listed. Forgets a directory whose inode is another one, or
+   * gone: its name may now be a link that leads outside, so its parent is listed again.
    *
    * @returns undefined if nothing is known for certain
    */
@@ -67,20 +68,20 @@ export class Directories {
     return this.#known.size === 0 ? undefined : changed
   }
 
-  /** A scan starts. @param again the directories that it lists; undefined means all of them */
+  /** Prepares for a scan. @param again the directories that the scan lists; undefined means all of them */
   beginScan(again: ReadonlySet<string> | undefined): void {
     if (again === undefined) this.forget()
     this.#listed.clear()
     this.#named.clear()
   }
 
-  /** The scan met the name of a directory. @returns whether it is to enter it */
+  /** Takes note that the scan met the name of a directory. @returns true if the scan is to enter it */
   enters(prefix: string): boolean {
     this.#named.add(prefix)
     return !this.#known.has(prefix)
   }
 
-  /** The scan begins to list it. */
+  /** Takes note that the scan begins to list a directory. */
   begun(prefix: string, stamp: Stamp): void {
     this.#known.set(prefix, { stamp, entries: Number.POSITIVE_INFINITY })
   }
@@ -90,7 +91,9 @@ export class Directories {
     this.#listed.add(prefix)
   }
 
-  /** It could not be listed: the next pass tries again. */
+  /**
+   * Takes note that a directory could not be listed, and leaves a stamp that equals nothing, so that the next pass tries again.
+   */
   failed(prefix: string): void {
     const { stamp } = this.#known.get(prefix) ?? { stamp: UNKNOWN }
     this.#known.set(prefix, { stamp: { ...stamp, mtimeMs: Number.NaN }, entries: 0 })
@@ -106,12 +109,12 @@ export class Directories {
     }
   }
 
-  /** Whether the scan skipped a known directory, so that its tasks are still valid. */
+  /** True if the scan skipped a known directory, so that its tasks are still valid. */
   isAsBefore(prefix: string): boolean {
     return this.#known.has(prefix) && !this.#listed.has(prefix)
   }
 
-  /** Whether the scan met all that is in a directory, or found that it is gone. */
+  /** True if the scan met all that is in a directory, or found that it is gone. */
   isListed(prefix: string): boolean {
     return this.#listed.has(prefix)
   }

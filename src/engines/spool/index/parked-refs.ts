@@ -5,10 +5,10 @@ import { HashMap, hash } from './ref-hash.js'
 
 /** The maximum number of names kept per reason; further refs are kept as hashes only. */
 const NAMED = 1000
-/** 50 MB. */
+/** The default limit of parked refs, which then take 50 MB. */
 const MAX_PARKED = 1_000_000
 
-/** Refs that are due but may not run now: a hash each. They cost nothing until an event ends their reason. */
+/** The refs that are due but may not run now, kept as a hash each. They cost no time until an event ends their reason. */
 export class ParkedRefs {
   readonly #byReason = new Map<ParkReason, ParkedForReason>()
   readonly #limit: number
@@ -27,7 +27,7 @@ export class ParkedRefs {
     return this.#byReason.get(reason)?.size ?? 0
   }
 
-  /** For each reason and label, at most `limit` of the refs whose names are known. */
+  /** Yields, for each reason and label, a group with at most `limit` of the refs whose names are known. */
   *groups(limit: number): Generator<ParkedGroup> {
     for (const [reason, parked] of this.#byReason) yield* parked.groups(reason, limit)
   }
@@ -41,7 +41,7 @@ export class ParkedRefs {
     return true
   }
 
-  /** @param reason undefined: whatever the reason */
+  /** True if the ref is parked. @param reason if undefined, whatever the reason */
   has(ref: Ref, reason?: ParkReason): boolean {
     if (this.#size === 0) return false
     const key = hash(ref)
@@ -76,9 +76,9 @@ export class ParkedRefs {
   }
 
   /**
-   * Forgets refs that may run after all if their files have changed; a worker looks, and parks them again. Not those
-   * that a person has paused: there may be a million of them, and none runs before that person says so. Nor those that have
-   * crashed, if their names are known: they are looked at when it is their turn, and would wait for that anew.
+   * Forgets the refs that may run after all if their files have changed: a worker looks at them, and parks them again. Keeps
+   * refs that a person has paused: there may be a million of them, and none runs before that person says so. Keeps crashed refs
+   * whose names are known: a worker looks at them when it is their turn, and a ref that is parked anew waits for its turn anew.
    */
   clearDoubtful(): void {
     for (const [reason, parked] of [...this.#byReason])
@@ -87,17 +87,20 @@ export class ParkedRefs {
   }
 }
 
-/** Names are a stranger's: of more, the refs are only counted as others'. */
+/**
+ * The maximum number of labels per reason, because strangers choose the names. Refs with further labels are counted without
+ * one.
+ */
 const MOST_LABELS = 1000
 
 interface Label {
   readonly text: string
-  /** How many refs have it. */
+  /** The number of refs with this label. */
   count: number
 }
 
 class ParkedForReason {
-  /** By hash; most have no label. */
+  /** The label of each parked ref, by the ref's hash; most refs have none. */
   readonly #parked = new HashMap<Label | undefined>()
   readonly #labels = new Map<string, Label>()
   /** Some of the names, including those of refs that were removed since. */
@@ -125,7 +128,7 @@ class ParkedForReason {
     if (rest > 0) yield { reason, count: rest, tasks: refs.get(undefined) ?? [] }
   }
 
-  /** @returns false if it was there already */
+  /** @returns false if the ref was there already */
   add(ref: Ref, text: string | undefined): boolean {
     const key = hash(ref)
     const isNew = !this.delete(key)
@@ -134,7 +137,7 @@ class ParkedForReason {
     return isNew
   }
 
-  /** For one more ref; undefined if there is no room. */
+  /** Returns the label for one more ref; undefined if there is no room for another label. */
   #labelOf(text: string): Label | undefined {
     const label = this.#labels.get(text) ?? { text, count: 0 }
     if (label.count === 0 && this.#labels.size >= MOST_LABELS) return undefined
@@ -159,7 +162,7 @@ class ParkedForReason {
     return undefined
   }
 
-  /** @returns how many: a scan tells their names */
+  /** Forgets the refs whose names are not known: a scan finds them. @returns their number */
   forgetUnnamed(): number {
     const named = new Set([...this.#names].map(hash).filter(key => this.has(key)))
     const unnamed = this.size - named.size

@@ -9,8 +9,8 @@ import { type IsBefore, type Placed, placedBefore, SortedWindow, type Visit, typ
 export type Scanned = Pick<Directories, 'isAsBefore' | 'isListed'>
 
 /**
- * The refs that may run now, in order: those that the last scan met, and those that became ready otherwise. A ref may be in
- * both, and may have left its place in the meantime: whoever takes one looks.
+ * The refs that may run now, in order: those that the last scan met, and those that became ready otherwise (fresh). A ref may
+ * be in both, and may be elsewhere by now, so whoever takes a ref checks that.
  */
 export class ReadyRefs {
   readonly #order: TaskOrder
@@ -20,15 +20,16 @@ export class ReadyRefs {
   #window: Window
   /** Refs that became ready otherwise. */
   #fresh: Heap<Placed>
-  /** The scan during which, or after which, each was last named. */
+  /** The fresh refs, each with the number of the scan during or after which it was last named. */
   readonly #freshNames = new Map<Ref, number>()
   #scans = 0
-  /** Those that come next, while others run them, too. */
+  /** The refs that come next, while other daemons run tasks of the directory, too. */
   readonly #ahead = new Ahead()
-  /** More refs are due than there is room for. */
+  /** True if more refs are due than there is room for. */
   #overflowed = false
-  /** A scan in progress: what it has found so far, and what was given away in the meantime. */
+  /** What the scan in progress has found so far; undefined while there is none. */
   #harvest: Window | undefined
+  /** The refs that were given away since that scan began. */
   readonly #takenSinceScan = new Set<Ref>()
 
   /** @param limit the maximum number of refs that a scan adds, and of those that become ready between two scans */
@@ -44,43 +45,47 @@ export class ReadyRefs {
     return this.#window.size + this.#freshNames.size + this.#ahead.size
   }
 
-  /** More refs are due than are known, and the known ones run low: a scan finds the next. */
+  /** True if more refs are due than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
     return this.#overflowed && this.#window.size < this.#limit / 4
   }
 
-  /** All due refs are known. */
+  /** True if all due refs are known. */
   get areAll(): boolean {
     return !this.#overflowed
   }
 
-  /** There are refs that only a scan can name. */
+  /** Takes note that there are refs that only a scan can name. */
   missSome(): void {
     this.#overflowed = true
   }
 
-  /** Calls back with each, once, and when it became runnable, until that returns false. In about the order in which they are taken. */
+  /**
+   * Calls back once with each ref, and when it became runnable, until `visit` returns false. In about the order in which they
+   * are taken.
+   */
   each(visit: Visit): void {
     for (const { ref, time } of this.#ahead.values()) if (visit(ref, time) === false) return
     for (const { ref, time } of this.#fresh.values()) if (visit(ref, time) === false) return
     this.#window.each((ref, time) => this.#freshNames.has(ref) || visit(ref, time))
   }
 
-  /** It became ready otherwise than by a scan. */
+  /** True if the ref became ready otherwise than by a scan. */
   isFresh(ref: Ref): boolean {
     return this.#freshNames.has(ref)
   }
 
   /**
-   * Somebody changed the file, as whoever begins it does: all others ahead go first. Or it was removed, as whoever ends it does.
+   * Takes in a change of the file of a ref that is ahead. Whoever begins the task writes to the file, so after a write all
+   * others that are ahead go first. Whoever ends the task removes the file, so after a rename the ref is forgotten.
    *
-   * @returns false if it is not ahead
+   * @returns false if the ref is not ahead
    */
   changed(ref: Ref, renamed: boolean): boolean {
     return renamed ? this.#ahead.delete(ref) : this.#ahead.postpone(ref)
   }
 
-  /** It became ready again. @returns false if it is not among those that did */
+  /** Takes note that a ref became ready again. @returns false if the ref is neither ahead nor fresh */
   renew(ref: Ref): boolean {
     if (this.#ahead.has(ref)) return true
     const isKnown = this.#freshNames.has(ref)
@@ -88,7 +93,7 @@ export class ReadyRefs {
     return isKnown
   }
 
-  /** It has become ready, and is not among those that did. If there is no room, the next scan finds it. */
+  /** Adds a ref that has become ready, and is neither ahead nor fresh. If there is no room, the next scan finds it. */
   add(ref: Ref, time: number): void {
     if (this.#freshNames.size >= this.#limit) {
       this.#overflowed = true
@@ -98,19 +103,19 @@ export class ReadyRefs {
     this.#fresh.push({ ref, time })
   }
 
-  /** @returns those that became ready otherwise than by a scan, and are not any more */
+  /** Removes the fresh ones of these refs; refs of the window stay. @returns those that were removed */
   remove(refs: ReadonlySet<Ref>): Set<Ref> {
     const removed = new Set([...refs].filter(ref => this.#freshNames.delete(ref)))
     if (removed.size > 0) this.#sift()
     return removed
   }
 
-  /** The one that `next` removes. */
+  /** Returns the ref that `next()` removes. */
   peek(): Placed | undefined {
     return this.#isAheadNext ? this.#ahead.peek() : this.#peekInOrder()
   }
 
-  /** Would it be the first one? */
+  /** True if the ref would come before all ready refs. */
   isFirst(placed: Placed): boolean {
     const first = this.#isAheadNext ? this.#ahead.last : this.#peekInOrder()
     return first === undefined
@@ -119,16 +124,17 @@ export class ReadyRefs {
   }
 
   /**
-   * Removes and returns the first one.
+   * Removes and returns the first ref.
    *
-   * @param spread others run them, too: it may be any of so many that come next, unless they have an order by name
+   * @param spread the number of next refs among which it is chosen, because other daemons run tasks, too; the order `name`
+   *   ignores it
    */
   next(spread = 1): Ref | undefined {
     if (spread > 1 && this.#ahead.size === 0 && this.#order !== 'name') this.#lookAhead(spread)
     return this.#isAheadNext ? this.#ahead.next() : this.#nextInOrder()
   }
 
-  /** Of one priority. */
+  /** Moves the next refs, at most `count` and of one priority, to `#ahead`. */
   #lookAhead(count: number): void {
     const found: Placed[] = []
     for (let next = this.#peekInOrder(); next !== undefined; next = this.#peekInOrder()) {
@@ -140,7 +146,7 @@ export class ReadyRefs {
     this.#ahead.fill(found)
   }
 
-  /** None has come whose place is before the last of those ahead, which have no order among themselves. */
+  /** True if no other ref comes before the last of those ahead, which have no order among themselves. */
   get #isAheadNext(): boolean {
     const { last } = this.#ahead
     if (last === undefined) return false
@@ -161,7 +167,7 @@ export class ReadyRefs {
     return fresh.ref
   }
 
-  /** It was given away: a scan in progress may have met it before. */
+  /** Takes note that a ref was given away, because a scan in progress may have met it before. */
   given(ref: Ref): void {
     if (this.#harvest !== undefined) this.#takenSinceScan.add(ref)
   }
@@ -175,7 +181,7 @@ export class ReadyRefs {
     this.#overflowed = false
   }
 
-  /** The scan in progress met it. @returns whether it should continue */
+  /** Takes in a ref that the scan in progress met. @returns true if the scan should continue */
   seen(ref: Ref, time: number): boolean {
     const harvest = this.#harvest
     if (harvest === undefined) return false
@@ -197,7 +203,10 @@ export class ReadyRefs {
     if (scanned !== undefined && !this.#overflowed) this.#dropUnmet(scanned)
   }
 
-  /** While nothing is taken (a pause, long tasks), what somebody removed would otherwise be counted for ever. */
+  /**
+   * Forgets the fresh refs that the scan did not meet: somebody removed their files. While nothing is taken (a pause, long
+   * tasks), they would be counted for ever.
+   */
   #dropUnmet(scanned: Scanned): void {
     const before = this.#freshNames.size
     for (const [ref, scan] of this.#freshNames)
@@ -205,14 +214,17 @@ export class ReadyRefs {
     if (this.#freshNames.size < before) this.#sift()
   }
 
-  /** Those without a name are gone. */
+  /** Removes the refs from `#fresh` that are no longer in `#freshNames`. */
   #sift(): void {
     const all = this.#fresh.values()
     this.#fresh = new Heap(this.#isBefore)
     for (const placed of all) if (this.#freshNames.has(placed.ref)) this.#fresh.push(placed)
   }
 
-  /** Given away since the scan met it, or ready otherwise. (With a full window, a fresh ref may be listed twice.) */
+  /**
+   * True if a worker took the ref after the scan met it, or if the ref is already ready. (With a full window, a fresh ref may
+   * be listed twice.)
+   */
   #isElsewhere(ref: Ref): boolean {
     if (this.#takenSinceScan.has(ref) || this.#ahead.has(ref)) return true
     return !this.#overflowed && this.#freshNames.has(ref)
@@ -232,11 +244,11 @@ export class ReadyRefs {
 }
 
 /**
- * Where other daemons run tasks of the directory, too: the refs that come next, in another order than theirs. In the same one, all daemons
- * would try each task at once, and all but one in vain.
+ * The refs that come next, in another order than that of other daemons, where they run tasks of the directory, too. In the same
+ * order, all daemons would try each task at once, and all but one in vain.
  */
 class Ahead {
-  /** When each became runnable; in the order in which they are taken. */
+  /** When each ref became runnable; in the order in which the refs are taken. */
   readonly #times = new Map<Ref, number>()
   #last: Placed | undefined
 
@@ -248,18 +260,18 @@ class Ahead {
     return this.#times.size > 0 && this.#times.has(ref)
   }
 
-  /** The last in order of those that were there together. It may have been taken. */
+  /** The last, in order, of the refs that were added together. It may have been taken. Undefined once none is left. */
   get last(): Placed | undefined {
     return this.#times.size === 0 ? undefined : this.#last
   }
 
-  /** @param found in their order */
+  /** @param found the refs in their order */
   fill(found: Placed[]): void {
     this.#last = found.at(-1)
     for (const { ref, time } of shuffled(found)) this.#times.set(ref, time)
   }
 
-  /** The one that `next` removes. */
+  /** Returns the ref that `next` removes. */
   peek(): Placed | undefined {
     for (const [ref, time] of this.#times) return { ref, time }
     return undefined
@@ -271,7 +283,7 @@ class Ahead {
     return ref
   }
 
-  /** All others go first. @returns false if it is not one of them */
+  /** Moves a ref behind all others. @returns false if the ref is not ahead */
   postpone(ref: Ref): boolean {
     const time = this.#times.size === 0 ? undefined : this.#times.get(ref)
     if (time === undefined) return false
@@ -280,7 +292,7 @@ class Ahead {
     return true
   }
 
-  /** @returns false if it is not one of them */
+  /** @returns false if the ref is not ahead */
   delete(ref: Ref): boolean {
     return this.#times.size > 0 && this.#times.delete(ref)
   }

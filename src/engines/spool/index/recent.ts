@@ -1,6 +1,6 @@
 import type { Ref } from '../../../base/task/ref.js'
 
-/** What was said last of each of many refs: of so many at least, and of twice as many at most. */
+/** The latest values of many refs: of the last `least` refs at least, and of twice as many at most. */
 export class Recent<Value> {
   readonly #least: number
   #newer = new Map<Ref, Value>()
@@ -10,7 +10,7 @@ export class Recent<Value> {
     this.#least = least
   }
 
-  // an empty map computes the hash of each name, too
+  // the sizes are checked first, because even an empty map computes the hash of the name
 
   get(ref: Ref): Value | undefined {
     const value = this.#newer.size === 0 ? undefined : this.#newer.get(ref)

@@ -1,18 +1,18 @@
 import type { Ref } from '../../../base/task/ref.js'
 
-/** Growing one table of a million keeps the event loop for 50 ms. */
+/** The number of tables: growing one table of a million keys blocks the event loop for 50 ms. */
 const SHARDS = 64
 const LEAST_PLACES = 8
-/** No hash is 0. */
+/** Marks a free place: no hash is 0. */
 const FREE = 0
-/** Drawn anew by each process, so that nobody can name files whose hashes are the same. */
+/** The seeds of the hash, drawn anew by each process, so that nobody can choose names whose hashes are the same. */
 const [HIGH, LOW] = [randomSeed(), randomSeed()]
 
 function randomSeed(): number {
   return (Math.random() * 2 ** 32) | 0
 }
 
-/** FNV-1a and a cousin: 52 bits, so that of a million names no two are likely to clash. */
+/** Returns a hash of 52 bits, by FNV-1a and a variant of it, so that no two of a million names are likely to clash. */
 export function hash(ref: Ref): number {
   let [high, low] = [HIGH, LOW]
   for (let i = 0; i < ref.length; i++) {
@@ -24,8 +24,8 @@ export function hash(ref: Ref): number {
 }
 
 /**
- * Something about each of millions of refs, by their hashes: some 35 bytes each. A Map makes an object of each such number, and takes
- * twice as long.
+ * The values of millions of refs, by the refs' hashes, at some 35 bytes each. A Map makes an object of each such number, and
+ * takes twice as long.
  */
 export class HashMap<Value> {
   readonly #shards: ReadonlyArray<Shard<Value>> = Array.from({ length: SHARDS }, () => new Shard())
@@ -58,7 +58,7 @@ export class HashMap<Value> {
     this.#size = 0
   }
 
-  /** Of those that are wanted. They may be taken away meanwhile. To be told of all of them one by one would take five times as long. */
+  /** Yields the wanted keys, which may be deleted meanwhile. To yield all of them one by one would take five times as long. */
   *keys(isWanted: (key: number, value: Value) => boolean): Generator<number> {
     for (const shard of this.#shards) yield* shard.keys(isWanted)
   }
@@ -68,7 +68,7 @@ export class HashMap<Value> {
   }
 }
 
-/** Open addressing: a key is at the place that its bits say, or behind it, with no free place in between. */
+/** A table with open addressing: a key is at the place that its bits say, or behind it, with no free place in between. */
 class Shard<Value> {
   #keys = new Float64Array(LEAST_PLACES)
   #values: Array<Value | undefined> = []
@@ -82,7 +82,7 @@ class Shard<Value> {
     return this.#values[this.#find(key)]
   }
 
-  /** @returns whether it is new */
+  /** @returns true if the key is new */
   set(key: number, value: Value): boolean {
     const isNew = !this.has(key)
     if (isNew && 4 * ++this.#size > 3 * this.#keys.length) this.#grow()
@@ -96,7 +96,7 @@ class Shard<Value> {
     const [keys, values] = [this.#keys, this.#values]
     let gap = this.#find(key)
     if (keys[gap] !== key) return false
-    // others whose search would end at the gap move up into it
+    // keys whose search would end at the gap move up into it
     for (let at = this.#after(gap); keys[at] !== FREE; at = this.#after(at)) {
       const behind = (from: number) => (at - from) & (keys.length - 1)
       if (behind(this.#placeOf(keys[at] ?? FREE)) < behind(gap)) continue
@@ -137,14 +137,14 @@ class Shard<Value> {
     }
   }
 
-  /** Where it is, or else the free place for it. */
+  /** Returns the place of the key, or else the free place for it. */
   #find(key: number): number {
     let at = this.#placeOf(key)
     while (this.#keys[at] !== key && this.#keys[at] !== FREE) at = this.#after(at)
     return at
   }
 
-  /** Its lowest bits say which shard it is in. */
+  /** Returns the place that the key's bits say. The lowest bits are left out, because they say in which shard the key is. */
   #placeOf(key: number): number {
     return (key >>> 6) & (this.#keys.length - 1)
   }

@@ -2,11 +2,11 @@ import { epochMs } from '../../../base/clock.js'
 import type { LookStats } from '../../contracts/look-stats.js'
 import type { TaskIndex } from './task-index.js'
 
-// The share of one core that scanning may take: what costs more happens less often.
+// The shares of one core that looks may take. What costs more happens less often.
 
-/** Re-checking one waiting file costs about 6 µs; budget: 0.5 % of one core. */
+/** Looking again at one waiting file costs about 6 µs; budget: 0.5 % of one core. */
 const LOOK_AGAIN_MS_PER_FILE = 1.2
-/** The scan that finds their names: 1 % of one core. */
+/** The scan that finds the names of the waiting files: 1 % of one core. */
 const LOOK_AGAIN_SHARE = 100
 /** Scans while watches are suspended: 5 % of one core. */
 const SUSPENDED_SHARE = 20
@@ -18,22 +18,24 @@ const POLL_SHARE = 50
 
 /** What the time of the next look depends on. */
 interface Circumstances {
-  /** There are no events: looks take their place. */
+  /** True if there are no events, so that looks take their place. */
   readonly isPolled: boolean
-  /** Events are not listened to at present. */
+  /** True while events are not listened to. */
   readonly isSuspended: boolean
 }
 
 /**
- * When to look at a spool again, by what was asked for and what the last looks cost. A pass is the regular look, once per
- * frequency. All times are on the clock of `performance.now()`.
+ * Decides when to look at a spool again, from what was asked for and from what the last looks cost. A pass is the regular look,
+ * once per frequency. All times are on the clock of `performance.now()`.
  */
 export class ScanTimetable {
   frequencyMs: number
   #scans = 0
-  /** When the last scan ended, and how long it took; and that of the last one that listed everything. */
+  /** When the last scan ended. */
   #lastAt = Number.NEGATIVE_INFINITY
+  /** How long the last scan took. */
   #lastMs = 0
+  /** How long the last scan that listed everything took. */
   #lastFullMs = 0
   /** The first scan is due at once. */
   #request: ScanRequest = { at: Number.NEGATIVE_INFINITY, isForAll: false }
@@ -46,26 +48,32 @@ export class ScanTimetable {
     this.frequencyMs = frequencyMs
   }
 
-  /** A scan was asked for, or has been put off. */
+  /** True if a scan was asked for, or was put off. */
   get isWanted(): boolean {
     return this.#request !== NO_REQUEST
   }
 
-  /** @returns when the scan that serves all requests is due */
+  /** Asks for a scan. @returns when the scan that serves all requests is due */
   want(at: number, isForAll: boolean): number {
     const pending = this.#request
     this.#request = { at: Math.min(pending.at, at), isForAll: pending.isForAll || isForAll }
     return this.#request.at
   }
 
-  /** A scan begins. @returns whether it was asked to look at waiting files again, too */
+  /** Ends the pending request, because a scan begins. @returns true if the request was to look at waiting files again, too */
   begin(): boolean {
     const { isForAll } = this.#request
     this.#request = NO_REQUEST
     return isForAll
   }
 
-  /** @param isAll it listed everything @param names how many are known now */
+  /**
+   * Takes note of the end of a scan.
+   *
+   * @param isAll true if the scan listed everything
+   * @param isForAll true if waiting files are looked at again
+   * @param names the number of refs that are known now
+   */
   ended(startedAt: number, isAll: boolean, isForAll: boolean, names: number): void {
     this.#lastNames = names
     this.#scans++
@@ -90,19 +98,26 @@ export class ScanTimetable {
     return Math.min(dueAt, this.#lastAt + Math.max(RATE_WINDOW_MS, this.#lastMs * SUSPENDED_SHARE))
   }
 
-  /** The time of one of `waiting` files may have changed without an event: look again, as often as is cheap. */
+  /**
+   * True if it is time to look at the `waiting` files again, as often as is cheap: the time of one may have changed without an
+   * event.
+   */
   isLookAgainDue(waiting: number, atLeastMs = 0): boolean {
     const everyMs = Math.max(atLeastMs, waiting * LOOK_AGAIN_MS_PER_FILE, this.#lastFullMs * LOOK_AGAIN_SHARE)
     return performance.now() >= this.#lastRecheckAt + everyMs
   }
 
-  /** How long a scan because of an unclear event is put off. @param names how many are known; tasks that ended are not listed again */
+  /**
+   * Returns the delay of a scan that an unclear event asks for.
+   *
+   * @param names the number of refs that are known now; tasks that have ended are not listed again
+   */
   unclearInMs(names: number): number {
     const share = Math.min(1, (names + 1) / (this.#lastNames + 1))
     return Math.min(this.frequencyMs, this.#lastMs * share * UNCLEAR_SHARE)
   }
 
-  /** The same while nothing else is to be done: what the last scan cost may be long ago. */
+  /** The same while no task is ready: the delay counts from the end of the last scan, which may be long ago. */
   idleUnclearInMs(names: number): number {
     return Math.max(0, this.#lastAt + this.unclearInMs(names) - performance.now())
   }
@@ -120,7 +135,10 @@ export class ScanTimetable {
     }
   }
 
-  /** A frequency after the start of the last one, unless that took half of it. */
+  /**
+   * Returns when the next pass is due: one frequency (or poll interval) after the start of the last one, unless that took over
+   * half of it.
+   */
   #passAt(isPolled: boolean): number {
     const pollMs = isPolled ? Math.max(POLL_MS, this.#lastPassMs * POLL_SHARE) : Number.POSITIVE_INFINITY
     return this.#lastPassAt + Math.max(Math.min(this.frequencyMs, pollMs), 2 * this.#lastPassMs)
@@ -131,24 +149,27 @@ export class ScanTimetable {
 interface ScanRequest {
   /** The earliest time that was asked for, on the clock of `performance.now()`. */
   readonly at: number
-  /** Waiting files are looked at again, too. */
+  /** True if waiting files are looked at again, too. */
   readonly isForAll: boolean
 }
 
 const NO_REQUEST: ScanRequest = { at: Number.POSITIVE_INFINITY, isForAll: false }
 
-/** While the backlog is this long and tasks end this fast, events would cost more than they tell: three a task. */
+/**
+ * While the backlog is longer than this and tasks end faster than `FAST_TASKS_PER_SECOND`, events would cost more than they
+ * tell: three a task.
+ */
 export const LONG_BACKLOG = 5000
 const FAST_TASKS_PER_SECOND = 2000
-/** How long a rate is measured; ms. */
+/** The time over which a rate is measured. */
 export const RATE_WINDOW_MS = 100
 
-/** Measures whether the workers race through a long backlog. */
+/** Measures whether workers drain a long backlog fast. */
 export class DrainRate {
   #since = performance.now()
   #tasks = 0
 
-  /** On the clock of `performance.now()`: when there is enough to judge by. */
+  /** When the measured time is long enough to judge by, on the clock of `performance.now()`. */
   get judgeableAt(): number {
     return this.#since + RATE_WINDOW_MS
   }
@@ -163,10 +184,12 @@ export class DrainRate {
   }
 
   /**
-   * Of the time since the last judgement; undefined before there is enough, or while no worker has anything to end.
+   * Judges the time since the last judgement.
    *
    * @param ready the backlog now
-   * @param waiting what a listing meets in vain, which has to follow once events were missed
+   * @param waiting the refs that a listing meets in vain; a listing has to follow once events were missed
+   * @returns true if a long backlog is drained fast; undefined before the time is long enough, or while no worker has anything
+   *   to end
    */
   judge({ ready, busy, waiting }: Pick<TaskIndex, 'ready' | 'busy' | 'waiting'>): boolean | undefined {
     const now = performance.now()

@@ -17,15 +17,18 @@ import { DrainRate, LONG_BACKLOG, ScanTimetable } from './scan-timetable.js'
 import type { TaskIndex } from './task-index.js'
 import { Watches, type WatchesOptions } from './watches.js'
 
-/** An entry takes 20 bytes on tmpfs, and more on disks. */
+/** The size of a directory with a long backlog: an entry takes 20 bytes on tmpfs, and more on disks. */
 const LONG_BACKLOG_BYTES = 20 * LONG_BACKLOG
 
-/** Where events tell of changes, what waits is looked at this often: some may be lost. */
+/** The minimum time between two looks at waiting files where events tell of changes: some events may be lost. */
 const LOOK_WATCHED_MS = 60_000
-/** So many of those that wait, whose names are in memory meanwhile, are looked at between two looks at the directory. */
+/** The maximum number of waiting refs that are looked at after one listing, because their names are in memory meanwhile. */
 const MOST_LOOKED_AT = 50_000
 const LOOKED_AT_ONCE = 1000
-/** With more that are due, a listing costs more than a count that is right at once. */
+/**
+ * With more ready refs than this, no listing follows a look aside that has moved refs: it would cost more than a count that is
+ * right at once.
+ */
 const MOST_LISTED_AGAIN = 10_000
 
 interface Round {
@@ -33,15 +36,16 @@ interface Round {
   begun: { readonly atMs: number; readonly offsetMs: number }
 }
 
-// Longer than others: what a look lists depends on which events are listened to, and the other way round.
+// This file is longer than others, because what a look lists depends on which events are listened to, and the other way round.
 type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
 
 /**
- * Keeps a TaskIndex true to its directory. The scan is the truth, waits for nothing but the directory, and comes every
- * `frequencyMs`; it lists directories whose stamps do not prove that nothing was made or removed there. Events, or
- * `scanNow`, only bring it (or a single name) forward. Where there are no events from other hosts, the stamps are compared every second.
+ * Keeps a TaskIndex true to its directory. The scan is the truth: it waits for nothing but the directory, comes every
+ * `frequencyMs`, and lists the directories whose stamps do not prove that nothing was made or removed there. Events and
+ * `scanNow` only bring the scan (or the look at a single name) forward. Where other hosts raise no events, the stamps are
+ * compared every second.
  *
- * Watches on large directories are suspended while the workers race through a long backlog.
+ * Watches on large directories are suspended while workers drain a long backlog fast.
  */
 export class Scanner {
   readonly #options: ScannerOptions
@@ -54,24 +58,27 @@ export class Scanner {
   readonly #alarm = new Alarm(() => void this.#turn())
   readonly #news: ScanNews
   #turning: Promise<void> | undefined
-  /** Counts what was met: proof that a long scan goes on. */
+  /** Counts what the scan has met, as proof that a long scan goes on. */
   #signs = 0
   readonly #stall = new Stall()
   #isLocal = false
   #isClosed = false
   #isSuspended = false
-  /** When the last look at all that waits began. */
+  /** When the last look at all waiting refs began: the wall clock, and its offset at the time. */
   #lookedAt = { atMs: Date.now(), offsetMs: clockOffsetMs() }
-  /** Looks at files for this process; undefined: nobody does. */
+  /** Looks at files for this process; undefined if nobody does. */
   #looker: Looker | undefined
   #isLooking = false
-  /** Events were not listened to for a while: what waits is looked at again as soon as they are. */
+  /** True if events were not listened to for a while. Waiting refs are looked at again once events are listened to. */
   #hasMissed = false
-  /** Events may have been lost since the last look at what waits. */
+  /** True if events may have been lost since the last look at waiting refs began. */
   #wasUnclear = false
-  /** How many of those that wait the looks of this round have passed, when it began, and what the next look passes over. */
+  /**
+   * The current round of looks at all waiting refs: how many of them its looks have passed, which the next look skips, and when
+   * the first of its looks began.
+   */
   #round: Round = { passed: 0, begun: this.#lookedAt }
-  /** Some of what waits was not there any more. */
+  /** True if the last listing of everything did not meet all refs that wait for their time. */
   #isMissing = false
 
   constructor(options: ScannerOptions, index: TaskIndex, events: Emitter, wakeUp: () => void) {
@@ -94,7 +101,10 @@ export class Scanner {
     })
   }
 
-  /** What waits for its time, and what no worker looks at, is looked at by this from now on, so that this process waits for no file. */
+  /**
+   * Lets `looker` look, from now on, at refs that wait for their time and at ready refs that no worker looks at, so that this
+   * process waits for no file.
+   */
   lookBy(looker: Looker): void {
     this.#looker = looker
     this.#index.lookBy(looker, () => {
@@ -103,13 +113,13 @@ export class Scanner {
     })
   }
 
-  /** Names may have come or gone of which no event tells. */
+  /** Makes a scan list everything at once, because names may have come or gone of which no event tells. */
   #listAgain(): void {
     this.#directories.doubt()
     this.#wantScan(0)
   }
 
-  /** Somebody may have stored tasks. */
+  /** Lists everything if events may not tell of each change, because somebody may have stored tasks. */
   lookForNew(): void {
     if (!this.#areEventsWhole) this.#listAgain()
   }
@@ -124,34 +134,34 @@ export class Scanner {
     this.#wantScan(0, true)
   }
 
-  /** From now on, starting with a look at everything. */
+  /** Sets the frequency from now on, starting with a look at everything. */
   setFrequency(frequencyMs: number): void {
     this.#timetable.frequencyMs = frequencyMs
     this.#watches.frequencyMs = frequencyMs
     this.scanNow()
   }
 
-  /** The workers ended tasks: they may soon run out of work, or be so fast that events cost more than they tell. */
+  /** Takes note that workers ended tasks. They may soon run out of work, or be so fast that events cost more than they tell. */
   tasksEnded(count: number, isAnyGone: boolean): void {
-    if (isAnyGone) this.#directories.doubt() // as far as a worker can see: the next pass lists
+    if (isAnyGone) this.#directories.doubt() // gone as far as a worker can see: the next pass lists
     this.#race.tasksEnded(count)
     this.#judge()
     if (this.#isSuspended && this.#index.ready === 0) {
       this.#isSuspended = false
       this.#wantScan(0)
     } else this.scanIfLow()
-    // a scan that was too expensive costs little once the tasks have run, or keeps nothing waiting
+    // a scan that was put off as too expensive costs little once the tasks have run, or delays none while none is ready
     if (this.#timetable.isWanted && this.#index.ready === 0)
       this.#wantScan(this.#timetable.idleUnclearInMs(this.#index.size))
     this.wakeWhenDue()
   }
 
-  /** Scans if refs are due whose names are not known. */
+  /** Scans if refs are due whose names are not known, and the known ones run low. */
   scanIfLow(): void {
     if (this.#index.runsLow) this.#wakeAt(0)
   }
 
-  /** All due tasks are known, and none is left. */
+  /** True if all due tasks are known, and none is left. */
   get isDrained(): boolean {
     const isSettled = this.#turning === undefined && !this.#timetable.isWanted
     const { runsLow, ready, busy, later } = this.#index
@@ -159,7 +169,7 @@ export class Scanner {
     return isSettled && !this.#isSuspended && isNoneReady && later.wakesAtMs > Date.now() // the alarm may be late
   }
 
-  /** For how long it has met nothing though it is scanning, or has not scanned though it should, in milliseconds. */
+  /** How long the scan in progress has met nothing, or a scan that is due has not begun; ms. */
   get stalledMs(): number {
     const isLate = !this.#isClosed && performance.now() > this.#nextTurnAt
     return this.#stall.look(this.#turning !== undefined || isLate ? this.#signs : undefined)
@@ -202,7 +212,7 @@ export class Scanner {
     if (isPass) this.#timetable.passed(startedAt)
   }
 
-  /** Events tell of each change, as far as is known. */
+  /** True if events tell of each change, as far as is known. */
   get #areEventsWhole(): boolean {
     const { watched, refused } = this.#watches.counts
     return this.#isWatching && !this.#isSuspended && watched > 0 && refused === 0 && !this.#wasUnclear
@@ -233,15 +243,21 @@ export class Scanner {
   }
 
   /**
-   * Of what waits for its time, the times of a file tell whether somebody wrote, touched or replaced it since the last look,
-   * while they are of this machine's clock, and that one was not set.
+   * True if the times of a waiting file tell whether somebody wrote, touched or replaced the file since the last look: they are
+   * from this machine's clock, nobody has set that clock, and no waiting ref was missing.
    */
   get #mayTellByTimes(): boolean {
     const isClockSame = Math.abs(clockOffsetMs() - this.#lookedAt.offsetMs) < COARSEST_TIME_MS
     return this.#isLocal && isClockSame && !this.#isMissing
   }
 
-  /** @param changed the directories that are listed again, undefined: all of them @param isLookAgain what waits is looked at again */
+  /**
+   * Lists directories.
+   *
+   * @param changed the directories that are listed again; undefined means all of them
+   * @param isForAll true if waiting and parked refs become ready, so that workers look at their files again
+   * @param isLookAgain true if the files of waiting refs are looked at again
+   */
   async #list(
     changed: ReadonlySet<string> | undefined,
     isForAll: boolean,
@@ -273,14 +289,19 @@ export class Scanner {
     else if (isLookAgain) void this.#lookAgain(waiting, this.#round.passed + waiting.length < met, begun)
   }
 
-  /** @param isMore there are others, at which the next look looks @param begun when those were listed */
+  /**
+   * Looks at files of waiting refs.
+   *
+   * @param isMore true if there are others, at which the next look looks
+   * @param begun when the refs were listed
+   */
   async #lookAgain(refs: readonly Ref[], isMore: boolean, begun: Round['begun']): Promise<void> {
     if (this.#round.passed === 0) this.#round.begun = begun
     this.#isLooking = true
     this.#wasUnclear = false
     const isDone = await this.#lookAt(refs, this.#lookedAt.atMs - COARSEST_TIME_MS)
     this.#isLooking = false
-    if (!isDone) return // the next look begins where this did
+    if (!isDone) return // the next look begins where this one began
     this.#round.passed = isMore ? this.#round.passed + refs.length : 0
     if (!isMore) this.#lookedAt = this.#round.begun
   }
@@ -312,8 +333,8 @@ export class Scanner {
       directory: (prefix, stamp) => {
         this.#directories.begun(prefix, stamp)
         this.#signs++
-        // opened now, the watch on the spool itself saves a second listing; of a long backlog it would be closed at once,
-        // and the kernel visits every entry for each
+        // a watch on the spool itself that is opened now saves a second listing; on a long backlog it would be closed at once,
+        // and the kernel visits every entry both to open and to close a watch
         const isWorthIt = prefix === '' && stamp.bytes <= LONG_BACKLOG_BYTES && !this.#isSuspended
         if (isWorthIt && this.#isWatching) this.#watches.follow(prefix, stamp)
       },
@@ -348,7 +369,10 @@ export class Scanner {
     this.#wakeAt(this.#timetable.want(performance.now() + inMs, isForAll))
   }
 
-  /** Suspended while the backlog is long and tasks end fast; the start of a backlog counts as fast. */
+  /**
+   * Suspends the watches while the backlog is long and tasks end fast, and opens them again afterwards. A long backlog at the
+   * first scan counts as fast.
+   */
   #judge(): void {
     const isRace = this.#race.judge(this.#index)
     if (isRace === true && !this.#isSuspended) this.#suspendWatches()
@@ -368,7 +392,7 @@ export class Scanner {
   #miss(error: unknown): void {
     this.#directories.forget()
     this.#watches.close()
-    this.#wantScan(Math.min(1000, this.#timetable.frequencyMs)) // costs nothing
+    this.#wantScan(Math.min(1000, this.#timetable.frequencyMs)) // a listing that fails costs nothing
     this.#news.missing(error)
   }
 
@@ -378,23 +402,27 @@ export class Scanner {
     if (this.#isSuspended) this.#wakeAt(this.#race.judgeableAt)
   }
 
-  /** Call it when refs may wait for another time than before. */
+  /** Sets the alarm for the next ref that comes due. Call it when refs may wait for another time than before. */
   wakeWhenDue(): void {
     this.#wakeAt(performance.now() + Math.max(0, this.#index.later.wakesAtMs - Date.now()))
   }
 
-  /** @param at on the clock of `performance.now()`; what workers report late must not keep alive what was closed */
+  /**
+   * Sets the alarm, unless the scanner is closed: what workers report late must not keep it alive.
+   *
+   * @param at on the clock of `performance.now()`
+   */
   #wakeAt(at: number): void {
     if (!this.#isClosed) this.#alarm.wakeAt(at)
   }
 }
 
-/** How far the wall clock is from the one that nobody sets. */
+/** Returns how far the wall clock is ahead of the clock that nobody sets; ms. */
 function clockOffsetMs(): number {
   return Date.now() - performance.now()
 }
 
-/** In programs that have nobody else to look. */
+/** Looks at files in this process, for programs that have no looker. */
 function changedSince(spool: string, refs: readonly Ref[], sinceMs: number): Array<readonly [number, 'due']> {
   return refs.flatMap((ref, place) => {
     const times = timesSince(spool, ref, sinceMs)
@@ -403,19 +431,19 @@ function changedSince(spool: string, refs: readonly Ref[], sinceMs: number): Arr
 }
 
 /**
- * The times of a task's file if it has changed since then (epoch ms), by its ctime: touch, rsync and tar can set the other one.
+ * Returns the times of a task file that has changed since then (epoch ms). Its ctime tells, because touch, rsync and tar can set the mtime.
  *
- * @returns undefined if it has not, or cannot be looked at
+ * @returns undefined if the file has not changed, or cannot be looked at
  */
 export function timesSince(spool: string, ref: Ref, sinceMs: number): Pick<Stats, 'mtimeMs'> | undefined {
-  // whoever can list the directory can look at its files, but for a disk that fails
+  // whoever can list the directory can look at its files, unless the disk fails
   const times = quietly(() => lstatSync(toFsPath(`${spool}/${ref}`)))
   return times !== undefined && times.ctimeMs >= sinceMs ? times : undefined
 }
 
 /** The maximum number of directories reported because they cannot be listed, or are not entered. */
 const MOST_REPORTED = 1000
-/** Names of a directory that is none of ours. */
+/** The maximum number of names that are looked at in a directory that is none of ours. */
 const MOST_NAMES = 100
 
 /** Reports what scans find, each thing once. */
@@ -423,7 +451,7 @@ class ScanNews {
   readonly #spool: string
   readonly #events: Emitter
   readonly #reported = new Set<string>()
-  /** Why it cannot be listed: an error's code. */
+  /** The code of the error with which the spool cannot be listed; undefined if it can be. */
   #missing: string | undefined
 
   constructor(spool: string, events: Emitter) {
@@ -431,7 +459,7 @@ class ScanNews {
     this.#events = events
   }
 
-  /** The spool itself could not be listed. */
+  /** Reports that the spool itself could not be listed. */
   missing(error: unknown): void {
     const code = errnoOf(error) ?? ''
     if (this.#missing === code) return
@@ -443,7 +471,10 @@ class ScanNews {
     this.#events.emit('spool-missing', { spool: this.#spool, error: messageOf(error) + advice })
   }
 
-  /** A directory was listed, or is gone; the spool itself as far as there is room for its names. */
+  /**
+   * Takes note that a directory was listed, or is gone. The spool itself counts as listed once its names have filled the
+   * window, too.
+   */
   listed(prefix: string): void {
     if (prefix === '' && this.#missing !== undefined) {
       this.#missing = undefined
@@ -462,7 +493,7 @@ class ScanNews {
     this.#events.emit(name, { spool: this.#spool, prefix: displayName(prefix), error: messageOf(error) })
   }
 
-  /** A directory that may be anybody's: it is news if tasks are in it, among its first names. */
+  /** Reports a directory that may be anybody's if there are tasks among its first names. */
   foreign(prefix: string): void {
     if (!this.#isNews(`spool-astray${prefix}`)) return
     let looked = 0
@@ -472,7 +503,7 @@ class ScanNews {
         holdsTask = hasUwsgiPrefix(name)
         return !holdsTask && ++looked < MOST_NAMES
       })
-    } catch {} // it is gone, or closed to us
+    } catch {} // the directory is gone, or closed to us
     if (holdsTask) this.priority('spool-astray', prefix)
   }
 

@@ -4,25 +4,25 @@ import type { TaskOrder } from '../task-order.js'
 import { BoundedHeap } from './bounded-heap.js'
 import { type IsBefore, type Placed, placedBefore } from './window.js'
 
-/** So many names are kept. */
+/** The number of refs whose names a queue keeps. */
 const NAMED = 100_000
-/** With rivals, it is among so many for each slot which one is tried. */
+/** With rivals, the ref to try is one of this many next refs for each slot but the first. */
 const SPREAD = 20
 
-/** The tasks that wait for a slot of one name, in order. Of those beyond the best, only the number is known. */
+/** The refs that wait for a slot of one name, in order. Beyond the best refs, only their number is known. */
 export class SlotQueue {
-  /** As the last worker said that spoke of them. */
+  /** The name and the number of its slots, as the last worker that reported them said. */
   slots: NamedSlots
-  /** How many wait. */
+  /** The number of refs that wait. */
   size = 0
-  /** A slot was given back while none waited, and no task was tried since. */
+  /** True if a slot was given back while no ref waited, and none was tried since. */
   isSpare = false
   readonly #isBefore: IsBefore
-  /** The best of `best`, in order, but for some that came later. */
+  /** The refs taken off `#best` to choose among, in order, except for refs that were added later. */
   readonly #ahead: Placed[] = []
-  /** May have refs that do not wait any more. */
+  /** The best known refs, without those ahead. It may have refs that do not wait any more. */
   #best: BoundedHeap<Placed>
-  /** A scan in progress: the best that it has met so far. */
+  /** The best refs that the scan in progress has met so far; undefined if no scan looks for them. */
   #harvest: BoundedHeap<Placed> | undefined
 
   constructor(slots: NamedSlots, order: TaskOrder) {
@@ -37,16 +37,16 @@ export class SlotQueue {
     this.#best.add(placed)
   }
 
-  /** As `pop`, but it stays. */
+  /** Returns the ref that `pop(false)` would remove. */
   peek(): Placed | undefined {
     return this.#isAheadFirst ? this.#ahead[0] : this.#best.peek()
   }
 
   /**
-   * The best that is known; the caller knows whether it still waits.
+   * Removes and returns the best known ref; the caller knows whether the ref still waits.
    *
-   * @param isRival others take from this queue, too, and would try the same ones in the same order. So it is one of those that come
-   *   next: within about twenty times what a task takes, they all run
+   * @param isRival true if other daemons take from this queue, too, and would try the same refs in the same order. The result
+   *   is then one of the refs that come next: they all run within about twenty times what a task takes
    */
   pop(isRival: boolean): Placed | undefined {
     const most = isRival ? 1 + SPREAD * (this.slots.count - 1) : 1
@@ -60,23 +60,23 @@ export class SlotQueue {
     return ahead !== undefined && (best === undefined || this.#isBefore(ahead, best))
   }
 
-  /** Those that are known, in order. The caller knows which of them still wait. */
+  /** Yields the known refs in order. The caller knows which of them still wait. */
   *inOrder(): Generator<Ref> {
     for (const { ref } of this.#ahead) yield ref
     for (const { ref } of this.#best.inOrder()) yield ref
   }
 
-  /** More wait than are known, and the known ones run low: a scan finds the next. */
+  /** True if more refs wait than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
     return this.#best.horizon !== undefined && this.#best.size < NAMED / 4
   }
 
-  /** None is known, and none is unknown. */
+  /** True if no ref is known, and there are none that are not known. */
   get isOver(): boolean {
     return this.#best.horizon === undefined && this.#best.size + this.#ahead.length === 0
   }
 
-  /** A scan in progress looks for those that are not known. */
+  /** True if the scan in progress looks for refs that are not known. */
   get isHarvesting(): boolean {
     return this.#harvest !== undefined
   }
@@ -85,12 +85,12 @@ export class SlotQueue {
     this.#harvest = this.runsLow ? new BoundedHeap(this.#isBefore, NAMED) : undefined
   }
 
-  /** The scan met one that waits. */
+  /** Takes in a waiting ref that the scan met. */
   met(placed: Placed): void {
     this.#harvest?.add(placed)
   }
 
-  /** @param isWhole it met everything */
+  /** @param isWhole true if the scan met everything */
   endScan(isWhole: boolean): void {
     if (this.#harvest !== undefined && isWhole) this.#best = this.#harvest
     this.#harvest = undefined

@@ -9,12 +9,12 @@ import { HashMap, hash } from './ref-hash.js'
 import { SlotQueue } from './slot-queue.js'
 import type { Placed } from './window.js'
 
-/** 70 MB, and 150 bytes for each of the best hundred thousand of a name. */
+/** The default limit of waiting refs: 70 MB, and 150 bytes for each of the best hundred thousand refs of a name. */
 const MAX_PARKED = 1_000_000
-/** A worker that was given a ref to try takes so long at most to take the slot. */
+/** A worker that was given a ref to try takes the slot within this time. */
 const TRY_MS = 50
 const NONE: readonly string[] = []
-/** A queue may know refs that do not wait any more: so many more than are wanted are looked at. */
+/** How many more refs are looked at than are wanted, because a queue may know refs that do not wait any more. */
 const MOST_LOOKS = 1000
 
 interface Tried {
@@ -22,32 +22,33 @@ interface Tried {
   readonly since: number
 }
 
-/** What the index does with refs. */
+/** The parts of the index that the queues use. */
 interface Places {
   readonly ready: ReadyRefs
   readonly busy: BusyRefs
   makeReady(ref: Ref): void
-  /** Takes the first of those that are ready. @returns false if it is elsewhere by now */
+  /** Takes the first ready ref for a worker. @returns false if that is another ref, or if the ref is elsewhere by now */
   takeFirst(ref: Ref): boolean
   haveRivals(): boolean
 }
 
 /**
- * Tasks that wait for a slot of their name: a hash each, and the names of the best. They keep their place, and cost nothing.
+ * The refs that wait for a slot of their task's name: a hash each, and the names of the best. They keep their place, and cost
+ * nothing.
  *
- * The first of a name are made ready as slots of it become free. Only a worker knows whether one is: it reports those that find
- * none, and they are back in their place.
+ * The first refs of a name are made ready as slots of that name become free. Only a worker knows whether a slot is free: it
+ * reports the refs that find none, and they return to their place.
  */
 export class SlotQueues {
   readonly #order: TaskOrder
   readonly #places: Places
   readonly #limit: number
   readonly #byName = new Map<string, SlotQueue>()
-  /** By the hash of the ref. */
+  /** The queue in which each ref waits, by the hash of the ref. */
   readonly #waiting = new HashMap<SlotQueue>()
   /** Refs that were given another try, and are not reported yet. */
   readonly #tried = new Map<Ref, Tried>()
-  /** Of those in which refs wait; undefined: it has changed. */
+  /** The names of the queues in which refs wait; undefined once they have changed. */
   #names: readonly string[] | undefined
 
   /** @param limit the maximum number of refs */
@@ -61,26 +62,26 @@ export class SlotQueues {
     return this.#waiting.size
   }
 
-  /** More wait than are known, and the known ones of a name run low. */
+  /** True if more refs of a name wait than are known, and the known ones run low. */
   get runsLow(): boolean {
     if (this.size === 0) return false
     for (const queue of this.#byName.values()) if (queue.size > 0 && queue.runsLow) return true
     return false
   }
 
-  /** Those in which tasks wait. */
+  /** The queues in which refs wait. */
   *queues(): Generator<SlotQueue> {
     if (this.size === 0) return
     for (const queue of this.#byName.values()) if (queue.size > 0) yield queue
   }
 
-  /** The names of tasks that wait: another array whenever it changes. */
+  /** The names for whose slots refs wait: another array whenever they change. */
   get queued(): readonly string[] {
     this.#names ??= this.size === 0 ? NONE : Array.from(this.queues(), ({ slots }) => slots.name)
     return this.#names
   }
 
-  /** It is taken to be tried. */
+  /** True if the ref was given another try, and is not reported yet. */
   isTry(ref: Ref): boolean {
     return this.#tried.has(ref)
   }
@@ -89,7 +90,7 @@ export class SlotQueues {
     return Array.from(this.queues(), ({ slots, size }) => ({ ...slots, parked: size }))
   }
 
-  /** For each name, the first refs that wait, at most `limit` of them. */
+  /** Yields, for each name, a group with the first refs that wait, at most `limit` of them. */
   *groups(limit: number): Generator<ParkedGroup> {
     for (const queue of this.queues()) {
       const { slots, size: count } = queue
@@ -128,7 +129,7 @@ export class SlotQueues {
     return true
   }
 
-  /** The queue of a name, which has so many slots by now. */
+  /** Returns the queue of a name, and updates the number of its slots. */
   #queueOf(slots: NamedSlots): SlotQueue {
     const queue = this.#byName.get(slots.name) ?? new SlotQueue(slots, this.#order)
     queue.slots = slots
@@ -154,7 +155,7 @@ export class SlotQueues {
     if (queue.size === 0) this.#names = undefined
   }
 
-  /** The first `count` refs of a queue are ready. @returns how many there were */
+  /** Makes the first `count` refs of a queue ready. @returns how many there were */
   next(queue: SlotQueue, count: number): number {
     for (let i = 0; i < count; i++) {
       const ref = this.#pop(queue, this.#places.haveRivals())
@@ -164,7 +165,11 @@ export class SlotQueues {
     return count
   }
 
-  /** Removes and returns the first that waits in this queue, which is to be tried; undefined: none is known. @param isRival others run them, too */
+  /**
+   * Removes and returns the first ref that waits in this queue, to be tried; undefined if none is known.
+   *
+   * @param isRival true if other daemons run them, too
+   */
   #pop(queue: SlotQueue, isRival = false): Ref | undefined {
     for (let first = queue.pop(isRival); first !== undefined; first = queue.pop(isRival)) {
       const { ref } = first
@@ -175,11 +180,12 @@ export class SlotQueues {
       queue.isSpare = false
       return ref
     }
-    if (queue.isOver && queue.size > 0) this.#clear(queue) // a scan did not meet them: they are gone
+    // the refs that are left are gone: a scan did not meet them
+    if (queue.isOver && queue.size > 0) this.#clear(queue)
     return undefined
   }
 
-  /** Takes at most `limit` of those that wait for one of these slots, as long as they come before all that is ready. */
+  /** Takes at most `limit` refs that wait for one of these slots, as long as they come before all that are ready. */
   takeFirst(slots: NamedSlots, limit: number): Ref[] {
     const queue = this.#queueOf(slots)
     const taken: Ref[] = []
@@ -191,7 +197,7 @@ export class SlotQueues {
     return taken
   }
 
-  /** What is ready first, if it is of this queue. */
+  /** Returns the first ready ref, if it is to be tried for this queue. */
   #readyFirstOf(queue: SlotQueue): Ref | undefined {
     const first = this.#places.ready.peek()?.ref
     return first !== undefined && this.#tried.get(first)?.queue === queue ? first : undefined
@@ -203,7 +209,7 @@ export class SlotQueues {
     return isFirst && this.next(queue, 1) > 0 ? this.#readyFirstOf(queue) : undefined
   }
 
-  /** How many refs of a queue are to be tried, and may not have taken a slot yet. */
+  /** Returns how many refs of a queue are being tried, and may not have taken a slot yet. */
   pendingOf(queue: SlotQueue): number {
     const { busy, ready } = this.#places
     const now = performance.now()
@@ -212,18 +218,19 @@ export class SlotQueues {
       if (its !== queue) continue
       if (busy.has(ref)) pending += Number(now < since + TRY_MS)
       else if (ready.isFresh(ref)) pending++
-      else this.#tried.delete(ref) // it is gone
+      else this.#tried.delete(ref) // the ref is gone
     }
     return pending
   }
 
-  /** A worker has finished with a ref, which has its place by now. */
+  /** Takes in the report of a worker that has finished with a ref, which is in its new place by now. */
   reported(report: Report): void {
     const { ref, kind, slots } = report
     const tried = this.#endTry(ref)
     if (waitsForSlot(report)) {
       const queue = this.#queueOf(report.slots)
-      if (queue.isSpare) this.next(queue, 1) // one was given back after it was found taken, and before that was reported
+      // a slot was given back after the worker found all of them taken, and before it reported that
+      if (queue.isSpare) this.next(queue, 1)
     } else if (slots !== undefined) {
       const queue = this.#queueOf(slots)
       if (queue.size === 0) queue.isSpare = true
@@ -232,13 +239,13 @@ export class SlotQueues {
     else if (tried !== undefined) this.next(tried, 1)
   }
 
-  /** A worker ran the ref, and it took no slot. */
+  /** Takes note that a worker ran the ref, which took no slot. */
   ranWithout(ref: Ref): void {
     const tried = this.#endTry(ref)
     if (tried !== undefined) this.#release(tried)
   }
 
-  /** @returns the queue that it had been taken from for another try, if it was */
+  /** Ends the try of a ref. @returns the queue from which it was taken; undefined if it was not tried */
   #endTry(ref: Ref): SlotQueue | undefined {
     if (this.#tried.size === 0) return undefined
     const queue = this.#tried.get(ref)?.queue
@@ -246,7 +253,7 @@ export class SlotQueues {
     return queue
   }
 
-  /** The name has no slots any more: nothing waits in this queue. */
+  /** Makes all refs of a queue ready, because its name has no slots any more. */
   #release(queue: SlotQueue): void {
     let unnamed = queue.size
     for (let ref = this.#pop(queue); ref !== undefined; ref = this.#pop(queue)) {
@@ -263,7 +270,7 @@ export class SlotQueues {
     for (const key of this.#waiting.keys((_, its) => its === queue)) this.#forget(key)
   }
 
-  /** The scan in progress looks for refs whose names are not known. */
+  /** True if the scan in progress looks for refs whose names are not known. */
   get isHarvesting(): boolean {
     if (this.size === 0) return false
     for (const queue of this.#byName.values()) if (queue.isHarvesting) return true
@@ -274,7 +281,12 @@ export class SlotQueues {
     for (const queue of this.queues()) queue.beginScan()
   }
 
-  /** The scan in progress met a ref. @param timeOf when it became runnable @returns whether it waits */
+  /**
+   * Takes in a ref that the scan in progress met.
+   *
+   * @param timeOf returns when a ref became runnable
+   * @returns true if the ref waits for a slot
+   */
   met(ref: Ref, timeOf: (ref: Ref) => number): boolean {
     if (this.size === 0) return false
     const key = hash(ref)
@@ -289,7 +301,7 @@ export class SlotQueues {
   }
 }
 
-/** It began, so it had a slot if its name has any. */
+/** True if the task began, so that it had a slot if its name has any. */
 function hasRun(kind: Report['kind']): boolean {
   return isHandled(kind) || kind === 'ignore'
 }

@@ -7,34 +7,40 @@ import { lookAtSlots } from '../slot-files.js'
 import type { SlotQueue } from './slot-queue.js'
 import type { TaskIndex } from './task-index.js'
 
-/** A slot that another daemon, or a dead process, gave back is seen after one to two of these. What our workers give back is reported. */
+/**
+ * The time between two looks. A slot that another daemon, or a dead process, gave back is seen after one to two of them. What
+ * our workers give back is reported.
+ */
 const LOOK_MS = 50
 /** The looks take at most this share of the time. */
 const SHARE = 1 / 50
 /**
- * A worker tries this often to get one that does not stay free, or the daemon that has it would keep it as long as it has tasks. It also
- * tries where nothing can be seen, and says why it cannot.
+ * A worker tries this often to take a slot that does not stay free, because the daemon that has it would otherwise keep it as
+ * long as it has tasks. A worker also tries where nobody can see which slots are free, and reports why it cannot take one.
  */
 const SEND_MS = 1000
 
 /**
- * While tasks wait for slots: looks which stay free, and makes as many of the tasks ready. It has no timer otherwise.
+ * While refs wait for slots, looks which slots stay free, and makes as many of the refs ready. It has no timer otherwise.
  *
- * A slot that is free for one look only is on its way to the next task of a daemon that has just given it back. If others tried it,
- * too, all but one would look at every slot in vain.
+ * A slot that is free for one look only is about to be taken for the next task of the daemon that has given it back. If other
+ * daemons tried it, too, all but one would look at every slot in vain.
  */
 export class SlotWatch {
   readonly #spool: string
   readonly #index: TaskIndex
   readonly #wakeUp: () => void
   #looker: Looker | undefined
-  /** It has not answered yet, so it is asked nothing more: its process may hang, and is given up after many seconds. */
+  /**
+   * True while the looker has not answered. It is asked nothing more until then, because its process may hang, and is given up
+   * after many seconds.
+   */
   #isAsked = false
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
-  /** Those that the last look found free. */
+  /** The slots that the last look found free, by queue. */
   readonly #freeBefore = new WeakMap<SlotQueue, ReadonlySet<number>>()
-  /** When a worker was last sent to see for itself, or since when there are looks. */
+  /** When a worker was last sent to try for a slot, by queue; before the first time, since when there are looks. */
   readonly #sentAt = new WeakMap<SlotQueue, number>()
 
   /** @param spool its real path, a byte string */
@@ -44,12 +50,12 @@ export class SlotWatch {
     this.#wakeUp = wakeUp
   }
 
-  /** From now on this looks; before, and without it, this process does. */
+  /** Lets `looker` look from now on. Before that, and without a looker, this process looks. */
   lookBy(looker: Looker): void {
     this.#looker = looker
   }
 
-  /** Call it when tasks may have been parked. */
+  /** Begins to look, if refs wait for slots. Call it when refs may have been parked. */
   watch(): void {
     if (this.#timer === undefined && this.#index.parkedFor('slot') > 0) this.#lookIn(LOOK_MS)
   }
@@ -85,11 +91,12 @@ export class SlotWatch {
 
   async #freeSlots(asked: readonly SlotWish[]): Promise<FreeSlots | undefined> {
     if (this.#looker !== undefined) return await this.#ask(this.#looker, asked)
-    await takeStampAsync(`${this.#spool}/${STATE_DIRECTORY}/slots`) // while the disk stalls, the look is not begun
+    // while the disk stalls, the look, which would block this process, is not begun
+    await takeStampAsync(`${this.#spool}/${STATE_DIRECTORY}/slots`)
     return lookAtSlots(this.#spool, asked)
   }
 
-  /** @returns undefined: there is no answer for now. One that comes later is of no use: names and slots have changed */
+  /** @returns undefined if there is no answer for now. A later one is of no use, because names and slots have changed by then */
   async #ask(looker: Looker, asked: readonly SlotWish[]): Promise<FreeSlots | undefined> {
     if (this.#isAsked) return undefined
     this.#isAsked = true
@@ -99,7 +106,7 @@ export class SlotWatch {
     return await Promise.race([answered, wait(SEND_MS, undefined, { ref: false })])
   }
 
-  /** How many slots are to be tried. @param free undefined or null: it is not known which are free */
+  /** Returns how many slots are to be tried. @param free the slots that are free; undefined or null if that is not known */
   #toTry(queue: SlotQueue, free: readonly number[] | null | undefined, now: number): number {
     if (free === undefined || free === null) return this.#isDue(queue, now) ? 1 : 0
     const before = this.#freeBefore.get(queue)

@@ -19,15 +19,16 @@ import { SlotQueues } from './slot-queues.js'
 import { Unseen, type UnseenStats } from './unseen.js'
 import { type ListingEnd, WaitingList } from './waiting-list.js'
 
+/** The default limit of due refs in memory. */
 const WINDOW = 120_000
-/** Of further ones it is not known. */
+/** Unreadable refs beyond this number are not remembered as such, so that memory stays bounded. */
 const MOST_UNREADABLE = 10_000
 const UNREADABLE: readonly Report['kind'][] = ['malformed', 'incomplete', 'unreadable']
 
-// Longer than others: each state of a ref is entered and left here.
+// This file is longer than others, because each state of a ref is entered and left here.
 /**
- * What the master knows of a directory of any size: a bounded window of the best due refs, the refs that wait, and
- * those that are with a worker. A ref is in one of these states:
+ * What the master knows of a directory of any size: a bounded window of the best due refs, the refs that wait, and the refs
+ * that are with a worker. A ref is in one of these states:
  *
  *   ready (in the window, or fresh from an event) → busy (with a worker) → forgotten | waiting → ready
  *                                                                        | parked → ready | busy
@@ -37,29 +38,36 @@ const UNREADABLE: readonly Report['kind'][] = ['malformed', 'incomplete', 'unrea
  */
 export class TaskIndex {
   readonly #frequencyMs: number
-  /** Of no use to an order by name. */
+  /** False if the order is `name`, which does not use the times at which refs became runnable. */
   readonly #isByTime: boolean
   readonly #ready: ReadyRefs
   readonly #busy = new BusyRefs()
-  /** Those that wait for their time. */
+  /** The refs that wait for their time. */
   readonly later = new WaitingList()
-  /** What may not run now for another reason than a slot. */
+  /** The refs that may not run now for another reason than their time or a slot. */
   readonly parked: ParkedRefs
+  /** The refs that wait for a slot. */
   readonly slots: SlotQueues
-  /** The scan in progress need not meet more of what is ready. */
+  /** True if the scan in progress need not meet more ready refs. */
   #isHarvestFull = false
-  /** Some that were ready are taken for removed by others. If one was replaced instead, a scan finds it, once none is ready. */
+  /**
+   * True if some ready refs are taken for removed by others. If a file was replaced instead, a scan finds it once no ref is
+   * ready.
+   */
   #isReadyUnsure = false
-  /** The same of those that waited for slots; once none waits. */
+  /** The same for refs that waited for slots: a scan finds a replaced file once no ref is ready or waits for a slot. */
   #areQueuesUnsure = false
-  /** The scan in progress lists everything. */
+  /** True if the scan in progress lists everything. */
   #isWhole = false
-  /** Told by the scan in progress what waits for its time. */
+  /** Called with each ref that the scan in progress meets and that waits for its time. */
   #waits: (ref: Ref) => void = () => {}
   readonly #arrivals = new Arrivals()
   readonly #backoff = new Backoff()
   readonly #rivals = new Rivals()
-  /** What was found at their names is no task, or none yet; where that is for good, only a change of the file ends the wait. */
+  /**
+   * The refs whose file was found not to be a task, or not yet. Refs that wait for a change of the file alone are not here:
+   * `later` counts them.
+   */
   readonly #unreadable = new Set<Ref>()
   #unseen: Unseen | undefined
 
@@ -82,7 +90,10 @@ export class TaskIndex {
     return this.#ready.size
   }
 
-  /** Calls back with each ready ref that may be a task, once, and when it became runnable (epoch µs; 0: see its name). In no order. */
+  /**
+   * Calls back once with each ready ref that may be a task, and when the ref became runnable (epoch µs; 0: its name tells). In
+   * no order.
+   */
   eachReady(visit: (ref: Ref, time: number) => void, nowMs: number): void {
     this.#ready.each((ref, time) => {
       const isNone = this.#isElsewhere(ref, nowMs) || this.#unseen?.isUnreadable(ref) === true
@@ -98,12 +109,12 @@ export class TaskIndex {
     return this.#busy.size
   }
 
-  /** In the order in which they were taken. */
+  /** The refs that are with workers, in the order in which they were taken. */
   get busyRefs(): Iterable<Ref> {
     return this.#busy.refs
   }
 
-  /** Known, but not to run now: not yet due, or parked. */
+  /** The number of refs that are known but may not run now: not yet due, or parked. */
   get waiting(): number {
     return this.later.size + this.parked.size + this.slots.size
   }
@@ -112,7 +123,7 @@ export class TaskIndex {
     return reason === 'slot' ? this.slots.size : this.parked.countOf(reason)
   }
 
-  /** The ready ones that nobody has looked at: they may be for later. Where nobody is there to look, all count as seen. */
+  /** The ready refs that nobody has looked at, which may be for later. Without a looker, all count as seen. */
   get unseen(): UnseenStats {
     return this.#unseen?.stats ?? { count: 0, sinceMs: null }
   }
@@ -121,7 +132,7 @@ export class TaskIndex {
     return this.#unseen?.has(ref) ?? false
   }
 
-  /** How many are no tasks: of those that wait, as a worker has said, and of those that are ready. */
+  /** The number of refs whose file is not a task: among the waiting ones, as reported by workers, and among the ready ones. */
   get unreadable(): { readonly later: number; readonly ready: number } {
     return {
       later: Math.min(this.#unreadable.size + this.later.endless, this.later.size),
@@ -129,7 +140,11 @@ export class TaskIndex {
     }
   }
 
-  /** From now on this looks at those that are ready while no worker does. @param found some have left their place */
+  /**
+   * Lets `looker` look, from now on, at ready refs while no worker does.
+   *
+   * @param found called when some refs have left their place
+   */
   lookBy(looker: Looker, found: () => void): void {
     this.#unseen = new Unseen(looker, {
       count: () => this.ready,
@@ -155,7 +170,7 @@ export class TaskIndex {
     return refs
   }
 
-  /** Somebody has looked at these, which were ready. @returns those that are so still */
+  /** Takes in what a look found at refs that were ready. @returns the refs that still are */
   #looked(refs: readonly Ref[], found: readonly Found[], nowMs: number): Ref[] {
     const moved = new Map<Ref, number | undefined>()
     const stay: Ref[] = []
@@ -175,19 +190,19 @@ export class TaskIndex {
     this.#unseen?.close()
   }
 
-  /** More refs are due than are known, and the known ones run low: a scan finds the next. */
+  /** True if more refs are due than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
     if (this.#ready.runsLow || this.slots.runsLow) return true
     if (this.ready > 0) return false
     return this.#isReadyUnsure || (this.#areQueuesUnsure && this.slots.size === 0)
   }
 
-  /** All due refs are known: a scan of what changed since the last one finds the rest. */
+  /** True if all due refs are known: a scan of what changed since the last one finds the rest. */
   get knowsAll(): boolean {
     return this.#ready.areAll
   }
 
-  /** The file was created, renamed, written or removed. Returns whether there may be something to run now. */
+  /** Takes in an event: the file was created, renamed, written or removed. Returns true if there may be something to run now. */
   changed(ref: Ref, renamed: boolean, nowMs = Date.now()): boolean {
     if (this.#busy.changed(ref, renamed)) return false
     if (this.#ready.changed(ref, renamed)) {
@@ -196,14 +211,16 @@ export class TaskIndex {
     }
     const waited = this.later.endOnChange(ref)
     if (waited === 'goes on') return false
-    // the worker that parked it has set its time back; no change gives it a handler, or undoes its crashes
+    // the event may be from the worker that parked the ref, which has set the file's time back; and no change of the file gives
+    // the task a handler, or undoes its crashes
     if (!renamed && (this.parked.has(ref, 'unknown-name') || this.parked.has(ref, 'crashed'))) return false
-    // no change of the file gives it a slot; whether it is there yet, the worker sees that tries it
+    // no change of the file gives the task a slot; the worker that tries the ref sees whether the file is still there
     if (!renamed && this.slots.has(ref)) return false
     if (renamed && this.#isTakenByOthers(ref)) return false
     this.slots.remove(ref)
     this.parked.remove(ref)
-    // of a task that ran, the first event may be of its own settling: its place is that of its next run
+    // of a task that ran, the first event may come from its own settling: the ref takes the place of its next run, not that of
+    // its name
     if (waited === 'ended' && !this.#backoff.has(ref)) this.#arrivals.runsAt(ref, nowMs)
     this.#backoff.end(ref)
     this.#unseen?.forget(ref)
@@ -212,7 +229,7 @@ export class TaskIndex {
     return true
   }
 
-  /** It waited for a slot, and whoever ran it has removed it. */
+  /** True if the ref waited for a slot, and whoever ran it has most likely removed its file. The ref is then forgotten. */
   #isTakenByOthers(ref: Ref): boolean {
     if (!this.#rivals.areLikely || !this.slots.has(ref)) return false
     this.slots.remove(ref)
@@ -221,13 +238,13 @@ export class TaskIndex {
     return true
   }
 
-  /** As `changed`, where no events come: a file was stored here. */
+  /** Does what `changed` does, where no events come: this process stored a file. */
   stored(ref: Ref): boolean {
     this.#busy.stored(ref)
     return this.changed(ref, true)
   }
 
-  /** Moves what came due from waiting to ready. */
+  /** Moves the refs that came due from waiting to ready. */
   promote(nowMs: number): void {
     for (let due = this.later.popDue(nowMs); due !== undefined; due = this.later.popDue(nowMs)) {
       const { ref, atMs } = due
@@ -248,21 +265,21 @@ export class TaskIndex {
     return taken
   }
 
-  /** @returns false if it is elsewhere by now: named by an event and by a scan */
+  /** Gives a ref to a worker. @returns false if the ref is elsewhere by now, because an event and a scan both named it */
   #give(ref: Ref, nowMs: number): boolean {
     if (this.#isElsewhere(ref, nowMs)) return false
     this.#given(ref)
     return true
   }
 
-  /** Takes at most `limit` refs parked for this reason, which are busy from now on. Those without a known name stay. */
+  /** Takes at most `limit` refs parked for this reason, which are busy from now on. Refs without a known name stay. */
   takeParked(reason: FeedReason, limit: number): Ref[] {
     const taken = this.parked.take(reason, limit)
     for (const ref of taken) this.#given(ref)
     return taken
   }
 
-  /** The reason is over: the refs parked for it are ready; a scan finds the unknown names. */
+  /** Makes the refs parked for this reason ready, because the reason is over; a scan finds the unknown names. */
   unpark(reason: FeedReason): void {
     const count = this.parked.countOf(reason)
     const named = this.parked.take(reason, count)
@@ -278,7 +295,7 @@ export class TaskIndex {
     this.#ready.given(ref)
   }
 
-  /** It is with a worker, or not to run now. */
+  /** True if the ref is with a worker, or may not run now. */
   #isElsewhere(ref: Ref, nowMs: number): boolean {
     return this.later.isWaiting(ref, nowMs) || this.#isWithOthers(ref)
   }
@@ -287,7 +304,7 @@ export class TaskIndex {
     return this.#busy.has(ref) || this.parked.has(ref) || this.slots.has(ref)
   }
 
-  /** A worker ran it to SPOOL_OK, and it is gone, unless there is a new file of that name. */
+  /** Takes note that a worker ran the ref to SPOOL_OK. The file is gone, unless there is a new one of that name. */
   done(ref: Ref): void {
     this.#rivals.reported(false)
     this.#gone(ref, true)
@@ -301,7 +318,7 @@ export class TaskIndex {
     if (isRenewed) this.#makeReady(ref)
   }
 
-  /** A worker has finished with it. */
+  /** Takes in the report of a worker that has finished with a ref. */
   returned(report: Report, nowMs: number): void {
     this.#place(report, nowMs)
     this.slots.reported(report)
@@ -341,7 +358,7 @@ export class TaskIndex {
         return this.later.add(ref, report.atMs ?? Number.POSITIVE_INFINITY, true)
       case 'later':
       case 'unreadable':
-      case 'retry': // a change ends the wait, although it may be our own: `touch` and `spoold kick` mean now
+      case 'retry': // a change ends the wait, although the change may be our own: `touch` and `spoold kick` mean now
       case 'error':
         return this.later.add(ref, report.atMs ?? nowMs + this.#frequencyMs, true)
       case 'ignore':
@@ -350,13 +367,16 @@ export class TaskIndex {
     }
   }
 
-  /** Its worker died. */
+  /** Makes a ref ready again that its worker has not reported: the worker died, or was to hand the ref back. */
   abandoned(ref: Ref): void {
     this.#busy.abandoned(ref)
     this.#makeReady(ref)
   }
 
-  /** Somebody has looked at these, which were abandoned: workers have those in `begun` again. What is not ready is elsewhere by now. */
+  /**
+   * Takes in what a look found at abandoned refs. The refs in `begun` are with their workers again. A ref that is not fresh any
+   * more was taken meanwhile, or is among those ahead, and stays there.
+   */
   found(begun: readonly Ref[], reports: readonly Report[], nowMs: number): void {
     const ready = this.#ready.remove(new Set([...begun, ...reports.map(({ ref }) => ref)]))
     for (const ref of ready) this.#given(ref)
@@ -368,10 +388,11 @@ export class TaskIndex {
   }
 
   /**
-   * @param recheckWaiting look again at every waiting or parked file, but paused ones, those that have crashed, and those that
-   *   wait for a slot: it may have changed without an event
-   * @param isWhole everything is listed
-   * @param waits do so, but of what waits for its time only tell this: somebody looks at it (`laterLooked`)
+   * @param recheckWaiting true to look again at every waiting or parked file, because it may have changed without an event; not
+   *   at paused ones, crashed ones whose names are known, and those that wait for a slot
+   * @param isWhole true if everything is listed
+   * @param waits as `recheckWaiting`, but refs that wait for their time go on waiting: this is called with each of them, so
+   *   that somebody looks at its file (`laterLooked`)
    */
   beginScan(recheckWaiting: boolean, isWhole = true, waits?: (ref: Ref) => void): void {
     if (recheckWaiting) {
@@ -389,7 +410,7 @@ export class TaskIndex {
     this.#ready.beginScan()
   }
 
-  /** The scan in progress met a task's name. Returns whether it should continue. */
+  /** Takes in the name of a task that the scan in progress met. Returns true if the scan should continue. */
   seen(ref: Ref, nowMs: number): boolean {
     if (this.slots.size > 0 && this.slots.met(ref, its => this.#timeOf(its, nowMs))) return true
     if (this.#goesOnWaiting(ref, nowMs) || this.#isWithOthers(ref)) return true
@@ -408,7 +429,11 @@ export class TaskIndex {
     return false
   }
 
-  /** The file of one that waits for its time has changed without an event: somebody has looked at it. @returns whether it may run now */
+  /**
+   * Takes in what a look found at the file of a ref that waits for its time: the file has changed without an event.
+   *
+   * @returns true if the ref may run now
+   */
   laterLooked(ref: Ref, found: Found, nowMs: number): boolean {
     if (found === 'gone' || this.#isWithOthers(ref) || this.later.endOnChange(ref) !== 'ended') return false
     if (typeof found === 'number' && found > nowMs) {
@@ -420,7 +445,7 @@ export class TaskIndex {
     return true
   }
 
-  /** @param isListed it came to its end */
+  /** @param isListed true if the listing came to its end */
   endScan(scanned?: Scanned, isListed = scanned !== undefined): ListingEnd {
     this.slots.endScan(isListed)
     this.#ready.endScan(scanned)
@@ -444,24 +469,27 @@ interface TaskIndexOptions {
   readonly frequencyMs: number
   /** The maximum number of due refs in memory; the next scan finds the rest. */
   readonly windowSize?: number
-  /** The maximum number of parked refs; further ones wait for a frequency each time. */
+  /** The maximum number of parked refs; further refs wait for one frequency each time. */
   readonly parkedSize?: number
 }
 
-/** Retried after a wait that doubles. */
+/** The kinds after which a ref is tried again after a wait that doubles each time. */
 const BACKED_OFF: readonly Report['kind'][] = ['locked', 'incomplete']
 
-/** A writer finishes in a moment. */
+/** The first wait for a file that is locked or incomplete: its writer finishes in a moment. */
 const BUSY_MS = 2
-/** One that waited for a slot has been written long ago: whoever has it locked most likely runs it. */
+/**
+ * The first wait for a locked file whose ref waited for a slot: the file was written long ago, so whoever has it locked most
+ * likely runs it.
+ */
 const RUNS_MS = 250
 
-/** More than a window has refs. */
+/** The minimum number of refs that are remembered: as many as a window has by default. */
 const REMEMBERED = 120_000
 
-/** How long to wait for a ref that was found locked or incomplete: twice as long as the last time in a row. */
+/** How long to wait for a ref that was found locked or incomplete: twice as long each time in a row. */
 class Backoff {
-  /** In ms. Those that others have removed are forgotten as others come. */
+  /** The last wait of each ref; ms. Refs that others have removed are forgotten as further refs come. */
   readonly #waits = new Recent<number>(REMEMBERED)
 
   has(ref: Ref): boolean {
@@ -474,18 +502,19 @@ class Backoff {
     return ms
   }
 
-  /** It was found in another state. */
+  /** Forgets the wait of a ref that was found in another state. */
   end(ref: Ref): void {
     this.#waits.delete(ref)
   }
 }
 
-/** Clocks of other hosts may be ahead by so much; a name from further in the future counts as a free one. */
+/** How far the clocks of other hosts may be ahead. A name from further in the future counts as a free name. */
 const AHEAD_MS = 1000
 
 /**
- * When each ref became runnable; epoch µs. A generated name says so itself. Of others the first sight is remembered, and
- * of a task that ran the time of its next run: until they are forgotten, or so many came after them that memory is bounded.
+ * When each ref became runnable; epoch µs. A generated name tells that itself. Of other names the first sight is remembered,
+ * and of a task that ran, the time of its next run. An entry stays until `forget`, or until so many came after it that memory
+ * would grow without bound.
  */
 class Arrivals {
   readonly #times = new Recent<number>(REMEMBERED)
@@ -496,7 +525,7 @@ class Arrivals {
     if (known !== undefined) return known
     const created = createdAtMicros(ref)
     if (created !== undefined && created <= (nowMs + AHEAD_MS) * 1000) return created
-    // a microsecond apart: free names that one look met stay in its order, and are compared at the price of two numbers
+    // a microsecond apart: free names that one look met stay in its order, and cost only a comparison of two numbers
     this.#lastSight = Math.max(nowMs * 1000, this.#lastSight + 1)
     this.#times.set(ref, this.#lastSight)
     return this.#lastSight
@@ -511,29 +540,34 @@ class Arrivals {
   }
 }
 
-/** What a worker was sent to in vain, because somebody else had it. */
+/** The kinds that report a ref to which a worker was sent in vain, because somebody else had it. */
 const VAIN_KINDS: readonly ReportKind[] = ['gone', 'locked']
 const PERIOD_MS = 1000
-/** So many in vain may be anybody's doing, who removes a few tasks. */
+/** Up to this many reports in vain prove nothing: anybody may remove a few tasks. */
 const FEW = 8
-/** More of them are in vain than one in so many. */
+/** Others are at work if more than one report in this many is in vain. */
 const SHARE = 4
-/** How far apart two daemons may be in the same order: one finds few of those that the other has taken. */
+/** The number of next refs among which a daemon with rivals chooses, so that it finds few of those that another has taken. */
 const SPREAD = 1000
 
 /**
- * Whether others, too, run tasks of this directory. In the same order, all would try each task at once, and all but one in vain; so
- * while they do, each takes those that come next in an order of its own.
+ * Tells whether other daemons, too, run tasks of this directory. In the same order, all would try each task at once, and all
+ * but one in vain. So while others are likely at work, each daemon takes the next refs in an order of its own.
  */
 class Rivals {
-  /** Reports, and those in vain, since `#since` on the clock of `performance.now()`; and in the period before. */
+  /** The reports, and those in vain, since `#since` on the clock of `performance.now()`, and in the period before. */
   #all = 0
   #vain = 0
   #allBefore = 0
   #vainBefore = 0
   #since = 0
 
-  /** @param isVain not if one of our own workers ran it, or may have begun it: nobody else need be there then */
+  /**
+   * Takes in a report.
+   *
+   * @param isVain true if a worker was sent in vain; false if one of our own workers ran the ref, or may have begun it, because
+   *   then nobody else need be at work
+   */
   reported(isVain: boolean): void {
     this.#turn()
     this.#all++
@@ -547,7 +581,7 @@ class Rivals {
     return vain > FEW && vain * SHARE > this.#all + this.#allBefore
   }
 
-  /** Among how many that come next a daemon chooses. */
+  /** The number of next refs among which a daemon chooses. */
   get spread(): number {
     return this.areLikely ? SPREAD : 1
   }

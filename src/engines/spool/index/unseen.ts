@@ -2,47 +2,54 @@ import type { Ref } from '../../../base/task/ref.js'
 import type { Found, Looker } from '../../../base/task/report.js'
 import type { Visit } from './window.js'
 
-/** Of a window; what comes behind them is looked at when it has come forward. */
+/** The maximum number of ready refs that are looked at. Refs behind them are looked at once they have come forward. */
 const MOST = 10_000
 const LOOKED_AT_ONCE = 1000
-/** What is known of a newcomer is true after this time, and that of a look. */
+/** The time between two looks: figures of a new ref are right after this time, and that of a look. */
 const EVERY_MS = 1000
 
 interface UnseenContext {
   /** How many refs are ready. */
   count(): number
-  /** Calls back with each of those that are ready, in about their order, until that returns false. */
+  /** Calls back with each ready ref, in about their order, until `visit` returns false. */
   each(visit: Visit): void
-  /** The first of them that are in no other place. */
+  /** Returns, of the first `limit` ready refs, those that are in no other place. */
   first(limit: number): readonly Ref[]
-  /** They were looked at: those that are gone, or for later, leave their place. @returns those that keep it */
+  /**
+   * Takes in what a look found. Refs whose file is gone, or that are for later, leave their place.
+   *
+   * @returns the refs that stay ready
+   */
   found(refs: readonly Ref[], found: readonly Found[]): readonly Ref[]
 }
 
 export interface UnseenStats {
   readonly count: number
-  /** Since when there has always been one; epoch ms. Null: there is none. */
+  /** Since when there has always been an unseen ref; epoch ms. Null if there is none. */
   readonly sinceMs: number | null
 }
 
 /**
- * Which of the ready refs nobody has looked at. A name does not say whether its task is due: a worker says so that claims it. While
- * none does, as all are busy, silent or paused, or there is none, somebody looks aside.
+ * Knows which of the ready refs are unseen. A name does not say whether its task is due; the worker that claims the task does.
+ * While no worker does, because all are busy, silent or paused, or there is none, somebody looks aside.
  */
 export class Unseen {
   readonly #looker: Looker
   readonly #context: UnseenContext
-  /** Those that a worker is to claim, as before: they may run now, or are no tasks, and it says why. */
+  /**
+   * The refs that were looked at, and that a worker is still to claim: they may run now, or their file is not a task, and the
+   * worker says why.
+   */
   readonly #seen = new Set<Ref>()
-  /** The latter. */
+  /** The seen refs whose file is not a task. */
   readonly #unreadable = new Set<Ref>()
-  /** How many were ever given away. */
+  /** The number of refs that were ever given to workers. */
   #givenCount = 0
-  /** The unreadable ones may have been removed, or replaced. */
+  /** True if unreadable files may have been removed or replaced since the last look. */
   #isDoubtful = false
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
-  /** Since when there has always been one that nobody has looked at; epoch ms. */
+  /** Since when there has always been an unseen ref; epoch ms. Undefined if there is none. */
   #sinceMs: number | undefined
 
   constructor(looker: Looker, context: UnseenContext) {
@@ -58,7 +65,7 @@ export class Unseen {
     return this.#unreadable.has(ref)
   }
 
-  /** How many of those that are ready are no tasks. */
+  /** The number of ready refs whose file is not a task. */
   get unreadable(): number {
     return this.#unreadable.size
   }
@@ -68,7 +75,7 @@ export class Unseen {
     return { count, sinceMs: count === 0 ? null : (this.#sinceMs ?? Date.now()) }
   }
 
-  /** Something has become ready, or has come forward. */
+  /** Sets the timer of the next look. Call it when a ref has become ready, or has come forward. */
   watch(): void {
     this.#sinceMs ??= Date.now()
     if (this.#timer !== undefined || this.#isClosed) return
@@ -76,13 +83,13 @@ export class Unseen {
     this.#timer = setTimeout(() => void this.#turn(given), EVERY_MS).unref()
   }
 
-  /** It is given away. */
+  /** Takes note that a ref was given to a worker. */
   given(ref: Ref): void {
     this.#givenCount++
     this.forget(ref)
   }
 
-  /** Its file has changed. */
+  /** Makes a ref unseen, because its file has changed. */
   forget(ref: Ref): void {
     this.#leave(ref)
     this.watch()
@@ -93,7 +100,7 @@ export class Unseen {
     if (this.#unreadable.size > 0) this.#unreadable.delete(ref)
   }
 
-  /** A scan has ended: it may have left out what is gone, and found what no event told. */
+  /** Takes note of the end of a scan, which may have left out refs whose file is gone, and met changes of which no event told. */
   doubt(): void {
     if (this.#seen.size > 0) this.#leaveGone()
     if (this.#unreadable.size === 0) return
@@ -116,7 +123,7 @@ export class Unseen {
   }
 
   async #turn(givenBefore: number): Promise<void> {
-    const pace = this.#givenCount - givenBefore // workers are about to look at as many
+    const pace = this.#givenCount - givenBefore // workers will look at about as many until the next turn
     const isFast = Math.min(this.#context.count(), MOST) <= pace
     const unseen = isFast ? [] : this.#context.first(MOST).filter(ref => !this.#seen.has(ref))
     const again = this.#isDoubtful ? [...this.#unreadable] : []
@@ -126,7 +133,8 @@ export class Unseen {
     const left = this.#context.count()
     if (left <= this.#seen.size) this.#sinceMs = undefined
     if (left === 0)
-      this.#clear() // what was removed is of no more interest
+      // what is known of removed files is of no more interest
+      this.#clear()
     else if (pace + unseen.length > 0) this.watch()
   }
 
@@ -141,7 +149,8 @@ export class Unseen {
       for (const ref of due) this.#seen.add(ref)
       for (const [place, ref] of refs.entries())
         if (found[place] === 'unreadable' && this.#seen.has(ref)) this.#unreadable.add(ref)
-      if (2 * due.length < refs.length) this.#sinceMs = Date.now() // the others may be for later, too
+      // most were not due, so the other refs may be for later, too
+      if (2 * due.length < refs.length) this.#sinceMs = Date.now()
     }
   }
 

@@ -3,7 +3,7 @@ import type { Ref } from '../../../base/task/ref.js'
 import { BoundedHeap } from './bounded-heap.js'
 import { HashMap, hash } from './ref-hash.js'
 
-/** The number of names kept for an exact wake-up; of later ones only a hash is kept. */
+/** The number of names kept for an exact wake-up; of refs that come due later, only a hash is kept. */
 const NAMED = 50_000
 
 const ENDLESS = Number.POSITIVE_INFINITY
@@ -13,31 +13,34 @@ interface Waiting {
   readonly atMs: number
 }
 
-/** Whether a listing of everything has met all that waits. */
+/** Whether a listing of everything has met all refs that wait. */
 export type ListingEnd = 'all met' | 'some missing' | 'cut short'
 
 /**
- * Refs that are not worth a look before some time. A million of them take 60 MB: a hash and a second each, and the names of
- * the soonest 50,000. When one of the others comes due, a listing of everything finds their names: `horizonMs`.
+ * The refs that wait for their time. A million of them take 60 MB: a hash and a second each, and the names of the soonest
+ * 50,000. When one of the others comes due (`horizonMs`), a listing of everything finds their names.
  */
 export class WaitingList {
-  /** hash → second; negative if a change of the file does not end the wait, because the change was our own. */
+  /**
+   * The second until which each ref waits, by its hash; negative if a change of the file does not end the wait, because the
+   * change was our own.
+   */
   readonly #seconds = new HashMap<number>()
   #named = soonestFirst()
-  /** The names that a listing finds; undefined: it looks for none. */
+  /** The names that the listing in progress finds; undefined if it looks for none. */
   #found: BoundedHeap<Waiting> | undefined
-  /** A listing that was to find the names did not come to its end. */
+  /** True if a listing that was to find the names did not come to its end. */
   #areNamesLost = false
-  /** How many wait for a change of their file alone. */
+  /** The number of refs that wait for a change of their file alone. */
   #endless = 0
-  /** How many waited when the listing of everything began, and it has not met. */
+  /** The number of refs that waited when the listing of everything began, and that it has not met. */
   #unmet = 0
 
   get size(): number {
     return this.#seconds.size
   }
 
-  /** How many wait for a change of their file alone. */
+  /** The number of refs that wait for a change of their file alone. */
   get endless(): number {
     return this.#endless
   }
@@ -52,12 +55,12 @@ export class WaitingList {
     return this.#named.horizon?.atMs ?? Number.POSITIVE_INFINITY
   }
 
-  /** When something comes due by itself; epoch ms. */
+  /** When the next ref comes due, its name known or not; epoch ms. */
   get wakesAtMs(): number {
     return Math.min(this.nextAtMs, this.horizonMs)
   }
 
-  /** @param atMs Infinity: it waits for a change alone */
+  /** @param atMs Infinity if the ref waits for a change of its file alone */
   add(ref: Ref, atMs: number, endsOnChange: boolean): void {
     const key = hash(ref)
     const second = Math.ceil(atMs / 1000)
@@ -67,14 +70,18 @@ export class WaitingList {
     else for (const names of [this.#named, this.#found]) names?.add({ ref, atMs })
   }
 
-  /** A listing of everything begins: it finds the names, where they are needed. */
+  /** Prepares for a listing of everything, which finds the names if some are not known. */
   beginListing(): void {
     this.#unmet = this.size
     const areAllNamed = !this.#areNamesLost && this.horizonMs === Number.POSITIVE_INFINITY
     this.#found = areAllNamed ? undefined : soonestFirst()
   }
 
-  /** A listing has met it. @returns until when it waits, or when it came due, from when on it waits no longer; undefined: it does not wait */
+  /**
+   * Takes in a ref that a listing met. A ref that has come due waits no longer.
+   *
+   * @returns until when the ref waits, or waited; epoch ms. Undefined if it does not wait
+   */
   met(ref: Ref, nowMs: number): number | undefined {
     if (this.size === 0) return undefined
     const second = this.#secondOf(ref)
@@ -88,13 +95,13 @@ export class WaitingList {
     return atMs
   }
 
-  /** @param isWhole it has met everything */
+  /** @param isWhole true if the listing met everything */
   endListing(isWhole: boolean): ListingEnd {
     if (this.#found !== undefined) {
       this.#areNamesLost = !isWhole
       if (isWhole) this.#named = this.#found
       else {
-        this.#named.horizon = undefined // until the next listing
+        this.#named.horizon = undefined // none until the next listing
         for (const waiting of this.#found.values()) this.#named.add(waiting)
       }
       this.#found = undefined
@@ -109,7 +116,7 @@ export class WaitingList {
     return second !== undefined && second * 1000 > nowMs
   }
 
-  /** The file changed. Ends the wait, if there is one, unless the file waits for a time that we set ourselves. */
+  /** Takes in a change of a file. Ends the wait, if there is one, unless the ref waits for a time that we set ourselves. */
   endOnChange(ref: Ref): 'no wait' | 'ended' | 'goes on' {
     if (this.size === 0) return 'no wait'
     const key = hash(ref)
@@ -129,7 +136,7 @@ export class WaitingList {
     return next
   }
 
-  /** Part of those that come due next, in that order, as far as their names are known. They go on waiting. */
+  /** Returns part of the refs that come due next, in that order, as far as their names are known. They go on waiting. */
   soonest(from: number, count: number, nowMs: number): Ref[] {
     const waiting = [...this.#named.values()].filter(each => each.atMs > nowMs && this.#isSo(each))
     const part = orderedPart(waiting, from, count, (a, b) => a.atMs < b.atMs)
@@ -152,7 +159,7 @@ export class WaitingList {
     }
   }
 
-  /** A time that was changed, or a wait that ended, leaves an entry behind. */
+  /** True if the entry still holds. A time that was changed, or a wait that ended, leaves an entry behind. */
   #isSo({ ref, atMs }: Waiting): boolean {
     return this.#secondOf(ref) === Math.ceil(atMs / 1000)
   }
@@ -164,11 +171,11 @@ export class WaitingList {
 
   #forget(key: number): void {
     if (this.#seconds.get(key) === ENDLESS) this.#endless--
-    if (this.#seconds.delete(key)) this.#unmet-- // whether the listing would have met it or not
+    if (this.#seconds.delete(key)) this.#unmet-- // the listing need not meet the ref any more
   }
 }
 
-/** With their names. */
+/** Makes a heap of refs with their names. */
 function soonestFirst(): BoundedHeap<Waiting> {
   return new BoundedHeap<Waiting>((a, b) => a.atMs < b.atMs, NAMED)
 }

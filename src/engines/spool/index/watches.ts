@@ -28,11 +28,14 @@ interface WatchesListener {
 }
 
 /**
- * The kernel's event queue holds 16,384 by default, and overflows silently. One turn of the event loop empties it: if that has so many,
- * some may be missing. Other watches of this process share the queue.
+ * With this many events in one turn of the event loop, some may be missing. The kernel's queue holds 16,384 by default, and
+ * overflows silently; one turn empties it, and other watches of this process share it.
  */
 const EVENTS_PER_TURN = 8192
-/** Who renames without rest fills the queue faster than it is read, so that turn would never end: the watch is given up. */
+/**
+ * With this many events in one turn, the watch is given up: somebody renames without rest, and fills the queue faster than it
+ * is read, so that the turn would never end.
+ */
 const MOST_PER_TURN = 65_536
 /** A watch takes kernel memory, and counts against a limit of the user; beyond this many, only stamps reveal changes. */
 const MOST_WATCHES = 1024
@@ -67,7 +70,7 @@ export class Watches {
   /** For the report of a lost watch: the interval at which the spool is still scanned. */
   frequencyMs: number
   #isReported = false
-  /** Events in this turn of the event loop. */
+  /** The number of events in this turn of the event loop. */
   #heard = 0
 
   constructor(options: WatchesOptions, events: Emitter, listener: WatchesListener) {
@@ -77,17 +80,17 @@ export class Watches {
     this.#listener = listener
   }
 
-  /** How many directories are watched, and for how many the system refused it. */
+  /** The number of directories that are watched, and of those for which the system refused a watch. */
   get counts(): { readonly watched: number; readonly refused: number } {
     return { watched: this.#followed.size, refused: this.#refused.size }
   }
 
-  /** Called before a directory is listed: later changes are then noticed. */
+  /** Opens a watch on a directory before it is listed, so that later changes are noticed. */
   follow(prefix: string, stamp: Stamp): void {
     if (this.#isNew(prefix, stamp)) this.#open(prefix, stamp)
   }
 
-  /** Called with the directories that were listed. Watches on others end. @param few keep only those with few entries */
+  /** Watches the directories that were listed; watches on others end. @param few true to watch only those with few entries */
   followOnly(listing: Listing, few: boolean): void {
     const chosen = mostUrgent(few ? small(listing) : listing)
     for (const prefix of this.#followed.keys()) if (!chosen.has(prefix)) this.#drop(prefix)
@@ -107,7 +110,9 @@ export class Watches {
     return this.#refused.get(prefix)?.stamp.inode !== inode
   }
 
-  /** What happened between the stamp and the watch is unclear, unless a second stamp is equal. */
+  /**
+   * Opens a watch after the listing. What happened between the stamp and the watch is unclear, unless a second stamp is equal.
+   */
   #followLate(prefix: string, stamp: Stamp): void {
     if (!this.#isNew(prefix, stamp) || !this.#open(prefix, stamp)) return
     if (!isSame(stamp, takeStampSync(directoryOf(this.#options.spool, prefix)))) this.#listener.unclear()
@@ -138,7 +143,7 @@ export class Watches {
         this.#heard = 0
       })
     if (name !== null && name === ownName(this.#options.spool, prefix)) {
-      if (renamed) this.#drop(prefix) // it was removed or moved, and its inode may be reused
+      if (renamed) this.#drop(prefix) // the directory was removed or moved, and its inode may be reused
       return this.#listener.unclear() // or its rights were changed; an entry with the same name is found by the scan
     }
     if (name === null || this.#heard === EVENTS_PER_TURN || this.#isDirectoryNews(name, renamed))
@@ -148,19 +153,19 @@ export class Watches {
     if (isTaskName(name, this.#options.rules)) this.#listener.changed(prefix + name, renamed)
   }
 
-  /** Until a scan finds a new priority, less urgent tasks would be given away first. */
+  /** Opens and reads a new priority at once, because less urgent tasks would be given away until a scan finds it. */
   #enter(prefix: string): void {
     const path = directoryOf(this.#options.spool, prefix)
     const stamp = takeStampSync(path)
     if (!isSmall(stamp) || this.#followed.size >= MOST_WATCHES) return
     const isLink = quietly(() => statusOf(toFsPath(path)))?.isDirectory !== true
     if (isLink || !this.#isNew(prefix, stamp) || !this.#open(prefix, stamp)) return
-    // none if it is gone again, or we may not enter it: the scan reports that
+    // none if the directory is gone again, or we may not enter it: the scan reports that
     const entries = quietly(() => readdirSync(toFsPath(path), 'latin1'), [])
     for (const entry of entries) this.#hear(prefix, entry, true)
   }
 
-  /** A priority was created or removed. */
+  /** True if a priority was created or removed. */
   #isDirectoryNews(name: string, renamed: boolean): boolean {
     return renamed && this.#options.rules.ordered && /^[0-9]/.test(name) && isPriorityDirectory(name)
   }
@@ -172,7 +177,7 @@ export class Watches {
   }
 
   #refuse(prefix: string, stamp: Stamp, error: unknown): void {
-    // the next scan knows more: it may be back by then
+    // the directory is gone; the next scan knows whether it is back
     if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return void this.#refused.delete(prefix)
     const before = this.#refused.get(prefix)?.delayMs
     const { refusedMs = REFUSED_MS, spool } = this.#options

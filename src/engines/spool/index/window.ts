@@ -2,11 +2,14 @@ import { Heap } from '../../../base/heap.js'
 import type { Ref } from '../../../base/task/ref.js'
 import { COMPARE_TASKS, type CompareTasks, type TaskOrder } from '../task-order.js'
 
-/** So many refs are sorted at once, in some 2 ms: a hundred thousand would keep the event loop for a tenth of a second. */
+/**
+ * The number of refs that are sorted at once, in some 2 ms: a hundred thousand would block the event loop for a tenth of a
+ * second.
+ */
 const RUN = 1024
-/** Room for more than the limit, so that what is beyond it need not be dropped for every ref. */
+/** A window is cut when it has this many times its limit, so that nothing need be dropped for every ref. */
 const SLACK = 1.5
-/** How exact the limit is where it is large: it is found by a sample of about so many refs. */
+/** The limit is found by a sample of about this many refs, so a large limit is not exact. */
 const SAMPLE = 2048
 
 /** A ref, and when it became runnable; epoch µs. */
@@ -15,7 +18,7 @@ export interface Placed {
   readonly time: number
 }
 
-/** @returns whether the first of two comes first */
+/** @returns true if `a` comes first */
 export type IsBefore = (a: Placed, b: Placed) => boolean
 
 export function placedBefore(order: TaskOrder): IsBefore {
@@ -23,26 +26,28 @@ export function placedBefore(order: TaskOrder): IsBefore {
   return (a, b) => compare(a.ref, a.time, b.ref, b.time) < 0
 }
 
-/** @param time when the ref became runnable @returns false to leave the rest */
+/** @param time when the ref became runnable @returns false to skip the rest */
 export type Visit = (ref: Ref, time: number) => unknown
 
-/** The due refs that one scan met, up to a limit; they are added while it lasts, and taken when it is over. */
+/** The due refs that one scan met, up to a limit. They are added while the scan lasts, and taken once it is over. */
 export interface Window {
-  /** How many are there. */
+  /** The number of refs. */
   readonly size: number
-  /** More were met than there is room for. */
+  /** True if more refs may be due than there is room for. */
   readonly isOverflowed: boolean
-  /** @returns whether more are worth to be met */
+  /** @returns true if the scan should meet more refs */
   add(ref: Ref, time: number): boolean
-  /** Takes over what is left in another one, and wanted. */
+  /** Takes over the wanted refs that are left in another window. */
   adopt(other: this, isWanted: (ref: Ref) => boolean): void
-  /** The scan is over. @param isUnwanted refs that have another place by now */
+  /** Puts the refs in order, because the scan is over. @param isUnwanted true for refs that have another place by now */
   seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void
-  /** In about the order in which they are taken. @returns false if `visit` did, which ends it */
+  /**
+   * Visits the refs in about the order in which they are taken. @returns false if `visit` returned false, which ends the visits
+   */
   each(visit: Visit): boolean
   peek(): Placed | undefined
   next(): Ref | undefined
-  /** Is it sure that nothing of what had no room runs before this one? */
+  /** True if none of the refs for which there was no room runs before this one. */
   isBeforeTheRest(ref: Ref, time: number): boolean
 }
 
@@ -53,7 +58,10 @@ interface Run {
   head: number
 }
 
-/** In an order of priorities: the best of all that are met, as sorted runs that are merged while they are taken. */
+/**
+ * The window of an order with priorities: the best of all refs that a scan meets, as sorted runs that are merged while refs are
+ * taken.
+ */
 export class SortedWindow implements Window {
   readonly #limit: number
   readonly #compare: CompareTasks
@@ -61,7 +69,7 @@ export class SortedWindow implements Window {
   #unsorted: Run = emptyRun()
   readonly #heads: Heap<Run>
   #size = 0
-  /** Nothing that comes after this one is kept. */
+  /** No ref that comes after this one is kept. Undefined as long as all are kept. */
   #last: Placed | undefined
   #isOverflowed = false
 
@@ -148,7 +156,7 @@ export class SortedWindow implements Window {
     return this.#compare(refs[a] ?? '', times[a] ?? 0, refs[b] ?? '', times[b] ?? 0)
   }
 
-  /** Drops what is beyond the limit. All that stays is better than all that goes, whatever the sample misses. */
+  /** Drops the refs beyond the limit. Every ref that stays is better than every ref that goes, whatever the sample misses. */
   #cut(): void {
     this.#sort()
     const step = Math.max(1, Math.floor(this.#limit / SAMPLE))
@@ -167,7 +175,7 @@ export class SortedWindow implements Window {
     this.#runs = this.#runs.filter(run => run.refs.length > 0)
   }
 
-  /** Where the first ref of a run is that comes after this one. */
+  /** Returns the place of the first ref of a run that comes after this one. */
   #firstAfter({ refs, times }: Run, { ref, time }: Placed): number {
     let [low, high] = [0, refs.length]
     while (low < high) {
@@ -191,7 +199,7 @@ function timeOf({ times, head }: Run): number {
   return times[head] ?? 0
 }
 
-/** What is left of it, and wanted. */
+/** Returns the wanted refs that are left in a run. */
 function filter({ refs, times, head }: Run, isWanted: (ref: Ref) => boolean): Run {
   const wanted = emptyRun()
   for (let i = head; i < refs.length; i++) {
