@@ -1,7 +1,7 @@
 import type { Ref } from '../../base/task/ref.js'
 import type { WorkerProcess } from './worker-process.js'
 
-/** The fastest tasks take 10 µs, so this is 5 ms of work. Compared with 128: a quarter of the messages, a twelfth more tasks a second. */
+/** 5 ms of work for the fastest tasks. Compared with 128: a quarter of the messages, a twelfth more tasks a second. */
 const MAX_BATCH = 512
 /**
  * A batch is sized to take a worker about this long at its recent pace. A worker has two batches: one runs, one waits. So the order

@@ -109,7 +109,7 @@ export class Master {
     return ready + busy + waiting === 0
   }
 
-  /** The parts that should make progress and do not, the worst first. Ask from time to time: each call looks for progress since the last. */
+  /** The parts that make no progress although they should, the worst first. Each call looks for progress since the last call. */
   get stalls(): Stall[] {
     const all = this.#spools.flatMap(({ spool, feed, pool }) => [
       { spool, what: 'scan' as const, ms: feed.state.stalledMs },
