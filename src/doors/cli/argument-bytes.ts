@@ -27,12 +27,12 @@ export function refuseChangedBytes(argv: readonly string[]): void {
 }
 
 /**
- * The same for the working directory: a relative path would lead below another one, and that would be made.
+ * Refuses a working directory whose name is not UTF-8: a relative path would lead below another directory, which would be created.
  *
  * @throws SpooldError USAGE
  */
 export function refuseChangedDirectory(): void {
-  const directory = quietly(() => process.cwd(), '') // it may have been removed
+  const directory = quietly(() => process.cwd(), '') // the directory may have been removed
   if (!directory.includes(REPLACEMENT)) return
   const [here, named] = ['.', directory].map(path => quietly(() => statSync(path)))
   if (here?.ino === named?.ino && here?.dev === named?.dev) return

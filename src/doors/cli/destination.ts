@@ -19,10 +19,10 @@ export interface DestinationOptions {
   readonly socket?: string
 }
 
-/** Where tasks go, and what is known about the daemon that runs them. */
+/** Where tasks go, and what is known of the daemon that runs them. */
 export interface EnqueueDestination {
   readonly destination: Destination
-  /** The configuration whose daemon does not enter priority directories; undefined if no such daemon is known. */
+  /** The configuration of a daemon that does not enter priority directories; undefined if no such daemon is known. */
   readonly unordered?: string
   /**
    * The identity that root takes on to store tasks; null: none.
@@ -48,11 +48,11 @@ export function destinationOf(
 function destinationOfIni(file: string, context: CommandContext): EnqueueDestination {
   const { options, spools } = readIni(file, context)
   const [first] = spools
-  // another configuration runs the tasks of external spools
+  // tasks of external spools are run under another configuration
   const isUnordered = spools.every(spool => !spool.isExternal && spool.options.spoolerOrdered === false)
   const destination = {
     spooler: spools.map(spool => addressOf(spool)),
-    sync: spools.some(spool => spool.options.spoolerSync), // a task itself determines the spool it goes to
+    sync: spools.some(spool => spool.options.spoolerSync), // which spool a task goes to is known only when it is read
   }
   const writer = (named?: string) => {
     const spool = named ?? (first && addressOf(first))
@@ -67,7 +67,7 @@ function writerIn(spool: string, options: Options): Identity | null {
   return identityOf(options) ?? makerIn(spool)
 }
 
-/** The directory that a task may be written to; undefined: there is none. */
+/** The directory to which a task may be written; undefined if there is none. */
 export function localOf(spool: string): string | undefined {
   return isRedisAddress(spool) ? fallbackOf(spool) : spool
 }

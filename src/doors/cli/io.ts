@@ -13,16 +13,16 @@ import { PROCESS_SIGNALS, type Signals } from './signals.js'
 export interface Io {
   readonly stdout: Sink
   readonly stderr: Sink
-  /** The same, without blocking this thread. Absent: they never block for long. */
+  /** The same without blocking this thread. Absent: writes never block for long. */
   readonly stdoutAside?: SinkAside
   readonly stderrAside?: SinkAside
   /** Opens standard input. A command that does not call it leaves standard input untouched. */
   stdin(): AsyncIterable<Uint8Array>
-  /** Standard error leads to the systemd journal. */
+  /** True if standard error leads to the systemd journal. */
   readonly isJournal?: boolean
-  /** Standard error is a terminal, which obeys escape sequences. */
+  /** True if standard error is a terminal, which obeys escape sequences. */
   readonly isWatched: boolean
-  /** So is standard output. */
+  /** True if standard output is a terminal. */
   readonly isPrintedToTerminal?: boolean
   /** Standard output. */
   screen(): Screen
@@ -88,7 +88,7 @@ async function writeAside(fd: number, text: string): Promise<void> {
     }
 }
 
-/** In another thread. @returns how many bytes were taken */
+/** Writes in another thread. @returns how many bytes were taken */
 function written(fd: number, bytes: Buffer, at: number): Promise<number> {
   return new Promise((resolve, reject) => {
     write(fd, bytes, at, (error, count) => (error === null ? resolve(count) : reject(error)))

@@ -23,7 +23,7 @@ const MAX_OBJECT_CHARS = 64 * 1024 * 1024
  * @throws SpooldError REQUEST_INVALID, naming the line
  */
 export async function* readJsonTasks(source: AsyncIterable<Uint8Array>): AsyncGenerator<JsonTask> {
-  // latin1, to keep bytes: readline would treat U+2028 as the end of a line, and hide invalid UTF-8
+  // latin1, which keeps bytes: readline would take U+2028 for the end of a line, and hide invalid UTF-8
   const input = Readable.from(source, { objectMode: false }).setEncoding('latin1')
   let line = 0
   let bytes = 0
@@ -97,7 +97,7 @@ function jsonValue(key: string, value: unknown, line: number): Value {
   )
 }
 
-/** No number that a double can hold needs more. */
+/** No number that a double can hold needs more digits. */
 const MAX_NUMBER_CHARS = 400
 /** A string and, if it is the key of a number, that number. */
 const STRING_AND_NUMBER = /"((?:[^"\\]|\\.)*)"(?:\s*:\s*(-?[0-9][0-9.eE+-]*))?/g
@@ -117,7 +117,7 @@ function refuseInexact(text: string, line: number): void {
   }
 }
 
-/** Do two decimals denote the same number? */
+/** True if two decimals denote the same number. */
 function isSame(a: string, b: string): boolean {
   const [one, other] = [a, b].map(decimal => {
     const [, sign, whole = '', fraction = '', exponent = '0'] =
@@ -140,7 +140,7 @@ function wellFormed(key: string, text: string, line: number): string {
   )
 }
 
-/** The standard or the URL alphabet, padded or not. Checked here because Buffer.from silently skips other characters. */
+/** Base64 in the standard or the URL alphabet, padded or not. Checked here because Buffer.from silently skips other characters. */
 const BASE64 = /^(?:[A-Za-z0-9+/]*|[A-Za-z0-9_-]*)={0,2}$/
 
 function fromBase64(key: string, text: string, line: number): Buffer {

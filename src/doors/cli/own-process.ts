@@ -2,7 +2,7 @@ import { constants } from 'node:os'
 import type { Identity } from '../../system/privileges.js'
 import { isInterrupted, PROCESS_SIGNALS } from './signals.js'
 
-// Every command line begins here, so what only a change of identity needs is loaded when it is needed.
+// Every command line begins here, so modules that only a change of identity needs are loaded on demand.
 /** Operations on the command's own process. Tests replace them. */
 export interface OwnProcess {
   /** The part of the command that this process carries out; undefined: all of it. */
@@ -12,7 +12,7 @@ export interface OwnProcess {
   /**
    * Runs the same command line in other processes, one after another, for one part of it each, and passes signals on to them.
    *
-   * @returns the highest exit code; that of an interrupted one ends them
+   * @returns the highest exit code; an interrupted process ends the sequence with its own
    */
   runParts(names: Iterable<string | number>): Promise<number>
 }

@@ -1,6 +1,6 @@
 import { isatty, WriteStream } from 'node:tty'
 
-/** What standard output can show. */
+/** The abilities of standard output. */
 export interface Screen {
   /** The width of the terminal; undefined if it is a pipe or a file, whose lines may have any length. */
   readonly columns: number | undefined
@@ -8,7 +8,7 @@ export interface Screen {
 }
 
 const STDOUT = 1
-/** Of a terminal that does not know its size, such as a serial line. */
+/** The width of a terminal that does not know its size, such as a serial line. */
 const USUAL_COLUMNS = 80
 
 type Environment = Readonly<Record<string, string | undefined>>

@@ -14,7 +14,7 @@ import { isoTime, jsonBytes, shortDuration, terminalName } from './render.js'
 import type { Column } from './table.js'
 import { cellText, fit } from './text-width.js'
 
-/** Which values of the packets a listing shows. */
+/** The values of packets that a listing shows. */
 export interface ShownValues {
   /** The keys that were asked for. */
   readonly keys: readonly string[]
@@ -71,7 +71,7 @@ export function taskColumns({ keys, hasAll }: ShownValues, nowMs: number): Array
   ]
 }
 
-/** The name of its directory: `05` is not `5`. */
+/** The name of the priority's directory: `05` is not `5`. */
 function priorityCell({ ref, priority }: TaskView): string {
   if (priority !== undefined) return priority === null ? '' : String(priority)
   const path = deadNameOf(ref) ?? ref
@@ -160,7 +160,7 @@ export function taskAsJson(spooler: string, task: TaskView, { keys, hasAll }: Sh
   }
 }
 
-/** null if the packet does not have the key. */
+/** The value, or null if the packet does not have the key. */
 function jsonValue(vars: Vars | undefined, key: string): ReturnType<typeof jsonBytes> | null {
   const value = lastValueOf(vars, key)
   return value === undefined ? null : jsonBytes(Buffer.from(value, 'latin1'))

@@ -10,23 +10,23 @@ import type { Wish } from '../../runtime/supervisor/pool-size.js'
 import { type Action, type ActionTable, actionFor } from '../control/actions.js'
 import type { Schedules } from './schedules.js'
 
-/** What a daemon as a whole is told to do. `because`, for people: a signal's name, or who asked. */
+/** What a daemon as a whole can be told to do. `because` is for people: a signal's name, or who asked. */
 export interface Orders {
-  /** Take no more tasks, let the running ones end. */
+  /** Takes no more tasks, and lets the running ones end. */
   stop(because: string): void
-  /** End now. */
+  /** Ends now. */
   kill(signal: string): void
   reload(because: string): void
-  /** Whether no task and no signal is given out. */
+  /** True while no task and no signal is given out. */
   setQuiet(isQuiet: boolean, because: string): void
   toggleQuiet(because: string): void
   scanNow(): void
-  /** Log what every process does. */
+  /** Logs what every process does. */
   dump(): void
   reopenLog(): void
 }
 
-/** Who asks, where it is none of the signals. */
+/** Who asks, if no signal does. */
 export const CLIENT = 'a control client'
 
 interface Acting {
@@ -40,7 +40,7 @@ interface Acting {
   readonly config: Action
 }
 
-/** What clients of the control sockets can have done. docs/control.md lists it. */
+/** What clients of the control sockets can ask for. docs/control.md lists it. */
 export function actionsOf({
   events,
   master,
@@ -79,7 +79,7 @@ export function actionsOf({
   return Object.fromEntries(Object.entries(actions).map(seenAtOnce))
 }
 
-/** Whoever has changed something sees it in the next snapshot. */
+/** Makes the next snapshot new after the action, so that whoever has changed something sees the change. */
 function outdating(stats: Collector, action: Action): Action {
   return {
     ...action,
@@ -99,7 +99,7 @@ function onlyOf(snapshot: DaemonSnapshot, spool: string | undefined): DaemonSnap
 }
 
 const NAMED_ARGS = { spool: 'text', 'limit?': 'count', 'from?': 'count' } as const
-/** How many tasks `next` and `later` name without a limit; and `parked` of each reason and name. */
+/** How many tasks `next` and `later` (NAMED), and `parked` per reason and name (PARKED), name if the client gives no limit. */
 const NAMED = 50
 const PARKED = 5
 
@@ -113,7 +113,7 @@ function naming(master: Master, which: 'next' | 'later'): Action {
 function parkedAction(master: Master): Action {
   const args = { ...NAMED_ARGS, 'reason?': 'text', 'name?': 'text' } as const
   return actionFor('viewer', args, async ({ spool, limit = PARKED, from = 0, reason, ...name }) => {
-    // nothing waits for a reason that nobody knows
+    // an unknown reason selects nothing
     const part = reason === undefined ? undefined : ({ ...name, reason, from } as ParkedPart)
     return { pid: process.pid, groups: known(spool, await master.feedOf(spool)?.parked?.(limit, part)) }
   })
@@ -124,7 +124,7 @@ function known<T>(spool: string, told: T | undefined): T {
   return told
 }
 
-/** `scale`: how many processes a spool has, by hand. */
+/** `scale`: sets by hand how many processes a spool has. */
 function scaleAction(master: Master): Action {
   return actionFor('operator', { spool: 'text', to: 'text' }, ({ spool, to }) => {
     const found = master.pools.find(each => each.spool === spool)
@@ -155,10 +155,10 @@ function signalAction(schedules: Schedules): Action {
   })
 }
 
-/** So that a client can tell a daemon that waits from one that hangs. */
+/** How often a waiting client hears from the daemon, so that it can tell a daemon that waits from one that hangs. */
 const NEWS_EVERY_MS = 2000
 
-/** `cancel` answers when the task has ended. A client that goes does not take its request back. */
+/** `cancel` answers when the task has ended. The request stays if the client goes away. */
 function cancelAction(master: Master): Action {
   return actionFor('operator', { spool: 'text', task: 'text' }, async ({ spool, task }, { send }) => {
     let last: CancelNews | null = null
@@ -174,7 +174,7 @@ function cancelAction(master: Master): Action {
   })
 }
 
-/** `run`, `pause`, `resume` and `remove`, of one schedule. Each says what is so now, for people. */
+/** `run`, `pause`, `resume` and `remove` of one schedule. Each answers with a text for people that says what was done. */
 function scheduleActions(schedules: Schedules, events: Emitter): ActionTable {
   const { pauses } = schedules
   const on = (verb: string, act: (found: ScheduleSnapshot) => Promise<string> | string) =>
@@ -216,7 +216,7 @@ const ORIGINS: Readonly<Record<ScheduleSnapshot['origin'], string>> = {
   code: 'it is gone, or the handlers have it',
 }
 
-/** Others that are like it would be paused, too. */
+/** True for a timer that ends by itself: a pause of it would also pause later timers that are like it. */
 function isPassing({ origin, schedule }: ScheduleSnapshot): boolean {
   return origin === 'code' && schedule.kind === 'timer' && schedule.iterations > 0
 }

@@ -30,9 +30,9 @@ const FIXED = [
 ] as const satisfies ReadonlyArray<keyof Options>
 
 /**
- * The verb `config`: what the running daemon uses, whatever is in its files by now.
+ * The verb `config`: the configuration that the running daemon uses, whatever its files say by now.
  *
- * @param current the configuration in effect: that of the start now, later that of the last reload
+ * @param current the configuration in effect: at first that of the start, later that of the last reload
  */
 export function configAction(current: () => ResolvedOptions): Action {
   const started = current()
@@ -57,14 +57,14 @@ function told(started: ResolvedOptions, current: ResolvedOptions): ToldConfigura
   }
 }
 
-/** A warning about changed options that a reload cannot apply. */
+/** Returns a warning about changed options that a reload cannot apply. */
 export function unappliedWarning(before: Options, after: Options): string | undefined {
   const changed = unapplied(before, after)
   if (changed.length === 0) return undefined
   return `these options of the new configuration count only after a restart: ${changed.join(', ')}`
 }
 
-/** The options that a reload cannot apply, and that have changed. */
+/** Returns the changed options that a reload cannot apply. */
 function unapplied(before: Options, after: Options): string[] {
   const changed = FIXED.filter(name => String(before[name]) !== String(after[name]))
   return changed.map(name => name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`))

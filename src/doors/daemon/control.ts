@@ -14,11 +14,11 @@ import { KeptOpen, type Open } from './kept-open.js'
 interface ControlContext {
   readonly events: Emitter
   readonly actions: ActionTable
-  /** The identity that the daemon takes on, which owns the sockets. */
+  /** The identity that the daemon takes on; it owns the sockets. */
   readonly identity: Identity | null
   readonly files: ListenSettings['files']
   resolve(path: string): string
-  /** The socket of a spool is there: when it was opened, and at each look after that. */
+  /** Called when the socket of a spool was opened, and at each later look that finds it. */
   looked(spool: string): void
 }
 
@@ -32,7 +32,7 @@ const BACKLOG = 4096
 export class DaemonControl {
   readonly #context: ControlContext
   readonly #inSpools: KeptOpen
-  /** What closes the sockets of `spooler-control`. */
+  /** Closes the sockets of `spooler-control`. */
   readonly #closings: Array<() => Promise<void>> = []
 
   constructor(context: ControlContext) {
@@ -54,7 +54,7 @@ export class DaemonControl {
   }
 
   /**
-   * Opens a socket in each of these spools, also where somebody removed it, and closes those in others.
+   * Opens a socket in each of these spools, also if somebody removed it, and closes the sockets in all others.
    *
    * @param spools real paths, and names on Redis: their sockets are in directories of this machine
    */
@@ -98,7 +98,7 @@ export class DaemonControl {
     this.#closings.push(async () => {
       server.close()
       listener.close()
-      await listener.removeFile().catch(() => false) // root made it, and we are no longer root: the next start replaces it
+      await listener.removeFile().catch(() => false) // root made the file, and we are no longer root: the next start replaces it
     })
   }
 

@@ -58,13 +58,13 @@ export interface DaemonRequest {
   readonly version: string
   /** File descriptors of listening sockets that were passed to the process. */
   readonly inherited: readonly number[]
-  /** This process is the child of a root parent (root-parent.ts). */
+  /** True if this process is the child of a root parent (root-parent.ts). */
   readonly isUnderRoot: boolean
-  /** Wants to know when everything runs, and how it goes on. */
+  /** The service manager that wants to know when everything runs, and how the daemon is. */
   readonly manager: ServiceManager | undefined
-  /** A worker process that was forked before the first worker is needed. */
+  /** A worker process that was forked early, for the first worker. */
   readonly spare: SpareWorker | undefined
-  /** undefined: nobody watches. */
+  /** undefined: nobody watches a drain. */
   readonly progress?: DrainProgress | undefined
   /** Reads the configuration again for a reload. */
   readConfig(): CheckedConfig
@@ -72,27 +72,27 @@ export interface DaemonRequest {
   started(): void
 }
 
-/** What a daemon is given: it makes none of it. */
+/** What a daemon is given from outside. */
 interface DaemonInput {
   readonly request: DaemonRequest
   readonly surroundings: ProcessEnvironment
   readonly events: Emitter
   readonly log: Log
-  /** Passes its lines on to the log. */
+  /** The remembered lines, which are passed on to the log. */
   readonly lines: RememberedLog
 }
 
 interface ReloadReason {
-  /** For people: a signal's name, who asked, or the file that was touched. */
+  /** A text for people: a signal's name, who asked, or the file that was touched. */
   readonly because: string
-  /** Absent: no file was. */
+  /** What the touched file asks for; absent: no file was touched. */
   readonly touched?: TouchAsks | undefined
 }
 
-/** Whoever reads statistics or metrics has no role. */
+/** The role of readers of statistics and metrics: none. */
 const NOBODY = { mayReadPayload: false }
 
-/** A stop that takes longer than this logs what it waits for; most stops are faster. */
+/** A stop that takes longer than this logs what it waits for. Most stops are faster. */
 const STOP_NOTICE_MS = 1000
 
 /** A daemon from its start to its end. Signals work in every state (lifecycle.ts). */
@@ -122,17 +122,17 @@ export class Daemon {
   readonly #dashboard: ReturnType<typeof openDashboard>
   readonly #notes = new HiddenNotes()
   readonly #orders: Orders
-  /** The reload that comes next. */
+  /** The reload that comes next; undefined: none was asked for. */
   #asked: ReloadReason | undefined
-  /** They end what the configuration in effect has them wait for. */
+  /** Ends the watch of the touched files of the configuration in effect; `#endIdling` that of its idle time. */
   #endTouches = () => {}
   #endIdling = () => {}
-  /** Whether tasks that lie there leave no line in the log. */
+  /** True if tasks at this path leave no line in the log. */
   #leavesNoLine: (path: string) => boolean = () => false
-  /** What is in no snapshot and no line of the log. */
+  /** The values that appear in no snapshot and no line of the log. */
   #hide = new Hide([])
 
-  /** The only place where the rooms are wired together. Nothing begins yet. */
+  /** Wires the rooms together; no other place does. Nothing begins yet. */
   constructor({ request, surroundings, events, log, lines }: DaemonInput) {
     this.#request = request
     this.#surroundings = surroundings
@@ -150,7 +150,7 @@ export class Daemon {
     this.#questions = new QuestionHandler(master, message => events.emit('config-warning', { message }))
     subscribeLog(events, lines, path => this.#leavesNoLine(path))
     events.on('request-stored', ({ path }) => master.lookNow(path))
-    // its workers are new, which is what it was quiet for
+    // a daemon is made quiet to prepare a reload, so the reload ends that
     events.on('reload-done', () => this.#setQuiet(false, 'reload'))
     this.#pidfiles = request.isUnderRoot ? new ParentsPidfiles(events) : new Pidfiles(events, files)
     this.#sweeper = new Maintenance(events, new AsideProcess(() => openAside(log.fd)))
@@ -238,14 +238,14 @@ export class Daemon {
     if (this.#life.isStopping) return
     this.#events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
     this.#life.become('running')
-    this.#notices.started() // before the process that started this one ends, if there is one
+    this.#notices.started() // before a process that started this one ends
     this.#request.started()
-    this.#serveReloads() // that were asked for before
+    this.#serveReloads() // those that were asked for during the start
     if (options.drain)
       void this.#drain.run(this.#master, () => this.#schedules.router.isIdle).then(() => this.#stop())
   }
 
-  /** All that is asked for during a reload leads to a single further one, which reads whatever was edited meanwhile. */
+  /** All requests during a reload lead to a single further reload, which reads whatever was edited meanwhile. */
   #askReload(because: string, touched?: TouchAsks): void {
     const isLess = touched === 'new-workers' && this.#asked !== undefined
     if (!isLess) this.#asked = { because, touched }
@@ -256,7 +256,7 @@ export class Daemon {
     if (this.#asked !== undefined && this.#life.become('reloading')) void this.#serveAll()
   }
 
-  /** One at a time. */
+  /** Reloads one at a time. */
   async #serveAll(): Promise<void> {
     for (let reason = this.#takeAsked(); reason !== undefined; reason = this.#takeAsked())
       await this.#reload(reason)
@@ -277,7 +277,7 @@ export class Daemon {
       const config = touched === 'new-workers' ? null : this.#readConfig()
       if (config !== null) this.#events.emit('reload-began', { because })
       await this.#apply(config ?? this.#config, config !== null)
-      if (this.#life.isStopping) return // it was cut short
+      if (this.#life.isStopping) return // the stop cut the reload short
       this.#notices.reloaded(null)
       this.#events.emit('reload-done', {})
     } catch (error) {
@@ -296,7 +296,7 @@ export class Daemon {
     return config
   }
 
-  /** @param isNew it was read, and not only the workers are replaced @throws why the configuration cannot be applied */
+  /** @param isNew false: only the workers are replaced @throws SpooldError why the configuration cannot be applied */
   async #apply(config: CheckedConfig, isNew: boolean): Promise<void> {
     this.#surroundings.enter(config)
     const spools = prepareSpools(config, this.#surroundings.resolve)
@@ -315,7 +315,7 @@ export class Daemon {
     this.#surroundings.enter(this.#config)
     try {
       this.#surroundings.settle(this.#config.options.chdir)
-    } catch {} // the directory was removed or is inaccessible by now
+    } catch {} // the directory was removed, or is no longer accessible
   }
 
   async #plan(spools: readonly PreparedSpool[], config: CheckedConfig): Promise<SpoolWorkersPlan[]> {
@@ -362,7 +362,7 @@ export class Daemon {
   /**
    * How people and programs see the daemon and act on it.
    *
-   * @param local real paths of the spools that the daemon runs @param onRedis and their names
+   * @param local real paths of the directories that the daemon runs @param onRedis names of the spools on Redis
    */
   async #publish(options: Options, local: readonly string[], onRedis: readonly string[]): Promise<void> {
     const hidden = keysOf(options.spoolerHide)
@@ -384,7 +384,7 @@ export class Daemon {
     void this.#dashboard.serve(isRefused ? undefined : shown)
   }
 
-  /** The collector of its snapshots. */
+  /** Opens the collector of the daemon's snapshots. */
   #observe(): Collector {
     const startedAtMs = Math.round(Date.now() - process.uptime() * 1000)
     return new Collector(this.#events, {
@@ -415,7 +415,7 @@ export class Daemon {
       this.#events.emit('config-warning', { message: formatProblem(problem) })
   }
 
-  /** A quiet daemon starts no task and no signal handler; what runs goes on. @param because for people: a signal's name, or who asked */
+  /** A quiet daemon starts no task and no signal handler; what runs goes on. @param because for people: a signal, or who asked */
   #setQuiet(isQuiet: boolean, because: string): void {
     if (isQuiet === this.#master.isQuiet) return
     this.#master.setQuiet(isQuiet)
@@ -447,7 +447,7 @@ export class Daemon {
     void this.#master.kill().then(() => this.#life.become('stopped'))
   }
 
-  /** @param hasFailed the daemon never ran, and removes its files */
+  /** @param hasFailed true: the daemon never ran, and removes its files */
   async #end(hasFailed: boolean): Promise<void> {
     const { vacuum } = this.#config.options
     this.#endTouches()
@@ -458,13 +458,13 @@ export class Daemon {
     await this.#lines.close()
     await this.#control.close()
     await this.#schedules.stop()
-    await this.#network.close(hasFailed || (vacuum && !this.#request.isUnderRoot)) // else the parent does it
+    await this.#network.close(hasFailed || (vacuum && !this.#request.isUnderRoot)) // under root, the parent removes the files
     this.#pidfiles.release(hasFailed || vacuum)
     this.#notices.end()
   }
 }
 
-/** How long a daemon may have nothing to do; 0: for ever. A spool without idle seconds does not keep it. */
+/** How long a daemon may have nothing to do; 0: for ever. A spool without idle seconds does not count. */
 function idleMsOf({ options, spools, anySpool }: ResolvedOptions): number {
   if (!options.spoolerDieOnIdle) return 0
   return Math.max(...[anySpool, ...spools].map(spool => spool.options.spoolerIdleMs))

@@ -12,15 +12,15 @@ const UNFINISHED_KINDS = [
   'unsettled',
   'ignore',
   'unreadable',
-  'incomplete', // nobody waits for whoever writes it
+  'incomplete', // a drain does not wait for the writer
 ] as const
 type Unfinished = (typeof UNFINISHED_KINDS)[number]
 
-/** Shows people how a drain goes on. */
+/** Shows people the progress of a drain. */
 export interface DrainProgress {
   /** A line is about to be logged to the same terminal. */
   logged(): void
-  /** @param left how many due tasks have not ended */
+  /** @param left the number of due tasks that have not ended */
   show(done: number, left: number): void
 }
 
@@ -53,14 +53,14 @@ export class Drain {
       if (this.#unfinished.size > 0) for (const name of done) this.#unfinished.delete(keyOf(spool, name))
       for (const report of reports) this.#ended(spool, report)
     })
-    // whatever is due in there
+    // what is due in that directory is not known
     events.on('spool-list-failed', ({ spool, prefix }) => {
       this.#unfinished.set(keyOf(spool, prefix), 'unreadable')
     })
     events.on('spool-list-back', ({ spool, prefix }) => {
       this.#unfinished.delete(keyOf(spool, prefix))
     })
-    // what is innocent of it runs again
+    // innocent tasks run again, and their next run counts
     for (const end of ['worker-died', 'worker-faulted', 'worker-unfit'] as const)
       events.on(end, ({ spool, running }) => {
         for (const name of running) this.#unfinished.set(keyOf(spool, name), 'crash')
@@ -108,10 +108,10 @@ export class Drain {
       case 'set-aside':
         this.#unfinished.set(key, 'buried')
         return
-      case 'later': // with a detail, its interpreter died of it: no worker did
+      case 'later': // a detail means that the task's interpreter died, which no event of a worker tells
         if (report.detail !== undefined) this.#unfinished.set(key, 'crash')
         return
-      case 'malformed': // without a time it is left alone: no task, as far as anybody knows
+      case 'malformed': // without a time it is left alone for good, and counts as no task
         if (report.atMs === undefined) this.#forget(key)
         else this.#unfinished.set(key, 'unreadable')
         return
@@ -122,7 +122,7 @@ export class Drain {
     }
   }
 
-  /** There is no task of that name any more; but one that was buried here is gone for that reason. */
+  /** Forgets a task that is gone, unless it is gone because it was buried here. */
   #forget(key: string): void {
     if (this.#unfinished.get(key) !== 'buried') this.#unfinished.delete(key)
   }

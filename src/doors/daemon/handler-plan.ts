@@ -57,7 +57,7 @@ export function planChain(
   return [...hosts, ...others]
 }
 
-/** Skips a web application whose interpreter is missing if there are other handlers. The check has warned about it. */
+/** Skips a web application whose interpreter is missing, if there are other handlers. The check has warned about it. */
 function languagesOf(options: SpoolOptions, path: string, home: string, hasOthers: boolean): HostLanguage[] {
   const named = HOST_LANGUAGES.filter(language => isNeeded(language, options, home))
   const applications = applicationsOf(options, home)
@@ -115,12 +115,12 @@ function planHost(
   }
 }
 
-/** What handlers see, and print: a spool on Redis by its name, which has no login, and by which the worker knows it, too. */
+/** The spool as handlers see and print it: a spool on Redis by its name, which has no login, and which the worker uses, too. */
 function spoolName(value: string): string {
   return isRedisAddress(value) ? nameOfRedis(value) : value
 }
 
-/** Options of the application's own may have addresses, which it needs as they are. */
+/** The application's own options may contain addresses, which it needs unchanged. */
 function shownOption(key: string, value: string): string {
   if (key === 'spooler' || key === 'spooler-external') return spoolName(value)
   return key === 'spooler2' ? withoutLogins(value) : value
@@ -143,7 +143,7 @@ function applicationSettings(
   ]
 }
 
-/** What is to be loaded and the search path for it, in the order of the configuration. */
+/** What an interpreter loads, and its search path, in the order of the configuration. */
 function loads(language: HostLanguage, { options, handlers }: SpoolSettings, home: string) {
   const last = { python: 'spooler-import', perl: 'perl-exec', ruby: 'rbrequire' }[language]
   const paths = { python: options.pythonpath.flatMap(glob), perl: [], ruby: options.rbLib }[language]
@@ -170,7 +170,7 @@ export class SharedAreas {
   }
 
   /**
-   * Creates the areas. One whose size has not changed keeps its content, also across a reload.
+   * Creates the areas. An area whose size has not changed keeps its content, also across a reload.
    *
    * @throws SpooldError START_FAILED
    */

@@ -28,7 +28,7 @@ export function openExporter(
   { events, log }: HttpSurroundings,
   snapshot: () => Promise<DaemonSnapshot>,
 ): Exporter {
-  let alarmMemory: AlarmMemory = [] // what the next process has to know
+  let alarmMemory: AlarmMemory = [] // handed on to the next process
   const trouble = (message: string) => events.emit('exporter-trouble', { message })
   return new HttpProcess<ExporterOptions, FromExporter, ToExporter>({
     name: 'exporter',
@@ -53,7 +53,7 @@ export function openExporter(
   })
 }
 
-/** The process with the dashboard. It is never root: what it reads and changes belongs to the user of the spools. */
+/** The process of the dashboard. It never runs as root, because what it reads and changes belongs to the user of the spools. */
 export function openDashboard({ events, log }: HttpSurroundings): Dashboard {
   const trouble = (message: string) => events.emit('dashboard-trouble', { message })
   return new HttpProcess<DashboardOptions, FromDashboard, ToDashboard>({
@@ -69,25 +69,25 @@ export function openDashboard({ events, log }: HttpSurroundings): Dashboard {
 }
 
 interface HttpContext<Wanted, Heard, Said extends object> {
-  /** What it is called: its entry file, and in messages. */
+  /** The name of the process: its entry file, and what messages call it. */
   readonly name: 'exporter' | 'dashboard'
   readonly log: { readonly fd: number }
-  /** The first message that it gets. */
+  /** The first message to the process. */
   open(wanted: Wanted): Said
   hear(message: Heard, answer: (message: Said) => void): void
-  /** Something does not work, and is tried again; for the log. */
+  /** Called when something does not work and is tried again; for the log. */
   trouble(message: string): void
 }
 
-/** A process that keeps dying is started less and less often, up to once per minute. */
+/** A process that keeps dying is started less and less often, down to once per minute. */
 const FIRST_RESPAWN_MS = 1000
 const LAST_RESPAWN_MS = 60_000
-/** A crowd of short requests leaves holes in each heap that glibc's malloc has for threads: one heap has fewer. */
+/** A crowd of short requests leaves holes in each of the heaps that glibc's malloc has for threads: one heap has fewer holes. */
 const ONE_ARENA = { MALLOC_ARENA_MAX: '1' }
-/** It only closes sockets, and awaits answers to what is on its way. */
+/** How long the process may take to end: it only closes sockets, and awaits answers that are on their way. */
 const END_MS = 1000
 
-/** A process beside the daemon that serves HTTP, while the configuration asks for it: its death and its load are not the daemon's. */
+/** A process that serves HTTP beside the daemon, so that its death and its load are not the daemon's. */
 class HttpProcess<Wanted extends object, Heard, Said extends object> {
   readonly #context: HttpContext<Wanted, Heard, Said>
   #wanted: Wanted | undefined
@@ -101,15 +101,15 @@ class HttpProcess<Wanted extends object, Heard, Said extends object> {
   }
 
   /**
-   * Puts options into service; undefined: none. Resolves when the process that served others is gone. One whose options stay
-   * the same stays, and so do its clients.
+   * Puts options into service; undefined: none. Resolves when the process that served other options is gone. If the options stay
+   * the same, the process and its clients stay.
    */
   serve(wanted: Wanted | undefined): Promise<void> {
-    // reloads may follow one another faster than a process ends
+    // several reloads may come before a process has ended
     this.#last = this.#last.then(async () => {
       if (JSON.stringify(wanted) === JSON.stringify(this.#wanted)) return
       this.#wanted = wanted
-      await this.#end() // its addresses have to be free
+      await this.#end() // the addresses have to be free
       if (wanted !== undefined) this.#spawn(wanted)
     })
     return this.#last
@@ -137,7 +137,7 @@ class HttpProcess<Wanted extends object, Heard, Said extends object> {
         env: { ...process.env, ...ONE_ARENA },
       })
     } catch (error) {
-      return this.#died(wanted, messageOf(error), 0) // the system has no memory for another process
+      return this.#died(wanted, messageOf(error), 0) // for example, no memory for another process
     }
     this.#child = child
     const startedAt = performance.now()
@@ -166,7 +166,7 @@ function send(child: ChildProcess, message: object): void {
   if (child.connected) child.send(message, () => {})
 }
 
-/** @returns undefined: there is nothing to publish */
+/** @returns undefined if there is nothing to publish */
 export function exporterOptions(options: Options): ExporterOptions | undefined {
   const { spoolerMetrics, spoolerMetricsFile: metricsFile, chmodSocket: mode } = options
   const stats = statsOptions(options)
@@ -190,14 +190,14 @@ function statsOptions(options: Options): ExporterOptions['stats'] {
   }
 }
 
-/** What the exporter pushes, and where to. */
+/** What the exporter pushes, and to where. */
 function pushOptions(options: Options): PushOptions[] {
   const { statsPush, carbon } = options
   const pushes = statsPush.flatMap(text => pushTo(text, options))
   return carbon.length === 0 ? pushes : [...pushes, carbonPush(options)]
 }
 
-/** @returns none for a destination that only uWSGI knows; the check of the configuration has said so */
+/** @returns undefined for a destination that only uWSGI knows; the check of the configuration has warned about it */
 function pushTo(text: string, options: Options): PushOptions[] {
   const target = quietly(() => parsePush(text))
   if (target === undefined) return []

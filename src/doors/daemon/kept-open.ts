@@ -1,32 +1,32 @@
 import { messageOf } from '../../base/errors.js'
 
-/** How long what somebody removed is missing, at most. */
+/** How long something that somebody removed is missing, at most. */
 const LOOK_MS = 5000
 
-/** Something that others reach by a name in the file system, which they may remove. */
+/** Something open that others reach by a name in the file system, and whose name they may remove. */
 export interface Open {
-  /** Not once its name was removed, or is another's. */
+  /** False once the name was removed, or belongs to another file. */
   isReachable(): boolean | Promise<boolean>
   close(): void | Promise<void>
 }
 
 interface KeptOpenContext {
   open(name: string): Promise<Open>
-  /** It could not be opened. Once, until it can, or for another reason. */
+  /** Called when the thing could not be opened: once, until it can be, or until the reason changes. */
   missing(name: string, why: string): void
-  /** It is there: when it was opened, and at each look after that. */
+  /** Called when the thing was opened, and at each later look that finds it. */
   looked?(name: string): void
 }
 
-/** Opens again what somebody removed, and what could not be opened: a full disk has room again. */
+/** Keeps things open: opens again what somebody removed, and what could not be opened, for instance on a full disk. */
 export class KeptOpen {
   readonly #context: KeptOpenContext
   readonly #open = new Map<string, Open>()
-  /** Why a name has nothing open, as was told. */
+  /** By name, the last reported reason why nothing is open there. */
   readonly #missing = new Map<string, string>()
   #wanted: ReadonlySet<string> = new Set()
   #isLooking = false
-  /** Openings take turns: a reload may come while something that was removed is opened again. */
+  /** Openings take turns, because a reload may come while something is being opened again. */
   #turn = Promise.resolve()
   readonly #watch = setInterval(() => void this.#look(), LOOK_MS).unref()
 
@@ -34,10 +34,10 @@ export class KeptOpen {
     this.#context = context
   }
 
-  /** Opens each of these, also where somebody removed it, and closes all others. */
+  /** Opens each of these names, also if somebody removed it, and closes all others. */
   serve(names: readonly string[]): Promise<void> {
     this.#wanted = new Set(names)
-    this.#missing.clear() // a reload says again what is wrong
+    this.#missing.clear() // a reload reports again what is wrong
     return this.#openAll()
   }
 
@@ -48,7 +48,7 @@ export class KeptOpen {
   }
 
   async #look(): Promise<void> {
-    if (this.#isLooking) return // at a disk that stalls
+    if (this.#isLooking) return // the last look is held up by a stalled disk
     this.#isLooking = true
     const wanted = [...this.#wanted]
     const areThere = await Promise.all(wanted.map(name => this.#open.get(name)?.isReachable() ?? false))

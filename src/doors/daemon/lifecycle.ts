@@ -13,7 +13,7 @@ const NEXT: Readonly<Record<DaemonState, readonly DaemonState[]>> = {
   stopped: [],
 }
 
-/** The state of a daemon. A transition that comes too late is ignored. A stop is possible in every state. */
+/** The state of a daemon. Transitions that come too late are ignored. A stop is possible in every state. */
 export class Lifecycle {
   #state: DaemonState = 'starting'
   #tellStopped = () => {}
@@ -39,7 +39,7 @@ export class Lifecycle {
   }
 }
 
-/** What touching a file requests. */
+/** What touching a file asks for. */
 export type TouchAsks = 'reload' | 'new-workers'
 
 /**
@@ -66,8 +66,8 @@ export function watchTouchReload(
 const LOOK_MS = 1000
 
 /**
- * `die-on-idle`: ends a daemon that has had nothing to do for a while, and which something else starts again, such as
- * systemd. Whatever lies in a spool counts, due or not: nothing would run it meanwhile.
+ * `die-on-idle`: ends a daemon that has had nothing to do for a while, because something else starts it again, such as
+ * systemd. Every task in a spool keeps the daemon, due or not: nothing else would run it.
  *
  * @param idleMs 0: never @returns what ends it
  */
@@ -80,7 +80,7 @@ export function stopWhenIdle(
   if (idleMs === 0) return () => {}
   let since: number | undefined
   const deafen = events.on('tasks-reported', () => {
-    since = undefined // it came and went between two looks
+    since = undefined // tasks came and went between two looks
   })
   const timer = setInterval(look, Math.min(LOOK_MS, idleMs))
   function look() {

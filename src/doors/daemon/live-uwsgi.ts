@@ -20,7 +20,7 @@ export function checkLiveUwsgi(resolved: ResolvedOptions, problems: Problems): v
   const { options } = resolved
   const where = (name: string, i = 0) => originOf(resolved, name, i)
   for (const [i, text] of options.socket.entries()) {
-    const address = quietly(() => parseAddress(text)) // the check has already reported what is none
+    const address = quietly(() => parseAddress(text)) // the check has already reported invalid addresses
     const pid = address && uwsgiListeningAt(address)
     if (address !== undefined && pid !== undefined)
       problems.warning(
@@ -80,7 +80,7 @@ function unixInodes(address: Exclude<Address, { kind: 'tcp' }>): string[] {
   })
 }
 
-/** None where there is no Linux, or where /proc is hidden. */
+/** Returns nothing on other systems than Linux, and where /proc is hidden. */
 function rowsOf(table: string): string[][] {
   const lines = quietly(() => readFileSync(`/proc/net/${table}`, 'utf8'), '').split('\n')
   return lines.slice(1).map(line => line.trim().split(/\s+/))

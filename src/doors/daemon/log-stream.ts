@@ -10,21 +10,21 @@ export interface LogLine {
   /** Epoch ms. */
   readonly atMs: number
   readonly level: Level
-  /** It may have several lines. */
+  /** The text; it may have several lines. */
   readonly text: string
 }
 
-/** So many lines are remembered, and so many characters of them. As much waits for a client that reads slowly; more is dropped, and counted. */
+/** How many lines and characters are remembered. As much waits for a client that reads slowly; more is dropped and counted. */
 const MOST_LINES = 1000
 const MOST_CHARS = 256 * 1024
 /** How long a daemon that ends waits for a client that does not read. */
 const LAST_CHANCE_MS = 1000
-/** More of a line is not remembered. */
+/** A longer line is cut before it is remembered. */
 const LONGEST = 16 * 1024
 
 /**
- * Passes lines on to a log, remembers the last ones, and tells readers the next ones. Those that are clients of the control sockets and
- * too slow are told how many they have missed.
+ * Passes lines on to a log, remembers the last ones, and sends new ones to readers. Clients of the control sockets that read
+ * too slowly are told how many lines they have missed.
  */
 export class RememberedLog implements LineLog {
   readonly isStructured: boolean
@@ -32,7 +32,7 @@ export class RememberedLog implements LineLog {
   readonly #log: LineLog
   readonly #lines = new Queue<LogLine>()
   readonly #readers = new Set<(line: LogLine) => void>()
-  /** What each client that follows has not been sent yet, by what resolves when nothing more will be sent. */
+  /** For each client that follows, what it has not been sent yet, and a promise that resolves when nothing more will be sent. */
   readonly #following = new Map<Promise<void>, Backlog>()
   #chars = 0
   #hide = new Hide([])
@@ -48,7 +48,7 @@ export class RememberedLog implements LineLog {
     this.#log.line(level, this.#remember(level, text), shown, form)
   }
 
-  /** From now on, these values are in no line, nor in those that are remembered. */
+  /** From now on, these values are in no line, including the remembered ones. */
   hide(hide: Hide): void {
     this.#hide = hide
     const remembered = this.lastLines
@@ -57,18 +57,18 @@ export class RememberedLog implements LineLog {
     for (const line of remembered) this.#keep({ ...line, text: hide.text(line.text) })
   }
 
-  /** The oldest first. */
+  /** The remembered lines, oldest first. */
   get lastLines(): LogLine[] {
     return [...this.#lines]
   }
 
-  /** @param tell called for each line from now on @returns what ends it */
+  /** @param tell called for each line from now on @returns a function that ends this */
   read(tell: (line: LogLine) => void): () => void {
     this.#readers.add(tell)
     return () => this.#readers.delete(tell)
   }
 
-  /** @returns the text without what is hidden */
+  /** @returns the text without hidden values */
   #remember(level: Level, whole: string): string {
     const text = this.#hide.text(whole)
     const kept = text.length > LONGEST ? `${startOf(text)}…` : text
@@ -85,7 +85,7 @@ export class RememberedLog implements LineLog {
       this.#chars -= this.#lines.pop()?.text.length ?? 0
   }
 
-  /** The verb: the remembered lines at once, then each batch of new ones, if it follows. */
+  /** The verb `log`: sends the remembered lines at once, then each batch of new ones, if the client follows. */
   readonly action = actionFor(
     'operator', // handlers may print what a viewer must not see
     { follow: 'flag', 'level?': 'text' },
@@ -110,7 +110,7 @@ export class RememberedLog implements LineLog {
     },
   )
 
-  /** The daemon has ended. Resolves when every client that reads has its last line. */
+  /** Call it when the daemon has ended. Resolves when every client that reads has its last line. */
   async close(graceMs = LAST_CHANCE_MS): Promise<void> {
     for (const backlog of this.#following.values()) backlog.end('stopped')
     const all = Promise.all(this.#following.keys())
@@ -127,7 +127,7 @@ export class RememberedLog implements LineLog {
     })
     void call.whenGone.then(() => backlog.end('gone'))
     try {
-      // one batch at a time: the next one is what has come while the client took this one
+      // one batch at a time: the next one has what came while the client took this one
       while (await backlog.filled()) {
         call.send(backlog.take())
         await call.whenTaken()
@@ -139,12 +139,12 @@ export class RememberedLog implements LineLog {
   }
 }
 
-/** A copy: a slice would keep all of the text that it is part of. */
+/** Returns a copy, because a slice would keep in memory the whole text that it is part of. */
 function startOf(text: string): string {
   return Buffer.from(text.slice(0, LONGEST), 'utf16le').toString('utf16le')
 }
 
-/** What a client has not been sent yet. */
+/** The lines that a client has not been sent yet. */
 class Backlog {
   #lines: LogLine[]
   #chars = 0
@@ -171,7 +171,7 @@ class Backlog {
     this.#wake()
   }
 
-  /** Resolves when there is something to send, with false when there is nothing and nothing will come. */
+  /** Resolves with true when there is something to send, with false when nothing will come any more. */
   async filled(): Promise<boolean> {
     while (this.why !== 'gone') {
       if (this.#lines.length > 0) return true
@@ -183,7 +183,7 @@ class Backlog {
     return false
   }
 
-  /** `missed`: how many were dropped after these lines. */
+  /** Takes what waits. `missed` is the number of lines that were dropped after these. */
   take(): { readonly lines: readonly LogLine[]; readonly missed: number } {
     const taken = { lines: this.#lines, missed: this.#missed }
     this.#lines = []

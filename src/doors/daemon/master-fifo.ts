@@ -8,14 +8,14 @@ import { inodeAt, type Opener } from '../../system/opener.js'
 import { CLIENT, type Orders } from './actions.js'
 import { KeptOpen, type Open } from './kept-open.js'
 
-/** Between two actions. Letters that arrive faster wait in the pipe, and then their writer waits. */
+/** The time between two actions. Letters that arrive faster wait in the pipe, and then their writer waits. */
 const PACE_MS = 50
-/** `echo q` ends its line. */
+/** Ignored: `echo q` ends its line. */
 const BLANK = /\s/
 const SHOWN_LETTERS = 20
-/** Of what one read brings; a FIFO holds 64 KiB. */
+/** The most letters that one read brings; a FIFO holds 64 KiB. */
 const MAX_ACTIONS = 20
-/** In a flood these come first. */
+/** These letters come first in a flood. */
 const STOPS = ['Q', 'q']
 
 /** The FIFOs of `master-fifo`: letters that act as uWSGI's do (core/fifo.c), on all of them at once. */
@@ -24,7 +24,7 @@ export class MasterFifos {
   readonly #letters: Readonly<Record<string, () => void>>
   readonly #files: Pick<Opener, 'fifo'>
   readonly #fifos: KeptOpen
-  /** Why the first opening failed; undefined: it has not, or is long over. */
+  /** Why the first opening failed; undefined: it did not fail, or is long over. */
   #refusal: SpooldError | undefined
   #isServed = false
 
@@ -51,7 +51,7 @@ export class MasterFifos {
   }
 
   /**
-   * Opens them the first time, with the privileges that the daemon keeps: whoever may write to one commands the daemon.
+   * Opens the FIFOs the first time, with the privileges that the daemon keeps: whoever may write to a FIFO commands the daemon.
    *
    * @throws SpooldError START_FAILED
    */
@@ -62,7 +62,7 @@ export class MasterFifos {
     if (this.#refusal !== undefined) throw this.#refusal
   }
 
-  /** The files stay, as in uWSGI. */
+  /** Closes the FIFOs. Their files stay, as in uWSGI. */
   async close(): Promise<void> {
     await this.#fifos.close()
   }
@@ -80,7 +80,7 @@ export class MasterFifos {
     const socket = new Socket({ fd, readable: true, writable: false })
     void this.#read(path, socket)
     return {
-      // not once the file was removed or replaced: then what others write arrives elsewhere; nor where it is closed to us
+      // false once the file was removed or replaced, because others then write elsewhere; and if we may not look
       isReachable: () => quietly(() => !socket.destroyed && inodeAt(path) === inode, false),
       close: () => void socket.destroy(),
     }

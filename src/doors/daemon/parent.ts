@@ -16,13 +16,13 @@ export function takeInheritedSockets(): number[] {
 }
 
 /**
- * What a shell, a wrapper or cron left open is for no process that this one starts. Nothing is closed: a lock that `flock`
- * holds for us stays. (Node marks the lowest descriptors, up to the first gap above 15.)
+ * Keeps descriptors that a shell, a wrapper or cron left open from the processes that this one starts. None is closed, so that a
+ * lock that `flock` holds for us stays. (Node marks the lowest descriptors, up to the first gap above 15.)
  *
- * @returns those that stay open for all, and why; none as a rule
+ * @returns the descriptors that other processes get nevertheless, and why; normally none
  */
 export function passNothingOn(): { readonly left: readonly number[]; readonly because?: unknown } {
-  const all = quietly(() => readdirSync('/proc/self/fd').map(Number), []) // elsewhere than on Linux it is not known
+  const all = quietly(() => readdirSync('/proc/self/fd').map(Number), []) // unknown on other systems than Linux
   const left = all.filter(fd => fd > 2 && isPassedOn(fd))
   if (left.length === 0) return { left }
   try {
@@ -35,7 +35,7 @@ export function passNothingOn(): { readonly left: readonly number[]; readonly be
 
 const O_CLOEXEC = 0o2000000
 
-/** @returns false for that of the list itself, which is closed by now */
+/** @returns false for the descriptor of the listing itself, which is closed by now */
 function isPassedOn(fd: number): boolean {
   const info = quietly(() => readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1'), '')
   const [, flags = ''] = /^flags:\s*([0-7]+)/m.exec(info) ?? []
@@ -56,7 +56,7 @@ export class ParentsPidfiles {
 
   constructor(events: Emitter) {
     this.#events = events
-    process.once('disconnect', () => process.kill(process.pid, 'SIGTERM')) // nothing holds the pidfiles then
+    process.once('disconnect', () => process.kill(process.pid, 'SIGTERM')) // the pidfiles are then held by nobody
   }
 
   /** @throws SpooldError PIDFILE_HELD, START_FAILED */
@@ -69,7 +69,7 @@ export class ParentsPidfiles {
     if (warnings.length === 0) this.#events.emit('pidfile-written', { file })
   }
 
-  /** The parent releases them. */
+  /** Does nothing: the parent releases the pidfiles. */
   release(): void {}
 }
 

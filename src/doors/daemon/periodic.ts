@@ -10,12 +10,12 @@ import { PeriodicSpool } from '../../runtime/periodic/spool.js'
 import { realPathOf } from '../../system/file-stats.js'
 
 /**
- * The periodic tasks of all spools. The processes of a spool declare those that they can run, and a task belongs to the spool of
- * its queue: that is where it is remembered and stored.
+ * The periodic tasks of all spools. The processes of a spool declare the tasks that they can run. A task belongs to the spool of
+ * its queue, where it is remembered and stored.
  */
 export class PeriodicSpools {
   readonly #events: Emitter
-  /** What the processes of each spool declare. */
+  /** The tasks that the processes of each spool declare. */
   readonly #declared = new Map<string, readonly PeriodicTask[]>()
   /** The spools that this daemon runs, by their real paths. */
   #own: readonly SpoolTarget[] = []
@@ -69,7 +69,7 @@ export class PeriodicSpools {
     await Promise.all(opened.map(spool => spool.close()))
   }
 
-  /** A spool without tasks is opened, too: it may remember some that nobody has any more. */
+  /** Opens a spool without tasks, too: it may remember tasks that no process declares any more. */
   #settle(): void {
     for (const target of this.#own) {
       const { directory } = target
@@ -83,7 +83,7 @@ export class PeriodicSpools {
     }
   }
 
-  /** The first spool whose processes declare the task is that of the default queue, unless it is another queue's. */
+  /** The spool of the default queue is the first one whose processes declare the task, unless it belongs to another queue. */
   #homeOf({ name, queue }: PeriodicTask): string | undefined {
     const mapped = this.#queues.get(queue)
     if (mapped !== undefined) return mapped
@@ -100,7 +100,7 @@ export class PeriodicSpools {
   }
 }
 
-/** As a spool that this daemon runs is called. */
+/** The name of a spool that this daemon runs. */
 function spoolOf(path: string): string | undefined {
   return isRedisAddress(path) ? nameOfRedis(path) : realPathOf(path)
 }

@@ -6,7 +6,7 @@ import type { PidfileKind } from '../../base/events/event-map.js'
 import { inodeAt, type Opener } from '../../system/opener.js'
 import { uwsgiNamedIn } from './live-uwsgi.js'
 
-/** What opens, locks and removes a pidfile. */
+/** Opens, locks and removes pidfiles. */
 type PidfileFiles = Pick<Opener, 'make' | 'lock' | 'remove'>
 
 /** The pidfiles of this process: at most one of each kind. */
@@ -32,7 +32,7 @@ export class Pidfiles {
     this.#events.emit('pidfile-written', { file })
   }
 
-  /** @param remove true after a failed start, or with `vacuum` */
+  /** @param remove true: after a failed start, or with `vacuum` */
   release(remove: boolean): void {
     for (const [kind, pidfile] of this.#held) {
       const error = pidfile.release(remove)
@@ -50,7 +50,7 @@ interface Pidfile {
   /**
    * Releases the pidfile.
    *
-   * @param remove as uWSGI's vacuum
+   * @param remove true: remove the file, as uWSGI's vacuum does
    * @returns why it could not be removed, for example because the process has dropped the privileges that it created
    *   it with
    */
@@ -69,7 +69,7 @@ export async function acquirePidfile(file: string, files: PidfileFiles): Promise
     const fd = await attempt(path, 'opened', () => files.make(path, 0o644))
     try {
       if (!(await attempt(path, 'locked', () => files.lock(fd)))) throw heldByOther(path, fd)
-      const isOurs = isAt(path, fd) // else its last holder removed it between our open and our lock
+      const isOurs = isAt(path, fd) // false: its last holder removed it between our open and our lock
       if (isOurs) {
         await attempt(path, 'written', () => writePid(path, fd))
         return {
@@ -113,7 +113,7 @@ function heldByOther(path: string, fd: number): SpooldError {
 const MAX_BYTES = 64
 
 /**
- * Where other users can create names, this one may be a hard link to another file. So only a file that holds a pid is
+ * Where other users can create names, this name may be a hard link to another file. So only a file that holds a pid is
  * overwritten.
  */
 function checkContent(path: string, fd: number): void {
@@ -130,10 +130,10 @@ function writePid(path: string, fd: number): void {
   writeSync(fd, `${process.pid}\n`, 0)
 }
 
-/** @param files undefined: it stays */
+/** @param files removes the file; undefined: the file stays */
 function release(path: string, fd: number, files: PidfileFiles | undefined): string | undefined {
   try {
-    if (files !== undefined && namesUs(fd)) files.remove(path, inodeAt(fd) ?? '') // what has replaced it is not ours
+    if (files !== undefined && namesUs(fd)) files.remove(path, inodeAt(fd) ?? '') // unless another file has replaced ours
     return undefined
   } catch (error) {
     return messageOf(error)
@@ -142,17 +142,17 @@ function release(path: string, fd: number, files: PidfileFiles | undefined): str
   }
 }
 
-/** A uWSGI that has the same pidfile writes its pid into the same file, whatever we have locked. */
+/** False if a uWSGI with the same pidfile has written its pid into the file, which it does in spite of our lock. */
 function namesUs(fd: number): boolean {
   return startOf(fd).trim() === String(process.pid)
 }
 
-/** No other file has replaced it. */
+/** True if no other file has replaced the open one. */
 function isAt(path: string, fd: number): boolean {
   return inodeAt(path) === inodeAt(fd)
 }
 
-/** Of the holder, by what is open: the name may lead to any file by now. '' if the holder has not written it yet. */
+/** The holder's pid, read from the open file, because the name may lead to any file by now; '' if the holder has not written it yet. */
 function pidIn(fd: number): string {
   return /^\s*(\d{1,20})\s*$/.exec(startOf(fd))?.[1] ?? ''
 }

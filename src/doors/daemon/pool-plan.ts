@@ -18,7 +18,7 @@ export async function sizeOptions(options: SpoolOptions, processes: number): Pro
   }
 }
 
-/** How long `spooler-cheap` leaves processes idle: the next task may arrive soon. */
+/** How long `spooler-cheap` leaves processes idle, because the next task may arrive soon. */
 const SOON_MS = 1000
 
 async function scalingOf(options: SpoolOptions, processes: number): Promise<PoolScaling | null> {
@@ -32,12 +32,12 @@ async function scalingOf(options: SpoolOptions, processes: number): Promise<Pool
   }
 }
 
-/** With how many workers an adaptive pool begins: as many as `cheaper-initial` says, within its limits. */
+/** The number of workers that an adaptive pool starts with: `cheaper-initial`, within the pool's limits. */
 export function initialWorkers(wanted: number | null, { minimum, maximum }: ScalingOptions): number {
   return Math.max(minimum, Math.min(maximum, wanted ?? 0))
 }
 
-/** As uWSGI does, which starts with its default instead. */
+/** An unknown algorithm is replaced by the default, as in uWSGI. */
 async function algorithmOf(name: string) {
   try {
     return await loadAlgorithm(name.includes('/') ? resolve(name) : name)
@@ -47,7 +47,7 @@ async function algorithmOf(name: string) {
   }
 }
 
-/** @param maximum how many processes there may be */
+/** @param maximum the largest number of processes */
 export function scalingOptions(options: SpoolOptions, maximum: number): ScalingOptions {
   return {
     minimum: options.spoolerCheaper,
@@ -81,7 +81,7 @@ export function workerLimits(options: SpoolOptions): WorkerLimits {
   }
 }
 
-/** What is checked for the whole daemon. */
+/** The checks of the whole daemon. */
 export function checkOptions(options: Options): CheckOptions {
   return {
     everyMs: options.spoolerCheckIntervalMs || 1000,

@@ -28,7 +28,7 @@ export class ProcessEnvironment {
    */
   settle(directory: string | null): void {
     const path = directory === null ? this.#home : this.resolve(directory)
-    if (process.cwd() === path) return // this process may not be permitted to enter it again
+    if (process.cwd() === path) return // the process may not be permitted to enter it again
     try {
       process.chdir(path)
     } catch (error) {

@@ -28,7 +28,7 @@ const INI = 'ini'
 type Unpaused = Omit<ScheduleSnapshot, 'pausedSinceMs'>
 
 /**
- * Signals and what raises them: connects the options and the schedules of handlers to the processes that handle the
+ * Connects what raises signals, the options and the schedules of handlers, to the processes that handle the
  * signals.
  */
 export class Schedules {
@@ -38,14 +38,14 @@ export class Schedules {
   readonly #commands: Commands
   readonly #periodic: PeriodicSpools
   readonly pauses = new PausedSchedules()
-  /** By spool: if several daemons run it, only the leader fires its schedules. */
+  /** By spool, the election among daemons that run it: only the leader fires its schedules. */
   readonly #leaderships = new Map<string, Leadership>()
-  /** By spool: what its code has done to its processes. */
+  /** By spool, what its code has changed in its processes. */
   readonly #loaded = new Map<string, readonly LoadedProcess[]>()
   #surroundings: LoadedProcess = { kind: 'process', directory: null, umask: null, environment: [] }
-  /** In which schedules count that name none; null: that of this process. */
+  /** The time zone of schedules that name none; null: that of this process. */
   #zone: string | null = null
-  /** Why schedules count in their zone, for people: what the configuration says, and what the code does. */
+  /** Why schedules count in their zone, in words for people: what the configuration says, and what the code does. */
   #why = { configured: '', loaded: '' }
   #told = ''
   #isFiring = false
@@ -55,7 +55,7 @@ export class Schedules {
    */
   #home: string | undefined
 
-  /** @param logFd where the output of scheduled commands goes */
+  /** @param logFd the descriptor to which the output of scheduled commands goes */
   constructor(events: Emitter, logFd: () => number) {
     this.#events = events
     this.#commands = new Commands({ events, logFd, surroundings: () => this.#surroundings })
@@ -85,7 +85,7 @@ export class Schedules {
     })
   }
 
-  /** Applies a new configuration. @param spools those that the daemon runs, by their real paths */
+  /** Applies a new configuration. @param spools the real paths of the spools that the daemon runs */
   serve(
     { options, environment }: Pick<ResolvedOptions, 'options' | 'environment'>,
     spools: readonly SpoolTarget[],
@@ -138,8 +138,8 @@ export class Schedules {
   /**
    * Fires a schedule because a person asks for it; its next regular time stays.
    *
-   * @returns what was done, for people
-   * @throws Error why nothing was
+   * @returns what was done, in words for people
+   * @throws Error why nothing was done
    */
   async run({ schedule, spool }: ScheduleSnapshot): Promise<string> {
     if (!this.#isFiring) throw new Error('this daemon fires nothing: it drains or stops')
@@ -154,7 +154,7 @@ export class Schedules {
     return 'the command is started'
   }
 
-  /** Removes one that running code has added. @returns false if it is another's, too */
+  /** Removes a schedule that running code has added. @returns false if the configuration or the handlers have it, too */
   remove({ id }: ScheduleSnapshot): boolean {
     const found = this.#scheduler.plan.find(({ key }) => scheduleId(key) === id)
     let isRemoved = false
@@ -164,12 +164,12 @@ export class Schedules {
     return isRemoved
   }
 
-  /** Whether its schedules are fired here; null: it has none. */
+  /** True if the spool's schedules are fired by this daemon; null: it has none. */
   leadershipOf(spool: string): Leadership['state'] | null {
     return this.#leaderships.get(spool)?.state ?? null
   }
 
-  /** No signal waits or runs, and none is to come. */
+  /** True if no signal waits or runs, and none is to come. */
   get isIdle(): boolean {
     const isToCome = this.#isFiring && !(this.#scheduler.schedules.length === 0 && this.#periodic.isEmpty)
     return this.router.isIdle && !isToCome
@@ -201,7 +201,7 @@ export class Schedules {
     this.#scheduler.rezone()
   }
 
-  /** Once something counts in it, and whenever it is another one. */
+  /** Logs the time zone once something depends on it, and again whenever it changes. */
   #tellZone(): void {
     const isAsked = this.#scheduler.schedules.some(each => isOnCalendar(each) && each.zone === null)
     if (!this.#isFiring || !isAsked) return
@@ -274,7 +274,7 @@ function zoneOfCode(tz: string | null | undefined): string | null {
   return tz === undefined || tz === null ? null : (zoneNamed(tz) ?? 'UTC')
 }
 
-/** Another daemon, or a person, obeys and is obeyed within this time. */
+/** Within this time, a change by another daemon or a person takes effect here. */
 const KNOWN_MS = 1000
 const ANSWER_WITHIN_MS = 800
 
@@ -285,11 +285,15 @@ interface Known {
   readonly since: LastKnown<Since>
 }
 
-/** What people have paused of the schedules of some spools. */
+/** The schedules of some spools that people have paused. */
 class PausedSchedules {
   readonly #spools = new Map<string, Known>()
 
-  /** Since when, epoch ms, by `scheduleHash`. While a spool cannot be read, what was known of it last. @param spool its real path */
+  /**
+   * Since when each schedule is paused, epoch ms, by `scheduleHash`. While the spool cannot be read, the last known times.
+   *
+   * @param spool its real path
+   */
   of(spool: string): Promise<Since> {
     return this.#open(spool).since.get()
   }
@@ -300,7 +304,7 @@ class PausedSchedules {
     since.changed()
   }
 
-  /** @returns false if it was not paused */
+  /** @returns false if the schedule was not paused */
   async resume(spool: string, hash: string): Promise<boolean> {
     const { pauses, since } = this.#open(spool)
     const wasPaused = await (await pauses).resume(hash)

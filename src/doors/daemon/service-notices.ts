@@ -7,14 +7,14 @@ import type { Lifecycle } from './lifecycle.js'
 
 /** A status line is sent at most this often. */
 const STATUS_MS = 5000
-/** How long systemd is asked to wait for the next message of a daemon that stops. */
+/** How long a stopping daemon asks systemd to wait for its next message. */
 const EXTENSION_MS = 3 * STATUS_MS
-/** A message that could not be sent is followed by another after this time. */
+/** After this time, a message that could not be sent is followed by another. */
 const RETRY_MS = 1000
-/** What the daemon needs after the mercy of its workers is over. */
+/** How long the daemon itself needs after the mercy of its workers is over. */
 const AFTER_MERCY_MS = 5000
 
-/** Of the daemon's request (daemon.ts). */
+/** The part of the daemon's request (daemon.ts) that the notices need. */
 interface Served {
   readonly manager: ServiceManager | undefined
   readonly config: { readonly options: Options }
@@ -24,8 +24,8 @@ interface Served {
 type Watched = Pick<Master, 'counts' | 'running' | 'stalls'>
 
 /**
- * Tells the service manager how the daemon is: READY, STATUS, RELOADING, STOPPING and WATCHDOG of sd_notify(3). Without
- * one it does nothing.
+ * Tells the service manager the state of the daemon: READY, STATUS, RELOADING, STOPPING and WATCHDOG of sd_notify(3). Without
+ * a service manager it does nothing.
  *
  * The watchdog is fed only while there is progress: this timer fires; the search for tasks in each spool meets something,
  * or waits for its time; and no worker is idle while tasks are due. What a worker does with its task is harakiri's
@@ -37,18 +37,18 @@ export class ServiceNotices {
   readonly #life: Lifecycle
   readonly #mainPid: number | null
   readonly #manager: ServiceManager | undefined
-  /** Infinite: there is no watchdog. */
+  /** Half of the watchdog's time, in milliseconds; infinite: there is no watchdog. */
   readonly #watchdogHalfMs: number
-  /** Half of the watchdog's time, or less for the status. */
+  /** The interval between messages: half of the watchdog's time, or less for the status. */
   readonly #beatMs: number
   #done = 0
   #timer: NodeJS.Timeout | undefined
   #status = ''
   #statusAt = Number.NEGATIVE_INFINITY
   #fedAt = Number.NEGATIVE_INFINITY
-  /** 0: it does not stop. */
+  /** The end of the mercy of a stop; 0: the daemon does not stop. */
   #mercyEndsAt = 0
-  /** What stands still, if the watchdog has to know. */
+  /** The part that makes no progress, if that is reason not to feed the watchdog. */
   #stall: Stall | undefined
   #hasFailed = false
 
@@ -68,7 +68,7 @@ export class ServiceNotices {
     })
   }
 
-  /** Tasks run from now on. */
+  /** Call it when tasks begin to run. */
   started(): void {
     if (this.#manager === undefined) return
     const mainPid = this.#mainPid
@@ -81,18 +81,18 @@ export class ServiceNotices {
     this.#send({ RELOADING: '1', MONOTONIC_USEC: String(now) })
   }
 
-  /** @param error why the configuration was refused; null: it is in effect */
+  /** @param error why the configuration was refused; null: the configuration is in effect */
   reloaded(error: string | null): void {
     if (error === null) {
-      this.#forgetStatus() // it may say that another reload was refused
+      this.#forgetStatus() // the last status may say that another reload was refused
       this.#send({ READY: '1' })
     } else {
       this.#send({ READY: '1', STATUS: `reload refused: ${firstLine(error)}` })
-      this.#statusAt = performance.now() // whoever asked for it looks now
+      this.#statusAt = performance.now() // whoever asked for the reload looks now
     }
   }
 
-  /** @param mercyMs what running tasks have at most */
+  /** @param mercyMs the longest time that running tasks have */
   stopping(mercyMs: number): void {
     if (this.#manager === undefined || this.#mercyEndsAt > 0) return
     this.#mercyEndsAt = performance.now() + mercyMs
@@ -115,7 +115,7 @@ export class ServiceNotices {
     this.#beatIn(isSent ? this.#beatMs : Math.min(RETRY_MS, this.#beatMs))
   }
 
-  /** Sends `first`, and what else is due. */
+  /** Sends `first`, together with everything else that is due. */
   #send(first: Notification): boolean {
     if (this.#manager === undefined) return true
     const now = performance.now()
@@ -128,14 +128,14 @@ export class ServiceNotices {
     return true
   }
 
-  /** A message of its own only when it is due; on another one it costs nothing. */
+  /** The status gets a message of its own only when it is due; as part of another message it costs nothing. */
   #feed(now: number): Notification {
     if (this.#life.state === 'starting' || this.#stall !== undefined) return {}
     const isDue = now - this.#fedAt >= 0.9 * this.#watchdogHalfMs
     return isDue && Number.isFinite(this.#watchdogHalfMs) ? { WATCHDOG: '1' } : {}
   }
 
-  /** The next message has one. */
+  /** Has the next message include a status. */
   #forgetStatus(): void {
     this.#status = ''
     this.#statusAt = Number.NEGATIVE_INFINITY
@@ -149,7 +149,7 @@ export class ServiceNotices {
     return { STATUS: status }
   }
 
-  /** As long as tasks may run, and no longer: TimeoutStopSec may be shorter than their mercy. */
+  /** Asks for more time as long as tasks may run, and no longer: TimeoutStopSec may be shorter than their mercy. */
   #extension(now: number): Notification {
     const leftMs = this.#mercyEndsAt - now
     if (leftMs <= 0) return {}
@@ -179,7 +179,7 @@ export class ServiceNotices {
     this.#stall = stall
   }
 
-  /** Once, until a message gets through. */
+  /** Reports a failure once, until a message gets through. */
   #failed(error: string): false {
     this.#status = ''
     if (!this.#hasFailed) this.#events.emit('notification-failed', { error })

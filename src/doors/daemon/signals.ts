@@ -1,8 +1,8 @@
 import type { Orders } from './actions.js'
 
 /**
- * Ignored: some programs send them without meaning a spooler, and the default action of each would end it. SIGPROF is V8's own, while
- * it profiles the program.
+ * Ignored signals: some programs send them without meaning a spooler, and their default action would end it. SIGPROF is not among
+ * them, because V8 itself uses it while it profiles the program.
  */
 const PASSED_OVER = ['SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGIO', 'SIGPWR'] as const
 
@@ -62,7 +62,7 @@ function takeEarlySignals(): readonly NodeJS.Signals[] {
   return kept
 }
 
-/** For a command: its signals get their default action. */
+/** Gives signals their default action again, for a command. */
 export function obeyEarlySignals(): void {
   for (const signal of takeEarlySignals()) process.kill(process.pid, signal)
 }

@@ -18,7 +18,7 @@ interface DaemonSocketsContext {
   readonly inherited: readonly number[]
   /** Resolves a path of the configuration. */
   resolve(path: string): string
-  /** @returns false when there is no room for the signal */
+  /** @returns false if there is no room for the signal */
   raise(signal: number): boolean
 }
 
@@ -95,7 +95,7 @@ export class DaemonSockets {
     this.#server.kill()
   }
 
-  /** Call it last. */
+  /** Closes the sockets themselves. Call it last. */
   async close(isVacuum: boolean): Promise<void> {
     this.kill()
     if (isVacuum) for (const listener of this.#listeners) await this.#removeFile(listener)

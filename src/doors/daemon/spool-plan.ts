@@ -25,15 +25,15 @@ import type { CheckedConfig } from '../check/check.js'
 import { planChain, SharedAreas } from './handler-plan.js'
 import { sizeOptions, workerLimits } from './pool-plan.js'
 
-/** A spool that is usable: its directory exists, or it is on Redis. */
+/** A usable spool: its directory exists, or it is on Redis. */
 export interface PreparedSpool extends SpoolConfig {
-  /** Its real path, or its name on Redis. */
+  /** The spool's real path, or its name on Redis. */
   readonly spool: string
-  /** Its tasks are passed on to the spool of this name, and run by none of its handlers. */
+  /** The name of the spool to which this spool's tasks are passed on; no handler runs them here. */
   readonly forwardsTo?: string
 }
 
-/** Of the spools that are directories, and of those that have one for the time when Redis is away. */
+/** The directories of spools, including those that stand in for a spool on Redis while Redis is away. */
 export function localDirectories({ spools }: CheckedConfig, resolve: (path: string) => string): string[] {
   return spools.flatMap(each => {
     if (isRedisAddress(each.directory)) return fallbackOf(addressOf(each, resolve)) ?? []
@@ -41,7 +41,7 @@ export function localDirectories({ spools }: CheckedConfig, resolve: (path: stri
   })
 }
 
-/** Creates the directories that are missing. @param resolve resolves a path of the configuration */
+/** Creates missing directories. @param resolve resolves a path of the configuration */
 export function prepareSpools({ spools }: CheckedConfig, resolve: (path: string) => string): PreparedSpool[] {
   const prepared = spools.map((each): PreparedSpool => {
     if (isRedisAddress(each.directory)) {
@@ -55,8 +55,8 @@ export function prepareSpools({ spools }: CheckedConfig, resolve: (path: string)
 }
 
 /**
- * The directories whose tasks are forwarded to spools on Redis, as spools that this daemon runs: its workers pass each task
- * on, whoever has stored it, and all else is as for any directory: claims, dead letters, pauses, statistics.
+ * The directories whose tasks are forwarded to spools on Redis, as spools that this daemon runs. Its workers pass each task
+ * on, whoever has stored it. Everything else is as for any directory: claims, dead letters, pauses, statistics.
  */
 function forwardedSpools(spools: readonly PreparedSpool[]): PreparedSpool[] {
   const places = new Map(spools.flatMap(each => [[fallbackOf(each.directory), each] as const]))
@@ -65,11 +65,11 @@ function forwardedSpools(spools: readonly PreparedSpool[]): PreparedSpool[] {
   )
 }
 
-/** So many tasks of a directory are on their way at a time. They are stored in order, together. */
+/** How many tasks of a directory are forwarded at a time. They are stored together, in order. */
 const TOGETHER = 16
-/** A process that has forwarded nothing for so long ends, until there is something. */
+/** A process that has forwarded nothing for this long ends, until there is something to forward. */
 const IDLE_MS = 60_000
-/** What Redis refuses again and again, for no reason that is known to end, does not stay for ever. */
+/** The limit of attempts for tasks that Redis keeps refusing for a reason that may never end. */
 const MOST_ATTEMPTS = 10
 
 function forwardedSpool(directory: string, { spool, options, ...config }: PreparedSpool): PreparedSpool {
@@ -86,10 +86,10 @@ function forwardedSpool(directory: string, { spool, options, ...config }: Prepar
   }
 }
 
-/** Belongs to the only daemon in this process. */
+/** Shared by all plans, because this process has one daemon. */
 const AREAS = new SharedAreas()
 
-/** Jobs have locks of their own. */
+/** Spools on Redis need no lock option: jobs have locks of their own. */
 const ON_REDIS = { locks: 'ofd', because: undefined } as const
 
 /** What a plan needs besides the options. */
@@ -97,34 +97,34 @@ interface PlanContext {
   readonly events: Emitter
   /** Answers questions of handlers to the daemon. */
   readonly questions: QuestionHandler
-  /** Where handlers may store tasks. */
+  /** The spools in which handlers may store tasks. */
   readonly targets: readonly SpoolTarget[]
-  /** What handlers know the spools by, each once: their real paths, as uWSGI's (core/spooler.c, uwsgi_new_spooler). */
+  /** The spools by the names that handlers use, each once: real paths, as in uWSGI (core/spooler.c, uwsgi_new_spooler). */
   readonly known: readonly string[]
   /** `fd` changes when the log is reopened. */
   readonly log: { readonly fd: number }
   readonly spare: SpareWorker | undefined
 }
 
-/** Whether a path, of a spool or of a file in it, belongs to one of those with `spooler-quiet`. */
+/** Returns a function that is true for a path, of a spool or of a file in it, that belongs to a spool with `spooler-quiet`. */
 export function quietAmong(spools: readonly PreparedSpool[]): (path: string) => boolean {
   const quiet = spools.filter(({ options }) => options.spoolerQuiet).map(({ spool }) => `${spool}/`)
   return path => quiet.some(each => `${path}/`.startsWith(each))
 }
 
-/** Where tasks may be stored. */
+/** The spools in which tasks may be stored. */
 export function targetsOf(spools: readonly PreparedSpool[]): SpoolTarget[] {
   return spools.map(({ directory, options }) => ({ directory, sync: options.spoolerSync }))
 }
 
-/** Selects from the options what each room needs: one plan per spool directory, however often it is listed. */
+/** Selects from the options what each room needs: one plan per spool directory, even if it is listed several times. */
 export async function planSpools(
   spools: readonly PreparedSpool[],
   config: ResolvedOptions,
   context: PlanContext,
 ): Promise<SpoolWorkersPlan[]> {
   AREAS.make(sharedAreaBytes(config.options.sharedarea))
-  /** A directory that is listed more than once gets the processes of all its entries. */
+  /** A directory that is listed several times gets the processes of all its entries. */
   const processes = new Map<string, number>()
   // 0 is one process, as in uWSGI
   for (const { spool, options } of spools)
@@ -189,7 +189,7 @@ async function planSpoolWorkers(
   }
 }
 
-/** On Redis tasks have no directory. So that each starts in the same one, wherever the last one went, it is the daemon's. */
+/** Tasks on Redis have no directory, so each starts in the daemon's, wherever the last task has gone. */
 function chdirOf({ spoolerChdir }: SpoolOptions, isOnRedis: boolean): string | null {
   if (spoolerChdir !== null) return resolve(spoolerChdir)
   return isOnRedis ? quietly(() => process.cwd(), null) : null
@@ -257,7 +257,7 @@ export function setProcessTitle(options: Options): void {
   if (title !== null) process.title = title // even assigning the current title would drop the arguments from `ps`
 }
 
-/** What is done for a spool besides running its tasks. */
+/** The upkeep of a spool: what is done besides running its tasks. */
 export function maintained({ spool, isExternal, options }: PreparedSpool): MaintainedSpool {
   const { spoolerSweepMs, spoolerIdTtlMs, spoolerDeadMaxAgeMs, spoolerDeadMaxCount } = options
   return {

@@ -16,7 +16,7 @@ interface Watcher {
 /** Kinds of reports after which a task is a dead letter. */
 const DEAD: ReadonlySet<ReportKind> = new Set(['buried', 'set-aside'])
 
-/** The tasks of a spool that ended at one time, by name, and by id where they have one. */
+/** The tasks of a spool that ended at one time, by name, and by id if they have one. */
 interface Ends {
   readonly spool: string
   readonly done: readonly string[]
@@ -27,25 +27,25 @@ interface Ends {
 
 const ASKED = { spool: 'text', tasks: 'texts' } as const
 
-/** How these ended last, at least, is remembered: who asks a moment later has not missed it. */
+/** At least this many ended tasks are remembered, so that a client that asks a moment later learns how they ended. */
 const MOST_REMEMBERED = 10_000
 
 /** Tells clients of the control sockets how tasks end, and how the last ones ended. */
 export class TaskWatch {
   readonly #isRun: (spool: string) => boolean
   readonly #watchers = new Set<Watcher>()
-  /** The latest ones last. */
+  /** The ended tasks, the latest ones last. */
   readonly #remembered: Ends[] = []
   #count = 0
 
-  /** @param isRun whether the daemon runs this spool now, by its real path */
+  /** @param isRun true if the daemon now runs the spool with this real path */
   constructor(events: Emitter, isRun: (spool: string) => boolean) {
     this.#isRun = isRun
     events.on('tasks-reported', reported => this.#hear(reported))
   }
 
   /**
-   * The verb: an event at once, from which on no end is missed; then one for each batch of ended tasks. It ends with the
+   * The verb `wait`: sends an event at once, after which no end is missed; then one for each batch of ended tasks. It ends with the
    * last of the tasks.
    */
   readonly action = actionFor('viewer', ASKED, ({ spool, tasks }, call) => {
@@ -68,14 +68,14 @@ export class TaskWatch {
     })
   })
 
-  /** The verb: which of these tasks, by their names or ids, are remembered, and how they ended last. */
+  /** The verb `ended`: tells which of these tasks, by name or id, are remembered, and how they ended last. */
   readonly recall = actionFor('viewer', ASKED, ({ spool, tasks }) => {
     this.#check(spool)
     const wanted = new Set(tasks)
     const isWanted = (task: string) => wanted.delete(task)
     const found = { done: [] as string[], dead: [] as string[], gone: [] as string[] }
     const latest = this.#remembered.filter(ends => ends.spool === spool).reverse()
-    // a worker that comes too late for a task calls it gone, whatever another one made of it
+    // a worker that comes too late for a task reports it as gone, whatever another worker made of it
     for (const kinds of [['done', 'dead'], ['gone']] as const)
       for (const ends of latest) for (const how of kinds) found[how].push(...ends[how].filter(isWanted))
     return { pid: process.pid, ...found }
@@ -87,7 +87,7 @@ export class TaskWatch {
       throw new ControlError('failed', `this daemon does not run ${JSON.stringify(spool)}`)
   }
 
-  /** The daemon stops: what has not ended will not end here. */
+  /** Call it when the daemon stops: tasks that have not ended will not end here. */
   close(): void {
     for (const watcher of this.#watchers) watcher.end(new ControlError('stopped', 'the daemon stops'))
   }

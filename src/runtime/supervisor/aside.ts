@@ -6,7 +6,7 @@ import type { AfterKill, MarkedRef, MasterMessage, PastSettled, WorkerMessage } 
 import type { NamedRef } from './given-tasks.js'
 import type { SpawnOptions, WorkerPort } from './worker-port.js'
 
-/** Generous: there are at most a few hundred files, but the machine may be busy. */
+/** How long an answer may take. Generous, because the machine may be busy: a question is about a few hundred files at most. */
 const TIMEOUT_MS = 15_000
 const ENDED = 'the process that was to do it has ended'
 const HELD_UP = {
@@ -16,14 +16,14 @@ const HELD_UP = {
 } as const
 
 interface MarkedTask extends NamedRef, MarkedRef {
-  /** Another worker has it, and may run it. */
+  /** Another worker has the task, and may run it. */
   readonly isRecalled: boolean
 }
 
 /**
- * Has the past of tasks settled by a process with the identity of the workers, because the master opens no file of a task.
+ * Has a process aside settle the past of tasks, because the master opens no task file.
  *
- * @returns for each of them what has become of it, or why it could not be dealt with; null: it may run
+ * @returns for each task what has become of it, or a text that says why it could not be dealt with; null: it may run
  */
 export async function settlePast(
   { worker, openPort, openAside = openPort }: Omit<SpawnOptions, 'answer'>,
@@ -44,10 +44,10 @@ export async function settlePast(
 }
 
 /**
- * Clears the marks of tasks whose last run was ended through no fault of their own, as if it had not taken place. A mark
+ * Clears the marks of tasks whose last run was ended through no fault of their own, as if the run had not taken place. A mark
  * that is left counts as a crash.
  *
- * @returns what has become of those that do not run again
+ * @returns what has become of the tasks that do not run again
  */
 export async function clearMarks(
   options: Omit<SpawnOptions, 'answer'>,
@@ -64,24 +64,24 @@ export async function clearMarks(
   return found.filter(each => typeof each === 'object' && each !== null)
 }
 
-/** Its start takes as long as a thousand looks. After a death nothing more is asked. */
+/** How long the process is kept without a question, because its start takes as long as a thousand looks. */
 const KEPT_MS = 10_000
 
-/** These take as long as their directory is. The others take a moment each, unless the process is stopped, or its disk hangs. */
+/** These take longer the larger their directory is. The others take a moment, unless the process is stopped or its disk hangs. */
 const LONG: ReadonlySet<string> = new Set(['sweep', 'forget', 'purge'])
 const UNANSWERED = `the process that was to do it has not answered for ${TIMEOUT_MS / 1000} s`
 
 type Question = AfterKill | Extract<MasterMessage, { type: 'do-aside' }>
 type Reply = Pick<Extract<WorkerMessage, { type: 'done-aside' }>, 'value' | 'error'>
 
-/** A process that does for the master what is to be done to the files of tasks. It is there while it is asked from time to time. */
+/** The process aside: it does for the master what has to be done to task files. It exists while it is asked from time to time. */
 export class AsideProcess {
   readonly #openAside: () => WorkerPort
   readonly #asked = new Map<number, (reply: Reply) => void>()
   #port: WorkerPort | undefined
   #next = 0
   #timer: NodeJS.Timeout | undefined
-  /** It was killed for its silence, and has not exited: on a disk that hangs, others would only join it. */
+  /** The process was killed for its silence and has not exited: on a disk that hangs, another one would hang, too. */
   #isHanging = false
   #isClosed = false
 
@@ -102,7 +102,7 @@ export class AsideProcess {
     this.#end(UNANSWERED)
   }
 
-  /** What it does now is cut short. */
+  /** Cuts short what the process does now. */
   close(): void {
     this.#isClosed = true
     this.#end()
@@ -159,7 +159,7 @@ export class AsideProcess {
   }
 }
 
-/** Looks at the tasks of one spool. */
+/** A looker at the tasks of one spool. Each of its looks resolves to undefined if nobody could look. */
 export function lookerOf(ask: Aside, spool: string): Looker {
   const nobody = () => undefined
   return {

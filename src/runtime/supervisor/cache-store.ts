@@ -1,10 +1,10 @@
 import { SpooldError } from '../../base/errors.js'
 
-/** Memory limit in the master for all entries together. */
+/** The most memory that all entries together may take in the master. */
 const MAX_BYTES = 64 * 1024 * 1024
 /** Memory per entry besides the characters of its key and value; an estimate. */
 const ENTRY_BYTES = 150
-/** So many entries are looked at for each that is put: what has ended goes before there is more of it than of the others. */
+/** How many entries are checked for each entry that is put, so that ended entries never outnumber the others for long. */
 const LOOKED_AT = 2
 
 interface Entry {
@@ -14,8 +14,7 @@ interface Entry {
 }
 
 /**
- * The store behind uwsgi.cache_*: values by key, in named caches, one character per byte. It lives as long as the
- * daemon.
+ * The store behind uwsgi.cache_*: values by key, in named caches, one character per byte. It lives as long as the daemon.
  */
 export class CacheStore {
   readonly #caches = new Map<string, Map<string, Entry>>()
@@ -78,7 +77,7 @@ export class CacheStore {
     return ['1']
   }
 
-  /** Keys that nobody asks for again would fill the memory until their limit. */
+  /** Without this, keys that nobody asks for again would fill the memory up to its limit. */
   #removeSomeEnded(): void {
     const now = performance.now()
     for (let left = now < this.#nextEndAt ? 0 : LOOKED_AT; left > 0; left--) {
@@ -88,15 +87,14 @@ export class CacheStore {
     }
   }
 
-  /** Those that are put meanwhile come last. */
+  /** Yields all entries. Entries that are put meanwhile come last. */
   *#all(): Generator<{ readonly cache: string; readonly key: string; readonly endsAt: number }, undefined> {
     for (const [cache, entries] of this.#caches)
       for (const [key, { endsAt }] of entries) yield { cache, key, endsAt }
   }
 
   /**
-   * Does nothing before the first entry has expired, so that a full cache is not searched for each entry that does
-   * not fit.
+   * Does nothing before the first entry has expired, so that a full cache is not searched for each entry that does not fit.
    */
   #removeEnded(): void {
     const now = performance.now()

@@ -10,11 +10,11 @@ import type { PoolContext } from './pool-options.js'
 import type { Exit, SpawnOptions } from './worker-port.js'
 import type { WorkerProcess } from './worker-process.js'
 
-/** How often a process that is to be killed is looked at. */
+/** How often an overdue process is checked for whether it can be killed. */
 const LOOK_MS = 100
-/** The worker ends a program by SIGKILL when the master would kill the worker. */
+/** How much longer a worker that runs a program has, because it ends the program by SIGKILL when the master would kill the worker. */
 const PROGRAM_MS = 2000
-/** A worker that is not blocked hands back within that time what it has not begun. */
+/** Within this time, a worker that is not blocked hands back what it has not begun. */
 const RECALL_MS = 1000
 
 /** The tasks of one pool that people have cancelled, until each has ended. */
@@ -29,7 +29,7 @@ export class Cancellations {
     this.#options = options
   }
 
-  /** Ends a task that a worker runs or has claimed. @param tell hears what it waits for, if that takes long */
+  /** Ends a task that a worker runs or has claimed. @param tell hears what the cancellation waits for, if that takes long */
   async cancel(name: TaskName, tell: (news: CancelNews) => void): Promise<CancelResult> {
     const cancellation = [...this.#current].find(each => each.name === name) ?? this.#begin(name)
     if (cancellation === undefined) return { result: 'elsewhere' }
@@ -53,9 +53,9 @@ export class Cancellations {
   }
 
   /**
-   * Buries what was cancelled in a worker that has exited, for whatever reason.
+   * Buries the cancelled tasks of a worker that has exited, for whatever reason.
    *
-   * @returns those refs: they are not to be given to another worker
+   * @returns their refs, which must not be given to another worker
    */
   exited(worker: WorkerProcess, exit: Exit): ReadonlySet<Ref> {
     const mine = [...this.#current].filter(each => each.worker === worker)
@@ -106,7 +106,7 @@ export class Cancellations {
   }
 }
 
-/** @returns why there is none */
+/** @returns the report of a burial, or a text that says why there is none */
 function reportOf(
   found: Report | string | null | undefined,
   { name, given: { ref, notice } }: Cancellation,
@@ -124,10 +124,10 @@ function resultOf({ kind, detail }: Report): CancelResult {
 }
 
 /**
- * Ends one running task. Its handler is told, by its signal; if the task has not ended within five seconds, its process is
+ * Ends one running task. Its handler is told by the task's signal. If the task has not ended within five seconds, its process is
  * killed. No other task pays for that: what the process has not begun is handed back, and what else runs there ends first.
  *
- * States: asked → overdue (its process is given nothing more) → ended.
+ * States: asked → overdue (the process is given nothing more) → ended.
  */
 class Cancellation implements TaskWatcher {
   readonly worker: WorkerProcess
@@ -176,7 +176,7 @@ class Cancellation implements TaskWatcher {
     this.#resolve(result)
   }
 
-  /** Its process has exited. What became of the task is found out by whoever looks at it next. */
+  /** The process has exited. `Cancellations.exited` finds out what became of the task. */
   exited(): void {
     clearTimeout(this.#timer)
   }
@@ -224,7 +224,7 @@ class Cancellation implements TaskWatcher {
     worker.killForCancel()
   }
 
-  /** A worker that does not answer is blocked by what it runs: is it this task? */
+  /** True if the worker runs this task. A worker that does not answer is blocked by what it runs: its claim or its open file tells. */
   get #hasBegun(): boolean {
     if (this.#answer !== undefined) return this.#answer.hasBegun
     return isHeld(this.worker, this.given)
@@ -238,23 +238,23 @@ class Cancellation implements TaskWatcher {
 }
 
 /**
- * Whether this worker has claimed the task, so that no other process can run it. One that is too busy to say so shows it by the file
- * that it has open.
+ * True if this worker has claimed the task, so that no other process can run it. A worker that is too busy to say so shows it by the
+ * file that it has open.
  */
 function isHeld({ pid, spool }: WorkerProcess, { ref, notice, startedAt }: Given): boolean {
   return notice !== undefined || startedAt !== undefined || hasOpen(pid, `${toByteString(spool)}/${ref}`)
 }
 
 /**
- * Whether a process of this user has a file open. Linux only: elsewhere, and for processes of other users, it is not known.
+ * True if a process of this user has a file open. Linux only: false elsewhere, and for processes of other users.
  *
- * @param path its real path, a byte string
+ * @param path the file's real path, a byte string
  */
 function hasOpen(pid: number, path: string): boolean {
   try {
     return readdirSync(`/proc/${pid}/fd`).some(fd => targetOf(pid, fd) === path)
   } catch {
-    return false // it has ended
+    return false // the process has ended
   }
 }
 
@@ -262,6 +262,6 @@ function targetOf(pid: number, fd: string): string | undefined {
   try {
     return readlinkSync(`/proc/${pid}/fd/${fd}`, 'latin1')
   } catch {
-    return undefined // it was closed meanwhile
+    return undefined // the descriptor was closed meanwhile
   }
 }

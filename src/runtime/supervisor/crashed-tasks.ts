@@ -5,26 +5,26 @@ import type { Feed } from '../../engines/feed.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /**
- * If each of them crashes again, one of them begins in so many times of what the start of its process took of a processor: with its end,
- * and what the master does, that stays below a fifth of one.
+ * The pace of tasks that crash again and again: one begins per this many times the processor time of a process start. Including the
+ * end of the process and the master's work, they then use less than a fifth of a processor.
  */
 const STARTS = 15
-/** One that takes longer, or is not known to, is no reason to wait longer. */
+/** The longest pause between two such tasks. */
 const MOST_MS = 30_000
-/** While others are always due, one of them runs this often. */
+/** While other tasks are always due, one task that has crashed runs this often. */
 const OVERDUE_MS = 60_000
 
 /**
- * When those tasks run that have crashed their process: when nothing else is due, so that no other waits for one of them, and at a pace
- * that leaves the processor to others. What runs and does not crash costs no time.
+ * Decides when the tasks that have crashed their process run: when nothing else is due, so that no other task waits for one of them,
+ * and at a pace that leaves the processor to others. A task that runs without a crash does not count against the pace.
  */
 export class CrashedTasks {
   readonly #feed: Feed
   readonly #alarm: Alarm
   #notBefore = 0
-  /** Since when one of them could run and none was given; undefined: none can. */
+  /** Since when one of them could have run and none was given; undefined: none can. */
   #waitingSince: number | undefined
-  /** What the workers were charged that run one now. */
+  /** The time charged for the task that each worker now runs; milliseconds. */
   readonly #charges = new WeakMap<WorkerProcess, number>()
 
   /** @param wake called when the next one may run */
@@ -33,7 +33,7 @@ export class CrashedTasks {
     this.#alarm = new Alarm(wake)
   }
 
-  /** One may run now. */
+  /** True if one of them may run now. */
   get isReady(): boolean {
     const now = performance.now()
     const isWaiting = this.#feed.state.parked.crashed > 0
@@ -42,16 +42,16 @@ export class CrashedTasks {
       return true
     }
     if (isWaiting) this.#alarm.wakeAt(this.#notBefore)
-    this.#waitingSince = undefined // at their own pace they wait for nobody
+    this.#waitingSince = undefined // they wait for their own pace, not for other tasks
     return false
   }
 
-  /** They have waited so long for others that one of them goes first. */
+  /** True if they have waited for other tasks so long that one of them goes first. */
   get isOverdue(): boolean {
     return this.isReady && performance.now() - (this.#waitingSince ?? 0) > OVERDUE_MS
   }
 
-  /** @param worker runs nothing, and one task at a time */
+  /** @param worker an idle worker that runs one task at a time */
   takeFor(worker: WorkerProcess): Ref | undefined {
     if (!this.isReady) return undefined
     const [ref] = this.#feed.take(1, 'crashed')
@@ -63,7 +63,7 @@ export class CrashedTasks {
     return ref
   }
 
-  /** Call it when a worker has reported something. One that has crashed reports nothing more. */
+  /** Call it when a worker has reported something. A worker that has crashed reports nothing more. */
   reported(worker: WorkerProcess, reports: readonly Report[]): void {
     const charge = this.#charges.get(worker)
     if (charge === undefined) return
@@ -76,7 +76,7 @@ export class CrashedTasks {
   }
 }
 
-/** Its interpreter has crashed: the worker has counted that. */
+/** True if the task's interpreter has crashed: the worker has counted that. */
 function hasCrashed({ kind }: Report): boolean {
   return kind === 'later' || kind === 'buried' || kind === 'set-aside'
 }

@@ -5,12 +5,12 @@ import type { Report, ReportKind } from '../../base/task/report.js'
 import type { Had } from './given-tasks.js'
 import type { PortExit } from './worker-port.js'
 
-/** A start that is not told at once is at most so much later than the last report, from which its time is counted. */
+/** A start that is not announced is counted from the last report, and is at most so much later; milliseconds. */
 const UNTOLD_MS = 250
 
 /** Why the master killed a worker. `at` is on the clock of `performance.now()`. */
 export type KillReason =
-  /** One of its tasks, of which it runs so many at a time, overran `spooler-harakiri`. */
+  /** One of its tasks overran `spooler-harakiri`. `concurrency` is how many tasks the worker runs at a time. */
   | {
       readonly kind: 'harakiri'
       readonly at: number
@@ -19,22 +19,22 @@ export type KillReason =
     }
   /** Its task overran the deadline that it had set itself (`uwsgi.set_user_harakiri`). */
   | { readonly kind: 'own-deadline' }
-  /** A task that people had cancelled did not end, and was all that it ran. */
+  /** A cancelled task did not end, and was all that the worker ran. */
   | { readonly kind: 'cancel' }
-  /** It had more memory than an option allows. */
+  /** The worker had more memory than an option allows. */
   | { readonly kind: 'overweight'; readonly option: string }
-  /** Something in it has written to the descriptor that its messages take. */
+  /** Other code in the worker wrote to the descriptor of its messages. */
   | { readonly kind: 'garbled' }
-  /** It was not ready in time: it had no task. */
+  /** The worker was not ready in time, so it had no task. */
   | { readonly kind: 'start' }
-  /** It was replaced or stopped, and its mercy was over. */
+  /** The worker was replaced or stopped, and its mercy was over. */
   | { readonly kind: 'mercy' }
 
 /**
- * What the end of a worker means for a task that it had. Under a lease the run is its own, and has the start that is known; for a
- * file its mark says whether there was such a run, and when.
+ * What the end of a worker means for a task that it had. Under a lease, the run is certain and its start is known. For a file, the
+ * mark says whether there was such a run, and when.
  *
- * @param isInnocent it was sent to an interpreter together with others, which all have marks, and another one was running there
+ * @param isInnocent the task was sent to an interpreter with others, which all have marks, and another one was running there
  */
 export function lastRunOf(
   { startedAt, givenAtMs, lease }: Pick<Had, 'startedAt' | 'givenAtMs' | 'lease'>,
@@ -73,12 +73,12 @@ function causeOf(killed: KillReason | undefined, exit: PortExit): LastRun {
   }
 }
 
-/** Reports of workers that have not dealt with what the last run left. */
+/** Reports by which a worker says that it has not dealt with what the last run left. */
 const UNDECIDED: ReadonlySet<ReportKind> = new Set(['untouched', 'locked', 'unreadable'])
 
 /**
- * How the last runs of refs were cut short, until a worker has dealt with what they left. Where claims have leases the engine keeps
- * that (`Feed.lose`): there a ref need not bring the same task again.
+ * How the last runs of refs were cut short, until a worker has dealt with what they left. Where claims are leases the engine keeps
+ * this (`Feed.lose`), because such a ref need not bring the same task again.
  */
 export class LastRuns {
   readonly #lastRuns = new Map<Ref, LastRun>()
@@ -87,7 +87,7 @@ export class LastRuns {
     return this.#lastRuns.get(ref)
   }
 
-  /** Those whose last run counts as if it had not taken place. */
+  /** The tasks whose last run counts as if it had not taken place. */
   excused<Task extends { readonly ref: Ref }>(
     tasks: readonly Task[],
   ): Array<Task & { readonly lastRun: LastRun }> {
@@ -97,7 +97,7 @@ export class LastRuns {
     })
   }
 
-  /** Of those that have one, with their places. */
+  /** The last runs of those refs that have one, with their places in `refs`. */
   among(refs: readonly Ref[]): Array<readonly [place: number, LastRun]> {
     if (this.#lastRuns.size === 0) return []
     return refs.flatMap((ref, place) => {
@@ -107,8 +107,8 @@ export class LastRuns {
   }
 
   /**
-   * Of the processes that had the ref, the one that got it last may have marked it, or, if that one never began it, the first of them:
-   * nobody begins it before what that one left is dealt with.
+   * Several processes may have had the ref. The mark is that of the one that was given it last, or, if that one never began it, of
+   * the first: nobody begins a task before the mark of its last run is dealt with.
    */
   add(ref: Ref, lastRun: LastRun): void {
     const last = this.of(ref)

@@ -1,28 +1,30 @@
 import type { Ref } from '../../base/task/ref.js'
 import type { WorkerProcess } from './worker-process.js'
 
-/** The fastest tasks take 10 µs, so this is some 5 ms of work: a quarter as many messages as with 128, and a twelfth more tasks a second. */
+/** 5 ms of work for the fastest tasks. Compared with 128: a quarter of the messages, a twelfth more tasks a second. */
 const MAX_BATCH = 512
 /**
- * A batch is sized to take a worker about this long at its recent pace. A worker has two of them: one runs, one waits. So the order of
- * tasks bends by at most twice as much. Where few wait, that is most of them, so it matters more than messages; where many do, it is
- * the other way round: a message wakes a process, which takes longer than to run some tasks. In the order of arrival nothing that comes
- * is more urgent, and a worker reads a message in 5 ms in any case. Of tasks that run beside each other, some may be far slower than
- * their pace, and fill the places of a worker that has many ahead.
+ * A batch is sized to take a worker about this long at its recent pace. A worker has two batches: one runs, one waits. So the order
+ * of tasks bends by at most twice this time.
+ *
+ * `few`: if few tasks wait, two batches are most of them, so order matters more than messages. `many`: a message wakes a process,
+ * which takes longer than some tasks do, so messages matter more than order. `fewByArrival`: nothing that comes later is more urgent,
+ * and a worker reads a message within 5 ms in any case. `beside`: of tasks that run beside each other, some may be far slower than
+ * the pace, and fill the places of a worker that has many tasks ahead.
  */
 const BATCH_MS = { few: 2, fewByArrival: 5, beside: 5, many: 20 }
-/** In that order, one of slower tasks waits beside those that run, unless it would wait for longer than this. */
+/** In the order of arrival, one slower task may wait in a worker behind the running ones, but not for longer than this. */
 const AHEAD_MS = 50
-/** So many tasks are many. */
+/** From this number on, many tasks wait. */
 const MANY = 1000
 
 export interface Source {
   readonly ready: number
-  /** Undefined: what a worker has ahead is kept from others. */
+  /** The size of a batch, in milliseconds of work, where other workers cannot have what a worker has ahead; undefined: they can. */
   readonly batchMs: number | undefined
-  /** Nothing that comes is more urgent than what waits. */
+  /** True if no task that comes later is more urgent than those that wait. */
   readonly isByArrival: boolean
-  /** A worker is to go as soon as it is idle, so none is given anything ahead. */
+  /** True if a worker is to go as soon as it is idle, so that none is given tasks ahead. */
   readonly isShrinking: boolean
   due(limit: number): readonly Ref[]
   give(worker: WorkerProcess, refs: readonly Ref[]): void
@@ -32,22 +34,21 @@ export interface Source {
 
 interface Open {
   readonly worker: WorkerProcess
-  /** How many more refs it takes, in batches of at most `batch`. */
+  /** How many more refs the worker takes, in batches of at most `batch`. */
   room: number
   readonly batch: number
 }
 
 /**
- * Gives ready refs to workers with room. Slow tasks are given one at a time (`concurrency` at a time), so that the
- * most urgent one goes to the next free worker. Fast tasks are given in batches, so that no worker waits for a
- * message.
+ * Gives ready refs to workers with room. Slow tasks are given one at a time (`concurrency` at a time), so that the most urgent
+ * task goes to the next free worker. Fast tasks are given in batches, so that no worker waits for a message.
  */
 export function dispatch(workers: Iterable<WorkerProcess>, source: Source): void {
   const now = performance.now()
   const few = source.isByArrival ? BATCH_MS.fewByArrival : BATCH_MS.few
   const mostMs = source.batchMs ?? (source.ready < MANY ? few : BATCH_MS.many)
   const all = [...workers]
-  // so that none waits at one worker while another has nothing to do
+  // so that no task waits in one worker while another has nothing to do
   const areEnough = source.ready >= 2 * all.length
   const aheadMs = areEnough && source.isByArrival && !source.isShrinking ? AHEAD_MS : 0
   const free = all
@@ -63,7 +64,7 @@ export function dispatch(workers: Iterable<WorkerProcess>, source: Source): void
   deal(free, source)
 }
 
-/** In turn, so that nothing waits at one worker while less urgent tasks run at another. */
+/** Deals refs in turn, so that no task waits in one worker while less urgent tasks run in another. */
 function deal(free: readonly Open[], source: Source): void {
   const room = free.reduce((sum, open) => sum + open.room, 0)
   const refs = room === 0 ? [] : source.due(room)
@@ -80,9 +81,7 @@ function deal(free: readonly Open[], source: Source): void {
     for (let at = 0; at < refs.length; at += batch) source.give(worker, refs.slice(at, at + batch))
 }
 
-/**
- * A worker whose tasks are slow, or whose oldest running task has become slow, is given at most one beyond what it can run now.
- */
+/** A worker whose tasks are slow, or whose oldest running task has become slow, is given at most one task beyond what it can run now. */
 function openingOf(
   worker: WorkerProcess,
   now: number,
@@ -103,6 +102,6 @@ function openingOf(
   if (isShrinking) return { worker, room: outstanding === 0 ? batch : 0, batch }
   const beside = concurrency - 1 // these run beside the first one of a batch, and do not wait
   const room = outstanding === 0 ? 2 * batch + beside : batch
-  const settling = beside // as many again may have ended
+  const settling = beside // as many tasks again may have ended and be settling
   return { worker, room: outstanding > batch + beside + settling ? 0 : room, batch }
 }

@@ -21,30 +21,30 @@ import type { HowGiven, WorkerProcess } from './worker-process.js'
 interface FeederContext extends PoolContext {
   readonly signals: SignalRouter
   /**
-   * Its workers run the tasks that have to run alone; otherwise, all that are due. If several tasks were running when their process
-   * died, any of them may be to blame: they become suspects, and no crash is counted. A suspect that crashes again takes no other task
-   * with it.
+   * True: its workers run the tasks that must run alone. False: they run all other due tasks. If several tasks were running when
+   * their process died, any of them may be to blame: they become suspects, and no crash is counted. A suspect runs alone, so if it
+   * crashes again, it takes no other task with it.
    */
   readonly isAlone: boolean
   readonly crashed: CrashedTasks
   readonly pace: RespawnPace
   readonly cancellations: Cancellations
   readonly halt: Halt
-  /** The workers of the pool run one task at a time, so that those that have crashed run there; otherwise, they run alone. */
+  /** True if the pool's workers run one task at a time: then tasks that have crashed run there; otherwise they run alone. */
   isSequential(): boolean
   /** The worker is ready. */
   joined(worker: WorkerProcess): void
   /** There may be fewer workers than the target. */
   vacant(): void
-  /** So many tasks have ended. */
+  /** `count` more tasks have ended. */
   progressed(count: number): void
 }
 
 type Excused = Had & { readonly lastRun: LastRun }
 
-/** A worker that is asked to hand back tasks and does not answer for so long runs something slow. */
+/** A worker that does not answer a recall within this time runs something slow. */
 const SILENT_MS = 100
-/** A death is told after so long at the latest. */
+/** A worker's death is reported after this time at the latest, even if the look at its files has not ended. */
 const LOOK_MS = 2000
 /** A worker that sent nothing for this long, or whose oldest task is this old, is running something slow. */
 const SLOW_MS = 50
@@ -53,19 +53,19 @@ const SLOW_MS = 50
 export class Feeder {
   readonly roster: Roster
   readonly #context: FeederContext
-  /** Where this process was stopped itself, the alarm comes before what workers have said meanwhile, which is read first. */
+  /** If this process itself was stopped, the alarm fires before the workers' messages are read, so the check waits until they are. */
   readonly #alarm = new Alarm(lateMs => {
     const dueAt = performance.now() - lateMs
-    setImmediate(() => this.#check(performance.now() - dueAt)) // it may have been stopped again, or for longer
+    setImmediate(() => this.#check(performance.now() - dueAt)) // measured anew: the process may have been stopped again
   })
   readonly #stall = new Stall()
-  /** Those that were withdrawn, may have begun, and were given to nobody since. */
+  /** The refs that were withdrawn, may have begun, and have been given to no other worker since. */
   readonly #withdrawn = new Set<Ref>()
-  /** How many refs were given out. */
+  /** The number of refs that were ever given out. */
   #given = 0
-  /** What has to be done to the files of what ended workers had, before others get it. */
+  /** Work on the files of tasks whose worker has ended; other workers get these tasks when it is done. */
   readonly #settling = new Set<Promise<void>>()
-  /** What workers had that ended while all end, and their processes. */
+  /** The tasks of workers that ended while the roster was closing, with the workers' pids. */
   readonly cutAtEnd: Array<Had & { readonly pid: number }> = []
   readonly #renewal: NodeJS.Timeout | undefined
 
@@ -121,13 +121,13 @@ export class Feeder {
     this.#watch()
   }
 
-  /** How many tasks could be given out now. It may be an estimate. */
+  /** The number of tasks that could be given out now. It may be an estimate. */
   get ready(): number {
     const { feed, isAlone } = this.#context
     return isAlone ? feed.state.parked.alone : feed.state.ready
   }
 
-  /** Those that have crashed, if they are for these workers. */
+  /** The tasks that have crashed, if these workers are to run them. */
   get crashed(): CrashedTasks | undefined {
     const { isAlone, isSequential, crashed } = this.#context
     return isSequential() === isAlone ? undefined : crashed
@@ -140,7 +140,7 @@ export class Feeder {
     worker.run(refs, lastRuns.among(refs), feed.state.slots, how)
   }
 
-  /** To workers for which nothing else is due. */
+  /** Gives tasks that have crashed to idle workers. */
   #giveCrashed(crashed: CrashedTasks): void {
     for (const worker of this.roster.workers) {
       if (!worker.isIdle) continue
@@ -150,22 +150,22 @@ export class Feeder {
     }
   }
 
-  /** What they have not started goes back: they may start it otherwise whenever they get to it. */
+  /** Withdraws what the workers have not started; otherwise they would start it whenever they get to it. */
   takeBack(): void {
     for (const worker of this.roster.workers)
       if (worker.isOpen && worker.work.outstanding > 0) this.#withdraw(worker)
   }
 
   /**
-   * Takes back from a worker what it has not begun, for others. A worker that is silent may have run some of that and may be running
-   * one. Another worker that is given it finds out; for those that none is given, somebody looks aside, because people and algorithms
-   * count what is due.
+   * Takes back the tasks that a worker has not begun, for other workers. A silent worker may have run some of them, and may be
+   * running one. A worker that is given such a task finds that out. The tasks that no worker is given are looked at aside, because
+   * people and algorithms count what is due.
    */
   #withdraw(worker: WorkerProcess): void {
     const { feed } = this.#context
     const refs = worker.recall()
     feed.lose({ refs })
-    if (feed.leases !== undefined) return // there a ref does not tell where to look
+    if (feed.leases !== undefined) return // such a ref does not say where to look
     for (const ref of refs) this.#withdrawn.add(ref)
     setTimeout(() => {
       void this.#lookAt(worker).finally(() => this.#forgetWithdrawn(refs))
@@ -183,7 +183,7 @@ export class Feeder {
     const refs = unclear.map(([, { ref }]) => ref)
     const found = await looker.look(refs)
     if (found === undefined || !isSilent(worker)) return
-    // what another worker has by now is locked by that one, or gone because it ran there
+    // a task that another worker has by now is locked by that worker, or gone because it ran there
     const its = new Map(unclear.map(([number], i) => [number, found[i] ?? 'due'] as const))
     for (const [number, { ref, isRecalled }] of unclear)
       if (isRecalled && !this.#withdrawn.has(ref)) its.delete(number)
@@ -196,7 +196,7 @@ export class Feeder {
     this.#context.dispatch()
   }
 
-  /** For how long tasks have been due and a worker idle, and nothing was given out, in milliseconds. */
+  /** For how long nothing was given out although tasks were due and a worker was idle, in milliseconds. */
   get stalledMs(): number {
     const { roster } = this
     const mayGive =
@@ -232,9 +232,9 @@ export class Feeder {
     this.#context.dispatch()
   }
 
-  /** To workers from which they were withdrawn, and which have not said yet what they did with them. */
+  /** Tells the workers from which the ended tasks were withdrawn, if they have not yet said what they did with them. */
   #tellEnds({ done, reports }: Reported): void {
-    if (this.#context.feed.leases !== undefined) return // there a ref is no task
+    if (this.#context.feed.leases !== undefined) return // such a ref stands for any task
     let ended: ReadonlySet<Ref> | undefined
     for (const { work } of this.#context.workers()) {
       if (!work.tasks.hasRecalled) continue
@@ -243,14 +243,14 @@ export class Feeder {
     }
   }
 
-  /** It was recalled, and the worker that had it first has begun it: that one's report or end says what becomes of it. */
+  /** True if the first worker of a recalled task has begun it: the report or the end of that worker says what becomes of it. */
   #isTakenBack({ ref, kind }: Report): boolean {
     if (kind !== 'locked') return false
     for (const { work } of this.roster.workers) if (work.tasks.takeBack(ref)) return true
     return false
   }
 
-  /** Gives a worker more tasks of a name that it runs: they begin there as soon as the slots are free that it has. */
+  /** Gives a worker more tasks of a name that it runs: each begins as soon as one of the worker's slots is free. */
   #follow(worker: WorkerProcess, { wanted, name, count }: SlotWish): void {
     const { roster } = this
     const { feed, isAlone, isHalted } = this.#context
@@ -278,13 +278,13 @@ export class Feeder {
         worker: { identity: worker.identity, leases: all.flatMap(({ lease }) => lease ?? []) },
       })
     signals.exited(worker)
-    // their files were seen to be gone, and their worker has ended without a report of them
+    // these files were seen to be gone, and the worker ended without reporting them
     const gone = worker.work.tasks.ended.map(({ ref }) => ({ ref, kind: 'gone', ranMs: 0 }) as const)
     tell(worker.pid, gone)
     const left = worker.work.tasks.left.filter(ref => !buried.has(ref))
     if (this.roster.isClosed) this.cutAtEnd.push(...cut.map(had => ({ ...had, pid: worker.pid })))
     const excused = this.roster.isClosed ? [] : lastRuns.excused(cut)
-    // though it was asked to end, or about to
+    // killed from outside, even if the worker was asked to end, or about to
     const isByOthers = exit.signal !== null && worker.killed === undefined && all.length > 0
     const isDeath = exit.why === 'failed' || (isByOthers && exit.why !== 'faulted')
     const isTold = exit.unforked === undefined && (isDeath || worker.hasOverrun())
@@ -300,9 +300,10 @@ export class Feeder {
   }
 
   /**
-   * Its files say what it had begun without a word, before others begin that.
+   * Reports a worker's death. The files tell which tasks the worker had begun without saying so; they are looked at before other
+   * workers begin these tasks.
    *
-   * @returns when it is told; undefined: it is
+   * @returns resolves when the death is reported; undefined: it is
    */
   #tellEnd(
     worker: WorkerProcess,
@@ -335,7 +336,7 @@ export class Feeder {
     })
   }
 
-  /** On disk, before they are given to others: a daemon that ends before they have run remembers no excuse. */
+  /** Clears the marks of excused tasks before others get them, because a daemon that ends before they have run remembers no excuse. */
   async #unmark({ pid }: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
     const { feed, lastRuns, events, tell } = this.#context
     const reports = (await clearMarks(this.roster.options, excused, events)).filter(({ ref }) =>
@@ -350,7 +351,7 @@ export class Feeder {
     feed.lose({ refs: left.filter(ref => !over.has(ref)) })
   }
 
-  /** Its workers have ended. Resolves when all that was excused has no mark of that run, and each death is told. */
+  /** Call it when the workers have ended. Resolves when the marks of excused tasks are cleared and each death is reported. */
   async close(): Promise<void> {
     this.#alarm.clear()
     clearInterval(this.#renewal)
@@ -369,14 +370,15 @@ export class Feeder {
   }
 
   /**
-   * Checks the workers from outside, so that a handler that blocks its event loop cannot escape. A worker whose last message is 20 ms
-   * old announces a start before it makes it. So a task whose start was not announced began within 20 ms of the worker's last message.
+   * Checks the workers from outside, so that a handler that blocks its event loop cannot escape. A worker whose last message is
+   * 20 ms old announces the next start before it begins the task. So a task whose start was not announced began within 20 ms of the
+   * worker's last message.
    */
   #check(lateMs: number): void {
     const { harakiriMs } = this.roster.options.worker
     const now = performance.now()
     for (const worker of this.roster.workers) {
-      if (lateMs > STOPPED_MS) worker.postpone(lateMs + STEP_MS) // it was set at most so long before its time
+      if (lateMs > STOPPED_MS) worker.postpone(lateMs + STEP_MS) // the alarm was set at most STEP_MS before its time
       if (now >= worker.deadlineAt(harakiriMs)) this.#harakiri(worker, harakiriMs)
       else if (worker.work.hasAhead && now >= (worker.work.runningSince ?? now) + SLOW_MS) {
         this.#withdraw(worker)
@@ -386,7 +388,7 @@ export class Feeder {
     this.#watch()
   }
 
-  /** Which of its tasks overran is told after its end, when their files can tell. */
+  /** Which of the worker's tasks overran is reported after its end, when their files can tell. */
   #harakiri(worker: WorkerProcess, harakiriMs: number): void {
     const { spool, events } = this.#context
     events.emit('worker-overran', { spool, pid: worker.pid })
@@ -394,12 +396,12 @@ export class Feeder {
   }
 }
 
-/** `gone` counts: the task ended in another worker, or in one that died before it could report. */
+/** `gone` counts: the task ended in another worker, or in a worker that died before it could report. */
 function hasEnded({ kind }: Report): boolean {
   return isHandled(kind) || kind === 'ignore' || kind === 'gone'
 }
 
-/** Nobody has anything to do with it any more, nor people. */
+/** True if nothing is left to do with the task, for workers or for people. */
 function isOver({ kind }: Report): boolean {
   return kind === 'ok' || kind === 'gone'
 }
@@ -408,13 +410,16 @@ function isSilent({ state, work }: WorkerProcess): boolean {
   return work.tasks.isRecalling && state !== 'exited'
 }
 
-/** What the feed does not know: that what is due is ready, it does. */
+/** A report of what the feed does not know. It knows that a due task is ready. */
 function reportOf(ref: Ref, found: Found | undefined): Report[] {
   if (found === 'gone') return [{ ref, kind: 'gone', ranMs: 0 }]
   return typeof found === 'number' ? [{ ref, kind: 'later', atMs: found, ranMs: 0 }] : []
 }
 
-/** What it began and has not ended: its mark, or a lock that a program of the task holds longer. Others may hold what was recalled. */
+/**
+ * True if the worker began the task and did not end it: the file has its mark, or a lock that a program of the task still holds.
+ * The lock of a recalled task may be another worker's.
+ */
 function isBegun(found: Found | undefined, isRecalled: boolean): boolean {
   return found === 'begun' || (found === 'locked' && !isRecalled)
 }

@@ -18,11 +18,11 @@ const LAST_WORDS: ReadonlySet<WorkerMessage['type']> = new Set(['drained', 'faul
  */
 const EXIT_MS = 5000
 
-/** What a worker process is forked with. */
+/** How a worker process is forked. */
 interface ForkOptions {
-  /** Where its output and that of its handlers goes. */
+  /** The descriptor to which the output of the worker and its handlers goes. */
   readonly logFd: number
-  /** What runs in it; default: a worker. */
+  /** What runs in the process; default: a worker. */
   readonly entry?: 'worker' | 'aside'
   /** Shared memory for its hosts: passed as file descriptors after the socket (runtime/ipc/messages.ts, FIRST_AREA_FD). */
   readonly areas: readonly number[]
@@ -31,7 +31,7 @@ interface ForkOptions {
 /** A worker in its own process. */
 export class ForkedPort implements WorkerPort {
   readonly #child: ChildProcess
-  /** Absent if it could not be forked. */
+  /** Absent if the process could not be forked. */
   readonly #socket: Socket | undefined
   readonly #token = drawToken()
   readonly whenExited: Promise<PortExit>
@@ -43,7 +43,7 @@ export class ForkedPort implements WorkerPort {
       stdio: ['ignore', logFd === STDERR ? 'inherit' : logFd, logFd, 'pipe', ...areas],
     })
     this.#socket = this.#child.stdio?.[ROAD_FD] as Socket | undefined
-    this.#socket?.on('error', () => {}) // it is dead: its exit follows
+    this.#socket?.on('error', () => {}) // the process is dead: its exit follows
     this.whenExited = exitOf(this.#child, this.#socket)
   }
 
@@ -51,7 +51,7 @@ export class ForkedPort implements WorkerPort {
     return this.#child.pid ?? 0
   }
 
-  /** False if it could not be forked. */
+  /** False if the process could not be forked. */
   get hasOwnProcess(): boolean {
     return this.#child.pid !== undefined
   }
@@ -84,7 +84,7 @@ export class ForkedPort implements WorkerPort {
   }
 }
 
-/** Of what acts on tasks and runs none. @throws when the system has no memory for another process */
+/** Opens a process aside, which acts on task files and runs no tasks. @throws Error when the system has no memory for a process */
 export function openAside(logFd: number): WorkerPort {
   return new ForkedPort({ entry: 'aside', logFd, areas: [] })
 }
@@ -96,7 +96,7 @@ async function exitOf(child: ChildProcess, socket: Socket | undefined): Promise<
       if (child.pid === undefined) resolve({ code: null, signal: null, unforked: error.message }) // no exit follows
     })
   })
-  // the exit event may come before the last messages have been read; on a busy machine so may the end of the wait
+  // the exit event may come before the last messages have been read; on a busy machine, the end of the wait may, too
   if (socket?.destroyed === false)
     await Promise.race([
       new Promise(read => socket.once('close', read)),
@@ -106,8 +106,8 @@ async function exitOf(child: ChildProcess, socket: Socket | undefined): Promise<
 }
 
 /**
- * A worker process that is forked before its options are known. Booting is most of a start, so it is done while the
- * master loads the rest of the daemon.
+ * A worker process that is forked before its options are known. Booting takes most of a worker's start, so the worker boots while
+ * the master loads the rest of the daemon.
  *
  * States: booting → taken | gone.
  */

@@ -5,41 +5,38 @@ import type { GivenTask } from '../ipc/reports.js'
 
 export type CancelAnswer = Extract<WorkerMessage, { type: 'cancelling' }>
 
-/** Who waits for the end of one task of a worker. */
+/** Waits for the end of one task of a worker. */
 export interface TaskWatcher {
   /** The worker has read the request to cancel it. */
   answered(answer: CancelAnswer): void
-  /** The worker has reported it, or turns out not to have begun it. */
+  /** The worker has reported the task, or turns out not to have begun it. */
   reported(kind: ReportKind, detail?: string): void
 }
 
 export interface Given extends GivenTask {
   /** Epoch ms. */
   readonly givenAtMs: number
-  /** Undefined until the worker announces it, or for ever if the ref says it all. */
+  /** Undefined until the worker announces its claim, or for ever if the ref alone names the task. */
   notice: ClaimNotice | undefined
-  /**
-   * The latest time at which it can have begun, on the clock of `performance.now()`; undefined: no start was
-   * reported.
-   */
+  /** The latest time at which the run can have begun, on the clock of `performance.now()`; undefined: no start was reported. */
   startedAt: number | undefined
-  /** The worker announced its start, and `task-started` was emitted. */
+  /** The worker announced the start, and `task-started` was emitted. */
   isAnnounced: boolean
   /**
-   * It was recalled and given to another worker. A report of this worker then still says what the run did, but not
+   * The ref was recalled and may be with another worker. A report of this worker then still says what the run did, but not
    * where the ref is now.
    */
   isRecalled: boolean
-  /** It counts as begun, because another worker, or a look aside, found it locked. */
+  /** The task counts as begun, because another worker or a look aside found its file locked. */
   isInferred: boolean
-  /** It has ended, as a look aside or another worker has found: its report is to come, and tells of an earlier run. */
+  /** A look aside or another worker found that the task has ended. This worker's report is still to come. */
   isGone: boolean
-  /** The worker has said that its run has ended, and that storing that takes long. */
+  /** The worker has said that the run has ended and that storing its outcome takes long. */
   isSettling: boolean
   watcher: TaskWatcher | undefined
 }
 
-/** A task as its feed knows it, and as people do. */
+/** A task by the ref that its feed uses, and by the name that people see. */
 export interface NamedRef {
   readonly ref: Ref
   readonly name: TaskName
@@ -47,7 +44,7 @@ export interface NamedRef {
 
 export interface Begun extends NamedRef {
   readonly lease: string | undefined
-  /** The latest time at which it can have begun, on the clock of `performance.now()`. */
+  /** The latest time at which the run can have begun, on the clock of `performance.now()`. */
   readonly startedAt: number
 }
 
@@ -62,44 +59,47 @@ export interface Had extends Begun {
 /**
  * The refs that one worker was given and has not reported, by number, in the order in which they were given.
  *
- * Recalled refs are kept until the worker has confirmed the recall, because it may begin some of them before that.
- * It is given nothing meanwhile, so this never holds more than the worker had when it last sent a message.
+ * Recalled refs stay here until the worker confirms the recall, because it may begin some of them before it reads the request.
+ * The worker is given nothing meanwhile, so the number of refs stays bounded.
  */
 export class GivenTasks {
   readonly #given = new Map<number, Given>()
-  /** How many of them are recalled. */
+  /** The number of refs in `#given` that are recalled. */
   #recalled = 0
-  /** Those whose start was reported, oldest first. */
+  /** The tasks whose start was reported or inferred, oldest first. */
   readonly #started = new Set<Given>()
   readonly #concurrency: number
   readonly #areLeased: boolean
   #next = 0
-  /** When the worker sent something last: what it had not spoken of had not begun before. On the clock of `performance.now()`. */
+  /**
+   * When the worker last sent a message, on the clock of `performance.now()`. A task that no message has mentioned began after
+   * this time, or not at all.
+   */
   heardAt = performance.now()
-  /** The worker was asked to hand back what it has not started, and has not answered yet. */
+  /** The worker was asked to hand back the tasks that it has not started, and has not answered yet. */
   isRecalling = false
-  /** The worker has said that it begins nothing more, and that all is reported. */
+  /** The worker has said that it begins nothing more and has reported everything. */
   isOver = false
 
-  /** @param concurrency how many tasks the worker runs at a time @param areLeased its claims are leases */
+  /** @param concurrency how many tasks the worker runs at a time @param areLeased the worker's claims are leases */
   constructor(concurrency: number, areLeased = false) {
     this.#concurrency = concurrency
     this.#areLeased = areLeased
   }
 
-  /** How many refs it owns or runs. */
+  /** The number of refs that the worker owns or runs. */
   get size(): number {
     let size = this.#given.size - this.#recalled
     if (this.#recalled > 0) for (const { isRecalled } of this.#started) if (isRecalled) size++
     return size
   }
 
-  /** True if it has more refs than it can run now. */
+  /** True if the worker has more refs than it can run now. */
   get hasAhead(): boolean {
     return this.#given.size - this.#recalled > Math.max(1, this.#started.size)
   }
 
-  /** How many other tasks than these it runs, as far as it has told, or others have seen. */
+  /** The number of tasks besides `numbers` that the worker is known to run. */
   besides(numbers: ReadonlySet<number>): number {
     const these = [...numbers].map(number => this.of(number))
     return this.#started.size - these.filter(each => each !== undefined && this.#started.has(each)).length
@@ -130,19 +130,19 @@ export class GivenTasks {
     this.heardAt = now
   }
 
-  /** What runs counts as begun so much later, but not later than now. */
+  /** Moves the start of each running task by `ms`, but not beyond now. */
   postpone(ms: number): void {
     const now = performance.now()
     this.heard(Math.min(now, this.heardAt + ms))
     for (const given of this.#started) given.startedAt = Math.min(now, (given.startedAt ?? now) + ms)
   }
 
-  /** The task with this name by its number, if the worker has it: once, or again after a recall. */
+  /** The entries of the task with this name. There are two if the worker was given the task again after a recall. */
   named(name: TaskName): Array<readonly [number: number, given: Given]> {
     return [...this.#given].filter(([, given]) => nameOf(given) === name)
   }
 
-  /** How many it was ever given: their numbers are below that. */
+  /** The number of refs that the worker was ever given. Each ref has a lower number than this. */
   get count(): number {
     return this.#next
   }
@@ -151,7 +151,7 @@ export class GivenTasks {
     return this.#given.get(number)
   }
 
-  /** The worker has claimed these. @returns their refs */
+  /** Notes what the worker says about its claims. @returns the refs of the claims */
   claimed(claims: ReadonlyArray<readonly [number: number, notice: ClaimNotice]>): Ref[] {
     return claims.flatMap(([number, notice]) => {
       const given = this.of(number)
@@ -161,7 +161,7 @@ export class GivenTasks {
     })
   }
 
-  /** @returns its name, if the worker still has it */
+  /** Notes an announced start. @returns the task's name; undefined if the worker no longer has the task */
   start(number: number): TaskName | undefined {
     const given = this.of(number)
     if (given === undefined) return undefined
@@ -191,11 +191,11 @@ export class GivenTasks {
   }
 
   /**
-   * Takes back the refs that have not been started, so that other workers can have them. If both workers try, the
+   * Takes back the refs that have not started, so that other workers can have them. If two workers try the same task, the
    * claim decides.
    *
-   * @param runsFirst in a sequential worker, whether the first ref counts as running even if its start was not
-   *   announced; false while the worker handles a signal
+   * @param runsFirst whether the first ref counts as running even if its start was not announced, as in a sequential worker;
+   *   false while the worker handles a signal
    */
   recall(runsFirst: boolean): Ref[] {
     this.isRecalling = true
@@ -212,9 +212,10 @@ export class GivenTasks {
   }
 
   /**
-   * Another worker has found a ref locked: if this one was to hand it back, and has not answered, it runs it.
+   * Another worker has found the ref's file locked. If this worker was asked to hand the ref back and has not answered, this
+   * worker runs it.
    *
-   * @returns false if it was not recalled from here
+   * @returns false if the ref was not recalled from this worker
    */
   takeBack(ref: Ref): boolean {
     if (!this.isRecalling || this.#recalled === 0) return false
@@ -227,8 +228,8 @@ export class GivenTasks {
   }
 
   /**
-   * What it may have begun, or ended, as far as it has told: only their files tell. A start that it told may be over, too, where it had
-   * more than that.
+   * The tasks that the worker may have begun or ended without having said so: only their files tell. If the worker has several
+   * tasks, a task whose start it reported may have ended, too.
    */
   get unclear(): ReadonlyArray<readonly [number: number, given: Given]> {
     const all = this.#remaining
@@ -240,10 +241,10 @@ export class GivenTasks {
   }
 
   /**
-   * Somebody has looked at the files of what was `unclear`. It has begun those that are locked; what it was thought to run, and
-   * does not, others may have, too.
+   * Takes in a look at the files of the `unclear` tasks. The worker has begun those whose files are locked. A task that the
+   * worker was thought to run, but does not, becomes free for other workers.
    *
-   * @returns the refs that are its own again, and those that are its own no longer; undefined: it has spoken meanwhile
+   * @returns the refs that are the worker's own again, and those that no longer are; undefined if the worker has answered meanwhile
    */
   looked(found: ReadonlyMap<number, Found>): { readonly begun: Ref[]; readonly freed: Ref[] } | undefined {
     if (!this.isRecalling) return undefined
@@ -266,33 +267,33 @@ export class GivenTasks {
     return { begun, freed }
   }
 
-  /** It is not known to have begun it, but has it locked. */
+  /** The worker holds the lock of a task whose start it has not reported. */
   #infer(given: Given): void {
     this.#setRecalled(given, false)
     given.isInferred = given.startedAt === undefined
     if (given.isInferred) this.#begin(given)
   }
 
-  /** Whether others may have what it has not reported. */
+  /** True if other workers may have refs that this worker has not reported. */
   get hasRecalled(): boolean {
     return this.#recalled > 0
   }
 
-  /** Other workers have reported that these have ended. */
+  /** Other workers have reported that these tasks have ended. */
   endedElsewhere(refs: ReadonlySet<Ref>): void {
     for (const given of this.#given.values()) if (given.isRecalled && refs.has(given.ref)) given.isGone = true
   }
 
-  /** What has ended, as somebody has seen, and was not reported. */
+  /** The tasks that were seen to have ended and that this worker has not reported. */
   get ended(): readonly Given[] {
     return [...this.#given.values()].filter(({ isGone }) => isGone)
   }
 
   /**
-   * Handles the worker's answer to a recall: it has dropped the recalled refs except those that it had begun, which
-   * it will report.
+   * Handles the worker's answer to a recall. The worker has dropped the recalled refs except those in `begun`, which it will
+   * report.
    *
-   * @returns refs that it dropped and no other worker has: `recall` had left the first one as running, but it was not
+   * @returns the dropped refs that no other worker has: `recall` took the first ref for running, and it was not
    */
   confirmed(begun: readonly number[]): Ref[] {
     this.isRecalling = false
@@ -308,13 +309,13 @@ export class GivenTasks {
     return dropped
   }
 
-  /** The reported start time of the task that has been running longest. */
+  /** The start time of the task that has been running longest. */
   get runningSince(): number | undefined {
     for (const { startedAt } of this.#started) return startedAt
     return undefined
   }
 
-  /** As `runningSince`, of those whose runs have not ended as far as is known. */
+  /** As `runningSince`, without the tasks whose run has ended and whose outcome is being stored. */
   get stillRunsSince(): number | undefined {
     for (const { isSettling, startedAt } of this.#started) if (!isSettling) return startedAt
     return undefined
@@ -338,7 +339,7 @@ export class GivenTasks {
     return this.#owned.map(({ ref }) => ref)
   }
 
-  /** The leases of the claims that it has announced and not reported. */
+  /** The leases of the claims that the worker has announced and not reported. */
   get leases(): string[] {
     return [...this.#given.values()].flatMap(({ notice }) => notice?.lease ?? [])
   }
@@ -347,12 +348,12 @@ export class GivenTasks {
     return [...this.#given.values()].filter(({ isRecalled }) => !isRecalled)
   }
 
-  /** The tasks that may have begun, and the latest time at which each can have. */
+  /** The tasks that may have begun, each with the latest time at which it can have begun. */
   get begun(): readonly Begun[] {
     return this.#mayHaveBegun.map(given => begunOf(given, this.heardAt))
   }
 
-  /** All whose files it can have marked, and the claims that it can have begun. */
+  /** The tasks whose files the worker may have marked; where claims are leases, the claims that it may have begun. */
   get had(): readonly Had[] {
     if (this.isOver) return []
     const begun = new Set(this.#mayHaveBegun)
@@ -364,7 +365,10 @@ export class GivenTasks {
       })
   }
 
-  /** A start that directly follows a report is not announced, but each lease is: without one, nothing can have begun where claims are leases. */
+  /**
+   * A start that directly follows a report is not announced, so the first refs may have begun. Leases are always announced, so
+   * where claims are leases, a task without a lease cannot have begun.
+   */
   get #mayHaveBegun(): Given[] {
     const inferred = this.#owned.filter(
       ({ startedAt }, place) => startedAt === undefined && (this.#areLeased || place < this.#concurrency),

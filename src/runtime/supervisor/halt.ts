@@ -14,9 +14,9 @@ import type { WorkerProcess } from './worker-process.js'
  * Keeps the workers of a spool from starting anything (a pause of the spool, or a quiet daemon), or from starting the
  * tasks that have a paused pair. What runs is left alone.
  *
- * Of a whole spool nothing is given out, and what workers were given and have not started is taken back. A worker
- * whose handler blocks it reads that before it starts anything else. A task with a paused pair is known only to a
- * worker that has read it: the worker parks it, until any pause of a pair ends.
+ * While a whole spool is paused, nothing is given out, and what workers were given and have not started is taken back. A worker
+ * whose handler blocks it reads that request before it starts anything else. Only a worker that has read a task knows that it has a
+ * paused pair: the worker parks the task until any pause of a pair ends.
  */
 export class Halt {
   readonly #context: PoolContext
@@ -30,12 +30,12 @@ export class Halt {
     this.#takeBack = takeBack
   }
 
-  /** Nothing may start. */
+  /** True if nothing may start. */
   get isOn(): boolean {
     return this.#isQuiet || this.isPaused
   }
 
-  /** The whole spool is paused. */
+  /** True if the whole spool is paused. */
   get isPaused(): boolean {
     return isWholePaused(this.#pauses)
   }
@@ -56,17 +56,17 @@ export class Halt {
       if (before.length + now.length > 0) this.#tellAll()
     })
     if (now.some(pair => !includes(before, pair))) this.#takeBack()
-    if (!isOver) events.emit('pauses-changed', { spool, pauses }) // whoever hears of it may count on it: the workers were told
+    if (!isOver) events.emit('pauses-changed', { spool, pauses }) // last, because a listener may rely on it that the workers were told
     if (before.some(pair => !includes(now, pair))) feed.changed('paused')
   }
 
-  /** The worker is ready; it was given nothing yet. */
+  /** Call it when a worker is ready, before it is given anything. */
   joined(worker: WorkerProcess): void {
     const pairs = pausedPairs(this.#pauses)
     if (pairs.length > 0) worker.tellPaused(pairs)
   }
 
-  /** A pause may be over that a worker had not heard of when it parked tasks for it. */
+  /** Tells the feed if a worker parked tasks for a pause that has ended meanwhile, without the worker's knowing. */
   reported(reports: readonly Report[]): void {
     const isOver = ({ pair }: Report) => pair !== undefined && !includes(pausedPairs(this.#pauses), pair)
     if (reports.some(isOver)) this.#context.feed.changed('paused')

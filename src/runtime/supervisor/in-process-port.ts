@@ -11,8 +11,8 @@ interface InProcessHome {
 }
 
 /**
- * A worker in the master's own process, for tests and for programs that embed spoold. Messages arrive in a later turn
- * of the event loop, as copies, as they would from another process.
+ * A worker in the master's own process, for tests and for programs that embed spoold. Messages arrive as copies and in a later turn
+ * of the event loop, as they would from another process.
  *
  * A kill only cuts the connection: what the worker runs goes on, but its messages are dropped.
  */
@@ -62,7 +62,7 @@ export class InProcessPort implements WorkerPort {
   }
 }
 
-/** As JSON has it, as in a frame. */
+/** A copy by way of JSON, as in a frame. */
 function copyOf<Message>(message: Message): Message {
   return JSON.parse(JSON.stringify(message))
 }

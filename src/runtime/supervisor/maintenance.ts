@@ -8,18 +8,16 @@ import type { AsideProcess } from './aside.js'
 /** A sweep lists whole directories, so it must be rare. */
 const MAX_INTERVAL_MS = 600_000
 const MIN_INTERVAL_MS = 1000
-/**
- * The first sweep waits this long: after a start there may be a backlog of tasks to run, and sweeping is not urgent.
- */
+/** The first sweep waits this long, because after a start there may be a backlog to run, and sweeping is not urgent. */
 const FIRST_AFTER_MS = 10_000
 const RECORDS_INTERVAL_MS = 3_600_000
 /** How long the record of a vanished task is kept. */
 const RECORD_AGE_MS = 86_400_000
 
-/** A spool and what is done for it. */
+/** A spool and the limits of its upkeep. */
 export interface MaintainedSpool {
   readonly spool: string
-  /** This daemon runs the spool, so it removes its dead letters and records. */
+  /** True if this daemon runs the spool, so that it also removes dead letters and records. */
   readonly isOwn: boolean
   readonly graceMs: number
   readonly idTtlMs: number
@@ -27,8 +25,7 @@ export interface MaintainedSpool {
 }
 
 /**
- * Sweeps spools at intervals, the first time soon after the start, and purges the dead letters of the spools that are
- * run here.
+ * Sweeps spools at intervals, the first time soon after the start, and purges the dead letters of the spools that this daemon runs.
  */
 export class Maintenance {
   readonly #events: Emitter
@@ -40,7 +37,7 @@ export class Maintenance {
   #recordsSweptAt = Number.NEGATIVE_INFINITY
   #isSweeping = false
 
-  /** @param aside its own: nothing else waits while it sweeps; absent: this process does it */
+  /** @param aside a process for sweeps alone, so that nothing else waits for them; absent: this process sweeps */
   constructor(events: Emitter, aside?: AsideProcess) {
     this.#events = events
     this.#aside = aside
@@ -121,7 +118,7 @@ export class Maintenance {
       await act()
       this.#reported.delete(key)
     } catch (error) {
-      if (this.#spools.length === 0) return // it was cut short by a stop
+      if (this.#spools.length === 0) return // a stop cut it short
       const text = messageOf(error)
       if (this.#reported.get(key) === text) return
       this.#reported.set(key, text)

@@ -11,13 +11,13 @@ import type { PoolOptions } from './pool-options.js'
 import type { SignalRouter } from './signal-router.js'
 import { type PoolStats, type Replacement, WorkerPool } from './worker-pool.js'
 
-/** What a reload wants: the same spool with other processes, or a spool to open. */
+/** How one spool is to be run: by a start, and by a reload, which keeps the feed of a spool whose `engineKey` stays. */
 export interface SpoolWorkersPlan {
   readonly spool: string
-  /** What the spool is opened with. If a reload changes it, the spool needs a new feed. */
+  /** Stands for what the spool is opened with. If a reload changes it, the spool needs a new feed. */
   readonly engineKey: string
   readonly pool: PoolOptions
-  /** What other machines may know of this process. */
+  /** What other machines are told about this process. */
   readonly about: Pick<MemberFacts, 'isDaemon' | 'controls'>
   open(): Promise<{ readonly feed: Source; readonly upkeep: Upkeep }>
 }
@@ -29,11 +29,11 @@ interface SpoolWorkers {
   readonly feed: Source
   readonly pool: WorkerPool
   readonly pauses: PauseFollower
-  /** Other machines no longer know of it. Absent: they never did. */
+  /** Takes back what other machines were told. Absent: they were told nothing. */
   readonly leave: (() => Promise<void>) | undefined
 }
 
-/** A spool that is run, for people and monitoring. */
+/** The figures of a running spool, for people and monitoring. */
 export interface SpoolWorkersStats {
   readonly spool: string
   readonly feed: FeedStats
@@ -73,7 +73,7 @@ export class Master {
     this.checks = new PoolChecks(events, () => this.pools)
   }
 
-  /** Also those that start, whose code may ask while it is loaded, and those that finish what they run. */
+  /** All spools, including those that are starting, whose code may ask while it is loaded, and those that finish what they run. */
   get all(): ReadonlyArray<{ readonly spool: string; readonly feed: Source; readonly pool: WorkerPool }> {
     return [...this.#spools, ...this.#aside]
   }
@@ -86,7 +86,7 @@ export class Master {
     return this.#spools.map(({ spool, feed, pool }) => ({ spool, feed: feed.stats(), pool: pool.stats }))
   }
 
-  /** @returns undefined: no such spool is run */
+  /** @returns undefined if no such spool is run */
   feedOf(spool: string): Source | undefined {
     return this.#spools.find(each => each.spool === spool)?.feed
   }
@@ -109,7 +109,7 @@ export class Master {
     return ready + busy + waiting === 0
   }
 
-  /** What stands still though it should go on, the worst first. It has to be asked from time to time. */
+  /** The parts that make no progress although they should, the worst first. Each call looks for progress since the last call. */
   get stalls(): Stall[] {
     const all = this.#spools.flatMap(({ spool, feed, pool }) => [
       { spool, what: 'scan' as const, ms: feed.state.stalledMs },
@@ -125,8 +125,8 @@ export class Master {
   /**
    * Resolves when every spool has a ready worker and is given tasks, or when a stop comes first.
    *
-   * @param rest what else may keep a daemon from starting: nothing is given out before
-   * @throws SpooldError what keeps a spool from starting, or what `rest` throws; nothing is left running
+   * @param rest starts everything else that can keep a daemon from starting: no task is given out before it resolves
+   * @throws SpooldError why a spool cannot start, or what `rest` throws; nothing is left running
    */
   async start(plans: readonly SpoolWorkersPlan[], rest = async (): Promise<void> => {}): Promise<void> {
     try {
@@ -155,13 +155,13 @@ export class Master {
     return this.#isQuiet
   }
 
-  /** While it is quiet, it gives out no tasks and no signals. What runs is left alone. */
+  /** While the daemon is quiet, it gives out no tasks and no signals. What runs is left alone. */
   setQuiet(isQuiet: boolean): void {
     this.#isQuiet = isQuiet
     for (const { pool } of this.#spools) pool.halt.setQuiet(isQuiet)
   }
 
-  /** Ends a task that a process of one of its spools runs, also while that spool is being replaced. */
+  /** Ends a task that a process of this spool runs, also while the spool is being replaced. */
   async cancel(spool: string, task: TaskName, tell: (news: CancelNews) => void): Promise<CancelResult> {
     for (const { pool } of this.all.filter(each => each.spool === spool)) {
       const result = await pool.cancel(task, tell)
@@ -170,7 +170,7 @@ export class Master {
     return { result: 'elsewhere' }
   }
 
-  /** How many tasks wait for the end of a pause; of a whole spool, also those that would not be due. */
+  /** The number of tasks that wait for the end of a pause. If a whole spool is paused, all that it would otherwise give out count. */
   get paused(): number {
     return this.#spools.reduce((sum, { feed, pool }) => {
       const { ready, parked } = feed.state
@@ -179,14 +179,14 @@ export class Master {
     }, 0)
   }
 
-  /** How many named tasks no handler knows. */
+  /** The number of named tasks that no handler knows. */
   get unknown(): number {
     return this.#spools.reduce((sum, { feed }) => sum + feed.state.parked['unknown-name'], 0)
   }
 
   /**
-   * Resolves when every spool has run its due tasks that are not paused, and `isIdle` holds; or when it is stopped. A task may have stored
-   * others of which no event tells, so what comes after the last one is looked for.
+   * Resolves when every spool has run its due tasks that are not paused, and `isIdle` holds; or when the daemon is stopped. A task
+   * may have stored others without an event, so after the last task the spools are looked at once more.
    */
   async whenDrained(isIdle: () => boolean): Promise<void> {
     const isDrained = ({ feed, pool }: SpoolWorkers) =>
@@ -257,7 +257,7 @@ export class Master {
     try {
       const isReady = pool.start()
       const isListed = feed.open(() => pool.dispatch())
-      // later than a ready worker gets its first tasks: to fork a large process takes long
+      // after the ready worker has got its first tasks, because forking a large process takes long
       void isListed.then(
         () => setImmediate(() => pool.complete()),
         () => {},
@@ -285,7 +285,7 @@ export class Master {
     })
   }
 
-  /** @param mercyMs how long running tasks may take; else each pool's own */
+  /** @param mercyMs how long running tasks may take; default: each pool's own mercy */
   async stop(mercyMs?: number): Promise<void> {
     this.#stopping ??= this.#end(pool => pool.stop(mercyMs))
     for (let awaited: unknown; awaited !== this.#stopping; ) {
@@ -312,7 +312,7 @@ export class Master {
   }
 }
 
-/** No tasks come from there any more. */
+/** From now on, no task comes from the spool. */
 function closeSources({ feed, pauses }: SpoolWorkers): void {
   feed.close()
   pauses.close()
@@ -320,7 +320,7 @@ function closeSources({ feed, pauses }: SpoolWorkers): void {
 
 const startedAtMs = Math.round(Date.now() - process.uptime() * 1000)
 
-/** What others may know of the processes of a spool, and have them do. */
+/** What other machines are told about the processes of a spool, and may ask of them. */
 function memberOf(pool: WorkerPool, about: Pick<MemberFacts, 'isDaemon' | 'controls'>): Member {
   return {
     facts() {

@@ -3,7 +3,7 @@ import { type TreeMemory, treeMemoryOf } from '../../system/process-usage.js'
 import type { WorkerPool } from './worker-pool.js'
 import type { WorkerProcess } from './worker-process.js'
 
-/** Of the whole daemon. */
+/** The limits of the whole daemon. */
 export interface CheckOptions {
   readonly everyMs: number
   /** Resident memory of all workers together with their interpreters and programs; 0: no limit. */
@@ -16,8 +16,8 @@ const BY_FIFO = 'by the master FIFO'
 type Memory = ReadonlyMap<WorkerProcess, TreeMemory>
 
 /**
- * What is checked in each interval, in uWSGI's order: lifetimes and memory of single workers, the memory of all, what
- * people asked for, and then each pool's algorithm. Without an option that needs it, nothing ticks.
+ * Checks at each interval, in uWSGI's order: lifetimes and memory of single workers, the memory of all workers, what people asked
+ * for, and then each pool's algorithm. There is no timer unless an option needs it.
  */
 export class PoolChecks {
   readonly #events: Emitter
@@ -46,12 +46,12 @@ export class PoolChecks {
     this.#asked = 0
   }
 
-  /** `+` and `-` of the master FIFO: at the next check, if any pool adapts. */
+  /** `+` and `-` of the master FIFO: takes effect at the next check, if any pool adapts. */
   ask(by: 1 | -1): void {
     if (this.#timer !== undefined) this.#asked += by
   }
 
-  /** `C` of the master FIFO: no workers until there is something to do. Those that run something finish it. */
+  /** `C` of the master FIFO: no workers until there is something to do. Busy workers first finish what they run. */
   sleep(): void {
     for (const { size } of this.#pools()) size.sleep(BY_FIFO)
   }
@@ -111,7 +111,7 @@ export class PoolChecks {
     const total = present.reduce((sum, [, { rssBytes }]) => sum + rssBytes, 0)
     if (hardRssBytes > 0 && present.length > 1 && total >= hardRssBytes) {
       this.#events.emit('scaling-memory-short', { workers: present.length })
-      // one that is to go already has only to become idle
+      // while a pool shrinks already, its next worker to become idle goes
       if (!pools.some(({ size }) => size.isShrinking))
         this.#nudgeOne(idlestFirst(pools), -1, 'memory is short')
     }

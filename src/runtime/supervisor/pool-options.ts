@@ -10,12 +10,12 @@ import type { WorkerProcess } from './worker-process.js'
 
 /** How many workers a pool has. */
 export interface SizeOptions {
-  /** At most; always, without `scaling`. */
+  /** The largest number of workers; without `scaling`, the number of workers. */
   readonly processes: number
   readonly scaling: PoolScaling | null
-  /** None before the first task. */
+  /** There is no worker before the first task. */
   readonly startsCheap: boolean
-  /** None after so long without a task, until the next; 0: never. */
+  /** After so long without a task, all workers end until the next task comes; 0: never. */
   readonly idleMs: number
 }
 
@@ -27,11 +27,11 @@ export interface PoolScaling {
 
 /** When the master replaces a worker; 0: never. */
 export interface WorkerLimits {
-  /** Killed at once when it has so much memory, with its interpreters and programs. */
+  /** A worker that has so much memory, with its interpreters and programs, is killed at once. */
   readonly evilRssBytes: number
   readonly evilVszBytes: number
   readonly lifetimeMs: number
-  /** Added for each worker before it. */
+  /** Added to the lifetime for each worker with a lower number. */
   readonly lifetimeDeltaMs: number
 }
 
@@ -45,15 +45,15 @@ export interface PoolContext {
   readonly feed: Source
   readonly events: Emitter
   readonly lastRuns: LastRuns
-  /** Undefined: nobody looks. */
+  /** Undefined: nobody looks aside. */
   readonly looker: Looker | undefined
   workers(): Iterable<WorkerProcess>
-  /** Nothing is to be started: the spool is paused, or the daemon is quiet. */
+  /** True if nothing may be started: the spool is paused, or the daemon is quiet. */
   isHalted(): boolean
   /**
-   * What has become of tasks of a process that does not report it itself.
+   * Tells what has become of tasks whose process does not report it itself.
    *
-   * @param known those whose start was announced
+   * @param known the tasks whose start was announced
    */
   tell(pid: number, reports: readonly Report[], known?: ReadonlySet<TaskName>): void
   /** Tasks may now be given to workers. */

@@ -6,31 +6,31 @@ import { EAGER_PACE_MS, type ScaledWorker, type ScalingOptions, type Snapshot } 
 import { Scaler } from './scaling/algorithms.js'
 import type { WorkerProcess } from './worker-process.js'
 
-/** What people want of a pool: so many workers, so many more or fewer, or again what its options say. */
+/** What people ask of a pool: `to` so many workers, `by` so many more or fewer, or again what its options say. */
 export type Wish = { readonly to: number } | { readonly by: number } | 'auto'
 
-/** What says how many workers there should be. */
+/** How the number of workers is decided. */
 export interface PoolSizeStats {
-  /** Null: there are always as many as configured. */
+  /** Null: the number is fixed by the configuration. */
   readonly algorithm: string | null
   readonly minimum: number
   readonly maximum: number
-  /** Why there should be as many as there should; null: nothing has changed that yet. */
+  /** Why the number was last changed; null: it never was. */
   readonly reason: string | null
-  /** Set by hand, until it is left to the algorithm again. */
+  /** True while the number is set by hand, which lasts until it is left to the algorithm again. */
   readonly isByHand: boolean
 }
 
 interface PoolSizeContext extends PoolContext {
   readonly roster: Roster
-  /** What runs alone, which is not the pool's; signals that wait; and how many that have crashed may run now. */
+  /** The number of tasks that the lone worker has; of signals that wait or run; and of tasks that have crashed and may run now. */
   beside(): { readonly alone: number; readonly signals: number; readonly crashed: number }
 }
 
-// Longer than others: whatever changes the number is here, so that one thing has to give way to another.
+// Longer than others: everything that changes the number of workers is here, because each reason has to give way to another.
 /**
- * How many workers a pool has: always the same number, or as many as its algorithm or people say; and none while it
- * sleeps, until there is something to do.
+ * Decides how many workers a pool has: a fixed number, or as many as its algorithm or people say; and none while it sleeps, until
+ * there is something to do.
  *
  * While it is frozen, only waking changes anything: a reload replaces the workers.
  */
@@ -39,7 +39,7 @@ export class PoolSize {
   readonly #context: PoolSizeContext
   readonly #view: PoolView
   #scaler: Scaler | undefined
-  /** Rings once it has been idle for as long as it may. */
+  /** Rings once the pool has been idle for as long as it may. */
   readonly #idleAlarm = new Alarm(() => this.sleep('nothing to do'))
   #byHand: number | undefined
   #reason: string | null = null
@@ -70,12 +70,12 @@ export class PoolSize {
     }
   }
 
-  /** How many there should be; during a reload, how many people want after it. */
+  /** How many workers there should be; during a reload, after it. */
   get wanted(): number {
     return this.#byHand ?? this.#context.roster.target
   }
 
-  /** It has to be ticked. */
+  /** True if an algorithm decides, so that `tick` has to be called. */
   get isAdaptive(): boolean {
     return this.#options.scaling !== null
   }
@@ -84,12 +84,12 @@ export class PoolSize {
     return this.#isFrozen
   }
 
-  /** A worker is to go as soon as one is idle. */
+  /** True if a worker is to go as soon as one is idle. */
   get isShrinking(): boolean {
     return this.#context.roster.excess > 0
   }
 
-  /** Applies from now on. The number stays as far as it is allowed. */
+  /** The options from now on. The number of workers stays, as far as they allow it. */
   set options(options: SizeOptions) {
     this.#options = options
     this.#adopt(options)
@@ -109,12 +109,15 @@ export class PoolSize {
     this.look()
   }
 
-  /** Workers that are to go leave as soon as they are idle, before they are given more. */
+  /** Dismisses idle workers that are to go. Call it before workers are given more. */
   letGo(): void {
     if (!this.#isFrozen) this.#context.roster.trim()
   }
 
-  /** Tasks have come or ended, or a worker is ready or gone, and what can be is given out. Costs next to nothing where the number is fixed. */
+  /**
+   * Call it when tasks have come or ended, or a worker is ready or gone, after what can be given out was given out. Costs next to
+   * nothing if the number is fixed.
+   */
   look(): void {
     const { roster, isHalted } = this.#context
     if (roster.isClosed) return
@@ -130,7 +133,7 @@ export class PoolSize {
     roster.trim()
   }
 
-  /** A check interval is over. @param mayGrow false: memory is short */
+  /** Call it when a check interval is over. @param mayGrow false: memory is short */
   tick(mayGrow: boolean): void {
     this.#mayGrow = mayGrow
     if (this.#isFrozen || this.#context.roster.isClosed) return
@@ -139,7 +142,7 @@ export class PoolSize {
     this.#context.roster.trim()
   }
 
-  /** @throws Error what is wrong with the wish */
+  /** @throws Error that says what is wrong with the wish */
   set(wish: Wish, because: string): void {
     if (wish === 'auto') {
       this.#byHand = undefined
@@ -157,7 +160,7 @@ export class PoolSize {
     if (!this.#isFrozen) this.#change(wanted, because)
   }
 
-  /** One more or one fewer, until the algorithm decides otherwise. @returns false if that is not possible */
+  /** Asks for one worker more or fewer, until the algorithm decides otherwise. @returns false if that is not possible */
   nudge(by: 1 | -1, because: string): boolean {
     const { roster } = this.#context
     const wanted = this.#allowed(roster.target + by)
@@ -211,7 +214,7 @@ export class PoolSize {
     else this.#decide()
   }
 
-  /** At once, but not again and again: it is asked thousands of times per second. */
+  /** Decides at once, but at most every EAGER_PACE_MS: this is called thousands of times per second. */
   #decideSoon(): void {
     const at = this.#decidedAt + EAGER_PACE_MS
     if (at <= performance.now()) this.#decide()
@@ -253,17 +256,17 @@ export class PoolSize {
   }
 }
 
-/** How many workers a pool has at its start, besides one that shows that the handlers load. */
+/** How many workers a pool starts with. If none, one is spawned nevertheless, to show that the handlers load. */
 function initialSize({ processes, scaling, startsCheap }: SizeOptions): number {
   if (startsCheap) return 0
   return scaling === null ? processes : scaling.initial
 }
 
-/** A pool as algorithms see it: its workers, what there is to do, and what has come and gone since the last decision. */
+/** A pool as algorithms see it: its workers, what there is to do, and the tasks that have come and ended since the last decision. */
 class PoolView {
   readonly #context: PoolSizeContext
   readonly #openedAt = performance.now()
-  /** What is not sorted yet may not be due: until it is, no more than was known before. */
+  /** The backlog that algorithms are told. It does not grow while workers sort tasks that may not be due. */
   #sorted = 0
   #finished = 0
   #claimableBefore = 0
@@ -304,7 +307,7 @@ class PoolView {
     const { workers: all, target, delayed } = this.#context.roster
     const workers = [...all].filter(({ state }) => state !== 'draining')
     const backlog = this.#backlog
-    // who is idle is about to look at what waits, or may not begin before all of the daemon is opened
+    // an idle worker is about to look at what waits, or may not begin before the whole daemon is open
     const isSorting = workers.some(({ work, isIdle }) => work.activity.isSorting || (backlog > 0 && isIdle))
     this.#sorted = isSorting ? Math.min(this.#sorted, backlog) : backlog
     return {
@@ -312,7 +315,7 @@ class PoolView {
       nowMicros: nowMs * 1000,
       openedMicros: this.#openedAt * 1000,
       workers: workers.map(worker => this.#seen(worker)),
-      // of one that recycles, the successor is to come
+      // the successor of a worker that recycles is still to come
       delayed: Math.max(delayed, target - workers.length),
       target,
       canSpawn,
@@ -323,7 +326,7 @@ class PoolView {
     }
   }
 
-  /** What there was since the last call. @param isUnknown nobody knows yet how much of it is due: the next call tells */
+  /** What has come and ended since the last call. @param isUnknown nobody knows yet how much of it is due: the next call tells */
   #takeNews(isUnknown: boolean): Pick<Snapshot, 'arrived' | 'finished' | 'runs' | 'waits'> {
     if (isUnknown) return { arrived: 0, finished: 0, runs: new Histogram(), waits: new Histogram() }
     const claimable = this.#backlog + this.#running

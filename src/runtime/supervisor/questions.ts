@@ -10,8 +10,8 @@ export class QuestionHandler {
   readonly #warn: (message: string) => void
   readonly #caches = new CacheStore()
   /**
-   * What happens once per configuration: `first` for what only one worker with the same handlers may do, and each warning
-   * that was printed.
+   * What happens once per configuration: the keys of `first`, which let one of all workers with the same handlers do something, and
+   * each warning that was printed.
    */
   readonly #taken = new Set<string>()
 

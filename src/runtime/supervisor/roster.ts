@@ -13,7 +13,7 @@ export interface RosterOptions extends SpawnOptions {
 interface RosterListener extends WorkerListener {
   /** The worker is ready, and is one of the pool. */
   joined(worker: WorkerProcess): void
-  /** The worker has exited. @param mayBeReplaced not the first one of a reload, nor while all end */
+  /** The worker has exited. @param mayBeReplaced false for a worker that a reload was waiting for, and while the pool ends */
   exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void
   /** There may be fewer workers than the target. */
   vacant(): void
@@ -27,20 +27,20 @@ interface RosterListener extends WorkerListener {
  */
 export class Roster {
   readonly workers = new Set<WorkerProcess>()
-  /** How many workers there should be; `fill` and `trim` bring the number to it. */
+  /** The number of workers that there should be; `fill` and `trim` bring it about. */
   target = 0
-  /** Spawned but not yet part of the pool: a reload waits for them to become ready. */
+  /** The workers that are spawned but not yet part of the pool: a reload waits for them to become ready. */
   readonly #aside = new Set<WorkerProcess>()
-  /** They apply to workers that are spawned from now on. */
+  /** The options of workers that are spawned from now on. */
   options: RosterOptions
   readonly #listener: RosterListener
   readonly #events: Emitter
   readonly #pace: RespawnPace
-  /** Those that wait for their delay. */
+  /** The timers of delayed respawns. */
   readonly #respawns = new Set<NodeJS.Timeout>()
   /** The workers that were asked to stop. */
   readonly #stopped = new Set<WorkerProcess>()
-  /** How long the workers that are gone were busy, by their numbers; ms. */
+  /** How long the workers that are gone were busy, by worker number; ms. */
   readonly #pastMs = new Map<number, number>()
   #isClosed = false
 
@@ -55,21 +55,21 @@ export class Roster {
     return this.#isClosed
   }
 
-  /** How many workers are not draining. */
+  /** The number of workers that are not draining. */
   get present(): number {
     let present = 0
     for (const { state } of this.workers) if (state !== 'draining') present++
     return present
   }
 
-  /** How long workers of this one's number have been busy: it never decreases. */
+  /** How long all workers that have had this worker's number were busy; ms. Never decreases. */
   busyMsOf(worker: WorkerProcess): number {
     return (this.#pastMs.get(this.numberOf(worker)) ?? 0) + worker.work.activity.busyMs
   }
 
   /**
-   * As uWSGI numbers its workers: the lowest from 1 that no other has. None has one before somebody asks, or those of a reload
-   * would come after those that they replace.
+   * The worker's number, as in uWSGI: the lowest from 1 that no other worker has. It is assigned when somebody first asks, because
+   * otherwise the workers of a reload would have higher numbers than the workers that they replace.
    */
   numberOf(worker: WorkerProcess): number {
     if (worker.number !== undefined) return worker.number
@@ -80,7 +80,7 @@ export class Roster {
     return free
   }
 
-  /** How many respawns wait for their delay. */
+  /** The number of respawns that wait for their delay. */
   get delayed(): number {
     return this.#respawns.size
   }
@@ -97,7 +97,7 @@ export class Roster {
     return spawned
   }
 
-  /** Dismisses workers beyond the target, as many as can go now. */
+  /** Dismisses as many workers beyond the target as can go now. */
   trim(): void {
     if (this.excess <= 0 || this.#isClosed) return
     for (const worker of dispensable(this.workers, this.excess, this.target)) {
@@ -106,11 +106,11 @@ export class Roster {
       const idleMs = isLoading ? null : performance.now() - work.activity.idleSince
       this.#events.emit('worker-cheaped', { spool, pid, idleMs })
       void this.dismiss(worker)
-      if (isLoading) worker.killForMercy() // it has nothing
+      if (isLoading) worker.killForMercy() // it has no tasks
     }
   }
 
-  /** How many workers are to go. */
+  /** The number of workers beyond the target. */
   get excess(): number {
     return this.present - this.target
   }
@@ -255,11 +255,10 @@ export class Roster {
 }
 
 /**
- * The workers that are to go first: those that have been idle longest. A busy one stays, and so does the last one that is
- * ready, as long as there is to be one at all: one that still loads goes in its place, because it may never be
- * ready.
+ * The workers that are to go first: those that have been idle longest. A busy worker stays. The last ready worker stays, too,
+ * unless the target is 0: a worker that still loads goes in its place, because that one may never become ready.
  *
- * @param excess how many are to go @param target how many are to stay
+ * @param excess how many workers are to go @param target how many are to stay
  */
 export function dispensable(
   workers: Iterable<WorkerProcess>,

@@ -4,20 +4,20 @@ import type { LoadedProcess, PeriodicTask, SignalNews, SignalSchedule } from '..
 import type { SignalMessage } from '../ipc/messages.js'
 import type { WorkerProcess } from './worker-process.js'
 
-/** The processes of one spool. */
+/** The processes of one spool, as receivers of signals. */
 export interface SignalReceivers {
   readonly spool: string
   readonly workers: ReadonlySet<WorkerProcess>
-  /** Nothing is to be started: signals wait. */
+  /** True if nothing may be started: signals wait. */
   readonly isHalted: boolean
-  /** A signal may be waiting for one of them. */
+  /** Call it when a signal may be waiting for one of the workers. */
   dispatch(): void
 }
 
 interface SignalRouterListener {
   /**
-   * All schedules and periodic tasks that the handlers of this spool declared while they were loaded, and what they did to their
-   * processes. They replace the others.
+   * All schedules and periodic tasks that the handlers of this spool declared while they were loaded, and what they changed in their
+   * processes. They replace those of earlier calls.
    */
   declared(
     spool: string,
@@ -32,9 +32,9 @@ interface SignalRouterListener {
 /** A signal that no process has been given yet. */
 interface Waiting {
   readonly number: number
-  /** Only a process of this spool; null: one of any spool. */
+  /** The spool whose processes may take the signal; null: any spool. */
   readonly spool: string | null
-  /** Only this process; null: whichever has room. */
+  /** The only process that may take the signal; null: whichever has room. */
   readonly worker: WorkerProcess | null
 }
 
@@ -42,8 +42,8 @@ interface Waiting {
 const MAX_WAITING = 1024
 
 /**
- * Brings signals to the processes that handle them. A signal waits here until a process has room for it, so that a
- * slow task does not hold it up, and its handler never runs twice at once.
+ * Brings signals to the processes that handle them. A signal waits here until a process has room for it, so that a slow task does
+ * not hold it up, and its handler never runs twice at once.
  */
 export class SignalRouter {
   readonly #events: Emitter
@@ -70,8 +70,8 @@ export class SignalRouter {
   }
 
   /**
-   * @param isOnce do not queue it again if it is already waiting
-   * @returns false when there is no room for it. A signal without a handler is accepted and dropped, as in uWSGI
+   * @param isOnce true: the signal is not queued again if it is waiting already
+   * @returns false if there is no room for the signal. A signal without a handler is accepted and dropped, as in uWSGI
    */
   raise(number: number, isOnce = false): boolean {
     const target = this.#targetOf(number)
@@ -85,7 +85,7 @@ export class SignalRouter {
     return hasRoom
   }
 
-  /** True when no signal runs, and none waits but for the end of a pause. */
+  /** True if no signal runs, and none waits except for the end of a pause. */
   get isIdle(): boolean {
     const isHeldUp = ({ number, spool }: Waiting) => this.#isHalted(spool ?? this.#homeOf(number))
     return this.#waiting.every(isHeldUp) && this.#workers.every(({ work }) => work.signals.size === 0)
@@ -96,20 +96,20 @@ export class SignalRouter {
     return teams.length > 0 && teams.every(({ isHalted }) => isHalted)
   }
 
-  /** Takes a signal for a worker that has room. It then counts as given. */
+  /** Takes a signal for a worker that has room. The signal then counts as given. */
   take(worker: WorkerProcess): number | undefined {
     if (this.#waiting.length === 0) return undefined
     const at = this.#waiting.findIndex(waiting => this.#suits(waiting, worker))
     return this.#waiting.splice(at, at === -1 ? 0 : 1)[0]?.number
   }
 
-  /** The spool that the signal is for; undefined: none in particular. */
+  /** The spool that the signal is for; undefined: no particular one. */
   spoolOf(number: number): string | undefined {
     const audience = audienceOf(this.#targetOf(number) ?? '', this.#spools, [])
     return audience.kind === 'one' ? (audience.spool ?? undefined) : undefined
   }
 
-  /** How many signals wait for a spool or run there. */
+  /** The number of signals that wait for a spool or run there. */
   loadOf({ spool, workers }: SignalReceivers): number {
     const waiting = this.#waiting.filter(each => (each.spool ?? this.#homeOf(each.number)) === spool).length
     return [...workers].reduce((sum, { work }) => sum + work.signals.size, waiting)
@@ -155,7 +155,7 @@ export class SignalRouter {
     }
   }
 
-  /** Signals that a dead worker had not begun go to another one. Those that it was running are lost, as in uWSGI. */
+  /** Signals that a dead worker had not begun go to another worker. Signals that it was running are lost, as in uWSGI. */
   exited(worker: WorkerProcess): void {
     const { spool, pid } = worker
     const { signals } = worker.work
@@ -203,15 +203,14 @@ export class SignalRouter {
     return true
   }
 
-  /** A process was given it and has not begun: it may hand it back. */
+  /** True if a process was given the signal and has not begun it: it may hand the signal back. */
   #isGiven({ number, worker: only }: Waiting): boolean {
     const workers = only === null ? this.#workers : [only]
     return workers.some(({ work }) => work.signals.waiting.includes(number))
   }
 
   /**
-   * Requeues a signal that a worker handed back without having begun it. If it was for that worker alone, it is
-   * dropped.
+   * Requeues a signal that a worker handed back without having begun it. A signal for that worker alone is dropped.
    */
   #again(number: number): void {
     const target = this.#targetOf(number)

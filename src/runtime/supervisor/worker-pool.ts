@@ -19,29 +19,29 @@ import type { Roster, RosterOptions } from './roster.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
 import type { WorkerProcess } from './worker-process.js'
 
-/** One processor is left for listing the spool. A worker without a processor would only delay the first ready one. */
+/** One processor is left for listing the spool. A worker beyond that would only delay the first one. */
 const STARTED_AT_ONCE = Math.max(1, availableParallelism() - 1)
 
 /** A process that runs tasks. */
 export interface WorkerStats {
-  /** 0: it has no process of its own. */
+  /** 0 if the worker has no process of its own. */
   readonly pid: number
   readonly state: WorkerProcess['state']
-  /** It runs one task at a time, of those that must run alone. */
+  /** True for the worker that runs the tasks that must run alone. */
   readonly isLone: boolean
-  /** How many tasks it runs at a time. */
+  /** How many tasks the worker runs at a time. */
   readonly concurrency: number
   /** Epoch ms. */
   readonly spawnedAtMs: number
-  /** How many runs it has reported. */
+  /** The number of runs that the worker has reported. */
   readonly ran: number
-  /** How long it was busy with them. */
+  /** How long these runs took together. */
   readonly busyMs: number
-  /** Milliseconds per task of late; null: none has run. */
+  /** Recent milliseconds per task; null: none has run. */
   readonly paceMs: number | null
-  /** How many tasks and signals it has: they run, or wait in it. */
+  /** The number of tasks and signals that run or wait in the worker. */
   readonly outstanding: number
-  /** The tasks that may have begun, and the latest time at which each can have; epoch ms. */
+  /** The tasks that may have begun, each with the latest time at which it can have begun; epoch ms. */
   readonly running: ReadonlyArray<{ readonly ref: Ref; readonly sinceMs: number }>
   /** The signals whose handlers run. */
   readonly signals: readonly number[]
@@ -49,10 +49,10 @@ export interface WorkerStats {
 
 /** The processes of a spool. */
 export interface PoolStats {
-  /** How many there should be, and how many are not draining. The lone worker counts in neither. */
+  /** How many workers there should be, and how many are not draining. The lone worker counts in neither. */
   readonly wanted: number
   readonly present: number
-  /** How many are spawned later, because others failed. */
+  /** How many workers are spawned later, because others failed. */
   readonly delayed: number
   readonly size: PoolSizeStats
   readonly workers: readonly WorkerStats[]
@@ -60,14 +60,14 @@ export interface PoolStats {
 
 /** A reload whose first worker is ready. Call exactly one of `commit` and `abandon`. */
 export interface Replacement {
-  /** Applies it: replaces the other workers one by one. */
+  /** Applies the new options: replaces the other workers one by one. */
   commit(): Promise<void>
   abandon(): void
 }
 
 /**
- * The worker processes of one spool: as many as its size says, each replaced when it dies. There is one more while there
- * are tasks that have to run alone.
+ * The worker processes of one spool: as many as its size says, each replaced when it dies. While there are tasks that must run
+ * alone, there is one more.
  *
  * States: starting (no task is given out) → open → stopping (workers drain, and none is replaced).
  */
@@ -94,7 +94,7 @@ export class WorkerPool implements SignalReceivers {
     this.#events = events
     this.#signals = signals
     signals.join(this)
-    // what is only passed on is due whatever its time: whoever looked would find it to be for later
+    // tasks that are only passed on are due whatever their time, but a look aside would find them to be for later
     const isPassedOn = options.worker.chain.some(({ kind }) => kind === 'forward')
     const openAside = isPassedOn ? undefined : options.openAside
     this.#aside = openAside && new AsideProcess(() => this.#options.openAside?.() ?? openAside())
@@ -141,7 +141,7 @@ export class WorkerPool implements SignalReceivers {
     })
   }
 
-  /** Its workers run one task at a time. */
+  /** True if the workers run one task at a time. */
   get #isSequential(): boolean {
     const { concurrency, sharesProcess } = this.#options.worker
     return concurrency === 1 && sharesProcess !== true
@@ -170,7 +170,7 @@ export class WorkerPool implements SignalReceivers {
     return this.#main.roster.numberOf(worker)
   }
 
-  /** The tasks that may have begun, also those that run alone. */
+  /** The tasks that may have begun, including those that run alone. */
   get running(): TaskName[] {
     return this.#feeders.flatMap(({ roster }) => [...roster.workers].flatMap(({ work }) => work.running))
   }
@@ -197,27 +197,27 @@ export class WorkerPool implements SignalReceivers {
     }
   }
 
-  /** For how long the worker that has been idle longest has been so, in milliseconds; undefined: none is idle. */
+  /** How long the longest-idle worker has been idle, in milliseconds; undefined: none is idle. */
   get idleMs(): number | undefined {
     const now = performance.now()
     const idle = [...this.workers].filter(({ isIdle }) => isIdle)
     return idle.length === 0 ? undefined : Math.max(...idle.map(({ work }) => now - work.activity.idleSince))
   }
 
-  /** Since when the task that has been due for longest has been due, epoch ms; null: none is due. */
+  /** Since when the oldest due task has been due, epoch ms; null: none is due. */
   get oldestDueMs(): number | null {
     const { oldestDueMs, unseenSinceMs } = this.#feed.stats()
     return oldestDueMs ?? unseenSinceMs
   }
 
-  /** Replaces a worker, which finishes what it runs first. */
+  /** Replaces a worker, which first finishes what it runs. */
   recycle(worker: WorkerProcess): void {
     void this.#main.roster.dismiss(worker)
     this.#main.roster.fill()
   }
 
   /**
-   * Spawns the first workers, as many as have a processor; resolves when one is ready.
+   * Spawns as many first workers as have a processor. Resolves when one is ready.
    *
    * @throws SpooldError HANDLER_UNLOADABLE with the message of the worker
    */
@@ -229,12 +229,12 @@ export class WorkerPool implements SignalReceivers {
     await Promise.race(first.map(({ whenReady }) => whenReady))
   }
 
-  /** For how long tasks could be given out and are not, in milliseconds. */
+  /** For how long tasks could have been given out and were not, in milliseconds. */
   get stalledMs(): number {
     return Math.max(...this.#feeders.map(({ stalledMs }) => stalledMs))
   }
 
-  /** Spawns the remaining workers: the spool is listed by now, which leaves them a processor. */
+  /** Spawns the remaining workers. Call it when the spool is listed: then they have a processor. */
   complete(): void {
     this.#main.roster.fill()
   }
@@ -245,12 +245,12 @@ export class WorkerPool implements SignalReceivers {
     this.dispatch()
   }
 
-  /** Nothing is to be started: the spool is paused, or the daemon is quiet. */
+  /** True if nothing may be started: the spool is paused, or the daemon is quiet. */
   get isHalted(): boolean {
     return this.halt.isOn
   }
 
-  /** Ends a task that one of its workers runs or has claimed. @param tell hears what it waits for */
+  /** Ends a task that one of the workers runs or has claimed. @param tell hears what the cancellation waits for */
   cancel(name: TaskName, tell: (news: CancelNews) => void): Promise<CancelResult> {
     return this.#cancellations.cancel(name, tell)
   }
@@ -261,12 +261,12 @@ export class WorkerPool implements SignalReceivers {
     this.size.letGo()
     this.#main.dispatch()
     this.#alone.look()
-    this.size.look() // at what nobody had room for
+    this.size.look() // at the tasks for which no worker had room
   }
 
   /**
-   * Spawns the first worker with new options; it is given no task yet. If it cannot start, nothing has changed. The size of
-   * the pool is frozen until the end.
+   * Spawns the first worker with new options, and gives it no task yet. If the worker cannot start, nothing has changed. The size
+   * of the pool is frozen until `commit` or `abandon` has ended.
    *
    * @throws SpooldError HANDLER_UNLOADABLE
    */
@@ -290,7 +290,7 @@ export class WorkerPool implements SignalReceivers {
     }
   }
 
-  /** An old worker stays until a new one is ready in its place. */
+  /** Replaces the old workers one by one. Each stays until its successor is ready. */
   async #replaceAll(first: WorkerProcess, options: PoolOptions): Promise<void> {
     const { roster } = this.#main
     const old = [...roster.workers]
@@ -314,7 +314,7 @@ export class WorkerPool implements SignalReceivers {
     }
     roster.fill()
     void Promise.all(old.map(({ whenExited }) => whenExited)).then(() => {
-      if (!roster.isClosed) this.#feed.changed('handlers') // their last reports may be of names that only the new ones know
+      if (!roster.isClosed) this.#feed.changed('handlers') // the last reports of old workers may name tasks that only new workers know
     })
   }
 
@@ -336,7 +336,7 @@ export class WorkerPool implements SignalReceivers {
     await this.#end(roster => roster.killAll())
   }
 
-  /** Ends the workers. Being ended from outside does not count as a crash of a task. */
+  /** Ends the workers. That counts as a crash for no task. */
   async #end(end: (roster: Roster) => Promise<void>): Promise<void> {
     this.#signals.leave(this)
     this.size.close()
@@ -352,15 +352,15 @@ export class WorkerPool implements SignalReceivers {
     await this.#unmark()
   }
 
-  /** Resolves when it is done with all that was cut short: kills may follow a stop, any number of them. */
+  /** Resolves when the marks of all runs that were cut short are dealt with. Any number of kills may follow a stop. */
   #unmark(): Promise<void> {
     this.#unmarking = this.#unmarking.then(() => this.#unmarkRest())
     return this.#unmarking
   }
 
-  /** Clears the marks of what they ran. What runs at most once is buried by that. */
+  /** Clears the marks of runs that were cut short. Tasks that run at most once are buried by that. */
   async #unmarkRest(): Promise<void> {
-    // by now it is known whether another process, which got a task later, has died with it, of its own doing
+    // only now is it known whether another process, which was given one of these tasks later, has died with it by itself
     const excused = this.#lastRuns.excused(this.#feeders.flatMap(({ cutAtEnd }) => cutAtEnd.splice(0)))
     for (const report of await clearMarks(this.#options, excused, this.#events)) {
       const its = excused.find(({ ref }) => ref === report.ref)
@@ -376,7 +376,7 @@ export class WorkerPool implements SignalReceivers {
   }
 }
 
-/** It has ended, or is about to, and another one comes in its place. */
+/** True if the worker has ended or is about to, so that another one comes in its place. */
 function isReplaced({ state }: WorkerProcess): boolean {
   return state === 'draining' || state === 'exited'
 }
@@ -399,21 +399,21 @@ function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
   }
 }
 
-/** How long it is kept without such tasks. */
+/** How long the lone worker is kept while no task must run alone. */
 const IDLE_MS = 1000
 
-/** One worker that runs one task at a time, while there are tasks that have to run alone. */
+/** The lone worker: it exists while there are tasks that must run alone, and runs them one at a time. */
 class Alone extends Feeder {
   readonly #idleAlarm = new Alarm(() => this.dismiss())
 
-  /** How many tasks it has. */
+  /** The number of tasks that the lone worker has. */
   get busy(): number {
     let busy = 0
     for (const { work } of this.roster.workers) busy += work.outstanding
     return busy
   }
 
-  /** As `dispatch`, with a worker if one is wanted. */
+  /** As `dispatch`, and spawns the worker if there are tasks for it. */
   look(): void {
     const { roster, ready, crashed } = this
     const isWanted = ready > 0 || crashed?.isReady === true
@@ -426,7 +426,7 @@ class Alone extends Feeder {
     else this.#idleAlarm.clear()
   }
 
-  /** It finishes what it runs. */
+  /** Lets the worker finish what it runs and end. */
   dismiss(): void {
     const { roster } = this
     roster.target = 0
@@ -439,7 +439,7 @@ class Alone extends Feeder {
   }
 }
 
-/** The options of the worker that runs what must run alone. */
+/** The options of the lone worker. */
 function aloneOptions(options: PoolOptions): RosterOptions {
   return { ...options, worker: { ...options.worker, concurrency: 1, sharesProcess: false } }
 }

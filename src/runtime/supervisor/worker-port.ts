@@ -9,25 +9,25 @@ import type { MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/message
 export interface PortExit {
   readonly code: number | null
   readonly signal: string | null
-  /** Why it never started. */
+  /** Why the other end never started; absent: it did. */
   readonly unforked?: string
 }
 
-/** Hears what comes from a worker. */
+/** Receives what comes from a worker. */
 export interface PortListener {
   heard(message: WorkerMessage): void
-  /** What came last cannot be from the worker itself. Nothing is heard any more. */
+  /** The last chunk cannot be from the worker itself. Nothing more is passed on. */
   garbled(why: string): void
 }
 
-/** The master's end of the connection to one worker, wherever that runs. */
+/** The master's end of the connection to one worker, wherever the worker runs. */
 export interface WorkerPort {
-  /** Of the process that the worker is in. */
+  /** The process that the worker is in. */
   readonly pid: number
   readonly hasOwnProcess: boolean
   /** Resolves once the worker has ended and its last message was delivered. */
   readonly whenExited: Promise<PortExit>
-  /** Call it at once: messages that come before are lost. */
+  /** Call it at once: messages that arrive earlier are lost. */
   listen(listener: PortListener): void
   /** Messages that are sent after the worker has ended are dropped. */
   send(message: MasterMessage): void
@@ -36,8 +36,8 @@ export interface WorkerPort {
 }
 
 /**
- * Handlers can reach the channel of their worker, so anything can come through it. What cannot be dealt with ends that worker, and
- * nothing more is heard of it.
+ * Passes on messages until the first chunk that cannot be one of ours, which ends that worker. Handlers can reach the channel of
+ * their worker, so anything can come through it.
  */
 export function guarded(token: number, { heard, garbled }: PortListener): (chunk: unknown) => void {
   const decoder = new WorkerDecoder(token)
@@ -61,9 +61,9 @@ export type Answer = Extract<MasterMessage, { type: 'answer' }>
 /** How a worker is started. */
 export interface SpawnOptions {
   readonly worker: WorkerOptions
-  /** Starts the process, or whatever the worker runs in. @throws when the system has no memory for another process */
+  /** Starts the process, or whatever the worker runs in. @throws Error when the system has no memory for another process */
   openPort(): WorkerPort
-  /** As `openPort`, but of what acts on tasks and runs none; default: a worker, which does that, too. */
+  /** As `openPort`, for the process aside, which acts on task files and runs no tasks; default: a worker does that, too. */
   openAside?(): WorkerPort
   /** Answers what handlers ask the master. */
   answer(question: Question): Answer
@@ -72,13 +72,13 @@ export interface SpawnOptions {
 export interface Reported {
   /** Runs that ended with SPOOL_OK, reported without their times because no listener wants single tasks. */
   readonly done: readonly Ref[]
-  /** The same, as people know them. */
+  /** The names of `done`, as people know them. */
   readonly doneNames: readonly TaskName[]
   /** All other reports. */
   readonly reports: readonly Report[]
-  /** Reports of refs that were recalled: they say what the run did, but not where the ref is now. */
+  /** Reports of recalled refs: they say what the run did, but not where the ref is now. */
   readonly late: readonly Report[]
-  /** The tasks whose start was announced before. */
+  /** The names of the reported tasks whose start was announced before. */
   readonly known: ReadonlySet<TaskName>
   /** The ids of named tasks that ended with SPOOL_OK. */
   readonly ids: ReadonlyMap<TaskName, string>
@@ -88,6 +88,6 @@ export interface Reported {
 
 /** How a worker ended. */
 export interface Exit extends PortExit {
-  /** It was asked to exit; it asked for a replacement; it said what is wrong with it; or nobody knows. */
+  /** The worker was asked to exit; it asked for a replacement; it said what is wrong with it; or the reason is unknown. */
   readonly why: 'asked' | 'recycled' | 'faulted' | 'failed'
 }

@@ -17,56 +17,56 @@ import { Workload } from './workload.js'
 /** A start that takes longer than this is reported. */
 const SLOW_START_MS = 10_000
 
-/** How tasks are given that are not merely the next. */
+/** How tasks are given, if they are not simply the next due ones. */
 export interface HowGiven extends Pick<GivenRun, 'isTheirTurn'> {
-  /** The name of them all: they may wait until others of it end there. */
+  /** The name that all of the tasks have: they may wait in the worker until its running tasks of that name end. */
   readonly follow?: string
 }
 
-/** Whoever gives tasks to workers. */
+/** The giver of tasks, as its workers see it. */
 export interface WorkerListener {
-  /** Its claims are leases. */
+  /** The worker's claims are leases. */
   readonly areLeased: boolean
-  /** It can take tasks again. */
+  /** The worker can take tasks again. */
   opened(): void
   /** The running task has set itself another deadline. */
   deadline(): void
   signalled(worker: WorkerProcess, message: SignalMessage): void
   reported(worker: WorkerProcess, reported: Reported): void
-  /** It has claimed these and announced it. */
+  /** The worker has claimed these refs and announced that. */
   claimed(refs: readonly Ref[]): void
-  /** It no longer has these refs, and had not begun them. */
+  /** The worker no longer has these refs, and had not begun them. */
   dropped(refs: readonly Ref[]): void
 }
 
 /**
  * The master's view of one worker process.
  *
- * States: starting → ready → draining (takes no more, exits when it is done) → exited.
+ * States: starting → ready → draining (takes no more tasks, exits when it is done) → exited.
  */
 export class WorkerProcess {
   readonly #port: WorkerPort
   readonly #listener: WorkerListener
   readonly #events: Emitter
   readonly #answer: SpawnOptions['answer']
-  /** Its tasks run in another process, so it stays responsive, and hands back tasks that have not started at once. */
+  /** True if the worker's tasks run in another process: the worker stays responsive, and hands back at once what has not started. */
   readonly #answersWhileItRuns: boolean
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
-  /** As far as is known before it has ended: what it said itself, or that it was asked to. */
+  /** Why the worker will have ended, as far as is known before its exit: what it said itself, or that it was asked to end. */
   #why: Exit['why'] = 'failed'
   #killed: KillReason | undefined
-  /** The names whose tasks wait for slots, as it was told. */
+  /** The names whose tasks wait for slots, as the worker was last told. */
   #queued: readonly string[] = []
   readonly spawnedAt = performance.now()
-  /** What it is loading, for people. */
+  /** What the worker is loading; a text for people. */
   #loading = 'the worker'
-  /** What its start took of a processor, or how long it took where that is not known; 0 while it is not ready. */
+  /** The processor time of the worker's start, or its duration where that time is unknown; 0 until the worker is ready. */
   startCostMs = 0
-  /** What its handlers declared about signals while they were loaded. */
+  /** What the handlers declared about signals while they were loaded. */
   news: readonly SignalNews[] = []
   #started = () => {}
   #startFailed: (error: SpooldError) => void = () => {}
-  /** Rejects with a SpooldError when it cannot load its handlers, or exits before it is ready. */
+  /** Rejects with a SpooldError if the worker cannot load its handlers or exits before it is ready. */
   readonly whenReady = new Promise<void>((resolve, reject) => {
     this.#started = resolve
     this.#startFailed = reject
@@ -74,29 +74,32 @@ export class WorkerProcess {
   readonly spool: string
   #work: Workload
   /**
-   * Programs that it runs for its tasks, each the leader of its own process group, and when each has started. When the worker is killed,
-   * they have to be killed before its tasks are given to others, or one would run twice at once.
+   * The programs that the worker runs for its tasks, with their start times. Each leads its own process group. When the worker is
+   * killed, they are killed before its tasks are given to other workers, or a task would run twice at once.
    */
   readonly #programs = new Map<number, string | undefined>()
   /** The deadline that the running task set for itself (`uwsgi.set_user_harakiri`). */
   #ownDeadlineAt = Number.POSITIVE_INFINITY
-  /** So long after it was set. */
+  /** How long after it was set `#ownDeadlineAt` is. */
   #ownDeadlineMs = Number.POSITIVE_INFINITY
-  /** How many of its interpreters have died and are not replaced yet: a task would have to wait for that. */
+  /** The number of the worker's interpreters that have died and are not replaced yet: a task would have to wait for that. */
   #deadHosts = 0
-  /** Of the interpreter that it sends tasks to. */
+  /** The page of states that the worker shares with its interpreter. */
   #page: SharedPage | undefined
-  /** What its interpreter was running when it exited; undefined: that is not known. */
+  /** The task that the interpreter was running when the worker exited (`number` undefined: none); undefined: that is not known. */
   #hostRan: { readonly number: number | undefined } | undefined
-  /** Those of its tasks that were cancelled and do not end: it is given nothing more, and is killed as soon as it runs nothing else. */
+  /** The cancelled tasks that do not end: the worker is given nothing more, and is killed as soon as it runs nothing else. */
   readonly overdue = new Set<number>()
-  /** No other worker has it, on no host: two numbers at random, and the time. node:crypto would cost each start some milliseconds. */
+  /**
+   * Unique among the workers of all machines: two random numbers and the time. They are not drawn by node:crypto, which would add
+   * some milliseconds to each start.
+   */
   readonly identity = [drawToken(), drawToken(), Date.now()].map(part => part.toString(36)).join('-')
   readonly pid: number
-  /** @see Roster.numberOf; undefined: nobody has asked for it */
+  /** @see Roster.numberOf; undefined until somebody asks for it */
   number: number | undefined
   readonly hasOwnProcess: boolean
-  /** Resolves after its last message was received. */
+  /** Resolves after the worker's last message was received. */
   readonly whenExited: Promise<Exit>
 
   /** @throws when the system has no memory for another process */
@@ -124,7 +127,7 @@ export class WorkerProcess {
     this.#send({ type: 'open', options: { ...worker, identity: this.identity } })
   }
 
-  /** What it was given and has not reported. */
+  /** What the worker was given and has not reported. */
   get work(): Workload {
     return this.#work
   }
@@ -133,18 +136,18 @@ export class WorkerProcess {
     return this.#state
   }
 
-  /** Why this process has killed it; undefined: it has not. */
+  /** Why this process killed the worker; undefined: it did not. */
   get killed(): KillReason | undefined {
     return this.#killed
   }
 
-  /** It was killed, because a task that had begun by then overran a deadline. */
+  /** True if the worker was killed for a deadline that a task with this start time overran; without a time, for any deadline. */
   hasOverrun(startedAt = Number.NEGATIVE_INFINITY): boolean {
     if (this.#killed?.kind === 'harakiri') return startedAt + this.#killed.harakiriMs <= this.#killed.at
     return this.#killed?.kind === 'own-deadline'
   }
 
-  /** True if it can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */
+  /** True if the worker can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */
   get isOpen(): boolean {
     return (
       this.#state === 'ready' &&
@@ -154,12 +157,12 @@ export class WorkerProcess {
     )
   }
 
-  /** It can be given tasks, and has none. */
+  /** True if the worker can be given tasks and has none. */
   get isIdle(): boolean {
     return this.isOpen && this.#work.outstanding === 0
   }
 
-  /** The latest time at which it has to be killed; infinite when nothing runs, or when there is no limit. */
+  /** When the worker has to be killed for a deadline; infinite when nothing runs or there is no limit. */
   deadlineAt(harakiriMs: number): number {
     const { stillRunsSince } = this.#work
     if (stillRunsSince === undefined || this.#killed !== undefined) return Number.POSITIVE_INFINITY
@@ -169,7 +172,7 @@ export class WorkerProcess {
     )
   }
 
-  /** It may have been stopped for so long, as this process was: that is no run time of what runs. What was heard later stays. */
+  /** Moves deadlines and starts by `ms`: this process was stopped for so long, and the worker may have been, too. */
   postpone(ms: number): void {
     this.#ownDeadlineAt = Math.min(this.#ownDeadlineAt + ms, performance.now() + this.#ownDeadlineMs)
     this.#work.postpone(ms)
@@ -189,7 +192,7 @@ export class WorkerProcess {
     this.#send({ type: 'run', first, refs, sentAtMs, ...past, ...slots, ...turn })
   }
 
-  /** Nothing while no task waits for a slot. @param hints for these refs */
+  /** @param hints for these refs @returns undefined while no task waits for a slot */
   #slotNews(
     refs: readonly Ref[],
     hints: SlotHints | undefined,
@@ -205,14 +208,13 @@ export class WorkerProcess {
     return { slots: { queued, tries, ...more } }
   }
 
-  /** It runs tasks, and dies with one in hand: that one has limits of its own. */
+  /** True if the worker has run tasks and now has some: if it dies, the limit of crashes per task applies, not the respawn pace. */
   get isAtWork(): boolean {
     return this.#work.hasWorked && this.#work.tasks.size > 0
   }
 
   /**
-   * For a worker that is silent or slow: recalls the tasks that it has not started. It is given nothing until it has
-   * confirmed that.
+   * Recalls the tasks that a silent or slow worker has not started. The worker is given nothing until it has confirmed that.
    *
    * @returns refs that other workers may have at once; none where tasks run in another process, because the worker
    *   then holds claims ahead and has to release them first
@@ -225,22 +227,22 @@ export class WorkerProcess {
     return []
   }
 
-  /** Asks it to end the run of one task, which it was given under this number. */
+  /** Asks the worker to end the run of one task, which it was given under this number. */
   cancel(number: number): void {
     this.#send({ type: 'cancel', number })
   }
 
-  /** It has exited while its interpreter ran another task than this one, or none. */
+  /** True if the worker exited while its interpreter ran another task than this one, or none. */
   isInnocent(number: number): boolean {
     return this.#hostRan !== undefined && this.#hostRan.number !== number
   }
 
-  /** From now on it starts no task that has one of these pairs. Only once it is ready. */
+  /** From now on the worker starts no task that has one of these pairs. Call it only once the worker is ready. */
   tellPaused(pairs: readonly PausedPair[]): void {
     this.#send({ type: 'pause', pairs })
   }
 
-  /** Takes no more tasks, finishes what runs, exits. */
+  /** Has the worker take no more tasks, finish what runs, and exit. */
   drain(mercyMs: number): void {
     if (this.#state === 'exited') return
     this.#state = 'draining'
@@ -248,13 +250,13 @@ export class WorkerProcess {
     this.#send({ type: 'drain', mercyMs })
   }
 
-  /** It was asked to stop, and its mercy is over. */
+  /** Kills a worker that was asked to stop and whose mercy is over. */
   killForMercy(): void {
     this.#why = 'asked'
     this.kill({ kind: 'mercy' })
   }
 
-  /** A cancelled task does not end, and nothing else runs: as planned an exit as that of a worker that recycles. */
+  /** Kills a worker whose only running task was cancelled and does not end. Such an exit is as planned as a worker's recycling. */
   killForCancel(): void {
     this.#leaves('recycled')
     this.kill({ kind: 'cancel' })
@@ -314,9 +316,9 @@ export class WorkerProcess {
       case 'run-died':
         return // for an application, which has heard them on their way
       case 'done-aside':
-        return // it was asked nothing
+        return // a worker of tasks is never asked to look aside
       case 'drained':
-        this.#work.tasks.isOver = true // what crosses this message on its way, it never begins
+        this.#work.tasks.isOver = true // the worker never begins what crosses this message on its way
         return this.#leaves('recycled')
       case 'log': {
         const { type: _, ...said } = message
@@ -359,14 +361,14 @@ export class WorkerProcess {
   #isReady({ news, concurrency }: Extract<WorkerMessage, { type: 'ready' }>): void {
     if (this.#state === 'starting') {
       this.#state = 'ready'
-      this.#work = new Workload(concurrency, this.#listener.areLeased) // it was given nothing yet
+      this.#work = new Workload(concurrency, this.#listener.areLeased) // the worker was given nothing yet
     }
     this.news = news
     this.startCostMs = (this.hasOwnProcess ? treeCpuMsOf(this.pid) : 0) || performance.now() - this.spawnedAt
     this.#started()
   }
 
-  /** Reports a slow start, and gives it up at the timeout. @param timeoutMs 0: no deadline */
+  /** Reports a slow start, and kills the worker at the timeout. @param timeoutMs 0: no deadline */
   #watchStart(timeoutMs: number): void {
     const { spool, pid } = this
     const slow = () =>
@@ -384,7 +386,7 @@ export class WorkerProcess {
     if (timeoutMs > 0) unlessReady(timeoutMs, giveUp)
   }
 
-  /** Something else than the worker itself has written to its descriptor. */
+  /** Kills the worker, because a frame from its descriptor cannot be one of ours: other code has written to it. */
   #garbled(why: string): void {
     this.#failed('worker-unfit', `what came from it cannot be dealt with: ${why}`)
     this.kill({ kind: 'garbled' })
@@ -395,7 +397,7 @@ export class WorkerProcess {
     this.#events.emit(event, { spool: this.spool, pid: this.pid, error, running: this.#work.running })
   }
 
-  /** It ends of its own accord. Only the first reason counts. */
+  /** Notes that the worker ends of its own accord. Only the first reason counts. */
   #leaves(why: 'recycled' | 'faulted'): void {
     this.#state = 'draining'
     if (this.#why === 'failed') this.#why = why
@@ -410,13 +412,13 @@ export class WorkerProcess {
     const reported = this.#work.settle(message)
     if (reported.known.size > 0) this.#ownDeadlineAt = Number.POSITIVE_INFINITY // a task that set one was announced before
     if (reported.count > 0) this.#listener.reported(this, reported)
-    else if (this.#work.outstanding < before) this.#listener.opened() // it has released what was recalled
+    else if (this.#work.outstanding < before) this.#listener.opened() // the worker has released what was recalled
     const isNews = message.started.length > 0 && this.#work.activity.isSorting
     for (const number of message.started) {
       const name = this.#work.started(number)
       if (name !== undefined) this.#events.emit('task-started', { spool, pid, name })
     }
-    if (isNews) this.#listener.opened() // from now on it counts as busy, which may make the pool grow
+    if (isNews) this.#listener.opened() // the worker counts as busy from now on, which may make the pool grow
   }
 
   async #awaitExit(): Promise<Exit> {
@@ -435,7 +437,7 @@ export class WorkerProcess {
     return { ...exit, why: this.#why }
   }
 
-  /** @param page undefined: there is none any more */
+  /** @param page undefined: the worker has none any more */
   #openPage(page: SharedPage | undefined): void {
     this.#page?.close()
     this.#page = page

@@ -6,8 +6,8 @@ import { GivenTasks, nameOf } from './given-tasks.js'
 import type { Reported } from './worker-port.js'
 
 /**
- * For how long a worker that is not known to run anything is taken for one that only sorts out tasks that are not due. It
- * reports several times per second, unless the machine is starved; one that runs something nearly always says so before.
+ * For how long a worker that is not known to run anything is assumed to sort out tasks that are not due. Such a worker reports
+ * several times per second, unless the machine is starved. A worker that runs something nearly always says so earlier.
  */
 const SORTING_MS = 2000
 /** After a longer rest, a worker says at once that it runs something (runtime/worker/report-buffer.ts). */
@@ -21,9 +21,9 @@ export class Workload {
   readonly signals = new GivenSignals()
   readonly activity = new Activity()
   readonly pace = new Pace()
-  /** How many of its tasks wait until others of their name end there, as far as it has told. */
+  /** The number of its tasks that wait for the end of others of their name in this worker, as it last said. */
   following = 0
-  /** It has begun or reported a task. */
+  /** The worker has begun or reported a task. */
   hasWorked = false
 
   constructor(concurrency: number, areLeased: boolean) {
@@ -31,18 +31,18 @@ export class Workload {
     this.tasks = new GivenTasks(concurrency, areLeased)
   }
 
-  /** How many tasks and signals the worker answers for. */
+  /** The number of tasks and signals that the worker answers for. */
   get outstanding(): number {
     return this.tasks.size + this.signals.size
   }
 
-  /** How many tasks and signal handlers may run beside these tasks, of which one has begun. */
+  /** The number of tasks and signal handlers that may run beside these tasks, one of which has begun. */
   besides(numbers: ReadonlySet<number>): number {
     const tasks = this.concurrency === 1 ? 0 : this.tasks.besides(numbers)
     return tasks + this.signals.running.length
   }
 
-  /** True if there is more than can run now, and the worker was not yet asked to hand that back. */
+  /** True if the worker has more than it can run now, and was not yet asked to hand that back. */
   get hasAhead(): boolean {
     if (this.tasks.isRecalling) return false
     return this.tasks.hasAhead || (this.signals.size > 0 && this.outstanding > 1)
@@ -56,13 +56,16 @@ export class Workload {
     return this.outstanding > 0 || this.tasks.isRecalling ? this.tasks.heardAt : undefined
   }
 
-  /** As `runningSince`, for deadlines: a run that has ended has none while its end is stored. Engines that take long for it tell of each begin. */
+  /**
+   * As `runningSince`, for deadlines: no deadline applies to a run that has ended while its outcome is stored. Engines that take
+   * long to store an outcome announce each start.
+   */
   get stillRunsSince(): number | undefined {
     if (!this.tasks.isSettling) return this.runningSince
     return earliest(this.signals.runningSince, this.tasks.stillRunsSince)
   }
 
-  /** The names of those that may have begun. */
+  /** The names of the tasks that may have begun. */
   get running(): readonly TaskName[] {
     return this.tasks.begun.map(({ name }) => name)
   }
@@ -81,7 +84,7 @@ export class Workload {
     if (this.outstanding === 0) this.tasks.heard()
     this.signals.give(number)
     this.noteActivity()
-    this.activity.started() // a signal is due
+    this.activity.started() // unlike a ref, a signal is certainly due
   }
 
   /** @returns the number of the first task */
@@ -96,14 +99,14 @@ export class Workload {
     this.activity.note(this.outstanding)
   }
 
-  /** @returns its name, if the worker still has it */
+  /** @returns the task's name; undefined if the worker no longer has the task */
   started(number: number): TaskName | undefined {
     this.activity.started()
     this.hasWorked = true
     return this.tasks.start(number)
   }
 
-  /** @returns what the worker has handed back now */
+  /** @returns the refs that the worker has handed back now */
   recalled(begun: readonly number[]): Ref[] {
     this.following = 0
     return this.tasks.confirmed(begun)
@@ -128,11 +131,11 @@ function earliest(...times: ReadonlyArray<number | undefined>): number | undefin
   return known.length === 0 ? undefined : Math.min(...known)
 }
 
-/** The signals of one worker: those it has handlers for, and those it was given and has not finished. */
+/** The signals of one worker: those that it has handlers for, and those that it was given and has not finished. */
 class GivenSignals {
-  /** The signal numbers it has a handler for. */
+  /** The signal numbers that the worker has a handler for. */
   readonly handled = new Set<number>()
-  /** The start time of each, on the clock of `performance.now()`; undefined while it waits. */
+  /** The start time of each signal, on the clock of `performance.now()`; undefined while it waits. */
   readonly #given = new Map<number, number | undefined>()
 
   get size(): number {
@@ -147,7 +150,7 @@ class GivenSignals {
     this.#given.set(number, undefined)
   }
 
-  /** Anything but what it was given, a handler has made up: nothing would ever end it. */
+  /** Ignores a signal that the worker was not given: a handler has made it up, and nothing would ever end it. */
   start(number: number): void {
     if (this.#given.has(number)) this.#given.set(number, performance.now())
   }
@@ -182,12 +185,12 @@ export class Activity {
   #busyMs = 0
   #busySince: number | undefined
   #idleSince = performance.now()
-  /** Since when nothing has shown that what it was given is due; undefined: it runs something. */
+  /** Since when nothing has shown that the worker's tasks are due; undefined: it runs something. */
   #unprovenSince: number | undefined = this.#idleSince
-  /** Nothing of what it reported last was due: it may be given more of these in a moment. */
+  /** True if no task that the worker last reported was due: it may be given more such tasks in a moment. */
   #hasSorted = false
 
-  /** How long it has had something to do, until now. It does not decrease. */
+  /** How long the worker has had something to do, until now. Never decreases. */
   get busyMs(): number {
     return (
       this.#busyMs +
@@ -195,24 +198,27 @@ export class Activity {
     )
   }
 
-  /** Since when it has had nothing to do; of a busy one, the last time. */
+  /** Since when the worker has had nothing to do; for a busy worker, when it last began to have nothing to do. */
   get idleSince(): number {
     return this.#idleSince
   }
 
-  /** It may only look through tasks of which none is due: workers alone can see when a task is due. Between two batches, too. */
+  /**
+   * True if the worker may only be looking through tasks of which none is due: workers alone can see when a task is due. Also true
+   * between two batches of such tasks.
+   */
   get isSorting(): boolean {
     if (this.#unprovenSince === undefined || (this.#busySince === undefined && !this.#hasSorted)) return false
     return performance.now() - this.#unprovenSince < SORTING_MS
   }
 
-  /** It runs something. */
+  /** The worker runs something. */
   started(): void {
     this.#unprovenSince = undefined
     this.#hasSorted = false
   }
 
-  /** It has reported so many tasks, and so many of them ran. */
+  /** The worker has reported `count` tasks, of which `ran` have run. */
   reported(count: number, ran: number): void {
     if (ran > 0) return this.started()
     if (count === 0) return
@@ -221,7 +227,7 @@ export class Activity {
     this.#hasSorted = true
   }
 
-  /** Call it when that may have changed. @param outstanding how many tasks and signals it has */
+  /** Call it when `outstanding` may have changed. @param outstanding the number of tasks and signals that the worker has */
   note(outstanding: number): void {
     if (outstanding > 0 === (this.#busySince !== undefined)) return
     const now = performance.now()
@@ -235,7 +241,7 @@ export class Activity {
     this.#idleSince = now
   }
 
-  /** What it did until now was work, unless it only sorted. */
+  /** Adds the time until now to the busy time, unless the worker only sorted. */
   #count(): void {
     const { busyMs } = this
     this.#busyMs = busyMs
@@ -243,34 +249,34 @@ export class Activity {
   }
 }
 
-/** How long tasks have taken: of late, and all that were reported. */
+/** How long tasks have taken: recently, and in total. */
 export class Pace {
   #ms: number | undefined
-  /** While it only finds tasks to be for later: how long it takes to find that out. */
+  /** While the worker only finds tasks that are for later: how long it takes to find that out, per task. */
   #laterMs: number | undefined
   #ran = 0
   #busyMs = 0
 
-  /** How many runs there were. */
+  /** The number of runs. */
   get ran(): number {
     return this.#ran
   }
 
-  /** How long all of them took. */
+  /** How long all runs took together. */
   get busyMs(): number {
     return this.#busyMs
   }
 
-  /** Undefined until a task has run, or was put aside. */
+  /** The recent time per task; undefined until a task has run or was found to be for later. */
   get ms(): number | undefined {
     return this.#laterMs ?? this.#ms
   }
 
   /**
-   * @param busyMs how long all of them took together
+   * @param busyMs how long all tasks of the report took together
    * @param ran how many tasks ran; those that were refused say nothing about the pace
-   * @param parked how many were opened and parked: there may be many in a row, which are worth a batch
-   * @param later how many were found to be for later: there may be many in a row, but those that run may be slow
+   * @param parked how many tasks were opened and parked: many may follow one another, and large batches are right for them
+   * @param later how many tasks were found to be for later: many may follow one another, but tasks that run may be slow
    */
   note(busyMs: number, ran: number, parked = 0, later = 0): void {
     this.#ran += ran
@@ -284,7 +290,7 @@ export class Pace {
   }
 }
 
-/** How many of these reports are of tasks that ran. */
+/** The number of reports of tasks that ran. */
 function ranOf(reports: readonly Pick<Report, 'kind'>[]): number {
   let ran = 0
   for (const { kind } of reports) if (isHandled(kind) || kind === 'ignore') ran++
@@ -300,7 +306,7 @@ function countOf(kind: Report['kind'], reports: readonly Pick<Report, 'kind'>[])
 /**
  * Unpacks a worker's reports, and removes the reported tasks from the list of what the worker was given.
  *
- * @throws Error if it reports what it was never given, before anything is removed
+ * @throws Error before anything is removed, if the worker reports what it was never given
  */
 function takeReports(message: PackedReports, given: GivenTasks): Reported {
   assertBelow(message, given.count)
@@ -336,7 +342,7 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
     if (ended.isAnnounced) known.add(nameOf(ended))
     const list = ended.isRecalled ? late : reports
     list.push(report)
-    if (ended.isGone && report.kind !== 'gone') list.push({ ...report, kind: 'gone' }) // what it says was overtaken
+    if (ended.isGone && report.kind !== 'gone') list.push({ ...report, kind: 'gone' }) // later than what the report says
   })
   return { done, doneNames, reports, late, known, ids, wishes: message.wishes ?? [] }
 }

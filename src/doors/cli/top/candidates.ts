@@ -10,11 +10,11 @@ import type { TaskTab } from './columns.js'
 /** Where the tasks of a tab are looked for. */
 interface Candidates {
   readonly refs: AsyncIterable<Ref> | Iterable<Ref>
-  /** Which tasks these are, for people. */
+  /** Which tasks these are, in words for people. */
   readonly scope: string
 }
 
-/** Of these, the tab has those in one of its states. */
+/** Candidates. The tab shows those that are in one of its states. */
 export const STATES_OF: Readonly<Record<TaskTab, readonly TaskState[]>> = {
   running: ['running'],
   waiting: ['due', 'waiting', 'retrying'],
@@ -24,10 +24,10 @@ export const STATES_OF: Readonly<Record<TaskTab, readonly TaskState[]>> = {
 }
 
 const DIRECTORY = 'as a listing of the directory meets them'
-/** How many parked tasks of each reason and name are asked for. */
+/** How many parked tasks are asked for, per reason and name. */
 const PARKED_EACH = 200
 
-/** Where the tasks of a tab are to be found: with the daemons if they answer, else in the directory. */
+/** Returns where the tasks of a tab are found: with the daemons if they answer, else in the directory. */
 export async function candidatesOf(
   tab: TaskTab,
   spool: string,
@@ -57,7 +57,7 @@ export async function candidatesOf(
   }
 }
 
-/** As the snapshots name them. */
+/** The running tasks that the snapshots name. */
 function runningRefs(statuses: readonly SpoolStatus[]): Ref[] {
   return statuses.flatMap(status =>
     status.source === 'daemon'
@@ -72,7 +72,7 @@ async function* heldRefs(spool: string, sockets: readonly string[] | undefined):
   yield* recordedRefs(spool)
 }
 
-/** A listing can only be taken as a whole, or cut. */
+/** Tasks from a listing, which can only be taken as a whole, or cut. */
 async function* scanned(view: SpoolView): AsyncGenerator<Ref> {
   const refs: Ref[] = []
   await view.scan(
@@ -82,5 +82,5 @@ async function* scanned(view: SpoolView): AsyncGenerator<Ref> {
   yield* refs
 }
 
-/** More of a directory are not listed. */
+/** The most tasks of a directory that are listed. */
 const MOST_LISTED = 10_000

@@ -10,7 +10,7 @@ import type { Column } from '../table.js'
 import type { Row } from './state.js'
 import type { TabName } from './tabs.js'
 
-/** A column of a tab, and what it shows of one thing. */
+/** A column of a tab, and what it shows of one row's subject. */
 interface Cells<Item> extends Pick<Column<Row>, 'title' | 'isRight' | 'fit' | 'isOptional'> {
   cell(item: Item, nowMs: number): string
 }
@@ -96,7 +96,7 @@ export const WORKER_COLUMNS: ReadonlyArray<Cells<WorkerSnapshot>> = [
   { title: 'RUNS', fit: 'rest', cell: ({ running }, nowMs) => runningText(running, nowMs) },
 ]
 
-/** How many tasks of a name there are, among those that were read. */
+/** The number of tasks of a name, among those that were read. */
 export interface NameCounts {
   readonly name: string
   readonly running: number
@@ -105,9 +105,9 @@ export interface NameCounts {
   readonly parked: number
   readonly retrying: number
   readonly dead: number
-  /** How many may run at a time; undefined: unknown, or any number. */
+  /** How many tasks of the name may run at a time; undefined: unknown, or any number. */
   readonly slots: number | undefined
-  /** Runs that ended well and otherwise, since the daemons started; and both per second, over five minutes. */
+  /** Runs that ended well and otherwise since the daemons started; and the rates of both per second, over five minutes. */
   readonly done: number
   readonly failed: number
   readonly perSecond: number
@@ -144,7 +144,7 @@ export const NAME_COLUMNS: ReadonlyArray<Cells<NameCounts>> = [
   { title: 'PAUSED', isOptional: true, cell: ({ isPaused }) => (isPaused ? 'paused' : '') },
 ]
 
-/** A schedule, for people. */
+/** A schedule in words for people. */
 interface Scheduled extends Pick<ScheduleSnapshot, 'nextAtMs' | 'pausedSinceMs'> {
   readonly what: string
   readonly when: string
@@ -173,7 +173,7 @@ const HEADS: Readonly<Record<Exclude<TabName, 'overview'>, ReadonlyArray<Omit<Ce
   schedules: SCHEDULE_COLUMNS,
 }
 
-/** The columns of a tab, for rows whose cells are texts, which may have come from anybody. */
+/** The columns of a tab whose cells are texts, which may have come from anybody. */
 export function columnsOf(tab: Exclude<TabName, 'overview'>): Array<Column<Row>> {
   return HEADS[tab].map((head, i) => ({ ...head, cell: ({ cells }) => cells[i] ?? '' }))
 }
@@ -182,12 +182,12 @@ export function cellsOf<Item>(columns: ReadonlyArray<Cells<Item>>, item: Item, n
   return columns.map(({ cell }) => cell(item, nowMs))
 }
 
-/** The name of a named task; of a dictionary, none. As a text of its own: a part of the packet's would keep all of that in memory. */
+/** The name of a named task; undefined for a dictionary. A copy, because a slice would keep the whole packet in memory. */
 export function taskOf({ file: { vars } }: TaskView): string {
   return vars !== undefined && isNamed(vars) ? Buffer.from(taskNameOf(vars) ?? '', 'latin1').toString() : ''
 }
 
-/** Without what the names of all tasks begin with. */
+/** The name without the prefix that the names of all tasks have. */
 function shortName(ref: Ref): string {
   const name = deadNameOf(ref) ?? ref
   return terminalName(Buffer.from(name.replace('uwsgi_spoolfile_on_', ''), 'latin1'))

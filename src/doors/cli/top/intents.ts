@@ -3,7 +3,7 @@ import { WISH } from '../../../admin/operate/spool-actions.js'
 import { ownStateOf, type TaskState } from '../../../engines/spool/admin/task-view.js'
 import { type Intent, type Row, type TopState, targetsOf } from './state.js'
 
-/** What an action's key does on the tab of schedules. */
+/** The keys of actions on the tab of schedules. */
 const ON_SCHEDULES: Readonly<Partial<Record<ActionName, ActionName>>> = {
   kick: 'run-schedule',
   pause: 'pause-schedule',
@@ -11,7 +11,7 @@ const ON_SCHEDULES: Readonly<Partial<Record<ActionName, ActionName>>> = {
   remove: 'remove-schedule',
 }
 
-/** Capitals act. */
+/** The keys of actions: capitals. */
 export const ACTION_KEYS: Readonly<Record<string, ActionName>> = {
   R: 'requeue',
   K: 'kick',
@@ -27,7 +27,7 @@ export const ACTION_KEYS: Readonly<Record<string, ActionName>> = {
 
 type IntentOrWhyNot = Intent | string
 
-/** What an action would do now, or why it cannot be done, for people. @param to of `scale` */
+/** What an action would do now, or why it is impossible, in words for people. @param to the argument of `scale` */
 export function intentOf(state: TopState, name: ActionName, to = ''): IntentOrWhyNot {
   const action = ACTIONS[name]
   if (state.tab === 'schedules' && name !== 'scale') return onSchedule(state, name)
@@ -68,7 +68,7 @@ function nameOf(row: Row | undefined): string {
   return row?.task === undefined ? '' : (row.cells.at(-1) ?? '')
 }
 
-/** On the tab of names, of the name under the cursor. */
+/** On the tab of names, the action is for the name under the cursor. */
 function onSpool(state: TopState, name: ActionName): IntentOrWhyNot {
   const { tab, look, cursor, spool } = state
   const task = tab === 'names' ? look?.rows[cursor]?.id : undefined

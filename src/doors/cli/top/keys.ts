@@ -1,4 +1,4 @@
-/** What keys do, for people. */
+/** The keys and what they do, in words for people. */
 export const HELP: readonly string[] = [
   'tabs      1 to 9, ← →, tab            spools   [ ]',
   'move      j k ↓ ↑, PgDn PgUp, Home End',
@@ -49,10 +49,10 @@ const NAMED = [
 ]
 
 /**
- * One word for a key: what it types, or its name.
+ * Returns one word for a key: what it types, or its name.
  *
- * @param text what Node's keypress says it types
- * @returns undefined for what is no key here: other escape sequences, keys with Alt
+ * @param text the text of Node's keypress event
+ * @returns undefined for other escape sequences and for keys with Alt
  */
 export function keyOf(
   text: string | undefined,

@@ -10,12 +10,12 @@ const NONE = { running: 0, due: 0, waiting: 0, parked: 0, retrying: 0, dead: 0 }
 
 /** A task. */
 export interface NamedState {
-  /** '' if it has none. */
+  /** The task's name; '' if it has none. */
   readonly name: string
   readonly state: TaskState
 }
 
-/** The names of these tasks, and of those that the daemons have run; those with most tasks first. */
+/** The names of these tasks and of those that the daemons have run; names with the most tasks first. */
 export function nameRows(
   tasks: readonly NamedState[],
   statuses: readonly SpoolStatus[],
@@ -47,7 +47,7 @@ export function nameRows(
     })
 }
 
-/** What each daemon says of the names that it has run. */
+/** The figures that each daemon has of the names that it has run. */
 function ranBy(statuses: readonly SpoolStatus[]): ReadonlyMap<string, readonly NamedStats[]> {
   const all = new Map<string, NamedStats[]>()
   for (const status of statuses)
@@ -60,7 +60,7 @@ function sum(stats: readonly NamedStats[], of: (each: NamedStats) => number): nu
   return stats.reduce((total, each) => total + of(each), 0)
 }
 
-/** Of names whose tasks wait for slots. */
+/** The figures of names whose tasks wait for slots. */
 function slotsOf(statuses: readonly SpoolStatus[]): ReadonlyMap<string, number> {
   const queues = statuses.flatMap(status => (status.source === 'none' ? [] : (status.tasks.slotQueues ?? [])))
   return new Map(queues.map(({ name, count }) => [name, count]))

@@ -5,7 +5,7 @@ import { TABS, tabAt } from './tabs.js'
 
 const LONGEST_PROMPT = 200
 
-/** What a key does. @param page how many rows the screen shows */
+/** Handles a key. @param page how many rows the screen shows */
 export function press(state: TopState, key: string, page: number): Step {
   if (key === 'ctrl-c') return { state, effect: { kind: 'quit' } }
   if (key === 'ctrl-z') return { state, effect: { kind: 'suspend' } }
@@ -82,7 +82,7 @@ function toSpool(state: TopState, by: number): Step {
   return turnedTo(state, { spool: spools[at] ?? spool, filter: '' })
 }
 
-/** Selects the row under the cursor, or no longer, and goes on to the next one. */
+/** Selects the row under the cursor, or ends its selection, and goes on to the next row. */
 function toggled(state: TopState): Step {
   const row = state.look?.rows[state.cursor]
   if (row?.task === undefined) return { state }
@@ -98,7 +98,7 @@ function allToggled(state: TopState): Step {
   return { state: { ...state, selected: new Set(areAll ? [] : tasks.map(({ id }) => id)), message: '' } }
 }
 
-/** An action asks first. */
+/** Asks before an action. */
 function actedOn(state: TopState, key: string): Step {
   const action = ACTION_KEYS[key]
   if (action === undefined) return { state }
@@ -147,7 +147,7 @@ function inText(state: TopState, mode: Extract<Mode, { kind: 'text' }>, key: str
   return { state: { ...state, mode: { ...mode, first } } }
 }
 
-/** How far a key moves in a list or a text; undefined: it does something else. */
+/** How far a key moves in a list or a text; undefined if the key does something else. */
 function stepOf(key: string, page: number): number | undefined {
   const [start, end] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY]
   const steps: Readonly<Record<string, number>> = {

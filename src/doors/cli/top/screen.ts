@@ -20,12 +20,12 @@ const HEAD_LINES = 4
 const FOOT_LINES = 2
 const MIN_PATH_COLUMNS = 12
 
-/** How many rows of a table, or lines of a text, are shown. */
+/** How many rows of a table or lines of a text fit. */
 export function pageOf({ rows }: Size): number {
   return Math.max(1, rows - HEAD_LINES - FOOT_LINES)
 }
 
-/** The whole screen: as many lines as it has rows, none wider than it is, and nothing in them that a terminal obeys but styles. */
+/** The whole screen: one line for each row, none wider than the screen. Styles are the only thing in it that a terminal obeys. */
 export function draw(state: TopState, size: Size, hasColor: boolean): string[] {
   const { columns, rows } = size
   const painter = new Painter(columns, hasColor)
@@ -40,7 +40,7 @@ export function draw(state: TopState, size: Size, hasColor: boolean): string[] {
   return [...shown, painter.line(messageOf(state)), painter.line(keysOf(state), 'dim')].slice(-rows)
 }
 
-/** Of a path that is too long, the end is shown: what the daemon does matters more. */
+/** The title. Of a path that is too long only the end is shown, because what the daemon does matters more. */
 function titleOf({ spool, spools, look }: TopState, columns: number): string {
   const which = spools.length > 1 ? ` (${spools.indexOf(spool) + 1} of ${spools.length})` : ''
   const [first, ...others] = look?.statuses ?? []
@@ -171,7 +171,7 @@ class Painter {
     this.#hasColor = hasColor
   }
 
-  /** For a table beside the column of marks. */
+  /** The width of a table beside the column of marks. */
   get inner() {
     return { columns: Math.max(1, this.#columns - 1), hasColor: false }
   }
@@ -181,14 +181,14 @@ class Painter {
     return style === undefined ? cut : this.#styled(style, cut)
   }
 
-  /** The line of the cursor is inverted, also without colors: it would not be seen otherwise. */
+  /** Inverts the line of the cursor, also without colors, because the cursor would be invisible otherwise. */
   row(text: string, isCursor: boolean, isSelected: boolean): string {
     const cut = pad(fit(text, this.#columns), this.#columns)
     if (isCursor) return styleText('inverse', cut, { validateStream: false })
     return isSelected ? this.#styled('yellow', cut) : cut
   }
 
-  /** The tabs in full where there is room, else with short names. The one that is open is in brackets. */
+  /** The tabs: in full if there is room, else with short names. The open one is in brackets. */
   tabs({ tab }: TopState): string {
     const text = (key: 'title' | 'short') =>
       TABS.map((each, i) => {
@@ -212,7 +212,7 @@ const LABEL = '  done/s      '
 /** The scale, at the end of the line. */
 const SCALE_COLUMNS = 24
 
-/** How many tasks per second were done between looks, the last on the right: one line; none before the second look. */
+/** One line that shows how many tasks per second were done between looks, the last on the right; nothing before the second look. */
 export function rateLine(history: readonly Sample[], columns: number): string[] {
   const rates = history.slice(1).map((sample, i) => rateOf(history[i], sample))
   const shown = rates.slice(-Math.max(1, columns - LABEL.length - SCALE_COLUMNS))
@@ -223,7 +223,7 @@ export function rateLine(history: readonly Sample[], columns: number): string[] 
   ]
 }
 
-/** 0 where a daemon has begun anew. */
+/** The increase; 0 if a daemon has started anew in between. */
 function rateOf(before: Sample | undefined, { atMs, daemon, done }: Sample): number {
   if (before === undefined || before.daemon !== daemon || atMs <= before.atMs) return 0
   return Math.max(0, ((done - before.done) * 1000) / (atMs - before.atMs))

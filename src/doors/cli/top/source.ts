@@ -17,11 +17,11 @@ import { type NamedState, nameRows } from './name-rows.js'
 import type { Look, Row } from './state.js'
 import type { TabName } from './tabs.js'
 
-/** What a tab has at most; and so many tasks are looked at for it. */
+/** The most rows of a tab; and the most tasks that are looked at to fill it. */
 const MOST_ROWS = 1000
 const MOST_LOOKED_AT = 10_000
 
-/** What is asked for. */
+/** What a look asks for. */
 export interface Question {
   readonly spool: string
   readonly tab: TabName
@@ -29,7 +29,7 @@ export interface Question {
   readonly daemons: Daemons
 }
 
-/** Where daemons are asked, if not at the sockets in their spools: `--control`. */
+/** The sockets of `--control`, where daemons are asked instead of at the sockets in their spools. */
 export interface Daemons {
   readonly sockets?: readonly string[]
 }
@@ -46,14 +46,14 @@ export async function look({ daemons, ...topic }: Question): Promise<Look> {
   return { ...topic, atMs: Date.now(), statuses, ...found }
 }
 
-/** As the daemons see it that were named, if one of them answers and runs it. */
+/** The spool as one of the named daemons sees it, if one of them answers and runs the spool. */
 async function statusesOf(spool: string, { sockets = [] }: Daemons): Promise<SpoolStatus[]> {
   const answers = await Promise.all(sockets.map(path => statusAt(path, false)))
   const named = answers.flat().filter(({ source, directory }) => source === 'daemon' && directory === spool)
   return named.length > 0 ? named : statusOf(spool, false)
 }
 
-/** Everything about one task, in lines; undefined: it is gone. */
+/** Everything about one task, in lines; undefined if the task is gone. */
 export async function showTask(
   directory: string,
   ref: Ref,
@@ -106,7 +106,7 @@ async function namesOf(where: Where, filter: string): Promise<Pick<Look, 'rows' 
   return { rows, scope: isAnyCut ? `of the ${all.size.toLocaleString('en')} tasks that were looked at` : '' }
 }
 
-/** What is kept of a task: its packet may be large. */
+/** The part of a task that is kept, because its packet may be large. */
 interface Seen extends NamedState {
   readonly row: Row
   readonly order: number
@@ -114,7 +114,7 @@ interface Seen extends NamedState {
 
 interface Found {
   readonly seen: readonly Seen[]
-  /** There may be more. */
+  /** True if there may be more tasks than these. */
   readonly isCut: boolean
   readonly scope: string
 }
@@ -126,7 +126,7 @@ async function tasksOf(tab: TaskTab, where: Where, filter: string): Promise<Foun
   const sight = ownersSight(await store.hide())
   const seen = new Map<Ref, Seen>()
   let looks = 0
-  /** @returns false: these are enough */
+  /** @returns false if these are enough */
   const visit = (found: TaskView | undefined): boolean => {
     if (looks++ >= MOST_LOOKED_AT) return false
     if (found === undefined || !STATES_OF[tab].includes(found.state)) return true
@@ -138,7 +138,7 @@ async function tasksOf(tab: TaskTab, where: Where, filter: string): Promise<Foun
   return { seen: [...seen.values()], isCut: looks > MOST_LOOKED_AT, scope }
 }
 
-/** @returns which tasks these are, for people */
+/** @returns which tasks these are, in words for people */
 async function visitTasks(
   tab: TaskTab,
   { spool, statuses, daemons }: Where,
@@ -170,7 +170,7 @@ function seenAs(tab: TaskTab, task: TaskView, nowMs: number): Seen {
   return { row, state, name: taskOf(task), order: orderOf(tab, task, nowMs) }
 }
 
-/** What waits stays in the order of its source. */
+/** Sorts the rows. Waiting tasks stay in the order of their source. */
 function orderOf(tab: TaskTab, task: TaskView, nowMs: number): number {
   switch (tab) {
     case 'running':
@@ -190,7 +190,7 @@ function matching(rows: readonly Row[], filter: string): readonly Row[] {
   return filter === '' ? rows : rows.filter(({ cells }) => cells.some(cell => cell.includes(filter)))
 }
 
-/** The rows of what only daemons know. */
+/** The rows of the tabs that only daemons can fill. */
 function factRows(tab: 'workers' | 'schedules', statuses: readonly SpoolStatus[], nowMs: number): Row[] {
   const daemons = statuses.filter(status => status.source === 'daemon')
   if (tab === 'workers')

@@ -5,37 +5,37 @@ import type { TabName } from './tabs.js'
 
 /** A line of a table. */
 export interface Row {
-  /** Tells it from the others, and stays the same. */
+  /** Identifies the row, and stays the same from look to look. */
   readonly id: string
-  /** As they are: the screen escapes what a terminal would obey. */
+  /** The texts unescaped: the screen escapes what a terminal would obey. */
   readonly cells: readonly string[]
   readonly task?: { readonly ref: Ref; readonly state: TaskState }
 }
 
-/** What the screen is about. */
+/** The subject of the screen. */
 interface Topic {
-  /** As the user named it. */
+  /** The spool as the user named it. */
   readonly spool: string
   readonly tab: TabName
   readonly filter: string
 }
 
-/** What one look at a spool has found. */
+/** The result of one look at a spool. */
 export interface Look extends Topic {
   readonly atMs: number
-  /** One for each daemon; or one of the directory. */
+  /** One snapshot for each daemon, or one of the directory. */
   readonly statuses: readonly SpoolStatus[]
   readonly rows: readonly Row[]
-  /** Which tasks the rows are of, for people. */
+  /** Which tasks the rows show, in words for people. */
   readonly scope: string
 }
 
-/** What waits for a yes. */
+/** An action that waits for a yes. */
 export interface Intent {
   readonly action: string
   readonly rows: readonly Row[]
   readonly args: Readonly<Record<string, string>>
-  /** What it will do, for people, with the number of tasks. */
+  /** What the action will do, in words for people, with the number of tasks. */
   readonly text: string
 }
 
@@ -52,16 +52,16 @@ export type Mode =
 
 export interface TopState extends Topic {
   readonly spools: readonly string[]
-  /** The last one of this topic. */
+  /** The last look at this topic. */
   readonly look: Look | undefined
-  /** What the looks saw of how much is done, the last one last. */
+  /** How much was done at each look, the last look last. */
   readonly history: readonly Sample[]
-  /** A row. */
+  /** The row that has the cursor. */
   readonly cursor: number
-  /** The ids of rows that are shown. */
+  /** The ids of the selected rows. */
   readonly selected: ReadonlySet<string>
   readonly mode: Mode
-  /** What the last key led to. */
+  /** The message of the last key. */
   readonly message: string
 }
 
@@ -72,7 +72,7 @@ export interface Sample {
   readonly done: number
 }
 
-/** What is to be done besides drawing. */
+/** What a key asks for besides drawing. */
 export type Effect =
   | { readonly kind: 'quit' | 'suspend' | 'redraw' | 'look' }
   | { readonly kind: 'show'; readonly row: Row }
@@ -100,14 +100,14 @@ export function initialState(spools: readonly string[]): TopState {
   }
 }
 
-/** Another topic: what was seen and selected does not belong to it. */
+/** Switches to another topic, to which nothing that was seen or selected belongs. */
 export function turnedTo(state: TopState, topic: Partial<Topic>): Step {
   const next = { ...state, ...topic, look: undefined, cursor: 0, selected: new Set<string>(), message: '' }
   const history = next.spool === state.spool ? state.history : []
   return { state: { ...next, history, mode: { kind: 'list' } }, effect: { kind: 'look' } }
 }
 
-/** A look has ended. The cursor stays on its row, and what is gone is not selected any more. */
+/** Takes in a look. The cursor stays on its row, and rows that are gone are no longer selected. */
 export function looked(state: TopState, look: Look): TopState {
   const history = withSample(state.history, look, state.spool)
   const isOfTopic = look.tab === state.tab && look.filter === state.filter && look.spool === state.spool
@@ -137,7 +137,7 @@ export function clamp(cursor: number, rows: number): number {
   return Math.max(0, Math.min(cursor, rows - 1))
 }
 
-/** The rows that an action is for: those that are selected, or the one under the cursor. */
+/** The rows that an action is for: the selected ones, or else the one under the cursor. */
 export function targetsOf({ look, selected, cursor }: TopState): readonly Row[] {
   const rows = look?.rows ?? []
   if (selected.size > 0) return rows.filter(({ id }) => selected.has(id))

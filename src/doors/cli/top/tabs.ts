@@ -13,7 +13,7 @@ export const TABS = [
 
 export type TabName = (typeof TABS)[number]['name']
 
-/** The tab that is so many to the right. */
+/** The tab that is `by` places to the right. */
 export function tabAt(name: TabName, by: number): TabName {
   const at = TABS.findIndex(tab => tab.name === name)
   return TABS[(at + by + TABS.length) % TABS.length]?.name ?? name

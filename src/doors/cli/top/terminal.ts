@@ -9,23 +9,23 @@ import type { Size } from './screen.js'
 
 const STDIN = 0
 const STDOUT = 1
-/** Another screen than the shell's, without a cursor, whose lines do not wrap. */
+/** Switches to another screen than the shell's, without a cursor, whose lines do not wrap. */
 const ENTER = '\x1b[?1049h\x1b[?25l\x1b[?7l'
 const LEAVE = '\x1b[?7h\x1b[?25h\x1b[?1049l'
 const CLEAR = '\x1b[2J'
-/** A terminal that does not know its size, such as a serial line, has this one. */
+/** The size of a terminal that does not know its size, such as a serial line. */
 const USUAL: Size = { columns: 80, rows: 24 }
-/** Before it is tried again, where another program has made the terminal non-blocking. */
+/** The delay before a write is tried again if another program has made the terminal non-blocking. */
 const RETRY_MS = 20
 const PATIENCE_MS = 500
-/** A terminal that has not taken a frame for so long takes nothing. */
+/** A terminal that has not taken a frame for this long takes nothing any more. */
 const STUCK_MS = PATIENCE_MS / 2
 
 interface TerminalUser {
   key(key: string): void
-  /** Draw again: the terminal has another size, or shows something else by now. */
+  /** Called when everything must be drawn again: the terminal has another size, or shows something else. */
   shownAnew(): void
-  /** No more keys will come, or nothing can be shown. */
+  /** Called when no more keys will come, or nothing can be shown. */
   gone(): void
 }
 
@@ -38,10 +38,10 @@ export function checkTerminal({ TERM = '' }: Readonly<Record<string, string | un
 }
 
 /**
- * The screen and the keys. Only what has changed is written, and not before the terminal has taken the frame before: a slow
- * one gets fewer frames.
+ * The screen and the keys. Only changes are written, and not before the terminal has taken the last frame, so a slow terminal
+ * gets fewer frames.
  *
- * Node itself tells keys from bytes; what else a library would bring here are a few escape sequences.
+ * Node itself tells keys from bytes. A library would add nothing but a few escape sequences.
  */
 export class Terminal {
   readonly #user: TerminalUser
@@ -49,11 +49,11 @@ export class Terminal {
   readonly #signals: ReadonlyArray<readonly [NodeJS.Signals, () => void]>
   readonly #restore = () => this.#leave()
   readonly #resized = () => this.#anew()
-  /** What is on the screen; undefined: unknown. */
+  /** The lines on the screen; undefined: unknown. */
   #shown: readonly string[] | undefined
   #wanted: readonly string[] | undefined
   #isWriting = false
-  /** In terms of `performance.now()`. */
+  /** On the clock of `performance.now()`. */
   #writingSince = 0
   #isOpen = false
 
@@ -85,7 +85,7 @@ export class Terminal {
   open(): void {
     for (const [signal, listener] of this.#signals) process.on(signal, listener)
     process.stdout.on('resize', this.#resized)
-    process.once('exit', this.#restore) // also after an error that nobody caught
+    process.once('exit', this.#restore) // also after an uncaught error
     this.#enter()
   }
 
@@ -99,7 +99,7 @@ export class Terminal {
     this.#input.destroy()
   }
 
-  /** @param lines one for each row of the screen */
+  /** Shows these lines, one for each row of the screen. */
   draw(lines: readonly string[]): void {
     this.#wanted = lines
     this.#write()
@@ -126,7 +126,10 @@ export class Terminal {
     this.#anew()
   }
 
-  /** Twice does no harm. Synchronous, for it is the last that a process does: a terminal that takes nothing would stop it here for ever. */
+  /**
+   * Gives the terminal back; a second call does no harm. Synchronous, because it is the last act of a process. It writes nothing to a
+   * terminal that takes nothing, which would block it for ever.
+   */
   #leave(): void {
     if (!this.#isOpen) return
     this.#isOpen = false
@@ -141,13 +144,13 @@ export class Terminal {
     this.#user.shownAnew()
   }
 
-  /** As the signal would end any other program. */
+  /** Ends the process as the signal would end any other program. */
   async #dieOf(signal: NodeJS.Signals): Promise<void> {
     await this.close()
     process.kill(process.pid, signal)
   }
 
-  /** Resolves when the terminal has taken the last frame. One that takes nothing is not waited for. */
+  /** Resolves when the terminal has taken the last frame. Does not wait for a terminal that takes nothing. */
   async #written(): Promise<void> {
     for (let waitedMs = 0; this.#isWriting && waitedMs < PATIENCE_MS; waitedMs += RETRY_MS)
       await sleep(RETRY_MS)
@@ -176,7 +179,12 @@ export class Terminal {
   }
 }
 
-/** What turns one screen into another. A line is erased first: after a full one, the cursor is still in its last column. @param shown undefined: it has to be cleared */
+/**
+ * The text that turns one screen into another. Lines are erased before they are written, because after a full line the cursor is still
+ * in its last column.
+ *
+ * @param shown undefined: clears the screen
+ */
 function frameOf(shown: readonly string[] | undefined, wanted: readonly string[]): string {
   const lines = wanted
     .map((line, i) => (shown?.[i] === line ? '' : `\x1b[${i + 1};1H\x1b[2K${line}`))

@@ -1,6 +1,6 @@
 import type { Histogram } from '../../../base/task/histogram.js'
 
-/** @param state that of the last decision; undefined at the first */
+/** @param state the state that the last decision returned; undefined at the first decision */
 export type Algorithm<State = unknown> = (snapshot: Snapshot, state: State | undefined) => Decision<State>
 
 export interface Decision<State = unknown> {
@@ -8,11 +8,11 @@ export interface Decision<State = unknown> {
   readonly target: number
   /** What the algorithm is given with the next snapshot; it is not changed in place. */
   readonly state: State
-  /** Why, in a few words, for events and people. */
+  /** Why, in a few words; for events and people. */
   readonly reason: string
   /** Lines for the log, as uWSGI writes them. */
   readonly lines?: readonly string[]
-  /** The algorithm is to be asked again so much later, if no tick comes before. */
+  /** The algorithm wants to be asked again after this time, if no tick comes before. */
   readonly askAgainMicros?: number
 }
 
@@ -24,38 +24,38 @@ export interface Snapshot {
   readonly openedMicros: number
   /** In the order in which they were spawned. */
   readonly workers: readonly ScaledWorker[]
-  /** Workers that are spawned later, because others failed: present, but neither busy nor idle. */
+  /** The number of workers that are spawned later, because others failed: present, but neither busy nor idle. */
   readonly delayed: number
-  /** How many workers there should be by now. Below `workers` + `delayed`: one is to go as soon as it is idle. */
+  /** How many workers there should be now. If less than `workers` and `delayed` together, a worker goes as soon as it is idle. */
   readonly target: number
   /** False: memory is short, the spool is paused, or the daemon is quiet. No answer may then grow the pool. */
   readonly canSpawn: boolean
-  /** Tasks that could run now: due, neither parked nor held, and given to no worker. */
+  /** The number of tasks that could run now: due, neither parked nor held, and given to no worker. */
   readonly backlog: number
-  /** Tasks that workers have, run or not. */
+  /** The number of tasks that workers have, whether they run or not. */
   readonly running: number
-  /** Signals that wait for a worker, or that one has. */
+  /** The number of signals that wait for a worker or run in one. */
   readonly signals: number
-  /** Tasks that became claimable since the last decision. */
+  /** The number of tasks that became claimable since the last decision. */
   readonly arrived: number
-  /** Tasks that ended since the last decision. */
+  /** The number of tasks that ended since the last decision. */
   readonly finished: number
-  /** Of those that ended since the last decision: how long they ran, and had waited for it since they were due. */
+  /** How long the tasks that ended since the last decision ran (`runs`), and had waited since they were due (`waits`). */
   readonly runs: Histogram
   readonly waits: Histogram
 }
 
-/** What an algorithm knows of a worker. One that drains is not shown: it takes no more tasks. */
+/** What an algorithm knows of a worker. Draining workers are left out, because they take no more tasks. */
 export interface ScaledWorker {
   /** The lowest number from 1 that no other worker of the pool had when it was spawned, as uWSGI numbers its workers. */
   readonly number: number
-  /** It still loads: neither busy nor idle. */
+  /** The worker still loads: it is neither busy nor idle. */
   readonly isStarting: boolean
-  /** It has no room for another task. */
+  /** The worker has no room for another task. */
   readonly isBusy: boolean
   /**
-   * For how long workers of this number have been running anything, the current run and predecessors of the same
-   * number included: it never decreases.
+   * For how long workers of this number have been running anything, including the current run and predecessors of the same number.
+   * Never decreases.
    */
   readonly busyMicros: number
 }
@@ -70,9 +70,9 @@ export interface ScalingOptions {
   /** For `spare2`. */
   readonly idle: number
   readonly busyness: BusynessOptions
-  /** For `latency`: how long at most 5 % of the tasks may wait longer. */
+  /** For `latency`: the goal; at most 5 % of the tasks may wait longer. */
   readonly waitMicros: number
-  /** So many workers can start at once without slowing each other down. */
+  /** How many workers can start at once without slowing each other down. */
   readonly processors: number
 }
 
@@ -90,17 +90,17 @@ interface BusynessOptions {
   readonly backlogNonzero: number
 }
 
-/** Between two decisions of an algorithm that is also asked between ticks. */
+/** The shortest time between two decisions of an eager algorithm, which is also asked between ticks. */
 export const EAGER_PACE_MS = 20
 
-/** How many workers of a pool are what. What is present is busy, idle, or coming. */
+/** The workers of a pool by state: each present one is busy, idle, or coming. */
 export interface Census {
   readonly present: number
   readonly busy: number
   readonly idle: number
-  /** They load, or wait for their respawn: no load, as nothing more is needed than that they come; and none of them is to go. */
+  /** Workers that load or wait for their respawn: neither busy nor idle, so they cause no growth, and none of them goes. */
   readonly coming: number
-  /** How many more there may be. */
+  /** How many more workers there may be. */
   readonly room: number
 }
 
@@ -115,18 +115,18 @@ export function census({ workers, delayed, options }: Snapshot): Census {
   return { present, busy, idle, coming, room: Math.max(0, options.maximum - present) }
 }
 
-/** As it is, and a worker that is to go is still to go. */
+/** The same number as before. A worker that is to go still goes. */
 export function hold({ target }: Snapshot): number {
   return target
 }
 
-/** @param more how many are wanted; as many are spawned as the options allow at once */
+/** @param more how many more are wanted; the options limit how many are spawned at once */
 export function grow(snapshot: Snapshot, more: number, step = snapshot.options.step ?? 1): number {
   const { present, room } = census(snapshot)
   return present + Math.min(more, room, step)
 }
 
-/** By one, as soon as one is idle: the next ticks ask for no second one until then. */
+/** One worker fewer. It goes as soon as one is idle; until then, further ticks ask for no second one. */
 export function shrink(snapshot: Snapshot): number {
   return census(snapshot).present - 1
 }

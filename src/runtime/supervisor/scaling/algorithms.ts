@@ -11,17 +11,17 @@ import { latency } from './latency.js'
 import { backlog, cheap, manual, spare, spare2 } from './uwsgi-algorithms.js'
 
 export interface NamedAlgorithm {
-  /** As `cheaper-algo` names it. */
+  /** The name in `cheaper-algo`. */
   readonly name: string
-  /** It is also asked between ticks: when tasks arrive or end. */
+  /** True if the algorithm is also asked between ticks, when tasks arrive or end. */
   readonly isEager?: boolean
-  /** What it says in the log before the first tick. */
+  /** The lines that the algorithm writes to the log before the first tick. */
   introduce?(options: ScalingOptions): readonly string[]
   /** @see Algorithm */
   decide(snapshot: Snapshot, state: unknown): Decision
 }
 
-/** As `cheaper-algos-list` shows them; the first is the default. */
+/** The algorithms that `cheaper-algos-list` shows; the first is the default. */
 export const ALGORITHMS: readonly NamedAlgorithm[] = [
   { name: 'spare', decide: spare },
   { name: 'spare2', decide: spare2 },
@@ -33,7 +33,7 @@ export const ALGORITHMS: readonly NamedAlgorithm[] = [
 ]
 
 /**
- * One of those, or what a module of the user's exports, as its default or as `decide`: a name with a slash is its file.
+ * Returns one of `ALGORITHMS`; or, if the name has a slash and so is a file, what that module exports as default or as `decide`.
  *
  * @throws SpooldError ALGORITHM_UNLOADABLE
  */
@@ -48,7 +48,7 @@ export async function loadAlgorithm(name: string): Promise<NamedAlgorithm> {
   )
 }
 
-/** A module whose top-level `await` never settles must not keep the daemon from starting, or in a reload, for ever. */
+/** The limit for a module to load: one whose top-level `await` never settles must not block a start or a reload for ever. */
 const LOAD_MS = 10_000
 
 async function importAlgorithm(path: string): Promise<Algorithm> {
@@ -69,7 +69,7 @@ async function importAlgorithm(path: string): Promise<Algorithm> {
   )
 }
 
-/** A reload finds what has been changed since, except in modules that this one imports. */
+/** Imports the module as it is now, so that a reload finds changes, except in modules that this one imports. */
 function importAnew(path: string): Promise<object> {
   delete createRequire(path).cache[path]
   return import(`${pathToFileURL(path).href}?changed=${statSync(path).mtimeMs}`)
@@ -82,27 +82,27 @@ function decideOf(exported: object): Algorithm | undefined {
   return candidates.find(isAlgorithm)
 }
 
-/** What it returns is checked at each decision. */
+/** What the function returns is checked at each decision. */
 function isAlgorithm(value: unknown): value is Algorithm {
   return typeof value === 'function'
 }
 
 interface ScalerDecision extends Decision {
-  /** What is wrong with the algorithm; only with its first failure. */
+  /** What is wrong with the algorithm; present only at its first failure. */
   readonly problem?: string
 }
 
-/** What asks to be asked again at once would have the master do nothing else. */
+/** An algorithm that wants to be asked again at once would keep the master busy with nothing else. */
 const SOONEST_MICROS = 20_000
 const LATEST_MICROS = MAX_TIMER_MS * 1000
 
 /**
- * An algorithm at work on one pool. Whatever the algorithm answers, the target is never below the minimum or above the
- * maximum, and never grows while nothing may be spawned. An algorithm that throws or answers nonsense holds the pool.
+ * An algorithm at work on one pool. Whatever it answers, the target is never below the minimum or above the maximum, and never
+ * grows while nothing may be spawned. If it throws or answers nonsense, the pool keeps its size.
  */
 export class Scaler {
   readonly algorithm: NamedAlgorithm
-  /** That of the last decision. */
+  /** The state that the last decision returned. */
   #state: unknown
   #hasFailed = false
 
@@ -116,7 +116,7 @@ export class Scaler {
       if (isDecision(decision)) return within(decision, snapshot)
       const expected = `expected { target, state, reason }, got ${describe(decision)}`
       if (!isThenable(decision)) return this.#failed(snapshot, expected)
-      decision.then(undefined, () => {}) // what nobody hears of would end the daemon
+      decision.then(undefined, () => {}) // an unhandled rejection would end the daemon
       return this.#failed(snapshot, `${expected}; it has to answer at once`)
     } catch (error) {
       return this.#failed(snapshot, messageOf(error))
@@ -125,7 +125,7 @@ export class Scaler {
 
   #ask(snapshot: Snapshot): unknown {
     const decision = this.algorithm.decide(snapshot, this.#state)
-    this.#state = decision?.state // a module of the user's may answer nothing
+    this.#state = decision?.state // a user's module may return nothing
     return decision
   }
 
@@ -153,7 +153,7 @@ function allowed(target: number, { options, target: current, canSpawn }: Snapsho
   return Math.max(options.minimum, Math.min(highest, target))
 }
 
-/** It may come from a module of the user's. */
+/** Checks the answer, which may come from a user's module. */
 function isDecision(value: unknown): value is Decision {
   if (typeof value !== 'object' || value === null) return false
   const { target, reason, lines, askAgainMicros } = value as Record<string, unknown>

@@ -14,25 +14,25 @@ const SECOND = 1_000_000
 interface State {
   /** When the current window began. */
   readonly checkedAt: number
-  /** From when on a worker may be stopped. */
+  /** The earliest time at which a worker may be stopped. */
   readonly nextCheap: number
   readonly lastCheaped: number | undefined
   readonly multiplier: number
   readonly lastAction: 'spawn' | 'cheap' | undefined
-  /** Windows in a row between `min` and `max`. */
+  /** The number of successive windows between `min` and `max`. */
   readonly tolerance: number
   readonly emergencyWorkers: number
   readonly nonzeroSince: number | undefined
-  /** By the number of the worker: at how many ticks of the window it was busy. */
+  /** At how many ticks of the window each worker was busy, by worker number. */
   readonly busyTicks: ReadonlyMap<number, number>
-  /** By the number of the worker: how long it had run at the last tick, and when the window began. */
+  /** How long each worker had run by the last tick (`ran`), and by the beginning of the window (`ranBefore`), by worker number. */
   readonly ran: ReadonlyMap<number, number>
   readonly ranBefore: ReadonlyMap<number, number>
 }
 
 /**
- * Keeps the share of time in which workers run between `min` and `max`, measured over `overload` seconds; takes its time
- * to stop a worker, and spawns emergency workers when tasks wait (uWSGI, plugins/cheaper_busyness, line by line).
+ * Keeps the share of time in which workers run between `min` and `max`, measured over `overload` seconds. Stops a worker only after
+ * a while, and spawns emergency workers when tasks wait (uWSGI, plugins/cheaper_busyness, line by line).
  */
 export function busyness(snapshot: Snapshot, state: State = opening(snapshot)): Decision<State> {
   return new Cycle(snapshot, state).decide()
@@ -166,7 +166,7 @@ class Cycle {
     return { target: grow(this.#snapshot, spawned), reason: at }
   }
 
-  /** With one worker, neither this one nor the next has anything to decide. */
+  /** With one worker, neither this method nor the next has anything to decide. */
   #idleWindow(average: number): Answer {
     const { options, nowMicros, workers } = this.#snapshot
     const at = `${options.overload}s average busyness is at ${average}%`
@@ -207,7 +207,7 @@ class Cycle {
     return this.#hold(at)
   }
 
-  /** At every tick, whatever the window. */
+  /** What happens at a tick that does not end a window. */
   #betweenWindows(): Answer {
     const { backlog, canSpawn, nowMicros, options } = this.#snapshot
     const { nonzeroSince } = this.#state
@@ -261,7 +261,7 @@ class Cycle {
     this.#say(`decreasing cheaper multiplier to ${multiplier}`)
   }
 
-  /** While emergency workers run, less time has to pass. */
+  /** Sets the earliest time of the next stop, which is sooner while emergency workers run. */
   #setNextCheap(): void {
     const { nowMicros, options } = this.#snapshot
     const { emergencyWorkers, multiplier } = this.#state

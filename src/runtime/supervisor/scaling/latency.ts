@@ -1,23 +1,23 @@
 import { census, type Decision, grow, hold, type Snapshot } from './algorithm.js'
 
-// What is known of the load
+// The load: arrivals, run times and waits, as far as they are known
 
-/** At most this share of the tasks may wait longer than the goal: p95. */
+/** The share of tasks that may wait longer than the goal: p95. */
 const LATE = 0.05
-/** Of tasks that run for many times the goal, more may find all workers busy: one more is ready before they have waited long. */
+/** The same for tasks that run for many times the goal: compared with their run, the start of another worker is a short wait. */
 const LATE_OF_LONG = 3.5 * LATE
 const LONG_RUN = 8
 
 interface Window {
-  /** After which what was seen counts for about a third. */
+  /** After this time, an observation counts for about a third. */
   readonly seconds: number
-  /** How far beyond chance it has to be before it counts. */
+  /** How many standard deviations a difference must exceed before it counts. */
   readonly deviations: number
 }
 
 /**
- * Arrivals are counted over each of these. The longest knows best while nothing changes; each shorter one corrects it, but
- * only by what is beyond chance.
+ * Arrivals are counted over each of these windows. While nothing changes, the longest window knows best. Each shorter window
+ * corrects it, but only by what is beyond chance.
  */
 const WINDOWS: readonly Window[] = [
   { seconds: 120, deviations: 0 },
@@ -25,25 +25,25 @@ const WINDOWS: readonly Window[] = [
   { seconds: 4, deviations: 2.5 },
   { seconds: 0.5, deviations: 4 },
 ]
-/** So many times as far beyond chance, the load is another one: what was counted before says nothing about it. */
+/** A difference of this many times the chance means that the load has changed: older counts say nothing about the new load. */
 const ANOTHER = 2
-/** The longest window lasts for so many runs at least. */
+/** The longest window lasts at least this many runs. */
 const LONGEST_RUNS = 40
-/** The window that says what the last seconds were like. */
+/** The index of the window that stands for the last seconds. */
 const RECENT = 2
-/** The arrival rate may be higher than it seems by so many deviations. */
+/** By how many standard deviations the true arrival rate may exceed the estimate. */
 const DOUBT = 1.75
 const ENDED_MEMORY_S = 4
 const RUNS_MEMORY_S = 180
 
-/** A sum in which what is old counts less and less. */
+/** A sum in which older values count less and less. */
 interface Fading {
   readonly sum: number
-  /** Over how many seconds, faded alike. */
+  /** The seconds over which it was summed, faded in the same way. */
   readonly seconds: number
 }
 
-/** What is known of the load. It fades, so that it takes the same room however long it is kept. */
+/** What is known of the load. Its sums fade, so it takes the same memory however long it is kept. */
 export interface Load {
   readonly atMicros: number
   /** In each of `WINDOWS`. */
@@ -52,7 +52,7 @@ export interface Load {
   readonly runs: number
   readonly runSeconds: number
   readonly runSecondsSquared: number
-  /** Tasks that had waited for longer than the goal, of all that ended. */
+  /** The number of tasks that had waited for longer than the goal; `started` is the number of all tasks with a known wait. */
   readonly late: number
   readonly started: number
 }
@@ -68,7 +68,7 @@ export function noteLoad(load: Load, { nowMicros, arrived, finished, runs, waits
   const seconds = Math.max(0, (nowMicros - load.atMicros) / 1e6)
   const kept = Math.exp(-seconds / RUNS_MEMORY_S)
   let squared = 0
-  // most decisions see no run: a histogram of none is not gone through
+  // most decisions see no run, so an empty histogram is skipped
   if (runs.count > 0) for (const [below, count] of runs.buckets) squared += count * (below / 1e6) ** 2
   let late = 0
   if (waits.count > 0)
@@ -111,7 +111,7 @@ function estimate(arrivals: Load['arrivals']): { readonly rate: number; readonly
     const counted = arrivals[i] ?? NONE
     if (i === 0 || counted.seconds === 0) continue
     const own = rateOf(counted)
-    // the deviation of a faded count, of which one task more or less says nothing
+    // the deviation of a faded count; one task more or less is no difference
     const chance = deviations * Math.sqrt((own + 1 / counted.seconds) / (2 * counted.seconds))
     isAnother ||= Math.abs(own - rate) > ANOTHER * chance
     rate = Math.min(own + chance, Math.max(own - chance, rate))
@@ -119,7 +119,7 @@ function estimate(arrivals: Load['arrivals']): { readonly rate: number; readonly
   return { rate, isAnother }
 }
 
-/** When the load has become another one, longer windows begin again, with what is beyond chance in the shortest one. */
+/** If the load has changed, the longer windows begin again with the estimate of the shortest window. */
 function ofThisLoad(arrivals: Load['arrivals']): Load['arrivals'] {
   const { rate, isAnother } = estimate(arrivals)
   const shortest = arrivals.at(-1)
@@ -128,7 +128,7 @@ function ofThisLoad(arrivals: Load['arrivals']): Load['arrivals'] {
   return [...arrivals.slice(0, -1).map(() => ({ sum: rate * seconds, seconds })), shortest]
 }
 
-/** How many it may be in truth, as far as is known. */
+/** The highest arrival rate that the observations allow. */
 function highestRate(load: Load): number {
   const rate = arrivalRate(load)
   const seen = 2 * rate * longestSeconds(load)
@@ -140,39 +140,39 @@ function longestSeconds(load: Load): number {
   return Math.max(WINDOWS[0]?.seconds ?? 0, LONGEST_RUNS * (meanRun(load) ?? 0))
 }
 
-/** Seconds; undefined: no task has ended of late. */
+/** The mean run time in seconds; undefined: no task has ended recently. */
 function meanRun({ runs, runSeconds }: Load): number | undefined {
   return runs > 0.01 ? runSeconds / runs : undefined
 }
 
-/** The squared deviation of run times as a share of the squared mean: 0 if all are alike, 1 if exponential. */
+/** The variance of run times divided by their squared mean: 0 if all are equal, 1 if they are exponential. */
 function variability({ runs, runSeconds, runSecondsSquared }: Load): number {
   if (runs <= 0.01 || runSeconds === 0) return 1
   return Math.max(0, runSecondsSquared / runs / (runSeconds / runs) ** 2 - 1)
 }
 
-/** The share of tasks that have waited too long. */
+/** The share of tasks that have waited longer than the goal. */
 function lateShare({ late, started }: Load): number {
   return started > 0.01 ? late / started : 0
 }
 
-/** What share of the tasks may find no worker in time. @param runSeconds how long they run */
+/** The share of tasks that may wait longer than the goal. @param runSeconds the mean run time */
 function shareAllowed(runSeconds: number, goalSeconds: number): number {
   return runSeconds > LONG_RUN * goalSeconds ? LATE_OF_LONG : LATE
 }
 
 // A reserve for bursts
 
-/** After so many seconds or runs without a late task, a burst is over, or is mastered: now it can be judged. */
+/** After this many seconds and mean runs without a late task, a burst is over and can be judged. */
 const CALM_S = 10
 const CALM_RUNS = 10
-/** A burst is not the only one if the last one was so many seconds ago at most. After as long, one worker less will do. */
+/** Two bursts within this time belong together. After this time without a change, the reserve gives up one worker. Seconds. */
 const MEMORY_S = 300
-/** More late tasks than are allowed by so many deviations are no chance. */
+/** If late tasks exceed the allowed number by this many standard deviations, that is no chance. */
 const DEVIATIONS = 2
 const MOST_AT_ONCE = 3
 
-/** How many workers are kept beyond what is needed, for bursts that come again: workers that have to start first are late. */
+/** Workers that are kept beyond the need, for bursts that come again: workers that would have to start first come too late. */
 export interface Reserve {
   readonly workers: number
   readonly changedMicros: number
@@ -189,7 +189,7 @@ export const NO_RESERVE: Reserve = {
   lateMicros: undefined,
 }
 
-/** Learns from each burst but the first one how many it takes, and forgets it slowly. */
+/** Learns from every burst but the first how many workers it takes, and forgets that slowly. */
 export function learn(reserve: Reserve, snapshot: Snapshot, before: Load, load: Load): Reserve {
   const { nowMicros, options } = snapshot
   const { workers, changedMicros, judgedMicros, lateMicros } = reserve
@@ -219,11 +219,14 @@ function isTooLate({ late, started }: Load, share: number): boolean {
 
 // The algorithm
 
-/** So many late tasks are nearly too many. */
+/** From this share of late tasks on, they are nearly too many. */
 const NEARLY = 0.8 * LATE
-/** A queue that is as likely as that is no reason to grow. */
+/** A queue that is at least this likely by chance is no reason to grow. */
 const CHANCE = 0.0001
-/** In so many times the goal, tasks that wait for as long as the goal are to have begun; those that wait longer, sooner. */
+/**
+ * How soon waiting tasks are to begin, in multiples of the goal: DRAIN if they would wait as long as the goal; the longer they would
+ * wait, the sooner, within the two limits.
+ */
 const DRAIN = 1.5
 const SLOWEST_DRAIN = 4
 const FASTEST_DRAIN = 0.5
@@ -231,30 +234,30 @@ const FASTEST_DRAIN = 0.5
 const HOLD_S = 4
 /** Seconds between two stops. */
 const STOP_PACE_S = 1
-/** As many as there are processors start at once; and again after so long, if those are not ready. */
+/** As many workers as there are processors start at once. If these are not ready after this time, as many start again. */
 const START_PACE_MICROS = 300_000
-/** Growth is judged when so many seconds have passed, and not tried again for so many if it did not help. */
+/** Growth is judged after JUDGED_S. If it did not help, it is not tried again for GIVEN_UP_S. Seconds. */
 const JUDGED_S = 5
 const GIVEN_UP_S = 60
 
 interface State {
   readonly load: Load
   readonly reserve: Reserve
-  /** How many workers were needed, and when; later ones need fewer. */
+  /** How many workers were needed, and when, oldest first. Each later need is smaller. */
   readonly needs: ReadonlyArray<readonly [atMicros: number, workers: number]>
   readonly lastStopMicros: number
   readonly lastGrowthMicros: number
-  /** What the pool did when all were busy, before it grew. */
+  /** The size and the rate of the pool before it grew with all workers busy. */
   readonly grown?: { readonly atMicros: number; readonly from: number; readonly rate: number } | undefined
-  /** More do not help: until then, no more than these. */
+  /** More workers do not help: until `untilMicros` there are at most `workers`. */
   readonly limit?: { readonly untilMicros: number; readonly workers: number } | undefined
 }
 
 const NOTHING = { reserve: NO_RESERVE, needs: [], lastStopMicros: 0, lastGrowthMicros: 0 }
 
 /**
- * Keeps the time that a due task waits under a goal: as many workers as it takes for the tasks that arrive and the time that
- * they run (Little's law), and for those that wait already. Grows at once, and shrinks slowly.
+ * Keeps the time that due tasks wait below a goal: as many workers as it takes for the tasks that arrive and the time that they run
+ * (Little's law), and for the tasks that wait already. Grows at once, and shrinks slowly.
  */
 export function latency(snapshot: Snapshot, before?: State): Decision<State> {
   const { nowMicros, canSpawn, options, workers } = snapshot
@@ -289,8 +292,8 @@ export function latency(snapshot: Snapshot, before?: State): Decision<State> {
 }
 
 /**
- * How many more may start now. All that start together are ready together, and late. If some take their time nevertheless,
- * it is not for want of processors.
+ * How many more workers may start now. If more start together than there are processors, all are ready late. If some are not ready
+ * after START_PACE_MICROS, that is not for want of processors, so more may start.
  */
 function atOnce(snapshot: Snapshot, lastGrowthMicros: number): number {
   const { options, nowMicros } = snapshot
@@ -300,7 +303,7 @@ function atOnce(snapshot: Snapshot, lastGrowthMicros: number): number {
 
 interface Need {
   readonly now: number
-  /** For the highest arrival rate that there may be in truth: only what is beyond that may go. */
+  /** The need at the highest arrival rate that the observations allow: only workers beyond this number may go. */
   readonly most: number
 }
 
@@ -309,7 +312,7 @@ function need(snapshot: Snapshot, load: Load, reserve: number): Need {
   const { present, busy, coming } = census(snapshot)
   const seconds = meanRun(load)
   if (seconds === undefined) {
-    // nothing is known as yet: twice as many while tasks wait and all are busy
+    // nothing is known yet: the pool doubles while tasks wait and no worker is coming
     const now = backlog > 0 && coming === 0 ? Math.min(2 * Math.max(1, present), busy + backlog) : present
     return { now, most: now }
   }
@@ -323,8 +326,8 @@ function need(snapshot: Snapshot, load: Load, reserve: number): Need {
 }
 
 /**
- * So many workers that what waits becomes less: the longer tasks wait, the sooner they are to have begun, so that a small queue
- * takes one worker more, and a burst all it can get. 0: that they wait is no more than chance.
+ * How many workers drain the tasks that wait. The longer they would wait, the sooner they are to begin, so a small queue takes one
+ * more worker, and a burst all it can get. 0 if the queue is no more than chance.
  */
 function draining(snapshot: Snapshot, load: Load, seconds: number, goal: number): number {
   const { backlog } = snapshot
@@ -340,13 +343,13 @@ function draining(snapshot: Snapshot, load: Load, seconds: number, goal: number)
   return busy + Math.ceil((backlog - busy * each) / (1 + each))
 }
 
-/** Adds a need and forgets the old ones, and those that a later one exceeds. */
+/** Adds a need, and forgets old needs and those that the new one exceeds. */
 function remember(needs: State['needs'], now: number, workers: number): State['needs'] {
   const kept = needs.filter(([at, earlier]) => now - at < HOLD_S * 1e6 && earlier > workers)
   return [...kept, [now, workers]]
 }
 
-/** Whether the last growth has helped: with all busy, more should end per second. */
+/** Judges whether the last growth has helped: with all workers busy, more tasks should end per second. */
 function judge(state: State, snapshot: Snapshot, load: Load): Pick<State, 'grown' | 'limit'> {
   const { nowMicros, backlog } = snapshot
   const { present, busy, coming } = census(snapshot)
@@ -362,9 +365,9 @@ function judge(state: State, snapshot: Snapshot, load: Load): Pick<State, 'grown
 }
 
 /**
- * The share of tasks that find all servers busy, of those that arrive at random (Erlang's C formula).
+ * The share of randomly arriving tasks that find all servers busy (Erlang's C formula).
  *
- * @param load how many servers would be busy all the time: arrivals per second times seconds per run
+ * @param load arrivals per second times seconds per run: how many servers would always be busy
  */
 function shareQueued(servers: number, load: number): number {
   if (load >= servers) return 1
@@ -373,17 +376,17 @@ function shareQueued(servers: number, load: number): number {
   return blocked / (1 - (load / servers) * (1 - blocked))
 }
 
-/** How likely it is, by chance, that so many tasks wait. */
+/** How likely it is that this many tasks wait by chance. */
 function chanceOfQueue(servers: number, load: number, waiting: number): number {
   return shareQueued(servers, load) * Math.min(1, load / servers) ** waiting
 }
 
 /**
- * How many servers it takes so that no more than `share` of the tasks wait longer than `wait` seconds. Where run times are
- * not exponential, waits are stretched as Allen and Cunneen have it.
+ * The smallest number of servers with which at most `share` of the tasks wait longer than `wait` seconds. If run times are not
+ * exponential, waits are stretched by the approximation of Allen and Cunneen.
  *
  * @param seconds how long a run takes
- * @param variability squared deviation over squared mean of the run times
+ * @param variability the variance of run times divided by their squared mean
  */
 function serversFor(
   load: number,

@@ -1,6 +1,6 @@
 import { census, type Decision, grow, hold, type Snapshot, shrink } from './algorithm.js'
 
-/** For how many ticks all were busy, and for how many more than one was free. */
+/** `overloaded`: for how many ticks all workers were busy. `idle`: for how many ticks more than one was free. */
 interface Ticks {
   readonly overloaded: number
   readonly idle: number
@@ -37,7 +37,7 @@ export function spare(snapshot: Snapshot, state: Ticks = { overloaded: 0, idle: 
  * Keeps `minimum` workers idle: spawns what is missing, and stops one after `idle` ticks with more (uWSGI HEAD,
  * core/master_utils.c, `uwsgi_cheaper_algo_spare2`).
  *
- * @param state for how many ticks more were idle than `minimum`
+ * @param state for how many ticks more workers than `minimum` were idle
  */
 export function spare2(snapshot: Snapshot, state = 0): Decision<number> {
   const { workers, options, canSpawn } = snapshot
@@ -71,7 +71,7 @@ export function backlog(snapshot: Snapshot): Decision {
   return { ...held, reason }
 }
 
-/** Only by hand. */
+/** Changes nothing: people set the number of workers. */
 export function manual(snapshot: Snapshot): Decision {
   return { target: hold(snapshot), state: undefined, reason: 'by hand only' }
 }
