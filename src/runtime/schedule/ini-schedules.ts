@@ -66,14 +66,14 @@ export function parseCommand2(text: string, harakiriMs: number): CronCommand {
   const expression = ['minute', 'hour', 'day', 'month', 'week'].map(key => values.get(key) ?? '-1').join(' ')
   const zone = values.get('zone') ?? null
   openCron(expression, zone)
-  const mercy = values.get('harakiri')
+  const harakiri = values.get('harakiri')
   return {
     kind: 'command',
     command,
     expression,
     zone,
     isUnique: Number(values.get('unique') ?? 0) !== 0,
-    harakiriMs: mercy === undefined ? harakiriMs : secondsOf(mercy, text) * 1000,
+    harakiriMs: harakiri === undefined ? harakiriMs : secondsOf(harakiri, text) * 1000,
   }
 }
 

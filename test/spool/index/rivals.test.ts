@@ -96,6 +96,16 @@ describe('refs of a directory that others run, too', () => {
     assert.deepEqual(index.take(10), taken.toSorted())
   })
 
+  it('are with their worker again once somebody has seen that it began them', () => {
+    const { index, refs } = indexOf(10)
+    for (const ref of index.take(10)) index.abandoned(ref)
+    const [first = ''] = index.take(1) // so that the others are those that come next
+    const [begun = '', ...rest] = refs.filter(ref => ref !== first)
+    index.found([begun], [], NOW)
+    assert.deepEqual(index.take(10).toSorted(), rest)
+    assert.equal(index.busy, 10)
+  })
+
   it('come last once an event told that somebody has begun them, and not once it told that they were removed; then a scan tells', () => {
     const { index, refs } = indexOf(40)
     index.returned({ ref: 'other', kind: 'parked', ranMs: 0, reason: 'slot', slots: SLOTS }, NOW)

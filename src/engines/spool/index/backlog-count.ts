@@ -27,7 +27,7 @@ export class BacklogCount {
   #isCounting = false
   /** When the next count may begin, on the clock of `performance.now()`. */
   #nextAt = Number.NEGATIVE_INFINITY
-  /** The number of tasks that have left the spool since the latest count began. */
+  /** The number of tasks that have left the spool since `#last` began to be counted. */
   #ended = 0
 
   /** @param spool its path, a byte string */
@@ -37,8 +37,8 @@ export class BacklogCount {
   }
 
   /**
-   * Returns the last complete count, less the tasks that have ended since the latest count began; undefined until the first
-   * count is complete. Begins another count if it is time.
+   * Returns the last complete count, less the tasks that have ended since it began; undefined until the first count is complete.
+   * Begins another count if it is time.
    */
   ask(): CountedBacklog | undefined {
     if (!this.#isCounting && performance.now() >= this.#nextAt) void this.#count()
@@ -70,10 +70,11 @@ export class BacklogCount {
       },
       failed() {},
     }
-    this.#ended = 0 // an estimate: a task that ends during the count may be counted, or not
+    const endedBefore = this.#ended
     try {
       await scanSpool(this.#spool, this.#rules, visitor, await isLocal(this.#spool))
       this.#last = { byPrefix, total, atMs: Date.now() }
+      this.#ended -= endedBefore // an estimate: a task that ends during the count may be counted, or not
     } catch {} // the scanner reports a directory that cannot be listed
     const tookMs = performance.now() - startedAt
     this.#nextAt = performance.now() + Math.max(MIN_PAUSE_MS, PAUSE * tookMs)

@@ -70,9 +70,9 @@ export class ReadyRefs {
     this.#window.each((ref, time) => this.#freshNames.has(ref) || visit(ref, time))
   }
 
-  /** True if the ref became ready otherwise than by a scan. */
+  /** True if the ref became ready otherwise than by a scan, or is ahead. */
   isFresh(ref: Ref): boolean {
-    return this.#freshNames.has(ref)
+    return this.#freshNames.has(ref) || this.#ahead.has(ref)
   }
 
   /**
@@ -103,9 +103,9 @@ export class ReadyRefs {
     this.#fresh.push({ ref, time })
   }
 
-  /** Removes the fresh ones of these refs; refs of the window stay. @returns those that were removed */
+  /** Removes those of these refs that are fresh or ahead; refs of the window stay. @returns those that were removed */
   remove(refs: ReadonlySet<Ref>): Set<Ref> {
-    const removed = new Set([...refs].filter(ref => this.#freshNames.delete(ref)))
+    const removed = new Set([...refs].filter(ref => this.#freshNames.delete(ref) || this.#ahead.delete(ref)))
     if (removed.size > 0) this.#sift()
     return removed
   }

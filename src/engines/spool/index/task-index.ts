@@ -374,8 +374,8 @@ export class TaskIndex {
   }
 
   /**
-   * Takes in what a look found at abandoned refs. The refs in `begun` are with their workers again. A ref that is not fresh any
-   * more was taken meanwhile, or is among those ahead, and stays there.
+   * Takes in what a look found at abandoned refs. The refs in `begun` are with their workers again. A ref that is neither fresh
+   * nor ahead was taken meanwhile.
    */
   found(begun: readonly Ref[], reports: readonly Report[], nowMs: number): void {
     const ready = this.#ready.remove(new Set([...begun, ...reports.map(({ ref }) => ref)]))
