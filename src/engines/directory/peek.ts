@@ -52,7 +52,7 @@ export function peekTask(path: string): Buffer[] | undefined {
   }
 }
 
-/** Looks at tasks as they are now, takes no lock, and changes nothing. @see Looker */
+/** Returns what is found at each ref now. Takes no lock, and changes nothing. @see Looker */
 export function lookAtTasks(
   spool: string,
   refs: readonly Ref[],
@@ -72,10 +72,10 @@ export function lookAtTasks(
   })
 }
 
-/** @see LookAtLater */
+/** Looks only at tasks whose files have changed since `sinceMs`. @see LookAtLater */
 export function lookAtLater(spool: string, refs: readonly Ref[], sinceMs: number): [number, Found][] {
   const changed = [...refs.keys()].filter(place => changedAtMs(spool, refs[place] ?? '') >= sinceMs)
-  if (changed.length === 0) return [] // the locks of the system need not be read
+  if (changed.length === 0) return [] // saves reading all locks of the system
   const found = lookAtTasks(
     spool,
     changed.map(place => refs[place] ?? ''),
@@ -83,7 +83,7 @@ export function lookAtLater(spool: string, refs: readonly Ref[], sinceMs: number
   return changed.map((place, i) => [place, found[i] ?? 'due'])
 }
 
-/** @param spool its real path @returns who has locked a task; undefined: nobody, or nobody that we may see */
+/** Returns the process that has locked a task; undefined if there is none, or none that we may see. @param spool its real path */
 export async function holderOfTask(spool: string, ref: Ref): Promise<Holder | undefined> {
   const stats = await stat(toFsPath(`${toByteString(spool)}/${ref}`)).catch(() => undefined)
   const pid = stats === undefined ? undefined : await holderOf(stats)
