@@ -11,9 +11,9 @@ import { Draft, findId, idsDirectory, newTaskPath, publishPromised, writeInPlace
 export interface WriteOptions {
   /** The spool directory's real path, a byte string, or one that is anchored to it. */
   readonly spool: string
-  /** Whom root gives what it stores. */
+  /** The user to whom root gives the files that it stores. */
   readonly owner?: Owner | undefined
-  /** Whether data and directory entry are on disk before the task counts as stored. Otherwise they only survive `kill -9`. */
+  /** True if data and directory entry must be on disk before the task counts as stored. Otherwise they only survive `kill -9`. */
   readonly sync: boolean
 }
 
@@ -97,7 +97,7 @@ export function* writeSteps(request: Request, options: WriteOptions): Steps {
   }
 }
 
-/** Ids are made below what the owner may exchange at any time. */
+/** Root refuses ids, because they are made below a directory that the spool's owner may exchange at any time. */
 function idRefused(spool: string, { uid }: Owner): SpooldError {
   return new SpooldError(
     'ENQUEUE_FAILED',
@@ -128,7 +128,7 @@ function* publishOnce(draft: Draft, id: string, options: WriteOptions): Steps {
   return yield* fulfil(ref, options, ref !== draft.ref)
 }
 
-/** Does what was promised, unless that was done: the first writer may have died, or still be at work. */
+/** Publishes a promised task, unless that was done before: the first writer may have died, or still be at work. */
 function* fulfil(ref: Ref, { spool, sync }: WriteOptions, isDuplicate: boolean): Steps {
   const path = `${spool}/${ref}`
   if (sync) yield { kind: 'directory', path: idsDirectory(spool) }
@@ -193,27 +193,30 @@ export async function perform(wait: Wait): Promise<void> {
   }
 }
 
-/** Far less than `spooler-sweep` is ever set to. */
+/** How often drafts are renewed. It is far less than `spooler-sweep` is ever set to. */
 const SIGN_OF_LIFE_MS = 1000
-/** So many are renewed at once, which takes some 10 ms: of a million, each is within half an hour. */
+/** How many drafts are renewed at once, which takes some 10 ms. Of a million, each is renewed within half an hour. */
 const MAX_RENEWED = 1000
 
 /**
- * Shows a sweep that the writer of these drafts is alive, by new times of change, one after the other.
+ * Shows a sweep that the writer of these drafts is alive, by renewing their ctimes, one after the other.
  *
- * @param draftAt undefined where there is nothing to renew @returns what ends that
+ * @param draftAt returns undefined where there is nothing to renew
+ * @returns a function that ends this
  */
 export function keepAlive(count: number, draftAt: (place: number) => Draft | undefined): () => void {
   let next = 0
   const life = setInterval(() => {
-    for (let n = Math.min(count, MAX_RENEWED); n > 0; n--) quietly(() => draftAt(next++ % count)?.renew()) // what comes next says what is wrong
+    // a failure is ignored: the next step of the write reports what is wrong
+    for (let n = Math.min(count, MAX_RENEWED); n > 0; n--) quietly(() => draftAt(next++ % count)?.renew())
   }, SIGN_OF_LIFE_MS)
   return () => clearInterval(life)
 }
 
 /**
- * A streamed body may take long, and the sweep has to see that its writer is alive: by new times of change, which cost next
- * to nothing, and by a lock, but only where libc has been loaded for other reasons. A program that stores does not load it.
+ * Stores a streamed body. That may take long, and a sweep has to see that the writer is alive: by new ctimes, which cost
+ * next to nothing, and by a lock, but only where libc has been loaded for other reasons. A program that only stores tasks
+ * does not load it.
  */
 async function receive(draft: Draft, body: AsyncIterable<Uint8Array>): Promise<void> {
   if (hasChosen()) await tryHold(draft.fd).catch(() => {})
@@ -243,7 +246,7 @@ function performSync(wait: Wait): void {
   }
 }
 
-/** Blocks, inodes, a user's quota: there may be room later. */
+/** No blocks, no inodes, or a user's quota used up: there may be room later. */
 const NO_ROOM = new Set(['ENOSPC', 'EDQUOT'])
 
 export function isNoRoom(error: unknown): boolean {
