@@ -125,8 +125,9 @@ export class Draft {
   }
 
   /**
-   * Takes an id for the task, which promises that the task will be published. @returns the task that has the id now: this
-   * one, or another that was quicker
+   * Takes an id for the task, which promises that the task will be published.
+   *
+   * @returns the task that has the id now: this one, or another that was quicker
    */
   promise(id: string): Ref {
     const ref = takeId(this.spool, id, this.ref)

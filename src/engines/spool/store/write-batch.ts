@@ -148,8 +148,9 @@ class BatchWriter {
   }
 
   /**
-   * Writes small packets, each under its path. Resolves to the errors, by position. @param owner the user to whom root gives
-   * the files
+   * Writes small packets, each under its path. Resolves to the errors, by position.
+   *
+   * @param owner the user to whom root gives the files
    */
   write(
     paths: readonly string[],
