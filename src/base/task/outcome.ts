@@ -20,15 +20,15 @@ export type Outcome =
   | { readonly kind: 'ignore' }
   /** `detail`: the stack of the error, or what is wrong with the answer. `delayMs`: as for a retry. */
   | { readonly kind: 'error'; readonly detail: string; readonly delayMs?: number }
-  /** It must not run again; `detail` says why. */
+  /** The task must not run again; `detail` says why. */
   | { readonly kind: 'bury'; readonly detail: string }
-  /** People cancelled it; `detail` says how its run ended. */
+  /** People cancelled the task; `detail` says how its run ended. */
   | { readonly kind: 'cancel'; readonly detail: string }
-  /** It crashed its host; `detail` says how the host died. */
+  /** The task crashed its host; `detail` says how the host died. */
   | { readonly kind: 'crash'; readonly detail: string }
   /**
-   * The run was interrupted through no fault of the task: treat it as if it had not started. `isUnbegun`: it had not.
-   * `shortage`: what its process lacks, which is to be replaced.
+   * The run was interrupted through no fault of the task: treat the task as if it had not started. `isUnbegun`: it had not.
+   * `shortage`: what its process lacks; that process is to be replaced.
    */
   | { readonly kind: 'release'; readonly isUnbegun?: true; readonly shortage?: string }
 
