@@ -5,10 +5,13 @@ const processes = onDemand<typeof import('node:child_process')>('node:child_proc
 
 /** Node has no getpwnam. `id` and `getent` do the look-up, including LDAP and any other configured source. */
 
-/** That of the start: a configuration may set PATH to a directory of the daemon's user, and root runs nothing from there. */
+/**
+ * The environment of the start: a configuration may set PATH to a directory of the daemon's user, and root runs nothing from
+ * there.
+ */
 const SURROUNDINGS = { ...process.env }
 
-/** A user's number, given a name or a number; undefined if there is no such user. A number need not have a name. */
+/** Returns a user's number, given a name or a number; undefined if there is no such user. A number need not have a name. */
 export function findUser(user: string): number | undefined {
   return toNumber(isDigits(user) ? user : ask('id', ['-u', '--', user]))
 }
@@ -67,7 +70,7 @@ function isDigits(text: string): boolean {
 
 let mapped: ReadonlyArray<readonly [first: number, count: number]> | undefined
 
-/** Whether a user has a number in the user namespace of this process. */
+/** Returns true if a user has a number in the user namespace of this process. */
 export function isMapped(uid: number): boolean {
   mapped ??= readMap()
   return mapped.some(([first, count]) => uid >= first && uid < first + count)
