@@ -15,7 +15,7 @@ export class Heap<T> {
     return this.#items[0]
   }
 
-  /** In no particular order. */
+  /** The items, in no particular order. */
   values(): Iterable<T> {
     return this.#items
   }

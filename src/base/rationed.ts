@@ -25,8 +25,8 @@ export class Rationed<T> {
 }
 
 /**
- * The same for a figure in parts, which are asked for one by one. The share is one of the processor's time. Whoever asks for
- * another part waits until it may be taken.
+ * The same for a figure that is asked for in parts, one by one. It costs a small share of the processor's time: whoever asks
+ * for another part waits until it may be taken.
  */
 export class RationedPart<T> {
   readonly #take: (from: number) => T
@@ -58,7 +58,7 @@ export class RationedPart<T> {
   }
 }
 
-/** What somebody else knows who may not answer. Until there is a new answer, the last one stands. */
+/** An answer of somebody who may be away. While there is no new answer, the last one stands. */
 export class LastKnown<T> {
   readonly #ask: () => Promise<T>
   readonly #withinMs: number

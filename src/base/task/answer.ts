@@ -4,7 +4,7 @@ import { causesOf, stackOf } from './failure-text.js'
 import { IGNORE, OK, type Outcome, RETRY, SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './outcome.js'
 import { type Backoff, LONGEST_DELAY_MS, type RetryPolicy } from './terms.js'
 
-/** What a handler may return, or resolve to. Anything else is a retry. */
+/** The values that a handler may return, or resolve to. Anything else is a retry. */
 export type Answer =
   | typeof SPOOL_OK
   | typeof SPOOL_RETRY
@@ -41,7 +41,7 @@ export interface RetryOptions extends PolicyAnswer {
   /** The delay: `'5m'`, or seconds. */
   readonly retry?: true | string | number
   readonly reason?: string
-  /** What had been thrown: it is kept with the reason. */
+  /** The error that was thrown before; it is kept with the reason. */
   readonly cause?: unknown
 }
 

@@ -16,7 +16,7 @@ export interface CancelResult {
   readonly detail?: string
 }
 
-/** What the end of a cancelled task waits for, while that takes longer than it may. */
+/** The reason why a cancelled task has not ended yet, once that takes longer than it may. */
 export interface CancelNews {
   /** The process that runs it. */
   readonly pid: number

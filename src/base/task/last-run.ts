@@ -5,7 +5,7 @@ export type LastRun = CutShort & {
   /** From when to when that process had the task, epoch ms; absent if the run is known to be that process's own. */
   readonly from?: number
   readonly to?: number
-  /** What is known of a process that had the task earlier, if nobody has dealt with what that one left. */
+  /** The same for a process that had the task earlier, if nobody has dealt with what that one left. */
   readonly before?: LastRun
 }
 

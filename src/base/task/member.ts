@@ -19,7 +19,7 @@ export interface MemberFacts {
   readonly controls: string | null
 }
 
-/** What others may know of such a process, and have it do. */
+/** The facts that others may learn of such a process, and the acts that they may ask of it. */
 export interface Member {
   facts(): MemberFacts
   /** Ends a task that the process runs. @param tell called with what the end waits for */

@@ -10,7 +10,7 @@ export const SPOOL_RETRY = -1 as const
 /** The task is not for this handler: the next one gets it; without one the task stays as it is. */
 export const SPOOL_IGNORE = 0 as const
 
-/** What else runs in the process when a run starts. */
+/** Whether other tasks run in the process when a run starts. */
 export type Company = 'alone' | 'beside'
 
 /** The result of one run, as data: handlers return or throw, and task/answer turns either into one of these. */
@@ -35,7 +35,7 @@ export type Outcome =
 /** The task runs again, with the delay and policy that the handler asked for, if any. */
 interface RetryOutcome {
   readonly kind: 'retry'
-  /** undefined means according to the policy. */
+  /** Undefined means the delay of the policy. */
   readonly delayMs?: number
   /** Overrides the options from now on. */
   readonly policy?: Partial<RetryPolicy>

@@ -14,7 +14,7 @@ export interface Pause {
   readonly untilMs: number | null
 }
 
-/** What is paused in a spool. */
+/** The pauses of a spool. */
 export interface Pauses {
   readonly pauses: readonly Pause[]
   /** Why it is unknown what is paused. Then the whole spool counts as paused, so that nothing starts that must not. */
@@ -40,7 +40,11 @@ export function isSamePair(a: PausedPair | null, b: PausedPair | null): boolean 
   return a === b || (a !== null && b !== null && a[0] === b[0] && a[1] === b[1])
 }
 
-/** For people: `all tasks, until 2026-12-24T08:00:00Z`. @param known null: this user may not see what is paused */
+/**
+ * Describes pauses for people: `all tasks, until 2026-12-24T08:00:00Z`.
+ *
+ * @param known null: this user may not see what is paused
+ */
 export function describePauses(known: Pauses | null): string {
   if (known === null) return 'unknown: only its user and root may enter .spoold'
   const { pauses, fault } = known

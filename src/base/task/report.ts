@@ -5,7 +5,7 @@ import { displayName, type Ref, type TaskName } from './ref.js'
 import type { NamedSlots, SlotWish } from './terms.js'
 
 /**
- * What a worker reports to the master about a ref. The kinds are sent as their position in this list (ipc/messages), so only
+ * The kinds of reports that a worker makes about a ref. They are sent as their position in this list (ipc/messages), so only
  * append.
  */
 export const REPORT_KINDS = [
@@ -39,13 +39,16 @@ export interface Report {
   readonly atMs?: number | undefined
   /** The name of a named task, once it has run. */
   readonly task?: string | undefined
-  /** For `parked`: what the task waits for. Before that happens, another look is not worth it. */
+  /** For `parked`: what the task waits for. Until that happens, another look at the task is not worth it. */
   readonly reason?: ParkReason | undefined
   /** The pause that the task waits for (`paused`), as far as its worker knows. */
   readonly pair?: PausedPair | undefined
   /** The task waits for one of these slots (`parked`), or has had one and given it back. */
   readonly slots?: NamedSlots | undefined
-  /** For people: the stack, the reason; for `unknown-name` the name. `later` has one only if a run crashed its process: how. */
+  /**
+   * For people: the stack, or the reason; for `unknown-name` the name. A report of `later` has a detail only if a run
+   * crashed its process: how.
+   */
   readonly detail?: string | undefined
   /** The number of the run, from 1; reported only to listeners. */
   readonly attempt?: number | undefined
@@ -54,9 +57,9 @@ export interface Report {
 }
 
 /**
- * What a look at a task's file finds. `gone`: the file is not there. `locked`: somebody has it locked. `begun`: a process
- * that has ended began it (told only to those who ask). `due`: it may run now. `unreadable`: it is no task. A number: it is
- * due at this later time (epoch ms).
+ * The state in which a look finds a task's file. `gone`: the file is not there. `locked`: somebody has it locked. `begun`: a
+ * process that has ended began the task (told only to those who ask). `due`: the task may run now. `unreadable`: the file is
+ * no task. A number: the task is due at this later time (epoch ms).
  */
 export type Found = 'gone' | 'locked' | 'begun' | 'due' | 'unreadable' | number
 
@@ -79,7 +82,7 @@ type LookAtLater = (
 export interface Looker {
   /** @returns what is found at each ref, in the order of the refs; undefined if nobody could look */
   look(refs: readonly Ref[]): Promise<readonly Found[] | undefined>
-  /** The same, where processes may have ended: what these had begun since then (epoch ms) is `begun`. */
+  /** The same, where processes may have ended: a task that one of them had begun since then (epoch ms) is `begun`. */
   begun(refs: readonly Ref[], sinceMs: number): Promise<readonly Found[] | undefined>
   readonly later: LookAtLater
   /** @returns the process that has the task locked; undefined if that is not known */
@@ -177,7 +180,7 @@ export interface RunEnd {
   readonly detail?: string | undefined
 }
 
-/** What the master has to know of a claim before its task begins. */
+/** The facts that the master has to know of a claim before its task begins. */
 export interface ClaimNotice {
   /** The name of the task, which the ref does not contain. */
   readonly name: TaskName
@@ -185,7 +188,7 @@ export interface ClaimNotice {
   readonly lease?: string
 }
 
-/** What a worker did with tasks of one name since its last message. */
+/** The runs of tasks of one name in a worker since its last message. */
 export interface NamedRuns {
   readonly name: string
   /** How many may run at a time; null: no limit. */

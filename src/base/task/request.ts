@@ -11,8 +11,8 @@ export interface Request {
   /** The caller's own name for the task: a spool stores it once. */
   readonly id?: string
   /**
-   * What the file's name has in place of a random number. By this mark, a process that forwards the task to another spool
-   * recognizes what is stored there. Letters, digits and `-`.
+   * The text that the file's name has in place of a random number. By this mark, a process that forwards the task to another
+   * spool recognizes what is stored there. Letters, digits and `-`.
    */
   readonly mark?: string
   /**

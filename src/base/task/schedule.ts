@@ -4,7 +4,10 @@ import { crypto } from '../on-demand.js'
 /** uWSGI's signals: a byte that any code can raise, and that a function registered for it handles. */
 export const MAX_SIGNAL = 255
 
-/** What raises a signal automatically. Equal schedules are one, whoever asks for them. */
+/**
+ * A timer, a time or a change that raises a signal automatically, or runs a command. Equal schedules are one, whoever asks
+ * for them.
+ */
 export type Schedule = Timer | CronTimes | CronCommand | FileMonitor
 
 export type SignalSchedule = Exclude<Schedule, CronCommand>
@@ -49,8 +52,8 @@ export interface FileMonitor {
 }
 
 /**
- * What code has done to its interpreter, if uWSGI's master would have loaded that code: in uWSGI, crons and their commands
- * would have the same. Null: the code left that as it was.
+ * The changes that code has made to its interpreter, if uWSGI's master would have loaded that code: in uWSGI, crons and
+ * their commands would have the same. Null: the code left that as it was.
  */
 export interface LoadedProcess {
   readonly kind: 'process'
@@ -60,7 +63,7 @@ export interface LoadedProcess {
   readonly environment: ReadonlyArray<readonly [name: string, value: string | null]>
 }
 
-/** What a worker reports to the master about signals; and, once it is ready, of periodic tasks. */
+/** A worker's report to the master about signals; and, once the worker is ready, about periodic tasks. */
 export type SignalNews =
   | LoadedProcess
   | PeriodicTask
@@ -94,8 +97,8 @@ function hashOf(text: string): string {
 }
 
 /**
- * What a spool remembers of schedules that people have paused. Any number of daemons read it, and none of them fires a
- * schedule that is paused.
+ * A spool's memory of schedules that people have paused. Any number of daemons read it, and none of them fires a schedule
+ * that is paused.
  */
 export interface SchedulePauses {
   /** Since when, epoch ms, by `scheduleHash`. */
@@ -122,13 +125,13 @@ export interface PeriodicTask {
   readonly name: string
   readonly queue: string
   readonly when: Rhythm
-  /** What becomes of the times at which no daemon ran: one run makes up for all of them, or none does. */
+  /** How the times at which no daemon ran are made up for: by one run for all of them, or not at all. */
   readonly missed: 'one' | 'skip'
   /** True if the task is scheduled again although its last run has not ended; but not before that run has begun. */
   readonly overlap: boolean
 }
 
-/** What a spool remembers of a periodic task. Times are epoch ms. */
+/** A spool's memory of one periodic task. Times are epoch ms. */
 export interface PeriodicEntry {
   readonly name: string
   readonly when: Rhythm
@@ -152,8 +155,8 @@ export interface PeriodicState {
 }
 
 /**
- * What a spool remembers of periodic tasks. Any number of daemons read it. Of those that want to replace the same version of
- * an entry, one succeeds, and that one stores the task. Every method throws, or rejects with, why it cannot.
+ * A spool's memory of periodic tasks. Any number of daemons read it. Of those that want to replace the same version of an
+ * entry, one succeeds, and that one stores the task. Every method throws, or rejects with, why it cannot.
  */
 export interface PeriodicStates {
   /** The clock that daemons on several machines share, as of the last `read`; epoch ms. Absent: that of this machine. */
@@ -203,7 +206,7 @@ function isTextOrNull(value: unknown): boolean {
 }
 
 interface ScheduleText {
-  /** What happens: `signal 1`, `task clear-sessions`. */
+  /** The thing that is scheduled: `signal 1`, `task clear-sessions`. */
   readonly what: string
   /** `every 60 s` */
   readonly when: string

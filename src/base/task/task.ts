@@ -39,5 +39,5 @@ export interface Task {
   readonly SPOOL_IGNORE: typeof SPOOL_IGNORE
 }
 
-/** What `spooler-import` loads: the default export, or the one named `spooler`. */
+/** The function that `spooler-import` loads: the default export, or the one named `spooler`. */
 export type Handler = (env: Env, task: Task) => Answer | Promise<Answer>

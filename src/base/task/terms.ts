@@ -2,11 +2,11 @@ import { times } from '../counted.js'
 import type { ParkReason } from './parked.js'
 import type { Ref } from './ref.js'
 
-/** What the handlers of a worker say of one task before it runs. It takes precedence over the options. */
+/** The terms on which the handlers of a worker run one task, known before it runs. They take precedence over the options. */
 export interface Terms {
   /** The task's name as in its packet, for people, who also see the name of its file. */
   readonly name: string
-  /** What comes before the name that the task's code knows; undefined: nothing. */
+  /** The part of the name that comes before the one that the task's code knows; undefined: nothing. */
   readonly namespace?: string
   /** How the task is delivered, unless its packet names a delivery of its own. */
   readonly delivery: Delivery
@@ -41,13 +41,13 @@ export interface SlotQueueStats extends NamedSlots {
   readonly parked: number
 }
 
-/** What a master tells a worker, so that tasks take slots in order. */
+/** A master's news to a worker, by which tasks take slots in order. */
 export interface SlotNews {
   /** The names of tasks that wait for slots; absent: they are as before. */
   readonly queued?: readonly string[]
-  /** Of the refs that come with this message, those that may take a slot though others wait. */
+  /** Those of the refs in this message that may take a slot though others wait. */
   readonly tries: readonly Ref[]
-  /** The refs that come with this message are tasks of this name, and may wait until others of the name end in this worker. */
+  /** The name of the tasks that come with this message, which may wait until others of the name end in this worker. */
   readonly follow?: string
 }
 
@@ -60,7 +60,7 @@ export interface SlotWish extends NamedSlots {
 export interface RetryPolicy {
   /** Bury a task after this many failed runs; 0 means never, as in uWSGI. */
   readonly maxAttempts: number
-  /** What sets this limit, for people, if it is not spooler-max-attempts. */
+  /** The option or setting that gives this limit, for people, if it is not spooler-max-attempts. */
   readonly attemptsLimit?: string
   /** Bury a task after this many crashes; 0 means never. */
   readonly maxCrashes: number

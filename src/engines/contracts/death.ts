@@ -14,7 +14,7 @@ export interface DeadRun {
   readBody(): Buffer | undefined
 }
 
-/** What has become of such a task. */
+/** How the process of such a run died, and when the task runs again. */
 export interface Death {
   /** How its process died, as its record or its dead letter has it. */
   readonly cause: string

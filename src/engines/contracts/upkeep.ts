@@ -58,7 +58,7 @@ export interface LeaseListener {
   renewed(): void
 }
 
-/** What a spool holds besides tasks that are due, waiting or running. */
+/** The figures of a spool besides those of tasks that are due, waiting or running. */
 export interface UpkeepStats {
   readonly dead: DeadStats
   /** How many tasks have a record, because they failed or are held; a lower bound unless `isWhole`. */

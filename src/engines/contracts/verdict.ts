@@ -12,18 +12,18 @@ import {
 } from '../../base/task/terms.js'
 
 /**
- * What a run leads to, for all engines. docs/failures.md has the same as a table. An engine says what it knows, and applies
+ * The verdict on a run, for all engines. docs/failures.md has the same as a table. An engine says what it knows, and applies
  * the answer to its files, jobs or objects.
  */
 
 /**
- * What the mark of the last run says. The mark stays if that run never ended. `died-beside`: other tasks ran in its process,
- * so none is guilty yet. `died-once`: the task is delivered at most once.
+ * The state of the last run, as its mark says. The mark stays if that run never ended. `died-beside`: other tasks ran in its
+ * process, so none is guilty yet. `died-once`: the task is delivered at most once.
  */
 export const PASTS = ['none', 'died-alone', 'died-beside', 'died-once'] as const
 export type Past = (typeof PASTS)[number]
 
-/** What is remembered of the runs of a task. */
+/** The counts of a task's runs, and the retry policy that they left. */
 export interface Runs {
   /** Runs that ended in a retry, an error or a crash. */
   readonly attempts: number
@@ -33,11 +33,11 @@ export interface Runs {
   readonly policy: Partial<RetryPolicy>
 }
 
-/** What applies to one task of one worker. */
+/** The rules that apply to one task of one worker. */
 export interface Rules {
   /** The retry policy of the options. */
   readonly policy: RetryPolicy
-  /** What the handlers say of the task. */
+  /** The terms that the handlers give the task. */
   readonly terms: Terms | undefined
   /** The default delay of a retry, and the maximum delay after a crash. */
   readonly frequencyMs: number
@@ -70,13 +70,13 @@ export interface Again {
   readonly failed: Failed
 }
 
-/** What a run leads to if nobody has settled its end. */
+/** The verdict on a run whose end nobody has settled. */
 export type PastVerdict = (Burial | Again) & {
   /** How the process died, if the verdict follows from that death and the death counts. */
   readonly death?: string
 }
 
-/** What becomes of a task after its run. `put-back`: the task is as it was before. */
+/** The verdict on a task after its run. `put-back`: the task is as it was before. */
 export type Verdict = { readonly kind: 'remove' } | Unsettled
 
 /** The verdict on a task that is not done. */

@@ -4,7 +4,7 @@ import type { Ref } from '../../base/task/ref.js'
 import { MAX_REQUEST_BYTES } from '../../formats/control/protocol.js'
 import { askDaemon } from '../control/client.js'
 
-/** What a daemon says about tasks that have ended. */
+/** The refs of tasks that have ended, as a daemon says. */
 export interface Word {
   readonly done: readonly Ref[]
   readonly dead: readonly Ref[]

@@ -46,11 +46,11 @@ export interface Parcel {
   readonly arrivedAtMs: number | undefined
   /** True if people hold the task. */
   readonly isHeld: boolean
-  /** What the task's last run left, if that run never ended. */
+  /** The mark that the task's last run left, if that run never ended. */
   readonly past: UnfinishedRun
   /** Undefined if the task has not failed. */
   readonly record: FailureRecord | undefined
-  /** What the task's file is like, if it comes from a directory. */
+  /** The name, mode and mtime of the task's file, if it comes from a directory. */
   readonly file?: { readonly name: string; readonly mode: number; readonly mtimeMs: number }
 }
 

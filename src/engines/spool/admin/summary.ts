@@ -17,7 +17,7 @@ const PAUSE = 20
 /** A file system that takes longer than this counts as not answering: a hanging NFS server, say. */
 const ANSWER_MS = 1000
 
-/** What one dead letter says. */
+/** The part of a dead letter's reason that the summary counts. */
 interface Cause {
   readonly reason: BuryReason
   readonly buriedAt: number
@@ -25,11 +25,11 @@ interface Cause {
 
 type Summary = Omit<UpkeepStats, 'paused'>
 
-/** What `.spoold` of one spool holds, read on request, and not more often than is cheap. */
+/** The figures of one spool's `.spoold`, read on request, and not more often than is cheap. */
 export class SpoolSummary {
   readonly #spool: string
   readonly #letters: DeadLetters
-  /** What each letter says, because each is read only once. */
+  /** Keyed by the name of the letter, so that each letter is read only once. */
   #known = new Map<Ref, Cause>()
   /** The look at the disk that is under way. If it hangs, it keeps one of Node's threads, so no second one is begun. */
   #disk: Promise<DiskStats | null> | undefined

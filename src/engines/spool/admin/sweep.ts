@@ -133,7 +133,7 @@ interface IdEntry {
   readonly name: string
   /** Its path, a byte string. */
   readonly link: string
-  /** undefined if it is not an id. */
+  /** Undefined if the entry is not an id. */
   readonly ref: Ref | undefined
   /** Epoch ms. */
   readonly sinceMs: number

@@ -14,8 +14,8 @@ export interface Chunk {
 }
 
 /**
- * What could not be written: the position in the chunk, and the error's message and errno. An error that crosses threads
- * would lose its code.
+ * The tasks that could not be written: the position of each in the chunk, and the error's message and errno. An error that
+ * crosses threads would lose its code.
  */
 export type ChunkFailures = ReadonlyArray<
   readonly [place: number, message: string, errno: string | undefined]

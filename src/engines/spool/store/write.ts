@@ -60,7 +60,7 @@ export function needsNoWaiting(
   return isPlain && !sync && packet.length <= PAGE_BYTES
 }
 
-/** What a write waits for. The driver decides how to wait: `drive`, `driveSync`, or that of a batch (write-batch.ts). */
+/** A step that a write waits for. The driver decides how to wait: `drive`, `driveSync`, or that of a batch (write-batch.ts). */
 export type Wait =
   | { readonly kind: 'body'; readonly draft: Draft; readonly body: AsyncIterable<Uint8Array> }
   | { readonly kind: 'data'; readonly fd: number }
