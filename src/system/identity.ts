@@ -16,7 +16,7 @@ export function findUser(user: string): number | undefined {
   return toNumber(isDigits(user) ? user : ask('id', ['-u', '--', user]))
 }
 
-/** undefined if the number has no name. */
+/** Returns a user's name; undefined if the number has no name. */
 export function findUserName(uid: number): string | undefined {
   return ask('getent', ['passwd', String(uid)])?.split(':')[0]
 }
@@ -36,7 +36,7 @@ export function findGroup(group: string): number | undefined {
   return toNumber(isDigits(group) ? group : groupEntry(group)?.[2])
 }
 
-/** undefined if the number has no name. */
+/** Returns a group's name; undefined if the number has no name. */
 export function findGroupName(gid: number): string | undefined {
   return groupEntry(String(gid))?.[0]
 }

@@ -56,7 +56,7 @@ interface Way {
   readonly isExchangeable: boolean
   /** True if `isExchangeable`, or if others may make names in the directory. */
   readonly isShared: boolean
-  /** The first thing that belongs to somebody else: the directory, or what has the name in it. */
+  /** The first file on the way that belongs to somebody else: the directory, or the file of that name in it. */
   readonly stranger?: FileStatus
   /** Why the rest leads nowhere: ENOENT or ENOTDIR. */
   readonly missing?: number

@@ -82,7 +82,8 @@ function open(directory: number, { name, flags, mode, setsAside }: Extract<Act, 
   } catch (error) {
     const found = setsAside === true ? calls.statusAt(directory, name) : undefined
     if (numbersOf(error).errno !== EACCES || found?.isFile !== true || found.uid !== 0) throw error
-    systemCalls().renameFreely(directory, name, directory, `${name}.old`) // not node:fs's, which links: only an owner may
+    // over libc, because node:fs would make a link, which only the file's owner may
+    systemCalls().renameFreely(directory, name, directory, `${name}.old`)
     return calls.openat(directory, name, flags, mode)
   }
 }

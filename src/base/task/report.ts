@@ -133,7 +133,10 @@ export function isHandled(kind: ReportKind): boolean {
 
 const TROUBLE: ReadonlySet<ReportKind> = new Set(['error', 'unsettled', 'buried', 'set-aside'])
 
-/** True for the kinds for which the log has a line that says why, and a drain an exit code. */
+/**
+ * True for the kinds that are reported without delay, because the log says why in a line, and a drain says so by its exit
+ * code.
+ */
 export function isTrouble(kind: ReportKind): boolean {
   return TROUBLE.has(kind)
 }

@@ -101,7 +101,7 @@ function hashOf(text: string): string {
  * that is paused.
  */
 export interface SchedulePauses {
-  /** Since when, epoch ms, by `scheduleHash`. */
+  /** Returns since when each schedule is paused, epoch ms, by its `scheduleHash`. */
   read(): ReadonlyMap<string, number> | Promise<ReadonlyMap<string, number>>
   /**
    * Pauses a schedule. The pause survives power loss once this resolves. A schedule that is paused already stays as it is.
@@ -113,7 +113,7 @@ export interface SchedulePauses {
   resume(hash: string): Promise<boolean>
 }
 
-/** How often, or when. */
+/** How often a task is scheduled, or when. */
 export type Rhythm =
   | { readonly everyMs: number }
   /** A cron expression. `zone`: an IANA name; null: the daemon's. */

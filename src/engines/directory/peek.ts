@@ -14,7 +14,7 @@ import { readBody } from '../spool/spool-file.js'
 import { STARTED } from '../spool/state-byte.js'
 
 /**
- * The tasks at the top level of a spool directory, including running and future ones, as uwsgi.spooler_jobs() lists
+ * Returns the tasks at the top level of a spool directory, including running and future ones, as uwsgi.spooler_jobs() lists
  * them.
  *
  * @throws the error of `readdir`

@@ -67,7 +67,7 @@ export async function openSpool(spool: string): Promise<OpenSpool> {
 }
 
 function both(locks: TaskLock, leases: TaskLock): TaskLock {
-  const { skewMs, isRemote } = locks // of the same file system
+  const { skewMs, isRemote } = locks // both kinds of lock are on the same file system
   return {
     skewMs,
     isRemote,

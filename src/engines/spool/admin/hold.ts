@@ -6,7 +6,7 @@ import { KICKED, RECORDED, writeState } from '../state-byte.js'
 import { type Changed, DONE, type OpenSpool, refused, type TargetFile } from './change.js'
 
 const DAY_MS = 86_400_000
-/** @see whyNoJourney */
+/** The note of a move in a task's record. @see whyNoJourney */
 type MoveNote = Pick<TaskRecord, 'movedTo' | 'moveKey' | 'movedAt' | 'wasHeld'>
 export const NO_PACKET = refused('it is not a spool packet')
 

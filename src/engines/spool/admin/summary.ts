@@ -17,7 +17,7 @@ const PAUSE = 20
 /** A file system that takes longer than this counts as not answering: a hanging NFS server, say. */
 const ANSWER_MS = 1000
 
-/** The part of a dead letter's reason that the summary counts. */
+/** The reason of one dead letter, and when it was buried. */
 interface Cause {
   readonly reason: BuryReason
   readonly buriedAt: number

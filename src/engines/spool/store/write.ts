@@ -36,8 +36,9 @@ export function writeTaskSync(request: Request, options: WriteOptions): Stored {
 const PAGE_BYTES = 4096
 
 /**
- * Small tasks without sync are written directly under their final name, as in uWSGI, which takes a third less time. A writer
- * that dies between creating and writing leaves an empty file, which is not a task for any reader.
+ * Writes a small task without sync directly under its final name, as uWSGI does. That takes a third less time than a hidden
+ * file and a rename. A writer that dies between creating and writing leaves an empty file, which is not a task for any
+ * reader.
  *
  * @returns undefined for all other tasks
  */
@@ -118,8 +119,8 @@ function* publish(draft: Draft, { sync }: WriteOptions): Steps {
 }
 
 /**
- * The link is a promise: the complete task is on disk before it is created. It is never removed, because others may have
- * relied on it. If a later sync fails, the caller has to retry with the same id.
+ * Publishes a task under an id. The link is a promise: the complete task is on disk before the link is created. The link is
+ * never removed, because others may have relied on it. If a later sync fails, the caller has to retry with the same id.
  */
 function* publishOnce(draft: Draft, id: string, options: WriteOptions): Steps {
   if (options.sync) yield* syncEntry(draft)
