@@ -9,16 +9,16 @@ export function machineNowMs(): number {
 /** The longest delay a Node timer takes; a longer one fires at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1
 
-/** Whoever is called so much later than at his time was stopped meanwhile, or all of the machine was. */
+/** A timer that fires this much too late shows that the process, or the whole machine, was stopped meanwhile. */
 export const STOPPED_MS = 1000
-/** What counts time looks at the clock so often. */
+/** How often a countdown looks at the clock. */
 export const STEP_MS = 1000
 
 /**
- * Calls once this process has run for so long: as long as it is stopped, so may be what it waits for (a suspended machine, a frozen
- * container).
+ * Calls `call` once this process has run for this long. Time in which the process is stopped does not count, because what it
+ * waits for may be stopped, too (a suspended machine, a frozen container).
  *
- * @returns what ends it
+ * @returns a function that ends the countdown
  */
 export function countDown(ms: number, call: () => void): () => void {
   let timer: NodeJS.Timeout
@@ -35,7 +35,7 @@ export function countDown(ms: number, call: () => void): () => void {
   return () => clearOwn(timer)
 }
 
-/** Resolves when this has ended, however, or after so long at the latest. The process lives until then. */
+/** Resolves when the promise has settled, either way, or after `mostMs` at the latest. The process stays alive until then. */
 export function endOf(promise: Promise<unknown>, mostMs: number): Promise<void> {
   return new Promise(resolve => {
     const cancel = countDown(mostMs, resolve)
@@ -55,7 +55,7 @@ export class Alarm {
   #timer: NodeJS.Timeout | undefined
   #atMs = Number.POSITIVE_INFINITY
 
-  /** @param ring hears how late it is */
+  /** @param ring called with how late it is, in ms */
   constructor(ring: (lateMs: number) => void) {
     this.#ring = ring
   }
@@ -83,12 +83,12 @@ export class Alarm {
   }
 }
 
-/** @param at on the clock of `performance.now()` */
+/** Converts a time to epoch ms. @param at on the clock of `performance.now()` */
 export function epochMs(at: number): number {
   return Math.round(Date.now() - (performance.now() - at))
 }
 
-/** Notices what makes no progress. It is looked at from time to time, so the work itself pays next to nothing. */
+/** Notices work that makes no progress. It looks at a sign from time to time, so the work itself pays next to nothing. */
 export class Stall {
   #sign: number | undefined
   #since = 0

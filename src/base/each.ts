@@ -1,22 +1,23 @@
 import { onDemand } from './on-demand.js'
 
-/** To be called before this process becomes somebody who may not read packages. */
+/** Loads p-map. To be called before this process becomes a user who may not read packages. */
 export const loadEach = onDemand<typeof import('p-map')>('p-map')
 
 interface EachOptions {
-  /** So many are in hand at the same time, begun in order; one unless given. */
+  /** How many items are in hand at the same time, begun in order; 1 by default. */
   readonly atOnce?: number
-  /** Once it is aborted, nothing more is begun. */
+  /** Once it is aborted, no further item is begun. */
   readonly signal?: AbortSignal | undefined
 }
 
 /**
- * Does something to each of many: the one loop of all that changes much. The event loop runs at least every few milliseconds,
- * however little of the work waits for anything: else no signal, no timer and no socket would be heard before the end.
+ * Acts on each of many items: the one loop for everything that changes many. The event loop runs at least every few
+ * milliseconds, even if the work waits for nothing: otherwise no signal, no timer and no socket would be heard before the
+ * end.
  *
- * Resolves when all have ended; after an abort, when those in hand have.
+ * Resolves when all items have ended; after an abort, when those in hand have ended.
  *
- * @throws what the first that failed has thrown; after that, none is begun
+ * @throws the error of the first item that failed; after that, no item is begun
  */
 export async function doEach<T>(
   items: AsyncIterable<T> | Iterable<T>,
@@ -35,7 +36,7 @@ export async function doEach<T>(
     return going
   }
   try {
-    // it rejects at once when it is aborted, and does not wait for what is in hand
+    // p-map rejects at once when it is aborted, and does not wait for what is in hand
     await loadEach().default(items, one, { concurrency: atOnce, ...(signal === undefined ? {} : { signal }) })
   } catch (error) {
     if (signal?.aborted !== true || error !== signal.reason) throw error

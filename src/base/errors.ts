@@ -92,12 +92,12 @@ export function toError(thrown: unknown): Error {
   }
 }
 
-/** Of any realm: Jest and `vm` have their own. */
+/** True for an Error of any realm: Jest and `vm` have realms of their own. */
 export function isError(value: unknown): value is Error {
   return value instanceof Error || types.isNativeError(value)
 }
 
-/** The place where it is made is ours, and says nothing. */
+/** Makes an error without a place in its stack: the place would be in our code, and say nothing. */
 function withoutPlace(message: string): Error {
   const error = new Error(message)
   error.stack = `Error: ${message}`
@@ -106,7 +106,7 @@ function withoutPlace(message: string): Error {
 
 const UNREADABLE = 'which cannot be read'
 
-/** What an object is, and what is in it. */
+/** Describes a value and, if it is an object, what is in it. */
 function contentOf(thrown: unknown): string {
   const what = describe(thrown)
   if (typeof thrown !== 'object' || thrown === null || what.includes(UNREADABLE)) return what
@@ -130,14 +130,14 @@ export function describe(value: unknown): string {
 function classOf(value: object): string {
   try {
     const name = value.constructor?.name ?? 'no prototype'
-    // the name of what makes a generator is empty
+    // the constructor of a generator has an empty name
     return String(name || Object.prototype.toString.call(value).slice('[object '.length, -1))
   } catch {
     return UNREADABLE
   }
 }
 
-/** What a look finds; `otherwise` where it throws: what it looks at may be gone by now, or closed to this user. */
+/** Returns what a look finds, or `otherwise` if the look throws: what it looks at may be gone by now, or closed to this user. */
 export function quietly<T>(look: () => T): T | undefined
 export function quietly<T, Otherwise>(look: () => T, otherwise: Otherwise): T | Otherwise
 export function quietly(look: () => unknown, otherwise?: unknown): unknown {
@@ -154,7 +154,7 @@ export function errnoOf(thrown: unknown): string | undefined {
   return typeof thrown.code === 'string' ? thrown.code : undefined
 }
 
-/** One line: "EACCES: permission denied, open '/x'". */
+/** Returns an error's message in one line: "EACCES: permission denied, open '/x'". */
 export function messageOf(thrown: unknown): string {
   const error = toError(thrown)
   if (error.message !== '') return error.message

@@ -15,12 +15,12 @@ export class Heap<T> {
     return this.#items[0]
   }
 
-  /** In no particular order. */
+  /** The items, in no particular order. */
   values(): Iterable<T> {
     return this.#items
   }
 
-  /** In order. Each costs O(log n), n being how many were taken before. */
+  /** Yields the items in order. Each costs O(log n), n being how many were taken before. */
   *inOrder(): Generator<T> {
     const items = this.#items
     const open = new Heap<number>((a, b) => this.#before(items[a] as T, items[b] as T))
@@ -111,7 +111,7 @@ export function select<T>(
   }
 }
 
-/** What a sort would put at these places. Costs O(n), and a sort of these alone; the items are rearranged. */
+/** Returns what a sort would put at these places. Costs O(n), and a sort of these items alone; the items are rearranged. */
 export function orderedPart<T>(
   items: T[],
   from: number,

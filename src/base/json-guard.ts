@@ -13,8 +13,8 @@ const CHECKS: Readonly<Record<FieldKind, (value: unknown) => boolean>> = {
 }
 
 /**
- * Checks a value parsed from JSON that other users could have written: are all required fields there, and does each
- * known field have the right type? Unknown fields are ignored.
+ * Returns true if a value has all required fields, and if each known field has the right type. Unknown fields are ignored.
+ * The value was parsed from JSON that other users could have written.
  */
 export function hasFields(
   value: unknown,

@@ -10,7 +10,7 @@ export const CODE_ROOTS = ['dist', 'build/src', 'src'].map(path => join(PACKAGE_
 /** The host programs that interpreters run: one directory per language, which the build copies next to the bundle. */
 export const HOSTS_ROOT = join(PACKAGE_ROOT, 'dist/hosts')
 
-/** Python's library, for pip: the build makes it. */
+/** The wheel of the Python library, for pip. The build makes it. */
 export const wheelOf = (version: string) => join(HOSTS_ROOT, `python/spoold-${version}-py3-none-any.whl`)
 
 /** The scripts and styles of the dashboard's pages, which the build copies next to the bundle. */

@@ -25,14 +25,17 @@ export function printableLines(text: string): string {
 /** Characters that JSON leaves as they are in a string, and that a terminal obeys. */
 const UNSAFE_IN_JSON = /[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 
-/** Escapes JSON (`\u202e`), which means the same to whoever reads it. */
+/** Escapes JSON (`\u202e`), without changing what it means. */
 export function printableJson(json: string): string {
   return json.replace(UNSAFE_IN_JSON, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
 const BARE_WORD = /^[\w@%+=:,./-]+$/
 
-/** A name as one word of a shell, with the same bytes: as it is, in quotes or, where not all of it can be seen, as `$'\x1b'`. */
+/**
+ * Returns a name as one word of a shell, with the same bytes: as it is, in quotes or, if not all of it can be seen, as
+ * `$'\x1b'`.
+ */
 export function shellWord(name: string | Uint8Array): string {
   const bytes = Buffer.from(name)
   const text = bytes.toString()

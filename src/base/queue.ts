@@ -18,7 +18,7 @@ export class Queue<T> {
 
   pop(): T | undefined {
     const item = this.#items[this.#head]
-    if (this.#head < this.#items.length) this.#items[this.#head++] = undefined // or it would be kept
+    if (this.#head < this.#items.length) this.#items[this.#head++] = undefined // or the item would stay in memory
     if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#head)
       this.#head = 0
@@ -37,8 +37,8 @@ export class Queue<T> {
 }
 
 /**
- * A set of the few objects that something has at a time, in the order in which they were added. In V8, a `Set` whose members come
- * and go leaves a chain of its former tables: once one of those is old, all members since then are kept, and copied, until the next full
+ * A set of objects, few at a time, in the order in which they were added. In V8, a `Set` whose members come and go leaves a
+ * chain of its former tables: once one of these is old, all members since then are kept, and copied, until the next full
  * collection.
  */
 export class ArraySet<T extends object> implements Iterable<T> {
@@ -62,7 +62,7 @@ export class ArraySet<T extends object> implements Iterable<T> {
     else if (place >= 0) this.#members.splice(place, 1)
   }
 
-  /** Of those that it has when it begins. */
+  /** Iterates over the members that the set has when the iteration begins. */
   [Symbol.iterator](): Iterator<T> {
     return this.#members.slice().values()
   }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { withDeadline } from './promise.js'
 
-/** A figure that is costly to take: taken when asked, and so seldom that it costs a small share of the time. */
+/** A figure that is costly to take. It is taken when somebody asks, and so seldom that it costs a small share of the time. */
 export class Rationed<T> {
   readonly #take: () => T
   readonly #pause: number
@@ -13,7 +13,7 @@ export class Rationed<T> {
     this.#pause = pause
   }
 
-  /** As it is now, or was a moment ago. */
+  /** Returns the figure as it is now, or was a moment ago. */
   get(): T {
     const now = performance.now()
     if (this.#last !== undefined && now < this.#last.nextAt) return this.#last.value
@@ -24,14 +24,17 @@ export class Rationed<T> {
   }
 }
 
-/** The same of parts that are asked for one by one, by its share of the processor: whoever asks for another one waits until that may be taken. */
+/**
+ * The same for a figure that is asked for in parts, one by one. It costs a small share of the processor's time: whoever asks
+ * for another part waits until it may be taken.
+ */
 export class RationedPart<T> {
   readonly #take: (from: number) => T
   readonly #pause: number
   #last: { readonly from: number; readonly value: T; readonly nextAt: number } | undefined
   #turn: Promise<unknown> = Promise.resolve()
 
-  /** @param take takes the part that begins there @param pause as for `Rationed` */
+  /** @param take takes the part that begins at `from` @param pause as for `Rationed` */
   constructor(take: (from: number) => T, pause: number) {
     this.#take = take
     this.#pause = pause
@@ -49,13 +52,13 @@ export class RationedPart<T> {
     if (restMs > 0) await sleep(restMs)
     const before = process.cpuUsage()
     const value = this.#take(from)
-    const { user, system } = process.cpuUsage(before) // of a busy machine, others have the rest of the time
+    const { user, system } = process.cpuUsage(before) // on a busy machine, others use the rest of the time
     this.#last = { from, value, nextAt: performance.now() + (this.#pause * (user + system)) / 1000 }
     return value
   }
 }
 
-/** What somebody else knows, who may be away: while there is no answer, what was said last. */
+/** An answer of somebody who may be away. While there is no new answer, the last one stands. */
 export class LastKnown<T> {
   readonly #ask: () => Promise<T>
   readonly #withinMs: number
@@ -67,7 +70,11 @@ export class LastKnown<T> {
   #asking: Promise<void> | undefined
   #newest: Promise<void> | undefined
 
-  /** @param first until there is an answer @param withinMs how long each answer is waited for @param keptMs and how long it will do */
+  /**
+   * @param first stands until there is an answer
+   * @param withinMs how long each answer is waited for
+   * @param keptMs how long an answer stands before the question is asked again
+   */
   constructor(ask: () => Promise<T>, first: T, withinMs: number, keptMs = 0) {
     this.#ask = ask
     this.#last = first
@@ -75,7 +82,7 @@ export class LastKnown<T> {
     this.#keptMs = keptMs
   }
 
-  /** Never rejects. */
+  /** Returns the last answer, after a wait for a new one if it is old. Never rejects. */
   async get(): Promise<T> {
     if (performance.now() < this.#keptUntil) return this.#last
     const changes = this.#changes
@@ -85,7 +92,7 @@ export class LastKnown<T> {
     return this.#last
   }
 
-  /** It has changed: what is known, or an answer that is on its way, may be old. */
+  /** The answer has changed: the last one, and one that is on its way, may be old. */
   changed(): void {
     this.#changes++
     this.#keptUntil = 0

@@ -37,18 +37,18 @@ export function isPlainNumber(text: string): boolean {
 /** The end of the year 9999. A larger number must be milliseconds: every time since 1978 in milliseconds is larger. */
 export const LAST_SECOND = 253_402_300_799
 
-/** ISO 8601; a blank may replace the T, and precede the zone: so do Ruby's times, which also say UTC. */
+/** ISO 8601. A blank may replace the T and precede the zone, and the zone may be UTC, as in Ruby's times. */
 const DATED =
   /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(?: ?(Z|UTC|[+-]\d\d(?::?\d\d)?))?)?$/i
 
-/** Is this a number of seconds, whether in range or not? */
+/** True if the text is a number of seconds, whether in range or not. */
 export function isSeconds(text: string): boolean {
   return isPlainNumber(text.replace(/^-/, ''))
 }
 
 /**
- * Parses a point in time: epoch seconds; an ISO 8601 date, in this machine's time zone unless it names another; or
- * `+1h30m` from now. Not with `Date.parse`: it takes "tomorrow 9" for a day in 2001.
+ * Parses a point in time: epoch seconds; an ISO 8601 date, in this machine's time zone unless it names another; or `+1h30m`
+ * from now. `Date.parse` is not used, because it takes "tomorrow 9" for a day in 2001.
  *
  * @returns epoch seconds, at most LAST_SECOND; undefined for anything else
  */
@@ -84,7 +84,7 @@ function numberOf(digits: string | undefined): number {
   return Number(digits ?? 0)
 }
 
-/** Does the day exist? There is no 30th of February. */
+/** True if the day exists: there is no 30th of February. */
 function isDay(year: number, month: number, day: number): boolean {
   const date = new Date(Date.UTC(year, month - 1, day))
   return year >= 100 && date.getUTCMonth() === month - 1 && date.getUTCDate() === day

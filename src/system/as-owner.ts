@@ -1,4 +1,4 @@
 import { actAsOwner } from './owner-process.js'
 
-/** What a process begins with that root starts to act as another user. */
+/** The entry of a process that root starts to act as another user. */
 actAsOwner(process.argv.slice(2))

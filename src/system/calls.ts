@@ -7,12 +7,13 @@ import { descriptorPath } from './descriptor-path.js'
  * The system calls that spoold makes for itself: over libc (libc.ts), or over node:fs where libc cannot be called
  * (elsewhere.ts).
  *
- * Names are bytes: a string has one character per byte, a Buffer none that is NUL. A name is looked up below `directory`,
- * a descriptor, or below the working directory (`CWD`). Errors are those of node:fs; functions that begin with `try` return
- * the error's number instead, which is negative, because their callers expect it. Descriptors are close-on-exec.
+ * Names are bytes: a string has one character per byte. Neither a string nor a Buffer contains NUL. A name is looked up
+ * below `directory`, a descriptor, or below the working directory (`CWD`). Errors are those of node:fs; functions that begin
+ * with `try` return the error's number instead, which is negative, because their callers expect it. Descriptors are
+ * close-on-exec.
  */
 export interface SystemCalls {
-  /** Whether record locks and all that node:fs lacks are there. */
+  /** True if record locks, and all else that node:fs lacks, can be had. */
   readonly isLibc: boolean
 
   openat(directory: number, name: Name, flags: number, mode?: number): number
@@ -20,11 +21,11 @@ export interface SystemCalls {
   /**
    * Opens a path below `directory`, following no link, and never leaving it.
    *
-   * @throws ELOOP for a link, EXDEV or ELOOP for a way out
+   * @throws ELOOP for a link, EXDEV or ELOOP for a path that leads out
    */
   openBeneath(directory: number, path: Name, flags: number): number
   close(fd: number): void
-  /** Closes a run of descriptors. Each number in it must be the caller's own, or it may be one of Node's. */
+  /** Closes a run of descriptors. Each number in it must be the caller's own: any other may be one of Node's. */
   closeRun(first: number, last: number): void
   /** No process that is started from now on inherits a descriptor from this number on. */
   keepFromChildren(first: number): void
@@ -35,15 +36,15 @@ export interface SystemCalls {
    * An open-file-description lock on the whole file, without waiting. It conflicts with uWSGI's POSIX record locks in both
    * directions, and lasts until the last copy of the descriptor is closed, whatever other descriptors the process closes.
    *
-   * @returns false if somebody else has locked any part of it
+   * @returns false if somebody else has locked any part of the file
    */
   tryLock(fd: number): boolean
-  /** Whether somebody else has locked any part of it. Takes nothing, not for a moment either. */
+  /** Returns true if somebody else has locked any part of the file. Takes no lock, not even for a moment. */
   isLocked(fd: number): boolean
   unlock(fd: number): void
 
   status(fd: number): FileStatus
-  /** Of the name itself, also if it is a link. @returns undefined if there is no such name */
+  /** Returns the status of the name itself, also if it is a link; undefined if there is no such name. */
   statusAt(directory: number, name: Name): FileStatus | undefined
   /** @returns how many bytes were read @param bytes at most the Buffer's length */
   pread(fd: number, into: Uint8Array, bytes: number, position: number): number
@@ -54,28 +55,37 @@ export interface SystemCalls {
    * @returns how many bytes; 0 at the end
    */
   getdents(fd: number, into: Uint8Array): number
-  /** The same, in a thread. `into` must not be used before it is over. */
+  /** The same, in a thread. `into` must not be used before the promise has settled. */
   getdentsAside(fd: number, into: Uint8Array): Promise<number>
 
   unlinkat(directory: number, name: Name): void
   tryUnlinkat(directory: number, name: Name): number
   rmdirat(directory: number, name: Name): void
   mkdirat(directory: number, name: Name, mode: number): void
-  /** The name itself is linked, also if it is a symbolic link. */
+  /** Links the name itself, also if it is a symbolic link. */
   linkat(directory: number, name: Name, toDirectory: number, to: Name): void
   renameat(directory: number, name: Name, toDirectory: number, to: Name): void
-  /** @throws EEXIST if the new name is taken. Where the file system cannot do that, the file has both names for a moment. */
+  /**
+   * Renames a file without overwriting another. Where the file system cannot do that in one step, the file has both names
+   * for a moment.
+   *
+   * @throws EEXIST if the new name is taken
+   */
   renameFreely(directory: number, name: Name, toDirectory: number, to: Name): void
-  /** Both names must be there. @throws EINVAL or ENOSYS where that cannot be done */
+  /** Exchanges two names, which both must be there. @throws EINVAL or ENOSYS where that cannot be done */
   exchange(directory: number, name: Name, toDirectory: number, to: Name): void
-  /** Of the name itself, also if it is a link; -1 leaves the user or the group as it is. */
+  /** Changes the owner of the name itself, also if it is a link; -1 leaves the user or the group as it is. */
   fchownat(directory: number, name: Name, uid: number, gid: number): void
   /** Follows a link: where there may be one, open the file and use `fchmod`. */
   fchmodat(directory: number, name: Name, mode: number): void
-  /** Of the name itself, also if it is a link. Times are epoch ms. */
+  /** Sets the times of the name itself, also if it is a link. Times are epoch ms. */
   utimensat(directory: number, name: Name, atimeMs: number, mtimeMs: number): void
 
-  /** The text of a link. '' is the link itself, held by `directory`. @throws EINVAL for anything else */
+  /**
+   * Returns the text of a link. The name '' stands for the link that `directory` holds.
+   *
+   * @throws EINVAL for anything that is no link
+   */
   readlinkat(directory: number, name: Name): string
 
   mkfifo(path: Name, mode: number): void
@@ -83,21 +93,24 @@ export interface SystemCalls {
   pipe(): [reader: number, writer: number]
   /** Sends one datagram to a unix socket; `@` begins an abstract address. @returns false if its queue is full */
   sendDatagram(address: Name, message: Uint8Array): boolean
-  /** A unix socket without a name. */
+  /** Makes a unix socket without a name. */
   socket(): number
-  /** Makes the name, and takes no other: none of a link either. The mode is that of the umask. */
+  /** Gives a socket its name. It fails if there is anything of that name, also a link. The mode is that of the umask. */
   bindat(socket: number, directory: number, name: Name): void
-  /** Two ends whose messages stay whole. The first one waits at most this long, for an answer or for room. */
+  /**
+   * Makes two ends of a connection whose messages stay whole. The first one waits at most this long, for an answer or for
+   * room.
+   */
   socketPair(timeoutMs: number): [number, number]
   /** Sends a message, and copies of descriptors (SCM_RIGHTS). Waits for room. */
   sendMessage(socket: number, message: Uint8Array, descriptors: readonly number[]): void
   /** Waits for a message. @returns how long it is, 0 once nobody has the other end, and the descriptors that came with it */
   receiveMessage(socket: number, into: Uint8Array): { bytes: number; descriptors: number[] }
-  /** Reads and writes wait, for all who share this open file. */
+  /** Makes reads and writes wait, for all who share this open file. */
   letWait(fd: number): void
-  /** Who has opened the other end of a unix socket. */
+  /** Returns who has opened the other end of a unix socket. */
   peerOf(socket: number): Peer
-  /** @returns its wait status, which is taken; undefined while it runs */
+  /** Takes the wait status of a child that has ended. @returns that status; undefined while the child runs */
   waitpid(pid: number): number | undefined
 }
 
@@ -123,7 +136,10 @@ const SOCKET = 0o140000
 const FIFO = 0o010000
 const CHARACTER_DEVICE = 0o020000
 
-/** The parts of an inode or a device number are kept apart: as one Number, neighbours above 2^53 would be equal. */
+/**
+ * The status of a file. The parts of an inode or a device number are kept apart: as one Number, neighbours above 2^53 would
+ * be equal.
+ */
 export class FileStatus {
   readonly mode: number
   readonly links: number
@@ -191,7 +207,7 @@ export class FileStatus {
     return (BigInt(this.inodeHigh) << 32n) | BigInt(this.inodeLow)
   }
 
-  /** One inode of one file system. */
+  /** True if both are one inode of one file system. */
   isSame(other: FileStatus): boolean {
     return (
       this.inodeLow === other.inodeLow &&
@@ -202,7 +218,7 @@ export class FileStatus {
   }
 }
 
-/** As node:fs throws it. @param error negative, as in its `errno` */
+/** Makes an error as node:fs throws it. @param error negative, as in its `errno` */
 export function systemError(error: number, syscall: string, path?: string, dest?: string): Error {
   const [code, text] = getSystemErrorMap().get(error) ?? [nameOf(error), undefined]
   const names = [path, dest].flatMap(name => (name === undefined ? [] : [`'${name}'`])).join(' -> ')
@@ -216,24 +232,27 @@ export function systemError(error: number, syscall: string, path?: string, dest?
   })
 }
 
-/** Of an error that no call of node:fs can have. */
+/** Returns the name of an error that no call of node:fs can have. */
 function nameOf(error: number): string {
   const [name] = Object.entries(constants.errno).find(([, number]) => number === -error) ?? []
   return name ?? `Unknown system error ${error}`
 }
 
-/** What a name below a directory is called where only paths will do, and in errors; files/anchored-path names it for people. */
+/**
+ * Returns the path of a name below a directory, for errors, and where only paths will do; files/anchored-path names it for
+ * people.
+ */
 export function pathBelow(directory: number, name: Name): string {
   const text = typeof name === 'string' ? name : Buffer.from(name).toString('latin1')
   return directory === CWD || text.startsWith('/') ? text : `${descriptorPath(directory)}/${text}`
 }
 
-/** The same for an error. */
+/** The same path as text, for an error. */
 export function shownBelow(directory: number, name: Name): string {
   return displayName(pathBelow(directory, name))
 }
 
-// What a caller did wrong: nothing has been called then.
+// These check what a caller passes. If one of them throws, no system call has been made.
 
 export function checkDescriptor(fd: number): number {
   if ((fd | 0) !== fd || fd < 0) throw outOfRange('a descriptor', fd)
@@ -250,7 +269,7 @@ export function checkInteger(what: string, value: number, least: number, most: n
   return value
 }
 
-/** Of `pread` and `pwrite`. */
+/** Checks the arguments of `pread` and `pwrite`. */
 export function checkTransfer(fd: number, buffer: Uint8Array, bytes: number, position: number): void {
   checkDescriptor(fd)
   checkInteger('bytes', bytes, 0, checkBytes(buffer).length)
@@ -263,7 +282,7 @@ export function checkRun(first: number, last: number): void {
 }
 
 export const MOST_DESCRIPTOR = 2 ** 31 - 1
-/** Descriptors that one message may bring. */
+/** How many descriptors one message may bring. */
 export const MOST_PASSED = 16
 
 export function checkBytes(buffer: Uint8Array): Uint8Array {
@@ -294,10 +313,10 @@ const KIND_AT = 18
 const NAME_AT = 19
 
 /**
- * Reads what `getdents` has filled in, but for `.` and `..`. A name is a byte string.
+ * Visits the entries that `getdents` has filled in, except `.` and `..`. A name is a byte string.
  *
  * @param visit returns false to leave the rest
- * @returns false if it did
+ * @returns false if `visit` did
  */
 export function eachEntry(
   entries: Buffer,

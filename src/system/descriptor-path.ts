@@ -1,4 +1,7 @@
-/** Leads to whatever a descriptor refers to, for what takes nothing but a path: it resolves to that file, not to its name. */
+/**
+ * Returns a path to whatever a descriptor refers to, for functions that take nothing but a path. It resolves to that file,
+ * not to the file's name.
+ */
 export function descriptorPath(fd: number): string {
   return `/proc/self/fd/${fd}`
 }

@@ -16,8 +16,8 @@ import {
 } from './calls.js'
 
 /**
- * The system calls over node:fs, where libc cannot be called. What lies below a directory is reached through /proc; what
- * node:fs cannot do at all says ENOSYS, record locks among it.
+ * The system calls over node:fs, for where libc cannot be called. A name below a directory is reached through /proc. What
+ * node:fs cannot do at all fails with ENOSYS, record locks among it.
  */
 
 const ENOENT = -2
@@ -26,7 +26,7 @@ const EXDEV = -18
 const ENOSYS = -38
 const ELOOP = -40
 
-/** Without /proc, what lies below a directory is reached by the path under which it was opened. */
+/** True if /proc is mounted. Without it, a name below a directory is reached by the path under which the directory was opened. */
 const HAS_PROC = fs.existsSync('/proc/self/fd')
 const paths = new Map<number, string>()
 
@@ -34,7 +34,7 @@ function reach(directory: number, name: Name, syscall: string): string | Buffer 
   return toFsPath(pathTo(directory, name, syscall))
 }
 
-/** A byte string. */
+/** Returns the path of a name below a directory, a byte string. */
 function pathTo(directory: number, name: Name, syscall: string): string {
   checkDirectory(directory)
   if (typeof name !== 'string' && !(name instanceof Uint8Array)) throw refusedName(name)
@@ -176,7 +176,7 @@ export const nodeCalls: SystemCalls = {
 
 /**
  * Opens a path one component after the other, none of which may be a link, as openat2 does with RESOLVE_BENEATH and
- * RESOLVE_NO_SYMLINKS. Unlike it, this takes no `..` at all.
+ * RESOLVE_NO_SYMLINKS. Unlike openat2, this function takes no `..` at all.
  */
 export function openByComponents(calls: SystemCalls, directory: number, path: Name, flags: number): number {
   const text = typeof path === 'string' ? path : Buffer.from(path).toString('latin1')

@@ -11,7 +11,7 @@ export function statsOf(path: string): Stats | undefined {
   }
 }
 
-/** undefined if the path does not exist or this process may not see it. */
+/** The real path; undefined if the path does not exist or this process may not see it. */
 export function realPathOf(path: string): string | undefined {
   try {
     return realpathSync(path)
@@ -20,7 +20,7 @@ export function realPathOf(path: string): string | undefined {
   }
 }
 
-/** Such a link prevents a directory from being created at the path. */
+/** True if the path is a link to nothing, which prevents a directory from being created there. */
 export function isLinkToNothing(path: string): boolean {
   try {
     statSync(path)
@@ -41,7 +41,7 @@ export function whyUnreadable(path: string): string | undefined {
   }
 }
 
-/** The first on the way to a file that this process may not enter, or the file. */
+/** Describes the first directory on the way to a file that this process may not enter, or the file if it may not read that. */
 function whatStops(path: string): string | undefined {
   const way = [path]
   for (let above = dirname(path); above !== way[0]; above = dirname(above)) way.unshift(above)

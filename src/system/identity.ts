@@ -5,15 +5,18 @@ const processes = onDemand<typeof import('node:child_process')>('node:child_proc
 
 /** Node has no getpwnam. `id` and `getent` do the look-up, including LDAP and any other configured source. */
 
-/** That of the start: a configuration may set PATH to a directory of the daemon's user, and root runs nothing from there. */
+/**
+ * The environment of the start: a configuration may set PATH to a directory of the daemon's user, and root runs nothing from
+ * there.
+ */
 const SURROUNDINGS = { ...process.env }
 
-/** A user's number, given a name or a number; undefined if there is no such user. A number need not have a name. */
+/** Returns a user's number, given a name or a number; undefined if there is no such user. A number need not have a name. */
 export function findUser(user: string): number | undefined {
   return toNumber(isDigits(user) ? user : ask('id', ['-u', '--', user]))
 }
 
-/** undefined if the number has no name. */
+/** Returns a user's name; undefined if the number has no name. */
 export function findUserName(uid: number): string | undefined {
   return ask('getent', ['passwd', String(uid)])?.split(':')[0]
 }
@@ -33,7 +36,7 @@ export function findGroup(group: string): number | undefined {
   return toNumber(isDigits(group) ? group : groupEntry(group)?.[2])
 }
 
-/** undefined if the number has no name. */
+/** Returns a group's name; undefined if the number has no name. */
 export function findGroupName(gid: number): string | undefined {
   return groupEntry(String(gid))?.[0]
 }
@@ -67,7 +70,7 @@ function isDigits(text: string): boolean {
 
 let mapped: ReadonlyArray<readonly [first: number, count: number]> | undefined
 
-/** Whether a user has a number in the user namespace of this process. */
+/** Returns true if a user has a number in the user namespace of this process. */
 export function isMapped(uid: number): boolean {
   mapped ??= readMap()
   return mapped.some(([first, count]) => uid >= first && uid < first + count)

@@ -24,22 +24,23 @@ import {
 import { nodeCalls, openByComponents } from './elsewhere.js'
 
 /**
- * System calls through koffi, the only module that knows it. No pointer leaves it: each function checks what it is given,
- * because koffi takes `undefined` for NULL, a number for an address, and an integer that does not fit for another one.
+ * System calls through koffi, which no other module knows. No pointer leaves this module: each function checks what it is
+ * given, because koffi takes `undefined` for NULL, a number for an address, and an integer that does not fit for another
+ * one.
  *
- * Linux on 64-bit processors only: all structures used here look the same on all of them.
+ * Only for Linux on 64-bit processors: all structures used here look the same on all of them.
  */
 
 type Native = ((...args: unknown[]) => number) & {
   async(...args: [...unknown[], (error: Error | null, result: number) => void]): void
 }
 
-/** What is used of koffi. */
+/** The part of koffi that is used here. */
 export interface Koffi {
   load(library: null): { func(name: string, result: string, args: string[]): Native }
   /** The number of the last error of this thread; anything that runs in between may change it. */
   errno(number?: number): number
-  /** Where a Buffer is: for structures that point to it. It has to stay alive as long as they do. */
+  /** Returns the address of a Buffer, for structures that point to it. The Buffer has to stay alive as long as they do. */
   address(buffer: Uint8Array): bigint
 }
 
@@ -76,7 +77,10 @@ const PATH_MAX = 4096
 const SUN_PATH = 108
 const CMSG_HEADER = 16
 
-/** The numbers of what some libc does not export: musl before 1.2.5, glibc before 2.30. RISC-V and LoongArch count as arm64. */
+/**
+ * The numbers of the system calls that some libc does not export: musl before 1.2.5, glibc before 2.30. The columns are x64
+ * and arm64; RISC-V and LoongArch count as arm64.
+ */
 const NUMBERS = {
   getdents64: [217, 61],
   statx: [332, 291],
@@ -126,7 +130,7 @@ const PROTOTYPES = {
 
 type Call = keyof typeof PROTOTYPES
 
-/** Each function is declared when it is called first: a declaration takes 40 µs. */
+/** Returns the functions of libc. Each is declared when it is first called, because a declaration takes 40 µs. */
 function declarations(koffi: Koffi, arch: string): Readonly<Record<Call, Native>> {
   const library = koffi.load(null)
   const table = {} as Record<Call, Native>
@@ -154,7 +158,7 @@ function declarations(koffi: Koffi, arch: string): Readonly<Record<Call, Native>
     const numbers = name in NUMBERS ? NUMBERS[name as keyof typeof NUMBERS] : undefined
     const number = numbers?.[COLUMNS[arch] ?? 0]
     if (number === undefined) return Object.assign(() => notThere(), { async: notThereAside })
-    // integers of 32 bits are passed as long ones, whose sign the kernel looks at
+    // 32-bit integers are passed as 64-bit ones, because the kernel looks at the sign of those
     const wide = args.map(type =>
       type === 'int' ? 'long' : type === 'unsigned int' ? 'unsigned long' : type,
     )
@@ -176,11 +180,14 @@ function declarations(koffi: Koffi, arch: string): Readonly<Record<Call, Native>
   }
 }
 
-/** What libc is given as a name: a string that is one byte per character anyway, otherwise bytes that NUL ends. */
+/**
+ * Names that libc is given as strings, because each of their characters is one byte anyway. Others are given as bytes that
+ * end with NUL.
+ */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII but NUL
 const PLAIN = /^[\x01-\x7f]*$/
 
-/** The last one that was looked at: a task's name is given twice, to open it and to remove it. */
+/** The plain name that was tested last: a task's name is given twice, to open its file and to remove it. */
 let plain = ''
 
 function toC(name: Name, bytes: Buffer): string | Buffer {
@@ -204,14 +211,19 @@ function toC(name: Name, bytes: Buffer): string | Buffer {
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: all bytes but NUL
 const BYTES = /^[\x01-\xff]*$/
-/** The kernel says so itself. */
+/** Given in place of a name that is too long: the kernel itself then says so. */
 const TOO_LONG = 'x'.repeat(PATH_MAX + 1)
 
-/** The face over libc. @param arch whose numbers `syscall` is given @param isAtOnce all functions are declared now */
+/**
+ * Returns the system calls over libc.
+ *
+ * @param arch the processor whose numbers `syscall` is given
+ * @param isAtOnce true if all functions are to be declared now
+ */
 export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = false): SystemCalls {
   const native = declarations(koffi, arch)
   if (isAtOnce) for (const name of Object.keys(PROTOTYPES) as Call[]) void native[name]
-  /** Those that each task needs, declared at once: what the table declares on demand is looked up anew at each call. */
+  /** The functions that each task needs, declared now: what the table declares on demand is looked up anew at each call. */
   const often = {
     openat: native.openat,
     fcntl: native.fcntl,
@@ -234,7 +246,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
   const words = new Int32Array(4)
   const times = new BigInt64Array(4)
 
-  /** The negative number of the error. Must be called in the statement after the call. */
+  /** Returns the negative number of the error. Must be called in the statement after the call. */
   function failed(): number {
     const error = koffi.errno()
     return error > 0 ? -error : -EIO
@@ -273,7 +285,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     return result < 0 ? failed() : result
   }
 
-  /** A filter of system calls may refuse it, and an old kernel does not know it. */
+  /** Returns true if openat2 can be used: a filter of system calls may refuse it, and an old kernel does not know it. */
   function probeOpenat2(): boolean {
     const fd = tryOpenat2(CWD, '/', constants.O_RDONLY | constants.O_DIRECTORY, RESOLVE_NO_SYMLINKS)
     if (fd >= 0) often.close(fd)
@@ -295,7 +307,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     const result = often.close(checkDescriptor(fd))
     if (result === 0) return
     const error = failed()
-    if (error !== -EINTR) throw systemError(error, 'close') // interrupted, it is closed all the same
+    if (error !== -EINTR) throw systemError(error, 'close') // an interrupted close has closed the descriptor all the same
   }
 
   function closeRun(first: number, last: number): void {
@@ -308,7 +320,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     checkDescriptor(first)
     const result = often.close_range(first, MOST_DESCRIPTOR, CLOSE_RANGE_CLOEXEC)
     if (result === 0) return
-    // before Linux 5.11; one that is closed meanwhile needs no flag
+    // before Linux 5.11; a descriptor that is closed meanwhile needs no flag
     for (const fd of fs.readdirSync('/proc/self/fd').map(Number))
       if (fd >= first) often.fcntl(fd, F_SETFD, FD_CLOEXEC)
   }
@@ -321,7 +333,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     throw systemError(error, 'fcntl')
   }
 
-  /** The kernel writes who is in the way of a lock on the whole file, or that nobody is. */
+  /** Asks about a lock on the whole file: the kernel writes into `found` which lock is in the way, or that none is. */
   function isLocked(fd: number): boolean {
     found.fill(0)
     found.writeInt16LE(F_WRLCK)
@@ -330,7 +342,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     return found.readInt16LE() !== F_UNLCK
   }
 
-  /** `statx` has been filled. */
+  /** Returns the status that the last call has written into `statx`. */
   function statusFound(): FileStatus {
     const at = (i: number) => statx[i] ?? 0
     return new FileStatus(
@@ -522,7 +534,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     return true
   }
 
-  /** struct sockaddr_un, as long as it has to be: that says where an abstract name ends. */
+  /** Returns a struct sockaddr_un, as long as it has to be: its length says where an abstract name ends. */
   function socketAddress(address: Name, syscall: string): Buffer {
     const path = Buffer.from(toC(address, name1))
     const end = path.indexOf(0)
@@ -614,7 +626,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     }
   }
 
-  /** What a message has brought. */
+  /** Returns the descriptors that a message has brought. */
   function passed(): number[] {
     const length = header.readUInt32LE(40) === 0 ? 0 : control.readUInt32LE(0)
     if (length < CMSG_HEADER || control.readInt32LE(12) !== SCM_RIGHTS) return []
@@ -691,9 +703,9 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
 }
 
 /**
- * In a thread, Node opens and closes: when the thread is ended, it closes what it has opened itself, so that no lock of a
- * killed worker stays. All functions are declared at once, because koffi ends the process if its thread is ended amid a
- * declaration; amid a call it may be.
+ * Returns the system calls for a thread. There, Node opens and closes the files: when the thread is ended, Node closes what
+ * it has opened itself, so that no lock of a killed worker stays. All functions are declared at once, because koffi ends the
+ * process if its thread is ended amid a declaration. Amid a call, the thread may be ended.
  */
 function libcInThread(koffi: Koffi): SystemCalls {
   const { openat, tryOpenat, close, closeRun } = nodeCalls
@@ -718,41 +730,45 @@ function load(): { calls: SystemCalls; fault: string | undefined } {
   }
 }
 
-/** The system calls of this machine; koffi is loaded on first use, once per thread. */
+/** Returns the system calls of this machine; koffi is loaded on first use, once per thread. */
 export function systemCalls(): SystemCalls {
   loaded ??= load()
   return loaded.calls
 }
 
-/** The same where they have been loaded; else node:fs's, for a process that makes few. */
+/** Returns the same if they have been loaded; else those over node:fs, for a process that makes few. */
 export function loadedCalls(): SystemCalls {
   return loaded?.calls ?? nodeCalls
 }
 
-/** Whether this process has needed system calls of its own so far. */
+/** Returns true if this thread has needed system calls of its own so far. */
 export function hasChosen(): boolean {
   return loaded !== undefined
 }
 
-/** libc's. @throws Error why they are not: then there are no record locks, and nothing else that node:fs lacks */
+/**
+ * Returns the system calls over libc.
+ *
+ * @throws Error why there are none: then there are no record locks, and nothing else that node:fs lacks
+ */
 export function libc(): SystemCalls {
   loaded ??= load()
   if (loaded.fault !== undefined) throw new Error(loaded.fault)
   return loaded.calls
 }
 
-/** @see SystemCalls.tryLock @returns rejects where there are no record locks */
+/** Locks a file as `SystemCalls.tryLock` does. Rejects where there are no record locks. */
 export async function tryHold(fd: number): Promise<boolean> {
   return libc().tryLock(fd)
 }
 
-/** Why they are not libc's; undefined if they are. */
+/** Returns why the system calls are not those over libc; undefined if they are. */
 export function libcFault(): string | undefined {
   loaded ??= load()
   return loaded.fault
 }
 
-/** koffi itself. @throws Error why it cannot be had here */
+/** Returns koffi itself. @throws Error why it cannot be had here */
 export function openKoffi(): Koffi {
   const { platform, arch } = process
   if (platform !== 'linux' || COLUMNS[arch] === undefined)
@@ -763,16 +779,19 @@ export function openKoffi(): Koffi {
   const require = createRequire(import.meta.url)
   const own = find(require)
   try {
-    // the binary itself: 2 ms; koffi's search for it takes 9
+    // loads the binary itself, in 2 ms; koffi's search for it takes 9
     return createRequire(own)(`@koromix/koffi-${platform}-${arch}/${kind}_${arch}/koffi.node`)
   } catch (error) {
-    // what cannot be loaded says why; koffi's search would try the binary for another libc
+    // a binary that cannot be loaded says why; koffi's search would try the one for another libc
     if (errnoOf(error) !== 'MODULE_NOT_FOUND') throw error
     return require('koffi')
   }
 }
 
-/** Where /proc is not mounted, Node knows only by which name it was started, often `node`. */
+/**
+ * Returns the path of Node's program. Where /proc is not mounted, Node knows only the name by which it was started, often
+ * `node`.
+ */
 function nodeFile(): string {
   const { execPath, env } = process
   if (execPath.includes('/')) return execPath
@@ -780,7 +799,7 @@ function nodeFile(): string {
   return candidates.find(isProgram) ?? execPath
 }
 
-/** As execvp sees it: it passes over directories, and over files that are not to be run. */
+/** True for a file that execvp would run: it passes over directories, and over files that are not executable. */
 function isProgram(file: string): boolean {
   try {
     fs.accessSync(file, constants.X_OK)
@@ -798,7 +817,7 @@ function find(require: NodeJS.Require): string {
   }
 }
 
-/** A binary for another libc than Node's may crash the process as it is opened. */
+/** True for musl: a binary for another libc than Node's may crash the process as it is opened. */
 function isMusl(interpreter: string): boolean {
   return basename(interpreter).startsWith('ld-musl-')
 }
@@ -806,7 +825,7 @@ function isMusl(interpreter: string): boolean {
 const PT_INTERP = 3
 const MOST_BYTES = 4096
 
-/** What loads a program's libraries, by its ELF header. @throws Error for a program that loads none */
+/** Returns the program that loads a program's libraries, by its ELF header. @throws Error for a program that loads none */
 export function interpreterOf(program: string): string {
   const fd = fs.openSync(program, 'r')
   try {

@@ -32,14 +32,17 @@ export function moduleFiles(entry: string): ModuleFile[] {
   return found
 }
 
-/** Parses TypeScript as Node does when it loads it; `--check` takes it for JavaScript. Node warns of it as an experiment. */
+/**
+ * Parses TypeScript as Node does when it loads it; `--check` would take it for JavaScript. Node warns that this is an
+ * experiment.
+ */
 const STRIP = `require('node:module').stripTypeScriptTypes(require('node:fs').readFileSync(process.argv[1], 'utf8'), { sourceUrl: process.argv[1] })`
-/** Options of Node with which something else may read TypeScript, and takes more of it. */
+/** Options of Node with which another loader may read TypeScript, and take more of it than Node does. */
 const OTHER_READERS = /(^|\s)(-r|--(require|import|loader|experimental-))/
 
 /**
- * The first syntax error in a file or its relative imports: file and line, the source line with a mark under the error, and
- * the reason. Nothing is run. Not with `import()`: its error does not say where.
+ * Returns the first syntax error in a file or its relative imports: file and line, the source line with a mark under the
+ * error, and the reason. Nothing is run. `import()` is not used, because its error does not say where.
  */
 export function syntaxErrorIn(entry: string, nodeOptions = process.env.NODE_OPTIONS): string | undefined {
   for (const { file } of moduleFiles(entry)) {

@@ -17,27 +17,27 @@ const net = onDemand<typeof import('node:net')>('node:net')
  * The one way in which a configured path is opened, made, bound and removed: log, sockets, pidfiles, FIFOs, figures, tokens
  * and the configuration itself.
  *
- * Root goes from `/` by descriptors. As long as nobody but root can exchange a component, root goes on. From the first one
- * that belongs to somebody else, that user does (owner-process.ts), whatever the rest leads to. A directory of root's that
- * others may write is in between: root takes only its own file there, or what it makes anew; whatever else has the name is
- * left to the daemon's user. Any other process opens paths as everybody does.
+ * Root goes from `/` by descriptors. As long as nobody but root can exchange a component, root itself goes on. From the
+ * first component that belongs to another user, that user goes on (owner-process.ts), wherever the rest leads. A directory
+ * of root's that others may write is in between: root takes only its own file there, or what it makes anew; anything else of
+ * that name is left to the daemon's user. A process that is not root opens paths as every program does.
  */
 
 const { O_RDONLY, O_WRONLY, O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants
-/** Nothing that is opened makes us wait, or becomes our terminal. */
+/** Flags with which nothing that is opened makes us wait, or becomes our terminal. */
 const PATIENTLY = O_NONBLOCK | O_NOCTTY
 const ENTER = O_PATH | constants.O_DIRECTORY | O_NOFOLLOW
 const [ENOENT, EEXIST, ENOTDIR, ELOOP] = [-2, -17, -20, -40]
-/** The kernel's limit. */
+/** The kernel's limit for the links in a path. */
 const MOST_LINKS = 40
-/** A name that is made and removed without end is left to whoever does that. */
+/** How often root tries to open a name that somebody else makes and removes without end. */
 const MOST_TRIES = 100
 const [OTHERS_WRITE, EVERYBODY_WRITES, STICKY] = [0o022, 0o002, 0o1000]
-/** Who looks for what is missing where anybody may make it. */
+/** The user who acts where anybody may make, or exchange, what is there. */
 const NOBODY: Identity = { uid: 65_534, gid: 65_534, user: null, groups: [] }
-/** A server that does not answer listens all the same. */
+/** How long a connection may take. A server that does not answer in time counts as listening all the same. */
 const CONNECT_MS = 1000
-/** By then, one that is dying has hung up. */
+/** How long a connection is kept: a server that is dying has hung up by then. */
 const HANG_UP_MS = 250
 
 interface Owner {
@@ -47,20 +47,20 @@ interface Owner {
 
 /** Where a path leads, as far as root goes. */
 interface Way {
-  /** Held. */
+  /** The directory, held open. */
   readonly directory: number
   readonly status: FileStatus
-  /** Below it: one component, or several where somebody else goes on. A byte string. */
+  /** The path below the directory, a byte string: one component, or several if another user goes on. */
   readonly rest: string
-  /** Others can exchange the directory for another one of root's. */
+  /** True if others can exchange the directory for another one of root's. */
   readonly isExchangeable: boolean
-  /** That, or others make names in it. */
+  /** True if `isExchangeable`, or if others may make names in the directory. */
   readonly isShared: boolean
-  /** The first thing that belongs to somebody else: the directory, or what has the name in it. */
+  /** The first file on the way that belongs to somebody else: the directory, or the file of that name in it. */
   readonly stranger?: FileStatus
   /** Why the rest leads nowhere: ENOENT or ENOTDIR. */
   readonly missing?: number
-  /** The path names a descriptor of this process: /dev/stdout, /dev/fd/63. */
+  /** The descriptor of this process that the path names: /dev/stdout, /dev/fd/63. */
   readonly descriptor?: number
 }
 
@@ -68,47 +68,48 @@ interface Way {
 interface Place {
   readonly directory: number
   readonly name: string
-  /** null: this process. */
+  /** Null: this process. */
   readonly as: Identity | null
   readonly isShared: boolean
-  /** Nobody but root can remove or exchange what root makes there. */
+  /** True if nobody but root can remove or exchange what root makes there. */
   readonly isKept: boolean
   readonly descriptor?: number
-  /** Who acts where the name is no file of root's. @throws Error if nobody does */
+  /** Returns who acts if the name is no file of root's. @throws Error if nobody does */
   otherwise(): Identity
 }
 
 interface OpenOptions {
   readonly flags: number
-  /** undefined: it has to be there. */
+  /** The mode of a file that is made if it is missing; undefined if the file has to be there. */
   readonly mode?: number
-  /** Whether the last component may be a link. */
+  /** True if the last component may be a link. */
   readonly follows?: boolean
   readonly setsAside?: boolean
 }
 
 interface SocketRights {
-  /** null: as the umask has it. */
+  /** Null: that of the umask. */
   readonly mode: number | null
-  /** null: who binds it. */
+  /** Null: the user who binds the socket. */
   readonly owner: Owner | null
 }
 
-/** A unix socket that is bound, or a path where it is to be. A server listens already, with Node's options. */
+/** A unix socket that is bound, a path where one is to be bound, or a server that listens already, with Node's options. */
 export type Bound = { readonly fd: number } | { readonly path: string } | { readonly server: Server }
 
 export class Opener {
   readonly #user: Identity | null
 
-  /** @param user whom the daemon becomes; null: it stays what it is */
+  /** @param user the user that the daemon becomes; null: it stays what it is */
   constructor(user: Identity | null) {
     this.#user = user
   }
 
   /**
-   * For appending. A file that is missing is made.
+   * Opens a file for appending. A file that is missing is made.
    *
-   * @param setsAside what is root's in the directory of another user, who may not write it
+   * @param setsAside true to rename a file of root's that lies in the directory of another user, who may not write the
+   *   file
    */
   append(path: string, mode: number, { setsAside = true } = {}): number {
     const fd = this.#open(path, { flags: O_WRONLY | O_APPEND, mode, setsAside })
@@ -119,12 +120,12 @@ export class Opener {
     throw new Error(`${path}: expected a file, a pipe or a terminal`)
   }
 
-  /** For reading and writing, made if it is missing; never through a link. */
+  /** Opens a file for reading and writing. A file that is missing is made. A link is never followed. */
   make(path: string, mode: number): number {
     return this.#open(path, { flags: O_RDWR, mode, follows: false, setsAside: true })
   }
 
-  /** For reading. Nobody else's FIFO is waited for. */
+  /** Opens a file for reading. A FIFO of another user is refused, because that user could keep us waiting. */
   read(path: string): number {
     const fd = this.#open(path, { flags: O_RDONLY })
     const found = loadedCalls().status(fd)
@@ -134,7 +135,7 @@ export class Opener {
     throw new Error(`${path} is a FIFO of uid ${found.uid}`)
   }
 
-  /** Its first bytes. */
+  /** Returns the first bytes of a file. */
   readStart(path: string, most: number): string {
     const fd = this.read(path)
     try {
@@ -145,7 +146,7 @@ export class Opener {
     }
   }
 
-  /** A FIFO, made if it is missing. Open for writing too, it never reaches its end when a writer leaves. */
+  /** Opens a FIFO, which is made if it is missing. It is open for writing, too, so that it never ends when a writer leaves. */
   fifo(path: string, mode: number): { readonly fd: number; readonly inode: string } {
     return this.#at(path, false, place => {
       const { name } = place
@@ -170,7 +171,7 @@ export class Opener {
     })
   }
 
-  /** Replaces a file in one step: a reader finds a whole one or none. @returns which it is */
+  /** Replaces a file in one step: a reader finds a whole one or none. @returns the inode of the new file */
   replace(path: string, text: string, mode: number): string {
     return this.#at(path, false, found => {
       const old = foundAt(found)
@@ -198,7 +199,7 @@ export class Opener {
     })
   }
 
-  /** Removes a name while it leads to this inode. @returns whether it did */
+  /** Removes a name if it leads to this inode. @returns true if it did */
   remove(path: string, inode: string): boolean {
     try {
       return this.#at(path, false, place => {
@@ -213,7 +214,7 @@ export class Opener {
     }
   }
 
-  /** @param owner whom root gives it to, before anybody can use it */
+  /** Makes a directory. @param owner the user to whom root gives it, before anybody can use it */
   makeDirectory(path: string, mode: number, owner?: Owner): void {
     this.#at(path, false, place => {
       const { name, directory, as } = place
@@ -232,7 +233,7 @@ export class Opener {
   }
 
   /**
-   * Binds a unix socket. The name never leads to one with wrong rights, or that does not listen yet, and a dead socket is
+   * Binds a unix socket. The name never leads to a socket that has wrong rights or does not listen yet, and a dead socket is
    * replaced in one step. uWSGI removes any file of that name, even a live server's socket or a plain file.
    *
    * @param listen makes the server of what is bound
@@ -260,7 +261,10 @@ export class Opener {
     }
   }
 
-  /** A pipe or terminal once more, with an open file of its own that never waits; else the same descriptor. */
+  /**
+   * Opens a pipe or a terminal once more, with an open file of its own that never waits. Returns the same descriptor for
+   * anything else.
+   */
   again(fd: number): number {
     const stats = fs.fstatSync(fd)
     if (!stats.isFIFO() && !stats.isCharacterDevice()) return fd
@@ -306,7 +310,11 @@ export class Opener {
     }
   }
 
-  /** To be left. @param follows a link that is the last component */
+  /**
+   * Returns the place of a path, which the caller has to leave.
+   *
+   * @param follows true if a link that is the last component is followed
+   */
   #place(path: string, follows: boolean, isRead = false): Place {
     const name = toByteString(path)
     if (process.geteuid?.() !== 0)
@@ -335,8 +343,9 @@ export class Opener {
   }
 
   /**
-   * In a directory of root's in which others make names, for what is no file of root's: the daemon's user; or, where that is
-   * root itself, whoever owns it, unless everybody may have put it there.
+   * Returns who acts on what is no file of root's, in a directory of root's in which others make names. That is the daemon's
+   * user. Where the daemon stays root, it is the owner of what is there, unless it is to be written and everybody may have
+   * put it there.
    */
   #whoActs(path: string, way?: Way, isRead = false, found?: FileStatus): Identity {
     if (this.#user !== null && this.#user.uid !== 0) return this.#user
@@ -351,7 +360,7 @@ export class Opener {
   }
 }
 
-/** Which file a descriptor, or a name that is no link, leads to now. */
+/** Returns the inode that a descriptor, or a name that is no link, leads to now. */
 export function inodeAt(at: number | string): string | undefined {
   const found =
     typeof at === 'number' ? loadedCalls().status(at) : loadedCalls().statusAt(CWD, toByteString(at))
@@ -381,7 +390,7 @@ function foundAt({ directory, name }: Place): FileStatus | undefined {
   return loadedCalls().statusAt(directory, name)
 }
 
-/** An error of the system names what the configuration names, and who was refused. */
+/** Returns an error of the system with the path as it was configured, and with the user who was refused. */
 function inWordsOf(path: string, { as }: Place, error: unknown): unknown {
   if (!(error instanceof Error) || !('errno' in error) || typeof error.errno !== 'number') return error
   if ('path' in error && error.path === path) return error
@@ -390,7 +399,7 @@ function inWordsOf(path: string, { as }: Place, error: unknown): unknown {
   return shown
 }
 
-/** Opened to wait for the other end, which is there by now. */
+/** Returns a descriptor that waits for the other end, which is there by now. */
 function waiting(fd: number, flags: number): number {
   if (libcFault() === undefined) {
     systemCalls().letWait(fd)
@@ -403,13 +412,13 @@ function waiting(fd: number, flags: number): number {
   }
 }
 
-/** In the same directory, and new. */
+/** Returns a new name in the same directory. */
 function beside(name: string): string {
   const cut = name.lastIndexOf('/') + 1
   return `${name.slice(0, cut)}.${name.slice(cut)}.${crypto().randomBytes(4).toString('hex')}`
 }
 
-/** @returns undefined for what is not root's alone, where others make names */
+/** Opens a file as root. @returns undefined if others make names there, and the file is not root's alone */
 function openAsRoot(
   { directory, name, isShared }: Place,
   flags: number,
@@ -433,12 +442,15 @@ function openAsRoot(
   throw systemError(EEXIST, 'open', name)
 }
 
-/** Not a second name of a file that lies elsewhere. */
+/** True for a file of root's, if this is not a second name of a file that lies elsewhere. */
 function isOwn(found: FileStatus): boolean {
   return found.isFile && found.uid === 0 && found.links === 1
 }
 
-/** A user without a number in this namespace cannot be asked; above a container, that is the host's root. */
+/**
+ * True for a file of root's. A user without a number in this namespace counts as root, because that user cannot be asked: in
+ * a container, it may be the host's root.
+ */
 function isRoots({ uid }: FileStatus): boolean {
   return uid === 0 || !isMapped(uid)
 }
@@ -455,7 +467,7 @@ function componentsOf(path: string): string[] {
  * Goes from the root directory as far as root itself may go. No component is followed by name: each is looked at, then
  * entered without following a link, then looked at again.
  *
- * @param follows a link that is the last component
+ * @param follows true if a link that is the last component is followed
  */
 function walk(components: readonly string[], follows: boolean): Way {
   const calls = loadedCalls()
@@ -505,7 +517,7 @@ function walk(components: readonly string[], follows: boolean): Way {
         at.push(name)
         rest = more
       } else return { ...way, isShared, missing: ENOTDIR }
-      isExchangeable ||= maybeMoved && name !== '.' // which is the directory itself
+      isExchangeable ||= maybeMoved && name !== '.' // `.` is the directory itself
     }
   } catch (error) {
     calls.close(directory)
@@ -513,7 +525,10 @@ function walk(components: readonly string[], follows: boolean): Way {
   }
 }
 
-/** What the kernel itself keeps in /proc leads to no name. */
+/**
+ * Returns the descriptor of this process that a path through /proc names. Such a link of the kernel's leads to an open file,
+ * and to no name.
+ */
 function descriptorNamed(
   at: readonly string[],
   [whose = '', room, fd = '', ...more]: readonly string[],
@@ -523,7 +538,11 @@ function descriptorNamed(
   return /^[0-9]+$/.test(fd) ? Number(fd) : undefined
 }
 
-/** The text of a link of root's. @param isHeld others can exchange it meanwhile @returns undefined if it cannot be had */
+/**
+ * Returns the text of a link of root's; undefined if it cannot be had.
+ *
+ * @param isHeld true if others can exchange the link meanwhile, so that it has to be held
+ */
 function textOf(directory: number, name: string, isHeld: boolean): string | undefined {
   if (!isHeld) return loadedCalls().readlinkat(directory, name)
   if (libcFault() !== undefined) return undefined
@@ -537,21 +556,25 @@ function textOf(directory: number, name: string, isHeld: boolean): string | unde
   }
 }
 
-/** @throws Error if a program listens there, or it is not a socket */
+/** Checks that a socket can be bound there. @throws Error if a program listens there, or if the file of that name is no socket */
 async function checkFree(place: Place): Promise<void> {
   const found = foundAt(place)
   if (found === undefined) return
   if (!found.isSocket) throw new Error('there is another file of this name, which is not a socket')
   const path = displayName(pathBelow(place.directory, place.name))
   let answer = await answerAt(path)
-  // one that was killed listens until the last of its threads has ended
+  // a server that was killed listens until the last of its threads has ended
   if (answer === 'hung up') answer = await answerAt(path)
   if (answer === 'ECONNREFUSED' || answer === 'ENOENT') return
   const isPlain = answer === 'connected' || answer === 'hung up'
   throw new Error(`another program listens on it${isPlain ? '' : ` (${answer})`}`)
 }
 
-/** @returns the error code of a socket that nobody serves */
+/**
+ * Connects to a socket.
+ *
+ * @returns `connected`, `hung up`, that there was no answer, or the error code of a socket that nobody serves
+ */
 function answerAt(path: string): Promise<string> {
   return new Promise(resolve => {
     let inTime = 'no answer within 1 s'
@@ -559,7 +582,7 @@ function answerAt(path: string): Promise<string> {
       inTime = 'connected'
       setTimeout(() => socket.destroy(), HANG_UP_MS).unref()
     })
-    // after an answer, none of the others has an effect
+    // only the first of these answers counts
     socket.once('end', () => resolve('hung up'))
     socket.once('error', error => resolve(inTime === 'connected' ? 'hung up' : (errnoOf(error) ?? '')))
     socket.once('close', () => resolve(inTime))
@@ -586,7 +609,10 @@ async function bound(place: Place, name: string): Promise<Bound> {
 }
 
 /**
- * Of the socket that was bound, not of what may have taken its name: it is held, and belongs to who bound it. @returns its inode
+ * Sets the rights of the socket that was bound, and not of what may have taken its name: the file is held, and has to belong
+ * to the user who bound it.
+ *
+ * @returns its inode
  */
 function setRights(place: Place, name: string, { mode, owner }: SocketRights): string {
   const calls = loadedCalls()
@@ -612,9 +638,9 @@ function removeSocket(place: Place): void {
 }
 
 /**
- * Whose a file is that root would run: its owner, or who can exchange it on the way there.
+ * Returns whose a file is that root would run: its owner, or the user who can exchange it on the way there.
  *
- * @returns null: root's alone, or nobody's, because it is missing
+ * @returns null if the file is root's alone, or nobody's, because it is missing
  */
 export function whoseFile(path: string): Identity | null {
   const { directory, rest, status, stranger, missing, isExchangeable } = walk(
@@ -635,18 +661,22 @@ export function whoseFile(path: string): Identity | null {
 
 /** A spool, by the way that leads to it. */
 export interface FoundSpool {
-  /** Where it really is; where it would be, if it is missing. */
+  /** The spool's real path; if it is missing, where it would be. */
   readonly path: string
-  /** Who acts in it: its owner, who is also who can exchange it; null: root, and nobody else can. */
+  /**
+   * The user who acts in the spool: its owner, who is also the one who can exchange it. Null: root acts, and nobody else can
+   * exchange the spool.
+   */
   readonly owner: Identity | null
   readonly missing?: number
 }
 
 /**
- * Whose a spool is, for root, who becomes that user before anything is done there. If a component of the way belongs to
- * somebody else, so must the spool: else its owner could lead us into what is root's, or a third user's.
+ * Finds out whose a spool is, for root, which becomes that user before anything is done there. If a component of the way
+ * belongs to another user, the spool has to belong to the same user: otherwise the owner of the component could lead us into
+ * what is root's, or a third user's.
  *
- * @param state the directory in it whose owner uses a spool of root's
+ * @param state the directory in the spool whose owner uses a spool of root's
  * @throws SpooldError SPOOL_UNUSABLE; an error of the system
  */
 export function findSpool(path: string, state: string): FoundSpool {
@@ -655,7 +685,7 @@ export function findSpool(path: string, state: string): FoundSpool {
   return found
 }
 
-/** The same; the spool stays held, or what is above it if it is missing. To be closed. */
+/** The same, but the spool stays held; if it is missing, the directory above it. The caller has to close `fd`. */
 export function holdSpool(path: string, state: string): FoundSpool & { readonly fd: number } {
   const way = walk([...componentsOf(absolute(toByteString(path))), '.'], true)
   try {
@@ -667,9 +697,9 @@ export function holdSpool(path: string, state: string): FoundSpool & { readonly 
 }
 
 /**
- * Root makes a missing spool as the owner of the directory above it.
+ * Makes a missing spool as the owner of the directory above it.
  *
- * @returns false if that is root, or is not clear
+ * @returns false if that owner is root, or if that directory is missing, too
  */
 export function makeSpoolAsOwner(path: string, state: string, mode: number): boolean {
   const above = holdSpool(dirname(path), state)
@@ -717,7 +747,10 @@ function strangersSpool(path: string, { directory, rest }: Way, stranger: FileSt
   return { fd, path: nameOf(fd, path), owner: ownerIdentity(uid, gid) }
 }
 
-/** Without /proc, by its path: nobody can exchange that but the owner, who uses it. */
+/**
+ * Returns the real path of a spool that is held. Without /proc, its path has to do: nobody can exchange that but the owner,
+ * who uses the spool.
+ */
 function nameOf(fd: number, path: string): string {
   return quietly(() => fs.readlinkSync(descriptorPath(fd))) ?? fs.realpathSync(path)
 }

@@ -15,7 +15,7 @@ const net = onDemand<typeof import('node:net')>('node:net')
 
 /**
  * A process that acts as another user, below a directory that root holds and passes to it. It passes back one descriptor, or
- * binds the socket that came with the directory. No process changes its identity forth and back.
+ * binds the socket that came with the directory. No process changes its identity back and forth.
  */
 
 /** One step below a directory that is held. A name is a byte string, and may have several components. */
@@ -25,7 +25,7 @@ export type Act =
       readonly name: string
       readonly flags: number
       readonly mode: number
-      /** A file of root's that may not be opened keeps its content, under another name. */
+      /** True if a file of root's that the user may not open is to keep its content, under another name. */
       readonly setsAside?: boolean
     }
   | { readonly act: 'bind'; readonly name: string }
@@ -33,15 +33,15 @@ export type Act =
   | { readonly act: 'rename'; readonly name: string; readonly to: string }
   | { readonly act: 'unlink'; readonly name: string; readonly inode: string }
 
-/** What tells an inode from all others, as text. */
+/** Returns a text that tells an inode from all others. */
 export function inodeOf({ major, minor, inode }: FileStatus): string {
   return `${major}:${minor}:${inode}`
 }
 
 /**
- * Does it with the rights of this process.
+ * Performs an act with the rights of this process.
  *
- * @param socket what `bind` gives a name
+ * @param socket the socket to which `bind` gives a name
  * @returns the descriptor that `open` has opened; else -1
  * @throws an error of the system
  */
@@ -82,7 +82,8 @@ function open(directory: number, { name, flags, mode, setsAside }: Extract<Act, 
   } catch (error) {
     const found = setsAside === true ? calls.statusAt(directory, name) : undefined
     if (numbersOf(error).errno !== EACCES || found?.isFile !== true || found.uid !== 0) throw error
-    systemCalls().renameFreely(directory, name, directory, `${name}.old`) // not node:fs's, which links: only an owner may
+    // over libc, because node:fs would make a link, which only the file's owner may
+    systemCalls().renameFreely(directory, name, directory, `${name}.old`)
     return calls.openat(directory, name, flags, mode)
   }
 }
@@ -94,22 +95,22 @@ interface Failure {
   readonly syscall: string
 }
 
-/** @throws what is no error of the system */
+/** Returns the numbers of an error of the system. @throws any other error */
 function numbersOf(error: unknown): Failure {
   if (!(error instanceof Error) || !('errno' in error) || typeof error.errno !== 'number') throw error
   return { errno: error.errno, syscall: 'syscall' in error ? String(error.syscall) : '' }
 }
 
-/** @param inode of what `open` has opened */
+/** `inode` is that of the file that `open` has opened. */
 type Answer = { readonly inode?: string } | Failure
 
-/** A process that starts under load, or a file system that hangs. */
+/** How long an answer may take: the process may start under load, or a file system hang. */
 const ANSWER_MS = 20_000
-/** It ends after this long without a question: at a start, several come soon. */
+/** The process ends after this long without a question: at the start of a daemon, several questions follow each other. */
 const IDLE_MS = 500
-/** Many times the longest path. */
+/** How long a message may be: many times the longest path. */
 const MESSAGE_BYTES = 32 * 1024
-/** No variable of a configuration reaches what begins as root. */
+/** The surroundings of a process that begins as root: no variable of a configuration reaches it. */
 const SURROUNDINGS = { env: {}, cwd: '/' } as const
 
 interface Owner {
@@ -171,14 +172,14 @@ function end(key: string): void {
   owner.child.kill('SIGKILL')
 }
 
-/** To be called before this process becomes another user, who must not ask them anything. */
+/** Ends all these processes. To be called before this process becomes another user, who must not ask them anything. */
 export function endOwners(): void {
   for (const key of [...owners.keys()]) end(key)
 }
 
 /**
- * Where libc cannot be called, nobody passes descriptors on: root opens what the user has just opened, if it is still there
- * and belongs to that user.
+ * Asks a process that answers once, for where libc cannot be called. There, no process can pass a descriptor on, so root
+ * opens the file that the user has just opened, if it is still there and belongs to that user.
  */
 function askOnce(identity: Identity, directory: number, act: Act): [answer: Answer, fd: number] {
   const { stdout, error } = processes().spawnSync(
@@ -217,7 +218,7 @@ export function listenAs(identity: Identity, directory: number, name: string): P
       else fail()
     })
   })
-  // which leaves it no time to close the socket: Node would remove the name with it
+  // SIGKILL leaves the process no time to close the socket: Node would remove the socket's name with it
   return answered.finally(() => child.kill('SIGKILL'))
 }
 
@@ -244,10 +245,10 @@ function openSame(
   }
 }
 
-/** Where the process has its end of the socket, or the directory. */
+/** The descriptor at which the process has its end of the socket, or the directory. */
 const GIVEN = 3
 
-/** The process itself. It becomes the user for good. */
+/** Runs in the process itself, which becomes the user for good. */
 export function actAsOwner([identity = '', act]: readonly string[]): void {
   systemCalls() // the user may not be able to read the package
   become(JSON.parse(identity))

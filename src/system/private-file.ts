@@ -3,13 +3,13 @@ import { Opener } from './opener.js'
 
 interface PrivateFileRules {
   readonly maxBytes?: number
-  /** The bits of the mode that it must not have. */
+  /** The bits of the mode that the file must not have. */
   readonly closedTo?: number
 }
 
 /**
- * The text of a file that others must not read, without the blanks around it. It is read anew each time, so a new secret
- * needs no reload.
+ * Returns the text of a file that others must not read, without the blanks around it. The file is read anew each time, so a
+ * new secret needs no reload.
  *
  * @throws Error that names the file, and never what is in it
  */

@@ -56,8 +56,9 @@ const NOGROUP = 65_534
 const groupsOf = new Map<number, readonly number[] | undefined>()
 
 /**
- * The owner of a directory, with that user's supplementary groups if the user has a name. The directory's group is taken only
- * from a member of it: below a directory with the set-group-ID bit, anybody has one of a strange group.
+ * Returns the identity of a directory's owner, with that user's supplementary groups if the user has a name. A user with a
+ * name gets the directory's group only as a member of it: below a directory with the set-group-ID bit, anybody can have a
+ * directory of a strange group. A user without a name gets that group, but never root's.
  */
 export function ownerIdentity(uid: number, gid: number): Identity {
   if (!groupsOf.has(uid)) groupsOf.set(uid, findGroupsOf(uid))

@@ -30,13 +30,19 @@ export interface TreeMemory {
 }
 
 const PAGE_BYTES = 4096
-/** The fields of `statOf` with its own time, user and system, and that of the children it has waited for. */
+/**
+ * The fields of `statOf` with the time that a process has spent itself, in user mode and in the system, and with that of the
+ * children it has waited for.
+ */
 const SPENT = [11, 15] as const
 const TICK_MS = 10
-/** A program that starts more at once is seen in part. */
+/** How many processes of a tree are looked at; a larger tree is seen in part. */
 const MAX_PROCESSES = 256
 
-/** Zeros for a process that is gone, and where there is no /proc. Costs about 0.1 ms per process. */
+/**
+ * Returns the memory of a process and of all that it has started; zeros for a process that is gone, and where there is no
+ * /proc. Costs about 0.1 ms per process.
+ */
 export function treeMemoryOf(pid: number): TreeMemory {
   let [rssPages, vszPages] = [0, 0]
   for (const each of treeOf(pid)) {
@@ -47,7 +53,10 @@ export function treeMemoryOf(pid: number): TreeMemory {
   return { rssBytes: rssPages * PAGE_BYTES, vszBytes: vszPages * PAGE_BYTES }
 }
 
-/** What a process and all that it has started have taken of processors, in milliseconds, to within 10 for each; otherwise as above. */
+/**
+ * Returns the processor time of a process and of all that it has started, in milliseconds, to within 10 for each; otherwise
+ * as `treeMemoryOf`.
+ */
 export function treeCpuMsOf(pid: number): number {
   let ticks = 0
   for (const each of treeOf(pid)) {
@@ -64,15 +73,18 @@ function* treeOf(pid: number): Generator<number> {
   }
 }
 
-/** The fields of its `stat` behind the name, from 0: a name may contain any character. [''] once it is gone. */
+/**
+ * Returns the fields of a process's `stat` behind its name, from 0, because a name may contain any character; [''] once the
+ * process is gone.
+ */
 export function statOf(pid: number): string[] {
   return (read(`/proc/${pid}/stat`) ?? '').replace(/^.*\) /s, '').split(' ')
 }
 
-/** In which field a process's start is, in the kernel's clock ticks: a pid alone may have been used again. */
+/** The field of `statOf` with the start of a process, in the kernel's clock ticks: a pid alone may have been used again. */
 export const STARTED = 19
 
-/** Any thread may have started some. */
+/** Returns the children of a process. Any thread of it may have started some. */
 export function childrenOf(pid: number): number[] {
   try {
     return readdirSync(`/proc/${pid}/task`).flatMap(thread =>

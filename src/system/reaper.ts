@@ -4,10 +4,16 @@ import { readlinkSync } from 'node:fs'
 import { systemCalls } from './libc.js'
 import { childrenOf, STARTED, statOf } from './process-usage.js'
 
-/** Node takes the exit of a child of its own in the turn of the event loop in which it hears of it. */
+/**
+ * How long a zombie is left alone. Node itself takes the exit of a child of its own in the turn of the event loop in which
+ * it hears of it.
+ */
 const PATIENCE_MS = 5_000
 
-/** The first process of a pid namespace, such as a container's: processes whose parent has ended become its children. */
+/**
+ * Reaps strange children if this is the first process of a pid namespace, such as a container's: processes whose parent has
+ * ended become its children.
+ */
 export function reapIfFirst(): void {
   if (process.pid !== 1) return
   const reaper = new Reaper(PATIENCE_MS)
@@ -15,20 +21,20 @@ export function reapIfFirst(): void {
 }
 
 /**
- * Waits for children that nobody in this process knows, one pid at a time, or they stay zombies. Node never reports an exit
- * that somebody else has taken: so those of its own are left alone, and so is whatever has not been a zombie for
- * `patienceMs`, which somebody may be about to wait for: `spawnSync`, or a library.
+ * Waits for children that nobody in this process knows, one pid at a time; otherwise they would stay zombies. Node never
+ * reports an exit that somebody else has taken, so Node's own children are left alone. A child that has not been a zombie
+ * for `patienceMs` is left alone, too, because somebody may be about to wait for it: `spawnSync`, or a library.
  */
 export class Reaper {
-  /** With those that have ended since the last look. */
+  /** Node's own children, with those that have ended since the last look. */
   readonly #own = new Set<ChildProcess>()
-  /** By pid and start time, since when each has been seen. */
+  /** Since when each zombie has been seen, by its pid and start time. */
   #zombies = new Map<string, number>()
   readonly #patienceMs: number
 
   constructor(patienceMs: number) {
     this.#patienceMs = patienceMs
-    // as it is made, so it has no pid yet
+    // a child is announced as it is made, so it has no pid yet
     subscribe('child_process', message => {
       this.#own.add((message as { readonly process: ChildProcess }).process)
     })
@@ -58,7 +64,10 @@ export class Reaper {
   }
 }
 
-/** None where /proc is missing, or that of another namespace, whose numbers are not ours. */
+/**
+ * Returns the children of this process; none where /proc is missing, or is that of another namespace, whose numbers are not
+ * ours.
+ */
 function childrenOfThisProcess(): number[] {
   try {
     return readlinkSync('/proc/self') === String(process.pid) ? childrenOf(process.pid) : []
@@ -67,7 +76,7 @@ function childrenOfThisProcess(): number[] {
   }
 }
 
-/** @returns false if that cannot be done */
+/** Reaps a zombie. @returns false if that cannot be done */
 function reap(pid: number): boolean {
   try {
     return systemCalls().waitpid(pid) !== undefined

@@ -4,7 +4,7 @@ import { causesOf, stackOf } from './failure-text.js'
 import { IGNORE, OK, type Outcome, RETRY, SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './outcome.js'
 import { type Backoff, LONGEST_DELAY_MS, type RetryPolicy } from './terms.js'
 
-/** What a handler may return, or resolve to. Anything else is a retry. */
+/** The values that a handler may return, or resolve to. Anything else is a retry. */
 export type Answer =
   | typeof SPOOL_OK
   | typeof SPOOL_RETRY
@@ -41,7 +41,7 @@ export interface RetryOptions extends PolicyAnswer {
   /** The delay: `'5m'`, or seconds. */
   readonly retry?: true | string | number
   readonly reason?: string
-  /** What had been thrown: it is kept with the reason. */
+  /** The error that was thrown before; it is kept with the reason. */
   readonly cause?: unknown
 }
 
@@ -65,7 +65,7 @@ function timeOf(at: unknown, retry: unknown): Date {
   const got = at instanceof Date ? 'an invalid Date' : describe(at)
   const problem = retry === undefined ? `at must be a valid Date, got ${got}` : 'give at or retry, not both'
   const error = new SpooldError('ARGUMENTS_INVALID', `RetryTask: ${problem}`, { details: { key: 'at' } })
-  Error.captureStackTrace(error, RetryTask) // begins where the task made it
+  Error.captureStackTrace(error, RetryTask) // the stack begins where the task made the error
   throw error
 }
 
@@ -74,7 +74,7 @@ export class AbortTask extends Error implements BuryAnswer {
   override readonly name = 'AbortTask'
   readonly bury: string
 
-  /** @param asked the reason; an Error is its own, and the cause */
+  /** @param asked the reason; an Error gives its message as the reason, and is the cause */
   constructor(asked: string | Error | BuryAnswer = 'the task is given up', options?: ErrorOptions) {
     super(reasonOf(asked), isError(asked) ? { cause: asked, ...options } : options)
     this.bury = this.message
@@ -92,7 +92,7 @@ const EXPECTED =
   'expected SPOOL_OK (-2), SPOOL_RETRY (-1), SPOOL_IGNORE (0), { retry }, { bury } or { done: true }'
 
 /**
- * A handler's return value as an outcome. uWSGI's rule (core/spooler.c): -2 done, 0 not mine, anything else retry.
+ * Converts a handler's return value to an outcome. uWSGI's rule (core/spooler.c): -2 done, 0 not mine, anything else retry.
  * We report any other value than -1, because it is nearly always a forgotten `return`.
  */
 export function toOutcome(answer: unknown): Outcome {
@@ -109,8 +109,8 @@ export function toOutcome(answer: unknown): Outcome {
 }
 
 /**
- * What was thrown: an answer (`RetryTask` or `AbortTask`, from any copy of this package), which has no stack, or an error,
- * which has one.
+ * Converts what was thrown to an outcome. It is an answer (`RetryTask` or `AbortTask`, from any copy of this package), which
+ * has no stack, or an error, which has one.
  */
 export function fromThrown(thrown: unknown): Outcome {
   const { name, message } = toError(thrown)

@@ -16,11 +16,11 @@ export interface CancelResult {
   readonly detail?: string
 }
 
-/** What a task that was cancelled waits for, while it takes longer than it may. */
+/** The reason why a cancelled task has not ended yet, once that takes longer than it may. */
 export interface CancelNews {
   /** The process that runs it. */
   readonly pid: number
-  /** Tasks and signal handlers that run in the same process: it is not killed before they have ended. */
+  /** How many tasks and signal handlers run in the same process, which is not killed before they have ended. */
   readonly others: number
 }
 

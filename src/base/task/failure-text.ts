@@ -3,21 +3,21 @@ import { isError, toError } from '../errors.js'
 import { CODE_ROOTS } from '../package-root.js'
 
 const MAX_CAUSES_IN_LINE = 3
-/** Of the text of a failure, wherever it goes to. */
+/** How much of the text of a failure is passed on, wherever it goes. */
 const MAX_FAILURE_CHARS = 65_536
 
-/** What Python begins the text of an error with. The error itself is below the places; everywhere else it is above them. */
+/** How Python begins the text of an error. The error itself is below the places; in all other texts it is above them. */
 const TRACEBACK = 'Traceback (most recent call last):'
 
-/** A group of errors in Python's text, which is in a frame of its own (traceback.py, TracebackException.format). */
+/** How Python begins the text of a group of errors, which has a margin of its own (traceback.py, TracebackException.format). */
 const GROUP = '  + Exception Group Traceback'
 const GROUP_ERROR = /^ {2}\| (\S.*)/m
 const MEMBER = /\n {2,4}\+-.*- \d+ -+\n/
 const MEMBER_ERROR = /^ {4}\| (?!.*Traceback \(most recent call last\):$)(\S.*)/m
-/** Ruby's place of an error, before its message. */
+/** The place that Ruby puts before the message of an error. */
 const RUBY_PLACE = /^\S+:\d+:in [`'][^']*': (?=.)/
 
-/** Of the text of a failure, the one line that says what went wrong. */
+/** Returns the one line in the text of a failure that says what went wrong. */
 export function failureLine(text: string): string {
   const group = text.lastIndexOf(GROUP)
   if (group >= 0 && errorIn(text) < group) return groupLine(text.slice(group))
@@ -38,7 +38,7 @@ function groupLine(text: string): string {
   return joined(GROUP_ERROR.exec(own)?.[1] ?? firstLine(text), reasons.slice(0, MAX_CAUSES_IN_LINE))
 }
 
-/** Where a traceback's own error begins: below its last place, at the margin; -1: nowhere. */
+/** Returns where a traceback's own error begins: below its last place, at the margin; -1 if nowhere. */
 function errorIn(text: string): number {
   const from = text.indexOf('\n', text.lastIndexOf('\n  File "') + 1)
   const found = from < 0 ? -1 : text.slice(from).search(/\n\S/)
@@ -58,13 +58,16 @@ function joined(error: string, reasons: readonly string[]): string {
   return reasons.reduce((line, reason) => (line.endsWith(reason) ? line : `${line}: ${reason}`), error)
 }
 
-/** The text of a failure for the log, where a message may have any length and each run writes it. */
+/** Returns the text of a failure, cut for the log: a message may have any length, and each run writes it. */
 export function boundedFailure(text: string): string {
   const left = text.length - MAX_FAILURE_CHARS
   return left <= 0 ? text : `${failureText(text, MAX_FAILURE_CHARS)}… (${left} more characters)`
 }
 
-/** The text of a failure, with what went wrong in it, however deep the call was, and however long the message above its cause. */
+/**
+ * Returns the text of a failure, cut to `maxChars`. It still says what went wrong, however deep the call was, and however
+ * long the message above its cause.
+ */
 export function failureText(text: string, maxChars: number): string {
   if (text.length <= maxChars) return text
   if (!text.startsWith(TRACEBACK)) {
@@ -75,7 +78,7 @@ export function failureText(text: string, maxChars: number): string {
   const cut = `${TRACEBACK}\n  …\n`
   const at = errorIn(text)
   const from = text.length - (maxChars - cut.length)
-  // of a message that is longer, its beginning, which has its class
+  // a message that is too long keeps its beginning, which has the error's class
   return (cut + text.slice(at < 0 ? from : Math.min(from, at))).slice(0, maxChars)
 }
 
@@ -83,16 +86,16 @@ const FRAME = /^\s+at /
 /** The paths of our code in stack frames, as ESM and CommonJS write them. */
 const OURS = CODE_ROOTS.flatMap(root => [`${pathToFileURL(root).pathname}/`, `${root}/`])
 
-/** In the text of a failure, before each cause. */
+/** Precedes each cause in the text of a failure. */
 export const CAUSE = '\n[cause]: '
 const MAX_CAUSES = 5
 
-/** The stack of what was thrown, down to where spoold called the handler; then those of its causes. */
+/** Returns the stack of what was thrown, down to where spoold called the handler; then the stacks of its causes. */
 export function stackOf(thrown: unknown): string {
   return ownStackOf(thrown) + causesOf(thrown)
 }
 
-/** What `stackOf` says of the causes alone; empty if there are none. */
+/** Returns what `stackOf` says of the causes alone; empty if there are none. */
 export function causesOf(thrown: unknown): string {
   const known = new Set<unknown>([thrown])
   const texts: string[] = []
@@ -108,7 +111,7 @@ export function causesOf(thrown: unknown): string {
   return texts.join('')
 }
 
-/** Its cause, and what an AggregateError collects. */
+/** Returns an error's cause, and the errors that an AggregateError collects. */
 function innerOf(error: unknown): unknown[] {
   if (typeof error !== 'object' || error === null) return []
   try {
@@ -116,7 +119,7 @@ function innerOf(error: unknown): unknown[] {
     const errors = 'errors' in error && isError(error) && Array.isArray(error.errors) ? error.errors : []
     return [...cause, ...errors.slice(0, MAX_CAUSES)]
   } catch {
-    return [] // a getter of theirs
+    return [] // a getter of the user's code has thrown
   }
 }
 
@@ -126,12 +129,15 @@ function ownStackOf(thrown: unknown): string {
   if (stack === undefined) return error.message
   const lines = stack.split('\n')
   const last = lines.findLastIndex(isHandlers)
-  // no frame is the handler's: Node's own frames may help
+  // if no frame is the handler's, Node's own frames may help
   const end = last >= 0 ? last + 1 : lines.findIndex(isOurs)
   return end < 0 ? stack : lines.slice(0, end).join('\n')
 }
 
-/** A stack is anything: a getter that throws, or a list of places if the handler has replaced Error.prepareStackTrace. */
+/**
+ * Returns the stack of an error if it is text. A stack may be anything: a getter that throws, or a list of places if the
+ * handler has replaced Error.prepareStackTrace.
+ */
 function textOf(error: Error): string | undefined {
   try {
     const { stack } = error
@@ -144,7 +150,10 @@ function textOf(error: Error): string | undefined {
   }
 }
 
-/** `vm` and `require` put a place and the line of the source before an error. Of a syntax error it is the only one. */
+/**
+ * Moves the place that `vm` and `require` put before an error, with the line of the source, into the stack. For a syntax
+ * error it is the only place.
+ */
 function withPlace(stack: string, places: number, place: string): string {
   if (!/:\d+$/.test(place) || stack.includes(`${place}:`, places)) return stack
   return `${stack.slice(0, places)}    at ${place}\n${stack.slice(places)}`

@@ -1,24 +1,24 @@
-/** Two buckets per power of two, from 1 µs to 71 minutes: what is longer is in the last one. */
+/** Two buckets per power of two, from 1 µs to 71 minutes: longer durations are in the last one. */
 const BUCKETS = 64
 const LONGEST = 2 ** 32 - 1
 
-/** How often which duration was seen, in microseconds, to within a factor of 1.5. */
+/** How often each duration was seen, in microseconds, to within a factor of 1.5. */
 export class Histogram {
   readonly #counts = new Uint32Array(BUCKETS)
   #count = 0
   #sum = 0
 
-  /** How many were added. */
+  /** How many durations were added. */
   get count(): number {
     return this.#count
   }
 
-  /** Of all that were added, in microseconds. */
+  /** The sum of all durations that were added, in microseconds. */
   get sum(): number {
     return this.#sum
   }
 
-  /** What is not empty: the upper bound in microseconds, and how many are below it and in no bucket before. */
+  /** The buckets that are not empty: the upper bound of each in microseconds, and how many durations are in it. */
   get buckets(): Array<readonly [belowMicros: number, count: number]> {
     return [...this.#counts].flatMap((count, bucket) =>
       count === 0 ? [] : [[boundOf(bucket), count] as const],
@@ -32,7 +32,7 @@ export class Histogram {
     this.#sum += microseconds
   }
 
-  /** As few numbers as it takes, for a message: the sum; bucket, count; again and again. */
+  /** Packs the histogram into few numbers, for a message: the sum, then bucket and count in turn. */
   pack(): number[] {
     const packed = [Math.round(this.#sum)]
     const counts = this.#counts
@@ -51,7 +51,7 @@ export class Histogram {
     this.#sum = 0
   }
 
-  /** Adds what another one packed. */
+  /** Adds what another histogram has packed. */
   merge(packed: readonly number[]): void {
     this.#sum += packed[0] ?? 0
     for (let i = 1; i < packed.length; i += 2) {
@@ -62,7 +62,10 @@ export class Histogram {
     }
   }
 
-  /** The upper bound, in microseconds, of the bucket that this share of all is not above; 0: nothing was added. */
+  /**
+   * Returns the upper bound, in microseconds, of the first bucket up to which this share of all durations lies; 0 if none
+   * was added.
+   */
   quantile(share: number): number {
     let left = Math.ceil(this.#count * share)
     if (this.#count === 0) return 0
@@ -74,7 +77,7 @@ export class Histogram {
   }
 }
 
-/** By the highest bit that is set, and the one below it. */
+/** Returns the bucket of a duration, by the highest bit that is set and the one below it. */
 function bucketOf(microseconds: number): number {
   const whole = Math.min(LONGEST, Math.max(1, Math.round(microseconds)))
   const power = 31 - Math.clz32(whole)
@@ -82,7 +85,7 @@ function bucketOf(microseconds: number): number {
   return 2 * power + (isUpperHalf ? 1 : 0)
 }
 
-/** What is in the bucket is less than that. */
+/** Returns the upper bound of a bucket: every duration in it is less. */
 function boundOf(bucket: number): number {
   const power = 2 ** Math.floor(bucket / 2)
   return bucket % 2 === 0 ? power * 1.5 : power * 2

@@ -2,30 +2,31 @@ import { COARSEST_TIME_MS } from '../own-clock.js'
 
 /** What the master knows about how a task's last run was interrupted. Whether there was such a run is in the file. */
 export type LastRun = CutShort & {
-  /** From when to when that process had the task, epoch ms; absent: the run is known to be its own. */
+  /** From when to when that process had the task, epoch ms; absent if the run is known to be that process's own. */
   readonly from?: number
   readonly to?: number
-  /** That of a process which had the task earlier, if nobody has dealt with what that one left. */
+  /** The same for a process that had the task earlier, if nobody has dealt with what that one left. */
   readonly before?: LastRun
 }
 
 type CutShort =
-  /** Through no fault of the task: treat it as if it had not started. */
+  /** The run ended through no fault of the task: treat the task as if it had not started. */
   | { readonly kind: 'blameless' }
   /** People cancelled it: it does not run again. `detail` is for its dead letter. */
   | { readonly kind: 'cancelled'; readonly detail: string }
   /**
-   * `cause`: how its process died, as the end of a sentence that begins with "it". `latest`: a task that began later is blameless;
-   * epoch ms.
+   * `cause`: how its process died, as the end of a sentence that begins with "it". `latest`: a task that began later is
+   * blameless; epoch ms.
    */
   | { readonly kind: 'crash'; readonly cause: string; readonly latest?: number }
 
-/** By so much the time of a file may lag behind the clock: a tick of the kernel's. */
+/** How far the time of a file may lag behind the clock: a tick of the kernel's. */
 const TICK_MS = 20
 
 /**
- * Of a run that marked its file at this time: a process is only to blame, or to excuse, for marks that were made while it had the
- * task. Of two, the later one is, unless the mark was made before that one had it.
+ * Returns what is known of the run that marked its file at this time. A process is to blame, or to excuse, only for marks
+ * that were made while it had the task. Of two processes, that is the later one, unless the mark was made before that one
+ * had the task.
  */
 export function lastRunAt(lastRun: LastRun | undefined, markedAtMs: number): LastRun | undefined {
   if (lastRun === undefined) return undefined

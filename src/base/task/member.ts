@@ -13,15 +13,15 @@ export interface MemberFacts {
   readonly present: number
   /** How many tasks it runs. */
   readonly running: number
-  /** It gives out no tasks. */
+  /** True if it gives out no tasks. */
   readonly isHalted: boolean
-  /** On its machine, the directory with its control socket in `.spoold`; null: it has none. */
+  /** The directory, on its machine, that has its control socket in `.spoold`; null: it has none. */
   readonly controls: string | null
 }
 
-/** What others may know of such a process, and have it do. */
+/** The facts that others may learn of such a process, and the acts that they may ask of it. */
 export interface Member {
   facts(): MemberFacts
-  /** Ends a task that it runs. @param tell hears what it waits for */
+  /** Ends a task that the process runs. @param tell called with what the end waits for */
   cancel(task: TaskName, tell: (news: CancelNews) => void): Promise<CancelResult>
 }

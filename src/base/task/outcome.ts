@@ -10,7 +10,7 @@ export const SPOOL_RETRY = -1 as const
 /** The task is not for this handler: the next one gets it; without one the task stays as it is. */
 export const SPOOL_IGNORE = 0 as const
 
-/** What else runs in the process when a run starts. */
+/** Whether other tasks run in the process when a run starts. */
 export type Company = 'alone' | 'beside'
 
 /** The result of one run, as data: handlers return or throw, and task/answer turns either into one of these. */
@@ -20,22 +20,22 @@ export type Outcome =
   | { readonly kind: 'ignore' }
   /** `detail`: the stack of the error, or what is wrong with the answer. `delayMs`: as for a retry. */
   | { readonly kind: 'error'; readonly detail: string; readonly delayMs?: number }
-  /** It must not run again; `detail` says why. */
+  /** The task must not run again; `detail` says why. */
   | { readonly kind: 'bury'; readonly detail: string }
-  /** People cancelled it; `detail` says how its run ended. */
+  /** People cancelled the task; `detail` says how its run ended. */
   | { readonly kind: 'cancel'; readonly detail: string }
-  /** It crashed its host; `detail` says how the host died. */
+  /** The task crashed its host; `detail` says how the host died. */
   | { readonly kind: 'crash'; readonly detail: string }
   /**
-   * The run was interrupted through no fault of the task: treat it as if it had not started. `isUnbegun`: it had not.
-   * `shortage`: what its process lacks, which is to be replaced.
+   * The run was interrupted through no fault of the task: treat the task as if it had not started. `isUnbegun`: it had not.
+   * `shortage`: what its process lacks; that process is to be replaced.
    */
   | { readonly kind: 'release'; readonly isUnbegun?: true; readonly shortage?: string }
 
 /** The task runs again, with the delay and policy that the handler asked for, if any. */
 interface RetryOutcome {
   readonly kind: 'retry'
-  /** undefined means according to the policy. */
+  /** Undefined means the delay of the policy. */
   readonly delayMs?: number
   /** Overrides the options from now on. */
   readonly policy?: Partial<RetryPolicy>

@@ -1,15 +1,16 @@
 import type { Ref } from './ref.js'
 
 /**
- * What a parked task waits for: a worker that runs nothing else (`alone`), its turn, because it has crashed its process and others go
- * first (`crashed`), a free slot of its name (`slot`), the end of a pause (`paused`), or a handler for its name (`unknown-name`).
+ * What a parked task waits for: a worker that runs nothing else (`alone`), its turn, because it has crashed its process and
+ * other tasks go first (`crashed`), a free slot of its name (`slot`), the end of a pause (`paused`), or a handler for its
+ * name (`unknown-name`).
  */
 export const PARK_REASONS = ['alone', 'crashed', 'slot', 'paused', 'unknown-name'] as const
 export type ParkReason = (typeof PARK_REASONS)[number]
-/** Those that end for all of their tasks at once, or for a kind of workers. The queue for a slot moves by itself. */
+/** The reasons that end for all of their tasks at once, or for one kind of worker. The queue for a slot moves by itself. */
 export type FeedReason = Exclude<ParkReason, 'slot'>
 
-/** A number for each reason. */
+/** Returns a number for each reason. */
 export function parkedByReason(countOf: (reason: ParkReason) => number): Record<ParkReason, number> {
   return {
     alone: countOf('alone'),
@@ -35,7 +36,7 @@ export interface ParkedGroup {
   /** How many tasks of the name may run at a time. */
   readonly slots?: number
   readonly count: number
-  /** Some of them. */
+  /** Some of the refs. */
   readonly tasks: readonly Ref[]
 }
 

@@ -10,14 +10,14 @@ export interface Pause {
   readonly pair: PausedPair | null
   /** Epoch ms. */
   readonly sinceMs: number
-  /** It is over at this time, epoch ms; null: when a person ends it. */
+  /** When the pause is over, epoch ms; null: when a person ends it. */
   readonly untilMs: number | null
 }
 
-/** What is paused in a spool. */
+/** The pauses of a spool. */
 export interface Pauses {
   readonly pauses: readonly Pause[]
-  /** Why it is unknown what is paused. Then the whole spool is, so that nothing starts that must not. */
+  /** Why it is unknown what is paused. Then the whole spool counts as paused, so that nothing starts that must not. */
   readonly fault?: string
 }
 
@@ -40,7 +40,11 @@ export function isSamePair(a: PausedPair | null, b: PausedPair | null): boolean 
   return a === b || (a !== null && b !== null && a[0] === b[0] && a[1] === b[1])
 }
 
-/** For people: `all tasks, until 2026-12-24T08:00:00Z`. @param known null: this user may not see what is paused */
+/**
+ * Describes pauses for people: `all tasks, until 2026-12-24T08:00:00Z`.
+ *
+ * @param known null: this user may not see what is paused
+ */
 export function describePauses(known: Pauses | null): string {
   if (known === null) return 'unknown: only its user and root may enter .spoold'
   const { pauses, fault } = known
@@ -48,14 +52,14 @@ export function describePauses(known: Pauses | null): string {
   return (fault === undefined ? texts : [`all tasks, because ${fault}`]).join('; ')
 }
 
-/** The value is quoted if it is more than a word, so that it can be told, and hidden, as a whole. */
+/** Describes a pair for people. The value is quoted if it is more than a word, so that it can be told, and hidden, as a whole. */
 export function describePair(pair: PausedPair | null): string {
   if (pair === null) return 'all tasks'
   const [key, value] = pair.map(displayName) as [string, string]
   return `tasks with ${printable(key)}=${printable(WORD.test(value) ? value : JSON.stringify(value))}`
 }
 
-/** What stands for a hidden value is one, too. */
+/** A value that needs no quotes. The text that stands for a hidden value needs none either. */
 const WORD = /^(?:[^\s,;&"'(){}[\]]+|\[hidden\])$/
 
 function untilText(untilMs: number | null): string {

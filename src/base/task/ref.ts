@@ -1,14 +1,14 @@
 /**
- * What a feed gives to workers, and what they claim a task by. It is opaque to all but the engine. In a directory it is
- * a name for a task in one spool: its path relative to the spool, such as `uwsgi_spoolfile_on_web1_7_1_…` or
+ * The text that a feed gives to workers, and by which they claim a task. It is opaque to all but the engine. In a directory
+ * it is a name for a task in one spool: its path relative to the spool, such as `uwsgi_spoolfile_on_web1_7_1_…` or
  * `5/uwsgi_spoolfile_on_…`. One character is one byte (latin1), because file names are bytes, and strverscmp orders bytes;
  * `displayName` is the form for people.
  */
 export type Ref = string
 
 /**
- * What events and log lines call a task: its ref if that is a name, otherwise the name that its claim brought. One
- * character is one byte, as in a ref.
+ * The name by which events and log lines call a task: its ref if that is a name, otherwise the name that its claim brought.
+ * One character is one byte, as in a ref.
  */
 export type TaskName = string
 
@@ -37,7 +37,7 @@ export function displayName(ref: Ref): string {
   return NOT_ASCII.test(ref) ? Buffer.from(ref, 'latin1').toString('utf8') : ref
 }
 
-/** The reverse: text to one character per byte. */
+/** The reverse: converts text to one character per byte. */
 export function toByteString(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII is the point
   return /^[\x00-\x7f]*$/.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1')

@@ -5,7 +5,7 @@ import { displayName, type Ref, type TaskName } from './ref.js'
 import type { NamedSlots, SlotWish } from './terms.js'
 
 /**
- * What a worker reports to the master about a ref. The kinds are sent as their position in this list (ipc/messages), so only
+ * The kinds of reports that a worker makes about a ref. They are sent as their position in this list (ipc/messages), so only
  * append.
  */
 export const REPORT_KINDS = [
@@ -30,7 +30,7 @@ export type ReportKind = (typeof REPORT_KINDS)[number]
 
 export interface Report {
   readonly ref: Ref
-  /** If the ref is no name. It may be missing if the task was not claimed. */
+  /** The name of the task, if the ref is no name. It may be missing if the task was not claimed. */
   readonly name?: TaskName | undefined
   readonly kind: ReportKind
   /** How long the handler ran. */
@@ -39,23 +39,27 @@ export interface Report {
   readonly atMs?: number | undefined
   /** The name of a named task, once it has run. */
   readonly task?: string | undefined
-  /** For `parked`: it is not worth looking at again before that happens. */
+  /** For `parked`: what the task waits for. Until that happens, another look at the task is not worth it. */
   readonly reason?: ParkReason | undefined
-  /** The pause that it waits for (`paused`), as far as its worker knows. */
+  /** The pause that the task waits for (`paused`), as far as its worker knows. */
   readonly pair?: PausedPair | undefined
-  /** It waits for one of these (`parked`), or has had one and given it back. */
+  /** The task waits for one of these slots (`parked`), or has had one and given it back. */
   readonly slots?: NamedSlots | undefined
-  /** For people: the stack, the reason; for `unknown-name` the name. `later` has one only if a run crashed its process: how. */
+  /**
+   * For people: the stack, or the reason; for `unknown-name` the name. A report of `later` has a detail only if a run
+   * crashed its process: how.
+   */
   readonly detail?: string | undefined
   /** The number of the run, from 1; reported only to listeners. */
   readonly attempt?: number | undefined
-  /** From when it was due until it started; reported only to listeners. */
+  /** How long the task waited from when it was due until it started; reported only to listeners. */
   readonly waitMs?: number | undefined
 }
 
 /**
- * What a look at a task's file tells: it is not there, somebody has it locked, a process began it that has ended (only who asks is
- * told that), it may run now, it is no task, or it is for later (epoch ms).
+ * The state in which a look finds a task's file. `gone`: the file is not there. `locked`: somebody has it locked. `begun`: a
+ * process that has ended began the task (told only to those who ask). `due`: the task may run now. `unreadable`: the file is
+ * no task. A number: the task is due at this later time (epoch ms).
  */
 export type Found = 'gone' | 'locked' | 'begun' | 'due' | 'unreadable' | number
 
@@ -66,39 +70,39 @@ export interface Holder {
 }
 
 /**
- * Looks at the files of tasks that wait for their time: which somebody has written, touched or replaced since then (epoch ms), by
- * their places in `refs`. Undefined: nobody could look.
+ * Looks at the files of tasks that wait for their time. Resolves with those that somebody has written, touched or replaced
+ * since then (epoch ms), by their places in `refs`; with undefined if nobody could look.
  */
 type LookAtLater = (
   refs: readonly Ref[],
   sinceMs: number,
 ) => Promise<ReadonlyArray<readonly [place: number, found: Found]> | undefined>
 
-/** Looks at the files of tasks for a process that is to wait for no disk. */
+/** Looks at the files of tasks for a process that must wait for no disk. */
 export interface Looker {
-  /** @returns what is found at each, in their order; undefined: nobody could look */
+  /** @returns what is found at each ref, in the order of the refs; undefined if nobody could look */
   look(refs: readonly Ref[]): Promise<readonly Found[] | undefined>
-  /** The same, where processes may have ended: what they had begun since then (epoch ms) is `begun`. */
+  /** The same, where processes may have ended: a task that one of them had begun since then (epoch ms) is `begun`. */
   begun(refs: readonly Ref[], sinceMs: number): Promise<readonly Found[] | undefined>
   readonly later: LookAtLater
-  /** @returns who has it locked; undefined: that is not known */
+  /** @returns the process that has the task locked; undefined if that is not known */
   holder(ref: Ref): Promise<Holder | undefined>
-  /** @param asked of each name so many are enough @returns undefined: nobody could look */
+  /** @param asked the names, and how many free slots of each are enough @returns undefined if nobody could look */
   freeSlots(asked: readonly SlotWish[]): Promise<FreeSlots | undefined>
 }
 
 /** Which slots are free. */
 export interface FreeSlots {
-  /** Their numbers, for each name that was asked for, in that order; null: of this one it is not known. */
+  /** The numbers of the free slots of each name, in the order in which the names were asked for; null if they are not known. */
   readonly numbers: ReadonlyArray<readonly number[] | null>
   /** How long the look took. */
   readonly tookMs: number
 }
 
-/** Names are a stranger's: the log has each, and remembers it. */
+/** How long a name may be, because strangers choose names: the log shows each of them, and remembers it. */
 const MAX_NAME_CHARS = 200
 
-/** The report of a named task that no handler takes. @param task its name, one character per byte */
+/** Returns the report of a named task that no handler takes. @param task its name, one character per byte */
 export function unknownName(task: string): Pick<Report, 'kind' | 'reason' | 'detail'> {
   return {
     kind: 'parked',
@@ -107,39 +111,45 @@ export function unknownName(task: string): Pick<Report, 'kind' | 'reason' | 'det
   }
 }
 
-/** What nobody knows, of a task that is parked for `unknown-name`, for people; it may be cut. */
+/** Returns the name that no handler knows, of a task that is parked for `unknown-name`, for people; it may be cut. */
 export function parkedNameOf({ reason, detail }: Pick<Report, 'reason' | 'detail'>): string | undefined {
   return reason === 'unknown-name' ? detail?.slice(0, MAX_NAME_CHARS) : undefined
 }
 
-/** What log lines call the task. */
+/** Returns what log lines call the task. */
 export function nameOf({ ref, name }: Pick<Report, 'ref' | 'name'>): TaskName {
   return name ?? ref
 }
 
-/** It is parked until one of its slots is free. */
+/** True if the task is parked until one of its slots is free. */
 export function waitsForSlot(report: Report): report is Report & { readonly slots: NamedSlots } {
   return report.kind === 'parked' && report.reason === 'slot' && report.slots !== undefined
 }
 
-/** The kinds that end a handler's call, except `ignore`: `spooler-max-tasks` counts these, as in uWSGI. */
+/** True for the kinds that end a handler's call, except `ignore`: `spooler-max-tasks` counts these, as in uWSGI. */
 export function isHandled(kind: ReportKind): boolean {
   return kind === 'ok' || kind === 'retry' || kind === 'error' || kind === 'unsettled' || kind === 'buried'
 }
 
 const TROUBLE: ReadonlySet<ReportKind> = new Set(['error', 'unsettled', 'buried', 'set-aside'])
 
-/** The log has a line of it that says why, and a drain its exit code. */
+/**
+ * True for the kinds that are reported without delay, because the log says why in a line, and a drain says so by its exit
+ * code.
+ */
 export function isTrouble(kind: ReportKind): boolean {
   return TROUBLE.has(kind)
 }
 
-/** It was not claimed, because its worker ran out of a system resource. */
+/** True if the task was not claimed because its worker ran out of a system resource. */
 export function isLimit(report: Report): report is Report & { readonly detail: string } {
   return report.kind === 'untouched' && report.detail !== undefined
 }
 
-/** It could not be claimed for now: another process has it, its file cannot be read, or what its worker needs is not there. */
+/**
+ * True if the task could not be claimed for now: another process has it, its file cannot be read, or what its worker needs
+ * is not there.
+ */
 export function isHeldUp(report: Report): report is Report & { readonly kind: HeldUp } {
   const { kind } = report
   return kind === 'locked' || kind === 'untouched' || kind === 'unreadable'
@@ -147,14 +157,14 @@ export function isHeldUp(report: Report): report is Report & { readonly kind: He
 
 type HeldUp = Extract<ReportKind, 'locked' | 'untouched' | 'unreadable'>
 
-/** The file of the task has left its place. */
+/** The kinds after which the file of the task has left its place. */
 export const GONE_KINDS: readonly ReportKind[] = ['ok', 'gone', 'buried', 'set-aside']
 
 /** A named task whose run has begun, as processes tell each other. */
 export interface BegunTask {
   readonly id: string
   readonly name: string
-  /** Of its registry; absent: that of whoever runs it. */
+  /** The namespace of the task's registry; absent: that of the process that runs the task. */
   readonly namespace?: string | undefined
   readonly queue: string
   /** Epoch ms. */
@@ -173,18 +183,18 @@ export interface RunEnd {
   readonly detail?: string | undefined
 }
 
-/** What the master has to know of a claim before its task begins. */
+/** The facts that the master has to know of a claim before its task begins. */
 export interface ClaimNotice {
-  /** The ref does not contain it. */
+  /** The name of the task, which the ref does not contain. */
   readonly name: TaskName
   /** The claim ends unless the master renews it by this (`Feed.leases`); undefined: it lasts as long as its worker. */
   readonly lease?: string
 }
 
-/** What a worker did with tasks of one name since its last message. */
+/** The runs of tasks of one name in a worker since its last message. */
 export interface NamedRuns {
   readonly name: string
-  /** How many may run at a time; null: that has no limit. */
+  /** How many may run at a time; null: no limit. */
   readonly slots: number | null
   started: number
   /** Runs that ended with SPOOL_OK. */

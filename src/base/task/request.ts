@@ -11,11 +11,14 @@ export interface Request {
   /** The caller's own name for the task: a spool stores it once. */
   readonly id?: string
   /**
-   * What the name of its file has in place of a random number: whoever forwards the task to another spool recognizes by it
-   * what is stored there. Letters, digits and `-`.
+   * The text that the file's name has in place of a random number. By this mark, a process that forwards the task to another
+   * spool recognizes what is stored there. Letters, digits and `-`.
    */
   readonly mark?: string
-  /** The name that it has in its spool, which whoever stores it has written down before: new, and made by that spool. */
+  /**
+   * The name that the task gets in its spool: a new one, made by that spool. The process that stores the task has written
+   * the name down before.
+   */
   readonly name?: string
 }
 
@@ -23,6 +26,6 @@ export interface Request {
 export interface Stored {
   /** The task's file. */
   readonly path: string
-  /** A task with this id exists, or has existed, so this one was not stored again. */
+  /** True if a task with this id exists, or has existed, so that this one was not stored again. */
   readonly isDuplicate: boolean
 }

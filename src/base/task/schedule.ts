@@ -4,7 +4,10 @@ import { crypto } from '../on-demand.js'
 /** uWSGI's signals: a byte that any code can raise, and that a function registered for it handles. */
 export const MAX_SIGNAL = 255
 
-/** What raises a signal automatically. Equal schedules are one, whoever asks for them. */
+/**
+ * A timer, a time or a change that raises a signal automatically, or runs a command. Equal schedules are one, whoever asks
+ * for them.
+ */
 export type Schedule = Timer | CronTimes | CronCommand | FileMonitor
 
 export type SignalSchedule = Exclude<Schedule, CronCommand>
@@ -39,25 +42,28 @@ export interface CronCommand {
 }
 
 export interface FileMonitor {
-  /** Any change to it or, if it is a directory, to its entries; or a touch in the sense of uWSGI's touch-* options. */
+  /**
+   * `monitor`: any change to the file or, in a directory, to its entries. `touch`: a touch in the sense of uWSGI's touch-*
+   * options.
+   */
   readonly kind: 'monitor' | 'touch'
   readonly number: number
   readonly path: string
 }
 
 /**
- * What code has done to its interpreter where uWSGI's master would have loaded it, so that crons and their commands would have it, too. Null: it
- * left that as it was.
+ * The changes that code has made to its interpreter, if uWSGI's master would have loaded that code: in uWSGI, crons and
+ * their commands would have the same. Null: the code left that as it was.
  */
 export interface LoadedProcess {
   readonly kind: 'process'
   readonly directory: string | null
   readonly umask: number | null
-  /** Variables that it set; null: that it removed. */
+  /** Variables that the code set; null: it removed the variable. */
   readonly environment: ReadonlyArray<readonly [name: string, value: string | null]>
 }
 
-/** What a worker reports to the master about signals; and, once it is ready, of periodic tasks. */
+/** A worker's report to the master about signals; and, once the worker is ready, about periodic tasks. */
 export type SignalNews =
   | LoadedProcess
   | PeriodicTask
@@ -69,12 +75,19 @@ export function scheduleKey(schedule: Schedule): string {
   return JSON.stringify(Object.values(schedule))
 }
 
-/** What tells a schedule from all others of its spool, over restarts: a hash, in hex. Of a periodic task, its rhythm is no part of it. */
+/**
+ * Returns a hash, in hex, that tells a schedule from all others of its spool, over restarts. The rhythm of a periodic task
+ * is no part of it.
+ */
 export function scheduleHash(schedule: Schedule | PeriodicTask): string {
   return hashOf(schedule.kind === 'periodic' ? schedule.name : scheduleKey(schedule))
 }
 
-/** What people call a schedule that has no name. @param key its `scheduleKey`; a timer with an end has one of its own */
+/**
+ * Returns what people call a schedule that has no name.
+ *
+ * @param key its `scheduleKey`; a timer with an end has a key of its own
+ */
 export function scheduleId(key: string): string {
   return hashOf(key).slice(0, 12)
 }
@@ -84,18 +97,23 @@ function hashOf(text: string): string {
 }
 
 /**
- * What a spool remembers of schedules that people have paused. Any number of daemons read it, and none of them fires what is paused.
+ * A spool's memory of schedules that people have paused. Any number of daemons read it, and none of them fires a schedule
+ * that is paused.
  */
 export interface SchedulePauses {
-  /** Since when, epoch ms, by `scheduleHash`. */
+  /** Returns since when each schedule is paused, epoch ms, by its `scheduleHash`. */
   read(): ReadonlyMap<string, number> | Promise<ReadonlyMap<string, number>>
-  /** It survives power loss, when this resolves. One that is paused already stays as it is. @throws why it cannot be remembered */
+  /**
+   * Pauses a schedule. The pause survives power loss once this resolves. A schedule that is paused already stays as it is.
+   *
+   * @throws why the pause cannot be remembered
+   */
   pause(hash: string): Promise<void>
-  /** @returns false if it was not paused */
+  /** @returns false if the schedule was not paused */
   resume(hash: string): Promise<boolean>
 }
 
-/** How often, or when. */
+/** How often a task is scheduled, or when. */
 export type Rhythm =
   | { readonly everyMs: number }
   /** A cron expression. `zone`: an IANA name; null: the daemon's. */
@@ -107,20 +125,20 @@ export interface PeriodicTask {
   readonly name: string
   readonly queue: string
   readonly when: Rhythm
-  /** What becomes of the times at which no daemon ran: one run makes up for all of them, or none does. */
+  /** How the times at which no daemon ran are made up for: by one run for all of them, or not at all. */
   readonly missed: 'one' | 'skip'
-  /** It is scheduled again although its last run has not ended; but not before that has begun. */
+  /** True if the task is scheduled again although its last run has not ended; but not before that run has begun. */
   readonly overlap: boolean
 }
 
-/** What a spool remembers of a periodic task. Times are epoch ms. */
+/** A spool's memory of one periodic task. Times are epoch ms. */
 export interface PeriodicEntry {
   readonly name: string
   readonly when: Rhythm
-  /** When it was scheduled last or, before that, registered. */
+  /** When the task was scheduled last or, before the first time, registered. */
   readonly sinceMs: number
   readonly nextMs: number
-  /** Of a period: the same on the clock that cannot be set, which is valid until the machine is started again. */
+  /** For a period: `nextMs` on the clock that cannot be set, which is valid until the machine is started again. */
   readonly machine?: { readonly boot: string; readonly nextMs: number }
   /** The task that was stored last, or that a daemon was about to store when it wrote this. */
   readonly task?: string
@@ -132,32 +150,35 @@ type Maybe<T> = T | Promise<T>
 /** An entry, and how often it was replaced. */
 export interface PeriodicState {
   readonly version: number
-  /** Undefined: it is damaged. */
+  /** Undefined if it is damaged. */
   readonly entry: PeriodicEntry | undefined
 }
 
 /**
- * What a spool remembers of periodic tasks. Any number of daemons read it, and of those that want to replace the same version of
- * an entry one does: it stores the task. Every method throws, or rejects with, why it cannot.
+ * A spool's memory of periodic tasks. Any number of daemons read it. Of those that want to replace the same version of an
+ * entry, one succeeds, and that one stores the task. Every method throws, or rejects with, why it cannot.
  */
 export interface PeriodicStates {
   /** The clock that daemons on several machines share, as of the last `read`; epoch ms. Absent: that of this machine. */
   nowMs?(): number
-  /** The latest entries, by key. @param givenUp whoever asks does not wait for them any more @throws also because of that */
+  /** Returns the latest entries, by key. @param givenUp aborted when the caller no longer waits @throws also because of that */
   read(givenUp?: AbortSignal): Maybe<ReadonlyMap<string, PeriodicState>>
   keyOf(name: string): string
-  /** A name for a task to be stored, which no other task of this spool has had. */
+  /** Returns a name for a task to be stored, which no other task of this spool has had. */
   newTask(): string
   /**
    * Replaces the version `from` of an entry, 0 if there is none, by `from + 1`.
    *
-   * @param isLasting it survives power loss, when this resolves
-   * @returns false if somebody else was faster; nothing has changed then
+   * @param isLasting true if the entry must survive power loss once this resolves
+   * @returns false if somebody else was faster; then nothing has changed
    */
   advance(entry: PeriodicEntry, from: number, isLasting: boolean): Promise<boolean>
   /** Forgets an entry, unless it is newer than this version. */
   forget(key: string, version: number): Maybe<void>
-  /** What became of a task in this spool: it is there no more; it waits for a run, maybe another one; or runs. */
+  /**
+   * Returns what became of a task in this spool. `gone`: it is no longer there. `waiting`: it waits for a run, perhaps
+   * another one. `begun`: it runs.
+   */
   fateOf(task: string): Maybe<'gone' | 'waiting' | 'begun'>
 }
 
@@ -168,7 +189,7 @@ export function isSameRhythm(a: Rhythm, b: Rhythm): boolean {
 
 const OPTIONAL = { machine: 'object', task: 'text' } as const
 
-/** True for what JSON made of an entry. */
+/** True if a value parsed from JSON is an entry. */
 export function isPeriodicEntry(value: unknown): value is PeriodicEntry {
   if (!hasFields(value, { name: 'text', when: 'object', sinceMs: 'time', nextMs: 'time' }, OPTIONAL))
     return false
@@ -185,13 +206,13 @@ function isTextOrNull(value: unknown): boolean {
 }
 
 interface ScheduleText {
-  /** What happens: `signal 1`, `task clear-sessions`. */
+  /** The thing that is scheduled: `signal 1`, `task clear-sessions`. */
   readonly what: string
   /** `every 60 s` */
   readonly when: string
 }
 
-/** A schedule, for people. @param zone in which it counts if it names none; null: that is not said */
+/** Describes a schedule for people. @param zone the time zone that applies if the schedule names none; null: it is not shown */
 export function scheduleText(schedule: Schedule | PeriodicTask, zone: string | null = null): ScheduleText {
   switch (schedule.kind) {
     case 'periodic': {

@@ -21,13 +21,16 @@ export interface Task {
   readonly at: Date
   /** This run's number, from 1. */
   readonly attempt: number
-  /** On Redis: larger than that of every run of any task of this spool that began before. Undefined in a directory. */
+  /** On Redis: larger than the token of every run of any task of this spool that began before. Undefined in a directory. */
   readonly fencingToken: number | undefined
   /** The packet's pairs: exact bytes, in order, with duplicates. */
   readonly vars: ReadonlyArray<readonly [key: Buffer, value: Buffer]>
   /** The bytes after the packet; undefined if there are none. Beyond 1 MiB they are read on first use. */
   readonly body: Buffer | undefined
-  /** Fires when the task is cancelled (`spoold cancel`), and shortly before the process is killed: by its deadline, or at the end of a mercy. */
+  /**
+   * Fires when the task is cancelled (`spoold cancel`), and shortly before the process is killed: by its deadline, or at the
+   * end of a mercy.
+   */
   readonly signal: AbortSignal
   /** Writes a line to the daemon's log, with the task's name. */
   log(message: string): void
@@ -36,5 +39,5 @@ export interface Task {
   readonly SPOOL_IGNORE: typeof SPOOL_IGNORE
 }
 
-/** What `spooler-import` loads: the default export, or the one named `spooler`. */
+/** The function that `spooler-import` loads: the default export, or the one named `spooler`. */
 export type Handler = (env: Env, task: Task) => Answer | Promise<Answer>

@@ -2,17 +2,17 @@ import { times } from '../counted.js'
 import type { ParkReason } from './parked.js'
 import type { Ref } from './ref.js'
 
-/** What the handlers of a worker say of one task before it runs. It goes before the options. */
+/** The terms on which the handlers of a worker run one task, known before it runs. They take precedence over the options. */
 export interface Terms {
-  /** The task's name as in its packet; for people, who also have that of its file. */
+  /** The task's name as in its packet, for people, who also see the name of its file. */
   readonly name: string
-  /** What comes before the name that its code knows; undefined: nothing. */
+  /** The part of the name that comes before the one that the task's code knows; undefined: nothing. */
   readonly namespace?: string
-  /** A packet may still name its own. */
+  /** How the task is delivered, unless its packet names a delivery of its own. */
   readonly delivery: Delivery
-  /** What a handler asks for in an answer goes before it. */
+  /** The retry policy. What a handler asks for in an answer takes precedence over it. */
   readonly policy: Partial<RetryPolicy>
-  /** It needs one of them to run; undefined: none. */
+  /** The slots of which the task needs one to run; undefined if it needs none. */
   readonly slots?: NamedSlots
 }
 
@@ -30,7 +30,7 @@ export function isDelivery(value: unknown): value is Delivery {
   return DELIVERIES.some(delivery => delivery === value)
 }
 
-/** The slots of all tasks of one name (`maxConcurrency`): each that runs has one, whichever worker and daemon runs it. */
+/** The slots of all tasks of one name (`maxConcurrency`): each task that runs has one, whichever worker and daemon runs it. */
 export interface NamedSlots {
   readonly name: string
   readonly count: number
@@ -41,17 +41,17 @@ export interface SlotQueueStats extends NamedSlots {
   readonly parked: number
 }
 
-/** What a master tells a worker, so that tasks take slots in order. */
+/** A master's news to a worker, by which tasks take slots in order. */
 export interface SlotNews {
   /** The names of tasks that wait for slots; absent: they are as before. */
   readonly queued?: readonly string[]
-  /** Of the refs that come with it, those that may take a slot though others wait. */
+  /** Those of the refs in this message that may take a slot though others wait. */
   readonly tries: readonly Ref[]
-  /** The refs that come with it are tasks of this name, and may wait until others of the name end in this worker. */
+  /** The name of the tasks that come with this message, which may wait until others of the name end in this worker. */
   readonly follow?: string
 }
 
-/** So many more tasks of a name could follow those that a worker runs. */
+/** How many slots of a name are wanted: for the tasks that could follow those that a worker runs, or for those that wait. */
 export interface SlotWish extends NamedSlots {
   readonly wanted: number
 }
@@ -60,7 +60,7 @@ export interface SlotWish extends NamedSlots {
 export interface RetryPolicy {
   /** Bury a task after this many failed runs; 0 means never, as in uWSGI. */
   readonly maxAttempts: number
-  /** What says so, for people, if it is not spooler-max-attempts. */
+  /** The option or setting that gives this limit, for people, if it is not spooler-max-attempts. */
   readonly attemptsLimit?: string
   /** Bury a task after this many crashes; 0 means never. */
   readonly maxCrashes: number
@@ -74,15 +74,15 @@ export interface RetryPolicy {
 /** `none`: at once, after the tasks that are already due. */
 export type Backoff = 'none' | 'fixed' | 'exponential'
 
-/** Of `exponential`, if the options say nothing. */
+/** The first delay of `exponential`, if the options say nothing. */
 export const FIRST_DELAY_MS = 3000
 /**
- * A delay beyond is as long as this, some 7,000 years: a handler may ask for 2 ** n seconds, and such a time has to fit into the time of a file. A file
- * system with an earlier end takes its last second.
+ * The longest delay, some 7,000 years; a longer one is cut to it. A handler may ask for 2 ** n seconds, and the time of the
+ * next run has to fit into the time of a file. A file system with an earlier end takes its last second.
  */
 export const LONGEST_DELAY_MS = 7000 * 365 * 86_400_000
 
-/** 2 to the next power is Infinity. */
+/** The largest exponent: 2 to the next power is Infinity. */
 const MOST_DOUBLED = 1023
 
 /**
@@ -101,7 +101,7 @@ export function retryDelayMs(
 ): number {
   if (backoff === 'none') return 0
   if (backoff === 'fixed') return delayMs ?? frequencyMs
-  // 0 times Infinity would be no number
+  // the exponent is bounded, because 0 times Infinity would be no number
   const half = Math.min((delayMs ?? FIRST_DELAY_MS) * 2 ** Math.min(attempts, MOST_DOUBLED), capMs) / 2
   return Math.round(half + random() * half)
 }
@@ -112,7 +112,7 @@ interface LimitReached {
   readonly detail: string
 }
 
-/** @returns undefined: it may run again */
+/** Returns the limit that a task has reached; undefined if it may run again. */
 export function limitReached(
   { maxAttempts, attemptsLimit = 'spooler-max-attempts', maxCrashes }: RetryPolicy,
   { attempts, crashes }: { readonly attempts: number; readonly crashes: number },
@@ -135,5 +135,5 @@ export function crashDelayMs(crashes: number, capMs: number): number {
   return crashes <= 1 ? 0 : Math.min(1000 * 2 ** (crashes - 2), capMs)
 }
 
-/** In the detail of a limit that is reached, before what the last run failed with. */
+/** Precedes what the last run failed with, in the detail of a limit that is reached. */
 export const LAST_ERROR = '; the last error: '

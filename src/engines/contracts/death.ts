@@ -14,13 +14,13 @@ export interface DeadRun {
   readBody(): Buffer | undefined
 }
 
-/** What has become of it. */
+/** How the process of such a run died, and when the task runs again. */
 export interface Death {
   /** How its process died, as its record or its dead letter has it. */
   readonly cause: string
-  /** When it runs again, epoch ms; undefined: it does not. */
+  /** When the task runs again, epoch ms; undefined: never. */
   readonly atMs: number | undefined
 }
 
-/** Is told by the claim that settles such a run, once, while the body can be read. It does not throw. */
+/** Called by the claim that settles such a run, once, while the body can be read. It does not throw. */
 export type TellDeath = (run: DeadRun, death: Death) => void

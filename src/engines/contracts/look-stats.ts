@@ -1,18 +1,21 @@
 /** How a feed notices new tasks. */
 export interface LookStats {
-  /** How often it looks without a hint. */
+  /** How often the feed looks without a hint. */
   readonly everyMs: number
   /**
-   * `events`: the system reports changes. `poll`: it looks every second, because another host may change the spool. `none`:
-   * only the regular look.
+   * `events`: the system reports changes. `poll`: the feed looks every second, because another host may change the spool.
+   * `none`: only the regular look.
    */
   readonly hints: 'events' | 'poll' | 'none'
-  /** Directories from which changes are reported, and those where the system refused that. */
+  /** How many directories report changes, and for how many the system refused that. */
   readonly watched: number
   readonly refused: number
-  /** Watches rest while workers race through a long backlog. */
+  /** True while the watches rest, because workers race through a long backlog. */
   readonly isSuspended: boolean
-  /** How many times it looked, when last (epoch ms; null: not yet), how long that took, and how long all names took. */
+  /**
+   * How many times the feed looked, when the last look was (epoch ms; null: none yet), how long it took, and how long the
+   * last look at all names took.
+   */
   readonly looks: number
   readonly lastAtMs: number | null
   readonly lastMs: number

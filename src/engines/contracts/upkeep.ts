@@ -4,11 +4,9 @@ import type { PeriodicStates, SchedulePauses } from '../../base/task/schedule.js
 
 /** Minimum ages for removal. 0: never remove. */
 export interface SweepAges {
-  /**
-   * Files of a writer that have not changed for this long: the writer counts as dead, unless its file says otherwise.
-   */
+  /** How long a writer's files must not have changed: then the writer counts as dead, unless its file says otherwise. */
   readonly graceMs: number
-  /** Ids that callers gave. */
+  /** How long ids that callers gave are remembered. */
   readonly idTtlMs: number
 }
 
@@ -17,7 +15,10 @@ export interface Swept {
   readonly removed: number
   /** Tasks that were promised under an id, and whose writer died before it published them. */
   readonly published: number
-  /** Tasks that had taken the name of a finished task just as that was removed. */
+  /**
+   * Tasks that were moved away by mistake, and got a name again: each had taken the name of a finished task just as that one
+   * was removed.
+   */
   readonly givenBack: number
   /** Expired ids: a task with one of them is stored again. */
   readonly forgotten: number
@@ -38,34 +39,37 @@ export interface Purged {
 
 /** An exclusive right of one process, which has to be renewed. */
 export interface Lease {
-  /** Epoch ms. No other process gets it before then. */
+  /** Epoch ms. No other process gets the lease before then. */
   readonly validUntilMs: number
-  /** Taken over from a dead holder: another process may believe the same until the first renewal. */
+  /**
+   * True if the lease was taken over from a dead holder. Until the first renewal, another process may believe that it did
+   * the same.
+   */
   readonly isTakenOver: boolean
   release(): Promise<void>
 }
 
 /** Events of a lease while it is held. */
 export interface LeaseListener {
-  /** Whoever wants it does not wait for it any more. */
+  /** Aborted when the caller no longer waits for the lease. */
   readonly givenUp?: AbortSignal
-  /** It could not be renewed: another process may have it. */
+  /** The lease could not be renewed: another process may have it. */
   lost(): void
   renewed(): void
 }
 
-/** What a spool holds besides tasks that are due, waiting or running. */
+/** The figures of a spool besides those of tasks that are due, waiting or running. */
 export interface UpkeepStats {
   readonly dead: DeadStats
-  /** Tasks that have failed or are held. */
+  /** How many tasks have a record, because they failed or are held; a lower bound unless `isWhole`. */
   readonly records: { readonly count: number; readonly isWhole: boolean }
-  /** What people have paused, as far as it is not over. */
+  /** The pauses that people have set, and that are not over. */
   readonly paused: Pauses
   /** Where the tasks are stored; null: unknown, or the file system does not answer. */
   readonly disk: DiskStats | null
 }
 
-/** Dead letters. Of very many only the first are read: then `isWhole` is false, and `count` is a lower bound. */
+/** Dead letters. If there are very many, only the first are read: then `isWhole` is false, and `count` is a lower bound. */
 export interface DeadStats {
   readonly count: number
   readonly isWhole: boolean
@@ -108,17 +112,20 @@ export interface Upkeep {
    * @returns how many tasks' records were removed
    */
   forget(ageMs: number): Promise<number>
-  /** What is there, as far as it can be read. It reads a bounded number of files, and parts may be seconds old. */
+  /**
+   * Returns what the spool holds, as far as that can be read. It reads a bounded number of files, and parts may be seconds
+   * old.
+   */
   stats(): Promise<UpkeepStats>
   /** Resolves with undefined while another process has the lease of this name. */
   takeLease(name: string, listener: LeaseListener): Promise<Lease | undefined>
   /** @param changed called within a second of a change, with all that is paused */
   followPauses(changed: (pauses: Pauses) => void): PauseFollower
   /**
-   * Makes a process known that runs tasks of this spool, and lets people on other machines end what it runs. Absent: a spool
-   * whose processes are found in it.
+   * Makes it known that a process runs tasks of this spool, and lets people on other machines end what that process runs.
+   * Absent where the processes of a spool are found in the spool itself.
    *
-   * @returns called when it runs none any more
+   * @returns a function to be called when the process no longer runs any
    */
   join?(member: Member): () => Promise<void>
   readonly periodic: PeriodicStates

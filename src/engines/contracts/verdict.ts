@@ -12,18 +12,18 @@ import {
 } from '../../base/task/terms.js'
 
 /**
- * What a run leads to, for all engines: docs/failures.md has the same as a table. An engine says what it knows, and applies the
- * answer to its files, jobs or objects.
+ * The verdict on a run, for all engines. docs/failures.md has the same as a table. An engine says what it knows, and applies
+ * the answer to its files, jobs or objects.
  */
 
 /**
- * What the mark of the last run says. It stays if that run never ended. `died-beside`: others ran in its process, so nobody is guilty
- * yet. `died-once`: it is delivered at most once.
+ * The state of the last run, as its mark says. The mark stays if that run never ended. `died-beside`: other tasks ran in its
+ * process, so none is guilty yet. `died-once`: the task is delivered at most once.
  */
 export const PASTS = ['none', 'died-alone', 'died-beside', 'died-once'] as const
 export type Past = (typeof PASTS)[number]
 
-/** What is remembered of the runs of a task. */
+/** The counts of a task's runs, and the retry policy that they left. */
 export interface Runs {
   /** Runs that ended in a retry, an error or a crash. */
   readonly attempts: number
@@ -33,17 +33,17 @@ export interface Runs {
   readonly policy: Partial<RetryPolicy>
 }
 
-/** What applies to one task of one worker. */
+/** The rules that apply to one task of one worker. */
 export interface Rules {
-  /** That of the options. */
+  /** The retry policy of the options. */
   readonly policy: RetryPolicy
-  /** What the handlers say of the task. */
+  /** The terms that the handlers give the task. */
   readonly terms: Terms | undefined
   /** The default delay of a retry, and the maximum delay after a crash. */
   readonly frequencyMs: number
 }
 
-/** A run that counts. */
+/** A failed run that counts. */
 export interface Failed {
   readonly kind: 'retry' | 'error' | 'crash'
   readonly error: string | undefined
@@ -56,11 +56,11 @@ export interface Burial {
   /** `why`, and what the last run failed with. */
   readonly detail: string
   readonly runs: Runs
-  /** The run that led to it; undefined: none did. */
+  /** The run that led to the burial; undefined if none did. */
   readonly failed: Failed | undefined
 }
 
-/** It runs again after a failed run. */
+/** The task runs again after a failed run. */
 export interface Again {
   readonly kind: 'again'
   readonly as: Extract<ReportKind, 'retry' | 'error' | 'later'>
@@ -70,26 +70,26 @@ export interface Again {
   readonly failed: Failed
 }
 
-/** What a run leads to whose end nobody has settled. */
+/** The verdict on a run whose end nobody has settled. */
 export type PastVerdict = (Burial | Again) & {
-  /** How its process died, if that is why and it counts. */
+  /** How the process died, if the verdict follows from that death and the death counts. */
   readonly death?: string
 }
 
-/** What becomes of a task after its run. `put-back`: as it was before. */
+/** The verdict on a task after its run. `put-back`: the task is as it was before. */
 export type Verdict = { readonly kind: 'remove' } | Unsettled
 
-/** It is not done. */
+/** The verdict on a task that is not done. */
 export type Unsettled = { readonly kind: 'ignored' | 'put-back' } | Burial | Again
 
-/** The packet's key for its own delivery. */
+/** The key by which a packet names its own delivery. */
 export const DELIVERY_KEY = 'spooler_delivery'
 
 const CUT_SHORT = 'its process ended in the middle of it; it is delivered at most once'
 const MAY_BE_DONE = 'it may have done its work, and is delivered at most once'
 const UNCOUNTED = 'its run failed; the reason could not be recorded at the time'
 
-/** What the end of a run leads to. */
+/** Returns what the end of a run leads to. */
 export function verdictOf(outcome: Outcome, runs: Runs, isOnce: boolean, rules: Rules): Verdict {
   switch (outcome.kind) {
     case 'ok':
@@ -117,10 +117,11 @@ export function verdictOf(outcome: Outcome, runs: Runs, isOnce: boolean, rules: 
 }
 
 /**
- * What the mark of a run leads to whose end nobody has settled; `run`: the task may run, with `past` as what remains of the mark.
+ * Returns what the mark of a run leads to if nobody has settled the end of that run. `run`: the task may run, and `past` is
+ * what remains of the mark.
  *
- * @param past `failed`: it ended, which could not be written down
- * @param lastRun what the master knows of how it was cut short
+ * @param past `failed`: the run ended, but that could not be written down
+ * @param lastRun what the master knows about how the run was cut short
  */
 export function pastVerdict(
   past: Past | 'failed',

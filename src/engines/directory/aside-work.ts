@@ -4,9 +4,9 @@ import type { SlotWish } from '../../base/task/terms.js'
 import type { Purged, PurgeLimits, SweepAges, Swept } from '../contracts/upkeep.js'
 
 /**
- * What is done to the files of a spool's tasks for a master, which opens none and waits for no disk: by a process aside, or in the
- * master's own where nobody is aside. What goes in and comes out is JSON; `spool` is a real path. What is done now and then is loaded
- * then: each start would wait for it.
+ * The work on the files of a spool's tasks that a master hands over, because it opens none of them and waits for no disk. A
+ * process aside does this work, or the master's own process where there is none. Arguments and results are JSON; `spool` is
+ * a real path. Each module is imported on first use, because otherwise every start would wait for it.
  */
 const WORK = {
   async look(spool: string, refs: readonly Ref[]): Promise<Found[]> {
@@ -56,14 +56,14 @@ type AsideArgs<Name extends AsideName> =
   Parameters<AsideWork[Name]> extends [string, ...infer Args] ? Args : never
 export type AsideResult<Name extends AsideName> = ReturnType<AsideWork[Name]>
 
-/** @throws why it could not be done */
+/** Does one piece of this work. @throws why it could not be done */
 export type Aside = <Name extends AsideName>(
   name: Name,
   spool: string,
   ...args: AsideArgs<Name>
 ) => AsideResult<Name>
 
-/** Does it in this process. */
+/** Does the work in this process. */
 export const doHere: Aside = (name, spool, ...args) => {
   const act = WORK[name] as (spool: string, ...args: unknown[]) => AsideResult<typeof name>
   return act(spool, ...args)

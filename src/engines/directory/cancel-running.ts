@@ -10,15 +10,15 @@ import { cancel } from '../spool/admin/letters.js'
 import type { TaskView } from '../spool/admin/task-view.js'
 import { commandOf } from '../spool/neighbours.js'
 
-/** A daemon says every two seconds that it is still at it. */
+/** How long a daemon may be silent: while it still works on the cancel, it says so every two seconds. */
 const ANSWER_MS = 15_000
-/** A task that ends and runs again while it is asked about is tried this often. */
+/** How often a cancel is tried, because the task may end and run again while its daemon is being asked. */
 const TRIES = 5
 const PAUSE_MS = 50
 
 type Say = (text: string) => void
 
-/** Cancels a task that another process holds: asks the daemons of its spool, until one has ended it or none runs it. */
+/** Cancels a task that another process holds: asks the daemons of its spool until one has ended the task or none runs it. */
 export async function finishCancel(
   at: OpenSpool,
   task: TaskView,
@@ -41,7 +41,7 @@ export async function finishCancel(
 }
 
 interface Answer {
-  /** undefined: no daemon runs it. */
+  /** Undefined if no daemon runs the task. */
   readonly result?: CancelResult
   /** Why a daemon could not be asked. */
   readonly why?: string

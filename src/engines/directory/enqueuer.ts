@@ -12,30 +12,31 @@ import { type Owner, prepareSpool } from '../spool/permissions.js'
 import { type WriteOptions, writeAtOnce, writeError, writeTask, writeTaskSync } from '../spool/store/write.js'
 import { writeTasks } from '../spool/store/write-batch.js'
 
-/** A spool that stays the same, whatever its name leads to meanwhile. */
+/** A spool directory that root holds open, so that it stays the same whatever its name leads to meanwhile. */
 interface Held {
   readonly directory: Directory
-  /** Whom root gives what it stores; undefined: root itself. */
+  /** The user to whom root gives the files that it stores; undefined if that is root itself. */
   readonly owner: Owner | undefined
   readonly untilMs: number
 }
 
-/** Whose the spool is, by the way that leads there, takes longer to find out than storing a task. */
+/** How long root holds a spool: finding out whose it is, along the whole path to it, takes longer than storing a task. */
 const HELD_MS = 1000
 
 /**
- * Stores tasks in one spool directory. Creates the directory if it is missing, as uWSGI's `spooler` does. Root stores for the
- * owner of the spool, in the directory that it holds meanwhile, and stays root: a library has no identity of its own to change.
+ * Stores tasks in one spool directory. Creates the directory if it is missing, as uWSGI's `spooler` does. Root stores tasks
+ * for the owner of the spool, in a directory that it holds open, and stays root: a library has no identity of its own to
+ * change.
  */
 export class DirectoryEnqueuer implements Enqueuer {
-  /** The real path. */
+  /** The spool's real path. */
   readonly name: string
   readonly #options: WriteOptions
-  /** Root's. */
+  /** The spool as root held it last; undefined for other users. */
   #last: Held | undefined
 
   /**
-   * @param sync a task is on disk before it counts as stored
+   * @param sync true if a task must be on disk before it counts as stored
    * @throws SpooldError SPOOL_UNUSABLE
    */
   constructor(directory: string, sync = true) {
@@ -43,7 +44,7 @@ export class DirectoryEnqueuer implements Enqueuer {
     this.#options = { spool: toByteString(this.name), sync }
   }
 
-  /** Stores a small task without sync synchronously. */
+  /** Stores a small task synchronously if it needs no sync. Returns undefined for all other tasks. */
   storeAtOnce(request: Request): Stored | undefined {
     return this.#inSpool(options => writeAtOnce(request, options))
   }
@@ -61,7 +62,7 @@ export class DirectoryEnqueuer implements Enqueuer {
     try {
       return await this.#inSpool(options => writeTasks(requests, { ...options, isAllOrNothing }))
     } catch (error) {
-      return requests.map(() => ({ error: toError(error) })) // there is no spool for any of them
+      return requests.map(() => ({ error: toError(error) })) // the spool cannot be held, so no request can be stored
     }
   }
 
@@ -104,7 +105,11 @@ export class DirectoryEnqueuer implements Enqueuer {
   }
 }
 
-/** @throws SpooldError SPOOL_UNUSABLE if it is not clear for whom root acts; an error of the system */
+/**
+ * Holds a spool for root.
+ *
+ * @throws SpooldError SPOOL_UNUSABLE if it is not clear for whom root acts; or an error of the system
+ */
 function hold(path: string): Held {
   const found = holdSpool(path, STATE_DIRECTORY)
   try {
@@ -122,7 +127,7 @@ function isStill(spool: string, { directory: { status } }: Held): boolean {
   return found?.isSame(status) === true && found.uid === status.uid
 }
 
-/** Where root cannot tell for whom it stores. A command has `--as`. */
+/** Tells the user of a library what to do if root cannot tell for whom it stores. A command has `--as` for that. */
 function sayingWhatToDo<T>(look: () => T): T {
   try {
     return look()

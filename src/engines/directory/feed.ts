@@ -33,13 +33,16 @@ export interface DirectoryFeedOptions {
   readonly watch: WatchChoice
 }
 
-/** A window has up to 120,000 refs, and the master looks at them all: for these shares of its time at most. */
+/**
+ * How many times as long as a look takes, the master waits before the next one: each look visits all refs of a window, up to
+ * 120,000.
+ */
 const CENSUS_PAUSE = 200
 const BEST_PAUSE = 20
-/** How many of those that wait for a slot are tried by new handlers, whose number of slots is not known. */
+/** How many refs of each slot queue are tried with new handlers, whose number of slots is not known yet. */
 const MOST_TRIES = 64
 
-/** The task files of a directory, as in uWSGI's spool. A ref is a path relative to it. */
+/** The task files of a directory, as in uWSGI's spool. A ref is a path relative to that directory. */
 export class DirectoryFeed implements Source {
   readonly isByArrival: boolean
   readonly #options: DirectoryFeedOptions
@@ -93,7 +96,7 @@ export class DirectoryFeed implements Source {
     if (from === undefined) return this.#index.take(limit)
     if (typeof from === 'object') return this.#index.slots.takeFirst(from, limit)
     const refs = this.#index.takeParked(from, limit)
-    if (refs.length === 0 && this.#index.parkedFor(from) > 0) this.changed(from) // only their number is known
+    if (refs.length === 0 && this.#index.parkedFor(from) > 0) this.changed(from) // their names are not known: a scan finds them
     return refs
   }
 
@@ -143,7 +146,7 @@ export class DirectoryFeed implements Source {
       this.#stored(toByteString(stored.slice(this.#options.spool.length + 1)))
   }
 
-  /** Without a watch only: otherwise an event reports the file. */
+  /** Makes a stored ref ready, but only without a watch: otherwise an event reports the file. */
   #stored(ref: Ref): void {
     const { watch, rules } = this.#options
     const isVisited = rules.ordered || !ref.includes('/')
@@ -210,12 +213,15 @@ export class DirectoryFeed implements Source {
   }
 }
 
-/** As many names from a place on as may be told. */
+/** Limits `part` to the names that may be told: MOST_NAMED at once, and none beyond place MOST_REACHED. */
 function reachable(part: (from: number, count: number) => readonly Ref[]): (from: number) => readonly Ref[] {
   return from => (from < MOST_REACHED ? part(from, Math.min(MOST_NAMED, MOST_REACHED - from)) : [])
 }
 
-/** Whoever may write to a spool makes its directories: more of them than this are only counted. */
+/**
+ * How many priorities are listed, because anyone who may write to a spool can make directories in it. The others are only
+ * counted.
+ */
 const MOST_PRIORITIES = 100
 
 function prioritiesOf(
@@ -231,19 +237,22 @@ function prioritiesOf(
   }
 }
 
-/** Of more groups, the largest are told. */
+/** How many parked groups are told; of more, the first in the order of `parkedGroups`. */
 const MOST_GROUPS = 200
-/** How many refs are told of all groups together. */
+/** How many refs are told, over all groups together. */
 const MOST_TOLD = 2000
 
-/** What an index has parked: first what only names tell, and then the largest groups first. */
+/**
+ * Returns the parked groups of an index: first those whose tasks can be told only by name, and within each kind the largest
+ * first.
+ */
 export function parkedGroups(index: TaskIndex): ParkedGroup[] {
   const groups = [...index.parked.groups(MOST_PARKED_NAMED), ...index.slots.groups(MOST_PARKED_NAMED)]
   const isFirst = (group: ParkedGroup) => Number(isToldByName(group))
   return groups.sort((a, b) => isFirst(b) - isFirst(a) || b.count - a.count).slice(0, MOST_GROUPS)
 }
 
-/** @param limit how many refs of each group */
+/** Cuts the refs of each group to `limit`, and those of all groups together to MOST_TOLD. */
 export function limited(groups: readonly ParkedGroup[], limit: number): ParkedGroup[] {
   let left = MOST_TOLD
   return groups.map(({ tasks, ...group }) => {
@@ -253,7 +262,7 @@ export function limited(groups: readonly ParkedGroup[], limit: number): ParkedGr
   })
 }
 
-/** One group, with part of its refs; nothing if there is none of that reason and name. */
+/** Returns the group of that reason and name, with the wanted part of its refs; empty if there is no such group. */
 export function partOf(
   groups: readonly ParkedGroup[],
   limit: number,
@@ -265,9 +274,10 @@ export function partOf(
 }
 
 /**
- * Part of the ready refs, in the order in which an index would give them. They stay where they are.
+ * Returns part of the ready refs, in the order in which an index would give them. The refs stay in the index.
  *
- * The best so far have slots, whose numbers are the heap: far down the list, objects would be garbage of ten megabytes.
+ * The best refs so far lie in numbered cells of two arrays, and the heap holds only these numbers: with an object for each
+ * ref, a part far down the list would leave ten megabytes of garbage.
  */
 export function bestReady(index: TaskIndex, order: TaskOrder, from: number, count: number): Ref[] {
   const compare = COMPARE_TASKS[order]
@@ -276,7 +286,7 @@ export function bestReady(index: TaskIndex, order: TaskOrder, from: number, coun
   const times = new Float64Array(limit)
   const orderOf = (a: number, b: number) =>
     compare(refs[a] ?? '', times[a] ?? 0, refs[b] ?? '', times[b] ?? 0)
-  const kept = new Heap<number>((a, b) => orderOf(a, b) > 0) // the last of them is at its top
+  const kept = new Heap<number>((a, b) => orderOf(a, b) > 0) // the ref that comes last is at the top
   index.eachReady((ref, time) => {
     let slot = kept.size
     if (slot === limit) {

@@ -7,21 +7,24 @@ import { doHere } from './aside-work.js'
 const LONG_MS = 10_000
 /** Finding the holder of a lock searches all of /proc, so it is done no more often than this. */
 const LOOK_EVERY_MS = 5000
-/** One that waits is found locked about once a second: after so long it has run, or waits no more. */
+/**
+ * A ref that has not been found locked for this long is forgotten: a waiting ref is tried about once a second, so this one
+ * has run, or no longer waits.
+ */
 const FORGOTTEN_AFTER_MS = 10_000
 const MOST_REFS = 1000
 
 interface Locked {
-  /** When it was first found locked; infinite once it has been reported. */
+  /** When the ref was first found locked; infinite once that has been reported. */
   readonly since: number
   readonly lastSeen: number
 }
 
-/** Reports tasks that another process keeps locked for long: usually one that a program left behind, or a uWSGI. */
+/** Reports tasks that another process keeps locked for long. Usually that is a process that a program left behind, or a uWSGI. */
 export class LongLocks {
   readonly #spool: string
   readonly #events: Emitter
-  /** The one that was found locked last comes last. */
+  /** In the order in which the refs were last found locked. */
   readonly #locked = new Map<Ref, Locked>()
   #lookedAt = Number.NEGATIVE_INFINITY
   #looker: Looker | undefined
@@ -53,7 +56,10 @@ export class LongLocks {
     void this.#tell(ref, now - since)
   }
 
-  /** Those that ran elsewhere are reported no more: without room nobody would hear of any lock again. */
+  /**
+   * Makes room by forgetting refs that were not found locked lately. A task that ran elsewhere may never be reported again,
+   * and without room no further lock would be.
+   */
   #forgetOldest(now: number): void {
     for (const [ref, { lastSeen }] of this.#locked) {
       if (now < lastSeen + FORGOTTEN_AFTER_MS) return

@@ -8,17 +8,17 @@ import type { ListingPlan } from '../task-store.js'
 /** The tasks that daemons will start next, in that order. */
 interface NextTasks {
   readonly tasks: readonly TaskView[]
-  /** Where they come from, for people. */
+  /** Where the order comes from, for people. */
   readonly source: string
 }
 
-/** More are not asked for: the directory itself is listed. */
+/** Daemons are asked for at most this many tasks: for more, the directory itself is listed. */
 const MOST_WANTED = 1000
 
 /**
- * Asks the daemons of a spool what runs and what they will start next. Their answers take turns.
+ * Asks the daemons of a spool what runs and what they will start next. Their answers are merged in turns.
  *
- * @returns undefined if there are not so many, or if a daemon cannot say
+ * @returns undefined if these are fewer tasks than wanted, or if a daemon cannot say
  */
 export async function nextTasks(
   view: SpoolView,
@@ -36,10 +36,11 @@ export async function nextTasks(
 }
 
 /**
- * What the daemons of a spool start next, or what waits for its time; their answers take turns.
+ * Returns the refs that the daemons of a spool will start next, or those that wait for their time. The daemons' answers are
+ * merged in turns.
  *
  * @param spool its real path, a byte string
- * @param sockets where they listen; undefined: in the spool
+ * @param sockets where the daemons listen; undefined: in the spool
  */
 export async function refsOf(
   spool: string,
@@ -51,7 +52,7 @@ export async function refsOf(
 }
 
 function askAll(spool: string, verb: 'next' | 'later', sockets?: readonly string[]): Promise<TaskNames[]> {
-  // some have ended, or do not pass a filter, when they are looked at
+  // asks for as many as possible, because some will have ended, or fail a filter, by the time they are looked at
   return askDaemons(spool, sockets, verb, { limit: MOST_NAMED }, answer => {
     const names = readTaskNames(answer)
     if (names === undefined) throw new Error('another program than spoold answered')
@@ -59,7 +60,7 @@ function askAll(spool: string, verb: 'next' | 'later', sockets?: readonly string
   })
 }
 
-/** The first of each, then the second of each, …; each once. */
+/** Yields the first ref of each list, then the second of each, and so on; each ref once. */
 function* inTurns(lists: ReadonlyArray<readonly Ref[]>): Generator<Ref> {
   const given = new Set<Ref>()
   const longest = Math.max(0, ...lists.map(({ length }) => length))

@@ -14,7 +14,7 @@ import { dueAtMsOf, readBody } from '../spool/spool-file.js'
 import { STARTED } from '../spool/state-byte.js'
 
 /**
- * The tasks at the top level of a spool directory, including running and future ones, as uwsgi.spooler_jobs() lists
+ * Returns the tasks at the top level of a spool directory, including running and future ones, as uwsgi.spooler_jobs() lists
  * them.
  *
  * @throws the error of `readdir`
@@ -52,7 +52,7 @@ export function peekTask(path: string): Buffer[] | undefined {
   }
 }
 
-/** Looks at tasks as they are now, takes no lock, and changes nothing. @see Looker */
+/** Returns what is found at each ref now. Takes no lock, and changes nothing. @see Looker */
 export function lookAtTasks(
   spool: string,
   refs: readonly Ref[],
@@ -72,7 +72,7 @@ export function lookAtTasks(
   })
 }
 
-/** @see LookAtLater */
+/** Looks only at tasks whose files have changed since `sinceMs`, and opens only files whose mtime has come. @see LookAtLater */
 export function lookAtLater(spool: string, refs: readonly Ref[], sinceMs: number): [number, Found][] {
   const nowMs = Date.now()
   const later: [number, Found][] = []
@@ -84,7 +84,7 @@ export function lookAtLater(spool: string, refs: readonly Ref[], sinceMs: number
     if (dueAtMs > nowMs) later.push([place, dueAtMs])
     else unclear.push(place)
   }
-  if (unclear.length === 0) return later // the locks of the system need not be read
+  if (unclear.length === 0) return later // saves reading all locks of the system
   const found = lookAtTasks(
     spool,
     unclear.map(place => refs[place] ?? ''),
@@ -92,7 +92,7 @@ export function lookAtLater(spool: string, refs: readonly Ref[], sinceMs: number
   return [...later, ...unclear.map((place, i): [number, Found] => [place, found[i] ?? 'due'])]
 }
 
-/** @param spool its real path @returns who has locked a task; undefined: nobody, or nobody that we may see */
+/** Returns the process that has locked a task; undefined if there is none, or none that we may see. @param spool its real path */
 export async function holderOfTask(spool: string, ref: Ref): Promise<Holder | undefined> {
   const stats = await stat(toFsPath(`${toByteString(spool)}/${ref}`)).catch(() => undefined)
   const pid = stats === undefined ? undefined : await holderOf(stats)

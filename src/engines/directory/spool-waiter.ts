@@ -6,30 +6,31 @@ import type { Ended } from '../task-store.js'
 import { type Word, WordOfDaemon } from './word-of-daemon.js'
 
 interface Awaited {
-  /** Of its file, once it was seen. */
+  /** The inode of the task's file, once the file was seen. */
   inode?: number
+  /** True once a look did not find the file while a daemon's word about the task could still come. */
   isMissing?: boolean
 }
 
-/** The directory is looked at this often, as long as no daemon says how tasks end. */
+/** How often the directory is looked at while no daemon says how tasks end. */
 const LOOK_MS = 100
-/** And where one does: others may end them, too. */
+/** How often it is looked at while a daemon says so: other processes may end tasks, too. */
 const LOOK_BESIDE_MS = 1000
-/** How long after the file of a task the word of its daemon may come. */
+/** How long after a task's file has gone the daemon's word about the task may come. */
 const WORD_MS = 250
-/** Looking takes at most this share of the time, however many tasks there are. */
+/** Each pause is at least this many times as long as the look before it, however many tasks there are. */
 const SHARE = 10
 
 /**
- * Waits for tasks of one spool. Its daemons say how they end. What they do not say, and all of it where no daemon answers,
- * shows in the directory.
+ * Waits for tasks of one spool to end. Its daemons say how they end. What no daemon says is read from the directory, and so
+ * is everything where no daemon answers.
  */
 export class SpoolWaiter {
   readonly #spool: string
   readonly #bytes: string
   readonly #waiting: Map<Ref, Awaited>
   readonly #tell: (ref: Ref, how: Ended) => void
-  /** By socket. */
+  /** Keyed by socket. */
   readonly #words = new Map<string, WordOfDaemon>()
   #wake = () => {}
 
@@ -41,7 +42,7 @@ export class SpoolWaiter {
     this.#tell = tell
   }
 
-  /** Resolves when all tasks have ended, or when it is aborted. @returns those that have not ended */
+  /** Resolves when all tasks have ended, or when `signal` is aborted. @returns the tasks that have not ended */
   async run(signal: AbortSignal): Promise<Ref[]> {
     const wake = () => this.#wake()
     signal.addEventListener('abort', wake)
@@ -63,7 +64,7 @@ export class SpoolWaiter {
   /** Listens to every daemon that has come since the last look. */
   async #listen(): Promise<void> {
     const fresh: WordOfDaemon[] = []
-    const sockets = quietly(() => controlSocketsOf(this.#spool), []) // they may be closed to us
+    const sockets = quietly(() => controlSocketsOf(this.#spool), []) // the directory of the sockets may be closed to us
     for (const path of sockets) {
       if (this.#words.has(path)) continue
       const word = new WordOfDaemon(path, this.#spool, [...this.#waiting.keys()], said => this.#hear(said))
@@ -74,7 +75,7 @@ export class SpoolWaiter {
     await Promise.all(fresh.map(({ begun }) => begun))
   }
 
-  /** A daemon that ends, or that has only a dead socket left, says nothing. */
+  /** True while a daemon says how tasks end. A daemon that ends, or that has left only a dead socket, does not. */
   get #isTold(): boolean {
     return [...this.#words.values()].some(({ isListening }) => isListening)
   }

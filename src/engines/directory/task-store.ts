@@ -56,7 +56,7 @@ export class DirectoryTaskStore implements TaskStore {
     this.#sockets = sockets
   }
 
-  /** @param path its real path @see openTaskStore */
+  /** @param path the spool's real path @see openTaskStore */
   static async open(
     path: string,
     { asksDaemons = false, sockets }: { asksDaemons?: boolean; sockets?: readonly string[] | undefined },
@@ -166,7 +166,7 @@ export class DirectoryTaskStore implements TaskStore {
     this.#oldKeys.add(key)
   }
 
-  /** With the locking of any daemon that may run on it. */
+  /** Opens the spool for changes, with the locking of any daemon that may run on it. */
   lock(): Promise<OpenSpool> {
     this.#locking ??= openSpool(this.#path)
     return this.#locking
@@ -233,20 +233,20 @@ function rethrown(_prefix: string, error: unknown): never {
   throw error
 }
 
-/** Only the first to start are wanted, which a daemon may know. */
+/** True if the tasks that start first are wanted, because a daemon may know those. */
 function isFirst({ sort, isReversed }: ListingPlan): boolean {
   return sort === 'run' && !isReversed
 }
 
 interface Walk {
   readonly mayHave: Wanted['mayHave']
-  /** Hears how many there are, before the first of them. */
+  /** Called with the number of tasks, before the first of them is yielded. */
   readonly counted?: ((count: number) => void) | undefined
-  /** Hears of a priority that cannot be listed. */
+  /** Called for each priority that cannot be listed. */
   readonly failed: ScanVisitor['failed']
 }
 
-/** All living tasks of a spool, before any of them is changed: changes would change the listing. */
+/** Yields all living tasks of a spool at once, before any of them is changed: changes would change the listing. */
 async function* allRefs(look: SpoolView, { mayHave, counted, failed }: Walk): AsyncGenerator<readonly Ref[]> {
   const refs: Ref[] = []
   await look.scan(ref => {
@@ -257,7 +257,10 @@ async function* allRefs(look: SpoolView, { mayHave, counted, failed }: Walk): As
   yield refs
 }
 
-/** By priority, and by what their names say, which no change changes; as many at a time as a window has. */
+/**
+ * Yields all living tasks of a spool, one window of refs at a time, by priority and by the time in their names, which no
+ * change of a task alters.
+ */
 async function* refsInOrder(
   look: SpoolView,
   { mayHave, counted, failed }: Walk,
@@ -271,7 +274,7 @@ async function* refsInOrder(
       offer({ ref, key: createdAtMicros(ref) ?? 0 })
       return true
     }
-    await look.scan(offerOne, isFirst ? failed : () => {}) // it is listed once for each window
+    await look.scan(offerOne, isFirst ? failed : () => {}) // the spool is listed once for each window, its failures are told once
     if (isFirst) counted?.(count)
     isFirst = false
   }
@@ -281,7 +284,7 @@ async function* refsInOrder(
 
 type RequestFor = Extract<Change, { kind: 'replace' }>['request']
 
-/** Stores another task, and then removes this one, which is locked. After a kill in between both are there. */
+/** Stores another task, and then removes this one, which is locked. After a kill in between, both are there. */
 function replaceTask(at: OpenSpool, task: TaskView, file: TargetFile, requestFor: RequestFor): Changed {
   if (file.state === undefined) return NO_PACKET
   const spool = displayName(at.spool)
@@ -303,9 +306,9 @@ function bodyOf({ fd, stats }: TargetFile): Buffer {
 }
 
 /**
- * Moves a task to another store: by a rename, if that can be.
+ * Moves a task to another store, by a rename if possible.
  *
- * @throws what leaves it unknown whether it has arrived
+ * @throws the error that leaves it unknown whether the task has arrived
  */
 async function moveTask(from: OpenSpool, ref: Ref, to: TaskStore): Promise<Changed> {
   if (to.spool === from.spool) return refused('it is there already')
@@ -324,14 +327,14 @@ function isOnOneFileSystem(...spools: readonly string[]): boolean {
 }
 
 /**
- * Takes a task to another store, in steps. After a kill after each of them, the same move goes on where it was:
+ * Moves a task to another store in steps. If a kill interrupts them, the same move, given again, continues where it was:
  *
- * 1. it is held here, with the key that the other store will know it by: no daemon runs it;
- * 2. it is there, and runs: whoever brings it once more, with its key, brings nothing;
- * 3. it is removed here;
- * 4. the other store may forget the key.
+ * 1. The task is held here, with the key by which the other store will know it. No daemon runs it.
+ * 2. The task is in the other store, where it may run. Bringing it once more with its key has no effect.
+ * 3. The task is removed here.
+ * 4. The other store may forget the key.
  *
- * @throws what leaves it unknown whether it has arrived
+ * @throws the error that leaves it unknown whether the task has arrived
  */
 async function carry(from: OpenSpool, file: TargetFile, to: TaskStore): Promise<Changed> {
   const sent = send(from, file, displayName(to.spool))

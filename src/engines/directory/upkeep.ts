@@ -25,7 +25,7 @@ export class DirectoryUpkeep implements Upkeep {
   readonly #aside: Aside
   #summary: SpoolSummary | undefined
 
-  /** @param spool the real path @param aside does what has to do with the files of tasks */
+  /** @param spool the real path @param aside does the work on the files of tasks */
   constructor(spool: string, aside: Aside = doHere) {
     this.#spool = spool
     this.#aside = aside

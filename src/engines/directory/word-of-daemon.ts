@@ -4,28 +4,31 @@ import type { Ref } from '../../base/task/ref.js'
 import { MAX_REQUEST_BYTES } from '../../formats/control/protocol.js'
 import { askDaemon } from '../control/client.js'
 
-/** What a daemon says of tasks that ended. */
+/** The refs of tasks that have ended, as a daemon says. */
 export interface Word {
   readonly done: readonly Ref[]
   readonly dead: readonly Ref[]
 }
 
-/** Of a request: the spool's path, and what is neither. */
+/** Bytes of a request that are left for everything but the tasks: for the spool's path and the frame of the request. */
 const OTHER_BYTES = 8192
-/** A daemon has 64 connections for everybody. Tasks beyond these are only looked at. */
+/**
+ * How many requests a waiter keeps open, because a daemon has 64 connections for all its clients. Tasks beyond these
+ * requests are only looked at.
+ */
 const MOST_REQUESTS = 8
-/** How long a daemon may take to begin to listen. */
+/** How long a daemon may take until it begins to listen. */
 const BEGIN_MS = 2000
 
 /**
- * Listens to what one daemon says of tasks, over its control socket.
+ * Listens to what one daemon says about tasks, over its control socket.
  *
  * @param path of the socket
- * @param ended resolves when the daemon can say no more
  */
 export class WordOfDaemon {
+  /** Resolves when the daemon can say no more. */
   readonly ended: Promise<void>
-  /** Resolves when no end of a task is missed any more, or when that cannot be had. */
+  /** Resolves once no end of a task is missed any more, or once it is clear that this cannot be had. */
   readonly begun: Promise<void>
   readonly #abort = new AbortController()
   #isListening = false
@@ -43,7 +46,7 @@ export class WordOfDaemon {
     this.ended = Promise.all(requests.map(({ ended }) => ended)).then(end, end)
   }
 
-  /** It says how tasks end that it runs. */
+  /** True while the daemon says how the tasks that it runs end. */
   get isListening(): boolean {
     return this.#isListening
   }
@@ -76,7 +79,7 @@ interface WaitArgs {
   readonly tasks: readonly Ref[]
 }
 
-/** @param refs as many as fit into the requests of one client are used */
+/** Splits refs into the requests of one client. Refs that do not fit are left out. */
 export function chunksOf(refs: readonly Ref[]): Ref[][] {
   const chunks: Ref[][] = []
   let room = 0

@@ -17,7 +17,7 @@ import { loadedCalls as calls } from '../libc.js'
  */
 
 const DIRECTORY = constants.O_DIRECTORY | O_PATH
-/** Without /proc, an lstat check has to do. */
+/** True if /proc is mounted. Without it, an lstat check has to do. */
 const HAS_PROC = fs.existsSync('/proc/self/fd')
 
 /** Where a file is: a name below a directory that is held, or a path below the working directory (CWD). */
@@ -38,14 +38,14 @@ export function placeOf(path: Path): Place {
     : { directory: Number(fd), name }
 }
 
-/** The same as a path: for what takes nothing else, and for a change that is made seldom. */
+/** Returns a place as a path: for functions that take nothing else, and for a change that is made seldom. */
 export function pathOf({ directory, name }: Place): Path {
   return toFsPath(pathBelow(directory, name))
 }
 
 /** A directory that stays the same, whatever happens to its name. Its users share it; the last one closes it. */
 export class Directory {
-  /** What names below it are looked up by. */
+  /** The descriptor below which names are looked up. */
   readonly fd: number
   /** The prefix of paths below it: a byte string without a trailing slash. */
   readonly path: string
@@ -63,13 +63,13 @@ export class Directory {
     names.set(this.fd, unanchored(name))
   }
 
-  /** It has one more user. */
+  /** Adds a user. */
   use(): this {
     this.#users++
     return this
   }
 
-  /** Once for each user, who must not use its path afterwards. */
+  /** Removes a user. To be called once for each user, who must not use the path afterwards. */
   release(): void {
     if (--this.#users > 0) return
     if (held.get(this.#name) === this) held.delete(this.#name)
@@ -96,12 +96,12 @@ export function holdDirectory(path: string, name = path): Directory {
   return isStill ? known.use() : new Directory(path, name)
 }
 
-/** Holds what an open directory is, which may be closed afterwards. @param name its path, a byte string */
+/** Holds the directory that is open at `fd`, which may be closed afterwards. @param name its path, a byte string */
 export function holdOpen(fd: number, name: string): Directory {
   return holdDirectory(HAS_PROC ? `${descriptorPath(fd)}/.` : name, name)
 }
 
-/** What is held, whatever its name leads to now. */
+/** Changes the owner of a directory that is held, whatever its name leads to now. */
 export function chownHeld({ path }: Directory, uid: number, gid: number): void {
   fs.chownSync(path, uid, gid)
 }
@@ -115,7 +115,7 @@ function statusOfOpen(fd: number): FileStatus {
   }
 }
 
-/** The path to show to people. @param path a byte string, anchored or not */
+/** Returns the path to show to people. @param path a byte string, anchored or not */
 export function nameOf(path: string): string {
   return displayName(unanchored(path))
 }
@@ -126,7 +126,7 @@ function unanchored(path: string): string {
 
 const ANCHOR = /\/proc\/self\/fd\/(\d+)/g
 
-/** An error of node:fs, with anchored paths replaced by those to show to people. */
+/** Returns an error of node:fs, with anchored paths replaced by those to show to people. */
 export function named(error: unknown): unknown {
   if (!(error instanceof Error) || !error.message.includes('/proc/self/fd/')) return error
   error.message = error.message.replace(ANCHOR, (anchor, fd) => {
@@ -136,7 +136,7 @@ export function named(error: unknown): unknown {
   return error
 }
 
-/** The same function; its errors name paths to show to people. */
+/** Returns the same function, but its errors name paths to show to people. */
 function plainly<Args extends unknown[], Result>(call: (...args: Args) => Result): typeof call {
   return (...args) => {
     try {
@@ -196,10 +196,10 @@ export const readFileSync = plainly((path: Path) => {
   }
 })
 
-/** More than a file of ours has: records, dead letters, notes. */
+/** The largest file that is read: larger than any of ours (records, dead letters, notes). */
 const MOST_BYTES = 16 * 1024 * 1024
 
-/** @throws Error, none of the system, of what is too large to be ours */
+/** Returns the text of an open file. @throws Error, which is none of the system, for a file that is too large to be ours */
 export function textOf(fd: number): string {
   if (fs.fstatSync(fd).size > MOST_BYTES) throw new Error(`it is larger than ${MOST_BYTES} bytes`)
   return fs.readFileSync(fd, 'utf8')
@@ -209,7 +209,7 @@ export const utimesSync = plainly((path: Path, atime: number, mtime: number) =>
   fs.lutimesSync(path, atime, mtime),
 )
 export const chmodSync = plainly((path: Path, mode: number) => fs.chmodSync(path, mode))
-/** Of the name itself, also if it is a link, with its exact inode and device; undefined if there is none. */
+/** The status of the name itself, also if it is a link, with its exact inode and device; undefined if there is none. */
 export const statusOf = plainly((path: Path): FileStatus | undefined => {
   const { directory, name } = placeOf(path)
   return calls().statusAt(directory, name)

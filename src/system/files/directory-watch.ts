@@ -20,9 +20,9 @@ interface WatchListener {
 }
 
 /**
- * Watches one directory, not its subdirectories. Not with chokidar: it calls lstat for each entry, with the name as
- * text, so its cost grows with the number of entries, and a name that is not UTF-8 makes it fail for good. This takes
- * one synchronous system call.
+ * Watches one directory, not its subdirectories. chokidar is not used here: it calls lstat for each entry, with the name as
+ * text, so its cost grows with the number of entries, and a name that is not UTF-8 makes it fail for good. This takes one
+ * synchronous system call.
  *
  * @throws EMFILE or ENOSPC if an inotify limit is reached
  */
@@ -39,7 +39,7 @@ export function watchDirectory(path: string, listener: WatchListener): Watch {
   return { close: () => watcher.close() }
 }
 
-/** One save raises several events. */
+/** Events that come within this time are reported as one, because one save raises several. */
 const TOGETHER_MS = 50
 
 /**
@@ -77,12 +77,12 @@ export function watchEntry(path: string, changed: () => void, lost: (error: unkn
   }
 }
 
-/** As uWSGI looks. */
+/** How often touched files are looked at, as in uWSGI. */
 const TOUCH_LOOK_MS = 1000
 
 /**
  * Calls back when one of the files is touched in the sense of uWSGI's touch-* options: written, created or removed
- * (core/master_checks.c, uwsgi_check_touches). One stat each second, whatever a link in its place leads to.
+ * (core/master_checks.c, uwsgi_check_touches). Costs one stat per file and second. A link is followed, wherever it leads.
  */
 export function watchTouches(files: readonly string[], touched: (file: string) => void): Watch {
   const watches = files.map(file => {

@@ -22,7 +22,7 @@ export function isSmall({ bytes }: Stamp): boolean {
   return bytes <= SMALL_BYTES
 }
 
-/** Synchronous: for a small directory, a promise would cost more than the listing. */
+/** Lists a small directory synchronously, because a promise would cost more than the listing. */
 export function listAtOnce(path: string): Dirent[] {
   return readdirSync(toFsPath(path), { ...NAMES, withFileTypes: true })
 }
@@ -36,10 +36,10 @@ export async function* listEntries(path: string) {
   }
 }
 
-/** @param kind ENTRY_FILE, ENTRY_DIRECTORY, UNTOLD, or another one @returns false to leave the rest */
+/** Called for each entry. @param kind ENTRY_FILE, ENTRY_DIRECTORY, UNTOLD, or another one @returns false to leave the rest */
 type Meet = (name: string, kind: number) => boolean
 
-/** What is neither a file nor a directory. */
+/** The kind of an entry that is neither a file nor a directory. */
 const OTHER = 255
 
 function kindOf(entry: Dirent): number {
@@ -51,14 +51,14 @@ function kindOf(entry: Dirent): number {
 const SLICE_BYTES = 64 * 1024
 const LISTED = constants.O_RDONLY | constants.O_DIRECTORY
 
-/** In the order of their bytes: a name is a byte string. */
+/** Compares entries by the bytes of their names: a name is a byte string. */
 function byName([a]: [string, number], [b]: [string, number]): number {
   return a < b ? -1 : 1
 }
 
 /**
- * Meets the entries of a small directory of a local file system by name, synchronously: people look at such lists, and
- * `readdir` sorts them, too.
+ * Meets the entries of a small directory of a local file system in the order of their names, synchronously: people look at
+ * such lists, and `readdir` sorts them, too.
  *
  * @returns false if `meet` did
  * @throws the error of `opendir`
@@ -78,7 +78,7 @@ export function meetAtOnce(path: string, meet: Meet): boolean {
   }
 }
 
-/** The same for directories with millions of entries. */
+/** The same for directories with millions of entries, which come in no order. */
 export function meetAll(path: string, isLocal: boolean, meet: Meet): Promise<boolean> {
   return isLocal && systemCalls().isLibc ? meetBySlices(path, meet) : meetByNode(path, meet)
 }
@@ -87,8 +87,9 @@ export function meetAll(path: string, isLocal: boolean, meet: Meet): Promise<boo
 const QUICK_MS = 2
 
 /**
- * Reads in a thread, so that a disk that stalls stalls nobody else, until a read was quick: to change threads costs as much as to read
- * from memory. A read that was not quick is followed by one in a thread.
+ * Reads in a thread, so that a stalling disk holds up nobody else. After a quick read, the next one is made here, because
+ * changing threads costs as much as reading from memory. After a read that was not quick, the next one is made in a thread
+ * again.
  */
 async function meetBySlices(path: string, meet: Meet): Promise<boolean> {
   const calls = systemCalls()
@@ -109,7 +110,7 @@ async function meetBySlices(path: string, meet: Meet): Promise<boolean> {
   }
 }
 
-/** By Node, whose `opendir` opens and reads in a thread, too: a file system of another host may be slow to answer. */
+/** Reads with Node, whose `opendir` opens and reads in a thread, too: a file system of another host may be slow to answer. */
 async function meetByNode(path: string, meet: Meet): Promise<boolean> {
   for await (const entry of await open(path)) if (!meet(entry.name, kindOf(entry))) return false
   return true

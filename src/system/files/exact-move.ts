@@ -9,13 +9,14 @@ interface OpenFile extends Place {
   readonly fd: number
 }
 
-/** Is the file still there? Another process may have moved or replaced it. */
+/** Returns true if the file is still in its place: another process may have moved or replaced it. */
 export function isInPlace(file: OpenFile): boolean {
   return isStillThere(file, systemCalls().status(file.fd))
 }
 
 /**
- * A rename sets the ctime, as does the removal of another link, possibly long ago.
+ * Returns true if the file may have been moved since then. A rename sets the ctime, as does the removal of another link,
+ * possibly long ago. A file that has several links may always have been moved.
  *
  * @param sinceMs epoch ms on the file system's clock
  */
@@ -24,7 +25,7 @@ export function mayHaveMoved({ links, ctimeMs }: FileStatus, sinceMs: number): b
   return links > 1 || ctimeMs > sinceMs - (isCoarse ? COARSEST_TIME_MS : 0)
 }
 
-/** Does the name still lead to the file that has this status? */
+/** Returns true if the name still leads to the file that has this status. */
 export function isStillThere({ directory, name }: Place, held: FileStatus): boolean {
   try {
     return systemCalls().statusAt(directory, name)?.isSame(held) === true
@@ -70,7 +71,7 @@ export function giveBack(from: Place, to: Place, freeName: () => string): void {
   }
 }
 
-/** Another name in the same directory. */
+/** Returns the place of another name in the same directory. */
 export function beside({ directory, name }: Place, other: string): Place {
   return { directory, name: name.slice(0, name.lastIndexOf('/') + 1) + other }
 }

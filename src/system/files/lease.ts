@@ -3,32 +3,40 @@ import { errnoOf, SpooldError } from '../../base/errors.js'
 import { onDemand } from '../../base/on-demand.js'
 import { lstatSync, named } from './anchored-path.js'
 
-/** This is the only module that uses the library; it is loaded on first use. */
+/** Loads the library on first use. No other module uses it. */
 export const loadLeases = onDemand<typeof import('proper-lockfile')>('proper-lockfile')
 
 /** A lease not renewed for this long may be taken over; longer than any event loop should ever pause. */
 const STALE_MS = 60_000
-/** For so long after a renewal nobody takes it over, whatever happens to its holder. */
+/** How long after a renewal nobody takes a lease over, whatever happens to its holder. */
 const SURE_MS = STALE_MS / 2
-/** More would be kept of leases that are gone. */
+/** How many leases are remembered at most: more would be those of leases that are gone. */
 const MOST_SEEN = 10_000
 
-/** Whether the holder of a lease is dead, so that another process may take it over. @param lease its directory */
+/**
+ * Returns true if the holder of a lease is dead, so that another process may take the lease over.
+ *
+ * @param lease the status of its directory
+ */
 export type JudgeLease = (lease: Pick<Stats, 'dev' | 'ino' | 'mtimeMs'>) => boolean
 
 /**
- * For a process that stays: dead is the holder of a lease whose time has not changed for a minute, by a clock that nobody sets. The
- * time itself is that of its holder's clock, which may be another host's, and may have been set since.
+ * Judges leases for a process that stays. The holder of a lease is dead if the time of the lease has not changed for a
+ * minute, by a clock that nobody sets. That time itself is of the holder's clock, which may be another host's, and may have
+ * been set since.
  */
 export class LeaseWatch {
-  /** By device and inode: the time of a lease, and since when it has been seen to have that, on the clock of `performance.now()`. */
+  /**
+   * The time of each lease, and since when the lease has been seen to have it, on the clock of `performance.now()`. Keyed by
+   * device and inode.
+   */
   readonly #seen = new Map<string, { readonly mtimeMs: number; readonly since: number }>()
 
   isDead({ dev, ino, mtimeMs }: Parameters<JudgeLease>[0], now = performance.now()): boolean {
     const key = `${dev} ${ino}`
     const seen = this.#seen.get(key)
     if (seen?.mtimeMs === mtimeMs) return now - seen.since > STALE_MS
-    if (this.#seen.size >= MOST_SEEN) this.#seen.clear() // what is dead is dead a minute later
+    if (this.#seen.size >= MOST_SEEN) this.#seen.clear() // a dead holder is then found dead a minute later
     this.#seen.set(key, { mtimeMs, since: now })
     return false
   }
@@ -44,9 +52,9 @@ export const isNoLongerRenewed: JudgeLease = lease => watch.isDead(lease)
  */
 export function openLeases(isDead: JudgeLease) {
   const { lockSync, unlockSync } = loadLeases()
-  /** Those that this process has, as far as it knows. */
+  /** The leases that this process has, as far as it knows. */
   const own = new Map<string, Renewal>()
-  // the library judges by the wall clock: it is shown a time of now or of 1970 in place of that of another process
+  // the library judges by the wall clock: of a lease of another process, it is shown the time of now or of 1970
   const judging = {
     ...fs,
     mkdirSync(path: string) {
@@ -76,9 +84,10 @@ export function openLeases(isDead: JudgeLease) {
   }
   return {
     /**
-     * Once another process has taken the lease over, CLAIM_LOST is thrown from a timer.
+     * Takes a lease. Once another process has taken it over, CLAIM_LOST is thrown from a timer.
      *
-     * @param what is leased, for people @returns false while another process has it
+     * @param what the thing that is leased, for people
+     * @returns false while another process has the lease
      */
     tryTake(path: string, what: string): boolean {
       const onCompromised = (error: Error) => {
@@ -95,9 +104,9 @@ export function openLeases(isDead: JudgeLease) {
         throw named(error)
       }
     },
-    /** False once another process has taken it over, which a process that stood still learns first from here. */
+    /** Returns false once another process has taken the lease over. A process that stood still learns of that first from here. */
     holds,
-    /** What was lost is left to who has it. */
+    /** Gives a lease back. One that was lost is left to the process that has it. */
     giveBack(path: string): void {
       if (own.has(path)) unlockSync(path, { ...options(path), fs: holds(path) ? judging : forgetting })
     },
@@ -110,7 +119,10 @@ interface Renewal {
   readonly since: number
 }
 
-/** For a command, which ends before it could see that nobody renews it: its time says so, as far as the clocks of both agree. */
+/**
+ * Judges leases for a command, which ends before it could see that nobody renews a lease. The time of the lease says so, as
+ * far as the clocks of both processes agree.
+ */
 export const isExpired: JudgeLease = ({ mtimeMs }) => mtimeMs < Date.now() - STALE_MS
 
 /** Takes over an expired lease and releases it. @returns false if it is still renewed */
@@ -125,7 +137,10 @@ export function clearLease(path: string): boolean {
 export interface Lease {
   /** Epoch ms. No other process takes it over before then. */
   readonly validUntilMs: number
-  /** Taken over from a dead holder. Another process may have done the same; ownership is certain only after the first renewal. */
+  /**
+   * True if the lease was taken over from a dead holder. Another process may have done the same; ownership is certain only
+   * after the first renewal.
+   */
   readonly isTakenOver: boolean
   release(): Promise<void>
 }

@@ -5,7 +5,7 @@ import { quietly } from '../../base/errors.js'
 /** The holders of POSIX and OFD record locks, by device and inode. */
 export interface Locks {
   isHeld(device: number, inode: number): boolean
-  /** undefined if no process holds the lock, or if we may not inspect the holder. */
+  /** Undefined if no process holds the lock, or if we may not inspect the holder. */
   pidOf(device: number, inode: number): number | undefined
 }
 
@@ -28,7 +28,7 @@ export function readLocks(): Locks {
   }
 }
 
-/** The locked files, and the process that has each locked; undefined: it is not said. */
+/** Returns the locked files, and the process that has locked each; undefined if the kernel does not say. */
 function readHeld(): Map<string, number | undefined> {
   const pids = new Map<string, number | undefined>()
   for (const line of linesOf('/proc/locks')) {
@@ -39,7 +39,10 @@ function readHeld(): Map<string, number | undefined> {
   return pids
 }
 
-/** An OFD lock belongs to an open file, which several processes may share; only their fdinfo shows which ones. */
+/**
+ * Yields each process, and the files that it has OFD locks on. An OFD lock belongs to an open file, which several processes
+ * may share; only their fdinfo shows which ones.
+ */
 function* sharersOfLocks(): Generator<readonly [pid: number, files: readonly string[]]> {
   for (const pid of namesIn('/proc').filter(name => /^\d+$/.test(name))) {
     const lines = namesIn(`/proc/${pid}/fdinfo`).flatMap(fd => linesOf(`/proc/${pid}/fdinfo/${fd}`))
@@ -55,7 +58,7 @@ function readOwners(): ReadonlyMap<string, number> {
   return owners
 }
 
-/** The pid that holds a lock on one file. Like `readLocks`, but yields to the event loop regularly. */
+/** Returns the pid that holds a lock on one file. Like `readLocks`, but yields to the event loop regularly. */
 export async function holderOf({ dev, ino }: { dev: number; ino: number }): Promise<number | undefined> {
   const file = nameOf(dev, ino)
   const holder = readHeld().get(file)

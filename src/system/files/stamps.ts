@@ -30,18 +30,24 @@ export function directoryOf(spool: string, prefix: string): string {
 /** Takes the stamp of a directory. Call it before listing the directory. */
 export type TakeStamp = (path: string) => Stamp | Promise<Stamp>
 
-/** Take it before what it stands for is read. A recent time does not prove that nothing arrived after it. */
+/**
+ * Returns the stamp of a directory or a file. Take it before you read what it stands for: a recent time does not prove that
+ * nothing arrived after it.
+ */
 export function stampOf({ ino, mtimeMs, ctimeMs, size }: Stats): Stamp {
   const isOld = Math.max(mtimeMs, ctimeMs) < Date.now() - COARSEST_TIME_MS
   return { inode: ino, mtimeMs: isOld ? mtimeMs : Number.NaN, ctimeMs, bytes: size }
 }
 
-/** For local directories: 3 µs instead of 30 µs with a promise. */
+/** The stamp of a local directory: 3 µs instead of 30 µs with a promise. */
 export function takeStampSync(path: string): Stamp {
   return quietly(() => stampOf(statSync(toFsPath(path))), UNKNOWN)
 }
 
-/** For directories that other hosts change: over NFS, stat answers from memory for up to a minute, unless an open has asked the server. */
+/**
+ * The stamp of a directory that other hosts change: over NFS, stat answers from memory for up to a minute, unless an open
+ * has asked the server.
+ */
 export async function takeStampAsync(path: string): Promise<Stamp> {
   try {
     const directory = await opendir(toFsPath(path))
@@ -73,7 +79,7 @@ const REMOTE = new Set([
   0x786f4256,
 ])
 
-/** Is the directory on a disk or in the memory of this machine, so that every change raises an event? */
+/** Returns true if the directory is on a disk or in the memory of this machine, so that every change raises an event. */
 export async function isLocal(path: string): Promise<boolean> {
   return !REMOTE.has((await statfs(toFsPath(path))).type)
 }

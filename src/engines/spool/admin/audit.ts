@@ -7,43 +7,43 @@ import { lstatSync, openSync, renameSync, unlinkSync } from '../../../system/fil
 import { hiddenKeysOf } from '../hidden-keys.js'
 import { findState, makeState } from '../state-directory.js'
 
-/** What somebody is about to do in a spool, or what it led to. One line of `.spoold/audit`. */
+/** One line of `.spoold/audit`: what somebody is about to do in a spool, or what that led to. */
 export interface AuditEntry {
   /** Epoch ms. */
   readonly at: number
   readonly who: string
-  /** How far that one's rights go; `owner` of who acts on the command line. */
+  /** The role that says how far the rights of `who` go; `owner` for the command line. */
   readonly role: string
   readonly action: string
-  /** Which task, as text; or which, with spaces between them. */
+  /** The name of the task, as text; of several tasks, their names with spaces between them. */
   readonly task?: string
-  /** Or what selects the tasks, as JSON: values of tasks may be in it. */
+  /** In place of `task`, what selects the tasks, as JSON. It may contain values of tasks. */
   readonly filter?: string
-  /** How many tasks it is about, as far as known. */
+  /** How many tasks the action is about, as far as known. */
   readonly count?: number
-  /** What it led to: the line before said that it begins. */
+  /** What the action led to. Absent in the line that is written before the action begins. */
   readonly result?: string
 }
 
-/** A file that is larger is put aside; so many are kept beside the current one. */
+/** A larger audit file is put aside; KEPT of those remain beside the current file. */
 const MAX_BYTES = 4 * 1024 * 1024
 const KEPT = 4
 const OLD = /^audit-\d+$/
 const MAX_TEXT_CHARS = 500
-/** So many tasks are named, and a name has 255 bytes at most. */
+/** How many tasks a line names at most. A name has 255 bytes at most. */
 const MOST_NAMED = 50
 const MAX_NAMES_CHARS = MOST_NAMED * 256
-/** Of a line with all its fields at their longest. */
+/** How much of the end of a file is read: enough for a line with all its fields at their longest. */
 const TAIL_BYTES = 256 * 1024
 const APPEND = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK
 
-/** The names of tasks, as text: of the first of them, if they are many. */
+/** Returns the names of tasks as text: if they are many, of the first MOST_NAMED. */
 export function namesForAudit(refs: readonly Ref[]): string {
   return refs.slice(0, MOST_NAMED).map(displayName).join(' ')
 }
 
 /**
- * Appends a line, on disk when this returns.
+ * Appends a line, which is on disk when this returns.
  *
  * @param spool its real path, a byte string
  * @throws Error why it cannot be written
@@ -64,7 +64,7 @@ export function writeAudit(spool: string, entry: AuditEntry): void {
   }
 }
 
-/** After a full disk, the last line may be half a one. */
+/** True if the file's last line is complete: a full disk may have cut it. */
 function endsLine(fd: number, size: number): boolean {
   const last = Buffer.alloc(1)
   readSync(fd, last, 0, 1, size - 1)
@@ -76,7 +76,10 @@ function shortened(key: string, value: unknown): unknown {
   return typeof value === 'string' && value.length > most ? `${value.slice(0, most)}…` : value
 }
 
-/** Under a name of its own: of two processes that do this at once, neither removes what the other one has put aside. */
+/**
+ * Renames the audit file to a name of its own: of two processes that do this at once, neither removes what the other one has
+ * put aside.
+ */
 function putAside(state: string, ino: number): void {
   try {
     if (lstatSync(`${state}/audit`)?.ino !== ino) return
@@ -85,7 +88,7 @@ function putAside(state: string, ino: number): void {
   } catch {} // the next line tries again
 }
 
-/** The oldest first. */
+/** Returns the names of the files that were put aside, the oldest first. */
 function oldNames(state: string): string[] {
   return readdirSync(state)
     .filter(name => OLD.test(name))
@@ -93,7 +96,7 @@ function oldNames(state: string): string[] {
 }
 
 /**
- * The last lines, the newest first: of the end of the current file, and of the one before it.
+ * Returns the last entries, the newest first, out of the end of the current file and of the one before it.
  *
  * @param spool its real path, a byte string
  */
@@ -117,13 +120,13 @@ function tailOf(path: string): string {
   }
 }
 
-/** None if it is cut, or nothing that we wrote. */
+/** Returns the entry of a line; none if the line is cut, or not one that we wrote. */
 function parsed(line: string): AuditEntry[] {
   const value = quietly<unknown>(() => JSON.parse(line))
   return isAuditEntry(value) ? [value] : []
 }
 
-/** An entry as somebody may see it: what selects tasks, and what came of it, may have values. */
+/** Returns an entry as somebody may see it: the filter and the result may contain values of tasks. */
 export function seenEntry(entry: AuditEntry, { mayReadPayload, hide }: Sight): AuditEntry {
   const { filter, result: _result, ...rest } = entry
   if (!mayReadPayload) return rest

@@ -39,7 +39,7 @@ export interface TargetFile extends LockedFile {
 export type Changed =
   /** `to`: the task's new path below its spool. */
   | { readonly kind: 'done'; readonly to?: Ref }
-  /** It has run or has been removed meanwhile. */
+  /** The task has run or was removed meanwhile. */
   | { readonly kind: 'gone' }
   | { readonly kind: 'running' }
   | { readonly kind: 'refused'; readonly detail: string }
@@ -67,7 +67,7 @@ export async function openSpool(spool: string): Promise<OpenSpool> {
 }
 
 function both(locks: TaskLock, leases: TaskLock): TaskLock {
-  const { skewMs, isRemote } = locks // of the same file system
+  const { skewMs, isRemote } = locks // both kinds of lock are on the same file system
   return {
     skewMs,
     isRemote,
@@ -76,7 +76,7 @@ function both(locks: TaskLock, leases: TaskLock): TaskLock {
       try {
         if (leases.tryLock(fd, ref)) return true
       } catch (error) {
-        if (isNoRoom(error)) return true // nobody has its lease, and nobody can take it
+        if (isNoRoom(error)) return true // without room, nobody else can take its lease either
         throw error
       }
       locks.unlock(ref)
@@ -90,7 +90,7 @@ function both(locks: TaskLock, leases: TaskLock): TaskLock {
 }
 
 /**
- * Locks a file and changes it; it stays locked until the change is over. A running task is left alone.
+ * Locks a file and changes it; the file stays locked until the change is over. A running task is left alone.
  *
  * @throws the file system's error if the file cannot be changed
  */
@@ -152,7 +152,10 @@ export function remove(at: OpenSpool, file: TargetFile): Changed {
   return DONE
 }
 
-/** Removes the record or the reason of a file that has left: one without a file does no harm, and fsck finds it. */
+/**
+ * Removes the record of a task, or the reason of a dead letter, whose file has left. A failure is ignored: a record or a
+ * reason without a file does no harm, and fsck finds it.
+ */
 export function forget({ spool }: OpenSpool, ref: Ref): void {
   const name = deadNameOf(ref)
   quietly(() => {
@@ -164,13 +167,14 @@ export function forget({ spool }: OpenSpool, ref: Ref): void {
 const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL
 
 /**
- * Brings a file into a spool by a rename, with its record: under the name that is wanted or, if that is taken, a new one of
+ * Brings a file into a spool by a rename, with its record: under the wanted name or, if that is taken, under a new one of
  * uWSGI's form.
  *
  * The name is reserved by an empty, locked file, which no daemon runs, and which the rename replaces. After a kill before
- * that, the empty file remains; it is never run, and is buried as incomplete after the grace period.
+ * the rename, the empty file remains; it is never run, and is buried as incomplete after the grace period.
  *
- * @param prepare called when the record is there, and the file is not @returns its path in the spool
+ * @param prepare called when the record is there and the file is not yet
+ * @returns the file's path in the spool
  */
 export function bring(
   { spool, locker }: OpenSpool,
@@ -207,7 +211,7 @@ export function bring(
 
 interface Made {
   readonly name: string
-  /** undefined: no space for an empty file; the name is unique anyway. */
+  /** Undefined if there is no room even for an empty file; the name is unique anyway. */
   readonly fd: number | undefined
 }
 
@@ -234,7 +238,7 @@ function directoryOf(ref: Ref): string {
   return names.every(isPriorityDirectory) ? names.map(name => `${name}/`).join('') : ''
 }
 
-/** Creates missing priority directories. */
+/** Holds the directory of a priority; creates it if it is missing. */
 function makePriorityDirectories(spool: string, prefix: string): FileDirectory {
   try {
     return holdDirectoryOf(spool, `${prefix}task`, { mayMake: true })

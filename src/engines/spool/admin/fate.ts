@@ -14,8 +14,11 @@ type Fate =
   | { readonly kind: 'gone' }
 
 /**
+ * Returns what became of a task.
+ *
  * @param spool its real path, a byte string
- * @param inode of the task's file, if it was seen: a dead letter is the same file. Otherwise the name has to fit
+ * @param inode of the task's file, if it was seen: only a dead letter with this inode is the task's. Without it, the name
+ *   decides
  */
 export function fateOf(spool: string, ref: Ref, inode?: number): Fate {
   const letters = new DeadLetters(spool)
@@ -30,7 +33,10 @@ export function fateOf(spool: string, ref: Ref, inode?: number): Fate {
 
 const MAX_NAME_BYTES = 255
 
-/** Can this be the path of a file in a spool, or of a dead letter? It leads out of none, and into no other directory. */
+/**
+ * True if this text can be the path of a task file or of a dead letter in a spool. Such a path leads neither out of the
+ * spool nor into any other directory of it.
+ */
 export function isTaskPath(text: string): boolean {
   const [name = '', ...above] = (deadNameOf(text) ?? text).split('/').reverse()
   return (
@@ -38,11 +44,14 @@ export function isTaskPath(text: string): boolean {
   )
 }
 
-/** Where else the tasks of a name are: log lines have the name alone, and a dead letter has left its place. */
+/** Finds where else the tasks of a name are: log lines have the name alone, and a dead letter has left its place. */
 export class Namesakes {
   readonly #spool: string
   readonly #letters: DeadLetters
-  /** Of thousands of paths that a shell has expanded, thousands may be gone by now: directories are listed once. */
+  /**
+   * The priorities below each directory. A directory is listed only once: of thousands of paths that a shell has expanded,
+   * thousands may be gone by now.
+   */
   readonly #priorities = new Map<string, readonly string[]>()
 
   /** @param spool its real path, a byte string */
@@ -51,7 +60,7 @@ export class Namesakes {
     this.#letters = new DeadLetters(spool)
   }
 
-  /** Those that may still run, or else the latest dead letter of each place. */
+  /** Returns the refs of tasks with this name that may still run, or else the latest dead letter of each place. */
   of(name: Ref): Ref[] {
     if (deadNameOf(name) !== undefined) return []
     const inAll = (directory: string) =>

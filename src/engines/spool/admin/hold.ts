@@ -6,7 +6,7 @@ import { KICKED, RECORDED, writeState } from '../state-byte.js'
 import { type Changed, DONE, type OpenSpool, refused, type TargetFile } from './change.js'
 
 const DAY_MS = 86_400_000
-/** @see whyNoJourney */
+/** The note of a move in a task's record. @see whyNoJourney */
 type MoveNote = Pick<TaskRecord, 'movedTo' | 'moveKey' | 'movedAt' | 'wasHeld'>
 export const NO_PACKET = refused('it is not a spool packet')
 
@@ -24,7 +24,7 @@ export function hold({ spool }: OpenSpool, file: TargetFile, note: MoveNote = {}
   const before = recordOf(records, file)
   const heldMtime = before?.heldMtime ?? heldMtimeOf(stats.mtimeMs) ?? timeOf(file, before)
   const [nextRunAt = 0] = HELD_UNTIL_MS
-  // takes precedence over the mtime
+  // with `isTimeUnset`, `nextRunAt` takes precedence over the mtime
   const times = { heldMtime, nextRunAt, isTimeUnset: true }
   try {
     records.write(ref, { attempts: 0, crashes: 0, ...before, ...note, ...times })
@@ -78,7 +78,7 @@ export function release({ spool }: OpenSpool, file: TargetFile): Changed {
   return DONE
 }
 
-/** Ends a hold. */
+/** Ends a hold: the task gets the time that it had before. */
 export function restoreTime(
   { spool }: Pick<OpenSpool, 'spool'>,
   { ref, fd }: TargetFile,
@@ -104,11 +104,12 @@ export function kick({ spool }: OpenSpool, file: TargetFile): Changed {
   const isKept = rest !== undefined && isWorthKeeping(rest)
   writeState(file.fd, (file.state & ~RECORDED) | KICKED | (isKept ? RECORDED : 0))
   setTime(file.fd, nowMs) // on our clock: that of a file server may be ahead
-  if (!isKept || !hasWritten(records, file.ref, rest)) records.remove(file.ref) // also a stale record of that name, which might now count as this file's
+  // this also removes a stale record of that name, which might now count as this file's
+  if (!isKept || !hasWritten(records, file.ref, rest)) records.remove(file.ref)
   return DONE
 }
 
-/** If the disk has no space for the record, its counts are lost, and the task runs. */
+/** Returns false if the disk has no room for the record: then its counts are lost, and the task runs. */
 function hasWritten(records: Records, ref: Ref, record: TaskRecord): boolean {
   try {
     records.write(ref, record)
@@ -128,7 +129,7 @@ function timeOf({ stats }: TargetFile, record: TaskRecord | undefined): number {
   return record?.isTimeUnset === true ? (record.nextRunAt ?? stats.mtimeMs) : stats.mtimeMs
 }
 
-/** What is left of a record when the task has another time, and stays. */
+/** Returns what is left of the record of a task that gets another time and stays in its spool. */
 export function withoutTimes(record: TaskRecord): TaskRecord {
   const { heldMtime: _held, nextRunAt: _next, isTimeUnset: _unset, ...rest } = record
   return withoutJourney(rest)

@@ -23,8 +23,8 @@ import {
 import { NO_PACKET, recordOf } from './hold.js'
 
 /**
- * Buries a task that does not run. Everything is written while it is still a task; the rename makes it a dead letter. After a
- * kill before that, the task is as it was.
+ * Buries a task that does not run. Everything is written while the file is still a task; the rename makes it a dead letter.
+ * After a kill before the rename, the task is as it was.
  */
 export function cancel({ spool }: OpenSpool, file: TargetFile): Changed {
   const { ref, state } = file
@@ -42,9 +42,9 @@ export function cancel({ spool }: OpenSpool, file: TargetFile): Changed {
 /**
  * Brings a dead letter back into its spool, due at once.
  *
- * Everything is prepared while it is still a dead letter; the rename publishes it. After a kill before the rename, it is
- * still a dead letter (with an empty file or a record of its name in the spool, which no daemon runs), and can be requeued
- * again. After a kill after the rename, the task is in the spool, and its reason stays behind, which does no harm.
+ * Everything is prepared while the file is still a dead letter; the rename publishes it. After a kill before the rename, it
+ * is still a dead letter (with an empty file or a record of its name in the spool, which no daemon runs), and can be
+ * requeued again. After a kill after the rename, the task is in the spool, and its reason stays behind, which does no harm.
  */
 export function requeue(
   at: OpenSpool,
@@ -66,11 +66,11 @@ export function requeue(
 }
 
 /**
- * Removes the dead letters beyond the limits; `fault` is of the first one that is still there.
+ * Removes the dead letters beyond the limits; `fault` says why the first one that is still there was not removed.
  *
  * @param spool its real path
  * @param passed called after each letter that was to be removed
- * @param signal ends it after the letter in hand
+ * @param signal ends the purge after the letter in hand
  */
 export async function purge(
   spool: string,
@@ -122,7 +122,7 @@ export async function* overLimits(spool: string, { maxAgeMs, maxCount }: PurgeLi
 
 const NONE = { lastMs: Number.NEGATIVE_INFINITY, atLast: 0 }
 
-/** Of the letters in excess of the count: the time of the newest, and how many of them have exactly that time. */
+/** Returns, of the letters in excess of the count, the time of the newest, and how many have exactly that time. */
 async function surplus(letters: DeadLetters, maxCount: number): Promise<typeof NONE> {
   const times: number[] = []
   for await (const name of letters.names()) {

@@ -40,7 +40,7 @@ type KeyOf = (task: TaskView, nowMs: number) => number
 type VisitAll = (each: (ref: Ref) => boolean) => Promise<void>
 type Scan = (offer: (task: Keyed) => void) => Promise<void>
 
-/** The values of the orders that need a look into the file; the smallest comes first. */
+/** The sort keys of the orders that need a look into the file; the smallest key comes first. */
 const KEYS: Partial<Record<Sort, KeyOf>> = {
   age: (task, nowMs) => sinceMsOf(task, nowMs) ?? nowMs,
   due: ({ dueAtMs }) => dueAtMs,
@@ -58,7 +58,7 @@ export class Listing {
     this.#plan = plan
   }
 
-  /** @throws the file system's error if the spool cannot be listed */
+  /** Lists the tasks that are not dead letters. @throws the file system's error if the spool cannot be listed */
   async living(take: Take): Promise<void> {
     const { sort } = this.#plan
     if (sort === 'run') return this.#inRunOrder(take)
@@ -70,12 +70,12 @@ export class Listing {
     return this.#listed(visitAll, take)
   }
 
-  /** @throws the file system's error if they cannot be listed: only the spool's user may read them */
+  /** Lists the dead letters. @throws the file system's error if that fails: only the spool's user may read them */
   dead(take: Take): Promise<void> {
     return this.#listed(each => this.#visitDead(each), take)
   }
 
-  /** In the orders that living tasks and dead letters share. */
+  /** Lists in one of the orders that living tasks and dead letters share. */
   async #listed(visitAll: VisitAll, take: Take): Promise<void> {
     const { sort, mayHave } = this.#plan
     if (sort === 'none') return visitAll(ref => !mayHave(ref) || this.#taken(ref, take))
@@ -84,7 +84,7 @@ export class Listing {
     return this.#sorted(scan, take)
   }
 
-  /** Those that wait for their time come last, by that time; in reverse, first. */
+  /** Lists in run order. Tasks that wait for their time come last, in the order of that time; if reversed, they come first. */
   async #inRunOrder(take: Take): Promise<void> {
     const { isReversed } = this.#plan
     const visitAll = (each: (ref: Ref) => boolean) => this.#view.scan(each, this.#plan.failed)
@@ -113,7 +113,10 @@ export class Listing {
     if (visit(window, each) && window.isPartial) await inOrder(scanWaiting, sort, each, window.last)
   }
 
-  /** Reading each file for its key, and once more when it is listed: views of a million would take a gigabyte. */
+  /**
+   * Returns the key by which a task is sorted. Its file is read for the key, and once more when the task is listed: keeping
+   * the views of a million tasks would take a gigabyte.
+   */
   #keyOf(ref: Ref, keyOf: KeyOf): number | undefined {
     const arrivedMs = this.#plan.sort === 'age' ? this.#arrivalOf(ref) : undefined
     if (arrivedMs !== undefined) return arrivedMs
@@ -121,7 +124,7 @@ export class Listing {
     return task === undefined ? undefined : keyOf(task, this.#view.nowMs)
   }
 
-  /** When a task arrived, if its name says so: then its file need not be read; epoch ms. */
+  /** When a task arrived, epoch ms, if its name says so: then its file need not be read. */
   #arrivalOf(ref: Ref): number | undefined {
     if (deadNameOf(ref) !== undefined) return undefined
     const createdMs = (createdAtMicros(ref) ?? Number.NaN) / 1000
@@ -132,7 +135,7 @@ export class Listing {
     return inOrder(scan, { byPriority, isReversed: this.#plan.isReversed }, ref => this.#taken(ref, take))
   }
 
-  /** Offers the tasks that the filters for names let pass, and that have a key. */
+  /** Returns a scan that offers the tasks that pass the filter for names, and that have a key. */
   #scan(visitAll: VisitAll, keyOf: (ref: Ref) => number | undefined): Scan {
     return offer =>
       visitAll(ref => {
@@ -158,15 +161,15 @@ export class Listing {
   }
 }
 
-/** It comes after those that may run now. */
+/** True if the task comes after those that may run now. */
 export function isWaiting({ state }: TaskView): boolean {
   return state === 'waiting' || state === 'retrying'
 }
 
 /**
- * When a task became runnable, in µs, as a daemon assumes that starts now and finds every task due: with its priority, this
- * gives the order in which tasks run. For a name that contains no time, the ctime stands in for the moment a daemon first
- * saw the file.
+ * Returns a function that says when a task became runnable, in µs, as assumed by a daemon that starts now and finds every
+ * task due: together with the priority, this gives the order in which tasks run. For a name that contains no time, the ctime
+ * stands in for the moment at which a daemon first saw the file.
  *
  * @param spool its real path, a byte string
  */
@@ -184,7 +187,7 @@ async function runTimes(spool: string): Promise<(ref: Ref) => number> {
 /** More names than this are not kept in memory: each record is looked up instead. */
 const MAX_KEPT = 20_000
 
-/** Does a task have a record, because it has run or is held? As far as this user may see that. */
+/** Returns a test of whether a task has a record, because it has run or is held, as far as this user may see that. */
 async function recordTest(spool: string): Promise<(ref: Ref) => boolean> {
   const names = new Set<string>()
   try {

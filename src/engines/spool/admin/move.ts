@@ -36,43 +36,43 @@ export interface Parcel {
   /** With modifier2 as uWSGI writes it. */
   readonly packet: Buffer
   readonly bodyBytes: number
-  /** In pieces. @throws why it cannot be read */
+  /** Yields the body in pieces. @throws why it cannot be read */
   body(): Iterable<Buffer>
-  /** Digits; undefined: it has none. */
+  /** Digits; undefined if the task has none. */
   readonly priority: string | undefined
   /** Epoch ms. */
   readonly dueAtMs: number
-  /** Epoch ms; undefined: nothing says it. */
+  /** Epoch ms; undefined if nothing says when the task arrived. */
   readonly arrivedAtMs: number | undefined
-  /** By people. */
+  /** True if people hold the task. */
   readonly isHeld: boolean
-  /** What its last run left, if that never ended. */
+  /** The mark that the task's last run left, if that run never ended. */
   readonly past: UnfinishedRun
-  /** Undefined: it has not failed. */
+  /** Undefined if the task has not failed. */
   readonly record: FailureRecord | undefined
-  /** Of a file. */
+  /** The name, mode and mtime of the task's file, if it comes from a directory. */
   readonly file?: { readonly name: string; readonly mode: number; readonly mtimeMs: number }
 }
 
 type FailureRecord = Omit<TaskRecord, 'heldMtime' | 'movedTo' | 'moveKey' | 'movedAt' | 'wasHeld'>
 
-/** `refused`: nothing of the task is there. */
+/** `refused`: nothing of the task is in the other spool. */
 export type Received =
   | { readonly kind: 'received'; readonly ref: Ref }
   | { readonly kind: 'refused'; readonly detail: string }
 
 /** A task that is held for a move. */
 interface Sent {
-  /** What the other spool recognizes the task by: of two with the same key, it stores one. */
+  /** The key by which the other spool recognizes the task: of two tasks with the same key, it stores one. */
   readonly key: string
   readonly parcel: Parcel
-  /** Nothing of it is in the other spool: it is again as it was before. */
+  /** Makes the task what it was before. For a move that left nothing in the other spool. */
   takeBack(): void
 }
 
 /**
- * Holds a task, with a note of where it goes, so that no daemon runs it from now on: not even if this process dies, and
- * nobody knows whether the task has arrived. What an earlier move has begun is gone on with.
+ * Holds a task, with a note of where it goes, so that no daemon runs it from now on, even if this process dies and nobody
+ * knows whether the task has arrived. A move that was begun earlier is continued.
  *
  * @param file stays locked until the move is over
  */
@@ -168,10 +168,11 @@ function* pieces(fd: number, from: number, to: number): Generator<Buffer> {
 const STRICT = { ordered: false, strictNames: true }
 
 /**
- * Stores a task that another spool has, once per key. It is a promise as that of an id: first the whole task is on disk under a
- * hidden name, then the key leads to it, then it gets its name. Whoever comes after a death in between goes on from there.
+ * Stores a task of another spool, once per key. The key is a promise, as an id is: first the whole task is on disk under a
+ * hidden name, then the key leads to it, then it gets its name. If a process dies in between, the next one that brings the
+ * task continues from there.
  *
- * @throws why it cannot be known whether it is there
+ * @throws the error that leaves it unknown whether the task is there
  */
 export async function receive(to: OpenSpool, parcel: Parcel, key: string): Promise<Received> {
   const { spool } = to
@@ -203,7 +204,7 @@ async function published(spool: string, ref: Ref): Promise<Received> {
   return { kind: 'received', ref }
 }
 
-/** Under its own name, if that is one that no program uses twice. */
+/** Opens the draft under the task's own name if that is free, and one that no program uses twice; else under a new name. */
 function openDraft(spool: string, { file, priority, arrivedAtMs = Date.now() }: Parcel): Draft {
   const place = priority === undefined ? {} : { priority }
   const fresh = () =>
@@ -220,7 +221,7 @@ function openDraft(spool: string, { file, priority, arrivedAtMs = Date.now() }: 
   }
 }
 
-/** As it was: packet, body, mark, record, mode and time, and held if it was. */
+/** Writes the task as it was: packet, body, mark, record, mode and time, and held if it was held. */
 function write(to: OpenSpool, draft: Draft, parcel: Parcel): void {
   const { packet, record, past, file, isHeld } = parcel
   const { fd, ref } = draft
@@ -238,22 +239,28 @@ function write(to: OpenSpool, draft: Draft, parcel: Parcel): void {
   if (held.kind === 'refused') throw Object.assign(new Error(held.detail), { code: 'EINVAL' })
 }
 
-/** Its packet says a later time, which no longer holds. */
+/** True if the task's packet names a later time, which no longer holds. */
 function isBeforeAt({ packet, dueAtMs }: Parcel): boolean {
   const found = packetIn(packet, packet.length)
   return !('kind' in found) && dueAtMsOf(0, found) > dueAtMs
 }
 
-/** In a file whole seconds count: it is not to run too early. */
+/**
+ * Returns the mtime for the task's file. Whole seconds count there, so a time to come is rounded up: the task must not run
+ * too early.
+ */
 function mtimeOf({ file, dueAtMs }: Parcel): number {
   if (file !== undefined) return file.mtimeMs
   return dueAtMs > Date.now() ? Math.ceil(dueAtMs / 1000) * 1000 : dueAtMs
 }
 
-/** Somebody else may be about to bring the same task, who found it where it came from just before it was removed there. */
+/**
+ * How long a key outlives its move: another process may have found the task where it came from, shortly before it was
+ * removed there, and be about to bring it, too.
+ */
 const FORGET_AFTER_MS = 60_000
 
-/** Keys that nobody asks for any more. They are forgotten later, while more follow; the last ones go with time. */
+/** Keys of moves that are over. A key is forgotten after a while, when a later one is added; the last keys expire as ids do. */
 export class OldKeys {
   readonly #spool: string
   readonly #keys = new Queue<{ readonly key: string; readonly atMs: number }>()
@@ -269,19 +276,19 @@ export class OldKeys {
       this.#keys.pop()
       try {
         unlinkSync(idLink(this.#spool, next.key))
-      } catch {} // it goes with time
+      } catch {} // it expires as ids do
     }
   }
 }
 
 /**
- * Moves a task to another spool on the same file system by a rename, with its time, state byte and record. It stays locked
- * until it has arrived.
+ * Moves a task to another spool on the same file system by a rename, with its time, state byte and record. The task stays
+ * locked until it has arrived.
  *
  * After a kill before the rename, the task is in the source (and an empty file or a record, which no daemon runs, in the
  * target); after it, in the target (and its record in the source, where fsck finds it).
  *
- * @returns undefined: the file systems are different, or a move has begun that went the other way
+ * @returns undefined if the file systems are different, or if a move in steps has begun
  */
 export function rename(from: OpenSpool, to: OpenSpool, file: TargetFile): Changed | undefined {
   const record = recordOf(new Records(from.spool), file)
@@ -298,7 +305,7 @@ export function rename(from: OpenSpool, to: OpenSpool, file: TargetFile): Change
   }
 }
 
-/** Why a task cannot go to that spool; undefined: it can, or a journey that has begun ends there. */
+/** Returns why a task cannot go to that spool; undefined if it can, or if a journey that was begun ends there. */
 function whyNot(past: Past, record: TaskRecord | undefined, to: string): string | undefined {
   if (past === 'done') return 'it has run, and only waits to be removed'
   if (past === 'to-bury' || record?.burial !== undefined) return 'it has failed, and only waits to be buried'
@@ -306,14 +313,15 @@ function whyNot(past: Past, record: TaskRecord | undefined, to: string): string 
 }
 
 /**
- * For so long whoever ends a move knows whether the task has arrived: shorter than either engine remembers keys. @see
- * spooler-id-ttl
+ * How long after the beginning of a move whoever ends it can know whether the task has arrived: shorter than either engine
+ * remembers keys. @see spooler-id-ttl
  */
 const KNOWN_FOR_MS = 86_400_000
 
 /**
- * Why a task cannot go there whose journey has begun; undefined: it can, and that ends it, or none has begun. The spool of a task that
- * is held for a journey notes it first, so that whoever ends the move knows what was begun.
+ * Returns why a task whose journey has begun cannot go to `wanted`; undefined if going there ends the journey, or if none
+ * has begun. The spool of a task that is held for a journey notes the journey first, so that whoever ends the move knows
+ * what was begun.
  */
 export function whyNoJourney(
   record: Pick<TaskRecord, 'movedTo' | 'movedAt'> | undefined,

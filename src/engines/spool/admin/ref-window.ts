@@ -15,7 +15,7 @@ export interface TaskSort {
   readonly isReversed: boolean
 }
 
-/** The numbers of tasks and bytes that a window holds at most; it then drops the half that comes last. */
+/** How many tasks, and how many bytes of names, a window holds at most. A full window drops the half that comes last. */
 const MAX_TASKS = 80 * 1024
 const MAX_BYTES = 8 * 1024 * 1024
 
@@ -26,7 +26,7 @@ const MAX_BYTES = 8 * 1024 * 1024
 export class RefWindow {
   readonly #sort: TaskSort
   readonly #size: number
-  /** Memory that is not used yet is not resident. */
+  /** All names, one after the other. Memory that is not used yet is not resident. */
   readonly #names = Buffer.allocUnsafeSlow(MAX_BYTES)
   #used = 0
   #count = 0
@@ -35,7 +35,7 @@ export class RefWindow {
   readonly #prefixIds: Uint32Array
   readonly #prefixes: string[] = []
   readonly #idOfPrefix = new Map<string, number>()
-  /** The last of the kept tasks, once some were dropped. */
+  /** The last of the tasks that were kept when some were dropped; undefined: none was dropped. */
   #bound: Keyed | undefined
 
   constructor(sort: TaskSort, size = MAX_TASKS) {
@@ -46,7 +46,7 @@ export class RefWindow {
     this.#prefixIds = new Uint32Array(size)
   }
 
-  /** Some tasks were dropped; all of them come after those that were kept. */
+  /** True if some tasks were dropped; all of them come after those that were kept. */
   get isPartial(): boolean {
     return this.#bound !== undefined
   }
@@ -127,7 +127,7 @@ export class RefWindow {
   }
 }
 
-/** As a daemon orders what it runs: by age, or by arrival. */
+/** Compares tasks as a daemon orders them: by priority and arrival (`age`), or by arrival alone. */
 function compare(a: Keyed, b: Keyed, { byPriority, isReversed }: TaskSort): number {
   const difference = COMPARE_TASKS[byPriority === true ? 'age' : 'arrival'](a.ref, a.key, b.ref, b.key)
   return isReversed ? -difference : difference
@@ -151,7 +151,7 @@ export async function inOrder(
   for await (const window of windowsInOrder(scan, sort, after, size)) if (!visit(window, each)) return
 }
 
-/** The tasks of a source in order, a window of them at a time. */
+/** Yields the tasks of a source in order, one window of them at a time. */
 export async function* windowsInOrder(
   scan: (offer: (task: Keyed) => void) => Promise<void>,
   sort: TaskSort,

@@ -6,15 +6,18 @@ import type { DeadStats, DiskStats, UpkeepStats } from '../../contracts/upkeep.j
 import { DeadLetters } from '../dead-letters.js'
 import { recordNames } from '../records.js'
 
-/** Of more files than this, only so many are read. */
+/** How many dead letters are read, and how many records are counted, at most. */
 const MOST_FILES = 10_000
-/** The next look waits this long, and twenty times as long as the last one took of a processor: the time that others had of a busy machine is no cost. */
+/**
+ * The next look waits at least this long, and PAUSE times as long as the last one used a processor. Time that others had of
+ * a busy machine is no cost of the look.
+ */
 const MIN_PAUSE_MS = 1000
 const PAUSE = 20
-/** A file system that takes longer does not answer: a hanging NFS server, say. */
+/** A file system that takes longer than this counts as not answering: a hanging NFS server, say. */
 const ANSWER_MS = 1000
 
-/** What one letter says. */
+/** The reason of one dead letter, and when it was buried. */
 interface Cause {
   readonly reason: BuryReason
   readonly buriedAt: number
@@ -22,13 +25,13 @@ interface Cause {
 
 type Summary = Omit<UpkeepStats, 'paused'>
 
-/** What `.spoold` of one spool holds, read on request, and not more often than is cheap. */
+/** The figures of one spool's `.spoold`, read on request, and not more often than is cheap. */
 export class SpoolSummary {
   readonly #spool: string
   readonly #letters: DeadLetters
-  /** Each letter is read once. */
+  /** Keyed by the name of the letter, so that each letter is read only once. */
   #known = new Map<Ref, Cause>()
-  /** One that hangs keeps a thread of Node's, so there is no second one. */
+  /** The look at the disk that is under way. If it hangs, it keeps one of Node's threads, so no second one is begun. */
   #disk: Promise<DiskStats | null> | undefined
   #last: Promise<Summary> | undefined
   /** On the clock of `performance.now()`. */
@@ -40,7 +43,7 @@ export class SpoolSummary {
     this.#letters = new DeadLetters(spool)
   }
 
-  /** What cannot be read counts as empty: another user's `.spoold` is not ours to see. */
+  /** Returns what `.spoold` holds. What cannot be read counts as empty: another user's `.spoold` is not ours to see. */
   take(): Promise<Summary> {
     if (this.#last === undefined || performance.now() >= this.#nextAt) {
       this.#nextAt = Number.POSITIVE_INFINITY
@@ -89,7 +92,7 @@ export class SpoolSummary {
     return { count, isWhole: true }
   }
 
-  /** What is left where the spool is. */
+  /** Returns the room on the spool's file system; null if that does not answer in time. */
   #room(): Promise<DiskStats | null> {
     this.#disk ??= diskOf(this.#spool).finally(() => {
       this.#disk = undefined

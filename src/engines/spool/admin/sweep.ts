@@ -55,14 +55,14 @@ export async function sweepSpool({
 interface Leftover {
   /** The task that it was meant to become. */
   readonly ref: Ref
-  /** Its id is taken, so a caller may know that the task is stored. */
+  /** True if an id leads to the task, so that a caller may know that it is stored. */
   readonly isPromised: boolean
 }
 
-/** So soon before each is dealt with, it is seen whether its id is taken. */
+/** How many leftovers are looked up among the ids at once: few enough that each is dealt with soon after its look-up. */
 const LOOKED_UP_AT_ONCE = 1000
 
-/** The hidden files of writers, in the spool and its priorities, that have not changed since `beforeMs`. */
+/** Yields the hidden files of writers, in the spool and its priorities, that have not changed since `beforeMs`. */
 export async function* leftoversIn(spool: string, beforeMs: number): AsyncGenerator<Leftover> {
   const refs = await findLeftovers(spool, beforeMs)
   for (let from = 0; from < refs.length; from += LOOKED_UP_AT_ONCE)
@@ -84,7 +84,7 @@ async function findLeftovers(spool: string, beforeMs: number): Promise<Ref[]> {
       const stats = name === undefined ? undefined : lstatSync(toFsPath(`${spool}/${ref}`))
       if (stats?.isFile() === true && stats.ctimeMs < beforeMs) refs.push(`${prefixOf(ref)}${name}`)
     },
-    failed() {}, // of a writer who lets nobody in: the scanner says so
+    failed() {}, // of a directory that lets nobody in: the scanner reports it
   }
   try {
     await scanAll(spool, visitor)
@@ -95,8 +95,9 @@ async function findLeftovers(spool: string, beforeMs: number): Promise<Ref[]> {
 }
 
 /**
- * Takes the file's lock, so that slow writers, which hold it, are skipped. One that has changed again since it was found is skipped,
- * too: its writer was suspended, and may have promised it by now.
+ * Removes a leftover, or gives it a name again if it was moved away in place of a finished task. It takes the file's lock,
+ * so that slow writers, which hold it, are skipped. A file that has changed again since it was found is skipped, too: its
+ * writer was suspended, and may have promised it by now.
  *
  * @returns false if the file stays
  */
@@ -132,7 +133,7 @@ interface IdEntry {
   readonly name: string
   /** Its path, a byte string. */
   readonly link: string
-  /** undefined if it is not an id. */
+  /** Undefined if the entry is not an id. */
   readonly ref: Ref | undefined
   /** Epoch ms. */
   readonly sinceMs: number

@@ -42,17 +42,17 @@ export const TASK_STATES = [
 ] as const
 export type TaskState = (typeof TASK_STATES)[number]
 
-/** The state that decides what can be done to a task: one that a daemon keeps back is due. */
+/** Returns the state that decides what can be done to a task: one that a daemon keeps back is due. */
 export function ownStateOf(state: TaskState): Exclude<TaskState, 'parked'> {
   return state === 'parked' ? 'due' : state
 }
 
 /** Everything that can be known about a task without changing anything. */
 export interface TaskView {
-  /** In a directory its path below the spool; a dead letter's begins with `.spoold/dead/`. */
+  /** In a directory, the path below the spool; that of a dead letter begins with `.spoold/dead/`. */
   readonly ref: Ref
   readonly state: TaskState
-  /** undefined: its ref says it. */
+  /** Undefined if the ref says it. */
   readonly priority?: number | null
   /** When it is due; epoch ms. */
   readonly dueAtMs: number
@@ -69,7 +69,7 @@ type WhyParked = (ref: Ref, vars: Vars) => Parked | undefined
 export class SpoolView {
   readonly spool: string
   readonly #locks = readLocks()
-  /** When it was opened, epoch ms. */
+  /** When the view was opened, epoch ms. */
   readonly nowMs = Date.now()
   readonly #records: Records
   readonly #letters: DeadLetters
@@ -86,8 +86,8 @@ export class SpoolView {
   }
 
   /**
-   * Calls `visit` for each task, including those in priority directories, even if the spool is not ordered. It ends when
-   * `visit` returns false.
+   * Calls `visit` for each task, including those in priority directories, even if the spool is not ordered. The scan ends
+   * when `visit` returns false.
    *
    * @throws the file system's error if the spool cannot be listed
    */
@@ -100,7 +100,7 @@ export class SpoolView {
     for await (const name of this.#letters.names()) yield deadPathOf(name)
   }
 
-  /** undefined if it is gone. */
+  /** Returns a task as it is now; undefined if it is gone. */
   view(ref: Ref): TaskView | undefined {
     const task = this.#look(ref)
     const vars = task?.state === 'due' ? task.file.vars : undefined
@@ -124,7 +124,7 @@ export class SpoolView {
     return { ref, ...timed, file, ...(record === undefined ? {} : { record }) }
   }
 
-  /** Why its last run has no end, or its next one no beginning, until somebody sets right what is in the way. */
+  /** Returns why a task's last run is not settled, or why its next run cannot begin, until somebody removes the obstacle. */
   #unsettled(
     ref: Ref,
     { state, mark, vars }: Inspection,
@@ -161,7 +161,7 @@ function hasLeases(spool: string): boolean {
   return quietly(() => existsSync(toFsPath(leasesOf(spool))), false)
 }
 
-/** Null: it has none, and runs last. */
+/** Returns a task's priority; null if it has none, and therefore runs last. */
 export function taskPriority({ ref, priority }: TaskView): number | null {
   return priority === undefined ? priorityOf(deadNameOf(ref) ?? ref) : priority
 }
@@ -299,12 +299,12 @@ function inspectOpen(fd: number, locks: Locks, nowMs: number): Inspection {
   return { ...known, ...startedAtMs, state, dueAtMs, mark, vars, bodyOffset }
 }
 
-/** A task as somebody may see it. Its body is not in it. */
+/** Returns a task as somebody may see it. Its body is not part of it. */
 export function seenTask(task: TaskView, { mayReadPayload, hide }: Sight): TaskView {
   return mayReadPayload ? withoutHidden(task, hide) : withoutPayload(task)
 }
 
-/** A dead letter whose task is not at hand. */
+/** Returns a dead letter as somebody may see it, where its task is not at hand. */
 export function seenLetter(letter: DeadLetter, { mayReadPayload, hide }: Sight): DeadLetter {
   return mayReadPayload && !hide.isEverything ? letterWithoutHidden(letter, hide, []) : letterWithout(letter)
 }
@@ -331,13 +331,13 @@ function withKeysOnly(task: TaskView, hide: Hide): TaskView {
   }
 }
 
-/** A handler may be a command of the configuration. */
+/** Hides values in the texts of a letter, and in its handlers: a handler may be a command of the configuration. */
 function letterWithoutHidden(letter: DeadLetter, hide: Hide, secrets: readonly string[]): DeadLetter {
   const handlers = letter.handlers.map(each => hide.configured(each))
   return { ...hide.texts(letter, secrets), handlers }
 }
 
-/** Without keys, values and errors, which may have values in them. */
+/** Returns a task without its keys, values and errors: errors may contain values. */
 function withoutPayload({ record, letter, file, parked, ...task }: TaskView): TaskView {
   return {
     ...task,
@@ -348,7 +348,7 @@ function withoutPayload({ record, letter, file, parked, ...task }: TaskView): Ta
   }
 }
 
-/** The name of a named task is that of a function. */
+/** Keeps only the name of a named task, which is the name of a function. */
 function nameOnly(vars: Vars | undefined): Vars | undefined {
   const name = vars !== undefined && isNamed(vars) ? taskNameOf(vars) : undefined
   if (name === undefined) return undefined

@@ -13,12 +13,15 @@ export interface Chunk {
   readonly owner: Owner | undefined
 }
 
-/** What could not be written, by its position in the chunk. An error that crosses threads would lose its code. */
+/**
+ * The tasks that could not be written: the position of each in the chunk, and the error's message and errno. An error that
+ * crosses threads would lose its code.
+ */
 export type ChunkFailures = ReadonlyArray<
   readonly [place: number, message: string, errno: string | undefined]
 >
 
-/** The entry of the second thread of write-batch.ts. Its first message says that it is there. */
+/** The entry of the second thread of write-batch.ts. Its first message says that the thread has started. */
 parentPort?.postMessage([] satisfies ChunkFailures)
 parentPort?.on('message', (chunk: Chunk) => parentPort?.postMessage(writeChunk(chunk)))
 

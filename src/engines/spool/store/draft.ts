@@ -22,13 +22,13 @@ const { O_WRONLY, O_CREAT, O_EXCL } = constants
 const NEW_FILE = O_WRONLY | O_CREAT | O_EXCL
 const HIDDEN = /^\.spoold-(.*)\.tmp$/s
 
-/** The name under which a task is written, which is never run. */
+/** Returns the hidden name under which a task is written. A file of such a name is never run. */
 export function hiddenRef(ref: Ref): Ref {
   const name = baseName(ref)
   return `${ref.slice(0, ref.length - name.length)}.spoold-${name}.tmp`
 }
 
-/** The reverse: the task's name; undefined for a file that is none of our drafts. */
+/** Returns the task's name for a hidden name; undefined for a file that is none of our drafts. */
 export function draftedName(hidden: string): string | undefined {
   return HIDDEN.exec(hidden)?.[1]
 }
@@ -36,24 +36,24 @@ export function draftedName(hidden: string): string | undefined {
 /**
  * A task on its way into a spool: a hidden file that becomes the task by one rename, so that no reader ever sees half of it.
  *
- * States: open → closed → published | promised → ended. One that ends before it is either is removed; a process that dies
- * leaves the hidden file, which `sweep` removes.
+ * States: open → closed → published | promised → ended. A draft that ends before it is published or promised is removed. A
+ * process that dies leaves the hidden file, which `sweep` removes.
  */
 export class Draft {
   readonly spool: string
   readonly ref: Ref
   /** The directory that the task lies in, the spool or a priority, as it was found or made, whatever its name leads to now. */
   readonly #at: FileDirectory
-  /** The priority directory is new. */
+  /** True if this draft has made the priority directory. */
   readonly isDirectoryNew: boolean
   readonly fd: number
   #bytes = 0
   #isOpen = true
-  /** Its hidden file is not only its own any more. */
+  /** True once the draft is published or promised: from then on others may rely on its file. */
   #isStored = false
 
   /**
-   * @param owner whom root gives it to
+   * @param owner the user to whom root gives the file
    * @throws SpooldError REQUEST_INVALID, or the file system's error; then nothing is left behind
    */
   constructor(spool: string, request: Pick<Request, 'priority' | 'mark' | 'name'>, owner?: Owner) {
@@ -75,7 +75,7 @@ export class Draft {
     return `${this.spool}/${this.ref}`
   }
 
-  /** The path of the directory until `end`, whatever its name leads to now. */
+  /** The path of the task's directory, valid until `end`, whatever the directory's name leads to now. */
   get heldDirectory(): string {
     return this.#at.path
   }
@@ -93,14 +93,14 @@ export class Draft {
     this.#bytes += bytes.length
   }
 
-  /** Whole seconds, as uWSGI's: the fraction is in the packet. */
+  /** Sets the file's times to whole seconds, as uWSGI does: the packet has the fraction. */
   setTime(atSeconds: number): void {
     const seconds = Math.floor(atSeconds)
     futimesSync(this.fd, seconds, seconds)
   }
 
   /**
-   * Gives its hidden file a time of change that is now, by which a sweep sees that its writer is alive. Its own time stays.
+   * Sets the ctime of the hidden file to now, by which a sweep sees that its writer is alive. The mtime stays.
    *
    * @throws ENOENT if a sweep came first
    */
@@ -119,19 +119,23 @@ export class Draft {
     this.#isStored = true
   }
 
-  /** The reverse; whoever runs it already ends his run. */
+  /** Removes the published task again. A run that has begun goes on to its end. */
   takeBack(): void {
     unlinkQuietly(this.#fsPath)
   }
 
-  /** Takes an id for it, which promises that it will be published. @returns the task that has the id now: this one, or another that was quicker */
+  /**
+   * Takes an id for the task, which promises that the task will be published.
+   *
+   * @returns the task that has the id now: this one, or another that was quicker
+   */
   promise(id: string): Ref {
     const ref = takeId(this.spool, id, this.ref)
     this.#isStored = ref === this.ref
     return ref
   }
 
-  /** To be called when there is nothing more to do with it. */
+  /** Ends the draft, and removes its hidden file if the task is neither published nor promised. To be called in any case. */
   end(): void {
     this.close()
     if (!this.#isStored) unlinkQuietly(this.#hiddenPath)
@@ -148,7 +152,10 @@ function taskNameOf({ mark, name }: Pick<Request, 'mark' | 'name'>): string {
   return name === undefined ? createTaskName(undefined, mark) : toByteString(name)
 }
 
-/** Straight under its final name, in one write: a reader sees nothing or all of it, as long as it fits a page. */
+/**
+ * Writes a task straight under its final name, in one write: a reader sees nothing or all of it, as long as it fits into a
+ * page.
+ */
 export function writeInPlace(path: string, bytes: Uint8Array, owner?: Owner): void {
   const fsPath = toFsPath(path)
   const fd = createFor(fsPath, owner)
@@ -162,7 +169,7 @@ export function writeInPlace(path: string, bytes: Uint8Array, owner?: Owner): vo
   }
 }
 
-/** Empty, and its owner's from then on: no reader takes an empty file for a task. */
+/** Creates an empty file and gives it to its owner. No reader takes an empty file for a task. */
 function createFor(path: string | Buffer, owner: Owner | undefined): number {
   const fd = openSync(path, NEW_FILE, 0o600)
   if (owner === undefined) return fd
@@ -176,7 +183,7 @@ function createFor(path: string | Buffer, owner: Owner | undefined): number {
   }
 }
 
-/** `write` may take less than it was given, on a disk that is nearly full. */
+/** Writes all bytes: on a disk that is nearly full, one `write` may take fewer than it was given. */
 function writeAll(fd: number, bytes: Uint8Array, position: number): void {
   let done = 0
   while (done < bytes.length) done += writeSync(fd, bytes, done, bytes.length - done, position + done)
@@ -185,10 +192,13 @@ function writeAll(fd: number, bytes: Uint8Array, position: number): void {
 function unlinkQuietly(fsPath: string | Buffer): void {
   try {
     unlinkSync(fsPath)
-  } catch {} // it has gone, or a disk has just failed; the sweep comes by
+  } catch {} // the file has gone, or the disk has just failed; the sweep removes the file then
 }
 
-/** Digits are one path segment, whoever chose them; and what has that name must not lead elsewhere. */
+/**
+ * Holds the directory of a task. A priority has to be digits, which are one path segment whoever chose them, and its
+ * directory must not be a link that leads elsewhere.
+ */
 function holdPriority(
   spool: string,
   priority: string | undefined,
@@ -213,20 +223,21 @@ function holdPriority(
 }
 
 /**
- * Ids that callers gave: `.spoold/ids/<sha-256 of the id>`, a symbolic link whose text is the task's ref. A link is made
- * in one step, whole, and only where there is none: so of all who bring the same id one wins, without a lock.
+ * Ids that callers gave: `.spoold/ids/<sha-256 of the id>`, a symbolic link whose text is the task's ref. A link is made in
+ * one step, whole, and only where there is none: so of all who bring the same id one wins, without a lock.
  *
- * Its states: the link is there and so is the hidden file: the task was promised and is whole, but its writer has not
- * come to rename it (yet, or ever), and whoever finds it so does it for him. No hidden file: the task is, or was, there.
+ * Where there is a link, the hidden file tells the state. If it is there, the task was promised and is whole, but its writer
+ * has not renamed it (yet, or ever), and whoever finds that renames it. If it is not there, the task is, or was, in the
+ * spool.
  */
-/** What may stand in a link: a name of ours, at most one priority above it. */
+/** The text that a link may have: a name of ours, with at most one priority above it. */
 const REF = new RegExp(`^(?:[0-9]{1,255}/)?${UWSGI_PREFIX}[^/]+$`)
 
 export function idsDirectory(spool: string): string {
   return stateRoom(spool, 'ids')
 }
 
-/** The path of its link. */
+/** Returns the path of an id's link. */
 export function idLink(spool: string, id: string): string {
   return `${idsDirectory(spool)}/${crypto().createHash('sha256').update(id).digest('hex')}`
 }
@@ -247,11 +258,11 @@ function takeId(spool: string, id: string, ref: Ref): Ref {
     } catch (error) {
       if (errnoOf(error) !== 'EEXIST') throw error
       const other = readId(link)
-      if (other !== undefined) return other // else it was swept this very moment
+      if (other !== undefined) return other // else a sweep has removed the link this very moment
     }
 }
 
-/** Publishes a promised task, unless that was done before. @returns whether it was done now */
+/** Publishes a promised task, unless that was done before. @returns true if it was done now */
 export function publishPromised(spool: string, ref: Ref): boolean {
   try {
     inDirectoryOf(spool, ref, directory =>
@@ -267,7 +278,7 @@ export function publishPromised(spool: string, ref: Ref): boolean {
   }
 }
 
-/** @param link the path of a link in `.spoold/ids` */
+/** Returns the ref of an id; undefined if there is no such link. @param link the path of a link in `.spoold/ids` */
 export function readId(link: string): Ref | undefined {
   let ref: Ref
   try {

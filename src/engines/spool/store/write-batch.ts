@@ -26,10 +26,13 @@ type WriteResult = { readonly stored: Stored } | { readonly error: Error }
 
 /** Tasks written per turn of the event loop: about a millisecond. */
 const CHUNK_TASKS = 100
-/** Fewer tasks are written before a second thread has started. */
+/** Fewer tasks than this are written before a second thread has started. */
 const MANY_TASKS = 5000
 
-/** Consecutive tasks of a batch, from `begin`. The names are made in the order of the tasks: it is the order in which they run. */
+/**
+ * Consecutive tasks of a batch, from `begin`. The names are made in the order of the tasks, because tasks run in the order
+ * of their names.
+ */
 interface Part {
   readonly begin: number
   readonly requests: readonly Request[]
@@ -97,7 +100,7 @@ function writePart({ requests, paths }: Part, owner: Owner | undefined): Map<num
 const threads = onDemand<typeof import('node:worker_threads')>('node:worker_threads')
 
 interface Waiting {
-  /** How many tasks it is about. */
+  /** How many tasks the thread was given. */
   readonly size: number
   settle(failures: ReadonlyMap<number, Error>): void
 }
@@ -115,8 +118,8 @@ async function openBatchWriter(): Promise<BatchWriter | undefined> {
 }
 
 /**
- * A second thread that creates files in parallel with the first one: nearly all of it is kernel time, and the kernel lets
- * two threads do it at once. It does not keep an idle program alive.
+ * A second thread that creates files in parallel with the first one: nearly all of that is kernel time, and the kernel lets
+ * two threads do it at once. The thread does not keep an idle program alive.
  *
  * States: starting → idle ↔ writing → ended.
  */
@@ -144,7 +147,11 @@ class BatchWriter {
     return this.#isEnded
   }
 
-  /** Writes small packets, each under its path. Resolves to the errors, by place. @param owner whom root gives them to */
+  /**
+   * Writes small packets, each under its path. Resolves to the errors, by position.
+   *
+   * @param owner the user to whom root gives the files
+   */
   write(
     paths: readonly string[],
     packets: readonly Buffer[],
@@ -188,7 +195,10 @@ function allFailed(size: number): ReadonlyMap<number, Error> {
 }
 
 interface BatchOptions extends WriteOptions {
-  /** When one cannot be stored, none is. Tasks whose ids are taken stay: the same batch may simply be stored again. */
+  /**
+   * True if no task is to be stored once one cannot be. Tasks that have taken their ids stay: the same batch may be stored
+   * again.
+   */
   readonly isAllOrNothing: boolean
 }
 
@@ -205,8 +215,8 @@ interface PendingWrite {
 
 /**
  * Stores many tasks with one sync: first all files, then each directory once. Results come in the order of the requests.
- * Nothing is published before everything is written, so an error (a full disk) comes before the first rename. Without sync there is
- * nothing to share: what may go alone is published at once.
+ * Nothing is published before everything is written, so an error (a full disk) comes before the first rename. Without sync
+ * there is nothing to share, so each task is published at once unless the batch is all or nothing.
  */
 export async function writeTasks(
   requests: readonly Request[],
@@ -268,7 +278,7 @@ function pathOf(wait: Wait | undefined): string {
   return wait?.kind === 'directory' ? wait.path : ''
 }
 
-/** To the next wait; with an error, it ends as one that failed. */
+/** Advances a write to its next wait. With an error, the write ends as failed. */
 function advance(write: PendingWrite, error?: unknown): void {
   write.wait = undefined
   try {
@@ -284,7 +294,10 @@ function hasFailed({ result }: PendingWrite): boolean {
   return result !== undefined && 'error' in result
 }
 
-/** What waits still can be taken back, but for a promise that others may rely on (spool/ids). */
+/**
+ * Gives up a batch once one of its tasks has failed. What still waits is taken back, except for promises, on which others
+ * may rely.
+ */
 function giveUp(pending: readonly PendingWrite[]): void {
   const failed = pending.find(hasFailed)?.result
   if (failed === undefined || !('error' in failed)) return

@@ -11,9 +11,9 @@ import { Draft, findId, idsDirectory, newTaskPath, publishPromised, writeInPlace
 export interface WriteOptions {
   /** The spool directory's real path, a byte string, or one that is anchored to it. */
   readonly spool: string
-  /** Whom root gives what it stores. */
+  /** The user to whom root gives the files that it stores. */
   readonly owner?: Owner | undefined
-  /** Whether data and directory entry are on disk before the task counts as stored. Otherwise they only survive `kill -9`. */
+  /** True if data and directory entry must be on disk before the task counts as stored. Otherwise they only survive `kill -9`. */
   readonly sync: boolean
 }
 
@@ -36,8 +36,9 @@ export function writeTaskSync(request: Request, options: WriteOptions): Stored {
 const PAGE_BYTES = 4096
 
 /**
- * Small tasks without sync are written directly under their final name, as in uWSGI, which takes a third less time. A writer
- * that dies between creating and writing leaves an empty file, which is not a task for any reader.
+ * Writes a small task without sync directly under its final name, as uWSGI does. That takes a third less time than a hidden
+ * file and a rename. A writer that dies between creating and writing leaves an empty file, which is not a task for any
+ * reader.
  *
  * @returns undefined for all other tasks
  */
@@ -60,7 +61,7 @@ export function needsNoWaiting(
   return isPlain && !sync && packet.length <= PAGE_BYTES
 }
 
-/** What a write waits for. The driver decides how to wait: `drive`, `driveSync`, or that of a batch (write-batch.ts). */
+/** A step that a write waits for. The driver decides how to wait: `drive`, `driveSync`, or that of a batch (write-batch.ts). */
 export type Wait =
   | { readonly kind: 'body'; readonly draft: Draft; readonly body: AsyncIterable<Uint8Array> }
   | { readonly kind: 'data'; readonly fd: number }
@@ -97,7 +98,7 @@ export function* writeSteps(request: Request, options: WriteOptions): Steps {
   }
 }
 
-/** Ids are made below what the owner may exchange at any time. */
+/** Root refuses ids, because they are made below a directory that the spool's owner may exchange at any time. */
 function idRefused(spool: string, { uid }: Owner): SpooldError {
   return new SpooldError(
     'ENQUEUE_FAILED',
@@ -118,8 +119,8 @@ function* publish(draft: Draft, { sync }: WriteOptions): Steps {
 }
 
 /**
- * The link is a promise: the complete task is on disk before it is created. It is never removed, because others may have
- * relied on it. If a later sync fails, the caller has to retry with the same id.
+ * Publishes a task under an id. The link is a promise: the complete task is on disk before the link is created. The link is
+ * never removed, because others may have relied on it. If a later sync fails, the caller has to retry with the same id.
  */
 function* publishOnce(draft: Draft, id: string, options: WriteOptions): Steps {
   if (options.sync) yield* syncEntry(draft)
@@ -128,7 +129,7 @@ function* publishOnce(draft: Draft, id: string, options: WriteOptions): Steps {
   return yield* fulfil(ref, options, ref !== draft.ref)
 }
 
-/** Does what was promised, unless that was done: the first writer may have died, or still be at work. */
+/** Publishes a promised task, unless that was done before: the first writer may have died, or still be at work. */
 function* fulfil(ref: Ref, { spool, sync }: WriteOptions, isDuplicate: boolean): Steps {
   const path = `${spool}/${ref}`
   if (sync) yield { kind: 'directory', path: idsDirectory(spool) }
@@ -193,27 +194,30 @@ export async function perform(wait: Wait): Promise<void> {
   }
 }
 
-/** Far less than `spooler-sweep` is ever set to. */
+/** How often drafts are renewed. It is far less than `spooler-sweep` is ever set to. */
 const SIGN_OF_LIFE_MS = 1000
-/** So many are renewed at once, which takes some 10 ms: of a million, each is within half an hour. */
+/** How many drafts are renewed at once, which takes some 10 ms. Of a million, each is renewed within half an hour. */
 const MAX_RENEWED = 1000
 
 /**
- * Shows a sweep that the writer of these drafts is alive, by new times of change, one after the other.
+ * Shows a sweep that the writer of these drafts is alive, by renewing their ctimes, one after the other.
  *
- * @param draftAt undefined where there is nothing to renew @returns what ends that
+ * @param draftAt returns undefined where there is nothing to renew
+ * @returns a function that ends this
  */
 export function keepAlive(count: number, draftAt: (place: number) => Draft | undefined): () => void {
   let next = 0
   const life = setInterval(() => {
-    for (let n = Math.min(count, MAX_RENEWED); n > 0; n--) quietly(() => draftAt(next++ % count)?.renew()) // what comes next says what is wrong
+    // a failure is ignored: the next step of the write reports what is wrong
+    for (let n = Math.min(count, MAX_RENEWED); n > 0; n--) quietly(() => draftAt(next++ % count)?.renew())
   }, SIGN_OF_LIFE_MS)
   return () => clearInterval(life)
 }
 
 /**
- * A streamed body may take long, and the sweep has to see that its writer is alive: by new times of change, which cost next
- * to nothing, and by a lock, but only where libc has been loaded for other reasons. A program that stores does not load it.
+ * Stores a streamed body. That may take long, and a sweep has to see that the writer is alive: by new ctimes, which cost
+ * next to nothing, and by a lock, but only where libc has been loaded for other reasons. A program that only stores tasks
+ * does not load it.
  */
 async function receive(draft: Draft, body: AsyncIterable<Uint8Array>): Promise<void> {
   if (hasChosen()) await tryHold(draft.fd).catch(() => {})
@@ -243,7 +247,7 @@ function performSync(wait: Wait): void {
   }
 }
 
-/** Blocks, inodes, a user's quota: there may be room later. */
+/** No blocks, no inodes, or a user's quota used up: there may be room later. */
 const NO_ROOM = new Set(['ENOSPC', 'EDQUOT'])
 
 export function isNoRoom(error: unknown): boolean {
