@@ -74,6 +74,25 @@ async function failing(ini: Record<string, string>) {
 }
 
 describe('spooler-hide', () => {
+  it('stands any depth and length of what it hides: a task of a stranger stops no process and no command', async () => {
+    const spool = spoolDirectory()
+    const deep = `${'['.repeat(30_000)}"s3cr3t-deep"${']'.repeat(30_000)}`
+    drop(spool, 'deep', packet({ password: deep }, 'was given s3cr3t-deep'))
+    drop(spool, 'long', packet({ length: '20000000' }))
+    drop(spool, 'later', packet({ password: deep }), 4_000_000_000)
+    const handler = `export default (env, task) => {
+      task.log(env.length ? 'password="' + 'x'.repeat(Number(env.length)) + '"' : env.body)
+      return task.SPOOL_OK
+    }`
+    const daemon = await startDaemon({ spool, handler, ini: { 'spooler-hide': 'password' } })
+    await daemon.waitFor(/done with task deep/)
+    await daemon.waitFor(/done with task long/)
+    assert.doesNotMatch(daemon.output, /call stack|s3cr3t|xxxx/)
+    assert.match(daemon.output, /deep: was given \[hidden\]/)
+    const { code, stdout, stderr } = await spoold(['ls', spool])
+    assert.deepEqual([code, stderr, stdout.includes('later')], [0, '', true])
+  })
+
   for (const format of ['text', 'json'])
     it(`keeps values out of the ${format} log, and what commands print`, async () => {
       const { spool, daemon, dead } = await failing({

@@ -42,7 +42,7 @@ export interface TestDashboard {
 }
 
 /** Gives a file to who runs the daemon. */
-export function give(path: string): void {
+export function give(path: string | Buffer): void {
   if (isRoot) chownSync(path, USER, USER)
 }
 

@@ -120,6 +120,19 @@ else:
 `
 
 const SNIPPETS: Readonly<Record<string, string>> = {
+  'a task that names something else than a class of mail is a dead letter, and nothing is called': `
+import json
+from spoold.contrib.django.mail import unpack
+called = []
+sys.modules['called'] = type(sys)('called'); sys.modules['called'].it = called.append
+def naming(path, mark):
+    named = {'#': mark, 'class': path, 'fields': {}, 'items': ['by a stranger']}
+    data = named if mark == 'message' else {'#': 'message', 'class': 'django.core.mail:EmailMessage', 'fields': {'subject': named}}
+    return json.dumps(data).encode()
+for path in ('called:it', 'os:path.join', 'django.core.mail.message:mimetypes.os.getenv', 'builtins:str'):
+    raises(AbortException, path + ' is no tuple', lambda: unpack(naming(path, 'tuple')))
+    raises(AbortException, path + ' is no EmailMessage', lambda: unpack(naming(path, 'message')))
+assert called == []`,
   'what is received equals what the actual backend sends, for 30 kinds of message': `
 import django
 ${KINDS}

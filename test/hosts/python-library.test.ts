@@ -226,6 +226,19 @@ assert 'task_func' not in fields and fields['task_name'] == 'login' and job.task
   )
 
   python.it(
+    'hide what is quoted, in no more memory than the text has',
+    `
+import resource
+from spoold.hiding import Hide
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+before = peak()
+for quote in '"', "'":
+    assert Hide(['password']).json('password=' + quote + 'x' * (4 << 20) + quote) == 'password=[hidden]'
+assert peak() - before < 100, peak() - before
+`,
+  )
+
+  python.it(
     'headers and a body of bytes go beside the arguments, and the limits are said before anything is stored',
     `
 place = spool()

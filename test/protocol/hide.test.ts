@@ -152,6 +152,15 @@ describe('what is hidden', () => {
     assert.equal(nothing.configured('redis://db/0/mail'), 'redis://db/0/mail')
   })
 
+  it('at any depth and of any length: no stack ends', () => {
+    const deep = `${'['.repeat(30_000)}"deep-secret"${']'.repeat(30_000)}`
+    assert.deepEqual(hide.secretsIn(varsOf({ password: deep })).slice(-1), ['deep-secret'])
+    assert.deepEqual(hide.secretsIn(varsOf({}), Buffer.from(`{"a":{"token":${deep}}}`)), ['deep-secret'])
+    const million = 2 ** 20
+    for (const quoted of [`"${'x'.repeat(64 * million)}"`, `b'${'\\n'.repeat(8 * million)}'`])
+      assert.match(hide.text(`password=${quoted}`), /^(password=)?\[hidden\]$/)
+  })
+
   it('takes no time over what is long', () => {
     const since = performance.now()
     hide.text(`password="${'\\'.repeat(100_000)}`)

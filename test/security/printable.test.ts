@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { hostname } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import type { Redis } from 'ioredis'
 import { shellWord } from '#src/base/printable.js'
@@ -13,8 +13,11 @@ import { COMMANDS } from '#src/doors/cli/command-table.js'
 import { draw } from '#src/doors/cli/top/screen.js'
 import { initialState } from '#src/doors/cli/top/state.js'
 import { TABS } from '#src/doors/cli/top/tabs.js'
+import { PAGES } from '#src/doors/dashboard/pages/index.js'
+import { urlTextOf } from '#src/doors/dashboard/spools.js'
 import { type CliResult, inProcess } from '../helpers/cli.js'
 import { writeIni } from '../helpers/daemon.js'
+import { Browser, give, startDashboard } from '../helpers/dashboard.js'
 import { packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { startRedis } from '../helpers/redis.js'
@@ -410,6 +413,36 @@ describe('what is printed', () => {
         for (const line of daemon.output.split('\n').filter(text => text.startsWith('{')))
           assert.doesNotThrow(() => JSON.parse(line))
     })
+
+  it('is printable on every page of the dashboard, and comes back from its forms', async () => {
+    const spool = evilSpool(home, EVIL_LINE)
+    chmodSync(home, 0o755)
+    for (const each of readdirSync(spool, { recursive: true, encoding: 'latin1' }))
+      give(toFsPath(`${toByteString(spool)}/${each}`))
+    const at = await startDashboard({ spool, ini: { 'spooler-dashboard-enqueue': true } })
+    const id = basename(spool).replace(/[^A-Za-z0-9._-]/g, '-')
+    const browser = new Browser(at.place)
+    await browser.logIn(at.tokenOf('admin', true))
+    const name = toByteString(EVIL)
+    const refs = [name, NOT_UTF8, `${name}-broken`, `.spoold/dead/${name}`].map(urlTextOf)
+    const query = new URLSearchParams({ grep: EVIL_LINE })
+    let said = 0
+    for (const page of PAGES.filter(({ path }) => !path.endsWith('/body')))
+      for (const ref of page.path.includes(':ref') ? refs : [''])
+        for (const more of ['', `?${query}`]) {
+          const path = page.path.replace(':spool', id).replace(':ref', ref).replace(':action', 'hold')
+          const { text } = await browser.get(`${path}${more}`)
+          const shown = text.replaceAll(/<[^>]*>/g, ' ').replaceAll('\n', ' ')
+          assertPrintable(shown, path)
+          said += Number(shown.includes('forged line'))
+        }
+    assert.ok(said > 10, `only ${said} pages have shown something hostile`)
+    const { text: found } = await browser.get(`/spools/${id}/find?${query}`)
+    assert.ok(found.includes(`value="${EVIL_LINE}"`), 'what is looked for is another text')
+    const { text: edited } = await browser.get(`/spools/${id}/tasks/${urlTextOf(`.spoold/dead/${name}`)}`)
+    const [, vars = ''] = /<textarea[^>]*>([^<]*)/.exec(edited) ?? []
+    assert.equal(JSON.parse(vars.replaceAll('&quot;', '"'))[EVIL], EVIL)
+  })
 
   it('is one word for a shell, of the same bytes, where it is to be pasted', () => {
     const bytes = Array.from({ length: 255 }, (_, i) => i + 1).filter(byte => byte !== 0x2f)

@@ -315,6 +315,10 @@ describe('arguments', () => {
       () => argumentsAre('@body', '{"args":[3889108265204450030]}'),
       refused('ARGUMENTS_INVALID', /got 3889/),
     )
+    assert.throws(
+      () => argumentsAre('@body', `{"args":["${'x'.repeat(2 ** 24)}",3889108265204450030]}`),
+      refused('ARGUMENTS_INVALID', /got 3889/),
+    )
     assert.deepEqual(argumentsAre('["3889108265204450030 \\" 1e400", 1152921504606846976, 0.5]'), [
       '3889108265204450030 " 1e400',
       2 ** 60,

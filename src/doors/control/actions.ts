@@ -1,3 +1,4 @@
+import { quietly } from '../../base/errors.js'
 import { type FieldKind, hasFields } from '../../base/json-guard.js'
 import { ControlError, type ControlRequest, type Role } from '../../formats/control/protocol.js'
 
@@ -78,6 +79,6 @@ function checkArgs(verb: string, action: Action, args: object): void {
   const expected = shape.map(([name, kind]) => `${name}: ${kind}`).join(', ')
   throw new ControlError(
     'invalid-args',
-    `${verb}: expected {${expected}}, got ${JSON.stringify(args).slice(0, 200)}`,
+    `${verb}: expected {${expected}}, got ${quietly(() => JSON.stringify(args).slice(0, 200), 'lists or objects too deep to be shown')}`,
   )
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Context, Hono } from 'hono'
 import { getPath } from 'hono/utils/url'
 import { messageOf, SpooldError } from '../../base/errors.js'
+import { printableLine } from '../../base/printable.js'
 import { seenSnapshot } from '../../runtime/stats/seen-snapshot.js'
 import { giveId, idIn } from './access/cookie.js'
 import { type Form, formFromHere, formOf } from './access/form.js'
@@ -35,7 +36,7 @@ export function dashboardApp(world: World): DashboardApp {
   const app = new Hono<Env>({ getPath: pathWithin })
   app.use(async (c, next) => {
     await next()
-    await addPrefix(c)
+    await finish(c)
     secure(c.res.headers)
   })
   for (const name of ASSET_NAMES) app.get(`/assets/${name}`, c => lasting(c, assetOf(name)))
@@ -61,16 +62,22 @@ function pathWithin(request: Request, { env }: { env?: Env['Bindings'] } = {}): 
 
 /** What a page names by a path of ours. In texts, quotation marks are written as references. */
 const OWN_PATH = /(\s(?:href|src|action|formaction|hx-get|hx-post)=")\/(?!\/)/g
+/** What stands between tags: texts and values of attributes have references for `<` and `>`. */
+const TEXT = />[^<]+/g
 
-/** Pages know nothing of a prefix: it is added to all that leaves. */
-async function addPrefix(c: Context<Env>): Promise<void> {
+/** Pages know nothing of a prefix, and show what strangers have written: both are seen to in all that leaves. */
+async function finish(c: Context<Env>): Promise<void> {
   const { prefix } = c.env.at
-  if (prefix === '') return
   const to = c.res.headers.get('Location')
   if (to?.startsWith('/')) c.res.headers.set('Location', prefix + to)
   if (c.res.headers.get('Content-Type')?.startsWith('text/html') !== true) return
-  const page = await c.res.text()
-  c.res = new Response(page.replaceAll(OWN_PATH, `$1${prefix}/`), c.res)
+  const page = (await c.res.text()).replaceAll(TEXT, seen)
+  c.res = new Response(prefix === '' ? page : page.replaceAll(OWN_PATH, `$1${prefix}/`), c.res)
+}
+
+/** Nothing turns the direction of what follows. The values of forms stay what they are: they come back. */
+function seen(text: string): string {
+  return text.split(/\r?\n/).map(printableLine).join('\n')
 }
 
 function statusOf(error: Error): PageError['status'] {

@@ -13,7 +13,7 @@ const MAX_JSON_CHARS = 4 * 1024 * 1024
 /** A shorter value stands in many texts by chance, and is no secret. */
 const LEAST_SECRET_CHARS = 4
 /** What is hidden in a line: a quoted text, bytes as Python and Node show them, or all up to what ends a word. */
-const VALUE = `(?:b?"(?:[^"\\\\]|\\\\.)*"?|b?'(?:[^'\\\\]|\\\\.)*'?|<Buffer[^>]*>?|[^\\s,;&"'(){}\\[\\]]+)`
+const VALUE = `(?:b?"[^"\\\\]*(?:\\\\.[^"\\\\]*)*"?|b?'[^'\\\\]*(?:\\\\.[^'\\\\]*)*'?|<Buffer[^>]*>?|[^\\s,;&"'(){}\\[\\]]+)`
 
 /**
  * Hides the values of some keys (`spooler-hide`) from everybody who looks at tasks: in packets, in JSON at any depth, and in
@@ -128,7 +128,11 @@ export class Hide {
     if (this.isEverything) return text === '' ? text : HIDDEN
     if (this.#inLines === undefined) return text
     const without = secrets.reduce((rest, secret) => rest.replaceAll(secret, HIDDEN), text)
-    return without.replace(this.#inLines, `$1$2${HIDDEN}`)
+    try {
+      return without.replace(this.#inLines, `$1$2${HIDDEN}`)
+    } catch {
+      return HIDDEN // a quoted text of megabytes of escapes, for which V8 has no stack
+    }
   }
 
   /** Where the key and value begin that a cut would be in, or that may go on after the text; the cut itself if it is in none. */
@@ -244,11 +248,13 @@ function formsOf(text: string): string[] {
   return [text, inAddress, ...quoted, ...bytes, ...inRuby]
 }
 
-/** What an error could quote of a value: its texts and numbers. */
+/** What an error could quote of a value, however deep it is: its texts and numbers. */
 function addTexts(value: unknown, found: Set<string>): void {
-  if (typeof value === 'string' || typeof value === 'number') found.add(String(value))
-  else if (typeof value === 'object' && value !== null)
-    for (const each of Object.values(value)) addTexts(each, found)
+  const rest = [value]
+  for (const each of rest)
+    if (typeof each === 'string' || typeof each === 'number') found.add(String(each))
+    else if (typeof each === 'object' && each !== null)
+      for (const inner of Object.values(each)) rest.push(inner)
 }
 
 /** The keys of `spooler-hide`, each value of which may have several. */

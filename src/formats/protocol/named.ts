@@ -84,7 +84,7 @@ function parsed(what: string, text: string): unknown {
 
 /** There may be a number that is not what it was, if it is not part of a text. */
 const LONG_NUMBER = /[0-9]{16}|[0-9][eE]\+?[0-9]{3}/
-const TEXT_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?/g
+const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?/g
 
 /** Other languages have integers of any size, which JSON.parse rounds without a word. @param text valid JSON */
 function changedNumber(text: string): string | undefined {

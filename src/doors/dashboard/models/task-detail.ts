@@ -1,4 +1,3 @@
-import { printableLine } from '../../../base/printable.js'
 import type { TaskView } from '../../../engines/spool/admin/task-view.js'
 import type { Failure } from '../../../engines/spool/records.js'
 import { toPairs } from '../../../formats/protocol/vars.js'
@@ -56,21 +55,16 @@ export async function taskDetail(task: TaskView, options: DetailOptions): Promis
     fault: file.vars === undefined ? (file.detail ?? 'it is no packet') : null,
     payload: mayReadPayload ? await payloadOf(task, options) : null,
     moments: momentsOf(task, row, mayReadPayload),
-    lastError: mayReadPayload ? shown((letter ?? record)?.lastError) : null,
+    lastError: mayReadPayload ? ((letter ?? record)?.lastError ?? null) : null,
     buried:
       letter === undefined
         ? null
         : {
             host: letter.host,
             handlers: letter.handlers,
-            detail: (mayReadPayload ? shown(letter.detail) : null) ?? letter.reason,
+            detail: (mayReadPayload ? letter.detail : null) ?? letter.reason,
           },
   }
-}
-
-/** What a handler has said, of which a browser obeys no character, such as one that turns the direction of the text. */
-function shown(text: string | undefined): string | null {
-  return text === undefined ? null : text.split(/\r?\n/).map(printableLine).join('\n')
 }
 
 async function payloadOf({ file }: TaskView, { readBody }: DetailOptions): Promise<Payload | null> {
@@ -110,7 +104,7 @@ function momentsOf(
   add(arrivedMs, 'arrived')
   const { history = [], attempts = 0 } = record ?? { attempts: letter?.attempts ?? 0 }
   if (attempts > history.length) add((letter ?? record)?.firstFailureAt, 'failed for the first time')
-  for (const { at, kind, error } of history) add(at, FAILED[kind], mayReadPayload ? shown(error) : null)
+  for (const { at, kind, error } of history) add(at, FAILED[kind], mayReadPayload ? error : null)
   if (letter !== undefined && letter.lastFailureAt !== letter.firstFailureAt)
     add(letter.lastFailureAt, 'failed for the last time')
   add(letter?.buriedAt, `buried (${letter?.reason})`)

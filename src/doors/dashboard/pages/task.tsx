@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import type { Child } from 'hono/jsx'
+import { printableJson } from '../../../base/printable.js'
 import type { TaskView } from '../../../engines/spool/admin/task-view.js'
 import { HIDDEN } from '../../../formats/protocol/hide.js'
 import { toPairs } from '../../../formats/protocol/vars.js'
@@ -87,7 +88,9 @@ function EditForm({ at, next, task }: EditProps) {
   if (!isText || isHidden) return null // what is no text, or hidden, would come back changed
   const texts = pairs.map(([key, value]) => [key.toString(), value.toString()] as const)
   const keys = new Set(texts.map(([key]) => key))
-  const vars = JSON.stringify(keys.size === texts.length ? Object.fromEntries(texts) : texts, null, 2)
+  const vars = printableJson(
+    JSON.stringify(keys.size === texts.length ? Object.fromEntries(texts) : texts, null, 2),
+  )
   return (
     <section class="card" aria-labelledby="edit">
       <h2 id="edit">Edit and try again</h2>

@@ -14,7 +14,7 @@ HIDDEN = '[hidden]'
 #: nothing deeper is looked at: it is hidden
 _MAX_DEPTH = 32
 #: what is hidden in a line: a quoted text, bytes as Python and Node show them, or all up to what ends a word
-_VALUE = r'''(?:b?"(?:[^"\\]|\\.)*"?|b?'(?:[^'\\]|\\.)*'?|<Buffer[^>]*>?|[^\s,;&"'(){}\[\]]+)'''
+_VALUE = r'''(?:b?"[^"\\]*(?:\\.[^"\\]*)*"?|b?'[^'\\]*(?:\\.[^'\\]*)*'?|<Buffer[^>]*>?|[^\s,;&"'(){}\[\]]+)'''
 _LIKE_JSON = re.compile(r'\s*[\[{]')
 
 

@@ -228,10 +228,7 @@ class _Unpacker:
         return unpack(data)
 
     def _message(self, data: dict[str, Any]) -> Any:
-        kind = _found(data['class'])
-        if not (isinstance(kind, type) and issubclass(kind, EmailMessage)):
-            raise AbortException('%s is no EmailMessage' % data['class'])
-        message: Any = object.__new__(kind)
+        message: Any = object.__new__(_found(data['class'], EmailMessage))
         vars(message).update(connection=None, _connection=None, **{name: self.value(value) for name, value in data['fields'].items()})
         return message
 
@@ -259,7 +256,7 @@ class _Unpacker:
 
     def _tuple(self, data: dict[str, Any]) -> tuple[Any, ...]:
         items = [self.value(each) for each in data['items']]
-        return tuple(items) if data['class'] is None else _found(data['class'])(*items)
+        return tuple(items) if data['class'] is None else _found(data['class'], tuple)(*items)
 
 
 def _path(kind: type) -> str:
@@ -268,9 +265,12 @@ def _path(kind: type) -> str:
     return '%s:%s' % (kind.__module__, kind.__qualname__)
 
 
-def _found(path: str) -> Any:
+def _found(path: str, base: type) -> Any:
+    """Whoever enqueues has chosen the path: nothing but such a class is called."""
     module, _, names = path.partition(':')
     found: Any = importlib.import_module(module)
     for name in names.split('.'):
         found = getattr(found, name)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise AbortException('%s is no %s' % (path, base.__name__))
     return found
