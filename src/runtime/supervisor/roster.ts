@@ -126,6 +126,28 @@ export class Roster {
     return worker
   }
 
+  /**
+   * Resolves when the worker is ready, with it, or with one that was spawned aside in its place: Node starts with the default action of each
+   * signal, so a SIGHUP to the whole process group, which asks for a reload, ends a worker that boots.
+   *
+   * @param options it was spawned with
+   * @throws SpooldError why it, or the last one of a few, did not start
+   */
+  async ready(
+    worker: WorkerProcess,
+    options: RosterOptions = this.options,
+    spawnsLeft = 3,
+  ): Promise<WorkerProcess> {
+    try {
+      await worker.whenReady
+      return worker
+    } catch (error) {
+      const { signal } = await worker.whenExited
+      if (signal !== 'SIGHUP' || spawnsLeft === 0 || this.#isClosed) throw error
+      return this.ready(this.spawnAside(options), options, spawnsLeft - 1)
+    }
+  }
+
   /** Makes a worker that was spawned aside part of the pool. */
   takeIn(worker: WorkerProcess): void {
     if (!this.#isClosed && this.#aside.delete(worker) && worker.state !== 'exited') this.#add(worker)
