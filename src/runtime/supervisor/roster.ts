@@ -1,5 +1,5 @@
 import { countDown } from '../../base/clock.js'
-import { SpooldError, toError } from '../../base/errors.js'
+import { errnoOf, SpooldError, toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
 import type { Exit, SpawnOptions } from './worker-port.js'
@@ -142,8 +142,8 @@ export class Roster {
       await worker.whenReady
       return worker
     } catch (error) {
-      const { signal } = await worker.whenExited
-      if (signal !== 'SIGHUP' || spawnsLeft === 0 || this.#isClosed) throw error
+      const isHungUp = errnoOf(error) === 'START_FAILED' && (await worker.whenExited).signal === 'SIGHUP'
+      if (!isHungUp || spawnsLeft === 0 || this.#isClosed) throw error
       return this.ready(this.spawnAside(options), options, spawnsLeft - 1)
     }
   }
