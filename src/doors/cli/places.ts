@@ -7,7 +7,6 @@ import { believeDaemonsOf } from '../../engines/control/home.js'
 import { openTaskStore } from '../../engines/open-engine.js'
 import { configureHidden } from '../../engines/spool/hidden-keys.js'
 import { isPriorityDirectory, STATE_DIRECTORY } from '../../engines/spool/names.js'
-import { linkedAway } from '../../engines/spool/permissions.js'
 import type { TaskStore } from '../../engines/task-store.js'
 import { type ResolvedOptions, resolveOptions } from '../../formats/config/options.js'
 import { readConfig } from '../../formats/ini/read-config.js'
@@ -110,13 +109,10 @@ export function placeAt(word: string): Place {
   let spool: string
   try {
     spool = realSpool(word)
+    if (!statSync(spool).isDirectory()) return { shown: word, spool, fault: notDirectory(word) }
   } catch (error) {
     return { shown: word, spool: resolve(word), fault: unlisted(word, error) }
   }
-  const [named, found] = [word, spool].map(path => statSync(path, { throwIfNoEntry: false }))
-  if (found === undefined || found.ino !== named?.ino || found.dev !== named.dev)
-    return { shown: word, spool: resolve(word), fault: linkedAway(word) }
-  if (!found.isDirectory()) return { shown: word, spool, fault: notDirectory(word) }
   const above = spoolAbove(spool)
   if (above === spool || !isUsed(above)) return { shown: word, spool }
   throw new SpooldError(
@@ -208,7 +204,7 @@ export async function tasksOf(
     try {
       return [{ word, addresses: addressesOf(word, configured) }]
     } catch (error) {
-      if (error instanceof SpooldError) throw error
+      if (error instanceof SpooldError && error.code !== 'SPOOL_UNUSABLE') throw error
       tell(unfindable(word, error))
       return []
     }
