@@ -76,6 +76,7 @@ describe('the control protocol', () => {
     assert.equal(find('act', {}), 'invalid-args')
     assert.equal(find('act', { count: -1 }), 'invalid-args')
     assert.equal(find('act', { count: 1, more: 1 }), 'invalid-args')
+    assert.equal(find('read', { spool: JSON.parse('['.repeat(30_000) + ']'.repeat(30_000)) }), 'invalid-args')
     assert.equal(find('act', { count: 1 }, 'viewer'), 'forbidden')
     for (const verb of ['nothing', 'constructor', '__proto__', 'toString'])
       assert.equal(find(verb, {}), 'unknown-verb')
