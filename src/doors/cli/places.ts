@@ -16,6 +16,7 @@ import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-addres
 import { findUser } from '../../system/identity.js'
 import { becomeOnlyOwner, realSpool } from './acting-owner.js'
 import type { CommandContext } from './context.js'
+import { ofServer } from './exit-code.js'
 import { readVersion } from './version.js'
 
 /** What the words of a command line mean: which spools, and which tasks in them. The same for every command. */
@@ -202,7 +203,8 @@ export async function tasksOf(
   }
   const all = words.flatMap(word => {
     try {
-      return [{ word, addresses: addressesOf(word, configured) }]
+      const addresses = addressesOf(word, configured)
+      return [{ word: shownWord(word, addresses), addresses }]
     } catch (error) {
       if (error instanceof SpooldError && error.code !== 'SPOOL_UNUSABLE') throw error
       tell(unfindable(word, error))
@@ -234,7 +236,7 @@ export async function tasksOf(
       }
     if (found.length > 0) named.push(...found)
     else if (away === undefined) named.push({ word, how: 'gone', sought })
-    else tell(unfindable(word, away))
+    else tell(unfindable(word, await ofServer(away)))
   }
   return named
 }
@@ -265,6 +267,11 @@ function addressesOf(word: string, configured: readonly Place[]): Address[] {
   if (configured.length > 0 && address?.isCertain !== true)
     return configured.map(place => inPlace(place, word))
   return address === undefined ? [] : [address]
+}
+
+/** Without user and password. */
+function shownWord(word: string, [first]: readonly Address[]): string {
+  return isRedisAddress(word) && first !== undefined ? `${first.place.shown}/${first.id}` : word
 }
 
 function inPlace(place: Place, word: string): Address {
