@@ -47,7 +47,7 @@ function makeDirectory(path: string): void {
   } catch (error) {
     if (errnoOf(error) === 'EEXIST' || statSync(path, { throwIfNoEntry: false }) !== undefined) return
     checkWay(path)
-    const isOrphan = errnoOf(error) === 'ENOENT'
+    const isOrphan = errnoOf(error) === 'ENOENT' && !isThere(dirname(path)) // a file system may make none, as /proc
     const fault = isOrphan ? `its parent ${dirname(path)} does not exist` : messageOf(error)
     const fix = errnoOf(error) === 'EROFS' ? remountCommand(dirname(path)) : makeCommand(path, null)
     throw unusable(path, `it cannot be made (${fault})`, fix, error)
