@@ -72,21 +72,40 @@ function exchange(port) {
   })
 }
 
-/** As `exchange`, but the returned function sends all its tasks over one persistent connection. */
+const MOST_CONNECTIONS = 10
+
+/**
+ * As `exchange`, but the returned function sends all its tasks over one persistent connection. As any client that keeps one, it opens
+ * another where the server has closed it to make room for others.
+ */
 function keptOpen() {
   let socket
-  return port =>
-    new Promise((resolve, reject) => {
-      socket ??= connect({ port, host: '127.0.0.1', noDelay: true })
-      const begun = performance.now()
-      socket.once('error', reject)
-      socket.once('data', reply => {
-        socket.off('error', reject)
-        if (reply.toString('hex') === 'ff000001') resolve(performance.now() - begun)
-        else reject(new Error(`answered ${reply.toString('hex')}`))
-      })
+  return async port => {
+    const begun = performance.now()
+    for (let i = 0; i < MOST_CONNECTIONS; i++) {
+      if (socket?.writable !== true)
+        socket = connect({ port, host: '127.0.0.1', noDelay: true }).on('error', () => {}) // 'close' follows
       socket.write(KEPT_TASK)
-    })
+      const reply = await nextOf(socket)
+      if (reply === undefined) continue
+      if (reply.toString('hex') === 'ff000001') return performance.now() - begun
+      throw new Error(`answered ${reply.toString('hex')}`)
+    }
+    throw new Error(`${MOST_CONNECTIONS} connections were closed before they had an answer`)
+  }
+}
+
+/** Resolves with what comes next; undefined: it was closed. */
+function nextOf(socket) {
+  return new Promise(resolve => {
+    const heard = chunk => told(chunk)
+    const closed = () => told()
+    const told = chunk => {
+      socket.off('data', heard).off('close', closed)
+      resolve(chunk)
+    }
+    socket.on('data', heard).on('close', closed)
+  })
 }
 
 export const title = '2,000 bad peers on a socket'
@@ -94,7 +113,7 @@ export const about = `tmpfs; ${KINDS.map(({ name }) => name).join(', ')}, in equ
 beside them enqueues 40 tasks per second, one after the other: each over its own connection, or all over one. In lockstep, every bad
 peer disconnects and reconnects every 2 s, all at the same moment. The kernel hands out connections in order, and Node accepts one per
 turn of its event loop: a client that arrives right after 2,000 others waits until these are accepted, 70 µs each at best, and a client on
-a kept connection shares the event loop with them.`
+a kept connection shares the event loop with them. Where the daemon closes that connection to make room, the client opens it again, and that counts.`
 
 const CASES = [
   { name: 'a good client alone', crowd: 0, rhythm: 'steady', ask: exchange },

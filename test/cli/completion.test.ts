@@ -44,6 +44,8 @@ describe('completion', () => {
       ['--max-age', '--max-count'],
     ],
     [['completion', 'f'], ['fish']],
+    [['help', 'compl'], ['completion']],
+    [['hel'], ['help']],
     [['ls', 'my'], ['my spool']],
     [
       ['show', '--ini', 'my'],

@@ -246,5 +246,20 @@ describe('a link to a directory whose name is not UTF-8', () => {
       assert.match(stdout, /^removed [^\n]*\n$/)
       assert.equal(code, 1)
       assert.equal(existsSync(join(namesake, 'task')), hasNamesake)
+
+      const ini = iniOf([link])
+      for (const words of [
+        ['enqueue', '--spooler', link, 'a=b'],
+        ['status', link],
+        ['status', '--ini', ini],
+        ['show', join(link, 'task')],
+        ['wait', join(link, 'task')],
+        ['doctor', ini],
+      ]) {
+        const refused = await run(...words)
+        assert.match(refused.all, /a link to a directory whose name is not UTF-8/, words.join(' '))
+        assert.notEqual(refused.code, 0)
+      }
+      assert.deepEqual(hasNamesake ? leftIn(namesake) : [], hasNamesake ? ['task'] : [])
     })
 })

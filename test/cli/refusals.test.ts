@@ -171,3 +171,11 @@ describe('an odd place to start from', () => {
     assert.equal(statSync(dirname(stdout.trim())).mode & 0o700, 0o700)
   })
 })
+
+describe('a spool in a file system that makes no directories', () => {
+  it('is refused as that: the directory above it is there', async () => {
+    const { code, stderr } = await spoold(['enqueue', '--spooler', '/proc/spool', 'a=b'])
+    assert.equal(code, 1)
+    assert.match(stderr, /\/proc\/spool cannot be used: it cannot be made \(ENOENT: .*mkdir/)
+  })
+})

@@ -66,7 +66,7 @@ describe('spoold top --control PATH', { skip: skipUnless('tmux') }, () => {
     const command = (...args: string[]) =>
       `${process.execPath} ${BIN} top ${args.join(' ')}; echo code $?; exec cat`
     const nobody = new Tmux(100, 24, command('--control', join(spool, 'no.sock')))
-    assert.match(await nobody.waitFor(/code [1-9]/), /no daemon answers at \S+no\.sock:/)
+    assert.match(await nobody.waitFor(/code [1-9]/), /there is nothing to watch at \S+no\.sock:/)
     const both = new Tmux(100, 24, command('--control', join(spool, 'no.sock'), spool))
     assert.match(await both.waitFor(/code 64/), /the daemon says which spools/)
   })

@@ -47,4 +47,44 @@ describe('a client that asks again and again', () => {
     await isMissed
     server.close()
   })
+
+  it('and sends no more is still answered, and missed when it has gone', async () => {
+    const path = join(workspace(), 'control')
+    const server = createServer({ allowHalfOpen: true }).listen(path)
+    let missed = () => {}
+    const isMissed = new Promise<void>(resolve => {
+      missed = resolve
+    })
+    const stay = actionFor('viewer', {}, async (_, call) => {
+      call.send('begun')
+      await call.whenGone
+      missed()
+    })
+    let answer = () => {}
+    const wait = actionFor('viewer', {}, (_, call) => {
+      call.send('begun')
+      return new Promise<void>(resolve => {
+        answer = resolve
+      })
+    })
+    const ask = async (verb: string) => {
+      const arriving = once(server, 'connection')
+      const client = connect({ path, allowHalfOpen: true })
+      const [socket] = (await arriving) as [Socket]
+      new ControlConnection(socket, 'viewer', { stay, wait }, () => {})
+      const lines = createInterface(client)
+      client.write(`${JSON.stringify({ v: 1, id: 1, verb })}\n`)
+      assert.match(String(await once(lines, 'line')), /begun/)
+      return { client, lines }
+    }
+    const half = await ask('wait')
+    half.client.end()
+    assert.match(String(await once(half.lines, 'line')), /"event":null/)
+    answer()
+    assert.match(String(await once(half.lines, 'line')), /"ok":null/)
+    const { client } = await ask('stay')
+    client.destroy()
+    await isMissed
+    server.close()
+  })
 })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
@@ -28,6 +28,55 @@ describe('a signal that a daemon obeys or passes over ends it neither', () => {
     await daemon.waitFor(/reload/)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
+  })
+})
+
+describe('a SIGHUP to the whole process group, which ends a worker that Node still starts', () => {
+  /** Workers stay where Node starts them for as long as there is a file `held`. */
+  const startHeld = (isHeldFromStart: boolean) => {
+    const spool = spoolDirectory()
+    const directory = dirname(spool)
+    const [held, booting, preload] = ['held', 'booting', 'preload.cjs'].map(name => join(directory, name))
+    assert.ok(held !== undefined && booting !== undefined && preload !== undefined)
+    writeFileSync(
+      preload,
+      `const { existsSync, writeFileSync } = require('node:fs')
+      if (process.argv[1]?.endsWith('worker.cjs') && existsSync(${JSON.stringify(held)})) {
+        writeFileSync(${JSON.stringify(booting)}, String(process.pid))
+        while (existsSync(${JSON.stringify(held)})) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5)
+      }`,
+    )
+    const hold = () => writeFileSync(held, '')
+    if (isHeldFromStart) hold()
+    const env = { NODE_OPTIONS: `--require=${preload}` }
+    const daemon = startDaemon({ spool, env, isGroup: true, isUnready: isHeldFromStart })
+    const hungUpWhileItBoots = async () => {
+      await until('a worker boots', () => existsSync(booting))
+      const { pid } = await daemon
+      process.kill(-pid, 'SIGHUP')
+      await (await daemon).waitFor(`pid: ${readFileSync(booting, 'utf8')}] the process was killed by SIGHUP`)
+      rmSync(held)
+    }
+    return { daemon, hold, hungUpWhileItBoots }
+  }
+
+  it('rejects no reload', async () => {
+    const { daemon: started, hold, hungUpWhileItBoots } = startHeld(false)
+    const daemon = await started
+    hold()
+    process.kill(-daemon.pid, 'SIGHUP')
+    await hungUpWhileItBoots()
+    await daemon.waitFor(/(the spoolers are reloaded.*){2}/s)
+    assert.doesNotMatch(daemon.output, /rejected/)
+  })
+
+  it('ends no daemon that starts, and leaves it no more processes than it is to have', async () => {
+    const { daemon: started, hungUpWhileItBoots } = startHeld(true)
+    const daemon = await started
+    await daemon.waitFor(/spawned the uWSGI spooler/)
+    await hungUpWhileItBoots()
+    await daemon.waitFor(/is running.*the spoolers are reloaded/s)
+    await until('it has one worker', () => daemon.workers().length === 1)
   })
 })
 

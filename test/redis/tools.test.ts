@@ -223,6 +223,23 @@ describe('enqueue over Redis', { skip: isRedisMissing }, () => {
 describe('the tools of a Redis that', { skip: isRedisMissing }, () => {
   before(() => redis.ready())
   const COMMANDS = [['ls'], ['hold', '--all'], ['shape'], ['purge', '--all']]
+  const OF_A_TASK = [['show'], ['show', '--json'], ['wait', '--timeout', '9s'], ['rm'], ['cancel']]
+
+  for (const command of OF_A_TASK) {
+    const name = command.join(' ')
+    it(`refuses say so of a task, and that it is nowhere, without the password: ${name}`, async () => {
+      await redis.client.call('ACL', 'SETUSER', 'none', 'on', '>secret', '~*', '+@all', '-eval', '-evalsha')
+      await redis.client.call('ACL', 'SETUSER', 'all', 'on', '>secret', '~*', '&*', '+@all')
+      const of = (user: string) => redis.address('refused').replace('//', `//${user}:secret@`)
+      const refused = await inProcess([...command, `${of('none')}/nothing`])
+      assert.equal(refused.code, 75)
+      assert.match(refused.stderr, /^spoold: (\[REDIS_REFUSED\] )?Redis refuses: NOPERM.*\n$/)
+      const { code, stdout, stderr } = await inProcess([...command, `${of('all')}/nothing`])
+      assert.ok(code === 1 || code === 4)
+      assert.match(stdout + stderr, /redis:\/\/127\S+\/refused\/nothing/)
+      assert.doesNotMatch(stdout + stderr, /secret/)
+    })
+  }
 
   for (const command of COMMANDS) {
     const name = command.join(' ')

@@ -2,6 +2,7 @@ import { realpathSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { SpooldError } from '../../base/errors.js'
 import { STATE_DIRECTORY } from '../../engines/spool/names.js'
+import { sameDirectory } from '../../engines/spool/permissions.js'
 import type { ResolvedOptions } from '../../formats/config/options.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import { systemError } from '../../system/calls.js'
@@ -25,10 +26,10 @@ export function ownerOf(spool: string): Identity | null {
 
 /** The real path of a spool; for root, of one whose owner is clear. @throws SpooldError SPOOL_UNUSABLE; an error of the system */
 export function realSpool(path: string): string {
-  if (process.geteuid?.() !== 0) return realpathSync(path)
+  if (process.geteuid?.() !== 0) return sameDirectory(path, realpathSync.native(path))
   const { path: real, missing } = lookAt(path)
   if (missing !== undefined) throw systemError(missing, 'realpath', path)
-  return real
+  return sameDirectory(path, real)
 }
 
 /** For `--as`, before anything is looked at. @throws SpooldError USER_UNKNOWN */

@@ -7,7 +7,6 @@ import { believeDaemonsOf } from '../../engines/control/home.js'
 import { openTaskStore } from '../../engines/open-engine.js'
 import { configureHidden } from '../../engines/spool/hidden-keys.js'
 import { isPriorityDirectory, STATE_DIRECTORY } from '../../engines/spool/names.js'
-import { linkedAway } from '../../engines/spool/permissions.js'
 import type { TaskStore } from '../../engines/task-store.js'
 import { type ResolvedOptions, resolveOptions } from '../../formats/config/options.js'
 import { readConfig } from '../../formats/ini/read-config.js'
@@ -17,6 +16,7 @@ import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-addres
 import { findUser } from '../../system/identity.js'
 import { becomeOnlyOwner, realSpool } from './acting-owner.js'
 import type { CommandContext } from './context.js'
+import { ofServer } from './exit-code.js'
 import { readVersion } from './version.js'
 
 /** What the words of a command line mean: which spools, and which tasks in them. The same for every command. */
@@ -110,13 +110,10 @@ export function placeAt(word: string): Place {
   let spool: string
   try {
     spool = realSpool(word)
+    if (!statSync(spool).isDirectory()) return { shown: word, spool, fault: notDirectory(word) }
   } catch (error) {
     return { shown: word, spool: resolve(word), fault: unlisted(word, error) }
   }
-  const [named, found] = [word, spool].map(path => statSync(path, { throwIfNoEntry: false }))
-  if (found === undefined || found.ino !== named?.ino || found.dev !== named.dev)
-    return { shown: word, spool: resolve(word), fault: linkedAway(word) }
-  if (!found.isDirectory()) return { shown: word, spool, fault: notDirectory(word) }
   const above = spoolAbove(spool)
   if (above === spool || !isUsed(above)) return { shown: word, spool }
   throw new SpooldError(
@@ -206,9 +203,10 @@ export async function tasksOf(
   }
   const all = words.flatMap(word => {
     try {
-      return [{ word, addresses: addressesOf(word, configured) }]
+      const addresses = addressesOf(word, configured)
+      return [{ word: shownWord(word, addresses), addresses }]
     } catch (error) {
-      if (error instanceof SpooldError) throw error
+      if (error instanceof SpooldError && error.code !== 'SPOOL_UNUSABLE') throw error
       tell(unfindable(word, error))
       return []
     }
@@ -238,7 +236,7 @@ export async function tasksOf(
       }
     if (found.length > 0) named.push(...found)
     else if (away === undefined) named.push({ word, how: 'gone', sought })
-    else tell(unfindable(word, away))
+    else tell(unfindable(word, await ofServer(away)))
   }
   return named
 }
@@ -269,6 +267,11 @@ function addressesOf(word: string, configured: readonly Place[]): Address[] {
   if (configured.length > 0 && address?.isCertain !== true)
     return configured.map(place => inPlace(place, word))
   return address === undefined ? [] : [address]
+}
+
+/** Without user and password. */
+function shownWord(word: string, [first]: readonly Address[]): string {
+  return isRedisAddress(word) && first !== undefined ? `${first.place.shown}/${first.id}` : word
 }
 
 function inPlace(place: Place, word: string): Address {

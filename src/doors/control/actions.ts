@@ -1,4 +1,4 @@
-import { quietly } from '../../base/errors.js'
+import { inspect } from 'node:util'
 import { type FieldKind, hasFields } from '../../base/json-guard.js'
 import { ControlError, type ControlRequest, type Role } from '../../formats/control/protocol.js'
 
@@ -77,8 +77,6 @@ function checkArgs(verb: string, action: Action, args: object): void {
     hasFields(args, Object.fromEntries(required), Object.fromEntries(optional))
   if (isRight) return
   const expected = shape.map(([name, kind]) => `${name}: ${kind}`).join(', ')
-  throw new ControlError(
-    'invalid-args',
-    `${verb}: expected {${expected}}, got ${quietly(() => JSON.stringify(args).slice(0, 200), 'lists or objects too deep to be shown')}`,
-  )
+  const got = inspect(args, { depth: 2, breakLength: Number.POSITIVE_INFINITY }).slice(0, 200)
+  throw new ControlError('invalid-args', `${verb}: expected {${expected}}, got ${got}`)
 }

@@ -25,6 +25,7 @@ const PROMPT_REQUESTS = 5
 const PACE_MS = 50
 /** A stream's client that has not taken this much is dropped, with a notice. */
 const MAX_BEHIND_BYTES = 1024 * 1024
+const PROBE_MS = 2000
 
 /**
  * One client. At most one request is in progress, and nothing is read meanwhile, so what a connection holds is bounded: a
@@ -126,20 +127,23 @@ export class ControlConnection {
     const whenGone = new Promise<void>(resolve => {
       this.#lose = resolve
     })
-    const result = await action.run(request.args as never, {
-      role: this.#role,
-      send: event => {
-        if (this.#isClosed || isTooSlow) return false
-        isTooSlow = this.#socket.writableLength > MAX_BEHIND_BYTES
-        if (!isTooSlow) this.#socket.write(formatReply(id, { event }))
-        return !isTooSlow
-      },
-      whenTaken: () => this.#taken(''),
-      whenGone,
-    })
-    if (isTooSlow)
-      throw new ControlError('too-slow', `this client was ${MAX_BEHIND_BYTES} bytes behind, and is dropped`)
-    return result ?? null
+    const send = (event: unknown) => {
+      if (this.#isClosed || isTooSlow) return false
+      isTooSlow = this.#socket.writableLength > MAX_BEHIND_BYTES
+      if (!isTooSlow) this.#socket.write(formatReply(id, { event }))
+      return !isTooSlow
+    }
+    // one that sends no more may have gone, which only a write finds out
+    const probe = setInterval(() => this.#hasEnded && send(null), PROBE_MS).unref()
+    try {
+      const call = { role: this.#role, send, whenTaken: () => this.#taken(''), whenGone }
+      const result = await action.run(request.args as never, call)
+      if (isTooSlow)
+        throw new ControlError('too-slow', `this client was ${MAX_BEHIND_BYTES} bytes behind, and is dropped`)
+      return result ?? null
+    } finally {
+      clearInterval(probe)
+    }
   }
 
   #write(id: Id, reply: ControlReply): Promise<void> {

@@ -15,6 +15,7 @@ import {
   checkWay,
   makeCommand,
   type Owner,
+  sameDirectory,
 } from '../../engines/spool/permissions.js'
 import { scanAll } from '../../engines/spool/scan.js'
 import { compareVersions } from '../../engines/spool/task-order.js'
@@ -71,7 +72,7 @@ function* findSpool(
   const about = { topic: 'spool', about: path } as const
   checkWay(path)
   try {
-    const real = realpathSync(path)
+    const real = sameDirectory(path, realpathSync.native(path))
     if (statSync(real).isDirectory()) return real
     yield {
       level: 'error',

@@ -301,7 +301,8 @@ export class Connection {
   }
 }
 
-/** Undefined before the first connection. */
+/** Undefined while there is no connection: Node has a socket that has ended keep each `ref` and `unref` for its next connection. */
 function streamOf(client: Redis | Cluster) {
-  return 'stream' in client ? (client.stream as Redis['stream'] | undefined) : undefined
+  const stream = 'stream' in client ? (client.stream as Redis['stream'] | undefined) : undefined
+  return stream?.destroyed === true ? undefined : stream
 }

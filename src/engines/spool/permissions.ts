@@ -34,8 +34,7 @@ export function makeSpoolFor(path: string, owner: Owner): void {
 export function prepareSpool(path: string): string {
   const absolute = resolve(path)
   makeDirectory(absolute)
-  const real = realPath(absolute)
-  if (!isThere(real)) throw linkedAway(absolute)
+  const real = sameDirectory(absolute, realPath(absolute))
   if (!statSync(real).isDirectory()) throw notDirectory(absolute)
   return real
 }
@@ -48,7 +47,7 @@ function makeDirectory(path: string): void {
   } catch (error) {
     if (errnoOf(error) === 'EEXIST' || statSync(path, { throwIfNoEntry: false }) !== undefined) return
     checkWay(path)
-    const isOrphan = errnoOf(error) === 'ENOENT'
+    const isOrphan = errnoOf(error) === 'ENOENT' && !isThere(dirname(path)) // a file system may make none, as /proc
     const fault = isOrphan ? `its parent ${dirname(path)} does not exist` : messageOf(error)
     const fix = errnoOf(error) === 'EROFS' ? remountCommand(dirname(path)) : makeCommand(path, null)
     throw unusable(path, `it cannot be made (${fault})`, fix, error)
@@ -66,22 +65,27 @@ function isThere(path: string): boolean {
 
 function realPath(path: string): string {
   try {
-    return process.geteuid?.() === 0 ? findSpool(path, STATE_DIRECTORY).path : realpathSync(path)
+    return process.geteuid?.() === 0 ? findSpool(path, STATE_DIRECTORY).path : realpathSync.native(path)
   } catch (error) {
     if (error instanceof SpooldError) throw error
     if (errnoOf(error) === 'ENOTDIR' && isFile(path)) throw notDirectory(path)
     checkWay(path)
     // the path is right, but the limit of open files is reached, or the disk fails
     if (errnoOf(error) !== 'ENOENT') throw unusable(path, messageOf(error), null, error)
-    if (isThere(path)) throw linkedAway(path)
     const fix = `rm ${shellWord(path)} && ${makeCommand(path, null)}`
     throw unusable(path, `it is a link that leads nowhere (${messageOf(error)})`, fix, error)
   }
 }
 
-/** Returns the error for a link to a name that is not UTF-8: Node has replaced bytes in what the link says. */
-export function linkedAway(path: string): SpooldError {
-  return unusable(path, 'it is a link to a directory whose name is not UTF-8', null)
+/**
+ * Node replaces the bytes of a name that are not UTF-8: behind a link, what it calls the real path may be nothing's, or another one's.
+ *
+ * @returns the real path @throws SpooldError SPOOL_UNUSABLE
+ */
+export function sameDirectory(path: string, real: string): string {
+  const [named, found] = [path, real].map(each => statSync(each, { throwIfNoEntry: false }))
+  if (found !== undefined && found.ino === named?.ino && found.dev === named.dev) return real
+  throw unusable(path, 'it is a link to a directory whose name is not UTF-8', null)
 }
 
 function isFile(path: string): boolean {

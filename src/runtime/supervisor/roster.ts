@@ -1,5 +1,5 @@
 import { countDown } from '../../base/clock.js'
-import { SpooldError, toError } from '../../base/errors.js'
+import { errnoOf, SpooldError, toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
 import type { Exit, SpawnOptions } from './worker-port.js'
@@ -124,6 +124,28 @@ export class Roster {
     const worker = this.#spawn(options)
     this.#aside.add(worker)
     return worker
+  }
+
+  /**
+   * Resolves when the worker is ready, with it, or with one that was spawned aside in its place: Node starts with the default action of each
+   * signal, so a SIGHUP to the whole process group, which asks for a reload, ends a worker that boots.
+   *
+   * @param options it was spawned with
+   * @throws SpooldError why it, or the last one of a few, did not start
+   */
+  async ready(
+    worker: WorkerProcess,
+    options: RosterOptions = this.options,
+    spawnsLeft = 3,
+  ): Promise<WorkerProcess> {
+    try {
+      await worker.whenReady
+      return worker
+    } catch (error) {
+      const isHungUp = errnoOf(error) === 'START_FAILED' && (await worker.whenExited).signal === 'SIGHUP'
+      if (!isHungUp || spawnsLeft === 0 || this.#isClosed) throw error
+      return this.ready(this.spawnAside(options), options, spawnsLeft - 1)
+    }
   }
 
   /** Makes a worker that was spawned aside part of the pool. */

@@ -226,7 +226,8 @@ export class WorkerPool implements SignalReceivers {
     const length = Math.max(1, Math.min(roster.target, STARTED_AT_ONCE))
     const first = Array.from({ length }, () => roster.spawnAside())
     for (const worker of first) roster.takeIn(worker)
-    await Promise.race(first.map(({ whenReady }) => whenReady))
+    await Promise.race(first.map(async worker => roster.takeIn(await roster.ready(worker))))
+    roster.trim() // the roster has replaced one that was killed, too
   }
 
   /** For how long tasks could have been given out and were not, in milliseconds. */
@@ -275,8 +276,7 @@ export class WorkerPool implements SignalReceivers {
     const thaw = () => this.size.freeze(false)
     this.size.freeze(true)
     try {
-      const first = roster.spawnAside(options)
-      await first.whenReady
+      const first = await roster.ready(roster.spawnAside(options), options)
       return {
         commit: () => this.#replaceAll(first, options).finally(thaw),
         abandon: () => {
@@ -301,9 +301,7 @@ export class WorkerPool implements SignalReceivers {
         if (roster.isClosed) return
         if (isReplaced(worker)) continue
         if (roster.excess <= 0) {
-          const next = roster.spawnAside()
-          await next.whenReady
-          roster.takeIn(next)
+          roster.takeIn(await roster.ready(roster.spawnAside()))
         }
         if (!roster.isClosed && !isReplaced(worker)) void roster.stop(worker)
       }

@@ -33,6 +33,17 @@ describe('a connection to Redis', { skip: missing }, () => {
     connection.close()
   })
 
+  it('that has just ended keeps nothing of those who come and go', async () => {
+    const connection = await Connection.open(redis.address('ended'))
+    await connection.nowMs()
+    const { stream } = connection.redis as Redis
+    const listeners = stream.listenerCount('connect')
+    stream.destroy()
+    for (let i = 0; i < 20; i++) await connection.use(async () => {})
+    assert.equal(stream.listenerCount('connect'), listeners)
+    connection.close()
+  })
+
   it('that is closed fails what waits for it at once, and opens no more, so that its process can end', {
     timeout: 10_000,
   }, async () => {

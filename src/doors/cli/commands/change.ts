@@ -10,6 +10,7 @@ import { asOwners } from '../acting-owner.js'
 import { audit } from '../audit.js'
 import { type Action, type ChangeOptions, ChangeReport, type Result } from '../change-report.js'
 import type { CommandContext } from '../context.js'
+import { commandExitCode } from '../exit-code.js'
 import { refusalOf } from '../in-each-spool.js'
 import { isSpool, type NamedTask, type Place, spoolsOf, tasksOf, unlisted } from '../places.js'
 import { pathOf } from '../render.js'
@@ -77,7 +78,7 @@ async function namedTasks(
   report: ChangeReport,
   besides: readonly Place[],
 ): Promise<NamedTask[]> {
-  const fault = ({ message }: SpooldError) => report.fault(message)
+  const fault = (error: SpooldError) => report.fault(error.message, commandExitCode(error))
   const tasks = await tasksOf(words, options, context, fault, besides)
   const byWord = new Map<string, NamedTask[]>()
   for (const task of tasks)

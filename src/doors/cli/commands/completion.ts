@@ -55,7 +55,9 @@ export function completionOf(commands: readonly Command[]) {
 /** A completion script: it is generated from the table of commands, so it knows what `--help` knows. */
 function completionFor(shell: Shell, table: readonly Command[]): string {
   const configuration = OPTION_TABLE.map(optionFlag)
-  const commands = table.map(command => completed(command, configuration))
+  const names = { words: table.map(({ name }) => name) }
+  const help = { name: 'help', help: 'display help for a command', flags: [], args: names }
+  const commands = [...table.map(command => completed(command, configuration)), help]
   const daemon = { name: '', help: '', flags: configuration, args: { kind: 'files' } } as const
   return { bash, zsh, fish }[shell](daemon, commands)
 }
@@ -118,7 +120,7 @@ _spoold() {
   COMPREPLY=()
   if ((COMP_CWORD == 1)) && [[ $cur != -* ]]; then
     _spoold_files -f
-    COMPREPLY+=($(compgen -W '${names.join(' ')} help' -- "$cur"))
+    COMPREPLY+=($(compgen -W '${names.join(' ')}' -- "$cur"))
     return
   fi
   case \${COMP_WORDS[1]} in

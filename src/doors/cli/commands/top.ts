@@ -58,7 +58,7 @@ async function spoolsAt(control: string, named: readonly string[], { ini }: IniO
   const statuses = await statusAt(control, false)
   for (const status of statuses)
     if (status.source === 'none')
-      throw new SpooldError('SPOOL_UNUSABLE', `no daemon answers at ${control}: ${status.because}`)
+      throw new SpooldError('SPOOL_UNUSABLE', `there is nothing to watch at ${control}: ${status.because}`)
   return statuses.map(({ directory: spool }) => ({ shown: spool, spool }))
 }
 

@@ -4,6 +4,7 @@ import { errnoOf, messageOf } from '../../../base/errors.js'
 import { askDaemon, askEach } from '../../../engines/control/client.js'
 import { daemonSocketsOf, openEngine } from '../../../engines/open-engine.js'
 import type { ServerStatus } from '../../../engines/server-facts.js'
+import { sameDirectory } from '../../../engines/spool/permissions.js'
 import { isRedisAddress, nameOfRedis } from '../../../formats/protocol/redis-address.js'
 import { readSnapshot } from '../../../runtime/stats/read-snapshot.js'
 import type {
@@ -55,7 +56,7 @@ export async function statusOf(directory: string, needsCount: boolean): Promise<
   try {
     if (isRedisAddress(directory)) return await statusOnRedis(nameOfRedis(directory), needsCount)
 
-    const spool = realpathSync(directory)
+    const spool = sameDirectory(directory, realpathSync.native(directory))
     if (!statSync(spool).isDirectory()) return [unknown(directory, 'it is not a directory')]
     const { answered, because } = await askAll(spool, needsCount)
     return answered.length > 0 ? answered : [await alone(spool, because)]
