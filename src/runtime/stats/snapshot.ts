@@ -240,8 +240,9 @@ export interface WorkerSnapshot {
   /** How many tasks it runs at a time. */
   readonly concurrency: number
   readonly spawnedAtMs: number
-  /** How many runs it has reported, and how long it was busy with them. */
+  /** How many runs it has reported. */
   readonly ran: number
+  /** How long it has had something to do, until now, whatever number of tasks at a time. */
   readonly busyMs: number
   /** Milliseconds per task of late; null: none has run. */
   readonly paceMs: number | null

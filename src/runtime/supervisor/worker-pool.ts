@@ -35,7 +35,7 @@ export interface WorkerStats {
   readonly spawnedAtMs: number
   /** How many runs it has reported. */
   readonly ran: number
-  /** How long it was busy with them. */
+  /** How long it has had something to do, until now. */
   readonly busyMs: number
   /** Milliseconds per task of late; null: none has run. */
   readonly paceMs: number | null
@@ -383,7 +383,7 @@ function isReplaced({ state }: WorkerProcess): boolean {
 
 function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
   const { pid, state, spawnedAt, work } = worker
-  const { concurrency, pace, outstanding, tasks, signals } = work
+  const { concurrency, pace, activity, outstanding, tasks, signals } = work
   return {
     pid,
     state,
@@ -391,7 +391,7 @@ function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
     concurrency,
     spawnedAtMs: epochMs(spawnedAt),
     ran: pace.ran,
-    busyMs: pace.busyMs,
+    busyMs: activity.busyMs,
     paceMs: pace.ms ?? null,
     outstanding,
     running: tasks.begun.map(({ name, startedAt }) => ({ ref: name, sinceMs: epochMs(startedAt) })),

@@ -249,16 +249,10 @@ export class Pace {
   /** While it only finds tasks to be for later: how long it takes to find that out. */
   #laterMs: number | undefined
   #ran = 0
-  #busyMs = 0
 
   /** How many runs there were. */
   get ran(): number {
     return this.#ran
-  }
-
-  /** How long all of them took. */
-  get busyMs(): number {
-    return this.#busyMs
   }
 
   /** Undefined until a task has run, or was put aside. */
@@ -274,7 +268,6 @@ export class Pace {
    */
   note(busyMs: number, ran: number, parked = 0, later = 0): void {
     this.#ran += ran
-    this.#busyMs += busyMs
     const told = ran + parked
     if (told + later === 0) return
     this.#laterMs = told === 0 ? busyMs / later : undefined
