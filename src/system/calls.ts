@@ -89,6 +89,8 @@ export interface SystemCalls {
   readlinkat(directory: number, name: Name): string
 
   mkfifo(path: Name, mode: number): void
+  /** Opens a file of memory, which has no name. No file system's limit counts for it. */
+  memoryFile(): number
   /** @returns the reading and the writing end */
   pipe(): [reader: number, writer: number]
   /** Sends one datagram to a unix socket; `@` begins an abstract address. @returns false if its queue is full */

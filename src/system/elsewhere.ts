@@ -162,6 +162,7 @@ export const nodeCalls: SystemCalls = {
     fs.lutimesSync(reach(directory, name, 'lutime'), atimeMs / 1000, mtimeMs / 1000),
   readlinkat: (directory, name) => fs.readlinkSync(reach(directory, name, 'readlink'), 'latin1'),
   mkfifo: () => missing('mkfifo'),
+  memoryFile: () => missing('memfd_create'),
   pipe: () => missing('pipe'),
   sendDatagram: () => missing('send'),
   socket: () => missing('socket'),

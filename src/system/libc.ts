@@ -71,6 +71,7 @@ const [AF_UNIX, SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET, SOCK_CLOEXEC] = [1, 1, 
 const [MSG_CTRUNC, MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_CMSG_CLOEXEC] = [8, 0x20, 0x40, 0x4000, 2 ** 30]
 const [SOL_SOCKET, SO_PEERCRED, SO_RCVTIMEO, SO_SNDTIMEO, SCM_RIGHTS] = [1, 17, 20, 21, 1]
 const WNOHANG = 1
+const MFD_CLOEXEC = 1
 
 const MOST_MODE = 0o7777
 const PATH_MAX = 4096
@@ -87,6 +88,7 @@ const NUMBERS = {
   renameat2: [316, 276],
   close_range: [436, 436],
   openat2: [437, 437],
+  memfd_create: [319, 279],
 } as const
 const COLUMNS: Readonly<Record<string, 0 | 1>> = {
   x64: 0,
@@ -115,6 +117,7 @@ const PROTOTYPES = {
   utimensat: ['int', 'int', 'const char *', 'void *', 'int'],
   readlinkat: ['long', 'int', 'const char *', 'void *', 'size_t'],
   mkfifo: ['int', 'const char *', 'unsigned int'],
+  memfd_create: ['int', 'const char *', 'unsigned int'],
   pipe2: ['int', 'void *', 'int'],
   socket: ['int', 'int', 'int', 'int'],
   sendto: ['long', 'int', 'void *', 'size_t', 'int', 'void *', 'unsigned int'],
@@ -515,6 +518,12 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     if (result < 0) throw below(failed(), 'mkfifo', CWD, path)
   }
 
+  function memoryFile(): number {
+    const result = native.memfd_create('spoold', MFD_CLOEXEC)
+    if (result < 0) throw systemError(failed(), 'memfd_create')
+    return result
+  }
+
   function pipe(): [reader: number, writer: number] {
     const result = native.pipe2(words, O_CLOEXEC)
     if (result < 0) throw systemError(failed(), 'pipe')
@@ -688,6 +697,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     utimensat,
     readlinkat,
     mkfifo,
+    memoryFile,
     pipe,
     sendDatagram,
     socket,

@@ -45,6 +45,23 @@ describe('control sockets', () => {
     assert.deepEqual(controlsIn(spool), [])
   })
 
+  it('say how long a process has been busy, also with what it runs, and no longer than it lives', async () => {
+    const handler = `import { setTimeout } from 'node:timers/promises'
+      export default async (env, task) => { await setTimeout(60_000); return task.SPOOL_OK }`
+    const ini = { 'worker-reload-mercy': 0, 'spooler-concurrency': 4 }
+    const { spool, daemon } = await withDaemon({ handler, ini })
+    const worker = async () => (await spoolSnapshotOf(spool)).processes.workers[0] ?? assert.fail()
+    for (let running = 1; running <= 4; running++) {
+      await enqueue(spool, 'a=1')
+      await until('it runs', async () => (await worker()).running.length === running)
+      await until('it has been busy for longer', async () => (await worker()).busyMs > 500 * running)
+    }
+    const { busyMs, spawnedAtMs } = await worker()
+    const livedMs = Date.now() - spawnedAtMs
+    assert.ok(busyMs <= livedMs + 1, `busy for ${busyMs} ms of ${livedMs}`)
+    await stop(daemon)
+  })
+
   it('let viewers read, and operators act', async () => {
     const view = join(workspace(), 'view.sock')
     const { spool, daemon } = await withDaemon({

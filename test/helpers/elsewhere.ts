@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { workspace } from './workspace.js'
 
 /** Makes Node programs find no koffi, as after `npm install --omit=optional`, or on a platform that it has no binary for. */
-export function withoutKoffi(): { readonly NODE_OPTIONS: string } {
-  const file = join(workspace(), 'without-koffi.cjs')
+export function withoutKoffi(base?: string): { readonly NODE_OPTIONS: string } {
+  const file = join(workspace(base), 'without-koffi.cjs')
   writeFileSync(
     file,
     `const Module = require('node:module')

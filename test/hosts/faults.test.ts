@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { quietly } from '#src/base/errors.js'
 import { MODIFIER2_OFFSET } from '#src/formats/protocol/header.js'
 import type { Daemon } from '../helpers/daemon.js'
+import { withoutKoffi } from '../helpers/elsewhere.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { isAlive } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -505,6 +507,40 @@ async function goesOn(daemon: Daemon, spool: string): Promise<void> {
   await until('the next one runs', () => leftIn(spool).length === 0)
   assert.ok(daemon.isRunning)
 }
+
+/** Each task needs memory that its interpreter shares with its worker. */
+describe('a Python handler where /dev/shm is full', { skip: skipUnless('python3', 'root', 'mount') }, () => {
+  const nowhere = { TMPDIR: '/nowhere' }
+  for (const [how, env, expected] of [
+    ['runs tasks, without a directory for temporary files, too', nowhere, /^drained: 20 done$/m],
+    [
+      'runs them over such a directory where libc cannot be called',
+      withoutKoffi(tmpdir()),
+      /^drained: 20 done$/m,
+    ],
+    [
+      'says all that it has tried where there is neither',
+      { ...withoutKoffi(tmpdir()), ...nowhere },
+      /no memory can be shared with other processes: ENOSYS.*; ENOSPC.*; ENOENT.*'\/nowhere\//,
+    ],
+  ] as const)
+    it(how, async () => {
+      const spool = spoolDirectory(tmpdir())
+      for (let n = 0; n < 20; n++) drop(spool, `uwsgi_spoolfile_on_${n}`)
+      const full =
+        'mount -t tmpfs -o size=64k tmpfs /dev/shm; head -c 64k /dev/zero >/dev/shm/full; exec "$@"'
+      const daemon = await startHost('python', {
+        spool,
+        handler: 'uwsgi.spooler = lambda env: uwsgi.sharedarea_write(0, 8000, b"here") or -2',
+        ini: { drain: true, sharedarea: 2 },
+        under: ['unshare', '-m', 'sh', '-c', full, 'sh'],
+        env: { ...process.env, ...env },
+        isUnready: true,
+      })
+      await daemon.code()
+      assert.match(daemon.output, expected)
+    })
+})
 
 describe('Python tasks that run beside each other', { skip: skipUnless('python3') }, () => {
   it('lose none of the last words of their interpreter', async () => {

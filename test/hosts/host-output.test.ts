@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { Page } from '#src/runtime/ipc/host-page.js'
 import { HostOutput } from '#src/runtime/worker/hosts/host-output.js'
+import { openShared } from '#src/system/shared-memory.js'
 import { skipUnless } from '../helpers/requires.js'
 import { workspace } from '../helpers/workspace.js'
 
@@ -15,7 +16,7 @@ const OUTPUT_FLAG = 4033
 function open() {
   const pipe = join(workspace(), 'pipe')
   execFileSync('mkfifo', [pipe])
-  const page = new Page()
+  const page = new Page(openShared(Page.BYTES))
   const state = { isBehind: false }
   const output = new HostOutput(pipe, page, TOKEN, () => state.isBehind)
   const fd = openSync(pipe, constants.O_WRONLY)

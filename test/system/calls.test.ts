@@ -485,6 +485,17 @@ describe('what node:fs lacks, over libc', { skip: !hasLibc && 'there is no libc'
   const calls = systemCalls()
   const skip = skipUnless('python3')
 
+  it('opens memory that has no name', () => {
+    for (const way of [calls, libcOver(without(['memfd_create']))]) {
+      const fd = way.memoryFile()
+      fs.writeSync(fd, 'kept')
+      const again = fs.openSync(`/proc/self/fd/${fd}`, O_RDWR)
+      assert.equal(fs.readFileSync(again, 'utf8'), 'kept')
+      assert.equal(fs.fstatSync(again).nlink, 0)
+      for (const each of [fd, again]) fs.closeSync(each)
+    }
+  })
+
   it('exchanges two names', () => {
     for (const way of [calls, libcOver(without(['renameat2']))]) {
       const { path, fd } = held(way)

@@ -1,4 +1,4 @@
-import { closeSync, ftruncateSync } from 'node:fs'
+import { closeSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { HOSTS_ROOT } from '../../base/package-root.js'
@@ -21,8 +21,8 @@ import { glob } from '../../formats/ini/glob.js'
 import { bytesOfValue } from '../../formats/ini/setting.js'
 import { withoutLogins } from '../../formats/protocol/hide.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
-import { openUnnamed } from '../../runtime/ipc/host-page.js'
 import type { HandlerSpec, HostOptions } from '../../runtime/ipc/messages.js'
+import { openShared } from '../../system/shared-memory.js'
 
 const NAMES = { python: 'Python', perl: 'Perl', ruby: 'Ruby' } as const
 const MAIN = { python: 'main.py', perl: 'main.pl', ruby: 'main.rb' } as const
@@ -185,9 +185,7 @@ export class SharedAreas {
 
 function open(bytes: number): number {
   try {
-    const fd = openUnnamed()
-    ftruncateSync(fd, bytes)
-    return fd
+    return openShared(bytes)
   } catch (error) {
     throw new SpooldError('START_FAILED', `no memory can be shared (sharedarea): ${messageOf(error)}`, {
       cause: error,

@@ -1,16 +1,4 @@
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  ftruncateSync,
-  openSync,
-  readSync,
-  unlinkSync,
-  writeSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { crypto } from '../../base/on-demand.js'
+import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from 'node:fs'
 import { IGNORE, OK, type Outcome, RETRY } from '../../base/task/outcome.js'
 
 /**
@@ -62,12 +50,13 @@ const NO_FLAG = Buffer.of(0)
 
 /** The page of one host, as the worker uses it. */
 export class Page {
+  static readonly BYTES = PAGE_BYTES
   readonly fd: number
   readonly #view = Buffer.alloc(STATE_BYTES)
 
-  constructor() {
-    this.fd = openUnnamed()
-    ftruncateSync(this.fd, PAGE_BYTES)
+  /** @param fd has so many bytes, which are 0 */
+  constructor(fd: number) {
+    this.fd = fd
   }
 
   /** Reads the page again. */
@@ -162,20 +151,4 @@ export class SharedPage {
   close(): void {
     closeSync(this.#fd)
   }
-}
-
-/** Opens a file that has no name. The file is in memory if possible, because it is written for each task. */
-export function openUnnamed(): number {
-  const name = `spoold-host-${crypto().randomUUID()}`
-  try {
-    return openAndUnlink(join('/dev/shm', name))
-  } catch {
-    return openAndUnlink(join(tmpdir(), name))
-  }
-}
-
-function openAndUnlink(path: string): number {
-  const fd = openSync(path, 'wx+', 0o600)
-  unlinkSync(path)
-  return fd
 }

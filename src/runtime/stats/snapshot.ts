@@ -240,8 +240,9 @@ export interface WorkerSnapshot {
   /** How many tasks the worker runs at a time. */
   readonly concurrency: number
   readonly spawnedAtMs: number
-  /** How many runs the worker has reported. `busyMs`: how long it was busy with them. */
+  /** The number of runs that the worker has reported. */
   readonly ran: number
+  /** How long the worker has had something to do, until now, however many tasks it ran at a time. */
   readonly busyMs: number
   /** Recent milliseconds per task. Null: none has run. */
   readonly paceMs: number | null

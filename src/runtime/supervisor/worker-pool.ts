@@ -35,7 +35,7 @@ export interface WorkerStats {
   readonly spawnedAtMs: number
   /** The number of runs that the worker has reported. */
   readonly ran: number
-  /** How long these runs took together. */
+  /** How long the worker has had something to do, until now; ms. */
   readonly busyMs: number
   /** Recent milliseconds per task; null: none has run. */
   readonly paceMs: number | null
@@ -381,7 +381,7 @@ function isReplaced({ state }: WorkerProcess): boolean {
 
 function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
   const { pid, state, spawnedAt, work } = worker
-  const { concurrency, pace, outstanding, tasks, signals } = work
+  const { concurrency, pace, activity, outstanding, tasks, signals } = work
   return {
     pid,
     state,
@@ -389,7 +389,7 @@ function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
     concurrency,
     spawnedAtMs: epochMs(spawnedAt),
     ran: pace.ran,
-    busyMs: pace.busyMs,
+    busyMs: activity.busyMs,
     paceMs: pace.ms ?? null,
     outstanding,
     running: tasks.begun.map(({ name, startedAt }) => ({ ref: name, sinceMs: epochMs(startedAt) })),

@@ -255,16 +255,10 @@ export class Pace {
   /** While the worker only finds tasks that are for later: how long it takes to find that out, per task. */
   #laterMs: number | undefined
   #ran = 0
-  #busyMs = 0
 
   /** The number of runs. */
   get ran(): number {
     return this.#ran
-  }
-
-  /** How long all runs took together. */
-  get busyMs(): number {
-    return this.#busyMs
   }
 
   /** The recent time per task; undefined until a task has run or was found to be for later. */
@@ -280,7 +274,6 @@ export class Pace {
    */
   note(busyMs: number, ran: number, parked = 0, later = 0): void {
     this.#ran += ran
-    this.#busyMs += busyMs
     const told = ran + parked
     if (told + later === 0) return
     this.#laterMs = told === 0 ? busyMs / later : undefined

@@ -92,8 +92,7 @@ function columnsOf(nowMs: number): Array<Column<WorkerSnapshot>> {
     {
       title: 'Busy',
       isNumber: true,
-      cell: ({ busyMs, spawnedAtMs, concurrency }) =>
-        percentText(Math.min(1, busyMs / Math.max(1, nowMs - spawnedAtMs) / Math.max(1, concurrency))),
+      cell: ({ busyMs, spawnedAtMs }) => percentText(Math.min(1, busyMs / Math.max(1, nowMs - spawnedAtMs))),
     },
     { title: 'Per task', isNumber: true, cell: ({ paceMs }) => (paceMs === null ? '' : spanText(paceMs)) },
     {

@@ -7,6 +7,7 @@ import { messageOf, SpooldError } from '../../../base/errors.js'
 import { crypto } from '../../../base/on-demand.js'
 import type { Outcome } from '../../../base/task/outcome.js'
 import type { Claim } from '../../../engines/claims.js'
+import { openShared } from '../../../system/shared-memory.js'
 import { Page } from '../../ipc/host-page.js'
 import { FIRST_AREA_FD, type HostOptions } from '../../ipc/messages.js'
 import { OWN_CHILD } from '../children-output.js'
@@ -66,7 +67,7 @@ interface HostProcessListener {
 export class HostProcess {
   readonly #child: ChildProcess
   readonly #listener: HostProcessListener
-  readonly #page = new Page()
+  readonly #page = new Page(openShared(Page.BYTES))
   readonly #details = new Map<number, string>()
   /** Tasks are numbered in the order in which they were sent. */
   #sent = 0
