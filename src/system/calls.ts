@@ -59,21 +59,12 @@ export interface SystemCalls {
 
   unlinkat(directory: number, name: Name): void
   tryUnlinkat(directory: number, name: Name): number
-  rmdirat(directory: number, name: Name): void
   mkdirat(directory: number, name: Name, mode: number): void
   /** The name itself is linked, also if it is a symbolic link. */
   linkat(directory: number, name: Name, toDirectory: number, to: Name): void
   renameat(directory: number, name: Name, toDirectory: number, to: Name): void
   /** @throws EEXIST if the new name is taken. Where the file system cannot do that, the file has both names for a moment. */
   renameFreely(directory: number, name: Name, toDirectory: number, to: Name): void
-  /** Both names must be there. @throws EINVAL or ENOSYS where that cannot be done */
-  exchange(directory: number, name: Name, toDirectory: number, to: Name): void
-  /** Of the name itself, also if it is a link; -1 leaves the user or the group as it is. */
-  fchownat(directory: number, name: Name, uid: number, gid: number): void
-  /** Follows a link: where there may be one, open the file and use `fchmod`. */
-  fchmodat(directory: number, name: Name, mode: number): void
-  /** Of the name itself, also if it is a link. Times are epoch ms. */
-  utimensat(directory: number, name: Name, atimeMs: number, mtimeMs: number): void
 
   /** The text of a link. '' is the link itself, held by `directory`. @throws EINVAL for anything else */
   readlinkat(directory: number, name: Name): string
@@ -95,8 +86,6 @@ export interface SystemCalls {
   receiveMessage(socket: number, into: Uint8Array): { bytes: number; descriptors: number[] }
   /** Reads and writes wait, for all who share this open file. */
   letWait(fd: number): void
-  /** Who has opened the other end of a unix socket. */
-  peerOf(socket: number): Peer
   /** @returns its wait status, which is taken; undefined while it runs */
   waitpid(pid: number): number | undefined
 }
@@ -108,12 +97,6 @@ export const O_PATH = process.platform === 'linux' ? 0o10000000 : 0
 
 /** Looks names up below the working directory. */
 export const CWD = -100
-
-export interface Peer {
-  readonly pid: number
-  readonly uid: number
-  readonly gid: number
-}
 
 const KINDS = 0o170000
 const REGULAR = 0o100000
