@@ -39,7 +39,7 @@ export interface PoolOptions extends RosterOptions, SizeOptions {
   readonly limits: WorkerLimits
 }
 
-/** What the parts of a pool have in common. */
+/** A pool, as its parts see it. */
 export interface PoolContext {
   readonly spool: string
   readonly feed: Source
@@ -47,9 +47,10 @@ export interface PoolContext {
   readonly lastRuns: LastRuns
   /** Undefined: nobody looks. */
   readonly looker: Looker | undefined
-  workers(): Iterable<WorkerProcess>
+  /** Also the one that runs alone. */
+  readonly allWorkers: readonly WorkerProcess[]
   /** Nothing is to be started: the spool is paused, or the daemon is quiet. */
-  isHalted(): boolean
+  readonly isHalted: boolean
   /**
    * What has become of tasks of a process that does not report it itself.
    *

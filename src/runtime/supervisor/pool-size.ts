@@ -21,10 +21,10 @@ export interface PoolSizeStats {
   readonly isByHand: boolean
 }
 
-interface PoolSizeContext extends PoolContext {
+export interface PoolSizeContext extends PoolContext {
   readonly roster: Roster
   /** What runs alone, which is not the pool's; signals that wait; and how many that have crashed may run now. */
-  beside(): { readonly alone: number; readonly signals: number; readonly crashed: number }
+  readonly beside: { readonly alone: number; readonly signals: number; readonly crashed: number }
 }
 
 // Longer than others: whatever changes the number is here, so that one thing has to give way to another.
@@ -36,7 +36,7 @@ interface PoolSizeContext extends PoolContext {
  */
 export class PoolSize {
   #options: SizeOptions
-  readonly #context: PoolSizeContext
+  readonly #pool: PoolSizeContext
   readonly #view: PoolView
   #scaler: Scaler | undefined
   /** Rings once it has been idle for as long as it may. */
@@ -49,15 +49,15 @@ export class PoolSize {
   #mayGrow = true
   #decidedAt = Number.NEGATIVE_INFINITY
   readonly #nextDecision = new Alarm(() => {
-    if (!this.#context.roster.isClosed && !this.#isFrozen && this.#byHand === undefined) this.#decide()
+    if (!this.#pool.roster.isClosed && !this.#isFrozen && this.#byHand === undefined) this.#decide()
   })
 
-  constructor(options: SizeOptions, context: PoolSizeContext) {
-    this.#context = context
-    this.#view = new PoolView(context)
+  constructor(options: SizeOptions, pool: PoolSizeContext) {
+    this.#pool = pool
+    this.#view = new PoolView(pool)
     this.#options = options
     this.#adopt(options)
-    context.roster.target = initialSize(options)
+    pool.roster.target = initialSize(options)
   }
 
   get stats(): PoolSizeStats {
@@ -72,7 +72,7 @@ export class PoolSize {
 
   /** How many there should be; during a reload, how many people want after it. */
   get wanted(): number {
-    return this.#byHand ?? this.#context.roster.target
+    return this.#byHand ?? this.#pool.roster.target
   }
 
   /** It has to be ticked. */
@@ -86,14 +86,14 @@ export class PoolSize {
 
   /** A worker is to go as soon as one is idle. */
   get isShrinking(): boolean {
-    return this.#context.roster.excess > 0
+    return this.#pool.roster.excess > 0
   }
 
   /** Applies from now on. The number stays as far as it is allowed. */
   set options(options: SizeOptions) {
     this.#options = options
     this.#adopt(options)
-    const { roster } = this.#context
+    const { roster } = this.#pool
     if (roster.target === 0) return
     if (this.#byHand !== undefined) this.#byHand = this.#allowed(this.#byHand)
     roster.target =
@@ -104,21 +104,21 @@ export class PoolSize {
   freeze(isFrozen: boolean): void {
     this.#isFrozen = isFrozen
     if (isFrozen) return this.#idleAlarm.clear()
-    if (this.#context.roster.isClosed) return
+    if (this.#pool.roster.isClosed) return
     if (this.#byHand !== undefined) this.#change(this.#byHand, 'by hand')
     this.look()
   }
 
   /** Workers that are to go leave as soon as they are idle, before they are given more. */
   letGo(): void {
-    if (!this.#isFrozen) this.#context.roster.trim()
+    if (!this.#isFrozen) this.#pool.roster.trim()
   }
 
   /** Tasks have come or ended, or a worker is ready or gone, and what can be is given out. Costs next to nothing where the number is fixed. */
   look(): void {
-    const { roster, isHalted } = this.#context
+    const { roster, isHalted } = this.#pool
     if (roster.isClosed) return
-    if (roster.target === 0 && !isHalted() && this.#view.load > 0) this.#wake()
+    if (roster.target === 0 && !isHalted && this.#view.load > 0) this.#wake()
     if (this.#isFrozen) return
     if (this.#byHand === undefined) {
       const { idleMs } = this.#options
@@ -133,10 +133,10 @@ export class PoolSize {
   /** A check interval is over. @param mayGrow false: memory is short */
   tick(mayGrow: boolean): void {
     this.#mayGrow = mayGrow
-    if (this.#isFrozen || this.#context.roster.isClosed) return
-    const sleeps = this.#context.roster.target === 0 && this.#minimum > 0
+    if (this.#isFrozen || this.#pool.roster.isClosed) return
+    const sleeps = this.#pool.roster.target === 0 && this.#minimum > 0
     if (this.#byHand === undefined && !sleeps) this.#decide()
-    this.#context.roster.trim()
+    this.#pool.roster.trim()
   }
 
   /** @throws Error what is wrong with the wish */
@@ -159,7 +159,7 @@ export class PoolSize {
 
   /** One more or one fewer, until the algorithm decides otherwise. @returns false if that is not possible */
   nudge(by: 1 | -1, because: string): boolean {
-    const { roster } = this.#context
+    const { roster } = this.#pool
     const wanted = this.#allowed(roster.target + by)
     if (wanted === roster.target || roster.target === 0 || this.#isFrozen) return false
     if (by > 0 && !this.#mayGrow) return false
@@ -219,12 +219,12 @@ export class PoolSize {
   }
 
   #decide(): void {
-    const { events, spool, roster, isHalted } = this.#context
+    const { events, spool, roster, isHalted } = this.#pool
     const { scaling } = this.#options
     if (scaling === null || this.#scaler === undefined) return
     this.#nextDecision.clear()
     this.#decidedAt = performance.now()
-    const canSpawn = this.#mayGrow && !isHalted()
+    const canSpawn = this.#mayGrow && !isHalted
     const seen = this.#view.snapshot(scaling.options, this.#decidedAt, canSpawn)
     const { target, reason, lines = [], problem, askAgainMicros } = this.#scaler.decide(seen)
     if (problem !== undefined) events.emit('scaling-failed', { spool, error: problem })
@@ -235,12 +235,11 @@ export class PoolSize {
   }
 
   #say(lines: readonly string[]): void {
-    for (const line of lines)
-      this.#context.events.emit('scaling-logged', { spool: this.#context.spool, line })
+    for (const line of lines) this.#pool.events.emit('scaling-logged', { spool: this.#pool.spool, line })
   }
 
   #change(target: number, reason: string): void {
-    const { roster, events, spool } = this.#context
+    const { roster, events, spool } = this.#pool
     this.#reason = reason
     const { target: before } = roster
     if (target === before) return
@@ -261,7 +260,7 @@ function initialSize({ processes, scaling, startsCheap }: SizeOptions): number {
 
 /** A pool as algorithms see it: its workers, what there is to do, and what has come and gone since the last decision. */
 class PoolView {
-  readonly #context: PoolSizeContext
+  readonly #pool: PoolSizeContext
   readonly #openedAt = performance.now()
   /** What is not sorted yet may not be due: until it is, no more than was known before. */
   #sorted = 0
@@ -271,10 +270,10 @@ class PoolView {
   #waits = new Histogram()
   readonly stopListening: () => void
 
-  constructor(context: PoolSizeContext) {
-    this.#context = context
-    this.stopListening = context.events.on('run-times', ({ spool, ran, waited }) => {
-      if (spool !== context.spool) return
+  constructor(pool: PoolSizeContext) {
+    this.#pool = pool
+    this.stopListening = pool.events.on('run-times', ({ spool, ran, waited }) => {
+      if (spool !== pool.spool) return
       this.#runs.merge(ran)
       this.#waits.merge(waited)
     })
@@ -282,17 +281,17 @@ class PoolView {
 
   /** Tasks and signals that wait or run. */
   get load(): number {
-    return this.#backlog + this.#running + this.#context.beside().signals
+    return this.#backlog + this.#running + this.#pool.beside.signals
   }
 
   /** Tasks that could run now, and were given to no worker. */
   get #backlog(): number {
-    return this.#context.feed.state.ready + this.#context.beside().crashed
+    return this.#pool.feed.state.ready + this.#pool.beside.crashed
   }
 
   /** Tasks that workers have. */
   get #running(): number {
-    return this.#context.feed.state.busy - this.#context.beside().alone
+    return this.#pool.feed.state.busy - this.#pool.beside.alone
   }
 
   ended(count: number): void {
@@ -301,7 +300,7 @@ class PoolView {
 
   /** @param nowMs of `performance.now()` */
   snapshot(options: ScalingOptions, nowMs: number, canSpawn: boolean): Snapshot {
-    const { workers: all, target, delayed } = this.#context.roster
+    const { workers: all, target, delayed } = this.#pool.roster
     const workers = [...all].filter(({ state }) => state !== 'draining')
     const backlog = this.#backlog
     // who is idle is about to look at what waits, or may not begin before all of the daemon is opened
@@ -318,7 +317,7 @@ class PoolView {
       canSpawn,
       backlog: this.#sorted,
       running: this.#running,
-      signals: this.#context.beside().signals,
+      signals: this.#pool.beside.signals,
       ...this.#takeNews(isSorting),
     }
   }
@@ -337,7 +336,7 @@ class PoolView {
   }
 
   #seen(worker: WorkerProcess): ScaledWorker {
-    const { roster } = this.#context
+    const { roster } = this.#pool
     const { state, isOpen } = worker
     const { outstanding, concurrency, activity } = worker.work
     return {
