@@ -60,7 +60,6 @@ export interface SystemCalls {
 
   unlinkat(directory: number, name: Name): void
   tryUnlinkat(directory: number, name: Name): number
-  rmdirat(directory: number, name: Name): void
   mkdirat(directory: number, name: Name, mode: number): void
   /** Links the name itself, also if it is a symbolic link. */
   linkat(directory: number, name: Name, toDirectory: number, to: Name): void
@@ -72,14 +71,6 @@ export interface SystemCalls {
    * @throws EEXIST if the new name is taken
    */
   renameFreely(directory: number, name: Name, toDirectory: number, to: Name): void
-  /** Exchanges two names, which both must be there. @throws EINVAL or ENOSYS where that cannot be done */
-  exchange(directory: number, name: Name, toDirectory: number, to: Name): void
-  /** Changes the owner of the name itself, also if it is a link; -1 leaves the user or the group as it is. */
-  fchownat(directory: number, name: Name, uid: number, gid: number): void
-  /** Follows a link: where there may be one, open the file and use `fchmod`. */
-  fchmodat(directory: number, name: Name, mode: number): void
-  /** Sets the times of the name itself, also if it is a link. Times are epoch ms. */
-  utimensat(directory: number, name: Name, atimeMs: number, mtimeMs: number): void
 
   /**
    * Returns the text of a link. The name '' stands for the link that `directory` holds.
@@ -110,8 +101,6 @@ export interface SystemCalls {
   receiveMessage(socket: number, into: Uint8Array): { bytes: number; descriptors: number[] }
   /** Makes reads and writes wait, for all who share this open file. */
   letWait(fd: number): void
-  /** Returns who has opened the other end of a unix socket. */
-  peerOf(socket: number): Peer
   /** Takes the wait status of a child that has ended. @returns that status; undefined while the child runs */
   waitpid(pid: number): number | undefined
 }
@@ -123,12 +112,6 @@ export const O_PATH = process.platform === 'linux' ? 0o10000000 : 0
 
 /** Looks names up below the working directory. */
 export const CWD = -100
-
-export interface Peer {
-  readonly pid: number
-  readonly uid: number
-  readonly gid: number
-}
 
 const KINDS = 0o170000
 const REGULAR = 0o100000

@@ -146,7 +146,6 @@ export const nodeCalls: SystemCalls = {
       unlinkat(directory, name)
       return 0
     }),
-  rmdirat: (directory, name) => fs.rmdirSync(reach(directory, name, 'rmdir')),
   mkdirat: (directory, name, mode) => void fs.mkdirSync(reach(directory, name, 'mkdir'), mode),
   linkat,
   renameat: (directory, name, toDirectory, to) =>
@@ -155,11 +154,6 @@ export const nodeCalls: SystemCalls = {
     linkat(directory, name, toDirectory, to)
     unlinkat(directory, name)
   },
-  exchange: () => missing('rename'),
-  fchownat: (directory, name, uid, gid) => fs.lchownSync(reach(directory, name, 'lchown'), uid, gid),
-  fchmodat: (directory, name, mode) => fs.chmodSync(reach(directory, name, 'chmod'), mode),
-  utimensat: (directory, name, atimeMs, mtimeMs) =>
-    fs.lutimesSync(reach(directory, name, 'lutime'), atimeMs / 1000, mtimeMs / 1000),
   readlinkat: (directory, name) => fs.readlinkSync(reach(directory, name, 'readlink'), 'latin1'),
   mkfifo: () => missing('mkfifo'),
   memoryFile: () => missing('memfd_create'),
@@ -171,7 +165,6 @@ export const nodeCalls: SystemCalls = {
   sendMessage: () => missing('sendmsg'),
   receiveMessage: () => missing('recvmsg'),
   letWait: () => missing('fcntl'),
-  peerOf: () => missing('getsockopt'),
   waitpid: () => missing('waitpid'),
 }
 

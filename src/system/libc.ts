@@ -60,16 +60,16 @@ const O_CLOEXEC = 0o2000000
 const F_SETFD = 2
 const FD_CLOEXEC = 1
 const [F_OFD_GETLK, F_OFD_SETLK, F_WRLCK, F_UNLCK] = [36, 37, 1, 2]
-const [AT_SYMLINK_NOFOLLOW, AT_REMOVEDIR, AT_EMPTY_PATH] = [0x100, 0x200, 0x1000]
+const [AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH] = [0x100, 0x1000]
 const STATX_BASIC_STATS = 0x7ff
-const [RENAME_NOREPLACE, RENAME_EXCHANGE] = [1, 2]
+const RENAME_NOREPLACE = 1
 const [RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH] = [2, 4, 8]
 const BENEATH = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
 const CLOSE_RANGE_CLOEXEC = 4
 const [F_GETFL, F_SETFL] = [3, 4]
 const [AF_UNIX, SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET, SOCK_CLOEXEC] = [1, 1, 2, 5, O_CLOEXEC]
 const [MSG_CTRUNC, MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_CMSG_CLOEXEC] = [8, 0x20, 0x40, 0x4000, 2 ** 30]
-const [SOL_SOCKET, SO_PEERCRED, SO_RCVTIMEO, SO_SNDTIMEO, SCM_RIGHTS] = [1, 17, 20, 21, 1]
+const [SOL_SOCKET, SO_RCVTIMEO, SO_SNDTIMEO, SCM_RIGHTS] = [1, 20, 21, 1]
 const WNOHANG = 1
 const MFD_CLOEXEC = 1
 
@@ -112,9 +112,6 @@ const PROTOTYPES = {
   linkat: ['int', 'int', 'const char *', 'int', 'const char *', 'int'],
   renameat: ['int', 'int', 'const char *', 'int', 'const char *'],
   renameat2: ['int', 'int', 'const char *', 'int', 'const char *', 'unsigned int'],
-  fchownat: ['int', 'int', 'const char *', 'unsigned int', 'unsigned int', 'int'],
-  fchmodat: ['int', 'int', 'const char *', 'unsigned int', 'int'],
-  utimensat: ['int', 'int', 'const char *', 'void *', 'int'],
   readlinkat: ['long', 'int', 'const char *', 'void *', 'size_t'],
   mkfifo: ['int', 'const char *', 'unsigned int'],
   memfd_create: ['int', 'const char *', 'unsigned int'],
@@ -125,7 +122,6 @@ const PROTOTYPES = {
   bind: ['int', 'int', 'void *', 'unsigned int'],
   sendmsg: ['long', 'int', 'void *', 'int'],
   recvmsg: ['long', 'int', 'void *', 'int'],
-  getsockopt: ['int', 'int', 'int', 'int', 'void *', 'void *'],
   setsockopt: ['int', 'int', 'int', 'int', 'void *', 'unsigned int'],
   waitpid: ['int', 'int', 'void *', 'int'],
   _exit: ['int', 'int'],
@@ -247,7 +243,6 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
   const found = Buffer.alloc(32)
   const statx = new Uint32Array(64)
   const words = new Int32Array(4)
-  const times = new BigInt64Array(4)
 
   /** Returns the negative number of the error. Must be called in the statement after the call. */
   function failed(): number {
@@ -425,12 +420,6 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     if (error < 0) throw below(error, 'unlink', directory, name)
   }
 
-  function rmdirat(directory: number, name: Name): void {
-    checkDirectory(directory)
-    const result = often.unlinkat(directory, toC(name, name1), AT_REMOVEDIR)
-    if (result < 0) throw below(failed(), 'rmdir', directory, name)
-  }
-
   function mkdirat(directory: number, name: Name, mode: number): void {
     checkDirectory(directory)
     checkInteger('a mode', mode, 0, MOST_MODE)
@@ -454,54 +443,17 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     if (result < 0) throw fromTo(failed(), 'rename', directory, name, toDirectory, to)
   }
 
-  function tryRename(from: number, name: Name, to: number, toName: Name, flag: number): number {
-    checkDirectory(from)
-    checkDirectory(to)
-    const [source, target] = [toC(name, name1), toC(toName, name2)]
-    const result = native.renameat2(from, source, to, target, flag)
-    return result < 0 ? failed() : 0
-  }
-
   function renameFreely(directory: number, name: Name, toDirectory: number, to: Name): void {
-    const error = tryRename(directory, name, toDirectory, to, RENAME_NOREPLACE)
-    if (error === 0) return
+    checkDirectory(directory)
+    checkDirectory(toDirectory)
+    const [from, target] = [toC(name, name1), toC(to, name2)]
+    const result = native.renameat2(directory, from, toDirectory, target, RENAME_NOREPLACE)
+    if (result === 0) return
+    const error = failed()
     if (error !== -EINVAL && !isRefused(error))
       throw fromTo(error, 'rename', directory, name, toDirectory, to)
     linkat(directory, name, toDirectory, to)
     unlinkat(directory, name)
-  }
-
-  function exchange(directory: number, name: Name, toDirectory: number, to: Name): void {
-    const error = tryRename(directory, name, toDirectory, to, RENAME_EXCHANGE)
-    if (error < 0) throw fromTo(error, 'rename', directory, name, toDirectory, to)
-  }
-
-  function fchownat(directory: number, name: Name, uid: number, gid: number): void {
-    checkDirectory(directory)
-    checkInteger('a user', uid, -1, 2 ** 32 - 2)
-    checkInteger('a group', gid, -1, 2 ** 32 - 2)
-    const result = native.fchownat(directory, toC(name, name1), uid >>> 0, gid >>> 0, AT_SYMLINK_NOFOLLOW)
-    if (result < 0) throw below(failed(), 'lchown', directory, name)
-  }
-
-  function fchmodat(directory: number, name: Name, mode: number): void {
-    checkDirectory(directory)
-    checkInteger('a mode', mode, 0, MOST_MODE)
-    const result = native.fchmodat(directory, toC(name, name1), mode, 0)
-    if (result < 0) throw below(failed(), 'chmod', directory, name)
-  }
-
-  function utimensat(directory: number, name: Name, atimeMs: number, mtimeMs: number): void {
-    checkDirectory(directory)
-    for (const [i, ms] of [atimeMs, mtimeMs].entries()) {
-      if (typeof ms !== 'number' || !(Math.abs(ms) < Number.MAX_SAFE_INTEGER))
-        throw new RangeError(`expected a time in epoch milliseconds, got ${String(ms)}`)
-      const seconds = Math.floor(ms / 1000)
-      times[2 * i] = BigInt(seconds)
-      times[2 * i + 1] = BigInt(Math.min(999_999_999, Math.round((ms - seconds * 1000) * 1e6)))
-    }
-    const result = native.utimensat(directory, toC(name, name1), times, AT_SYMLINK_NOFOLLOW)
-    if (result < 0) throw below(failed(), 'lutime', directory, name)
   }
 
   function readlinkat(directory: number, name: Name): string {
@@ -651,14 +603,6 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     if (result < 0) throw systemError(failed(), 'fcntl')
   }
 
-  function peerOf(socket: number) {
-    const length = Uint32Array.of(12)
-    const result = native.getsockopt(checkDescriptor(socket), SOL_SOCKET, SO_PEERCRED, words, length)
-    if (result < 0) throw systemError(failed(), 'getsockopt')
-    const [pid = 0, uid = 0, gid = 0] = words
-    return { pid, uid: uid >>> 0, gid: gid >>> 0 }
-  }
-
   function waitpid(pid: number): number | undefined {
     checkInteger('a process', pid, 1, MOST_DESCRIPTOR)
     const result = native.waitpid(pid, words, WNOHANG)
@@ -686,15 +630,10 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     getdentsAside,
     unlinkat,
     tryUnlinkat,
-    rmdirat,
     mkdirat,
     linkat,
     renameat,
     renameFreely,
-    exchange,
-    fchownat,
-    fchmodat,
-    utimensat,
     readlinkat,
     mkfifo,
     memoryFile,
@@ -706,7 +645,6 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     sendMessage,
     receiveMessage,
     letWait,
-    peerOf,
     waitpid,
   }
   return calls

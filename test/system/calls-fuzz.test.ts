@@ -132,21 +132,16 @@ for (const [way, calls, part] of WAYS)
         (bad: unknown) => calls.pwrite(wrongly(bad), bytes, 8, 0),
         (bad: unknown) => calls.unlinkat(wrongly(bad), 'victim'),
         (bad: unknown) => calls.tryUnlinkat(wrongly(bad), 'victim'),
-        (bad: unknown) => calls.rmdirat(wrongly(bad), 'victim'),
         (bad: unknown) => calls.mkdirat(wrongly(bad), 'x', 0o700),
         (bad: unknown) => calls.linkat(fd, 'victim', wrongly(bad), 'x'),
         (bad: unknown) => calls.renameat(wrongly(bad), 'victim', fd, 'x'),
         (bad: unknown) => calls.renameFreely(fd, 'victim', wrongly(bad), 'x'),
-        (bad: unknown) => calls.fchownat(wrongly(bad), 'victim', 1, 1),
-        (bad: unknown) => calls.fchmodat(wrongly(bad), 'victim', 0o777),
-        (bad: unknown) => calls.utimensat(wrongly(bad), 'victim', 0, 0),
         ...(way === 'libc'
           ? [
               (bad: unknown) => calls.tryLock(wrongly(bad)),
               (bad: unknown) => calls.isLocked(wrongly(bad)),
               (bad: unknown) => calls.unlock(wrongly(bad)),
               (bad: unknown) => calls.getdents(wrongly(bad), bytes),
-              (bad: unknown) => calls.peerOf(wrongly(bad)),
               (bad: unknown) => calls.keepFromChildren(wrongly(bad)),
             ]
           : []),
@@ -158,12 +153,10 @@ for (const [way, calls, part] of WAYS)
         (bad: unknown) => calls.mkdirat(fd, wrongly(bad), 0o700),
         (bad: unknown) => calls.linkat(fd, 'victim', fd, wrongly(bad)),
         (bad: unknown) => calls.renameat(fd, 'victim', fd, wrongly(bad)),
-        (bad: unknown) => calls.fchmodat(fd, wrongly(bad), 0o777),
         ...(way === 'libc'
           ? [
               (bad: unknown) => calls.mkfifo(wrongly(bad), 0o600),
               (bad: unknown) => calls.sendDatagram(wrongly(bad), bytes),
-              (bad: unknown) => calls.exchange(fd, 'victim', fd, wrongly(bad)),
             ]
           : []),
       ]

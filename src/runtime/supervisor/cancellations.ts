@@ -17,16 +17,18 @@ const PROGRAM_MS = 2000
 /** Within this time, a worker that is not blocked hands back what it has not begun. */
 const RECALL_MS = 1000
 
+interface CancellationsContext extends PoolContext {
+  readonly options: Omit<SpawnOptions, 'answer'>
+}
+
 /** The tasks of one pool that people have cancelled, until each has ended. */
 export class Cancellations {
-  readonly #context: PoolContext
-  readonly #options: () => Omit<SpawnOptions, 'answer'>
+  readonly #pool: CancellationsContext
   readonly #current = new Set<Cancellation>()
   readonly #burials = new Set<Promise<void>>()
 
-  constructor(context: PoolContext, options: () => Omit<SpawnOptions, 'answer'>) {
-    this.#context = context
-    this.#options = options
+  constructor(pool: CancellationsContext) {
+    this.#pool = pool
   }
 
   /** Ends a task that a worker runs or has claimed. @param tell hears what the cancellation waits for, if that takes long */
@@ -38,14 +40,14 @@ export class Cancellations {
   }
 
   #begin(name: TaskName): Cancellation | undefined {
-    for (const worker of this.#context.workers())
+    for (const worker of this.#pool.allWorkers)
       for (const [number, given] of worker.work.tasks.named(name)) {
         if (!isHeld(worker, given)) continue
-        const cancellation = new Cancellation(worker, number, given, this.#context)
+        const cancellation = new Cancellation(worker, number, given, this.#pool)
         this.#current.add(cancellation)
         void cancellation.whenEnded.then(() => {
           this.#current.delete(cancellation)
-          this.#context.dispatch()
+          this.#pool.dispatch()
         })
         return cancellation
       }
@@ -76,19 +78,19 @@ export class Cancellations {
       killed?.kind === 'cancel'
         ? 'did not end by itself, so its process was killed'
         : `its process ${howOf(exit)}`
-    const { feed } = this.#context
+    const { feed } = this.#pool
     const refOf = ({ ref, notice }: Given) =>
       (notice?.lease === undefined ? undefined : feed.leases?.refOf(notice.lease)) ?? ref
     const lastRun = { kind: 'cancelled', detail: cancelledDetail(how) } as const
     const tasks = mine.map(({ given }) => ({ ref: refOf(given), lastRun }))
-    const found = await settlePast(this.#options(), tasks)
+    const found = await settlePast(this.#pool.options, tasks)
     for (const [i, cancellation] of mine.entries())
       this.#buried(pid, cancellation, lastRun, reportOf(found[i], cancellation))
-    this.#context.dispatch()
+    this.#pool.dispatch()
   }
 
   #buried(pid: number, cancellation: Cancellation, lastRun: LastRun, report: Report | string): void {
-    const { feed, lastRuns, tell } = this.#context
+    const { feed, lastRuns } = this.#pool
     const { given, name } = cancellation
     const { ref } = given
     if (typeof report === 'string') {
@@ -101,7 +103,7 @@ export class Cancellations {
     lastRuns.reported([report])
     if (!given.isRecalled) feed.report({ returned: [report] })
     const known = new Set(given.isAnnounced ? [name] : [])
-    tell(pid, [report], known)
+    this.#pool.tell(pid, [report], known)
     cancellation.end(resultOf(report))
   }
 }
@@ -134,7 +136,7 @@ class Cancellation implements TaskWatcher {
   readonly #number: number
   readonly given: Given
   readonly name: TaskName
-  readonly #context: PoolContext
+  readonly #pool: PoolContext
   readonly #listeners = new Set<(news: CancelNews) => void>()
   #answer: CancelAnswer | undefined
   #timer: NodeJS.Timeout
@@ -146,15 +148,15 @@ class Cancellation implements TaskWatcher {
     this.#resolve = resolve
   })
 
-  constructor(worker: WorkerProcess, number: number, given: Given, context: PoolContext) {
-    this.#context = context
+  constructor(worker: WorkerProcess, number: number, given: Given, pool: PoolContext) {
+    this.#pool = pool
     this.worker = worker
     this.#number = number
     this.given = given
     this.name = nameOf(given)
     given.watcher = this
     this.#timer = setTimeout(() => this.#overdue(), CANCEL_MS)
-    context.events.emit('task-cancelling', { spool: worker.spool, pid: worker.pid, name: this.name })
+    pool.events.emit('task-cancelling', { spool: worker.spool, pid: worker.pid, name: this.name })
     worker.cancel(number)
   }
 
@@ -210,7 +212,7 @@ class Cancellation implements TaskWatcher {
 
   #look(): void {
     const { worker } = this
-    const { feed } = this.#context
+    const { feed } = this.#pool
     if (worker.state === 'exited' || worker.killed !== undefined) return
     if (worker.work.hasAhead) feed.lose({ refs: worker.recall() })
     this.#recalledAt ??= performance.now()
@@ -220,7 +222,7 @@ class Cancellation implements TaskWatcher {
     const isHandedBack = !worker.work.tasks.isRecalling || performance.now() > this.#recalledAt + RECALL_MS
     if (others > 0 || !isHandedBack) return
     const names = [...worker.overdue].flatMap(number => worker.work.nameOf(number) ?? [])
-    this.#context.events.emit('worker-cancelled', { spool: worker.spool, pid: worker.pid, names })
+    this.#pool.events.emit('worker-cancelled', { spool: worker.spool, pid: worker.pid, names })
     worker.killForCancel()
   }
 

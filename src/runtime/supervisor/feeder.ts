@@ -18,20 +18,14 @@ import type { SignalRouter } from './signal-router.js'
 import type { Exit, Reported } from './worker-port.js'
 import type { HowGiven, WorkerProcess } from './worker-process.js'
 
-interface FeederContext extends PoolContext {
+export interface FeederContext extends PoolContext {
   readonly signals: SignalRouter
-  /**
-   * True: its workers run the tasks that must run alone. False: they run all other due tasks. If several tasks were running when
-   * their process died, any of them may be to blame: they become suspects, and no crash is counted. A suspect runs alone, so if it
-   * crashes again, it takes no other task with it.
-   */
-  readonly isAlone: boolean
   readonly crashed: CrashedTasks
   readonly pace: RespawnPace
   readonly cancellations: Cancellations
   readonly halt: Halt
   /** True if the pool's workers run one task at a time: then tasks that have crashed run there; otherwise they run alone. */
-  isSequential(): boolean
+  readonly isSequential: boolean
   /** The worker is ready. */
   joined(worker: WorkerProcess): void
   /** There may be fewer workers than the target. */
@@ -52,7 +46,8 @@ const SLOW_MS = 50
 /** Workers with a common source of tasks: gives them tasks, takes tasks back, and enforces deadlines. */
 export class Feeder {
   readonly roster: Roster
-  readonly #context: FeederContext
+  readonly #pool: FeederContext
+  readonly #isAlone: boolean
   /** If this process itself was stopped, the alarm fires before the workers' messages are read, so the check waits until they are. */
   readonly #alarm = new Alarm(lateMs => {
     const dueAt = performance.now() - lateMs
@@ -69,25 +64,31 @@ export class Feeder {
   readonly cutAtEnd: Array<Had & { readonly pid: number }> = []
   readonly #renewal: NodeJS.Timeout | undefined
 
-  constructor(options: RosterOptions, context: FeederContext) {
-    const { feed, events, signals, pace } = context
-    this.#context = context
+  /**
+   * @param isAlone true: its workers run the tasks that must run alone; false: they run all other due tasks. If several tasks were
+   *   running when their process died, any of them may be to blame: they become suspects, and no crash is counted. A suspect runs
+   *   alone, so if it crashes again, it takes no other task with it
+   */
+  constructor(options: RosterOptions, pool: FeederContext, isAlone = false) {
+    const { feed, events, signals, pace } = pool
+    this.#pool = pool
+    this.#isAlone = isAlone
     this.roster = new Roster(
       options,
       {
         areLeased: feed.leases !== undefined,
-        opened: context.dispatch,
+        opened: () => pool.dispatch(),
         signalled: (worker, message) => signals.hear(worker, message),
         reported: (worker, reported) => this.#reported(worker, reported),
         claimed: refs => feed.report({ claimed: refs }),
         dropped: refs => feed.lose({ refs }),
         deadline: () => this.#watch(),
         joined: worker => {
-          if (!context.isAlone) signals.declared(worker, worker.news)
-          context.joined(worker)
+          if (!isAlone) signals.declared(worker, worker.news)
+          pool.joined(worker)
         },
         exited: (worker, exit, mayBeReplaced) => this.#exited(worker, exit, mayBeReplaced),
-        vacant: context.vacant,
+        vacant: () => pool.vacant(),
       },
       pace,
       events,
@@ -102,10 +103,10 @@ export class Feeder {
   /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
     const { roster } = this
-    const { feed, isAlone, signals, isHalted } = this.#context
+    const { feed, signals, isHalted } = this.#pool
     const { crashed } = this
     if (roster.isClosed) return
-    if (!isHalted()) {
+    if (!isHalted) {
       if (crashed?.isOverdue === true) this.#giveCrashed(crashed)
       dispatch(roster.workers, {
         signalFor: worker => signals.take(worker),
@@ -113,7 +114,7 @@ export class Feeder {
         batchMs: feed.leases?.batchMs,
         isByArrival: feed.isByArrival === true,
         isShrinking: roster.excess > 0,
-        due: limit => feed.take(limit, isAlone ? 'alone' : undefined),
+        due: limit => feed.take(limit, this.#isAlone ? 'alone' : undefined),
         give: (worker, refs) => this.#give(worker, refs),
       })
       if (crashed?.isReady === true) this.#giveCrashed(crashed)
@@ -123,18 +124,18 @@ export class Feeder {
 
   /** The number of tasks that could be given out now. It may be an estimate. */
   get ready(): number {
-    const { feed, isAlone } = this.#context
-    return isAlone ? feed.state.parked.alone : feed.state.ready
+    const { parked, ready } = this.#pool.feed.state
+    return this.#isAlone ? parked.alone : ready
   }
 
   /** The tasks that have crashed, if these workers are to run them. */
   get crashed(): CrashedTasks | undefined {
-    const { isAlone, isSequential, crashed } = this.#context
-    return isSequential() === isAlone ? undefined : crashed
+    const { isSequential, crashed } = this.#pool
+    return isSequential === this.#isAlone ? undefined : crashed
   }
 
   #give(worker: WorkerProcess, refs: readonly Ref[], how?: HowGiven): void {
-    const { feed, lastRuns } = this.#context
+    const { feed, lastRuns } = this.#pool
     this.#given += refs.length
     this.#forgetWithdrawn(refs)
     worker.run(refs, lastRuns.among(refs), feed.state.slots, how)
@@ -162,7 +163,7 @@ export class Feeder {
    * people and algorithms count what is due.
    */
   #withdraw(worker: WorkerProcess): void {
-    const { feed } = this.#context
+    const { feed } = this.#pool
     const refs = worker.recall()
     feed.lose({ refs })
     if (feed.leases !== undefined) return // such a ref does not say where to look
@@ -177,7 +178,7 @@ export class Feeder {
   }
 
   async #lookAt(worker: WorkerProcess): Promise<void> {
-    const { feed, looker } = this.#context
+    const { feed, looker } = this.#pool
     const unclear = isSilent(worker) ? worker.work.tasks.unclear : []
     if (unclear.length === 0 || looker === undefined) return
     const refs = unclear.map(([, { ref }]) => ref)
@@ -193,7 +194,7 @@ export class Feeder {
     const reports = refs.flatMap((ref, i) => reportOf(ref, found[i]))
     feed.lose({ refs: looked.freed })
     feed.report({ found: { begun: looked.begun, reports } })
-    this.#context.dispatch()
+    this.#pool.dispatch()
   }
 
   /** For how long nothing was given out although tasks were due and a worker was idle, in milliseconds. */
@@ -201,7 +202,7 @@ export class Feeder {
     const { roster } = this
     const mayGive =
       !roster.isClosed &&
-      !this.#context.isHalted() &&
+      !this.#pool.isHalted &&
       this.ready > 0 &&
       [...roster.workers].some(({ isIdle }) => isIdle)
     return this.#stall.look(mayGive ? this.#given : undefined)
@@ -209,7 +210,7 @@ export class Feeder {
 
   #reported(worker: WorkerProcess, reported: Reported): void {
     const { done, doneNames, reports, late, known, ids, wishes } = reported
-    const { spool, feed, lastRuns, events, halt } = this.#context
+    const { spool, feed, lastRuns, events, halt } = this.#pool
     const { pid } = worker
     this.crashed?.reported(worker, reports)
     const returned = reports.filter(report => !this.#isTakenBack(report))
@@ -228,15 +229,15 @@ export class Feeder {
       ids,
     })
     const ended = done.length + reports.filter(hasEnded).length
-    if (ended > 0) this.#context.progressed(ended)
-    this.#context.dispatch()
+    if (ended > 0) this.#pool.progressed(ended)
+    this.#pool.dispatch()
   }
 
   /** Tells the workers from which the ended tasks were withdrawn, if they have not yet said what they did with them. */
   #tellEnds({ done, reports }: Reported): void {
-    if (this.#context.feed.leases !== undefined) return // such a ref stands for any task
+    if (this.#pool.feed.leases !== undefined) return // such a ref stands for any task
     let ended: ReadonlySet<Ref> | undefined
-    for (const { work } of this.#context.workers()) {
+    for (const { work } of this.#pool.allWorkers) {
       if (!work.tasks.hasRecalled) continue
       ended ??= new Set([...done, ...reports.filter(isOver).map(({ ref }) => ref)])
       work.tasks.endedElsewhere(ended)
@@ -253,14 +254,14 @@ export class Feeder {
   /** Gives a worker more tasks of a name that it runs: each begins as soon as one of the worker's slots is free. */
   #follow(worker: WorkerProcess, { wanted, name, count }: SlotWish): void {
     const { roster } = this
-    const { feed, isAlone, isHalted } = this.#context
-    if (isAlone || roster.isClosed || roster.excess > 0 || isHalted() || !worker.isOpen) return
+    const { feed, isHalted } = this.#pool
+    if (this.#isAlone || roster.isClosed || roster.excess > 0 || isHalted || !worker.isOpen) return
     const refs = feed.take(wanted, { name, count })
     if (refs.length > 0) this.#give(worker, refs, { follow: name })
   }
 
   #exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void {
-    const { feed, lastRuns, signals, cancellations, tell } = this.#context
+    const { feed, lastRuns, signals, cancellations } = this.#pool
     const buried = cancellations.exited(worker, exit)
     const all = worker.work.tasks.had
     const cut = all
@@ -280,7 +281,7 @@ export class Feeder {
     signals.exited(worker)
     // these files were seen to be gone, and the worker ended without reporting them
     const gone = worker.work.tasks.ended.map(({ ref }) => ({ ref, kind: 'gone', ranMs: 0 }) as const)
-    tell(worker.pid, gone)
+    this.#pool.tell(worker.pid, gone)
     const left = worker.work.tasks.left.filter(ref => !buried.has(ref))
     if (this.roster.isClosed) this.cutAtEnd.push(...cut.map(had => ({ ...had, pid: worker.pid })))
     const excused = this.roster.isClosed ? [] : lastRuns.excused(cut)
@@ -311,7 +312,7 @@ export class Feeder {
     isDeath: boolean,
     mayBeReplaced: boolean,
   ): Promise<void> | undefined {
-    const { spool, feed, looker, events } = this.#context
+    const { spool, feed, looker, events } = this.#pool
     const { pid, work } = worker
     const { code, signal, why } = exit
     const isReplaced = why === 'failed' && mayBeReplaced
@@ -338,7 +339,7 @@ export class Feeder {
 
   /** Clears the marks of excused tasks before others get them, because a daemon that ends before they have run remembers no excuse. */
   async #unmark({ pid }: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
-    const { feed, lastRuns, events, tell } = this.#context
+    const { feed, lastRuns, events } = this.#pool
     const reports = (await clearMarks(this.roster.options, excused, events)).filter(({ ref }) =>
       left.includes(ref),
     )
@@ -346,7 +347,7 @@ export class Feeder {
     if (over.size > 0) {
       lastRuns.reported(reports)
       feed.report({ returned: reports })
-      tell(pid, reports)
+      this.#pool.tell(pid, reports)
     }
     feed.lose({ refs: left.filter(ref => !over.has(ref)) })
   }
@@ -390,7 +391,7 @@ export class Feeder {
 
   /** Which of the worker's tasks overran is reported after its end, when their files can tell. */
   #harakiri(worker: WorkerProcess, harakiriMs: number): void {
-    const { spool, events } = this.#context
+    const { spool, events } = this.#pool
     events.emit('worker-overran', { spool, pid: worker.pid })
     worker.killForOverrun(harakiriMs)
   }

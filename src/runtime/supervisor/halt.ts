@@ -10,6 +10,11 @@ import type { Report } from '../../base/task/report.js'
 import type { PoolContext } from './pool-options.js'
 import type { WorkerProcess } from './worker-process.js'
 
+interface HaltContext extends PoolContext {
+  /** Takes back from the workers what they have not started. */
+  takeBack(): void
+}
+
 /**
  * Keeps the workers of a spool from starting anything (a pause of the spool, or a quiet daemon), or from starting the
  * tasks that have a paused pair. What runs is left alone.
@@ -19,15 +24,12 @@ import type { WorkerProcess } from './worker-process.js'
  * paused pair: the worker parks the task until any pause of a pair ends.
  */
 export class Halt {
-  readonly #context: PoolContext
-  readonly #takeBack: () => void
+  readonly #pool: HaltContext
   #pauses: Pauses = NO_PAUSES
   #isQuiet = false
 
-  /** @param takeBack takes back from the workers what they have not started */
-  constructor(context: PoolContext, takeBack: () => void) {
-    this.#context = context
-    this.#takeBack = takeBack
+  constructor(pool: HaltContext) {
+    this.#pool = pool
   }
 
   /** True if nothing may start. */
@@ -47,7 +49,7 @@ export class Halt {
   }
 
   setPauses(pauses: Pauses): void {
-    const { spool, events, feed } = this.#context
+    const { spool, events, feed } = this.#pool
     const [before, now] = [pausedPairs(this.#pauses), pausedPairs(pauses)]
     const isOver = pauses.pauses.length === 0 && pauses.fault === undefined
     this.#change(() => {
@@ -55,7 +57,7 @@ export class Halt {
       if (isOver) events.emit('pauses-ended', { spool })
       if (before.length + now.length > 0) this.#tellAll()
     })
-    if (now.some(pair => !includes(before, pair))) this.#takeBack()
+    if (now.some(pair => !includes(before, pair))) this.#pool.takeBack()
     if (!isOver) events.emit('pauses-changed', { spool, pauses }) // last, because a listener may rely on it that the workers were told
     if (before.some(pair => !includes(now, pair))) feed.changed('paused')
   }
@@ -69,19 +71,19 @@ export class Halt {
   /** Tells the feed if a worker parked tasks for a pause that has ended meanwhile, without the worker's knowing. */
   reported(reports: readonly Report[]): void {
     const isOver = ({ pair }: Report) => pair !== undefined && !includes(pausedPairs(this.#pauses), pair)
-    if (reports.some(isOver)) this.#context.feed.changed('paused')
+    if (reports.some(isOver)) this.#pool.feed.changed('paused')
   }
 
   #change(change: () => void): void {
     const wasOn = this.isOn
     change()
-    if (this.isOn && !wasOn) this.#takeBack()
-    if (!this.isOn && wasOn) this.#context.dispatch()
+    if (this.isOn && !wasOn) this.#pool.takeBack()
+    if (!this.isOn && wasOn) this.#pool.dispatch()
   }
 
   #tellAll(): void {
     const pairs = pausedPairs(this.#pauses)
-    for (const worker of this.#context.workers()) if (worker.state === 'ready') worker.tellPaused(pairs)
+    for (const worker of this.#pool.allWorkers) if (worker.state === 'ready') worker.tellPaused(pairs)
   }
 }
 

@@ -79,7 +79,7 @@ export class PoolChecks {
     if (lifetimeMs === 0 || pool.size.isFrozen) return
     for (const worker of pool.workers) {
       if (worker.state !== 'ready') continue
-      const number = pool.numberOf(worker)
+      const number = pool.roster.numberOf(worker)
       const livedMs = performance.now() - worker.spawnedAt
       if (livedMs <= lifetimeMs + (number - 1) * lifetimeDeltaMs) continue
       this.#events.emit('worker-outlived', { spool: pool.spool, pid: worker.pid, number, livedMs })
@@ -97,7 +97,7 @@ export class PoolChecks {
       ].find(({ bytes, limit }) => limit > 0 && bytes >= limit)
       if (tooMuch === undefined) continue
       const { kind, bytes } = tooMuch
-      const [{ pid }, number] = [worker, pool.numberOf(worker)]
+      const [{ pid }, number] = [worker, pool.roster.numberOf(worker)]
       this.#events.emit('worker-overweight', { spool: pool.spool, pid, number, kind, bytes })
       worker.kill({ kind: 'overweight', option: `evil-reload-on-${kind}` })
     }

@@ -39,7 +39,7 @@ export interface PoolOptions extends RosterOptions, SizeOptions {
   readonly limits: WorkerLimits
 }
 
-/** What the parts of a pool have in common. */
+/** A pool, as its parts see it. */
 export interface PoolContext {
   readonly spool: string
   readonly feed: Source
@@ -47,9 +47,10 @@ export interface PoolContext {
   readonly lastRuns: LastRuns
   /** Undefined: nobody looks aside. */
   readonly looker: Looker | undefined
-  workers(): Iterable<WorkerProcess>
+  /** The workers of the pool, including the lone worker. */
+  readonly allWorkers: readonly WorkerProcess[]
   /** True if nothing may be started: the spool is paused, or the daemon is quiet. */
-  isHalted(): boolean
+  readonly isHalted: boolean
   /**
    * Tells what has become of tasks whose process does not report it itself.
    *

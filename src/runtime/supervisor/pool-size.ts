@@ -21,10 +21,10 @@ export interface PoolSizeStats {
   readonly isByHand: boolean
 }
 
-interface PoolSizeContext extends PoolContext {
+export interface PoolSizeContext extends PoolContext {
   readonly roster: Roster
   /** The number of tasks that the lone worker has; of signals that wait or run; and of tasks that have crashed and may run now. */
-  beside(): { readonly alone: number; readonly signals: number; readonly crashed: number }
+  readonly beside: { readonly alone: number; readonly signals: number; readonly crashed: number }
 }
 
 // Longer than others: everything that changes the number of workers is here, because each reason has to give way to another.
@@ -36,7 +36,7 @@ interface PoolSizeContext extends PoolContext {
  */
 export class PoolSize {
   #options: SizeOptions
-  readonly #context: PoolSizeContext
+  readonly #pool: PoolSizeContext
   readonly #view: PoolView
   #scaler: Scaler | undefined
   /** Rings once the pool has been idle for as long as it may. */
@@ -49,15 +49,15 @@ export class PoolSize {
   #mayGrow = true
   #decidedAt = Number.NEGATIVE_INFINITY
   readonly #nextDecision = new Alarm(() => {
-    if (!this.#context.roster.isClosed && !this.#isFrozen && this.#byHand === undefined) this.#decide()
+    if (!this.#pool.roster.isClosed && !this.#isFrozen && this.#byHand === undefined) this.#decide()
   })
 
-  constructor(options: SizeOptions, context: PoolSizeContext) {
-    this.#context = context
-    this.#view = new PoolView(context)
+  constructor(options: SizeOptions, pool: PoolSizeContext) {
+    this.#pool = pool
+    this.#view = new PoolView(pool)
     this.#options = options
     this.#adopt(options)
-    context.roster.target = initialSize(options)
+    pool.roster.target = initialSize(options)
   }
 
   get stats(): PoolSizeStats {
@@ -72,7 +72,7 @@ export class PoolSize {
 
   /** How many workers there should be; during a reload, after it. */
   get wanted(): number {
-    return this.#byHand ?? this.#context.roster.target
+    return this.#byHand ?? this.#pool.roster.target
   }
 
   /** True if an algorithm decides, so that `tick` has to be called. */
@@ -86,14 +86,14 @@ export class PoolSize {
 
   /** True if a worker is to go as soon as one is idle. */
   get isShrinking(): boolean {
-    return this.#context.roster.excess > 0
+    return this.#pool.roster.excess > 0
   }
 
   /** The options from now on. The number of workers stays, as far as they allow it. */
   set options(options: SizeOptions) {
     this.#options = options
     this.#adopt(options)
-    const { roster } = this.#context
+    const { roster } = this.#pool
     if (roster.target === 0) return
     if (this.#byHand !== undefined) this.#byHand = this.#allowed(this.#byHand)
     roster.target =
@@ -104,14 +104,14 @@ export class PoolSize {
   freeze(isFrozen: boolean): void {
     this.#isFrozen = isFrozen
     if (isFrozen) return this.#idleAlarm.clear()
-    if (this.#context.roster.isClosed) return
+    if (this.#pool.roster.isClosed) return
     if (this.#byHand !== undefined) this.#change(this.#byHand, 'by hand')
     this.look()
   }
 
   /** Dismisses idle workers that are to go. Call it before workers are given more. */
   letGo(): void {
-    if (!this.#isFrozen) this.#context.roster.trim()
+    if (!this.#isFrozen) this.#pool.roster.trim()
   }
 
   /**
@@ -119,9 +119,9 @@ export class PoolSize {
    * nothing if the number is fixed.
    */
   look(): void {
-    const { roster, isHalted } = this.#context
+    const { roster, isHalted } = this.#pool
     if (roster.isClosed) return
-    if (roster.target === 0 && !isHalted() && this.#view.load > 0) this.#wake()
+    if (roster.target === 0 && !isHalted && this.#view.load > 0) this.#wake()
     if (this.#isFrozen) return
     if (this.#byHand === undefined) {
       const { idleMs } = this.#options
@@ -136,10 +136,10 @@ export class PoolSize {
   /** Call it when a check interval is over. @param mayGrow false: memory is short */
   tick(mayGrow: boolean): void {
     this.#mayGrow = mayGrow
-    if (this.#isFrozen || this.#context.roster.isClosed) return
-    const sleeps = this.#context.roster.target === 0 && this.#minimum > 0
+    if (this.#isFrozen || this.#pool.roster.isClosed) return
+    const sleeps = this.#pool.roster.target === 0 && this.#minimum > 0
     if (this.#byHand === undefined && !sleeps) this.#decide()
-    this.#context.roster.trim()
+    this.#pool.roster.trim()
   }
 
   /** @throws Error that says what is wrong with the wish */
@@ -162,7 +162,7 @@ export class PoolSize {
 
   /** Asks for one worker more or fewer, until the algorithm decides otherwise. @returns false if that is not possible */
   nudge(by: 1 | -1, because: string): boolean {
-    const { roster } = this.#context
+    const { roster } = this.#pool
     const wanted = this.#allowed(roster.target + by)
     if (wanted === roster.target || roster.target === 0 || this.#isFrozen) return false
     if (by > 0 && !this.#mayGrow) return false
@@ -222,12 +222,12 @@ export class PoolSize {
   }
 
   #decide(): void {
-    const { events, spool, roster, isHalted } = this.#context
+    const { events, spool, roster, isHalted } = this.#pool
     const { scaling } = this.#options
     if (scaling === null || this.#scaler === undefined) return
     this.#nextDecision.clear()
     this.#decidedAt = performance.now()
-    const canSpawn = this.#mayGrow && !isHalted()
+    const canSpawn = this.#mayGrow && !isHalted
     const seen = this.#view.snapshot(scaling.options, this.#decidedAt, canSpawn)
     const { target, reason, lines = [], problem, askAgainMicros } = this.#scaler.decide(seen)
     if (problem !== undefined) events.emit('scaling-failed', { spool, error: problem })
@@ -238,12 +238,11 @@ export class PoolSize {
   }
 
   #say(lines: readonly string[]): void {
-    for (const line of lines)
-      this.#context.events.emit('scaling-logged', { spool: this.#context.spool, line })
+    for (const line of lines) this.#pool.events.emit('scaling-logged', { spool: this.#pool.spool, line })
   }
 
   #change(target: number, reason: string): void {
-    const { roster, events, spool } = this.#context
+    const { roster, events, spool } = this.#pool
     this.#reason = reason
     const { target: before } = roster
     if (target === before) return
@@ -264,7 +263,7 @@ function initialSize({ processes, scaling, startsCheap }: SizeOptions): number {
 
 /** A pool as algorithms see it: its workers, what there is to do, and the tasks that have come and ended since the last decision. */
 class PoolView {
-  readonly #context: PoolSizeContext
+  readonly #pool: PoolSizeContext
   readonly #openedAt = performance.now()
   /** The backlog that algorithms are told. It does not grow while workers sort tasks that may not be due. */
   #sorted = 0
@@ -274,10 +273,10 @@ class PoolView {
   #waits = new Histogram()
   readonly stopListening: () => void
 
-  constructor(context: PoolSizeContext) {
-    this.#context = context
-    this.stopListening = context.events.on('run-times', ({ spool, ran, waited }) => {
-      if (spool !== context.spool) return
+  constructor(pool: PoolSizeContext) {
+    this.#pool = pool
+    this.stopListening = pool.events.on('run-times', ({ spool, ran, waited }) => {
+      if (spool !== pool.spool) return
       this.#runs.merge(ran)
       this.#waits.merge(waited)
     })
@@ -285,17 +284,17 @@ class PoolView {
 
   /** Tasks and signals that wait or run. */
   get load(): number {
-    return this.#backlog + this.#running + this.#context.beside().signals
+    return this.#backlog + this.#running + this.#pool.beside.signals
   }
 
   /** Tasks that could run now, and were given to no worker. */
   get #backlog(): number {
-    return this.#context.feed.state.ready + this.#context.beside().crashed
+    return this.#pool.feed.state.ready + this.#pool.beside.crashed
   }
 
   /** Tasks that workers have. */
   get #running(): number {
-    return this.#context.feed.state.busy - this.#context.beside().alone
+    return this.#pool.feed.state.busy - this.#pool.beside.alone
   }
 
   ended(count: number): void {
@@ -304,7 +303,7 @@ class PoolView {
 
   /** @param nowMs of `performance.now()` */
   snapshot(options: ScalingOptions, nowMs: number, canSpawn: boolean): Snapshot {
-    const { workers: all, target, delayed } = this.#context.roster
+    const { workers: all, target, delayed } = this.#pool.roster
     const workers = [...all].filter(({ state }) => state !== 'draining')
     const backlog = this.#backlog
     // an idle worker is about to look at what waits, or may not begin before the whole daemon is open
@@ -321,7 +320,7 @@ class PoolView {
       canSpawn,
       backlog: this.#sorted,
       running: this.#running,
-      signals: this.#context.beside().signals,
+      signals: this.#pool.beside.signals,
       ...this.#takeNews(isSorting),
     }
   }
@@ -340,7 +339,7 @@ class PoolView {
   }
 
   #seen(worker: WorkerProcess): ScaledWorker {
-    const { roster } = this.#context
+    const { roster } = this.#pool
     const { state, isOpen } = worker
     const { outstanding, concurrency, activity } = worker.work
     return {

@@ -5,16 +5,16 @@ import type { Emitter } from '../../base/events/emitter.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
 import type { Ref, TaskName } from '../../base/task/ref.js'
-import type { Report } from '../../base/task/report.js'
+import type { Looker, Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
 import { AsideProcess, clearMarks, lookerOf } from './aside.js'
 import { Cancellations } from './cancellations.js'
 import { CrashedTasks } from './crashed-tasks.js'
 import { LastRuns } from './cut-short.js'
-import { Feeder } from './feeder.js'
+import { Feeder, type FeederContext } from './feeder.js'
 import { Halt } from './halt.js'
-import type { PoolContext, PoolOptions } from './pool-options.js'
-import { PoolSize, type PoolSizeStats } from './pool-size.js'
+import type { PoolOptions } from './pool-options.js'
+import { PoolSize, type PoolSizeContext, type PoolSizeStats } from './pool-size.js'
 import type { Roster, RosterOptions } from './roster.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
 import type { WorkerProcess } from './worker-process.js'
@@ -71,108 +71,90 @@ export interface Replacement {
  *
  * States: starting (no task is given out) → open → stopping (workers drain, and none is replaced).
  */
-export class WorkerPool implements SignalReceivers {
-  readonly #feed: Source
-  readonly #events: Emitter
-  readonly #signals: SignalRouter
+export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeContext {
+  readonly feed: Source
+  readonly events: Emitter
+  readonly signals: SignalRouter
   #options: PoolOptions
   readonly #main: Feeder
   readonly #alone: Alone
   readonly size: PoolSize
-  readonly halt: Halt
-  readonly #pace = new RespawnPace()
+  readonly halt = new Halt(this)
+  readonly pace = new RespawnPace()
   #hasBegun = false
-  readonly #crashed: CrashedTasks
-  readonly #lastRuns = new LastRuns()
-  readonly #cancellations: Cancellations
+  readonly crashed: CrashedTasks
+  readonly lastRuns = new LastRuns()
+  readonly cancellations = new Cancellations(this)
   readonly #aside: AsideProcess | undefined
+  readonly looker: Looker | undefined
   #unmarking = Promise.resolve()
 
   constructor(options: PoolOptions, feed: Source, events: Emitter, signals: SignalRouter) {
     this.#options = options
-    this.#feed = feed
-    this.#events = events
-    this.#signals = signals
+    this.feed = feed
+    this.events = events
+    this.signals = signals
     signals.join(this)
     // tasks that are only passed on are due whatever their time, but a look aside would find them to be for later
     const isPassedOn = options.worker.chain.some(({ kind }) => kind === 'forward')
     const openAside = isPassedOn ? undefined : options.openAside
     this.#aside = openAside && new AsideProcess(() => this.#options.openAside?.() ?? openAside())
-    const looker = this.#aside && lookerOf(this.#aside.ask, this.spool)
-    if (looker !== undefined) feed.lookBy?.(looker)
-    const context: PoolContext = {
-      ...{ spool: this.spool, feed, events, lastRuns: this.#lastRuns, looker },
-      workers: () => this.#feeders.flatMap(({ roster }) => [...roster.workers]),
-      isHalted: () => this.isHalted,
-      tell: (pid, reports, known) => this.#tell(pid, reports, known),
-      dispatch: () => this.dispatch(),
-    }
-    this.halt = new Halt(context, () => {
-      for (const feeder of this.#feeders) feeder.takeBack()
-    })
-    this.#cancellations = new Cancellations(context, () => this.#options)
-    this.#crashed = new CrashedTasks(feed, () => this.dispatch())
-    const shared = {
-      ...context,
-      ...{
-        signals,
-        halt: this.halt,
-        pace: this.#pace,
-        cancellations: this.#cancellations,
-        crashed: this.#crashed,
-      },
-      isSequential: () => this.#isSequential,
-      joined: (worker: WorkerProcess) => this.#joined(worker),
-      vacant: () => {
-        this.#main.roster.fill()
-        this.dispatch()
-      },
-      progressed: (count: number) => this.#progressed(count),
-    }
-    this.#main = new Feeder(options, { ...shared, isAlone: false })
-    this.#alone = new Alone(aloneOptions(options), { ...shared, isAlone: true })
-    this.size = new PoolSize(options, {
-      ...context,
-      roster: this.#main.roster,
-      beside: () => ({
-        ...{ alone: this.#alone.busy, signals: signals.loadOf(this) },
-        crashed: this.#isSequential && this.#crashed.isReady ? 1 : 0,
-      }),
-    })
+    this.looker = this.#aside && lookerOf(this.#aside.ask, this.spool)
+    if (this.looker !== undefined) feed.lookBy?.(this.looker)
+    this.crashed = new CrashedTasks(feed, () => this.dispatch())
+    this.#main = new Feeder(options, this)
+    this.#alone = new Alone(aloneOptions(options), this, true)
+    this.size = new PoolSize(options, this)
   }
 
   /** True if the workers run one task at a time. */
-  get #isSequential(): boolean {
+  get isSequential(): boolean {
     const { concurrency, sharesProcess } = this.#options.worker
     return concurrency === 1 && sharesProcess !== true
   }
 
-  #joined(worker: WorkerProcess): void {
+  joined(worker: WorkerProcess): void {
     this.halt.joined(worker)
     this.dispatch()
   }
 
-  #tell(pid: number, reports: readonly Report[], known: ReadonlySet<TaskName> = new Set()): void {
+  vacant(): void {
+    this.roster.fill()
+    this.dispatch()
+  }
+
+  tell(pid: number, reports: readonly Report[], known: ReadonlySet<TaskName> = new Set()): void {
     const { spool } = this
-    if (reports.length > 0) this.#events.emit('tasks-reported', { spool, pid, done: [], reports, known })
+    if (reports.length > 0) this.events.emit('tasks-reported', { spool, pid, done: [], reports, known })
   }
 
   get spool(): string {
     return this.#options.worker.spool
   }
 
-  get workers(): ReadonlySet<WorkerProcess> {
-    return this.#main.roster.workers
+  /** Of those that run all that is due. */
+  get roster(): Roster {
+    return this.#main.roster
   }
 
-  /** @see Roster.numberOf */
-  numberOf(worker: WorkerProcess): number {
-    return this.#main.roster.numberOf(worker)
+  get workers(): ReadonlySet<WorkerProcess> {
+    return this.roster.workers
+  }
+
+  get allWorkers(): WorkerProcess[] {
+    return this.#feeders.flatMap(({ roster }) => [...roster.workers])
+  }
+
+  get beside() {
+    return {
+      ...{ alone: this.#alone.busy, signals: this.signals.loadOf(this) },
+      crashed: this.isSequential && this.crashed.isReady ? 1 : 0,
+    }
   }
 
   /** The tasks that may have begun, including those that run alone. */
   get running(): TaskName[] {
-    return this.#feeders.flatMap(({ roster }) => [...roster.workers].flatMap(({ work }) => work.running))
+    return this.allWorkers.flatMap(({ work }) => work.running)
   }
 
   get #feeders(): Feeder[] {
@@ -184,7 +166,7 @@ export class WorkerPool implements SignalReceivers {
   }
 
   get stats(): PoolStats {
-    const [main, lone] = [this.#main.roster, this.#alone.roster]
+    const [main, lone] = [this.roster, this.#alone.roster]
     return {
       size: this.size.stats,
       wanted: this.size.wanted,
@@ -206,14 +188,14 @@ export class WorkerPool implements SignalReceivers {
 
   /** Since when the oldest due task has been due, epoch ms; null: none is due. */
   get oldestDueMs(): number | null {
-    const { oldestDueMs, unseenSinceMs } = this.#feed.stats()
+    const { oldestDueMs, unseenSinceMs } = this.feed.stats()
     return oldestDueMs ?? unseenSinceMs
   }
 
   /** Replaces a worker, which first finishes what it runs. */
   recycle(worker: WorkerProcess): void {
-    void this.#main.roster.dismiss(worker)
-    this.#main.roster.fill()
+    void this.roster.dismiss(worker)
+    this.roster.fill()
   }
 
   /**
@@ -222,7 +204,7 @@ export class WorkerPool implements SignalReceivers {
    * @throws SpooldError HANDLER_UNLOADABLE with the message of the worker
    */
   async start(): Promise<void> {
-    const { roster } = this.#main
+    const { roster } = this
     const length = Math.max(1, Math.min(roster.target, STARTED_AT_ONCE))
     const first = Array.from({ length }, () => roster.spawnAside())
     for (const worker of first) roster.takeIn(worker)
@@ -237,7 +219,7 @@ export class WorkerPool implements SignalReceivers {
 
   /** Spawns the remaining workers. Call it when the spool is listed: then they have a processor. */
   complete(): void {
-    this.#main.roster.fill()
+    this.roster.fill()
   }
 
   /** From now on the workers are given due tasks. */
@@ -251,14 +233,18 @@ export class WorkerPool implements SignalReceivers {
     return this.halt.isOn
   }
 
+  takeBack(): void {
+    for (const feeder of this.#feeders) feeder.takeBack()
+  }
+
   /** Ends a task that one of the workers runs or has claimed. @param tell hears what the cancellation waits for */
   cancel(name: TaskName, tell: (news: CancelNews) => void): Promise<CancelResult> {
-    return this.#cancellations.cancel(name, tell)
+    return this.cancellations.cancel(name, tell)
   }
 
   /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
-    if (!this.#hasBegun || this.#main.roster.isClosed || this.isHalted) return
+    if (!this.#hasBegun || this.roster.isClosed || this.isHalted) return
     this.size.letGo()
     this.#main.dispatch()
     this.#alone.look()
@@ -272,7 +258,7 @@ export class WorkerPool implements SignalReceivers {
    * @throws SpooldError HANDLER_UNLOADABLE
    */
   async prepare(options: PoolOptions): Promise<Replacement> {
-    const { roster } = this.#main
+    const { roster } = this
     const thaw = () => this.size.freeze(false)
     this.size.freeze(true)
     try {
@@ -292,7 +278,7 @@ export class WorkerPool implements SignalReceivers {
 
   /** Replaces the old workers one by one. Each stays until its successor is ready. */
   async #replaceAll(first: WorkerProcess, options: PoolOptions): Promise<void> {
-    const { roster } = this.#main
+    const { roster } = this
     const old = [...roster.workers]
     this.#adopt(options)
     roster.takeIn(first)
@@ -308,17 +294,17 @@ export class WorkerPool implements SignalReceivers {
     } catch (error) {
       const kept = old.filter(({ state }) => state === 'ready').length
       if (!roster.isClosed)
-        this.#events.emit('workers-kept', { spool: this.spool, kept, error: messageOf(error) })
+        this.events.emit('workers-kept', { spool: this.spool, kept, error: messageOf(error) })
     }
     roster.fill()
     void Promise.all(old.map(({ whenExited }) => whenExited)).then(() => {
-      if (!roster.isClosed) this.#feed.changed('handlers') // the last reports of old workers may name tasks that only new workers know
+      if (!roster.isClosed) this.feed.changed('handlers') // the last reports of old workers may name tasks that only new workers know
     })
   }
 
   #adopt(options: PoolOptions): void {
     this.#options = options
-    this.#main.roster.options = options
+    this.roster.options = options
     this.#alone.roster.options = aloneOptions(options)
     this.size.options = options
     this.#alone.dismiss()
@@ -336,9 +322,9 @@ export class WorkerPool implements SignalReceivers {
 
   /** Ends the workers. That counts as a crash for no task. */
   async #end(end: (roster: Roster) => Promise<void>): Promise<void> {
-    this.#signals.leave(this)
+    this.signals.leave(this)
     this.size.close()
-    this.#crashed.close()
+    this.crashed.close()
     await Promise.all(
       this.#feeders.map(async feeder => {
         await end(feeder.roster)
@@ -346,7 +332,7 @@ export class WorkerPool implements SignalReceivers {
       }),
     )
     this.#aside?.close()
-    await this.#cancellations.settled()
+    await this.cancellations.settled()
     await this.#unmark()
   }
 
@@ -359,17 +345,17 @@ export class WorkerPool implements SignalReceivers {
   /** Clears the marks of runs that were cut short. Tasks that run at most once are buried by that. */
   async #unmarkRest(): Promise<void> {
     // only now is it known whether another process, which was given one of these tasks later, has died with it by itself
-    const excused = this.#lastRuns.excused(this.#feeders.flatMap(({ cutAtEnd }) => cutAtEnd.splice(0)))
-    for (const report of await clearMarks(this.#options, excused, this.#events)) {
+    const excused = this.lastRuns.excused(this.#feeders.flatMap(({ cutAtEnd }) => cutAtEnd.splice(0)))
+    for (const report of await clearMarks(this.#options, excused, this.events)) {
       const its = excused.find(({ ref }) => ref === report.ref)
       const isBuried = report.kind === 'buried' || report.kind === 'set-aside'
-      if (its !== undefined && isBuried) this.#tell(its.pid, [report])
+      if (its !== undefined && isBuried) this.tell(its.pid, [report])
     }
   }
 
-  #progressed(count: number): void {
+  progressed(count: number): void {
     this.size.ended(count)
-    if (!this.#pace.progressed()) return
+    if (!this.pace.progressed()) return
     for (const { roster } of this.#feeders) roster.hasten()
   }
 }
