@@ -5,7 +5,7 @@ import type { Magic, NumberedLine } from './magic.js'
 const BYTE_ORDER_MARK = '\ufeff'
 
 /**
- * Warns of lines that are not read the way they look; uWSGI accepts them all silently. Only the wanted section, and lines
+ * Warns about lines that are not read the way they look; uWSGI accepts them all silently. Only the wanted section, and lines
  * outside any section, are examined.
  */
 export function* findOddities(text: string, section: string, magic: Magic): Generator<NumberedLine> {
