@@ -11,13 +11,13 @@ import type { Enqueuer, StoreResult } from '../enqueuer.js'
 import { SocketConnection } from './socket-connection.js'
 
 export interface SocketClientOptions {
-  /** The time limit for a connection: 5,000 ms. */
+  /** How long connecting may take, in ms. Default: 5,000. */
   readonly connectTimeoutMs?: number
-  /** The time limit for a reply, from the last byte sent: 30,000 ms. */
+  /** How long a reply may take after the last byte was sent, in ms. Default: 30,000. */
   readonly timeoutMs?: number
-  /** Close a connection that has been idle this long; keep it below the daemon's socket-keepalive-timeout: 30,000 ms. */
+  /** How long an idle connection stays open, in ms; keep it below the daemon's socket-keepalive-timeout. Default: 30,000. */
   readonly idleMs?: number
-  /** The maximum size of a body; a stream is collected up to this size: 64 MiB. */
+  /** The maximum size of a body, in bytes; a stream is collected up to this size. Default: 64 MiB. */
   readonly maxBodyBytes?: number
 }
 

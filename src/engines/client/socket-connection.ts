@@ -5,11 +5,11 @@ import { type Address, formatAddress, socketPath } from '../../formats/protocol/
 import { HEADER_BYTES, modifier2Of, packetBytesOf } from '../../formats/protocol/header.js'
 
 interface SocketConnectionOptions {
-  /** The time limit for connecting. */
+  /** How long connecting may take, in ms. */
   readonly connectTimeoutMs: number
-  /** The time limit for a reply without any progress. */
+  /** How long a reply may take without any progress, in ms. */
   readonly timeoutMs: number
-  /** How long an idle connection is kept. */
+  /** How long an idle connection is kept, in ms. */
   readonly idleMs: number
 }
 

@@ -11,11 +11,13 @@ export interface SpoolOptions extends Destination, TaskOptions {}
  *
  * @param dictionary keys of 1–65,535 bytes, values of 0–65,535, all together 65,535; uWSGI's magic keys have their meaning
  *   (`spooler`, `at`, `priority`, `body`)
- * @returns the path of the task file, which by then is on disk unless `sync` is false; with a `socket`, the address
+ * @returns the path of the task file, which by then is on disk unless `sync` is false; with a `socket`, its address; on Redis,
+ *   the spool's name and the task's id
  * @throws TypeError that names the key, if its value cannot become bytes
  * @throws SpooldError whose `code` is REQUEST_INVALID, SPOOLER_UNKNOWN or SPOOL_UNUSABLE before anything is written; SPOOL_FULL
- *   or ENQUEUE_FAILED if nothing of the task is left; with a `socket`, also ADDRESS_INVALID or SOCKET_…, where only
- *   SOCKET_UNANSWERED leaves open whether the task is stored. `details` has the key, the sizes, the errno
+ *   or ENQUEUE_FAILED if nothing of the task is left; with a `socket`, also ADDRESS_INVALID or SOCKET_…; on Redis, also
+ *   ADDRESS_INVALID, LIBRARY_MISSING or REDIS_…. After SOCKET_UNANSWERED and REDIS_UNANSWERED the task may be stored; after
+ *   REDIS_UNREPLICATED it is. `details` has the key, the sizes, the errno
  */
 export async function spool(dictionary: Dictionary, options: SpoolOptions = {}): Promise<string> {
   return (await enqueue(dictionary, options)).path
