@@ -4,7 +4,7 @@ import type { RedisFacts } from '../server-facts.js'
 import type { Connection } from './connection.js'
 
 /**
- * Does what spoold and BullMQ do to keys, each once, on keys that are gone when the script ends. Returns the first refusal, or
+ * Tries what spoold and BullMQ do to keys, each once, on keys that are gone when the script ends. Returns the first refusal, or
  * ''.
  */
 const TRY_ALL = `

@@ -217,8 +217,9 @@ return time[1] * 1000 + math.floor(time[2] / 1000)`
 // The scripts below read and change what people look at and change.
 
 /**
- * KEYS delayed, prioritized, failed, active; ARGV prefix, bytes of the data that are wanted, and the ids. It only reads. For
- * each job: where it is, its score there, what it has, and of its data, which may be large, the beginning, the end and the length.
+ * KEYS delayed, prioritized, failed, active; ARGV prefix, how many bytes of the data are wanted, and the ids. It only reads.
+ * Returns for each job: where it is, its score there, what it has, and of its data, which may be large, the beginning, the end
+ * and the length.
  */
 const PEEK = `
 local found = {}
