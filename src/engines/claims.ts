@@ -52,10 +52,10 @@ export interface Claim {
   readonly fencingToken?: number | undefined
   /** What the worker sends to the master before the task begins. Undefined: the ref says it all, and no message is sent. */
   readonly notice: ClaimNotice | undefined
-  /** Undefined when there is no body. Valid until the claim is settled. */
+  /** Returns the body; undefined if there is none. Valid until the claim is settled. */
   readBody(): Buffer | undefined
   /**
-   * A descriptor to pass to another process. No other process can claim the task until that process has ended or this
+   * Returns a descriptor to pass to another process. No other process can claim the task until that process has ended or this
    * claim is settled, even if this process dies. Undefined if the engine's claims are not descriptors.
    */
   shareLock(): number | undefined
@@ -76,12 +76,12 @@ export interface Claims {
    */
   claim(ref: Ref, lastRun?: LastRun): Awaitable<Claim | Report>
   /**
-   * Marks the start of the run. Call it right before the handler. `beside` means that other tasks run in this
-   * process, so if the process dies, it is unknown which one is to blame.
+   * Marks the start of the run. Call it right before the handler. `beside` means that other tasks run in this process, so if the
+   * process dies, it is unknown which one is to blame.
    *
    * A task whose terms have slots takes one of them first. If all are taken, it is reported as `parked`, and left unchanged.
    *
-   * @returns a report if it has no slot, or if the mark could not be made: then nothing may run, and the claim is given up
+   * @returns a report if the task gets no slot, or if the mark could not be made: then nothing may run, and the claim is given up
    */
   begin(claim: Claim, company: Company): Awaitable<Report | undefined>
   /**

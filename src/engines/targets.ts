@@ -21,7 +21,7 @@ export interface SpoolTarget {
  */
 export class SpoolTargets {
   readonly #enqueuers: readonly Enqueuer[]
-  /** By real path and by configured path. */
+  /** The enqueuers, by real path and by configured path. */
   readonly #byName = new Map<string, Enqueuer>()
 
   /**

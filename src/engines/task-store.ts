@@ -51,12 +51,12 @@ export interface ListingPlan extends ListedTasks {
 
 /** How a task ended, as far as that can be known. */
 export type Ended =
-  /** It ran to SPOOL_OK. */
+  /** The task ran to SPOOL_OK. */
   | { readonly kind: 'done' }
   | { readonly kind: 'dead'; readonly letter: DeadLetter | undefined }
-  /** It was there and is not any more, and nobody says why: it is done, or was removed or moved. */
+  /** The task was there and is not any more, and nobody says why: it is done, or was removed or moved. */
   | { readonly kind: 'gone' }
-  /** It was not there from the beginning. */
+  /** The task was not there from the beginning. */
   | { readonly kind: 'unknown' }
 
 export interface Resumed {
