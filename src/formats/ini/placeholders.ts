@@ -116,7 +116,7 @@ const OPERATIONS: ReadonlyMap<string, (a: bigint, b: bigint) => bigint> = new Ma
 ])
 
 /**
- * Does uWSGI's arithmetic (core/config.c, uwsgi_manage_placeholder), strictly from left to right: plain terms are concatenated,
+ * Calculates as uWSGI does (core/config.c, uwsgi_manage_placeholder), strictly from left to right: plain terms are concatenated,
  * an operator applies to the next term, `++` and `--` change the current value. `%(three four + 2)` with 3 and 4 is 36.
  *
  * @returns undefined if there are only operators

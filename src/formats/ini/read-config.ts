@@ -56,8 +56,8 @@ const IMMEDIATE = new Set([
 ])
 
 /**
- * Reads everything that configures a daemon into one flat list, in uWSGI's order: the environment, the command line, the
- * files; then placeholders; then inherited files. It knows the dialect, not the options.
+ * Reads everything that configures a daemon into one flat list, in uWSGI's order: the environment, the command line, the files;
+ * then placeholders; then inherited files. The reader knows the dialect, not the options.
  */
 export function readConfig(sources: Sources): Config {
   const reader = new ConfigReader(sources)
