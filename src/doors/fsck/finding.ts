@@ -3,7 +3,7 @@ type FindingKind =
   | 'state-directory' // .spoold, or a directory in it, is something else
   | 'rights' // mode or owner keep the spool's user out
   | 'unfinished' // left by a dead writer, under a hidden name
-  | 'promised' // the same, but the task was promised under an id
+  | 'promised' // left by a dead writer, but promised under an id
   | 'litter' // left by a dead daemon in .spoold
   | 'id-expired'
   | 'id-broken'
