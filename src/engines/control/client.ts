@@ -17,7 +17,7 @@ const ANSWER_MS = 5000
 const SOON_MS = 1000
 /** More sockets of a spool than this are not asked, because whoever owns the spool can make any number. */
 const MOST_SOCKETS = 32
-/** A client that is turned away tries again after this time or down to half of it, for `TURNED_AWAY_MS` altogether. */
+/** A client that is turned away tries again after half of this time or more, for `TURNED_AWAY_MS` altogether. */
 const AGAIN_MS = 200
 const TURNED_AWAY_MS = 5000
 
