@@ -79,10 +79,7 @@ export const ENVIRONMENT = 'environment '
 const INI_OF_SITE = 'SPOOLD_INI'
 const SAYS_WHAT_TO_RUN = new Set(['ini', 'spooler', 'spooler2', 'spooler-external'])
 
-/**
- * Returns the settings of the environment: `UWSGI_SPOOLER_FREQUENCY=5` and `SPOOLD_SPOOLER_FREQUENCY=5` mean `spooler-frequency =
- * 5`.
- */
+/** Reads the variables: `UWSGI_SPOOLER_FREQUENCY=5` and `SPOOLD_SPOOLER_FREQUENCY=5` mean `spooler-frequency = 5`. */
 function fromEnvironment({ environment, commandLine, files }: Sources): Setting[] {
   const isSaid = files.length > 0 || commandLine.some(({ key }) => SAYS_WHAT_TO_RUN.has(key))
   return Object.entries(environment).flatMap(([name, value]) => {

@@ -208,8 +208,8 @@ function loginIn(login: string | undefined, fault: Fault): ReadonlyArray<string 
 }
 
 /**
- * Returns the error for an address. It masks everything before the last `@`, because in a mistyped address the password may be
- * anywhere.
+ * Returns the error for an address. It masks everything between the scheme and the last `@`, because in a mistyped address the
+ * password may be anywhere there.
  */
 function invalid(expected: string, text: string): SpooldError {
   const masked = text
