@@ -2,9 +2,9 @@ import { SpooldError } from '../base/errors.js'
 import type { Request } from '../base/task/request.js'
 
 /**
- * The whole body, in memory.
+ * Returns the whole body, in memory; undefined if there is none.
  *
- * @throws SpooldError REQUEST_INVALID if it is larger than `mostBytes`; and what the body throws
+ * @throws SpooldError REQUEST_INVALID if the body is larger than `mostBytes`; and what the body throws
  */
 export async function wholeBody(
   { body }: Request,

@@ -1,7 +1,11 @@
 import type { CancelNews, CancelResult } from '../base/task/cancel.js'
 import { type Changed, DONE, refused } from './spool/admin/change.js'
 
-/** What became of a task that was to be cancelled. @returns undefined: it does not run there any more, or never did */
+/**
+ * Returns the answer for a task that was to be cancelled.
+ *
+ * @returns undefined if the task does not run there any more, or never did
+ */
 export function changedBy({ result, detail = '' }: CancelResult): Changed | undefined {
   switch (result) {
     case 'cancelled':
@@ -18,7 +22,7 @@ export function changedBy({ result, detail = '' }: CancelResult): Changed | unde
   }
 }
 
-/** For people. */
+/** Says, for people, what the end of a cancelled task waits for. */
 export function waitsFor({ pid, others }: CancelNews): string {
   return `waits until ${others} more in its process (pid ${pid}) ended: it is not killed before that, and is given nothing more`
 }

@@ -27,7 +27,7 @@ export interface Claim {
   readonly directory: string | undefined
   /** The packet's pairs. */
   readonly vars: Vars
-  /** What the handlers of this worker say of it (`termsOf` of the options); undefined: nothing. */
+  /** The terms that the handlers of this worker have for the task (`termsOf` of the options); undefined: none. */
   readonly terms: Terms | undefined
   /** Epoch ms. */
   readonly dueAtMs: number
@@ -40,20 +40,22 @@ export interface Claim {
    * runs alone. Also true if its process died while it ran alone, so that it takes no other tasks with it.
    */
   readonly mustBeAlone: boolean
-  /** Its process died while it ran alone, so it is to blame: those that have not crashed go first. */
+  /** True if its process died while it ran alone, so that it is to blame. Tasks that have not crashed go first. */
   readonly hasCrashed: boolean
-  /** It would find no slot, as far as this worker knows: it need not wait for its begin. */
+  /** True if the task would find no slot, as far as this worker knows, so that it need not wait for its begin. */
   readonly findsNoSlot?: boolean
-  /** Delivered at most once. Such a task is never sent to an interpreter together with others. */
+  /** True if the task is delivered at most once. Such a task is never sent to a host together with others. */
   readonly isOnce: boolean
-  /** Once it has begun: larger than that of every run of the spool that began before. Undefined if the engine has none. */
+  /**
+   * Set once the task has begun: larger than that of every run of the spool that began before. Undefined if the engine has none.
+   */
   readonly fencingToken?: number | undefined
-  /** The worker sends it to the master before the task begins. Undefined: the ref says it all, and no message is sent. */
+  /** What the worker sends to the master before the task begins. Undefined: the ref says it all, and no message is sent. */
   readonly notice: ClaimNotice | undefined
-  /** Undefined when there is no body. Valid until the claim is settled. */
+  /** Returns the body; undefined if there is none. Valid until the claim is settled. */
   readBody(): Buffer | undefined
   /**
-   * A descriptor to pass to another process. No other process can claim the task until that process has ended or this
+   * Returns a descriptor to pass to another process. No other process can claim the task until that process has ended or this
    * claim is settled, even if this process dies. Undefined if the engine's claims are not descriptors.
    */
   shareLock(): number | undefined
@@ -74,20 +76,20 @@ export interface Claims {
    */
   claim(ref: Ref, lastRun?: LastRun): Awaitable<Claim | Report>
   /**
-   * Marks the start of the run. Call it right before the handler. `beside` means that other tasks run in this
-   * process, so if the process dies, it is unknown which one is to blame.
+   * Marks the start of the run. Call it right before the handler. `beside` means that other tasks run in this process, so if the
+   * process dies, it is unknown which one is to blame.
    *
    * A task whose terms have slots takes one of them first. If all are taken, it is reported as `parked`, and left unchanged.
    *
-   * @returns a report if it has no slot, or if the mark could not be made: then nothing may run, and the claim is given up
+   * @returns a report if the task gets no slot, or if the mark could not be made: then nothing may run, and the claim is given up
    */
   begin(claim: Claim, company: Company): Awaitable<Report | undefined>
   /**
-   * Applies a run's outcome and gives up the claim, then the slot, which the report then has as `slots`. Call it exactly once for a claim that began. A named task that every
-   * handler ignored is parked.
+   * Applies a run's outcome, gives up the claim, and then gives back the slot, which the report has as `slots`. Call it exactly
+   * once for a claim that began. A named task that every handler ignored is parked.
    *
-   * @param next will be claimed after that, as far as is known: an engine may fetch its task by the same command
-   * @param isFollowed keeps the slot for the next claim of the name that begins. Only if there are `slots`
+   * @param next the ref that will be claimed after this, as far as is known: an engine may fetch its task with the same command
+   * @param isFollowed true keeps the slot for the next claim of the name that begins; only if there are `slots`
    */
   settle(claim: Claim, outcome: Outcome, ranMs: number, next?: Ref, isFollowed?: boolean): Awaitable<Report>
   /**
@@ -98,10 +100,10 @@ export interface Claims {
    */
   release(claim: Claim, reason?: ParkReason): Awaitable<Report>
   /**
-   * A report is about to be sent: what `settle` has put off is done.
+   * Does what `settle` has put off. Call it before a report is sent.
    *
-   * @param isEmpty no ref waits to be claimed: what `settle` fetched and nobody has claimed is given up, and what is kept open for
-   *   the next claim
+   * @param isEmpty true if no ref waits to be claimed: then what `settle` fetched and nobody has claimed is given up, and so is
+   *   what is kept open for the next claim
    */
   rest(isEmpty: boolean): void
 }
@@ -109,19 +111,19 @@ export interface Claims {
 /** The slots of one worker's claims. */
 interface ClaimedSlots {
   /**
-   * The master has given more tasks: slots that were found taken may be free by now.
+   * Learns that the master has given more tasks, so that slots that were found taken may be free by now.
    *
    * @param news what has changed: only the tasks in `tries` may take a slot of a name in `queued`
    */
   refresh(news: SlotNews | undefined): void
-  /** A slot that `settle` has kept is given back: none follows. @returns whether there was one */
+  /** Gives back a slot that `settle` has kept, because no task follows on it. @returns true if there was one */
   dropKept(slots: NamedSlots): boolean
-  /** How many of a name the claims have that have begun; those that are kept, too. */
+  /** Returns how many slots of a name this worker's claims have: those of claims that have begun, and those kept. */
   heldOf(name: string): number
 }
 
 /** What an engine opens for a worker. */
 export interface WorkerClaims extends Claims {
-  /** Absent: no slot is kept for the next task of its name. */
+  /** Absent: the engine keeps no slot for the next task of its name. */
   readonly slots?: ClaimedSlots
 }

@@ -1,14 +1,14 @@
 import type { Request, Stored } from '../base/task/request.js'
 import type { Enqueuer, StoreResult } from './enqueuer.js'
 
-/** An enqueuer that is opened for the first task: most programs that may store tasks never do. */
+/** An enqueuer that is opened for its first task, because most programs that may store tasks never do. */
 export class DeferredEnqueuer implements Enqueuer {
   readonly name: string
   readonly #open: () => Promise<Enqueuer>
   #opening: Promise<Enqueuer> | undefined
   #opened: Enqueuer | undefined
 
-  /** @param name that of the enqueuer which `open` returns */
+  /** @param name the name of the enqueuer that `open` returns */
   constructor(name: string, open: () => Promise<Enqueuer>) {
     this.name = name
     this.#open = open

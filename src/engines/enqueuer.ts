@@ -5,7 +5,7 @@ export type StoreResult = { readonly stored: Stored } | { readonly error: Error 
 
 /** Stores tasks: all that a program needs if it does not run any. */
 export interface Enqueuer {
-  /** The name for people: a spool's real path, a daemon's address. */
+  /** The name for people: a spool's real path, or a daemon's address. */
   readonly name: string
   /**
    * Resolves when the task is stored safely. A task with an id is stored once, however often it is sent.
@@ -13,12 +13,19 @@ export interface Enqueuer {
    * @throws SpooldError REQUEST_INVALID, SPOOL_FULL, ENQUEUE_FAILED; nothing of the task is left
    */
   store(request: Request): Promise<Stored>
-  /** The results are in the order of the requests. `isAllOrNothing`: if one cannot be stored, none is. */
+  /**
+   * Stores many requests. The results are in the order of the requests. With `isAllOrNothing`, if one cannot be stored, none is.
+   */
   storeAll(requests: readonly Request[], isAllOrNothing?: boolean): Promise<readonly StoreResult[]>
-  /** For a caller that cannot await. Absent where storing needs an answer from another process. @throws as `store` */
+  /**
+   * Stores a request for a caller that cannot await. Absent where storing needs an answer from another process.
+   *
+   * @throws as `store`
+   */
   storeSync?(request: Request): Stored
   /**
-   * Stores a request if that is possible without waiting, and else returns undefined. Absent where it never is.
+   * Stores a request if that is possible without waiting; undefined if it is not. Absent where it is never possible.
+   *
    * @throws as `store`
    */
   storeAtOnce?(request: Request): Stored | undefined

@@ -1,18 +1,21 @@
 import type { Request } from '../base/task/request.js'
 
-/** A task that lies in a directory. */
+/** A task in a spool directory that is to be stored in another spool. */
 export interface ForwardedTask {
-  /** The path of its file. */
+  /** The path of the task file. */
   readonly file: string
-  /** Of packet and body. */
+  /** The size of packet and body together. */
   readonly bytes: number
-  /** May throw. */
+  /** Reads the task. May throw. */
   read(): Request
   /** Fires when nobody waits any more for a spool that is away. */
   readonly over: AbortSignal
 }
 
-/** `refused`: for its own fault, so it always would be. `away`: it was given up while nothing could be stored. */
+/**
+ * `refused`: for a fault of the task itself, so that it would be refused again. `away`: given up, because the spool could not be
+ * reached meanwhile.
+ */
 export type Forwarded =
   | { readonly kind: 'stored' | 'away' }
   | { readonly kind: 'refused' | 'failed'; readonly why: string }
@@ -20,11 +23,11 @@ export type Forwarded =
 /** Stores tasks of a directory in another spool. */
 export interface Forwarder {
   /**
-   * Stores tasks in the order in which it is asked to, each once, however often it is tried. Resolves when that is done; while the
-   * spool is away, that takes as long as it takes.
+   * Stores tasks in the order of the calls, each once, however often it is tried. Resolves when the task is stored, or will not
+   * be; while the spool is away, that takes as long as it takes.
    */
   forward(task: ForwardedTask): Promise<Forwarded>
 }
 
-/** Told once, until it is reached again. `why` undefined: it is. */
+/** Called once when the other spool is away, with the reason, and once with undefined when it is reached again. */
 export type AwayListener = (why: string | undefined) => void

@@ -3,12 +3,12 @@ import { isRedisAddress } from '../formats/protocol/redis-address.js'
 import { openTaskStore } from './open-engine.js'
 import { noteHiddenKeys, renewHiddenKeys } from './spool/hidden-keys.js'
 
-/** So often it is tried again while Redis is away. */
+/** How long to wait before the next attempt while Redis is away. */
 const AGAIN_MS = 5000
 
-/** Leaves in spools which keys are hidden, for commands that look at tasks without the configuration. */
+/** Notes in spools which keys are hidden, for commands that look at tasks without the configuration. */
 export class HiddenNotes {
-  /** A reload begins the next one. */
+  /** The number of the last call of `serve`. A later call, after a reload, ends the attempts of an earlier one. */
   #round = 0
   #keys: readonly string[] = []
 
@@ -21,7 +21,7 @@ export class HiddenNotes {
       else noteHiddenKeys(toByteString(spool), keys)
   }
 
-  /** Leaves them once more in a directory where they cannot be trusted any more. */
+  /** Notes the keys again in a directory where the note cannot be trusted any more. */
   renew(spool: string): void {
     if (!isRedisAddress(spool)) renewHiddenKeys(toByteString(spool), this.#keys)
   }

@@ -17,11 +17,11 @@ import type { RedisFacts, ServerOverview } from './server-facts.js'
 import type { DirectoryClaimsOptions } from './spool/claims/claims.js'
 import type { TaskStore } from './task-store.js'
 
-/** Options for a master; an engine uses those that apply to its tasks. */
+/** Options for a master. An engine uses those that apply to its tasks. */
 export type FeedOptions = Omit<DirectoryFeedOptions, 'spool'>
 /** Options for a worker. */
 export interface ClaimsOptions extends Omit<DirectoryClaimsOptions, 'spool'> {
-  /** Tells people of a task that this worker has. */
+  /** Tells people something about a task that this worker has. */
   readonly tell?: ((task: string, message: string) => void) | undefined
 }
 
@@ -29,20 +29,20 @@ export interface ClaimsOptions extends Omit<DirectoryClaimsOptions, 'spool'> {
 export interface Engine {
   enqueuer(sync: boolean): Promise<Enqueuer>
   feed(options: FeedOptions, events: Emitter): Promise<Source>
-  /** For one worker. */
+  /** Opens the claims of one worker. */
   claims(options: ClaimsOptions): Promise<WorkerClaims>
-  /** @param aside does what has to do with the files of tasks; absent: this process itself */
+  /** @param aside does all work on task files; absent: this process does it itself */
   upkeep(aside?: Aside): Promise<Upkeep>
-  /** Absent: nothing is forwarded there. */
+  /** Absent: no tasks are forwarded there. */
   forwarder?(away: AwayListener): Promise<Forwarder>
-  /** Absent: its tasks are on no server. */
+  /** Absent: the spool is not on a server. */
   facts?(): Promise<RedisFacts>
   overview?(): Promise<ServerOverview>
-  /** The processes of all machines that run its tasks. Absent: they are found in the spool. */
+  /** Returns the processes on all machines that run the spool's tasks. Absent: they are found in the spool itself. */
   members?(): Promise<readonly MemberFacts[]>
 }
 
-/** The only place that chooses the engine of a spool. @param spool its real path, or its name or address on Redis */
+/** Chooses the engine of a spool; nothing else does. @param spool its real path, or its name or address on Redis */
 export function openEngine(spool: string): Engine {
   return isRedisAddress(spool) ? redis(spool) : directoryEngine(spool)
 }
@@ -52,7 +52,7 @@ function redis(spool: string) {
 }
 
 /**
- * The sockets on this machine on which daemons of a spool may listen. A dead daemon may have left one.
+ * Returns the sockets on this machine on which daemons of a spool may listen. A dead daemon may have left one.
  *
  * @param spool its real path, or its name on Redis
  * @throws as `controlSocketsOf`; SpooldError REDIS_UNREACHABLE
@@ -66,7 +66,10 @@ export async function daemonSocketsOf(spool: string): Promise<string[]> {
   return [...new Set(homes)].flatMap(socketsIn)
 }
 
-/** A directory that a member names: it may be another machine's of the same name, or closed to us. */
+/**
+ * Returns the sockets in a directory that a member names; none if it cannot be read, because it may be a directory of the same
+ * name on another machine, or closed to us.
+ */
 function socketsIn(home: string): string[] {
   try {
     return controlSocketsOf(home)
@@ -76,13 +79,13 @@ function socketsIn(home: string): string[] {
 }
 
 interface StoreOptions {
-  /** Asks the daemons of a directory which due tasks they keep back. Without that, no task there is parked. */
+  /** Asks the daemons of a directory which due tasks they have parked. Without this, no task there is shown as parked. */
   readonly asksDaemons?: boolean
-  /** Where they are asked, if not at the sockets in the spool. */
+  /** The sockets at which to ask, if not those in the spool. */
   readonly sockets?: readonly string[] | undefined
 }
 
-/** @param spool its real path, or its name or address on Redis */
+/** Opens the tasks of a spool. @param spool its real path, or its name or address on Redis */
 export async function openTaskStore(spool: string, options: StoreOptions = {}): Promise<TaskStore> {
   if (isRedisAddress(spool)) return redis(spool).tasks()
   const { DirectoryTaskStore } = await import('./directory/task-store.js')
@@ -110,7 +113,7 @@ function directoryEngine(spool: string): Engine {
   }
 }
 
-/** A new spool that lives as long as what is returned, and that nobody else has. @param name for people */
+/** Opens a new spool in memory. It lives as long as the returned engine, and only that engine has it. @param name for people */
 export function memoryEngine(name: string): Engine {
   let opened: Promise<MemorySpool> | undefined
   const open = () => {

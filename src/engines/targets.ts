@@ -9,9 +9,9 @@ import { openEngine } from './open-engine.js'
 
 /** A spool that accepts tasks. */
 export interface SpoolTarget {
-  /** Its path, or its address on Redis. */
+  /** The path of the spool, or its address on Redis. */
   readonly directory: string
-  /** Whether a task is on disk before it counts as stored. */
+  /** True if a task has to be on disk before it counts as stored. */
   readonly sync: boolean
 }
 
@@ -21,7 +21,7 @@ export interface SpoolTarget {
  */
 export class SpoolTargets {
   readonly #enqueuers: readonly Enqueuer[]
-  /** By real path and by configured path. */
+  /** The enqueuers, by real path and by configured path. */
   readonly #byName = new Map<string, Enqueuer>()
 
   /**
@@ -40,11 +40,11 @@ export class SpoolTargets {
   }
 
   /**
-   * Looks up a spool that an untrusted client named, by its real path or its path in the configuration. It does not
-   * access the file system, so a client cannot probe it.
+   * Looks up a spool that an untrusted client named, by its real path or its path in the configuration. It does not access the
+   * file system, so that a client cannot probe it.
    *
    * @param name the task's `spooler`; empty or undefined means the first spool
-   * @returns undefined if it is not one of ours
+   * @returns undefined if it is not one of these spools
    */
   known(name?: Uint8Array): Enqueuer | undefined {
     if (name === undefined || name.length === 0) return this.#enqueuers[0]
@@ -78,7 +78,9 @@ function open({ directory, sync }: SpoolTarget): Enqueuer {
   return new DeferredEnqueuer(nameOfRedis(directory), () => openEngine(directory).enqueuer(sync))
 }
 
-/** Whoever names a spool knows its address, and need not know what that says besides. */
+/**
+ * Returns the name in an address; empty if it is no valid address. A client may name a spool by an address with other settings.
+ */
 function nameIn(address: string): string {
   try {
     return parseRedisAddress(address).name
@@ -87,7 +89,7 @@ function nameIn(address: string): string {
   }
 }
 
-/** What a path or an address is known by, as well as by its name. */
+/** Returns what a spool is known by besides its name: its address, or its absolute path. */
 function placeOf(directory: string): string {
   return isRedisAddress(directory) ? directory : resolve(directory)
 }

@@ -8,26 +8,26 @@ import type { TaskAction } from './actions.js'
 import type { Args } from './args.js'
 import type { Selection } from './selection.js'
 
-/** More tasks than this are not acted on at once. */
+/** The most tasks that are acted on at once. */
 const MOST_IN_BULK = 50_000
-/** Nor are more looked at, of those whose names fit: that would take a minute. */
+/** The most tasks whose names fit that are looked at, because more would take more than a minute. */
 const MOST_LOOKED_AT = 200_000
-/** A daemon's control socket serves 64 clients. */
+/** How many tasks are acted on at a time: a daemon's control socket serves 64 clients. */
 const AT_ONCE = 32
 
 interface Selected {
   readonly refs: readonly Ref[]
-  /** False: more fit than may be acted on at once, or than are looked at. */
+  /** False: more tasks fit than may be acted on at once, or than are looked at. */
   readonly isWhole: boolean
 }
 
-/** How many tasks ended how. */
+/** How many tasks ended in which way. */
 export type Tally = Readonly<Record<Changed['kind'], number>> & {
-  /** Why the first of those that were refused was. */
+  /** Why the first task that was refused was refused. */
   readonly detail?: string
 }
 
-/** Does something to one task, as the command line does. @param say gets what happens meanwhile */
+/** Does something to one task, as the command line does. @param say called with what happens meanwhile, for people */
 export async function actOnTask(
   store: TaskStore,
   task: TaskView,
@@ -45,10 +45,10 @@ export async function actOnTask(
 }
 
 /**
- * The tasks to which an action would be done, as they are now.
+ * Returns the tasks to which an action would be done, as they are now.
  *
- * @param selection one without states means all in which a task can have the action
- * @throws the file system's error if the spool cannot be listed; a priority that cannot be has none
+ * @param selection without states, it means all states in which a task can have the action
+ * @throws the file system's error if the spool cannot be listed; a priority that cannot be listed is passed over
  */
 export async function selectTasks(
   store: TaskStore,
@@ -70,7 +70,7 @@ export async function selectTasks(
   return { refs, isWhole: true }
 }
 
-/** Does something to each of these tasks. Those that are gone, or in another state by now, are left alone. */
+/** Does something to each of these tasks. Tasks that are gone, or in another state by now, are left alone. */
 export async function actOnTasks(store: TaskStore, action: TaskAction, refs: readonly Ref[]): Promise<Tally> {
   const counts = { done: 0, gone: 0, running: 0, refused: 0 }
   let detail: string | undefined

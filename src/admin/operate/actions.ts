@@ -5,37 +5,38 @@ import { type Args, given, type SpoolActor } from './args.js'
 import { edit, enqueue, onSchedule, pause, resume, scale } from './spool-actions.js'
 
 interface Common {
-  /** Who may do it at least. */
+  /** The least role that may do it. */
   readonly role: Role
-  /** For people, once it is done: `held`. */
+  /** What people read once it is done: `held`. */
   readonly done: string
-  /** The arguments that it knows. */
+  /** The names of the arguments that the action knows. */
   readonly args: readonly string[]
-  /** It brings a new task, which runs code as far as handlers do: off unless the configuration allows it. */
+  /**
+   * True if the action brings a new task, which runs code as far as handlers do. It is off unless the configuration allows it.
+   */
   readonly isNewWork: boolean
 }
 
 export interface TaskAction extends Common {
   readonly on: 'task'
-  /** The states in which a task can have it. */
+  /** The states in which a task can have the action. */
   readonly states: readonly TaskState[]
-  /** It can be done to all tasks that a filter selects. */
+  /** True if it can be done to all tasks that a filter selects. */
   readonly inBulk: boolean
-  /** What it takes away does not come back. */
+  /** True if what it removes does not come back. */
   readonly isFinal: boolean
-  /** What a store is to do. */
+  /** Returns the change that a store is to make. */
   change(args: Args): Change
 }
 
 export interface SpoolAction extends Common {
   readonly on: 'spool'
-  /** Arguments that name values of tasks: who may not read payloads would find them by trying. */
-  readonly payloadArgs: readonly string[]
   /**
-   * @param spool its real path
-   * @returns what is so now, for people
-   * @throws Error why it was not done
+   * Arguments that name values of tasks. Without the right to read payloads they are refused, because values could be found by
+   * trying.
    */
+  readonly payloadArgs: readonly string[]
+  /** @param spool its real path @returns what has been done, for people @throws Error why it was not done */
   run(spool: string, args: Args, by?: SpoolActor): Promise<string>
 }
 
@@ -48,7 +49,7 @@ const ON_TASK = { on: 'task', args: [], inBulk: true, isFinal: false, isNewWork:
 const ON_SPOOL = { on: 'spool', isNewWork: false, payloadArgs: [] } as const
 const ON_SCHEDULE = { ...ON_SPOOL, role: 'operator', args: ['schedule'] } as const
 
-/** What people can do to tasks and spools, wherever they do it. An operator's acts can be undone. */
+/** What people can do to tasks and spools, wherever they do it. Actions of operators can be undone. */
 export const ACTIONS = {
   requeue: {
     ...{ ...ON_TASK, role: 'operator', done: 'requeued', states: ['dead'], args: ['keepAttempts'] },

@@ -1,14 +1,14 @@
 import { SpooldError } from '../../base/errors.js'
 import { isSeconds, parseTime } from '../../base/time-text.js'
 
-/** What people type into a form or a prompt, by name. An empty text is none. */
+/** What people type into a form or a prompt, by name. An empty text counts as no argument. */
 export type Args = Readonly<Record<string, string | undefined>>
 
 /** Who acts on a spool. */
 export interface SpoolActor {
-  /** Where its daemons are asked, if not at the sockets in the spool. */
+  /** The sockets at which its daemons are asked, if not those in the spool. */
   readonly sockets?: readonly string[] | undefined
-  /** What is said of tasks has their values. Default: it may. */
+  /** True: what is said of tasks may contain their values. Default: true. */
   readonly mayReadPayload?: boolean
 }
 

@@ -4,7 +4,7 @@ import { nameFault } from '../../formats/protocol/named.js'
 
 /** One line of the file of `spooler-dashboard-tokens`: `alice operator+payload 9f86d0…`. */
 export interface Token {
-  /** Whose it is, for the audit. */
+  /** The name of the token's owner, for the audit. */
   readonly name: string
   readonly role: Role
   readonly mayReadPayload: boolean
@@ -38,7 +38,7 @@ function tokenOf([name = '', right = '', hash = '']: readonly string[]): Token |
   return role === undefined || !isRight ? undefined : { name, role, mayReadPayload, hash }
 }
 
-/** A new token, and the line that lets whoever has it in. */
+/** Makes a new token, and the line that lets in whoever has the token. */
 export function makeToken(whose: Omit<Token, 'hash'>): { readonly token: string; readonly line: string } {
   const token = randomBytes(TOKEN_BYTES).toString('base64url')
   const hash = createHash('sha256').update(token).digest('hex')

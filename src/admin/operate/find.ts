@@ -13,20 +13,20 @@ export interface Sought {
 }
 
 export interface Found {
-  /** `file`: it is at that path; `name`: elsewhere in the spool, such as in a priority or among the dead letters. */
+  /** `file`: the task is at that path; `name`: it is elsewhere in the spool, such as in a priority or among the dead letters. */
   readonly how: 'file' | 'name' | 'id'
   readonly task: TaskView
 }
 
 interface Search {
   readonly found: readonly Found[]
-  /** What was stored under the id, if it is nowhere any more. */
+  /** The ref of the task that was stored under the id, even if that task is gone. */
   readonly stored?: Ref
 }
 
 /**
- * The tasks of a spool that somebody may mean: the one at that path; else those of that name; else the one of that id, which
- * may have moved, or died, since it was stored.
+ * Returns the tasks of a spool that somebody may mean: the one at that path; else those of that name; else the one of that id,
+ * which may have moved, or died, since it was stored.
  */
 export async function findTasks(store: TaskStore, { ref, id }: Sought): Promise<Search> {
   const named = await store.named(ref)
@@ -35,11 +35,11 @@ export async function findTasks(store: TaskStore, { ref, id }: Sought): Promise<
   const ofId = (tasks: readonly TaskView[]): Search => ({ found: tasks.map(task => ({ how: 'id', task })) })
   const stored = await store.find(id)
   if (stored !== undefined) return { ...ofId(await store.named(stored)), stored }
-  if (!UUID.test(id)) return ofId([]) // only their packets know those
+  if (!UUID.test(id)) return ofId([]) // only the packets of named tasks have those ids
   for await (const task of store.views({ states: TASK_STATES, mayHave: () => true }))
     if (task.file.vars !== undefined && lastValue(task.file.vars, ID_KEY) === id) return ofId([task])
   return ofId([])
 }
 
-/** The id of a named task to which its caller gave none. */
+/** Matches the id of a named task to which its caller gave none. */
 export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/

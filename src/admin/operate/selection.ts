@@ -27,25 +27,25 @@ export interface SelectionOptions {
 
 /** Selects the tasks that pass every filter. */
 export interface Selection {
-  /** No filter was given. */
+  /** True if no filter was given. */
   readonly isAll: boolean
-  /** undefined: the command's default states. */
+  /** Undefined: the command's default states. */
   readonly states: readonly TaskState[] | undefined
-  /** A filter looks at the packets in the files. */
+  /** True if a filter looks at the packets in the files. */
   readonly needsPackets: boolean
   /** Tests the path alone, before the file is opened. */
   mayHave(ref: Ref): boolean
   has(task: TaskView): boolean
 }
 
-/** Whoever may not read packets and errors must not find out what is in them by filters, either. */
+/** True if a filter tests packets or errors. Whoever may not read those must not find out by filters what is in them, either. */
 export function usesPayload({ key = [], match = [], grep = [] }: SelectionOptions): boolean {
   return key.length + match.length + grep.length > 0
 }
 
 type Test = (task: TaskView) => boolean
 
-/** @throws SpooldError USAGE, with what was expected */
+/** Parses the filter flags. @throws SpooldError USAGE, with what was expected */
 export function selectionOf(options: SelectionOptions, nowMs = Date.now()): Selection {
   const { olderThan, newerThan, priority, key = [], task, match = [], grep = [], name, reason } = options
   const nameTests: Array<(ref: Ref) => boolean> = []
@@ -90,7 +90,7 @@ function priorityIn(text: string): number {
   return Number(text)
 }
 
-/** A ref without directories does not say it: the task has to be read. */
+/** True if a ref may have this priority. A ref without directories does not tell its priority, so the task has to be read. */
 function mayHavePriority(ref: Ref, wanted: number): boolean {
   const path = ref.replace(/^\.spoold\/dead\//, '')
   return !path.includes('/') || priorityOf(path) === wanted
@@ -109,7 +109,7 @@ function timeTest(
   }
 }
 
-/** An age, a date, or a day of the calendar, which begins at midnight in this machine's time zone; epoch ms. */
+/** Parses an age, a date, or a day of the calendar, which begins at midnight in this machine's time zone. @returns epoch ms */
 function limitOf(flag: string, text: string, nowMs: number): number {
   const daysAgo = ['today', 'yesterday'].indexOf(text)
   if (daysAgo >= 0) return midnight(nowMs, daysAgo)
@@ -142,13 +142,13 @@ export function ageOf(flag: string, text: string): number {
   return ms
 }
 
-/** Compares exact bytes. */
+/** Tests the exact bytes of a value. */
 function hasPair(text: string): Test {
   const [key, value] = bytePair('--key', 'key=value', text)
   return hasValue(key, each => each === value)
 }
 
-/** Matches whole values, as text. */
+/** Tests a whole value, as text, against a pattern. */
 function hasMatch(text: string): Test {
   const [key, pattern] = bytePair('--match', 'key=pattern', text)
   const glob = displayName(pattern)
@@ -167,7 +167,7 @@ function bytePair(flag: string, expected: string, text: string): [key: string, v
   return [toByteString(text.slice(0, cut)), toByteString(text.slice(cut + 1))]
 }
 
-/** Of a repeated key the last value counts, as for handlers. */
+/** Tests the value of a key. Of a repeated key the last value counts, as for handlers. */
 function hasValue(key: string, isWanted: (value: string) => boolean): Test {
   return ({ file: { vars } }) => {
     const value = vars === undefined ? undefined : lastValue(vars, key)
@@ -175,7 +175,7 @@ function hasValue(key: string, isWanted: (value: string) => boolean): Test {
   }
 }
 
-/** Looks for bytes in the name, in a value and in the last error. */
+/** Looks for bytes in the ref, in a value and in the last error. */
 function contains(text: string): Test {
   if (text === '') throw wrongArg('--grep', 'a text', text)
   const bytes = toByteString(text)

@@ -11,9 +11,10 @@ import { type Sight, seenPause, seenPauses } from '../../formats/protocol/sight.
 import { type Args, given, givenTime, type SpoolActor, wrongArg } from './args.js'
 import { pairOf } from './selection.js'
 
+/** What `scale` takes: N, +N, -N or auto. */
 export const WISH = /^(?:[+-]?[0-9]{1,6}|auto)$/
 
-/** Starts no more tasks, or none with a pair, until a time or `resume`. @param spool its real path */
+/** Pauses a spool, or only its tasks with a pair, until a time or `resume`. @param spool its real path */
 export async function pause(spool: string, args: Args, by: SpoolActor = {}): Promise<string> {
   const sinceMs = Date.now()
   const untilMs = givenTime(args, 'until', sinceMs) ?? null
@@ -46,7 +47,7 @@ function pairIn(args: Args): PausedPair | null {
 
 const NO_DAEMON = 'no daemon runs this spool'
 
-/** Sets how many processes the daemons of a spool have for it, until `auto`. */
+/** Sets how many processes the daemons of a spool run for it, until `auto`. */
 export async function scale(spool: string, args: Args, by: SpoolActor = {}): Promise<string> {
   const to = given(args, 'to') ?? ''
   if (!WISH.test(to)) throw wrongArg('to', 'N, +N, -N or auto', to)
@@ -62,12 +63,12 @@ function sizeText(answer: unknown): string {
   return `process ${pid}: ${counted(wanted, 'process', 'processes')} wanted, ${present} present`
 }
 
-/** What a daemon can do to one of its schedules, as its control socket calls it. */
+/** What a daemon can do to one of its schedules, as the verbs of its control socket. */
 type ScheduleVerb = 'run' | 'pause' | 'resume' | 'remove'
 
 /**
- * Has something done to a schedule of a spool, by the first of its daemons that has the schedule and does it. What running code has
- * added each daemon has for itself, so all of them remove it.
+ * Does something to a schedule of a spool, by the first of its daemons that has the schedule and does it. A schedule that running
+ * code has added exists in each daemon, so all of them remove it.
  */
 export const onSchedule =
   (verb: ScheduleVerb) =>
@@ -92,12 +93,12 @@ function doneIn(answer: unknown): string {
   return hasFields(answer, { done: 'text' }, {}) ? (answer as { readonly done: string }).done : 'done'
 }
 
-/** A larger body is not edited, nor copied: it would have to be in memory. */
+/** A larger body is neither edited nor copied, because it would have to be in memory. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024
 
 type TypedPair = readonly [key: string, value: string]
 
-/** Stores a task. @returns where, for people */
+/** Stores a task. @returns where it is stored, for people */
 export async function enqueue(spool: string, args: Args): Promise<string> {
   const atMs = givenTime(args, 'at', Date.now())
   const priority = given(args, 'priority')
@@ -111,8 +112,8 @@ export async function enqueue(spool: string, args: Args): Promise<string> {
 }
 
 /**
- * A changed copy of a task that does not run by itself (it is held, or a dead letter) in its place. After a kill in between
- * both are there, and only the copy runs.
+ * Returns the change that puts an edited copy in place of a task that does not run by itself (it is held, or a dead letter).
+ * After a kill in between both are there, and only the copy runs.
  */
 export function edit(args: Args): Change {
   return {
@@ -136,7 +137,7 @@ function bodyIn({ body = '' }: Args): { body?: string } {
 }
 
 /**
- * The keys and values of a task, as JSON: an object, or pairs if a key repeats.
+ * Parses the keys and values of a task, given as JSON: an object, or pairs if a key repeats.
  *
  * @throws SpooldError USAGE
  */
@@ -146,7 +147,7 @@ function typedPairs(text = ''): TypedPair[] {
   if (pairs === undefined || !pairs.every(pair => pair.length === 2 && isRight(pair)))
     throw wrongArg('vars', 'a JSON object whose values are texts, or an array of [key, value]', text)
   const known = pairs as unknown as TypedPair[]
-  // it would name another directory
+  // the key would name another spool
   if (known.some(([key]) => key === 'spooler')) throw wrongArg('vars', 'no key spooler', text)
   return known
 }

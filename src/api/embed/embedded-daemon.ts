@@ -12,7 +12,7 @@ import { maintained, type Place, planQueue, type Running } from './plan.js'
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
-/** What one `start` runs, from its start to its end: a daemon without a configuration, a log or a process of its own. */
+/** The daemon that one `start` runs, from its start to its end. It has no configuration, no log and no process of its own. */
 export class EmbeddedDaemon {
   readonly queues: readonly string[]
   readonly #places: readonly Place[]
@@ -26,7 +26,10 @@ export class EmbeddedDaemon {
     this.#tellStopped = resolve
   })
 
-  /** @param arePeriodic it schedules periodic tasks, too @param openAside absent: this process does it all */
+  /**
+   * @param arePeriodic true if the daemon also schedules periodic tasks
+   * @param openAside absent: this process does the aside work itself
+   */
   constructor(
     places: readonly Place[],
     options: SpooldOptions,
@@ -52,7 +55,11 @@ export class EmbeddedDaemon {
       })
   }
 
-  /** Resolves when tasks are given out, or when a stop has come first. @throws SpooldError SPOOL_UNUSABLE, HANDLER_UNLOADABLE, START_FAILED */
+  /**
+   * Resolves when workers are given tasks, or when a stop has come first.
+   *
+   * @throws SpooldError SPOOL_UNUSABLE, HANDLER_UNLOADABLE, START_FAILED
+   */
   async start(runningOf: (place: Place) => Running): Promise<void> {
     try {
       const plans = await Promise.all(
@@ -71,7 +78,7 @@ export class EmbeddedDaemon {
     await Promise.race([this.#master.whenDrained(() => true), this.whenStopped])
   }
 
-  /** Takes no more tasks, and lets those that run end. */
+  /** Takes no more tasks, and lets the running ones end, for at most `mercyMs`. */
   stop(mercyMs?: number): Promise<void> {
     this.#sweeper.stop()
     this.#stopping ??= this.#stop(mercyMs)
@@ -83,7 +90,11 @@ export class EmbeddedDaemon {
     this.#tellStopped()
   }
 
-  /** As the daemon does: the first signal stops it, a second one at once. @returns what ends that */
+  /**
+   * Handles signals as the daemon does: the first one stops gracefully, a second one kills.
+   *
+   * @returns a function that ends this
+   */
   obeySignals(): () => void {
     const obey = () => {
       if (this.#stopping === undefined) void this.stop()

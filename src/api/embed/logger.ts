@@ -3,7 +3,7 @@ import { printableLines } from '../../base/printable.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import type { SpooldOptions } from './options.js'
 
-/** A log that writes to the program's own logger, if it has one. A logger that throws harms nothing. */
+/** Returns a log that writes to the program's own logger, if there is one. An error that the logger throws is ignored. */
 export function logTo({ logger, hide = [] }: Pick<SpooldOptions, 'logger' | 'hide'>): LineLog {
   const hidden = new Hide(hide)
   return {

@@ -2,7 +2,7 @@ import { DeferredEnqueuer } from '../../engines/deferred-enqueuer.js'
 import type { Enqueuer } from '../../engines/enqueuer.js'
 import { type Engine, memoryEngine } from '../../engines/open-engine.js'
 
-/** As `spooler`: the tasks live in this process, and end with it. */
+/** The value of `spooler` with which tasks live in this process, and are lost when it ends. */
 export const MEMORY = 'memory:'
 
 interface MemoryQueue {
@@ -10,7 +10,7 @@ interface MemoryQueue {
   readonly enqueuer: Enqueuer
 }
 
-/** The spools in memory of one application: one for each queue, made when it is first named. */
+/** The spools in memory of one application: one per queue, made when the queue is first named. */
 export class MemoryQueues {
   readonly #queues = new Map<string, MemoryQueue>()
 
@@ -37,7 +37,7 @@ export class MemoryQueues {
   }
 }
 
-/** What log lines call it. */
+/** Returns the name of a queue's spool in memory, as log lines have it. */
 export function spoolOf(queue: string): string {
   return `${MEMORY}${queue}`
 }

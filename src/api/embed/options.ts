@@ -5,73 +5,88 @@ import { nameFault, queueFault } from '../../formats/protocol/named.js'
 import type { Destinations } from '../../runtime/tasks/queues.js'
 import type { Tasks } from '../tasks/tasks.js'
 
-/** Where the lines of the log go: `console`, pino, or anything with these three. */
+/** Receives the lines of the log: `console`, a pino logger, or any object with these three methods. */
 export interface Logger {
   info(message: string): void
   warn(message: string): void
   error(message: string): void
 }
 
-/** What an application says once. */
+/** The options of an application. */
 export interface SpooldOptions extends Destinations {
-  /** The tasks that go there: `Tasks`, or the path or URL of a module that exports them. A path is relative to the current directory. */
+  /**
+   * The application's tasks: `Tasks`, or the path or URL of a module that exports them. A path is relative to the current
+   * directory.
+   */
   readonly tasks?: TaskSource | readonly TaskSource[]
   /**
-   * The application's name: in its events, and before the names of its tasks, so that it runs no tasks of others in the same
-   * spool. Default: `default` in events, and nothing before names.
+   * The application's name. It is in its events, and before the names of its tasks (`shop:send-mail`), so that the application
+   * runs no tasks of others in the same spool. Default: `default` in events, and nothing before names.
    */
   readonly namespace?: string
-  /** Default: nothing is logged. */
+  /**
+   * Receives the lines of the log. Default: nothing is logged, and what tasks print goes to standard output and standard error.
+   */
   readonly logger?: Logger
   /**
-   * The values of these keys are in no line of the log, in no event, and in nothing that commands say of its spools; as
+   * The keys whose values are hidden in the log, in events, and in what commands show of the application's spools, as with
    * `spooler-hide` of a daemon. Default: nothing is hidden.
    */
   readonly hide?: readonly string[]
 }
 
-/** `Tasks`, or a module that exports them. */
+/** `Tasks`, or the path or URL of a module that exports them. */
 export type TaskSource = Tasks | string | URL
 
 const MODES = ['in-process', 'threads', 'processes'] as const
 
-/** Where tasks run: in this process, or in workers of their own. */
+/** Where tasks run: in this process, or in workers that are threads or processes. */
 export type Mode = (typeof MODES)[number]
 
-/** How an application runs its own tasks. */
+/** The options of `start`: how an application runs its own tasks. */
 export interface StartOptions {
-  /** The queues to run. Default: all of the application whose spools are directories. */
+  /** The queues to run. Default: all queues of the application whose spools are directories, on Redis or in memory. */
   readonly queue?: string | readonly string[]
   /**
-   * Where tasks run: in this process (the default), or in `workers` threads or processes for each queue. Those load the
-   * tasks themselves, so `tasks` has to be a module.
+   * Where tasks run: in this process (the default), or in `workers` threads or processes per queue. Threads and processes load
+   * the tasks themselves, so `tasks` has to be a module.
    */
   readonly mode?: Mode
-  /** Default: 1. */
+  /** The number of threads or processes per queue. In-process, `concurrency` is multiplied by it. Default: 1. */
   readonly workers?: number
-  /** How many tasks a worker runs at a time, if they await something. Default: 1. In-process that is multiplied by `workers`. */
+  /** How many tasks a worker runs at a time, if they await something. Default: 1. */
   readonly concurrency?: number
   /**
-   * How long a run may take: seconds, or text such as `'5m'`. In-process its `signal` fires then; a thread or process is
-   * killed then, which counts as a crash, and its signal fires up to a second before. Default: no limit.
+   * The longest time a run may take: seconds, or text such as `'5m'`. In-process, the task's `signal` fires at the deadline. A
+   * thread or process is killed at the deadline, which counts as a crash; the `signal` fires up to a second before. Default: no
+   * limit.
    */
   readonly deadline?: number | string
-  /** Wait until everything is stopped: by SIGTERM, SIGINT, `stop` or `stopWhenEmpty`. Default: false. */
+  /**
+   * If true, `start` resolves only when everything is stopped: by SIGTERM, SIGINT, `stop` or `stopWhenEmpty`. Default: false, and
+   * signals are left to the program.
+   */
   readonly block?: boolean
-  /** Stop as soon as nothing is due. Tasks of a later time do not count. */
+  /**
+   * If true, stops as soon as no task is due or running. Tasks that are for later do not count, and periodic tasks are not
+   * scheduled. Default: false.
+   */
   readonly stopWhenEmpty?: boolean
 }
 
-/** How an application stops running tasks. */
+/** The options of `stop`. */
 export interface StopOptions {
-  /** How long running tasks may take to end: their signals fire shortly before. Infinity: as long as they need. Default: 60,000. */
+  /**
+   * How long running tasks may take to end, in milliseconds. Their signals fire shortly before. Infinity: as long as they need.
+   * Default: 60,000.
+   */
   readonly mercyMs?: number
 }
 
 const OPTIONS = ['spooler', 'socket', 'sync', 'queues', 'tasks', 'namespace', 'logger', 'hide']
 const START_OPTIONS = ['queue', 'mode', 'workers', 'concurrency', 'deadline', 'block', 'stopWhenEmpty']
 
-/** @param place where it was called, for messages @throws SpooldError TASK_INVALID */
+/** @param place where the application was made, for messages @throws SpooldError TASK_INVALID */
 export function checkOptions(options: SpooldOptions, place: string): void {
   refuseUnknown(options, OPTIONS, place)
   const { spooler, socket, queues = {}, namespace, logger, hide = [] } = options
@@ -106,12 +121,13 @@ export function checkStartOptions(options: StartOptions): void {
     throw invalid(`start: deadline must be seconds, or text such as '5m', got ${describe(deadline)}`)
 }
 
+/** Returns milliseconds; undefined if the value is not a duration. */
 export function durationMs(value: number | string): number | undefined {
   const ms = typeof value === 'number' ? value * 1000 : parseDuration(value)
   return ms !== undefined && ms >= 0 && Number.isFinite(ms) ? Math.min(ms, MAX_TIMER_MS) : undefined
 }
 
-/** @throws SpooldError TASK_INVALID */
+/** Returns milliseconds; undefined for the default. @throws SpooldError TASK_INVALID */
 export function mercyOf({ mercyMs }: StopOptions): number | undefined {
   if (mercyMs === undefined) return undefined
   if (typeof mercyMs === 'number' && mercyMs >= 0) return Math.min(mercyMs, MAX_TIMER_MS)

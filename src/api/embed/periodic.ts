@@ -3,7 +3,7 @@ import type { PeriodicTask } from '../../base/task/schedule.js'
 import { PeriodicSpool } from '../../runtime/periodic/spool.js'
 import type { Place } from './plan.js'
 
-/** The periodic tasks of an application: each belongs to the first spool of its queue, if the application runs that. */
+/** The periodic tasks of an application. Each belongs to the first spool of its queue, if the application runs that queue. */
 export class OwnPeriodicTasks {
   readonly #places: readonly Place[]
   readonly #sync: boolean
@@ -11,14 +11,14 @@ export class OwnPeriodicTasks {
   readonly #spools = new Map<string, PeriodicSpool>()
   #isStopped = false
 
-  /** @param sync each run is on disk before it may start */
+  /** @param sync true if each run has to be on disk before it may start */
   constructor(places: readonly Place[], sync: boolean, events: Emitter) {
     this.#places = places
     this.#sync = sync
     this.#events = events
   }
 
-  /** The workers of a spool have loaded these, which replace those that they had before. */
+  /** Takes the periodic tasks that the workers of a spool have loaded. They replace those declared before. */
   declared(spool: string, tasks: readonly PeriodicTask[]): void {
     const place = this.#places.find(each => each.spool === spool)
     const first = this.#places.find(each => each.queue === place?.queue)
@@ -29,7 +29,7 @@ export class OwnPeriodicTasks {
     opened.set(tasks.filter(({ queue }) => queue === place.queue))
   }
 
-  /** Resolves when nothing is being stored any more. */
+  /** Resolves when no task is being stored any more. */
   async stop(): Promise<void> {
     this.#isStopped = true
     await Promise.all(Array.from(this.#spools.values(), spool => spool.close()))

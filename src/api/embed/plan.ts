@@ -13,7 +13,7 @@ import type { PoolOptions } from '../../runtime/supervisor/pool-options.js'
 import type { WorkerPort } from '../../runtime/supervisor/worker-port.js'
 import { MEMORY } from './memory-queues.js'
 
-/** A queue that is to be run. */
+/** A spool of a queue that is to be run. */
 export interface Place {
   readonly queue: string
   /** The spool's real path, or its name on Redis or in memory. */
@@ -21,19 +21,19 @@ export interface Place {
   readonly engine: Engine
 }
 
-/** How its tasks are run. */
+/** How the tasks of a spool are run. */
 export interface Running {
   readonly processes: number
   readonly concurrency: number
   readonly chain: readonly HandlerSpec[]
-  /** 0: nothing is killed. */
+  /** 0: no worker is killed for a slow task. */
   readonly harakiriMs: number
   readonly isListenedTo: boolean
-  /** The keys whose values it tells nobody. */
+  /** The keys whose values are hidden. */
   readonly hide: readonly string[]
-  /** Several workers are in one process. */
+  /** True if several workers share one process. */
   readonly sharesProcess?: boolean
-  /** Where tasks go that handlers schedule, if their workers are not in this process. */
+  /** Where handlers' own tasks go, if the workers are not in this process. */
   readonly targets: WorkerOptions['targets']
   readonly queues: WorkerOptions['queues']
   readonly sockets?: NonNullable<WorkerOptions['sockets']>
@@ -42,13 +42,13 @@ export interface Running {
   readonly openAside?: (() => WorkerPort) | undefined
 }
 
-/** The daemon's defaults: an application has nothing to say about them. */
+/** The daemon's defaults per spool, which applications cannot change. */
 const DEFAULTS = defaultsOf(({ perSpool }) => perSpool === true) as SpoolOptions
 
 /** Engines without files have locks of their own. */
 const NO_FILES = { locks: 'ofd', because: undefined } as const
 
-/** @throws SpooldError SPOOL_UNUSABLE */
+/** Returns the plan of the workers of one spool. @throws SpooldError SPOOL_UNUSABLE */
 export async function planQueue(
   { spool, engine }: Place,
   running: Running,
@@ -79,7 +79,12 @@ export async function planQueue(
   }
 }
 
-/** @returns its real path, or its name on Redis @throws SpooldError SPOOL_UNUSABLE, ADDRESS_INVALID */
+/**
+ * Creates and checks a spool.
+ *
+ * @returns its real path, or its name on Redis
+ * @throws SpooldError SPOOL_UNUSABLE, ADDRESS_INVALID
+ */
 export function prepared(directory: string): string {
   if (isRedisAddress(directory)) return nameOfRedis(directory)
   const spool = prepareSpool(directory)
@@ -104,13 +109,13 @@ function poolOptions(spool: string, locks: WorkerOptions['locks'], running: Runn
     ...{ processes, scaling: null, startsCheap: false, idleMs: 0 },
     limits: { evilRssBytes: 0, evilVszBytes: 0, lifetimeMs: 0, lifetimeDeltaMs: 0 },
     mercyMs: DEFAULTS.workerReloadMercyMs,
-    answer: ({ id }) => ({ type: 'answer', id, values: [] }), // only interpreters ask
+    answer: ({ id }) => ({ type: 'answer', id, values: [] }), // only hosts ask
     openPort,
     ...(openAside && { openAside }),
   }
 }
 
-/** What the daemon does for a spool by default besides running its tasks. */
+/** Returns the maintenance that a daemon does for a spool by default. */
 export function maintained({ spool }: Place): MaintainedSpool[] {
   if (spool.startsWith(MEMORY)) return []
   const { spoolerSweepMs, spoolerIdTtlMs } = DEFAULTS

@@ -20,7 +20,7 @@ import {
 } from './options.js'
 
 /**
- * An application: which tasks it has, where they go, and, if it starts that, what runs them.
+ * An application: its tasks, where they go, and, once it is started, what runs them.
  *
  * ```ts
  * const spoold = new Spoold({ spooler: '/var/spool/app', queues: { mail: '/var/spool/mail' }, tasks })
@@ -33,19 +33,19 @@ export class Spoold extends TaskScheduler {
   readonly #options: SpooldOptions
   readonly #place: string
   readonly #memory: MemoryQueues | undefined
-  /** The files of modules of tasks. */
+  /** The files of the modules that export tasks. */
   readonly #files: readonly string[]
-  /** What the modules export, once one of them is needed. */
+  /** The loaded modules of tasks; undefined until one of them is needed. */
   #modules: Promise<readonly LoadedHandler[]> | undefined
   #areLoaded: boolean
-  /** The registries that were given as such. */
+  /** The registries that were given as `Tasks`, not as modules. */
   readonly #given: readonly Registry[]
   readonly #running = new Set<EmbeddedDaemon>()
-  /** Starts whose daemons are not among `#running` yet. */
+  /** Calls of `start` whose daemons are not in `#running` yet. */
   readonly #preparing = new Set<Promise<unknown>>()
   readonly #events = new EventHub()
 
-  /** @throws SpooldError TASK_INVALID if two tasks have one name, or an option is wrong */
+  /** @throws SpooldError TASK_INVALID if two tasks have the same name, or an option is wrong */
   constructor(options: SpooldOptions) {
     super()
     this.#place = placeOfCallOf(new.target as never)
@@ -65,9 +65,10 @@ export class Spoold extends TaskScheduler {
   }
 
   /**
-   * Runs tasks, until `stop`. Several calls may run one queue each, in different ways.
+   * Runs the application's tasks until `stop`. Resolves once workers are given tasks or, with `block`, once everything is
+   * stopped. Several calls may run different queues, each with its own options.
    *
-   * @throws SpooldError START_FAILED, QUEUE_UNKNOWN, SPOOL_UNUSABLE, HANDLER_UNLOADABLE; nothing is left running
+   * @throws SpooldError TASK_INVALID, START_FAILED, QUEUE_UNKNOWN, SPOOL_UNUSABLE, HANDLER_UNLOADABLE; nothing is left running
    */
   async start(options: StartOptions = {}): Promise<void> {
     checkStartOptions(options)
@@ -78,7 +79,7 @@ export class Spoold extends TaskScheduler {
     if (options.block === true) await keepingAlive(daemon.whenStopped)
   }
 
-  /** Resolves when there is a daemon that can be stopped, whether it has started or not. */
+  /** Resolves when there is a daemon that can be stopped, even if it has not started yet. */
   async #begin(options: StartOptions): Promise<{ readonly started: Promise<EmbeddedDaemon> }> {
     await this.prepare()
     const [{ startDaemon }, given] = [await import('./start.js'), await this.#handlers()]
@@ -90,8 +91,10 @@ export class Spoold extends TaskScheduler {
   }
 
   /**
-   * Takes no more tasks, and lets those that run end. Resolves when they have, or when their mercy is over. A start that has been
-   * called before is stopped, too.
+   * Takes no more tasks, and lets the running ones end. Resolves when they have ended, or when `mercyMs` (60 s by default) is
+   * over. Also stops a start that is still in progress.
+   *
+   * @throws SpooldError TASK_INVALID if `mercyMs` is invalid
    */
   async stop(options: StopOptions = {}): Promise<void> {
     const mercyMs = mercyOf(options)
@@ -99,29 +102,30 @@ export class Spoold extends TaskScheduler {
     await Promise.all([...this.#running].map(daemon => daemon.stop(mercyMs)))
   }
 
-  /** Listens to what happens to this application's tasks and workers. */
+  /** Listens to events of this application's tasks and workers. */
   on<Name extends LifecycleEvent>(name: Name, listen: (event: LifecycleEvents[Name]) => unknown): this {
     this.#events.on(name, listen)
     return this
   }
 
-  /** The same for the first event alone. */
+  /** As `on`, for the first event alone. */
   once<Name extends LifecycleEvent>(name: Name, listen: (event: LifecycleEvents[Name]) => unknown): this {
     this.#events.once(name, listen)
     return this
   }
 
+  /** Removes a listener. */
   off<Name extends LifecycleEvent>(name: Name, listen: (event: LifecycleEvents[Name]) => unknown): this {
     this.#events.off(name, listen)
     return this
   }
 
-  /** Resolves when nothing runs any more. */
+  /** Resolves when everything that runs now has stopped; at once if nothing runs. */
   get whenStopped(): Promise<void> {
     return Promise.all([...this.#running].map(daemon => daemon.whenStopped)).then(() => {})
   }
 
-  /** Loads the modules of tasks, for whoever schedules by name. */
+  /** Loads the modules of tasks, so that tasks can be found by name. */
   protected override prepare(): Promise<void> | undefined {
     if (this.#areLoaded) return undefined
     this.#modules ??= this.#load()
@@ -137,7 +141,7 @@ export class Spoold extends TaskScheduler {
     return modules
   }
 
-  /** What runs in this process. */
+  /** Returns the tasks for workers in this process. */
   async #handlers(): Promise<LoadedHandler[]> {
     const given = { handler: undefined, registries: this.#given, delivery: undefined }
     return [given, ...((await this.#modules) ?? [])]
@@ -149,7 +153,7 @@ export class Spoold extends TaskScheduler {
     return { ...destinations, enqueuerOf: queue => memory.enqueuerOf(queue) }
   }
 
-  /** @returns the registry, if it is given as such */
+  /** Attaches the registry of a source that is no module. @returns that registry; undefined for a module */
   #use(source: TaskSource): Registry | undefined {
     if (fileOf(source) !== undefined) return undefined
     if (!hasRegistry(source)) throw notTasks(this.#place, source)
@@ -158,7 +162,7 @@ export class Spoold extends TaskScheduler {
   }
 }
 
-/** The module's file; undefined if it is none. @throws SpooldError TASK_INVALID */
+/** Returns the file of a module; undefined if the source is not a module. @throws SpooldError TASK_INVALID */
 function fileOf(source: unknown): string | undefined {
   if (typeof source === 'string' && !source.startsWith('file:')) return resolve(source)
   if (typeof source !== 'string' && !(source instanceof URL)) return undefined
@@ -175,7 +179,7 @@ function isMany(tasks: TaskSource | readonly TaskSource[]): tasks is readonly Ta
 
 const LONGEST_MS = 2 ** 31 - 1
 
-/** What waits for tasks in memory keeps no process alive by itself. */
+/** Resolves after `end`. Keeps this process alive until then, because what waits for tasks in memory does not. */
 async function keepingAlive(end: Promise<void>): Promise<void> {
   const alive = setInterval(() => {}, LONGEST_MS)
   await end

@@ -25,22 +25,22 @@ import { durationMs, type SpooldOptions, type StartOptions } from './options.js'
 import { type Place, prepared, type Running } from './plan.js'
 import { TellingPort } from './telling-port.js'
 
-/** The application that starts. */
+/** The application that is started, as `startDaemon` needs it. */
 export interface Application {
   readonly options: SpooldOptions
   readonly memory: MemoryQueues | undefined
   readonly registry: Registry
-  /** The files of its modules. */
+  /** The files of the application's modules. */
   readonly files: readonly string[]
-  /** Its tasks, for workers in this process. */
+  /** The application's tasks, for workers in this process. */
   readonly given: readonly LoadedHandler[]
-  /** What it runs now. */
+  /** The daemons that the application runs now. */
   readonly running: Set<EmbeddedDaemon>
   readonly events: EventHub
 }
 
 /**
- * Starts what `options` ask for.
+ * Starts a daemon with these options.
  *
  * @throws SpooldError START_FAILED, QUEUE_UNKNOWN, SPOOL_UNUSABLE, HANDLER_UNLOADABLE; nothing is left running
  */
@@ -60,7 +60,7 @@ export async function startDaemon(options: StartOptions, app: Application): Prom
   return daemon
 }
 
-/** @throws SpooldError START_FAILED if its tasks cannot run there */
+/** @throws SpooldError START_FAILED if the application's tasks cannot run in this mode, or this is a worker itself */
 function checkMode({ mode = 'in-process' }: StartOptions, { memory, registry, files }: Application): void {
   if (isWorker() && memory === undefined)
     throw failed(
@@ -77,7 +77,7 @@ function checkMode({ mode = 'in-process' }: StartOptions, { memory, registry, fi
     )
 }
 
-/** @throws SpooldError START_FAILED, QUEUE_UNKNOWN, SPOOL_UNUSABLE */
+/** Returns the spools to run. @throws SpooldError START_FAILED, QUEUE_UNKNOWN, SPOOL_UNUSABLE */
 function placesOf({ queue }: StartOptions, app: Application): Place[] {
   const { memory, running } = app
   const directories = memory === undefined ? directoriesOf(app.options) : undefined
@@ -112,7 +112,7 @@ function placesOf({ queue }: StartOptions, app: Application): Place[] {
   }
 }
 
-/** Where the tasks of each queue go; of the default queue, what `queues` say goes before `spooler` and `socket`. */
+/** Returns where the tasks of each queue go. For the default queue, `queues` takes precedence over `spooler` and `socket`. */
 function destinationsOf({ spooler, socket, queues = {} }: SpooldOptions): Map<string, Destination> {
   const found = new Map<string, Destination>()
   if (socket !== undefined) found.set(DEFAULT_QUEUE, { socket })
@@ -121,7 +121,7 @@ function destinationsOf({ spooler, socket, queues = {} }: SpooldOptions): Map<st
   return found
 }
 
-/** The directories of each queue; undefined if a daemon has it. */
+/** Returns the directories of each queue; undefined for a queue that goes to the socket of a daemon. */
 function directoriesOf(options: SpooldOptions): Map<string, readonly string[] | undefined> {
   const all = [...destinationsOf(options)]
   return new Map(
@@ -129,13 +129,16 @@ function directoriesOf(options: SpooldOptions): Map<string, readonly string[] | 
   )
 }
 
-/** In memory, any queue has a spool: those that tasks name, or that have been used. */
+/**
+ * Returns the queues of an application in memory, where any queue has a spool: the default one, those that tasks name, and those
+ * used so far.
+ */
 function queuesIn({ registry, memory }: Application): string[] {
   const named = Array.from(registry.all(), entry => settingsOf(entry).queue ?? DEFAULT_QUEUE)
   return [...new Set([DEFAULT_QUEUE, ...named, ...(memory?.names ?? [])])]
 }
 
-/** Undefined where nothing is to run in another process. */
+/** Returns what opens a process for aside work; undefined if no other process is to be started. */
 function asideOf({ mode }: StartOptions): (() => WorkerPort) | undefined {
   return mode === 'processes' ? () => openAside(STDERR) : undefined
 }
@@ -152,7 +155,7 @@ function runningOf(place: Place, options: StartOptions, app: Application): Runni
     const enqueuerOf = (queue: string) => attachedOf(queue, app.registry.destination.attached ?? {})
     return {
       processes: 1,
-      concurrency: workers * concurrency, // they would share one event loop
+      concurrency: workers * concurrency, // the workers would share one event loop
       chain: [{ kind: 'given', names }],
       ...{ harakiriMs: 0, isListenedTo, hide, targets: [], queues: [] },
       openPort: () => telling(openInProcess({ engine, given: app.given, deadlineMs, enqueuerOf })),
@@ -181,7 +184,7 @@ function runningOf(place: Place, options: StartOptions, app: Application): Runni
   }
 }
 
-/** Makes ports tell those who listen to this application, and to all. */
+/** Returns a function that wraps ports, so that listeners to this application and to all applications hear of its runs. */
 function tellingOf(queue: string, { options, events }: Application): (port: WorkerPort) => WorkerPort {
   const { namespace = DEFAULT_NAMESPACE, logger } = options
   const hide = new Hide(options.hide ?? [])
@@ -200,7 +203,7 @@ function failed(message: string): SpooldError {
   return new SpooldError('START_FAILED', message)
 }
 
-/** What a worker in this process needs besides its options, which are the same in other processes. */
+/** What a worker in this process needs besides the options that it shares with workers in other processes. */
 interface InProcessContext {
   readonly engine: Engine
   readonly given: readonly LoadedHandler[]
@@ -208,7 +211,7 @@ interface InProcessContext {
   readonly enqueuerOf: CurrentDaemon['enqueuerOf']
 }
 
-/** A worker that lives in this process, and changes nothing of it. */
+/** Opens a worker that lives in this process and changes nothing about the process. */
 function openInProcess({ engine, given, deadlineMs, enqueuerOf }: InProcessContext): WorkerPort {
   let daemon: CurrentDaemon = { enqueuerOf, current: () => undefined }
   return new InProcessPort(

@@ -9,20 +9,27 @@ interface TellingContext {
   readonly name: string
   readonly queue: string
   readonly tell: Tell
-  /** Calls back when somebody listens, and when nobody does any more. @returns what ends it */
+  /**
+   * Calls `changed` with true when somebody begins to listen, and with false when nobody listens any more.
+   *
+   * @returns a function that ends this
+   */
   watch(changed: (isHeard: boolean) => void): () => void
-  /** What events do not tell. */
+  /** Hides values in events. */
   readonly hide: Hide
 }
 
-/** Tells the application what its worker does, once and in order. While nobody listens, the worker says nothing of it. */
+/**
+ * Emits the application's events for one worker, each once and in order. While nobody listens, the worker does not report its
+ * runs.
+ */
 export class TellingPort implements WorkerPort {
   readonly pid: number
   readonly hasOwnProcess: boolean
   readonly whenExited: Promise<PortExit>
   readonly #port: WorkerPort
   readonly #context: TellingContext
-  /** What runs, by number. */
+  /** The tasks that run, by the number of their run. */
   readonly #begun = new Map<number, BegunTask>()
   #unwatch: (() => void) | undefined
 
@@ -96,7 +103,7 @@ export class TellingPort implements WorkerPort {
   }
 
   #exited(): void {
-    if (this.#unwatch === undefined) return // it was never ready
+    if (this.#unwatch === undefined) return // the worker was never ready
     this.#unwatch()
     const { name, queue, tell } = this.#context
     for (const begun of this.#begun.values()) tellLost(tell, name, begun)

@@ -12,19 +12,19 @@ import { type CheckedCall, checked } from './schedule.js'
 import type { Scheduler } from './scheduler.js'
 
 export interface TaskBatchOptions extends CallOptions {
-  /** If a task cannot be stored, none of its spool is. */
+  /** If true, and a task cannot be stored, no task of the batch for the same spool is. Default: false. */
   readonly allOrNothing?: boolean
 }
 
 interface Waiting {
   readonly task: unknown
-  /** Absent: now. */
+  /** Absent: the task is due now. */
   readonly at?: When
   readonly args: readonly unknown[]
 }
 
 /**
- * Many named tasks, all checked before any is stored, and stored with one sync per spool.
+ * Many named tasks. All are checked before any is stored, and they are stored with one sync per spool.
  *
  * ```ts
  * const batch = new TaskBatch()
@@ -37,16 +37,17 @@ export class TaskBatch {
   readonly #waiting: Waiting[] = []
   #isUsed = false
 
+  /** @param options hold for every task of the batch @throws SpooldError REQUEST_INVALID for an unknown option */
   constructor(options: TaskBatchOptions = {}) {
     this.#options = knownOptions(options, 'allOrNothing')
   }
 
-  /** How many tasks it has. */
+  /** The number of tasks in the batch. */
   get size(): number {
     return this.#waiting.length
   }
 
-  /** Adds a task; nothing is checked or stored yet. */
+  /** Adds a task. Nothing is checked or stored yet. @throws SpooldError BATCH_USED if the batch has been scheduled */
   schedule<Args extends readonly unknown[]>(task: Scheduler<Args>, ...args: Args): this
   schedule<Args extends readonly unknown[]>(task: (...args: Args) => unknown, ...args: Args): this
   schedule(task: string, ...args: readonly unknown[]): this
@@ -57,7 +58,8 @@ export class TaskBatch {
   /**
    * Adds a task that runs at this time or later.
    *
-   * @throws SpooldError ARGUMENTS_INVALID if that is no time
+   * @param at a Date, epoch seconds, ISO 8601 text, or `+1h30m`
+   * @throws SpooldError ARGUMENTS_INVALID if `at` is not a time, BATCH_USED if the batch has been scheduled
    */
   scheduleAt<Args extends readonly unknown[]>(task: Scheduler<Args>, at: When, ...args: Args): this
   scheduleAt<Args extends readonly unknown[]>(task: (...args: Args) => unknown, at: When, ...args: Args): this
@@ -89,7 +91,7 @@ export class TaskBatch {
       const checkedCalls = within.map(checked)
       for (const { entry, args } of within)
         if (entry.definition.schema !== undefined) await validated(entry.name, entry.definition.schema, args)
-      this.#refuseUsed() // while the schemas took their time
+      this.#refuseUsed() // the batch may have been scheduled while the schemas ran
       this.#isUsed = true
       return storeAll(checkedCalls, allOrNothing)
     })
@@ -97,9 +99,11 @@ export class TaskBatch {
 }
 
 /**
- * @param batch of this copy of the package or another one
+ * Stores a batch.
+ *
+ * @param batch made by this copy of the package or another one
  * @param find finds a task, or throws TASK_UNKNOWN
- * @throws SpooldError ARGUMENTS_INVALID for anything else
+ * @throws SpooldError ARGUMENTS_INVALID if `batch` is not a batch
  */
 export async function storeBatch(
   batch: TaskBatch,
@@ -110,10 +114,10 @@ export async function storeBatch(
 }
 
 /**
- * Each task goes through its middleware, and all of them meet at the innermost: there they are stored together, or, if one of
- * them is refused on its way, none is.
+ * Takes each call through its middleware. All calls meet behind the innermost layer, and are stored together there. If any is
+ * refused on its way, none is stored.
  *
- * @param storeAll of those that have come so far
+ * @param storeAll stores the calls that have reached the innermost layer
  */
 async function throughMiddleware(
   calls: readonly Call[],

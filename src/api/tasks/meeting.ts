@@ -1,15 +1,15 @@
 import type { Call } from '../../runtime/tasks/onion.js'
 import type { ScheduledTask } from '../../runtime/tasks/scheduled-task.js'
 
-/** The calls of a batch that come out of their middleware, one by one, and are stored together once all have. */
+/** Gathers the calls of a batch as they come out of their middleware, one by one, and stores them together after the last one. */
 export class Meeting {
   readonly #storeAll: (calls: readonly Call[]) => Promise<ScheduledTask[]>
   readonly #come = new Map<number, Call>()
   readonly #stored: Promise<ReadonlyMap<number, ScheduledTask>>
   #settle: (error?: unknown) => void = () => {}
-  /** Calls that are on their way. */
+  /** The number of calls that are still in their middleware. */
   #missing: number
-  /** The first that was wrong with any of them. */
+  /** The first error of all: of a call that its middleware refused, or of storing. */
   error: unknown
 
   constructor(size: number, storeAll: (calls: readonly Call[]) => Promise<ScheduledTask[]>) {
@@ -24,7 +24,7 @@ export class Meeting {
     })
   }
 
-  /** Number `i` has come. @returns it, once all are stored */
+  /** Call number `i` has passed its middleware. @returns its task, once all are stored */
   async join(i: number, call: Call): Promise<ScheduledTask> {
     this.#come.set(i, call)
     this.#oneLess()
@@ -33,7 +33,10 @@ export class Meeting {
     return task
   }
 
-  /** A way that ends without having come: refused, or its middleware has a task of its own. */
+  /**
+   * Follows call number `i` through its middleware, so that a call that never joins (it is refused, or its middleware returns a
+   * task of its own) is not waited for.
+   */
   async hear(i: number, way: Promise<ScheduledTask>): Promise<ScheduledTask> {
     try {
       return await way

@@ -1,7 +1,7 @@
 /**
- * Where a public function was called, as `file:line`, for messages about two places that disagree.
+ * Returns where a public function was called, as `file:line`, for messages about two places that disagree.
  *
- * @param called the function; its frames and those above are left out
+ * @param called the public function; its frame and those it called are left out
  */
 export function placeOfCallOf(called: (...args: never[]) => unknown): string {
   const holder: { stack?: string } = {}

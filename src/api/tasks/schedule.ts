@@ -12,15 +12,15 @@ import { isDestination } from '../../runtime/tasks/queues.js'
 import { fullNameOf, settingOf } from '../../runtime/tasks/registry.js'
 import { freezeTask, type ScheduledTask, TaskStatus } from '../../runtime/tasks/scheduled-task.js'
 
-/** A call that has passed every check; nothing is stored. */
+/** A call that has passed every check, and is not stored yet. */
 export interface CheckedCall {
   readonly request: Request
   readonly enqueuer: Enqueuer
-  /** The task as it is once it is stored. */
+  /** Returns the task as it is once it is stored. */
   readonly scheduled: (stored: Stored) => ScheduledTask
 }
 
-/** @throws the errors of `checked`; SpooldError SPOOL_FULL, ENQUEUE_FAILED … as `spool` does */
+/** Stores one task. @throws the errors of `checked`; SpooldError SPOOL_FULL, ENQUEUE_FAILED … as `spool` does */
 export function schedule(call: Call): Promise<ScheduledTask> {
   const layers = layersOf(call.entry.registry, 'enqueue')
   return layers.length === 0 ? store(call) : enqueueThrough(layers, call, store)
@@ -69,7 +69,7 @@ export function checked({ entry, args, at, options }: Call): CheckedCall {
   return { request, enqueuer, scheduled }
 }
 
-/** Of most calls. */
+/** The options of most calls. */
 const NO_OPTIONS: TaskOptions = {}
 
 function taskOptions(

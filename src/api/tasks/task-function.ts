@@ -5,7 +5,7 @@ import { storeBatch, type TaskBatch } from './batch.js'
 import { schedule } from './schedule.js'
 import type { Scheduler } from './scheduler.js'
 
-/** A registered function, still to be called as itself. */
+/** A registered function. It can still be called directly, and it schedules itself. */
 export interface NamedTask<
   Params extends readonly unknown[] = never,
   Result = unknown,
@@ -14,9 +14,13 @@ export interface NamedTask<
   (...args: Params): Result
   /** The task's name. */
   readonly name: string
-  /** For one call: another spool, a priority, an id. */
+  /**
+   * Returns a scheduler with options of its own: another spool, a priority, an id.
+   *
+   * @throws SpooldError REQUEST_INVALID for an unknown option
+   */
   with(options: CallOptions): Scheduler<Args>
-  /** Stores the tasks of a batch, as its registry does. */
+  /** Stores the tasks of a batch, as `scheduleBatch` of the task's registry does. */
   scheduleBatch(batch: TaskBatch): Promise<ScheduledTask[]>
 }
 

@@ -30,24 +30,25 @@ import { schedule } from './schedule.js'
 import type { Scheduler } from './scheduler.js'
 import { createTask, type NamedTask } from './task-function.js'
 
-/** Defaults of the registry's tasks, and where they go, whatever their queue. */
+/** The defaults of a registry's tasks, and where the tasks go, whatever their queue. */
 export interface TasksOptions extends RegistrySettings, Destination {}
 
 /** The options of `tasks.add`. */
 export interface AddOptions extends TaskSettings, OwnSettings {
-  /** Default: the function's own name. */
+  /** The task's name. Default: the function's own name. */
   readonly name?: string
 }
 
-/** Schedules tasks by themselves or by their names. */
+/** Schedules tasks, given as themselves or by name. */
 export abstract class TaskScheduler implements HasRegistry {
   abstract readonly [REGISTRY]: Registry
 
   /**
-   * Stores a task, to be run as soon as possible: `await tasks.schedule('send-mail', 'joe@example.com')`.
+   * Stores a task, to be run as soon as possible: `await tasks.schedule('send-mail', 'joe@example.com')`. Resolves once it is on
+   * disk, unless `sync` is false.
    *
-   * @throws SpooldError TASK_UNKNOWN, ARGUMENTS_INVALID, QUEUE_UNKNOWN, DESTINATION_MISSING before anything is stored; then
-   *   as `spool`
+   * @throws SpooldError TASK_UNKNOWN, ARGUMENTS_INVALID, QUEUE_UNKNOWN, DESTINATION_MISSING before anything is stored; then as
+   *   `spool`
    */
   schedule<Args extends readonly unknown[]>(task: Scheduler<Args>, ...args: Args): Promise<ScheduledTask>
   schedule<Args extends readonly unknown[]>(
@@ -59,7 +60,7 @@ export abstract class TaskScheduler implements HasRegistry {
     return schedule({ entry: await this.#find(task), args, at: undefined, options: {} })
   }
 
-  /** The same, to be run at this time or later. */
+  /** As `schedule`, but the task runs at this time or later: a Date, epoch seconds, ISO 8601 text, or `+1h30m`. */
   scheduleAt<Args extends readonly unknown[]>(
     task: Scheduler<Args>,
     at: When,
@@ -72,11 +73,15 @@ export abstract class TaskScheduler implements HasRegistry {
   ): Promise<ScheduledTask>
   scheduleAt(task: string, at: When, ...args: readonly unknown[]): Promise<ScheduledTask>
   async scheduleAt(task: unknown, at: When, ...args: readonly unknown[]): Promise<ScheduledTask> {
-    const time = timeOf(at) // first, because a name in its place says more than a time in the place of the task
+    const time = timeOf(at) // first: if name and time are swapped, an error about the time says more than one about the task
     return schedule({ entry: await this.#find(task), args, at: time, options: {} })
   }
 
-  /** The same by name, with options for this call. */
+  /**
+   * Returns a scheduler by name with options of its own: another spool, a priority, an id.
+   *
+   * @throws SpooldError REQUEST_INVALID
+   */
   with(options: CallOptions): {
     schedule(task: string, ...args: readonly unknown[]): Promise<ScheduledTask>
   } {
@@ -88,10 +93,11 @@ export abstract class TaskScheduler implements HasRegistry {
   }
 
   /**
-   * Stores the tasks of a batch, which cannot be used again.
+   * Stores the tasks of a batch. The batch cannot be used again.
    *
    * @returns the tasks, in the order in which they were added
-   * @throws the errors of `schedule` before anything is stored; BatchError if not all of them could be stored
+   * @throws the errors of `schedule` before anything is stored; SpooldError BATCH_USED; BatchError if not all of them could be
+   *   stored
    */
   async scheduleBatch(batch: TaskBatch): Promise<ScheduledTask[]> {
     await this.prepare()
@@ -99,7 +105,7 @@ export abstract class TaskScheduler implements HasRegistry {
   }
 
   /**
-   * Does something around the storing and the runs of all its tasks.
+   * Adds middleware, which runs around the storing and the runs of all tasks of this registry.
    *
    * @throws SpooldError TASK_INVALID
    */
@@ -112,7 +118,7 @@ export abstract class TaskScheduler implements HasRegistry {
     return this
   }
 
-  /** Makes known what is not known yet; undefined if that takes no time. */
+  /** Loads tasks that are not known yet; undefined if there is nothing to wait for. */
   protected prepare(): Promise<void> | undefined {
     return undefined
   }
@@ -128,7 +134,7 @@ export abstract class TaskScheduler implements HasRegistry {
 }
 
 /**
- * Tasks by name: what a daemon runs (a module that it imports exports them), and what a program schedules.
+ * Tasks by name: a daemon runs them (a module that it imports exports them), and a program schedules them.
  *
  * ```ts
  * export const tasks = new Tasks({ maxRetries: 5 })
@@ -139,7 +145,7 @@ export abstract class TaskScheduler implements HasRegistry {
 export class Tasks extends TaskScheduler {
   readonly [REGISTRY]: Registry
 
-  /** @throws SpooldError TASK_INVALID */
+  /** @throws SpooldError TASK_INVALID if an option is wrong */
   constructor(options: TasksOptions = {}) {
     super()
     checkSettings('new Tasks', options, 'registry')
@@ -147,11 +153,11 @@ export class Tasks extends TaskScheduler {
   }
 
   /**
-   * Registers a function.
+   * Registers a function as a task.
    *
    * @param name unique among the tasks of a program and of a daemon
    * @returns the function, which also schedules itself
-   * @throws SpooldError TASK_INVALID for a bad name or option, and for a name that is taken, with both places
+   * @throws SpooldError TASK_INVALID for a bad name or option, and for a name that is taken; the message has both places
    */
   task<Schema extends StandardSchema, Result>(
     name: string,
@@ -172,7 +178,7 @@ export class Tasks extends TaskScheduler {
     return this.#add(name, fn, options, placeOfCallOf(this.task))
   }
 
-  /** Registers a function under its own name, or that of the options. */
+  /** Registers a function under its own name, or under `options.name`. @returns, @throws as `task` */
   add<Params extends readonly unknown[], Result>(
     fn: (...args: Params) => Result,
     options: AddOptions = {},
@@ -182,9 +188,10 @@ export class Tasks extends TaskScheduler {
   }
 
   /**
-   * Takes in the tasks of other registries, also those that they get later. They keep their own defaults, and inherit the rest.
+   * Adds the tasks of other registries, including tasks that those get later. The other registries keep their own defaults, and
+   * inherit what they do not set.
    *
-   * @throws SpooldError TASK_INVALID if two tasks have one name
+   * @throws SpooldError TASK_INVALID if two tasks have the same name
    */
   use(...others: readonly Tasks[]): this {
     const place = placeOfCallOf(this.use)

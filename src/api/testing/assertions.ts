@@ -3,18 +3,18 @@ import { isDeepStrictEqual } from 'node:util'
 import { times } from '../../base/counted.js'
 import type { ScheduledTask } from '../../runtime/tasks/scheduled-task.js'
 
-/** What an assertion may ask for besides the arguments. */
+/** What `assertScheduled` may expect besides the arguments. */
 export interface Expected {
-  /** How often exactly. Default: at least once. */
+  /** The exact number of times. Default: at least once. */
   readonly times?: number
-  /** In whole seconds, rounded up, as tasks are stored. */
+  /** The task's time. It is rounded up to whole seconds, as the times of stored tasks are. */
   readonly at?: Date
   readonly queue?: string
 }
 
 type Compared = Partial<Pick<ScheduledTask, 'args' | 'queue'>> & { readonly at?: string }
 
-/** @param all what was scheduled, of any name @throws AssertionError with the closest one as a diff */
+/** @param all everything that was scheduled, under any name @throws AssertionError with a diff from the closest scheduled task */
 export function assertScheduled(
   all: readonly ScheduledTask[],
   name: string,
@@ -45,7 +45,7 @@ export function assertScheduled(
   })
 }
 
-/** @throws AssertionError that has the first of them */
+/** Throws if there is any task. @throws AssertionError with the arguments of the first one */
 export function assertNone(
   tasks: readonly ScheduledTask[],
   what: string,
@@ -62,7 +62,7 @@ export function assertNone(
   })
 }
 
-/** What of a task is compared, as the diff shows it. */
+/** Returns the parts of a task that are compared, as the diff shows them. */
 function comparedOf({ args, at, queue }: ScheduledTask, expected: Compared): Compared {
   return {
     ...('args' in expected ? { args: [...args] } : {}),
@@ -75,7 +75,7 @@ function secondOf(at: Date): string {
   return new Date(Math.ceil(at.getTime() / 1000) * 1000).toISOString()
 }
 
-/** The one of which most is right; first arguments say more than last ones. */
+/** Returns the task that matches best. The first arguments weigh more than the last ones. */
 function closestTo(expected: Compared, all: readonly Compared[]): Compared | undefined {
   const score = ({ args = [], at, queue }: Compared) =>
     args.reduce(

@@ -1,4 +1,4 @@
-/** Moves `Date` for everything in this process, on top of what a test framework has put in its place. Timers are left alone. */
+/** Moves `Date` for all code of this process, on top of a `Date` that a test framework has installed. Timers are left alone. */
 export class TestClock {
   #before: DateConstructor | undefined
   #own: DateConstructor | undefined

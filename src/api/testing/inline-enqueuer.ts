@@ -4,7 +4,7 @@ import type { MemoryEnqueuer } from '../../engines/memory/enqueuer.js'
 import type { MemorySpool, MemoryTask } from '../../engines/memory/spool.js'
 import type { EndedRun } from './runner.js'
 
-/** Runs what is stored, before it counts as stored. */
+/** Stores a task and runs it, before the caller learns that the task is stored. */
 export class InlineEnqueuer implements Enqueuer {
   readonly #inner: MemoryEnqueuer
   readonly #spool: MemorySpool

@@ -14,32 +14,41 @@ import { TestClock } from './clock.js'
 import { InlineEnqueuer } from './inline-enqueuer.js'
 import { type EndedRun, TestRunner } from './runner.js'
 
-/** `Tasks`, or an application with all of its own. */
+/** `Tasks`, or a `Spoold` application, which has all tasks of its own. */
 export type KitTasks = TaskScheduler
 
 export interface DrainOptions {
-  /** Moves the clock to what waits for its time, until nothing is left. */
+  /** If true, moves the clock on to tasks that wait for their time, until none is left. Default: false. */
   readonly future?: boolean
-  /** More is an error: tasks may schedule themselves. */
+  /** The most runs. One more is an error, because a task may schedule itself without end. Default: 10,000. */
   readonly maxRuns?: number
 }
 
-/** A task, by its name, itself or its function. */
+/** A task: its name, the task itself, or its function. */
 type TaskOf<Args extends readonly unknown[]> = string | Scheduler<Args> | ((...args: Args) => unknown)
 
 const MAX_RUNS = 10_000
 
-/** Collects what is scheduled: nothing is stored, and nothing runs until `drain`. */
+/**
+ * Replaces the spools of these tasks by a list in memory: what is scheduled is collected, and nothing runs until `drain`.
+ *
+ * @throws SpooldError TASK_INVALID if one of them has a test kit already
+ */
 export function fake(...tasks: readonly KitTasks[]): TestKit {
   return new TestKit(tasks, false, placeOfCallOf(fake))
 }
 
-/** Runs what is scheduled before `schedule` resolves, which rejects with what the task throws. What has a later time is collected. */
+/**
+ * Replaces the spools of these tasks: what is scheduled runs at once. `schedule` resolves after the run, and rejects with what
+ * the task throws. A task with a later time is collected, and waits for `drain`.
+ *
+ * @throws SpooldError TASK_INVALID if one of them has a test kit already
+ */
 export function inline(...tasks: readonly KitTasks[]): TestKit {
   return new TestKit(tasks, true, placeOfCallOf(inline))
 }
 
-/** Takes the place of all spools of its tasks, until `restore`. */
+/** Stands in for all spools of its tasks, until `restore`. */
 export class TestKit {
   readonly #spool = new MemorySpool('test')
   readonly #clock = new TestClock()
@@ -63,12 +72,16 @@ export class TestKit {
     this.#spool.watch(task => this.#scheduled.push(this.#runner.view(task)))
   }
 
-  /** What was scheduled, in its order, whether it has run or not: as it was then. */
+  /**
+   * The scheduled tasks in order, each as it was when it was scheduled, whether it has run since or not.
+   *
+   * @param task only tasks of this name. Default: all
+   */
   scheduled<Args extends readonly unknown[]>(task?: TaskOf<Args>): readonly ScheduledTask[] {
     return this.#of(task, this.#scheduled)
   }
 
-  /** What has not ended: it waits for `drain`, or for its time. */
+  /** The tasks that have not ended: they wait for `drain`, or for their time. */
   waiting<Args extends readonly unknown[]>(task?: TaskOf<Args>): readonly ScheduledTask[] {
     return this.#of(
       task,
@@ -76,13 +89,19 @@ export class TestKit {
     )
   }
 
-  /** The last runs of tasks that failed, and do not run again. */
+  /** The last runs of tasks that failed and do not run again. */
   failed<Args extends readonly unknown[]>(task?: TaskOf<Args>): readonly EndedRun[] {
     const name = this.#nameOf(task)
     return this.#failed.filter(run => name === undefined || run.task.name === name)
   }
 
-  /** @param args as the task gets them; without them any will do @throws AssertionError with a diff */
+  /**
+   * Throws unless the task was scheduled.
+   *
+   * @param args the arguments as the task gets them; absent: any
+   * @param expected how often, when and to which queue; absent: at least once
+   * @throws AssertionError with a diff
+   */
   assertScheduled<Args extends readonly unknown[]>(
     task: TaskOf<Args>,
     args?: readonly [...Args],
@@ -91,15 +110,22 @@ export class TestKit {
     assertScheduled(this.#scheduled, this.#nameOf(task) ?? '', args, expected, this.assertScheduled)
   }
 
+  /** Throws if the task was scheduled. @throws AssertionError */
   assertNotScheduled<Args extends readonly unknown[]>(task: TaskOf<Args>): void {
     assertNone(this.scheduled(task), `no ${this.#nameOf(task)}`, this.assertNotScheduled)
   }
 
+  /** Throws if any task was scheduled. @throws AssertionError */
   assertNothingScheduled(): void {
     assertNone(this.#scheduled, 'that nothing was scheduled', this.assertNothingScheduled)
   }
 
-  /** Runs what is due, also what that schedules, one after the other. @returns the runs, in their order */
+  /**
+   * Runs the due tasks one after the other, including those that they schedule.
+   *
+   * @returns the runs, in order
+   * @throws Error after `maxRuns` runs
+   */
   async drain({ future = false, maxRuns = MAX_RUNS }: DrainOptions = {}): Promise<readonly EndedRun[]> {
     const runs: EndedRun[] = []
     const unknown = new Set<MemoryTask>()
@@ -115,10 +141,11 @@ export class TestKit {
   }
 
   /**
-   * Moves the clock: `Date`, for all code of this process, until `restore`. It goes on to the next whole second, because times of
-   * tasks are whole seconds.
+   * Moves `Date` for all code of this process, until `restore`, and on to the next whole second, because the times of tasks are
+   * whole seconds. Timers do not move.
    *
    * @param duration seconds, or text such as `'10m'`
+   * @throws SpooldError ARGUMENTS_INVALID if it is not a duration
    */
   advance(duration: number | string): void {
     const ms = typeof duration === 'number' ? duration * 1000 : parseDuration(duration)
@@ -131,12 +158,12 @@ export class TestKit {
     this.#clock.move(Math.ceil((now + ms) / 1000) * 1000 - now)
   }
 
-  /** Moves the clock to this time. */
+  /** Moves the clock to this time, as `advance` does. */
   travelTo(at: Date): void {
     this.advance((at.getTime() - Date.now()) / 1000)
   }
 
-  /** Forgets what was scheduled and what waits. The clock stays. */
+  /** Forgets all tasks: those that were scheduled, wait or failed. The clock stays where it is. */
   clear(): void {
     this.#scheduled = []
     this.#failed = []
@@ -145,7 +172,7 @@ export class TestKit {
     this.#spool.ids.clear()
   }
 
-  /** The tasks go to their spools again, and the clock is right. */
+  /** Ends the kit: tasks go to their spools again, and the clock is right. */
   restore(): void {
     for (const registry of this.#registries) registry.setStandIn(undefined, '')
     this.#clock.restore()

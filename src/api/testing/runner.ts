@@ -18,22 +18,22 @@ import { runningAs } from '../tasks/running-as.js'
 
 /** One run of a task. */
 export interface EndedRun {
-  /** As it is after the run. */
+  /** The task as it is after the run. */
   readonly task: ScheduledTask
-  /** `retried`: it failed, and waits for its next run; `failed`: it does not run again. */
+  /** `retried`: the run failed, and the task waits for its next run; `failed`: the task does not run again. */
   readonly outcome: 'succeeded' | 'retried' | 'failed'
-  /** What was thrown. */
+  /** What the task threw. */
   readonly error?: unknown
 }
 
-/** The options of a daemon, as they are by default (docs/options.md). */
+/** The default options of a daemon (docs/options.md). */
 const DEFAULTS = {
   policy: { maxAttempts: 0, maxCrashes: 3, backoff: 'fixed', delayMs: null, capMs: 1_200_000 },
   delivery: 'at-least-once',
   frequencyMs: 30_000,
 } as const
 
-/** Runs the tasks of a kit as a worker does: claimed, begun and settled, with their limits, delays and middleware. */
+/** Runs the tasks of a kit as a worker does: claims, begins and settles them, with their limits, delays and middleware. */
 export class TestRunner {
   readonly #registries: readonly Registry[]
   readonly #enqueuerOf: CurrentDaemon['enqueuerOf']
@@ -45,7 +45,7 @@ export class TestRunner {
     this.#claims = new MemoryClaims(spool, { ...DEFAULTS, termsOf: vars => this.#termsOf(vars) })
   }
 
-  /** @returns undefined if it is not due, or if no registry knows it */
+  /** @returns undefined if the task is not due, or if no registry knows its name */
   async run(task: MemoryTask): Promise<EndedRun | undefined> {
     const claim = await this.#claims.claim(task.name)
     if ('kind' in claim || (await this.#claims.begin(claim, 'alone')) !== undefined) return undefined
@@ -55,7 +55,7 @@ export class TestRunner {
     return endedRun(before, kind, task.dueAtMs, error)
   }
 
-  /** The task as it is now. */
+  /** Returns the task as it is now. */
   view(task: MemoryTask): ScheduledTask {
     const { name, vars, dueAtMs, attempts } = task
     const terms = this.#termsOf(vars)

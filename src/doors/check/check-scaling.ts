@@ -7,9 +7,9 @@ import type { Problems } from '../../formats/ini/setting.js'
 import { ALGORITHMS } from '../../runtime/supervisor/scaling/algorithms.js'
 import { statsOf } from '../../system/file-stats.js'
 
-/** Resident memory of a worker that has loaded a small handler, about. */
+/** About the resident memory of a worker that has loaded a small handler. */
 const SMALL_WORKER_BYTES = 48 * 1024 * 1024
-/** With so few workers, each one more or less changes the average a lot. */
+/** With this many workers or fewer, each one more or less changes the average a lot. */
 const FEW = 4
 
 type Say = (name: string, message: string) => void
@@ -23,7 +23,10 @@ export function saying(
     problems[severity](originOf(settings, name), `${labelOf(settings, name)}: ${message}`)
 }
 
-/** The wording of what uWSGI refuses, too, begins with its own (core/init.c, sanitize_args). */
+/**
+ * Checks the options of scaling. A message about what uWSGI refuses, too, begins with uWSGI's own words (core/init.c,
+ * sanitize_args).
+ */
 export function checkScaling(resolved: ResolvedOptions, home: string, problems: Problems): void {
   const { options } = resolved
   const error = saying(resolved, problems, 'error')

@@ -5,7 +5,10 @@ import { labelOf, type SpoolConfig, type SpoolSettings } from '../../formats/con
 import type { Problems } from '../../formats/ini/setting.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 
-/** Options that nothing reads as the others are. uWSGI's own are not among them where it says nothing, and nothing is lost. */
+/**
+ * Options that nothing reads unless other options are set. uWSGI's own options are left out where uWSGI says nothing, and nothing
+ * is lost.
+ */
 const UNUSED: ReadonlyArray<
   readonly [names: readonly string[], isRead: (options: Options) => boolean, why: string]
 > = [
@@ -36,7 +39,7 @@ const UNUSED: ReadonlyArray<
   ],
 ]
 
-/** They are about directories. */
+/** Options that are about directories. */
 const NOT_ON_REDIS = [
   'spooler-ordered',
   'spooler-lock',
@@ -46,7 +49,7 @@ const NOT_ON_REDIS = [
   'spooler-sweep',
 ]
 
-/** Names what was written and has no effect, because another option says otherwise or is missing. */
+/** Warns about options that were written and have no effect, because another option says otherwise or is missing. */
 export function checkUnused(resolved: ResolvedOptions, problems: Problems): void {
   const { options, spools } = resolved
   for (const [names, isRead, why] of UNUSED)
@@ -63,7 +66,7 @@ export function checkUnused(resolved: ResolvedOptions, problems: Problems): void
   }
 }
 
-/** Whether it was written, and is not a flag that was written as off. */
+/** True if the option is on: it was not written as an off flag. */
 function isOn(options: Options, name: string): boolean {
   const spec = findOption(name)
   return spec !== undefined && Reflect.get(options, propertyName(spec)) !== false

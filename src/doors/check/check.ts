@@ -36,16 +36,17 @@ const NOWHERE: Where = { file: 'configuration' }
 export function checkConfig(sources: Sources): CheckedConfig {
   const config = readConfig(sources)
   const resolved = resolveOptions(config)
-  // if no file could be read, what it may contain is not reported as missing
+  // if no file could be read, what the files may contain is not reported as missing
   if (config.files.length > 0 || sources.files.length === 0) checkPresence(resolved, config)
   checkMeaning(resolved, config.problems)
   return { ...resolved, files: config.files, problems: config.problems }
 }
 
 /**
- * Looks again at what the daemon's processes read, as the user that it is by now: who started it could read all of that.
+ * Looks again at what the daemon's processes read, as the user that the daemon is by now. The user that started it could read all
+ * of that.
  *
- * @returns what it can do without
+ * @returns what the daemon can do without
  * @throws SpooldError START_FAILED
  */
 export function checkAsUser(config: CheckedConfig): string[] {
@@ -66,7 +67,10 @@ export function checkAsUser(config: CheckedConfig): string[] {
   })
 }
 
-/** What is missing in files without the section is there, perhaps: a warning has said which sections they have. */
+/**
+ * Reports missing spools and handlers. If no file has the section that was asked for, they may be in another section, and a
+ * warning has already said which sections there are.
+ */
 function checkPresence(resolved: ResolvedOptions, { files, hasSection, problems }: Config): void {
   const missing = new Problems()
   checkSpoolsAndHandlers(resolved, missing)
@@ -125,7 +129,10 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
   checkUnused(resolved, problems)
 }
 
-/** V8 counts in UTC where libc follows a rule, such as CET-1CEST,M3.5.0,M10.5.0/3; both do where nothing is named. */
+/**
+ * Warns if TZ names no zone. V8 counts in UTC where libc follows a rule, such as CET-1CEST,M3.5.0,M10.5.0/3; both count in UTC
+ * where TZ names nothing.
+ */
 function checkZone({ environment, settings }: ResolvedOptions, problems: Problems): void {
   const { tz } = zoneOrigin(environment)
   if (tz === '' || zoneNamed(tz) !== undefined) return
@@ -136,7 +143,10 @@ function checkZone({ environment, settings }: ResolvedOptions, problems: Problem
   )
 }
 
-/** In which zone the schedules of a configuration without errors count, for people; undefined: it has none that names no zone. */
+/**
+ * Returns in which zone the schedules of a configuration without errors count, for people; undefined: each schedule names its own
+ * zone.
+ */
 export function zoneOfSchedules({ options, environment }: ResolvedOptions): string | undefined {
   if (!schedulesOf(options).some(each => 'expression' in each && each.zone === null)) return undefined
   const { tz, why } = zoneOrigin(environment)
@@ -174,10 +184,10 @@ function checkRedis(name: string, { directory, where }: SpoolConfig, problems: P
   }
 }
 
-/** Without these nothing starts; the others are tried again while the daemon runs. */
+/** Options whose files are needed to start. The others are tried again while the daemon runs. */
 const NEEDED_TO_START = ['pidfile', 'safe-pidfile', 'logto', 'daemonize', 'master-fifo']
 
-/** Files that will be created need an existing directory. */
+/** Checks that files that will be created have an existing directory. */
 function checkWritten(
   options: Options,
   home: string,
@@ -206,7 +216,10 @@ function checkWritten(
       )
 }
 
-/** A file may come later; where its directory is missing, the path is wrong. */
+/**
+ * Checks the directories of files that are to be touched. A file may be created later, but if its directory is missing, the path
+ * is wrong.
+ */
 function checkTouched(
   { touchReload, touchSpoolersReload, touchSignal }: Options,
   home: string,

@@ -10,20 +10,24 @@ import { type Address, parseAddress } from '../../formats/protocol/address.js'
 import { parseDashboard } from '../net/dashboard-address.js'
 import { parsePush } from '../net/stats-push.js'
 
-/** What a configuration makes, or writes to. */
+/** Something that a configuration creates, or writes to. */
 export interface Written {
-  /** Of the option. */
+  /** The name of the option. */
   readonly name: string
-  /** Which value of a list. */
+  /** The index of the value in a list. */
   readonly index: number
   readonly kind: NonNullable<OptionSpec['writes']>
-  /** Absolute; undefined for what has no file: TCP, and abstract sockets. */
+  /** Absolute; undefined where there is no file: TCP, and abstract sockets. */
   readonly path?: string
-  /** Of a socket. */
+  /** The address of a socket. */
   readonly address?: Address
 }
 
-/** Values with a mistake, which is reported elsewhere, are left out. @param home the directory after chdir */
+/**
+ * Returns what a configuration creates, or writes to. Values with a mistake are left out, because that is reported elsewhere.
+ *
+ * @param home the directory after chdir
+ */
 export function writtenBy(options: Options, home: string): Written[] {
   const values: Readonly<Record<string, unknown>> = { ...options }
   return OPTION_TABLE.flatMap((spec: OptionSpec) => {
@@ -33,7 +37,7 @@ export function writtenBy(options: Options, home: string): Written[] {
       const target = typeof value === 'string' ? targetOf(name, kind, value) : undefined
       if (target === undefined) return []
       const { path, address } = target
-      const base = name === 'safe-pidfile' ? home : '.' // it alone is written after chdir
+      const base = name === 'safe-pidfile' ? home : '.' // only this one is written after chdir
       return {
         ...{ name, index, kind },
         ...(path === undefined ? {} : { path: resolve(base, path) }),

@@ -4,7 +4,7 @@ import { ControlError, type ControlRequest, type Role } from '../../formats/cont
 
 /** What an action may do besides returning its result. */
 interface Call {
-  /** What its socket lets a client do. */
+  /** What the socket lets its clients do. */
   readonly role: Role
   /** Sends an event to the client. @returns false once the client has gone, or was dropped because it is too slow */
   send(event: unknown): boolean
@@ -14,13 +14,13 @@ interface Call {
   readonly whenGone: Promise<void>
 }
 
-/** One verb. The room that acts makes it; the daemon puts all of them into one table. */
+/** One verb. The room that acts makes it; the daemon puts all verbs into one table. */
 export interface Action {
-  /** Who may use it at least. */
+  /** The least role that may use it. */
   readonly role: Role
-  /** The arguments, each with its kind; a `?` after the name: it may be missing. No others are accepted. */
+  /** The arguments, each with its kind. A `?` after the name means that the argument may be missing. No others are accepted. */
   readonly args: Readonly<Record<string, FieldKind>>
-  /** @param args checked to be of that shape @returns what the client gets, plain JSON @throws Error for the client */
+  /** @param args checked against `args` above @returns what the client gets, plain JSON @throws Error for the client */
   run(args: never, call: Call): unknown
 }
 
@@ -35,7 +35,7 @@ interface Values {
 
 type Shape = Readonly<Record<string, keyof Values>>
 
-/** What `run` is given, by what `args` says. */
+/** The arguments of `run`, as `args` describes them. */
 type ArgsOf<Args extends Shape> = {
   readonly [Name in keyof Args as Name extends `${string}?` ? never : Name]: Values[Args[Name]]
 } & {
@@ -50,7 +50,7 @@ export function actionFor<const Args extends Shape>(
   return { role, args, run }
 }
 
-/** @throws ControlError unknown-verb, forbidden, invalid-args */
+/** Returns the action of a request, with its arguments checked. @throws ControlError unknown-verb, forbidden, invalid-args */
 export function findAction(actions: ActionTable, { verb, args }: ControlRequest, role: Role): Action {
   const action = Object.hasOwn(actions, verb) ? actions[verb] : undefined
   if (action === undefined)

@@ -20,10 +20,10 @@ const REQUEST_MS = 5000
 const IDLE_MS = 120_000
 /** A reply has to be taken within this time. */
 const REPLY_MS = 10_000
-/** The first requests of a connection are served at once, the others in this rhythm: no client keeps the master busy. */
+/** The first requests of a connection are served at once, the others at this pace, so that no client keeps the master busy. */
 const PROMPT_REQUESTS = 5
 const PACE_MS = 50
-/** A stream's client that has not taken this much is dropped, with a notice. */
+/** A client of a stream that is this far behind is dropped, with a notice. */
 const MAX_BEHIND_BYTES = 1024 * 1024
 const PROBE_MS = 2000
 
@@ -43,7 +43,10 @@ export class ControlConnection {
   #hasEnded = false
   #served = 0
   #timer: NodeJS.Timeout | undefined
-  /** Tells the request in progress that the client has gone: what a request awaits ends with it, and not with the connection. */
+  /**
+   * Tells the request in progress that the client has gone. It is per request, so that what a request awaits ends with the
+   * request, and not with the connection.
+   */
   #lose = () => {}
   #gone = () => {}
   readonly whenGone = new Promise<void>(resolve => {
@@ -76,7 +79,7 @@ export class ControlConnection {
     else this.#socket.pause()
   }
 
-  /** Serves what has arrived. */
+  /** Serves the requests that have arrived. */
   async #serve(): Promise<void> {
     for (let line = this.#lines.next(); line !== undefined; line = this.#lines.next()) {
       this.#wait('acting')
@@ -88,7 +91,7 @@ export class ControlConnection {
     }
     if (this.#hasEnded) return void this.#socket.end()
     if (!this.#lines.isPartial) this.#wait('idle', IDLE_MS)
-    else if (this.#state !== 'reading') this.#wait('reading', REQUEST_MS) // a byte more gives no request more time
+    else if (this.#state !== 'reading') this.#wait('reading', REQUEST_MS) // one more byte gives a request no more time
     this.#socket.resume()
   }
 
@@ -96,7 +99,7 @@ export class ControlConnection {
     return this.#state === 'closed'
   }
 
-  /** @returns false if the connection ends with it */
+  /** Answers one request. @returns false if the connection ends with the answer */
   async #answer(line: string | null): Promise<boolean> {
     let id: Id | null = null
     try {
@@ -113,7 +116,7 @@ export class ControlConnection {
       if (isLast) {
         this.#wait('closing', REPLY_MS)
         this.#socket.end(reply)
-        this.#socket.resume() // else the end of the client would not be noticed
+        this.#socket.resume() // otherwise the end of the client would not be noticed
       } else await this.#writeText(reply)
       return !isLast
     }
@@ -123,7 +126,7 @@ export class ControlConnection {
     const { id } = request
     let isTooSlow = false
     const action = findAction(this.#actions, request, this.#role)
-    this.#socket.resume() // a client that goes is noticed; what it sends is heard after this
+    this.#socket.resume() // so that a client that goes is noticed; what it sends is heard after this request
     const whenGone = new Promise<void>(resolve => {
       this.#lose = resolve
     })
@@ -150,7 +153,7 @@ export class ControlConnection {
     return this.#writeText(formatReply(id, reply))
   }
 
-  /** Resolves when the kernel has taken it, or the connection is closed. */
+  /** Resolves when the kernel has taken the text, or the connection is closed. */
   async #writeText(text: string): Promise<void> {
     if (this.#isClosed) return
     this.#wait('replying', REPLY_MS)
@@ -168,7 +171,7 @@ export class ControlConnection {
     if (limitMs !== undefined) this.#timer = setTimeout(() => this.close(), limitMs).unref()
   }
 
-  /** The client will send no more. What it has asked for is still answered. */
+  /** The client will send no more. Its request in progress is still answered. */
   #ended(): void {
     this.#hasEnded = true
     if (this.#state === 'idle' || this.#state === 'reading' || this.#state === 'closing') this.close()

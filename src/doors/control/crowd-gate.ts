@@ -1,15 +1,15 @@
-/** What a `net.Server` has. */
+/** The part of a `net.Server` that is used here. */
 interface Listening {
   maxConnections: number
 }
 
-/** So many connections are let in within one window. */
+/** How many connections are let in within one window. */
 const MOST = 64
 const WINDOW_MS = 500
 
 /**
- * Turns a crowd away that comes faster than this, and comes again. What the server itself closes, before there is a socket, costs
- * a tenth of a connection that is served. Nothing of it has been read, so who is turned away may safely try again.
+ * Turns away a crowd that comes faster than this, and comes again. A connection that the server itself closes, before there is a
+ * socket, costs a tenth of one that is served. Nothing of it has been read, so the client may safely try again.
  */
 export class CrowdGate {
   readonly #now: () => number
@@ -21,7 +21,7 @@ export class CrowdGate {
     this.#now = now
   }
 
-  /** To be called for each connection that was let in. */
+  /** Counts a connection that was let in. Call it for each. */
   passed(server: Listening): void {
     const now = this.#now()
     if (now >= this.#opensAt) {
@@ -32,7 +32,7 @@ export class CrowdGate {
     server.maxConnections = 1 // Node 20 takes 0 for no limit
     setTimeout(() => {
       server.maxConnections = Number.POSITIVE_INFINITY
-      this.#opensAt = 0 // timers are early by up to a millisecond: who comes within it counts for the next window
+      this.#opensAt = 0 // timers are up to a millisecond early: connections within that time count for the next window
     }, this.#opensAt - now).unref()
   }
 }

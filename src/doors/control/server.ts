@@ -4,15 +4,17 @@ import type { ActionTable } from './actions.js'
 import { ControlConnection } from './connection.js'
 import { CrowdGate } from './crowd-gate.js'
 
-/** Connections of one socket. A new one replaces the one that has asked for nothing for longest. */
+/** The most connections of one socket. A new one replaces the one whose last request is the oldest. */
 const MAX_CONNECTIONS = 64
 
-/** Serves the control protocol on one socket. The sockets of a daemon have limits of their own: viewers shut no operator out. */
+/**
+ * Serves the control protocol on one socket. Each socket of a daemon has limits of its own, so that viewers shut no operator out.
+ */
 export class ControlServer {
   readonly #role: Role
   readonly #actions: ActionTable
   readonly #gate = new CrowdGate()
-  /** In order of their last request, the oldest first. */
+  /** In the order of their last request, the oldest first. */
   readonly #connections = new Set<ControlConnection>()
 
   constructor(role: Role, actions: ActionTable) {
@@ -20,7 +22,7 @@ export class ControlServer {
     this.#actions = actions
   }
 
-  /** @param listening where it came in */
+  /** @param listening the server that accepted the connection */
   accept(socket: Socket, listening: Server): void {
     this.#gate.passed(listening)
     const [oldest] = this.#connections

@@ -23,26 +23,26 @@ import { tryHold } from '../../system/libc.js'
 /** The control socket of this daemon in one spool. */
 interface SpoolSocket {
   readonly name: string
-  /** False once `.spoold` or the socket in it was removed or replaced: then no client finds this one. */
+  /** False once `.spoold` or the socket in it was removed or replaced, so that no client finds this socket. */
   isReachable(): Promise<boolean>
-  /** Stops listening, and removes the socket if it is still ours. */
+  /** Stops listening, and removes the socket's file if it is still that of this daemon. */
   close(): void
 }
 
 type Accept = (socket: Socket, listening: Server) => void
 
-/** The kernel caps it at net.core.somaxconn. */
+/** The kernel caps the backlog at net.core.somaxconn. */
 const BACKLOG = 4096
-/** How long another daemon may take to take its own name. */
+/** How long another daemon may hold the lock while it takes its name. */
 const LOCK_MS = 2000
 const LOCK_RETRY_MS = 20
 
 /**
- * Listens in the spool's `.spoold`, under a name that no living daemon has: a live socket is never taken over, one that a
- * dead daemon left is replaced.
+ * Listens in the spool's `.spoold`, under a name that no living daemon has. A live socket is never taken over; one that a dead
+ * daemon left is replaced.
  *
- * The directory stays open until the socket is closed, and every path starts from it: its own path may be longer than the
- * 107 bytes of a socket's address, and whoever may write to the spool may exchange it.
+ * The directory stays open until the socket is closed, and every path starts from it, because its own path may be longer than the
+ * 107 bytes of a socket's address, and whoever may write to the spool may exchange the directory.
  *
  * @param spool its real path
  * @throws Error why it cannot listen there
@@ -95,8 +95,8 @@ async function takeName({ path }: Directory, hidden: string, isLocal: boolean): 
 }
 
 /**
- * Two daemons that find the same dead socket would otherwise remove each other's new one. Without record locks, there is no
- * lock: at worst, one of the two cannot be reached.
+ * Takes the lock for names. Without it, two daemons that find the same dead socket would remove each other's new one. Where there
+ * are no record locks, returns undefined: at worst, one of the two daemons cannot be reached.
  */
 async function takeLock(path: string): Promise<number | undefined> {
   const fd = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NONBLOCK, 0o600)
@@ -111,14 +111,20 @@ async function takeLock(path: string): Promise<number | undefined> {
   return undefined
 }
 
-/** Not by a link: that is a file of its own below some servers of FUSE (bindfs), and nobody listens on it. */
+/**
+ * Gives the socket its name, unless the name is taken. Renames it rather than linking it, because below some servers of FUSE
+ * (bindfs) a link is a file of its own, on which nobody listens.
+ */
 function tryTake(from: string, to: string): boolean {
   if (statusOf(to) !== undefined) return false
   renameSync(from, to)
   return true
 }
 
-/** A socket on which no process of this machine listens. A file that is no socket is not ours to remove. */
+/**
+ * True for a socket on which no process of this machine listens. False for a file that is no socket, because it is not ours to
+ * remove.
+ */
 function isDead(path: string): Promise<boolean> {
   if (statusOf(path)?.isSocket !== true) return Promise.resolve(false)
   return new Promise(resolve => {
@@ -131,19 +137,19 @@ function isDead(path: string): Promise<boolean> {
   })
 }
 
-/** @param clientPath where clients look for it, a byte string */
+/** @param clientPath where clients look for the socket, a byte string */
 function socketOf(server: Server, directory: Directory, name: string, clientPath: string): SpoolSocket {
   const path = `${directory.path}/${name}`
   const inode = statusOf(path)?.inode
   return {
     name,
-    // by a thread: a disk that stalls is to stall no other spool
+    // asynchronous, because a disk that stalls must stall no other spool
     async isReachable() {
       const stats = await lstat(toFsPath(clientPath), { bigint: true }).catch(() => undefined)
       return inode !== undefined && stats?.ino === inode
     },
     close() {
-      const found = quietly(() => statusOf(path)) // somebody may have closed the directory to us
+      const found = quietly(() => statusOf(path)) // the directory may have been closed to this user
       if (inode !== undefined && found?.inode === inode) removeQuietly(path)
       server.close(() => directory.release())
     },
@@ -153,5 +159,5 @@ function socketOf(server: Server, directory: Directory, name: string, clientPath
 function removeQuietly(path: string): void {
   try {
     unlinkSync(path)
-  } catch {} // it is gone, or its directory is
+  } catch {} // the file is gone, or its directory is
 }

@@ -29,7 +29,7 @@ export interface Diagnosis {
   readonly fix?: string
 }
 
-/** An error that a check threw; those of a spool say what fixes them. */
+/** Returns the diagnosis of an error that a check threw. Errors of spools say what fixes them. */
 export function diagnosisOf(topic: Topic, about: string, thrown: unknown): Diagnosis {
   const { fault, fix } = thrown instanceof SpooldError ? thrown.details : {}
   return {

@@ -13,7 +13,7 @@ interface Mount {
 const IN_MEMORY = new Set(['tmpfs', 'ramfs'])
 const NETWORK = /^(nfs4?|cifs|smb3|9p|ceph|afs|glusterfs|fuse\..*)$/
 
-/** The kind of file system that a spool is on. Linux only. */
+/** Says which kind of file system a spool is on. Linux only. */
 export function* checkMount(spool: string, mountinfo = read('/proc/self/mountinfo')): Generator<Diagnosis> {
   const mount = mountOf(spool, mountinfo)
   if (mount === undefined) return
@@ -52,7 +52,7 @@ function networked(spool: string, { type, point, options }: Mount): Diagnosis {
   }
 }
 
-/** The mount of a path: the last one with the longest matching mount point. */
+/** Returns the mount of a path: the last one with the longest matching mount point. */
 function mountOf(path: string, mountinfo: string): Mount | undefined {
   let found: Mount | undefined
   for (const line of mountinfo.split('\n')) {
@@ -77,10 +77,10 @@ function read(file: string): string {
   }
 }
 
-/** Below this, one bad night fills the disk. */
+/** The free share below which one bad night fills the disk. */
 const SCARCE = 0.05
 
-/** Room for files, in bytes and in inodes. */
+/** Checks the room for files, in bytes and in inodes. */
 export function* checkRoom(spool: string): Generator<Diagnosis> {
   const { bsize, blocks, bavail, files, ffree } = statfsSync(spool)
   const free = `${Math.floor((bavail * bsize) / 2 ** 20)} MiB free`

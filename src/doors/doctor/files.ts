@@ -10,7 +10,7 @@ import { type Bound, Opener } from '../../system/opener.js'
 import { privateText } from '../../system/private-file.js'
 import { type Diagnosis, diagnosisOf } from './diagnosis.js'
 
-/** What a configuration makes, or writes to. */
+/** Something that a configuration creates, or writes to. */
 interface Target {
   readonly name: string
   readonly kind: 'file' | 'socket' | 'fifo'
@@ -18,16 +18,16 @@ interface Target {
   readonly address?: Address
 }
 
-/** While it is still root, the daemon opens these. */
+/** The options whose files the daemon opens while it is still root. */
 const OPENED_FIRST = ['pidfile', 'logto', 'daemonize', 'socket', 'spooler-control']
-/** A server that takes no connection listens all the same. */
+/** A server that accepts no connection within this time counts as listening all the same. */
 const CONNECT_MS = 1000
 
 /**
- * Whether the user of this process can write each file, and listen on each socket, which is bound for a moment. Nothing else is
- * made.
+ * Checks that the user of this process can write each file, and listen on each socket, which is bound for a moment. Nothing else
+ * is created.
  *
- * @param startsAsRoot the daemon does, and so opens the first ones with more rights
+ * @param startsAsRoot true if the daemon starts as root, and so opens the first ones with more rights
  */
 export async function* checkWritable(
   targets: readonly Target[],
@@ -65,8 +65,9 @@ function faultOf(path: string, kind: Target['kind']): string | undefined {
 }
 
 /**
- * What only a try tells: a file system without sockets, a rule of AppArmor's or SELinux's, an address of another machine. A unix
- * socket is bound as the daemon does, beside its name, which it never gets: no daemon that starts meanwhile takes us for another.
+ * Binds an address, to find what only an attempt tells: a file system without sockets, a rule of AppArmor's or SELinux's, an
+ * address of another machine. A unix socket is bound as the daemon does, beside its name, which it never gets, so that no daemon
+ * that starts meanwhile takes this process for another daemon.
  */
 async function bindFault(address: Address): Promise<string | undefined> {
   try {
@@ -95,7 +96,7 @@ async function listenBriefly(at: ListenOptions | { readonly fd: number }): Promi
   server.close()
 }
 
-/** A port that only root may bind. */
+/** True for a port that only root may bind, if the daemon starts as root. */
 function needsRoot(address: Address, startsAsRoot: boolean): boolean {
   return startsAsRoot && address.kind === 'tcp' && address.port < 1024 && address.port !== 0
 }
@@ -113,7 +114,7 @@ function isListening(address: Exclude<Address, { kind: 'tcp' }>): Promise<boolea
   })
 }
 
-/** Of `spooler-dashboard-tokens`, which the dashboard reads as the daemon's user. */
+/** Checks the file of `spooler-dashboard-tokens`, which the dashboard reads as the daemon's user. */
 export async function checkTokens(path: string): Promise<Diagnosis> {
   const found = { topic: 'file', about: `spooler-dashboard-tokens ${path}` } as const
   try {
@@ -124,7 +125,9 @@ export async function checkTokens(path: string): Promise<Diagnosis> {
   }
 }
 
-/** Handlers and working directories, as the user of this process; the configuration was checked as the user that reads it. */
+/**
+ * Checks handlers and working directories as the user of this process; the configuration was checked as the user that reads it.
+ */
 export function* checkReadable(
   files: readonly string[],
   directories: readonly string[],

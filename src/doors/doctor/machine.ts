@@ -13,7 +13,7 @@ export interface Needs {
   readonly backlog: number | null
 }
 
-/** Compares the limits of this process and its user with what is needed. @param uid of the daemon */
+/** Compares the limits of this process and its user with what is needed. */
 export function* checkLimits(needs: Needs, inotify: InotifyUse): Generator<Diagnosis> {
   yield* checkInotify(needs, inotify)
   yield* checkFiles(needs)
@@ -25,7 +25,7 @@ interface InotifyUse {
   readonly watches: number
 }
 
-/** What all processes of a user hold, as far as we may inspect them. */
+/** Returns what all processes of a user hold, as far as this process may inspect them. */
 export function inotifyUse(uid: number): InotifyUse {
   const found = list('/proc')
     .filter(name => /^\d+$/.test(name) && ownerOf(`/proc/${name}`) === uid)
@@ -40,7 +40,7 @@ function* checkInotify({ watches }: Needs, used: InotifyUse): Generator<Diagnosi
     ['watches', watches],
     ['instances', 1],
   ] as const) {
-    // the second one applies inside a container
+    // the second limit applies inside a container
     const limit = Math.min(
       number(`/proc/sys/fs/inotify/max_user_${kind}`),
       number(`/proc/sys/user/max_inotify_${kind}`),
@@ -61,7 +61,7 @@ function* checkInotify({ watches }: Needs, used: InotifyUse): Generator<Diagnosi
   }
 }
 
-/** The daemon uses at most three quarters for connections (doors/daemon/sockets.ts). */
+/** The share of its open files that the daemon uses at most for connections (doors/daemon/sockets.ts). */
 const SHARE_OF_CONNECTIONS = 0.75
 
 function* checkFiles({ files, connections }: Needs): Generator<Diagnosis> {
@@ -97,7 +97,7 @@ function number(file: string): number {
   return text === '' ? Number.POSITIVE_INFINITY : Number(text)
 }
 
-// a process may end while we read it, or belong to another user
+// a process may end while it is read, or belong to another user
 const list = (path: string) => quietly(() => readdirSync(path), [])
 const read = (path: string) => quietly(() => readFileSync(path, 'utf8'), '')
 const linkOf = (path: string) => quietly(() => readlinkSync(path), '')

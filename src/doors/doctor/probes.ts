@@ -30,7 +30,7 @@ export async function* probe(
   }
 }
 
-/** A daemon that has started in the meantime keeps it. */
+/** Removes a directory, unless a daemon that has started in the meantime uses it. */
 function removeEmpty(directory: string): void {
   try {
     rmdirSync(directory)
@@ -69,7 +69,7 @@ async function* probeLocks(spool: string, choice: LockChoice): AsyncGenerator<Di
 /** Much more than a tick of the kernel's clock. */
 const MAX_SKEW_MS = 2000
 
-/** Due times are compared with our clock, but file times come from the file system's. */
+/** Compares the clocks, because due times are compared with our clock, but file times come from the file system's. */
 function probeClock(spool: string, state: string): Diagnosis {
   const before = Date.now()
   const madeAt = withFile(state, path => {
@@ -95,7 +95,7 @@ function probeClock(spool: string, state: string): Diagnosis {
 const PATIENCE_MS = 5000
 const TOUCH_MS = 50
 
-/** Does a watch really fire? Tested on `.spoold`, where it wakes no daemon. */
+/** Checks that a watch really fires, in `.spoold`, where the test wakes no daemon. */
 async function probeEvents(spool: string, state: string, choice: WatchChoice): Promise<Diagnosis> {
   const about = { topic: 'events', about: spool } as const
   if (choice === 'off')
@@ -164,7 +164,7 @@ function tryTouch(directory: string, fail: (error: unknown) => void): void {
   }
 }
 
-/** A name like those of spool/probe, which fsck recognizes. */
+/** Uses a file with a name like those of spool/probe, which fsck recognizes. */
 function withFile<T>(directory: string, use: (path: string) => T): T {
   const path = join(directory, `probe-${randomBytes(8).toString('hex')}`)
   try {

@@ -5,9 +5,9 @@ import type { RedisFacts } from '../../engines/server-facts.js'
 import { nameOfRedis } from '../../formats/protocol/redis-address.js'
 import type { Diagnosis } from './diagnosis.js'
 
-/** Older ones lack commands that BullMQ and spoold send. */
+/** The oldest version. Older ones lack commands that BullMQ and spoold send. */
 const OLDEST = [6, 2] as const
-/** Due times are compared with the clock of Redis, and workers look when their own says so. */
+/** Due times are compared with the clock of Redis, but workers look when their own clock says so. */
 const MAX_SKEW_MS = 2000
 
 type Finding = Pick<Diagnosis, 'level' | 'topic' | 'text' | 'fix'>
@@ -56,7 +56,7 @@ function* version({ info }: RedisFacts): Generator<Finding> {
 function* rights({ refusal, info }: RedisFacts): Generator<Finding> {
   if (refusal === null) return yield ok('spool', 'its user may do all that is needed')
   const role = info?.get('role')
-  if (role !== undefined && role !== 'master') return // which refuses more, and is told below
+  if (role !== undefined && role !== 'master') return // a replica refuses more, and is reported below
   if (/^(\w+: )?OOM\b/.test(refusal))
     return yield {
       ...{ level: 'error', topic: 'room', text: `its memory is full: ${refusal}` },
@@ -81,7 +81,7 @@ function* memory({ config, info }: RedisFacts): Generator<Finding> {
   else yield ok('room', 'when its memory is full, Redis refuses tasks, and removes none')
 }
 
-/** What an acknowledged task survives. */
+/** Says what an acknowledged task survives. */
 function* persistence({ config }: RedisFacts): Generator<Finding> {
   const appends = config?.get('appendonly')
   const syncs = config?.get('appendfsync')

@@ -28,13 +28,13 @@ import { probe } from './probes.js'
 interface SpoolPatient {
   /** The configured path, made absolute. */
   readonly path: string
-  /** Another daemon runs its tasks. */
+  /** True if another daemon runs the spool's tasks. */
   readonly isExternal: boolean
-  /** Whether priority directories are entered. */
+  /** True if priority directories are entered. */
   readonly isOrdered: boolean
   readonly locks: LockChoice
   readonly watch: WatchChoice
-  /** The user that starts the daemon creates a missing spool for this one. */
+  /** Who creates a missing spool (root or not), and for which user. */
   readonly maker: { readonly isRoot: boolean; readonly owner: Owner }
 }
 
@@ -64,7 +64,7 @@ export async function* examineSpool(patient: SpoolPatient): AsyncGenerator<Diagn
   }
 }
 
-/** @returns its real path; undefined if it does not exist, which has been reported if it matters */
+/** @returns the spool's real path; undefined if it does not exist, which has been reported if it matters */
 function* findSpool(
   path: string,
   { isRoot, owner }: SpoolPatient['maker'],
@@ -125,7 +125,10 @@ function* checkPeriodic(spool: string): Generator<Diagnosis> {
     }
 }
 
-/** Anyone who may write to it decides what the handlers are called with. In a sticky directory, only its owner removes what others write. */
+/**
+ * Checks the mode. Anyone who may write to the spool decides what the handlers are called with. In a sticky directory, only its
+ * owner removes what others write.
+ */
 function* checkMode(spool: string): Generator<Diagnosis> {
   const { mode, uid: owner } = statSync(spool)
   const uid = process.geteuid?.() ?? 0
@@ -159,7 +162,7 @@ async function* checkPriorities(spool: string): AsyncGenerator<Diagnosis> {
       if (cut > 0) counts.set(ref.slice(0, cut), (counts.get(ref.slice(0, cut)) ?? 0) + 1)
       return true
     },
-    failed() {}, // whether this user may enter it is reported elsewhere
+    failed() {}, // whether this user may enter a directory is reported elsewhere
   })
   const sorted = [...counts].sort(([a], [b]) => compareVersions(a, b))
   for (const [prefix, count] of sorted)
@@ -174,7 +177,7 @@ async function* checkPriorities(spool: string): AsyncGenerator<Diagnosis> {
 
 const MAX_COMMAND_CHARS = 80
 
-/** Other processes that use a spool. */
+/** Reports other processes that use a spool. */
 export function* checkNeighbours(path: string, claimsByLease: boolean): Generator<Diagnosis> {
   const spool = realPathOf(path)
   if (spool === undefined) return
@@ -195,7 +198,7 @@ export function* checkNeighbours(path: string, claimsByLease: boolean): Generato
     yield { level: 'ok', topic: 'neighbours', about: spool, text: 'no other process uses it' }
 }
 
-/** ` with 2 workers`, for people. */
+/** Returns ` with 2 workers`, for people. */
 function withWorkers(count: number): string {
   return count === 0 ? '' : ` with ${counted(count, 'worker')}`
 }

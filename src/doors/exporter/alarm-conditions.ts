@@ -8,9 +8,9 @@ import {
 } from '../../runtime/stats/snapshot.js'
 import type { AlarmLimits } from '../net/alarm-target.js'
 
-/** What happened in a spool: once, or until it is cleared. */
+/** Something that happened in a spool, or a condition that lasts until it is cleared. */
 export type Alarm = {
-  /** Its directory. */
+  /** The spool's directory. */
   readonly spool: string
   /** When it was noticed; epoch ms. */
   readonly atMs: number
@@ -21,7 +21,7 @@ export type Alarm = {
 
 type Condition = 'long' | 'old' | 'crashing' | 'disk'
 
-/** Null: unknown, so nothing changes. */
+/** How a figure compares with its limit. Null: unknown, so nothing changes. */
 type Finding = { readonly is: 'beyond' | 'between' | 'back'; readonly figures: string } | null
 
 interface Raised {
@@ -35,17 +35,17 @@ interface Past {
   readonly lastCrashMs: number
 }
 
-/** What another process needs to go on without a gap or a repetition. Plain JSON. */
+/** What the next exporter process needs in order to go on without a gap or a repetition. Plain JSON. */
 export interface ConditionsMemory {
   readonly past: ReadonlyArray<readonly [spool: string, past: Past]>
   readonly raised: readonly Raised[]
 }
 
-/** An alarm is cleared when a figure is back at this share of its limit, so that one at the limit does not flap. */
+/** An alarm is cleared once its figure is back at this share of its limit, so that a figure at the limit does not flap. */
 const BACK_SHARE = 0.8
-/** Longer than a crashing process is ever delayed. */
+/** `crashing` is cleared once no process has died for this long, which is longer than the start of a process is ever delayed. */
 const CALM_MS = 60_000
-/** A reload may take a limit away while its alarm is raised. */
+/** Clears an alarm whose limit a reload has removed while it was raised. */
 const UNLIMITED: Finding = { is: 'back', figures: 'it has no limit any more' }
 const NONE: Past = { buried: 0, crashes: 0, lastCrashMs: 0 }
 
@@ -66,7 +66,7 @@ export class AlarmConditions {
     return this.#past === undefined ? null : { past: [...this.#past], raised: [...this.#raised.values()] }
   }
 
-  /** @param isFromStart what a first snapshot counts is news: the daemon has just started */
+  /** Compares a snapshot. @param isFromStart true if what a first snapshot counts is news, because the daemon has just started */
   look({ spools, atMs }: DaemonSnapshot, isFromStart: boolean): Alarm[] {
     const alarms: Alarm[] = []
     const isNews = isFromStart || this.#past !== undefined
@@ -103,7 +103,7 @@ export class AlarmConditions {
     ]
   }
 
-  /** @returns the new state, if it is another one */
+  /** @returns the new state; undefined if the state has not changed */
   #turn(spool: string, kind: Condition, is: 'beyond' | 'between' | 'back'): 'raised' | 'cleared' | undefined {
     const key = keyOf({ spool, kind })
     if (is === 'beyond' && !this.#raised.has(key)) {
@@ -114,7 +114,7 @@ export class AlarmConditions {
   }
 }
 
-/** One line for people, without the spool's name. */
+/** Returns one line for people, without the spool's name. */
 export function alarmText(alarm: Alarm): string {
   if (alarm.kind !== 'buried') return alarm.figures
   return alarm.count === 1 ? 'a task became a dead letter' : `${alarm.count} tasks became dead letters`
@@ -147,7 +147,9 @@ function old({ tasks }: SpoolSnapshot, limitMs: number, atMs: number): Finding {
   return unlessUnsure({ is: against(ageMs, limitMs), figures }, tasks, atMs)
 }
 
-/** What has just been found may be due: a start clears no alarm before somebody has looked. */
+/**
+ * Leaves an alarm as it is while tasks are unseen, because they may be due: a start clears no alarm before somebody has looked.
+ */
 function unlessUnsure(finding: NonNullable<Finding>, tasks: SpoolSnapshot['tasks'], atMs: number): Finding {
   return finding.is === 'beyond' || isSettled(tasks, atMs) ? finding : null
 }

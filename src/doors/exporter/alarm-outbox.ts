@@ -1,14 +1,14 @@
 import type { Alarm } from './alarm-conditions.js'
 
-/** Plain JSON. */
+/** Alarms that have not been delivered. Plain JSON. */
 export interface Undelivered {
   readonly alarms: readonly Alarm[]
-  /** How many states were never sent, because newer ones took their places. */
+  /** How many states were never sent, because newer states took their places. */
   readonly replaced: number
 }
 
 /**
- * What has not been delivered: one alarm for each kind and spool, however long the receiver is away. Counts add up, and the
+ * The alarms that have not been delivered: one per kind and spool, however long the receiver is away. Counts add up, and the
  * newest state takes the place of an older one.
  */
 export class AlarmOutbox {
@@ -31,7 +31,7 @@ export class AlarmOutbox {
     return { alarms: [...this.#waiting.values()], replaced: this.#replaced }
   }
 
-  /** Empties it. */
+  /** Returns the content, and empties the outbox. */
   take(): Undelivered {
     const taken = this.content
     this.#waiting = new Map()
@@ -39,7 +39,7 @@ export class AlarmOutbox {
     return taken
   }
 
-  /** What was taken has not been delivered, and is older than all that came since. */
+  /** Puts back what was taken and could not be delivered. It is older than everything that came since. */
   giveBack({ alarms, replaced }: Undelivered): void {
     const since = this.take()
     this.#replaced = replaced + since.replaced

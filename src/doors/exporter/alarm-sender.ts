@@ -13,13 +13,13 @@ import { AlarmOutbox, type Undelivered } from './alarm-outbox.js'
 interface SenderContext {
   /** Called once, until a message is taken again. */
   trouble(message: string): void
-  /** What is undelivered has changed. */
+  /** Called when what is undelivered has changed. */
   changed(): void
 }
 
 const FIRST_RETRY_MS = 1000
 const LAST_RETRY_MS = 300_000
-/** Less than the daemon waits for the end of this process. */
+/** Less than the time for which the daemon waits for the end of this process. */
 const LINGER_MS = 500
 
 /** Posts to one webhook, one message at a time. */
@@ -46,7 +46,7 @@ export class AlarmSender {
     this.#allowsPlain = allowsPlain
     this.#context = context
     if (undelivered !== undefined) this.#outbox.giveBack(undelivered)
-    openWebhook(webhook, allowsPlain).catch(error => this.#failed(error)) // not only when the first alarm is due
+    openWebhook(webhook, allowsPlain).catch(error => this.#failed(error)) // now, and not only when the first alarm is due
   }
 
   get undelivered(): Undelivered {
@@ -62,7 +62,7 @@ export class AlarmSender {
     if (this.#retry === undefined) this.#post()
   }
 
-  /** Gives a message that is on its way a moment to arrive. */
+  /** Closes the sender. A message that is on its way gets a moment to arrive. */
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#retry)
@@ -125,7 +125,10 @@ export class AlarmSender {
   }
 }
 
-/** Doubles, and varies by half: receivers that come back are not met by all daemons at once. */
+/**
+ * Returns the delay before the next attempt, in ms. It doubles, and varies by half, so that a receiver that comes back is not met
+ * by all daemons at once.
+ */
 function retryDelay(failures: number): number {
   return Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(failures, 20)) * (0.5 + Math.random() / 2)
 }
@@ -133,10 +136,10 @@ function retryDelay(failures: number): number {
 const TIMEOUT_MS = 10_000
 
 /**
- * Posts a body to a webhook. Of the answer only the status is read. No message of an error contains the secret, or more of
- * the URL than its host.
+ * Posts a body to a webhook. Of the answer, only the status is read. No error message contains the secret, or more of the URL
+ * than its host.
  *
- * @throws Error why it was not taken
+ * @throws Error why the message was not taken
  */
 async function post(webhook: Webhook, allowsPlain: boolean, body: string): Promise<void> {
   const { target, secret } = await openWebhook(webhook, allowsPlain)
@@ -151,7 +154,7 @@ async function post(webhook: Webhook, allowsPlain: boolean, body: string): Promi
   if (status < 200 || status > 299) throw new Error(`${target.host} answered with status ${status}`)
 }
 
-/** Reads its files. @throws Error, as `post` does */
+/** Returns the URL and the secret, read from their files if they are in files. @throws Error, as `post` does */
 async function openWebhook({ url, secretFile }: Webhook, allowsPlain: boolean) {
   return {
     target: webhookUrl('text' in url ? url.text : await privateText(url.file), allowsPlain),
@@ -163,7 +166,7 @@ function signature(secret: string, body: string): string {
   return createHmac('sha256', secret).update(body).digest('hex')
 }
 
-/** @returns the status */
+/** Sends a request. @returns the status of the answer */
 function send(url: URL, body: string, headers: Record<string, string>): Promise<number> {
   return new Promise((resolve, reject) => {
     const begin = url.protocol === 'https:' ? request : plainRequest
@@ -175,7 +178,7 @@ function send(url: URL, body: string, headers: Record<string, string>): Promise<
     sent.once('close', () => clearTimeout(timer))
     sent.on('error', reject)
     sent.once('response', response => {
-      response.on('error', () => {}) // it is cut off here
+      response.on('error', () => {}) // the answer is cut off here
       response.destroy()
       resolve(response.statusCode ?? 0)
     })

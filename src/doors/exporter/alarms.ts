@@ -10,8 +10,8 @@ export interface AlarmOptions extends AlarmTarget {
 }
 
 /**
- * What each target has been told, and is still to be told: the process goes with a reload that changes what is published, and
- * the next one neither repeats an alarm nor forgets that it is raised. Plain JSON.
+ * What each target has been told, and is still to be told. A reload that changes what is published replaces the process. The next
+ * one neither repeats an alarm nor forgets that it is raised. Plain JSON.
  */
 export type AlarmMemory = ReadonlyArray<
   readonly [
@@ -22,27 +22,27 @@ export type AlarmMemory = ReadonlyArray<
 
 interface AlarmsContext {
   snapshot(): Promise<DaemonSnapshot>
-  /** One line per alarm. */
+  /** Called with one line per alarm. */
   alarm(text: string): void
   /** Called once, until a message is taken again. */
   trouble(message: string): void
-  /** Called when it has changed. */
+  /** Called when the memory has changed. */
   remember(memory: AlarmMemory): void
 }
 
 interface Target {
   readonly key: string
   readonly conditions: AlarmConditions
-  /** Null: its alarms are only logged. */
+  /** Null: the target's alarms are only logged. */
   readonly sender: AlarmSender | null
 }
 
 const EVERY_MS = 2000
-/** An exporter this young beside a daemon this young is its first. */
+/** An exporter younger than this, beside a daemon younger than this, is the daemon's first. */
 const YOUNG_MS = 10_000
 const NOTHING: Undelivered = { alarms: [], replaced: 0 }
 
-/** Looks at the daemon regularly, logs what is alarming, and posts it. A slow receiver delays neither looks nor lines. */
+/** Looks at the daemon regularly, logs alarms, and posts them. A slow receiver delays neither looks nor lines. */
 export class Alarms {
   readonly #context: AlarmsContext
   readonly #targets: readonly Target[]
@@ -79,7 +79,7 @@ export class Alarms {
   async #look(): Promise<void> {
     if (this.#isLooking) return
     this.#isLooking = true
-    const snapshot = await this.#context.snapshot().catch(() => undefined) // the daemon is busy: the next look
+    const snapshot = await this.#context.snapshot().catch(() => undefined) // the daemon is busy; the next look may succeed
     this.#isLooking = false
     if (snapshot !== undefined && !this.#isClosed) this.#compare(snapshot)
   }
@@ -107,7 +107,10 @@ export class Alarms {
   }
 }
 
-/** Whoever receives at a URL knows what was sent there; what they are to be told may change. */
+/**
+ * Returns what a target is remembered by: its URL, because whoever receives there knows what was sent there, while its limits may
+ * change.
+ */
 function keyOf(options: readonly AlarmOptions[], i: number): string {
   const urls = options.slice(0, i + 1).map(({ webhook }) => JSON.stringify(webhook?.url ?? null))
   const url = urls.at(-1)

@@ -10,20 +10,20 @@ export interface CarbonOptions {
   readonly id: string
   readonly root: string
   readonly withWorkers: boolean
-  /** Takes the place of dots in the host's name; null: they stay. */
+  /** Takes the place of dots in the host's name; null: the dots stay. */
   readonly hostnameDots: string | null
-  /** What is sent as average run time while nothing ran since the last push. */
+  /** What is sent as average run time while nothing has run since the last push. */
   readonly idleAverage: 'last' | 'zero' | 'none'
 }
 
 type Worker = UwsgiStats['workers'][number]
 
-/** Graphite's plain text, with the names of uWSGI's carbon plugin (plugins/carbon/carbon.c). */
+/** Writes Graphite's plain text, with the names of uWSGI's carbon plugin (plugins/carbon/carbon.c). */
 export class Carbon {
   readonly #options: CarbonOptions
   readonly #prefix: string
   #lastRequests: number | undefined
-  /** By process id: the run time when the last push was made, in µs. */
+  /** The run time at the last push, in µs, by process id. */
   #lastRunningTimes = new Map<number, number>()
 
   constructor(options: CarbonOptions) {
@@ -33,7 +33,7 @@ export class Carbon {
     this.#prefix = `${root === '' || root.endsWith('.') ? root : `${root}.`}${host}.${id}`
   }
 
-  /** Sends to each server, and tries all of them. @throws AggregateError those that could not be reached */
+  /** Sends to all servers, even if one fails. @throws AggregateError of the servers that could not be reached */
   async push(stats: UwsgiStats, seconds: number): Promise<void> {
     const text = this.lines(stats, seconds).join('')
     const { servers, timeoutMs } = this.#options
@@ -79,13 +79,16 @@ export class Carbon {
     return lines
   }
 
-  /** How much of the average is sent: all or nothing of it; null: it is left out. */
+  /** Returns the factor of the average: 1 or 0; null: the average is left out. */
   #average(requests: number): 0 | 1 | null {
     if (this.#lastRequests !== undefined && this.#lastRequests !== requests) return 1
     return { last: 1, zero: 0, none: null }[this.#options.idleAverage] as 0 | 1 | null
   }
 
-  /** The share of the time since the last push, in percent. A run that has not ended counts whole. */
+  /**
+   * Returns the share of the time since the last push, in percent. A process that is busy, but has ended no run since then,
+   * counts as 100.
+   */
   #busyness({ pid, status, running_time }: Worker): number {
     const ranMicros = running_time - (this.#lastRunningTimes.get(pid) ?? 0)
     if (ranMicros <= 0) return status === 'busy' ? 100 : 0

@@ -13,10 +13,10 @@ import { uwsgiStats } from './uwsgi-stats.js'
 
 /** A daemon that needs longer is as good as blocked. */
 const ANSWER_MS = 3000
-/** However many ask, the daemon is asked this often at most. */
+/** How long a snapshot is shared, so that the daemon is asked no more often, however many clients ask. */
 const SHARED_MS = 200
 const METRICS_FILE_MS = 15_000
-/** uWSGI's pushers look once per second, too. */
+/** The shortest interval. uWSGI's pushers look once per second, too. */
 const SHORTEST_PUSH_MS = 1000
 
 interface Waiting {
@@ -24,7 +24,7 @@ interface Waiting {
   readonly promise: Promise<DaemonSnapshot>
 }
 
-/** Publishes what a daemon tells of itself, in a process of its own: clients that flood it do not slow a single task. */
+/** Publishes what a daemon says of itself, from a process of its own, so that clients that flood it do not slow a single task. */
 export class Exporter {
   readonly #send: (message: FromExporter) => void
   readonly #opened: Array<{ close(): void | Promise<void> }> = []
@@ -55,7 +55,7 @@ export class Exporter {
     if (stats !== null) this.#listen('stats', stats.listener, new StatsServer(stats, snapshot))
     if (metrics !== null) {
       this.#listen('metrics', metrics, metricsServer(metrics.address, snapshot))
-      snapshot().catch(() => {}) // run times are measured from now on, and not from the first scrape
+      snapshot().catch(() => {}) // so that run times are measured from now on, and not from the first scrape
     }
     if (metricsFile !== null)
       void this.#push(
@@ -99,13 +99,13 @@ export class Exporter {
     return pusher
   }
 
-  /** However many ask, the daemon is asked one question at a time. @throws when it does not answer */
+  /** Returns a snapshot. However many ask, the daemon is asked one question at a time. @throws if the daemon does not answer */
   #snapshot(): Promise<DaemonSnapshot> {
     if (this.#last !== undefined && performance.now() < this.#last.until)
       return Promise.resolve(this.#last.snapshot)
     this.#waiting ??= this.#ask()
     return withDeadline(this.#waiting.promise, ANSWER_MS, unanswered).catch(error => {
-      this.#waiting = undefined // the next one asks anew
+      this.#waiting = undefined // so that the next caller asks anew
       throw error
     })
   }
@@ -150,7 +150,10 @@ interface PusherContext {
   trouble(message: string): void
 }
 
-/** Pushes the daemon's statistics regularly. What fails waits for the next time: statistics are worth nothing late. */
+/**
+ * Pushes the daemon's statistics regularly. A push that fails is not repeated before the next one, because late statistics are
+ * worthless.
+ */
 class Pusher {
   readonly #destination: Destination
   readonly #context: PusherContext

@@ -3,7 +3,7 @@ import type { DaemonSnapshot, Distribution } from '../../runtime/stats/snapshot.
 /** Prometheus' text format 0.0.4, or OpenMetrics 1.0. */
 export type Dialect = 'prometheus' | 'openmetrics'
 
-/** By name, in the order in which they are written. */
+/** Labels by name, in the order in which they are written. */
 type Labels = Readonly<Record<string, string>>
 
 export interface Sample {
@@ -17,11 +17,11 @@ interface DistributionSample {
 }
 
 interface Described {
-  /** Without the suffix that the type adds: `_total`, `_info`. */
+  /** The name without the suffix that the type adds: `_total`, `_info`. */
   readonly name: string
   /** One line, without backslashes and quotes. */
   readonly help: string
-  /** The names of its labels; a histogram has `le`, too. */
+  /** The names of the labels; a histogram also has `le`. */
   readonly labels: readonly string[]
 }
 
@@ -33,21 +33,21 @@ export type Metric = Described &
         readonly samples: (snapshot: DaemonSnapshot) => readonly Sample[]
       }
     | {
-        /** Of durations. */
+        /** A histogram of durations. */
         readonly type: 'histogram'
         readonly samples: (snapshot: DaemonSnapshot) => readonly DistributionSample[]
       }
   )
 
 /**
- * Upper bounds of buckets, in microseconds: powers of two from 0.26 ms to 36 min. Those are bounds of the snapshot's own
- * buckets, so no count is a guess.
+ * Upper bounds of buckets, in microseconds: powers of two from 0.26 ms to 36 min. They are bounds of the snapshot's own buckets,
+ * so no count is a guess.
  */
 const BOUNDS_MICROS = Array.from({ length: 24 }, (_, i) => 2 ** (i + 8))
 const SUFFIXES = { gauge: '', counter: '_total', info: '_info', histogram: '' } as const
 const UNITS = ['seconds', 'bytes']
 
-/** The name that is queried; of a histogram, that of its family. */
+/** Returns the name that is queried; for a histogram, that of its family. */
 export function fullName({ name, type }: Pick<Metric, 'name' | 'type'>): string {
   return name + SUFFIXES[type]
 }
@@ -57,7 +57,7 @@ export function exposition(metrics: readonly Metric[], snapshot: DaemonSnapshot,
   return dialect === 'openmetrics' ? `${text}# EOF\n` : text
 }
 
-/** A family without samples is left out: it would be a name and nothing else. */
+/** Returns a family's lines. A family without samples is left out, because it would be a name and nothing else. */
 function family(metric: Metric, snapshot: DaemonSnapshot, dialect: Dialect): string {
   const lines = samplesOf(metric, snapshot)
   if (lines.length === 0) return ''
@@ -82,7 +82,7 @@ function samplesOf(metric: Metric, snapshot: DaemonSnapshot): string[] {
   return metric.samples(snapshot).map(({ labels, value }) => sample(name, labels, value))
 }
 
-/** Buckets are cumulative, as in both formats. */
+/** Returns a histogram's lines. Buckets are cumulative, as in both formats. */
 function bucketsOf(name: string, labels: Labels, { buckets, count, sumMicros }: Distribution): string[] {
   const notAbove = (bound: number) =>
     buckets.reduce((sum, [below, each]) => (below <= bound ? sum + each : sum), 0)

@@ -6,13 +6,13 @@ import { METRICS } from './metrics.js'
 import { printed, type UwsgiStats } from './uwsgi-stats.js'
 
 /**
- * A file of metrics, for the textfile collector of node_exporter. A reader finds a whole file or none. It is removed at the
- * end, so that figures of a daemon that is gone are not published for ever; after a crash its age tells.
+ * A file of metrics, for the textfile collector of node_exporter. A reader finds a whole file or none. The file is removed at the
+ * end, so that figures of a daemon that is gone are not published for ever. After a crash its age shows that it is old.
  */
 export class MetricsFile {
   readonly #path: string
   readonly #files = new Opener(null)
-  /** What was written last. */
+  /** The inode of the file that was written last. */
   #inode = ''
 
   constructor(path: string) {
@@ -27,7 +27,7 @@ export class MetricsFile {
   close(): void {
     try {
       this.#files.remove(this.#path, this.#inode)
-    } catch {} // its directory is gone, or closed to us
+    } catch {} // the directory is gone, or closed to this user
   }
 }
 
@@ -53,7 +53,7 @@ export class StatsFile {
     while (rest.length > 0) rest = rest.subarray(writeSync(this.#open(), rest))
   }
 
-  /** The file that the name leads to now: it may be rotated. */
+  /** Returns a descriptor of the file that the name leads to now, because the file may be rotated. */
   #open(): number {
     const { path } = this.#options
     if (this.#fd !== undefined && inodeAt(path) === inodeAt(this.#fd)) return this.#fd

@@ -5,7 +5,7 @@ import type { CarbonOptions } from './carbon.js'
 import type { StatsFileOptions } from './files.js'
 import type { StatsdOptions } from './statsd.js'
 
-/** What the exporter publishes, and where. Sent once, as the first message. */
+/** What the exporter publishes, and where. It is sent once, as the first message. */
 export interface ExporterOptions {
   /** uWSGI's stats server. */
   readonly stats: StatsOptions | null
@@ -39,7 +39,7 @@ export type ToExporter =
   | {
       readonly type: 'open'
       readonly options: ExporterOptions
-      /** Of the process before it. */
+      /** What the exporter before this one remembered. */
       readonly alarmMemory: AlarmMemory
     }
   /** The answer to `ask`. */
@@ -47,12 +47,12 @@ export type ToExporter =
 
 /** Exporter to daemon. */
 export type FromExporter =
-  /** It needs a snapshot; there is no more than one question at a time. */
+  /** The exporter needs a snapshot. There is at most one question at a time. */
   | { readonly type: 'ask' }
   | { readonly type: 'listening'; readonly what: string; readonly address: string }
-  /** Something is alarming, or no longer is; for the log. */
+  /** An alarm is raised or cleared; for the log. */
   | { readonly type: 'alarm'; readonly message: string }
-  /** What the process after it has to know. */
+  /** What the next exporter has to know. */
   | { readonly type: 'alarm-memory'; readonly memory: AlarmMemory }
   /** Something does not work, and is tried again; for the log. */
   | { readonly type: 'trouble'; readonly message: string }

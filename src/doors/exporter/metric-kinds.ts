@@ -1,9 +1,9 @@
 import type { DaemonSnapshot, Distribution, SpoolSnapshot } from '../../runtime/stats/snapshot.js'
 import type { Metric, Sample } from './exposition.js'
 
-/** Null: not known, so there is no sample. */
+/** A value of a metric. Null: unknown, so there is no sample. */
 type Value = number | null
-/** Values by label value. */
+/** Values by the value of a label. */
 type Values = Readonly<Record<string, Value>>
 
 export function ofDaemon(
@@ -31,7 +31,7 @@ export function perSpool(
   }
 }
 
-/** By name: the total that is counted, and the help. */
+/** Returns a counter for each entry. Key: the metric's name; value: the total that it counts, and its help. */
 export function totals(
   metrics: Readonly<Record<string, readonly [total: keyof SpoolSnapshot['totals'], help: string]>>,
 ): Metric[] {
@@ -75,7 +75,7 @@ export function histogram(
   }
 }
 
-/** 1 for the one that is so, 0 for the others. */
+/** Returns 1 for the value that `is`, 0 for the others. */
 export function oneOf<T extends string>(all: readonly T[], is: T): Record<string, number> {
   return Object.fromEntries(all.map(each => [each, Number(each === is)]))
 }

@@ -54,7 +54,7 @@ const DAEMON_METRICS: readonly Metric[] = [
   ),
 ]
 
-/** What waits, what runs, how it ended. */
+/** What waits, what runs, and how runs ended. */
 const TASK_METRICS: readonly Metric[] = [
   perSpoolBy('gauge', 'spooler_tasks', 'Tasks: due, not looked at yet, running, or waiting.', {
     label: 'state',
@@ -288,8 +288,8 @@ const SPOOL_METRICS: readonly Metric[] = [
 ]
 
 /**
- * All metrics that are published. A label is the directory of a spool, which is configured, or has a fixed list of values:
- * what strangers name (tasks, keys, files) is in no label. docs/monitoring.md lists them; a test compares.
+ * All metrics that are published. A label is the directory of a spool, which is configured, or has a bounded list of values: what
+ * strangers name (tasks, keys, files) is in no label. docs/monitoring.md lists them; a test compares.
  */
 export const METRICS: readonly Metric[] = [
   ...DAEMON_METRICS,
@@ -298,20 +298,20 @@ export const METRICS: readonly Metric[] = [
   ...SPOOL_METRICS,
 ]
 
-/** Names are those that handlers declare, at most a hundred, and `other`. */
+/** Returns values by the names of tasks: at most a hundred that handlers declare, and `other`. */
 function byName(of: (stats: NamedStats) => number) {
   return ({ named = [] }: SpoolSnapshot): Record<string, number> =>
     Object.fromEntries(named.map(stats => [stats.name === '' ? 'other' : stats.name, of(stats)]))
 }
 
-/** 0 for what does not occur: a series that comes and goes has no rate. */
+/** Returns all counts, with 0 for what does not occur, because a series that comes and goes has no rate. */
 function counted(all: readonly string[], counts: Readonly<Record<string, number>>): Record<string, number> {
   return Object.fromEntries(all.map(each => [each, counts[each] ?? 0]))
 }
 
 /**
- * Whoever writes to the spool makes priorities, so only 0 to 99 have a label of their own, also over the years. `none`: tasks
- * without a priority.
+ * Returns the due tasks by priority; `none`: tasks without a priority. Only priorities 0 to 99 have a label of their own, because
+ * whoever writes to the spool can make any number of priorities, and the number of series has to stay bounded over the years.
  */
 function byPriority(priorities: SpoolSnapshot['tasks']['priorities']): Record<string, number> {
   const counts: Record<string, number> = {}
@@ -330,7 +330,7 @@ function workersByState({ processes }: SpoolSnapshot): Record<string, number> {
   return counts
 }
 
-/** Some file systems have no limit of inodes. */
+/** True unless the file system has no limit of inodes, as some have. */
 function hasInodes(disk: SpoolSnapshot['disk']): disk is NonNullable<SpoolSnapshot['disk']> {
   return disk !== null && disk.totalInodes > 0
 }

@@ -12,13 +12,13 @@ import { printed, uwsgiStats } from './uwsgi-stats.js'
 /** A client that takes longer to read its answer is disconnected; `socket-timeout` in uWSGI. */
 const DEADLINE_MS = 4000
 
-/** uWSGI's stats server: to whoever connects it sends its JSON, with `stats-http` as an HTTP answer, and hangs up. */
+/** uWSGI's stats server: it sends its JSON to whoever connects, with `stats-http` as an HTTP answer, and hangs up. */
 export class StatsServer {
   readonly #document: () => Promise<Buffer>
   readonly #http: HttpServer | undefined
   readonly #clients = new Clients()
 
-  /** @param snapshot rejects when the daemon does not answer */
+  /** @param snapshot rejects if the daemon does not answer */
   constructor(options: StatsOptions, snapshot: () => Promise<DaemonSnapshot>) {
     const { withCores, isMinified, isHttp, listener } = options
     this.#document = rendered(snapshot, taken => printed(uwsgiStats(taken, withCores), isMinified))
@@ -58,7 +58,7 @@ export function metricsServer(address: string, snapshot: () => Promise<DaemonSna
   return new HttpServer(address, { '/metrics': page })
 }
 
-/** OpenMetrics only for who likes it better than the older format, which everything reads. */
+/** Returns the dialect for a client: OpenMetrics only if the client prefers it to the older format, which everything reads. */
 export function dialectFor(accept = ''): Dialect {
   const weights = { openmetrics: 0, text: 0 }
   for (const range of accept.toLowerCase().split(',')) {
@@ -73,9 +73,9 @@ export function dialectFor(accept = ''): Dialect {
 }
 
 /**
- * A snapshot as bytes. Each is rendered once, however many read it: a crowd shares one text.
+ * Returns what gives a snapshot as bytes. Each snapshot is rendered once, however many clients read it.
  *
- * @returns rejects when the daemon does not answer
+ * @returns a function that rejects if the daemon does not answer
  */
 function rendered(
   snapshot: () => Promise<DaemonSnapshot>,
@@ -92,17 +92,17 @@ function rendered(
 interface Page {
   /** The media type. */
   readonly type: string
-  /** Not changed by anybody: all its readers share it. */
+  /** Must not be changed, because all readers share it. */
   readonly body: Buffer
 }
 
-/** What is served, by path; `/` also serves what has no page of its own. A page that rejects is a 503. */
+/** The pages by path. `/` also serves paths without a page of their own. A page that rejects is a 503. */
 type Pages = Readonly<Record<string, (request: IncomingMessage) => Promise<Page>>>
 
 const REQUEST_MS = 4000
 /** A client that takes longer to read its answer is disconnected. */
 const ANSWER_MS = 10_000
-/** Nothing of it runs in a browser, and no page of another site may read it: there is no Access-Control-Allow-Origin. */
+/** No answer may run in a browser, and no page of another site may read one, so there is no Access-Control-Allow-Origin. */
 const HEADERS = {
   'Cache-Control': 'no-store',
   'Content-Security-Policy': "default-src 'none'",
@@ -114,7 +114,7 @@ class HttpServer {
   readonly #guarded: GuardedServer
   readonly #pages: Pages
 
-  /** @param address where it listens: requests must be addressed to it, or to an IP address */
+  /** @param address where the server listens: requests must be addressed to it, or to an IP address */
   constructor(address: string, pages: Pages) {
     this.#pages = pages
     this.#guarded = new GuardedServer({
@@ -148,7 +148,7 @@ class HttpServer {
   }
 }
 
-/** The names of the server; undefined: all, because only a proxy that we trust can open the socket. */
+/** Returns the names of the server; undefined: any name, because only a trusted proxy can open the socket. */
 function hostsOf(text: string): ReadonlySet<string> | undefined {
   const address = parseAddress(text)
   return address.kind === 'tcp' ? new Set(['localhost', address.host.toLowerCase()]) : undefined

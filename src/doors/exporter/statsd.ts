@@ -7,16 +7,16 @@ export interface StatsdOptions {
   readonly prefix: string
   /** `statsd-no-workers` */
   readonly withWorkers: boolean
-  /** `statsd-all-gauges`: counters too are sent as gauges, with their values. */
+  /** `statsd-all-gauges`: counters, too, are sent as gauges, with their values. */
   readonly allGauges: boolean
 }
 
-/** Smaller than what any network passes on in one piece. */
+/** The maximum size of a datagram: small enough for any network to pass on in one piece. */
 const MAX_DATAGRAM = 1400
 
 /**
- * Metrics for a statsd, with the names of uWSGI's (core/metrics.c). A counter is sent as what was added since the last push: uWSGI
- * sends its value each time, which statsd then adds up.
+ * Metrics for a statsd, with the names of uWSGI's (core/metrics.c). A counter is sent as what was added since the last push.
+ * uWSGI sends the whole value each time, which statsd then adds up.
  */
 export class Statsd {
   readonly #options: StatsdOptions
@@ -26,7 +26,7 @@ export class Statsd {
     this.#options = options
   }
 
-  /** @throws why nothing can be sent there; that it arrives, statsd does not tell */
+  /** @throws why nothing can be sent there; statsd does not tell whether anything arrives */
   async push(stats: UwsgiStats): Promise<void> {
     const { host, port } = this.#options
     const socket = createSocket(host.includes(':') ? 'udp6' : 'udp4')
@@ -48,7 +48,7 @@ export class Statsd {
       if (allGauges) return gauge(name, value)
       const added = value - (this.#last.get(name) ?? 0)
       this.#last.set(name, value)
-      return lines.push(`${prefix}.${name}:${Math.max(0, added)}|c`) // less: a process that is gone took its share along
+      return lines.push(`${prefix}.${name}:${Math.max(0, added)}|c`) // less: without the share of a process that is gone
     }
     for (const worker of withWorkers ? workers : []) {
       const name = `worker.${worker.id}`
@@ -72,7 +72,7 @@ export class Statsd {
   }
 }
 
-/** As few datagrams as possible, one metric per line. */
+/** Packs lines into as few datagrams as possible, one metric per line. */
 function packed(lines: readonly string[]): string[] {
   const datagrams: string[] = []
   for (const line of lines) {

@@ -2,12 +2,12 @@ import { printableJson } from '../../base/printable.js'
 import type { CronCommand } from '../../base/task/schedule.js'
 import type { DaemonSnapshot, SpoolSnapshot, WorkerSnapshot } from '../../runtime/stats/snapshot.js'
 
-/** What stands beside the place of a process among those of its spool. */
+/** The place of one process among those of its spool. */
 interface Seat {
   readonly spool: SpoolSnapshot
   /** Null: there should be a process, and there is none. */
   readonly worker: WorkerSnapshot | null
-  /** Runs, errors, deadlines overrun and spawns of processes that are gone stand with the first, so that sums are right. */
+  /** Runs, errors, deadlines overrun and spawns of processes that are gone. The first seat has them, so that sums are right. */
   readonly past: Past
 }
 
@@ -21,9 +21,9 @@ interface Past {
 const NO_PAST: Past = { runs: 0, errors: 0, overran: 0, respawns: 0 }
 
 /**
- * The document of uWSGI's stats server (core/master_utils.c, uwsgi_master_generate_stats), so that its tools show spoold: our
- * worker processes stand in `spoolers`, as uWSGI's spoolers do, and in `workers` too, where those tools look. What uWSGI
- * does not know is under `spoold`: the snapshot itself, without what is in the rest.
+ * Returns the document of uWSGI's stats server (core/master_utils.c, uwsgi_master_generate_stats), so that its tools show spoold.
+ * Our worker processes are in `spoolers`, as uWSGI's spoolers are, and also in `workers`, where those tools look. What uWSGI does
+ * not know is under `spoold`: the snapshot itself.
  */
 export function uwsgiStats(snapshot: DaemonSnapshot, withCores: boolean) {
   const { daemon, spools, schedules, sockets } = snapshot
@@ -57,7 +57,7 @@ export function uwsgiStats(snapshot: DaemonSnapshot, withCores: boolean) {
 
 export type UwsgiStats = ReturnType<typeof uwsgiStats>
 
-/** As uWSGI prints it: tabs, and no space behind a colon (core/stats.c). Node indents empty lists less. */
+/** Prints JSON as uWSGI does: tabs, and no space after a colon (core/stats.c). Node indents empty lists less. */
 export function printed(document: object, isMinified: boolean): string {
   if (isMinified) return printableJson(JSON.stringify(document))
   return printableJson(JSON.stringify(document, null, '\t')).replace(/^(\t+"(?:[^"\\]|\\.)*":) /gm, '$1')
@@ -107,7 +107,10 @@ function workerOf({ worker, past }: Seat, id: number, withCores: boolean) {
   }
 }
 
-/** A core is one of the tasks that a worker can run at a time. There are neither variables nor what the task is about. */
+/**
+ * Returns a core, which is one of the tasks that a worker can run at a time. It tells no variables, and nothing of what the task
+ * is about.
+ */
 function coreOf(worker: WorkerSnapshot | null, id: number, requests: number): object {
   return {
     id,
@@ -123,7 +126,7 @@ function coreOf(worker: WorkerSnapshot | null, id: number, requests: number): ob
   }
 }
 
-/** uWSGI's words: sigN while a signal's handler runs, busy, idle; cheap: there is no process. */
+/** Returns uWSGI's word: sigN while a signal's handler runs, busy, idle; cheap: there is no process. */
 function statusOf(worker: WorkerSnapshot | null): string {
   if (worker === null) return 'cheap'
   const [signal] = worker.signals
@@ -141,7 +144,7 @@ function spoolerOf({ spool, worker, past }: Seat) {
   }
 }
 
-/** What is not one of uWSGI's five numbers stands as it was written. */
+/** Returns a cron entry. A field that is not one of uWSGI's numbers is left as it was written. */
 function cronOf({ expression, command, isUnique }: CronCommand): object {
   const [minute, hour, day, month, week] = expression.trim().split(/\s+/).map(asNumber)
   return { minute, hour, day, month, week, command, unique: isUnique ? 1 : 0, legion: '' }

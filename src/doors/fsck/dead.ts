@@ -10,10 +10,10 @@ import { type Finding, OVER, REPAIRED } from './finding.js'
 import { quietRecord } from './tasks.js'
 
 const ROOM = `${STATE_DIRECTORY}/dead`
-/** Reasons are smaller; tasks' names may end in .json, too. */
+/** Reasons are smaller than this. The limit matters because tasks' names may end in .json, too. */
 const MAX_REASON_BYTES = 1_048_576
 
-/** Dead letters without a reason, and reasons without a file. */
+/** Finds dead letters without a reason, and reasons without a file. */
 export async function* checkDead(examined: ExaminedSpool): AsyncGenerator<Finding> {
   for await (const name of filesIn(examined, 'dead')) {
     if (name.endsWith('.tmp')) continue
@@ -27,7 +27,7 @@ type Doubt = Finding & Required<Pick<Finding, 'isStill'>>
 
 function missing(examined: ExaminedSpool, json: string, reason: DeadLetter): Doubt {
   const name = nameOf(json, reason)
-  // its burial may have failed, and is retried
+  // the burial may have failed, and is then retried
   const isPending = quietRecord(examined, reason.ref)?.burial !== undefined
   const isStill = () => !isPending && !hasFile(examined, name) && reasonIn(examined, json) !== undefined
   return {
@@ -66,7 +66,7 @@ function hasFile(examined: ExaminedSpool, name: Ref): boolean {
   return statsOf(examined, `${ROOM}/${name}`)?.isFile() === true
 }
 
-/** undefined if it is not a reason. */
+/** Returns the reason of a dead letter; undefined if the file is not one. */
 function reasonIn(examined: ExaminedSpool, json: string): DeadLetter | undefined {
   const path = `${ROOM}/${json}`
   if (!json.endsWith('.json') || (statsOf(examined, path)?.size ?? 0) > MAX_REASON_BYTES) return undefined
@@ -79,7 +79,7 @@ function reasonIn(examined: ExaminedSpool, json: string): DeadLetter | undefined
   }
 }
 
-/** The dead letter that a reason is about: the name of its task, with a number if that name was taken. */
+/** Returns the dead letter that a reason is about: the name of its task, with a number if that name was taken. */
 function nameOf(json: string, { ref }: DeadLetter): Ref {
   const name = json.slice(0, -'.json'.length)
   if (name === ref || (name.startsWith(`${ref}.`) && jsonNameOf(name) === json)) return name

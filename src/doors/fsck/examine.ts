@@ -15,7 +15,7 @@ const SUSPECTS_PER_BATCH = 5000
 /** Longer than the time between any two related steps of a daemon. */
 const SECOND_LOOK_MS = 100
 
-/** Repairs that need rights over other users' files: only these are done by root, on inodes. */
+/** Yields the findings whose repairs need rights over other users' files. Root does only these repairs, on inodes. */
 export async function* examineRights(examined: ExaminedSpool): AsyncGenerator<Finding> {
   yield* confirmed(checkRights(examined))
 }
@@ -34,7 +34,7 @@ const CHECKS = [
   checkPeriodic,
 ]
 
-/** All other repairs: done as the user of the spool, who owns what they create. */
+/** Yields all other findings. Their repairs are done as the user of the spool, who then owns what they create. */
 export async function* examineSpool(examined: ExaminedSpool): AsyncGenerator<Finding> {
   try {
     statsOf(examined, STATE_DIRECTORY)
@@ -55,8 +55,8 @@ function unchecked(error: unknown): Finding {
 }
 
 /**
- * A daemon may be between any two steps, such as a task and its record: a finding counts if it is still there a moment
- * later. Only the candidates of one pass are kept in memory.
+ * Yields the findings that are still there a moment later, because a daemon may be between any two steps, such as a task and its
+ * record. Only the candidates of one pass are kept in memory.
  */
 async function* confirmed(check: AsyncGenerator<Finding>): AsyncGenerator<Finding> {
   let suspects: Finding[] = []

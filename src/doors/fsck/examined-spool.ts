@@ -23,28 +23,28 @@ import { listEntries } from '../../system/files/entries.js'
 import { type Locks, readLocks } from '../../system/files/lock-table.js'
 import { type Finding, REPAIRED } from './finding.js'
 
-/** The spool under examination, and the rules that apply. */
+/** The spool under examination, and the rules that apply to it. */
 export interface ExaminedSpool {
-  /** The spool's real path, a byte string; while root is at work, what leads to the one that it holds. */
+  /** The spool's real path, a byte string; while root is at work, a path that leads to the directory that root holds. */
   readonly spool: string
-  /** Its real path, for people. */
+  /** The spool's real path, for people. */
   readonly shown: string
-  /** The user that has to be able to use it. */
+  /** The user that has to be able to use the spool. */
   readonly user: Owner
-  /** undefined if unknown. */
+  /** Undefined: the rules are unknown. */
   readonly rules: NameRules | undefined
   /** A file that has been unchanged for this long has no writer; 0 means never. */
   readonly graceMs: number
-  /** 0 means forever. */
+  /** How long ids are kept; 0 means for ever. */
   readonly idTtlMs: number
-  /** A daemon uses the spool, and settles what its workers leave. */
+  /** True if a daemon uses the spool, and settles what its workers leave. */
   readonly isInUse: boolean
   readonly records: Records
   readonly letters: DeadLetters
   readonly settler: Settler
   /** Called for each file that a check looks at. */
   passed(): void
-  /** Only for repairs: it may create files. */
+  /** Returns the lock for repairs. It is only for them, because it may create files. */
   locker(): Promise<TaskLock>
 }
 
@@ -53,12 +53,12 @@ type Looked = Pick<ExaminedSpool, 'spool' | 'passed'>
 /** Deeper than any priority scheme. */
 const MAX_DEPTH = 16
 
-/** By the directory that it is in now. */
+/** Removes a file, in the directory that its path leads to now. */
 export function removeFile({ spool }: ExaminedSpool, path: string): void {
   inDirectoryOf(spool, path, directory => unlinkSync(toFsPath(`${directory}/${baseName(path)}`)))
 }
 
-/** What is wrong is that the file is there. */
+/** Returns the repair for a file that should not be there: remove it. */
 export function toBeRemoved(examined: ExaminedSpool, path: string): Pick<Finding, 'path' | 'fix' | 'repair'> {
   const fix = 'remove it: --repair does'
   if (statsOf(examined, path)?.isDirectory() === true) return { path, fix }
@@ -80,7 +80,7 @@ export function statsOf({ spool }: Pick<ExaminedSpool, 'spool'>, path: string): 
   }
 }
 
-/** What is in a directory below the spool; nothing where that is gone, or was exchanged for a link. */
+/** Yields the entries of a directory below the spool; none if the directory is gone, or was exchanged for a link. */
 export async function* entriesIn({ spool }: Pick<ExaminedSpool, 'spool'>, path: string) {
   const directory = heldBelow(spool, path)
   if (directory === undefined) return
@@ -100,7 +100,7 @@ function heldBelow(spool: string, path: string): FileDirectory | undefined {
   }
 }
 
-/** Every file that may be a task, including those in priorities, whether or not a daemon scans them. */
+/** Yields every file that may be a task, including files in priorities, whether or not a daemon scans them. */
 export async function* tasksIn(examined: Looked, prefix = '', depth = 0): AsyncGenerator<Ref> {
   for await (const entry of entriesIn(examined, prefix.slice(0, -1))) {
     if (entry.isFile() && isTaskName(entry.name, ALL_NAMES)) {
@@ -111,7 +111,7 @@ export async function* tasksIn(examined: Looked, prefix = '', depth = 0): AsyncG
   }
 }
 
-/** Every file below one of our directories, by its relative path; links are neither followed nor returned. */
+/** Yields every file below one of our directories, by its relative path. Links are neither followed nor returned. */
 export async function* filesIn(
   examined: Looked,
   room: string,
@@ -135,11 +135,11 @@ export function isOurDirectory(examined: Pick<ExaminedSpool, 'spool'>, room: str
   )
 }
 
-/** How often the checks look at each file: for the rights, for its own check, and as litter. */
+/** How often the checks look at each file: for its rights, for its own check, and as litter. */
 const LOOKS_PER_TASK = 2
 const LOOKS_PER_FILE = { records: 3, dead: 3 } as const
 
-/** About how often `passed` will be called: files come and go, and few of our own are in deeper directories. */
+/** Returns about how often `passed` will be called: files come and go, and few of our own files are in deeper directories. */
 export async function countLooks(examined: ExaminedSpool): Promise<number> {
   let looks = 0
   for await (const _task of tasksIn({ ...examined, passed() {} })) looks += LOOKS_PER_TASK
@@ -156,7 +156,7 @@ interface ExaminedSpoolOptions
   readonly user: Owner | null
 }
 
-/** @param spool its real path */
+/** Opens a spool for examination. @param spool its real path */
 export function openExaminedSpool(
   spool: string,
   options: ExaminedSpoolOptions,
@@ -196,7 +196,7 @@ export interface Mark {
   readonly isHeld: boolean
 }
 
-/** A task's state byte; undefined if there is no readable packet. */
+/** Returns a task's state byte, time and lock; undefined if there is no readable packet. */
 export function markOf({ spool }: ExaminedSpool, ref: Ref): Mark | undefined {
   const fd = tryOpen(`${spool}/${ref}`)
   if (fd === undefined) return undefined

@@ -23,12 +23,12 @@ import { descriptorPath } from '../../system/descriptor-path.js'
 import { openSync } from '../../system/files/anchored-path.js'
 
 const OPENING_BRACE = 0x7b
-/** Of a record, or a dead letter's reason: far more than either has. */
+/** The limit for a record, or a dead letter's reason: far more than either has. */
 const MOST_JSON_BYTES = 1024 * 1024
 
 /**
- * A file of a spool by its inode, found without following any link on its path. If the file, or a directory above it, is
- * replaced in the meantime, the replacement is not changed.
+ * A file of a spool, held by its inode, and found without following any link on its path. If the file, or a directory above it,
+ * is replaced in the meantime, the replacement is not changed.
  */
 export class Handle {
   readonly #fd: number
@@ -50,20 +50,23 @@ export class Handle {
     return fstatSync(this.#fd)
   }
 
-  /** Does it start like a packet, or like our JSON? */
+  /** True if the file starts like a packet, or like our JSON. */
   looksLikeOurs(): boolean {
     const [first] = this.#start(1)
     return first === SPOOL_MODIFIER || (this.#isState && first === OPENING_BRACE)
   }
 
-  /** The whole packet, or record: somebody may have moved a file of root's here to get it. */
+  /**
+   * True if the file is a whole packet, or a record or reason. Somebody may have moved a file of root's here in order to be given
+   * it.
+   */
   isOurs(): boolean {
     if (this.#isState) return isJsonOfOurs(this.#start(MOST_JSON_BYTES + 1))
     const bytes = this.#start(MAX_PACKET_BYTES)
     return !('kind' in packetIn(bytes, bytes.length))
   }
 
-  /** Of a directory. */
+  /** Returns the names in the directory. */
   names(): string[] {
     return readdirSync(descriptorPath(this.#fd), 'latin1')
   }

@@ -7,8 +7,8 @@ import { OVER, type Repair } from './finding.js'
 /**
  * Repairs a task while holding its lock, as a run does.
  *
- * @param isDue repair only a task that is due
- * @param fixGone what remains to be done if the file is gone
+ * @param isDue true: repair only a task that is due
+ * @param fixGone does what remains to be done if the file is gone
  */
 export async function whileHeld(
   examined: ExaminedSpool,

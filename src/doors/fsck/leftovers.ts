@@ -16,7 +16,7 @@ import { type Finding, OVER, REPAIRED } from './finding.js'
 
 const BY_REPAIR = '--repair does this, and so does a running daemon'
 
-/** Hidden files that dead writers left. */
+/** Finds hidden files that dead writers left. */
 export async function* checkUnfinished(examined: ExaminedSpool): AsyncGenerator<Finding> {
   const { spool, graceMs } = examined
   if (graceMs === 0) return
@@ -45,7 +45,7 @@ export async function* checkUnfinished(examined: ExaminedSpool): AsyncGenerator<
   }
 }
 
-/** Ids that have expired, and files that are not ids. */
+/** Finds ids that have expired, and files that are not ids. */
 export async function* checkIds(examined: ExaminedSpool): AsyncGenerator<Finding> {
   if (!isOurDirectory(examined, 'ids')) return
   for await (const { name, ref, sinceMs } of idsIn(examined.spool)) {
@@ -80,7 +80,7 @@ const LITTER = /\.[0-9a-f]+\.tmp$/
 
 const TOP_LITTER = /^probe-[0-9a-f]+$|^(?:format|paused)\.[0-9a-f]+\.tmp$/
 
-/** Files that should have been renamed at once, and those of a probe. */
+/** Finds files that should have been renamed at once, and files of a probe. */
 export async function* checkLitter(examined: ExaminedSpool): AsyncGenerator<Finding> {
   if (examined.graceMs === 0 || !isOurDirectory(examined, '.')) return
   for (const room of ['.', 'records', 'dead'])
@@ -104,7 +104,7 @@ async function* topFiles(examined: ExaminedSpool): AsyncGenerator<string> {
     if (entry.isFile()) yield entry.name
 }
 
-/** What may be a lease of a task or a schedule, or of a slot, which has a directory for its name. */
+/** Yields what may be a lease of a task or of a schedule, or of a slot, which has a directory per name. */
 async function* leasesIn(examined: ExaminedSpool): AsyncGenerator<string> {
   const rooms = ['locks', ...(await slotRooms(examined))]
   for (const room of rooms.filter(each => isOurDirectory(examined, each)))
@@ -120,7 +120,7 @@ async function slotRooms(examined: ExaminedSpool): Promise<string[]> {
   return rooms
 }
 
-/** Leases that are not renewed, because their holders died. */
+/** Finds leases that are not renewed, because their holders died. */
 export async function* checkLeases(examined: ExaminedSpool): AsyncGenerator<Finding> {
   for await (const path of leasesIn(examined)) {
     const isStill = () => {

@@ -76,7 +76,7 @@ function readRecord({ spool }: ExaminedSpool, name: string): TaskRecord | undefi
   }
 }
 
-/** Under the lock of its task, if there is one. */
+/** Removes a record, under the lock of its task if there is one. */
 function removeRecord(
   examined: ExaminedSpool,
   name: string,
@@ -98,7 +98,7 @@ function removeRecord(
   })
 }
 
-/** What is remembered of a periodic task, and is no entry of ours. */
+/** Finds what is remembered of a periodic task, and is not an entry of ours. */
 export async function* checkPeriodic(examined: ExaminedSpool): AsyncGenerator<Finding> {
   if (!isOurDirectory(examined, 'periodic')) return
   for (const [key, { version, entry }] of readPeriodic(examined.spool)) {
@@ -120,7 +120,7 @@ export async function* checkPeriodic(examined: ExaminedSpool): AsyncGenerator<Fi
 
 const PAUSED = `${STATE_DIRECTORY}/paused`
 
-/** What is paused, and a file that does not say so. Only people can decide that tasks may start again. */
+/** Finds what is paused, and a file that cannot be read as pauses. Only people can decide that tasks may start again. */
 export async function* checkPauses({ spool }: ExaminedSpool): AsyncGenerator<Finding> {
   if (!isThere(toFsPath(pausesPath(spool)))) return
   const now = shownPauses(spool)
@@ -137,7 +137,7 @@ export async function* checkPauses({ spool }: ExaminedSpool): AsyncGenerator<Fin
     yield { kind: 'paused', path: PAUSED, meaning: describePauses(now), fix: '', isNote: true }
 }
 
-/** What stands in the place of `.spoold` is another finding. */
+/** True if the file exists. Something else in the place of `.spoold` is another finding. */
 function isThere(path: ReturnType<typeof toFsPath>): boolean {
   try {
     return lstatSync(path) !== undefined

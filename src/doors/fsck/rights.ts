@@ -14,7 +14,7 @@ import { Handle } from './handle.js'
 
 const ROOMS = ['records', 'dead', 'ids', 'locks', 'slots', 'periodic']
 
-/** `.spoold` and its subdirectories have to be directories; anything else of that name is moved aside. */
+/** Finds what is not a directory in the place of `.spoold` or one of its subdirectories. The repair moves it aside. */
 export async function* checkStateDirectories(examined: ExaminedSpool): AsyncGenerator<Finding> {
   for (const path of [STATE_DIRECTORY, ...ROOMS.map(room => `${STATE_DIRECTORY}/${room}`)]) {
     const stats = statsOf(examined, path)
@@ -44,7 +44,7 @@ function freeName(examined: ExaminedSpool, path: string): string {
   }
 }
 
-/** Can the spool's user open everything that it has to? */
+/** Finds what the spool's user cannot open although it has to. */
 export async function* checkRights(examined: ExaminedSpool): AsyncGenerator<Finding> {
   const owner = lstatSync(toFsPath(`${examined.spool}/.`)).uid
   if (owner !== 0 && owner !== examined.user.uid && process.geteuid?.() === 0)
@@ -57,7 +57,7 @@ export async function* checkRights(examined: ExaminedSpool): AsyncGenerator<Find
   const own = unwritableEntry(examined, '')
   if (own !== undefined) return yield own
   const state = statsOf(examined, STATE_DIRECTORY)
-  if (state?.isDirectory()) yield* checkEntry(examined, STATE_DIRECTORY, isPrivate) // else it is put aside
+  if (state?.isDirectory()) yield* checkEntry(examined, STATE_DIRECTORY, isPrivate) // otherwise it is put aside
   for (const room of ROOMS)
     if (isOurDirectory(examined, room)) {
       yield* checkEntry(examined, `${STATE_DIRECTORY}/${room}`, isOpenDirectory)
@@ -71,7 +71,7 @@ export async function* checkRights(examined: ExaminedSpool): AsyncGenerator<Find
   }
 }
 
-/** No task there starts or ends, whoever the daemon is. */
+/** Finds an entry that nobody can write to, so that no task there starts or ends, whoever runs the daemon. */
 function unwritableEntry(examined: ExaminedSpool, path: string): Finding | undefined {
   const place = `${examined.spool}/${path}`
   const why = unwritable(place)
@@ -85,7 +85,7 @@ function unwritableEntry(examined: ExaminedSpool, path: string): Finding | undef
   }
 }
 
-/** The files, and the priority directories among them. */
+/** Yields the files of a directory, and the priority directories among them. */
 async function* entriesOf(examined: ExaminedSpool, room: string): AsyncGenerator<string> {
   if (room === 'locks') return // a lease is created again when it is taken over
   for await (const entry of entriesIn(examined, `${STATE_DIRECTORY}/${room}`))
@@ -99,7 +99,7 @@ const isPrivate: Rule = (stats, user) => isOwned(stats, user) && (stats.mode & 0
 const isOpenDirectory: Rule = (stats, user) => isOwned(stats, user) && (stats.mode & 0o700) === 0o700
 const isOwned = ({ uid }: Stats, user: Owner) => user.uid === 0 || uid === user.uid
 
-/** Which permission bits apply, as in the kernel; a common group is the spool's. */
+/** True if the user may use a file. The permission bits apply as in the kernel; a common group is the spool's. */
 function isUsable(stats: Stats, user: Owner): boolean {
   const needed = stats.isDirectory() ? 7 : 6
   const shift = stats.uid === user.uid ? 6 : stats.gid === user.gid ? 3 : 0
@@ -118,7 +118,7 @@ async function* checkEntry(examined: ExaminedSpool, path: string, isRight: Rule)
     kind: 'rights',
     path,
     meaning: `owner ${stats.uid}:${stats.gid}, mode ${(stats.mode & 0o7777).toString(8).padStart(4, '0')}: ${meaningOf(path, stats, user)}`,
-    // a command with the file's name in it could be led elsewhere by whoever may rename in the spool
+    // a command with the file's name could be led elsewhere by whoever may rename files in the spool
     fix: `set ${isChown ? `owner ${user.uid}:${user.gid}, ` : ''}mode ${mode.toString(8).padStart(4, '0')}: --repair does${isChown ? ', as root' : ''}`,
     isStill: () => isWrong(),
     repair: () => changeRights(examined, path, { isWrong, mode, owner: isChown ? user : null }),
@@ -164,10 +164,13 @@ function changeRights({ spool }: ExaminedSpool, path: string, { isWrong, mode, o
 
 const STATE_NAMES =
   /^(?:records|dead|locks|ids|slots|periodic|(?:format|paused|hide|audit|probe|\.?control)(?:[-.].*)?)$/
-/** A directory of root's with more than this in it is for people to look at. */
+/** A directory of root's with more names than this is for people to look at. */
 const MOST_NAMES = 1000
 
-/** The owner of the spool may have moved it there, to be given it. */
+/**
+ * True if the file or directory has only what spoold keeps there. The owner of the spool may have moved it there, in order to be
+ * given it.
+ */
 function isOnlyOurs(spool: string, path: string, handle: Handle, stats: Stats): boolean {
   if (!stats.isDirectory()) return handle.isOurs()
   const names = handle.names()

@@ -14,7 +14,7 @@ import { type ExaminedSpool, entriesIn, type Mark, markOf, statsOf, tasksIn } fr
 import { type Finding, OVER, REPAIRED, type Repair } from './finding.js'
 import { whileHeld } from './hold.js'
 
-/** The state bytes of unlocked tasks. */
+/** Checks the state bytes of unlocked tasks. */
 export async function* checkTasks(examined: ExaminedSpool): AsyncGenerator<Finding> {
   for await (const ref of tasksIn(examined)) {
     const assessment = assess(examined, ref)
@@ -57,7 +57,10 @@ function assess(examined: ExaminedSpool, ref: Ref): Assessment | undefined {
   return undefined
 }
 
-/** A task that is not due yet will still be claimed; and a running daemon knows better which task is to blame. */
+/**
+ * Returns the finding for a run that did not end. A task that is not due yet will still be claimed, and a running daemon knows
+ * better which task is to blame.
+ */
 function openRun({ isInUse }: ExaminedSpool, { mtimeMs }: Mark, past: Past): Assessment | undefined {
   if (isInUse || mtimeMs > Date.now()) return undefined
   return {
@@ -97,21 +100,21 @@ function repairOf({ kind, detail, atMs = 0 }: Settled): Repair {
 function clearMark(examined: ExaminedSpool, { ref, fd, state, mtimeMs }: ClaimedFile): Repair {
   if ((state & RECORDED) === 0 || hasRecord(examined, ref)) return OVER
   writeState(fd, state & ~RECORDED)
-  setTime(fd, mtimeMs) // the write has changed it
+  setTime(fd, mtimeMs) // the write has changed the time
   return REPAIRED
 }
 
-/** Relative to the spool. */
+/** Returns the path of a task's record, relative to the spool. */
 function recordPath(ref: Ref): string {
   return `${STATE_DIRECTORY}/records/${jsonNameOf(ref)}`
 }
 
-/** Also behind a link, through which whoever runs the task reads it. */
+/** True if there is a record, even behind a link, through which whoever runs the task reads it. */
 function hasRecord(examined: ExaminedSpool, ref: Ref): boolean {
   return statsOf(examined, recordPath(ref)) !== undefined || quietRecord(examined, ref) !== undefined
 }
 
-/** An unreadable file is reported as such. */
+/** Returns a task's record; undefined if it cannot be read, which is another finding. */
 export function quietRecord({ records }: ExaminedSpool, ref: Ref): TaskRecord | undefined {
   try {
     return records.read(ref)
@@ -120,7 +123,7 @@ export function quietRecord({ records }: ExaminedSpool, ref: Ref): TaskRecord | 
   }
 }
 
-/** Tasks in directories that are not scanned. Without a configuration, this is known only for some of them. */
+/** Finds tasks in directories that are not scanned. Without a configuration, this is known only for some directories. */
 export async function* checkVisits(examined: ExaminedSpool): AsyncGenerator<Finding> {
   const isOrdered = examined.rules?.ordered
   for await (const entry of listEntries(examined.spool)) {
@@ -139,7 +142,7 @@ export async function* checkVisits(examined: ExaminedSpool): AsyncGenerator<Find
   }
 }
 
-/** In a directory of any name, only files that uWSGI would have put there. */
+/** Counts the tasks in a directory. Unless it is a priority, only files that uWSGI would have put there count. */
 async function countTasks(examined: ExaminedSpool, directory: string, isPriority: boolean): Promise<number> {
   const rules = { ordered: true, strictNames: false }
   let tasks = 0

@@ -1,7 +1,7 @@
 import { setPriority } from 'node:os'
 import { keepHeapSmall } from '../../system/small-heap.js'
 
-/** The daemon lets go: free all addresses, say what is still to be said, and end. */
+/** Tells the process that the daemon lets go: it frees all addresses, sends what is left to send, and ends. */
 interface Close {
   readonly type: 'close'
 }
@@ -14,16 +14,18 @@ interface Aside<Heard> {
 /** Tasks come first: a crowd of clients gets a tenth of a processor that a worker can use. */
 const NICENESS = 10
 
-/** The life of a process that the daemon forks for HTTP: it hears the daemon, and ends when the daemon lets go of it. */
+/**
+ * Runs a process that the daemon forks for HTTP. The process hears the daemon, and ends when the daemon lets go of it, or dies.
+ */
 export function runAside<Heard extends { readonly type: string }, Said extends object>(
   make: (send: (message: Said) => void) => Aside<Heard>,
 ): void {
-  keepHeapSmall() // garbage of many short answers
+  keepHeapSmall() // many short answers leave garbage
   try {
     setPriority(NICENESS)
-  } catch {} // a sandbox forbids it
+  } catch {} // a sandbox may forbid it
   const aside = make(message => {
-    if (process.connected) process.send?.(message, undefined, undefined, () => {}) // the daemon may have just gone
+    if (process.connected) process.send?.(message, undefined, undefined, () => {}) // the daemon may be gone
   })
   const end = () => void aside.close().then(() => process.exit(0))
   const isClose = (message: Heard | Close): message is Close => message.type === 'close'

@@ -1,8 +1,9 @@
 import type { Socket } from 'node:net'
 
+/** The most clients of one server. */
 const MAX_CLIENTS = 128
 
-/** The clients of one server, not too many: a new one takes the place of the oldest, which had its time. */
+/** The clients of one server. When there are too many, a new one takes the place of the oldest. */
 export class Clients {
   readonly #sockets = new Set<Socket>()
 
@@ -14,6 +15,6 @@ export class Clients {
     }
     this.#sockets.add(socket)
     socket.once('close', () => this.#sockets.delete(socket))
-    socket.on('error', () => {}) // it has hung up
+    socket.on('error', () => {}) // the client has hung up
   }
 }

@@ -3,25 +3,31 @@ import { isIP, type Socket } from 'node:net'
 import { Clients } from './clients.js'
 
 interface GuardOptions {
-  /** The names that it has besides IP addresses, in small letters; undefined: all, because only a proxy that we trust can open the socket. */
+  /**
+   * The names of this server besides IP addresses, in lower case; undefined: any name, because only a trusted proxy can open the
+   * socket.
+   */
   readonly hosts: ReadonlySet<string> | undefined
-  /** What every refusal says besides. */
+  /** The headers of every refusal. */
   readonly headers: Readonly<Record<string, string>>
   /** A request has to arrive within this time. */
   readonly requestMs: number
   /** An answer has to be made, and taken, within this time. */
   readonly answerMs: number
-  /** A request has no larger body. */
+  /** The maximum size of a request's body. */
   readonly mostBodyBytes: number
   answer(request: IncomingMessage, response: ServerResponse): void | Promise<void>
 }
 
-/** Idling between two requests may take this long. */
+/** How long a connection may be idle between two requests. */
 const KEEP_ALIVE_MS = 15_000
 const HEADERS_MS = 4000
 const CHECK_MS = 1000
 const MAX_HEADER_BYTES = 8192
-/** So many answers are made at a time: what each needs meanwhile is not bounded by the number of connections, because clients come and go. */
+/**
+ * The most answers that are made at a time. The number of connections does not bound what they need meanwhile, because clients
+ * come and go.
+ */
 const MOST_ANSWERS = 32
 
 /** Why a request gets no answer of its own. */
@@ -31,12 +37,12 @@ interface Refusal {
   readonly headers?: Record<string, string>
 }
 
-/** An HTTP server for sockets that are accepted elsewhere, with limits for clients that mean no good. */
+/** An HTTP server for sockets that are accepted elsewhere, with limits against hostile clients. */
 export class GuardedServer {
   readonly #options: GuardOptions
   readonly #server: Server
   readonly #clients = new Clients()
-  /** Those whose answer is not taken yet. */
+  /** The sockets whose answer is not taken yet. */
   readonly #answering = new WeakSet<Socket>()
   /** How many answers are being made. */
   #making = 0
@@ -52,12 +58,12 @@ export class GuardedServer {
     }
     this.#server = createServer(limits, (request, response) => this.#serve(request, response))
     this.#server.on('clientError', (_, socket) => {
-      // its other half is open until the client ends it, which may be never
+      // the other half is open until the client ends it, which may be never
       const gone = () => socket.destroy()
       if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n', gone)
       else gone()
     })
-    this.#server.emit('listening') // Node enforces its deadlines from then on, and this server never listens itself
+    this.#server.emit('listening') // Node enforces its deadlines only from then on, and this server never listens itself
   }
 
   accept(socket: Socket): void {
@@ -69,7 +75,7 @@ export class GuardedServer {
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request
-    // Node hears all requests of a chunk at once, and would keep an answer for each; no client of ours pipelines
+    // Node hears all requests of a chunk at once, and would keep an answer for each; no legitimate client pipelines
     if (this.#answering.has(socket)) return void socket.destroy()
     this.#answering.add(socket)
     const deadline = setTimeout(() => socket.destroy(), this.#options.answerMs)
@@ -82,7 +88,7 @@ export class GuardedServer {
       const { status, why, headers } = refusal
       return this.refuse(response, status, why, headers)
     }
-    // nothing is done for a client that pipelines: it is gone by then
+    // deferred, so that nothing is done for a client that pipelines, which is gone by then
     setImmediate(() => socket.destroyed || void this.#answer(request, response))
   }
 
@@ -109,12 +115,13 @@ export class GuardedServer {
   }
 
   /**
-   * DNS rebinding makes a browser send requests of a stranger's page to a loopback address; it cannot change the name in
-   * `Host`. An IP address there is no name that a stranger can own.
+   * True if the request is meant for this server. DNS rebinding makes a browser send requests of a stranger's page to a loopback
+   * address, but it cannot change the name in `Host`. An IP address in `Host` is accepted, because it is no name that a stranger
+   * can own.
    */
   #isOurs(host: string | undefined): boolean {
     const { hosts } = this.#options
-    if (hosts === undefined || host === undefined) return true // HTTP/1.0: no browser
+    if (hosts === undefined || host === undefined) return true // HTTP/1.0 without Host is not a browser
     const name = host
       .replace(/:[0-9]+$/, '')
       .replace(/^\[(.*)\]$/, '$1')
@@ -122,7 +129,7 @@ export class GuardedServer {
     return isIP(name) !== 0 || hosts.has(name)
   }
 
-  /** Answers with a sentence, and hangs up. */
+  /** Answers with one sentence, and hangs up. */
   refuse(response: ServerResponse, status: number, why: string, headers: Record<string, string> = {}): void {
     response.writeHead(status, {
       ...this.#options.headers,
@@ -134,13 +141,13 @@ export class GuardedServer {
   }
 }
 
-/** Smaller than most requests: of those in a piece, all but the first are for nothing. */
+/** Smaller than most requests, because all requests in a piece but the first are parsed for nothing. */
 const PIECE_BYTES = 512
 
 /**
- * Hands what arrives to an HTTP server in small pieces. Node parses whatever it has read at once, up to 64 KiB, and makes objects for
- * each of the thousands of requests in it, even after the first of them had the socket destroyed. To be called right after
- * the server took the socket; a listener of ours for `data` also makes Node read in JavaScript, instead of past us.
+ * Hands what arrives to an HTTP server in small pieces. Node parses whatever it has read at once, up to 64 KiB, and makes objects
+ * for each of the thousands of requests in it, even after the first of them had the socket destroyed. Call it right after the
+ * server took the socket. The listener for `data` also makes Node read in JavaScript, instead of bypassing it.
  */
 function hearInPieces(socket: Socket): void {
   const listeners = socket.listeners('data')

@@ -5,9 +5,9 @@ import { Opener } from '../../system/opener.js'
 import { type Listener as Listening, listen } from '../net/listen.js'
 
 export interface ListenerOptions {
-  /** As the option has it: host:port, /path/to/socket or @abstract. */
+  /** The address as the option has it: host:port, /path/to/socket or @abstract. */
   readonly address: string
-  /** Of a unix socket; null: as the umask has it. */
+  /** The mode of a unix socket; null: as the umask has it. */
   readonly mode: number | null
 }
 
@@ -17,11 +17,11 @@ interface ListenerContext {
   trouble(message: string): void
 }
 
-/** The other program on an address, such as a uWSGI with the same ini, may leave it. */
+/** How long to wait before the next attempt: another program on the address, such as a uWSGI with the same ini, may leave it. */
 const RETRY_MS = 5000
 const BACKLOG = 128
 
-/** Listens, and tries again as long as that is not possible: what is published here is no reason to keep tasks waiting. */
+/** Listens, and tries again as long as that fails, because what is published here is no reason to keep tasks waiting. */
 export class RetriedListener {
   readonly #options: ListenerOptions
   readonly #context: ListenerContext

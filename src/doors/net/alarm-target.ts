@@ -18,7 +18,7 @@ export interface Webhook {
   readonly secretFile: string | null
 }
 
-/** Beyond these an alarm is raised; null: it never is. */
+/** The limits beyond which an alarm is raised; null: no alarm. */
 export interface AlarmLimits {
   readonly maxDue: number | null
   readonly maxAgeMs: number | null
@@ -29,8 +29,8 @@ export interface AlarmLimits {
 const KEYS = ['url', 'secret', 'max-due', 'max-age', 'min-free']
 
 /**
- * `url=https://…|@FILE,secret=@FILE,max-due=N,max-age=10m,min-free=5`, all optional. No message of an error contains a
- * secret, or a URL, which may have one in its path.
+ * Parses `url=https://…|@FILE,secret=@FILE,max-due=N,max-age=10m,min-free=5`, all optional. No error message contains a secret,
+ * or a URL, which may have a secret in its path.
  *
  * @throws SpooldError CONFIG_INVALID
  */
@@ -58,7 +58,9 @@ export function parseAlarm(text: string): AlarmTarget {
 }
 
 /**
- * @param allowsPlain also plain HTTP to another machine
+ * Parses the URL of a webhook.
+ *
+ * @param allowsPlain true: plain HTTP to another machine is allowed, too
  * @throws SpooldError CONFIG_INVALID
  */
 export function webhookUrl(text: string, allowsPlain: boolean): URL {

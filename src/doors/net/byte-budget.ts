@@ -9,7 +9,10 @@ export class ByteBudget {
     this.#left = bytes
   }
 
-  /** Resolves once `bytes` fit the budget; an oversized request runs alone. */
+  /**
+   * Takes `bytes` from the budget. Returns undefined if any of it is left and nobody waits, else resolves when it is the caller's
+   * turn. One request may overdraw the budget, so that a request larger than all of it can run.
+   */
   take(bytes: number): Promise<void> | undefined {
     if (this.#waiting.size === 0 && this.#left > 0) {
       this.#left -= bytes

@@ -8,7 +8,7 @@ import { parseAlarm, webhookUrl } from './alarm-target.js'
 import { isReachable, parseDashboard } from './dashboard-address.js'
 import { parseHostPort, parsePush } from './stats-push.js'
 
-/** What the network's options say, before anything listens. */
+/** The network's options, before anything listens. */
 interface NetworkOptions {
   readonly socket: readonly string[]
   readonly socketAllow: readonly string[]
@@ -22,10 +22,10 @@ interface NetworkOptions {
   readonly strict: boolean
 }
 
-/** @param i which value of a list */
+/** @param i the index of the value in a list */
 export type Report = (severity: 'error' | 'warning', option: string, message: string, i?: number) => void
 
-/** What the daemon needs in order to listen, and who it would let in. */
+/** Reports what keeps the daemon from listening, and whom it would let in. */
 export function checkNetwork(options: NetworkOptions, report: Report): void {
   for (const [i, text] of options.socket.entries()) checkSocket(text, i, options, report)
   for (const [i, text] of options.socketAllow.entries())
@@ -73,7 +73,7 @@ function checkNumbers(options: NetworkOptions, report: Report): void {
     )
 }
 
-/** What the options of statistics, alarms and the dashboard say. */
+/** The options of statistics, alarms and the dashboard. */
 interface PublishingOptions {
   readonly stats: string | null
   readonly statsHttp: boolean
@@ -88,7 +88,7 @@ interface PublishingOptions {
 
 const INSTEAD = 'use 127.0.0.1 or a unix socket behind a proxy with TLS, or set spooler-http-insecure'
 
-/** HTTP over a network, without encryption and for whoever can reach it, has to be asked for. */
+/** True if other machines can reach the address, and the configuration does not allow plain HTTP there. */
 export function needsInsecure(
   address: string,
   { spoolerHttpInsecure }: Pick<PublishingOptions, 'spoolerHttpInsecure'>,
@@ -96,13 +96,13 @@ export function needsInsecure(
   return !spoolerHttpInsecure && !isLocal(parseAddress(address))
 }
 
-/** Who could read what is published. */
+/** Reports what is wrong with what is published, and who could read it. */
 export function checkPublishing(options: PublishingOptions, report: Report): void {
   for (const [i, text] of options.statsPush.entries())
     try {
       parsePush(text)
     } catch (error) {
-      report('warning', 'stats-push', `${messageOf(error)}; nothing is pushed there`, i) // uWSGI may know it
+      report('warning', 'stats-push', `${messageOf(error)}; nothing is pushed there`, i) // uWSGI may know this destination
     }
   for (const [i, text] of options.carbon.entries()) attempt('carbon', i, report, () => parseHostPort(text))
   for (const [i, text] of options.spoolerAlarm.entries())
@@ -118,7 +118,7 @@ function checkStats(options: PublishingOptions, report: Report): void {
   if (stats === null) return
   if (statsHttp && needsInsecure(stats, options))
     report(
-      'warning', // in an ini that a uWSGI shares, this is no reason to run no tasks
+      'warning', // in an ini that is shared with a uWSGI, this is no reason to run no tasks
       'stats',
       `${stats} is left closed: whoever can reach it would read it over plain HTTP; ${INSTEAD}`,
     )
@@ -151,7 +151,11 @@ function checkDashboard(text: string, options: PublishingOptions): void {
     )
 }
 
-/** Files are read when there is something to post: whoever checks may not be allowed to. @throws SpooldError CONFIG_INVALID */
+/**
+ * Checks an alarm without reading its files, because whoever checks may not be allowed to read them.
+ *
+ * @throws SpooldError CONFIG_INVALID
+ */
 function checkAlarm(text: string, allowsPlain: boolean): void {
   const { webhook } = parseAlarm(text)
   if (webhook !== null && 'text' in webhook.url) webhookUrl(webhook.url.text, allowsPlain)

@@ -23,12 +23,14 @@ export interface ConnectionLimits {
 
 export interface ConnectionActions {
   readonly budget: ByteBudget
-  /** Stores a request if that is possible without waiting. @returns whether it did. @throws SpooldError if it is refused */
-  storeAtOnce(request: Request, spooler: Buffer | undefined): boolean
   /**
-   * @param bodyBytes the size of the request's body
-   * @throws SpooldError if it is refused
+   * Stores a request if that is possible without waiting.
+   *
+   * @returns true if it did
+   * @throws SpooldError if the request is refused
    */
+  storeAtOnce(request: Request, spooler: Buffer | undefined): boolean
+  /** @param bodyBytes the size of the request's body @throws SpooldError if the request is refused */
   store(request: Request, spooler: Buffer | undefined, bodyBytes: number): Promise<void>
   refused(peer: string, error: unknown): void
   readonly turns: FairTurns
@@ -50,7 +52,10 @@ const WINDOW_REQUESTS = 64
 const WINDOW_BYTES = 256 * 1024
 const NOTHING = Buffer.alloc(0)
 
-/** What follows a packet: perhaps another one; nothing, and nothing is unread; nothing, but input may remain. */
+/**
+ * What follows a packet. `more`: perhaps another packet; `nothing`: no packet, and no unread input; `unread`: no packet, but
+ * input may remain.
+ */
 type Served = 'more' | 'nothing' | 'unread'
 
 export class Connection {
@@ -59,7 +64,7 @@ export class Connection {
   readonly #actions: ConnectionActions
   readonly #decoder: PacketDecoder
   readonly #replies: ReplyQueue
-  /** Received, but not decoded yet. */
+  /** Bytes that are received, but not decoded yet. */
   #rest: Buffer = NOTHING
   #state: ConnectionState = 'open'
 
@@ -74,9 +79,9 @@ export class Connection {
     )
   }
 
-  /** Idle: no complete request of this connection is being stored or answered. */
+  /** True while the connection is idle: no complete request of it is being stored or answered. */
   get isWaiting(): boolean {
-    // a request whose body is arriving waits for its peer, not for us
+    // a request whose body is arriving waits for its peer, not for the daemon
     const unanswered = this.#replies.size - (this.#isInBody ? 1 : 0)
     return this.#state === 'parting' || (this.#peer.isReading && unanswered === 0)
   }
@@ -114,12 +119,12 @@ export class Connection {
     this.#state = changed(this.#state, change)
   }
 
-  /** It is finishing, and nothing has started that is not complete. */
+  /** True while the connection is finishing and no incomplete request has begun. */
   get #isBetweenPackets(): boolean {
     return this.#state === 'finishing' && this.#decoder.heldBytes === 0
   }
 
-  /** Never waits for data that is already here: one chunk may contain many small packets. */
+  /** Serves all packets. Never waits for data that is already here: one chunk may contain many small packets. */
   async #serveAll(): Promise<Served> {
     const { timeoutMs, keepaliveMs } = this.#limits
     for (let idleMs = timeoutMs; ; idleMs = keepaliveMs) {
@@ -136,7 +141,7 @@ export class Connection {
     }
   }
 
-  /** The next packet; null when there is none. An incomplete packet gets no reply, as in uWSGI. */
+  /** Waits for the next packet; null when there is none. An incomplete packet gets no reply, as in uWSGI. */
   async #receive(idleMs: number): Promise<Packet | null> {
     let deadlineMs = Number.POSITIVE_INFINITY
     for (;;) {
@@ -154,7 +159,7 @@ export class Connection {
     }
   }
 
-  /** Decodes the next packet. undefined: more bytes are needed; null: the stream cannot continue. */
+  /** Decodes the next packet. Undefined: more bytes are needed; null: the stream cannot continue. */
   #next(): Packet | null | undefined {
     if (this.#rest.length === 0 || this.#isBetweenPackets) return undefined
     const decoded = this.#decoder.take(this.#rest)
@@ -193,7 +198,7 @@ export class Connection {
     return this.#rest.length > 0 ? 'unread' : 'nothing'
   }
 
-  /** @param then if the start of another packet is known after this one */
+  /** @param then returned if the start of another packet is known after this one */
   #spool(packet: Buffer, then: Served): Served | Promise<Served> {
     let wire: WireRequest
     try {
@@ -224,7 +229,7 @@ export class Connection {
     this.#replies.push(reply, bytes)
     await reply
     this.#become('body-ended')
-    return (await body.skip()) ? then : 'unread' // it may have been refused before its end
+    return (await body.skip()) ? then : 'unread' // the body may have been refused before its end
   }
 
   #checkBody(bytes: number): void {
@@ -243,7 +248,7 @@ export class Connection {
     return REFUSED
   }
 
-  /** The reply to a request without a body; not a promise if the request can be stored without waiting. */
+  /** Returns the reply to a request without a body; not a promise if the request can be stored without waiting. */
   #answer(wire: WireRequest): Buffer | Promise<Buffer> {
     try {
       if (this.#actions.storeAtOnce(wire.request, wire.spooler)) return STORED
@@ -283,11 +288,11 @@ export class Connection {
 interface BodyReaderOptions {
   readonly bytes: number
   readonly budget: ByteBudget
-  /** The peer's next bytes; null if it sends no more. @throws PeerLost */
+  /** Returns the peer's next bytes; null if the peer sends no more. @throws PeerLost */
   read(deadlineMs: number): Promise<Buffer | null>
   /** Puts back the bytes after the body. */
   unread(rest: Buffer): void
-  /** Another MiB has arrived. */
+  /** Called when another MiB has arrived. */
   progressed(): void
   /** How long the peer may be silent. */
   readonly timeoutMs: number
@@ -308,7 +313,7 @@ class BodyReader implements AsyncIterable<Buffer> {
     this.#left = options.bytes
   }
 
-  /** Each chunk counts against the budget until the next one is requested. @throws PeerLost */
+  /** Yields the body. Each chunk counts against the budget until the next one is requested. @throws PeerLost */
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
     const { budget, timeoutMs, requestTimeoutMs, progressed } = this.#options
     let deadlineMs = performance.now() + requestTimeoutMs
@@ -330,7 +335,7 @@ class BodyReader implements AsyncIterable<Buffer> {
     }
   }
 
-  /** Discards the unread rest. @returns whether the body arrived in full, so that the next packet can be found */
+  /** Discards the rest of the body. @returns true if the body arrived in full, so that the next packet can be found */
   async skip(): Promise<boolean> {
     if (!this.#isBroken) for await (const _ of this);
     return !this.#isBroken
@@ -353,7 +358,7 @@ function isKnown(modifier1: number): boolean {
 }
 
 /**
- * open: takes packets · body: takes the body of one · finishing: takes no further request, and ends what has started ·
+ * open: takes packets · body: takes the body of a packet · finishing: takes no further request, and ends what has started ·
  * finishing-body: the same, in a body · parting: has answered everything, and waits for the other end to close · closed.
  */
 export type ConnectionState = 'open' | 'body' | 'finishing' | 'finishing-body' | 'parting' | 'closed'
@@ -369,7 +374,7 @@ const NEXT: Readonly<Record<ConnectionState, { readonly [change in ConnectionCha
   closed: {},
 }
 
-/** What it is after a change; the same, where the change means nothing any more. */
+/** Returns the state after a change; the same state if the change means nothing any more. */
 export function changed(state: ConnectionState, change: ConnectionChange): ConnectionState {
   return NEXT[state][change] ?? state
 }

@@ -2,27 +2,30 @@ import { SpooldError } from '../../base/errors.js'
 import { ROLES, type Role } from '../../base/task/roles.js'
 import { isLocal, parseAddress } from '../../formats/protocol/address.js'
 
-/** Where the dashboard listens, and who whoever comes there is: a value of `spooler-dashboard`. */
+/** Where the dashboard listens, and which rights its visitors have there: a value of `spooler-dashboard`. */
 export interface DashboardAddress {
-  /** As the option has it: host:port, or a path with a slash. */
+  /** The address as the option has it: host:port, or a path with a slash. */
   readonly address: string
-  /** Of a unix socket. */
+  /** The mode of a unix socket. */
   readonly mode: number
-  /** Of a unix socket: whoever may open it has this role; of a proxy's users, those of whom it says nothing. */
+  /** The role of whoever may open the unix socket; behind a proxy, the role of users for whom the proxy names none. */
   readonly role: Role
   readonly mayReadPayload: boolean
-  /** Only a proxy can open it, which says in headers who its user is. */
+  /** True if only a proxy can open the socket. The proxy says in headers who its user is. */
   readonly isProxied: boolean
-  /** The names under which browsers reach it, besides localhost and IP addresses. */
+  /** The names under which browsers reach the dashboard, besides localhost and IP addresses. */
   readonly hosts: readonly string[]
-  /** The path below which browsers see it, such as `/tasks`; empty: at the root. */
+  /** The path below which browsers see the dashboard, such as `/tasks`; empty: at the root. */
   readonly prefix: string
 }
 
 const EXPECTED =
   'expected HOST:PORT or PATH[,role=viewer|operator|admin][,payload][,proxy][,mode=0660], each with [,host=NAME] and [,prefix=/PATH]'
 const PREFIX = /^(?:\/[A-Za-z0-9._~-]+)*$/
-/** Those who act are the daemon's own user, and root; viewers and proxies its group too. */
+/**
+ * The default modes. Sockets for acting are open to the daemon's own user, and root; those for viewers and proxies also to its
+ * group.
+ */
 const OWN_MODE = 0o600
 const GROUP_MODE = 0o660
 const OTHERS_WRITE = 0o002
@@ -63,7 +66,7 @@ function cut(word: string): readonly [key: string, value: string] {
   return [word.slice(0, word.indexOf('=')), word.slice(word.indexOf('=') + 1)]
 }
 
-/** Other machines can reach it. */
+/** True if other machines can reach the dashboard. */
 export function isReachable({ address }: DashboardAddress): boolean {
   return !isLocal(parseAddress(address))
 }

@@ -1,8 +1,8 @@
 import { Queue } from '../../base/queue.js'
 
 /**
- * Limits the number of requests per turn of the event loop, for all connections together. Otherwise thousands of requests in
- * one chunk would keep everything else waiting, above all new connections: libuv accepts one per turn.
+ * Limits the number of requests per turn of the event loop, for all connections together. Otherwise thousands of requests in one
+ * chunk would keep everything else waiting, above all new connections: libuv accepts one per turn.
  */
 export class FairTurns {
   readonly #size: number
@@ -16,7 +16,7 @@ export class FairTurns {
     this.#left = size
   }
 
-  /** Resolves when it is the caller's turn; first come, first served. */
+  /** Resolves when it is the caller's turn; undefined: it is now. First come, first served. */
   take(): Promise<void> | undefined {
     this.#set()
     if (this.#left > 0 && this.#waiting.size === 0) {

@@ -13,7 +13,7 @@ export interface ListenSettings {
   /** Mode and owner of a unix socket's file; null means the umask's mode and our own user. */
   readonly mode: number | null
   readonly owner: { readonly uid: number; readonly gid: number } | null
-  /** What binds it. */
+  /** Binds and removes unix sockets. */
   readonly files: Pick<Opener, 'bind' | 'remove'>
   accept(socket: Socket, listening: Server): void
 }
@@ -23,15 +23,15 @@ export interface Listener {
   readonly address: Address
   /** Accepts no more connections. The file of a unix socket stays, as in uWSGI. */
   close(): void
-  /** Removes a unix socket's file, unless another one has taken its name. @returns whether it did */
+  /** Removes a unix socket's file, unless another socket has taken its name. @returns true if it did */
   removeFile(): Promise<boolean>
 }
 
 const IS_PADDED = libuvBefore(1, 48)
 
 /**
- * Whether this Node pads the names of abstract sockets with zero bytes, so that programs other than Node do not find
- * them (libuv before 1.48: Node 20).
+ * True if this Node pads the names of abstract sockets with zero bytes, so that programs other than Node do not find them (libuv
+ * before 1.48: Node 20).
  */
 export function padsAbstractNames(): boolean {
   return IS_PADDED
@@ -84,7 +84,7 @@ function startServer(options: ListenOptions | Bound, settings: ListenSettings): 
       resolve(server)
     }
     if (isStarted) return begun()
-    // of a descriptor, Node takes the backlog only from here
+    // if it listens on a descriptor, Node takes the backlog only from this argument
     if ('fd' in options) server.listen({ fd: options.fd }, settings.backlog, begun)
     else server.listen({ ...options, backlog: settings.backlog }, begun)
   })
@@ -96,7 +96,7 @@ function optionsOf(address: Exclude<Address, { kind: 'unix' }>): ListenOptions {
   return { host: address.host === '' ? '0.0.0.0' : address.host, port: address.port }
 }
 
-/** The requested address, with the port that the kernel chose. */
+/** Returns the requested address, with the port that the kernel chose. */
 function boundAddress(server: Server, asked: Address): Address {
   const bound = server.address()
   if (bound === null || typeof bound !== 'object') return asked // a unix socket
@@ -104,7 +104,7 @@ function boundAddress(server: Server, asked: Address): Address {
   return { kind: 'tcp', host, port: bound.port }
 }
 
-/** The path of a unix socket that another process has bound: the kernel's list has it, Node does not expose it. */
+/** Returns the path of a unix socket that another process has bound. The kernel's list has the path; Node does not expose it. */
 async function unixAddressOf(fd: number): Promise<Address> {
   const inode = /^socket:\[(\d+)\]$/.exec(await readlink(descriptorPath(fd)))?.[1]
   const list = await readFile('/proc/net/unix', 'utf8').catch(() => '')

@@ -9,7 +9,7 @@ export class PeerLost extends Error {}
 export class Peer {
   readonly #socket: Socket
   readonly #waits = new Set<() => void>()
-  /** Received, but not consumed yet: at most two chunks. */
+  /** Chunks that are received, but not consumed yet: at most two. */
   readonly #chunks: Buffer[] = []
   #isReading = false
   #hasEnded = false
@@ -35,12 +35,12 @@ export class Peer {
     return formatAddress({ kind: 'tcp', host: host.replace(/^::ffff:(?=.*\.)/, ''), port })
   }
 
-  /** Somebody waits for its next bytes. */
+  /** True while somebody waits for the peer's next bytes. */
   get isReading(): boolean {
     return this.#isReading
   }
 
-  /** Disables Nagle's algorithm: replies are already batched. */
+  /** Disables Nagle's algorithm, because replies are already batched. */
   expectMore(): void {
     if (this.#isChatty) return
     this.#isChatty = true
@@ -48,7 +48,7 @@ export class Peer {
   }
 
   /**
-   * The next bytes; null if it sends no more, or was dismissed.
+   * Returns the next bytes; null if the peer sends no more, or was dismissed.
    *
    * @param deadlineMs in terms of `performance.now()`
    * @throws PeerLost
@@ -71,7 +71,7 @@ export class Peer {
   /**
    * Resolves when the kernel has the bytes.
    *
-   * @throws PeerLost if it does not read for this long
+   * @throws PeerLost if the peer does not read for this long
    */
   async write(bytes: Buffer, timeoutMs: number): Promise<void> {
     if (this.#socket.destroyed) throw new PeerLost('gone')
@@ -81,14 +81,14 @@ export class Peer {
     while (this.#socket.writableLength > 0) await this.#change(deadlineMs)
   }
 
-  /** Ends a wait for more of its requests. */
+  /** Ends a wait for more requests of the peer. */
   dismiss(): void {
     this.#isDismissed = true
     this.#wake()
   }
 
   /**
-   * Sends end-of-stream, and waits for the other end to close: closing with unread bytes would reset the connection and
+   * Sends end-of-stream, and waits for the other end to close, because closing with unread bytes would reset the connection and
    * lose the last reply. Further input is discarded.
    */
   async part(timeoutMs: number): Promise<void> {
@@ -101,7 +101,7 @@ export class Peer {
     this.close()
   }
 
-  /** Once Node has flushed the last write: destroying the socket earlier creates an error object for nothing. */
+  /** Destroys the socket once Node has flushed the last write: destroying it earlier creates an error object for nothing. */
   close(): void {
     process.nextTick(() => this.#socket.destroy())
   }

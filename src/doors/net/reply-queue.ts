@@ -1,6 +1,6 @@
 import { Queue } from '../../base/queue.js'
 
-/** A reply that is not written yet; undefined until it is known. */
+/** A reply that is not written yet. `reply` is undefined until it is known. */
 interface Due {
   reply: Buffer | undefined
   readonly bytes: number
@@ -15,14 +15,11 @@ export class ReplyQueue {
   #found: Buffer[] = []
   #open = 0
   #bytes = 0
-  /** The peer no longer reads replies. Requests that have arrived are still processed. */
+  /** True if the peer no longer reads replies. Requests that have arrived are still processed. */
   #isLost = false
   #wake = () => {}
 
-  /**
-   * @param write resolves when the kernel has the bytes; rejects if the peer is gone
-   * @param lost called in that case
-   */
+  /** @param write resolves when the kernel has the bytes; rejects if the peer is gone @param lost called if the peer is gone */
   constructor(write: (replies: Buffer) => Promise<void>, lost: () => void) {
     this.#write = write
     this.#lost = lost
@@ -46,12 +43,12 @@ export class ReplyQueue {
     else this.#send(reply)
   }
 
-  /** Whether fewer than `requests` requests, with fewer than `bytes` bytes, wait for their replies. */
+  /** True if fewer than `requests` requests, with fewer than `bytes` bytes, wait for their replies. */
   hasRoom(requests: number, bytes: number): boolean {
     return this.#open < requests && this.#bytes < bytes
   }
 
-  /** Resolves when they do. */
+  /** Resolves when there is room. */
   async room(requests: number, bytes: number): Promise<void> {
     while (!this.hasRoom(requests, bytes)) await this.#change()
   }
@@ -95,7 +92,7 @@ export class ReplyQueue {
     this.#lost()
   }
 
-  /** Only the connection waits. */
+  /** Resolves at the next change. Only one caller, the connection, may wait. */
   #change(): Promise<void> {
     return new Promise(resolve => {
       this.#wake = resolve

@@ -18,7 +18,7 @@ const STATSD_PREFIX = 'uwsgi'
 const FILE = { path: 'uwsgi.stats', separator: '\n\n' }
 
 /**
- * `statsd:host:port[,prefix]`, `file:path=…,separator=…,freq=SECONDS` (plugins/stats_pusher_statsd, stats_pusher_file).
+ * Parses `statsd:host:port[,prefix]` or `file:path=…,separator=…,freq=SECONDS` (plugins/stats_pusher_statsd, stats_pusher_file).
  *
  * @throws SpooldError ADDRESS_INVALID; CONFIG_INVALID for a destination that only uWSGI knows
  */
@@ -31,7 +31,7 @@ export function parsePush(text: string): PushTarget {
   throw new SpooldError('CONFIG_INVALID', `expected statsd:… or file:…, got ${describe(text)}`)
 }
 
-/** `host:port`, the address of a carbon server. @throws SpooldError ADDRESS_INVALID */
+/** Parses `host:port`, the address of a carbon server. @throws SpooldError ADDRESS_INVALID */
 export function parseHostPort(text: string): { readonly host: string; readonly port: number } {
   const address = parseAddress(text)
   if (address.kind === 'tcp' && address.host !== '') return address

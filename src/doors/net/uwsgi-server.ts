@@ -27,7 +27,7 @@ const TURN_REQUESTS = 64
  */
 export class UwsgiServer {
   readonly #actions: ServerActions & ConnectionActions
-  /** In order of their last progress, the oldest first. */
+  /** In the order of their last progress, the oldest first. */
   readonly #connections = new Set<Connection>()
   readonly #serving = new Set<Promise<void>>()
   readonly #opened: Promise<void>
@@ -51,7 +51,7 @@ export class UwsgiServer {
     })
   }
 
-  /** How many peers are connected. */
+  /** The number of connected peers. */
   get connections(): number {
     return this.#connections.size
   }
@@ -66,7 +66,7 @@ export class UwsgiServer {
     this.#limits = limits
   }
 
-  /** Serves an accepted connection, which has to be paused, and half-open when the other end closes. */
+  /** Serves an accepted connection. It has to be paused, and stay half-open when the other end closes. */
   accept(socket: Socket): void {
     const peer = new Peer(socket)
     if (this.#isStopping) return peer.close()
@@ -80,7 +80,7 @@ export class UwsgiServer {
     void serving.then(() => this.#serving.delete(serving))
   }
 
-  /** Resolves when every request that had started has its reply; those that take longer than this are aborted. */
+  /** Resolves when every request that had started has its reply. Requests that take longer than `mercyMs` are aborted. */
   async stop(mercyMs: number): Promise<void> {
     this.#isStopping = true
     this.#open()
@@ -111,7 +111,7 @@ export class UwsgiServer {
     if (this.#connections.delete(connection)) this.#connections.add(connection)
   }
 
-  /** Disconnects the peer that has made no progress for longest. @returns whether there was one */
+  /** Disconnects the waiting peer that has made no progress for longest. @returns false if no peer is waiting */
   #dropOldest(): boolean {
     for (const connection of this.#connections)
       if (connection.isWaiting) {

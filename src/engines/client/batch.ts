@@ -6,16 +6,16 @@ import { addressedFrom, type Dictionary, type TaskOptions } from './request-from
 import { type Destination, forgetTargets, openTarget } from './target.js'
 
 export interface BatchOptions extends Destination {
-  /** If a task cannot be stored, none is. */
+  /** If true, and one task cannot be stored, none is. Default: false. */
   readonly allOrNothing?: boolean
 }
 
-/** The result for one task: where it is stored, or why it is not. */
+/** The result for one task: where it is stored, or why it could not be. */
 export type BatchResult = StoreResult
 
-/** Some tasks of a batch were not stored. */
+/** Thrown if some tasks of a batch could not be stored. Its `code` is BATCH_INCOMPLETE. */
 export class BatchError extends SpooldError {
-  /** One per task, in the order of `add`. */
+  /** One result per task, in the order in which the tasks were added. */
   readonly results: readonly BatchResult[]
 
   constructor(results: readonly BatchResult[]) {
@@ -27,7 +27,7 @@ export class BatchError extends SpooldError {
 }
 
 /**
- * Many tasks for one spool, stored with one sync: first all files, then each directory once.
+ * Many tasks for one spool, stored with one sync: all files first, then each directory once.
  *
  * ```js
  * const batch = new Batch({ spooler: '/var/spool/app' })
@@ -50,9 +50,10 @@ export class Batch {
   }
 
   /**
-   * Adds a task; nothing is written yet.
+   * Adds a task. Nothing is written yet.
    *
-   * @throws the errors that `spool` throws before it writes anything; the batch is unchanged
+   * @throws the errors that `spool` throws before it writes anything, and REQUEST_INVALID if the task is for another spool; the
+   *   batch is unchanged
    */
   add(dictionary: Dictionary, options: TaskOptions = {}): this {
     const { request, spooler } = addressedFrom(dictionary, options)
@@ -69,10 +70,10 @@ export class Batch {
   }
 
   /**
-   * Stores the added tasks. Afterwards the batch is empty, and may be filled again.
+   * Stores the added tasks. The batch is empty afterwards, and can be filled again.
    *
-   * @returns where each task is, in the order of `add`
-   * @throws BatchError if not all of them were stored; its `results` have one entry per task
+   * @returns where each task is stored, in the order of `add`
+   * @throws BatchError if not all of them could be stored; its `results` have one entry per task
    */
   async spool(): Promise<Stored[]> {
     const requests = this.#requests

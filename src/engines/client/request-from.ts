@@ -8,24 +8,27 @@ import { bytesOf, type Value } from './value.js'
 export type Dictionary = Readonly<Record<string, Value>> | Iterable<readonly [key: string, value: Value]>
 
 export interface TaskOptions {
-  /** Run no earlier than: epoch seconds, a Date, ISO 8601 text (in this machine's zone unless it names one), or `+1h30m`. */
+  /**
+   * Run no earlier than this: epoch seconds, a Date, ISO 8601 text (in this machine's zone unless it names one), or `+1h30m`.
+   * Default: now.
+   */
   readonly at?: number | Date | string
   /** The priority directory, in digits. Lower runs first. The daemon needs spooler-ordered. */
   readonly priority?: number | string
-  /** Any number of bytes; handlers get them as `body`. A stream is read to its end while the task is written. */
+  /** Any number of bytes, which handlers get as `body`. A stream is read to its end while the task is written. */
   readonly body?: Value | AsyncIterable<Uint8Array>
   /** Your own name for the task, any text: a spool stores it once, even after the task has run (docs/enqueue.md). */
   readonly id?: string
 }
 
-/** A request, and the spool that the dictionary names. */
+/** A request, and the spool that its dictionary names. */
 interface Addressed {
   readonly request: Request
   readonly spooler: Buffer | undefined
 }
 
 /**
- * A dictionary as a request. uWSGI's magic keys have their meaning: `spooler`, `at` and `priority` stay in the packet,
+ * Turns a dictionary into a request. uWSGI's magic keys have their meaning: `spooler`, `at` and `priority` stay in the packet,
  * `body` does not. Options override keys; `at` and `priority` are written into the packet as well.
  *
  * @throws TypeError that names the key, for a value that cannot become bytes
@@ -73,7 +76,7 @@ function addPair(vars: VarPair[], magic: Magic, key: string, value: unknown): vo
   vars.push([Buffer.from(key), bytes])
 }
 
-/** Writes an option into the packet, replacing the key if there is one. */
+/** Writes an option into the packet, in place of the last pair with this key if there is one. */
 function magicOption(vars: VarPair[], key: string, value: string | number | undefined): Buffer | undefined {
   if (value === undefined) return undefined
   const bytes = bytesOf(key, value)

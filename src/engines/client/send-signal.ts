@@ -7,10 +7,11 @@ import { SocketConnection } from './socket-connection.js'
 const TIMEOUT_MS = 4000
 
 /**
- * Raises a signal in a daemon, from any program: `await sendSignal(17, { socket: '/run/app.sock' })`, as
- * `uwsgi --signal` and `uwsgi.signal(17, address)` do; a uWSGI accepts it as well. Resolves when it is accepted, which says
- * nothing about its handler.
+ * Raises a signal in a daemon, from any program: `await sendSignal(17, { socket: '/run/app.sock' })`, as `uwsgi --signal` and
+ * `uwsgi.signal(17, address)` do. A uWSGI accepts it as well. Resolves when the signal is accepted, which says nothing about its
+ * handler. Connecting and the answer may take 4 s each.
  *
+ * @param number from 0 to 255
  * @throws SpooldError SIGNAL_INVALID, ADDRESS_INVALID, SOCKET_UNREACHABLE, SOCKET_UNANSWERED, SIGNAL_REFUSED
  */
 export async function sendSignal(number: number, { socket }: { readonly socket: string }): Promise<void> {
@@ -33,7 +34,7 @@ export async function sendSignal(number: number, { socket }: { readonly socket: 
   }
 }
 
-/** The connection's errors are about tasks. */
+/** Returns the error in the words of signals, because the connection's errors are about tasks. */
 function meant(error: unknown, number: number, socket: string): unknown {
   if (!(error instanceof SpooldError)) return error
   const options = { cause: error, details: { address: socket } }

@@ -11,13 +11,13 @@ import type { Enqueuer, StoreResult } from '../enqueuer.js'
 import { SocketConnection } from './socket-connection.js'
 
 export interface SocketClientOptions {
-  /** The time limit for a connection: 5,000 ms. */
+  /** How long connecting may take, in ms. Default: 5,000. */
   readonly connectTimeoutMs?: number
-  /** The time limit for a reply, from the last byte sent: 30,000 ms. */
+  /** How long a reply may take after the last byte was sent, in ms. Default: 30,000. */
   readonly timeoutMs?: number
-  /** Close a connection that has been idle this long; keep it below the daemon's socket-keepalive-timeout: 30,000 ms. */
+  /** How long an idle connection stays open, in ms; keep it below the daemon's socket-keepalive-timeout. Default: 30,000. */
   readonly idleMs?: number
-  /** The maximum size of a body; a stream is collected up to this size: 64 MiB. */
+  /** The maximum size of a body, in bytes; a stream is collected up to this size. Default: 64 MiB. */
   readonly maxBodyBytes?: number
 }
 
@@ -26,7 +26,7 @@ const SINGLE_CONNECTIONS = 32
 const DEFAULTS = { connectTimeoutMs: 5000, timeoutMs: 30_000, idleMs: 30_000, maxBodyBytes: 64 * 1024 * 1024 }
 
 /**
- * The `socket` of a daemon, or of a uWSGI, as a destination of tasks. It connects on demand, and all tasks share one connection,
+ * The `socket` of a daemon, or of a uWSGI, as a destination of tasks. It connects on demand. All tasks share one connection,
  * which closes by itself when it is idle; if it breaks, the next task opens another one. With a uWSGI, it opens a connection per
  * packet.
  */
@@ -36,7 +36,7 @@ export class SocketDestination implements Enqueuer {
   readonly #options: Required<SocketClientOptions>
   /** The shared connection; undefined if the server turned out to accept one packet per connection. */
   #shared: Promise<SocketConnection | undefined> | undefined
-  /** How many more single-packet connections may be opened, and who waits for one. */
+  /** How many more single-packet connections may be opened. Tasks that wait for one are in `#queue`. */
   #slots = SINGLE_CONNECTIONS
   readonly #queue = new Queue<() => void>()
 
@@ -48,11 +48,11 @@ export class SocketDestination implements Enqueuer {
   }
 
   /**
-   * Its path is the address of the server: the protocol does not return the file's name.
+   * Stores a task. The `path` of the result is the address of the server, because the protocol does not return the file's name.
    *
    * @throws SpooldError REQUEST_INVALID before anything is sent
    * @throws SpooldError SOCKET_UNREACHABLE, SOCKET_REFUSED, SOCKET_BODYLESS: nothing was stored
-   * @throws SpooldError SOCKET_UNANSWERED: it may have been stored
+   * @throws SpooldError SOCKET_UNANSWERED: the task may have been stored
    */
   async store(request: Request): Promise<Stored> {
     if (request.id !== undefined) throw notOverSocket('an id', 'id')
@@ -60,7 +60,11 @@ export class SocketDestination implements Enqueuer {
     return { path: formatAddress(this.#address), isDuplicate: false }
   }
 
-  /** The packets are sent one after the other, without waiting for the replies. */
+  /**
+   * Sends the packets one after the other, without waiting for the replies.
+   *
+   * @throws SpooldError REQUEST_INVALID for `isAllOrNothing`
+   */
   async storeAll(requests: readonly Request[], isAllOrNothing = false): Promise<StoreResult[]> {
     if (isAllOrNothing) throw notOverSocket('all or nothing', 'allOrNothing')
     return Promise.all(
@@ -92,7 +96,7 @@ export class SocketDestination implements Enqueuer {
       if (this.#shared === shared) this.#shared = undefined
       throw error
     }
-    if (this.#shared === shared) this.#shared = undefined // it was closed in the meantime: open another one
+    if (this.#shared === shared) this.#shared = undefined // the connection was closed in the meantime: open another one
     return this.#share()
   }
 
@@ -101,7 +105,7 @@ export class SocketDestination implements Enqueuer {
     return (await connection.staysOpen()) ? connection : undefined
   }
 
-  /** As to a uWSGI. */
+  /** Sends a packet over a connection of its own, as a uWSGI requires. @throws SpooldError SOCKET_BODYLESS */
   async #sendAlone(packet: Buffer, body: Buffer): Promise<void> {
     if (body.length > 0)
       throw new SpooldError(
@@ -122,7 +126,7 @@ export class SocketDestination implements Enqueuer {
   }
 }
 
-/** The protocol only has keys, so the other fields of the request become keys. */
+/** Returns the packet to be sent. The protocol has only keys, so the other fields of the request become keys. */
 function packetOf({ packet, priority, atSeconds }: Request, bodyBytes: number): Buffer {
   const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
   if ('fault' in vars) throw new SpooldError('PACKET_MALFORMED', vars.fault)
@@ -142,7 +146,11 @@ function packetOf({ packet, priority, atSeconds }: Request, bodyBytes: number): 
   return encodePacket(pairs)
 }
 
-/** The protocol needs the length first. */
+/**
+ * Returns the whole body, because the protocol needs its length first.
+ *
+ * @throws SpooldError REQUEST_INVALID beyond `limit` bytes
+ */
 async function collect(body: Request['body'], limit: number): Promise<Buffer> {
   const chunks: Uint8Array[] = []
   let bytes = 0

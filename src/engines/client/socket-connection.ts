@@ -5,11 +5,11 @@ import { type Address, formatAddress, socketPath } from '../../formats/protocol/
 import { HEADER_BYTES, modifier2Of, packetBytesOf } from '../../formats/protocol/header.js'
 
 interface SocketConnectionOptions {
-  /** The time limit for connecting. */
+  /** How long connecting may take, in ms. */
   readonly connectTimeoutMs: number
-  /** The time limit for a reply without any progress. */
+  /** How long a reply may take without any progress, in ms. */
   readonly timeoutMs: number
-  /** How long it is kept while idle. */
+  /** How long an idle connection is kept, in ms. */
   readonly idleMs: number
 }
 
@@ -22,7 +22,7 @@ interface Waiting {
 const PING = Buffer.of(100, 0, 0, 1)
 
 /**
- * One connection: packets go out, replies come back in the same order. It does not keep an idle program alive.
+ * One connection: packets go out, replies come back in the same order. An idle connection does not keep the program alive.
  *
  * States: open → ended, by us or by the other end; requests without a reply then fail.
  */
@@ -76,12 +76,12 @@ export class SocketConnection {
     })
   }
 
-  /** Whether it accepts more requests. */
+  /** True if the connection accepts more requests. */
   get isOpen(): boolean {
     return this.#end === undefined && !this.#isRetired
   }
 
-  /** Whether the server keeps connections open, which means that it is a spoold. If not, do not use this one again. */
+  /** True if the server keeps connections open, which means that it is a spoold. If not, do not use this connection again. */
   async staysOpen(): Promise<boolean> {
     const pongs = await Promise.allSettled([this.#ask(PING), this.#ask(PING)])
     return pongs.every(({ status }) => status === 'fulfilled')
@@ -95,7 +95,7 @@ export class SocketConnection {
   async request(...parts: readonly Buffer[]): Promise<void> {
     const modifier2 = await this.#ask(...parts)
     if (modifier2 === 1) return
-    this.#isRetired = true // the server may be about to close it: nothing can follow a body that is not read
+    this.#isRetired = true // the server may be about to close the connection: nothing can follow a body that is not read
     if (this.#waiting.size === 0) this.end()
     throw new SpooldError(
       'SOCKET_REFUSED',

@@ -8,9 +8,9 @@ import { SocketDestination } from './socket-client.js'
 /** Where tasks go. */
 export interface Destination {
   /**
-   * The spool directory, created if it is missing. Of several, the first is the default, and a `spooler` key in a dictionary
-   * may name the others. Without this option, that key is the directory. A spool on Redis is its address:
-   * `redis://host:6379/0/name`; with `?fallback=/var/spool/name`, its tasks go to that directory while Redis is away.
+   * The spool directory, created if it is missing. Of several, the first is the default, and a `spooler` key in a dictionary may
+   * name the others. Without this option, that key is the directory. A spool on Redis is its address: `redis://host:6379/0/name`;
+   * with `?fallback=/var/spool/name`, its tasks go to that directory while Redis is away.
    */
   readonly spooler?: string | readonly string[]
   /**
@@ -19,36 +19,36 @@ export interface Destination {
    */
   readonly socket?: string
   /**
-   * Whether data and directory are on disk before a task counts as stored (the default); concurrent calls share the syncs.
-   * False is uWSGI's behaviour: the task survives the death of every process, but not power loss.
+   * True (the default): data and directory are on disk before a task counts as stored; concurrent calls share the syncs. False is
+   * uWSGI's behaviour: the task survives the death of every process, but not power loss.
    */
   readonly sync?: boolean
 }
 
-/** Keyed by the given `spooler`. */
+/** The opened spools, by `spooler` as it was given. */
 const synced = new Map<string, SpoolTargets>()
 const unsynced = new Map<string, SpoolTargets>()
 const sockets = new Map<string, SocketDestination>()
 
 /**
- * Chooses between a directory and a socket.
+ * Returns the enqueuer of a destination: of its socket if it has one, else of its spool.
  *
  * @param named the dictionary's own `spooler`
- * @throws SpooldError SPOOL_UNUSABLE, SPOOLER_UNKNOWN; REQUEST_INVALID if there is no spool at all
+ * @throws SpooldError SPOOL_UNUSABLE, SPOOLER_UNKNOWN, ADDRESS_INVALID; REQUEST_INVALID if there is no spool at all
  */
 export function openTarget({ spooler, socket, sync = true }: Destination, named?: Buffer): Enqueuer {
   if (socket !== undefined) return openSocket(socket)
   return openTargets(spooler ?? named?.toString() ?? [], sync).get(named)
 }
 
-/** With a socket, the daemon looks up the spool that a task names. */
+/** Returns the shared connection to a daemon. The daemon looks up the spool that a task names. */
 function openSocket(address: string): SocketDestination {
   const destination = sockets.get(address) ?? new SocketDestination(address)
   sockets.set(address, destination)
   return destination
 }
 
-/** The spools of an option `spooler`; cached by the given value, because this is called for every task. */
+/** Returns the spools of an option `spooler`. They are cached by the given value, because this is called for every task. */
 function openTargets(spooler: string | readonly string[], sync: boolean): SpoolTargets {
   const opened = sync ? synced : unsynced
   const given = typeof spooler === 'string' ? spooler : spooler.join('\0')
@@ -71,7 +71,10 @@ function openTargets(spooler: string | readonly string[], sync: boolean): SpoolT
   return targets
 }
 
-/** After a failure the directory is looked up again: it may have been moved and created again. */
+/**
+ * Forgets the opened spools after a failure, so that the next task looks its directory up again: it may have been moved and
+ * created again.
+ */
 export function forgetTargets(): void {
   synced.clear()
   unsynced.clear()

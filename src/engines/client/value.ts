@@ -4,7 +4,7 @@ import { describe } from '../../base/errors.js'
 export type Value = string | number | bigint | boolean | Date | ArrayBuffer | ArrayBufferView
 
 /**
- * The bytes of a value: text as UTF-8, numbers in decimal, `true` and `false`, dates as ISO 8601 in UTC, binary values
+ * Returns the bytes of a value: text as UTF-8, numbers in decimal, `true` and `false`, dates as ISO 8601 in UTC, binary values
  * unchanged.
  *
  * @throws TypeError that names the key

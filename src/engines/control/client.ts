@@ -9,14 +9,15 @@ import { findState } from '../spool/state-directory.js'
 import { LineBuffer } from './line-buffer.js'
 import { isControlName } from './names.js'
 
-/** A reply, or an event, may be this long: a snapshot of a hundred spools, each with a hundred names, has a third of it. */
+/** The maximum size of a reply or an event: a snapshot of a hundred spools, each with a hundred names, has a third of this. */
 const MAX_REPLY_BYTES = 8 * 1024 * 1024
+/** How long a daemon may take for its answer. */
 const ANSWER_MS = 5000
-/** A daemon that is busy for longer is not waited for, where several are asked. */
+/** Where several daemons are asked, one that is busy for longer than this is not waited for. */
 const SOON_MS = 1000
-/** No more sockets of a spool are asked: whoever owns it can make any number. */
+/** More sockets of a spool than this are not asked, because whoever owns the spool can make any number. */
 const MOST_SOCKETS = 32
-/** Who is turned away tries again after this, or a little less, and for so long. */
+/** A client that is turned away tries again after half of this time or more, for `TURNED_AWAY_MS` altogether. */
 const AGAIN_MS = 200
 const TURNED_AWAY_MS = 5000
 
@@ -25,7 +26,7 @@ class ControlFailure extends Error {
   /** A code of the protocol, or `unreachable`: no answer, or none that can be understood. */
   readonly code: string
 
-  /** The daemon has not read the request: other clients took its turn, or it ended. */
+  /** True if the daemon has not read the request, because other clients took its turn, or the daemon ended. */
   readonly isUnread: boolean
 
   constructor(code: string, message: string, isUnread = false) {
@@ -36,18 +37,19 @@ class ControlFailure extends Error {
 }
 
 interface AskOptions {
-  /** How long the daemon may take for its whole answer; for one line of it, if there is `silenceMs`. */
+  /** How long the daemon may take for its whole answer; with `silenceMs`, for one line of the answer. */
   readonly timeoutMs?: number
-  /** Of a verb that streams for as long as it takes: how long there may be nothing between two lines. Infinity: for ever. */
+  /** For a verb that streams without an end: the longest time without anything between two lines. Infinity: no limit. */
   readonly silenceMs?: number
   /** Called for each event of a verb that streams. */
   event?(event: unknown): void
-  /** Ends the connection; the request then fails as `unreachable`. */
+  /** Ends the connection. The request then fails as `unreachable`. */
   readonly signal?: AbortSignal
 }
 
 /**
- * The sockets in a spool on which daemons may listen: those that this process may see. A dead daemon may have left one.
+ * Returns the sockets in a spool on which daemons may listen, as far as this process may see them. A dead daemon may have left
+ * one.
  *
  * @param spool its real path
  * @throws SpooldError SPOOL_UNUSABLE, if `.spoold` belongs to somebody else than the spool; EACCES, if it is closed to us
@@ -62,7 +64,7 @@ export function controlSocketsOf(spool: string): string[] {
     .slice(0, MOST_SOCKETS)
     .map(name => `${state}/${name}`)
     .filter(path => {
-      const stats = lstatSync(path) // another user's socket may have been linked there, to be written to by us
+      const stats = lstatSync(path) // a socket of another user may have been linked there, so that we write to it
       return stats?.isSocket() === true && stats.uid === owner
     })
 }
@@ -70,7 +72,7 @@ export function controlSocketsOf(spool: string): string[] {
 /**
  * Asks one daemon.
  *
- * @returns what the verb returns, as it came: it has to be checked
+ * @returns what the verb returns, as it came: the caller has to check it
  * @throws ControlFailure
  */
 export async function askDaemon(
@@ -95,8 +97,8 @@ export async function askDaemon(
  *
  * @param spool its real path, a byte string
  * @param sockets where they listen; undefined: in the spool
- * @param read takes an answer as it came @throws if it is none to this question
- * @returns what those that live answer; nothing, if one of them cannot say
+ * @param read reads an answer as it came; throws if it does not answer this question
+ * @returns the answers of the daemons that live; none at all if one of them cannot answer
  */
 export async function askDaemons<T>(
   spool: string,
@@ -110,21 +112,21 @@ export async function askDaemons<T>(
     try {
       return [read(await askDaemon(socket, verb, { spool: path, ...args }, { timeoutMs: SOON_MS }))]
     } catch (error) {
-      if (messageOf(error).includes('ECONNREFUSED')) return [] // it is dead
+      if (messageOf(error).includes('ECONNREFUSED')) return [] // the daemon is dead
       throw error
     }
   }
   try {
     return (await Promise.all((sockets ?? controlSocketsOf(path)).map(ask))).flat()
   } catch {
-    return [] // also where the control socket is for the spool's user
+    return [] // also if only the spool's user may use the control socket
   }
 }
 
 /**
  * Asks at several sockets at once.
  *
- * @returns who answers, and why another one does not: a socket that refuses belongs to a daemon that is dead
+ * @returns the answers, and why one of the others did not answer; a socket that refuses is no fault, because its daemon is dead
  */
 export async function askEach<T>(
   sockets: readonly string[],
@@ -154,12 +156,12 @@ function askOnce(path: string, verb: string, args: object, options: AskOptions):
       clearImmediate(lastLook)
       if (ms === Number.POSITIVE_INFINITY) return
       const isOver = () => fail('unreachable', `no answer within ${ms / 1000} s`)
-      // this process may be late: what has come is read first
+      // this process may be late, so what has come is read first
       deadline = setTimeout(() => (lastLook = setImmediate(isOver)), ms)
     }
     expect(silenceMs ?? timeoutMs)
     signal?.addEventListener('abort', () => socket.destroy(), { once: true })
-    // a unix socket that is closed while something in it is unread says so
+    // a unix socket reports a reset if it is closed before everything in it is read
     const isReset = (error: unknown) => ['ECONNRESET', 'EPIPE'].includes(errnoOf(error) ?? '')
     let isRead = false
     socket.once('error', error => fail('unreachable', messageOf(error), !isRead && isReset(error)))
@@ -177,7 +179,7 @@ function askOnce(path: string, verb: string, args: object, options: AskOptions):
     socket.on('data', chunk => {
       lines.add(chunk)
       let line = lines.next()
-      const isProgress = !isInLine || line !== undefined // a byte now and then is none
+      const isProgress = !isInLine || line !== undefined // a single byte now and then is no progress
       for (; typeof line === 'string'; line = lines.next()) take(parseReply(line))
       if (line === null) return fail('unreachable', `its answer has more than ${MAX_REPLY_BYTES} bytes`)
       isInLine = lines.isPartial

@@ -17,7 +17,8 @@ import { STATE_DIRECTORY } from '../spool/names.js'
 import { CONTROL_LOCK } from './names.js'
 
 /**
- * A directory of this machine for the control socket of a spool that has none: one on Redis. Its daemons tell in Redis where it is.
+ * Returns the directory of this machine for the control socket of a spool that is no directory, but on Redis. The spool's daemons
+ * tell in Redis where it is.
  *
  * @param spool its name
  */
@@ -31,7 +32,10 @@ function nameOf(spool: string): string {
 
 let own: { readonly uid: number; readonly path: string } | undefined
 
-/** Where the usual name is somebody else's, one that nobody knows before: it is told in any case. */
+/**
+ * Returns this user's directory. If the usual name is taken by another user, it is one with a random name: Redis tells it in any
+ * case.
+ */
 function ownDirectory(): string {
   const usual = usualDirectory()
   if (isOwn(usual)) return usual
@@ -39,7 +43,7 @@ function ownDirectory(): string {
   return own.path
 }
 
-/** Below the first of these that there is; the last one has directories of many users. */
+/** Returns the usual path, below the first of these directories that there is. The last one has directories of many users. */
 function usualDirectory(): string {
   const { RUNTIME_DIRECTORY = '', XDG_RUNTIME_DIR = '' } = process.env
   const [ofService = ''] = RUNTIME_DIRECTORY.split(':')
@@ -49,18 +53,18 @@ function usualDirectory(): string {
   return join(parent, `spoold-${uid()}`)
 }
 
-/** Or nobody's yet. */
+/** True if the directory is closed to all others, or does not exist yet. */
 function isOwn(path: string): boolean {
   const stats = lstatSync(path, { throwIfNoEntry: false })
   return stats === undefined || isClosedTo(stats, uid())
 }
 
-/** Nobody else can enter it. */
+/** True if nobody but this user can enter the directory. */
 function isClosedTo(stats: Stats, user: number): boolean {
   return stats.isDirectory() && stats.uid === user && (stats.mode & 0o77) === 0
 }
 
-/** Makes it, closed to all others. @throws Error if it cannot be made, or somebody else was faster */
+/** Makes the directory, closed to all others. @throws Error if it cannot be made, or another user was faster */
 export function makeControlHome(spool: string): string {
   const home = controlHomeOf(spool)
   mkdirSync(dirname(home), { recursive: true, mode: 0o700 })
@@ -70,7 +74,10 @@ export function makeControlHome(spool: string): string {
   return home
 }
 
-/** Unless another daemon of the spool has its socket there, or is about to: one that starts in this moment makes it again. */
+/**
+ * Removes the directory, unless another daemon of the spool has its socket there, or is about to. A daemon that starts at this
+ * moment makes it again.
+ */
 export async function removeControlHome(home: string): Promise<void> {
   const state = join(home, STATE_DIRECTORY)
   const lock = join(state, CONTROL_LOCK)
@@ -91,16 +98,17 @@ export async function removeControlHome(home: string): Promise<void> {
   }
 }
 
+/** Users whose daemons are asked besides those of this process's own user: root, and those of configurations. */
 const believed = new Set([0])
 
-/** A configuration names this user: daemons of it are asked, and obey. */
+/** Trusts daemons of this user, because a configuration names the user: they are asked, and obeyed. */
 export function believeDaemonsOf(user: number): void {
   believed.add(user)
 }
 
 /**
- * Whether to ask at a directory that Redis names, in which anybody can write: it has to be one that a daemon makes for this spool, of this
- * user, of root, or of the user that a configuration names.
+ * True if daemons may be asked at a directory that Redis names. Anybody can write to Redis, so the directory has to be one that a
+ * daemon makes for this spool, and belong to this user, to root, or to the user that a configuration names.
  */
 export function isControlHome(home: string, spool: string): boolean {
   const above = dirname(home)

@@ -5,28 +5,28 @@ export class LineBuffer {
   readonly #limit: number
   #chunks: Buffer[] = []
   #bytes = 0
-  /** How many of the chunks are known to have no newline: each byte is looked at once, however small the chunks are. */
+  /** How many of the chunks are known to have no newline, so that each byte is looked at once, however small the chunks are. */
   #searched = 0
-  /** And how many bytes they have. */
+  /** The number of bytes in those chunks. */
   #searchedBytes = 0
 
-  /** @param limit bytes of a line, with its newline */
+  /** @param limit the maximum bytes of a line, with its newline */
   constructor(limit: number) {
     this.#limit = limit
   }
 
-  /** A line has begun, and has not ended. */
+  /** True if a line has begun and has not ended. */
   get isPartial(): boolean {
     return this.#bytes > 0
   }
 
-  /** What it holds may be longer than a line by what the last `add` brought. */
+  /** Adds received bytes. The buffer may exceed the limit of a line by the last chunk. */
   add(chunk: Buffer): void {
     this.#chunks.push(chunk)
     this.#bytes += chunk.length
   }
 
-  /** The next line, without its newline; undefined: it is not complete; null: it is too long. */
+  /** Returns the next line without its newline; undefined: it is not complete; null: it is too long. */
   next(): string | undefined | null {
     for (; this.#searched < this.#chunks.length; this.#searched++) {
       const chunk = this.#chunks[this.#searched] ?? Buffer.alloc(0)

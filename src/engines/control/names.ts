@@ -6,13 +6,13 @@ import { hostname } from 'node:os'
  * dead from here.
  */
 const BASE = 'control'
-/** More daemons than this on one spool have no socket there. */
+/** The maximum number of daemons with a socket in one spool. Further ones have none. */
 const MAX_DAEMONS = 16
 
-/** Held for the moment in which a daemon takes its name. */
+/** The lock that a daemon holds while it takes its name. */
 export const CONTROL_LOCK = 'control.lock'
 
-/** The names that a daemon tries, in turn. @param isLocal no other host sees the directory */
+/** Returns the names that a daemon tries, in order. @param isLocal true if no other host sees the directory */
 export function controlNames(isLocal: boolean): string[] {
   const base = isLocal ? BASE : `${BASE}@${hostname()}`
   return Array.from({ length: MAX_DAEMONS }, (_, i) => (i === 0 ? base : `${base}.${i + 1}`))

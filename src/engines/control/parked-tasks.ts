@@ -10,23 +10,24 @@ import { hiddenKeysOf } from '../spool/hidden-keys.js'
 import { currentPauses } from '../spool/pauses.js'
 import { askDaemons } from './client.js'
 
-/** What a daemon's answer may have at most. */
+/** The maximum number of groups in a daemon's answer that are used. */
 const MOST_GROUPS = 200
+/** How many tasks to ask for, where only the refs tell what is parked. */
 const MOST_TOLD = 2000
 /** How many tasks of each reason and name a daemon can name. */
 export const MOST_PARKED_NAMED = 1000
 
-/** Tells of each due task whether the daemons of its spool have it parked: by its name, by its pairs, or by its path. */
+/** Tells of each due task whether the daemons of its spool have it parked: by its name, its pairs, or its ref. */
 class ParkedTasks {
   readonly #pairs: readonly PausedPair[]
   readonly #hide: Hide
   readonly #names = new Map<string, Parked>()
-  /** Those that only their names tell. */
+  /** The tasks that only their refs tell. */
   readonly #named: ReadonlyMap<Ref, Parked>
 
   /**
-   * @param answers of all daemons that run the spool: what one of them does not park, it runs
-   * @param named the groups whose tasks only their names tell
+   * @param answers of all daemons that run the spool: a task that one of them has not parked, runs
+   * @param named the groups whose tasks only their refs tell
    */
   constructor(
     pairs: readonly PausedPair[],
@@ -50,7 +51,7 @@ class ParkedTasks {
     )
   }
 
-  /** @param vars those of its packet */
+  /** Returns why a task is parked; undefined: it is not. @param vars the pairs of its packet */
   whyOf(ref: Ref, vars: Vars): Parked | undefined {
     const pair = this.#pairs.find(([key, value]) => lastValue(vars, key) === value)
     if (pair !== undefined)
@@ -62,12 +63,12 @@ class ParkedTasks {
   }
 }
 
-/** No key of its tasks tells that they are parked. */
+/** True for groups whose tasks are known by their refs only: no key in their packets tells that they are parked. */
 export function isToldByName({ reason }: ParkedGroup): boolean {
   return reason === 'alone' || reason === 'crashed'
 }
 
-/** Why the tasks of a group may not run, for people. */
+/** Returns why the tasks of a group may not run, for people. */
 export function describeGroup({ reason, name = '', slots = 0 }: ParkedGroup): string {
   switch (reason) {
     case 'slot':
@@ -87,7 +88,8 @@ export function describeGroup({ reason, name = '', slots = 0 }: ParkedGroup): st
  * Asks the daemons of a spool what they have parked.
  *
  * @param reason only what is parked for this
- * @returns nothing if none runs it, or if one cannot say @see askDaemons
+ * @returns no answers if no daemon runs the spool, or if one of them cannot answer
+ * @see askDaemons
  */
 export function askParked(
   spool: string,
@@ -99,7 +101,12 @@ export function askParked(
   return askDaemons(spool, sockets, 'parked', args, readParkedGroups)
 }
 
-/** @param spool its real path, a byte string @param sockets as for `askParked` */
+/**
+ * Returns what the daemons of a spool have parked.
+ *
+ * @param spool its real path, a byte string
+ * @param sockets as for `askParked`
+ */
 export async function findParked(spool: string, sockets?: readonly string[]): Promise<ParkedTasks> {
   const answers = await askParked(spool, 1, sockets)
   const reasons = new Set(
@@ -112,13 +119,13 @@ export async function findParked(spool: string, sockets?: readonly string[]): Pr
   return new ParkedTasks(pausedPairs(currentPauses(spool)), hiddenKeysOf(spool), answers, named.flat(2))
 }
 
-/** @param answer what a daemon says to `parked` @throws Error unless it is that */
+/** Reads a daemon's answer to `parked`. @throws Error if it is none */
 export function readParkedGroups(answer: unknown): ParkedGroup[] {
   if (!hasFields(answer, { pid: 'count', groups: 'objects' }, {})) throw new Error('it answers otherwise')
   return (answer as { readonly groups: readonly ParkedGroup[] }).groups.slice(0, MOST_GROUPS).filter(isGroup)
 }
 
-/** Whoever owns the spool can answer with anything. */
+/** True if the group has the right fields. It is checked because whoever owns the spool can answer with anything. */
 function isGroup(group: ParkedGroup): boolean {
   return (
     hasFields(group, { reason: 'text', count: 'count', tasks: 'texts' }, { name: 'text', slots: 'count' }) &&

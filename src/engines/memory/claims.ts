@@ -21,11 +21,11 @@ import type { MemorySpool, MemoryTask } from './spool.js'
 
 export interface MemoryClaimsOptions {
   readonly policy: RetryPolicy
-  /** The default; a packet may name its own. */
+  /** The default delivery; a packet may name its own. */
   readonly delivery: Delivery
   /** The default delay of a retry, and the maximum delay after a crash. */
   readonly frequencyMs: number
-  /** What the handlers say of a task; absent: nothing of any. */
+  /** Returns the terms that the handlers have for a task; absent: none for any task. */
   readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
   readonly died?: TellDeath | undefined
 }
@@ -34,9 +34,9 @@ const LOST = 'could not be settled: its claim had ended'
 
 type Refusal = Pick<Report, 'kind' | 'atMs' | 'detail'>
 
-/** The real one, also while a test has another in its place. */
+/** The real `setImmediate`, even while a test has replaced it. */
 const { setImmediate: nextTurn } = globalThis
-/** Every answer comes in a later turn of the event loop, as from an engine that asks another process. */
+/** Makes every answer come in a later turn of the event loop, as from an engine that asks another process. */
 const later = () => new Promise<void>(resolve => nextTurn(resolve))
 
 /** A task that a worker in this process holds. */
@@ -118,8 +118,8 @@ export class MemoryClaims implements Claims {
   }
 
   /**
-   * Call it when the worker is gone. Its tasks can be claimed again, and the next claim finds the marks of runs that
-   * had begun.
+   * Gives up all claims. Call it when the worker is gone. Its tasks can be claimed again, and the next claim finds the marks of
+   * runs that had begun.
    */
   abandon(): void {
     for (const { lease } of this.#held) this.#spool.giveUp(lease)
@@ -185,7 +185,7 @@ export class MemoryClaims implements Claims {
     return reason === undefined ? { ...report, kind: 'untouched' } : { ...report, kind: 'parked', reason }
   }
 
-  /** Nothing is put off, and nothing fetched. */
+  /** Nothing is put off, and nothing is fetched in advance. */
   rest(): void {}
 
   /** Returns undefined if the claim is no longer held. */
@@ -217,7 +217,7 @@ export class MemoryClaims implements Claims {
     task.past = verdict.kind === 'run' ? verdict.past : 'none'
     if (verdict.kind !== 'run' && verdict.death !== undefined) {
       const atMs = verdict.kind === 'again' ? Date.now() + verdict.delayMs : undefined
-      this.#options.died?.(claim, { cause: verdict.death, atMs }) // before the run counts: it is told as it was
+      this.#options.died?.(claim, { cause: verdict.death, atMs }) // first, because it tells the task as it was in that run
     }
     if (verdict.kind === 'again') this.#again(task, verdict) // due now or later
     if (verdict.kind !== 'bury') return undefined

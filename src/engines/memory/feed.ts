@@ -36,7 +36,7 @@ export class MemoryFeed implements Source {
   readonly #ready = new Heap<MemoryTask>(isMoreUrgent)
   readonly #waiting = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
   readonly #busy = new Set<Ref>()
-  /** In the order in which they were parked. */
+  /** The parked tasks per reason, in the order in which they were parked. */
   readonly #parked = new Map<ParkReason, Set<MemoryTask>>()
   readonly #slotQueues: MemorySlotQueues
   readonly #alarm = new Alarm(() => this.#wake())
@@ -65,7 +65,7 @@ export class MemoryFeed implements Source {
     this.#wake()
   }
 
-  /** It knows of none that follow another on a slot. */
+  /** @see Feed.take. It never has tasks that follow another one on its slot. */
   take(limit: number, from?: FeedReason | NamedSlots): readonly Ref[] {
     if (typeof from === 'object') return []
     return from === undefined ? this.#takeReady(limit) : this.#takeParked(from, limit)
@@ -87,7 +87,7 @@ export class MemoryFeed implements Source {
     return task.name
   }
 
-  /** @returns the task, unless it is gone by now */
+  /** @returns the task; undefined if it is gone by now */
   #takeBack(ref: Ref): MemoryTask | undefined {
     return this.#busy.delete(ref) ? this.#spool.tasks.get(ref) : undefined
   }
@@ -135,7 +135,7 @@ export class MemoryFeed implements Source {
     }
   }
 
-  /** What a worker had claimed without having announced it is due again when its lease is over. */
+  /** Refs that a worker had claimed without announcing them are due again when their leases are over. */
   lose({ refs = [], cutShort = [] }: FeedLoss): void {
     for (const { ref, lastRun } of cutShort) {
       const task = this.#spool.tasks.get(ref)
@@ -153,12 +153,12 @@ export class MemoryFeed implements Source {
       keep: leases => {
         for (const lease of leases) this.#spool.renew(lease)
       },
-      /** The ref that a worker has brings its task. */
+      /** A worker's own ref brings its task, so no other one is needed. */
       refOf: () => undefined,
     }
   }
 
-  /** The feed is notified of every new task, so there is nothing to look for. */
+  /** Sets how long ignored tasks wait. There is nothing to look for, because the feed is notified of every new task. */
   look({ everyMs }: LookHint = {}): void {
     if (everyMs === undefined) this.#wake()
     else this.#ignoredMs = everyMs ?? this.#frequencyMs

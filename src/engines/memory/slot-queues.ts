@@ -3,7 +3,7 @@ import type { NamedSlots, SlotQueueStats } from '../../base/task/terms.js'
 import type { MemorySlots } from './slots.js'
 import type { MemoryTask } from './spool.js'
 
-/** A lease that expires is seen after this time. */
+/** How often expired leases are looked for while tasks wait for slots. */
 const LOOK_MS = 50
 
 interface SlotQueue {
@@ -47,7 +47,7 @@ export class MemorySlotQueues {
     queue.slots = slots
     queue.tasks.push(task)
     this.#byName.set(slots.name, queue)
-    if (this.#slots.free(slots) > 0) this.#next(queue) // one was given back since
+    if (this.#slots.free(slots) > 0) this.#next(queue) // a slot was given back since the worker found none
     this.#lookLater()
   }
 

@@ -30,7 +30,7 @@ export interface MemoryTask {
   crashes: number
   /** The retry policy that its handler requested in place of the options. */
   policy: Partial<RetryPolicy>
-  /** What the handlers of the worker that claimed it last say of it. */
+  /** The terms that the handlers of the worker that claimed the task last have for it. */
   terms: Terms | undefined
   /** The mark of its current or last unfinished run. */
   past: Past
@@ -48,7 +48,7 @@ interface MemoryLimits {
 
 const LIMITS: MemoryLimits = { capacity: 1_000_000, leaseMs: 30_000 }
 
-/** Why a task is out of rotation. */
+/** A dead letter: a task that was buried, and why. */
 interface DeadTask {
   readonly task: MemoryTask
   /** Epoch ms. */
@@ -66,15 +66,15 @@ export class MemorySpool {
   readonly dead = new Map<TaskName, DeadTask>()
   /** Ids that callers gave, with the time they were first used (epoch ms). */
   readonly ids = new Map<string, { readonly path: string; readonly sinceMs: number }>()
-  /** Of periodic tasks, by name. */
+  /** The states of periodic tasks, by name. */
   readonly periodic = new Map<string, PeriodicState>()
-  /** Since when schedules are paused, epoch ms, by their hash. */
+  /** Since when schedules are paused, by their hash; epoch ms. */
   readonly schedulePauses = new Map<string, number>()
   /** The names of the leases that are held. */
   readonly leases = new Set<string>()
   readonly #watchers = new Set<(task: MemoryTask) => void>()
   readonly slots = new MemorySlots(lease => this.#isCurrent(lease))
-  /** Of claims that have not ended. They may have expired. */
+  /** The tasks by the leases of claims that have not ended. A lease may have expired. */
   readonly #leased = new Map<string, MemoryTask>()
   #next = 1
   #nextLease = 1
@@ -89,7 +89,7 @@ export class MemorySpool {
     return this.tasks.size + this.dead.size
   }
 
-  /** A name for a task to be added. */
+  /** Returns a name for a task to be added. */
   newName(): string {
     return `task-${this.#next++}`
   }
@@ -113,7 +113,7 @@ export class MemorySpool {
     return added
   }
 
-  /** @returns the lease; undefined while another worker holds the task */
+  /** Claims a task. @returns the lease; undefined while another worker holds the task */
   lease(task: MemoryTask): string | undefined {
     const now = performance.now()
     if (task.hold !== undefined && task.hold.untilMs > now) return undefined
@@ -129,7 +129,7 @@ export class MemorySpool {
     if (hold !== undefined) hold.untilMs = performance.now() + this.leaseMs
   }
 
-  /** False if it was given up, or if another worker has taken the task over. */
+  /** True unless the lease was given up, or another worker has taken the task over. */
   isLeased(lease: string): boolean {
     return this.#leased.has(lease)
   }
@@ -141,7 +141,7 @@ export class MemorySpool {
     this.slots.giveBack(lease)
   }
 
-  /** It was neither given up nor has it expired. */
+  /** True unless the lease was given up or has expired. */
   #isCurrent(lease: string): boolean {
     return (this.#leased.get(lease)?.hold?.untilMs ?? 0) > performance.now()
   }
@@ -155,7 +155,7 @@ export class MemorySpool {
     this.dead.set(task.name, { task, reason, detail, buriedAt: Date.now() })
   }
 
-  /** @param tell called with every task that is added from now on @returns a function that stops it */
+  /** @param tell called with every task that is added from now on @returns a function that ends this */
   watch(tell: (task: MemoryTask) => void): () => void {
     this.#watchers.add(tell)
     return () => this.#watchers.delete(tell)

@@ -12,10 +12,7 @@ import type {
 } from '../contracts/upkeep.js'
 import type { MemorySpool } from './spool.js'
 
-/**
- * Upkeep of a spool of this process. Writers cannot leave anything behind there, and a removed task leaves no
- * records.
- */
+/** Upkeep of a spool of this process. Writers cannot leave anything behind there, and a removed task leaves no records. */
 export class MemoryUpkeep implements Upkeep {
   readonly #spool: MemorySpool
 
@@ -81,7 +78,7 @@ export class MemoryUpkeep implements Upkeep {
     }
   }
 
-  /** No other process can reach its tasks. */
+  /** There is nothing to follow, because no other process can reach the spool. */
   followPauses(): PauseFollower {
     return { async start() {}, close() {} }
   }

@@ -4,7 +4,7 @@ import type { Connection } from './connection.js'
 import type { HeldJob } from './refs.js'
 import type { TaskRecord } from './task-job.js'
 
-/** The mark that a run began with. */
+/** The mark with which a run began. */
 export type Mark = Exclude<Past, 'none'>
 
 /** The mark of a run that has begun. */
@@ -13,14 +13,14 @@ export interface Begun {
   readonly fence: number
 }
 
-/** A run that is to begin. */
+/** A run that is about to begin. */
 interface Beginning {
   readonly args: readonly string[]
   begun(fence: number): void
   failed(error: Error): void
 }
 
-/** Stores that runs begin: those of one turn of the event loop by one script. */
+/** Stores that runs begin: all those of one turn of the event loop by one script. */
 export class Begins {
   readonly #connection: Connection
   #waiting: Beginning[] = []
@@ -29,7 +29,12 @@ export class Begins {
     this.#connection = connection
   }
 
-  /** @param prefix of the keys of its queue @returns its fencing token; 0: another one may have the job */
+  /**
+   * Stores that a run begins.
+   *
+   * @param prefix of the keys of its job's queue
+   * @returns the fencing token; 0: another claim may have the job
+   */
   add(prefix: string, { id, token }: HeldJob, record: TaskRecord): Promise<number> {
     const args = [prefix, id, token, JSON.stringify(record)]
     return new Promise((begun, failed) => {

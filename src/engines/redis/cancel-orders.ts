@@ -8,21 +8,22 @@ import type { Connection } from './connection.js'
 import { jsonIn } from './task-job.js'
 
 /**
- * Orders to end tasks that run, whichever machine runs them: the hash `spoold:cancel`, where each task has an order, which is a random word and
- * a time. Who runs the task writes what comes of it under `spoold:cancelled:WORD`, again and again until it has ended.
+ * Orders to end running tasks, whichever machine runs them. The hash `spoold:cancel` has one order per task: a random word and a
+ * time. The process that runs the task writes what comes of the order to `spoold:cancelled:WORD`, again and again until the task
+ * has ended.
  */
 
-/** An order that nobody has taken for so long is void: the task may have another run by then. */
+/** An order that nobody has taken for this long is void, because the task may have another run by then. */
 const VALID_MS = 60_000
-/** So often whoever obeys writes that it is still at it, and for so long that is kept; and how it ended. */
+/** How often the process that obeys writes that it is still at it, how long that is kept, and how long the end is kept. */
 const NEWS_EVERY_MS = 2000
 const NEWS_KEPT_MS = 10_000
 const END_KEPT_MS = 60_000
-/** So often whoever asks looks, and for so long without a word. */
+/** How often the process that asks looks for an answer, and how long it waits without any. */
 const LOOK_MS = 100
 const SILENT_MS = 8000
 
-/** What is written of an order: that it was taken, or how it ended. */
+/** What is written about an order: that it was taken, or how it ended. */
 type Word = { readonly news: CancelNews | null } | { readonly end: CancelResult }
 
 const ordersOf = (connection: Connection) => connection.key('spoold:cancel')
@@ -36,7 +37,7 @@ export async function obeyCancels(connection: Connection, member: Member): Promi
     const [order = '', atMs] = text.split(' ')
     const isVoid = Number(atMs) < (await connection.nowMs()) - VALID_MS
     if (isVoid) await connection.use(() => redis.hdel(ordersOf(connection), task))
-    else void obey(connection, member, task, order).catch(() => {}) // whoever asks hears nothing, and says so
+    else void obey(connection, member, task, order).catch(() => {}) // the process that asks hears nothing, and says so
   }
 }
 
@@ -51,7 +52,7 @@ async function obey(connection: Connection, member: Member, task: Ref, order: st
     new Promise<undefined>(resolve => setImmediate(resolve, undefined)),
   ])
   if (early?.result === 'elsewhere') return
-  await connection.use(() => redis.hdel(ordersOf(connection), task)) // a later run of the task is not meant
+  await connection.use(() => redis.hdel(ordersOf(connection), task)) // so that a later run of the task is not ended
   const say = (word: Word, keptMs: number) =>
     connection.use(() => redis.set(wordKey(connection, order), JSON.stringify(word), 'PX', keptMs))
   const sayNews = () => void say({ news }, NEWS_KEPT_MS).catch(() => {})
@@ -66,14 +67,15 @@ interface Asked {
   readonly connection: Connection
   readonly task: Ref
   isRunning(): Promise<boolean>
-  /** Gets what is waited for. */
+  /** Called with what the end of the task waits for. */
   tell(news: CancelNews): void
 }
 
 /**
- * Has a task ended by whoever runs it.
+ * Has a task ended by the process that runs it.
  *
- * @returns `elsewhere`: nobody who obeys runs it; `waiting`: it does not run any more, and has to be looked at again
+ * @returns `elsewhere`: no process that obeys runs the task; `waiting`: the task does not run any more, and has to be looked at
+ *   again
  */
 export async function orderCancel({ connection, task, isRunning, tell }: Asked): Promise<CancelResult> {
   const { redis } = connection
@@ -82,7 +84,10 @@ export async function orderCancel({ connection, task, isRunning, tell }: Asked):
   const isMine = (await connection.use(() => redis.hsetnx(key, task, mine))) === 1
   const text = isMine ? mine : ((await connection.use(() => redis.hget(key, task))) ?? mine)
   const [order = ''] = text.split(' ')
-  /** Else it does not run any more because of the order, of which there will be word. */
+  /**
+   * True if nobody has taken the order. If it was taken, the task does not run any more because of it, and there will be an
+   * answer.
+   */
   const isUntaken = async () => (await connection.use(() => redis.hget(key, task))) === text
   let heardAt = performance.now()
   let last: string | null = null
@@ -91,7 +96,7 @@ export async function orderCancel({ connection, task, isRunning, tell }: Asked):
     const word = said === null ? undefined : wordIn(said)
     if (word !== undefined && 'end' in word) return word.end
     if (word !== undefined && word.news !== null && said !== last) tell(word.news)
-    // what was said goes from Redis by itself when whoever takes care of it dies
+    // what was said expires in Redis when the process that said it dies
     if (said !== null) [last, heardAt] = [said, performance.now()]
     const isSilent = performance.now() - heardAt > SILENT_MS
     const hasEnded = said === null && !(await isRunning()) && (await isUntaken())

@@ -8,23 +8,23 @@ import type { SpoolQueue } from './queues.js'
 import { type HeldJob, leaseOf } from './refs.js'
 import type { TaskJob, TaskRecord } from './task-job.js'
 
-/** A job that a worker in this process has a lock of. */
+/** A job whose lock a worker in this process has. */
 export class RedisClaim implements Claim {
   readonly ref: Ref
   readonly job: TaskJob
   readonly queue: SpoolQueue
-  /** Of its lock. No other claim has it. */
+  /** The token of the job's lock. No other claim has it. */
   readonly token: string
   readonly path: string
   readonly terms: Terms | undefined
   readonly isOnce: boolean
   readonly directory = undefined
   readonly notice: ClaimNotice
-  /** As it will be stored when the run begins or ends. */
+  /** The record as it will be stored when the run begins or ends. */
   record: TaskRecord
-  /** It was stored as begun when it was pulled. */
+  /** Set if the run was stored as begun when the job was pulled. */
   readonly early: Begun | undefined
-  /** Once it has begun. */
+  /** Set once the run has begun. */
   mark: Mark | undefined
   fencingToken: number | undefined
   isSettled = false
@@ -49,7 +49,7 @@ export class RedisClaim implements Claim {
     return { id: this.job.id, token: this.token, task: this.queue.task }
   }
 
-  /** Of its name, if it takes one. */
+  /** The slots of the job's name, if the job takes one. */
   get slots(): NamedSlots | undefined {
     return this.queue.task === undefined ? undefined : this.terms?.slots
   }

@@ -24,42 +24,42 @@ import { type HeldJob, heldJobOf, leaseOf, tokenFor } from './refs.js'
 import { isRefusal, isUnsent, whyNot } from './store-failure.js'
 import { earlyMs, recordAfter, type TaskRecord, withoutLastRun } from './task-job.js'
 
-/** Tells people of a task. */
+/** Tells people something about a task. */
 type Tell = (task: string, message: string) => void
 
 export interface RedisClaimsOptions {
-  /** What the tokens of its locks begin with. No other worker has it. */
+  /** The beginning of the tokens of this worker's locks. No other worker has it. */
   readonly identity?: string | undefined
   readonly policy: RetryPolicy
-  /** The default; a packet may name its own. */
+  /** The default delivery; a packet may name its own. */
   readonly delivery: Delivery
   /** The default delay of a retry, and the maximum delay after a crash. */
   readonly frequencyMs: number
-  /** What the handlers say of a task; absent: nothing of any. */
+  /** Returns the terms that the handlers have for a task; absent: none for any task. */
   readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
   readonly tell?: Tell | undefined
   readonly died?: TellDeath | undefined
 }
 
-/** What has been pulled, and may run as far as is known. */
+/** A job that has been pulled, and may run as far as is known. */
 type Locked = Pick<RedisClaim, 'job' | 'queue' | 'token' | 'terms'>
 
 /** How long a claim waits for a connection. */
 const PATIENCE_MS = 1000
-/** A task that no handler here knows is offered again, to any daemon, after the frequency, then twice that, up to this. */
+/** A task whose name no handler here knows is offered again, to any daemon, after the frequency, then twice that, up to this. */
 const UNWANTED_CAP_MS = 300_000
 const LOST = 'could not be settled: its claim had ended'
 const FOREIGN = 'its job has no packet: it was not stored as a task'
 const MISSING_JOB = -1
 
-// Longer than others: all that may become of a claim is here.
+// The file is long because everything that may become of a claim is here.
 /** One worker's operations on the tasks of a spool on Redis. A ticket brings the most urgent job that is due. */
 export class RedisClaims implements Claims {
   readonly #connection: Connection
   readonly #pulls: Pulls
   readonly #begins: Begins
   readonly #options: RedisClaimsOptions
-  /** What it has pulled without learning it. */
+  /** Jobs that this worker may have pulled without learning it. */
   readonly #left: LeftJobs
   readonly #persistence: Persistence
   readonly #id: string
@@ -82,7 +82,7 @@ export class RedisClaims implements Claims {
     return claim ?? this.#claimLater(ref, lastRun, fetched)
   }
 
-  /** What was fetched, runs for the first time, and may run now: Redis need not be asked. */
+  /** Claims a fetched job without asking Redis, if the job runs for the first time and may run now. */
   #claimAtOnce(ref: Ref, { queue, token, job, found, early }: Pulled): Claim | undefined {
     const nowMs = this.#connection.knownNowMs
     if (job === undefined || nowMs === undefined || earlyMs(job, nowMs) > 0) return undefined
@@ -110,7 +110,7 @@ export class RedisClaims implements Claims {
     }
   }
 
-  /** @param tokens the one to pull with; what was pulled with another one adds that */
+  /** @param tokens begins with the token to pull with; the token of a fetched job is added */
   async #claim(
     ref: Ref,
     tokens: string[],
@@ -143,7 +143,7 @@ export class RedisClaims implements Claims {
     return new RedisClaim(ref, { job, queue, token, terms, path, record, early, isOnce })
   }
 
-  /** @returns the record of a task that may run, as it is from now on */
+  /** Settles what the last run left. @returns the record of a task that may run, as it is from now on */
   async #settlePast(ref: Ref, own: Locked, lastRun: LastRun | undefined): Promise<TaskRecord | Refusal> {
     const { job, queue, token, terms } = own
     const { lastRun: known, ...record } = job.record
@@ -177,7 +177,7 @@ export class RedisClaims implements Claims {
     return { kind: 'later', atMs: await queue.delay(job.id, token, delayMs, job.record) }
   }
 
-  /** No handler here knows its name; those of another daemon may. */
+  /** Delays a task whose name no handler here knows, because a handler of another daemon may know it. */
   async #putOff({ job, queue, token }: Locked, record: TaskRecord): Promise<Refusal> {
     const unwanted = (record.unwanted ?? 0) + 1
     const delayMs = Math.min(this.#options.frequencyMs * 2 ** (unwanted - 1), UNWANTED_CAP_MS)
@@ -195,7 +195,7 @@ export class RedisClaims implements Claims {
     const own = ownOf(claim)
     if (own === undefined) return Promise.resolve({ ref: claim.ref, kind: 'locked', ranMs: 0 })
     const mark: Mark = own.isOnce ? 'died-once' : `died-${company}`
-    // a promise nevertheless: what is claimed in one moment is announced together
+    // a promise nevertheless, so that what is claimed in one moment is announced together
     if (own.early?.past === mark) return Promise.resolve(begun(own, mark, own.early.fence))
     const { unwanted: _, ...record } = own.record
     const add = () => this.#begins.add(own.queue.key(''), own.held, { ...record, past: mark })
@@ -212,7 +212,7 @@ export class RedisClaims implements Claims {
     const verdict = verdictOf(outcome, own.record, own.isOnce, this.#rules(own.terms))
     const { held, slots } = own
     if (verdict.kind === 'remove')
-      // as nearly all: one literal, since properties spread behind others are slow
+      // nearly all verdicts: one literal, because properties spread behind others are slow
       return this.#persistence
         .run(held, tries => this.#remove(own, tries > 0, next))
         .then((): Report => ({ ref, kind: 'ok', ranMs, slots }), lost)
@@ -253,10 +253,11 @@ export class RedisClaims implements Claims {
   }
 
   /**
-   * What is fetched begins in the same step, as this one did. A task that is delivered at most once is marked by its own begin alone:
-   * if this process dies before it has learned what it fetched, that has not begun.
+   * Removes a task that is done. The job that is fetched with this begins in the same step, with the same mark. A task that is
+   * delivered at most once is marked only by its own begin: if this process dies before it has learned what it fetched, that task
+   * has not begun.
    *
-   * @param mayBeDone it was tried before, and the reply was lost
+   * @param mayBeDone true if the removal was tried before, and the reply was lost
    */
   #remove(own: RedisClaim, mayBeDone: boolean, next: Ref | undefined): Promise<void> {
     const { job, queue, token, mark } = own
@@ -278,7 +279,7 @@ export class RedisClaims implements Claims {
     const report = { ref: claim.ref, name: claim.name, ranMs: 0 }
     if (own === undefined) return { ...report, kind: 'untouched' }
     own.isSettled = true
-    const slots = reason === 'alone' ? own.slots : undefined // it is to run soon
+    const slots = reason === 'alone' ? own.slots : undefined // the task is to run soon
     try {
       await eraseMark({ queue: own.queue, json: own.job.json, token: own.token, early: own.early })
       if (reason === undefined) await own.queue.putBack(own.job.id, own.token)
@@ -289,14 +290,16 @@ export class RedisClaims implements Claims {
   }
 }
 
-/** People are told of what has been refused so often, after a second or so: less is a failover, or a script that is busy. */
+/** How many refusals pass before people are told, after a second or so. Fewer are a failover, or a script that is busy. */
 const TRIES_UNTOLD = 6
 
-/** Tries what a worker has to store of its runs until Redis has answered, and says once that Redis refuses it. */
+/** Repeats what a worker has to store of its runs until Redis has answered, and tells people once if Redis refuses it. */
 class Persistence {
   readonly #connection: Connection
   readonly #tell: Tell
-  /** What has been refused for long, and still is. The first is told, and the end of the last. */
+  /**
+   * How many writes have been refused for long, and still are. People are told of the first one, and of the end of the last one.
+   */
   #refused = 0
 
   constructor(connection: Connection, tell: Tell = () => {}) {
@@ -305,12 +308,13 @@ class Persistence {
   }
 
   /**
-   * A run that has ended ran, whatever Redis says. A lock that expired meanwhile is taken again if nobody has the job.
+   * Stores something of a run. A run that has ended ran, whatever Redis says, so a lock that expired meanwhile is taken again if
+   * nobody has the job.
    *
    * @throws what BullMQ's scripts refuse
    */
   run<T>(held: HeldJob, act: (tries: number) => Promise<T>): Promise<T> {
-    const first = act(0) // nearly always the last, and without promises for the others
+    const first = act(0) // nearly always the only try, so it costs no promises for others
     return first.catch(() => this.#runAgain(held, first, act))
   }
 
@@ -349,14 +353,14 @@ class Persistence {
 }
 
 /**
- * A ticket brings any job, and not the one whose run was cut short: that is told with its lease (`Feed.lose`), and its own
- * next claim does what is to be done.
+ * Reports that a ticket claims nothing for a run that was cut short, because a ticket brings any job. The feed learns of that run
+ * by its lease (`Feed.lose`), and the job's own next claim settles it.
  */
 function ofAnotherJob(ref: Ref, { kind }: LastRun): Report {
   return { ref, kind: kind === 'cancelled' ? 'locked' : 'gone', ranMs: 0 }
 }
 
-/** @param fence 0: another one may have the job */
+/** Notes that a claim has begun. @param fence 0: another claim may have the job @returns a report if the claim is lost */
 function begun(own: RedisClaim, mark: Mark, fence: number): Report | undefined {
   if (fence > 0) {
     own.mark = mark
@@ -367,7 +371,7 @@ function begun(own: RedisClaim, mark: Mark, fence: number): Report | undefined {
   return { ref: own.ref, name: own.name, kind: 'locked', ranMs: 0 }
 }
 
-/** Returns undefined if it has been settled or given up. */
+/** Returns undefined if the claim has been settled or given up. */
 function ownOf(claim: Claim): RedisClaim | undefined {
   return claim instanceof RedisClaim && !claim.isSettled ? claim : undefined
 }

@@ -7,19 +7,22 @@ import { Opener } from '../../system/opener.js'
 import type { Cluster, ClusterOptions, Libraries, Redis, RedisOptions } from './libraries.js'
 
 export const CONNECT_TIMEOUT_MS = 5000
-/** A reply takes at most this long; a blocking read is shorter. A connection without one is given up: its machine may be gone. */
+/**
+ * The longest time for a reply; a blocking read is shorter. A connection without a reply is given up, because its machine may be
+ * gone.
+ */
 export const REPLY_TIMEOUT_MS = 10_000
-/** A connection that is closed, and whose other end does not close it, too, is given up after so long. */
+/** A closed connection whose other end does not close it, too, is given up after this time. */
 const DISCONNECT_TIMEOUT_MS = 500
 const RECONNECT_CAP_MS = 1000
 /** How often a Redis that reads its data from disk is asked whether it is ready. */
 const LOADING_CHECK_MS = 1000
 
 /**
- * The client of a spool's Redis, not yet connected. A command waits for nothing: without a connection it fails, and it is never
- * sent twice.
+ * Returns the client of a spool's Redis, not yet connected. A command does not wait for a connection: without one it fails, and
+ * it is never sent twice.
  *
- * @param isWanted asked when a connection is lost: whether to connect again
+ * @param isWanted asked when a connection is lost: true to connect again
  * @throws SpooldError ADDRESS_INVALID if a file of TLS cannot be read
  */
 export function openClient(
@@ -36,7 +39,7 @@ export function openClient(
     retryDelayOnFailover: 0, // else it would send again what may have been carried out
     redisOptions: options,
     slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
-    // a certificate has names
+    // keep the names of hosts, because a certificate has names
     ...(address.isTls ? { dnsLookup: (host, done) => done(null, host) } : {}),
   }
   return new Cluster([...address.hosts], cluster).on('+node', adapted)
@@ -47,8 +50,8 @@ function adapted(client: Redis): Redis {
 }
 
 /**
- * What was a master is a replica now: the next connection finds the new master. Each connection is ended once: ioredis adds a timer and a
- * listener for each reply that ends it.
+ * Ends a connection whose Redis has become a replica, so that the next one finds the new master. Each connection is ended once,
+ * because ioredis adds a timer and a listener for each reply that ends it.
  */
 function leavingReplicas(client: Redis): Redis {
   let isLeaving = false
@@ -63,8 +66,8 @@ function leavingReplicas(client: Redis): Redis {
 }
 
 /**
- * The timer of a connection that was lost would end the next one: ioredis clears it from 6.0 on (its issue 2147). It keeps no process
- * alive: the connection does, as long as somebody waits for a reply.
+ * Clears the timer of a connection that was lost, because it would end the next one; ioredis does so from 6.0 on (its issue
+ * 2147). The timer keeps no process alive: the connection does, as long as somebody waits for a reply.
  */
 function withoutStaleTimer(client: Redis): Redis {
   let timer: NodeJS.Timeout | undefined
@@ -81,8 +84,8 @@ function withoutStaleTimer(client: Redis): Redis {
 }
 
 /**
- * A connection whose SELECT was refused would go on in database 0, which has other spools: it is ended before it is ready, and
- * made anew as a lost one is.
+ * Ends a connection whose SELECT was refused before it is ready, so that it is made anew as a lost one is. Otherwise it would go
+ * on in database 0, which has other spools.
  */
 function inItsDatabase(client: Redis): Redis {
   return client.on('error', (error: Error & { readonly command?: { readonly name: string } }) => {
@@ -99,7 +102,7 @@ function optionsFor(address: RedisAddress, again: (times: number) => number | nu
     ...(password === undefined ? {} : { password }),
     ...{ enableOfflineQueue: false, autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 },
     ...{ connectTimeout: CONNECT_TIMEOUT_MS, disconnectTimeout: DISCONNECT_TIMEOUT_MS, keepAlive: 10_000 },
-    socketTimeout: REPLY_TIMEOUT_MS, // replies come in order, so one that is late is seen without a timer for each command
+    socketTimeout: REPLY_TIMEOUT_MS, // replies come in order, so a late one is seen without a timer for each command
     ...{ retryStrategy: again, maxLoadingRetryTime: LOADING_CHECK_MS },
   }
 }
@@ -119,7 +122,7 @@ function placeOf(address: RedisAddress, again: (times: number) => number | null)
   }
 }
 
-/** No certificate is asked for an address by its name. */
+/** Returns the server's name for TLS; none for an IP address, because certificates are not chosen by it. */
 function named(host: string) {
   return host === '' || isIP(host) !== 0 ? {} : { servername: host }
 }
@@ -142,12 +145,16 @@ function contentsOf(name: string, file: string): Buffer {
   }
 }
 
-/** With jitter, so that the workers of many machines do not come back in one moment. */
+/**
+ * Returns the pause before the next try, in ms, with jitter so that the workers of many machines do not come back at one moment.
+ */
 export function pauseMs(times: number): number {
   return Math.min(RECONNECT_CAP_MS, 50 * 2 ** Math.min(times, 10)) * (0.5 + Math.random() / 2)
 }
 
-/** A client of a cluster that has lost its nodes keeps commands until it finds them again. */
+/**
+ * Limits the time of an operation, because a cluster's client that has lost its nodes keeps commands until it finds them again.
+ */
 export async function inTime<T>(operation: Promise<T>): Promise<T> {
   return await withDeadline(operation, 2 * REPLY_TIMEOUT_MS, () => {
     throw new Error('Command timed out')

@@ -15,10 +15,11 @@ import {
 import { commandOf, defineScripts, type ScriptName } from './scripts.js'
 import { HIDES, whyUnconnected } from './why-unconnected.js'
 
-/** A cluster's connections, which cannot let a process end, are closed after so long without use. */
+/** A cluster's connections keep the process alive, so they are closed after this time without use. */
 const CLUSTER_IDLE_MS = 500
+/** How long the clock of Redis is calculated before Redis is asked for it again. */
 const CLOCK_VALID_MS = 30_000
-/** Whoever crashes is counted by us; BullMQ is to give no job up. */
+/** BullMQ is to give no job up, because spoold counts crashes itself. */
 const NO_LIMIT = 1_000_000_000
 
 interface Opened {
@@ -26,30 +27,30 @@ interface Opened {
   readonly client: Client
 }
 
-// Longer than others: whatever is asked of Redis passes here.
+// The file is long because everything that is asked of Redis passes here.
 /**
- * A connection to the Redis of one spool, and its queue. It is opened by the first operation, and keeps neither its process
- * alive nor itself while nothing is going on and nobody is interested.
+ * A connection to the Redis of one spool, and its queues. The first operation opens it. While nothing is going on and nobody
+ * wants to stay connected, it keeps neither its process nor itself alive.
  */
 export class Connection {
   readonly address: RedisAddress
   readonly lockMs: number
   /** How often claims are looked for that have ended because nobody renewed them. */
   readonly stalledMs: number
-  /** Commands of Redis, and of a cluster. */
+  /** The commands of a Redis, or of a cluster. */
   readonly redis: RedisCommander & Pick<Redis, 'pipeline'>
   readonly #client: Redis | Cluster
   readonly #holds: boolean
   readonly #newQueue: (name: string) => Queue
   readonly #libraries: Libraries
   readonly #queues = new Map<string, Promise<Opened>>()
-  /** Those of `#queues` that are open. */
+  /** The queues of `#queues` that are open. */
   readonly #opened = new Map<string, Opened>()
   readonly #fewWrites = new FewWrites()
-  /** Operations that are going on, if they hold, and those who want to stay connected. */
+  /** How many operations are going on, if they hold, plus how many callers want to stay connected. */
   #interest = 0
   #lastError: Error | undefined
-  /** Told of the next connection, or that there will be none. */
+  /** Called at the next connection, or when there will be none. */
   readonly #waiting = new Set<() => void>()
   #isClosed = false
   #idle: NodeJS.Timeout | undefined
@@ -63,7 +64,7 @@ export class Connection {
 
   /**
    * @param lockMs how long a claim lasts if it is not renewed
-   * @param holds an operation keeps its process alive until Redis has answered; else only who stays connected does
+   * @param holds true: an operation keeps its process alive until Redis has answered; false: only callers that stay connected do
    */
   constructor(address: RedisAddress, libraries: Libraries, lockMs = address.lockMs, holds = true) {
     this.address = address
@@ -73,7 +74,7 @@ export class Connection {
     this.#holds = holds || this.#client.isCluster
     this.redis = this.#client
     this.#client.on('error', error => {
-      // what is sent although the password was refused fails so, and hides why
+      // what is sent although the password was refused fails with NOAUTH, which hides why
       const isRefused = this.#lastError?.message.startsWith('WRONGPASS') && error.message.startsWith('NOAUTH')
       if (isRefused !== true && !HIDES.test(error.message)) this.#lastError = error
     })
@@ -81,11 +82,11 @@ export class Connection {
       this.#lastError = undefined
       this.#tellWaiting()
     })
-    // of a cluster that was disconnected while somebody came back
+    // a cluster's client that was disconnected while somebody came back
     if (this.#client.isCluster)
       this.#client.on('close', () => void (this.#waiting.size > 0 && this.#connect()))
     this.#client.on('connect', () => {
-      // what it has answered to the last connection says more
+      // what Redis has answered to the last connection says more
       if (this.#lastError?.name !== 'ReplyError')
         this.#lastError = new Error('it is loading its data set, or does not answer')
       if (this.#interest === 0) this.#mayEnd()
@@ -110,7 +111,7 @@ export class Connection {
   }
 
   async #open(name: string): Promise<Opened> {
-    const queue = this.#newQueue(name).on('error', () => {}) // operations fail with it
+    const queue = this.#newQueue(name).on('error', () => {}) // operations fail with the error
     const client = await queue.getBackend().client
     defineScripts(this.#client)
     const opened = { queue, client }
@@ -118,7 +119,7 @@ export class Connection {
     return opened
   }
 
-  /** For people. */
+  /** The spool's name, for people. */
   get name(): string {
     return this.address.name
   }
@@ -132,17 +133,17 @@ export class Connection {
     return `no connection to ${this.name}: ${whyUnconnected(this.address, this.#lastError)}`
   }
 
-  /** A key of a queue, as BullMQ makes them. @param queue the spool's own unless given */
+  /** Returns a key of a queue, as BullMQ makes them. @param queue default: the spool's own */
   key(type: string, queue = this.address.queue): string {
     return `${this.address.prefix}:${queue}:${type}`
   }
 
-  /** The job as BullMQ's operations want it. */
+  /** Returns the job as BullMQ's operations want it. */
   jobOf(queue: Queue, json: JobJson) {
     return this.#libraries.Job.fromJSON(queue, json, json.id)
   }
 
-  /** What a script of BullMQ replies that was to pull a job: undefined if there is none. */
+  /** Returns the job in the reply of a BullMQ script that was to pull one; undefined if there is none. */
   jobIn(reply: unknown): JobJson | undefined {
     const [json, id] = Array.isArray(reply) ? this.#libraries.raw2NextJobData(reply) : []
     return json === null || json === undefined ? undefined : { ...json, id }
@@ -162,7 +163,7 @@ export class Connection {
    * Runs an operation on a queue.
    *
    * @param patienceMs how long to wait for a connection
-   * @param name of the queue; the spool's own unless given
+   * @param name of the queue; default: the spool's own
    * @throws SpooldError REDIS_UNREACHABLE if there is no connection, so that nothing was sent; else what the operation throws
    */
   use<T>(
@@ -208,7 +209,8 @@ export class Connection {
   /**
    * Resolves when there is a connection.
    *
-   * @throws SpooldError REDIS_UNREACHABLE, at once when nobody waits for it any more
+   * @param givenUp fires when nobody waits for the connection any more
+   * @throws SpooldError REDIS_UNREACHABLE, at once when `givenUp` fires
    */
   async reach(givenUp?: AbortSignal): Promise<void> {
     this.#hold()
@@ -219,7 +221,7 @@ export class Connection {
     }
   }
 
-  /** Calls one of our scripts: its keys, then its arguments. */
+  /** Calls one of spoold's own scripts with its keys, then its arguments. */
   run(name: ScriptName, ...args: ReadonlyArray<string | number>): Promise<unknown> {
     return this.use((_queue, client) => client.runCommand(commandOf(name), [...args]))
   }
@@ -234,7 +236,7 @@ export class Connection {
     return redisMs
   }
 
-  /** The same, unless it has to be asked for. */
+  /** The time by the clock of Redis; undefined if Redis has to be asked for it. */
   get knownNowMs(): number | undefined {
     if (this.#clock === undefined) return undefined
     const { redisMs, atMs } = this.#clock
@@ -242,7 +244,7 @@ export class Connection {
     return agoMs > CLOCK_VALID_MS ? undefined : redisMs + agoMs
   }
 
-  /** What waits for a connection fails at once, and so does all that follows. */
+  /** Ends the connection. What waits for it fails at once, and so does everything that follows. */
   close(): void {
     this.#isClosed = true
     this.#interest = 0
@@ -266,21 +268,24 @@ export class Connection {
     if (--this.#interest <= 0) this.#mayEnd()
   }
 
-  /** Nobody is interested: the connection no longer keeps its process alive. */
+  /** Lets the process end, because nobody is interested in the connection. */
   #mayEnd(): void {
     if (!this.#client.isCluster) return void streamOf(this.#client)?.unref()
     clearTimeout(this.#idle)
     this.#idle = setTimeout(() => this.#client.disconnect(), CLUSTER_IDLE_MS)
   }
 
-  /** After it was disconnected, a cluster's client ends as `close`: each of its nodes says once more that it is gone. */
+  /**
+   * Connects, unless that is in progress. After a disconnection, a cluster's client has the status `close`, because each of its
+   * nodes reports once more that it is gone.
+   */
   #connect(): void {
     const { status, isCluster } = this.#client
     if (status === 'wait' || status === 'end' || (isCluster && status === 'close'))
-      this.#client.connect().catch(() => {}) // an event says it, too
+      this.#client.connect().catch(() => {}) // an event reports it, too
   }
 
-  /** @param givenUp whoever waits for it does not any more */
+  /** Resolves when there is a connection. @param givenUp fires when nobody waits for it any more */
   async #connected(patienceMs: number, givenUp?: AbortSignal): Promise<void> {
     if (this.isReady) return
     const unreachable = () => new SpooldError('REDIS_UNREACHABLE', this.fault)
@@ -301,7 +306,10 @@ export class Connection {
   }
 }
 
-/** Undefined while there is no connection: Node has a socket that has ended keep each `ref` and `unref` for its next connection. */
+/**
+ * Returns the stream of a connection; undefined while there is no connection, and for a cluster. After a socket has ended, Node
+ * keeps each `ref` and `unref` for its next connection.
+ */
 function streamOf(client: Redis | Cluster) {
   const stream = 'stream' in client ? (client.stream as Redis['stream'] | undefined) : undefined
   return stream?.destroyed === true ? undefined : stream

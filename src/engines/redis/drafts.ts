@@ -10,20 +10,20 @@ import { dataOf, jobNameOf, jobPriority, MAX_TASK_BYTES } from './task-job.js'
 /** A request whose body is whole, as a job. */
 export interface Draft {
   readonly json: JobJson
-  /** What it is recognized by: of two with the same, one is stored. */
+  /** What the task is recognized by: of two tasks with the same identity, one is stored. */
   readonly identity: Identity
 }
 
 /**
- * How long Redis knows the identity of a task whose reply nobody has seen: longer than it may take until somebody asks again,
- * who was cut off, or stopped, over a long weekend. All others are forgotten as soon as it has been seen.
+ * How long Redis remembers the identity of a task whose reply nobody has seen: longer than it may take until somebody who was cut
+ * off, or stopped over a long weekend, asks again. All others are forgotten as soon as the reply has been seen.
  */
 export const TOMBSTONE_MS = 7 * 86_400_000
 
 /**
- * `id`: the hash of an id that the caller gave. `add`: the id of the job, which is the same for whoever tries again to store
- * this task, and which BullMQ remembers by the script that adds it: it stores one job of a deduplication id while that lasts,
- * whatever becomes of the job.
+ * `id`: the hash of an id that the caller gave. `add`: the id of the job, which is the same for whoever tries again to store this
+ * task. BullMQ remembers it in the script that adds the job: it stores one job per deduplication id while that lasts, whatever
+ * becomes of the job.
  */
 interface Identity {
   readonly kind: 'id' | 'add'
@@ -32,14 +32,17 @@ interface Identity {
 
 const MARK = /^(id)-([0-9a-f]{64})$|^(add)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/
 
-/** The name of a task in the spool that it is forwarded to, for its file's name; see Request.mark. */
+/** Returns what a task is recognized by in the spool that it is forwarded to, for the name of its file; see Request.mark. */
 export function markOf({ id, mark, name }: Request): string {
   if (mark !== undefined) return mark
   if (name !== undefined) return `add-${name}`
   return id === undefined ? `add-${randomUUID()}` : `id-${sha256(id)}`
 }
 
-/** The mark in the name of a file. One that another program wrote gets that of its name, which no program uses twice. */
+/**
+ * Returns the mark in the name of a file. A file that another program wrote gets a mark from its name, which no program uses
+ * twice.
+ */
 export function markOfFile(name: string): string {
   const mark = name.split('_').at(-3) ?? ''
   if (MARK.test(mark)) return mark
@@ -47,12 +50,12 @@ export function markOfFile(name: string): string {
   return `add-${a}-${b}-${c}-${d}-${e}`
 }
 
-/** Behind the prefix of a spool's keys: ours, or that of BullMQ. */
+/** Returns the key of an identity, behind the prefix of a spool's keys: one of spoold's for `id`, one of BullMQ's for `add`. */
 export function identityKey({ kind, text }: Identity): string {
   return kind === 'id' ? `spoold:id:${text}` : addKey(text)
 }
 
-/** @param job its id */
+/** @param job the id of the job */
 export function addKey(job: string): string {
   return `de:${job}`
 }
@@ -61,9 +64,9 @@ export function addKey(job: string): string {
 type WholeRequest = Request & { readonly body?: Buffer }
 
 /**
- * A promise only for a body that is a stream.
+ * Returns a request with its body read; a promise only if the body is a stream, or too large.
  *
- * @throws SpooldError REQUEST_INVALID if no spool on Redis can have it; and what the body throws
+ * @throws SpooldError REQUEST_INVALID if no spool on Redis can have the task; and what the body throws
  */
 export function wholeRequest(request: Request): WholeRequest | Promise<WholeRequest> {
   jobPriority(request.priority)
@@ -77,7 +80,7 @@ function hasBodyWithin(request: Request, most: number): request is WholeRequest 
   return body === undefined || (Buffer.isBuffer(body) && body.length <= most)
 }
 
-/** @throws SpooldError REQUEST_INVALID */
+/** Returns a request as a job. @throws SpooldError REQUEST_INVALID */
 export function draftOf(request: WholeRequest, nowMs: number): Draft {
   const { packet, atSeconds = 0, body } = request
   const priority = jobPriority(request.priority)

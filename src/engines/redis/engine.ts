@@ -7,9 +7,12 @@ import type { Connection } from './connection.js'
 
 type Connections = Map<string, Promise<Connection>>
 
-/** One for each spool that this process uses, whatever for: a connection is kept while it is needed. */
+/** One connection per spool that this process uses, whatever for. A connection is kept while it is needed. */
 const connections: Connections = new Map()
-/** What a daemon does at its own times has another one: what Redis does not answer is not to hold a process that has stopped. */
+/**
+ * Further connections, for what a daemon does at its own times: a Redis that does not answer must not hold a process that has
+ * stopped.
+ */
 const unasked: Connections = new Map()
 
 function connectionTo(address: string, opened = connections): Promise<Connection> {
@@ -17,7 +20,7 @@ function connectionTo(address: string, opened = connections): Promise<Connection
   if (connection === undefined) {
     connection = connect(address, opened !== unasked)
     opened.set(address, connection)
-    connection.catch(() => opened.delete(address)) // what is missing may be installed
+    connection.catch(() => opened.delete(address)) // the missing library may be installed later
   }
   return connection
 }
@@ -35,7 +38,7 @@ async function rememberingEnqueuer(address: string) {
   return new RedisEnqueuer(await connectionTo(address), { remembers: true, patienceMs: PATIENCE_MS })
 }
 
-/** A directory that cannot be used is no fault while Redis is there; once it could be opened, it stays open. */
+/** Opens a directory on demand. A directory that cannot be used is no fault while Redis is there; once opened, it stays open. */
 function onceOpen(open: () => Promise<Enqueuer>): () => Promise<Enqueuer> {
   let opened: Promise<Enqueuer> | undefined
   return () => {
@@ -48,6 +51,8 @@ function onceOpen(open: () => Promise<Enqueuer>): () => Promise<Enqueuer> {
 }
 
 /**
+ * Returns the engine of a spool on Redis.
+ *
  * @param address with user and password
  * @param openLocal opens the directory that takes tasks while Redis does not
  */

@@ -11,15 +11,20 @@ import { storeFailure } from './store-failure.js'
 interface RedisEnqueuerOptions {
   /** How long to wait for a connection. */
   readonly patienceMs?: number
-  /** The identities of what was stored are forgotten when `forget` says so, and not as soon as that is known. */
+  /**
+   * True: the identities of stored tasks are kept until `forget` names them. Otherwise they are forgotten as soon as the reply is
+   * seen.
+   */
   readonly remembers?: boolean
 }
 
-/** Those who wait meanwhile are stored together next, up to so many tasks, and so many bytes unless one alone has more. */
+/**
+ * Tasks that wait meanwhile are stored together next, up to this many tasks, and this many bytes unless one group alone has more.
+ */
 const TOGETHER = 64
 const TOGETHER_BYTES = 1024 * 1024
 
-/** Tasks of one caller. All of them are stored, or none. */
+/** The tasks of one caller. All of them are stored, or none. */
 interface Group {
   readonly drafts: readonly Draft[]
   stored(stored: readonly Stored[]): void
@@ -27,8 +32,8 @@ interface Group {
 }
 
 /**
- * Stores tasks as jobs of a queue. Each has an identity, which Redis remembers in the step that adds it: so it is stored once,
- * however often somebody tries, and a lost reply is no question.
+ * Stores tasks as jobs of a queue. Redis remembers the identity of each task in the step that adds it. So a task is stored once,
+ * however often somebody tries, and a lost reply leaves nothing in doubt.
  */
 export class RedisEnqueuer implements Enqueuer {
   readonly #connection: Connection
@@ -95,14 +100,14 @@ export class RedisEnqueuer implements Enqueuer {
   }
 
   /**
-   * It needs no transaction: whoever tries again has the same id for the job, and BullMQ adds it once. But it does not overtake
-   * those that do.
+   * True if a task needs no transaction: whoever tries again has the same id for the job, and BullMQ adds it once. But the task
+   * must not overtake those that do need one.
    */
   #mayAdd({ identity }: Draft): boolean {
     return identity.kind === 'add' && !this.#isStoring
   }
 
-  /** A connection has one transaction at a time. */
+  /** Stores tasks by a transaction, in turn, because a connection has one transaction at a time. */
   #inTurn(drafts: readonly Draft[]): Promise<readonly Stored[]> {
     return new Promise((stored, failed) => {
       this.#waiting.push({ drafts, stored, failed })
@@ -134,7 +139,7 @@ export class RedisEnqueuer implements Enqueuer {
     return stored
   }
 
-  /** After a lost reply it asks once more: what was stored is found by its identity. */
+  /** Adds tasks, and asks once more after a lost reply: what was stored is found by its identity. */
   #persistently<T>(add: () => Promise<T>): Promise<T> {
     return add().catch(error => {
       const failure = storeFailure(this.#connection, error)
@@ -151,7 +156,7 @@ export class RedisEnqueuer implements Enqueuer {
       if (identity.kind === 'add') this.#forgetting.add(addKey(identity.text))
   }
 
-  /** @param marks of tasks whose storing nobody will repeat */
+  /** Forgets identities. @param marks of tasks that nobody will store again */
   forget(marks: readonly string[]): void {
     for (const mark of marks) if (mark.startsWith('add-')) this.#forgetting.add(addKey(mark.slice(4)))
   }
@@ -165,7 +170,7 @@ function failureOf(error: unknown): StoreResult {
   return { error: toError(error) }
 }
 
-/** How many of the groups are stored together next, at least one. */
+/** Returns how many of the groups are stored together next, at least one. */
 function groupsTogether(groups: readonly Group[]): number {
   let tasks = 0
   let bytes = 0

@@ -3,7 +3,10 @@ import { messageOf } from '../../base/errors.js'
 import type { RedisFacts } from '../server-facts.js'
 import type { Connection } from './connection.js'
 
-/** What spoold and BullMQ do to keys, each once, on keys that end with the script, as far as an ACL lets it. */
+/**
+ * Tries what spoold and BullMQ do to keys, each once, on keys that are gone when the script ends. Returns the first refusal, or
+ * ''.
+ */
 const TRY_ALL = `
 local key = KEYS[1]
 for _, command in ipairs({
@@ -23,7 +26,7 @@ return ''`
 
 const NOTHING = 'return 0'
 
-/** Asks a Redis what it is. It writes a key of its own, and removes it. */
+/** Asks a Redis what it is, and what this user may do. It writes a key of its own, and removes it. */
 export async function factsOf(connection: Connection): Promise<RedisFacts> {
   const { redis, address } = connection
   const key = connection.key(`spoold:doctor:${randomUUID()}`)
@@ -48,7 +51,7 @@ export async function factsOf(connection: Connection): Promise<RedisFacts> {
   })
 }
 
-/** What clients send besides scripts: scripts by their names, transactions, and reads of events. */
+/** Sends what clients send besides scripts: scripts by their hashes, transactions, and reads of events. */
 function tryClients(redis: Connection['redis'], key: string) {
   return redis
     .pipeline()

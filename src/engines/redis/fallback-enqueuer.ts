@@ -6,26 +6,27 @@ import { markOf, wholeRequest } from './drafts.js'
 import type { RedisEnqueuer } from './enqueuer.js'
 import { isAway } from './store-failure.js'
 
-/** How long Redis may take, with a connection, before the directory has the task. */
+/** How long a connected Redis may take to answer before the directory gets the task. */
 const REPLY_MS = 3000
-/** Then Redis is left alone for so long; with jitter, so that not all programs ask at the same moment. */
+/** How long Redis is then left alone; with jitter, so that not all programs ask at the same moment. */
 const PAUSE_MS = 2000
 
 /**
- * Stores tasks in Redis and, while that is away, in a local directory, from which a daemon forwards them. What a lost reply
- * leaves in doubt goes to the directory, too: its file's name has the identity that Redis knows it by, if it does.
+ * Stores tasks in Redis and, while Redis is away, in a local directory, from which a daemon forwards them. A task that a lost
+ * reply leaves in doubt goes to the directory, too: the name of its file has the identity by which Redis knows the task, if Redis
+ * has it.
  */
 export class FallbackEnqueuer implements Enqueuer {
   readonly #redis: RedisEnqueuer
   readonly #openDirectory: () => Promise<Enqueuer>
-  /** On the clock of `performance.now()`. */
+  /** Until when Redis is left alone; on the clock of `performance.now()`. */
   #awayUntil = Number.NEGATIVE_INFINITY
-  /** What Redis said when it was last asked in vain. */
+  /** The error of Redis when it was last asked in vain. */
   #fault: SpooldError | undefined
 
   /**
    * @param redis remembers what it stores until it is told to forget
-   * @param openDirectory called when the directory is needed; it may fail, and be tried again
+   * @param openDirectory called when the directory is needed; it may fail, and be called again
    */
   constructor(redis: RedisEnqueuer, openDirectory: () => Promise<Enqueuer>) {
     this.#redis = redis
@@ -42,7 +43,10 @@ export class FallbackEnqueuer implements Enqueuer {
     return result.stored
   }
 
-  /** What Redis would refuse for its own fault is refused in any case: nobody would be told later. */
+  /**
+   * Stores tasks. A task that Redis would refuse for the task's own fault is refused in any case, because nobody would be told
+   * later.
+   */
   async storeAll(requests: readonly Request[], isAllOrNothing = false): Promise<readonly StoreResult[]> {
     const checked = await Promise.all(
       requests.map(async request => {
@@ -86,7 +90,7 @@ export class FallbackEnqueuer implements Enqueuer {
 
   async #tryRedis(requests: readonly Request[], isAllOrNothing: boolean): Promise<readonly StoreResult[]> {
     const failed = (error: SpooldError) => requests.map(() => ({ error }))
-    // and makes the pause no longer: more tasks may always come
+    // no attempt is made, so the pause does not grow, however many tasks come
     if (performance.now() < this.#awayUntil) return failed(leftAlone(this.name, this.#fault))
     const late = () => failed(new SpooldError('REDIS_UNANSWERED', lateText(this.name)))
     const stored = this.#redis.storeAll(requests, isAllOrNothing)
@@ -106,13 +110,16 @@ function lateText(name: string): string {
   return `${name} has not answered within ${REPLY_MS / 1000} s; the task may have been stored`
 }
 
-/** Nothing was sent, so nothing is in doubt. */
+/** Returns the error of a task that was not sent to Redis, so that nothing is in doubt. */
 function leftAlone(name: string, fault: SpooldError | undefined): SpooldError {
   const why = fault?.code === 'REDIS_UNANSWERED' ? `${name} does not answer` : (fault?.message ?? name)
   return new SpooldError('REDIS_UNREACHABLE', why, { cause: fault })
 }
 
-/** A task that neither has: what Redis did says whether a retry may succeed, and what is in doubt. */
+/**
+ * Returns the directory's result. If both failed, the error has the code of Redis, which says whether a retry may succeed, and
+ * what is in doubt.
+ */
 function withBoth(local: StoreResult, { error }: { readonly error: SpooldError }): StoreResult {
   if (!('error' in local)) return local
   const text = `${error.message}; and the directory for that cannot take it: ${messageOf(local.error)}`

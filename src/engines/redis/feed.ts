@@ -22,7 +22,7 @@ import { Tickets } from './tickets.js'
 import { NOTHING_SEEN, type SpoolView, statsFrom, sumOf } from './view.js'
 import { Watch } from './watch.js'
 
-/** Reports of workers that found nothing: somebody else was faster, or the count was old. */
+/** The kinds of reports by workers that found no job: another worker was faster, or the count was old. */
 const EMPTY: ReadonlySet<ReportKind> = new Set(['gone', 'locked', 'parked', 'unreadable'])
 
 /** The jobs whose locks a master has, because the workers that pulled them may not run them now. */
@@ -30,13 +30,13 @@ class HeldJobs {
   readonly #waiting = new Map<FeedReason, HeldJob[]>()
   readonly #given = new Map<Ref, HeldJob>()
 
-  /** How many wait to be given away, for one reason or for any. */
+  /** Returns how many jobs wait to be given away, for one reason or for any. */
   count(reason?: FeedReason): number {
     if (reason !== undefined) return this.#waiting.get(reason)?.length ?? 0
     return [...this.#waiting.values()].reduce((sum, { length }) => sum + length, 0)
   }
 
-  /** All, given away or not. */
+  /** All jobs, given away or not. */
   get all(): HeldJob[] {
     return [...this.#given.values(), ...[...this.#waiting.values()].flat()]
   }
@@ -47,7 +47,7 @@ class HeldJobs {
     this.#waiting.set(reason, jobs)
   }
 
-  /** For workers that may run them. */
+  /** Gives jobs to workers that may run them. @returns their refs */
   give(reason: FeedReason, limit: number): Ref[] {
     return (this.#waiting.get(reason)?.splice(0, limit) ?? []).map(job => {
       const ref = heldRef(job)
@@ -56,14 +56,14 @@ class HeldJobs {
     })
   }
 
-  /** A worker no longer has this ref. @returns its job; undefined: it was a ticket */
+  /** Takes back a ref that a worker no longer has. @returns its job; undefined: the ref was a ticket */
   takeBack(ref: Ref): HeldJob | undefined {
     const job = this.#given.get(ref)
     this.#given.delete(ref)
     return job
   }
 
-  /** Those that wait are no longer held. @param reason absent: for any reason */
+  /** Stops holding the jobs that wait, and returns them. @param reason absent: for any reason */
   release(reason?: FeedReason): HeldJob[] {
     const reasons = reason === undefined ? [...this.#waiting.keys()] : [reason]
     return reasons.flatMap(each => {
@@ -75,8 +75,9 @@ class HeldJobs {
 }
 
 /**
- * A spool on Redis, as one master sees it. It gives tickets; which job a worker gets for one is decided when it claims. What a worker may not run for a reason that ends (it must be alone) is held:
- * its master has its lock until another worker takes it over.
+ * A spool on Redis, as one master sees it. The feed gives tickets; which job a worker gets for a ticket is decided when the
+ * worker claims. A job that a worker may not run for a reason that ends (it must be alone) is held: the master has its lock until
+ * another worker takes it over.
  */
 export class RedisFeed implements Source {
   readonly #connection: Connection
@@ -84,14 +85,14 @@ export class RedisFeed implements Source {
   readonly #watch: Watch
   #view = NOTHING_SEEN
   readonly #tickets = new Tickets(randomBytes(6).toString('hex'))
-  /** Given away. */
+  /** The refs that were given away. */
   readonly #busy = new Set<Ref>()
   readonly #held = new HeldJobs()
-  /** Of workers that have ended, and of refs that will not be reported. */
+  /** The jobs of workers that have ended, and of refs that will not be reported. */
   readonly #left: LeftJobs
-  /** Parked for their names, and delayed: until when, by id; epoch ms. */
+  /** Jobs that are parked for their names, and delayed: until when, by id; epoch ms. */
   readonly #putOff = new Map<string, number>()
-  /** A worker found nothing although something was due. */
+  /** True if a worker found nothing although something was due. */
   #wasEmpty = false
   #isOpen = false
   #wakeUp = () => {}
@@ -99,7 +100,7 @@ export class RedisFeed implements Source {
 
   /**
    * @param watched a second connection to the same spool, which is closed with this feed
-   * @param looks one whose operations do not hold, if there is
+   * @param looks a connection whose operations do not hold the process, if there is one
    */
   constructor(connection: Connection, watched: Connection, events?: Emitter, looks = connection) {
     this.#connection = connection
@@ -132,7 +133,7 @@ export class RedisFeed implements Source {
     if (isNews && this.#isOpen) this.#wakeUp()
   }
 
-  /** It knows of none that follow another on a slot. */
+  /** @see Feed.take. It never has tasks that follow another one on its slot. */
   take(limit: number, from?: FeedReason | NamedSlots): readonly Ref[] {
     if (typeof from === 'object') return []
     const refs = from === undefined ? this.#tickets.take(limit) : this.#held.give(from, limit)
@@ -146,7 +147,7 @@ export class RedisFeed implements Source {
     return this.#held.count(reason) + unknown
   }
 
-  /** With other handlers, what was put off for its name comes back at its time. */
+  /** The reason no longer holds. With other handlers, a job that was put off for its name still comes back only at its time. */
   changed(what: FeedReason | 'handlers'): void {
     if (what === 'handlers') this.#tickets.handlersReplaced()
     for (const job of this.#held.release(what === 'handlers' ? 'unknown-name' : what)) this.#putBack(job)
@@ -181,7 +182,10 @@ export class RedisFeed implements Source {
     if (refs !== undefined) this.#abandoned(refs)
   }
 
-  /** A worker may have handed a lock over for one of these without having been able to report it. */
+  /**
+   * Takes back refs that will not be reported. A worker may have handed a lock over for one of them without being able to report
+   * it.
+   */
   #abandoned(refs: readonly Ref[]): void {
     this.#left.add(refs.map(tokenFor))
     for (const ref of refs) {
@@ -191,21 +195,21 @@ export class RedisFeed implements Source {
     this.#watch.look()
   }
 
-  /** @param isPulled a job left the queue for it */
+  /** @param isPulled true if a job left the queue for this ref */
   #takeBack(ref: Ref, isPulled: boolean): HeldJob | undefined {
     this.#busy.delete(ref)
     this.#tickets.takeBack(ref, isPulled)
     return this.#held.takeBack(ref)
   }
 
-  /** Into its queue, where it is the first of its priority, unless a worker has taken it over. */
+  /** Puts a job back into its queue, where it is the first of its priority, unless a worker has taken the job over. */
   #putBack(job: HeldJob): void {
     this.#tickets.putBack(job.task)
     this.#queueOf(job)
       .putBack(job.id, job.token)
       .then(
         () => this.#watch.look(),
-        () => this.#watch.look(), // its lock expires, if it still has it
+        () => this.#watch.look(), // its lock expires, if this master still has it
       )
   }
 
@@ -223,7 +227,7 @@ export class RedisFeed implements Source {
       everyMs: this.#connection.lockMs / 3,
       keep: leases => {
         const jobs = [...leases.flatMap(lease => jobOfLease(lease) ?? []), ...this.#held.all]
-        renew(this.#connection, jobs).catch(() => {}) // the next renewal takes what expired again, if nobody else did
+        renew(this.#connection, jobs).catch(() => {}) // the next renewal takes expired locks again, if nobody else has
       },
       refOf: lease => {
         const job = jobOfLease(lease)
@@ -233,7 +237,7 @@ export class RedisFeed implements Source {
     }
   }
 
-  /** Its events come from Redis, and what was ignored is delayed there: there is no other frequency. */
+  /** Looks at once. A frequency has no effect, because events come from Redis, and ignored tasks are delayed there. */
   look({ everyMs }: LookHint = {}): void {
     if (everyMs === undefined && this.#isOpen) this.#watch.look()
   }

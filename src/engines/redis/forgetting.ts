@@ -1,13 +1,13 @@
 import type { Connection } from './connection.js'
 
-/** At most so many are forgotten by one command, which is sent at most so often unless there are so many. */
+/** The most keys that one command removes, and the pause between commands in ms, unless there are so many keys. */
 const TOGETHER = 256
 const PAUSE_MS = 10
 
-/** Those that have keys, or wait for the answer. */
+/** Instances that have keys, or wait for an answer. */
 const active = new Set<Forgetting>()
 
-/** Resolves when what this process has stored is forgotten as far as it is to be. Call it before `process.exit`. */
+/** Resolves when this process has forgotten what it is to forget. Call it before `process.exit`. */
 export async function allForgotten(): Promise<void> {
   await Promise.all([...active].map(each => each.finish()))
 }
@@ -16,7 +16,7 @@ export async function allForgotten(): Promise<void> {
 export class Forgetting {
   readonly #connection: Connection
   #keys: string[] = []
-  /** On the clock of `performance.now()`. */
+  /** When the last command was sent, on the clock of `performance.now()`. */
   #sentAt = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
   #sent: Promise<unknown> = Promise.resolve()
@@ -49,7 +49,7 @@ export class Forgetting {
     this.#keys = []
     this.#sent = this.#connection
       .use(() => this.#connection.redis.unlink(keys))
-      .catch(() => {}) // they go with time
+      .catch(() => {}) // the keys expire by themselves
       .then(() => void (this.#keys.length === 0 && active.delete(this)))
   }
 }

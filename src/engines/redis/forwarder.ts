@@ -10,7 +10,7 @@ import type { RedisEnqueuer } from './enqueuer.js'
 import { isAway } from './store-failure.js'
 import { MAX_TASK_BYTES } from './task-job.js'
 
-/** What waits until its file is gone is looked at after so long. */
+/** How long after a task was stored its file is looked at: Redis remembers the task until the file is gone. */
 const LOOK_MS = 1000
 
 interface Waiting {
@@ -19,12 +19,12 @@ interface Waiting {
   ended(forwarded: Forwarded): void
 }
 
-/** A task that is stored, whose file may still be there. */
+/** A stored task whose file may still be there. */
 type Kept = Pick<Waiting, 'mark'> & Pick<ForwardedTask, 'file'>
 
 /**
- * Forwards tasks to a spool on Redis. What is stored there is remembered by Redis until its file is gone, so that whoever finds
- * the file, after a death in between, does not store it again.
+ * Forwards tasks to a spool on Redis. Redis remembers a stored task until its file is gone, so that whoever finds the file, after
+ * a death in between, does not store the task again.
  */
 export class RedisForwarder implements Forwarder {
   readonly #enqueuer: RedisEnqueuer
@@ -65,14 +65,14 @@ export class RedisForwarder implements Forwarder {
     this.#isForwarding = false
   }
 
-  /** Those that nobody waits for any more. */
+  /** Ends the tasks that nobody waits for any more. */
   #giveUp(): void {
     const over = this.#waiting.filter(({ task }) => task.over.aborted)
     this.#waiting = this.#waiting.filter(({ task }) => !task.over.aborted)
     for (const { ended } of over) ended({ kind: 'away' })
   }
 
-  /** @returns why none could be stored; all still wait then */
+  /** Stores a batch of tasks. @returns why none could be stored; all of them still wait then */
   async #forwardSome(batch: readonly Waiting[]): Promise<string | undefined> {
     const results = await this.#storeAll(batch)
     const away = results.find(result => 'error' in result && isAway(result.error))
@@ -86,7 +86,7 @@ export class RedisForwarder implements Forwarder {
     return undefined
   }
 
-  /** They are stored together, and one by one if that fails: no task fails for what another one did. */
+  /** Stores tasks together, and one by one if that fails, so that no task fails for what another one did. */
   async #storeAll(batch: readonly Waiting[]): Promise<readonly StoreResult[]> {
     const requests = batch.map(({ task, mark }) => {
       try {
@@ -117,13 +117,13 @@ export class RedisForwarder implements Forwarder {
     this.#look ??= setTimeout(() => {
       this.#look = undefined
       const gone = this.#kept.filter(({ file }) => !existsSync(file))
-      this.#kept = [] // of a file that stays, Redis forgets the task with time
+      this.#kept = [] // if a file stays, Redis forgets its task by itself
       this.#enqueuer.forget(gone.map(({ mark }) => mark))
     }, LOOK_MS).unref()
   }
 }
 
-/** How many of the first are no larger together than this; at least one. */
+/** Returns how many of the first tasks are together no larger than this; at least one. */
 function countWithin(waiting: readonly Waiting[], mostBytes: number): number {
   let bytes = 0
   const cut = waiting.findIndex(({ task }) => {

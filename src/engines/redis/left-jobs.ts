@@ -8,7 +8,7 @@ import { type HeldJob, leaseOf } from './refs.js'
 const LOOK_MS = 1000
 const BLAMELESS: LastRun = { kind: 'blameless' }
 
-/** It is of use for as long as a lock lasts. */
+/** Something that is of use for as long as a lock lasts. */
 interface Passing {
   /** On the clock of `performance.now()`. */
   readonly until: number
@@ -23,15 +23,15 @@ interface Cut extends Passing {
 }
 
 /**
- * Jobs that somebody has pulled without learning it: a worker that was killed, or a claim whose reply was lost. Without this they
- * would wait until their locks had expired. A pull may still be on its way when its worker is dead, so they are looked for
+ * Jobs that somebody has pulled without learning it: a worker that was killed, or a claim whose reply was lost. Without this
+ * class they would wait until their locks expire. A pull may still be on its way when its worker is dead, so the jobs are looked
  * for as long as a lock lasts.
  */
 export class LeftJobs {
   readonly #connection: Connection
-  /** By what the tokens of their locks begin with. */
+  /** The holders of such jobs, by what the tokens of their locks begin with. */
   readonly #holders = new Map<string, Left>()
-  /** Jobs that were cut short, by their leases: a Redis that has lost its last second shows them with their locks again. */
+  /** Jobs whose runs were cut short, by their leases: a Redis that has lost its last second shows them with their locks again. */
   readonly #cut = new Map<string, Cut>()
   #isLooking = false
   #isClosed = false
@@ -50,7 +50,10 @@ export class LeftJobs {
     this.#look()
   }
 
-  /** Its worker is gone, and its next claim is to find how. After the last try its lock expires. */
+  /**
+   * Notes how a job's run was cut short, because its worker is gone and its next claim has to know. After the last try its lock
+   * expires.
+   */
   async cutShort(job: HeldJob, lastRun: LastRun): Promise<void> {
     for (let tries = 0; tries === 0 || !this.#isClosed; tries++)
       try {
@@ -91,14 +94,14 @@ export class LeftJobs {
       })
   }
 
-  /** Each one that is found is the first of its priority again. */
+  /** Puts back all jobs that are found. Each one is the first of its priority again. */
   async #putBackAll(): Promise<void> {
     const since = performance.now()
     try {
       const found = await this.#find([...this.#holders.keys()])
       await Promise.all(found.map(job => this.#putBack(job)))
     } finally {
-      // where Redis was away all the time, their locks have expired meanwhile
+      // if Redis was away all the time, their locks have expired meanwhile
       forget(this.#holders, since)
       forget(this.#cut, since)
     }
@@ -111,13 +114,15 @@ export class LeftJobs {
     return jobs.map(([id, token, task]) => ({ id, token, task: task === '' ? undefined : task }))
   }
 
-  /** Where its run was stored as begun together with the pull, nobody called a handler. */
+  /**
+   * Puts back one job. If its run was stored as begun together with the pull, nobody called a handler, so the run is blameless.
+   */
   async #putBack(job: HeldJob): Promise<void> {
     const lastRun = this.#cut.get(leaseOf(job))?.lastRun ?? (this.#isExcepted(job) ? undefined : BLAMELESS)
     if (lastRun === undefined) return
     await this.#queueOf(job)
       .cutShort(job, lastRun)
-      .catch(() => {}) // it is looked for again
+      .catch(() => {}) // the job is looked for again
   }
 
   #queueOf({ task }: HeldJob): SpoolQueue {
@@ -130,7 +135,7 @@ export class LeftJobs {
   }
 }
 
-/** Those that ended before this. */
+/** Removes the entries that ended before this time. */
 function forget(all: Map<string, Passing>, since: number): void {
   for (const [key, { until }] of all) if (until < since) all.delete(key)
 }

@@ -12,7 +12,7 @@ export type Libraries = Awaited<ReturnType<typeof loadLibraries>>
 
 const require = createRequire(import.meta.url)
 
-/** The optional libraries of this engine; nobody else needs them. @throws SpooldError LIBRARY_MISSING */
+/** Loads the optional libraries of this engine, which nothing else needs. @throws SpooldError LIBRARY_MISSING */
 export async function loadLibraries() {
   checkVersions()
   const [{ Job, Queue, raw2NextJobData }, { Cluster, Redis }] = await Promise.all([
@@ -22,7 +22,11 @@ export async function loadLibraries() {
   return { Job, Queue, raw2NextJobData, Cluster, Redis }
 }
 
-/** npm compares no versions in a global installation, and installs the newest. */
+/**
+ * Checks the versions of the libraries, because npm compares none in a global installation, and installs the newest.
+ *
+ * @throws SpooldError LIBRARY_MISSING
+ */
 function checkVersions(): void {
   const manifest = readFileSync(join(PACKAGE_ROOT, 'package.json'), 'utf8')
   const { peerDependencies: needed }: { peerDependencies: Record<string, string> } = JSON.parse(manifest)
@@ -33,7 +37,7 @@ function checkVersions(): void {
   throw new SpooldError('LIBRARY_MISSING', `${text}: ${command}`, { details: { command } })
 }
 
-/** @param range `^MAJOR.MINOR.PATCH`; no release is known whose patch matters */
+/** @param range `^MAJOR.MINOR.PATCH`; the patch is ignored, because no release is known whose patch matters */
 function faultOf(name: string, range: string): string | undefined {
   const version = versionOf(name)
   if (version === undefined) return `${name} is not installed`
@@ -58,7 +62,7 @@ function majorOf([name, range]: readonly [string, string]): string {
   return `${name}@${numbersOf(range)[0]}`
 }
 
-/** Tells npm to install packages where spoold is, which finds them only there. */
+/** Returns the options with which npm installs packages beside spoold, because spoold finds them only there. */
 function beside(): string {
   const modules = dirname(PACKAGE_ROOT)
   if (basename(modules) !== 'node_modules') return `--prefix ${PACKAGE_ROOT}`

@@ -1,6 +1,6 @@
 /**
- * KEYS limited, meta of the task's queue, events of the spool's; ARGV task, prefix of its queue, limit: empty for none. The
- * event makes all masters look.
+ * KEYS limited, meta of the task's queue, events of the spool's; ARGV task, prefix of its queue, limit: empty for none. Sets or
+ * removes the limit of a task. The event makes all masters look.
  */
 export const SET_LIMIT = `
 local before = redis.call('HGET', KEYS[2], 'concurrency')
@@ -14,7 +14,10 @@ if (before or '') ~= ARGV[3] then
   redis.call('XADD', KEYS[3], 'MAXLEN', '~', 10000, '*', 'event', 'spoold:limit', 'task', ARGV[1])
 end`
 
-/** Adds a job whose hash has its new key to the end of its priority. A job of the first priority has none in BullMQ. */
+/**
+ * Adds a job whose hash has its new key to the end of its priority. In BullMQ, a job of priority 0 has none: it is in the list
+ * `wait`.
+ */
 const APPEND = `
 local function append(prefix, id)
   local priority = tonumber(redis.call('HGET', prefix .. id, 'priority')) or 0
@@ -23,7 +26,10 @@ local function append(prefix, id)
   redis.call('ZADD', prefix .. 'prioritized', priority * 4294967296 + number, id)
 end`
 
-/** KEYS limited, events; ARGV prefix of the spool's queue, task, prefix of its own queue, limit, id, token. Moves a job that was pulled. */
+/**
+ * KEYS limited, events; ARGV prefix of the spool's queue, task, prefix of its own queue, limit, id, token. Moves a pulled job to
+ * the queue of its task.
+ */
 export const LIMIT = `${APPEND}
 local from, to, id = ARGV[1], ARGV[3], ARGV[5]
 if redis.call('GET', from .. id .. ':lock') ~= ARGV[6] then return 0 end
@@ -37,7 +43,10 @@ append(to, id)
 redis.call('XADD', KEYS[2], 'MAXLEN', '~', 10000, '*', 'event', 'spoold:limited', 'jobId', id)
 return 1`
 
-/** KEYS limited; ARGV prefix of the spool's queue, how many. Moves the jobs in front whose tasks are limited, in order. */
+/**
+ * KEYS limited; ARGV prefix of the spool's queue, how many. Moves the jobs in front whose tasks are limited to their queues, in
+ * order.
+ */
 export const SIFT = `${APPEND}
 local from = ARGV[1]
 for _ = 1, tonumber(ARGV[2]) do
@@ -53,7 +62,7 @@ end`
 
 /**
  * KEYS active of the spool's queue; ARGV prefix of the task's queue, prefix of the spool's, id, token, new token, ms. Hands an
- * active job on, without its slot.
+ * active job on into the spool's queue, without its slot.
  */
 export const UNLIMIT = `
 local from, to, id = ARGV[1], ARGV[2], ARGV[3]
@@ -68,8 +77,10 @@ redis.call('XADD', from .. 'events', 'MAXLEN', '~', 10000, '*', 'event', 'spoold
 return 1`
 
 /**
- * KEYS limited; ARGV ms. Forgets the names whose queues have no job, not even a dead one, and no event that is younger: the next job
- * of such a name makes its queue anew, in the step that moves it there. @returns how many
+ * KEYS limited; ARGV ms. Forgets the names whose queues have no job, not even a dead one, and no event younger than this: the
+ * next job of such a name makes its queue anew, in the step that moves the job there.
+ *
+ * @returns how many names were forgotten
  */
 export const FORGET_LIMITED = `
 local time = redis.call('TIME')

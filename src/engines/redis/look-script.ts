@@ -1,7 +1,7 @@
 /**
  * KEYS names of limited tasks; ARGV prefix of the spool's own queue, how many priorities. It only reads. The score of a job in
- * "prioritized" is its priority times 2^32, and a number; in "delayed" it is its time in ms times 4096, and a number. Strangers may have
- * stored anything as a job: of what cannot be read it is unknown when it is due, and cjson writes no number that is not finite.
+ * "prioritized" is its priority times 2^32, plus a number; in "delayed" it is its time in ms times 4096, plus a number. Strangers
+ * may have stored anything as a job: it is unknown when an unreadable job is due, and cjson writes no number that is not finite.
  */
 export const LOOK = `
 local time = redis.call('TIME')

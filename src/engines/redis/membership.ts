@@ -6,20 +6,20 @@ import { obeyCancels } from './cancel-orders.js'
 import type { Connection } from './connection.js'
 import { jsonIn } from './task-job.js'
 
-/** So often orders are looked for. */
+/** How often a member looks for orders. */
 const LOOK_MS = 1000
-/** So often a member says that it is there, and for so long it is believed. */
+/** How often a member says that it is there, and how long that is believed. */
 const TELL_MS = 5000
 const BELIEVED_MS = 16_000
-/** How long a process that ends waits to say so. */
+/** How long a process that ends waits until it has said so. */
 const LEAVE_MS = 500
 
-/** The field of each is a random word; its value has the time, by the clock of Redis. */
+/** Returns the key of the members' hash. The field of each is a random word; its value has the time, by the clock of Redis. */
 function keyOf(connection: Connection): string {
   return connection.key('spoold:members')
 }
 
-/** A process that runs tasks of a spool: it says so in Redis, and does there what people on other machines ask for. */
+/** A process that runs tasks of a spool. It says so in Redis, and does there what people on other machines ask for. */
 export class Membership {
   readonly #connection: Connection
   readonly #member: Member
@@ -40,7 +40,7 @@ export class Membership {
     if (this.#left.signal.aborted) return
     this.#left.abort()
     clearInterval(this.#timer)
-    if (!this.#connection.isReady) return // nobody believes it for long
+    if (!this.#connection.isReady) return // the member is not believed for long
     const { redis } = this.#connection
     const gone = (async () => {
       await this.#looking
@@ -49,7 +49,7 @@ export class Membership {
     await endOf(gone, LEAVE_MS)
   }
 
-  /** While Redis is away, there is nobody to tell. */
+  /** Says that the member is there, and looks for orders. While Redis is away, there is nobody to tell. */
   #look(): void {
     if (this.#looking !== undefined) return
     const looking = this.#connection
@@ -78,7 +78,7 @@ export class Membership {
   }
 }
 
-/** Those that have said lately that they are there, the oldest first. */
+/** Returns the members that have said lately that they are there, the oldest first. */
 export async function readMembers(connection: Connection): Promise<MemberFacts[]> {
   const nowMs = await connection.nowMs()
   const found = (await membersIn(connection)).filter(([, { atMs }]) => atMs > nowMs - BELIEVED_MS)
@@ -94,7 +94,7 @@ async function membersIn(connection: Connection): Promise<Array<[id: string, tol
   return Object.entries(found).map(([id, text]) => [id, toldIn(text)])
 }
 
-/** Of another version, or a stranger's: it is removed as one that has gone. */
+/** Stands for an entry of another version, or a stranger's. It is removed as a member that is gone. */
 const UNKNOWN: Told = {
   ...{ host: '', pid: 0, startedAtMs: 0, isDaemon: false, wanted: 0, present: 0, running: 0 },
   ...{ isHalted: false, controls: null, atMs: 0 },

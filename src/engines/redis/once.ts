@@ -10,7 +10,7 @@ const REPLICATION_MS = 2000
 
 type Jobs = ReadonlyArray<readonly [key: string, job: string]>
 
-/** Adds a task whose job has the id that it is recognized by: BullMQ's own script adds it once. */
+/** Adds a task whose identity is the id of its job, so that BullMQ's own script adds it once. */
 export async function addOne(
   connection: Connection,
   draft: Draft,
@@ -31,13 +31,13 @@ export async function addOne(
   return { path: `${connection.name}/${json.id}`, isDuplicate: false }
 }
 
-/** Adds tasks, all or none, but those whose identity is known. */
+/** Adds tasks, all or none, except those whose identity is known already. */
 export async function addAll(
   connection: Connection,
   drafts: readonly Draft[],
   patienceMs: number | undefined,
 ): Promise<Stored[]> {
-  /** The jobs of identities. */
+  /** The jobs, by the keys of their identities. */
   const jobs = new Map<string, string>()
   for (;;) {
     const left = new Map(drafts.flatMap(draft => (jobs.has(keyOf(draft)) ? [] : [[keyOf(draft), draft]])))
@@ -56,7 +56,7 @@ export async function addAll(
 /**
  * Adds tasks with different identities by one transaction, unless an id is known.
  *
- * @returns the jobs of the identities that are known now: of all, if no id was known before
+ * @returns the jobs of the identities that are known now: of all tasks, if no id was known before
  */
 async function tryToAdd(
   connection: Connection,
@@ -74,8 +74,8 @@ async function tryToAdd(
       ...[keys.length + 1, connection.key('spoold:ids'), ...keys, connection.key('')],
       ...named.flatMap(({ json, identity }) => [json.id, identity.text, json.timestamp]),
     ])
-  // Written in one piece, which needs no reply in between: `recall` writes what is known once more, so that the
-  // transaction, which watches it, is given up.
+  // All commands are written in one piece, which needs no reply in between. `recall` writes known ids once more, so that the
+  // transaction, which watches them, is given up.
   const [, known = [], replies, replicas] = await Promise.all([
     named.length === 0 ? undefined : connection.redis.watch(keys),
     named.length === 0
@@ -89,7 +89,7 @@ async function tryToAdd(
   ])
   const failures = (replies ?? []).flatMap(([error]) => error ?? [])
   if (failures.some(({ message }) => message.startsWith('NOSCRIPT'))) {
-    await loadScripts(connection) // its client had sent them in a transaction that was given up
+    await loadScripts(connection) // the client had sent them in a transaction that was given up
     return []
   }
   for (const failure of failures) throw failure
@@ -98,19 +98,22 @@ async function tryToAdd(
   return named.flatMap((draft, i) => (known[i] ? [[keyOf(draft), known[i]] as const] : []))
 }
 
-/** A client sends a script once, and then its hash; it does not see in a transaction that Redis lacks it. */
+/**
+ * Loads the scripts. A client sends a script once, and then its hash; in a transaction it does not see that Redis lacks the
+ * script.
+ */
 async function loadScripts(connection: Connection): Promise<void> {
   const { redis } = connection
-  const loading = redis.pipeline().exists(connection.key('meta')) // of a cluster, at the node that has the spool
+  const loading = redis.pipeline().exists(connection.key('meta')) // in a cluster, at the node that has the spool
   for (const [name, { lua }] of Object.entries(scriptsOf(redis)))
     if (/^(spoold:|add\w*Job)/.test(name)) loading.script('LOAD', lua)
   for (const [error] of (await loading.exec()) ?? []) if (error !== null) throw error
 }
 
 /**
- * How many replicas have what was written before this on the same connection, if that matters.
+ * Returns how many replicas have what was written before this on the same connection; 0 if the address asks for none.
  *
- * @param keys which node of a cluster is asked
+ * @param keys they choose the node of a cluster
  */
 export async function countReplicas({ redis, address }: Connection, keys: string[]): Promise<number> {
   if (address.replicas === 0) return 0

@@ -8,7 +8,7 @@ import { scoreOf } from './records/walk.js'
 import { RedisUpkeep } from './upkeep.js'
 import { PRIORITIES_SHOWN, type SpoolView, statsFrom, sumOf, viewFrom } from './view.js'
 
-/** What a spool holds and who runs it, as Redis knows it. It changes nothing, and reads a bounded number of tasks. */
+/** Returns what a spool holds and who runs it, as Redis knows it. It changes nothing, and reads a bounded number of tasks. */
 export async function overviewOf(connection: Connection): Promise<ServerOverview> {
   const args = [limitedKey(connection), connection.key(''), PRIORITIES_SHOWN]
   const view = viewFrom(await connection.run('look', ...args))
@@ -49,7 +49,7 @@ function limitsIn({ queues }: SpoolView): ServerStatus['limits'] {
   )
 }
 
-/** A user of an ACL may not be told. */
+/** Returns what the server says of itself; null for what it does not tell this user of an ACL. */
 async function serverOf(connection: Connection): Promise<Omit<ServerStatus, 'members' | 'limits'>> {
   const { redis } = connection
   const key = connection.key('meta') // in a cluster, the node that has the spool is asked

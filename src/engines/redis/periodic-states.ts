@@ -12,17 +12,17 @@ import { queuesOf } from './queues.js'
 import { inWords, serverFault } from './store-failure.js'
 import { jsonIn, recordOf } from './task-job.js'
 
-/** How often an entry is written before whoever wants it written is told that Redis does not answer. */
+/** How often the write of an entry is tried before the caller is told that Redis does not answer. */
 const MOST_TRIES = 3
 
 /**
- * What a spool remembers of periodic tasks: the hash `spoold:periodic`, where each task has its version, a word that only its writer
- * knows, and the entry as JSON. One script compares the version and writes, so of all daemons one does; and a writer whose reply was
- * lost asks again with the same word, and finds that it was the one.
+ * What a spool remembers of periodic tasks. The hash `spoold:periodic` has for each task its version, a word that only its writer
+ * knows, and the entry as JSON. One script compares the version and writes, so only one of all daemons writes. A writer whose
+ * reply was lost asks again with the same word, and learns that it was the one.
  */
 export function periodicStates(connection: Connection): PeriodicStates {
   const key = connection.key('spoold:periodic')
-  /** The clock of Redis less ours. */
+  /** The clock of Redis minus `performance.now()`. */
   let aheadMs: number | undefined
   return {
     nowMs: () => (aheadMs === undefined ? Date.now() : Math.floor(performance.now() + aheadMs)),
@@ -66,7 +66,7 @@ function entryIn(json: string, name: string): PeriodicEntry | undefined {
 async function fateOf(connection: Connection, task: string) {
   const [own, ...limited] = await queuesOf(connection)
   for (const queue of [own, ...limited, own]) {
-    if (queue === undefined) continue // the first one again: it may have been moved back meanwhile
+    if (queue === undefined) continue // the spool's own queue comes twice, because the job may have been moved back meanwhile
     const { redis } = connection
     const [[stored, progress], buried] = await queue.use(() =>
       Promise.all([

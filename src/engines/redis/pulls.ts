@@ -18,44 +18,46 @@ export type Refusal = Omit<Report, 'ref' | 'ranMs'>
 /** A job whose lock this worker has. */
 export interface Pulled {
   readonly queue: SpoolQueue
-  /** Of its lock. */
+  /** The token of the job's lock. */
   readonly token: string
   readonly json: JobJson
-  /** Undefined: it was not stored as a task. */
+  /** Undefined: the job was not stored as a task. */
   readonly job: TaskJob | undefined
-  /** What the handlers say of it. */
+  /** The terms that the handlers have for the task. */
   readonly found: TermsOrPark
-  /** It was stored as begun when it was pulled. */
+  /** Set if the run was stored as begun when the job was pulled. */
   readonly early?: Begun | undefined
 }
 
-/** One script moves at most so many. */
+/** The most jobs that one script moves. */
 const SIFTED_AT_ONCE = 100
 const TAKEN_OVER: Refusal = { kind: 'locked' }
 
 /**
- * Brings one worker the jobs that its refs are for. BullMQ limits whole queues only, so a task with `maxConcurrency` has a queue of its
- * own: whoever pulls one of its jobs from the spool's queue moves it there, and pulls the first one of those. The limit is that
- * of the worker that was started last.
+ * Brings one worker the jobs that its refs are for. BullMQ limits only whole queues, so a task with `maxConcurrency` has a queue
+ * of its own. Whoever pulls one of its jobs from the spool's queue moves it there, and pulls the first job there. The limit is
+ * that of the worker that was started last.
  */
 export class Pulls {
   readonly #connection: Connection
   readonly #termsOf: ((vars: Vars) => TermsOrPark) | undefined
   readonly #queues = new Map<string | undefined, SpoolQueue>()
-  /** The limits that Redis has been told by this worker; undefined: none. */
+  /** The limits that this worker has told Redis; undefined: no limit. */
   readonly #told = new Map<string, number | undefined>()
-  /** Of the spool's queue. */
+  /** Jobs of the spool's queue that were pulled when others were settled. */
   #fetched: Fetched[] = []
 
-  /** @param termsOf absent: the handlers say nothing of any task */
+  /** @param termsOf absent: the handlers have no terms for any task */
   constructor(connection: Connection, termsOf?: (vars: Vars) => TermsOrPark) {
     this.#connection = connection
     this.#termsOf = termsOf
   }
 
   /**
-   * @param tokens with the one for the lock; that of a job that was fetched is added before anything is done with it
-   * @param fetched by `pullFetched`
+   * Pulls the job for a ref.
+   *
+   * @param tokens begins with the token for the lock; the token of a fetched job is added before anything is done with the job
+   * @param fetched what `pullFetched` returned
    */
   async pull(ref: Ref, tokens: string[], fetched?: Pulled): Promise<Pulled | Refusal> {
     if (fetched !== undefined) {
@@ -74,14 +76,14 @@ export class Pulls {
     return this.#limited(this.#pulled(queue, json, token))
   }
 
-  /** @returns whether a job that is pulled when one of these is settled would be the one for this ref */
+  /** @returns true if the job that is pulled when one of this queue is settled would be the one for `next` */
   mayFetch({ task: own }: SpoolQueue, next: Ref | undefined): boolean {
     if (next === undefined || own !== undefined || heldJobOf(next) !== undefined) return false
     const { task, isSifting } = ticketOf(next)
     return task === undefined && !isSifting
   }
 
-  /** What was pulled for this ref when another job was settled. */
+  /** Returns the job that was pulled for this ref when another job was settled; undefined if there is none. */
   pullFetched(ref: Ref): Pulled | undefined {
     const isAny = heldJobOf(ref) === undefined && ticketOf(ref).task === undefined
     const fetched = isAny ? this.#fetched.shift() : undefined
@@ -94,7 +96,7 @@ export class Pulls {
     this.#fetched.push(fetched)
   }
 
-  /** What was fetched and not pulled is the first of its priority again. */
+  /** Puts back what was fetched and not claimed. Each job is the first of its priority again. */
   giveBack(): void {
     const fetched = this.#fetched
     this.#fetched = []
@@ -105,14 +107,19 @@ export class Pulls {
         .catch(() => {}) // its lock expires
   }
 
-  /** A master gets the lock of a job, which takes no slot then. @returns false: another one may have it */
+  /**
+   * Hands the lock of a job to a master.
+   *
+   * @param keepsSlot false: the job gives up its slot
+   * @returns false: another claim may have the job
+   */
   async handOver(held: HeldJob, to: string, keepsSlot: boolean): Promise<boolean> {
     const queue = this.#in(held.task)
     const isInQueue = held.task === undefined || keepsSlot
     return isInQueue ? queue.handOver(held, to) : queue.handOverUnlimited(held, to)
   }
 
-  /** The first job of the task's queue in place of one that does not belong into the spool's queue. */
+  /** Returns the first job of the task's queue in place of a job that does not belong in the spool's queue. */
   async #limited(pulled: Pulled): Promise<Pulled | Refusal> {
     const { queue, json, token, found } = pulled
     const slots = typeof found === 'object' ? found.slots : undefined
@@ -173,7 +180,7 @@ export class Pulls {
   }
 }
 
-/** No handler is called for it. */
+/** Removes the mark of a run that was stored as begun with the pull, because no handler is called for it. */
 export async function eraseMark({
   queue,
   json,
@@ -183,7 +190,7 @@ export async function eraseMark({
   if (early !== undefined) await queue.mark({ id: json.id, token }, recordOf(json))
 }
 
-/** What the handlers know it by. */
+/** Returns the pairs of a named task, by which the handlers know it. */
 function varsOf(task: string): Vars {
   const pairs = [
     [TASK_KEY, task],

@@ -10,7 +10,7 @@ import { commandOf } from './scripts.js'
 import { isUnreadable } from './store-failure.js'
 import { NEW_RECORD, type TaskRecord } from './task-job.js'
 
-/** What BullMQ was asked to do with a job, and could not: a number of its scripts. */
+/** Returns the number with which a script of BullMQ refuses an operation on a job; undefined if the error is no such refusal. */
 export function refusalCode(error: unknown): number | undefined {
   if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
   return typeof error.code === 'number' ? error.code : undefined
@@ -18,7 +18,7 @@ export function refusalCode(error: unknown): number | undefined {
 
 type MinimalJob = Parameters<RedisQueueBackend['moveToCompletedArgs']>[0]
 
-/** Of jobs that begin for the first time. */
+/** The records of jobs that begin for the first time. */
 const RECORDS: Readonly<Record<Mark, string>> = {
   'died-alone': firstRecord('died-alone'),
   'died-beside': firstRecord('died-beside'),
@@ -29,10 +29,10 @@ function firstRecord(past: Mark): string {
   return JSON.stringify({ ...NEW_RECORD, past })
 }
 
-/** Why what strangers have stored is a dead letter. */
+/** Why a job that strangers have stored is a dead letter. */
 const UNREADABLE = 'its job cannot be read: it was not stored as a task'
 
-/** What was pulled is set aside. */
+/** Thrown for a pulled job that cannot be read. The job is set aside. */
 export class Unreadable extends Error {
   readonly id: string | undefined
 
@@ -46,7 +46,7 @@ export class Unreadable extends Error {
 export interface Fetched {
   readonly json: JobJson
   readonly token: string
-  /** Undefined: it has not begun. */
+  /** Undefined: the job has not begun. */
   readonly early: Begun | undefined
 }
 
@@ -55,7 +55,7 @@ export class SpoolQueue {
   readonly connection: Connection
   /** The name of its tasks; undefined: the spool's own queue. */
   readonly task: string | undefined
-  /** What BullMQ calls it. No spool has an @ in its name. */
+  /** The queue's name in BullMQ. No spool has an @ in its name. */
   readonly name: string
 
   constructor(connection: Connection, task?: string) {
@@ -75,11 +75,11 @@ export class SpoolQueue {
     return this.connection.use(operation, undefined, this.name)
   }
 
-  /** @returns how many jobs were removed: 0 if a worker has its lock */
+  /** Removes a job. @returns how many jobs were removed: 0 if a worker has its lock */
   async remove(job: string): Promise<number> {
     try {
       return await this.use(async queue => {
-        // BullMQ forgets the identity together with the job; somebody may still ask for it
+        // BullMQ forgets the identity together with the job, but somebody may still ask for it
         const [, removed] = await Promise.all([
           this.connection.redis.hdel(this.key(job), 'deid'),
           queue.getBackend().remove(job, false),
@@ -93,9 +93,9 @@ export class SpoolQueue {
     }
   }
 
-  // what follows is done by whoever has the lock of a job: without that it fails
+  // the methods below are for whoever has the lock of a job, and fail without it
 
-  /** @returns the most urgent job that is due; undefined: there is none @throws Unreadable */
+  /** Pulls a job. @returns the most urgent job that is due; undefined: there is none @throws Unreadable */
   async pull(token: string): Promise<JobJson | undefined> {
     const [json, id] = await this.#read(token, () =>
       this.use(queue => queue.getBackend().moveToActive(token)),
@@ -103,14 +103,14 @@ export class SpoolQueue {
     return json === null || json === undefined ? undefined : { ...json, id }
   }
 
-  /** @returns undefined: its master no longer holds it @throws Unreadable */
+  /** Takes over a job that a master holds. @returns undefined: the master no longer holds it @throws Unreadable */
   async takeOver(held: HeldJob, token: string): Promise<JobJson | undefined> {
     if (!(await this.handOver(held, token))) return undefined
     const json = await this.#read(token, () => this.use(queue => queue.getBackend().getJobData(held.id)))
     return json === undefined ? undefined : { ...json, id: held.id }
   }
 
-  /** What was pulled and cannot be read is one dead letter: put back, it would be the first again. */
+  /** Pulls a job, and sets it aside if it cannot be read, as one dead letter: put back, it would be the first again. */
   async #read<T>(token: string, pull: () => Promise<T>): Promise<T> {
     try {
       return await pull()
@@ -120,7 +120,7 @@ export class SpoolQueue {
     }
   }
 
-  /** Makes a dead letter of what was pulled and is no task: BullMQ would read it. @returns its id */
+  /** Makes a dead letter of a pulled job that is no task; BullMQ's own script would read the job. @returns its id */
   async setAside(token: string, why: string): Promise<string | undefined> {
     const keys = ['active', 'stalled', 'failed', 'events', ''].map(type => this.key(type))
     const nowMs = Math.floor(await this.connection.nowMs())
@@ -128,13 +128,13 @@ export class SpoolQueue {
     return id
   }
 
-  /** @param to the token that its lock has from now on */
+  /** Hands the lock of a job on. @param to the token that the lock has from now on */
   async handOver({ id, token }: HeldJob, to: string): Promise<boolean> {
     const { lockMs } = this.connection
     return (await this.connection.run('handOver', this.#lock(id), token, to, lockMs)) === 1
   }
 
-  /** Why `pull` found nothing. */
+  /** Returns why `pull` found nothing. */
   async whyNone(): Promise<Pick<Report, 'kind' | 'atMs'>> {
     const { redis } = this.connection
     const [running, [, score]] = await this.use(() =>
@@ -147,7 +147,7 @@ export class SpoolQueue {
     return score === undefined ? { kind: 'gone' } : { kind: 'later', atMs: Math.floor(Number(score) / 4096) }
   }
 
-  /** Stores the record. @returns false: another one may have it */
+  /** Stores the record of a job. @returns false: another claim may have the job */
   async mark({ id, token }: HeldJob, record: TaskRecord): Promise<boolean> {
     const written = await this.connection.run(
       'writeRecord',
@@ -157,8 +157,10 @@ export class SpoolQueue {
   }
 
   /**
-   * @param pullsNext as `pull`, by the same command
-   * @param mark what that begins with, if it has no record yet
+   * Removes a job that is done.
+   *
+   * @param pullsNext true: the same command also pulls the next job
+   * @param mark the mark with which the next job begins, if it has no record yet
    */
   removeDone(
     json: JobJson,
@@ -194,7 +196,7 @@ export class SpoolQueue {
     })
   }
 
-  /** @param end `failed`: BullMQ counts an attempt @returns when it is due; epoch ms */
+  /** Delays a job. @param end `failed`: BullMQ counts an attempt @returns when the job is due; epoch ms */
   async delay(
     id: string,
     token: string,
@@ -210,12 +212,12 @@ export class SpoolQueue {
     return dueAtMs
   }
 
-  /** It is the first of its priority again. */
+  /** Puts a job back. It is the first of its priority again. */
   async putBack(id: string, token: string): Promise<void> {
     await this.use(queue => queue.getBackend().moveJobFromActiveToWait(id, token))
   }
 
-  /** Its worker is gone: the next claim finds how, and the job is due. */
+  /** Makes a job due whose worker is gone, and notes how its run was cut short, for its next claim. */
   async cutShort({ id, token }: HeldJob, lastRun: LastRun): Promise<void> {
     const told = await this.connection.run(
       'cutShort',
@@ -225,7 +227,10 @@ export class SpoolQueue {
     if (told === 2) await this.setAside(token, UNREADABLE)
   }
 
-  /** To the end of its priority in the queue of its task, from which it is pulled while fewer than the limit are active. */
+  /**
+   * Moves a job to the end of its priority in the queue of its task, from which jobs are pulled while fewer than the limit are
+   * active.
+   */
   async limit(id: string, token: string, to: SpoolQueue, { name, count }: NamedSlots): Promise<void> {
     await this.connection.run(
       'limit',
@@ -234,7 +239,7 @@ export class SpoolQueue {
     )
   }
 
-  /** Into the spool's own queue, active. @returns false: another one may have it */
+  /** Moves a job into the spool's own queue, where it is active. @returns false: another claim may have the job */
   async handOverUnlimited({ id, token }: HeldJob, to: string): Promise<boolean> {
     const { lockMs } = this.connection
     const [active, own] = [this.connection.key('active'), this.connection.key('')]
@@ -247,18 +252,18 @@ export class SpoolQueue {
   }
 }
 
-/** The names of tasks that have, or had, `maxConcurrency`, each with the prefix of its queue's keys. */
+/** Returns the key of the hash of task names that have, or had, `maxConcurrency`, each with the prefix of its queue's keys. */
 export function limitedKey(connection: Connection): string {
   return connection.key('spoold:limited')
 }
 
-/** All queues that may have tasks of this spool, its own first. */
+/** Returns all queues that may have tasks of this spool, its own first. */
 export async function queuesOf(connection: Connection): Promise<readonly SpoolQueue[]> {
   const tasks = await connection.use(() => connection.redis.hkeys(limitedKey(connection)))
   return [undefined, ...tasks.sort()].map(task => new SpoolQueue(connection, task))
 }
 
-/** Extends locks; one that expired is taken again if nobody else has the job since. */
+/** Extends locks. A lock that expired is taken again if nobody else has had the job since. */
 export async function renew(connection: Connection, locks: readonly HeldJob[]): Promise<void> {
   if (locks.length === 0) return
   const prefixes = new Map<string | undefined, string>()

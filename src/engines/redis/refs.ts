@@ -4,15 +4,15 @@ import type { Ref } from '../../base/task/ref.js'
 export interface HeldJob {
   readonly id: string
   readonly token: string
-  /** Whose queue it is in; undefined: the spool's own. No task has a space in its name. */
+  /** The name of the task whose queue the job is in; undefined: the spool's own. No task has a space in its name. */
   readonly task?: string | undefined
 }
 
-/** A right to pull one job, whatever that is. */
+/** A right to pull one job, whichever that is. */
 interface Ticket {
-  /** Whose queue it is for; undefined: the spool's own. */
+  /** The name of the task whose queue the ticket is for; undefined: the spool's own. */
   readonly task: string | undefined
-  /** Tasks that have a queue of their own may be in front: they are moved there first. */
+  /** True if tasks that have queues of their own may be in front. They are moved there first. */
   readonly isSifting: boolean
 }
 
@@ -20,19 +20,19 @@ const HELD = 'held'
 const LIMITED = 'limited'
 const SIFTING = 'sifting'
 
-/** A ref is a ticket for the next job of a queue, or names a job that its master holds. */
+/** Returns a ref that names a job that its master holds. Every other ref is a ticket for the next job of a queue. */
 export function heldRef({ id, token, task }: HeldJob): Ref {
   return `${HELD} ${id} ${token}${task === undefined ? '' : ` ${task}`}`
 }
 
-/** @returns undefined: a ticket for the next job */
+/** @returns undefined: the ref is a ticket for the next job */
 export function heldJobOf(ref: Ref): HeldJob | undefined {
-  if (!ref.includes(' ')) return undefined // most have none
+  if (!ref.includes(' ')) return undefined // most refs have none
   const [kind, id, token, task] = ref.split(' ')
   return kind === HELD && id !== undefined && token !== undefined ? { id, token, task } : undefined
 }
 
-/** @param unique no other ticket has it */
+/** @param unique a text that no other ticket has */
 export function ticketRef({ task, isSifting }: Ticket, unique: string): Ref {
   if (task !== undefined) return `${LIMITED} ${unique} ${task}`
   return isSifting ? `${SIFTING} ${unique}` : unique
@@ -47,13 +47,13 @@ export function leaseOf({ id, token, task }: HeldJob): string {
   return task === undefined ? `${id} ${token}` : `${id} ${token} ${task}`
 }
 
-/** The job of a lease, and the token of its lock. */
+/** Returns the job of a lease, with the token of its lock. */
 export function jobOfLease(lease: string): HeldJob | undefined {
   const [id, token, task] = lease.split(' ')
   return id !== undefined && token !== undefined ? { id, token, task } : undefined
 }
 
-/** The token of a lock that goes from a worker, which had this ref, to its master. */
+/** Returns the token of a lock that goes from the worker that had this ref to its master. */
 export function tokenFor(ref: Ref): string {
   return ref.replaceAll(' ', '/')
 }

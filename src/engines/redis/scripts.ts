@@ -2,9 +2,9 @@ import type { Cluster, Redis } from './libraries.js'
 import { FORGET_LIMITED, LIMIT, SET_LIMIT, SIFT, UNLIMIT } from './limit-scripts.js'
 import { LOOK } from './look-script.js'
 
-/** What BullMQ has no script for. Each is one step that nobody sees half of. */
+/** A script for what BullMQ has none for. Each is one step that nobody sees half of. */
 interface Script {
-  /** Undefined: how many comes before them. */
+  /** Undefined: the number of keys comes before them. */
   readonly keys: number | undefined
   readonly lua: string
   /** The script of BullMQ that it calls, as `bullmq(KEYS, ARGV)`. */
@@ -18,8 +18,9 @@ redis.call('HSET', KEYS[2], 'progress', ARGV[2], 'holder', ARGV[1])
 return 1`
 
 /**
- * KEYS fence; ARGV for each run that begins the prefix of its queue, the id of its job, a token and a record. As writeRecord.
- * Redis logs each command that writes, so one draws all fencing tokens.
+ * KEYS fence; ARGV for each run that begins: the prefix of its queue, the id of its job, a token and a record. Writes the records
+ * as writeRecord does. Redis logs each command that writes, so one command draws all fencing tokens.
+ *
  * @returns a fencing token for each; 0: the lock is not that of its token
  */
 const BEGIN = `
@@ -39,9 +40,10 @@ end
 return fences`
 
 /**
- * KEYS and ARGV of BullMQ's moveToFinished, whose ARGV[7] is the prefix of its queue; behind them the token of the lock, and a record, or
- * '' for none. What that fetches begins with the record, in the same step, unless it has one.
- * @returns what moveToFinished does; behind it the fencing token of what has begun
+ * KEYS and ARGV of BullMQ's moveToFinished, whose ARGV[7] is the prefix of its queue; behind them the token of the lock, and a
+ * record, or '' for none. The job that moveToFinished fetches begins with the record, in the same step, unless the job has one.
+ *
+ * @returns what moveToFinished returns; behind it the fencing token of the job that has begun
  */
 const REMOVE_AND_BEGIN = `
 local reply = bullmq(KEYS, ARGV)
@@ -55,8 +57,10 @@ reply[5] = redis.call('INCR', ARGV[7] .. 'spoold:fence')
 return reply`
 
 /**
- * KEYS lock, job; ARGV token, how the run was cut short that began with this token. Adds it to the record; there is none if none
- * began. @returns 2: it is no job that could be put back
+ * KEYS lock, job; ARGV token, how the run was cut short that began with this token. Adds it to the record; there is none if no
+ * run began.
+ *
+ * @returns 0: the lock has another token; 1: the job can be put back; 2: what is there is no job
  */
 const CUT_SHORT = `
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
@@ -70,8 +74,10 @@ redis.call('HSET', KEYS[2], 'progress', cjson.encode(record))
 return 1`
 
 /**
- * KEYS active, stalled, failed, events; ARGV prefix, token, ms, why. What was pulled with this token and cannot be read becomes a dead letter,
- * whatever it is: BullMQ's own script would read it. @returns the ids
+ * KEYS active, stalled, failed, events; ARGV prefix, token, ms, why. Makes a dead letter of what was pulled with this token and
+ * cannot be read, whatever it is: BullMQ's own script would read it.
+ *
+ * @returns the ids
  */
 const SET_ASIDE = `
 local found = {}
@@ -92,7 +98,11 @@ for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
 end
 return found`
 
-/** KEYS job, wait, prioritized, delayed, failed; ARGV id. Removes what only has the place of a job. @returns 1 if it was there */
+/**
+ * KEYS job, wait, prioritized, delayed, failed; ARGV id. Removes something that has the place of a job but is none.
+ *
+ * @returns 1 if it was there
+ */
 const REMOVE_NO_JOB = `
 if redis.call('TYPE', KEYS[1]).ok == 'hash' then return 0 end
 local places = redis.call('LREM', KEYS[2], 0, ARGV[1])
@@ -107,8 +117,10 @@ redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1`
 
 /**
- * KEYS names of limited tasks; ARGV prefix of the spool's own queue, and who may hold locks: tokens, or what they begin with,
- * up to a dot. @returns id, token and task ('': the queue is the spool's own) of each job that one of them has
+ * KEYS names of limited tasks; ARGV prefix of the spool's own queue, and who may hold locks: tokens, or what they begin with, up
+ * to a dot.
+ *
+ * @returns id, token and task ('': the queue is the spool's own) of each job whose lock one of them has
  */
 const HELD_BY = `
 local found = {}
@@ -125,15 +137,15 @@ local limited = redis.call('HGETALL', KEYS[1])
 for i = 1, #limited, 2 do lookIn(limited[i + 1], limited[i]) end
 return found`
 
-/** KEYS lock; ARGV token. */
+/** KEYS lock; ARGV token. Removes the lock if it is that of the token. */
 const LET_GO = `
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])`
 
 /**
- * KEYS active; ARGV ms, and for each lock the prefix of its queue, an id and a token. As BullMQ's own extendLocks, but a lock
- * that expired while Redis or the holder stood still is taken again, if nobody has taken the job since: it is in the list of
- * active jobs, without a lock, and the last who began it is the one that asks.
+ * KEYS active; ARGV ms, and for each lock the prefix of its queue, an id and a token. Renews locks as BullMQ's own extendLocks
+ * does. A lock that expired while Redis or the holder stood still is taken again if nobody has taken the job since: then the job
+ * is in the list of active jobs, without a lock, and the last claim that began it is the one that asks.
  */
 const RENEW = `
 for i = 2, #ARGV, 3 do
@@ -148,8 +160,8 @@ for i = 2, #ARGV, 3 do
 end`
 
 /**
- * KEYS times of ids, keys of ids; ARGV prefix, and for each id its job, the id, now. In the transaction that adds the jobs: what
- * could not be added is not remembered.
+ * KEYS times of ids, keys of ids; ARGV prefix, and for each id its job, the id, now. Runs in the transaction that adds the jobs:
+ * the id of a job that could not be added is not remembered.
  */
 const REMEMBER = `
 for i = 2, #KEYS do
@@ -160,7 +172,7 @@ for i = 2, #KEYS do
   end
 end`
 
-/** KEYS keys of ids. @returns their jobs, or '' for those that are not known; the others are written as they were */
+/** KEYS keys of ids. @returns their jobs, or '' for ids that are not known; known ids are written again as they were */
 const RECALL = `
 local jobs = {}
 for i, key in ipairs(KEYS) do
@@ -170,7 +182,7 @@ for i, key in ipairs(KEYS) do
 end
 return jobs`
 
-/** KEYS times; ARGV prefix, before when, how many. @returns how many were forgotten */
+/** KEYS times; ARGV prefix, before when, how many. Forgets the oldest ids. @returns how many were forgotten */
 const FORGET_IDS = `
 local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. ARGV[2], 'LIMIT', 0, ARGV[3])
 for _, id in ipairs(ids) do
@@ -179,7 +191,10 @@ for _, id in ipairs(ids) do
 end
 return #ids`
 
-/** KEYS periodic; ARGV task, version, the next one with its word and entry. A word that is there is that of whoever asks again. */
+/**
+ * KEYS periodic; ARGV task, version, the next version with its word and entry. If that word is there already, its writer asks
+ * again.
+ */
 const ADVANCE = `
 local before = redis.call('HGET', KEYS[1], ARGV[1])
 if before == ARGV[3] then return 1 end
@@ -187,23 +202,24 @@ if tonumber(before and string.match(before, '^%d+') or 0) ~= tonumber(ARGV[2]) t
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1`
 
-/** KEYS periodic; ARGV task, version. */
+/** KEYS periodic; ARGV task, version. Removes the entry, unless it has a later version. */
 const FORGET_VERSION = `
 local text = redis.call('HGET', KEYS[1], ARGV[1])
 if text and tonumber(string.match(text, '^%d+') or 0) <= tonumber(ARGV[2]) then
   redis.call('HDEL', KEYS[1], ARGV[1])
 end`
 
-/** KEYS any: a cluster needs one to choose a node. @returns epoch ms */
+/** KEYS any: a cluster needs a key to choose a node. @returns epoch ms */
 const NOW = `
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)`
 
-// What people look at and change is read and changed by these.
+// The scripts below read and change what people look at and change.
 
 /**
- * KEYS delayed, prioritized, failed, active; ARGV prefix, bytes of the data that are wanted, and the ids. It only reads. For
- * each job: where it is, its score there, what it has, and of its data, which may be large, the beginning, the end and the length.
+ * KEYS delayed, prioritized, failed, active; ARGV prefix, how many bytes of the data are wanted, and the ids. It only reads.
+ * Returns for each job: where it is, its score there, what it has, and of its data, which may be large, the beginning, the end
+ * and the length.
  */
 const PEEK = `
 local found = {}
@@ -228,8 +244,10 @@ return found`
 
 /**
  * KEYS job, wait, prioritized, delayed, failed, events; ARGV id, the record that it has, where it may be (1: it waits, 2: it is
- * dead), where it goes (delayed or failed), its score there, the name of the event, fields and values. @returns 1: done; 0: it
- * is elsewhere, or has another record by now
+ * dead), where it goes (delayed or failed), its score there, the name of the event, fields and values. Moves a job that does not
+ * run.
+ *
+ * @returns 1: done; 0: the job is elsewhere, or has another record by now
  */
 const RELOCATE = `
 local id = ARGV[1]
@@ -251,7 +269,9 @@ return 1`
 
 /**
  * KEYS key, job, delayed, prioritized, wait, pc, events; ARGV id, ms that the key is remembered, priority, score among the
- * delayed (empty: it may run now), fields and values. @returns the job that has the key
+ * delayed (empty: it may run now), fields and values. Adds a job unless the key is known.
+ *
+ * @returns the job that has the key
  */
 const ARRIVE = `
 local id = ARGV[1]
@@ -298,7 +318,7 @@ const SCRIPTS = {
   arrive: { keys: 7, lua: ARRIVE },
 } as const satisfies Record<string, Script>
 
-/** Defines them for a client that has those of BullMQ. */
+/** Defines the scripts for a client that has those of BullMQ. */
 export function defineScripts(client: Redis | Cluster): void {
   const known = Object.entries(scriptsOf(client)) // BullMQ adds its version to the names
   for (const [name, { keys, lua, calls }] of Object.entries<Script>(SCRIPTS)) {
@@ -311,12 +331,12 @@ export function defineScripts(client: Redis | Cluster): void {
   }
 }
 
-/** What a client knows, by name. */
+/** Returns the scripts that a client knows, by name. */
 export function scriptsOf(client: object): Readonly<Record<string, { readonly lua: string }>> {
   return (client as { readonly scriptsSet: Readonly<Record<string, { lua: string }>> }).scriptsSet
 }
 
-/** What it is called beside BullMQ's own scripts. */
+/** Returns the name of a script beside BullMQ's own scripts. */
 export function commandOf(name: ScriptName): string {
   return `spoold:${name}`
 }

@@ -2,12 +2,12 @@ import { counted } from '../../base/counted.js'
 import { messageOf, SpooldError, toError } from '../../base/errors.js'
 import type { Connection } from './connection.js'
 
-/** What Redis answers for reasons of its own, which end: it is full, read-only, loading, or lets nobody in. */
+/** Matches what Redis answers for reasons of its own, which end: it is full, read-only, loading, or lets nobody in. */
 const REFUSED =
   /^(?:ERR Error running script.*-)?(OOM|ERR ACL failure|ERR The user executing the script|READONLY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|NOPERM|NOAUTH|BUSY|EXECABORT)\b/
-/** What the client puts before the answer of a cluster, when it has asked often enough. */
+/** What the client puts before the answer of a cluster, once it has asked often enough. */
 const IN_VAIN = /^Too many Cluster redirections\. Last error: (?:ReplyError: )?/
-/** Its connection is about to end: nothing was sent. */
+/** Matches if the connection was about to end, so that nothing was sent. */
 const UNSENT = /^Stream isn't writeable/
 const LOST = /timed out|timeout|closed|ended|ECONN|EPIPE|max retries per request|^Stream isn't writeable/i
 const AWAY: ReadonlySet<string> = new Set([
@@ -18,8 +18,8 @@ const AWAY: ReadonlySet<string> = new Set([
 ])
 
 /**
- * True of what Redis, or BullMQ here, cannot read as a job: its key has another type, or its fields are not JSON of the form that BullMQ
- * writes. Whoever may write to Redis can store that.
+ * True if Redis, or BullMQ here, cannot read something as a job: its key has another type, or its fields are not JSON of the form
+ * that BullMQ writes. Whoever may write to Redis can store that.
  */
 export function isUnreadable(error: unknown): boolean {
   return (
@@ -27,7 +27,7 @@ export function isUnreadable(error: unknown): boolean {
   )
 }
 
-/** @returns null, as for what is not there @throws any other error */
+/** Turns the error of an unreadable value into null, as for a missing value. @throws any other error */
 export function unlessUnreadable(error: unknown): null {
   if (isUnreadable(error)) return null
   throw error
@@ -48,24 +48,24 @@ export function hasEnded(error: unknown): boolean {
   return !(error instanceof SpooldError) && /closed|ended|ECONNRESET|EPIPE/.test(firstOf(error).message)
 }
 
-/** True if the task is not to blame: later, or elsewhere, it can be stored. */
+/** True if the task is not to blame: it can be stored later, or elsewhere. */
 export function isAway(error: unknown): error is SpooldError {
   return error instanceof SpooldError && AWAY.has(error.code)
 }
 
-/** For people: what Redis, or the client on the way there, says of a command that it has not carried out. */
+/** Returns, for people, what Redis, or the client on the way there, says of a command that was not carried out. */
 export function whyNot(thrown: unknown): string {
   const { message } = firstOf(thrown)
   if (thrown instanceof SpooldError || !LOST.test(message)) return messageOf(firstOf(thrown))
   return 'the connection ended before it answered; it is tried again at least every second (spoold doctor examines it)'
 }
 
-/** Does Redis say that it lets nobody in, or not this user? That does not end by itself. @param why as people are told */
+/** True if Redis lets nobody in, or not this user, which does not end by itself. @param why as people are told */
 function isLockedOut(why: string): boolean {
   return /\b(NOAUTH|WRONGPASS|NOPERM)\b/.test(why)
 }
 
-/** How unlikely it is to end by itself: 0, 1 or 2. @param why as people are told */
+/** Returns how unlikely a fault is to end by itself: 0, 1 or 2. @param why as people are told */
 export function weightOf(why: string): number {
   if (isLockedOut(why)) return 2
   return REFUSED.test(why) && !/^(LOADING|BUSY)\b/.test(why) ? 1 : 0
@@ -73,7 +73,10 @@ export function weightOf(why: string): number {
 
 const CLIENT = /^(Connection is closed|Command timed out|Socket timeout|Stream isn't writeable)/
 
-/** What Redis or its client says to a command of a person, who can only read it; undefined: neither has said it. */
+/**
+ * Returns the error of Redis or its client in words for the person whose command failed; undefined: the error is from neither of
+ * them.
+ */
 export function serverFault(thrown: unknown): SpooldError | undefined {
   const cause = firstOf(thrown)
   const { name, message } = cause
@@ -85,7 +88,7 @@ export function serverFault(thrown: unknown): SpooldError | undefined {
   return new SpooldError('REDIS_UNREACHABLE', 'the connection to Redis ended before it answered', { cause })
 }
 
-/** @throws what Redis or its client says, in words for people */
+/** Runs an operation. @throws what Redis or its client says, in words for people */
 export async function inWords<T>(act: () => Promise<T>): Promise<T> {
   try {
     return await act()
@@ -94,7 +97,7 @@ export async function inWords<T>(act: () => Promise<T>): Promise<T> {
   }
 }
 
-/** @param wasSent the task was sent, so it may be stored */
+/** Returns why a task was not stored. @param wasSent true if the task was sent, so that it may be stored */
 export function storeFailure(
   { name, fault, isReady }: Connection,
   thrown: unknown,
@@ -111,7 +114,7 @@ export function storeFailure(
   return new SpooldError('REDIS_UNANSWERED', `${fault}; the task may have been stored`, { cause })
 }
 
-/** Of a transaction that was given up: why. */
+/** Returns why a transaction was given up; any other error as it is. */
 function firstOf(thrown: unknown): Error {
   const error = toError(thrown)
   const previous =

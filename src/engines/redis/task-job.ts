@@ -10,48 +10,49 @@ import { parseVars, type Vars } from '../../formats/protocol/vars.js'
 import { type Again, type Burial, PASTS, type Past, type Runs } from '../contracts/verdict.js'
 import type { JobJson } from './libraries.js'
 
-/** The largest task: Redis keeps it in memory, and its packet and body pass through that as text. */
+/** The maximum size of a task, because Redis keeps it in memory, and its packet and body pass through that as text. */
 export const MAX_TASK_BYTES = 16 * 1024 * 1024
 /**
- * BullMQ's jobs without a priority run first, so no priority is this, and 0 is none. BullMQ's largest is one more, but its order is
- * a double, the priority times 2^32 and a counter: from 2^53 on neighbours are equal, and change places.
+ * The job priority of a task without a priority, which runs last; BullMQ counts 0 as no priority, and runs it first. BullMQ's
+ * largest priority is one more, but its order is a double, the priority times 2^32 plus a counter: from 2^53 on neighbours are
+ * equal, and change places.
  */
 const LAST = 2_097_151
 
-/** What a job carries: bytes in base64, since JSON has none. */
+/** What a job carries: bytes in base64, because JSON has none. */
 interface JobData {
   readonly packet: string
   readonly body?: string
 }
 
-/** What the engine keeps of a task's runs, in the job's `progress`, which every claim brings along. */
+/** What the engine keeps of a task's runs: it is in the job's `progress`, which every claim brings along. */
 export interface TaskRecord extends Runs {
   readonly past: Past
-  /** How the run was cut short that `past` is of, if a master knew. */
+  /** How the run that left `past` was cut short, if a master knew. */
   readonly lastRun?: LastRun
-  /** When it runs next, once that is another time than it was stored for; epoch ms. */
+  /** When the task runs next, once that differs from the time for which it was stored; epoch ms. */
   readonly dueAtMs?: number
-  /** How often in a row nobody wanted it. */
+  /** How often in a row no handler took the task. */
   readonly unwanted?: number
-  /** Of a dead letter. */
+  /** The reason of a dead letter. */
   readonly reason?: BuryReason
-  /** When it failed for the first and for the last time, and how; epoch ms. */
+  /** When the task failed for the first and for the last time, and how; epoch ms. */
   readonly firstFailureAt?: number
   readonly lastFailureAt?: number
   readonly lastError?: string
-  /** By people. It is delayed until it is released, and is due then at the time that it had. */
+  /** True if the task is held. It is delayed until it is released, and is then due at the time that it had. */
   readonly isHeld?: boolean
-  /** It is held because it is moved to this spool, where it may be already. @see whyNoJourney */
+  /** The spool that the task is being moved to, where it may be already. It is held for that. @see whyNoJourney */
   readonly movedTo?: string
   readonly moveKey?: string
   readonly movedAt?: number
   readonly wasHeld?: boolean
 }
 
-/** Of a task that has never run. */
+/** The record of a task that has never run. */
 export const NEW_RECORD: TaskRecord = { attempts: 0, crashes: 0, policy: {}, past: 'none' }
 
-/** A stored task, as a job has it. */
+/** A stored task, as its job has it. */
 export interface TaskJob {
   readonly id: string
   readonly vars: Vars
@@ -62,7 +63,7 @@ export interface TaskJob {
   readonly json: JobJson
 }
 
-/** What BullMQ calls the job: the name of its task. Names that no task can have are not repeated. */
+/** Returns BullMQ's name of the job: the name of its task, or `task` if that is no valid name. */
 export function jobNameOf(vars: Vars): string {
   const task = taskNameOf(vars)
   return task === undefined || nameFault(displayName(task)) !== undefined ? 'task' : displayName(task)
@@ -70,7 +71,7 @@ export function jobNameOf(vars: Vars): string {
 
 const MAX_ERROR_CHARS = 8192
 
-/** The record after what a run leads to, if any did. */
+/** Returns the record after a verdict. If a run led to the verdict, the record notes its failure. */
 export function recordAfter(record: TaskRecord, { runs, failed }: Burial | Again): TaskRecord {
   if (failed === undefined) return { ...record, ...runs }
   const nowMs = Date.now()
@@ -111,22 +112,25 @@ export function taskOf(json: JobJson): TaskJob | undefined {
 }
 
 /**
- * How long before its time a job was pulled: the clock of a machine that promoted it is fast. One without a time is due, however fast
- * the clock of the one that stored it is.
+ * Returns how long before its time a job was pulled, which happens if the clock of a machine that promoted it is fast. A job
+ * without a time is due, however fast the clock of the machine that stored it is.
  */
 export function earlyMs({ json, record, dueAtMs }: TaskJob, nowMs: number): number {
   const hasTime = record.dueAtMs !== undefined || (optionsOf(json.opts).delay ?? 0) > 0
   return hasTime ? Math.max(0, dueAtMs - nowMs) : 0
 }
 
-/** The same record if it has none, as nearly all: in V8, to copy an object without one of its properties is slow. */
+/**
+ * Returns the record without `lastRun`; the same object if it has none, as nearly all, because V8 copies an object without one of
+ * its properties slowly.
+ */
 export function withoutLastRun(record: TaskRecord): TaskRecord {
   if (record.lastRun === undefined) return record
   const { lastRun: _, ...rest } = record
   return rest
 }
 
-/** How often and when it failed, without what is not known. */
+/** Returns how often and when a task failed, without what is not known. */
 export function failuresOf(record: Partial<TaskRecord>) {
   const { attempts = 0, crashes = 0, firstFailureAt, lastFailureAt, lastError } = record
   return {
@@ -142,7 +146,7 @@ export function withoutJourney(record: TaskRecord): TaskRecord {
   return rest
 }
 
-/** @returns undefined: it is no packet as in a spool file, whole and without more */
+/** @returns undefined: this is no packet as in a spool file, whole and without more */
 export function varsIn(packet: Buffer): Vars | undefined {
   const isWhole = packet.length >= HEADER_BYTES && packetBytesOf(packet) === packet.length
   if (!isWhole || modifier1Of(packet) !== SPOOL_MODIFIER) return undefined
@@ -172,7 +176,7 @@ function dataIn(text: string): JobData | undefined {
     : { packet: data.packet }
 }
 
-/** Whatever has another form was written by somebody else, and says nothing of runs. */
+/** Returns the record in a job's progress. Progress of another form was written by somebody else, and says nothing of runs. */
 export function recordOf({ progress }: { readonly progress?: unknown }): TaskRecord {
   if (!hasFields(progress, {}, RECORD)) return NEW_RECORD
   const record = { ...NEW_RECORD, ...(progress as Partial<TaskRecord>) }
@@ -193,13 +197,13 @@ const RECORD: Readonly<Record<keyof TaskRecord, FieldKind>> = {
   ...{ isHeld: 'flag', movedTo: 'text', moveKey: 'text', movedAt: 'time', wasHeld: 'flag' },
 }
 
-/** The options of a job that matter here, as far as they are what BullMQ writes. */
+/** Returns the options of a job that matter here, as far as they are what BullMQ writes. */
 export function optionsOf(opts: unknown): { readonly priority?: number; readonly delay?: number } {
   const isRight = hasFields(opts, {}, { priority: 'count', delay: 'time' })
   return isRight ? (opts as { readonly priority?: number; readonly delay?: number }) : {}
 }
 
-/** @returns undefined if it is no JSON: whoever may write to Redis can store anything */
+/** @returns undefined if the text is no JSON: whoever may write to Redis can store anything */
 export function jsonIn(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -208,7 +212,7 @@ export function jsonIn(text: string): unknown {
   }
 }
 
-/** @throws SpooldError REQUEST_INVALID */
+/** Returns the job priority of a task. @throws SpooldError REQUEST_INVALID */
 export function jobPriority(priority: string | undefined): number {
   if (priority === undefined) return LAST
   const number = Number(priority)

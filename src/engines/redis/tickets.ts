@@ -8,31 +8,31 @@ interface Source {
   readonly view: QueueView
   /** How many jobs may be pulled, as far as is known. */
   due: number
-  /** How many have been, by anybody. */
+  /** How many jobs have been pulled, by anybody, and not settled. */
   active: number
-  /** Tickets that no worker has a job for yet. */
+  /** How many tickets are out for which no worker has a job yet. */
   unclaimed: number
-  /** No handler here knows its name. */
+  /** True if no handler here knows the name of its tasks. */
   isUnknown: boolean
-  /** A worker is to look although all slots are taken, because it may know another limit. */
+  /** True if a worker is to look although all slots are taken, because it may know another limit. */
   isToTry: boolean
 }
 
 /**
- * The tickets that one master gives to its workers: for each queue as many as jobs are due that no ticket is out for, and no more
- * than its limit leaves. The limit itself is kept by Redis, which counts the jobs of all masters.
+ * The tickets that one master gives to its workers: for each queue as many as jobs are due for which no ticket is out, and no
+ * more than its limit leaves. The limit itself is kept by Redis, which counts the jobs of all masters.
  */
 export class Tickets {
-  /** @param prefix no other master has it */
+  /** The beginning of the tickets. No other master has it. */
   readonly #prefix: string
   #next = 0
-  /** By the name of their tasks; the spool's own has none. */
+  /** The queues, by the name of their tasks; the spool's own has none. */
   #sources = new Map<string | undefined, Source>()
   #wasSeen = false
   /** How many jobs of each queue may be asked for at a time. */
   #most = Number.POSITIVE_INFINITY
   #isPaused = false
-  /** Given away; undefined: for a queue that is gone. */
+  /** The tickets that were given away. `task` is the queue; undefined: the spool's own. */
   readonly #given = new Map<Ref, { readonly task: string | undefined; isClaimed: boolean }>()
 
   constructor(prefix: string) {
@@ -56,23 +56,23 @@ export class Tickets {
     return this.#sum(source => this.#readyIn(source))
   }
 
-  /** The same, for people: also while Redis gives few jobs, or none. */
+  /** As `ready`, for people: it also counts jobs that are not given out while Redis gives few jobs, or none. */
   get notGiven(): number {
     return this.#sum(source => this.#readyIn(source, source.due))
   }
 
-  /** Some of its jobs may be pulled, or a ticket is out for one. */
+  /** True if jobs of a queue may be pulled, or a ticket is out for one. */
   isDue({ task }: QueueView): boolean {
     const source = this.#sources.get(task)
     return source !== undefined && (source.unclaimed > 0 || this.#readyIn(source, source.due) > 0)
   }
 
-  /** How many are due for handlers that are here, whether there are slots for them or not. */
+  /** How many jobs are due that a handler here knows, whether there are slots for them or not. */
   get due(): number {
     return this.#sum(({ due, isUnknown }) => (isUnknown ? 0 : due))
   }
 
-  /** How many are due that no handler here knows. */
+  /** How many jobs are due that no handler here knows. */
   get unknown(): number {
     return this.#sum(({ due, isUnknown }) => (isUnknown ? due : 0))
   }
@@ -88,7 +88,7 @@ export class Tickets {
     })
   }
 
-  /** For the most urgent jobs first, as far as is known. */
+  /** Takes tickets, for the most urgent jobs first, as far as is known. */
   take(limit: number): Ref[] {
     const refs: Ref[] = []
     for (const source of [...this.#sources.values()].sort(byUrgency)) {
@@ -98,7 +98,7 @@ export class Tickets {
     return refs
   }
 
-  /** A worker has pulled a job for it. */
+  /** Notes that a worker has pulled a job for a ticket. */
   claimed(ref: Ref): void {
     const ticket = this.#given.get(ref)
     if (ticket === undefined || ticket.isClaimed) return
@@ -110,12 +110,12 @@ export class Tickets {
     pulled(source)
   }
 
-  /** No job has been pulled for it, as far as is known. */
+  /** True if no job has been pulled for a ticket, as far as is known. */
   isUnclaimed(ref: Ref): boolean {
     return this.#given.get(ref)?.isClaimed === false
   }
 
-  /** Nobody has it any more. @param isPulled a job left the queue for it */
+  /** Takes back a ticket that no worker has any more. @param isPulled true if a job left the queue for it */
   takeBack(ref: Ref, isPulled: boolean): void {
     const ticket = this.#given.get(ref)
     const source = this.#sources.get(ticket?.task)
@@ -126,7 +126,7 @@ export class Tickets {
     if (!ticket.isClaimed && isPulled) pulled(source)
   }
 
-  /** A job that was active is due again. */
+  /** Notes that a job that was active is due again. */
   putBack(task: string | undefined): void {
     const source = this.#sources.get(task)
     if (source === undefined) return
@@ -134,7 +134,7 @@ export class Tickets {
     source.active = Math.max(0, source.active - 1)
   }
 
-  /** A worker found that all slots are taken, or that no handler knows the name. */
+  /** Notes that a worker found all slots taken, or that no handler knows the name. */
   refused(ref: Ref, reason: 'slot' | 'unknown-name'): void {
     const source = this.#sources.get(this.#given.get(ref)?.task)
     if (source === undefined) return
@@ -142,7 +142,7 @@ export class Tickets {
     else source.isUnknown = true
   }
 
-  /** The handlers may know other names and other limits. */
+  /** Notes that the handlers may know other names and other limits. */
   handlersReplaced(): void {
     for (const source of this.#sources.values()) {
       source.isUnknown = false
@@ -181,7 +181,7 @@ function pulled(source: Source): void {
   source.due = Math.max(0, source.due - 1)
 }
 
-/** By the job in front: its priority, and among equals when it was due. */
+/** Compares queues by the job in front: its priority, and among equals when it was due. */
 function byUrgency({ view: { head: a } }: Source, { view: { head: b } }: Source): number {
   if (a === undefined || b === undefined) return Number(a === undefined) - Number(b === undefined)
   return a.priority - b.priority || a.dueMs - b.dueMs

@@ -25,9 +25,9 @@ import { inWords, unlessUnreadable } from './store-failure.js'
 import { jsonIn, recordOf } from './task-job.js'
 
 const LEASE_MS = 15_000
-/** Of more jobs in one set only so many are read. */
+/** The most jobs of one set that are read. */
 const READ_AT_MOST = 1000
-/** Each takes memory until it is resumed, and a daemon reads them all. */
+/** The most schedules that may be paused, because each pause takes memory until it ends, and a daemon reads them all. */
 const MOST_PAUSED = 4096
 
 /** Upkeep of a spool on Redis. BullMQ removes whole jobs, so a removed task leaves no records. */
@@ -64,7 +64,10 @@ export class RedisUpkeep implements Upkeep {
     signal?: AbortSignal,
   ): Promise<Purged> {
     const nowMs = await this.#connection.nowMs()
-    /** Redis has said of these that they are removed. One that is there again stays: its id is no text, so we ask for another. */
+    /**
+     * Jobs that Redis has said are removed. If one is there again, it stays: its id is not valid text, so the command names
+     * another id.
+     */
     let said: ReadonlySet<string> = new Set()
     for (let removed = 0; ; ) {
       const { count, jobs } = await deadJobs(this.#connection)
@@ -90,7 +93,10 @@ export class RedisUpkeep implements Upkeep {
     }
   }
 
-  /** Names of limited tasks that nobody stores any more; a job that is gone has left no records. */
+  /**
+   * Forgets the names of limited tasks that nobody stores any more. There are no records to remove, because they go with their
+   * jobs.
+   */
   forget(ageMs: number): Promise<number> {
     const limited = limitedKey(this.#connection)
     return inWords(async () => Number(await this.#connection.run('forgetLimited', limited, ageMs)))
@@ -116,7 +122,7 @@ export class RedisUpkeep implements Upkeep {
     }
   }
 
-  /** Those that wait for their next run. One that is due again is not among them. */
+  /** Counts the failed tasks that wait for their next run. A failed task that is due again is not among them. */
   async #failed(): Promise<UpkeepStats['records']> {
     const all = await Promise.all((await queuesOf(this.#connection)).map(queue => this.#failedIn(queue)))
     const count = all.reduce((sum, each) => sum + each.count, 0)
@@ -205,12 +211,12 @@ interface DeadJob {
 
 interface DeadJobs {
   readonly count: number
-  /** The oldest of all queues, the first one first. */
+  /** The oldest of all queues together, the oldest first. */
   readonly jobs: readonly DeadJob[]
   readonly newestMs: number | null
 }
 
-/** The dead letters of all queues. */
+/** Returns the dead letters of all queues. */
 async function deadJobs(connection: Connection): Promise<DeadJobs> {
   const found = await Promise.all((await queuesOf(connection)).map(deadIn))
   const newest = found.flatMap(({ newestMs }) => newestMs ?? [])
@@ -236,7 +242,7 @@ async function deadIn(queue: SpoolQueue): Promise<DeadJobs> {
   return { count, jobs, newestMs: newest === undefined ? null : Number(newest) }
 }
 
-/** What people have paused of the schedules of a spool: the hash `spoold:schedule-pauses`, since when by the clock of Redis. */
+/** The paused schedules of a spool: the hash `spoold:schedule-pauses` has since when, by the clock of Redis. */
 function schedulePauses(connection: Connection): SchedulePauses {
   const key = connection.key('spoold:schedule-pauses')
   const { redis } = connection

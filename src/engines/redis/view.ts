@@ -5,7 +5,7 @@ import { priorityOf } from './task-job.js'
 export interface QueueView {
   /** The name of its tasks; absent: it is the spool's own queue. */
   readonly task?: string
-  /** BullMQ's own pause: nobody gets a job. */
+  /** True under BullMQ's own pause: nobody gets a job. */
   readonly isPaused: boolean
   /** Jobs that a pull may bring now, or as soon as fewer than `limit` are active. */
   readonly due: number
@@ -14,11 +14,14 @@ export interface QueueView {
   /** Jobs that somebody has pulled. */
   readonly active: number
   readonly limit?: number
-  /** The next one that a pull brings, unless it only just came due. */
+  /** The next job that a pull brings, unless another one has only just come due. */
   readonly head?: { readonly priority: number; readonly dueMs: number }
   readonly nextDueMs?: number
   readonly oldestDueMs?: number
-  /** The most urgent first; without the jobs that came due and that nobody has pulled since. Lua writes an empty list as {}. */
+  /**
+   * The most urgent first, without delayed jobs that have come due since the last pull, which promotes them. Lua writes an empty
+   * list as {}.
+   */
   readonly priorities: ReadonlyArray<readonly [priority: number, count: number]> | Record<string, never>
   readonly leftOut: number
   /** The last event of the queue. */
@@ -43,18 +46,18 @@ export function viewFrom(reply: unknown): SpoolView {
   return JSON.parse(String(reply)) as SpoolView
 }
 
-/** How many are due or wait for their time. */
+/** Returns how many jobs are due, wait for their time, or are left out. */
 export function sumOf({ queues }: SpoolView, what: 'due' | 'later' | 'leftOut'): number {
   return queues.reduce((sum, queue) => sum + queue[what], 0)
 }
 
-/** The time of the first of all queues. */
+/** Returns the earliest time of all queues. */
 export function firstOf({ queues }: SpoolView, what: 'nextDueMs' | 'oldestDueMs'): number | undefined {
   const times = queues.flatMap(queue => queue[what] ?? [])
   return times.length === 0 ? undefined : Math.min(...times)
 }
 
-/** What `view` says of a feed's statistics. @param isDue whether the jobs of a queue that are due count as such */
+/** Returns the part of a feed's statistics that is in a view. @param isDue true if the due jobs of a queue count as due */
 export function statsFrom(
   view: SpoolView,
   isDue: (queue: QueueView) => boolean = ({ due }) => due > 0,

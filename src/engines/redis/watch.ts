@@ -5,9 +5,9 @@ import { limitedKey, SpoolQueue } from './queues.js'
 import { hasEnded, unlessUnreadable, weightOf, whyNot } from './store-failure.js'
 import { firstOf, NOTHING_SEEN, PRIORITIES_SHOWN, type SpoolView, sumOf, viewFrom } from './view.js'
 
-/** Looks follow each other at least so far apart: a busy queue has thousands of events in a second. */
+/** The least time between two looks, because a busy queue has thousands of events in a second. */
 const PAUSE_MS = 20
-/** So often it looks without an event. */
+/** How often to look without an event. */
 const REGULAR_MS = 1000
 /** How long a read of events blocks. */
 const BLOCK_MS = 5000
@@ -15,7 +15,7 @@ const BLOCK_MS = 5000
 interface WatchListener {
   /** @param most how many jobs of each queue may be asked for at a time */
   seen(view: SpoolView, most: number): void
-  /** Told once, until it is reached again; and once more if it then answers, and refuses or lets nobody in. */
+  /** Called once, until Redis is reached again; and once more if Redis then answers, but refuses or lets nobody in. */
   unreachable(error: string): void
   reachedAgain(): void
 }
@@ -23,7 +23,7 @@ interface WatchListener {
 /** Follows what the queues of a spool hold: looks at once after an event of BullMQ, when a job comes due, and each second. */
 export class Watch {
   readonly #connection: Connection
-  /** A connection of its own, since its reads block. */
+  /** A connection of its own, because its reads block. */
   readonly #events: Connection
   readonly #listener: WatchListener
   #view = NOTHING_SEEN
@@ -31,11 +31,14 @@ export class Watch {
   #isDirty = false
   #pauseMs = PAUSE_MS
   #stalledAt = Number.NEGATIVE_INFINITY
-  /** Why it is not reached, as was told; undefined: it is. */
+  /** Why Redis is not reached, as people were told; undefined: it is reached. */
   #told: string | undefined
-  /** Its connection ended in the last look, of which nobody was told: a replica ends it at a command that writes, whoever sent that. */
+  /**
+   * True if the connection ended in the last look, of which nobody was told: a replica ends it at a command that writes, whoever
+   * sent that.
+   */
   #isTriedAgain = false
-  /** It can be read, and takes no writes. */
+  /** True if Redis can be read, but takes no writes. */
   #isRefusing = false
   #isOpen = false
   readonly #closed = new AbortController()
@@ -54,7 +57,7 @@ export class Watch {
     void this.#follow()
   }
 
-  /** Looks as soon as it may. */
+  /** Looks as soon as the pause since the last look is over. */
   look(): void {
     this.#isDirty = true
     if (!this.#isOpen || this.#looking !== undefined) return
@@ -64,12 +67,12 @@ export class Watch {
     })
   }
 
-  /** What is due cannot be had: it looks less often until `relax`. */
+  /** Looks less often until `relax`, because what is due cannot be pulled. */
   slowDown(): void {
     this.#pauseMs = Math.min(REGULAR_MS, this.#pauseMs * 2)
   }
 
-  /** A job was had. */
+  /** Looks often again, because a job was pulled. */
   relax(): void {
     this.#pauseMs = PAUSE_MS
     if (!this.#isRefusing) return
@@ -77,7 +80,9 @@ export class Watch {
     this.look()
   }
 
-  /** Redis gave no job although it can be read: it is full, or no master. From now on one is asked for at a time. */
+  /**
+   * Notes that Redis gave no job although it can be read: it is full, or no master. From now on, one job is asked for at a time.
+   */
   refused(why: string): void {
     this.#lost(why)
     this.#isRefusing = true
@@ -90,14 +95,17 @@ export class Watch {
     this.#isRefusing = false
   }
 
-  /** What Redis itself says, as that it lets nobody in, is known only once a connection has ended and another one was tried. */
+  /**
+   * Tells why Redis is not reached, and tells again if the reason is graver: what Redis itself says, such as that it lets nobody
+   * in, is known only once a connection has ended and another one was tried.
+   */
   #lost(why: string): void {
     if (this.#told !== undefined && weightOf(why) <= weightOf(this.#told)) return
     this.#told = why
     this.#listener.unreachable(why)
   }
 
-  /** What it saw last is as new as what it was asked for. */
+  /** True if Redis is reached, and no look is in progress or asked for: the view is as new as the last wish for one. */
   get isCurrent(): boolean {
     return this.#told === undefined && !this.#isDirty && this.#looking === undefined
   }
@@ -135,7 +143,9 @@ export class Watch {
     this.#arm()
   }
 
-  /** It is reached again once it takes a write, which a replica that can be read does not. */
+  /**
+   * Tries to write, because Redis counts as reached again only once it takes a write, which a replica that can be read does not.
+   */
   async #write(): Promise<void> {
     await this.#connection.use(() => this.#connection.redis.del(this.#connection.key('spoold:probe')))
     this.#reached()
@@ -146,18 +156,18 @@ export class Watch {
     return viewFrom(await this.#connection.run('look', ...args))
   }
 
-  /** Jobs whose holders died with their machine, or with their master, are due again. */
+  /** Makes jobs due again whose holders died with their machine, or with their master. */
   async #recoverStalled(): Promise<void> {
     const now = performance.now()
     if (now - this.#stalledAt < this.#connection.stalledMs) return
     const recover = (queue: SpoolQueue) => queue.use(all => all.getBackend().moveStalledJobsToWait())
-    // what is no job stops the script that meets it, once
+    // a key that is no job stops the script that meets it, once
     const recovered = await Promise.all(this.#queues.map(queue => recover(queue).catch(unlessUnreadable)))
     this.#stalledAt = now // a Redis that refuses this is asked again at the next look
     if (recovered.some(jobs => jobs !== null && jobs.length > 0)) this.look()
   }
 
-  /** As far as they have been seen. */
+  /** The queues, as far as they have been seen. */
   get #queues(): SpoolQueue[] {
     return this.#view.queues.map(({ task }) => new SpoolQueue(this.#connection, task))
   }

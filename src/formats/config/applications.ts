@@ -15,7 +15,7 @@ export interface Application {
   readonly index: number
 }
 
-/** Options that name handlers other than an application. */
+/** Options that name handlers, except those that name an application. */
 const OTHER_HANDLERS = [
   'spoolerImport',
   'spoolerExec',
@@ -33,7 +33,7 @@ export function hasOtherHandlers(options: SpoolOptions): boolean {
 }
 
 /**
- * The applications to load, in uWSGI's order (uwsgi_python_init_apps, uwsgi_init_all_apps). With lazy-apps, uWSGI's
+ * Returns the applications to load, in uWSGI's order (uwsgi_python_init_apps, uwsgi_init_all_apps). With lazy-apps, uWSGI's
  * spoolers load none and often have no handler at all; here they are loaded if no other handlers are configured.
  */
 export function applicationsOf(options: SpoolOptions, home: string): Application[] {
@@ -41,7 +41,7 @@ export function applicationsOf(options: SpoolOptions, home: string): Application
   return isLoaded ? namedApplications(options, home) : []
 }
 
-/** Nobody has said whether it is to be loaded, and uWSGI's spoolers would not have it. */
+/** True if `spooler-load-app` leaves it open whether the application is loaded, and uWSGI's spoolers would not have it. */
 export function isLeftOut(options: SpoolOptions): boolean {
   return options.spoolerLoadApp === 'auto' && options.lazyApps && hasOtherHandlers(options)
 }
@@ -70,7 +70,10 @@ export function namedApplications(options: SpoolOptions, home: string): Applicat
   ]
 }
 
-/** The language follows from the file name extension, as in uWSGI's plugins; no match: a language without a host here. */
+/**
+ * Returns the application of a `mount`. The language follows from the file name extension, as in uWSGI's plugins. Returns none if
+ * no extension matches, because the language has no host here.
+ */
 function mounted(text: string, index: number, home: string): Application[] {
   const value = text.slice(text.indexOf('=') + 1)
   const application = (language: HostLanguage, loader: Application['loader'], named = value) => [
@@ -83,7 +86,7 @@ function mounted(text: string, index: number, home: string): Application[] {
   return value.includes(':') ? application('python', 'module') : []
 }
 
-/** The application's file; undefined if only its interpreter can find it. */
+/** Returns the application's file; undefined if only its interpreter can find it. */
 export function applicationFile({ loader, value }: Application, home: string): string | undefined {
   return loader === 'file' || loader === 'psgi' || loader === 'rack' || loader === 'pecan'
     ? resolve(home, value)

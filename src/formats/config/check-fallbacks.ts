@@ -4,13 +4,17 @@ import { fallbackOf, isRedisAddress } from '../protocol/redis-address.js'
 import { originOf } from './options.js'
 import { addressOf, labelOf, type SpoolConfig } from './spools.js'
 
-/** Each directory is forwarded to one spool, and nobody runs its tasks. @param checkDirectory it is one, or can be made */
+/**
+ * Checks that each fallback directory is forwarded to one spool only, and that nobody runs its tasks.
+ *
+ * @param checkDirectory checks that the path is a directory, or that one can be made there
+ */
 export function checkFallbacks(
   spools: readonly SpoolConfig[],
   problems: Problems,
   checkDirectory: (name: string, path: string, where: ReturnType<typeof originOf>) => void,
 ): void {
-  /** By directory: which spool uses it. */
+  /** The spool that uses each directory. */
   const users = new Map(
     spools.flatMap(({ directory }) => (isRedisAddress(directory) ? [] : [[resolve(directory), directory]])),
   )

@@ -138,7 +138,10 @@ export function valuesOf(options: SpoolOptions): Readonly<Record<HostOption, rea
   }
 }
 
-/** Any other value is a module, which its interpreter finds; for Ruby, that is any value but a path that ends in `.rb`. */
+/**
+ * True if the value is a file. Any other value is a module, which its interpreter finds; for Ruby, that is any value but a path
+ * that ends in `.rb`.
+ */
 function isFile(name: HostOption | 'spooler-import', value: string): boolean {
   if (name.startsWith('perl-')) return true
   if (name.endsWith('rbrequire')) return /^\.{0,2}\/.*\.rb$/.test(value)

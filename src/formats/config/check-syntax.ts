@@ -15,18 +15,18 @@ import { handlingSpools, labelOf } from './spools.js'
 const PARSE_MS = 10_000
 /** Parses without writing a compiled file. */
 const PYTHON = 'import sys; f = sys.argv[1]; compile(open(f, "rb").read(), f, "exec")'
-/** Looks for the first part of a name alone: to look below it would run it. */
+/** Looks only for the first part of a module's name, because a look below the first part would run that module. */
 const FIND = `import importlib.util, site, sys
 sys.path[:0] = sys.argv[2].split(chr(10)); sys.path.append(site.getusersitepackages())
 sys.exit(importlib.util.find_spec(sys.argv[1]) is None and 3)`
 const NOT_FOUND = 3
-/** What the host adds to the search path. */
+/** The directories that the host adds to the search path. */
 const LIBRARIES = ['library', 'last_resort', 'library/spoold/last_resort'].map(
   each => `${HOSTS_ROOT}/python/${each}`,
 )
 const MODULE = /^([A-Za-z_]\w*)(\.[A-Za-z_]\w*)*$/
 
-/** The files, and the interpreters, that would be run to load the handlers and algorithms of a configuration. */
+/** Returns the files and interpreters that would be run to load the handlers and algorithms of a configuration. */
 export function codeOf(resolved: ResolvedOptions): string[] {
   const home = resolve(resolved.options.chdir ?? '.')
   const path = searchPath(resolved.environment)
@@ -40,10 +40,11 @@ export function codeOf(resolved: ResolvedOptions): string[] {
 }
 
 /**
- * Parses the files of handlers and algorithms, and looks for modules of Python, without running any code. Perl is left out, because
- * it cannot be parsed without running it. That a module is not found is a warning: one that is loaded before it may change the search path.
+ * Parses the files of handlers and algorithms, and looks for modules of Python, without running any code. Perl is left out,
+ * because it cannot be parsed without running it. A module that is not found is a warning only, because a module that is loaded
+ * before it may change the search path.
  *
- * @param as who runs interpreters; undefined: this process
+ * @param as the user that interpreters run as; undefined: this process's own user
  */
 export function checkSyntax(
   resolved: ResolvedOptions,
@@ -52,7 +53,7 @@ export function checkSyntax(
 ): void {
   const home = resolve(resolved.options.chdir ?? '.')
   const path = searchPath(resolved.environment)
-  /** Several spools may share a handler. */
+  /** The result per file, because several spools may share a handler. */
   const parsed = new Map<string, string | undefined>()
   const environment = new Map(resolved.environment)
   const pythonPath = environment.get('PYTHONPATH') ?? process.env.PYTHONPATH
@@ -65,7 +66,7 @@ export function checkSyntax(
       const interpreter =
         language === 'javascript' ? undefined : interpreterOf(language, spool.options, home, path)
       if (statsOf(file)?.isFile() !== true) {
-        // of another file, that is already reported
+        // a file that is missing is already reported, so only modules remain
         const [, module] = (language === 'python' && MODULE.exec(value)) || []
         if (module === undefined || interpreter === undefined) continue
         const paths = [
@@ -128,7 +129,7 @@ function handlerFiles(options: SpoolOptions, home: string): CheckedFile[] {
   return [...named.map(each => ({ ...each, file: resolve(home, each.value) })), ...applications]
 }
 
-/** The module that decides how many processes there are. */
+/** Returns the module that decides how many processes there are. */
 function algorithmFiles({ spoolerCheaper, spoolerCheaperAlgo }: SpoolOptions, home: string): CheckedFile[] {
   if (spoolerCheaper === 0 || !spoolerCheaperAlgo.includes('/')) return []
   const file = resolve(home, spoolerCheaperAlgo)
@@ -145,7 +146,11 @@ function interpreterOf(
   return 'missing' in found ? undefined : found.path
 }
 
-/** @param interpreter undefined: there is none, which is already reported */
+/**
+ * Returns the syntax error of a file; undefined if there is none.
+ *
+ * @param interpreter undefined: there is none, which is already reported
+ */
 function syntaxFault(
   language: CheckedFile['language'],
   interpreter: string | undefined,

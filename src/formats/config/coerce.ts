@@ -15,7 +15,7 @@ const FALSE = new Set(['false', 'off', 'no', '0'])
 const TRUE = new Set(['', 'true', 'on', 'yes', '1'])
 /** A longer timer would fire at once: Node keeps its milliseconds in 31 bits. */
 const MAX_SECONDS = 2_147_483
-/** Kinds of text in which a shell, an interpreter or strftime(3) has such placeholders, too. */
+/** Kinds of text in which a shell, an interpreter or strftime(3) may have such placeholders too, so that no warning is given. */
 const READ_BY_OTHERS = /COMMAND|CODE|FORMAT/
 /** Kinds of text that may not be empty. */
 const THINGS = new Set(['DIR', 'FILE', 'LOGFILE', 'USER', 'GROUP', 'ADDRESS', 'NETWORK', 'USER[:GROUP]'])
@@ -87,13 +87,13 @@ function wholeNumber(digits: string): number | undefined {
   return /^\+?[0-9]{1,15}$/.test(digits) ? Number(digits) : undefined
 }
 
-/** Units are our extension: uWSGI would take `10m` for 10 seconds. */
+/** Reads a number of seconds, or a duration with units. Units are our extension: uWSGI would take `10m` for 10 seconds. */
 function secondsOf(digits: string): number | undefined {
   const ms = parseDuration(digits.replace(/^\+/, ''))
   return ms === undefined ? undefined : ms / 1000
 }
 
-/** The value is in milliseconds, as everywhere from here on. */
+/** Parses a duration. The value is in milliseconds, as everywhere from here on. */
 function coerceSeconds({ name, isAge }: OptionSpec, text: string): Coerced {
   const coerced = coerceNumber(text, secondsOf, 'a number of seconds, or a time such as 90s or 10m')
   if (coerced.error !== undefined) return coerced
@@ -106,7 +106,7 @@ function coerceSeconds({ name, isAge }: OptionSpec, text: string): Coerced {
   return { value: most * 1000, warning }
 }
 
-/** With a fraction, as in uWSGI (core/uwsgi.c, uwsgi_opt_set_megabytes). The value is in bytes. */
+/** Parses megabytes, with a fraction, as in uWSGI (core/uwsgi.c, uwsgi_opt_set_megabytes). The value is in bytes. */
 function coerceMegabytes(text: string): Coerced {
   const megabytes = (digits: string) =>
     /^\+?[0-9]{1,9}(?:\.[0-9]*)?$/.test(digits) ? Math.floor(Number(digits) * 1024 * 1024) : undefined
@@ -125,7 +125,7 @@ function coerceChoice({ name, choices = [] }: OptionSpec, text: string): Coerced
 function coerceText({ name, value = '' }: OptionSpec, text: string): Coerced {
   // "log-date = true" selects the default format (core/uwsgi.c, uwsgi_opt_log_date)
   if (name === 'log-date') return { value: TRUE.has(text.toLowerCase()) ? '' : text }
-  // an address of Redis has ? and passwords of its own
+  // an address of Redis contains ? and passwords, so the hints below do not apply to it
   if (!THINGS.has(value) || isRedisAddress(text))
     return READ_BY_OTHERS.test(value) ? { value: text } : { value: text, ...warningOfUnset(text) }
   if (text === '') return { value: text, error: `expected ${value}, got nothing` }
@@ -135,7 +135,7 @@ function coerceText({ name, value = '' }: OptionSpec, text: string): Coerced {
     : { value: text, warning: `expected ${value}, got ${describe(text)}${hint}` }
 }
 
-/** A hint about text that a shell or another program would interpret, but that is taken literally here. */
+/** Returns a hint about text that a shell or another program would interpret, but that is taken literally here. */
 function literalHint(thing: string, text: string): string {
   if (/^(["']).*\1$/s.test(text)) return ' (the quotes are part of the value)'
   if (/^~/.test(text)) return ' (~ is not expanded; write $(HOME))'
@@ -147,7 +147,7 @@ function literalHint(thing: string, text: string): string {
   return ''
 }
 
-/** A placeholder that was not replaced. The text may be a secret. */
+/** Warns about a placeholder that was not replaced. The warning does not repeat the text, which may be a secret. */
 export function warningOfUnset(text: string): { readonly warning?: string } {
   const reason = whyUnset(text.replaceAll(/%\([^()]+\)[sdf]\b/g, '')) // %(message)s is a format of Python's
   return reason === undefined ? {} : { warning: `a placeholder stays as it is: ${reason}` }

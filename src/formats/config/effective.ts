@@ -9,22 +9,22 @@ import type { SpoolConfig, SpoolSettings } from './spools.js'
 export interface EffectiveSetting {
   readonly option: string
   readonly value: string
-  /** undefined: not configured, so this is the default. */
+  /** Undefined: the option is not configured, so this is the default. */
   readonly where: Where | undefined
 }
 
 interface EffectiveSpool extends EffectiveSetting {
   readonly directory: string
-  /** If it has options of its own: these, and those that are configured for all spools. */
+  /** The options of a `spooler2`: its own, and those that are configured for all spools. Empty for other spools. */
   readonly values: readonly EffectiveSetting[]
 }
 
-/** Where it was written, for people. */
+/** Returns where the setting was written, for people. */
 export function originOf({ where }: EffectiveSetting): string {
   return where === undefined ? 'default' : printable(formatWhere(where))
 }
 
-/** In their order. */
+/** Returns the spools in the order of the configuration. */
 export function effectiveSpools({ spools }: ResolvedOptions): EffectiveSpool[] {
   return spools.map(spool => {
     const { directory, where, describedBy: option } = spool
@@ -34,7 +34,7 @@ export function effectiveSpools({ spools }: ResolvedOptions): EffectiveSpool[] {
   })
 }
 
-/** The value of every other option that has one, in table order; then the changes to the environment. */
+/** Yields the value of every other option that has one, in table order; then the changes to the environment. */
 export function* effectiveSettings({
   settings,
   options,
@@ -46,7 +46,7 @@ export function* effectiveSettings({
       yield { option: key, value, where }
 }
 
-/** The value of `spooler2`. */
+/** Returns the value of `spooler2` that describes this spool. */
 function description(
   { directory, isExternal, ownKeys }: SpoolConfig,
   values: readonly EffectiveSetting[],
@@ -69,7 +69,7 @@ function* valuesOf({ options, origins, handlers }: Written): Generator<Effective
     const value = values[propertyName(spec)]
     if (value === undefined || value === null) continue
     if (isList && givesHandlers) {
-      // their order counts across the options
+      // handlers are listed in the order in which they were written, across their options
       if (!haveHandlers) yield* inOrder(handlers, origins)
       haveHandlers = true
       continue
@@ -89,7 +89,7 @@ function* inOrder(handlers: Written['handlers'], origins: Written['origins']): G
   }
 }
 
-/** The value as an ini file would have it, in the option's own unit. */
+/** Returns the value as an ini file would have it, in the option's own unit. */
 function textOf({ kind }: OptionSpec, value: unknown): string {
   if (kind === 'seconds') return String(Number(value) / 1000)
   if (kind === 'megabytes') return String(Number(value) / 1024 / 1024)

@@ -5,7 +5,7 @@ import type { SpoolOptions } from './option-table.js'
 
 export type HostLanguage = 'python' | 'perl' | 'ruby'
 
-/** In the order in which uWSGI tries its plugins: by modifier, 0, 5 and 7. */
+/** The languages with hosts, in the order in which uWSGI tries its plugins: by modifier, 0, 5 and 7. */
 export const HOST_LANGUAGES = ['python', 'perl', 'ruby'] as const satisfies readonly HostLanguage[]
 
 /** The options that require a language's interpreter. */
@@ -19,7 +19,7 @@ export const HOST_OPTIONS = {
 const PROGRAMS: Readonly<Record<HostLanguage, string>> = { python: 'python3', perl: 'perl', ruby: 'ruby' }
 
 /**
- * The language of a value of spooler-import. As in uWSGI, Python is the default: for a module name, a package directory
+ * Returns the language of a value of spooler-import. As in uWSGI, Python is the default: for a module name, a package directory
  * and a file without extension.
  */
 export function importLanguage(value: string, home: string): 'javascript' | HostLanguage {
@@ -35,7 +35,7 @@ export function importLanguage(value: string, home: string): 'javascript' | Host
   return 'javascript'
 }
 
-/** Does the file's first line (`#!`) name Node? */
+/** True if the file's first line (`#!`) names Node. */
 function isForNode(path: string): boolean {
   try {
     const fd = openSync(path, 'r')
@@ -51,7 +51,7 @@ function isForNode(path: string): boolean {
 /** The path of an executable interpreter, or why there is none. */
 type Interpreter = { readonly path: string } | { readonly missing: string }
 
-/** @param path the PATH that the handlers will have */
+/** Finds the interpreter of a language. @param path the PATH that the handlers will have */
 export function findInterpreter(
   language: HostLanguage,
   options: SpoolOptions,
@@ -97,7 +97,7 @@ function runnable(path: string): string | undefined {
   }
 }
 
-/** PATH after the changes by `env` and `unenv`. */
+/** Returns PATH after the changes by `env` and `unenv`. */
 export function searchPath(
   environment: ReadonlyArray<readonly [name: string, value: string | undefined]>,
 ): string {

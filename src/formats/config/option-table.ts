@@ -1,14 +1,13 @@
 import { SCALING_OPTIONS } from './scaling-option-table.js'
 
 /**
- * Every option, once: the source of ini keys, command-line flags, environment names, `--help`, docs/options.md and the
- * type `Options`. Users write seconds and megabytes;
- * after `coerce` they are milliseconds and bytes.
+ * Every option, once: the source of ini keys, command-line flags, environment names, `--help`, docs/options.md and the type
+ * `Options`. Users write seconds and megabytes; after `coerce`, the values are milliseconds and bytes.
  */
 export interface OptionSpec {
   readonly name: string
   readonly aliases?: readonly string[]
-  /** Names of uWSGI's that mean its request workers: they count only in a configuration that serves no requests. */
+  /** Names that in uWSGI mean its request workers. They count only in a configuration that serves no requests. */
   readonly plain?: readonly string[]
   readonly short?: string
   readonly kind: OptionKind
@@ -22,17 +21,17 @@ export interface OptionSpec {
   readonly fallback?: boolean | number | string | null
   readonly group: OptionGroup
   readonly help: string
-  /** Seconds that no timer waits for, so they may be many. */
+  /** Marks seconds that no timer waits for, so that the limit of timers does not apply. */
   readonly isAge?: true
-  /** A property of each spool, not of the daemon. */
+  /** True for a property of each spool, not of the daemon. */
   readonly perSpool?: true
-  /** What it makes, or writes to, in a directory that has to be there: check, doctor and unit read this. */
+  /** What the option creates, or writes to, in a directory that has to exist: check, doctor and unit read this. */
   readonly writes?: 'file' | 'socket' | 'fifo'
-  /** It names handlers, or an application that registers them. */
+  /** True if the option names handlers, or an application that registers them. */
   readonly givesHandlers?: true
-  /** uWSGI has no such option. */
+  /** True if uWSGI has no such option. */
   readonly isOurs?: true
-  /** How it falls short of what uWSGI does for it. */
+  /** How the option falls short of what uWSGI does for it. */
   readonly part?: string
 }
 
@@ -214,7 +213,7 @@ export const OPTION_TABLE = [
   { name: 'die-on-term', kind: 'flag', fallback: true, group: 'configuration', help: 'accepted for compatibility: SIGTERM always stops the daemon', part: 'always on' },
 ] as const satisfies readonly OptionSpec[]
 
-// Longer than others: one row per option.
+// The file is long because the table has one row per option.
 type Spec = (typeof OPTION_TABLE)[number]
 type Camel<Name extends string> = Name extends `${infer Head}-${infer Tail}`
   ? `${Head}${Capitalize<Camel<Tail>>}`
@@ -239,7 +238,7 @@ type ValuesOf<Some extends Spec> = {
   readonly [S in Exclude<Some, { kind: 'directive' }> as PropertyOf<S>]: ValueOf<S>
 }
 type PerSpool = Extract<Spec, { perSpool: true }>
-/** These define spools, which have options of their own. */
+/** The options that define spools. A spool has options of its own, so these belong neither to the daemon nor to a spool. */
 type SpoolNaming = Extract<Spec, { name: 'spooler' | 'spooler2' | 'spooler-external' }>
 
 /** The daemon's typed values: `spooler-quiet` is `spoolerQuiet`, `worker-reload-mercy` is `workerReloadMercyMs`. */

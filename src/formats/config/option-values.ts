@@ -10,19 +10,19 @@ export type HandlerSetting = readonly [option: string, value: string]
 
 type Filter = (spec: OptionSpec) => boolean
 
-/** The options written in one place, typed. */
+/** The typed options that were written in one place. */
 export class OptionValues {
   readonly #values = new Map<string, unknown>()
   readonly #origins = new Map<string, Where[]>()
   readonly #handlers: HandlerSetting[] = []
-  /** What each option was called where it was written. */
+  /** The name under which each option was written. */
   readonly keys = new Map<string, string>()
 
   get origins(): Origins {
     return this.#origins
   }
 
-  /** In the order in which they were written. */
+  /** The values of options that name handlers, in the order in which they were written. */
   get handlers(): readonly HandlerSetting[] {
     return this.#handlers
   }
@@ -36,7 +36,7 @@ export class OptionValues {
   }
 
   /**
-   * Adds a value, to a list or in place of an earlier one.
+   * Adds a value: to a list, or in place of an earlier value.
    *
    * @param setting its key is what messages call the option
    * @returns false if the setting was left out; the reason is in `problems`
@@ -62,7 +62,7 @@ export class OptionValues {
     return true
   }
 
-  /** The given values of the wanted options, by their properties. */
+  /** Returns the given values of the wanted options, by their property names. */
   typed(isWanted: Filter): object {
     return propertiesOf(
       spec => isWanted(spec) && this.#values.has(spec.name),
@@ -70,7 +70,7 @@ export class OptionValues {
     )
   }
 
-  /** An earlier file may give a default. */
+  /** Warns if the same file gives an option twice. An earlier file may give a default, so it does not count. */
   #warnIfAgain(name: string, key: string, where: Where, problems: Problems): void {
     const [earlier] = this.#origins.get(name) ?? []
     if (earlier === undefined || earlier.file !== where.file) return
@@ -79,7 +79,7 @@ export class OptionValues {
   }
 }
 
-/** The defaults of the wanted options, by their properties. */
+/** Returns the defaults of the wanted options, by their property names. */
 export function defaultsOf(isWanted: Filter): object {
   return propertiesOf(isWanted, ({ isList, kind, fallback }) => {
     if (isList) return []

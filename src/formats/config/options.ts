@@ -14,11 +14,11 @@ export interface ResolvedOptions {
   /** The daemon's options. */
   readonly options: Options
   readonly origins: Origins
-  /** What each option was called where it was written. */
+  /** The name under which each option was written. */
   readonly labels: ReadonlyMap<string, string>
-  /** In order, with repetitions. Tasks may be enqueued in each; the first is the default, as in uWSGI. */
+  /** The spools in order, with repetitions. Tasks may be enqueued in each; the first is the default, as in uWSGI. */
   readonly spools: readonly SpoolConfig[]
-  /** What holds for a spool that has no options of its own, or that the configuration does not name. */
+  /** The settings of a spool that has no options of its own, or that the configuration does not name. */
   readonly anySpool: SpoolSettings
   /** Every setting in order, including unknown ones and placeholders: handlers see them as `uwsgi.opt`. */
   readonly settings: readonly Setting[]
@@ -29,17 +29,17 @@ export interface ResolvedOptions {
 /** The place of an option that is not written anywhere. */
 const NOWHERE: Where = { file: 'configuration' }
 
-/** Where an option, or the `i`th value of a list, was written; for messages. */
+/** Returns where an option, or the `i`th value of a list, was written; for messages. */
 export function originOf({ origins }: { readonly origins: Origins }, name: string, i = 0): Where {
   return origins.get(name)?.[i] ?? NOWHERE
 }
 
-/** These define spools, and are options neither of the daemon nor of a spool. */
+/** Options that define spools. They are options neither of the daemon nor of a spool. */
 const NAMES_SPOOLS = new Set(['spooler', 'spooler2', 'spooler-external'])
 /** uWSGI's other configuration formats. */
 const OTHER_FILES = new Set(['xml', 'xmlconfig', 'yaml', 'yml', 'json', 'js'])
 
-/** The typed options, with defaults filled in. Errors and warnings are added to the configuration's problems. */
+/** Returns the typed options, with defaults filled in. Errors and warnings are added to the configuration's problems. */
 export function resolveOptions(config: Config): ResolvedOptions {
   const values = new OptionValues()
   const named: Setting[] = []
@@ -100,10 +100,16 @@ function environmentChange(
   return [[name, key === 'unenv' || cut < 0 ? undefined : value.slice(cut + 1)]]
 }
 
-/** A suggestion compares the key with every option, and a file with more unknown keys than this is some other file. */
+/**
+ * The most unknown keys for which a name is suggested. A suggestion compares the key with every option, and a file with more
+ * unknown keys than this is not a configuration of spoold.
+ */
 const MAX_SUGGESTIONS = 100
 
-/** Lists the uWSGI options without effect: those whose work somebody may miss, and the others. Any other unknown key is probably misspelt. */
+/**
+ * Reports uWSGI options without effect in two lists: those whose work somebody may miss, and the others. Reports any other
+ * unknown key as probably misspelt.
+ */
 function reportUnknown(
   { settings, references, problems }: Config,
   hasEffect: (setting: Setting) => boolean,

@@ -3,21 +3,21 @@ import { formatWhere, type Setting } from '../ini/setting.js'
 import { findOption, type OptionSpec } from './option-table.js'
 import { leftToSite, requestServing } from './site.js'
 
-/** uWSGI's maximum, which is of its request workers. */
+/** uWSGI's options for the maximum number of processes, which means its request workers. */
 const MAXIMUM = new Set(['workers', 'processes'])
 
 /** What each setting of a configuration means. */
 interface Meanings {
   /** The settings in the order in which they count: what is written for spools wins over uWSGI's names. */
   readonly settings: readonly Setting[]
-  /** Undefined: nothing here. */
+  /** Returns the option that a setting means; undefined: it means nothing here. */
   optionOf(setting: Setting): OptionSpec | undefined
 }
 
 /**
- * Decides whose processes uWSGI's names are about (`plain` in the option table). Where requests are served, they belong to
- * uWSGI's request workers; otherwise they mean the processes of the spools, and beside a plain `cheaper`, `workers` is
- * their maximum. What belongs to a site means nothing here, either.
+ * Decides whose processes uWSGI's names are about (`plain` in the option table). In a configuration that serves requests, they
+ * are about uWSGI's request workers. Otherwise they are about the processes of the spools, and beside a plain `cheaper`,
+ * `workers` is their maximum. Settings that belong to a site mean nothing here, either.
  */
 export function meaningsOf({ settings, problems }: Config): Meanings {
   const options = settings.filter(({ isPlaceholder }) => isPlaceholder !== true)

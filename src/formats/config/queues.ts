@@ -1,10 +1,10 @@
 import { describe } from '../../base/errors.js'
 import { queueFault } from '../protocol/named.js'
 
-/** A queue of named tasks, and its spool as it is written. */
+/** A queue of named tasks, and its spool as written. */
 export type Queue = readonly [name: string, directory: string]
 
-/** The values of spooler-queue. The check has found those that are wrong. */
+/** Returns the values of spooler-queue. `checkQueues` has found the invalid ones. */
 export function queuesOf(values: readonly string[]): Queue[] {
   return values.map(value => {
     const cut = value.indexOf('=')
@@ -12,7 +12,7 @@ export function queuesOf(values: readonly string[]): Queue[] {
   })
 }
 
-/** @param report called with the place of each value that is wrong */
+/** Checks the values of spooler-queue. @param report called with the index of each invalid value */
 export function checkQueues(values: readonly string[], report: (i: number, message: string) => void): void {
   const seen = new Set<string>()
   for (const [i, value] of values.entries()) {

@@ -1,6 +1,6 @@
 /**
- * Rows of the option table about how many processes there are and when one is replaced. `plain`: uWSGI's names, which
- * are about its request workers, and count only in a configuration that serves no requests (request-serving.ts).
+ * The rows of the option table about how many processes there are and when a process is replaced. `plain`: uWSGI's names, which
+ * are about its request workers, and count only in a configuration that serves no requests (site.ts).
  */
 // biome-ignore format: one option per line reads as a table
 export const SCALING_OPTIONS = [

@@ -6,7 +6,9 @@ const UNITS: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, 
 /** More than a small machine has; a larger value is most likely a mistake. */
 const MAX_BYTES = 4 * 1024 ** 3
 
-/** Sizes in bytes. `2`, `pages=2` and `size=8k` mean the same as in uWSGI (core/sharedarea.c), which rounds up to pages. */
+/**
+ * Returns sizes in bytes. `2`, `pages=2` and `size=8k` mean the same as in uWSGI (core/sharedarea.c), which rounds up to pages.
+ */
 export function sharedAreaBytes(values: readonly string[]): number[] {
   return values.map(text => bytesOf(text) ?? PAGE_BYTES)
 }

@@ -5,7 +5,11 @@ import { type EffectiveSetting, effectiveSettings, effectiveSpools, originOf } f
 import { findOption } from './option-table.js'
 import type { ResolvedOptions } from './options.js'
 
-/** Everything that is in effect: the spools with their own options, and then what holds for all. @param hide null: with all that may be secret */
+/**
+ * Yields all settings in effect: the spools with their own options, and then what holds for all.
+ *
+ * @param hide null: nothing is hidden
+ */
 export function* shownSettings(resolved: ResolvedOptions, hide: Hide | null): Generator<ToldSetting> {
   for (const { directory, values, ...setting } of effectiveSpools(resolved)) {
     const isCode = values.some(({ option }) => CODE.has(option))
@@ -16,7 +20,10 @@ export function* shownSettings(resolved: ResolvedOptions, hide: Hide | null): Ge
   for (const setting of effectiveSettings(resolved)) yield shown(setting, hide)
 }
 
-/** `uwsgi.opt`: every setting, and the spools of `spooler2` for code that looks for a spooler there, as uwsgidecorators does. */
+/**
+ * Yields `uwsgi.opt`: every setting, and the spools of `spooler2` for code that looks for a spooler there, as uwsgidecorators
+ * does.
+ */
 export function* seenByHandlers(
   { settings, spools }: ResolvedOptions,
   hide: Hide | null = null,
@@ -48,7 +55,10 @@ function shownValue({ option, value }: EffectiveSetting, hide: Hide): string {
   }
 }
 
-/** The URL of a webhook is a secret itself, also where its key was forgotten; the name of a file that has it is none. */
+/**
+ * Hides the URL of a webhook, because the URL is a secret itself, even under a mistyped key. The name of a file that has the URL
+ * is not hidden.
+ */
 function withoutUrl(value: string, hide: Hide): string {
   return formatKeyvals(
     parseKeyvals(value).map(({ key, value: text }) => ({

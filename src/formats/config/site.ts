@@ -3,11 +3,11 @@ import { COMMAND_LINE, ENVIRONMENT } from '../ini/read-config.js'
 import { formatWhere, type Problems, type Setting } from '../ini/setting.js'
 import { findOption } from './option-table.js'
 
-/** Whose an ini is that spoold and uWSGI both read. */
+/** Decides which settings belong to whom in an ini that spoold and uWSGI both read. */
 
 /**
- * What makes a configuration one of an instance that serves requests. Each name also stands for the names that begin
- * with it and a hyphen. `socket` is not among them: it takes tasks, too.
+ * Options that mark the configuration of an instance that serves requests. Each name also stands for the names that begin with it
+ * and a hyphen. `socket` is not among them, because it takes tasks, too.
  */
 const SERVES = new RegExp(
   `^(?:${`
@@ -22,26 +22,26 @@ const SERVES = new RegExp(
     .join('|')})(?:-.*)?$`,
 )
 
-/** The first setting that shows that requests are served; undefined: none are. */
+/** Returns the first setting that shows that requests are served; undefined: none are. */
 export function requestServing(settings: readonly Setting[]): Setting | undefined {
   return settings.find(({ key, isPlaceholder }) => isPlaceholder !== true && SERVES.test(key))
 }
 
-/** What names an application. */
+/** Options that name an application. */
 const APPLICATION = names(`
   module wsgi wsgi-file file eval pecan paste ini-paste ini-paste-logged web3 pump wsgi-lite mount
   pypy-wsgi pypy-wsgi-file pypy-paste pypy-ini-paste psgi rack rails cgi php-app php-docroot lua jwsgi ring-load ring-app
   clojure-load mono-app go-load gccgo-load xslt-docroot webdav-mount worker-exec worker-exec2
 `)
-/** What names an address on which an application is served. */
+/** Options that name an address on which an application is served. */
 const ADDRESS = names(`
   socket uwsgi-socket http httprouter http-socket http11-socket https https2 https-socket ssl-socket
   suwsgi-socket puwsgi-socket fastcgi-socket fastcgi-nph-socket scgi-socket scgi-nph-socket raw-socket zerg
 `)
-/** What a site has once, and spoold would take from it. */
+/** Options for things that a site has once, and that spoold would take from it. */
 const SITES = ['socket', 'pidfile', 'safe-pidfile', 'logto', 'daemonize', 'stats', 'master-fifo', 'vacuum']
 const ALL = 'all'
-/** The option that has spoold take them all the same. */
+/** The option by which spoold takes them all the same. */
 const TAKE = 'spooler-take'
 
 function names(text: string): ReadonlySet<string> {
@@ -49,11 +49,10 @@ function names(text: string): ReadonlySet<string> {
 }
 
 /**
- * An ini that names an application, and an address on which it is served, is that of a site. What a site has once belongs to
- * its uWSGI then, whichever of the two programs starts first: spoold would take its address and its pidfile, obey its FIFO and
- * write into its log. What stands on spoold's own command line, or in its environment, is spoold's.
- *
- * @returns the settings that are left to uWSGI
+ * Returns the settings that are left to uWSGI. An ini that names an application, and an address on which it is served, is that of
+ * a site. What a site has once then belongs to its uWSGI, whichever of the two programs starts first. Otherwise spoold would take
+ * the site's address and pidfile, obey its FIFO and write into its log. Settings on spoold's own command line, or in its
+ * environment, are spoold's.
  */
 export function leftToSite(settings: readonly Setting[], problems: Problems): ReadonlySet<Setting> {
   const inFiles = settings.filter(({ where, isPlaceholder }) => {

@@ -12,32 +12,32 @@ import { nearestOf } from './suggestion.js'
 export interface SpoolSettings {
   readonly options: SpoolOptions
   readonly origins: Origins
-  /** Its handlers but for applications, in the order of the configuration. */
+  /** The spool's handlers except for applications, in the order of the configuration. */
   readonly handlers: readonly HandlerSetting[]
-  /** What each option was called where it was written. */
+  /** The name under which each option was written. */
   readonly labels: ReadonlyMap<string, string>
-  /** The options that its `spooler2` gives, and its key for each. */
+  /** The options that the spool's `spooler2` gives, and the key in `spooler2` for each. */
   readonly ownKeys: ReadonlyMap<string, string>
 }
 
 /** A spool named in the configuration, with its option values. */
 export interface SpoolConfig extends SpoolSettings {
-  /** As written in the configuration. */
+  /** The directory as written in the configuration. */
   readonly directory: string
   readonly where: Where
-  /** The option that describes it. */
+  /** The option that names the spool. */
   readonly describedBy: 'spooler' | 'spooler2' | 'spooler-external'
-  /** Another daemon runs its tasks. */
+  /** True if another daemon runs the spool's tasks. */
   readonly isExternal: boolean
 }
 
 const DIRECTORY: OptionSpec = { name: 'dir', kind: 'text', value: 'DIR', group: 'spools', help: '' }
 const EXTERNAL: OptionSpec = { name: 'external', kind: 'flag', group: 'spools', help: '' }
-/** It acts on the whole configuration while that is read. For one spool there is `paste`. */
+/** This option acts on the whole configuration while that is read, so a spool cannot have its own; it can have `paste`. */
 const NEVER_OWN = 'ini-paste'
 
 /**
- * What a spool is opened by: its directory as it is written, or its address with the directory of its `spooler-fallback`.
+ * Returns what a spool is opened by: its directory as written, or its address with the directory of its `spooler-fallback`.
  *
  * @param resolvePath resolves a path of the configuration
  */
@@ -50,13 +50,13 @@ export function addressOf(
   return withFallback(directory, resolvePath(spoolerFallback))
 }
 
-/** The shortest key of an option in `spooler2`; undefined if a spool cannot have its own. */
+/** Returns the shortest key of an option in `spooler2`; undefined if a spool cannot have its own. */
 export function keyOf(spec: OptionSpec): string | undefined {
   const keys = [spec.name.replace(/^spooler-/, ''), spec.name]
   return keys.find(key => KEYS.get(key)?.name === spec.name)
 }
 
-/** Options by their keys in `spooler2`: their names, with or without `spooler-`; `import` is `spooler-import`. */
+/** Options by their keys in `spooler2`: their names, with or without `spooler-`. So `import` is `spooler-import`. */
 const KEYS: ReadonlyMap<string, OptionSpec> = keysOf(OPTION_TABLE)
 
 function keysOf(table: readonly OptionSpec[]): Map<string, OptionSpec> {
@@ -68,12 +68,12 @@ function keysOf(table: readonly OptionSpec[]): Map<string, OptionSpec> {
   return new Map([...full, ...brief, [DIRECTORY.name, DIRECTORY], [EXTERNAL.name, EXTERNAL]])
 }
 
-/** What messages call an option of a spool: `spooler-harakiri`, or `spooler2: harakiri`. */
+/** Returns what messages call an option of a spool: `spooler-harakiri`, or `spooler2: harakiri`. */
 export function labelOf({ labels }: Pick<SpoolSettings, 'labels'>, name: string): string {
   return labels.get(name) ?? name
 }
 
-/** The spools whose tasks are run here; if there is none, what would hold for one. */
+/** Returns the spools whose tasks are run here; if there are none, the settings that would hold for one. */
 export function handlingSpools({ spools, anySpool }: AllSpools): readonly SpoolSettings[] {
   const own = spools.filter(({ isExternal }) => !isExternal)
   return own.length > 0 ? own : [anySpool]
@@ -85,8 +85,8 @@ interface AllSpools {
 }
 
 /**
- * The spools in their order. One that a `spooler2` describes is a single spool, even if others name its directory too:
- * for uWSGI, which does not know `spooler2`, that directory is a `spooler` or `spooler-external`.
+ * Returns the spools in order. A spool that a `spooler2` describes is a single spool, even if other options name its directory
+ * too: for uWSGI, which does not know `spooler2`, that directory is a `spooler` or `spooler-external`.
  *
  * @param named the settings of `spooler`, `spooler-external` and `spooler2`
  * @param shared the options of a spool that has none of its own
@@ -96,7 +96,7 @@ export function resolveSpools(
   shared: SpoolSettings,
   problems: Problems,
 ): SpoolConfig[] {
-  /** By place, since two paths may lead to one directory. */
+  /** By real path, because two paths may lead to one directory. */
   const described = new Map<string, SpoolConfig>()
   const spools = named.flatMap((setting): SpoolConfig[] => {
     const { value: directory, where } = setting
@@ -121,14 +121,14 @@ export function resolveSpools(
   return [...new Set(spools.map(spool => described.get(placeOf(spool.directory)) ?? spool))]
 }
 
-/** The real path, also of a directory that does not exist yet. */
+/** Returns the real path, also of a directory that does not exist yet. */
 function placeOf(directory: string): string {
   if (isRedisAddress(directory)) return directory
   const path = resolve(directory)
   return realPathOf(path) ?? join(realPathOf(dirname(path)) ?? dirname(path), basename(path))
 }
 
-/** @returns undefined if it names no directory */
+/** @returns undefined if the setting names no directory */
 function describedSpool(
   setting: Setting,
   shared: SpoolSettings,
@@ -142,7 +142,7 @@ function describedSpool(
     if (!isInvalid) problems.error(where, `spooler2: expected dir=DIR,…, got ${describe(text)}`)
     return undefined
   }
-  // with handlers of its own, a spool has no others
+  // a spool with handlers of its own has no others
   const handlers = values.nameHandlers ? values.handlers : shared.handlers
   const noOthers = values.nameHandlers ? defaultsOf(({ givesHandlers }) => givesHandlers === true) : {}
   const own = values.typed(({ perSpool }) => perSpool === true)

@@ -1,6 +1,7 @@
 /**
- * The names of all other options of uWSGI 2.0 and 2.1, core and plugins. They are accepted without an effect, because an
- * existing uWSGI ini file should work with spoold; `effectOf` says of each what is missed. Sources: `uwsgi --help`, and the option tables in uWSGI's source.
+ * The names of the other options of uWSGI 2.0 and 2.1, core and plugins. They are accepted without an effect, because an existing
+ * uWSGI ini file should work with spoold; `effectOf` says what is missed. Sources: `uwsgi --help`, and the option tables in
+ * uWSGI's source.
  */
 
 /** Options that take a value on the command line. */
@@ -206,7 +207,7 @@ const ARITIES: ReadonlyMap<string, Arity> = new Map([
   ...names(FLAGS, 'flag'),
 ])
 
-/** Whether the option takes a value on uWSGI's command line; undefined if uWSGI does not know it either. */
+/** Returns whether the option takes a value on uWSGI's command line; undefined if uWSGI does not know it either. */
 export function uwsgiArity(name: string): Arity | undefined {
   return ARITIES.get(name)
 }
@@ -215,14 +216,14 @@ export function uwsgiNames(): Iterable<string> {
   return ARITIES.keys()
 }
 
-/** What uWSGI does for an option that is accepted here, where nobody does it. */
+/** What uWSGI does for an option that is accepted here without an effect. */
 interface Effect {
-  /** That it is not done may be missed: it has nothing to do with requests, and nothing here takes its place. */
+  /** True if somebody may miss the effect: it has nothing to do with requests, and nothing here takes its place. */
   readonly isMissed: boolean
   readonly what: string
 }
 
-/** The first pattern that fits counts. */
+/** What is missed, by the name of the option. The first pattern that matches counts. */
 const MISSED: ReadonlyArray<readonly [what: string, pattern: RegExp]> = [
   ['members of a legion, and what runs on its lord', /legion/],
   ['an emperor and its vassals', /emperor|vassal|^imperial/],
@@ -291,7 +292,7 @@ const HARMLESS: ReadonlyArray<readonly [why: string, pattern: RegExp]> = [
 
 const NO_REQUESTS = 'it serves no requests'
 
-/** @param name one that `uwsgiArity` knows */
+/** @param name a name that `uwsgiArity` knows */
 export function effectOf(name: string): Effect {
   const missed = MISSED.find(([, pattern]) => pattern.test(name))
   if (missed !== undefined) return { isMissed: true, what: missed[0] }

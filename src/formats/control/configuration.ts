@@ -6,26 +6,26 @@ export interface ToldSetting {
   readonly value: string
   /** `app.ini:7`, `command line`, `environment NAME`, or `default`. */
   readonly from: string
-  /** The spool whose own option it is; undefined: it holds for all. */
+  /** The spool whose own option it is; undefined: it holds for all spools. */
   readonly spool?: string
-  /** The value is a command or a program, in which anything may be secret. */
+  /** True if the value is a command or a program, in which anything may be secret. */
   readonly isCode?: true
 }
 
-/** What a daemon runs with. */
+/** The configuration that a daemon runs with. */
 export interface ToldConfiguration {
   readonly pid: number
   readonly settings: readonly ToldSetting[]
-  /** There are more. */
+  /** True if there are more settings than are told. */
   readonly isCut: boolean
-  /** What the last reload has read, and only a restart puts into service. */
+  /** The settings that the last reload has read, and that only a restart puts into service. */
   readonly waiting: readonly ToldSetting[]
 }
 
-/** A daemon tells no more. */
+/** The most settings that a daemon tells. */
 export const MOST_SETTINGS = 2000
 
-/** @param answer what a daemon says to `config` @throws Error unless it is that */
+/** Reads a daemon's answer to `config`. @throws Error if it is none */
 export function readConfiguration(answer: unknown): ToldConfiguration {
   if (!hasFields(answer, { pid: 'count', settings: 'objects', isCut: 'flag', waiting: 'objects' }, {}))
     throw new Error('the daemon answered config with something else than settings')

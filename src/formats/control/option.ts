@@ -12,11 +12,11 @@ export interface ControlSocketOption {
 
 /** Turns off the sockets in the spools. */
 const OFF = 'off'
-/** Operators are the daemon's own user, and root; viewers its group too. */
+/** The default modes. Operators are the daemon's own user, and root; viewers are also the members of its group. */
 const MODES: Readonly<Record<Role, number>> = { operator: 0o600, viewer: 0o660 }
 const EXPECTED = `expected PATH[,role=${ROLES.join('|')}][,mode=0660] or ${OFF}`
 
-/** @returns null for `off` @throws SpooldError ADDRESS_INVALID */
+/** Parses a value of `spooler-control`. @returns null for `off` @throws SpooldError ADDRESS_INVALID */
 export function parseControlSocket(text: string): ControlSocketOption | null {
   if (text === OFF) return null
   const [path = '', ...rest] = text.split(',')
@@ -31,7 +31,11 @@ export function parseControlSocket(text: string): ControlSocketOption | null {
   return { path, role: known, mode: mode === undefined ? MODES[known] : Number.parseInt(mode, 8) }
 }
 
-/** What is wrong with the values of `spooler-control`, before anything listens. @param i which value */
+/**
+ * Reports what is wrong with the values of `spooler-control`, before anything listens.
+ *
+ * @param report called with the index of the value
+ */
 export function checkControl(values: readonly string[], report: (i: number, message: string) => void): void {
   for (const [i, text] of values.entries())
     try {

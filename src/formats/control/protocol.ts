@@ -37,7 +37,7 @@ type ControlErrorCode =
   | 'too-slow' // the client reads a stream too slowly; the connection is closed
   | 'stopped' // the daemon stops
 
-/** What an action throws, for its message to reach the client. */
+/** Thrown by an action whose message is to reach the client. */
 export class ControlError extends Error {
   readonly code: ControlErrorCode
 
@@ -78,7 +78,7 @@ export function formatReply(id: Id | null, reply: ControlReply): string {
   return `${printableJson(`${head},${body}}`)}\n`
 }
 
-/** Of results that several clients get, such as a snapshot: each is written out once. */
+/** The texts of results that several clients get, such as a snapshot, so that each is written out once. */
 const texts = new WeakMap<object, string>()
 
 function textOf(value: unknown): string {
@@ -92,7 +92,7 @@ export function formatRequest({ id, verb, args }: ControlRequest): string {
   return `${JSON.stringify({ v: CONTROL_VERSION, id, verb, args })}\n`
 }
 
-/** @returns undefined for what is no reply: another program listens there */
+/** @returns undefined if the line is no reply, because another program listens there */
 export function parseReply(line: string): ControlReply | undefined {
   const reply = jsonObject(line)
   if (reply?.v !== CONTROL_VERSION) return undefined

@@ -2,8 +2,8 @@ import { lstatSync, readdirSync } from 'node:fs'
 import { statsOf } from '../../system/file-stats.js'
 
 /**
- * glob(3) as uWSGI calls it (GLOB_MARK | GLOB_NOCHECK): sorted, with a slash after each directory, or the pattern itself
- * if nothing matches. It supports `*`, `?`, `[a-z]`, `[!a-z]` and `\`; a leading dot has to be explicit.
+ * Returns what glob(3) does as uWSGI calls it (GLOB_MARK | GLOB_NOCHECK): sorted, with a slash after each directory, or the
+ * pattern itself if nothing matches. It supports `*`, `?`, `[a-z]`, `[!a-z]` and `\`; a leading dot has to be explicit.
  */
 export function glob(pattern: string): string[] {
   let paths = ['']
@@ -15,7 +15,7 @@ export function glob(pattern: string): string[] {
   return found.length > 0 ? found.sort() : [pattern]
 }
 
-/** The entries of a directory that a pattern without slashes matches. */
+/** Returns the entries of a directory that a pattern without slashes matches. */
 function step(directory: string, part: string): string[] {
   if (!/[*?[\\]/.test(part)) return [directory + part]
   return namesIn(directory === '' ? '.' : directory)
@@ -23,7 +23,7 @@ function step(directory: string, part: string): string[] {
     .map(name => directory + name)
 }
 
-/** Does the name match? Only the last `*` is ever retried, so a long pattern cannot take exponential time. */
+/** True if the name matches. Only the last `*` is ever retried, so that a long pattern cannot take exponential time. */
 export function matches(name: string, pattern: string): boolean {
   const characters = Array.from(name)
   const terms = termsOf(pattern)

@@ -13,7 +13,7 @@ interface IniLines {
   readonly sections: readonly string[]
 }
 
-/** The settings of one section of an ini file, in order, with repeats (core/ini.c, uwsgi_ini_config). */
+/** Returns the settings of one section of an ini file, in order, with repeats (core/ini.c, uwsgi_ini_config). */
 export function readIni(lines: Iterable<NumberedLine>, file: string, section = DEFAULT_SECTION): IniLines {
   const settings: Setting[] = []
   const sections = new Set<string>()
@@ -33,8 +33,8 @@ export function readIni(lines: Iterable<NumberedLine>, file: string, section = D
 }
 
 /**
- * A line that the package `ini` reads as uWSGI does: a plain name, and a value without anything that `ini` interprets. uWSGI
- * has no quotes, no escapes, no comments after a value, and no words that mean true.
+ * A line that the package `ini` reads as uWSGI does: a plain name, and a value without anything that `ini` interprets. uWSGI has
+ * no quotes, no escapes, no comments after a value, and no words that mean true.
  */
 const PLAIN = /^[a-z][\w-]*[ \t]*=[ \t]*(?:[^\p{C}\p{Z}"';#\\]| )*$/iu
 

@@ -6,7 +6,7 @@ import { readText } from './read-text.js'
 
 /** What a rule can ask about. */
 export interface LogicContext {
-  /** The first value of an option, of those read so far. */
+  /** Returns the first value of an option, among those read so far. */
   option(name: string): string | undefined
   variable(name: string): string | undefined
   readonly isReload: boolean
@@ -19,7 +19,7 @@ export interface Verdict {
 }
 
 type Condition = (argument: string, context: LogicContext) => Verdict
-/** The replacement of `%(_)` in each repetition. */
+/** Yields the replacement of `%(_)` for each repetition. */
 type Loop = (argument: string) => Iterable<string>
 
 const aboutArgument =
@@ -35,7 +35,7 @@ const aboutValue =
     return { isTrue: value !== undefined && (cut < 0 || value === argument.slice(cut + 1)), item: value }
   }
 
-/** Each is `if-X` and, negated, `if-not-X`. */
+/** The conditions. Each is `if-X` and, negated, `if-not-X`. */
 const ABOUT: Readonly<Record<string, Condition>> = {
   opt: aboutValue((name, { option }) => option(name)),
   env: aboutValue((name, { variable }) => variable(name)),
@@ -83,7 +83,7 @@ function not(condition: Condition): Condition {
   }
 }
 
-/** From 1 up to the argument, as atoi(3) reads it. */
+/** Yields the numbers from 1 up to the argument, as atoi(3) reads it. */
 function* count(argument: string): Generator<string> {
   const last = Number.parseInt(argument, 10)
   for (let i = 1; i <= last; i++) yield String(i)

@@ -7,7 +7,7 @@ const ELSE = 'else'
 
 export const LOGIC_KEYS: readonly string[] = [...CONDITIONS.keys(), ...LOOPS.keys(), ELSE, ...END]
 
-/** Does this logic key need a value on the command line? */
+/** True if this logic key needs a value on the command line. */
 export function logicTakesValue(key: string): boolean {
   return (CONDITIONS.has(key) || LOOPS.has(key)) && !key.endsWith('reload')
 }
@@ -21,9 +21,9 @@ interface Block {
 }
 
 /**
- * The `for…`, `if-…`, `else` and `end…` of uWSGI's ini (core/config.c): not blocks, but a rule that applies to each
- * following line separately, so `for = a b` over two lines gives a, b of the first and then a, b of the second. They do
- * not nest, and do not end with the file.
+ * The `for…`, `if-…`, `else` and `end…` of uWSGI's ini (core/config.c). They are not blocks, but a rule that applies to each
+ * following line separately, so `for = a b` over two lines gives a, b of the first and then a, b of the second. They do not nest,
+ * and do not end with the file.
  */
 export class IniLogic {
   readonly #problems: Problems
@@ -39,7 +39,7 @@ export class IniLogic {
     return this.#block !== undefined
   }
 
-  /** To be called for every key that is kept, wherever it comes from. */
+  /** Opens a rule if the setting is one. Call it for every key that is kept, wherever it comes from. */
   begin(setting: Setting): void {
     if (!CONDITIONS.has(setting.key) && !LOOPS.has(setting.key)) return
     if (this.#block === undefined) {
@@ -53,7 +53,7 @@ export class IniLogic {
     )
   }
 
-  /** @returns whether the line was an `end…` or `else`, to which no rule applies */
+  /** Ends or turns the open rule. @returns true if the line was an `end…` or `else`, to which no rule applies */
   turn({ key, where }: Setting): boolean {
     if (END.has(key)) {
       if (this.#block === undefined)
@@ -69,7 +69,7 @@ export class IniLogic {
     return true
   }
 
-  /** What a line inside becomes: itself, nothing, or one setting per repetition. */
+  /** Yields what a line under the open rule becomes: itself, nothing, or one setting per repetition. */
   *apply(setting: Setting): Generator<Setting> {
     if (this.#block === undefined) return yield setting
     const { opening, isElse } = this.#block
@@ -84,7 +84,7 @@ export class IniLogic {
     }
   }
 
-  /** The configuration ends here. */
+  /** Warns if a rule is still open at the end of the configuration. */
   finish(): void {
     if (this.#block === undefined) return
     const { key, value, where } = this.#block.opening
@@ -103,7 +103,7 @@ export class IniLogic {
     }
   }
 
-  /** If the file cannot be read, nothing is repeated and reading continues, as in uWSGI. */
+  /** Returns the items of a loop. If its file cannot be read, nothing is repeated and reading continues, as in uWSGI. */
   #itemsOf({ key, value, where }: Setting, loop: (argument: string) => Iterable<string>): Iterable<string> {
     try {
       return loop(value)

@@ -8,12 +8,12 @@ export interface NumberedLine {
   readonly text: string
 }
 
-/** The letters for the current file; their capitals refer to the first file. */
+/** The letters that describe the current file; their capitals describe the first file. */
 const OF_A_FILE = 'opdsnecxij'
 
 /**
- * The magic variables `%x` (core/uwsgi.c, config_magic_table_fill). As in uWSGI there is one table, which each file changes.
- * A source without a file name, such as `:section`, keeps the letters of the file before it.
+ * The magic variables `%x` (core/uwsgi.c, config_magic_table_fill). As in uWSGI there is one table, which each file changes. A
+ * source without a file name, such as `:section`, keeps the letters of the file before it.
  */
 export class Magic {
   readonly #letters: Map<string, string | (() => string)>
@@ -51,7 +51,7 @@ export class Magic {
    * Makes the letters refer to this file from now on.
    *
    * @param named its name as given, '' if only a section was
-   * @param isFirst whether the capitals refer to it, too
+   * @param isFirst true if the capitals refer to it, too
    * @throws Error if there is no such file
    */
   enter(named: string, section: string, isFirst: boolean): void {
@@ -108,7 +108,7 @@ function* lettersOf(named: string): Generator<[string, string]> {
   for (let i = 0; i < 10; i++) yield [String(i), parts[i] ?? '']
 }
 
-/** Neither resolves links nor normalizes the path. */
+/** Returns the path of a file as uWSGI has it: a link is neither resolved nor normalized. */
 function pathOf(named: string): string {
   const isLink = lstatSync(named, { throwIfNoEntry: false })?.isSymbolicLink() ?? false
   if (!isLink) return realpathSync(named)
@@ -128,7 +128,7 @@ function userName(): string {
   }
 }
 
-/** djb33x over the path, as 8 upper-case hex digits of its little-endian bytes. */
+/** Returns djb33x over the path, as 8 upper-case hex digits of its little-endian bytes. */
 function hash(path: string): string {
   let value = 5381
   for (const byte of Buffer.from(path)) value = (Math.imul(value, 33) ^ byte) >>> 0

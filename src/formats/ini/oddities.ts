@@ -5,7 +5,7 @@ import type { Magic, NumberedLine } from './magic.js'
 const BYTE_ORDER_MARK = '\ufeff'
 
 /**
- * Warns of lines that are not read the way they look; uWSGI accepts them all silently. Only the wanted section, and lines
+ * Warns about lines that are not read the way they look; uWSGI accepts them all silently. Only the wanted section, and lines
  * outside any section, are examined.
  */
 export function* findOddities(text: string, section: string, magic: Magic): Generator<NumberedLine> {
@@ -16,7 +16,7 @@ export function* findOddities(text: string, section: string, magic: Magic): Gene
     const stripped = strip(line)
     if (stripped === '' || isComment(stripped)) continue
     if (number === 1 && stripped.startsWith(BYTE_ORDER_MARK)) {
-      isOutsideTold = true // what follows is outside because of it
+      isOutsideTold = true // what follows is outside a section because of the mark
       yield {
         number,
         text: 'the file begins with a byte-order mark, which hides its first line; save it without',

@@ -2,7 +2,10 @@ import { describe, messageOf } from '../../base/errors.js'
 import { readText } from './read-text.js'
 import type { Problems, Setting } from './setting.js'
 
-/** Far more than any configuration needs: a value that still changes refers to itself. uWSGI would loop forever. */
+/**
+ * Far more than any configuration needs: a value that still changes after this many replacements refers to itself. uWSGI would
+ * loop for ever.
+ */
 const MAX_REPLACEMENTS = 1000
 /** Linux's limit for an environment variable or an argument, in bytes. */
 const MAX_LENGTH = 128 * 1024
@@ -53,7 +56,7 @@ function expandOne(setting: Setting, symbol: string, lookUp: Lookup, problems: P
 }
 
 /**
- * The next placeholder with balanced parentheses from `from` on; of nested ones the innermost, because each symbol starts
+ * Returns the next placeholder with balanced parentheses from `from` on; of nested ones the innermost, because each symbol starts
  * over (core/utils.c, uwsgi_apply_config_pass).
  */
 function findPlaceholder(value: string, symbol: string, from: number) {
@@ -74,14 +77,14 @@ function findPlaceholder(value: string, symbol: string, from: number) {
   return undefined
 }
 
-/** `NAME:-default` (if unset or empty) and `NAME-default` (if unset), as in uWSGI 2.1. */
+/** Expands `NAME:-default` (if unset or empty) and `NAME-default` (if unset), as in uWSGI 2.1. */
 function withDefault(name: string, variable: Lookup): string | undefined {
   const [, key = '', colon, fallback] = /^([^-:]+)(:?)-(.*)$/s.exec(name) ?? []
   const value = variable(key)
   return value === undefined || (colon === ':' && value === '') ? fallback : value
 }
 
-/** Without one line end at the end of the text. */
+/** Returns the content of a file, without one line end at its end. */
 function contentOf(path: string, { key, where }: Setting, problems: Problems): string {
   try {
     return (readText(path).split('\0', 1)[0] ?? '').replace(/[\r\n]$/, '')
@@ -91,7 +94,10 @@ function contentOf(path: string, { key, where }: Setting, problems: Problems): s
   }
 }
 
-/** The first value of a repeated key counts here, although options otherwise take the last (uwsgi_get_exported_opt). */
+/**
+ * Returns what looks up a `%(key)`. The first value of a repeated key counts here, although options otherwise take the last
+ * (uwsgi_get_exported_opt).
+ */
 function referenceTo(settings: readonly Setting[]): Lookup {
   const firsts = new Map<string, number>()
   for (const [i, { key }] of settings.entries()) if (!firsts.has(key)) firsts.set(key, i)
@@ -99,7 +105,7 @@ function referenceTo(settings: readonly Setting[]): Lookup {
   return name => (name.includes(' ') ? calculate(name, lookUp) : lookUp(name))
 }
 
-/** The value of an option or a term; undefined if it is not set. */
+/** Returns the value of an option or a term; undefined if it is not set. */
 type Lookup = (name: string) => string | undefined
 
 const OPERATIONS: ReadonlyMap<string, (a: bigint, b: bigint) => bigint> = new Map([
@@ -110,7 +116,7 @@ const OPERATIONS: ReadonlyMap<string, (a: bigint, b: bigint) => bigint> = new Ma
 ])
 
 /**
- * uWSGI's arithmetic (core/config.c, uwsgi_manage_placeholder), strictly from left to right: plain terms are concatenated,
+ * Calculates as uWSGI does (core/config.c, uwsgi_manage_placeholder), strictly from left to right: plain terms are concatenated,
  * an operator applies to the next term, `++` and `--` change the current value. `%(three four + 2)` with 3 and 4 is 36.
  *
  * @returns undefined if there are only operators
@@ -138,12 +144,12 @@ function calculate(expression: string, lookUp: Lookup): string | undefined {
   return current
 }
 
-/** 64 bits that wrap around, as in C on every machine that uWSGI runs on. */
+/** Wraps around at 64 bits, as in C on every machine that uWSGI runs on. */
 function toText(value: bigint): string {
   return String(BigInt.asIntN(64, value))
 }
 
-/** strtoll: the leading digits; 0 if there are none; the nearest limit if there are too many. */
+/** Reads as strtoll does: the leading digits; 0 if there are none; the nearest limit if there are too many. */
 function toInteger(text: string): bigint {
   const [, sign = '', digits = '0'] = /^[ \t\n\v\f\r]*([+-]?)0*([0-9]{1,20})/.exec(text) ?? []
   const value = sign === '-' ? -BigInt(digits) : BigInt(digits)

@@ -12,35 +12,38 @@ export interface Sources {
   readonly environment: Readonly<Record<string, string | undefined>>
   /** The options on the command line, in order. */
   readonly commandLine: readonly Setting[]
-  /** Its bare arguments: files, which are read after all options, as in uWSGI. */
+  /** The bare arguments of the command line: files, which are read after all options, as in uWSGI. */
   readonly files: readonly string[]
   readonly version: string
-  /** `if-reload` is true. */
+  /** True if `if-reload` is to be true. */
   readonly isReload?: boolean
 }
 
 export interface Config {
   /** All settings, expanded, in the order in which they count, including those that only controlled the reading. */
   readonly settings: readonly Setting[]
-  /** Keys that a `%(…)` or `if-opt` refers to: placeholders, not misspelt options. */
+  /** Keys that a `%(…)` or `if-opt` refers to, which are therefore placeholders, not misspelt options. */
   readonly references: ReadonlySet<string>
   readonly files: readonly string[]
-  /** One of the files has the section that was asked for. */
+  /** True if one of the files has the section that was asked for. */
   readonly hasSection: boolean
   readonly problems: Problems
 }
 
-/** Generous: only a configuration that includes or repeats itself needs more. */
+/** Limits that only a configuration that includes or repeats itself exceeds. */
 const MAX_FILES = 500
 const MAX_SETTINGS = 100_000
 
-/** uWSGI's own bookkeeping in the environment (core/utils.c, parse_sys_envs), and ours: what says where a program's tasks go is not about the daemon. */
+/**
+ * Variables that are no options: uWSGI's own bookkeeping in the environment (core/utils.c, parse_sys_envs), and ours. Those that
+ * say where a program's tasks go are not about the daemon.
+ */
 const NOT_OPTIONS =
   /^UWSGI_(RELOADS|VASSALS_DIR|EMPEROR_FD|BROODLORD_NUM|EMPEROR_FD_CONFIG|EMPEROR_PROXY|JAIL_PID|ORIGINAL_PROC_NAME)$|^SPOOLD_(TEST_|(ENQUEUE_TO|NAMESPACE|ACTUAL_EMAIL_BACKEND|CLEAR_SESSIONS_PERIODICITY)$)/
 /** Variables that Kubernetes sets in every pod for a Service named `spoold…` or `uwsgi…`. */
 const SERVICE_LINK =
   /^(?:UWSGI|SPOOLD)(?:_[A-Z0-9_]+)?_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)=|^(?:UWSGI|SPOOLD)(?:_[A-Z0-9_]+)?_PORT=(?:tcp|udp|sctp):\/\//
-/** These act when they are read (UWSGI_OPT_IMMEDIATE), before placeholders exist. */
+/** Options that act when they are read (UWSGI_OPT_IMMEDIATE), before placeholders are known. */
 const IMMEDIATE = new Set([
   'ini',
   'ini-paste',
@@ -53,8 +56,8 @@ const IMMEDIATE = new Set([
 ])
 
 /**
- * Reads everything that configures a daemon into one flat list, in uWSGI's order: the environment, the command line, the
- * files; then placeholders; then inherited files. It knows the dialect, not the options.
+ * Reads everything that configures a daemon into one flat list, in uWSGI's order: the environment, the command line, the files;
+ * then placeholders; then inherited files. The reader knows the dialect, not the options.
  */
 export function readConfig(sources: Sources): Config {
   const reader = new ConfigReader(sources)
@@ -66,17 +69,17 @@ export function readConfig(sources: Sources): Config {
 
 /** The place of a setting from the command line. */
 export const COMMAND_LINE = 'command line'
-/** The place of a setting from a variable. */
+/** The place of a setting from a variable; the variable's name follows. */
 export const ENVIRONMENT = 'environment '
 
 /**
- * Where a web site, too, is told which ini its daemon runs: it counts where the command line says nothing of what to run, lest an ini be
- * read twice, or a test drain the spool of the site.
+ * The variable that tells a web site, too, which ini its daemon runs. It counts only where the command line does not say what to
+ * run. Otherwise an ini would be read twice, or a test would drain the spool of the site.
  */
 const INI_OF_SITE = 'SPOOLD_INI'
 const SAYS_WHAT_TO_RUN = new Set(['ini', 'spooler', 'spooler2', 'spooler-external'])
 
-/** `UWSGI_SPOOLER_FREQUENCY=5` and `SPOOLD_SPOOLER_FREQUENCY=5` mean `spooler-frequency = 5`. */
+/** Reads the variables: `UWSGI_SPOOLER_FREQUENCY=5` and `SPOOLD_SPOOLER_FREQUENCY=5` mean `spooler-frequency = 5`. */
 function fromEnvironment({ environment, commandLine, files }: Sources): Setting[] {
   const isSaid = files.length > 0 || commandLine.some(({ key }) => SAYS_WHAT_TO_RUN.has(key))
   return Object.entries(environment).flatMap(([name, value]) => {
@@ -104,7 +107,10 @@ class ConfigReader {
   #reading: string[] = []
   #hasFirst = false
   #lastFile = ''
-  /** What a rule lets through is not subject to another rule (core/config.c, logic_opt_running). */
+  /**
+   * True while a rule yields settings: what a rule lets through is not subject to another rule (core/config.c,
+   * logic_opt_running).
+   */
   #isInLogic = false
   #isInherited = false
   #isOverfull = false
@@ -165,7 +171,7 @@ class ConfigReader {
     }
   }
 
-  /** The text of a file; the magic variables refer to its section from now on. */
+  /** Returns the text of a file. The magic variables refer to its section from now on. */
   #open(named: string, file: string, section: string, where: Where, asker: Asker) {
     try {
       const text = readIniText(file)
@@ -259,7 +265,7 @@ class ConfigReader {
 
 const NONE: Setting = { key: '', value: '', where: { file: '' } }
 
-/** Splits `file:section` at the last colon, unless that is part of a file's name. */
+/** Splits `file:section` at the last colon, unless the colon is part of a file's name. */
 function splitName(name: string): { named: string; section: string } {
   const cut = name.lastIndexOf(':')
   if (cut < 0 || /^[a-z]+:\/\//.test(name) || existsSync(name)) return { named: name, section: '' }

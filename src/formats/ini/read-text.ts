@@ -26,7 +26,7 @@ export function readText(file: string): string {
 }
 
 /**
- * The same for an ini file; a program is refused.
+ * Reads an ini file as `readText` does, but refuses a binary file.
  *
  * @throws Error with a message for people
  */
@@ -36,12 +36,15 @@ export function readIniText(file: string): string {
   return text
 }
 
-/** uWSGI ends a line at a zero byte. A file with many of them is not an ini file. */
+/**
+ * True if the text has many control characters. uWSGI ends a line at a zero byte, but a file with many of them is not an ini
+ * file.
+ */
 function isBinary(text: string): boolean {
   return [...text.slice(0, 4096)].filter(each => each < '\t').length > 16
 }
 
-/** In a line that is not UTF-8, each byte that is not ASCII is kept as a character that no text has. */
+/** Decodes line by line. In a line that is not UTF-8, each byte that is not ASCII becomes a character that no text has. */
 function decode(bytes: Buffer): string {
   if (isUtf8(bytes)) return bytes.toString()
   const lines = bytes.toString('latin1').split('\n')
@@ -53,7 +56,7 @@ function decodeLine(bytes: Buffer): string {
   return bytes.toString('latin1').replace(/[\x80-\xff]/g, unread)
 }
 
-/** Not with readFileSync, which would read /dev/zero until memory is exhausted. */
+/** Reads all of a file. readFileSync would read /dev/zero until memory is exhausted. */
 function readAll(fd: number): Buffer {
   const chunks: Buffer[] = []
   let length = 0

@@ -11,9 +11,11 @@ export interface Setting {
   readonly key: string
   readonly value: string
   readonly where: Where
-  /** Its placeholders are not expanded: it acted when it was read, or is from an `inherit`ed file. */
+  /**
+   * True if the placeholders in the value are not expanded: the setting acted when it was read, or is from an `inherit`ed file.
+   */
   readonly isLiteral?: boolean
-  /** Set by `set-placeholder`: other values may refer to it, but it is not an option. */
+  /** True if `set-placeholder` made the setting: other values may refer to it, but it is not an option. */
   readonly isPlaceholder?: boolean
   /** For an `inherit`: the files and sections that led to it, each read by the previous one. */
   readonly broughtBy?: readonly string[]
@@ -39,7 +41,7 @@ export class Problems {
     this.#add({ severity: 'warning', where, message })
   }
 
-  /** By file, in the order of their first problems, and by line within each. */
+  /** The problems by file, in the order of their first problems, and by line within each file. */
   get list(): Problem[] {
     const problems = [...this.#found.values()]
     const files = [...new Set(problems.map(({ where }) => where.file))]
@@ -75,10 +77,10 @@ export function formatProblem({ severity, where, message }: Problem): string {
 
 /** A byte that is not UTF-8 is a lone surrogate, which no text has: 0xE9 is U+DCE9. Python does the same. */
 const SURROGATE = 0xdc00
-/** Splits a text into what is UTF-8 and, at odd places, what is not. */
+/** Splits a text into the parts that are UTF-8 and, at odd places, the bytes that are not. */
 const UNREAD = /([\udc80-\udcff])/u
 
-/** @param byte as a character of Latin-1 */
+/** Returns the character that stands for a byte that is not UTF-8. @param byte as a character of Latin-1 */
 export function unread(byte: string): string {
   return String.fromCharCode(SURROGATE + byte.charCodeAt(0))
 }
@@ -88,8 +90,8 @@ function byteOf(character: string): number {
 }
 
 /**
- * Whether a setting that spoold obeys was UTF-8; else it is reported. uWSGI takes the bytes as they are. Read as anything else, they
- * would name another file, and the tasks would never run.
+ * True if a setting that spoold obeys was UTF-8; reports it otherwise. uWSGI takes the bytes as they are. Read in another
+ * encoding, they would name another file, and the tasks would never run.
  */
 export function isRead({ key, value, where }: Setting, problems: Problems): boolean {
   const parts = `${key} = ${value}`.split(UNREAD)
@@ -102,7 +104,7 @@ export function isRead({ key, value, where }: Setting, problems: Problems): bool
   return false
 }
 
-/** A value as it is in the file, for code that takes bytes. */
+/** Returns the bytes of a value as they are in the file, for code that takes bytes. */
 export function bytesOfValue(value: string): Buffer {
   const parts = value.split(UNREAD)
   return Buffer.concat(parts.map((part, i) => (i % 2 === 0 ? Buffer.from(part) : Buffer.of(byteOf(part)))))

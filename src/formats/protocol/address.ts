@@ -18,8 +18,8 @@ interface AddressBlock {
 const MAX_PATH_BYTES = 102
 
 /**
- * `host:port`, `[v6]:port`, `:port`, `/path`, `@abstract`. As in uWSGI, text without a colon is a path; here a path may
- * contain one if it begins with a slash or a dot.
+ * Parses `host:port`, `[v6]:port`, `:port`, `/path` or `@abstract`. As in uWSGI, text without a colon is a path; here a path may
+ * contain a colon if it begins with a slash or a dot.
  *
  * @throws SpooldError ADDRESS_INVALID
  */
@@ -33,7 +33,7 @@ export function parseAddress(text: string): Address {
   return { kind: 'tcp', host, port: Number(port) }
 }
 
-/** The form that people write and uWSGI prints. */
+/** Returns the form that people write and uWSGI prints. */
 export function formatAddress(address: Address): string {
   switch (address.kind) {
     case 'tcp':
@@ -45,18 +45,18 @@ export function formatAddress(address: Address): string {
   }
 }
 
-/** Only processes of this machine can reach it. */
+/** True if only processes of this machine can reach the address. */
 export function isLocal(address: Address): boolean {
   return address.kind !== 'tcp' || /^(localhost|127(\.[0-9]+){3}|::1)$/i.test(address.host)
 }
 
-/** The path that `node:net` expects. In uWSGI the zero byte at the end of an abstract name is part of the name. */
+/** Returns the path that `node:net` expects. In uWSGI the zero byte at the end of an abstract name is part of the name. */
 export function socketPath(address: Exclude<Address, { kind: 'tcp' }>): string {
   return address.kind === 'unix' ? address.path : `\0${address.name}\0`
 }
 
 /**
- * `10.0.0.0/8`, `fd00::/8`, or one address.
+ * Parses `10.0.0.0/8`, `fd00::/8`, or one address.
  *
  * @throws SpooldError ADDRESS_INVALID
  */

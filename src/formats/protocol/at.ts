@@ -5,13 +5,13 @@ import { isSeconds, LAST_SECOND, parseTime } from '../../base/time-text.js'
 interface At {
   /** Epoch seconds, with their fraction; undefined: at once. */
   readonly seconds: number | undefined
-  /** What is stored: uWSGI and spoold read nothing but numbers in a packet. */
+  /** The text to be stored. uWSGI and spoold read only numbers in a packet. */
   readonly text: string
 }
 
 /**
- * Reads the key `at` of a task, whoever gives it: a number stays as it was written, and what else says a time becomes a number. An empty
- * one means at once.
+ * Reads the key `at` of a task, whoever gives it. A number stays as it was written; any other text that says a time becomes a
+ * number. Empty text means at once.
  *
  * @throws SpooldError REQUEST_INVALID
  */

@@ -32,12 +32,12 @@ export class PacketDecoder {
     this.#limit = limit
   }
 
-  /** The bytes of an incomplete packet that have arrived. */
+  /** The number of bytes of an incomplete packet that have arrived. */
   get heldBytes(): number {
     return this.#heldBytes
   }
 
-  /** The memory that they occupy, in bytes. */
+  /** The memory that those bytes occupy, in bytes. */
   get reservedBytes(): number {
     return this.#held.length
   }
@@ -70,7 +70,7 @@ export class PacketDecoder {
     return { kind: 'packet', packet, rest: bytes.subarray(blockEnd, end) }
   }
 
-  /** Copies from `chunk[at..]` until `wanted` bytes are held. @returns where it stopped */
+  /** Copies from `chunk[at..]` until `wanted` bytes are held. @returns the position in the chunk after the copied bytes */
   #hold(chunk: Buffer, at: number, wanted: number): number {
     const end = Math.min(chunk.length, at + Math.max(0, wanted - this.#heldBytes))
     const needed = this.#heldBytes + end - at

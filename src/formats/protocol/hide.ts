@@ -6,22 +6,24 @@ import { parseVars, toPairs, type Vars } from './vars.js'
 
 /** What stands for a value that is hidden. */
 export const HIDDEN = '[hidden]'
-/** Nothing deeper is looked at: it is hidden. */
+/** Values that are nested deeper than this are not looked at, but hidden. */
 const MAX_DEPTH = 32
-/** A text that is longer is not parsed: it is hidden, if it looks like JSON. */
+/** A text that is longer than this is not parsed. It is hidden if it looks like JSON. */
 const MAX_JSON_CHARS = 4 * 1024 * 1024
-/** A shorter value stands in many texts by chance, and is no secret. */
+/** A shorter value is not searched for, because it occurs in many texts by chance and is no secret. */
 const LEAST_SECRET_CHARS = 4
-/** What is hidden in a line: a quoted text, bytes as Python and Node show them, or all up to what ends a word. */
+/** What is hidden in a line: a quoted text, bytes as Python and Node show them, or everything up to the end of a word. */
 const VALUE = `(?:b?"[^"\\\\]*(?:\\\\.[^"\\\\]*)*"?|b?'[^'\\\\]*(?:\\\\.[^'\\\\]*)*'?|<Buffer[^>]*>?|[^\\s,;&"'(){}\\[\\]]+)`
 
 /**
  * Hides the values of some keys (`spooler-hide`) from everybody who looks at tasks: in packets, in JSON at any depth, and in
- * lines. The letters' case does not matter. What cannot be parsed, such as a pickle, may have such a value in it, so it is
- * hidden as a whole.
+ * lines. Keys match whatever their case. What cannot be parsed, such as a pickle, may contain such a value, so it is hidden as a
+ * whole.
  */
 export class Hide {
-  /** Where the keys are not known: every value is hidden, but the name of a named task, which is that of a function. */
+  /**
+   * For where the keys are not known: hides every value, except the name of a named task, because that is the name of a function.
+   */
   static readonly everything = new Hide([], true)
   readonly isEverything: boolean
   readonly #keys: ReadonlySet<string>
@@ -41,12 +43,12 @@ export class Hide {
     return this.isEverything || this.#inLines !== undefined
   }
 
-  /** Whether the values of a key are hidden. */
+  /** True if the values of a key are hidden. */
   has(key: string): boolean {
     return this.isEverything ? key !== TASK_KEY : this.#keys.has(key.toLowerCase())
   }
 
-  /** The pairs of a packet. */
+  /** Returns the pairs of a packet, with hidden values replaced. */
   vars(vars: Vars): Vars {
     if (!this.isOn) return vars
     const pairs = toPairs(vars).map(([key, value]): VarPair => [key, this.#value(key.toString(), value)])
@@ -55,25 +57,25 @@ export class Hide {
     return 'fault' in parsed ? { text: '', cuts: [] } : parsed
   }
 
-  /** A body: JSON, or it is hidden as a whole. */
+  /** Returns a body with hidden values replaced if it is JSON; any other body is hidden as a whole. */
   body(bytes: Buffer): Buffer {
     if (!this.isOn || bytes.length === 0) return bytes
     return Buffer.from(this.#json(bytes) ?? HIDDEN)
   }
 
-  /** The texts in an object of our own, such as the fields of a log line. @param secrets as for `text` */
+  /** Hides values in the texts of one of our own objects, such as the fields of a log line. @param secrets as for `text` */
   texts<T extends object>(value: T, secrets: readonly string[] = []): T {
     return this.isOn ? (this.#everyText(value, secrets, 0) as T) : value
   }
 
-  /** A pair of byte strings, such as that of a pause. */
+  /** Hides the value of a pair of byte strings, such as that of a pause. */
   pair([key, value]: readonly [key: string, value: string]): readonly [key: string, value: string] {
     if (!this.isOn) return [key, value]
     const [keyBytes, bytes] = [Buffer.from(key, 'latin1'), Buffer.from(value, 'latin1')]
     return [key, this.#value(keyBytes.toString(), bytes).toString('latin1')]
   }
 
-  /** What selects tasks, as JSON: in it, `key=value` is one text, whatever is in the value. */
+  /** Hides values in a filter of tasks, given as JSON. In a filter, `key=value` is one text, whatever is in the value. */
   filter(json: string): string {
     if (!this.isOn) return json
     try {
@@ -91,9 +93,9 @@ export class Hide {
   }
 
   /**
-   * The values of hidden keys in a task: an error may have one without its key. The longest first.
+   * Returns the values of hidden keys in a task, the longest first, because an error may quote a value without its key.
    *
-   * @param body undefined: it is not looked at
+   * @param body undefined: the body is not searched
    */
   secretsIn(vars: Vars, body?: Buffer): string[] {
     if (!this.isOn) return []
@@ -118,12 +120,16 @@ export class Hide {
       else this.#addSecrets(each, found, depth + 1)
   }
 
-  /** A value that JSON can say, such as an argument of a task. */
+  /** Hides values in a JSON value, such as an argument of a task. */
   json<T>(value: T): T {
     return this.isOn ? (this.#inside(value, 0) as T) : value
   }
 
-  /** A line of a log, or an error. @param secrets what is hidden wherever it stands: `secretsIn` of its task */
+  /**
+   * Hides values in a line of a log, or an error.
+   *
+   * @param secrets texts that are hidden wherever they occur: `secretsIn` of the task
+   */
   text(text: string, secrets: readonly string[] = []): string {
     if (this.isEverything) return text === '' ? text : HIDDEN
     if (this.#inLines === undefined) return text
@@ -135,7 +141,10 @@ export class Hide {
     }
   }
 
-  /** Where the key and value begin that a cut would be in, or that may go on after the text; the cut itself if it is in none. */
+  /**
+   * Returns where the pair of key and value begins that contains the cut, or that may go on after the end of the text; the cut
+   * itself if it is in no pair.
+   */
   startOfPair(text: string, cut: number): number {
     if (this.#inLines === undefined) return cut
     for (const { index, 0: pair } of text.matchAll(this.#inLines)) {
@@ -145,7 +154,10 @@ export class Hide {
     return cut
   }
 
-  /** A text of the configuration: whatever is hidden of tasks, it shows no login of an address, and nothing that is called a secret. */
+  /**
+   * Returns a text of the configuration without logins of addresses and without the values of keys that are called secrets,
+   * whatever is hidden of tasks.
+   */
   configured(text: string): string {
     return this.text(SECRETS.text(withoutLogins(text)))
   }
@@ -168,7 +180,7 @@ export class Hide {
     return isJsonOnly || !isPlain(value) ? Buffer.from(HIDDEN) : Buffer.from(this.text(value.toString()))
   }
 
-  /** @returns undefined unless it is a JSON object or array; the same text if nothing in it is hidden */
+  /** @returns undefined unless the bytes are a JSON object or array; the same text if nothing in it is hidden */
   #json(bytes: Buffer): string | undefined {
     if (bytes.length > MAX_JSON_CHARS || !isUtf8(bytes)) return undefined
     const text = bytes.toString()
@@ -197,7 +209,7 @@ export class Hide {
     return Array.isArray(value) ? shown.map(([, each]) => each) : Object.fromEntries(shown)
   }
 
-  /** JSON within JSON, or words. */
+  /** Hides values in a text within JSON, which is JSON itself, or words. */
   #insideText(text: string, depth: number): string {
     if (/^\s*[[{]/.test(text)) {
       if (depth >= MAX_DEPTH) return HIDDEN
@@ -211,18 +223,21 @@ export class Hide {
   }
 }
 
-/** What is a secret by its name; a file is named after `@`. */
+/** The keys whose values are secrets by their names, whatever `spooler-hide` says. */
 const SECRETS = new Hide(['password', 'passwd', 'secret', 'token'])
-/** `scheme://user:password@`, where no `/` is part of either; and what was to be an address on Redis, however it is mistyped. */
+/**
+ * Finds `scheme://user:password@`, where neither part contains a `/`. `REDIS_LOGIN` also finds the login of a mistyped address on
+ * Redis.
+ */
 const LOGIN = /(:\/|\/\/)[^/?#\s]*@/g
 const REDIS_LOGIN = /\b(rediss?(?:\+\w+)?:\/*).*@/gi
 
-/** A text without the logins of the addresses in it. */
+/** Returns the text without the logins of the addresses in it. */
 export function withoutLogins(text: string): string {
   return text.replace(REDIS_LOGIN, `$1${HIDDEN}@`).replace(LOGIN, `$1${HIDDEN}@`)
 }
 
-/** @returns undefined for what is no JSON, or too much of it */
+/** @returns undefined if the bytes are no JSON, or too long */
 function parsed(bytes: Buffer): unknown {
   if (bytes.length > MAX_JSON_CHARS || !isUtf8(bytes)) return undefined
   const text = bytes.toString()
@@ -234,7 +249,10 @@ function parsed(bytes: Buffer): unknown {
   }
 }
 
-/** A text as it is, in an address, in JSON, in quotes that it does not have, and as the bytes that Python and Ruby quote. */
+/**
+ * Returns the forms in which a text may occur: as it is, in an address, in JSON, in quotes that need no escapes for its own, and
+ * as the bytes that Python and Ruby quote.
+ */
 function formsOf(text: string): string[] {
   const inJson = JSON.stringify(text).slice(1, -1)
   const quoted = [inJson, inJson.replaceAll('\\"', '"')]
@@ -248,7 +266,7 @@ function formsOf(text: string): string[] {
   return [text, inAddress, ...quoted, ...bytes, ...inRuby]
 }
 
-/** What an error could quote of a value, however deep it is: its texts and numbers. */
+/** Adds what an error could quote of a value, however deep it is: its texts and numbers. */
 function addTexts(value: unknown, found: Set<string>): void {
   const rest = [value]
   for (const each of rest)
@@ -257,7 +275,7 @@ function addTexts(value: unknown, found: Set<string>): void {
       for (const inner of Object.values(each)) rest.push(inner)
 }
 
-/** The keys of `spooler-hide`, each value of which may have several. */
+/** Returns the keys of `spooler-hide`. Each value may have several. */
 export function keysOf(values: readonly string[]): string[] {
   return values
     .flatMap(value => value.split(','))
@@ -265,7 +283,10 @@ export function keysOf(values: readonly string[]): string[] {
     .filter(key => key !== '')
 }
 
-/** A text that a person could have written; one that begins like JSON and is none, or looks like a pickle, is not. */
+/**
+ * True for a text that a person could have written. A text that begins like JSON and is none, or looks like a pickle, is not
+ * plain.
+ */
 function isPlain(value: Buffer): boolean {
   const text = value.toString()
   // biome-ignore lint/suspicious/noControlCharactersInRegex: that is the point

@@ -5,44 +5,44 @@ import { lastValue, type Vars } from './vars.js'
 export const TASK_KEY = 'task'
 export const ARGS_KEY = 'args'
 export const KWARGS_KEY = 'kwargs'
-/** The task's own id, and the queue that it was scheduled for unless that is the default one; for people and events. */
+/** The task's own id, and its queue unless that is the default one; for people and events. */
 export const ID_KEY = 'id'
 export const QUEUE_KEY = 'queue'
 
-/** As the value of `args`: both are in the body. It is not JSON, so it is no list of arguments. */
+/** The value of `args` if both args and kwargs are in the body. It is not JSON, so no list of arguments has this form. */
 export const IN_BODY = '@body'
 
 /** The queue of tasks that name none. */
 export const DEFAULT_QUEUE = 'default'
 
-/** Names are in log lines and on command lines. */
+/** The maximum length of a name, which is in log lines and on command lines. */
 const MAX_NAME_BYTES = 200
 const EXPECTED_NAME = `1 to ${MAX_NAME_BYTES} bytes without spaces and control characters that do not begin with _`
 
-/** @returns what a task's name must be, if this is none */
+/** @returns what a task's name must be, if this is not a valid one */
 export function nameFault(name: unknown): string | undefined {
   const isName = typeof name === 'string' && /^(?!_)[^\s\p{C}]+$/u.test(name)
   return isName && Buffer.byteLength(name) <= MAX_NAME_BYTES ? undefined : EXPECTED_NAME
 }
 
-/** @returns what a queue's name must be, if this is none */
+/** @returns what a queue's name must be, if this is not a valid one */
 export function queueFault(name: unknown): string | undefined {
   const isRight = nameFault(name) === undefined && !/[=,]/.test(String(name))
   return isRight ? undefined : `${EXPECTED_NAME} and have no = or ,`
 }
 
-/** What a function is called with. In JavaScript `kwargs` are its last argument. */
+/** The arguments of a function's call. In JavaScript, `kwargs` are the last argument. */
 export interface CallArguments {
   readonly args: readonly unknown[]
   readonly kwargs: Readonly<Record<string, unknown>> | undefined
 }
 
-/** The task's name: one character per byte. */
+/** Returns the task's name, one character per byte. */
 export function taskNameOf(vars: Vars): string | undefined {
   return lastValue(vars, TASK_KEY)
 }
 
-/** True if this can be nothing but a named task: `task` alone may be a key of the user's own. */
+/** True if this can only be a named task. The key `task` alone may be the user's own. */
 export function isNamed(vars: Vars): boolean {
   return (
     lastValue(vars, TASK_KEY) !== undefined &&
@@ -50,7 +50,11 @@ export function isNamed(vars: Vars): boolean {
   )
 }
 
-/** @throws SpooldError ARGUMENTS_INVALID if they are not what docs/spool-format.md describes */
+/**
+ * Returns the arguments of a named task.
+ *
+ * @throws SpooldError ARGUMENTS_INVALID if they are not what docs/spool-format.md describes
+ */
 export function argumentsOf(vars: Vars, readBody: () => Uint8Array | undefined): CallArguments {
   const args = lastValue(vars, ARGS_KEY)
   if (args === IN_BODY) return argumentsInBody(readBody())
@@ -82,11 +86,16 @@ function parsed(what: string, text: string): unknown {
   throw invalid(what, `JSON whose numbers JavaScript can hold, got ${changed}: schedule it as text`)
 }
 
-/** There may be a number that is not what it was, if it is not part of a text. */
+/** Matches if the JSON may have a number that JavaScript would change; the digits may also be part of a text. */
 const LONG_NUMBER = /[0-9]{16}|[0-9][eE]\+?[0-9]{3}/
 const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?/g
 
-/** Other languages have integers of any size, which JSON.parse rounds without a word. @param text valid JSON */
+/**
+ * Returns a number that JSON.parse changes; undefined if there is none. Other languages have integers of any size, which
+ * JSON.parse rounds silently.
+ *
+ * @param text valid JSON
+ */
 function changedNumber(text: string): string | undefined {
   for (const [token] of text.matchAll(TEXT_OR_NUMBER)) {
     if (token.startsWith('"')) continue

@@ -28,7 +28,7 @@ function append(packet: Buffer, at: number, bytes: Buffer): number {
 }
 
 /**
- * The size of the block with these pairs, in bytes.
+ * Returns the size of the block with these pairs, in bytes.
  *
  * @throws SpooldError REQUEST_INVALID if no packet can hold them
  */

@@ -1,35 +1,35 @@
 import { describe, SpooldError } from '../../base/errors.js'
 
-/** A spool on Redis. Its forms are in `FORMS`. */
+/** The address of a spool on Redis. `FORMS` has the forms in which it is written. */
 export interface RedisAddress {
-  /** For people, logs and other programs: without user, password and what says only how to connect. */
+  /** The name for people, logs and other programs: without user and password, and without what only says how to connect. */
   readonly name: string
   readonly kind: 'one' | 'unix' | 'sentinel' | 'cluster'
-  /** Where to connect, at least one: of a unix socket `path` only. */
+  /** Where to connect, at least one host; empty for a unix socket. */
   readonly hosts: readonly RedisHost[]
-  /** Of the unix socket. */
+  /** The path of the unix socket; empty for other kinds. */
   readonly path: string
-  /** What sentinels call the Redis. */
+  /** The name under which sentinels know the Redis. */
   readonly master: string
   readonly database: number
   /** The name of the queue. */
   readonly queue: string
-  /** What keys begin with. On a cluster the braces keep all keys of a spool on one node. */
+  /** The beginning of all keys. On a cluster, the braces keep all keys of a spool on one node. */
   readonly prefix: string
   readonly username: string | undefined
   readonly password: string | undefined
   readonly isTls: boolean
-  /** Files: authorities to trust, the own certificate and its key. */
+  /** The paths of files: the authorities to trust, the client's certificate and its key. */
   readonly tls: Readonly<Partial<Record<TlsFile, string>>>
   readonly sentinelUsername: string | undefined
   readonly sentinelPassword: string | undefined
-  /** How many replicas have a task before it counts as stored. */
+  /** How many replicas have to have a task before it counts as stored. */
   readonly replicas: number
   /** How long a claim lasts that nobody renews. */
   readonly lockMs: number
-  /** How often those are looked for whose claims have ended so. */
+  /** How often claims are looked for that have ended because nobody renewed them. */
   readonly checkMs: number
-  /** A directory that takes tasks while Redis does not. */
+  /** The directory that takes tasks while Redis cannot. */
   readonly fallback: string | undefined
 }
 
@@ -63,19 +63,21 @@ const OPTIONS = new Set([
   ...TLS_FILES,
 ])
 
-/** What is no secret of them. */
+/** The options whose values are no secrets. */
 const PUBLIC = new Set([...OPTIONS].filter(name => !name.startsWith('sentinel-')))
 
 const REDIS = /^rediss?(\+\w+)?:/i
-/** Of another scheme, or mistyped: as a path it would be printed, and its password with it. */
+/** Matches an address of another scheme, or a mistyped one. Taken for a path, it would be printed, and its password with it. */
 const ADDRESS = /^[a-z][a-z\d+.-]*:\/\/|^[^/]*\/\/[^/]*:[^/]*@/i
 
-/** True for what means Redis, even if it is no valid address. No path of a spool looks like that. */
+/** True for text that is meant as an address on Redis, even if it is not valid. No path of a spool looks like that. */
 export function isRedisAddress(text: string): boolean {
   return REDIS.test(text) || ADDRESS.test(text)
 }
 
-/** With user and password, by name: a spool is called by its name, and whoever opens it has been given its address. */
+/**
+ * The addresses with user and password, by name. A spool is called by its name, and whoever opens it has been given its address.
+ */
 const addresses = new Map<string, string>()
 
 /**
@@ -89,13 +91,15 @@ export function nameOfRedis(address: string): string {
   return name
 }
 
-/** The same address, with a directory for its tasks while Redis is away, unless it names one. */
+/** Returns the address with a directory for its tasks while Redis is away, unless it names one already. */
 export function withFallback(address: string, directory: string): string {
   if (/[?&]fallback=/.test(address)) return address
   return `${address}${address.includes('?') ? '&' : '?'}fallback=${encodeURIComponent(directory)}`
 }
 
-/** The directory that an address names for its tasks while Redis is away; undefined: none, or it is no such address. */
+/**
+ * Returns the directory that an address names for its tasks while Redis is away; undefined: none, or the text is no such address.
+ */
 export function fallbackOf(address: string): string | undefined {
   try {
     return isRedisAddress(address) ? parseRedisAddress(address).fallback : undefined
@@ -104,12 +108,12 @@ export function fallbackOf(address: string): string | undefined {
   }
 }
 
-/** @param name as `nameOfRedis` returned it, or an address */
+/** Returns the address that goes with a name. @param name as `nameOfRedis` returned it, or an address */
 export function redisAddressOf(name: string): string {
   return addresses.get(name) ?? name
 }
 
-/** @throws SpooldError ADDRESS_INVALID; its message does not repeat a password */
+/** Parses an address. @throws SpooldError ADDRESS_INVALID; its message does not repeat a password */
 export function parseRedisAddress(text: string): RedisAddress {
   const [, scheme = '', given = 'one', login, place = '', path = '', query = ''] = SHAPE.exec(text) ?? []
   const kind = given.toLowerCase() as RedisAddress['kind']
@@ -158,7 +162,7 @@ export function parseRedisAddress(text: string): RedisAddress {
   }
 }
 
-/** @returns NaN for anything else */
+/** @returns NaN for text that is not a number of seconds from 1 to MAX_SECONDS */
 function secondsIn(text: string): number {
   const seconds = /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN
   return seconds >= 1 && seconds <= MAX_SECONDS ? seconds : Number.NaN
@@ -203,7 +207,10 @@ function loginIn(login: string | undefined, fault: Fault): ReadonlyArray<string 
   }
 }
 
-/** Of what is mistyped it is unknown what is the password. */
+/**
+ * Returns the error for an address. It masks everything between the scheme and the last `@`, because in a mistyped address the
+ * password may be anywhere there.
+ */
 function invalid(expected: string, text: string): SpooldError {
   const masked = text
     .replace(/^([^:]*:\/*).*@/s, '$1…@')

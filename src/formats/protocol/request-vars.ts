@@ -7,9 +7,9 @@ import { lastValue, parseVars, toPairs, type Vars } from './vars.js'
 
 /** A spool request from the network. */
 export interface WireRequest {
-  /** Without its body, which follows the packet. */
+  /** The request without its body, which follows the packet. */
   readonly request: Request
-  /** The spool that it names; undefined means the first one. */
+  /** The spool that the request names; undefined means the first one. */
   readonly spooler: Buffer | undefined
   /** The size of the body that follows. */
   readonly bodyBytes: number
@@ -38,7 +38,7 @@ export function requestFromPacket(packet: Buffer): WireRequest {
 }
 
 /**
- * The same for a dictionary from a program, whose key `body` is the body.
+ * Reads a dictionary from a program in the same way, except that its key `body` is the body.
  *
  * @throws SpooldError REQUEST_INVALID
  */
@@ -57,7 +57,7 @@ export function requestFromPairs(pairs: readonly VarPair[]): Omit<WireRequest, '
   return { request, spooler: spoolerOf(vars) }
 }
 
-/** @returns `at` as it is to be stored, too */
+/** Reads the magic keys. @returns also `at` as it is to be stored */
 function magicOf(vars: Vars): Pick<Request, 'atSeconds' | 'priority'> & { readonly at: string | undefined } {
   const given = lastValue(vars, 'at')
   const at = given === undefined ? undefined : readAt(given)
@@ -74,7 +74,7 @@ function spoolerOf(vars: Vars): Buffer | undefined {
   return spooler === undefined || spooler === '' ? undefined : Buffer.from(spooler, 'latin1')
 }
 
-/** Removes what belongs to the transfer, and has a time as a number. @param at as it is to be stored */
+/** Returns the packet to be stored: without keys of the transfer, and with a time as a number. @param at as it is to be stored */
 function storedPacket(packet: Buffer, vars: Vars, at: string | undefined): Buffer {
   packet[MODIFIER2_OFFSET] = 0
   if (lastValue(vars, BODY_LENGTH_KEY) === undefined && lastValue(vars, 'at') === at) return packet

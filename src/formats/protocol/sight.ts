@@ -3,20 +3,23 @@ import type { PeriodicTask, Schedule } from '../../base/task/schedule.js'
 import { HIDDEN, type Hide } from './hide.js'
 import { TASK_KEY } from './named.js'
 
-/** What somebody may see of tasks. Every output has it from `seen…`: no other place decides. */
+/** What somebody may see of tasks. Every output passes through a `seen…` function; no other place decides. */
 export interface Sight {
-  /** Keys, values, bodies and errors of tasks, and commands. */
+  /** True: keys, values, bodies and errors of tasks, and commands may be seen. */
   readonly mayReadPayload: boolean
-  /** What nobody may see. */
+  /** The values that nobody may see. */
   readonly hide: Hide
 }
 
-/** Of who owns the spool, or is root. */
+/** Returns the sight of the spool's owner, and of root. */
 export function ownersSight(hide: Hide): Sight {
   return { mayReadPayload: true, hide }
 }
 
-/** A pause of some tasks names a value of theirs; but the name of a named task is that of a function. */
+/**
+ * Returns pauses as they may be seen. A pause of some tasks names a value of theirs, but the name of a named task is not hidden,
+ * because it is the name of a function.
+ */
 export function seenPauses<P extends Pauses>(pauses: P, sight: Sight): P {
   return { ...pauses, pauses: pauses.pauses.map(each => seenPause(each, sight)) }
 }
@@ -29,7 +32,7 @@ export function seenPause(pause: Pause, { mayReadPayload, hide }: Sight): Pause 
   return { ...pause, pair: [key, key === TASK_KEY ? value : HIDDEN] }
 }
 
-/** Whoever may not read payloads sees of a command which program it runs. */
+/** Returns a schedule as it may be seen. Whoever may not read payloads sees only which program a command runs. */
 export function seenSchedule<S extends Schedule | PeriodicTask>(
   schedule: S,
   { mayReadPayload, hide }: Sight,
@@ -39,7 +42,7 @@ export function seenSchedule<S extends Schedule | PeriodicTask>(
   return { ...schedule, command: mayReadPayload ? hide.configured(command) : programOf(command) }
 }
 
-/** What comes before it may be a variable, with a secret. */
+/** Returns the program of a command. The first word may be a variable with a secret, so only a plain name is shown. */
 function programOf(command: string): string {
   const program = command.trim().split(/\s/, 1)[0]?.split('/').at(-1) ?? ''
   return /^[\w.-]+$/.test(program) ? program : '(command)'

@@ -48,7 +48,7 @@ function fault(offset: number, what: string): VarsFault {
   return { fault: `${what} (at byte ${offset} of the block)` }
 }
 
-/** The exact bytes of every pair, in order, with duplicates. */
+/** Returns the exact bytes of every pair, in order, with duplicates. */
 export function toPairs({ text, cuts }: Vars): VarPair[] {
   const pairs: VarPair[] = []
   for (let i = 0; i < cuts.length; i += 4)
@@ -59,7 +59,7 @@ export function toPairs({ text, cuts }: Vars): VarPair[] {
   return pairs
 }
 
-/** The pairs, in order, with duplicates; one character per byte. */
+/** Returns the pairs, in order, with duplicates; one character per byte. */
 export function valuesOf({ text, cuts }: Vars): Array<{ readonly key: string; readonly value: string }> {
   const pairs = []
   for (let i = 0; i < cuts.length; i += 4)
@@ -70,7 +70,7 @@ export function valuesOf({ text, cuts }: Vars): Array<{ readonly key: string; re
 const NOT_ASCII = /[\x80-\xff]/
 
 /**
- * The pairs as UTF-8 strings in an object without a prototype, so that `__proto__` is an ordinary key. The last of a
+ * Returns the pairs as UTF-8 strings in an object without a prototype, so that `__proto__` is an ordinary key. The last of a
  * repeated key wins, as in every uWSGI language.
  */
 export function toDictionary({ text, cuts }: Vars): Record<string, string> {
@@ -85,7 +85,7 @@ export function toDictionary({ text, cuts }: Vars): Record<string, string> {
   return dictionary
 }
 
-/** The value of the last pair with this key, as handlers see it; one character per byte. Undefined if there is none. */
+/** Returns the value of the last pair with this key, as handlers see it; one character per byte. Undefined if there is none. */
 export function lastValue({ text, cuts }: Vars, key: string): string | undefined {
   for (let i = cuts.length - 4; i >= 0; i -= 4) {
     const start = cuts[i] ?? 0

@@ -8,10 +8,10 @@ import { type TaskRecord, withoutJourney } from '../task-job.js'
 import type { Peeked } from './peek.js'
 import { scoreOf } from './walk.js'
 
-/** A change of a job that does not run: where it goes, and what it has from then on. */
+/** A change of a job that does not run: where the job goes, and what it has from then on. */
 interface Relocation {
   readonly to: 'delayed' | 'failed'
-  /** When it is due, or was buried; epoch ms. */
+  /** When the job is due, or was buried; epoch ms. */
   readonly atMs: number
   readonly record: TaskRecord
   readonly failedReason?: string
@@ -19,11 +19,16 @@ interface Relocation {
 
 type RestingChange = Exclude<Change, { kind: 'replace' | 'move' }>
 
-/** A task that changes under a command is looked at again this often. */
+/** How often a task that changes during a command is looked at. */
 export const TRIES = 5
 export const CHANGING = 'it changes all the time'
 
-/** @returns undefined: it is elsewhere by now, and has to be looked at again @param nowMs by the clock of Redis */
+/**
+ * Changes a job that does not run.
+ *
+ * @param nowMs by the clock of Redis
+ * @returns undefined: the job is elsewhere by now, and has to be looked at again
+ */
 export async function changeJob(
   connection: Connection,
   job: Peeked,
@@ -41,7 +46,7 @@ export async function changeJob(
   }
 }
 
-/** Fails if a worker has its lock. */
+/** Removes a job. @returns undefined: it could not be removed, as while a worker has its lock */
 export async function remove({ id, queue }: Peeked): Promise<Changed | undefined> {
   return (await queue.remove(id)) === 1 ? DONE : undefined
 }
@@ -76,7 +81,7 @@ function relocationFor(
   }
 }
 
-/** No clock gets to where it is put. */
+/** Returns how a job is held: it is delayed to a time that no clock reaches. */
 export function heldAs(record: TaskRecord): Relocation {
   return { to: 'delayed', atMs: HELD_UNTIL_MS[0] ?? 0, record: { ...record, isHeld: true } }
 }
@@ -92,7 +97,7 @@ function requeued(record: TaskRecord, keepAttempts: boolean, nowMs: number): Tas
   return { ...rest, past: 'none', dueAtMs: nowMs }
 }
 
-/** @returns false: it is elsewhere by now, or has changed */
+/** Moves a job to another place. @returns false: the job is elsewhere by now, or has changed */
 export async function relocate(
   connection: Connection,
   { id, queue, place, recordText }: Peeked,

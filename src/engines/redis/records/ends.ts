@@ -5,7 +5,7 @@ import type { Ended } from '../../task-store.js'
 import type { Connection } from '../connection.js'
 import type { SpoolQueue } from '../queues.js'
 
-/** So often the events of the queues are read, and the tasks themselves, of which events may have been trimmed. */
+/** How often the events of the queues are read, and how often the tasks themselves, because events may have been trimmed. */
 const EVENTS_MS = 100
 const LOOK_MS = 1000
 const EVENTS_AT_ONCE = 1000
@@ -16,7 +16,11 @@ interface Where {
   look(ref: Ref): Promise<TaskView | undefined>
 }
 
-/** BullMQ's events say that a task is done; what is not said shows in the queues. @see TaskStore.awaitEnds */
+/**
+ * Waits until tasks have ended. BullMQ's events say that a task is done; other ends show in the queues.
+ *
+ * @see TaskStore.awaitEnds
+ */
 export async function awaitEnds(
   { connection, queues, look }: Where,
   refs: readonly Ref[],
@@ -61,7 +65,7 @@ class Events {
     this.#keys = queues.map(queue => queue.key('events'))
   }
 
-  /** From now on. */
+  /** Follows the events from now on. */
   async begin(): Promise<void> {
     const { redis } = this.#connection
     this.#last = await this.#connection.use(() =>

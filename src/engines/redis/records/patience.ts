@@ -3,10 +3,14 @@ import { pauseMs } from '../client.js'
 import type { Connection } from '../connection.js'
 import { isAway, storeFailure } from '../store-failure.js'
 
-/** A Redis that is restarted, or fails over, is back by then. */
+/** How long to go on: a Redis that is restarted, or fails over, is back by then. */
 const PATIENCE_MS = 30_000
 
-/** Repeats what may be done twice until Redis has answered. @throws SpooldError what it answered, or that it does not */
+/**
+ * Repeats an operation that may be done twice until Redis has answered.
+ *
+ * @throws SpooldError what Redis answered, or that it does not
+ */
 export async function patiently<T>(connection: Connection, operation: () => Promise<T>): Promise<T> {
   const until = performance.now() + PATIENCE_MS
   for (let failures = 0; ; failures++)

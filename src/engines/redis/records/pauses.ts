@@ -8,15 +8,15 @@ import { queuesOf, type SpoolQueue } from '../queues.js'
 import { unlessUnreadable } from '../store-failure.js'
 import { jsonIn } from '../task-job.js'
 
-/** So often a daemon looks whether a pause is over. */
+/** How often a daemon looks whether a pause has begun, or is over. */
 const LOOK_MS = 1000
 
-/** BullMQ's own pause says that the queue is paused; since when and until when is written beside it. */
+/** Returns the key beside BullMQ's own pause: that says that the queue is paused, the key has since when and until when. */
 function keyOf(connection: Connection): string {
   return connection.key('spoold:paused')
 }
 
-/** What is paused: all, or nothing. */
+/** Returns what is paused: the whole spool, or nothing. */
 export async function readPauses(connection: Connection): Promise<Pauses> {
   const { redis } = connection
   const [isPaused, text] = await connection.use(() =>
@@ -34,7 +34,7 @@ function timesIn(text: string | null): Partial<Pause> {
   return hasFields(value, { sinceMs: 'time' }, { untilMs: 'time' }) ? (value as Partial<Pause>) : {}
 }
 
-/** @throws SpooldError USAGE for a pair */
+/** Pauses all queues. @throws SpooldError USAGE for a pair */
 export async function pauseQueues(
   connection: Connection,
   queues: readonly SpoolQueue[],
@@ -54,7 +54,7 @@ function ONLY_WHOLE(): SpooldError {
   )
 }
 
-/** @throws SpooldError USAGE for a pair */
+/** Ends the pause of all queues. @throws SpooldError USAGE for a pair */
 export async function resumeQueues(
   connection: Connection,
   queues: readonly SpoolQueue[],
@@ -67,7 +67,7 @@ export async function resumeQueues(
   return { ended: pauses, left: NO_PAUSES }
 }
 
-/** Tells a daemon what is paused, and ends a pause whose time is over: whichever daemon sees that first. */
+/** Tells a daemon what is paused. Whichever daemon first sees that the time of a pause is over ends the pause. */
 export class PauseWatch implements PauseFollower {
   readonly #connection: Connection
   readonly #changed: (pauses: Pauses) => void
@@ -82,7 +82,7 @@ export class PauseWatch implements PauseFollower {
 
   async start(): Promise<void> {
     await this.#look()
-    if (this.#closed.signal.aborted) return // while Redis was asked
+    if (this.#closed.signal.aborted) return // it was closed while Redis was asked
     this.#timer = setInterval(() => void this.#look(), LOOK_MS).unref()
   }
 
@@ -91,7 +91,7 @@ export class PauseWatch implements PauseFollower {
     clearInterval(this.#timer)
   }
 
-  /** While Redis is away, nothing starts anyway. */
+  /** Looks what is paused. While Redis is away, nothing starts anyway. */
   async #look(): Promise<void> {
     try {
       await this.#connection.reach(this.#closed.signal)

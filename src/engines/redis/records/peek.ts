@@ -12,7 +12,7 @@ export interface Peeked {
   readonly id: string
   readonly queue: SpoolQueue
   readonly place: Place
-  /** In its set. */
+  /** The job's score in its set. */
   readonly score: number
   /** Epoch ms, by the clock of Redis. */
   readonly storedAtMs: number
@@ -24,19 +24,19 @@ export interface Peeked {
   readonly failedReason: string
   readonly finishedAtMs: number | undefined
   readonly startedAtMs: number | undefined
-  /** undefined: it was not stored as a task. */
+  /** Undefined: the job was not stored as a task. */
   readonly packet: { readonly vars: Vars; readonly bytes: number } | undefined
   readonly bodyBytes: number
 }
 
-/** So many are read at a time. */
+/** How many jobs are read at a time. */
 export const SLICE = 100
 const HEAD = '{"packet":"'
 const BODY = '","body":"'
 /** The longest packet in base64, and what is around it. */
 const HEAD_CHARS = Math.ceil(MAX_PACKET_BYTES / 3) * 4 + HEAD.length + BODY.length
 
-/** Reads jobs, in slices. @returns those that are there, in the same order */
+/** Reads jobs, in slices. @returns the jobs that exist, in the same order */
 export async function peekAll(
   connection: Connection,
   queue: SpoolQueue,
@@ -73,7 +73,7 @@ function peeked(id: string, queue: SpoolQueue, fields: readonly string[]): Peeke
   }
 }
 
-/** @returns undefined: there is none, or it is no time */
+/** @returns undefined: there is no text, or it is no time */
 function timeIn(text = ''): number | undefined {
   const ms = Number(text)
   return text === '' || !Number.isFinite(ms) ? undefined : ms
@@ -87,7 +87,7 @@ function packetIn(head: string): Peeked['packet'] {
   return vars === undefined ? undefined : { vars, bytes: packet.length }
 }
 
-/** The length of the bytes that the rest of the data has in base64. */
+/** Returns the length of the body, which is the rest of the data in base64. */
 function bodyBytesIn(head: string, tail: string, length: number): number {
   const end = head.indexOf('"', HEAD.length)
   if (!head.startsWith(BODY, end)) return 0

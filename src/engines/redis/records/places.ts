@@ -14,7 +14,7 @@ interface Places {
   readonly ids: readonly string[]
 }
 
-/** The ids at these places of an order. Those before it are counted by Redis, and not read. */
+/** Returns the ids at these places of an order. Redis counts the ids before them, without reading them. */
 export async function placesFrom(
   connection: Connection,
   { parts, queues, isReversed }: Order,
@@ -41,7 +41,7 @@ export async function placesFrom(
   return found
 }
 
-/** Which ranks of its set or list a part has. */
+/** Returns which ranks of its set or list a part has. */
 async function boundsOf(connection: Connection, queue: SpoolQueue, { place, min, max }: Part) {
   const { redis } = connection
   const key = queue.key(place)
@@ -53,7 +53,7 @@ async function boundsOf(connection: Connection, queue: SpoolQueue, { place, min,
   })
 }
 
-/** A list is taken from at its end. */
+/** Returns ids by their ranks. A list is taken from at its end, so its ranks are reversed. */
 function idsAt(
   connection: Connection,
   queue: SpoolQueue,

@@ -10,10 +10,13 @@ import { dataOf, failuresOf, jobNameOf, jobPriority, MAX_TASK_BYTES, type TaskRe
 import { patiently } from './patience.js'
 import { scoreOf } from './walk.js'
 
-/** Somebody else may be about to bring the same task, who found it where it came from just before it was removed there. */
+/**
+ * How long a key is kept after the move: somebody else may be about to send the same task, having found it just before it was
+ * removed.
+ */
 const FORGET_AFTER_MS = 60_000
 
-/** Stores a task that another spool has, once per key, as the last of its priority. @throws SpooldError */
+/** Stores a task that another spool sends, once per key, as the last of its priority. @throws SpooldError */
 export async function receive(connection: Connection, parcel: Parcel, key: string): Promise<Received> {
   const { packet, bodyBytes } = parcel
   const bytes = packet.length + bodyBytes
@@ -44,11 +47,11 @@ export async function receive(connection: Connection, parcel: Parcel, key: strin
   })
 }
 
-/** The key is not asked for again. */
+/** Lets a key expire, because nobody asks for it again. */
 export async function forgetKey(connection: Connection, key: string): Promise<void> {
   const { redis } = connection
   const name = connection.key(`spoold:moved:${key}`)
-  await connection.use(() => redis.pexpire(name, FORGET_AFTER_MS)).catch(() => {}) // it goes with time
+  await connection.use(() => redis.pexpire(name, FORGET_AFTER_MS)).catch(() => {}) // the key expires by itself
 }
 
 function refusal(detail: string): Received {
@@ -58,11 +61,11 @@ function refusal(detail: string): Received {
 interface Times {
   readonly timestamp: number
   readonly delay: number
-  /** Undefined: it may run now. */
+  /** Undefined: the task may run now. */
   readonly untilMs: number | undefined
 }
 
-/** It is as old as it was, and due when it was. */
+/** Returns the times of a task that arrives: it is as old as it was, and due when it was. */
 function timesOf({ arrivedAtMs, dueAtMs, isHeld }: Parcel, nowMs: number): Times {
   const timestamp = Math.floor(Math.min(arrivedAtMs ?? nowMs, nowMs))
   const later = dueAtMs > nowMs ? Math.ceil(dueAtMs) : undefined

@@ -9,7 +9,7 @@ import { CHANGING, heldAs, relocate, remove, TRIES } from './change.js'
 import { patiently } from './patience.js'
 import type { Peeked } from './peek.js'
 
-/** Moves a job to another store. @throws what leaves it unknown whether it has arrived */
+/** Moves a job to another store. @throws if it is unknown whether the job has arrived */
 export async function moveJob(
   connection: Connection,
   to: TaskStore,
@@ -24,7 +24,9 @@ export async function moveJob(
   return refused(CHANGING)
 }
 
-/** Takes a job to another store. It is looked at again and again, since Redis may be away for a while in any of its steps. */
+/**
+ * Takes a job to another store. The job is looked at again and again, because Redis may be away for a while in any of the steps.
+ */
 class Sending {
   readonly #connection: Connection
   readonly #to: TaskStore
@@ -38,10 +40,10 @@ class Sending {
   }
 
   /**
-   * The same steps as from a directory: it is held, with its key; it is brought; it is removed here; the key is forgotten.
+   * Takes the same steps as from a directory: holds the job, with a key; sends it; removes it here; forgets the key.
    *
-   * @returns undefined: it has changed meanwhile, and has to be looked at again
-   * @throws what leaves it unknown whether it has arrived
+   * @returns undefined: the job has changed meanwhile, and has to be looked at again
+   * @throws if it is unknown whether the job has arrived
    */
   async try(): Promise<Changed | undefined> {
     const job = await this.#reach(this.#look)
@@ -75,7 +77,7 @@ class Sending {
     return patiently(this.#connection, operation)
   }
 
-  /** Then it is looked at again, with its note. */
+  /** Holds the job with a note of the move, after which it has to be looked at again. */
   async #hold(job: Peeked): Promise<undefined> {
     const { record } = job
     const note = {

@@ -30,12 +30,15 @@ import { moveJob } from './send.js'
 import { viewOf } from './task-view.js'
 import { idsIn, partsOf } from './walk.js'
 
-/** So many entries of the audit are kept. */
+/** How many entries of the audit are kept. */
 const AUDIT_KEPT = 10_000
 
 type KeyOf = (task: TaskView, nowMs: number) => number
 
-/** The smallest comes first. Without one, the order is that of the store, or of the names. */
+/**
+ * The keys to sort by; the smallest comes first. Without a key, the order is that of the store; equal keys are in the order of
+ * names.
+ */
 const KEYS: Partial<Record<Sort, KeyOf>> = {
   name: () => 0,
   priority: ({ file }) => file.sinceMs ?? 0,
@@ -50,7 +53,7 @@ export class RedisTaskStore implements TaskStore {
   readonly spool: string
   readonly #connection: Connection
   readonly #queues: readonly SpoolQueue[]
-  /** By the clock of Redis. */
+  /** The time when the store was opened, by the clock of Redis. */
   readonly #nowMs: number
 
   private constructor(connection: Connection, queues: readonly SpoolQueue[], nowMs: number) {
@@ -107,7 +110,7 @@ export class RedisTaskStore implements TaskStore {
   }
 
   async *views({ states, mayHave }: Wanted, counted: (count: number) => void = () => {}) {
-    const refs: Ref[] = [] // all of them first: changes would change the listing
+    const refs: Ref[] = [] // all of them first, because changes meanwhile would disturb the listing
     for (const group of livingThenDead(states))
       for (const part of partsOf(group, this.#nowMs))
         for (const queue of this.#queues)
@@ -132,13 +135,13 @@ export class RedisTaskStore implements TaskStore {
     }
   }
 
-  /** Living tasks, then dead letters; in bounded memory, whatever their number. */
+  /** Lists living tasks, then dead letters; in bounded memory, whatever their number. */
   async list(plan: ListingPlan, take: (task: TaskView) => boolean): Promise<undefined> {
     for (const states of livingThenDead(plan.states ?? TASK_STATES))
       if (!(await this.#listGroup(states, plan, take))) return
   }
 
-  /** @returns false if no more is wanted */
+  /** @returns false if no more tasks are wanted */
   async #listGroup(
     states: readonly TaskState[],
     plan: ListingPlan,
@@ -170,7 +173,7 @@ export class RedisTaskStore implements TaskStore {
       for (const queue of this.#queues)
         for await (const ids of idsIn(this.#connection, queue, part, isReversed))
           yield (await peekAll(this.#connection, queue, ids))
-            .filter(({ place }) => place === part.place) // else it comes again, or has been listed
+            .filter(({ place }) => place === part.place) // a job that has moved comes again, or has been listed
             .map(job => viewOf(job, this.#nowMs))
             .filter(({ state }) => states.includes(state))
   }
@@ -221,7 +224,7 @@ export class RedisTaskStore implements TaskStore {
     return forgetKey(this.#connection, key)
   }
 
-  /** @returns undefined: it does not run any more, and has to be looked at again */
+  /** Has a running task ended. @returns undefined: the task does not run any more, and has to be looked at again */
   async #end(ref: Ref, say: (text: string) => void): Promise<Changed | undefined> {
     const result = await orderCancel({
       ...{ connection: this.#connection, task: ref },
@@ -296,7 +299,7 @@ export class RedisTaskStore implements TaskStore {
     await this.#connection.use(() => redis.ltrim(key, 0, AUDIT_KEPT - 1))
   }
 
-  /** The newest first. */
+  /** Returns the last entries, the newest first. */
   async readAudit(most: number): Promise<AuditEntry[]> {
     const { redis } = this.#connection
     const key = this.#connection.key('spoold:audit')
@@ -309,7 +312,7 @@ function livingThenDead(states: readonly TaskState[]): TaskState[][] {
   return [states.filter(state => state !== 'dead'), states.filter(state => state === 'dead')]
 }
 
-/** A window sorts by the priority that a path has. */
+/** Returns the priority as the beginning of a path, because a window sorts by that. */
 function prefixFor({ priority }: TaskView, byPriority: boolean): string {
   return byPriority && priority !== undefined && priority !== null ? `${priority}/` : ''
 }

@@ -10,7 +10,7 @@ import type { Peeked } from './peek.js'
 
 const FOREIGN = 'its job has no packet: it was not stored as a task'
 
-/** A job as people see a task. @param nowMs by the clock of Redis */
+/** Returns a job as people see a task. @param nowMs by the clock of Redis */
 export function viewOf(job: Peeked, nowMs: number): TaskView {
   const parked = parkedOf(job, nowMs)
   const state = job.place === 'failed' ? 'dead' : parked === undefined ? stateOf(job, nowMs) : 'parked'
@@ -31,7 +31,7 @@ function stateOf({ place, packet, record, dueAtMs }: Peeked, nowMs: number): Tas
   return record.attempts > 0 ? 'retrying' : 'waiting'
 }
 
-/** It was due, and no handler of the daemon that had it knows its name. */
+/** Returns why a task is parked: it was due, and no handler of the daemon that had it knows its name. */
 function parkedOf({ place, record, packet, dueAtMs }: Peeked, nowMs: number): Parked | undefined {
   const isPutOff = place === 'delayed' && (record.unwanted ?? 0) > 0 && record.isHeld !== true
   if (!isPutOff || packet === undefined || dueAtMs <= nowMs) return undefined

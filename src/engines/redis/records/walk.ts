@@ -4,16 +4,18 @@ import type { Connection } from '../connection.js'
 import type { SpoolQueue } from '../queues.js'
 import { type Place, SLICE } from './peek.js'
 
-/** A part of a queue. `min`, `max`: only jobs whose score in the set is between; a `(` before a number excludes it. */
+/**
+ * A part of a queue. `min`, `max`: only jobs whose score in the set is between them; a `(` before a number excludes that number.
+ */
 export interface Part {
   readonly place: Place
   readonly min?: string
   readonly max?: string
 }
 
-/** The score of a time in the set of delayed jobs is that in ms times this, and a number below it. */
+/** The score in the set of delayed jobs is the job's time in ms times this, plus a number below this. */
 const DELAYED_FACTOR = 4096
-/** The score of what is held: no clock gets there. */
+/** The score of held jobs, which no clock reaches. */
 const HELD_SCORE = String((HELD_UNTIL_MS[0] ?? 0) * DELAYED_FACTOR)
 
 export function scoreOf(dueAtMs: number): string {
@@ -26,7 +28,7 @@ const LATER: readonly TaskState[] = ['waiting', 'retrying', 'parked']
 const HELD: readonly TaskState[] = ['held']
 const DEAD: readonly TaskState[] = ['dead']
 
-/** Where tasks in these states may be, in the order in which they start. @param nowMs by the clock of Redis */
+/** Returns where tasks in these states may be, in the order in which they start. @param nowMs by the clock of Redis */
 export function partsOf(states: readonly TaskState[], nowMs: number): Part[] {
   const has = (group: readonly TaskState[]) => group.some(state => states.includes(state))
   const now = scoreOf(nowMs + 1)
@@ -41,7 +43,7 @@ export function partsOf(states: readonly TaskState[], nowMs: number): Part[] {
   ]
 }
 
-/** The ids of a part, in slices; a job may come twice, or be missed, if it moves meanwhile. */
+/** Yields the ids of a part, in slices. A job may come twice, or be missed, if it moves meanwhile. */
 export function idsIn(
   connection: Connection,
   queue: SpoolQueue,
@@ -52,7 +54,7 @@ export function idsIn(
   return isList ? listed(connection, queue, part, isReversed) : scored(connection, queue, part, isReversed)
 }
 
-/** A list is taken from at its end. */
+/** Yields the ids of a list, beginning at its end, from which jobs are taken. */
 async function* listed(
   connection: Connection,
   queue: SpoolQueue,
@@ -67,7 +69,7 @@ async function* listed(
   }
 }
 
-/** From score to score: what leaves the set meanwhile does not shift the rest. */
+/** Yields the ids of a set from score to score, so that what leaves the set meanwhile does not shift the rest. */
 async function* scored(
   connection: Connection,
   queue: SpoolQueue,
@@ -89,7 +91,7 @@ async function* scored(
     yield ids
     const last = scores.at(-1) ?? bound
     const atLast = scores.length - scores.indexOf(last)
-    skip = last === bound ? skip + atLast : atLast // more may have that score
+    skip = last === bound ? skip + atLast : atLast // more jobs may have that score
     bound = last
   }
 }
