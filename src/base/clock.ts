@@ -35,16 +35,19 @@ export function countDown(ms: number, call: () => void): () => void {
   return () => clearOwn(timer)
 }
 
+/** What it resolves with, if it does so before this process has run for so long; else what `late` returns, or throws. */
+export async function withDeadline<T>(promise: Promise<T>, ms: number, late: () => T): Promise<T> {
+  let cancel = () => {}
+  const deadline = new Promise<void>(resolve => {
+    cancel = countDown(ms, resolve)
+  })
+  return await Promise.race([promise, deadline.then(late)]).finally(() => cancel())
+}
+
 /** Resolves when this has ended, however, or after so long at the latest. The process lives until then. */
 export function endOf(promise: Promise<unknown>, mostMs: number): Promise<void> {
-  return new Promise(resolve => {
-    const cancel = countDown(mostMs, resolve)
-    const ended = () => {
-      cancel()
-      resolve()
-    }
-    promise.then(ended, ended)
-  })
+  const ended = () => {}
+  return withDeadline(promise.then(ended, ended), mostMs, ended)
 }
 
 /**
