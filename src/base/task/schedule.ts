@@ -95,6 +95,24 @@ export interface SchedulePauses {
   resume(hash: string): Promise<boolean>
 }
 
+/** An exclusive right of one process, such as that to fire schedules, which has to be renewed. */
+export interface Lease {
+  /** Epoch ms. No other process gets it before then. */
+  readonly validUntilMs: number
+  /** Taken over from a dead holder: another process may have done the same, and ownership is certain after the first renewal. */
+  readonly isTakenOver: boolean
+  release(): Promise<void>
+}
+
+/** Events of a lease while it is held. */
+export interface LeaseListener {
+  /** Whoever wants it does not wait for it any more. */
+  readonly givenUp?: AbortSignal
+  /** It could not be renewed: another process may have it. */
+  lost(): void
+  renewed(): void
+}
+
 /** How often, or when. */
 export type Rhythm =
   | { readonly everyMs: number }

@@ -1,6 +1,6 @@
 import type { Member } from '../../base/task/member.js'
 import type { Pauses } from '../../base/task/pause.js'
-import type { PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
+import type { Lease, LeaseListener, PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
 
 /** Minimum ages for removal. 0: never remove. */
 export interface SweepAges {
@@ -34,24 +34,6 @@ export interface Purged {
   readonly removed: number
   /** Why others could not be removed. */
   readonly fault: string | undefined
-}
-
-/** An exclusive right of one process, which has to be renewed. */
-export interface Lease {
-  /** Epoch ms. No other process gets it before then. */
-  readonly validUntilMs: number
-  /** Taken over from a dead holder: another process may believe the same until the first renewal. */
-  readonly isTakenOver: boolean
-  release(): Promise<void>
-}
-
-/** Events of a lease while it is held. */
-export interface LeaseListener {
-  /** Whoever wants it does not wait for it any more. */
-  readonly givenUp?: AbortSignal
-  /** It could not be renewed: another process may have it. */
-  lost(): void
-  renewed(): void
 }
 
 /** What a spool holds besides tasks that are due, waiting or running. */

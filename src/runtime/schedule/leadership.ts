@@ -1,22 +1,6 @@
 import { endOf } from '../../base/clock.js'
 import { messageOf } from '../../base/errors.js'
-
-/** The right to fire schedules, held for a limited time and renewed continually. */
-export interface Lease {
-  /** Epoch ms. No other process can have it before then. */
-  readonly validUntilMs: number
-  /** Taken over from a dead holder. Another process may have done the same; ownership is certain after the first renewal. */
-  readonly isTakenOver: boolean
-  release(): Promise<void>
-}
-
-interface LeaseListener {
-  /** Nobody waits for it any more. */
-  readonly givenUp: AbortSignal
-  /** It could not be renewed. */
-  lost(): void
-  renewed(): void
-}
+import type { Lease, LeaseListener } from '../../base/task/schedule.js'
 
 interface LeadershipOptions {
   /** Undefined if another process has it. */
