@@ -9,18 +9,6 @@ import type { WorkerProcess } from './worker-process.js'
 /** What people want of a pool: so many workers, so many more or fewer, or again what its options say. */
 export type Wish = { readonly to: number } | { readonly by: number } | 'auto'
 
-/** What says how many workers there should be. */
-export interface PoolSizeStats {
-  /** Null: there are always as many as configured. */
-  readonly algorithm: string | null
-  readonly minimum: number
-  readonly maximum: number
-  /** Why there should be as many as there should; null: nothing has changed that yet. */
-  readonly reason: string | null
-  /** Set by hand, until it is left to the algorithm again. */
-  readonly isByHand: boolean
-}
-
 export interface PoolSizeContext extends PoolContext {
   readonly roster: Roster
   /** What runs alone, which is not the pool's; signals that wait; and how many that have crashed may run now. */
@@ -60,7 +48,7 @@ export class PoolSize {
     pool.roster.target = initialSize(options)
   }
 
-  get stats(): PoolSizeStats {
+  get stats() {
     return {
       algorithm: this.#scaler?.algorithm.name ?? null,
       minimum: this.#minimum,
