@@ -54,8 +54,8 @@ export interface SpoolSnapshot {
   readonly totals: Totals
   readonly rates: Rates
   readonly times: Times
-  /** Named tasks that have run, those with most runs first; absent: an older daemon. At most a hundred names, and all others together. */
-  readonly named?: readonly NamedStats[]
+  /** Named tasks that have run, those with most runs first. At most a hundred names, and all others together. */
+  readonly named: readonly NamedStats[]
   readonly processes: Processes
   readonly dead: DeadStats
   /** Tasks that have failed or are held; a lower bound if not `isWhole`. */
@@ -88,7 +88,7 @@ export interface TaskCounts {
   readonly unreadable: number
   /** Due, but something else than time keeps them: how many wait for what. */
   readonly parked: Readonly<Partial<Record<ParkReason, number>>>
-  /** Those that wait for a slot, by the name of their task, most first; absent: none, or an older daemon. At most a hundred names. */
+  /** Those that wait for a slot, by the name of their task, most first; absent: none. At most a hundred names. */
   readonly slotQueues?: readonly SlotQueueStats[]
   /** All of them; if not `isWhole`, as counted at `countedAtMs`, less those that ended since; null: not counted yet. */
   readonly stored: number | null
@@ -259,7 +259,7 @@ export interface WorkerSnapshot {
 export interface RunningTask {
   /** Its path in the spool, as text. */
   readonly task: string
-  /** The same, a character per byte; absent: the path is UTF-8, or an older daemon says it. */
+  /** The same, a character per byte; absent: the path is UTF-8. */
   readonly ref?: Ref
   readonly sinceMs: number
 }
