@@ -35,16 +35,22 @@ export function countDown(ms: number, call: () => void): () => void {
   return () => clearOwn(timer)
 }
 
+/**
+ * Resolves with what the promise resolves with, if that is in time; otherwise with what `late` returns, or rejects with what
+ * `late` throws. Time for which this process was stopped does not count.
+ */
+export async function withDeadline<T>(promise: Promise<T>, ms: number, late: () => T): Promise<T> {
+  let cancel = () => {}
+  const deadline = new Promise<void>(resolve => {
+    cancel = countDown(ms, resolve)
+  })
+  return await Promise.race([promise, deadline.then(late)]).finally(() => cancel())
+}
+
 /** Resolves when the promise has settled, either way, or after `mostMs` at the latest. The process stays alive until then. */
 export function endOf(promise: Promise<unknown>, mostMs: number): Promise<void> {
-  return new Promise(resolve => {
-    const cancel = countDown(mostMs, resolve)
-    const ended = () => {
-      cancel()
-      resolve()
-    }
-    promise.then(ended, ended)
-  })
+  const ended = () => {}
+  return withDeadline(promise.then(ended, ended), mostMs, ended)
 }
 
 /**

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { withDeadline } from './promise.js'
+import { withDeadline } from './clock.js'
 
 /** A figure that is costly to take. It is taken when somebody asks, and so seldom that it costs a small share of the time. */
 export class Rationed<T> {

@@ -3,19 +3,29 @@ import type { Company, Outcome } from '../base/task/outcome.js'
 import type { ParkReason } from '../base/task/parked.js'
 import type { Ref } from '../base/task/ref.js'
 import type { ClaimNotice, Report } from '../base/task/report.js'
-import type { NamedSlots, SlotNews, Terms } from '../base/task/terms.js'
+import type { Delivery, NamedSlots, RetryPolicy, SlotNews, TermsOrPark } from '../base/task/terms.js'
 import type { Vars } from '../formats/protocol/vars.js'
+import type { DeadRun, TellDeath } from './contracts/death.js'
 
 export type { DeadRun, Death, TellDeath } from './contracts/death.js'
+
+/** What a worker's claims are opened with in every engine. */
+export interface ClaimsSettings {
+  readonly policy: RetryPolicy
+  /** The default; a packet may name its own. */
+  readonly delivery: Delivery
+  /** The default delay of a retry, and the maximum delay after a crash. */
+  readonly frequencyMs: number
+  /** What the handlers say of a task; absent: nothing of any. */
+  readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
+  readonly died?: TellDeath | undefined
+}
 
 /** A plain value where the engine can give one, which saves a promise and a turn of the event loop. */
 export type Awaitable<T> = T | Promise<T>
 
 /** A task that this process holds: no other process runs it until it is settled or released. */
-export interface Claim {
-  readonly ref: Ref
-  /** The task's name, for handlers and people. A ref may not contain it. */
-  readonly name: string
+export interface Claim extends DeadRun {
   /** Where the task is stored: the absolute path of its file, or an engine's own term. */
   readonly path: string
   /** Null: no priority; such a task comes after those that have one. */
@@ -25,16 +35,6 @@ export interface Claim {
    * it is.
    */
   readonly directory: string | undefined
-  /** The packet's pairs. */
-  readonly vars: Vars
-  /** The terms that the handlers of this worker have for the task (`termsOf` of the options); undefined: none. */
-  readonly terms: Terms | undefined
-  /** Epoch ms. */
-  readonly dueAtMs: number
-  /** The number of this run, from 1. */
-  readonly attempt: number
-  /** 0: no body. */
-  readonly bodyBytes: number
   /**
    * True if its process died while it ran beside other tasks, so that it is unknown which one is to blame until it
    * runs alone. Also true if its process died while it ran alone, so that it takes no other tasks with it.
@@ -52,8 +52,6 @@ export interface Claim {
   readonly fencingToken?: number | undefined
   /** What the worker sends to the master before the task begins. Undefined: the ref says it all, and no message is sent. */
   readonly notice: ClaimNotice | undefined
-  /** Returns the body; undefined if there is none. Valid until the claim is settled. */
-  readBody(): Buffer | undefined
   /**
    * Returns a descriptor to pass to another process. No other process can claim the task until that process has ended or this
    * claim is settled, even if this process dies. Undefined if the engine's claims are not descriptors.

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { SCALING_OPTIONS } from '#src/formats/config/scaling-option-table.js'
+import { OPTION_TABLE } from '#src/formats/config/option-table.js'
 import { formatProblem } from '#src/formats/ini/setting.js'
 import { checkGiven } from '../ini/reading.js'
 
@@ -81,9 +81,10 @@ describe("uWSGI's names of the options of adaptive processes", () => {
   })
 
   it('exist beside each option of a spool, but for those that uWSGI lacks', () => {
-    const lacking = SCALING_OPTIONS.filter(spec => !('plain' in spec)).map(({ name }) => name)
+    const options = OPTION_TABLE.filter(({ group }) => group === 'scaling')
+    const lacking = options.filter(spec => !('plain' in spec)).map(({ name }) => name)
     assert.deepEqual(lacking, ['spooler-cheaper-algos-list', 'spooler-cheaper-wait', 'spooler-cheap'])
-    for (const spec of SCALING_OPTIONS)
+    for (const spec of options)
       if ('plain' in spec) assert.equal(`spooler-${spec.plain[0]}`, plainOf(spec.name))
   })
 

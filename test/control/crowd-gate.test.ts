@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { describe, it } from 'node:test'
-import { CrowdGate } from '#src/doors/control/crowd-gate.js'
+import { CrowdGate } from '#src/doors/control/server.js'
 import { askDaemon } from '#src/engines/control/client.js'
 import type { DaemonSnapshot } from '#src/runtime/stats/snapshot.js'
 import { controlOf, sendRaw } from '../helpers/control.js'

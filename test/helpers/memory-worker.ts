@@ -2,8 +2,9 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { machineNowMs } from '#src/base/clock.js'
 import type { Report } from '#src/base/task/report.js'
+import type { ClaimsSettings } from '#src/engines/claims.js'
 import type { TaskOptions } from '#src/engines/client/request-from.js'
-import { MemoryClaims, type MemoryClaimsOptions } from '#src/engines/memory/claims.js'
+import { MemoryClaims } from '#src/engines/memory/claims.js'
 import { MemoryEnqueuer } from '#src/engines/memory/enqueuer.js'
 import { MemoryFeed } from '#src/engines/memory/feed.js'
 import { MemorySpool } from '#src/engines/memory/spool.js'
@@ -38,7 +39,7 @@ interface Entry {
 export async function memoryWorker(
   source: string,
   options: Partial<WorkerOptions> = {},
-  claimsOptions: Partial<MemoryClaimsOptions> = {},
+  claimsOptions: Partial<ClaimsSettings> = {},
 ) {
   const directory = spoolDirectory()
   const file = join(directory, 'handler.mjs')

@@ -40,6 +40,7 @@ export function spoolSnapshot({ directory = '/spool', ...figures }: SpoolFigures
     totals: { ...NO_TOTALS, ...figures.totals },
     rates: { done: RATE, failed: RATE, failedShare: null, ...figures.rates },
     times: { sinceMs: 0, ran: NO_TIMES, waited: NO_TIMES },
+    named: [],
     processes: {
       wanted: 1,
       present: 1,

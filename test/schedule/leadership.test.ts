@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
-import { Leadership, type Lease } from '#src/runtime/schedule/leadership.js'
+import type { Lease } from '#src/base/task/schedule.js'
+import { Leadership } from '#src/runtime/schedule/leadership.js'
 import { until } from '../helpers/until.js'
 
 describe('the leadership', () => {

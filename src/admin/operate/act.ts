@@ -27,18 +27,17 @@ export type Tally = Readonly<Record<Changed['kind'], number>> & {
   readonly detail?: string
 }
 
-/** Does something to one task, as the command line does. @param say called with what happens meanwhile, for people */
+/** Does something to one task, as the command line does. */
 export async function actOnTask(
   store: TaskStore,
   task: TaskView,
   action: TaskAction,
   args: Args = {},
-  say: (text: string) => void = () => {},
 ): Promise<Changed> {
   if (!action.states.includes(ownStateOf(task.state)))
     return refused(`it is ${task.state}; this is for tasks that are ${action.states.join(', ')}`)
   try {
-    return await store.change(task, action.change(args), say)
+    return await store.change(task, action.change(args))
   } catch (error) {
     return refused(messageOf(error))
   }

@@ -1,5 +1,7 @@
 import { Emitter } from '../../base/events/emitter.js'
 import { subscribeLog } from '../../base/events/log-subscriber.js'
+import type { PeriodicTask } from '../../base/task/schedule.js'
+import { PeriodicSpool } from '../../runtime/periodic/spool.js'
 import { AsideProcess } from '../../runtime/supervisor/aside.js'
 import { Maintenance } from '../../runtime/supervisor/maintenance.js'
 import { Master } from '../../runtime/supervisor/master.js'
@@ -7,7 +9,6 @@ import { SignalRouter } from '../../runtime/supervisor/signal-router.js'
 import type { WorkerPort } from '../../runtime/supervisor/worker-port.js'
 import { logTo } from './logger.js'
 import type { SpooldOptions } from './options.js'
-import { OwnPeriodicTasks } from './periodic.js'
 import { maintained, type Place, planQueue, type Running } from './plan.js'
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
@@ -104,5 +105,38 @@ export class EmbeddedDaemon {
     return () => {
       for (const signal of SIGNALS) process.off(signal, obey)
     }
+  }
+}
+
+/** The periodic tasks of an application. Each belongs to the first spool of its queue, if the application runs that queue. */
+class OwnPeriodicTasks {
+  readonly #places: readonly Place[]
+  readonly #sync: boolean
+  readonly #events: Emitter
+  readonly #spools = new Map<string, PeriodicSpool>()
+  #isStopped = false
+
+  /** @param sync true if each run has to be on disk before it may start */
+  constructor(places: readonly Place[], sync: boolean, events: Emitter) {
+    this.#places = places
+    this.#sync = sync
+    this.#events = events
+  }
+
+  /** Takes the periodic tasks that the workers of a spool have loaded. They replace those declared before. */
+  declared(spool: string, tasks: readonly PeriodicTask[]): void {
+    const place = this.#places.find(each => each.spool === spool)
+    const first = this.#places.find(each => each.queue === place?.queue)
+    if (this.#isStopped || place === undefined || place !== first) return
+    const opened =
+      this.#spools.get(spool) ?? new PeriodicSpool(spool, { ...place, sync: this.#sync }, this.#events)
+    this.#spools.set(spool, opened)
+    opened.set(tasks.filter(({ queue }) => queue === place.queue))
+  }
+
+  /** Resolves when no task is being stored any more. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    await Promise.all(Array.from(this.#spools.values(), spool => spool.close()))
   }
 }

@@ -1,7 +1,8 @@
 import { counted } from '../../base/counted.js'
 import { describe, SpooldError } from '../../base/errors.js'
+import type { Request, Stored } from '../../base/task/request.js'
 import { parseDuration } from '../../base/time-text.js'
-import type { Enqueuer } from '../../engines/enqueuer.js'
+import type { Enqueuer, StoreResult } from '../../engines/enqueuer.js'
 import { MemoryEnqueuer } from '../../engines/memory/enqueuer.js'
 import { MemorySpool, type MemoryTask } from '../../engines/memory/spool.js'
 import { hasRegistry, REGISTRY, type Registry } from '../../runtime/tasks/registry.js'
@@ -10,8 +11,6 @@ import { placeOfCallOf } from '../tasks/place.js'
 import type { Scheduler } from '../tasks/scheduler.js'
 import { notTasks, type TaskScheduler } from '../tasks/tasks.js'
 import { assertNone, assertScheduled, type Expected } from './assertions.js'
-import { TestClock } from './clock.js'
-import { InlineEnqueuer } from './inline-enqueuer.js'
 import { type EndedRun, TestRunner } from './runner.js'
 
 /** `Tasks`, or a `Spoold` application, which has all tasks of its own. */
@@ -214,4 +213,77 @@ function tooManyRuns(maxRuns: number, name: string): Error {
   return new Error(
     `drain: ${counted(maxRuns, 'run')}, and ${name} still waits; does a task schedule itself, or fail for ever? (maxRuns)`,
   )
+}
+
+/** Stores a task and runs it, before the caller learns that the task is stored. */
+class InlineEnqueuer implements Enqueuer {
+  readonly #inner: MemoryEnqueuer
+  readonly #spool: MemorySpool
+  readonly #run: (task: MemoryTask) => Promise<EndedRun | undefined>
+
+  constructor(
+    inner: MemoryEnqueuer,
+    spool: MemorySpool,
+    run: (task: MemoryTask) => Promise<EndedRun | undefined>,
+  ) {
+    this.#inner = inner
+    this.#spool = spool
+    this.#run = run
+  }
+
+  get name(): string {
+    return this.#inner.name
+  }
+
+  /** @throws what the task throws */
+  async store(request: Request): Promise<Stored> {
+    const stored = await this.#inner.store(request)
+    await this.#runStored(stored)
+    return stored
+  }
+
+  async storeAll(requests: readonly Request[], isAllOrNothing?: boolean): Promise<readonly StoreResult[]> {
+    const results = await this.#inner.storeAll(requests, isAllOrNothing)
+    for (const result of results) if ('stored' in result) await this.#runStored(result.stored)
+    return results
+  }
+
+  async #runStored({ path, isDuplicate }: Stored): Promise<void> {
+    const task = this.#spool.tasks.get(path.slice(this.#spool.name.length + 1))
+    if (task === undefined || isDuplicate) return
+    const run = await this.#run(task)
+    if (run?.error !== undefined) throw run.error
+  }
+}
+
+/** Moves `Date` for all code of this process, on top of a `Date` that a test framework has installed. Timers are left alone. */
+class TestClock {
+  #before: DateConstructor | undefined
+  #own: DateConstructor | undefined
+  #movedMs = 0
+
+  move(ms: number): void {
+    this.#install()
+    this.#movedMs += ms
+  }
+
+  restore(): void {
+    if (this.#before !== undefined && globalThis.Date === this.#own) globalThis.Date = this.#before
+    this.#before = undefined
+    this.#movedMs = 0
+  }
+
+  #install(): void {
+    if (this.#before !== undefined) return
+    const before = globalThis.Date
+    const now = () => before.now() + this.#movedMs
+    this.#before = before
+    this.#own = new Proxy(before, {
+      get: (target, key) => (key === 'now' ? now : Reflect.get(target, key)),
+      apply: () => new before(now()).toString(),
+      construct: (target, args, newTarget) =>
+        Reflect.construct(target, args.length === 0 ? [now()] : args, newTarget),
+    })
+    globalThis.Date = this.#own
+  }
 }

@@ -113,6 +113,27 @@ export interface SchedulePauses {
   resume(hash: string): Promise<boolean>
 }
 
+/** An exclusive right of one process, such as the right to fire schedules. It has to be renewed. */
+export interface Lease {
+  /** Epoch ms. No other process gets the lease before then. */
+  readonly validUntilMs: number
+  /**
+   * True if the lease was taken over from a dead holder. Another process may have done the same, so ownership is certain only
+   * after the first renewal.
+   */
+  readonly isTakenOver: boolean
+  release(): Promise<void>
+}
+
+/** Events of a lease while it is held. */
+export interface LeaseListener {
+  /** Aborted when the caller no longer waits for the lease. */
+  readonly givenUp?: AbortSignal
+  /** The lease could not be renewed: another process may have it. */
+  lost(): void
+  renewed(): void
+}
+
 /** How often a task is scheduled, or when. */
 export type Rhythm =
   | { readonly everyMs: number }

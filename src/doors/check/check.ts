@@ -2,7 +2,6 @@ import { dirname, resolve } from 'node:path'
 import { describe, messageOf, SpooldError } from '../../base/errors.js'
 import { entryFile } from '../../base/package-root.js'
 import { printable } from '../../base/printable.js'
-import { checkFallbacks } from '../../formats/config/check-fallbacks.js'
 import { checkHandlers, hasHandlers, noHandlerMessage } from '../../formats/config/check-handlers.js'
 import type { Options } from '../../formats/config/option-table.js'
 import { originOf, type ResolvedOptions, resolveOptions } from '../../formats/config/options.js'
@@ -270,4 +269,37 @@ function checkIdentity(kind: 'uid' | 'gid', wanted: string, where: Where, proble
   const mine = (kind === 'uid' ? process.geteuid : process.getegid)?.()
   if (process.geteuid?.() !== 0 && number !== mine)
     problems.error(where, `${kind}: only root can become ${wanted} (${number}); this process is ${mine}`)
+}
+
+/**
+ * Checks that each fallback directory is forwarded to one spool only, and that nobody runs its tasks.
+ *
+ * @param checkDirectory checks that the path is a directory, or that one can be made there
+ */
+function checkFallbacks(
+  spools: readonly SpoolConfig[],
+  problems: Problems,
+  checkDirectory: (name: string, path: string, where: Where) => void,
+): void {
+  /** The spool that uses each directory. */
+  const users = new Map(
+    spools.flatMap(({ directory }) => (isRedisAddress(directory) ? [] : [[resolve(directory), directory]])),
+  )
+  for (const spool of spools) {
+    const where = originOf(spool, 'spooler-fallback')
+    const name = labelOf(spool, 'spooler-fallback')
+    const directory = fallbackOf(addressOf(spool))
+    if (directory === undefined) {
+      if (spool.ownKeys.has('spooler-fallback'))
+        problems.warning(where, `${name} has no effect: ${spool.directory} is no spool on Redis`)
+      continue
+    }
+    const user = users.get(directory) ?? spool.directory
+    if (user !== spool.directory) {
+      const why = isRedisAddress(user) ? 'it is forwarded to another spool' : 'it is a spool itself'
+      problems.error(where, `${name}: expected a directory of its own, got ${directory}: ${why}`)
+    }
+    users.set(directory, spool.directory)
+    checkDirectory(name, directory, where)
+  }
 }

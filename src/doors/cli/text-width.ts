@@ -30,7 +30,6 @@ export function fit(text: string, columns: number): string {
 }
 
 /** Pads a text with blanks to a number of columns. */
-export function pad(text: string, columns: number, isRight = false): string {
-  const blanks = ' '.repeat(Math.max(0, columns - widthOf(text)))
-  return isRight ? blanks + text : text + blanks
+export function pad(text: string, columns: number): string {
+  return text + ' '.repeat(Math.max(0, columns - widthOf(text)))
 }

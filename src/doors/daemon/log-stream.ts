@@ -1,5 +1,5 @@
+import { withDeadline } from '../../base/clock.js'
 import { LEVELS, type Level, type LineForm, type LineLog } from '../../base/log/log.js'
-import { withDeadline } from '../../base/promise.js'
 import { Queue } from '../../base/queue.js'
 import { ControlError } from '../../formats/control/protocol.js'
 import { Hide } from '../../formats/protocol/hide.js'

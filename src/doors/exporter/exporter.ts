@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
+import { withDeadline } from '../../base/clock.js'
 import { messageOf } from '../../base/errors.js'
-import { withDeadline } from '../../base/promise.js'
 import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
 import { RetriedListener } from '../http/listener.js'
 import { type AlarmMemory, Alarms } from './alarms.js'

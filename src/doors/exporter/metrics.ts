@@ -300,7 +300,7 @@ export const METRICS: readonly Metric[] = [
 
 /** Returns values by the names of tasks: at most a hundred that handlers declare, and `other`. */
 function byName(of: (stats: NamedStats) => number) {
-  return ({ named = [] }: SpoolSnapshot): Record<string, number> =>
+  return ({ named }: SpoolSnapshot): Record<string, number> =>
     Object.fromEntries(named.map(stats => [stats.name === '' ? 'other' : stats.name, of(stats)]))
 }
 

@@ -2,15 +2,22 @@ import type { Ref } from '../../base/task/ref.js'
 import type { Terms } from '../../base/task/terms.js'
 import type { Vars } from '../../formats/protocol/vars.js'
 
-/** A task whose process died in a run that counts, as it was in that run. Its fields are those of a claim. */
+/** What is known of a task in a run. Where its process died in that run, and it counts, it is as it was then. */
 export interface DeadRun {
   readonly ref: Ref
+  /** The task's name, for handlers and people. A ref may not contain it. */
   readonly name: string
+  /** The packet's pairs. */
   readonly vars: Vars
+  /** What the handlers of this worker say of it (`termsOf` of the options); undefined: nothing. */
   readonly terms: Terms | undefined
+  /** Epoch ms. */
   readonly dueAtMs: number
+  /** The number of this run, from 1. */
   readonly attempt: number
+  /** 0: no body. */
   readonly bodyBytes: number
+  /** Undefined when there is no body. Valid until the claim is settled. */
   readBody(): Buffer | undefined
 }
 

@@ -1,6 +1,6 @@
 import type { Member } from '../../base/task/member.js'
 import type { Pauses } from '../../base/task/pause.js'
-import type { PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
+import type { Lease, LeaseListener, PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
 
 /** Minimum ages for removal. 0: never remove. */
 export interface SweepAges {
@@ -35,27 +35,6 @@ export interface Purged {
   readonly removed: number
   /** Why others could not be removed. */
   readonly fault: string | undefined
-}
-
-/** An exclusive right of one process, which has to be renewed. */
-export interface Lease {
-  /** Epoch ms. No other process gets the lease before then. */
-  readonly validUntilMs: number
-  /**
-   * True if the lease was taken over from a dead holder. Until the first renewal, another process may believe that it did
-   * the same.
-   */
-  readonly isTakenOver: boolean
-  release(): Promise<void>
-}
-
-/** Events of a lease while it is held. */
-export interface LeaseListener {
-  /** Aborted when the caller no longer waits for the lease. */
-  readonly givenUp?: AbortSignal
-  /** The lease could not be renewed: another process may have it. */
-  lost(): void
-  renewed(): void
 }
 
 /** The figures of a spool besides those of tasks that are due, waiting or running. */

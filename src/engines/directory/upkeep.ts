@@ -1,9 +1,7 @@
 import type { Pauses } from '../../base/task/pause.js'
 import { toByteString } from '../../base/task/ref.js'
-import type { PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
+import type { Lease, LeaseListener, PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
 import type {
-  Lease,
-  LeaseListener,
   PauseFollower,
   Purged,
   PurgeLimits,

@@ -4,11 +4,10 @@ import type { Company, Outcome } from '../../base/task/outcome.js'
 import type { ParkReason } from '../../base/task/parked.js'
 import type { Ref } from '../../base/task/ref.js'
 import { type ClaimNotice, type Report, unknownName } from '../../base/task/report.js'
-import type { Delivery, RetryPolicy, Terms, TermsOrPark } from '../../base/task/terms.js'
+import type { Terms } from '../../base/task/terms.js'
 import { isNamed, taskNameOf } from '../../formats/protocol/named.js'
-import { lastValue, type Vars } from '../../formats/protocol/vars.js'
-import type { Claim, Claims } from '../claims.js'
-import type { TellDeath } from '../contracts/death.js'
+import { lastValue } from '../../formats/protocol/vars.js'
+import type { Claim, Claims, ClaimsSettings } from '../claims.js'
 import {
   type Again,
   type Burial,
@@ -18,17 +17,6 @@ import {
   verdictOf,
 } from '../contracts/verdict.js'
 import type { MemorySpool, MemoryTask } from './spool.js'
-
-export interface MemoryClaimsOptions {
-  readonly policy: RetryPolicy
-  /** The default delivery; a packet may name its own. */
-  readonly delivery: Delivery
-  /** The default delay of a retry, and the maximum delay after a crash. */
-  readonly frequencyMs: number
-  /** Returns the terms that the handlers have for a task; absent: none for any task. */
-  readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
-  readonly died?: TellDeath | undefined
-}
 
 const LOST = 'could not be settled: its claim had ended'
 
@@ -109,10 +97,10 @@ class MemoryClaim implements Claim {
 /** One worker's operations on the tasks of a spool in memory. */
 export class MemoryClaims implements Claims {
   readonly #spool: MemorySpool
-  readonly #options: MemoryClaimsOptions
+  readonly #options: ClaimsSettings
   readonly #held = new Set<MemoryClaim>()
 
-  constructor(spool: MemorySpool, options: MemoryClaimsOptions) {
+  constructor(spool: MemorySpool, options: ClaimsSettings) {
     this.#spool = spool
     this.#options = options
   }

@@ -1,7 +1,6 @@
 import { NO_PAUSES } from '../../base/task/pause.js'
-import type { PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
+import type { Lease, PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
 import type {
-  Lease,
   PauseFollower,
   Purged,
   PurgeLimits,

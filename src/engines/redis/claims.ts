@@ -7,11 +7,10 @@ import type { Company, Outcome } from '../../base/task/outcome.js'
 import type { ParkReason } from '../../base/task/parked.js'
 import type { Ref } from '../../base/task/ref.js'
 import { type Report, unknownName } from '../../base/task/report.js'
-import type { Delivery, RetryPolicy, Terms, TermsOrPark } from '../../base/task/terms.js'
+import type { Terms, TermsOrPark } from '../../base/task/terms.js'
 import { isNamed, taskNameOf } from '../../formats/protocol/named.js'
-import { lastValue, type Vars } from '../../formats/protocol/vars.js'
-import type { Awaitable, Claim, Claims } from '../claims.js'
-import type { TellDeath } from '../contracts/death.js'
+import { lastValue } from '../../formats/protocol/vars.js'
+import type { Awaitable, Claim, Claims, ClaimsSettings } from '../claims.js'
 import { DELIVERY_KEY, pastVerdict, type Rules, type Unsettled, verdictOf } from '../contracts/verdict.js'
 import { Begins, type Begun, type Mark } from './begins.js'
 import { RedisClaim } from './claim.js'
@@ -27,18 +26,10 @@ import { earlyMs, recordAfter, type TaskRecord, withoutLastRun } from './task-jo
 /** Tells people something about a task. */
 type Tell = (task: string, message: string) => void
 
-export interface RedisClaimsOptions {
+export interface RedisClaimsOptions extends ClaimsSettings {
   /** The beginning of the tokens of this worker's locks. No other worker has it. */
   readonly identity?: string | undefined
-  readonly policy: RetryPolicy
-  /** The default delivery; a packet may name its own. */
-  readonly delivery: Delivery
-  /** The default delay of a retry, and the maximum delay after a crash. */
-  readonly frequencyMs: number
-  /** Returns the terms that the handlers have for a task; absent: none for any task. */
-  readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
   readonly tell?: Tell | undefined
-  readonly died?: TellDeath | undefined
 }
 
 /** A job that has been pulled, and may run as far as is known. */

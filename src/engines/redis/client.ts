@@ -1,7 +1,7 @@
 import { closeSync, readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
+import { withDeadline } from '../../base/clock.js'
 import { messageOf, SpooldError } from '../../base/errors.js'
-import { withDeadline } from '../../base/promise.js'
 import type { RedisAddress } from '../../formats/protocol/redis-address.js'
 import { Opener } from '../../system/opener.js'
 import type { Cluster, ClusterOptions, Libraries, Redis, RedisOptions } from './libraries.js'

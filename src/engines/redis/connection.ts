@@ -1,4 +1,4 @@
-import { SpooldError } from '../../base/errors.js'
+import { messageOf, SpooldError } from '../../base/errors.js'
 import { parseRedisAddress, type RedisAddress } from '../../formats/protocol/redis-address.js'
 import { CONNECT_TIMEOUT_MS, inTime, openClient } from './client.js'
 import { FewWrites } from './few-writes.js'
@@ -13,7 +13,6 @@ import {
   type RedisCommander,
 } from './libraries.js'
 import { commandOf, defineScripts, type ScriptName } from './scripts.js'
-import { HIDES, whyUnconnected } from './why-unconnected.js'
 
 /** A cluster's connections keep the process alive, so they are closed after this time without use. */
 const CLUSTER_IDLE_MS = 500
@@ -313,4 +312,25 @@ export class Connection {
 function streamOf(client: Redis | Cluster) {
   const stream = 'stream' in client ? (client.stream as Redis['stream'] | undefined) : undefined
   return stream?.destroyed === true ? undefined : stream
+}
+
+/** An error of a client. `lastNodeError` is what the last node of a cluster has said. */
+type ClientError = Error & { readonly lastNodeError?: Error | null }
+
+/** Matches what commands fail with because of an earlier error, which says why. */
+const HIDES = /^(Stream isn't writeable|Reached the max retries per request limit)/
+const OF_SENTINELS = /^All sentinels are unreachable\..* Last error: /
+const OF_OPENSSL = /^(?:[0-9A-F]+:)?error:[0-9A-F]{8}:[^:]*:[^:]*:([^:]+).*$/s
+const UNSAID = /^Connection is closed\.?$/
+
+/** Returns, for people, why there is no connection. @param error the last one that the client has told */
+function whyUnconnected({ isTls }: RedisAddress, error: ClientError | undefined): string {
+  const cause = error?.lastNodeError ?? error
+  const told = cause === undefined ? '' : messageOf(cause).replace(OF_OPENSSL, '$1')
+  const said = told.replace(OF_SENTINELS, '')
+  if (said === '' || UNSAID.test(said))
+    return isTls ? 'nothing answers with TLS and a trusted certificate' : 'nothing answers without TLS'
+  if (said.endsWith('ECONNRESET'))
+    return `${said}, as of a port that wants ${isTls ? 'a certificate (?cert= and ?key=)' : 'TLS (rediss:)'}`
+  return said === told ? said : `its sentinels: ${said}`
 }

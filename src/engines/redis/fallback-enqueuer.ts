@@ -1,5 +1,5 @@
+import { withDeadline } from '../../base/clock.js'
 import { messageOf, SpooldError, toError } from '../../base/errors.js'
-import { withDeadline } from '../../base/promise.js'
 import type { Request, Stored } from '../../base/task/request.js'
 import type { Enqueuer, StoreResult } from '../enqueuer.js'
 import { markOf, wholeRequest } from './drafts.js'

@@ -3,11 +3,9 @@ import { counted } from '../../base/counted.js'
 import { doEach } from '../../base/each.js'
 import type { Member } from '../../base/task/member.js'
 import type { Pauses } from '../../base/task/pause.js'
-import type { PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
+import type { Lease, LeaseListener, PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
 import type {
   DeadStats,
-  Lease,
-  LeaseListener,
   PauseFollower,
   Purged,
   PurgeLimits,

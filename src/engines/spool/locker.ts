@@ -1,11 +1,11 @@
 import { crypto } from '../../base/on-demand.js'
 import { type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
+import type { Lease } from '../../base/task/schedule.js'
 import { type Directory, holdDirectory, lstatSync } from '../../system/files/anchored-path.js'
 import {
   isExpired,
   isNoLongerRenewed,
   type JudgeLease,
-  type Lease,
   loadLeases,
   openLeases,
   takeLease,

@@ -1,5 +1,3 @@
-import { SCALING_OPTIONS } from './scaling-option-table.js'
-
 /**
  * Every option, once: the source of ini keys, command-line flags, environment names, `--help`, docs/options.md and the type
  * `Options`. Users write seconds and megabytes; after `coerce`, the values are milliseconds and bytes.
@@ -88,7 +86,39 @@ export const OPTION_TABLE = [
   { name: 'touch-spoolers-reload', kind: 'text', isList: true, value: 'FILE', group: 'workers', help: 'replace the workers when this file is touched' },
   { name: 'touch-reload', kind: 'text', isList: true, value: 'FILE', group: 'workers', help: 'reload the configuration and replace the workers when this file is touched', part: 'the configuration is read and the workers are replaced; the program is not started again' },
 
-  ...SCALING_OPTIONS,
+  { name: 'spooler-cheaper', plain: ['cheaper'], kind: 'count', value: 'N', fallback: 0, group: 'scaling', perSpool: true, help: 'adapt the number of processes to the load: at least this many, at most spooler-processes; 0 = always all of them' },
+  { name: 'spooler-cheaper-initial', plain: ['cheaper-initial'], kind: 'count', value: 'N', fallback: null, group: 'scaling', perSpool: true, help: 'start with this many processes (default: spooler-cheaper)' },
+  { name: 'spooler-cheaper-step', plain: ['cheaper-step'], kind: 'count', value: 'N', fallback: null, group: 'scaling', perSpool: true, help: 'start at most this many processes at once (default: 1; latency: no limit)' },
+  { name: 'spooler-cheaper-algo', aliases: ['spooler-cheaper-algorithm'], plain: ['cheaper-algo', 'cheaper-algorithm'], kind: 'text', value: 'NAME|FILE', fallback: 'spare', group: 'scaling', perSpool: true, help: 'how the number of processes is chosen: one of those that spooler-cheaper-algos-list prints, or a JavaScript module such as ./mine.mjs' },
+  { name: 'spooler-cheaper-algos-list', aliases: ['spooler-cheaper-algo-list', 'spooler-cheaper-list', 'cheaper-algos-list', 'cheaper-algo-list', 'cheaper-list'], kind: 'flag', fallback: false, group: 'scaling', help: 'print the algorithms and exit' },
+  { name: 'spooler-cheaper-overload', plain: ['cheaper-overload'], kind: 'count', value: 'N', fallback: 3, group: 'scaling', perSpool: true, help: 'spare: more processes after so many checks with all busy; backlog: with more than so many tasks due; busyness: the window in seconds' },
+  { name: 'spooler-cheaper-idle', plain: ['cheaper-idle'], kind: 'count', value: 'N', fallback: 10, group: 'scaling', perSpool: true, help: 'spare2: one process less after so many checks with more than spooler-cheaper of them idle' },
+  { name: 'spooler-cheaper-wait', kind: 'seconds', value: 'SECONDS', fallback: 0.25, group: 'scaling', perSpool: true, isOurs: true, help: 'latency: how long at most 5 % of the due tasks may wait longer' },
+  { name: 'spooler-cheaper-busyness-min', plain: ['cheaper-busyness-min'], kind: 'count', value: 'PERCENT', fallback: 25, group: 'scaling', perSpool: true, help: 'busyness: below this, a process may be stopped' },
+  { name: 'spooler-cheaper-busyness-max', plain: ['cheaper-busyness-max'], kind: 'count', value: 'PERCENT', fallback: 50, group: 'scaling', perSpool: true, help: 'busyness: above this, processes are started' },
+  { name: 'spooler-cheaper-busyness-multiplier', plain: ['cheaper-busyness-multiplier'], kind: 'count', value: 'N', fallback: 10, group: 'scaling', perSpool: true, help: 'busyness: how many windows must be below the minimum before a process is stopped' },
+  { name: 'spooler-cheaper-busyness-penalty', plain: ['cheaper-busyness-penalty'], kind: 'count', value: 'N', fallback: 2, group: 'scaling', perSpool: true, help: 'busyness: added to the multiplier when a process has to be started again soon after one was stopped' },
+  { name: 'spooler-cheaper-busyness-verbose', plain: ['cheaper-busyness-verbose'], kind: 'flag', fallback: false, group: 'scaling', perSpool: true, help: 'busyness: log what it measures' },
+  { name: 'spooler-cheaper-busyness-backlog-alert', plain: ['cheaper-busyness-backlog-alert'], kind: 'count', value: 'N', fallback: 33, group: 'scaling', perSpool: true, help: 'busyness: start emergency processes when more tasks than this are due' },
+  { name: 'spooler-cheaper-busyness-backlog-multiplier', plain: ['cheaper-busyness-backlog-multiplier'], kind: 'count', value: 'N', fallback: 3, group: 'scaling', perSpool: true, help: 'busyness: the multiplier while there are emergency processes' },
+  { name: 'spooler-cheaper-busyness-backlog-step', plain: ['cheaper-busyness-backlog-step'], kind: 'count', value: 'N', fallback: 1, group: 'scaling', perSpool: true, help: 'busyness: how many emergency processes are started at once' },
+  { name: 'spooler-cheaper-busyness-backlog-nonzero', plain: ['cheaper-busyness-backlog-nonzero'], kind: 'count', value: 'SECONDS', fallback: 60, group: 'scaling', perSpool: true, help: 'busyness: start emergency processes when tasks have been due for so many seconds' },
+  { name: 'spooler-cheap', kind: 'flag', fallback: false, group: 'scaling', perSpool: true, help: 'keep no worker processes while there is nothing to run' },
+  { name: 'spooler-cheap-start', plain: ['cheap'], kind: 'flag', fallback: false, group: 'scaling', perSpool: true, help: 'start no process before the first task' },
+  { name: 'spooler-idle', plain: ['idle'], kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'scaling', perSpool: true, help: 'stop all processes after so long without a task, until the next one; with die-on-idle: the daemon; 0 = never' },
+  { name: 'spooler-die-on-idle', plain: ['die-on-idle'], kind: 'flag', fallback: false, group: 'scaling', help: 'stop once every spool has been empty for its idle seconds and there are no schedules; for daemons that systemd starts on the first task' },
+  { name: 'spooler-check-interval', plain: ['check-interval'], kind: 'seconds', value: 'SECONDS', fallback: 1, group: 'scaling', help: 'how often the number of processes, their memory and their lifetime are checked' },
+
+  { name: 'spooler-cheaper-rss-limit-soft', plain: ['cheaper-rss-limit-soft'], kind: 'count', value: 'BYTES', fallback: 0, group: 'scaling', help: 'start no further processes while all of them together have at least this much resident memory; 0 = no limit' },
+  { name: 'spooler-cheaper-rss-limit-hard', plain: ['cheaper-rss-limit-hard'], kind: 'count', value: 'BYTES', fallback: 0, group: 'scaling', help: 'stop an idle process while all of them together have at least this much resident memory; 0 = no limit' },
+  { name: 'spooler-memory-report', plain: ['memory-report'], kind: 'flag', choices: ['2'], fallback: false, group: 'scaling', help: 'accepted, without effect: status and statistics always have the memory of each process, and no limit needs this' },
+  { name: 'spooler-reload-on-rss', plain: ['reload-on-rss'], kind: 'megabytes', value: 'MB', fallback: 0, group: 'scaling', perSpool: true, help: 'replace a worker after the task that leaves it with this much resident memory or more, its interpreter and programs included; 0 = never' },
+  { name: 'spooler-reload-on-as', plain: ['reload-on-as'], kind: 'megabytes', value: 'MB', fallback: 0, group: 'scaling', perSpool: true, help: 'the same for the address space of its largest process' },
+  { name: 'spooler-evil-reload-on-rss', plain: ['evil-reload-on-rss'], kind: 'megabytes', value: 'MB', fallback: 0, group: 'scaling', perSpool: true, help: 'kill a worker as soon as it has this much resident memory, even in the middle of a task; 0 = never' },
+  { name: 'spooler-evil-reload-on-as', plain: ['evil-reload-on-as'], kind: 'megabytes', value: 'MB', fallback: 0, group: 'scaling', perSpool: true, help: 'the same for the address space of its largest process' },
+  { name: 'spooler-max-worker-lifetime', plain: ['max-worker-lifetime'], kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'scaling', perSpool: true, help: 'replace a worker after so long, once it has finished what it runs; 0 = never' },
+  { name: 'spooler-max-worker-lifetime-delta', plain: ['max-worker-lifetime-delta'], kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'scaling', perSpool: true, help: 'added to max-worker-lifetime for the second worker, twice for the third, and so on' },
+  { name: 'spooler-min-worker-lifetime', plain: ['min-worker-lifetime'], kind: 'seconds', value: 'SECONDS', fallback: 10, group: 'scaling', perSpool: true, help: 'reload-on-rss and reload-on-as replace no worker that is younger than this' },
 
   { name: 'spooler-import', kind: 'text', isList: true, value: 'FILE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'load a handler: a JavaScript module (its default export, an export named spooler, and all its Tasks), Python (.py, or the name of a module), Perl (.pl) or Ruby (.rb)' },
   { name: 'spooler-python-import', aliases: ['spooler-pyimport', 'spooler-py-import'], kind: 'text', isList: true, value: 'MODULE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'import this Python module or file, which sets uwsgi.spooler' },

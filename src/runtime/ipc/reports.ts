@@ -45,7 +45,7 @@ type MoreOfReport = Omit<Report, 'ref' | 'kind' | 'ranMs'>
 const KIND_NUMBERS = new Map(REPORT_KINDS.map((kind, number) => [kind, number]))
 
 /** How long runs took, and how long their tasks had waited: packed histograms (task/histogram) in microseconds. */
-export interface RunTimes {
+interface RunTimes {
   readonly ran: readonly number[]
   readonly waited: readonly number[]
 }

@@ -1,25 +1,6 @@
 import { endOf } from '../../base/clock.js'
 import { messageOf } from '../../base/errors.js'
-
-/** The right to fire schedules, held for a limited time and renewed continually. */
-export interface Lease {
-  /** Epoch ms. No other process can have it before then. */
-  readonly validUntilMs: number
-  /**
-   * True if the lease was taken over from a dead holder. Another process may have done the same, so ownership is certain only
-   * after the first renewal.
-   */
-  readonly isTakenOver: boolean
-  release(): Promise<void>
-}
-
-interface LeaseListener {
-  /** Fires when nobody waits for the lease any more. */
-  readonly givenUp: AbortSignal
-  /** Called when the lease could not be renewed. */
-  lost(): void
-  renewed(): void
-}
+import type { Lease, LeaseListener } from '../../base/task/schedule.js'
 
 interface LeadershipOptions {
   /** Takes the lease. @returns undefined if another process has it */

@@ -1,5 +1,6 @@
 import type { Emitter } from '../../base/events/emitter.js'
 import { LastKnown } from '../../base/rationed.js'
+import { Histogram } from '../../base/task/histogram.js'
 import { NO_PAUSES } from '../../base/task/pause.js'
 import { displayName, type Ref, toByteString } from '../../base/task/ref.js'
 import type { SlotQueueStats } from '../../base/task/terms.js'
@@ -11,11 +12,11 @@ import { memoryOf } from '../../system/process-usage.js'
 import type { SpoolWorkersStats } from '../supervisor/master.js'
 import type { WorkerStats } from '../supervisor/worker-pool.js'
 import { NamedCounters } from './named-counters.js'
-import { RunTimes } from './run-times.js'
 import { seenSnapshot } from './seen-snapshot.js'
 import {
   type DaemonFacts,
   type DaemonSnapshot,
+  type Distribution,
   type Processes,
   type RunningTask,
   type ScheduleSnapshot,
@@ -23,6 +24,7 @@ import {
   type SocketSnapshot,
   type SpoolSnapshot,
   type TaskCounts,
+  type Times,
   type WorkerSnapshot,
 } from './snapshot.js'
 import { SpoolCounters } from './spool-counters.js'
@@ -215,5 +217,46 @@ async function workerOf({ running, ...stats }: WorkerStats): Promise<WorkerSnaps
     ...stats,
     running: running.map(({ ref, sinceMs }) => runningTask(ref, sinceMs)),
     ...(stats.pid === 0 ? { rssBytes: null, vszBytes: null } : await memoryOf(stats.pid)),
+  }
+}
+
+interface SpoolTimes {
+  readonly ran: Histogram
+  readonly waited: Histogram
+}
+
+/** How long runs take and how long tasks wait, by spool. */
+class RunTimes {
+  readonly #bySpool = new Map<string, SpoolTimes>()
+  readonly #sinceMs = Date.now()
+
+  constructor(events: Emitter) {
+    events.on('run-times', ({ spool, ran, waited }) => {
+      const times = this.#of(spool)
+      times.ran.merge(ran)
+      times.waited.merge(waited)
+    })
+  }
+
+  of(spool: string): Times {
+    const { ran, waited } = this.#of(spool)
+    return { sinceMs: this.#sinceMs, ran: distributionOf(ran), waited: distributionOf(waited) }
+  }
+
+  #of(spool: string): SpoolTimes {
+    const times = this.#bySpool.get(spool) ?? { ran: new Histogram(), waited: new Histogram() }
+    this.#bySpool.set(spool, times)
+    return times
+  }
+}
+
+function distributionOf(histogram: Histogram): Distribution {
+  return {
+    count: histogram.count,
+    sumMicros: Math.round(histogram.sum),
+    p50Micros: histogram.quantile(0.5),
+    p95Micros: histogram.quantile(0.95),
+    p99Micros: histogram.quantile(0.99),
+    buckets: histogram.buckets,
   }
 }

@@ -45,6 +45,7 @@ const SPOOL: Fields = {
   totals: 'object',
   rates: 'object',
   times: 'object',
+  named: 'objects',
   processes: 'object',
   dead: 'object',
   records: 'object',
@@ -114,20 +115,19 @@ function isSnapshot({ version, daemon, spools, schedules }: DaemonSnapshot): boo
   )
 }
 
-/** True for a schedule. One of an older daemon may lack `pausedSinceMs` and `id`. */
 function isSchedule(each: DaemonSnapshot['schedules'][number]): boolean {
-  const { schedule, nextAtMs, pausedSinceMs = null } = each
+  const { schedule, nextAtMs, pausedSinceMs } = each
   const isNamed = () => schedule.kind !== 'periodic' || hasFields(schedule, { name: 'text' }, {})
   return (
     [nextAtMs, pausedSinceMs].every(isNumberOrNull) &&
-    hasFields(each, { schedule: 'object' }, { id: 'text', origin: 'text' }) &&
+    hasFields(each, { schedule: 'object', id: 'text', origin: 'text' }, {}) &&
     hasFields(schedule, { kind: 'text' }, {}) &&
     isNamed()
   )
 }
 
 function isSpool(spool: DaemonSnapshot['spools'][number]): boolean {
-  if (!hasFields(spool, SPOOL, { named: 'objects' })) return false
+  if (!hasFields(spool, SPOOL, {})) return false
   const { tasks, totals, rates, times, processes, dead, paused, disk, look } = spool
   return (
     hasFields(tasks, TASKS, { slotQueues: 'objects' }) &&
@@ -142,7 +142,7 @@ function isSpool(spool: DaemonSnapshot['spools'][number]): boolean {
     ].every(isNumberOrNull) &&
     tasks.priorities.every(each => hasFields(each, { due: 'count' }, {}) && isTextOrNull(each.priority)) &&
     Object.values(tasks.parked).every(isNumber) &&
-    (spool.named ?? []).every(isNamedStats) &&
+    spool.named.every(isNamedStats) &&
     hasFields(totals, TOTALS, {}) &&
     [rates.done, rates.failed].every(rate => hasFields(rate, RATE, {})) &&
     [times.ran, times.waited].every(each => hasFields(each, TIMES, {})) &&

@@ -54,8 +54,8 @@ export interface SpoolSnapshot {
   readonly totals: Totals
   readonly rates: Rates
   readonly times: Times
-  /** Named tasks that have run, at most 100 names and all others together, most runs first. Absent: the daemon is older. */
-  readonly named?: readonly NamedStats[]
+  /** Named tasks that have run, at most 100 names and all others together, most runs first. */
+  readonly named: readonly NamedStats[]
   readonly processes: Processes
   readonly dead: DeadStats
   /** The number of tasks that have failed or are held. It is a lower bound if `isWhole` is false. */
@@ -88,7 +88,7 @@ export interface TaskCounts {
   readonly unreadable: number
   /** How many due tasks are parked, by what they wait for. */
   readonly parked: Readonly<Partial<Record<ParkReason, number>>>
-  /** Tasks that wait for a slot, by their name, most first, at most 100 names. Absent: none wait, or the daemon is older. */
+  /** Tasks that wait for a slot, by their name, most first, at most 100 names. Absent: none wait. */
   readonly slotQueues?: readonly SlotQueueStats[]
   /** All stored tasks. If not `isWhole`: as counted at `countedAtMs`, less those that ended since. Null: not counted yet. */
   readonly stored: number | null
@@ -260,7 +260,7 @@ export interface WorkerSnapshot {
 export interface RunningTask {
   /** The path of the task in its spool, as text. */
   readonly task: string
-  /** The same path with one character per byte. Absent: the path is UTF-8, or the daemon is older. */
+  /** The same path with one character per byte. Absent: the path is UTF-8. */
   readonly ref?: Ref
   readonly sinceMs: number
 }

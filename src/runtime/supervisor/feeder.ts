@@ -1,5 +1,4 @@
-import { Alarm, STEP_MS, STOPPED_MS, Stall } from '../../base/clock.js'
-import { withDeadline } from '../../base/promise.js'
+import { Alarm, STEP_MS, STOPPED_MS, Stall, withDeadline } from '../../base/clock.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref } from '../../base/task/ref.js'

@@ -9,7 +9,7 @@ import type { Counts, FeedStats, Source } from '../../engines/feed.js'
 import { PoolChecks } from './pool-checks.js'
 import type { PoolOptions } from './pool-options.js'
 import type { SignalRouter } from './signal-router.js'
-import { type PoolStats, type Replacement, WorkerPool } from './worker-pool.js'
+import { type Replacement, WorkerPool } from './worker-pool.js'
 
 /** How one spool is to be run: by a start, and by a reload, which keeps the feed of a spool whose `engineKey` stays. */
 export interface SpoolWorkersPlan {
@@ -37,7 +37,7 @@ interface SpoolWorkers {
 export interface SpoolWorkersStats {
   readonly spool: string
   readonly feed: FeedStats
-  readonly pool: PoolStats
+  readonly pool: WorkerPool['stats']
 }
 
 /** Part of a daemon that makes no progress, and for how long. */

@@ -9,18 +9,6 @@ import type { WorkerProcess } from './worker-process.js'
 /** What people ask of a pool: `to` so many workers, `by` so many more or fewer, or again what its options say. */
 export type Wish = { readonly to: number } | { readonly by: number } | 'auto'
 
-/** How the number of workers is decided. */
-export interface PoolSizeStats {
-  /** Null: the number is fixed by the configuration. */
-  readonly algorithm: string | null
-  readonly minimum: number
-  readonly maximum: number
-  /** Why the number was last changed; null: it never was. */
-  readonly reason: string | null
-  /** True while the number is set by hand, which lasts until it is left to the algorithm again. */
-  readonly isByHand: boolean
-}
-
 export interface PoolSizeContext extends PoolContext {
   readonly roster: Roster
   /** The number of tasks that the lone worker has; of signals that wait or run; and of tasks that have crashed and may run now. */
@@ -60,7 +48,7 @@ export class PoolSize {
     pool.roster.target = initialSize(options)
   }
 
-  get stats(): PoolSizeStats {
+  get stats() {
     return {
       algorithm: this.#scaler?.algorithm.name ?? null,
       minimum: this.#minimum,

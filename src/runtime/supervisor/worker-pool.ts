@@ -4,7 +4,7 @@ import { messageOf } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
-import type { Ref, TaskName } from '../../base/task/ref.js'
+import type { TaskName } from '../../base/task/ref.js'
 import type { Looker, Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
 import { AsideProcess, clearMarks, lookerOf } from './aside.js'
@@ -14,49 +14,13 @@ import { LastRuns } from './cut-short.js'
 import { Feeder, type FeederContext } from './feeder.js'
 import { Halt } from './halt.js'
 import type { PoolOptions } from './pool-options.js'
-import { PoolSize, type PoolSizeContext, type PoolSizeStats } from './pool-size.js'
+import { PoolSize, type PoolSizeContext } from './pool-size.js'
 import type { Roster, RosterOptions } from './roster.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** One processor is left for listing the spool. A worker beyond that would only delay the first one. */
 const STARTED_AT_ONCE = Math.max(1, availableParallelism() - 1)
-
-/** A process that runs tasks. */
-export interface WorkerStats {
-  /** 0 if the worker has no process of its own. */
-  readonly pid: number
-  readonly state: WorkerProcess['state']
-  /** True for the worker that runs the tasks that must run alone. */
-  readonly isLone: boolean
-  /** How many tasks the worker runs at a time. */
-  readonly concurrency: number
-  /** Epoch ms. */
-  readonly spawnedAtMs: number
-  /** The number of runs that the worker has reported. */
-  readonly ran: number
-  /** How long the worker has had something to do, until now; ms. */
-  readonly busyMs: number
-  /** Recent milliseconds per task; null: none has run. */
-  readonly paceMs: number | null
-  /** The number of tasks and signals that run or wait in the worker. */
-  readonly outstanding: number
-  /** The tasks that may have begun, each with the latest time at which it can have begun; epoch ms. */
-  readonly running: ReadonlyArray<{ readonly ref: Ref; readonly sinceMs: number }>
-  /** The signals whose handlers run. */
-  readonly signals: readonly number[]
-}
-
-/** The processes of a spool. */
-export interface PoolStats {
-  /** How many workers there should be, and how many are not draining. The lone worker counts in neither. */
-  readonly wanted: number
-  readonly present: number
-  /** How many workers are spawned later, because others failed. */
-  readonly delayed: number
-  readonly size: PoolSizeStats
-  readonly workers: readonly WorkerStats[]
-}
 
 /** A reload whose first worker is ready. Call exactly one of `commit` and `abandon`. */
 export interface Replacement {
@@ -165,7 +129,8 @@ export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeConte
     return this.#options
   }
 
-  get stats(): PoolStats {
+  /** For people and monitoring; runtime/stats/snapshot.ts says what each figure means. */
+  get stats() {
     const [main, lone] = [this.roster, this.#alone.roster]
     return {
       size: this.size.stats,
@@ -365,7 +330,9 @@ function isReplaced({ state }: WorkerProcess): boolean {
   return state === 'draining' || state === 'exited'
 }
 
-function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
+export type WorkerStats = ReturnType<typeof workerStats>
+
+function workerStats(worker: WorkerProcess, isLone: boolean) {
   const { pid, state, spawnedAt, work } = worker
   const { concurrency, pace, activity, outstanding, tasks, signals } = work
   return {

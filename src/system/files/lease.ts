@@ -1,6 +1,7 @@
 import fs, { type Stats } from 'node:fs'
 import { errnoOf, SpooldError } from '../../base/errors.js'
 import { onDemand } from '../../base/on-demand.js'
+import type { Lease } from '../../base/task/schedule.js'
 import { lstatSync, named } from './anchored-path.js'
 
 /** Loads the library on first use. No other module uses it. */
@@ -133,23 +134,12 @@ export function clearLease(path: string): boolean {
   return isTaken
 }
 
-/** A long-lived lease. If its holder stops renewing it, another process may take it over. */
-export interface Lease {
-  /** Epoch ms. No other process takes it over before then. */
-  readonly validUntilMs: number
-  /**
-   * True if the lease was taken over from a dead holder. Another process may have done the same; ownership is certain only
-   * after the first renewal.
-   */
-  readonly isTakenOver: boolean
-  release(): Promise<void>
-}
-
 const LONG_STALE_MS = 5000
 const LONG_RENEWAL_MS = 1000
 
 /**
- * Takes a lease, or resolves with undefined while another process has it. `lost` is called when another process has taken
+ * Takes a long-lived lease, or resolves with undefined while another process has it. If its holder stops renewing it, another
+ * process may take it over. `lost` is called when another process has taken
  * the lease over, for instance because it could not see the renewals. `ended` is called once this process no longer has
  * the lease, or has failed to take it.
  */

@@ -51,7 +51,7 @@ export function nameRows(
 function ranBy(statuses: readonly SpoolStatus[]): ReadonlyMap<string, readonly NamedStats[]> {
   const all = new Map<string, NamedStats[]>()
   for (const status of statuses)
-    for (const stats of status.source === 'daemon' ? (status.named ?? []) : [])
+    for (const stats of status.source === 'daemon' ? status.named : [])
       if (stats.name !== '') all.set(stats.name, [...(all.get(stats.name) ?? []), stats])
   return all
 }

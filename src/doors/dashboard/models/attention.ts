@@ -1,5 +1,6 @@
 import { describePauses } from '../../../base/task/pause.js'
 import type { DaemonSnapshot, SpoolSnapshot } from '../../../runtime/stats/snapshot.js'
+import { percentText } from '../views/text.js'
 
 /** Something that a person should look at, and the page that says more. */
 export interface Concern {
@@ -41,9 +42,9 @@ const RULES: readonly Rule[] = [
       if (disk === null) return undefined
       const { freeBytes, totalBytes, freeInodes, totalInodes } = disk
       if (totalBytes > 0 && freeBytes / totalBytes < LITTLE_DISK)
-        return `the disk is nearly full: ${percent(freeBytes / totalBytes)} of it is free`
+        return `the disk is nearly full: ${percentText(freeBytes / totalBytes)} of it is free`
       return totalInodes > 0 && freeInodes / totalInodes < LITTLE_DISK
-        ? `the disk is nearly out of inodes: ${percent(freeInodes / totalInodes)} of them are free`
+        ? `the disk is nearly out of inodes: ${percentText(freeInodes / totalInodes)} of them are free`
         : undefined
     },
   },
@@ -69,7 +70,7 @@ const RULES: readonly Rule[] = [
     page: 'dead',
     text: ({ rates: { failedShare } }) =>
       failedShare !== null && failedShare > MANY_FAILURES
-        ? `${percent(failedShare)} of the runs of the last five minutes failed`
+        ? `${percentText(failedShare)} of the runs of the last five minutes failed`
         : undefined,
   },
   {
@@ -97,7 +98,3 @@ const RULES: readonly Rule[] = [
         : undefined,
   },
 ]
-
-function percent(share: number): string {
-  return `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`
-}
