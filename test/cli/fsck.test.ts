@@ -125,12 +125,12 @@ describe('spoold fsck repairs what writers left', () => {
 
   it('records and reasons that were not renamed, and probes', async () => {
     const spool = spoolDirectory()
-    const litter = ['probe-99', 'records/a.json.99.tmp', 'dead/a.json.99.tmp']
+    const litter = ['probe-99', 'hide.99.tmp', 'records/a.json.99.tmp', 'dead/a.json.99.tmp']
     for (const room of ['', 'records', 'dead']) mkdirSync(join(spool, '.spoold', room), { mode: 0o700 })
     for (const name of litter) writeFileSync(join(spool, '.spoold', name), '', { mode: 0o600 })
     await isClean(spool)
     const ini = configure(spool, { 'spooler-sweep': 1 })
-    await until('its grace is over', async () => (await fsck(spool, ...ini)).findings.length === 3)
+    await until('its grace is over', async () => (await fsck(spool, ...ini)).findings.length === litter.length)
     await foundAndRepaired(
       spool,
       litter.map(name => `litter .spoold/${name}`),

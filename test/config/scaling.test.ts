@@ -129,6 +129,10 @@ describe('wrong adaptive processes', () => {
       /warning: cheaper-initial: invalid cheaper-initial value \(1\), must be equal or higher than cheaper \(2\), using 2 as initial number of workers/,
     ],
     [
+      'max-worker-lifetime-delta = 1\ncheaper = 2\nworkers = 4\ncheaper-initial = 1',
+      /warning: cheaper-initial: invalid cheaper-initial value \(1\)/,
+    ],
+    [
       'cheaper = 2\nworkers = 4\ncheaper-algo = spar',
       /warning: cheaper-algo: unable to find requested cheaper algorithm, falling back to spare; .*did you mean "spare"\?/,
     ],

@@ -71,7 +71,7 @@ function checkPool(spool: SpoolSettings, home: string, problems: Problems): void
   if (cheaper === 0) warnUnused(origins, warning)
   if (options.spoolerMaxWorkerLifetimeMs === 0 && origins.has('spooler-max-worker-lifetime-delta'))
     warning('spooler-max-worker-lifetime-delta', 'has no effect without max-worker-lifetime = SECONDS')
-  else if (initial !== null && initial > 0 && initial < cheaper)
+  if (initial !== null && initial > 0 && initial < cheaper)
     warning(
       'spooler-cheaper-initial',
       `invalid cheaper-initial value (${initial}), must be equal or higher than cheaper (${cheaper}), using ${cheaper} as initial number of workers`,

@@ -78,7 +78,7 @@ export async function* checkIds(examined: ExaminedSpool): AsyncGenerator<Finding
 
 const LITTER = /\.[0-9a-f]+\.tmp$/
 
-const TOP_LITTER = /^probe-[0-9a-f]+$|^(?:format|paused)\.[0-9a-f]+\.tmp$/
+const TOP_LITTER = /^probe-[0-9a-f]+$|^(?:format|hide|paused)\.[0-9a-f]+\.tmp$/
 
 /** Finds files that should have been renamed at once, and files of a probe. */
 export async function* checkLitter(examined: ExaminedSpool): AsyncGenerator<Finding> {

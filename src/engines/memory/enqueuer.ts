@@ -1,5 +1,5 @@
 import { counted } from '../../base/counted.js'
-import { SpooldError } from '../../base/errors.js'
+import { SpooldError, toError } from '../../base/errors.js'
 import type { Request, Stored } from '../../base/task/request.js'
 import { HEADER_BYTES } from '../../formats/protocol/header.js'
 import { parseVars } from '../../formats/protocol/vars.js'
@@ -39,16 +39,16 @@ export class MemoryEnqueuer implements Enqueuer {
   async storeAll(requests: readonly Request[], isAllOrNothing = false): Promise<readonly StoreResult[]> {
     const bodies = await Promise.allSettled(requests.map(request => wholeBody(request)))
     const failure = bodies.find(body => body.status === 'rejected')
-    if (isAllOrNothing && failure !== undefined) return requests.map(() => ({ error: failure.reason }))
+    if (isAllOrNothing && failure !== undefined) return requests.map(() => ({ error: toError(failure.reason) }))
     if (isAllOrNothing && this.#spool.size + requests.length > this.#spool.capacity)
       return requests.map(() => ({ error: this.#full() }))
     return requests.map((request, i) => {
       const body = bodies[i]
-      if (body === undefined || body.status === 'rejected') return { error: body?.reason }
+      if (body === undefined || body.status === 'rejected') return { error: toError(body?.reason) }
       try {
         return { stored: this.#store(request, body.value) }
       } catch (error) {
-        return { error: error as Error }
+        return { error: toError(error) }
       }
     })
   }
