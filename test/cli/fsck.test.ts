@@ -130,7 +130,10 @@ describe('spoold fsck repairs what writers left', () => {
     for (const name of litter) writeFileSync(join(spool, '.spoold', name), '', { mode: 0o600 })
     await isClean(spool)
     const ini = configure(spool, { 'spooler-sweep': 1 })
-    await until('its grace is over', async () => (await fsck(spool, ...ini)).findings.length === litter.length)
+    await until(
+      'its grace is over',
+      async () => (await fsck(spool, ...ini)).findings.length === litter.length,
+    )
     await foundAndRepaired(
       spool,
       litter.map(name => `litter .spoold/${name}`),

@@ -39,7 +39,8 @@ export class MemoryEnqueuer implements Enqueuer {
   async storeAll(requests: readonly Request[], isAllOrNothing = false): Promise<readonly StoreResult[]> {
     const bodies = await Promise.allSettled(requests.map(request => wholeBody(request)))
     const failure = bodies.find(body => body.status === 'rejected')
-    if (isAllOrNothing && failure !== undefined) return requests.map(() => ({ error: toError(failure.reason) }))
+    if (isAllOrNothing && failure !== undefined)
+      return requests.map(() => ({ error: toError(failure.reason) }))
     if (isAllOrNothing && this.#spool.size + requests.length > this.#spool.capacity)
       return requests.map(() => ({ error: this.#full() }))
     return requests.map((request, i) => {
