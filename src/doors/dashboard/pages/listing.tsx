@@ -176,7 +176,7 @@ export const FAILED: Column<TaskRow> = {
 /** What a parked task waits for. */
 export const PARKED: Column<TaskRow> = { title: 'Waits because', cell: ({ parked }) => parked ?? '' }
 
-/** Why a task is here: what it is parked for, why it was buried, its error. Who may not read errors sees the rest. */
+/** Why a task is here: what it is parked for, why it was buried, its error. Viewers who may not read errors see the rest. */
 export const WHY: Column<TaskRow> = {
   title: 'Why',
   cell: ({ parked, reason, error }) => {
