@@ -29,7 +29,7 @@ export class Dashboard {
   }
 
   hear({ options }: ToDashboard): void {
-    if (process.geteuid?.() === 0) return this.#trouble('it does not run as root') // a second check: the daemon starts no dashboard as root
+    if (process.geteuid?.() === 0) return this.#trouble('it does not run as root') // the daemon does not start one as root
     const app = appOf(options, message => this.#trouble(message))
     for (const address of options.addresses) this.#listen(address, app)
   }

@@ -34,7 +34,7 @@ export interface TaskRow {
   readonly parked: string | null
   /** The beginning of the keys and values. Null: the file is no packet, or the viewer may not read them. */
   readonly summary: string | null
-  /** The first line of the last error, or of what is wrong with the file. Null: there is none, or the viewer may not read it. */
+  /** The first line of the last error, else of why it was buried or is no task. Null: none, or not for this viewer. */
   readonly error: string | null
 }
 
