@@ -22,7 +22,7 @@ import { PageError } from './page-error.js'
 import { refIn, type SpoolPlace } from './spools.js'
 import type { Env, World } from './world.js'
 
-/** What a request asks for: an action, the spool, and the form with the arguments. */
+/** An act that a request asks for: the action, the spool, and the form with the arguments. */
 interface Act {
   readonly name: ActionName
   readonly place: SpoolPlace

@@ -15,7 +15,7 @@ export interface Viewer extends Visitor {
   may(action: ActionName): boolean
 }
 
-/** What a page is made from. */
+/** All that a page is made from. */
 export interface PageContext {
   readonly viewer: Viewer
   /** Its snapshot, and `spools`, contain no more than the viewer may see. `ask` returns the daemon's answer as it is. */

@@ -31,7 +31,7 @@ export class ReadableSpools {
     this.all = spools.all.map(place => new ReadableSpool(place, sight))
   }
 
-  /** @param id what URLs call the spool @throws PageError if there is none */
+  /** @param id the spool's name in URLs @throws PageError if there is none */
   get(id: string): ReadableSpool {
     const found = this.all.find(each => each.id === id)
     if (found === undefined) throw new PageError(404, 'there is no such spool here')
@@ -48,7 +48,7 @@ export class ReadableSpool {
     this.#sight = sight
   }
 
-  /** What URLs call the spool. */
+  /** The name of the spool in URLs. */
   get id(): string {
     return this.#place.id
   }
@@ -63,12 +63,12 @@ export class ReadableSpool {
     return `/spools/${this.id}/tasks/${this.textOf(ref)}`
   }
 
-  /** Returns what URLs and forms call a task. */
+  /** Returns the text for a task in URLs and forms. */
   textOf(ref: Ref): string {
     return urlTextOf(ref)
   }
 
-  /** Returns a task. @param urlText what URLs call it @throws PageError if it is gone */
+  /** Returns a task. @param urlText the text for it in URLs @throws PageError if the task is gone */
   async task(urlText: string): Promise<TaskView> {
     const ref = refIn(this.#place, urlText)
     const task = ref === undefined ? undefined : await (await this.#place.look())(ref)

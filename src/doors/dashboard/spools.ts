@@ -14,13 +14,13 @@ import { isRedisAddress } from '../../formats/protocol/redis-address.js'
  * task must have a name that a task can have, and no symbolic link may lead to it.
  */
 
-/** A longer text in a URL means no task. */
+/** A longer text in a URL cannot stand for a task. */
 const MAX_URL_CHARS = 1000
 const MAX_NAME_BYTES = 255
 
 /** A spool that the dashboard shows. */
 export interface SpoolPlace {
-  /** What URLs call the spool. */
+  /** The name of the spool in URLs. */
   readonly id: string
   /** The real path of the spool, or its name on Redis. */
   readonly directory: string
@@ -70,12 +70,12 @@ function placeOf(id: string, directory: string): SpoolPlace {
   }
 }
 
-/** Returns what URLs call a task: the bytes of its ref, which need not be UTF-8, as base64url. */
+/** Returns the text for a task in URLs: the bytes of its ref, which need not be UTF-8, as base64url. */
 export function urlTextOf(ref: Ref): string {
   return Buffer.from(ref, 'latin1').toString('base64url')
 }
 
-/** Returns the ref that a URL means; undefined if it cannot be a task or dead letter of this spool. */
+/** Returns the ref that a text in a URL stands for; undefined if it cannot be a task or dead letter of this spool. */
 export function refIn({ directory, isOnRedis }: SpoolPlace, urlText: string): Ref | undefined {
   if (urlText.length > MAX_URL_CHARS) return undefined
   const ref = Buffer.from(urlText, 'base64url').toString('latin1')

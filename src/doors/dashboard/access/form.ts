@@ -6,7 +6,7 @@ import { type Env, type World, whoseOf } from '../world.js'
 /** The fields of a form. If a name is repeated, the last value counts; of `ref`, all values count, with spaces between them. */
 export type Form = Readonly<Record<string, string | undefined>>
 
-/** The name that check boxes repeat. Each value is what URLs call a task. */
+/** The name that check boxes repeat. Each value is the text for a task in URLs. */
 const REF = 'ref'
 
 const MEDIA_TYPE = 'application/x-www-form-urlencoded'

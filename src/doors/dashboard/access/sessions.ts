@@ -75,7 +75,7 @@ export class Sessions {
     this.#notices.set(id, notice)
   }
 
-  /** Returns a notice once: it is then forgotten. */
+  /** Returns the notice for a browser, and forgets it. */
   takeNotice(id: string): Notice | undefined {
     const notice = this.#notices.get(id)
     this.#notices.delete(id)

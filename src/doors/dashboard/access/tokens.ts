@@ -13,7 +13,7 @@ const SHARED_MS = 1000
 export class Tokens {
   readonly #path: string
   readonly #trouble: (message: string) => void
-  /** What is wrong with the file, so that each fault is reported once. */
+  /** The last reported fault of the file, so that each fault is reported once. Empty while there is none. */
   #fault = ''
   #read: { readonly tokens: Promise<readonly Token[]>; readonly untilMs: number } | undefined
 

@@ -22,7 +22,7 @@ export interface Moment {
 
 export interface TaskDetail {
   readonly row: TaskRow
-  /** Why the file is no packet. Null: it is one. */
+  /** Why the file is not a packet. Null: it is a packet. */
   readonly fault: string | null
   /** Null: the viewer may not read it, or there is no packet. */
   readonly payload: Payload | null
@@ -30,7 +30,7 @@ export interface TaskDetail {
   readonly moments: readonly Moment[]
   /** The whole last error, with its stack. Null: there is none, or the viewer may not read it. */
   readonly lastError: string | null
-  /** The machine on which the task was buried, its handlers there, and why. Null: the task is no dead letter. */
+  /** The machine on which the task was buried, its handlers there, and why. Null: the task is not a dead letter. */
   readonly buried: {
     readonly host: string
     readonly handlers: readonly string[]

@@ -32,9 +32,9 @@ export interface TaskRow {
   readonly reason: string | null
   /** Why the task is parked. Null: it is not. */
   readonly parked: string | null
-  /** The beginning of the keys and values. Null: the file is no packet, or the viewer may not read them. */
+  /** The beginning of the keys and values. Null: the file is not a packet, or the viewer may not read them. */
   readonly summary: string | null
-  /** The first line of the last error, else of why it was buried or is no task. Null: none, or not for this viewer. */
+  /** The first line of the last error, or of why the task is dead or malformed. Null: none, or the viewer may not read it. */
   readonly error: string | null
 }
 

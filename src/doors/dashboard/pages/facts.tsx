@@ -164,7 +164,7 @@ const ORIGINS: Readonly<Record<ScheduleRow['origin'], string>> = {
 
 interface SchedulesProps {
   readonly rows: readonly ScheduleRow[]
-  /** Returns what URLs call a spool; undefined if it is none of this dashboard's, or if there is none. */
+  /** Returns the name of a spool in URLs; undefined if the dashboard does not show that spool, or if it is null. */
   idOf(spool: string | null): string | undefined
 }
 

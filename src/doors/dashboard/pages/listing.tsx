@@ -11,7 +11,7 @@ import { type Column, StateBadge, Table, When } from '../views/parts.js'
 import { bytesText, countText, shortName } from '../views/text.js'
 import { framed, type SpoolScene } from './framed.js'
 
-/** What a page says about its listing. */
+/** The texts, the columns and the filter of a page with a listing. */
 interface Scene {
   readonly page: SpoolPage
   readonly title: string
@@ -109,7 +109,7 @@ interface ChoiceProps {
   readonly possible: readonly ActionName[]
 }
 
-/** What can be done to the selected tasks. Each button leads to a preview. A script adds their number and a box for all. */
+/** The form for the selected tasks. Each button leads to a preview. A script adds their number and a box for all. */
 function Choice({ at, next, possible }: ChoiceProps) {
   return (
     <section class="card" aria-labelledby="selected">
@@ -217,7 +217,7 @@ function Paging({ id, page, query, from, next }: PagingProps) {
 }
 
 interface BulkLinksProps {
-  /** What URLs call the spool. */
+  /** The name of the spool in URLs. */
   readonly id: string
   /** The filter that selects the tasks. */
   readonly filter: Readonly<Record<string, string>>

@@ -27,7 +27,7 @@ interface OverviewProps {
   readonly places: readonly ReadableSpool[]
 }
 
-/** Returns what URLs call a spool. Empty for a spool that came with a reload: it has no pages yet. */
+/** Returns the name of a spool in URLs. Empty for a spool that came with a reload: it has no pages yet. */
 const idOf = (places: readonly ReadableSpool[], directory: string) =>
   places.find(each => each.directory === directory)?.id ?? ''
 

@@ -38,7 +38,7 @@ function daemonHref(page: DaemonPage): string {
   return OF_DAEMON.find(({ name }) => name === page)?.path ?? '/'
 }
 
-/** Returns the path of a page about a spool. @param id what URLs call the spool @param query undefined values are left out */
+/** Returns the path of a page about a spool. @param id the spool's name in URLs @param query undefined values are left out */
 export function spoolHref(id: string, page: SpoolPage, query: Query = {}): string {
   const path = OF_SPOOL.find(({ name }) => name === page)?.path ?? ''
   const given = Object.entries(query).flatMap(
@@ -48,7 +48,7 @@ export function spoolHref(id: string, page: SpoolPage, query: Query = {}): strin
   return `/spools/${encodeURIComponent(id)}${path}${text === '' ? '' : `?${text}`}`
 }
 
-/** Returns the path of a page of the navigation. @param id what URLs call the spool, for the pages about a spool */
+/** Returns the path of a page of the navigation. @param id the spool's name in URLs, for the pages about a spool */
 export function hrefOf(page: SpoolPage | DaemonPage, id: string): string {
   const isOfSpool = OF_SPOOL.some(({ name }) => name === page)
   return isOfSpool ? spoolHref(id, page as SpoolPage) : daemonHref(page as DaemonPage)

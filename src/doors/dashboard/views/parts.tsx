@@ -105,7 +105,7 @@ interface TableProps<Row> {
   readonly empty: string
 }
 
-/** A table that becomes a list of cards where there is no room. The explicit roles keep it a table for screen readers in both. */
+/** A table that becomes a list of cards on a narrow screen. The explicit roles keep it a table for screen readers. */
 export function Table<Row>({ name, columns, rows, empty }: TableProps<Row>) {
   if (rows.length === 0) return <p class="quiet">{empty}</p>
   return (
