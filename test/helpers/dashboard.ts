@@ -32,7 +32,7 @@ export type Place = { readonly port: number } | { readonly socketPath: string }
 export interface TestDashboard {
   readonly daemon: Daemon
   readonly spool: string
-  /** What URLs call the spool. */
+  /** The name of the spool in URLs. */
   readonly id: string
   readonly place: Place
   /** Returns a token for this role and right. It is of use only if the dashboard has tokens. */
