@@ -7,7 +7,8 @@ import { PYTHON } from './python.js'
 import { until } from './until.js'
 
 /**
- * Does what the task's `do` says. `start` and `end` lines tell what ran; `hold` runs until the file named in `until` exists.
+ * A handler that does what the task's `do` says. It journals `start` and `end` lines; `hold` runs until the file named in `until`
+ * exists.
  */
 const ACTOR = `
 import { existsSync } from 'node:fs'
@@ -42,7 +43,7 @@ export async function startActor(spool: string, ini: Ini = {}): Promise<Daemon> 
 }
 
 let count = 0
-/** Drops a task that does this. @returns its number */
+/** Drops a task that does `what`. @returns its number */
 export function act(spool: string, what: string, more: Record<string, string> = {}): string {
   const n = String(++count)
   drop(spool, undefined, packet({ n, do: what, ...more }))
@@ -57,7 +58,7 @@ export const ended = (daemon: Daemon, n: string) =>
   until(`task ${n} has ended`, () => linesOf(daemon, 'end', n).length > 0)
 export const pidOf = (daemon: Daemon, n: string) => Number(linesOf(daemon, 'start', n).at(-1)?.split(' ')[2])
 
-/** No process is left, and no lock is held on what is left. */
+/** Asserts that none of the processes is left, and that no lock is held on the files that are left. */
 export async function assertGone(spool: string, pids: readonly number[]): Promise<void> {
   await until('no process is left', () => !pids.some(isAlive))
   const script = `import fcntl, sys, os

@@ -20,7 +20,7 @@ export default async ({ ms = 0, mb = 0, die, go }, task) => {
 
 export type Ini = DaemonSetup['ini']
 
-/** Checks come every 50 ms, so that a test of many of them is short. */
+/** Starts a daemon that checks the size of its pool every 50 ms, so that a test of many checks is short. */
 export const startScaled = (spool: string, ini: Ini) =>
   startDaemon({
     spool,
@@ -56,7 +56,7 @@ export const lines = (daemon: Daemon, word: string) =>
     .filter(line => line.startsWith(`${word} `))
     .map(line => line.split(' '))
 
-/** Every task ran from its start to its end, once. */
+/** Asserts that every task ran from its start to its end, once. */
 export function assertWhole(daemon: Daemon, names: readonly string[]) {
   const of = (word: string) =>
     lines(daemon, word)
@@ -70,7 +70,7 @@ export async function stop(daemon: Daemon) {
   assert.equal(await daemon.code(), 0)
 }
 
-/** True once so many checks must have been made. */
+/** Returns a function that is true once this many checks must have been made. */
 export function checks(count: number): () => boolean {
   const from = performance.now()
   return () => performance.now() - from > count * 50

@@ -10,10 +10,10 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 
 let browser: Promise<Browser> | undefined
 
-/** As `until` has. */
+/** Returns the deadline that `until` has. */
 const patienceMs = () => 60_000 * patience()
 
-/** Debian's chromium, without its windows. Root may not have its sandbox, and the pages are our own. */
+/** Starts Debian's chromium without windows. It has no sandbox: root may not have one, and the pages are our own. */
 function launch(): Promise<Browser> {
   browser ??= chromium.launch({
     executablePath: '/usr/bin/chromium-headless-shell',
@@ -28,7 +28,7 @@ after(async () => (await browser)?.close())
 export const urlOf = ({ place }: TestDashboard, path = '/') =>
   'port' in place ? `http://127.0.0.1:${place.port}${path}` : assert.fail('it listens on no port')
 
-/** A window of somebody, who has logged in. What a page complains of, such as a breach of its policy, is kept. */
+/** Opens a page and logs in. `complaints` collects what pages complain of, such as a breach of their policy. */
 export async function windowOf(
   dashboard: TestDashboard,
   token: string,
@@ -49,7 +49,7 @@ export async function windowOf(
   await page.goto(urlOf(dashboard, '/login'))
   await page.fill('input[name=token]', token)
   await page.click('button[type=submit]')
-  await page.waitForURL(({ pathname }) => pathname !== '/login') // who leaves before the answer is not logged in
+  await page.waitForURL(({ pathname }) => pathname !== '/login') // the browser is logged in only once it has the answer
   return { page, complaints }
 }
 
@@ -58,8 +58,8 @@ interface Axe {
 }
 
 /**
- * What axe finds wrong: rule and element. Evaluated by the debugger, which the page's policy does not concern. Meanwhile the page does not
- * refresh itself, as in a hidden tab: what axe holds would be replaced.
+ * Returns what axe finds wrong: rule and element. The debugger evaluates axe, because the page's policy does not apply to the
+ * debugger. The page counts as hidden meanwhile, so that it does not refresh itself and replace elements that axe holds.
  */
 export async function violationsOn(page: Page): Promise<string[]> {
   await page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")

@@ -13,7 +13,7 @@ export interface CliResult {
 
 const LONGEST_MS = 30_000
 
-/** What a command that stores tasks has said besides that they wait for a daemon, which few tests have. */
+/** Returns a result without the line that stored tasks wait for a daemon: few tests have a daemon. */
 export function besidesIdle<Result extends { readonly stderr: string }>(result: Result): Result {
   return {
     ...result,
@@ -45,15 +45,15 @@ export function spoold(
 }
 
 /**
- * The same in this process, which saves a start of Node. Not for tests that depend on the working directory or on the
- * process itself: signals, descriptors, another user's spool.
+ * Runs the command line in this process, which saves a start of Node. Not for tests that depend on the working directory or on
+ * the process itself: signals, descriptors, another user's spool.
  */
 export async function inProcess(
   args: readonly string[],
   options: {
     env?: Readonly<Record<string, string>>
     input?: string | Buffer
-    /** Standard error is a terminal. */
+    /** True if standard error is a terminal. */
     isWatched?: boolean
     /** What standard output can show. */
     screen?: Screen
@@ -82,7 +82,7 @@ export async function inProcess(
   return { code, stdout, stderr }
 }
 
-/** The same in another working directory. Not in parallel with other tests: the working directory is the process's. */
+/** Runs the command line in this process, in another working directory. Not in parallel with other tests, which share it. */
 export async function inProcessAt(cwd: string, args: readonly string[]): Promise<CliResult> {
   const home = process.cwd()
   process.chdir(cwd)

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { workspace } from './workspace.js'
 
-/** Loaded before a program and its workers: their wall clock is off by as many seconds as the file of OFFSET says. */
+/** A program and its workers load this first. It shifts their wall clock by the seconds in the file that OFFSET names. */
 const PRELOAD = `
   import { readFileSync } from 'node:fs'
   const RealDate = Date
@@ -18,11 +18,11 @@ const PRELOAD = `
 interface MovableClock {
   /** The environment of programs with this clock. */
   readonly env: NodeJS.ProcessEnv
-  /** From now on it is off by so many seconds. */
+  /** Makes the clock wrong by this many seconds from now on. */
   jump(seconds: number): void
 }
 
-/** A wall clock of its own for a daemon, its workers and its handlers. It is right at first. */
+/** Makes a wall clock for a daemon, its workers and its handlers. The clock is right at first. */
 export function movableClock(): MovableClock {
   const directory = workspace()
   const [preload, offset] = [join(directory, 'clock.mjs'), join(directory, 'offset')]
@@ -32,7 +32,7 @@ export function movableClock(): MovableClock {
   return { env: { NODE_OPTIONS: `--import=${preload}`, OFFSET: offset }, jump }
 }
 
-/** A clock by which a minute begins in so many seconds. */
+/** Makes a clock by which a minute begins in this many seconds. */
 export function clockBeforeMinute(seconds: number): MovableClock {
   const clock = movableClock()
   clock.jump((60 - seconds - ((Date.now() / 1000) % 60) + 60) % 60)

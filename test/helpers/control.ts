@@ -15,12 +15,12 @@ export const controlsIn = (spool: string) =>
     .filter(name => name.startsWith('control') && name !== 'control.lock')
     .sort()
 
-/** A daemon shows one snapshot for so long to all who ask (runtime/stats/collector.ts), and a little more. */
+/** A little more than the time for which a daemon gives the same snapshot to all who ask (runtime/stats/collector.ts). */
 const SHARED_MS = 210
 
-/** As it is now, not as it was when somebody asked last. */
+/** Returns a snapshot that is taken now, and not one that the daemon took for somebody else before. */
 export async function snapshotOf(spool: string, name = 'control'): Promise<DaemonSnapshot> {
-  const options = { timeoutMs: 30_000 * patience() } // how soon it answers is another test
+  const options = { timeoutMs: 30_000 * patience() } // another test checks how soon the daemon answers
   const ask = async () => (await askDaemon(controlOf(spool, name), 'snapshot', {}, options)) as DaemonSnapshot
   const askedAtMs = Date.now()
   const snapshot = await ask()
@@ -36,7 +36,7 @@ export async function spoolSnapshotOf(spool: string): Promise<SpoolSnapshot> {
   return first
 }
 
-/** Sends bytes as they are, and returns what comes until the other end closes, line by line. */
+/** Sends bytes as they are. Returns the JSON lines that come until the other end closes. */
 export function sendRaw(path: string, bytes: string | Buffer, { isEnded = true } = {}): Promise<unknown[]> {
   return new Promise((resolve, reject) => {
     let text = ''

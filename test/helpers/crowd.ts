@@ -4,14 +4,14 @@ import { TestProcess } from './process.js'
 
 const ROUND_MS = 500
 
-/** What one of the crowd sends when it connects, and then in every round. None of them reads. */
+/** What a client of the crowd sends when it connects (`first`), and then in every round (`drip`). No client reads. */
 interface Kind {
   readonly at: 'stats' | 'metrics' | 'control' | 'view'
   readonly first: string
   readonly drip?: string
-  /** It leaves at once, and comes again. */
+  /** True if the client leaves at once, and comes again. */
   readonly leaves?: true
-  /** What it sends are requests, one by one, so it may stay. */
+  /** True if the client sends well-formed requests, one by one, so that it may stay. */
   readonly isServed?: true
 }
 
@@ -43,22 +43,22 @@ export type Places = Readonly<Record<Kind['at'], NetConnectOpts>>
 interface CrowdSetup {
   readonly places: Places
   readonly count: number
-  /** Those that are sent away come again; else only those come whose connections a deadline should end. */
+  /** True if clients that are sent away come again. False if only clients come whose connections a deadline should end. */
   readonly returns: boolean
 }
 
-/** Clients of a daemon's control sockets, stats server and metrics that mean no good, in a process of their own. */
+/** Hostile clients of a daemon's control sockets, stats server and metrics, in a process of their own. */
 export class Crowd extends TestProcess {
   constructor(setup: CrowdSetup) {
     super(process.execPath, [fileURLToPath(import.meta.url), JSON.stringify(setup)])
   }
 
-  /** How often all of them have had their turn. */
+  /** How many rounds there were, in each of which all clients have had their turn. */
   get rounds(): number {
     return this.#last[0] ?? 0
   }
 
-  /** How many have connected so far, to the master: to its control sockets. */
+  /** How many connections there were so far to the master, which has the control sockets. */
   get cameToMaster(): number {
     return this.#last[1] ?? 0
   }

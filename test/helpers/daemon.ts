@@ -9,21 +9,21 @@ export interface DaemonSetup {
   readonly handler?: string
   /** Instead of `handler`: a file in fixtures/handlers. */
   readonly fixture?: string
-  /** No JavaScript handler: `ini` names the handlers. */
+  /** True if there is no JavaScript handler: `ini` names the handlers. */
   readonly isForeign?: true
   /** Additional ini lines. */
   readonly ini?: Readonly<Record<string, string | number | boolean | readonly string[]>>
-  /** What the ini has after these, as it stands. */
+  /** Text for the end of the ini, as it is. */
   readonly text?: string
   readonly env?: NodeJS.ProcessEnv
   readonly args?: readonly string[]
-  /** Accepts tasks and runs none, so that stored files stay as they were written. */
+  /** True if the daemon accepts tasks and runs none, so that stored files stay as they were written. */
   readonly isAside?: boolean
-  /** Do not wait until the daemon is ready. */
+  /** True if `startDaemon` does not wait until the daemon is ready. */
   readonly isUnready?: boolean
   /** A command to run the daemon under, such as `strace -f`. */
   readonly under?: readonly string[]
-  /** The daemon and its workers form a process group of their own. */
+  /** True if the daemon and its workers form a process group of their own. */
   readonly isGroup?: boolean
 }
 
@@ -76,7 +76,7 @@ export function writeIni(file: string, settings: DaemonSetup['ini'] = {}): void 
   writeFileSync(file, `[uwsgi]\n${lines.join('\n')}\n`)
 }
 
-/** The journal of all handlers started in this directory, of spoold and of uWSGI. */
+/** Returns the journal of all handlers that ran in this directory, those of spoold and of uWSGI. */
 export function readJournal(directory: string): string[] {
   try {
     return readFileSync(join(directory, 'journal'), 'utf8').split('\n').filter(Boolean)

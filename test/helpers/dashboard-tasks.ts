@@ -14,7 +14,7 @@ export interface Spooled extends TestDashboard {
   readonly running: string
 }
 
-/** `n` is journaled; `kind` says how a run ends, or that it adds a schedule. */
+/** A handler that journals a task's `n`. `kind` says how a run ends, or that it adds a schedule. */
 const HANDLER = `import { addTimer, registerSignal } from 'spoold'
 registerSignal(7, 'spooler', () => JOURNAL('signal 7'))
 export default async ({ kind, n }, task) => {
@@ -39,7 +39,7 @@ export async function changed(command: string, spool: string, name: string): Pro
   if (code !== 0) throw new Error(stderr)
 }
 
-/** It takes seconds: one serves all tests of a suite. */
+/** Starts a dashboard over tasks in each state. This takes seconds, so one dashboard serves all tests of a suite. */
 export async function spooled(): Promise<Spooled> {
   const spool = spoolDirectory()
   const journal = join(dirname(spool), 'journal')

@@ -10,7 +10,7 @@ import { childrenOf } from './process.js'
 import { until } from './until.js'
 import { spoolDirectory } from './workspace.js'
 
-/** The dashboard is never root, so as root the daemon is somebody else. */
+/** The dashboard never runs as root, so a test that runs as root starts the daemon as another user. */
 const isRoot = process.geteuid?.() === 0
 const AS_USER = isRoot ? { uid: USER, gid: USER } : {}
 
@@ -32,21 +32,21 @@ export type Place = { readonly port: number } | { readonly socketPath: string }
 export interface TestDashboard {
   readonly daemon: Daemon
   readonly spool: string
-  /** What URLs call the spool. */
+  /** The name of the spool in URLs. */
   readonly id: string
   readonly place: Place
-  /** A token that lets its owner in, if the dashboard has any. */
+  /** Returns a token for this role and right. It is of use only if the dashboard has tokens. */
   tokenOf(role: Role, mayReadPayload?: boolean): string
-  /** The dashboard's process; undefined: it is not there now. */
+  /** Returns the pid of the dashboard; undefined while it does not run. */
   pid(): number | undefined
 }
 
-/** Gives a file to who runs the daemon. */
+/** Gives a file to the user of the daemon. */
 export function give(path: string | Buffer): void {
   if (isRoot) chownSync(path, USER, USER)
 }
 
-/** A task that is due in a hundred years, so that it stays. */
+/** Drops a task that is due in a hundred years, so that it stays. @returns its name */
 export function dropLater(spool: string, name = taskName()): string {
   give(drop(spool, name, packet({ to: 'joe' }), 4_000_000_000))
   return name
@@ -59,14 +59,14 @@ export async function runs(spool: string, count: number): Promise<void> {
   await until('the tasks have run', () => leftIn(spool).length <= before)
 }
 
-/** What a page has in its form. */
+/** Returns the `csrf` value of the first form of a page. */
 export function csrfIn(page: string): string {
   const [, csrf] = /name="csrf" value="([^"]+)"/.exec(page) ?? []
   if (csrf === undefined) throw new Error(`no form in ${page}`)
   return csrf
 }
 
-/** A daemon with a dashboard, with a token for each role and right unless `hasTokens` is false. */
+/** Starts a daemon with a dashboard, with a token for each role and right unless `hasTokens` is false. */
 export async function startDashboard({
   hasTokens = true,
   ini = {},
@@ -118,7 +118,7 @@ function placeIn(output: string): Place | undefined {
   return port > 0 ? { port } : undefined
 }
 
-/** The dashboard of a daemon. */
+/** Returns the pid of a daemon's dashboard. */
 export function dashboardOf(pid: number): number | undefined {
   return childrenOf(pid).find(child => {
     try {
@@ -167,19 +167,19 @@ export function send(place: Place, path: string, { method, headers = {}, form }:
   })
 }
 
-/** A browser of somebody: it keeps its cookie, and the secret of its forms. */
+/** A client that keeps its cookie, as a browser does. */
 export class Browser {
   readonly #place: Place
   readonly #headers: Readonly<Record<string, string>>
   #cookie = ''
 
-  /** @param headers that it sends with each request: those of a proxy */
+  /** @param headers what every request has besides, such as the headers of a proxy */
   constructor(place: Place, headers: Readonly<Record<string, string>> = {}) {
     this.#place = place
     this.#headers = headers
   }
 
-  /** The `Cookie` that it sends. */
+  /** The value of the `Cookie` header that it sends. */
   get cookie(): string {
     return this.#cookie
   }

@@ -4,7 +4,7 @@ import { TestProcess } from './process.js'
 import { PYTHON } from './python.js'
 import { workspace } from './workspace.js'
 
-/** Atomically exchanges each pair of names, with hardly a pause, as a given user. A `*` ends what stands for all names that begin so. */
+/** Atomically exchanges each pair of names, with hardly a pause, as a given user. A `*` ends a prefix of names. */
 const SCRIPT = `
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -24,7 +24,7 @@ while True:
     for _ in range(n % 7 * rest): pass
 `
 
-/** Exchanges pairs of names until it is killed, at the latest when the test ends. @param rest 0: as fast as it can */
+/** Exchanges pairs of names until it is killed, at the latest when the test ends. @param rest how long the pauses are; 0: none */
 export async function exchangeNames(
   uid: number,
   pairs: ReadonlyArray<readonly [string, string]>,

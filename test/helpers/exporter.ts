@@ -29,7 +29,7 @@ export function ask(
   })
 }
 
-/** The process that publishes what the daemon tells of itself. */
+/** Returns the pid of a daemon's exporter, which publishes its metrics. */
 export function exporterOf(daemon: Daemon): number | undefined {
   return childrenOf(daemon.pid).find(pid => {
     try {

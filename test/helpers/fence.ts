@@ -28,7 +28,7 @@ export default async (env, task) => {
   return task.SPOOL_OK
 }`
 
-/** The same for uWSGI. */
+/** The same handler in Python, for uWSGI. */
 export const FENCED_PYTHON = (fences: string) => `
 def line(word, env): journal('%s %s %d 0 1' % (word, env['n'], os.getpid()))
 def is_dead(pid):

@@ -94,7 +94,7 @@ export class FileJournal {
       case 'fdatasyncSync':
         return open && this.#sync(open.inode, true)
       case 'fsyncSync':
-        // a directory that root holds was opened by libc
+        // root holds directories that libc opened: #open does not have them
         if (open === undefined)
           return typeof target === 'number'
             ? this.#sync(readlinkSync(`/proc/self/fd/${target}`), false)
@@ -131,7 +131,7 @@ export class FileJournal {
   }
 }
 
-/** Replaces the anchor of a path by the name of the open directory, which itself is `/proc/self/fd/N/.`. */
+/** Replaces the anchor of a path by the path of the open directory. The directory itself is `/proc/self/fd/N/.`. */
 function plainPath(arg: unknown): unknown {
   const [anchor] = (typeof arg === 'string' && /^\/proc\/self\/fd\/\d+/.exec(arg)) || []
   return anchor === undefined || typeof arg !== 'string'

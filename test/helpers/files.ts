@@ -41,7 +41,7 @@ export function leftIn(spool: string): string[] {
     .sort()
 }
 
-/** Daemons remove directories of theirs meanwhile: then all are read again. */
+/** Returns all entries below a directory. If a daemon removes a directory of its own meanwhile, all are read again. */
 function entriesIn(directory: string): Dirent[] {
   for (;;)
     try {

@@ -28,7 +28,7 @@ export const FS_CALLS = [...CHANGING_CALLS, 'fstatSync', 'lstatSync', 'readlinkS
 export type FsCall = (typeof FS_CALLS)[number] | 'readdirSync'
 type AnyFunction = (...args: unknown[]) => unknown
 
-/** What our own system calls are in the words of node:fs. A name below a directory is the path that means the same. */
+/** For each of our system calls, the same function of node:fs and its arguments. A name below a directory becomes a path. */
 const SAME: { readonly [Call in keyof SystemCalls]?: readonly [FsCall, (...args: never[]) => unknown[]] } = {
   openat: ['openSync', below],
   tryOpenat: ['openSync', below],
@@ -53,7 +53,7 @@ function fromTo(directory: number, name: Name, toDirectory: number, to: Name): u
   return [pathBelow(directory, name), pathBelow(toDirectory, to)]
 }
 
-/** What a call that begins with `try` returns for an error. */
+/** Returns the negative errno that a call named `try…` returns for an error. */
 function numberOf(error: unknown): number {
   const { code = '' } = error as { code?: string }
   const number = constants.errno[code as keyof typeof constants.errno]
@@ -61,10 +61,10 @@ function numberOf(error: unknown): number {
   return -number
 }
 
-/** The same for our own system calls. */
+/** Does for our own system calls what `hookFs` does for node:fs. */
 function hookCalls(calls: readonly FsCall[], around: Around): () => void {
   const table = systemCalls() as unknown as Record<string, AnyFunction>
-  if (!systemCalls().isLibc) return () => {} // they are made of the calls of node:fs
+  if (!systemCalls().isLibc) return () => {} // without libc, our calls use node:fs, which is hooked
   const originals = Object.entries(SAME).flatMap(([name, [call, inItsWords]]) => {
     const original = table[name]
     if (original === undefined || !calls.includes(call)) return []
@@ -88,7 +88,7 @@ function hookCalls(calls: readonly FsCall[], around: Around): () => void {
   }
 }
 
-/** The call itself has failed. */
+/** Carries the negative result of a failed call named `try…` through `around`. */
 class Returned extends Error {
   readonly number: number
 
@@ -104,7 +104,7 @@ type Around = (name: FsCall, args: readonly unknown[], proceed: () => unknown) =
  * Routes these calls through `around` from now on, in all modules of this process: the exports of node:fs are live
  * bindings, and our own system calls are the functions of an object.
  *
- * @returns a function that ends it
+ * @returns a function that removes the hooks
  */
 export function hookFs(calls: readonly FsCall[], around: Around): () => void {
   const unhookCalls = hookCalls(calls, around)
@@ -120,7 +120,7 @@ export function hookFs(calls: readonly FsCall[], around: Around): () => void {
   }
 }
 
-/** The error of a failed call, as node:fs would throw it. */
+/** Returns the error that node:fs would throw for a failed call. */
 export function errnoError(code: string, call: string, path: unknown): Error {
   return Object.assign(new Error(`${code}: injected, ${call} '${path}'`), { code, syscall: call })
 }

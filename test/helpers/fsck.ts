@@ -53,7 +53,7 @@ export async function isClean(spool: string, ...args: string[]): Promise<void> {
   assert.deepEqual(await fsck(spool, ...args), { code: 0, findings: [] })
 }
 
-/** A snapshot of all files, with their times. */
+/** Returns a line for each file, with its times and other facts, to be compared. */
 export function pictureOf(spool: string): string[] {
   return ['.', ...readdirSync(spool, { recursive: true }).map(String)].sort().map(path => {
     const stats = lstatSync(join(spool, path))
@@ -92,7 +92,7 @@ export async function runAndKill(
   const tasks = leftIn(spool).length
   const daemon = await startDaemon({ spool, handler, ini: { 'spooler-concurrency': tasks, ...ini } })
   await until('all were called', () => daemon.journal().length >= tasks)
-  const waits = (name: string) => lstatSync(join(spool, name)).mtimeMs > Date.now() // which is set after the record is there
+  const waits = (name: string) => lstatSync(join(spool, name)).mtimeMs > Date.now() // set after the record is written
   if (handler === FAILS)
     await until('all are settled', () => recordsIn(spool).length === tasks && leftIn(spool).every(waits))
   await killAll(daemon)

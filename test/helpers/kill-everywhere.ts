@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { TestProcess } from './process.js'
 import { BIN, workspace } from './workspace.js'
 
-/** What changes a file system. What a kill before a write or a sync of a new file leaves, a kill before its rename does. */
+/** The calls that change a file system. Writes and syncs of new files are left out: a kill before the rename leaves the same. */
 const CHANGES =
   'pwrite64,rename,renameat,renameat2,unlink,unlinkat,linkat,utimensat,fchmod,mkdir,mkdirat,rmdir,symlink'
-/** By its path, or below a directory of it that is held open. */
+/** Matches a call on the spool: by its path, or below a directory of the spool that is held open. */
 const IN_SPOOL = /\/spool|\/proc\/self\/fd\//
 
-/** One system call of a command: its name, and which of that name it is. */
+/** One system call of a command: its name, and its number among the calls of that name, from 1. */
 interface Change {
   readonly name: string
   readonly nth: number
@@ -22,7 +22,7 @@ async function strace(expressions: readonly string[], args: readonly string[], l
   return { ...(await command.exited), output: command.output }
 }
 
-/** All that a command changes, in its order; the files with which it tries the file system out apart. */
+/** Returns all changes of a command, in order, except those of the files with which it probes the file system. */
 async function changesOf(args: readonly string[], log: string): Promise<Change[]> {
   const { code, output } = await strace([`trace=${CHANGES}`], args, log)
   assert.equal(code, 0, output)
@@ -37,7 +37,7 @@ async function changesOf(args: readonly string[], log: string): Promise<Change[]
   return changes
 }
 
-/** A call that takes a directory, too, does the same. */
+/** Returns the name of a call without `at`: the call that takes a directory does the same. */
 const plain = (name: string) => name.replace(/^(rename|unlink|link|mkdir)at2?$/, '$1')
 
 export interface Scene {
@@ -48,7 +48,7 @@ export interface Scene {
 /**
  * Kills a command before each of its changes of files, each time in spools of their own.
  *
- * @param steps what it cannot do without, in this order: each of them is seen, and killed
+ * @param steps calls that the command must make, in this order, so that a kill before each of them is tested
  */
 export async function killEverywhere(steps: readonly string[], prepare: () => Promise<Scene>): Promise<void> {
   const log = join(workspace(), 'strace')

@@ -1,7 +1,7 @@
 /**
- * For a file that Node loads before the program: `hookKoffi(around)` routes the calls of libc through `around(name, target,
- * proceed)`, in the words of node:fs. The target is a path or a descriptor. What `around` throws has a `code`, with which the call
- * fails.
+ * The source of `hookKoffi(around)`, for a file that Node loads before the program. It routes the calls of libc through
+ * `around(name, target, proceed)`. The name is that of the same function of node:fs, and the target is a path or a descriptor.
+ * If `around` throws an error with an errno's name as its `code`, the call fails with that errno.
  */
 export const HOOK_KOFFI = `
 const hookKoffi = around => {

@@ -9,7 +9,7 @@ interface Block {
   readonly text: string
 }
 
-/** Those of a list are indented. */
+/** Matches a fenced block. Blocks in a list are indented. */
 const FENCE = /^( *)```([^\n]*)\n(.*?)^\1```$/gms
 
 function blocksIn(markdown: string): Block[] {
@@ -21,11 +21,11 @@ function blocksIn(markdown: string): Block[] {
 
 /** A page of the documentation, parsed as far as the tests need it. */
 export class Page {
-  /** Its path below the project's root. */
+  /** The path of the page below the project's root. */
   readonly name: string
   readonly text: string
   readonly blocks: readonly Block[]
-  /** Its text without the fenced blocks. */
+  /** The text without the fenced blocks. */
   readonly prose: string
 
   constructor(name: string) {
@@ -40,7 +40,7 @@ export class Page {
     return [...this.prose.matchAll(/`([^`\n]+)`/g)].map(([, span = '']) => span)
   }
 
-  /** What is below a heading, down to the next one: its text, and its blocks. */
+  /** Returns the text and the blocks between a heading and the next one. */
   section(level: number, heading: string): { text: string; blocks: readonly Block[] } {
     const start = `${'#'.repeat(level)} ${heading}\n`
     const [, after = ''] = this.text.split(`\n${start}`)
@@ -53,7 +53,7 @@ export class Page {
     return [...this.prose.matchAll(pattern)].map(([, title = '']) => title)
   }
 
-  /** The targets of its links. */
+  /** The targets of the page's links. */
   get links(): string[] {
     return [...this.prose.matchAll(/\]\(([^)\s]+)\)|^\[.+\]: (\S+)$/gm)].map(
       ([, inline, reference]) => inline ?? reference ?? '',
@@ -74,7 +74,7 @@ export class Page {
   }
 }
 
-/** README, CHANGELOG, GitHub's pointer page, docs/ and the READMEs of the examples. */
+/** Returns README, CHANGELOG, GitHub's pointer page, docs/ and the pages of the examples. */
 export function allPages(): Page[] {
   const docs = readdirSync(join(ROOT, 'docs')).map(name => `docs/${name}`)
   const examples = readdirSync(join(ROOT, 'spool-examples'), { recursive: true, encoding: 'utf8' }).map(

@@ -18,13 +18,13 @@ import { spoolDirectory } from './workspace.js'
 
 const opened = new Set<MemoryFeed>()
 
-/** Call it after each test: an open feed keeps the process alive. */
+/** Closes all feeds. To be called after each test, because an open feed keeps the process alive. */
 export function closeFeeds(): void {
   for (const feed of opened) feed.close()
   opened.clear()
 }
 
-/** Messages of a worker that takes no more tasks. */
+/** The messages after which a worker takes no more tasks. */
 const LEAVING: ReadonlySet<string> = new Set(['recycling', 'unfit', 'faulted'])
 
 interface Entry {

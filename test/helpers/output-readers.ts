@@ -8,9 +8,9 @@ import { LEAVER, piped, SLEEPER } from './pipe.js'
 import { isLong } from './requires.js'
 import { spoolDirectory, workspace } from './workspace.js'
 
-/** With the length of their names far more than a pipe holds. */
+/** The number of tasks in a spool. With names of their length, their rows are far more than a pipe holds. */
 export const ROWS = isLong ? 100_000 : 700
-/** Where a row is short, and cheap. */
+/** The number of rows where a row is short and cheap. */
 export const MANY = isLong ? 100_000 : 2000
 
 export function filled(below = ''): string {
@@ -32,7 +32,7 @@ export async function held(): Promise<string> {
   return spool
 }
 
-/** A configuration with a warning for each of its lines. */
+/** Writes a configuration with a warning for each of MANY lines. @returns its path */
 export function wordy(): string {
   const ini = join(workspace(), 'app.ini')
   const wrong = Array.from({ length: MANY }, (_, i) => `no-such-option-${i}-${'x'.repeat(60)} = 1`)
@@ -46,17 +46,17 @@ const lines = (text: string) => text.split('\n').length - 1
 type Setup = () => string | Promise<string>
 export interface Case {
   readonly name: string
-  /** A spool, or a file. */
+  /** Makes the spool or the file that the command is about, and returns its path. */
   readonly on: Setup
   args(path: string): string[]
   readonly input?: () => string
-  /** ROWS, unless it says otherwise. */
+  /** The number of rows. Absent: ROWS. */
   readonly rows?: number
   /** Lines besides one for each row. */
   readonly extra?: number
-  /** Its own exit code. */
+  /** The exit code of the command. Absent: 0. */
   readonly code?: number
-  /** How many tasks are in the spool behind it. */
+  /** How many tasks are in the spool after the command. */
   readonly left?: number
 }
 
@@ -65,7 +65,7 @@ async function run({ on, args, input }: Case, reader: string) {
   return { path, ...(await piped(args(path), reader, input?.())) }
 }
 
-/** A command that does all it has to, however late its reader is. */
+/** Tests that a reader that comes late gets everything that a command prints. */
 export function getsAll(each: Case): void {
   it(`gets all that spoold ${each.name} prints`, async () => {
     const { path, code, stdout } = await run(each, SLEEPER)
@@ -78,7 +78,7 @@ export function getsAll(each: Case): void {
   })
 }
 
-/** A command that only prints. */
+/** Tests that a command that only prints ends with 0 when its reader leaves early. */
 export function ends(each: Case): void {
   it(`ends spoold ${each.name} with 0`, async () => {
     const { code, stderr } = await run(each, LEAVER)
@@ -86,7 +86,7 @@ export function ends(each: Case): void {
   })
 }
 
-/** A command whose exit code is its answer. */
+/** Tests that a reader that leaves early does not change the exit code of a command whose answer is that code. */
 export function changesNoAnswer(each: Case): void {
   it(`does not change what spoold ${each.name} answers`, async () => {
     const { code, stderr } = await run(each, LEAVER)
@@ -94,7 +94,7 @@ export function changesNoAnswer(each: Case): void {
   })
 }
 
-/** A command that changes something, and tells of it. */
+/** Tests that a command that changes something does all of it when its reader leaves early, and ends with 74. */
 export function keepsNoWorkUndone(each: Case): void {
   it(`does not keep spoold ${each.name} from doing all of it, and ends with 74`, async () => {
     const { path, code, stderr } = besidesIdle(await run(each, LEAVER))

@@ -7,7 +7,7 @@ let count = 0
 export class Pane {
   readonly #socket = `spoold-test-${process.pid}-${++count}`
 
-  /** @param command a shell's; the terminal is gone when it has ended */
+  /** @param command a command line for a shell; the terminal is gone when it has ended */
   constructor(columns: number, rows: number, command: string, env: Readonly<Record<string, string>> = {}) {
     const variables = Object.entries(env).flatMap(([name, value]) => ['-e', `${name}=${value}`])
     const size = ['-x', String(columns), '-y', String(rows)]
@@ -41,12 +41,12 @@ export class Pane {
     this.#run('resize-window', '-x', String(columns), '-y', String(rows))
   }
 
-  /** What is on the screen. @param withStyles also the escape sequences of styles */
+  /** Returns what is on the screen. @param withStyles true: with the escape sequences of styles */
   screen(withStyles = false): string {
     return this.#run('capture-pane', '-p', ...(withStyles ? ['-e'] : []))
   }
 
-  /** A fact about the pane, as tmux names it: `alternate_on`, `cursor_flag`, `pane_pid`. */
+  /** Returns a fact about the pane, by tmux's name for it: `alternate_on`, `cursor_flag`, `pane_pid`. */
   fact(name: string): string {
     return this.#run('display-message', '-p', `#{${name}}`).trim()
   }
@@ -71,7 +71,7 @@ export class Pane {
   close(): void {
     try {
       this.#run('kill-server')
-    } catch {} // it has ended with its pane
+    } catch {} // the server has ended with its pane
   }
 
   #tryScreen(): string {

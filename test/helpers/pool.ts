@@ -19,7 +19,7 @@ import { workspace } from './workspace.js'
 
 const opened: Array<() => unknown> = []
 
-/** Call it after each test. */
+/** Closes all pools. To be called after each test. */
 export async function closePools(): Promise<void> {
   for (const close of opened.splice(0)) await close()
 }
@@ -35,11 +35,11 @@ export interface PoolSettings {
   readonly processes?: number
   readonly size?: Partial<SizeOptions>
   readonly limits?: Partial<WorkerLimits>
-  /** Called before the pool hears what a worker says. */
+  /** Called with a worker's message before the pool gets it. */
   readonly sending?: (message: WorkerMessage) => void
 }
 
-/** A pool for a spool directory whose workers live in this process. */
+/** Opens a pool for a spool directory. Its workers are in this process. */
 export function poolOf(spool: string, handler: string, settings: PoolSettings = {}) {
   const { rules, frequencyMs } = CLAIMS_DEFAULTS
   return openPool(spool, handler, settings, {
@@ -48,7 +48,7 @@ export function poolOf(spool: string, handler: string, settings: PoolSettings = 
   })
 }
 
-/** The same for a spool in memory. */
+/** Opens a pool for a spool in memory. Its workers are in this process. */
 export function memoryPoolOf(spool: MemorySpool, handler: string, settings: PoolSettings = {}) {
   return openPool(spool.name, handler, settings, {
     feed: () => new MemoryFeed(spool, 50),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 
-/** What each task printed, from lines `<name> <text>`. Asserts that each is between that task's `managing` and `done`. */
+/** Returns what each task printed in lines `<name> <text>`. Asserts that each is between that task's `managing` and `done`. */
 export function printedBetween(log: string): Map<string, string[]> {
   const printed = new Map<string, string[]>()
   const running = new Set<string>()

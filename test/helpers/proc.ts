@@ -3,7 +3,7 @@ import { after } from 'node:test'
 import { childrenOf, isAlive } from './process.js'
 import { until } from './until.js'
 
-/** A process's identity in the kernel: real, effective, saved and file-system ids, and supplementary groups. */
+/** Returns a process's identity in the kernel: real, effective, saved and file-system ids, and supplementary groups. */
 export function identityOf(pid: number): { uids: number[]; gids: number[]; groups: number[] } {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
   const numbers = (field: string) =>
@@ -11,7 +11,7 @@ export function identityOf(pid: number): { uids: number[]; gids: number[]; group
   return { uids: numbers('Uid'), gids: numbers('Gid'), groups: numbers('Groups') }
 }
 
-/** The name that `ps` shows. */
+/** Returns the name that `ps` shows. */
 export function titleOf(pid: number): string {
   return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trimEnd()
 }
@@ -29,7 +29,7 @@ export function openFile(pid: number, fd: number): string {
   return readlinkSync(`/proc/${pid}/fd/${fd}`)
 }
 
-/** How many sockets a process has open beside its standard streams: one more when a client has connected to it, or it to a server. */
+/** Returns how many sockets a process has open besides its standard streams. Each connection is one more. */
 export function socketsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).filter(fd => {
     try {

@@ -19,7 +19,7 @@ export class TestProcess {
     this.child = spawn(command, args, {
       cwd: options.cwd,
       env: { ...process.env, ...options.env },
-      // a pipe of Node's is a socket, which uWSGI takes for one to serve, and waits at in vain with a whole processor
+      // a pipe of Node's is a socket: uWSGI takes one on its input for one to serve, and waits in vain with a whole processor
       stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
       detached: options.isGroup === true, // a process group of its own
     })
@@ -39,8 +39,8 @@ export class TestProcess {
       witnesses.delete(testify)
       const workers = this.children().flatMap(pid => [pid, ...childrenOf(pid)])
       if (this.isRunning) this.child.kill('SIGKILL')
-      for (const pid of workers) killQuietly(pid) // they hold its pipes open
-      // so does one that a test has stopped, and that the daemon had let go of
+      for (const pid of workers) killQuietly(pid) // workers hold the pipes of the program open
+      // a process that a test has stopped, and that the daemon has let go of, holds them open, too
       if (options.isGroup === true && this.pid > 0) killQuietly(-this.pid)
       await this.exited.catch(() => {})
     })
@@ -59,19 +59,19 @@ export class TestProcess {
     return this.#output
   }
 
-  /** The pids of a daemon's workers: of its children, without the process aside, which stays for a while after a look. */
+  /** Returns the pids of a daemon's workers: its children without the process aside, which stays for a while after a look. */
   workers(): number[] {
     return this.children().filter(pid => !isAside(pid))
   }
 
-  /** The pids of a daemon's processes aside; at most one, unless one has just been killed. */
+  /** Returns the pids of a daemon's processes aside: at most one, unless one has just been killed. */
   asides(): number[] {
     return this.children().filter(isAside)
   }
 
-  /** The pids of its direct children. */
+  /** Returns the pids of the program's direct children. */
   children(): number[] {
-    return this.child.pid === undefined ? [] : childrenOf(this.child.pid) // of 0 they are everybody's
+    return this.child.pid === undefined ? [] : childrenOf(this.child.pid) // pid 0 has others' children
   }
 
   async waitFor(pattern: RegExp | string, timeoutMs?: number): Promise<void> {
@@ -88,7 +88,7 @@ export class TestProcess {
     )
   }
 
-  /** Waits until it exits and returns the exit code. Fails on timeout. */
+  /** Waits until the program exits, and returns the exit code. Fails on timeout. */
   async code(timeoutMs = 60_000): Promise<number | null> {
     await until(`process ${this.pid} has ended`, () => !this.isRunning, timeoutMs)
     return (await this.exited).code
@@ -122,7 +122,7 @@ function parentOf(pid: number): number | undefined {
   }
 }
 
-/** Is there a process with this pid that is not a zombie? */
+/** True if there is a process with this pid that is not a zombie. */
 export function isAlive(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { TestProcess } from './process.js'
 import { ROOT } from './workspace.js'
 
-/** Enqueues tasks with the library, synced, one after another, and journals each acknowledged one. */
+/** A program that enqueues tasks with the library, synced, one after another, and journals each one once it is acknowledged. */
 const SCRIPT = `
   import { spool } from 'spoold'
   import { appendFileSync, existsSync } from 'node:fs'
@@ -15,11 +15,11 @@ const SCRIPT = `
     await new Promise(resolve => setTimeout(resolve, Number(pauseMs)))
   }`
 
-/** The tasks of a producer that must not run twice: every fourth. */
+/** True for the tasks of a producer that must not run twice: every fourth. */
 export const isOnce = (n: string): boolean =>
   (Number(n.split('.')[1]) % 8) % 3 === 0 && Number(n.split('.')[1]) % 8 < 4
 
-/** The producers' file of acknowledged tasks. Producers end when a file `acknowledged-enough` exists. */
+/** Returns the path of the producers' file of acknowledged tasks. Producers end when a file `acknowledged-enough` exists. */
 export const acknowledgedFile = (directory: string): string => join(directory, 'acknowledged')
 
 export function startProducer(spool: string, directory: string, name: string, pauseMs: number): TestProcess {

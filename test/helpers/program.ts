@@ -6,10 +6,10 @@ import { text } from 'node:stream/consumers'
 import { after } from 'node:test'
 import { ROOT, workspace } from './workspace.js'
 
-/** What a program imports: the built package, as a literal. */
+/** The path of the built package, as a JavaScript literal for the imports of a program. */
 export const INDEX = JSON.stringify(join(ROOT, 'dist/index.js'))
 
-/** Runs a program in a directory of its own, at most as long as the test. */
+/** Runs a program in a directory of its own. It is killed when the test ends. */
 export function program(source: string) {
   const directory = workspace()
   writeFileSync(join(directory, 'main.mjs'), source)

@@ -16,13 +16,13 @@ interface Pythons {
 
 export type Version = `${2 | 3}.${number}`
 
-/** What is in test/python is also for programs that run before the tests are built. */
+/** A module of test/python is imported at run time, because programs that run before the tests are built use it, too. */
 const pythons: Pythons = await import(join(ROOT, 'test/python/environments.mjs'))
 
-/** Debian's, for which its uWSGI and uwsgidecorators.py are made: the requirement `python3`. */
+/** Debian's Python, for which Debian's uWSGI and uwsgidecorators.py are made: the requirement `python3`. */
 export const PYTHON = pythons.PYTHON
 
-/** The interpreter of another version: the requirement `python3.12`, for `3.12`. */
+/** Returns the path of the interpreter of a version. For `3.12`, the requirement is `python3.12`. */
 export const python = pythons.python
 
 /** The virtual environments that test/python asks for; a test names one as the requirement `venv:NAME`. */
@@ -30,7 +30,7 @@ export const ENVIRONMENTS: ReadonlyMap<string, Environment> = new Map(
   pythons.environments().map(environment => [environment.name, environment]),
 )
 
-/** Where a virtual environment is; install.mjs makes it. */
+/** Returns the directory of a virtual environment, which install.mjs makes. */
 export function virtualenv(name: string): string {
   const environment = ENVIRONMENTS.get(name)
   if (environment === undefined) throw new Error(`test/python/${name}.txt is missing`)

@@ -15,8 +15,8 @@ export const ACTS = [
 ] as const
 
 /**
- * Drops tasks and races the daemon for them, in the order in which the daemon runs them. Tasks that have to run, because
- * the racer left them intact, are written to `required`; tasks that it destroyed are not.
+ * A program that drops tasks and races the daemon for them, in the order in which the daemon runs them. It writes the tasks that
+ * must run, because it left them intact, to `required`; tasks that it destroyed are not in there.
  */
 const SCRIPT = `
   import { appendFileSync, linkSync, mkdirSync, renameSync, rmdirSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from 'node:fs'
@@ -95,7 +95,7 @@ const TAIL = new URL('./witness.js', import.meta.url).href
 
 interface RacerSetup {
   readonly spool: string
-  /** A directory next to the spool; links lead to the `bait` in it. */
+  /** A directory next to the spool. The racer's links lead to the file `bait` in it. */
   readonly outside: string
   readonly name: string
   readonly races: number

@@ -2,22 +2,22 @@ import { connect, createServer, type Socket } from 'node:net'
 import { after } from 'node:test'
 import { freePort } from './redis.js'
 
-/** What becomes of a request: it never gets there, or its reply does not come back. */
+/** When the kill comes: before the request is sent, or after it is carried out and before its reply comes back. */
 type Moment = 'unsent' | 'unanswered'
 
-/** What changes or reads tasks; how many pieces the greetings of a client come in depends on the load. */
+/** Matches a request that changes or reads tasks. Only these count: how many pieces a greeting comes in depends on the load. */
 const SCRIPT = /\r\n(eval|evalsha|hget|pexpire)\r\n/i
 
-/** A way to a Redis, on which whoever asks can be killed in the middle. */
+/** A proxy before a Redis that can kill the client in the middle of a request. */
 export interface Killer {
   readonly port: number
-  /** How many requests of tasks have gone through since it was armed. */
+  /** How many requests about tasks have come since it was armed. */
   readonly requests: number
-  /** @param nth the request at which it kills, from 1; 0: none */
+  /** @param nth the number of the request at which `kill` is called, from 1; 0: it is not called */
   arm(nth: number, moment: Moment, kill: () => void): void
 }
 
-/** Call it outside of hooks, so that it is ended when the tests of the file are over. */
+/** Starts a proxy. To be called outside of hooks, so that the proxy ends when the tests of the file are over. */
 export function killerBefore(redisPort: number): Killer {
   let armed: { nth: number; moment: Moment; kill(): void } = { nth: 0, moment: 'unsent', kill() {} }
   let requests = 0

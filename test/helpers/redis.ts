@@ -5,25 +5,25 @@ import { TestProcess } from './process.js'
 import { until } from './until.js'
 import { workspace } from './workspace.js'
 
-/** A Redis of its own, on loopback, in a directory of its own. */
+/** A Redis for one test file, on loopback, in a directory of its own. */
 export interface TestRedis {
   readonly port: number
   /** A connection for the test. */
   readonly client: Redis
-  /** @param name of the spool */
+  /** Returns the address of a spool. @param name of the spool */
   address(name: string): string
   ready(): Promise<void>
   kill(signal?: NodeJS.Signals): Promise<void>
-  /** SIGSTOP, or SIGCONT. What is sent meanwhile is carried out after that. */
+  /** Sends SIGSTOP or SIGCONT. Requests that come while Redis is stopped are carried out once it continues. */
   signal(signal: NodeJS.Signals): void
-  /** On the same port, with what was on disk. @param settings more of them @param line resolves when it says this */
+  /** Starts Redis again, on the same port, with the data on disk. @param settings further ones @param line to wait for */
   restart(settings?: readonly string[], line?: string): Promise<void>
 }
 
-/** No port that the system gives to others. */
+/** The highest port that the system does not assign by itself. */
 const BELOW_EPHEMERAL = 32_767
 
-/** Most likely. */
+/** Returns a port that is most likely free. */
 export function freePort(): number {
   return BELOW_EPHEMERAL - randomInt(10_000)
 }
@@ -31,12 +31,12 @@ export function freePort(): number {
 const READY = 'Ready to accept connections'
 
 interface RedisSetup {
-  /** What it writes to disk: nothing, or each write before its answer. */
+  /** `none`: Redis writes nothing to disk. `always`: it syncs each write before its reply. */
   readonly durability?: 'none' | 'always'
   readonly settings?: readonly string[]
 }
 
-/** Call it outside of hooks, so that it is ended when the tests of the file are over. */
+/** Starts a Redis. To be called outside of hooks, so that it ends when the tests of the file are over. */
 export function startRedis({ durability = 'none', settings = [] }: RedisSetup = {}): TestRedis {
   const directory = workspace()
   const port = freePort()
@@ -57,7 +57,7 @@ export function startRedis({ durability = 'none', settings = [] }: RedisSetup = 
     new TestProcess('redis-server', [...args, ...settings, ...more])
   let server = start()
   const client = new Redis({ port, host: '127.0.0.1', retryStrategy: () => 50, maxRetriesPerRequest: null })
-  client.on('error', () => {}) // it is killed on purpose
+  client.on('error', () => {}) // tests kill the server on purpose
   after(() => client.disconnect())
   return {
     port,

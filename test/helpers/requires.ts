@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ENVIRONMENTS, isInstalled, PYTHON, python, type Version } from './python.js'
 
-/** Debian's. */
+/** Debian's uWSGI. */
 export const UWSGI = '/usr/bin/uwsgi'
 
 /** Programs and privileges that a test may need, and how to detect them. */
@@ -65,10 +65,10 @@ function anyOf(...commands: ReadonlyArray<readonly [string, ...string[]]>): void
     throw new Error('none is there')
 }
 
-/** Besides: an interpreter, as `python3.12`, and a virtual environment that test/python/install.mjs makes, as `venv:uwsgi`. */
+/** A name in PROBES, an interpreter such as `python3.12`, or a virtual environment of test/python such as `venv:uwsgi`. */
 export type Requirement = keyof typeof PROBES | `python${Version}` | `venv:${string}`
 
-/** How to detect it. @returns undefined for a name that stands for nothing */
+/** Returns the function that detects a requirement; undefined for a name that is none. */
 function probeOf(need: string): (() => void) | undefined {
   if (Object.hasOwn(PROBES, need)) return PROBES[need as keyof typeof PROBES]
   const [, version] = /^python([23]\.\d+)$/.exec(need) ?? []
@@ -84,7 +84,7 @@ function probeOf(need: string): (() => void) | undefined {
 export const isRequirement = (name: string): name is Requirement => probeOf(name) !== undefined
 
 /**
- * For the `skip` option of a test: false if everything is available, else the reason. Requirements in
+ * Returns the `skip` option of a test: false if everything is available, else the reason. Requirements in
  * SPOOLD_TEST_REQUIRE (`uwsgi,python3`) must be available, so that a CI without them fails instead of skipping.
  */
 export function skipUnless(...needs: Requirement[]): string | false {
@@ -95,7 +95,7 @@ export function skipUnless(...needs: Requirement[]): string | false {
   return missing.length === 0 ? false : `needs ${missing.join(', ')}`
 }
 
-/** Available requirements are cached in a directory that test/run.mjs creates per run; missing ones are probed again. */
+/** True if a requirement is available. If so, that is cached in a directory that test/run.mjs makes per run. */
 export function isThere(need: Requirement): boolean {
   const { SPOOLD_TEST_PROBES: directory } = process.env
   const found = directory === undefined ? undefined : join(directory, need)
@@ -111,5 +111,5 @@ export function isThere(need: Requirement): boolean {
   }
 }
 
-/** Run more cases: `npm run test:long`. */
+/** True if more cases are to run: `npm run test:long`. */
 export const isLong = process.env.SPOOLD_TEST_LONG === '1'

@@ -9,7 +9,7 @@ import type { NamedAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.
 
 export const SECOND = 1_000_000
 
-/** uWSGI's, and for `latency` ours. */
+/** uWSGI's defaults, and ours for `latency`. */
 export const SCALING_DEFAULTS = {
   step: undefined,
   overload: 3,
@@ -31,7 +31,7 @@ export const SCALING_DEFAULTS = {
 /** uWSGI's defaults, for 2 to 10 workers. */
 export const OPTIONS: ScalingOptions = { ...SCALING_DEFAULTS, minimum: 2, maximum: 10, processors: 16 }
 
-/** `b`: busy, `i`: idle, `s`: starting. */
+/** Returns one worker per letter: `b` is busy, `i` idle, `s` starting. */
 export function workers(states: string, busyMicros = 0): ScaledWorker[] {
   return [...states].map((state, at) => ({
     number: at + 1,
@@ -41,7 +41,7 @@ export function workers(states: string, busyMicros = 0): ScaledWorker[] {
   }))
 }
 
-/** What an algorithm sees; unless said otherwise, all is quiet. */
+/** Returns the snapshot that an algorithm sees. Nothing waits or happens, unless `given` says otherwise. */
 export function snapshot(states: string, given: Partial<Snapshot> = {}): Snapshot {
   const living = given.workers ?? workers(states)
   return {
@@ -63,7 +63,7 @@ export function snapshot(states: string, given: Partial<Snapshot> = {}): Snapsho
   }
 }
 
-/** Keeps its state from one decision to the next, and limits nothing. */
+/** Returns an algorithm that keeps its state from one decision to the next. Its decisions are not limited. */
 export function remembering(algorithm: NamedAlgorithm): (snapshot: Snapshot) => Decision {
   let state: unknown
   return seen => {

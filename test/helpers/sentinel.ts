@@ -6,10 +6,10 @@ import { patience } from './until.js'
 import { workspace } from './workspace.js'
 
 const VOLATILE = ['--save', '', '--appendonly', 'no', '--bind', '127.0.0.1']
-/** What sentinel calls a dead master, on a machine that has time for a living one to answer. */
+/** Sentinel takes a master that is silent for this long for dead. A busy machine needs longer, so `patience` multiplies it. */
 const DOWN_AFTER_MS = 500
 
-/** A redis-server that keeps nothing, on loopback, once it takes connections. It ends with the test. */
+/** Starts a redis-server that keeps nothing, on loopback, and waits until it takes connections. It ends with the test. */
 export async function startServer(args: readonly string[]): Promise<TestProcess> {
   const server = new TestProcess('redis-server', [...VOLATILE, '--dir', workspace(), ...args])
   await server.waitFor(/ready to accept connections/i)
@@ -19,13 +19,13 @@ export async function startServer(args: readonly string[]): Promise<TestProcess>
 export interface Watched {
   readonly master: TestProcess
   readonly masterPort: number
-  /** Its output has `+switch-master` once the replica is the master. */
+  /** The sentinel. Its output has `+switch-master` once the replica is the master. */
   readonly sentinel: TestProcess
-  /** @param name of the spool */
+  /** Returns the address of a spool. @param name of the spool */
   address(name: string): string
 }
 
-/** A master, its replica, and a sentinel that promotes that when the master is dead. */
+/** Starts a master, its replica, and a sentinel that promotes the replica when the master is dead. */
 export async function startWatched(): Promise<Watched> {
   const [first, second, port] = [freePort(), freePort(), freePort()]
   const master = await startServer(['--port', String(first)])

@@ -5,7 +5,7 @@ import { PYTHON } from './python.js'
 import { until } from './until.js'
 import { workspace } from './workspace.js'
 
-/** Node has no unix datagram sockets. Prints each message as JSON, with the process that sent it. */
+/** Prints each message as JSON, with the pid of its sender. It is in Python because Node has no unix datagram sockets. */
 const RECEIVER = `
 import json, os, socket, struct, sys
 path = sys.argv[1]
@@ -48,7 +48,7 @@ export class ServiceManagerSocket {
     return manager
   }
 
-  /** What has arrived so far; systemd-notify's own BARRIER messages are left out. */
+  /** The messages that have arrived so far, without systemd-notify's own BARRIER messages. */
   get messages(): Message[] {
     const lines = this.#process.output.split('\n').slice(1, -1)
     return lines
@@ -57,12 +57,12 @@ export class ServiceManagerSocket {
       .filter(({ fields }) => !('BARRIER' in fields))
   }
 
-  /** Those that have this variable. */
+  /** Returns the messages that have this variable. */
   with(name: string): Message[] {
     return this.messages.filter(({ fields }) => name in fields)
   }
 
-  /** Waits for the first message with this variable, from the `after`th message on. */
+  /** Waits for a message with this variable, and returns the first one, apart from the first `after` messages. */
   async heard(name: string, after = 0): Promise<Message> {
     return until(`${name} is sent`, () => this.messages.slice(after).find(({ fields }) => name in fields))
   }

@@ -4,7 +4,7 @@ import { drop, packet, taskName } from './files.js'
 import { until } from './until.js'
 import { ROOT, spoolDirectory } from './workspace.js'
 
-/** Tasks raise the signals that they name (`raise: '1,2'`), and block their process until the file `until` exists. */
+/** A module whose tasks raise the signals that they name (`raise: '1,2'`), and then run until the file `until` exists. */
 const MODULE = `
 import { existsSync } from 'node:fs'
 import * as spoold from ${JSON.stringify(join(ROOT, 'dist/index.js'))}

@@ -10,7 +10,7 @@ const POOL = {
   giveUpMicros: 600 * SECOND,
 }
 
-/** One process at first, and at most sixteen, each of which takes 0.4 s to start, unless told otherwise. */
+/** Simulates an algorithm, with one process at first and at most sixteen. Unless told otherwise, each takes 0.4 s to start. */
 export async function run(
   name: string,
   arrivals: Arrivals,

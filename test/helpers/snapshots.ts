@@ -4,7 +4,7 @@ import { NO_TOTALS } from '#src/runtime/stats/spool-counters.js'
 const RATE = { m1: 0, m5: 0, m15: 0 }
 export const NO_TIMES = { count: 0, sumMicros: 0, p50Micros: 0, p95Micros: 0, p99Micros: 0, buckets: [] }
 
-/** What differs from an idle spool. */
+/** The figures that differ from those of an idle spool. */
 export interface SpoolFigures {
   readonly directory?: string
   readonly tasks?: Partial<SpoolSnapshot['tasks']>

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DeadLetters } from '#src/engines/spool/dead-letters.js'
 import { spoold } from './cli.js'
 
-/** The output of `spoold ls --json`, by name. */
+/** Returns the rows of `spoold ls --json`, by the name of the task. */
 export async function listed(spool: string, ...filters: string[]) {
   const { stdout } = await spoold(['ls', '--json', ...filters, spool])
   const rows = stdout.split('\n').filter(Boolean)
@@ -22,12 +22,12 @@ export function recordOf(spool: string, name: string) {
   }
 }
 
-/** The packet's fourth byte. */
+/** Returns the packet's fourth byte, which is the state byte. */
 export const byteOf = (path: string) => readFileSync(path)[3]
 
 export const secondsOf = (path: string) => Math.floor(statSync(path).mtimeMs / 1000)
 
-/** The dead letters of a spool, each with its reason if there is one. */
+/** Yields the dead letters of a spool, each with its `.json` if there is one. */
 export async function* lettersIn(spool: string) {
   const letters = new DeadLetters(spool)
   for await (const name of letters.names()) yield { name, letter: letters.read(name) }

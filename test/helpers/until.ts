@@ -5,13 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 /** Functions that describe what happened, for the message of a timeout. */
 export const witnesses = new Set<() => string>()
 
-/** A file has twenty minutes. */
+/** The largest factor that `patience` returns. A test file is ended after 20 minutes, or 45 in a long run (run.mjs). */
 const MOST_PATIENT = 5
 
 /**
- * What a deadline is multiplied by, a whole number: how many processes share a processor of this machine at present; or, since a quota
- * shows in no load, how many times as long as on a machine of its own this process takes; or how many times what was measured once the
- * files of this run take (run-files.mjs).
+ * Returns the factor for deadlines, a whole number up to MOST_PATIENT. It is the largest of three: how many processes share a
+ * processor of this machine at present; how many times as long as on a machine of its own this process takes, because a quota
+ * shows in no load; and how many times their expected time the test files of this run take (run-files.mjs).
  */
 export function patience(): number {
   const [lastMinute = 0] = loadavg()
@@ -22,7 +22,10 @@ export function patience(): number {
   return Math.min(MOST_PATIENT, Math.max(1, crowd, Math.round(slowness), Math.round(Number(pace))))
 }
 
-/** For how long the main thread of a process could have run and had no processor; 0 of one that has ended, or where the kernel does not count it. */
+/**
+ * Returns for how many ms the main thread of a process could have run but had no processor. 0 if the process has ended, or if the
+ * kernel does not count this time.
+ */
 export function keptWaitingMs(pid: number | 'self' = 'self'): number {
   try {
     return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6
@@ -34,8 +37,10 @@ export function keptWaitingMs(pid: number | 'self' = 'self'): number {
 const LOOK_MS = 5
 
 /**
- * @returns how long it is since then, in ms, without the time for which a process could have run and had no processor, and without that
- * for which this one came late, for whatever reason: what is promised within a second is kept on a machine that has time for it
+ * Starts a stopwatch that leaves out the time for which `pid` could have run but had no processor, and the time by which this
+ * process was late for any reason. So what is promised within a second is measured as on a machine that has time for it.
+ *
+ * @returns a function that stops it and returns the elapsed ms
  */
 export function stopwatch(pid: number): () => number {
   const [since, before] = [performance.now(), keptWaitingMs(pid)]
@@ -44,7 +49,7 @@ export function stopwatch(pid: number): () => number {
     const now = performance.now()
     late += Math.max(0, now - lookedAt - 2 * LOOK_MS)
     lookedAt = now
-    its = Math.max(its, keptWaitingMs(pid)) // it reads as 0 once the process has ended
+    its = Math.max(its, keptWaitingMs(pid)) // keptWaitingMs returns 0 once the process has ended
   }
   const looks = setInterval(look, LOOK_MS).unref()
   return () => {
@@ -54,12 +59,14 @@ export function stopwatch(pid: number): () => number {
   }
 }
 
-/** So often processes are counted: it reads all of /proc. */
+/** Processes are listed at this interval and no more often, because that reads all of /proc. */
 const COUNT_MS = 50
 
 /**
- * @param pids of processes that do something one after the other
- * @returns for how long they could have run and had no processor, together, between two times of `Date.now()`: they were as much later
+ * Watches processes that do something one after the other.
+ *
+ * @returns a function that returns for how many ms, in total, they could have run but had no processor between two times of
+ *   `Date.now()`: the result was late by as much
  */
 export function waitsOf(pids: () => readonly number[]): (fromMs: number, toMs: number) => number {
   const kept = new Map<number, number>()

@@ -6,15 +6,15 @@ import { type Requirement, UWSGI } from './requires.js'
 
 /** One of the uWSGIs that tests run beside, and with which they compare. */
 export interface Uwsgi {
-  /** In the titles of tests. */
+  /** Its name in the titles of tests. */
   readonly title: string
   readonly needs: Requirement
   readonly command: string
-  /** What its ini has so that it runs Python. */
+  /** The ini lines with which it runs Python. */
   readonly python: Readonly<Record<string, string>>
-  /** What the ini of a spoold has that runs the same Python, with the same modules. */
+  /** The ini lines with which spoold runs the same Python, with the same modules. */
   readonly samePython: Readonly<Record<string, string>>
-  /** Are other plugins part of the program? */
+  /** True if the other plugins are part of the program, too. */
   readonly isWhole: boolean
 }
 
@@ -40,11 +40,11 @@ export const PYPI: Uwsgi = {
 
 export const UWSGIS: readonly Uwsgi[] = [DEBIAN, PYPI]
 
-/** Options that load plugins of any other kind. */
+/** Returns the options that load plugins of any other kind: none where they are part of the program. */
 export const withPlugins = ({ isWhole }: Uwsgi, ...names: string[]): string[] =>
   isWhole ? [] : ['--plugin', names.join(',')]
 
-/** Lines of an ini as options of the command line. */
+/** Returns ini lines as options of the command line. */
 export const asOptions = (settings: Readonly<Record<string, string>>): string[] =>
   Object.entries(settings).flatMap(([key, value]) => [`--${key}`, value])
 

@@ -5,7 +5,7 @@ import { until } from './until.js'
 
 export type Pair = readonly [key: string | Buffer, value: string | Buffer]
 
-/** A packet as any client sends it; `size` overrides the size in its header. */
+/** Returns a packet as any client sends it. `size` overrides the size in its header. */
 export function wire(
   pairs: readonly Pair[] | Buffer,
   { modifier1 = 17, modifier2 = 0, size }: { modifier1?: number; modifier2?: number; size?: number } = {},
@@ -26,7 +26,7 @@ export const STORED = 'ff000001'
 export const REFUSED = 'ff000000'
 export const PONG = '64000001'
 
-/** The TCP port that the kernel assigned to a daemon, ours or uWSGI. */
+/** Returns the TCP port that the kernel assigned to a daemon, spoold or uWSGI. */
 export async function portOf(daemon: TestProcess): Promise<number> {
   const line = /bound to TCP6? address \S*:(\d+) \(port auto-assigned\)/
   await daemon.waitFor(line)
@@ -67,7 +67,7 @@ export class Client {
     return new Client(socket)
   }
 
-  /** Everything so far, as hex. */
+  /** Everything received so far, as hex. */
   get received(): string {
     return this.#received.toString('hex')
   }
@@ -92,7 +92,7 @@ export class Client {
     if (this.received !== hex) throw new Error(`expected ${hex}, got ${this.received}`)
   }
 
-  /** How the other side closed the connection. */
+  /** Waits until the other side closes the connection, and returns how it did. */
   async ended(timeoutMs?: number): Promise<'eof' | 'reset'> {
     const end = await until('it is ended', () => (this.#end === 'open' ? undefined : this.#end), timeoutMs)
     this.socket.destroy()

@@ -26,7 +26,7 @@ export interface WitnessedRun {
   readonly pid: number
   readonly master: number
   hasEnded: boolean
-  /** Its worker began no other run after it. */
+  /** True if the worker began no other run after it. */
   isLastOfWorker: boolean
 }
 
@@ -58,7 +58,7 @@ export class Tail {
   }
 }
 
-/** The runs of each task, in order. */
+/** Returns the runs of each task, in order. */
 export function runsOf(journal: readonly string[]): Map<string, WitnessedRun[]> {
   const runs = new Map<string, WitnessedRun[]>()
   const lastOf = new Map<number, WitnessedRun>()
@@ -79,7 +79,7 @@ export function runsOf(journal: readonly string[]): Map<string, WitnessedRun[]> 
   return runs
 }
 
-/** The dead letters, keyed by their `n`. */
+/** Returns the dead letters by their `n`. */
 export async function deadOf(spool: string): Promise<Map<string, DeadLetter>> {
   const dead = new Map<string, DeadLetter>()
   for await (const { name, letter } of lettersIn(spool)) {
@@ -98,7 +98,7 @@ export interface Expected {
   /** Tasks acknowledged to their writers. */
   readonly acknowledged: readonly string[]
   isOnce(n: string): boolean
-  /** Whether the run's worker was killed during it, provided that it was the worker's last run. */
+  /** True if the worker was killed during this run. Asked only for the last run of a worker. */
   wasKilled(run: WitnessedRun): boolean
 }
 

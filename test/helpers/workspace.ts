@@ -12,7 +12,7 @@ export const BIN = join(ROOT, 'bin/spoold.js')
 /**
  * Creates a directory that is removed after the test or suite: in `base` or, by default, in memory if possible.
  *
- * Its path is the one by which the kernel knows it: a machine may have a link for its temporary directory.
+ * Returns its real path, because the temporary directory of a machine may be a symbolic link.
  */
 export function workspace(base: string = memoryDirectory()): string {
   const path = mkdtempSync(join(realpathSync(base), 'spoold-test-'))
@@ -20,7 +20,7 @@ export function workspace(base: string = memoryDirectory()): string {
   return path
 }
 
-/** @returns false while a process that is being killed still writes there */
+/** Removes a directory. @returns false while a process that is being killed still writes there */
 function remove(path: string): boolean {
   try {
     rmSync(path, { recursive: true, force: true, maxRetries: 5 })
@@ -37,7 +37,7 @@ export function spoolDirectory(base?: string): string {
   return path
 }
 
-/** Tests side by side fill so much. A container has 64 MB by default. */
+/** Tests that run side by side fill this much memory. A container has 64 MB by default, so it uses the disk. */
 const MEMORY_BYTES = 2 ** 31
 
 function memoryDirectory(): string {

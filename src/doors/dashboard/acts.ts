@@ -22,14 +22,14 @@ import { PageError } from './page-error.js'
 import { refIn, type SpoolPlace } from './spools.js'
 import type { Env, World } from './world.js'
 
-/** What is done in a request, and where. */
+/** An act that a request asks for: the action, the spool, and the form with the arguments. */
 interface Act {
   readonly name: ActionName
   readonly place: SpoolPlace
   readonly form: Form
 }
 
-/** What can be done: nothing in here is a GET, and each act is written into the audit before it is done. */
+/** Returns the routes that act on tasks and spools. None is a GET, and each act is written into the audit before it begins. */
 export function acts(world: World): Hono<Env> {
   const app = new Hono<Env>()
   app.post('/spools/:spool/tasks/:ref/:action', async c => {
@@ -47,7 +47,7 @@ export function acts(world: World): Hono<Env> {
   return app
 }
 
-/** @throws PageError unless the visitor may do it, and has asked for it with a form of ours */
+/** Returns the act that a request asks for. @throws PageError unless the visitor may do it, and sent a form of this dashboard */
 async function allowed(world: World, c: Context<Env>): Promise<Act> {
   const form = await formOf(c, world)
   const { spool = '', action: name = '' } = c.req.param() as Readonly<Record<string, string>>
@@ -60,7 +60,11 @@ async function allowed(world: World, c: Context<Env>): Promise<Act> {
   return act
 }
 
-/** Nobody finds out what tasks have by pausing those with a value, and looking whether there are any. */
+/**
+ * Refuses arguments that would reveal values of tasks: whoever pauses the tasks with a guessed value sees whether there are any.
+ *
+ * @throws PageError
+ */
 function refuseGuesses({ hide }: World, c: Context<Env>, { name, form }: Act): void {
   const action: TaskAction | SpoolAction = ACTIONS[name]
   const guesses = action.on === 'spool' ? action.payloadArgs.flatMap(each => given(form, each) ?? []) : []
@@ -73,7 +77,7 @@ function refuseGuesses({ hide }: World, c: Context<Env>, { name, form }: Act): v
   if (hidden !== undefined) throw new PageError(403, `what ${hidden} has is hidden, and is not paused here`)
 }
 
-/** Of the key, or of one in its value: whoever has all of a value of JSON guesses what is hidden in it. */
+/** True if the key's value is hidden, or a part of it: whoever knows the rest of a JSON value could guess the hidden part. */
 function hidesSome(hide: Hide, text: string): boolean {
   const [key = '', ...rest] = text.split('=')
   const value = toByteString(rest.join('='))
@@ -92,7 +96,7 @@ function spoolAction({ name }: Act): SpoolAction {
   return action
 }
 
-/** What came of an act, for people. */
+/** The result of an act, for people. */
 interface Outcome {
   readonly isGood: boolean
   readonly text: string
@@ -121,7 +125,7 @@ function outcomeText(changed: Changed, { done }: TaskAction): string {
   }
 }
 
-/** As many tasks as the page with the preview has shown; more may have come, or others been meant. */
+/** Acts on the tasks that the form means. Does nothing if they are more than the preview showed, which the visitor confirmed. */
 async function onTasks(
   c: Context<Env>,
   world: World,
@@ -170,7 +174,7 @@ function onSpool(c: Context<Env>, { name, place, form }: Act, action: SpoolActio
   })
 }
 
-/** What the audit says of how it is done; of a new task, nothing: its values are in it. */
+/** Returns the arguments of an act for the audit: none for a new task, because they contain its values. */
 function argsFor({ isNewWork, args }: SpoolAction, form: Form): Pick<AuditEntry, 'filter'> {
   const known = isNewWork ? [] : args.filter(name => given(form, name) !== undefined)
   return known.length === 0
@@ -178,7 +182,11 @@ function argsFor({ isNewWork, args }: SpoolAction, form: Form): Pick<AuditEntry,
     : { filter: JSON.stringify(Object.fromEntries(known.map(name => [name, form[name]]))) }
 }
 
-/** Nothing is done that is not written down before. */
+/**
+ * Writes an act into the audit, does it, and writes its result into the audit.
+ *
+ * @throws PageError if the first line cannot be written: nothing is done then
+ */
 async function audited(
   c: Context<Env>,
   place: SpoolPlace,
@@ -199,11 +207,11 @@ async function audited(
   const outcome = await act()
   try {
     await store.audit({ at: Date.now(), who, role, ...about, result: outcome.text })
-  } catch {} // it is done, and the line before says so
+  } catch {} // the act is done, and the first line says so
   return outcome
 }
 
-/** The next page says what came of it. */
+/** Redirects to the next page, which shows the result. */
 function answered({ sessions }: World, c: Context<Env>, { form }: Act, outcome: Outcome): Response {
   sessions.tell(c.var.id, outcome)
   return c.redirect(pathIn(form), 303)

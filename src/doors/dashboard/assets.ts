@@ -6,7 +6,7 @@ import { DASHBOARD_ROOT, PACKAGE_ROOT } from '../../base/package-root.js'
 
 interface Asset {
   readonly type: string
-  /** Another one after an update. */
+  /** A hash of the content, so that an updated file has another URL. */
   readonly version: string
   readonly body: Buffer
 }
@@ -18,7 +18,7 @@ const PICTURE = 'image/svg+xml'
 const ofPackage = (path: string) => () => createRequire(join(PACKAGE_ROOT, 'package.json')).resolve(path)
 const own = (name: string) => () => join(DASHBOARD_ROOT, name)
 
-/** What pages load besides themselves: a name in a URL stands for one of these files, and for nothing else. */
+/** The files that pages load, by their names in URLs. No other file is served. */
 const FILES = {
   'dashboard.css': [STYLE, own('dashboard.css')],
   'dashboard.js': [SCRIPT, own('dashboard.js')],
@@ -45,7 +45,7 @@ export function assetOf(name: AssetName): Asset {
   return asset
 }
 
-/** Browsers keep what they have loaded under this URL. */
+/** Returns the URL of a file. It has the file's version, because browsers keep what they have loaded from it. */
 export function assetHref(name: AssetName): string {
   return `/assets/${name}?v=${assetOf(name).version}`
 }

@@ -7,43 +7,43 @@ import type { Visitor } from './access/visitor.js'
 import type { DaemonLink } from './daemon-link.js'
 import type { ReadableSpools } from './readable-spools.js'
 
-/** Who looks at a page. */
+/** The visitor who looks at a page. */
 export interface Viewer extends Visitor {
-  /** A hidden field `csrf` of every form has it. */
+  /** The value of the hidden field `csrf` in every form. */
   readonly csrf: string
-  /** Whether a button for it makes sense; the server asks again. */
+  /** True if the page may show a button for the action. The server checks again when the form arrives. */
   may(action: ActionName): boolean
 }
 
-/** What a page is made from. */
+/** All that a page is made from. */
 export interface PageContext {
   readonly viewer: Viewer
-  /** It says, and they show, no more than the viewer may see. */
+  /** Its snapshot, and `spools`, contain no more than the viewer may see. `ask` returns the daemon's answer as it is. */
   readonly daemon: Pick<DaemonLink, 'history' | 'ask' | 'snapshot'>
   readonly spools: ReadableSpools
   readonly path: string
   readonly query: URLSearchParams
-  /** What a form has sent, for pages that are made from one. */
+  /** The fields of the form that was sent, for pages that are made from one; empty on all others. */
   readonly form: Form
-  /** What the viewer's last act led to. */
+  /** The result of the viewer's last act; undefined if no result is left to show. */
   readonly notice: Notice | undefined
 }
 
 /** A page with markup, as hono's JSX makes it. */
 type Markup = HtmlEscapedString | Promise<HtmlEscapedString>
 
-/** Anything else than markup: a task's body only with a name, which makes it a download. */
+/** Content that is not markup. A task's body always has a `filename`, which makes it a download. */
 export interface Raw {
   readonly type: string
   readonly body: string | Buffer
-  /** The name under which it is saved. */
+  /** The name under which a browser saves the content. */
   readonly filename?: string
 }
 
-/** One row of the table of pages. `path` is as hono has it: `/spools/:spool`. */
+/** One row of the table of pages. `path` is a pattern of hono, such as `/spools/:spool`. */
 export interface Page {
   readonly path: string
   readonly right: Right
-  /** @param params those of `path` @throws PageError */
+  /** @param params the values of the parameters in `path` @throws PageError */
   render(context: PageContext, params: Readonly<Record<string, string>>): Markup | Raw | Promise<Raw>
 }

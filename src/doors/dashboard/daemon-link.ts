@@ -4,31 +4,34 @@ import { readSnapshot } from '../../runtime/stats/read-snapshot.js'
 import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
 import { History } from './models/history.js'
 
-/** However many look at pages, the daemon is asked this often at most. */
+/** A snapshot is shared for this time, so that any number of viewers asks the daemon no more often. */
 const SHARED_MS = 200
-/** How often it is asked while nobody looks, so that charts have a past. */
+/** The daemon is asked at this interval even while nobody looks at a page, so that charts have a past. */
 const WATCH_MS = 5000
 
-/** What the dashboard asks of its daemon: through a control socket, as every other client. */
+/** How the dashboard asks its daemon: through a control socket, as every other client does. */
 export class DaemonLink {
   readonly #controls: readonly string[]
   readonly #pid: number
   readonly history = new History()
   #asked: { readonly snapshot: Promise<DaemonSnapshot>; readonly untilMs: number } | undefined
 
-  /** @param controls real paths of directories with control sockets: spools, or homes @param pid which daemon, of those that run them */
+  /**
+   * @param controls real paths of the directories with control sockets: spools, and control homes of spools on Redis
+   * @param pid the daemon to ask, because several daemons may have sockets there
+   */
   constructor(controls: readonly string[], pid: number) {
     this.#controls = controls
     this.#pid = pid
   }
 
-  /** From now on, charts have figures. */
+  /** Starts to add a snapshot to the history every WATCH_MS. */
   watch(): void {
     const add = (snapshot: DaemonSnapshot) => this.history.add(snapshot)
     setInterval(() => void this.snapshot().then(add, () => {}), WATCH_MS).unref()
   }
 
-  /** @throws Error for people, when it does not answer */
+  /** Returns a snapshot that was asked for within the last SHARED_MS. @throws Error for people, if the daemon does not answer */
   snapshot(): Promise<DaemonSnapshot> {
     if (this.#asked === undefined || performance.now() >= this.#asked.untilMs)
       this.#asked = { snapshot: this.#take(), untilMs: performance.now() + SHARED_MS }
@@ -36,7 +39,7 @@ export class DaemonLink {
   }
 
   /**
-   * Asks for something whose answer has the daemon's `pid`.
+   * Returns the daemon's answer to a request whose answer has a `pid`. Answers of other daemons are passed over.
    *
    * @throws Error for people
    */
@@ -49,7 +52,7 @@ export class DaemonLink {
     throw new Error(`the daemon does not answer ${verb}`)
   }
 
-  /** Its sockets come and go, so they are looked up each time; several daemons may run one spool. */
+  /** Takes a snapshot. Sockets come and go, so they are listed each time. `pid` decides, as several daemons may run one spool. */
   async #take(): Promise<DaemonSnapshot> {
     for (const path of this.#sockets()) {
       const snapshot = readSnapshot(await askDaemon(path, 'snapshot', {}).catch(() => undefined))
@@ -62,6 +65,6 @@ export class DaemonLink {
     for (const directory of this.#controls)
       try {
         yield* controlSocketsOf(directory)
-      } catch {} // its .spoold is gone, or not ours
+      } catch {} // .spoold is gone, belongs to somebody else than the spool, or is closed to us
   }
 }

@@ -12,14 +12,14 @@ import type { DashboardOptions, FromDashboard, ToDashboard } from './messages.js
 import { type DashboardApp, dashboardApp, SECURITY_HEADERS } from './server.js'
 import { Spools } from './spools.js'
 
-/** A form with a task is larger than what a scraper sends. */
+/** A request has to arrive within this time. The exporter allows less, because a scraper sends less than a form with a task. */
 const REQUEST_MS = 10_000
-/** That with an edited task is the largest. */
+/** The largest form is the one with an edited task. */
 const MAX_FORM_BYTES = 4 * 1024 * 1024
-/** An act on many tasks takes its time. */
+/** An answer has to be made and taken within this time: an act on many tasks is slow. */
 const ANSWER_MS = 60_000
 
-/** Shows a daemon's spools to browsers, in a process of its own, and does what they may ask for. */
+/** The dashboard: shows a daemon's spools to browsers, and does what they ask for and may do. It has a process of its own. */
 export class Dashboard {
   readonly #send: (message: FromDashboard) => void
   readonly #opened: RetriedListener[] = []
@@ -29,7 +29,7 @@ export class Dashboard {
   }
 
   hear({ options }: ToDashboard): void {
-    if (process.geteuid?.() === 0) return this.#trouble('it does not run as root') // the daemon does not start it then
+    if (process.geteuid?.() === 0) return this.#trouble('it does not run as root') // the daemon does not start one as root
     const app = appOf(options, message => this.#trouble(message))
     for (const address of options.addresses) this.#listen(address, app)
   }
@@ -67,7 +67,7 @@ function appOf(
   { spools, redisAddresses, controls, pid, tokensFile, allowsNewWork, hide }: DashboardOptions,
   trouble: (message: string) => void,
 ): DashboardApp {
-  for (const address of redisAddresses) nameOfRedis(address)
+  for (const address of redisAddresses) nameOfRedis(address) // remembers the logins, because spools are opened by name
   const daemon = new DaemonLink(controls, pid)
   daemon.watch()
   return dashboardApp({

@@ -8,18 +8,18 @@ import { seenTask } from '../../engines/spool/admin/task-view.js'
 import type { Sight } from '../../formats/protocol/sight.js'
 import { PageError } from './page-error.js'
 
-/** The names of filters in URLs and forms, those of the command line. */
+/** The names of filters in URLs and forms: the same as those of the command line's filter flags. */
 const SINGLE = ['state', 'olderThan', 'newerThan', 'priority', 'task', 'name', 'reason'] as const
 const LISTS = ['key', 'match', 'grep'] as const
 
-/** The filter that a form or the query of a URL has; what is empty does not count. */
+/** Returns the filter in a form, or in the query of a URL. Empty fields do not count. */
 export function filterIn(given: Readonly<Record<string, string | undefined>>): SelectionOptions {
   const single = SINGLE.flatMap(name => textOf(given[name]).map(text => [name, text] as const))
   const lists = LISTS.flatMap(name => textOf(given[name]).map(text => [name, [text]] as const))
   return Object.fromEntries([...single, ...lists])
 }
 
-/** A filter, as forms and URLs have it. */
+/** Returns a filter as the fields of a form or of a URL. */
 export function textsOf(filter: SelectionOptions): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(filter).map(([key, value]) => [key, String(value)]))
 }
@@ -29,7 +29,7 @@ function textOf(value = ''): string[] {
 }
 
 /**
- * What a filter selects for somebody: nobody finds out by filters what is not shown.
+ * Returns what a filter selects for a visitor. It tests only what the visitor may see, so that filters reveal nothing else.
  *
  * @throws PageError, SpooldError USAGE for a filter that makes no sense
  */

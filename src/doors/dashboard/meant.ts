@@ -13,14 +13,15 @@ import { refIn, type SpoolPlace } from './spools.js'
 /** The tasks to which an action would be done now. */
 export interface Meant {
   readonly refs: readonly Ref[]
-  /** False: more fit than may be acted on at once. */
+  /** False if more tasks fit than may be acted on, or looked at, at once. */
   readonly isWhole: boolean
-  /** For the audit. */
+  /** The tasks for the audit: their names, or the filter. */
   readonly about: Pick<AuditEntry, 'task' | 'filter'>
 }
 
 /**
- * Which tasks a form means: those that were selected in a listing, if it has a `ref`, or else all that its filter selects.
+ * Returns the tasks that a form means and that are in one of the action's states: if the form has a `ref`, the tasks that were
+ * selected in a listing, otherwise all that its filter selects.
  *
  * @throws PageError, SpooldError USAGE for a filter that makes no sense
  */
@@ -45,7 +46,7 @@ export async function meantBy(
   return { ...selected, about: { filter: JSON.stringify(filter) } }
 }
 
-/** @throws PageError if they are more than a page has */
+/** Returns the refs of the selected tasks. @throws PageError if they are more than a page has */
 function selectedIn(place: SpoolPlace, texts: string): Ref[] {
   const urlTexts = [...new Set(texts.split(' ').filter(text => text !== ''))]
   if (urlTexts.length > PAGE_SIZE)

@@ -1,4 +1,4 @@
-/** Why there is no page, with a sentence for people. */
+/** The reason why there is no page: the HTTP status, and a sentence for people. */
 export class PageError extends Error {
   readonly status: 400 | 401 | 403 | 404 | 503
 

@@ -12,14 +12,14 @@ import { MOST_OPENED, PAGE_SIZE, type Page } from './models/listings.js'
 import { PageError } from './page-error.js'
 import { refIn, type SpoolPlace, type Spools, urlTextOf } from './spools.js'
 
-/** More of a body is not read at once. */
+/** No more of a body than this is read at once. */
 const MOST_BODY_BYTES = 1024 * 1024
-/** Nor more files for one page of what was found. */
+/** `find` looks at no more tasks than this, however few of them its filter selects. */
 const MOST_LOOKED_AT = 20_000
 
 interface Listed {
   readonly tasks: readonly TaskView[]
-  /** False: there are more. */
+  /** False if the search stopped early: there may be more. */
   readonly isWhole: boolean
 }
 
@@ -31,7 +31,7 @@ export class ReadableSpools {
     this.all = spools.all.map(place => new ReadableSpool(place, sight))
   }
 
-  /** @param id as in a URL @throws PageError */
+  /** @param id the spool's name in URLs @throws PageError if there is none */
   get(id: string): ReadableSpool {
     const found = this.all.find(each => each.id === id)
     if (found === undefined) throw new PageError(404, 'there is no such spool here')
@@ -48,27 +48,27 @@ export class ReadableSpool {
     this.#sight = sight
   }
 
-  /** What URLs call it. */
+  /** The name of the spool in URLs. */
   get id(): string {
     return this.#place.id
   }
 
-  /** Its real path. */
+  /** The real path of the spool, or its name on Redis. */
   get directory(): string {
     return this.#place.directory
   }
 
-  /** The path of a task's page, below which its acts are. */
+  /** Returns the path of a task's page. The paths of the task's actions are below it. */
   urlOf(ref: Ref): string {
     return `/spools/${this.id}/tasks/${this.textOf(ref)}`
   }
 
-  /** What URLs and forms call a task. */
+  /** Returns the text for a task in URLs and forms. */
   textOf(ref: Ref): string {
     return urlTextOf(ref)
   }
 
-  /** @param urlText as `urlOf` has it @throws PageError */
+  /** Returns a task. @param urlText the text for it in URLs @throws PageError if the task is gone */
   async task(urlText: string): Promise<TaskView> {
     const ref = refIn(this.#place, urlText)
     const task = ref === undefined ? undefined : await (await this.#place.look())(ref)
@@ -76,20 +76,26 @@ export class ReadableSpool {
     return this.#seen(task)
   }
 
-  /** The beginning of a task's body, without what is hidden: all of it, if that cannot be known. @throws PageError, and the file system's error */
+  /**
+   * Returns the beginning of a task's body, with its hidden values replaced. With keys to hide, bytes that are not JSON, such as
+   * those of a cut body, are hidden as a whole.
+   *
+   * @throws PageError if the visitor may not read payloads; the file system's error
+   */
   async body(task: TaskView, most = MOST_BODY_BYTES): Promise<Buffer> {
     const { mayReadPayload, hide } = this.#sight
     if (!mayReadPayload) throw new PageError(403, 'the payload of tasks is not for you')
     return hide.body(await (await this.#place.open()).body(task, Math.min(most, MOST_BODY_BYTES)))
   }
 
-  /** Its tasks are in no directory: a page of them is a `part`. */
+  /** True if the spool is on Redis: its tasks are in no directory, and `part` returns a page of them. */
   get isOnRedis(): boolean {
     return this.#place.isOnRedis
   }
 
   /**
-   * Tasks in these states, from a place in the store's own order on: as many as a page has. Those that are not wanted are passed over.
+   * Returns a page of the tasks that may be in these states, from a place in the store's own order on. Tasks that are not wanted
+   * are passed over.
    *
    * @throws Error for people
    */
@@ -115,7 +121,7 @@ export class ReadableSpool {
     }
   }
 
-  /** Looks at tasks of the directory, as they are now. */
+  /** Returns a function that looks at a task of the directory as it is now. */
   async look(): Promise<(ref: Ref) => TaskView | undefined> {
     const view = await this.#place.view()
     return ref => {
@@ -125,7 +131,8 @@ export class ReadableSpool {
   }
 
   /**
-   * The first tasks that a filter selects, in the order of the directory, and then dead letters. Stops after so many files.
+   * Returns the first tasks that a filter selects: in the order of the directory, or in run order on Redis; dead letters last.
+   * Looks at MOST_LOOKED_AT tasks at most.
    *
    * @throws PageError, SpooldError USAGE for a filter that makes no sense
    */
@@ -169,12 +176,12 @@ export class ReadableSpool {
     return { tasks, isWhole }
   }
 
-  /** Which tasks an action would be done to. @throws as `meantBy` */
+  /** Returns the tasks to which an action would be done. @throws as `meantBy` */
   meant(action: Pick<TaskAction, 'states'>, form: Form): Promise<Meant> {
     return meantBy(form, action, this.#place, this.#sight)
   }
 
-  /** The last lines of the audit, the newest first. */
+  /** Returns the last lines of the audit, the newest first. */
   async audit(most: number): Promise<AuditEntry[]> {
     const entries = await (await this.#place.open()).readAudit(most)
     return entries.map(entry => seenEntry(entry, this.#sight))

@@ -19,7 +19,7 @@ import { type Env, type World, whoseOf } from './world.js'
 
 export type DashboardApp = Hono<Env>
 
-/** Of every answer. No script, style or address of another site, nothing written into a page, and nobody may frame one. */
+/** The headers of every answer. A page loads and calls only this server, has no inline script or style, and cannot be framed. */
 export const SECURITY_HEADERS = {
   'Cache-Control': 'no-store',
   'Content-Security-Policy':
@@ -53,19 +53,22 @@ export function dashboardApp(world: World): DashboardApp {
   return app
 }
 
-/** A proxy may take the prefix away, or leave it. */
+/** Returns the path of a request without the prefix, which a proxy may have removed already. */
 function pathWithin(request: Request, { env }: { env?: Env['Bindings'] } = {}): string {
   const path = getPath(request)
   const prefix = env?.at.prefix ?? ''
   return prefix !== '' && `${path}/`.startsWith(`${prefix}/`) ? path.slice(prefix.length) || '/' : path
 }
 
-/** What a page names by a path of ours. In texts, quotation marks are written as references. */
+/** Matches an attribute with a path of this server. Texts cannot match, because quotation marks in them are escaped. */
 const OWN_PATH = /(\s(?:href|src|action|formaction|hx-get|hx-post)=")\/(?!\/)/g
 /** What stands between tags: texts and values of attributes have references for `<` and `>`. */
 const TEXT = />[^<]+/g
 
-/** Pages know nothing of a prefix, and show what strangers have written: both are seen to in all that leaves. */
+/**
+ * Finishes each answer. It adds the prefix to the paths in its markup and to that of a redirect, because pages know of no prefix; and
+ * it escapes what a browser would obey in texts of strangers.
+ */
 async function finish(c: Context<Env>): Promise<void> {
   const { prefix } = c.env.at
   const to = c.res.headers.get('Location')
@@ -85,13 +88,13 @@ function statusOf(error: Error): PageError['status'] {
   return error instanceof SpooldError && error.code === 'USAGE' ? 400 : 503
 }
 
-/** A file that never changes may be kept by the browser. */
+/** Sets the security headers. A `Cache-Control` that is set already stays, because browsers may keep files that never change. */
 function secure(headers: Headers): void {
   for (const [name, value] of Object.entries(SECURITY_HEADERS))
     if (name !== 'Cache-Control' || !headers.has(name)) headers.set(name, value)
 }
 
-/** Nothing is shown to anybody, or done, before it is known who it is. */
+/** Finds out who the visitor is, before anything is shown or done. Answers instead if the visitor is not known. */
 async function identify(
   c: Context<Env>,
   { tokens, sessions }: World,
@@ -109,10 +112,10 @@ async function identify(
   return undefined
 }
 
-/** Nobody guesses 256 bits; but nobody has to be fast at it, either. */
+/** A wrong token is answered after this time. 256 bits cannot be guessed; the delay only slows attempts down. */
 const WRONG_MS = 500
 
-/** A token that the file has begins a session. */
+/** Begins a session if the file of tokens has the token. */
 async function logIn(c: Context<Env>, { tokens, sessions }: World): Promise<Response> {
   const { token = '' } = await formFromHere(c)
   const hash = await tokens?.hashOf(token.trim())
@@ -152,7 +155,7 @@ async function answer(c: Context<Env>, world: World, page: Page, form: Form = {}
       path: c.req.path,
       query: new URL(c.req.url).searchParams,
       form,
-      // of what refreshes a page itself only its figures are shown: it would take what the page after a form has to say
+      // a live refresh shows only the figures of its answer, so it must leave the notice to the page that follows a form
       notice: c.req.header('HX-Request') === undefined ? sessions.takeNotice(id) : undefined,
     },
     c.req.param(),
@@ -164,7 +167,7 @@ function isRaw(made: object): made is Raw {
   return 'type' in made && 'body' in made
 }
 
-/** Scripts and styles, which everybody may load: their URLs have a version, so that browsers may keep them. */
+/** Answers with an asset. Everybody may load it. Browsers may keep it, because its URL has a version. */
 function lasting(c: Context, { type, body }: Raw): Response {
   c.header('Cache-Control', 'private, max-age=31536000, immutable')
   return raw(c, { type, body })

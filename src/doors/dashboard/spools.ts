@@ -10,27 +10,27 @@ import type { TaskStore } from '../../engines/task-store.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 
 /**
- * The only module that knows what a URL means: which spool, and which file in it. A spool is one of those that the daemon
- * runs, and a task has a name that a task can have, in a directory that is no link.
+ * This module alone knows which spool and which task a URL means. The spool must be one that the daemon runs. In a directory, the
+ * task must have a name that a task can have, and no symbolic link may lead to it.
  */
 
-/** Longer names, in the form of URLs, are of no task. */
+/** A longer text in a URL cannot stand for a task. */
 const MAX_URL_CHARS = 1000
 const MAX_NAME_BYTES = 255
 
 /** A spool that the dashboard shows. */
 export interface SpoolPlace {
-  /** What URLs call it. */
+  /** The name of the spool in URLs. */
   readonly id: string
-  /** Its real path, or its name on Redis. */
+  /** The real path of the spool, or its name on Redis. */
   readonly directory: string
-  /** Its tasks are in no directory. */
+  /** True if the spool is on Redis: its tasks are in no directory. */
   readonly isOnRedis: boolean
-  /** A view of the directory as it is now; its daemons say what they keep back. */
+  /** Returns a view of the directory as it is now. The daemons of the spool say which tasks are parked. */
   view(): Promise<SpoolView>
-  /** Looks at tasks as they are now; undefined: it is gone. */
+  /** Returns a function that looks at a task as it is now. It returns undefined if the task is gone. */
   look(): Promise<(ref: Ref) => TaskView | undefined | Promise<TaskView | undefined>>
-  /** To list it, or to act in it. */
+  /** Opens the store of the spool, to list tasks or to act on them. */
   open(options?: { readonly asksDaemons: boolean }): Promise<TaskStore>
 }
 
@@ -70,12 +70,12 @@ function placeOf(id: string, directory: string): SpoolPlace {
   }
 }
 
-/** What URLs call a task: its bytes, whatever they are. */
+/** Returns the text for a task in URLs: the bytes of its ref, which need not be UTF-8, as base64url. */
 export function urlTextOf(ref: Ref): string {
   return Buffer.from(ref, 'latin1').toString('base64url')
 }
 
-/** @returns undefined for what cannot be a task or dead letter of this spool */
+/** Returns the ref that a text in a URL stands for; undefined if it cannot be a task or dead letter of this spool. */
 export function refIn({ directory, isOnRedis }: SpoolPlace, urlText: string): Ref | undefined {
   if (urlText.length > MAX_URL_CHARS) return undefined
   const ref = Buffer.from(urlText, 'base64url').toString('latin1')
@@ -86,6 +86,6 @@ export function refIn({ directory, isOnRedis }: SpoolPlace, urlText: string): Re
     holdDirectoryOf(toByteString(directory), ref).release()
     return ref
   } catch {
-    return undefined // it is gone, or a link
+    return undefined // the directory is gone, or is a symbolic link
   }
 }

@@ -7,11 +7,11 @@ import type { Visitor } from './access/visitor.js'
 import type { DaemonLink } from './daemon-link.js'
 import type { Spools } from './spools.js'
 
-/** What the dashboard is made of. */
+/** What all requests of the dashboard share. */
 export interface World {
   readonly spools: Spools
   readonly daemon: DaemonLink
-  /** Null: nobody has a token. */
+  /** Null: there is no file of tokens. */
   readonly tokens: Tokens | null
   readonly sessions: Sessions
   /** `spooler-dashboard-enqueue` */
@@ -20,17 +20,17 @@ export interface World {
   readonly hide: Hide
 }
 
-/** What belongs to a request. */
+/** What belongs to one request. */
 export interface Env {
   readonly Bindings: {
     readonly incoming: Pick<IncomingMessage, 'headers'> & Partial<Pick<IncomingMessage, 'socket'>>
-    /** Where it came in. */
+    /** The address at which the request came in. */
     readonly at: DashboardAddress
   }
   readonly Variables: { visitor: Visitor; id: string }
 }
 
-/** Whose form it is. */
+/** Returns what the `csrf` of a form is tied to: the visitor's role, right to payloads, and name. */
 export function whoseOf({ name, role, mayReadPayload }: Visitor): string {
   return `${role} ${mayReadPayload} ${name}`
 }

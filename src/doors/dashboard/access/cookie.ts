@@ -4,13 +4,16 @@ import type { Env } from '../world.js'
 
 const ID = /^[A-Za-z0-9_-]{43}$/
 
-/** Browsers send a cookie to every port of a host, and `ssh -L` shows the dashboards of many on one: each has its own. */
+/**
+ * Returns the name of this dashboard's cookie. Each dashboard has its own, because browsers send a cookie to every port of a
+ * host, and `ssh -L` shows the dashboards of several machines on one host.
+ */
 export function cookieNameOf({ at, incoming }: Env['Bindings']): string {
   const seenAt = `${incoming.headers.host} ${incoming.socket?.localPort ?? at.address}`
   return `spoold-${createHash('sha256').update(seenAt).digest('hex').slice(0, 8)}`
 }
 
-/** The browser's id. @returns undefined if there is none that could be ours */
+/** Returns the browser's id from its cookie; undefined if there is none in our format. */
 export function idIn(env: Env['Bindings']): string | undefined {
   const name = cookieNameOf(env)
   const pairs = (env.incoming.headers.cookie ?? '').split(';').map(pair => pair.trim().split('='))
@@ -18,7 +21,7 @@ export function idIn(env: Env['Bindings']): string | undefined {
   return value !== undefined && ID.test(value) ? value : undefined
 }
 
-/** A proxy says that its user has TLS. */
+/** Sets the cookie with a browser's id. The cookie is for TLS only if a proxy says that its user has TLS. */
 export function giveId(c: Context<Env>, id: string): string {
   const { at, incoming } = c.env
   const isSecure = at.isProxied && incoming.headers['x-forwarded-proto'] === 'https'

@@ -3,19 +3,19 @@ import { printable } from '../../../base/printable.js'
 import { PageError } from '../page-error.js'
 import { type Env, type World, whoseOf } from '../world.js'
 
-/** What a form has sent, by name. Of a repeated name the last one counts; of `ref` all do, with spaces between them. */
+/** The fields of a form. If a name is repeated, the last value counts; of `ref`, all values count, with spaces between them. */
 export type Form = Readonly<Record<string, string | undefined>>
 
-/** What check boxes repeat: tasks, as URLs have them. */
+/** The name that check boxes repeat. Each value is the text for a task in URLs. */
 const REF = 'ref'
 
 const MEDIA_TYPE = 'application/x-www-form-urlencoded'
 
 /**
- * What a form of ours has sent.
+ * Returns the fields of a form of this dashboard.
  *
- * @throws PageError for one of another site: its page cannot read ours, so it does not know `csrf`, and cannot hide where it
- *   comes from
+ * @throws PageError for a form of another site: that site cannot read our pages, so it does not know `csrf`, and it cannot forge
+ *   `Origin`
  */
 export async function formOf(c: Context<Env>, { sessions }: Pick<World, 'sessions'>): Promise<Form> {
   const form = await formFromHere(c)
@@ -25,7 +25,7 @@ export async function formOf(c: Context<Env>, { sessions }: Pick<World, 'session
   return form
 }
 
-/** As `formOf`, of somebody who is not known yet. */
+/** Returns the fields of a form of ours without a check of `csrf`, for a visitor who is not known yet. @throws PageError */
 export async function formFromHere(c: Context<Env>): Promise<Form> {
   const { origin = '', host = '', 'content-type': type = '' } = c.env.incoming.headers
   if (host === '' || !/^https?:\/\//.test(origin) || origin.replace(/^https?:\/\//, '') !== host)
@@ -38,13 +38,16 @@ export async function formFromHere(c: Context<Env>): Promise<Form> {
   return form
 }
 
-/** Most often a proxy has put its own name, or one without a port, in the place of the browser's. */
+/**
+ * Returns where a form came from, for people. Most often, a proxy has replaced the browser's Host with its own name, or with one
+ * without the port.
+ */
 function whence(origin: string, host: string): string {
   const named = [origin, host].map(each => printable(each.slice(0, 100)) || 'nothing')
   return `its page is of ${named[0]} (Origin), and it was sent to ${named[1]} (Host); a proxy has to pass on the Host that the browser sends, with its port`
 }
 
-/** Where a form says to go next: no page of another site, for `//host` and `/\host` are such. */
+/** Returns the path of the next page that a form names. Paths like `//host` and `/\host` are refused: they mean another site. */
 export function pathIn({ next = '/' }: Form): string {
   return /^\/(?![/\\])[\x21-\x7e]*$/.test(next) ? next : '/'
 }

@@ -2,7 +2,7 @@ import { ACTIONS, type ActionName } from '../../../admin/operate/actions.js'
 import { isAtLeast, type Role } from '../../../base/task/roles.js'
 import type { Visitor } from './visitor.js'
 
-/** What somebody needs. */
+/** The role, and maybe the right to payloads, that a page or an action needs. */
 export interface Right {
   readonly role: Role
   readonly payload?: true

@@ -1,32 +1,32 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 
-/** What the last act of a visitor led to, for the next page. */
+/** The result of a visitor's last act, for the next page. */
 export interface Notice {
   readonly isGood: boolean
   readonly text: string
 }
 
 interface Session {
-  /** Of the token that was shown. */
+  /** The hash of the token that the visitor logged in with. */
   readonly tokenHash: string
-  /** In terms of `performance.now()`. */
+  /** The end of the session, in terms of `performance.now()`. */
   readonly untilMs: number
 }
 
 const ID_BYTES = 32
 const LASTS_MS = 12 * 3600 * 1000
-/** Sessions of one token, each of which replaces the oldest of that token: whoever logs in often logs nobody else out. */
+/** A token has no more sessions than this. A further one ends the oldest of the same token, so nobody else is logged out. */
 const MOST_PER_TOKEN = 20
 const MOST_NOTICES = 1000
 
 /**
- * What is remembered of browsers, by an id in a cookie. It ends with the process: who had a token shows it again. Everybody has
- * an id, for forms; only one that came with a token is a session.
+ * What is remembered of browsers, by the id in their cookie. It is lost when the process ends: visitors log in again. Every
+ * browser has an id, for forms; only an id that was given for a token has a session.
  */
 export class Sessions {
   readonly #key = randomBytes(ID_BYTES)
   readonly #sessions = new Map<string, Session>()
-  /** The ids of each token, the oldest first. As many tokens as the file has, and those that it had. */
+  /** The ids of the sessions of each token, the oldest first. Tokens that the file no longer has may still be here. */
   readonly #ofToken = new Map<string, Set<string>>()
   readonly #notices = new Map<string, Notice>()
 
@@ -34,7 +34,7 @@ export class Sessions {
     return randomBytes(ID_BYTES).toString('base64url')
   }
 
-  /** @returns the id of a new session: one that was known before may be somebody else's */
+  /** Begins a session. @returns its id, which is new: somebody else may know the id that the browser had before */
   begin(tokenHash: string): string {
     const id = this.newId()
     const ids = this.#ofToken.get(tokenHash) ?? new Set()
@@ -59,7 +59,7 @@ export class Sessions {
     return undefined
   }
 
-  /** What forms carry, so that no other site can make one. @param whose name and role of the visitor */
+  /** Returns the value that forms carry, so that no other site can make one. @param whose the visitor, as `whoseOf` says */
   csrfOf(id: string, whose: string): string {
     return createHmac('sha256', this.#key).update(`${id} ${whose}`).digest('base64url')
   }
@@ -75,7 +75,7 @@ export class Sessions {
     this.#notices.set(id, notice)
   }
 
-  /** Once. */
+  /** Returns the notice for a browser, and forgets it. */
   takeNotice(id: string): Notice | undefined {
     const notice = this.#notices.get(id)
     this.#notices.delete(id)

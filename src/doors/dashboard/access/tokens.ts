@@ -4,26 +4,26 @@ import { messageOf } from '../../../base/errors.js'
 import { privateText } from '../../../system/private-file.js'
 
 const MAX_BYTES = 64 * 1024
-/** Nobody but its owner. */
+/** The mode bits that the file must not have: only its owner may read or write it. */
 const OTHERS = 0o077
-/** However many come, the file is read this often at most; so soon a token that was removed is refused. */
+/** The file is read at most once in this time, however many requests come. A removed token is refused after this time. */
 const SHARED_MS = 1000
 
 /** The tokens of `spooler-dashboard-tokens`. */
 export class Tokens {
   readonly #path: string
   readonly #trouble: (message: string) => void
-  /** What was wrong with the file; said once. */
+  /** The last reported fault of the file, so that each fault is reported once. Empty while there is none. */
   #fault = ''
   #read: { readonly tokens: Promise<readonly Token[]>; readonly untilMs: number } | undefined
 
-  /** @param trouble gets what is wrong with the file: nobody is let in meanwhile */
+  /** @param trouble gets what is wrong with the file: no token is accepted meanwhile */
   constructor(path: string, trouble: (message: string) => void) {
     this.#path = path
     this.#trouble = trouble
   }
 
-  /** The hash of a token that the file has; undefined for any other text. Takes as long for each. */
+  /** Returns the hash of a token that the file has; undefined for any other text. The comparison takes as long for each text. */
   async hashOf(text: string): Promise<string | undefined> {
     const hash = createHash('sha256').update(text).digest()
     let found: string | undefined
@@ -32,7 +32,7 @@ export class Tokens {
     return found
   }
 
-  /** Whose it is, while the file has it. */
+  /** Returns the token with this hash, as long as the file has it. */
   async withHash(hash: string): Promise<Token | undefined> {
     return (await this.#all()).find(token => token.hash === hash)
   }

@@ -6,13 +6,13 @@ import type { DashboardAddress } from '../../net/dashboard-address.js'
 import type { Sessions } from './sessions.js'
 import type { Tokens } from './tokens.js'
 
-/** Who asks. */
+/** Who makes a request, and what they may do. */
 export interface Visitor {
-  /** For the audit. */
+  /** The name for the audit, and for the head of a page. */
   readonly name: string
   readonly role: Role
   readonly mayReadPayload: boolean
-  /** It came with a token, and may leave. */
+  /** True if the visitor logged in with a token, and so can log out. */
   readonly hasSession: boolean
 }
 
@@ -21,21 +21,21 @@ interface Access {
   readonly sessions: Sessions
 }
 
-/** What a proxy says of its user, on a socket that only it can open. */
+/** The headers in which a proxy says who its user is. They count only on a socket that only the proxy can open. */
 const PROXY_HEADERS = {
   user: 'x-spoold-user',
   role: 'x-spoold-role',
   payload: 'x-spoold-payload',
 } as const
 
-/** `forbidden`: a proxy has sent it, and says nothing that can be understood. `unknown`: it may show a token. */
+/** `forbidden`: a proxy has not said properly who its user is. `unknown`: the visitor may log in with a token. */
 type Unknown = 'unknown' | 'forbidden'
 
 /**
- * Who asks, by where the request came in: on a unix socket by that, or by what its proxy says; on TCP by the token that was
- * shown. Where there are no tokens, anybody on this machine may read counts and names.
+ * Returns who makes a request. On a unix socket, the socket itself or its proxy says so. On TCP, the token of the session says
+ * so; where there is no file of tokens, anybody on this machine may read counts and names.
  *
- * @param id from the cookie
+ * @param id the browser's id, from the cookie
  */
 export async function visitorOf(
   at: DashboardAddress,

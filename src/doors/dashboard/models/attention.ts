@@ -12,12 +12,12 @@ export interface Concern {
 
 /** A task that has been due for this long is late. */
 const LATE_MS = 300_000
-/** The share of failed runs of the last five minutes. */
+/** A larger share of failed runs in the last five minutes is a concern. */
 const MANY_FAILURES = 0.05
-/** Of the bytes, or of the inodes, that are left. */
+/** A smaller share of free bytes, or of free inodes, is a concern. */
 const LITTLE_DISK = 0.05
 
-/** What is wrong, or may be, the worst first. Each rule reads the snapshot alone. */
+/** Returns what is wrong, or may be, the worst first. The rules read nothing but the snapshot. */
 export function concernsOf({ spools, atMs }: DaemonSnapshot): Concern[] {
   const found = spools.flatMap(spool =>
     RULES.flatMap(({ level, page, text }) => {

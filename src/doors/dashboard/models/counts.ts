@@ -6,7 +6,7 @@ export function sumOf(counts: Readonly<Partial<Record<string, number>>>): number
   return Object.values(counts).reduce<number>((sum, count = 0) => sum + count, 0)
 }
 
-/** How many wait for their time. The daemon counts those that are parked among those that wait. */
+/** Returns how many tasks wait, without the parked ones, which `waiting` includes: most are later, a few may be unreadable. */
 export function laterOf({ waiting, parked }: TaskCounts): number {
-  return Math.max(0, waiting - sumOf(parked)) // the two may be a moment apart
+  return Math.max(0, waiting - sumOf(parked)) // the two counts may be a moment apart
 }

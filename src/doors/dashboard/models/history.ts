@@ -10,12 +10,12 @@ export interface Sample {
   readonly running: number
   readonly wanted: number
   readonly present: number
-  /** Per second, since the sample before. */
+  /** Runs per second since the previous sample. The same for `failed`. */
   readonly done: number
   readonly failed: number
 }
 
-/** The number of processes that a spool should have changed. */
+/** A change of the number of processes that a spool should have. */
 interface SizeChange {
   readonly atMs: number
   readonly from: number
@@ -29,7 +29,7 @@ export interface SpoolHistory {
   readonly changes: readonly SizeChange[]
 }
 
-/** An hour at a sample per five seconds; a hundred thousand numbers for 15 spools. */
+/** An hour of samples, one every five seconds. For 15 spools, these are a hundred thousand numbers. */
 const MOST_SAMPLES = 720
 const MOST_CHANGES = 100
 
@@ -39,7 +39,7 @@ interface Kept {
   last: { readonly atMs: number; readonly done: number; readonly failed: number }
 }
 
-/** What snapshots said over the last hour, in memory alone: it begins when the process does. */
+/** The figures of the last hour's snapshots, and the last changes of size. Only in memory, so they begin with the process. */
 export class History {
   readonly #kept = new Map<string, Kept>()
 

@@ -7,30 +7,30 @@ import { hasStateRoom, stateRoom } from '../../../engines/spool/state-directory.
 import { lstatSync } from '../../../system/files/anchored-path.js'
 import { listEntries } from '../../../system/files/entries.js'
 
-/** Names of files, of which only those of a page are opened. */
+/** The refs of a listing. Of their files, only those of one page are opened. */
 export interface Names {
   readonly refs: readonly Ref[]
-  /** There are more in the directory. */
+  /** True if the listing stopped at MOST_NAMES. */
   readonly isCut: boolean
 }
 
 /** Part of a listing. */
 export interface Page {
   readonly tasks: readonly TaskView[]
-  /** Where it begins, and where the next one does; null: this is the last. */
+  /** The place in the listing where the page begins. `next`: where the next one begins; null: this is the last. */
   readonly from: number
   readonly next: number | null
-  /** How many files were opened for it. */
+  /** How many files were opened for the page, or jobs read from Redis. */
   readonly opened: number
 }
 
-/** More names are not listed: a page says so. */
+/** No more names than this are listed. The page says so. */
 export const MOST_NAMES = 10_000
 export const PAGE_SIZE = 50
-/** A page that shows only some of the tasks opens at most so many. */
+/** A page opens no more tasks than this, however many of them it passes over. */
 export const MOST_OPENED = 500
 
-/** The dead letters, the newest first. Only the names and the times of the files are read. */
+/** Returns the dead letters, the newest first. Only the names and the times of the files are read. */
 export async function deadNames(spool: string): Promise<Names> {
   const letters = new DeadLetters(spool)
   const found: Array<{ readonly ref: Ref; readonly atMs: number }> = []
@@ -41,14 +41,14 @@ export async function deadNames(spool: string): Promise<Names> {
       isCut = true
       break
     }
-    // a burial renames the file, and that is its last change
+    // the ctime is the time of the burial: it renames the file, and nothing changes the file later
     found.push({ ref: deadPathOf(name), atMs: lstatSync(toFsPath(letters.pathOf(name)))?.ctimeMs ?? 0 })
     await slices.rest()
   }
   return { refs: found.sort((a, b) => b.atMs - a.atMs).map(({ ref }) => ref), isCut }
 }
 
-/** The tasks that have a record, because they failed or are held; the latest change first. */
+/** Returns the tasks that have a record, because they failed or are held; the latest change first. */
 export async function recordedNames(spool: string): Promise<Names> {
   const found: Array<{ readonly ref: Ref; readonly atMs: number }> = []
   const records = new Records(spool)
@@ -68,9 +68,10 @@ export async function recordedNames(spool: string): Promise<Names> {
 }
 
 /**
- * Opens the tasks from a place in a listing on, until a page is full. Those that are gone, or not wanted, are passed over.
+ * Returns a page of a listing: opens tasks from a place on until the page is full, or MOST_OPENED are opened. Tasks that are gone
+ * or not wanted are passed over.
  *
- * @param from which name is the first
+ * @param from the index of the first ref
  */
 export function pageOf(
   look: (ref: Ref) => TaskView | undefined,

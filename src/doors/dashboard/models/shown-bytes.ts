@@ -4,20 +4,20 @@ import { isUtf8 } from 'node:buffer'
 export interface ShownBytes {
   readonly kind: 'text' | 'json' | 'hex'
   readonly text: string
-  /** How many there are, and whether some are left out. */
+  /** How many bytes there are in all. `isCut`: true if some are not in `text`. */
   readonly bytes: number
   readonly isCut: boolean
 }
 
-/** More is not put into a page; the whole body is a download. */
+/** No more text than this is put into a page. More of a body is a download. */
 const MOST_TEXT_BYTES = 64 * 1024
 const MOST_HEX_BYTES = 4096
 const HEX_PER_LINE = 16
 
 /**
- * As JSON if it is an object or a list, as text if it is UTF-8, else in hexadecimal.
+ * Returns bytes as JSON if they are a whole object or list, as text if they are UTF-8, and otherwise in hexadecimal.
  *
- * @param bytes the beginning
+ * @param bytes the beginning of the bytes
  * @param total how many bytes there are in all
  */
 export function showBytes(bytes: Buffer, total = bytes.length): ShownBytes {
@@ -45,14 +45,14 @@ function prettyJson(text: string): string | undefined {
   }
 }
 
-/** A cut may go through a character of up to four bytes. */
+/** Returns bytes without the character of up to four bytes that a cut may have split at their end. */
 function withoutPartOfCharacter(bytes: Buffer): Buffer {
   for (let end = bytes.length; end > bytes.length - 4 && end > 0; end--)
     if (isUtf8(bytes.subarray(0, end))) return bytes.subarray(0, end)
   return bytes
 }
 
-/** `00000010  68 65 6c 6c 6f …  hello…`, as `xxd` prints it. */
+/** Returns lines such as `00000010  68 65 6c 6c 6f …  hello…`, with 16 bytes each. */
 function hexDump(bytes: Buffer): string {
   const lines: string[] = []
   for (let at = 0; at < bytes.length; at += HEX_PER_LINE) {

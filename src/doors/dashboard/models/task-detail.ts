@@ -4,15 +4,15 @@ import { toPairs } from '../../../formats/protocol/vars.js'
 import { type ShownBytes, showBytes } from './shown-bytes.js'
 import { type TaskRow, taskRow } from './task-row.js'
 
-/** What a packet says, for those who may read it. */
+/** The content of a packet, for viewers who may read payloads. */
 export interface Payload {
   readonly pairs: ReadonlyArray<{ readonly key: string; readonly value: ShownBytes }>
-  /** Null: there is none. */
+  /** Null: there is none, or the task ended before it was read. */
   readonly body: ShownBytes | null
   readonly bodyBytes: number
 }
 
-/** A moment that is known of a task. */
+/** A moment that is known of a task: something happened then, or is to happen. */
 export interface Moment {
   readonly atMs: number
   readonly what: string
@@ -21,15 +21,15 @@ export interface Moment {
 
 export interface TaskDetail {
   readonly row: TaskRow
-  /** The file is no packet: why. */
+  /** Why the file is not a packet. Null: it is a packet. */
   readonly fault: string | null
   /** Null: the viewer may not read it, or there is no packet. */
   readonly payload: Payload | null
   /** The oldest first. */
   readonly moments: readonly Moment[]
-  /** The whole last error, with its stack. */
+  /** The whole last error, with its stack. Null: there is none, or the viewer may not read it. */
   readonly lastError: string | null
-  /** Where it was buried, and the handlers there. */
+  /** The machine on which the task was buried, its handlers there, and why. Null: the task is not a dead letter. */
   readonly buried: {
     readonly host: string
     readonly handlers: readonly string[]
@@ -42,7 +42,7 @@ const MOST_BODY_BYTES = 64 * 1024
 interface DetailOptions {
   readonly mayReadPayload: boolean
   readonly nowMs: number
-  /** The beginning of the body. @throws Error if the task has ended */
+  /** Returns the beginning of the body. @throws Error if the task has ended */
   readBody(most: number): Promise<Buffer>
 }
 
@@ -79,10 +79,10 @@ async function beginningOf(bytes: number, readBody: DetailOptions['readBody']): 
   try {
     const wanted = Math.min(bytes, MOST_BODY_BYTES)
     const body = await readBody(wanted)
-    const isOther = body.length !== wanted // what is hidden in it changes its length
+    const isOther = body.length !== wanted // hidden values were replaced, which changes the length
     return showBytes(body, isOther ? body.length : bytes)
   } catch {
-    return null // it has ended meanwhile
+    return null // the task has ended meanwhile
   }
 }
 

@@ -14,7 +14,7 @@ import { type Vars, valuesOf } from '../../../formats/protocol/vars.js'
 /** A task as a listing shows it. */
 export interface TaskRow {
   readonly ref: Ref
-  /** Its file's name, for people. */
+  /** The name of the task file, for people. */
   readonly name: string
   readonly priority: number | null
   readonly state: TaskState
@@ -27,21 +27,21 @@ export interface TaskRow {
   readonly crashes: number
   readonly pid: number | null
   readonly startedAtMs: number | null
-  /** Of a dead letter. */
+  /** Null unless the task is a dead letter. The same for `reason`. */
   readonly buriedAtMs: number | null
   readonly reason: string | null
-  /** Why a daemon keeps it back. */
+  /** Why the task is parked. Null: it is not. */
   readonly parked: string | null
-  /** The beginning of its keys and values; null as for `error`. */
+  /** The beginning of the keys and values. Null: the file is not a packet, or the viewer may not read them. */
   readonly summary: string | null
-  /** The first line of the last error; null: there is none, or the viewer may not read it. */
+  /** The first line of the last error, or of why the task is dead or malformed. Null: none, or the viewer may not read it. */
   readonly error: string | null
 }
 
 const LONGEST_LINE = 300
 const LONGEST_SUMMARY = 120
 
-/** @param mayReadPayload errors quote what a handler was given */
+/** @param mayReadPayload decides about errors, too, because they quote what a handler was given */
 export function taskRow(task: TaskView, mayReadPayload: boolean, nowMs: number): TaskRow {
   const { ref, state, dueAtMs, file, record, letter } = task
   const { attempts = 0, crashes = 0, lastError } = letter ?? record ?? {}
@@ -69,14 +69,17 @@ export function taskRow(task: TaskView, mayReadPayload: boolean, nowMs: number):
   }
 }
 
-/** Those who may not read payloads get a packet with nothing in it but the name of a named task. */
+/**
+ * Returns the name of a named task. For viewers who may not read payloads, the packet has nothing but that name in it, so
+ * `isNamed` cannot tell.
+ */
 function kindOf({ file: { vars } }: TaskView, mayReadPayload: boolean): string | null {
   if (vars === undefined || (mayReadPayload && !isNamed(vars))) return null
   const name = taskNameOf(vars)
   return name === undefined ? null : printable(displayName(name))
 }
 
-/** `to=joe, subject=Hello`; without the name of a named task, which is beside it. */
+/** Returns `to=joe, subject=Hello`, without the name of a named task, which is shown beside it. */
 function summaryOf(vars: Vars, kind: string | null): string {
   const shown = valuesOf(vars).filter(({ key }) => kind === null || key !== TASK_KEY)
   const pairs = shown.map(({ key, value }) => `${key}=${value.slice(0, LONGEST_SUMMARY)}`)

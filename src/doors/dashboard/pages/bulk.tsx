@@ -14,7 +14,7 @@ import { framed, spoolScene } from './framed.js'
 
 type Params = Readonly<Record<string, string>>
 
-/** How many of the tasks that a filter selects an action would be done to, and the form that does it. */
+/** The preview of an action on the tasks that a filter selects: how many of them can have it, and the form that does it. */
 export async function bulkPage(context: PageContext, params: Params) {
   const action = askedFor(context, params)
   const query = Object.fromEntries(context.query)
@@ -31,7 +31,7 @@ export async function bulkPage(context: PageContext, params: Params) {
   })
 }
 
-/** The same of the tasks that were selected in a listing. */
+/** The preview of an action on the tasks that were selected in a listing. */
 export async function chosenPage(context: PageContext, params: Params) {
   const action = askedFor(context, params)
   const { ref: chosen = '' } = context.form // without one, a filter would mean all
@@ -48,7 +48,7 @@ export async function chosenPage(context: PageContext, params: Params) {
   })
 }
 
-/** @throws PageError */
+/** Returns the action that a preview is for. @throws PageError if there is none, or the viewer may not do it */
 function askedFor({ viewer }: PageContext, { action: name = '' }: Params): TaskAction {
   const action = findAction(name)
   if (action?.on !== 'task' || !action.inBulk) throw new PageError(404, 'there is no such action')
@@ -58,7 +58,7 @@ function askedFor({ viewer }: PageContext, { action: name = '' }: Params): TaskA
 
 interface Preview {
   readonly meant: Meant
-  /** What the form has to say, so that it means them. */
+  /** The fields with which the form means these tasks. */
   readonly fields: Readonly<Record<string, string>>
   readonly back: string
   readonly source: string
@@ -101,12 +101,12 @@ interface BulkProps {
   /** The path of the spool. */
   readonly at: string
   readonly next: string
-  /** What says which tasks are meant. */
+  /** The fields with which the form means its tasks. */
   readonly fields: Readonly<Record<string, string>>
   readonly count: number
 }
 
-/** To do something to all tasks of a preview: if there are more by then, nothing is done. */
+/** The form that does something to all tasks of a preview. Nothing is done if there are more by then. */
 function BulkForm({ name, at, next, fields, count }: BulkProps) {
   const action = ACTIONS[name]
   const isFinal = action.on === 'task' && action.isFinal

@@ -12,7 +12,7 @@ import { type Column, Facts, Table, useLook, When } from '../views/parts.js'
 import { bytesText, countOf, countText, spanText } from '../views/text.js'
 import { framed } from './framed.js'
 
-/** What the daemon runs with; its options are for admins. */
+/** The page of what the daemon runs with. Only admins see the values of options. */
 export async function configurationPage(context: PageContext) {
   const { daemon, viewer } = context
   const snapshot = await daemon.snapshot()
@@ -143,7 +143,7 @@ const COLUMNS: ReadonlyArray<Column<ToldSetting>> = [
   { title: 'From', cell: ({ from }) => <span class="path">{from}</span> },
 ]
 
-/** Commands may name secrets. */
+/** The value of an option. Commands are shown only to viewers who may read payloads, because commands may contain secrets. */
 function Value({ setting }: { setting: ToldSetting }) {
   const { viewer } = useLook()
   const { value, isCode } = setting

@@ -10,7 +10,7 @@ import { framed, spoolScene } from './framed.js'
 
 type Params = Readonly<Record<string, string>>
 
-/** Named tasks: what runs, how it ended, their slots, queues and schedules. */
+/** The page of the named tasks: what runs, how runs ended, their slots, queues and schedules. */
 export async function namedPage(context: PageContext, params: Params) {
   const at = await spoolScene(context, params)
   const source =
@@ -54,17 +54,17 @@ function Named({ rows }: { rows: readonly NamedRow[] }) {
   )
 }
 
-/** What is known of the tasks of one name. */
+/** What is known of the tasks of one name. An empty name: all further names together. */
 interface NamedRow
   extends Pick<NamedStats, 'name' | 'slots' | 'running' | 'done' | 'retried' | 'buried' | 'killed'> {
-  /** Per second, over the last five minutes. */
+  /** Runs per second, over the last five minutes. The same for `failedRate`. */
   readonly doneRate: number
   readonly failedRate: number
-  /** How long a run takes on average; null: none has ended. */
+  /** How long a run takes on average. Null: no run has ended. */
   readonly meanMs: number | null
-  /** How many wait for a slot. */
+  /** How many tasks wait for a slot. */
   readonly queued: number
-  /** How often it is scheduled by itself, and when next; null: not. */
+  /** When a periodic task runs, in words. `nextAtMs`: when next. Null: the task is not periodic. */
   readonly rhythm: string | null
   readonly nextAtMs: number | null
 }
@@ -74,7 +74,7 @@ const UNKNOWN = {
   ...{ meanMs: null, queued: 0, rhythm: null, nextAtMs: null },
 }
 
-/** By name; all others together come last. @param spool its real path */
+/** Returns the named tasks, by name; all further names together come last. @param spool its real path, or its name on Redis */
 function namedIn({ spools, schedules }: DaemonSnapshot, spool: string): NamedRow[] {
   const rows = new Map<string, NamedRow>()
   const known = (name: string): NamedRow => rows.get(name) ?? { name, ...UNKNOWN }
@@ -115,7 +115,7 @@ function count(title: string, key: 'queued' | 'retried' | 'buried' | 'killed'): 
   return { title, isNumber: true, cell: row => (row[key] === 0 ? '' : countText(row[key])) }
 }
 
-/** `2 of 4`: where no more than four may run. */
+/** Returns `2 of 4` if two run and no more than four may, else the number of those that run. */
 function runningText({ running, slots }: NamedRow): string {
   return slots === null ? countText(running) : `${countText(running)} of ${countText(slots)}`
 }
@@ -124,7 +124,7 @@ function withRate(total: number, perSecond: number): string {
   return total === 0 ? '' : `${countText(total)} (${rateText(perSecond)})`
 }
 
-/** What fires by itself. */
+/** The page of what fires by itself. */
 export async function schedulesPage(context: PageContext) {
   const snapshot = await context.daemon.snapshot()
   const rows = scheduleRows(snapshot.schedules)
@@ -149,7 +149,7 @@ interface ScheduleRow
   readonly when: string
 }
 
-/** The next one first; those without a time last. */
+/** Returns the schedules, the next one first, and those without a time last. */
 function scheduleRows(schedules: readonly ScheduleSnapshot[]): ScheduleRow[] {
   const rows = schedules.map(({ schedule, ...row }) => ({ ...row, ...scheduleText(schedule) }))
   const time = ({ nextAtMs }: ScheduleRow) => nextAtMs ?? Number.POSITIVE_INFINITY
@@ -164,7 +164,7 @@ const ORIGINS: Readonly<Record<ScheduleRow['origin'], string>> = {
 
 interface SchedulesProps {
   readonly rows: readonly ScheduleRow[]
-  /** What URLs call a spool; undefined: it is none of this dashboard's. */
+  /** Returns the name of a spool in URLs; undefined if the dashboard does not show that spool, or if it is null. */
   idOf(spool: string | null): string | undefined
 }
 
@@ -201,7 +201,7 @@ function Next({ row: { nextAtMs, pausedSinceMs } }: { row: ScheduleRow }) {
   return nextAtMs === null ? '' : <When ms={nextAtMs} />
 }
 
-/** What can be done to a schedule that a spool of this dashboard has. */
+/** The forms of what can be done to a schedule. Null if no spool of this dashboard has it. */
 function ScheduleActions({ row, id }: { row: ScheduleRow; id: string | undefined }) {
   if (id === undefined) return null
   const { pausedSinceMs, origin } = row
@@ -217,7 +217,7 @@ function ScheduleActions({ row, id }: { row: ScheduleRow; id: string | undefined
 
 const MOST_LINES = 200
 
-/** What people did in a spool, here and on the command line. */
+/** The page of what people did in a spool, here and on the command line. */
 export async function auditPage(context: PageContext, params: Params) {
   const at = await spoolScene(context, params)
   const entries = await at.place.audit(MOST_LINES)
@@ -225,7 +225,7 @@ export async function auditPage(context: PageContext, params: Params) {
   return framed(context, at, { page: 'audit', title: 'Audit', source }, <Audit entries={entries} />)
 }
 
-/** A command writes no second line. */
+/** Returns the result of an act. A line of the command line has none, because a command writes no second line. */
 function resultOf({ role, result }: AuditEntry): string {
   return result ?? (role === 'owner' ? '' : 'about to begin')
 }

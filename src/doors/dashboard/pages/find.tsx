@@ -12,7 +12,7 @@ import { BulkLinks, DUE, FAILED, Tasks, WHY } from './listing.js'
 
 type Params = Readonly<Record<string, string>>
 
-/** The tasks that a filter selects. */
+/** The page of the tasks that a filter selects. */
 export async function findPage(context: PageContext, params: Params) {
   const at = await spoolScene(context, params)
   const { snapshot, place } = at
@@ -55,7 +55,7 @@ export async function findPage(context: PageContext, params: Params) {
   )
 }
 
-/** What can be typed into the form, and what it means. `isPayload`: it looks at values. */
+/** The text fields of the form, one per filter. `isPayload`: the filter looks at values or errors. */
 const FIELDS = [
   { name: 'key', label: 'Key and value', hint: 'to=joe', isPayload: true },
   { name: 'match', label: 'Key and pattern', hint: 'to=*@example.org', isPayload: true },
@@ -68,12 +68,12 @@ const FIELDS = [
 ] as const
 
 interface FindFormProps {
-  /** Where it leads. */
+  /** The path to which the form leads. */
   readonly action: string
   readonly query: URLSearchParams
 }
 
-/** The filters of `spoold ls`. */
+/** The form with the filters of `spoold ls`. */
 function FindForm({ action, query }: FindFormProps) {
   const { viewer } = useLook()
   const fields = FIELDS.filter(({ isPayload }) => viewer.mayReadPayload || !isPayload)

@@ -17,9 +17,9 @@ type Params = Readonly<Record<string, string>>
 interface About {
   readonly page: PageName
   readonly title: string
-  /** Where what is shown comes from, and how much of it at most: a sentence. */
+  /** A sentence that says where the content comes from, and how much of it is shown at most. */
   readonly source: string
-  /** It refreshes itself: nothing is typed or chosen on it. */
+  /** True if the content refreshes itself. Nothing may be typed or chosen in it. */
   readonly isLive?: boolean
 }
 
@@ -35,7 +35,7 @@ export interface SpoolScene extends Scene {
   readonly spool: SpoolSnapshot
 }
 
-/** @throws PageError if the daemon does not run the spool of the path */
+/** Returns what a page about one spool shows. @throws PageError if the daemon does not run the spool of the path */
 export async function spoolScene(
   { daemon, spools }: PageContext,
   { spool: id = '' }: Params,
@@ -47,7 +47,7 @@ export async function spoolScene(
   return { snapshot, place, spool }
 }
 
-/** Where a listing begins: `from` of the query. */
+/** Returns the place where a listing begins: `from` of the query. */
 export function fromIn({ query }: PageContext): number {
   const text = query.get('from') ?? '0'
   return /^[0-9]{1,9}$/.test(text) ? Number(text) : 0
@@ -58,7 +58,7 @@ interface FrameProps extends Scene {
   readonly about: About
 }
 
-/** Puts content into the frame of all pages. @param forms above it, and not refreshed: somebody may be typing */
+/** Puts content into the frame of all pages. @param forms are above the content, and not refreshed: somebody may be typing */
 export function framed(
   context: PageContext,
   { snapshot, place }: Scene,
@@ -105,20 +105,20 @@ export function framed(
   )
 }
 
-/** This page's own path and query, for refreshing. */
+/** Returns the path and query of this page, to refresh it. */
 function selfOf({ path, query }: PageContext): string {
   const text = query.toString()
   return text === '' ? path : `${path}?${text}`
 }
 
-// the styles of indicators would be inline; nothing is evaluated anyway
+// the policy in SECURITY_HEADERS forbids the inline stylesheet that htmx adds for its indicators, and all evaluation of code
 const HTMX = JSON.stringify({
   includeIndicatorCSS: false,
   history: false,
   morphIgnore: ['data-htmx-powered', 'style'],
 })
 
-/** Markup, with scripts that are ours or a package's and come from this server. */
+/** A whole HTML document. Its scripts are ours or those of packages, and come from this server. */
 export function Document({ title, children }: { title: string; children: Child }) {
   return (
     <>
@@ -175,7 +175,7 @@ function Top({ context, snapshot: { daemon, atMs } }: FrameProps) {
   )
 }
 
-/** The list of pages, each with how many there are of what it lists. */
+/** The list of pages, each with the number of the tasks that it lists, where that is known. */
 function Pages({ context: { viewer, spools }, snapshot, place, about: { page } }: FrameProps) {
   const { id, directory } = place ?? spools.all[0] ?? { id: '' }
   const counts = countsOf(snapshot.spools.find(spool => spool.directory === directory))
@@ -210,7 +210,7 @@ function countsOf(spool: SpoolSnapshot | undefined): Readonly<Partial<Record<Pag
   }
 }
 
-/** The same page about another spool. */
+/** Links to the same page about the other spools. */
 function Switch({ context: { spools }, place, about: { page } }: FrameProps) {
   if (place === null || spools.all.length < 2) return null
   const to: SpoolPage = page === 'task' ? 'spool' : (page as SpoolPage)

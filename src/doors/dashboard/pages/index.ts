@@ -12,7 +12,7 @@ import { workersPage } from './workers.js'
 
 const VIEWER = { role: 'viewer' } as const
 
-/** Every page that can be looked at. What changes something is not among them (acts.ts). */
+/** Every page that a GET shows. Requests that change something are in acts.ts. */
 export const PAGES: readonly Page[] = [
   { path: '/', right: VIEWER, render: overviewPage },
   { path: '/schedules', right: VIEWER, render: schedulesPage },
@@ -33,7 +33,7 @@ export const PAGES: readonly Page[] = [
   { path: '/spools/:spool/tasks/:ref/body', right: { role: 'viewer', payload: true }, render: bodyPage },
 ]
 
-/** Pages that are made from what a form sends: a listing's check boxes can be too many for a URL. They change nothing. */
+/** Pages that are made from a form, because the check boxes of a listing can be too many for a URL. They change nothing. */
 export const FORM_PAGES: readonly Page[] = [
   { path: '/spools/:spool/chosen/:action', right: VIEWER, render: chosenPage },
 ]

@@ -11,7 +11,7 @@ import { type Column, StateBadge, Table, When } from '../views/parts.js'
 import { bytesText, countText, shortName } from '../views/text.js'
 import { framed, type SpoolScene } from './framed.js'
 
-/** A listing, and where it comes from. */
+/** The texts, the columns and the filter of a page with a listing. */
 interface Scene {
   readonly page: SpoolPage
   readonly title: string
@@ -19,13 +19,13 @@ interface Scene {
   readonly empty: string
   readonly query?: Readonly<Record<string, string>>
   readonly columns: ReadonlyArray<Column<TaskRow>>
-  /** What selects all of them, for acts on many at once; absent: nothing does. */
+  /** The filter that selects all tasks of the listing, for acts on many at once. Absent: no filter does. */
   readonly filter?: Readonly<Record<string, string>>
   /** Above the listing. */
   readonly before?: Child
 }
 
-/** A page of tasks, with what can be done to each, to those that are selected, and to all. */
+/** A page of tasks, with what can be done to each task, to the selected ones, and to all. */
 export function listing(context: PageContext, at: SpoolScene, shown: Page, scene: Scene) {
   const { place, snapshot } = at
   const { page, title, source, empty, query = {}, columns, filter, before = '' } = scene
@@ -48,7 +48,7 @@ export function listing(context: PageContext, at: SpoolScene, shown: Page, scene
 interface TasksProps {
   readonly name: string
   readonly place: ReadableSpool
-  /** Where to go after an act. */
+  /** The path of the page that follows an act. */
   readonly next: string
   readonly rows: readonly TaskRow[]
   readonly empty: string
@@ -56,7 +56,7 @@ interface TasksProps {
   readonly columns: ReadonlyArray<Column<TaskRow>>
 }
 
-/** A listing of tasks, and what this visitor can do to each, and to those that are selected. */
+/** A table of tasks, with what this visitor can do to each task, and to the selected ones. */
 export function Tasks({ name, place, next, rows, empty, columns }: TasksProps) {
   const allowed = useBulkActions()
   const possible = allowed.filter(each => rows.some(({ state }) => canHave(each, state)))
@@ -99,7 +99,7 @@ export function Tasks({ name, place, next, rows, empty, columns }: TasksProps) {
   )
 }
 
-/** The form of all check boxes of a page. */
+/** The id of the form that all check boxes of a page belong to. */
 const CHOICE = 'choice'
 
 interface ChoiceProps {
@@ -109,7 +109,7 @@ interface ChoiceProps {
   readonly possible: readonly ActionName[]
 }
 
-/** What can be done to the tasks that are selected: each button leads to a preview. A script adds how many they are, and all at once. */
+/** The form for the selected tasks. Each button leads to a preview. A script adds their number and a box for all. */
 function Choice({ at, next, possible }: ChoiceProps) {
   return (
     <section class="card" aria-labelledby="selected">
@@ -135,7 +135,7 @@ function Choice({ at, next, possible }: ChoiceProps) {
   )
 }
 
-/** With what unfolds the rest of the row on a phone. */
+/** The link to a task. `More` unfolds the rest of the row on a phone. */
 function TaskLink({ href, row }: { href: string; row: TaskRow }) {
   const title = row.kind ?? shortName(row.name)
   return (
@@ -154,13 +154,13 @@ function TaskLink({ href, row }: { href: string; row: TaskRow }) {
   )
 }
 
-/** When it is due. */
+/** When a task is due. */
 export const DUE: Column<TaskRow> = {
   title: 'Due',
   cell: ({ state, dueAtMs }) => (ownStateOf(state) === 'due' ? 'now' : <When ms={dueAtMs} />),
 }
 
-/** Of a task that runs. */
+/** Since when a task runs. */
 export const SINCE: Column<TaskRow> = {
   title: 'Runs since',
   cell: ({ startedAtMs }) => <When ms={startedAtMs} />,
@@ -176,7 +176,7 @@ export const FAILED: Column<TaskRow> = {
 /** What a parked task waits for. */
 export const PARKED: Column<TaskRow> = { title: 'Waits because', cell: ({ parked }) => parked ?? '' }
 
-/** Why; for those who may not read errors, the reason alone. */
+/** Why a task is here: what it is parked for, why it was buried, its error. Viewers who may not read errors see the rest. */
 export const WHY: Column<TaskRow> = {
   title: 'Why',
   cell: ({ parked, reason, error }) => {
@@ -195,7 +195,7 @@ interface PagingProps {
   readonly next: number | null
 }
 
-/** To the beginning, to what follows, and to any other part. */
+/** Links to the beginning and to the next page of a listing, and a form to get to any other part. */
 function Paging({ id, page, query, from, next }: PagingProps) {
   if (from === 0 && next === null) return null
   return (
@@ -217,13 +217,13 @@ function Paging({ id, page, query, from, next }: PagingProps) {
 }
 
 interface BulkLinksProps {
-  /** What URLs call the spool. */
+  /** The name of the spool in URLs. */
   readonly id: string
-  /** What selects them. */
+  /** The filter that selects the tasks. */
   readonly filter: Readonly<Record<string, string>>
 }
 
-/** To the preview of doing something to all of them. */
+/** Links to the previews of what can be done to all tasks that a filter selects. */
 export function BulkLinks({ id, filter }: BulkLinksProps) {
   const { state = '' } = filter
   const query = new URLSearchParams(filter).toString()

@@ -8,7 +8,7 @@ import { spoolHref } from '../views/links.js'
 import { SpoolCharts, SpoolTiles } from '../views/spool-card.js'
 import { framed } from './framed.js'
 
-/** What needs a look, and all spools of the daemon in figures. */
+/** The page of what needs a look, and of all spools of the daemon in figures. */
 export async function overviewPage(context: PageContext) {
   const { daemon, spools } = context
   const snapshot = await daemon.snapshot()
@@ -27,7 +27,7 @@ interface OverviewProps {
   readonly places: readonly ReadableSpool[]
 }
 
-/** A spool that came with a reload has no pages yet. */
+/** Returns the name of a spool in URLs. Empty for a spool that came with a reload: it has no pages yet. */
 const idOf = (places: readonly ReadableSpool[], directory: string) =>
   places.find(each => each.directory === directory)?.id ?? ''
 

@@ -17,10 +17,10 @@ import { listed } from './tasks.js'
 
 type Params = Readonly<Record<string, string>>
 
-/** Of each reason and name, where all are shown. */
+/** On the page of all groups, this many tasks of each reason and name are named. */
 const NAMED_EACH = 5
 
-/** What keeps due tasks from running; with a reason, and perhaps a name, in its query: the tasks of these. */
+/** The page of what keeps due tasks from running. If its query has a reason, and maybe a name: the page of those tasks. */
 export async function parkedPage(context: PageContext, params: Params) {
   const at = await spoolScene(context, params)
   if (at.place.isOnRedis) return listed(context, at, 'parked')
@@ -71,7 +71,7 @@ async function groupPage(context: PageContext, at: SpoolScene, reason: string) {
   )
 }
 
-/** The daemon says that it is parked; its file alone says that it is due. */
+/** Returns a due task as parked, because the daemon says so: its file alone says that it is due. Other tasks stay as they are. */
 function parkedBy(task: TaskView | undefined, parked: WhyParked): TaskView | undefined {
   return task?.state === 'due' ? { ...task, state: 'parked', parked } : task
 }
@@ -139,7 +139,7 @@ function Parked({ place, spool: { tasks, paused }, groups }: ParkedProps) {
   )
 }
 
-/** To all of them. */
+/** The number of tasks in a group, as a link to all of them. */
 function Count({ group: { reason, name, count }, id }: { group: ParkedGroup; id: string }) {
   return <a href={spoolHref(id, 'parked', { reason, name })}>{countText(count)}</a>
 }

@@ -1,7 +1,7 @@
 import type { Child } from 'hono/jsx'
 import { Document } from './framed.js'
 
-/** A page of one thing, for those who are not known, or where there is nothing else to show. */
+/** A page without navigation, for visitors who are not known, and for a message that stands alone. */
 function Plain({ title, children }: { title: string; children: Child }) {
   return (
     <Document title={title}>
@@ -18,7 +18,7 @@ function Plain({ title, children }: { title: string; children: Child }) {
   )
 }
 
-/** @param fault why the token that was shown does not let its owner in */
+/** @param fault why the token that was typed in is refused */
 export function loginPage(fault?: string) {
   return (
     <Plain title="Log in">
@@ -37,7 +37,7 @@ export function loginPage(fault?: string) {
   )
 }
 
-/** One sentence, of why there is no other page. */
+/** A page with one sentence: why there is no other page. */
 export function messagePage(text: string) {
   return (
     <Plain title="Not possible">

@@ -11,7 +11,7 @@ import { framed, spoolScene } from './framed.js'
 
 type Params = Readonly<Record<string, string>>
 
-/** One spool in figures. */
+/** The page of one spool in figures. */
 export async function spoolPage(context: PageContext, params: Params) {
   const at = await spoolScene(context, params)
   const { place, spool } = at
@@ -140,7 +140,7 @@ interface PauseProps {
   readonly pauses: readonly Pause[]
 }
 
-/** Starts no more tasks, or none of one kind; and ends that. */
+/** The forms that pause the spool, or its tasks with one key and value, and that resume all. */
 function PauseForms({ at, pauses }: PauseProps) {
   const { viewer } = useLook()
   return (
@@ -164,7 +164,7 @@ function PauseForms({ at, pauses }: PauseProps) {
   )
 }
 
-/** Stores a new task. */
+/** The form that stores a new task. */
 function EnqueueForm({ at }: { at: string }) {
   if (!useLook().viewer.may('enqueue')) return null
   return (

@@ -16,7 +16,7 @@ import { framed, spoolScene } from './framed.js'
 
 type Params = Readonly<Record<string, string>>
 
-/** Everything that is known of one task. */
+/** The page of everything that is known of one task. */
 export async function taskPage(context: PageContext, params: Params) {
   const scene = await spoolScene(context, params)
   const { snapshot, place } = scene
@@ -52,7 +52,7 @@ export async function taskPage(context: PageContext, params: Params) {
   )
 }
 
-/** An act may end a task, and with it its page: afterwards one is where it was listed. */
+/** Returns the listing that a task is in. It follows an act, because the act may end the task, and with it the task's page. */
 function listingOf({ state }: TaskView): SpoolPage {
   switch (state) {
     case 'dead':
@@ -66,7 +66,7 @@ function listingOf({ state }: TaskView): SpoolPage {
   }
 }
 
-/** The body, as a file to be saved: it is never shown as what it says it is. */
+/** Returns the body as a download. Its type says nothing of the content, so that a browser never shows a body as a page. */
 export async function bodyPage(context: PageContext, params: Params): Promise<Raw> {
   const place = context.spools.get(params.spool ?? '')
   const task = await place.task(params.ref ?? '')
@@ -80,12 +80,12 @@ interface EditProps {
   readonly task: TaskView
 }
 
-/** The keys of a task, to be changed: it is stored again, and this one removed. The body stays. */
+/** The form to change a task's keys. The changed task is stored as a new one, with the same body, and this one is removed. */
 function EditForm({ at, next, task }: EditProps) {
   const pairs = task.file.vars === undefined ? [] : toPairs(task.file.vars)
   const isText = pairs.every(pair => pair.every(part => isUtf8(part)))
   const isHidden = pairs.some(([, value]) => value.includes(HIDDEN))
-  if (!isText || isHidden) return null // what is no text, or hidden, would come back changed
+  if (!isText || isHidden) return null // bytes that are no text, and hidden values, would come back changed
   const texts = pairs.map(([key, value]) => [key.toString(), value.toString()] as const)
   const keys = new Set(texts.map(([key]) => key))
   const vars = printableJson(
@@ -109,7 +109,7 @@ function EditForm({ at, next, task }: EditProps) {
 
 interface TaskProps {
   readonly detail: TaskDetail
-  /** Where its whole body can be downloaded; null: nowhere. */
+  /** The path where the body can be downloaded. Null: there is none to download. */
   readonly bodyHref: string | null
   readonly actions: Child
 }
@@ -204,11 +204,11 @@ function Content({ payload, bodyHref }: { payload: Payload; bodyHref: string | n
   )
 }
 
-/** More is not sent: the file itself lies in the spool. */
+/** A download has no more of a body than this, because `ReadableSpool.body` returns no more. */
 const MOST_DOWNLOADED = 1024 * 1024
 
 const KINDS = { text: 'text', json: 'JSON', hex: 'bytes that are no text' } as const
-/** A short text needs no scrolling. */
+/** A text of one line and at most this many characters is shown in line, because it needs no scrolling. */
 const SHORT = 80
 
 function Bytes({ bytes: { kind, text, bytes, isCut } }: { bytes: ShownBytes }) {

@@ -25,14 +25,14 @@ import { BURIED, DUE, FAILED, listing, PARKED, SINCE, WHY } from './listing.js'
 
 type Params = Readonly<Record<string, string>>
 
-/** A listing of the tasks in some states, in whichever engine. */
+/** A listing of the tasks in some states, in any engine. */
 interface Listing {
   readonly title: string
   readonly empty: string
   readonly columns: ReadonlyArray<Column<TaskRow>>
-  /** On Redis, tasks in other states are at the same places: they are passed over. */
+  /** The states that a listing on Redis shows. Tasks in other states are at the same places there, and are passed over. */
   readonly states: readonly TaskState[]
-  /** In which order they are on Redis, for people. */
+  /** The order of the tasks on Redis, for people. */
   readonly order: string
   readonly isReversed?: true
 }
@@ -71,7 +71,7 @@ const LISTINGS = {
 type Name = keyof typeof LISTINGS
 type PageName = Exclude<Name, 'later'>
 
-/** What a page of a listing shows, where it comes from, and what it says if there is nothing. */
+/** A page of a listing, the source of its tasks, and the text that it shows if there are none. */
 interface Part {
   readonly shown: Page
   readonly source: string
@@ -80,12 +80,12 @@ interface Part {
 
 type PartOf = (context: PageContext, at: SpoolScene, name: Name, reason: string | null) => Promise<Part>
 
-/** A page with a listing. */
+/** Returns a page with a listing. @param inDirectory finds its tasks, unless the spool is on Redis */
 function listingPage(page: PageName, inDirectory: PartOf): PageOf['render'] {
   return async (context, params) => listed(context, await spoolScene(context, params), page, inDirectory)
 }
 
-/** @param inDirectory how it is found there; absent: the spool is on Redis */
+/** The page of a listing. @param inDirectory finds the tasks in a directory; may be left out if the spool is on Redis */
 export async function listed(
   context: PageContext,
   at: SpoolScene,
@@ -107,7 +107,7 @@ export async function listed(
   })
 }
 
-/** Redis has its tasks in order: a page of them reads no other. */
+/** Finds tasks on Redis. Redis has them in order, so no task before the page is read. */
 const onRedis: PartOf = async (context, { place }, name, reason) => {
   const { states, order, empty, isReversed }: Listing = LISTINGS[name]
   const isWanted = ({ state, letter }: TaskView) =>
@@ -120,7 +120,7 @@ const onRedis: PartOf = async (context, { place }, name, reason) => {
   }
 }
 
-/** What starts next, or waits for its time: in the order of the daemon, which knows them without a look at the directory. */
+/** Finds the tasks that start next, or that are later, in the daemon's order, which needs no look at the directory. */
 const upcoming: PartOf = async (context, { place }, name) => {
   const from = fromIn(context)
   const verb = name === 'later' ? 'later' : 'next'
@@ -140,7 +140,7 @@ const upcoming: PartOf = async (context, { place }, name) => {
   }
 }
 
-/** Those with a record that failed and wait for their next run, or that somebody holds. */
+/** Finds the tasks with a record that failed and wait for their next run, or that somebody holds. */
 const recorded: PartOf = async (context, { place }, name) => {
   const isHeld = name === 'held'
   const names = await recordedNames(toByteString(place.directory))
@@ -154,7 +154,7 @@ const recorded: PartOf = async (context, { place }, name) => {
   }
 }
 
-/** The dead letters, the last one first. */
+/** Finds the dead letters, the last one first. */
 const buried: PartOf = async (context, { place }, name, reason) => {
   const names = await deadNames(toByteString(place.directory))
   const isWanted = ({ letter }: TaskView) => reason === null || letter?.reason === reason
@@ -175,7 +175,7 @@ export const retryingPage = listingPage('retrying', recorded)
 export const heldPage = listingPage('held', recorded)
 export const deadPage = listingPage('dead', buried)
 
-/** Dead letters by their reason, each a link to those alone. */
+/** The reasons of the dead letters, each with their number and a link to those of that reason. */
 function Reasons({ at: { place, spool }, chosen }: { at: SpoolScene; chosen: string | null }) {
   const { id } = place
   const reasons = Object.entries(spool.dead.byReason)
@@ -194,7 +194,7 @@ function Reasons({ at: { place, spool }, chosen }: { at: SpoolScene; chosen: str
   )
 }
 
-/** What runs now. */
+/** The page of what runs now. */
 export async function runningPage(context: PageContext, params: Params) {
   const at = await spoolScene(context, params)
   const { place, spool } = at
@@ -212,13 +212,13 @@ export async function runningPage(context: PageContext, params: Params) {
 /** A task that a worker of this daemon runs. */
 interface RunningRow {
   readonly ref: Ref
-  /** Its file's name, for people. */
+  /** The name of the task file, for people. */
   readonly name: string
   readonly sinceMs: number
   readonly pid: number
 }
 
-/** Those that have run for longest come first. */
+/** Returns the running tasks. Those that have run for longest come first. */
 function runningIn({ processes: { workers } }: SpoolSnapshot): RunningRow[] {
   return workers
     .flatMap(({ pid, running }) =>

@@ -8,7 +8,7 @@ import { type Column, Facts, Field, Table, useLook, When } from '../views/parts.
 import { bytesText, countText, percentText, spanText } from '../views/text.js'
 import { framed, spoolScene } from './framed.js'
 
-/** The processes of a spool, and why there are as many. */
+/** The page of the processes of a spool, and of why there are as many. */
 export async function workersPage(context: PageContext, params: Readonly<Record<string, string>>) {
   const at = await spoolScene(context, params)
   const { place, spool } = at
@@ -108,7 +108,7 @@ function columnsOf(nowMs: number): Array<Column<WorkerSnapshot>> {
   ]
 }
 
-/** How many processes there should be. */
+/** The forms that set how many processes there should be. */
 function ScaleForms({ id, isByHand }: { id: string; isByHand: boolean }) {
   if (!useLook().viewer.may('scale')) return null
   const form = { name: 'scale', at: spoolHref(id, 'spool'), next: spoolHref(id, 'workers') } as const

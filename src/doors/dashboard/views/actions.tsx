@@ -6,7 +6,7 @@ import { useLook } from './parts.js'
 interface Wording {
   /** What the button says. */
   readonly label: string
-  /** What happens then: a sentence. A button that has one is pressed twice. */
+  /** A sentence that says what happens then. With a warning, a button has to be pressed twice. */
   readonly warning?: string
 }
 
@@ -35,13 +35,13 @@ export const WORDING: Readonly<Record<ActionName, Wording>> = {
 
 const ACTION_NAMES = Object.keys(ACTIONS) as ActionName[]
 
-/** Is this something that is done to tasks in this state? */
+/** True if the action can be done to tasks in this state. */
 export function canHave(name: ActionName, state: TaskState): boolean {
   const action = ACTIONS[name]
   return action.on === 'task' && (action.states as readonly TaskState[]).includes(ownStateOf(state))
 }
 
-/** Those that the viewer may do to many tasks at once. */
+/** Returns the actions that the viewer may do to many tasks at once. */
 export function useBulkActions(): ActionName[] {
   const { viewer } = useLook()
   return ACTION_NAMES.filter(name => {
@@ -54,7 +54,7 @@ interface FormProps {
   readonly name: ActionName
   /** The path of the task, or of the spool. */
   readonly at: string
-  /** Where to go afterwards. */
+  /** The path of the page that follows. */
   readonly next: string
   /** Hidden fields. */
   readonly fields?: Readonly<Record<string, string>>
@@ -64,8 +64,8 @@ interface FormProps {
 }
 
 /**
- * A form that does one thing, for those who may. One with a warning shows its button with that, when it is asked to: without a
- * script.
+ * The form of one action, if the viewer may do it. If the action has a warning, a first click unfolds the warning and the button
+ * that acts. This needs no script.
  */
 export function ActionForm({
   name,
@@ -96,7 +96,7 @@ export function ActionForm({
   )
 }
 
-/** What a form says besides what is filled in, and that it is one of ours. */
+/** The hidden fields of a form. `csrf` shows that the form is ours. */
 export function Hidden({ fields }: { fields: Readonly<Record<string, string>> }) {
   return (
     <>
@@ -113,7 +113,7 @@ interface TaskActionsProps {
   readonly next: string
 }
 
-/** What can be done to one task. To edit it, one has to see it: that is on its own page. */
+/** The forms of what can be done to one task. `edit` is only on the task's own page, because its form contains the keys. */
 export function TaskActions({ at, state, next }: TaskActionsProps) {
   const possible = ACTION_NAMES.filter(name => name !== 'edit' && canHave(name, state))
   return (

@@ -6,7 +6,7 @@ interface Series {
 }
 
 interface ChartProps {
-  /** One per page: what refreshes keeps its place by it. */
+  /** Unique in its page, so that a live refresh finds the chart again. */
   readonly id: string
   readonly title: string
   /** Epoch ms. */
@@ -17,7 +17,7 @@ interface ChartProps {
 
 const [WIDTH, HEIGHT] = [600, 140]
 
-/** Lines over time: drawn here for all, and again by uPlot, which can be read off, where scripts run. */
+/** Lines over time, drawn as SVG for everybody. Where scripts run, uPlot draws them again, so that values can be read off. */
 export function Chart({ id, title, times, series, isRate = false }: ChartProps) {
   const highest = Math.max(1, ...series.flatMap(({ values }) => values))
   const data = JSON.stringify({

@@ -24,7 +24,7 @@ export type SpoolPage = (typeof OF_SPOOL)[number]['name']
 type DaemonPage = (typeof OF_DAEMON)[number]['name']
 export type PageName = SpoolPage | DaemonPage | 'task'
 
-/** In the order of the navigation: the overview, then the spool's pages, then the daemon's. */
+/** The pages in the order of the navigation: the overview, then those of the spool, then those of the daemon. */
 export const NAVIGATION: ReadonlyArray<{ readonly name: SpoolPage | DaemonPage; readonly title: string }> = [
   ...OF_DAEMON.slice(0, 1),
   ...OF_SPOOL,
@@ -33,12 +33,12 @@ export const NAVIGATION: ReadonlyArray<{ readonly name: SpoolPage | DaemonPage; 
 
 type Query = Readonly<Record<string, string | number | undefined>>
 
-/** The path of a page of the daemon. */
+/** Returns the path of a page about the daemon. */
 function daemonHref(page: DaemonPage): string {
   return OF_DAEMON.find(({ name }) => name === page)?.path ?? '/'
 }
 
-/** @param id what URLs call the spool @param query what is undefined is left out */
+/** Returns the path of a page about a spool. @param id the spool's name in URLs @param query undefined values are left out */
 export function spoolHref(id: string, page: SpoolPage, query: Query = {}): string {
   const path = OF_SPOOL.find(({ name }) => name === page)?.path ?? ''
   const given = Object.entries(query).flatMap(
@@ -48,7 +48,7 @@ export function spoolHref(id: string, page: SpoolPage, query: Query = {}): strin
   return `/spools/${encodeURIComponent(id)}${path}${text === '' ? '' : `?${text}`}`
 }
 
-/** A page of the navigation, about this spool if it is about one. */
+/** Returns the path of a page of the navigation. @param id the spool's name in URLs, for the pages about a spool */
 export function hrefOf(page: SpoolPage | DaemonPage, id: string): string {
   const isOfSpool = OF_SPOOL.some(({ name }) => name === page)
   return isOfSpool ? spoolHref(id, page as SpoolPage) : daemonHref(page as DaemonPage)

@@ -5,22 +5,22 @@ import { fromNowText, isoText } from './text.js'
 
 interface Look {
   readonly viewer: Viewer
-  /** When what is shown was so. */
+  /** The time of the snapshot that the page shows. */
   readonly nowMs: number
 }
 
-/** Who looks at a page, and when: its frame says so to all that is in it. */
+/** Who looks at a page, and when. The frame of the page tells all components in it. */
 export const LookContext = createContext<Look>({
   viewer: { name: '', role: 'viewer', mayReadPayload: false, hasSession: false, csrf: '', may: () => false },
   nowMs: 0,
 })
 
-/** To be asked by components alone: what is not rendered has no frame. */
+/** Returns who looks, and when. Only components may call it, because only what is rendered is in a frame. */
 export function useLook(): Look {
   return useContext(LookContext)
 }
 
-/** A moment, as its distance from now; the whole time is its title. */
+/** A time, as its distance from now. The whole time is its title. */
 export function When({ ms }: { ms: number | null }) {
   const { nowMs } = useLook()
   if (ms === null) return <span class="quiet">unknown</span>
@@ -54,7 +54,7 @@ interface Tile {
   readonly href?: string
 }
 
-/** A few figures that matter, each a link to what it counts. */
+/** A few figures that matter, each with a link to what it counts, if there is such a page. */
 export function Tiles({ tiles }: { tiles: readonly Tile[] }) {
   return (
     <dl class="tiles">
@@ -76,7 +76,7 @@ export function Tiles({ tiles }: { tiles: readonly Tile[] }) {
   )
 }
 
-/** Names and what they stand for. Those whose value is null are left out. */
+/** A list of names and their values. Names whose value is null are left out. */
 export function Facts({ facts }: { facts: ReadonlyArray<readonly [name: string, value: Child | null]> }) {
   const known = facts.filter(([, value]) => value !== null)
   return (
@@ -98,18 +98,18 @@ export interface Column<Row> {
 }
 
 interface TableProps<Row> {
-  /** Its name, for those who do not see what is above it. */
+  /** The name of the table, for people who do not see the heading above it. */
   readonly name: string
   readonly columns: ReadonlyArray<Column<Row>>
   readonly rows: readonly Row[]
   readonly empty: string
 }
 
-/** A table that becomes a list of cards where there is no room. The roles stay what they are in both. */
+/** A table that becomes a list of cards on a narrow screen. The explicit roles keep it a table for screen readers. */
 export function Table<Row>({ name, columns, rows, empty }: TableProps<Row>) {
   if (rows.length === 0) return <p class="quiet">{empty}</p>
   return (
-    // biome-ignore-start lint/a11y/noRedundantRoles: laid out as blocks, they would lose them
+    // biome-ignore-start lint/a11y/noRedundantRoles: laid out as blocks, the elements would lose their roles
     <table class="stacked" role="table" aria-label={name}>
       <thead role="rowgroup">
         <tr role="row">
@@ -136,7 +136,7 @@ export function Table<Row>({ name, columns, rows, empty }: TableProps<Row>) {
   )
 }
 
-/** Something to be typed into a form. */
+/** A text field of a form. */
 export function Field({ name, label, hint }: { name: string; label: string; hint: string }) {
   return (
     <label>

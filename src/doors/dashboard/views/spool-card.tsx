@@ -6,7 +6,7 @@ import { spoolHref } from './links.js'
 import { Tiles, useLook } from './parts.js'
 import { countText, percentText, rateText, spanText } from './text.js'
 
-/** A lower bound is marked as one. */
+/** Returns a count, with a `+` if it is a lower bound. */
 function boundText(count: number, isWhole: boolean): string {
   return isWhole ? countText(count) : `${countText(count)}+`
 }

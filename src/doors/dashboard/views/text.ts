@@ -38,7 +38,7 @@ export function bytesText(bytes: number): string {
   return `${unit === 0 || amount >= 100 ? Math.round(amount) : Math.round(amount * 10) / 10} ${UNITS[unit]}`
 }
 
-/** Per second. */
+/** Returns a rate per second, or per hour if it is small. */
 export function rateText(perSecond: number): string {
   if (perSecond === 0) return '0/s'
   return perSecond < 0.1
@@ -52,7 +52,7 @@ export function percentText(share: number): string {
 
 const LAST_DATE_MS = 8.64e15
 
-/** Clamped to the range of a Date: files of strangers have any time. */
+/** Returns a time in ISO format. It is clamped to the range of a Date, because files of strangers have any time. */
 export function isoText(ms: number): string {
   return new Date(Math.max(-LAST_DATE_MS, Math.min(ms, LAST_DATE_MS))).toISOString()
 }
@@ -64,7 +64,7 @@ export function fromNowText(ms: number, nowMs: number): string {
   return distance < 0 ? `${spanText(-distance)} ago` : `in ${spanText(distance)}`
 }
 
-/** Without what the names of all tasks begin with. */
+/** Returns a name without the prefix of uWSGI's names for tasks. */
 export function shortName(name: string): string {
   return name.startsWith(UWSGI_PREFIX) ? name.slice(UWSGI_PREFIX.length) : name
 }
