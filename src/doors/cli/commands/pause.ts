@@ -97,7 +97,7 @@ function aboutOf(key: readonly string[] = [], until?: string): { readonly filter
   return Object.keys(filter).length === 0 ? {} : { filter: JSON.stringify(filter) }
 }
 
-/** Returns the pair of `--key`; null for the whole spool. Refuses several: it would be unclear whether a task needs all of them. */
+/** Returns the pair of `--key`; null for the whole spool. Refuses several, because they leave open whether a task needs all. */
 function onlyPair(keys: readonly string[] = []): PausedPair | null {
   const [key, another] = keys
   if (another !== undefined) throw new SpooldError('USAGE', 'one --key at a time: each is a pause of its own')
