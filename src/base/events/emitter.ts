@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { EventMap, EventName } from './event-map.js'
 
-/** Tells facts to whoever subscribed. Listeners run at once and in order; they must not throw. */
+/** Passes events on to their listeners, which run at once and in order. Listeners must not throw. */
 export class Emitter {
   readonly #emitter = new EventEmitter().setMaxListeners(0)
 
@@ -9,7 +9,7 @@ export class Emitter {
     this.#emitter.emit(name, payload)
   }
 
-  /** @returns what ends it */
+  /** @returns a function that ends the subscription */
   on<Name extends EventName>(name: Name, listener: (payload: EventMap[Name]) => void): () => void {
     this.#emitter.on(name, listener)
     return () => this.#emitter.off(name, listener)

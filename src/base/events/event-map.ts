@@ -5,13 +5,13 @@ import type { PeriodicTask, Schedule, SignalSchedule } from '../task/schedule.js
 
 export type PidfileKind = 'pidfile' | 'safe pidfile'
 
-/** A supplementary group; `name` if the system knows it. */
+/** A supplementary group. `name` is null if the system does not know it. */
 export interface AdditionalGroup {
   readonly gid: number
   readonly name: string | null
 }
 
-/** All events with their payloads. Names are facts, past or present, never commands. Tasks go by their names. */
+/** All events with their payloads. The name of an event is a fact, past or present, never a command. Tasks are told by name. */
 export interface EventMap {
   'config-read': { file: string }
   'config-warning': { message: string }
@@ -19,15 +19,15 @@ export interface EventMap {
   'identity-taken': { uid: number; gid: number; groups: readonly AdditionalGroup[] }
   'directory-entered': { directory: string }
   'daemon-started': { pid: number; version: string }
-  /** `die-on-idle`: it stops. */
+  /** `die-on-idle`: the daemon stops, because it had nothing to do for this long. */
   'daemon-idle': { idleMs: number }
   'start-failed': { error: string }
-  /** A message to the service manager. */
+  /** A message to the service manager could not be sent. */
   'notification-failed': { error: string }
   'spool-opened': { spool: string; locks: 'ofd' | 'lockfile' | 'redis'; because?: string }
 
   'worker-spawned': { spool: string; pid: number }
-  /** `running`: the runs that had started. `isReplaced`: another one takes its place. */
+  /** `running`: the tasks that the worker had begun. `isReplaced`: true if another worker takes its place. */
   'worker-died': {
     spool: string
     pid: number
@@ -41,44 +41,44 @@ export interface EventMap {
   'worker-loading': { spool: string; pid: number; what: string; afterMs: number }
   'worker-respawn-delayed': { spool: string; delayMs: number }
   'worker-unloadable': { spool: string; error: string }
-  /** So many workers of before a reload stay, because none of after it can start in their place. */
+  /** `kept` workers with the old code stay after a reload, because no worker with the new code can start in their place. */
   'workers-kept': { spool: string; kept: number; error: string }
   'worker-recycling': { spool: string; pid: number; because: RecycleReason }
-  /** It is about to be killed: it has more memory than `evil-reload-on-…` allows. `number`: its place in the pool, from 1. */
+  /** The worker is about to be killed, because it exceeds `evil-reload-on-…`. `number`: its place in the pool, from 1. */
   'worker-overweight': { spool: string; pid: number; number: number; kind: 'rss' | 'as'; bytes: number }
-  /** It is replaced, because it is older than `max-worker-lifetime`. */
+  /** The worker is replaced, because it is older than `max-worker-lifetime`. */
   'worker-outlived': { spool: string; pid: number; number: number; livedMs: number }
   'worker-faulted': { spool: string; pid: number; error: string; running: readonly TaskName[] }
   'worker-unfit': { spool: string; pid: number; error: string; running: readonly TaskName[] }
-  /** It is about to be killed. */
+  /** The worker is about to be killed, because a task of it overran its deadline. */
   'worker-overran': { spool: string; pid: number }
-  /** Of a process that was killed for it, and has ended. */
+  /** Tasks overran their deadline in a worker that was killed for this, and has ended. */
   'tasks-overran': { spool: string; pid: number; names: readonly TaskName[] }
-  /** It is killed, because these, which were cancelled, do not end; nothing else runs in it. */
+  /** The worker is about to be killed, because these cancelled tasks do not end; nothing else runs in it. */
   'worker-cancelled': { spool: string; pid: number; names: readonly TaskName[] }
   'worker-out-of-mercy': { spool: string; pid: number; running: readonly TaskName[] }
-  /** Runs that a stop interrupted and that will count as crashes. */
+  /** These runs, which a stop interrupted, will count as crashes, because their marks could not be taken off. */
   'marks-left': { spool: string; names: readonly TaskName[]; error: string }
   'worker-stopping': { spool: string; pid: number }
   'worker-stopped': { spool: string; pid: number }
   /** An interpreter of a worker died; another one is being started. */
   'host-died': { spool: string; pid: number; detail: string }
-  /** There are to be fewer. `idleMs`: null if it still loaded. */
+  /** The worker is dismissed, because there are to be fewer. `idleMs`: null if the worker was still loading. */
   'worker-cheaped': { spool: string; pid: number; idleMs: number | null }
   'spool-went-cheap': { spool: string }
-  /** There are to be so many processes now. `algorithm`: null if the number is fixed. */
+  /** The number of processes that a spool is to have has changed. `algorithm`: null if the number is fixed. */
   'pool-scaled': { spool: string; algorithm: string | null; from: number; to: number; reason: string }
-  /** What an algorithm says, as uWSGI writes it. */
+  /** An algorithm has something to say: a line as uWSGI writes it. */
   'scaling-logged': { spool: string; line: string }
-  /** All processes together have too much memory: one of so many is to go. */
+  /** All workers together have too much memory, and one is to go. `workers`: how many there are. */
   'scaling-memory-short': { workers: number }
-  /** An algorithm failed; the pool is held as it is. */
+  /** An algorithm failed; the pool keeps its size. */
   'scaling-failed': { spool: string; error: string }
 
   'task-started': { spool: string; pid: number; name: TaskName }
   /**
-   * `done`: ran to SPOOL_OK, without details unless there are listeners for single tasks; `reports`: all others. `known`:
-   * the tasks for which 'task-started' was emitted. `ids`: of named tasks that ran to SPOOL_OK, by name.
+   * `done`: the tasks that ran to SPOOL_OK, without details unless there are listeners for single tasks. `reports`: all others.
+   * `known`: the tasks for which 'task-started' was emitted. `ids`: by name, the ids of named tasks that ran to SPOOL_OK.
    */
   'tasks-reported': {
     spool: string
@@ -89,41 +89,41 @@ export interface EventMap {
     ids?: ReadonlyMap<TaskName, string>
   }
   /**
-   * Of the runs that a worker has reported: histograms (task/histogram), packed, of how long they took and how long their
-   * tasks had waited, in microseconds.
+   * Packed histograms (task/histogram) of the runs that a worker has reported: how long they took, and how long their tasks
+   * had waited, in microseconds.
    */
   'run-times': { spool: string; ran: readonly number[]; waited: readonly number[] }
-  /** What a worker did with named tasks since it said so last. */
+  /** The runs of named tasks in a worker since its last such message. */
   'named-runs': { spool: string; pid: number; runs: readonly NamedRuns[] }
-  /** People cancelled it, and its worker is told. */
+  /** People cancelled a task that a worker has, and the worker is told. */
   'task-cancelling': { spool: string; pid: number; name: TaskName }
   'task-logged': { spool: string; pid: number; name: string; message: string; stream?: Stream }
-  /** In pieces that may end within a line. `name`: of the task that printed it; null if unknown. */
+  /** Handlers printed a piece of text, which may end within a line. `name`: the task that printed it; null if unknown. */
   'task-printed': {
     spool: string
     pid: number
     name: TaskName | null
     stream: Stream
     text: string
-    /** Other tasks run in the same process. */
+    /** True if other tasks may run in the same process. */
     isBeside: boolean
   }
 
   'signal-registered': { spool: string; number: number; target: string }
-  /** Its handler threw, or its process died. */
+  /** The handler of a signal threw, or its process died. */
   'signal-failed': { spool: string; pid: number; number: number; error: string }
   'signal-unhandled': { number: number }
   'signal-unroutable': { target: string; because: 'unsupported' | 'invalid' }
   'signals-full': { number: number; limit: number }
 
   'schedule-fired': SignalSchedule
-  /** A person has it run, paused, resumed or removed. */
+  /** A person ran, paused, resumed or removed a schedule. */
   'schedule-changed': { spool: string; schedule: Schedule | PeriodicTask; verb: string; done: string }
   'schedules-full': { kind: Schedule['kind']; limit: number }
   'schedule-watch-failed': { path: string; error: string }
-  /** What names no zone counts in this one from now on. `why`: what says so, for people. */
+  /** Schedules that name no time zone count in this one from now on. `why`: where the zone comes from, for people. */
   'schedules-zoned': { zone: string; why: string }
-  /** If several daemons share a spool, one of them fires the schedules. */
+  /** Several daemons share a spool, and one of them fires the schedules. `isLeading`: true if this daemon does. */
   'schedules-led': { spool: string; isLeading: boolean }
   'schedule-lease-failed': { spool: string; error: string }
   'command-started': { command: string; pid: number }
@@ -131,33 +131,33 @@ export interface EventMap {
   'command-overran': { command: string; pid: number }
   'command-failed': { command: string; error: string }
 
-  /** A periodic task is due, but its last run is still in the spool. Once for each run. */
+  /** A periodic task is due, but its last run, `stored`, has not ended. Emitted once for each such run. */
   'periodic-left-out': { spool: string; name: string; stored: string }
-  /** What was remembered of a periodic task was no entry of ours. */
+  /** The stored entry of a periodic task is damaged, and the task starts anew. */
   'periodic-damaged': { spool: string; name: string }
   'periodic-failed': { spool: string; error: string }
-  /** No spool is known for its queue. */
+  /** A periodic task is not scheduled, because no spool is known for its queue. */
   'periodic-unplaced': { name: string; queue: string }
 
-  /** What is paused has changed; something is. */
+  /** The pauses have changed, and something is paused. */
   'pauses-changed': { spool: string; pauses: Pauses }
   /** Nothing is paused any more. */
   'pauses-ended': { spool: string }
 
   'spool-missing': { spool: string; error: string }
   'spool-back': { spool: string }
-  /** Of a spool on Redis: nothing of it is known until it is reached again. */
+  /** Redis cannot be reached. Nothing is known of its spool until 'spool-reached'. */
   'spool-unreachable': { spool: string; error: string }
   'spool-reached': { spool: string }
-  /** No progress for half of the time of the service manager's watchdog, which is not fed from now on. */
+  /** A spool has made no progress for half of the time of the service manager's watchdog, which is not fed until it does. */
   'spool-stalled': { spool: string; what: 'scan' | 'dispatch' }
   'spool-resumed': { spool: string; what: 'scan' | 'dispatch' }
   'spool-list-failed': { spool: string; prefix: string; error: string }
   'spool-list-back': { spool: string; prefix: string }
   'spool-unvisited': { spool: string; prefix: string }
-  /** Somebody has stored tasks in a directory whose name is no priority, as a running uWSGI does for `priority = urgent`. */
+  /** There are tasks in a directory whose name is no priority. A running uWSGI stores them there for `priority = urgent`. */
   'spool-astray': { spool: string; prefix: string }
-  /** No worker of ours runs it. Without a pid, its holder is not visible to us. */
+  /** A process that is no worker of ours has had a task locked for long. `pid` is missing if we cannot see that process. */
   'spool-task-locked': { spool: string; name: string; forMs: number; pid?: number; command?: string }
   /**
    * Hidden files of dead writers were removed; tasks that such a writer had promised under an id were published; and files
@@ -184,9 +184,9 @@ export interface EventMap {
   'modifier-unavailable': { peer: string; modifier1: number }
   'peer-turned-away': { peer: string; because: string }
 
-  /** A control socket could not be opened: in this spool, or at this path. */
+  /** A control socket could not be opened. `place`: its spool, or its path. */
   'control-unavailable': { place: string; error: string }
-  /** Something that came through a FIFO of `master-fifo` was not obeyed. */
+  /** A FIFO of `master-fifo` delivered something that was not obeyed, or could not be read. */
   'fifo-ignored': { path: string; why: string }
   /** A FIFO of `master-fifo` was removed or replaced, and cannot be opened again. */
   'fifo-unavailable': { path: string; why: string }
@@ -200,7 +200,7 @@ export interface EventMap {
   'pidfile-removed': { kind: PidfileKind }
   'pidfile-left': { file: string; error: string }
 
-  /** A file watched for touches; `asks` is what a touch requests. */
+  /** A file that is watched for touches was touched. `asks`: what the touch requests. */
   'file-touched': { file: string; asks: 'reload' | 'new-workers' }
   'file-awaited': { file: string }
   /** The new configuration is valid, and is about to be applied. */
@@ -208,37 +208,37 @@ export interface EventMap {
   'reload-refused': { error: string }
   'reload-done': Record<string, never>
   'stop-asked': { signal: string }
-  /** Running tasks delay a stop; they are killed after `mercyMs`. */
+  /** Running tasks delay a stop. After `mercyMs` their workers are killed. */
   'stop-waits': { running: readonly TaskName[]; mercyMs: number }
   'stop-forced': { signal: string }
-  /** Somebody asked what the processes do. `kernel`: the state of the process, and where it waits. */
+  /** A person asked what the workers do. `kernel`: the state of the process as the kernel has it; null if unknown. */
   'process-described': {
     spool: string
     pid: number
     state: string
     running: ReadonlyArray<{ readonly ref: Ref; readonly forMs: number }>
     signals: readonly number[]
-    /** How many tasks and signals it was given and has not started. */
+    /** The number of tasks and signals that the worker was given and has not started. */
     ahead: number
     kernel: string | null
   }
-  /** It gives out no more tasks and signals, because of this signal or request. */
+  /** The daemon gives out no more tasks and signals. `because`: the signal or request that asked for this. */
   'quiet-began': { because: string }
   'quiet-ended': { because: string }
-  /** `--drain` has ended: the number of tasks that ran to SPOOL_OK, and of the others per outcome. */
+  /** `--drain` has ended. `done`: how many tasks ran to SPOOL_OK. `unfinished`: how many did not, per outcome. */
   'daemon-drained': { done: number; unfinished: Readonly<Record<string, number>> }
   'daemon-stopped': Record<string, never>
 }
 
 export type EventName = keyof EventMap
 
-/** What becomes lines of the log: all but measurements, which are made for whoever listens. */
+/** The events that become lines of the log: all but measurements, which are made for other listeners. */
 export type LoggedEvent = Exclude<EventName, 'run-times' | 'named-runs'>
 
-/** What writes the lines of each event. */
+/** The functions that write the lines of each event. */
 export type Listeners = { readonly [Name in LoggedEvent]: (payload: EventMap[Name]) => void }
 
-/** Where text was printed; `output`: to either, by an interpreter that does not distinguish them. */
+/** The stream to which text was printed. `output`: one of the two, from an interpreter that does not distinguish them. */
 export type Stream = 'stdout' | 'stderr' | 'output'
 
 /** Why a worker asks for its successor. Memory is in bytes. */

@@ -10,13 +10,13 @@ import type { Listeners, RecycleReason } from './event-map.js'
 import { lineName, PrintedLines, prefixOf, type Speaker, TaskLines, taskFields } from './task-lines.js'
 
 /**
- * What is logged of each event. Lines that uWSGI also has are the same to the byte (core/spooler.c, core/master*.c, core/socket.c,
- * core/signal.c, core/cron.c, core/fsmon.c).
+ * Returns the functions that log each event. Lines that uWSGI also has are the same to the byte (core/spooler.c, core/master*.c,
+ * core/socket.c, core/signal.c, core/cron.c, core/fsmon.c).
  *
- * @param isQuiet whether a spool, or that of a file, leaves no lines about tasks that succeed
+ * @param isQuiet true if the spool at this path, or around this file, leaves no lines about tasks that succeed
  */
 export function logLines(log: LineLog, isQuiet: (path: string) => boolean): Listeners {
-  /** Lines that begin with whose they are. */
+  /** Writes a line that begins with its subject. */
   const tell = (level: Level, speaker: Speaker, text: string, fields?: object) => {
     const { spool, pid } = speaker
     const worker = pid === undefined ? {} : { worker: pid }
@@ -55,7 +55,7 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
       ),
     'stop-forced': ({ signal }) =>
       log.line('warn', `${signal} received...killing everything now`, { signal }),
-    // as uWSGI's (core/master_utils.c)
+    // the same lines as uWSGI's (core/master_utils.c)
     'quiet-began': ({ because }) =>
       dated('info', '*** PAUSE (press start to resume, if you do not have a joypad send SIGTSTP) ***', {
         because,
@@ -418,7 +418,7 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
   }
 }
 
-/** The first is uWSGI's line about its spooler, the others are of its workers. */
+/** Returns what a worker has reached. The text for tasks is uWSGI's of its spooler, the others are uWSGI's of its workers. */
 function reached(because: RecycleReason): string {
   if (because.kind === 'tasks') return `maximum number of tasks reached (${because.limit})`
   return `reload-on-${because.kind} limit reached (${because.bytes} >= ${because.limit})`
@@ -446,18 +446,18 @@ function claimText(locks: string, because: string | undefined): string {
   return `claims with lease files (spooler-lock = lockfile), which uWSGI does not see${why}`
 }
 
-/** uWSGI also prints the descriptor, which in another process means nothing (core/master.c). */
+/** Returns uWSGI's line without the descriptor, which means nothing here, because another process has it (core/master.c). */
 function listeningLine(what: string, address: string): string {
   const name = printable(address)
   return `*** ${what === 'stats' ? 'Stats server' : what} enabled on ${name} ***`
 }
 
-/** Peers must not be able to fill the disk with our log. */
+/** The most complaints about peers per period, so that peers cannot fill the disk with our log. */
 const COMPLAINTS = 20
 const PERIOD_MS = 10_000
 const COMPLAINT_LENGTH = 400
 
-/** Limits the lines per period; the first line after it says how many were suppressed. */
+/** Returns a function that limits the lines per period. The first line after a period says how many were left out. */
 function createComplainer(log: LineLog): (text: string, peer: string) => void {
   let periodEndsMs = 0
   let count = 0
@@ -473,7 +473,7 @@ function createComplainer(log: LineLog): (text: string, peer: string) => void {
   }
 }
 
-/** uWSGI logs nothing about timers. */
+/** Returns uWSGI's line about a schedule that fired; undefined for timers, of which uWSGI logs nothing. */
 function firedLine(schedule: SignalSchedule): string | undefined {
   switch (schedule.kind) {
     case 'timer':
@@ -500,7 +500,7 @@ const UNFINISHED_TEXTS: Readonly<Record<string, string>> = {
   unknown: 'known to no handler',
 }
 
-/** How a `--drain` ended, for people. */
+/** Returns how a `--drain` ended, for people. */
 function drainedText(done: number, unfinished: Readonly<Record<string, number>>): string {
   const others = Object.entries(UNFINISHED_TEXTS).flatMap(([kind, text]) => {
     const count = unfinished[kind] ?? 0

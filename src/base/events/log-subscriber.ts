@@ -4,11 +4,11 @@ import type { LoggedEvent } from './event-map.js'
 import { logLines } from './log-lines.js'
 
 /**
- * The only place where events become text. In a structured log each line has the name of its event, unless the line names a
- * more specific one, and the error of that event as a field.
+ * Subscribes a log to all events: the only place where events become text. In a structured log each line has the name of its
+ * event, unless the line names a more specific one, and the error of that event as a field.
  *
- * @param isQuiet spooler-quiet: whether there are no lines about tasks that succeed, by the path of a spool, or of a file in it. A
- *   reload may change it
+ * @param isQuiet spooler-quiet: true if the spool at this path, or around this file, leaves no lines about tasks that succeed. A
+ *   reload may change the result
  */
 export function subscribeLog(events: Emitter, log: LineLog, isQuiet: (path: string) => boolean): void {
   let context: { readonly event?: LoggedEvent; readonly error?: string } = {}

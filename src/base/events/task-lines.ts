@@ -5,7 +5,7 @@ import { isHandled, nameOf, type Report } from '../task/report.js'
 import { durationText } from '../time-text.js'
 import type { EventMap } from './event-map.js'
 
-/** Whose line it is: a spool's or, with a pid, a worker's. */
+/** The subject of a line: a spool or, with a pid, a worker. */
 export interface Speaker {
   readonly spool: string
   readonly pid?: number
@@ -15,9 +15,12 @@ export function prefixOf({ spool, pid }: Speaker): string {
   return pid === undefined ? `[spooler ${spool}]` : `[spooler ${spool} pid: ${pid}]`
 }
 
-/** How long an unlocked, incomplete file may still be arriving. */
+/** An unlocked, incomplete file that has changed less than this ago may still be arriving. */
 const GRACE_MS = 10_000
-/** What is said once about files is remembered: of files that are left alone, and of what tasks wait for, so many each. */
+/**
+ * The most warnings that are remembered, so that each is logged once. The limit holds for files that are left alone and for what
+ * tasks wait for, each on its own.
+ */
 const MAX_SAID = 10_000
 
 /** The lines about single tasks (core/spooler.c, spooler_manage_task). */
@@ -38,7 +41,7 @@ export class TaskLines {
     this.#log.line('info', `${prefixOf(speaker)} managing request ${lineName(name)} ...`, fields)
   }
 
-  /** @param isKnown its `managing` line was written when it started */
+  /** @param isKnown true if the `managing` line was written when the task started */
   reported(speaker: Speaker, report: Report, isKnown: boolean): void {
     const { kind, atMs, detail } = report
     const name = nameOf(report)
@@ -63,7 +66,7 @@ export class TaskLines {
           report,
           `task ${line} failed, runs again ${inTime(atMs)}: ${detail}`,
         )
-      case 'ignore': // quiet or not, as in uWSGI
+      case 'ignore': // the first line also with spooler-quiet, as in uWSGI
         this.#log.line(
           'warn',
           'unable to find the spooler function, have you loaded it into the spooler process ?',
@@ -103,7 +106,7 @@ export class TaskLines {
     this.#log.line(level, `${prefixOf(speaker)} ${text}`, this.#endFields(speaker, report))
   }
 
-  /** Whole seconds as in uWSGI, unless the log is more precise. */
+  /** Returns how long the handler ran: in whole seconds as in uWSGI, unless the log is more precise. */
   #ran({ ranMs }: Report): string {
     return this.#log.isPrecise
       ? `${(ranMs / 1000).toFixed(3)} seconds`
@@ -111,7 +114,7 @@ export class TaskLines {
   }
 
   #endFields(speaker: Speaker, report: Report): object | undefined {
-    if (!this.#log.isStructured) return undefined // each line of a backlog comes here
+    if (!this.#log.isStructured) return undefined // called for each task of a backlog
     const { kind, ranMs, waitMs, attempt, atMs, detail } = report
     const name = nameOf(report)
     const taskName = report.task === undefined ? {} : { taskName: report.task }
@@ -126,13 +129,13 @@ export class TaskLines {
     })
   }
 
-  /** A text log has none. */
+  /** Returns the fields of a line; undefined for a text log, which has none. */
   #fields({ spool, pid }: Speaker, name: TaskName, more: object): object | undefined {
     if (!this.#log.isStructured) return undefined
     return { spool, worker: pid, ...taskFields(name), ...more }
   }
 
-  /** Once per name of a task, or of slots. */
+  /** Warns of a task whose name no handler knows, once per name. */
   #unknown(spool: string, name: TaskName, task: string): void {
     const why = `no handler knows the task ${task}; it waits until one does: reload or restart the daemon with the module that registers it`
     this.#waits(spool, task, name, `is parked: ${why}`)
@@ -155,12 +158,12 @@ export class TaskLines {
   }
 }
 
-/** What a structured log says of a task. */
+/** Returns the fields of a task in a structured log. */
 export function taskFields(name: TaskName) {
   return { task: displayName(baseName(name)), priority: priorityOf(name) ?? undefined }
 }
 
-/** The task's name in a line. */
+/** Returns the name of a task for a line. */
 export function lineName(name: TaskName): string {
   return printable(displayName(baseName(name)))
 }
@@ -169,7 +172,7 @@ function hasRun(kind: Report['kind']): boolean {
   return isHandled(kind) || kind === 'ignore'
 }
 
-/** Epoch ms. uWSGI's names end in the time when the task was written (core/spooler.c, spool_request). */
+/** Returns when the task was written, in epoch ms, because uWSGI's names end in that time (core/spooler.c, spool_request). */
 function arrivalOf(name: TaskName): number | undefined {
   const [, seconds, micros] = /uwsgi_spoolfile_on_[^/]*_(\d{1,11})_(\d{1,6})$/.exec(name) ?? []
   return seconds === undefined ? undefined : Number(seconds) * 1000 + Math.floor(Number(micros) / 1000)
@@ -181,9 +184,9 @@ function inTime(atMs: number | undefined): string {
 
 type Printed = EventMap['task-printed']
 
-/** A longer line is split. */
+/** Printed lines that are longer than this are split. */
 const MAX_LINE_CHARS = 8192
-/** The maximum number of tasks with an unterminated line. */
+/** The maximum number of unterminated lines; beyond it, all of them are written out. */
 const MAX_OPEN = 1000
 
 /**
@@ -193,10 +196,10 @@ const MAX_OPEN = 1000
 const OWN_BEGINNING =
   /^(?:.{0,64}? - )?(?:\[(?:spooler|uwsgi)|\*\*\* |\.\.\.|OOOPS |spawned |spoold|spooler (?:1 )?\(pid|sig[a-z0-9/]+ received|killing |cheaping |cheaper hard |worker \d+ lifetime |\[busyness\] |goodbye |drained: |vacuum: |writing pidfile|set(?:gid|uid)\(|set additional|chdir\(|uwsgi socket|-- unavailable|error managing|invalid signal|\^\^\^|could not deliver|you can register|unable to |the (?:reload|spoolers|log) |\d+ (?:lines|tasks?|more) |\S+ was turned away|.*: (?:warning|error): )/i
 
-/** What handlers print, line by line; in a text log, unchanged. */
+/** Logs what handlers print, line by line; in a text log, unchanged unless the author is unclear. */
 export class PrintedLines {
   readonly #log: LineLog
-  /** What was printed after the last newline, per author and stream. */
+  /** The text after the last newline, per author and stream. */
   readonly #open = new Map<string, Printed>()
 
   constructor(log: LineLog) {
@@ -211,12 +214,12 @@ export class PrintedLines {
     this.#keep(key, piece, rest)
   }
 
-  /** The task has ended, and with it its last line. */
+  /** Call it when a task has ended: its last line has ended with it. */
   ended(pid: number, name: TaskName): void {
     if (this.#open.size > 0) this.#close(piece => piece.pid === pid && piece.name === name)
   }
 
-  /** The process has ended, and with it its last line. */
+  /** Call it when a process has ended: its last lines have ended with it. */
   exited(pid: number): void {
     this.#close(piece => piece.pid === pid)
   }

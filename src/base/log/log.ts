@@ -6,32 +6,32 @@ import { isJournal, type LogFiles, LogOutput, type Severity, withSeverity } from
 
 const pino = onDemand<typeof import('pino')>('pino')
 
-/** The least important first. */
+/** The levels of lines, the least important first. */
 export const LEVELS = ['info', 'warn', 'error'] as const
 export type Level = (typeof LEVELS)[number]
 
 export interface LogOptions {
   /** The file to append to; null means standard error. */
   readonly file: string | null
-  /** What opens it. */
+  /** The functions that open the file. */
   readonly files: LogFiles
   readonly format: 'text' | 'json'
   /** Start lines with the date: a strftime format, `iso`, or a value that means yes in uWSGI; null means no date. */
   readonly date: string | null
 }
 
-/** What lines are written to: that never throws. */
+/** The part of a log that takes lines. It never throws. */
 export interface LineLog {
-  /** Whether fields are written. */
+  /** True if fields are written. */
   readonly isStructured: boolean
-  /** Whether times, and so durations, have milliseconds. */
+  /** True if times, and so durations, have milliseconds. */
   readonly isPrecise: boolean
   line(level: Level, text: string, fields?: object, form?: LineForm): void
 }
 
 /**
- * How a text log writes a line. `dated`: always with the date, as uWSGI does (uwsgi_log_verbose). `plain`: other code has printed it,
- * so it stays unchanged, without a date. Otherwise the options say whether it has a date.
+ * How a text log writes a line. `dated`: always with the date, as uWSGI does (uwsgi_log_verbose). `plain`: unchanged, without a
+ * date, because other code has printed the line. Otherwise the options say whether the line has a date.
  */
 export type LineForm = 'dated' | 'plain'
 
@@ -39,13 +39,13 @@ export type LineForm = 'dated' | 'plain'
 export interface Log extends LineLog {
   /** The descriptor that children share; it changes with `reopen`. */
   readonly fd: number
-  /** Reopens the file after logrotate has moved it. On failure it keeps the old one, and reports it there. */
+  /** Reopens the file after logrotate has moved it. On failure, the log keeps the old file and reports the failure there. */
   reopen(): void
   /** Writes the rest, before the process exits. @returns false if a write is blocked, for which an ordinary exit would wait */
   end(): Promise<boolean>
 }
 
-/** @throws SpooldError LOG_UNWRITABLE */
+/** Opens the log of a daemon. @throws SpooldError LOG_UNWRITABLE */
 export function openLog({ file, files, format, date }: LogOptions): Log {
   const output = new LogOutput(file, files, lines =>
     line(
@@ -74,7 +74,7 @@ export function openLog({ file, files, format, date }: LogOptions): Log {
   }
 }
 
-/** Gives each of the lines its severity, if the reader wants it. */
+/** Puts the severity before each line, if the reader wants that. */
 type Mark = (level: Level, lines: string) => string
 
 const asIs: Mark = (_, lines) => lines
@@ -115,8 +115,8 @@ const PLAIN_YES = /^(|true|1|on|yes)$/i
 const ISO = /^iso$/i
 
 /**
- * The date at the start of a log line: with milliseconds for `iso`, otherwise in uWSGI's format or a strftime format in the
- * C locale, formatted once per second.
+ * Returns a function that tells the date for the start of a log line: with milliseconds for `iso`, otherwise in uWSGI's format
+ * or a strftime format in the C locale, formatted once per second.
  */
 function createStamp(format: string | null): () => string {
   if (isPrecise(format)) return () => isoTime(new Date())
@@ -133,12 +133,12 @@ function createStamp(format: string | null): () => string {
   }
 }
 
-/** Whether the format has milliseconds. */
+/** True if the format has milliseconds. */
 function isPrecise(format: string | null): boolean {
   return format !== null && ISO.test(format)
 }
 
-/** In the local time zone, with its offset. */
+/** Returns a time in the local time zone, with its offset. */
 function isoTime(date: Date): string {
   const offset = -date.getTimezoneOffset()
   const local = new Date(date.getTime() + offset * 60_000).toISOString().slice(0, -1)
@@ -147,7 +147,7 @@ function isoTime(date: Date): string {
   return `${local}${offset < 0 ? '-' : '+'}${pad(hours)}:${pad(minutes)}`
 }
 
-/** strftime(3) in the C locale; the library's `%c`, `%X` and `%Z` differ. */
+/** Formats a time as strftime(3) does in the C locale. The library's own `%c`, `%X` and `%Z` differ. */
 function formatTime(format: string, date: Date): string {
   const local = format.replace(/%[%cXZ]/g, directive => {
     switch (directive) {
@@ -164,7 +164,7 @@ function formatTime(format: string, date: Date): string {
   return strftime()(local, date)
 }
 
-/** `CET`, `EST`: each locale knows the abbreviations of its own part of the world. */
+/** Returns `CET`, `EST` and so on. Four locales are asked, because each knows the abbreviations of its own part of the world. */
 function zoneName(date: Date): string {
   const names = ['en-US', 'en-GB', 'en-AU', 'en-IN'].map(locale => {
     const parts = new Intl.DateTimeFormat(locale, { timeZoneName: 'short' }).formatToParts(date)

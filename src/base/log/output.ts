@@ -2,24 +2,25 @@ import { close, fstatSync, statSync, write } from 'node:fs'
 import { resolve } from 'node:path'
 import { errnoOf, messageOf, quietly, SpooldError } from '../errors.js'
 
-/** What opens a log: system/opener.ts. */
+/** The functions that open a log (system/opener.ts). */
 export interface LogFiles {
   append(path: string, mode: number): number
-  /** A pipe or terminal once more, so that a write never waits; else the same descriptor. */
+  /** Opens a pipe or terminal once more, so that a write never waits; returns the same descriptor for anything else. */
   again(fd: number): number
 }
 
-/** The maximum that waits for a slow disk or reader; more is dropped. */
+/** The most bytes that wait for a slow disk or reader. Further lines are dropped. */
 const MAX_BACKLOG_BYTES = 8 * 1024 * 1024
-/** How long to wait before retrying a full disk, or a reader that does not read: twice as long each time. */
+/** The delay before a write to a full disk, or to a reader that does not read, is tried again. It doubles each time. */
 const FIRST_RETRY_MS = 1
 const LAST_RETRY_MS = 100
-/** How long a process waits before it exits: for a reader that reads nothing, and for one that reads slowly. */
+/** An exit waits this long for a reader that reads nothing. */
 const LAST_CHANCE_MS = 1000
+/** An exit waits at most this long, however slowly the reader reads. */
 const LAST_CHANCES_MS = 15_000
-/** A blocked write goes on only when most of a socket's buffer has been read. */
+/** An exit waits this long for a blocked write, which goes on only when most of a socket's buffer has been read. */
 const BLOCKED_CHANCE_MS = 5000
-/** Where the log has a reader, about as much is written at once as a pipe takes: only between two writes is it seen that a reader is slow. */
+/** The most bytes of a write to a reader: about what a pipe takes, because a slow reader shows only between two writes. */
 const READ_BYTES = 64 * 1024
 const NEWLINE = 10
 export const STDERR = 2
@@ -38,16 +39,16 @@ export class LogOutput {
   readonly #encoding: 'utf8' | 'latin1'
   /** The descriptor that children inherit. */
   #fd: number
-  /** The descriptor that we write to: the same file. */
+  /** The descriptor that we write to. It has the same file. */
   #out: number
-  /** How much is written at once; a file has no reader to wait for. */
+  /** The most bytes of a write: any number for a file, which has no reader to wait for. */
   readonly #mostBytes: number
   /** The descriptor in use by a write, which must not be closed. */
   #fdInUse: number | undefined
   #state: 'idle' | 'writing' | 'pausing' = 'idle'
   #lines: string[] = []
   #lineChars = 0
-  /** Being written, or the rest of an incomplete write. */
+  /** The bytes that are being written, or the rest of an incomplete write. */
   #chunk = Buffer.alloc(0)
   #dropped = 0
   #retryMs = FIRST_RETRY_MS
@@ -56,7 +57,7 @@ export class LogOutput {
   /**
    * @param file the file to append to; null means standard error
    * @param files opens it
-   * @param lost told when writing works again, and lines were dropped in the meantime: how many
+   * @param lost called with the number of dropped lines, once writing works again
    * @param encoding of the text; `latin1` means one character per byte
    * @throws SpooldError LOG_UNWRITABLE
    */
@@ -68,7 +69,7 @@ export class LogOutput {
   ) {
     this.#encoding = encoding
     this.#files = files
-    this.#file = file === null ? null : resolve(file) // the current directory may differ when it is reopened
+    this.#file = file === null ? null : resolve(file) // the current directory may differ when the file is reopened
     this.#lost = lost
     this.#fd = file === null ? STDERR : openLogFile(file, files)
     this.#out = files.again(this.#fd)
@@ -138,7 +139,7 @@ export class LogOutput {
     })
   }
 
-  /** Whole lines, because children write between two pieces. */
+  /** The next bytes to write: whole lines, because children write between two pieces. */
   get #piece(): Buffer {
     if (this.#chunk.length <= this.#mostBytes) return this.#chunk
     const last = this.#chunk.lastIndexOf(NEWLINE, this.#mostBytes - 1)
@@ -157,7 +158,7 @@ export class LogOutput {
   }
 
   #failed(error: Error): void {
-    if (errnoOf(error) === 'EPIPE') this.#chunk = Buffer.alloc(0) // its reader is gone for good
+    if (errnoOf(error) === 'EPIPE') this.#chunk = Buffer.alloc(0) // the reader is gone for good
     this.#state = 'pausing'
     setTimeout(() => this.#next(), this.#retryMs).unref()
     this.#retryMs = Math.min(this.#retryMs * 2, LAST_RETRY_MS)
@@ -165,7 +166,7 @@ export class LogOutput {
 }
 
 /**
- * Opens a log for appending, so that what children write goes to its end, too.
+ * Opens a log for appending, so that what children write also goes to its end.
  *
  * @throws SpooldError LOG_UNWRITABLE
  */
@@ -193,8 +194,8 @@ function closeQuietly(fd: number): void {
 }
 
 /**
- * Whether a descriptor leads to the systemd journal: JOURNAL_STREAM names the device and inode of the stream that the
- * service manager has made (systemd.exec(5)). A descriptor that was redirected since then has others.
+ * True if a descriptor leads to the systemd journal: JOURNAL_STREAM names the device and inode of the stream that the service
+ * manager has made (systemd.exec(5)). A descriptor that was redirected since then has another device or inode.
  */
 export function isJournal(fd: number): boolean {
   const { JOURNAL_STREAM } = process.env
@@ -203,10 +204,10 @@ export function isJournal(fd: number): boolean {
   return JOURNAL_STREAM === `${dev}:${ino}`
 }
 
-/** Of syslog(3): an error, a warning, a piece of information. */
+/** A severity of syslog(3): error, warning, information. */
 export type Severity = 3 | 4 | 6
 
-/** Each line with the mark of its severity, which the journal takes off (sd-daemon(3)). */
+/** Puts before each line the mark of its severity, which the journal takes off (sd-daemon(3)). */
 export function withSeverity(severity: Severity, lines: string): string {
   return `<${severity}>${lines.replace(/\n(?!$)/g, `\n<${severity}>`)}`
 }

@@ -2,17 +2,17 @@ import { messageOf } from '../../base/errors.js'
 import { toByteString } from '../../base/task/ref.js'
 import { libc } from '../libc.js'
 
-/** What a service manager wants to hear from this daemon: sd_notify(3), sd_watchdog_enabled(3). */
+/** The service manager that wants to hear from this daemon: sd_notify(3), sd_watchdog_enabled(3). */
 export interface ServiceManager {
   /** NOTIFY_SOCKET: an absolute path, or `@` and the name of an abstract socket. */
   readonly socket: string
-  /** The service is restarted when this much time passes without a sign of life; null: never. */
+  /** The service is restarted when this much time passes without a sign of life; null if it never is. */
   readonly watchdogMs: number | null
 }
 
 /**
- * For the process that systemd itself started. WATCHDOG_PID names it, but the daemon may be its child (`daemonize`,
- * `master-as-root`): without that variable, WATCHDOG_USEC counts for whoever inherits it.
+ * Lets a child of this process, which systemd started, feed the watchdog: the daemon may be such a child (`daemonize`,
+ * `master-as-root`), but WATCHDOG_PID names this process. Without that variable, WATCHDOG_USEC holds for whoever inherits it.
  */
 export function passWatchdogOn(): void {
   const { WATCHDOG_PID } = process.env
@@ -20,7 +20,10 @@ export function passWatchdogOn(): void {
   delete process.env.WATCHDOG_PID
 }
 
-/** For the daemon. The variables are removed: no worker, and no program of a handler, speaks for the service. */
+/**
+ * Returns the daemon's service manager, if it has one. Removes the variables, so that no worker, and no program of a handler,
+ * speaks for the service.
+ */
 export function takeServiceManager(): ServiceManager | undefined {
   const { NOTIFY_SOCKET: socket = '', WATCHDOG_USEC } = process.env
   for (const name of ['NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID']) delete process.env[name]
@@ -35,7 +38,7 @@ export type Notification = Readonly<Record<string, string>>
 /**
  * Tells the service manager, without waiting for it.
  *
- * @returns why it has not heard; undefined if it has
+ * @returns why the service manager did not get the message; undefined if it did
  */
 export function notify(socket: string, notification: Notification): string | undefined {
   const lines = Object.entries(notification).map(([name, value]) => `${name}=${value}`)

@@ -1,53 +1,53 @@
 import { SpooldError } from '../../base/errors.js'
 import { printableLine } from '../../base/printable.js'
 
-/** What a service unit is made from. Paths are absolute, and times in milliseconds. */
+/** The facts for a service unit. Paths are absolute, and times in milliseconds. */
 export interface ServicePlan {
   /** The configuration, for people. */
   readonly about: string
   /** Node, the program, and its arguments. */
   readonly command: readonly string[]
-  /** Null: the user of the service manager. */
+  /** The user of the service; null for the user of the service manager. */
   readonly owner: {
     readonly user: string
     readonly group: string | null
     readonly groups: readonly string[]
   } | null
   readonly workingDirectory: string
-  /** The unit's, without its suffix. */
+  /** The name of the unit without its suffix. */
   readonly name: string
   readonly spools: readonly string[]
   /** Further directories that the daemon creates files in. */
   readonly written: readonly string[]
-  /** Its control sockets are in no spool: those of spools on Redis. */
+  /** True if the daemon has control sockets outside of spools: those for spools on Redis. */
   readonly needsRuntimeDirectory: boolean
-  /** What has to be readable. */
+  /** Paths that the daemon has to be able to read. */
   readonly needed: readonly string[]
   /** How long the handlers may take to load; 0: no limit. */
   readonly startMs: number
   readonly mercyMs: number
-  /** `--drain`: it runs what is due, and ends. */
+  /** `--drain`: the daemon runs what is due, and ends. */
   readonly isOnce: boolean
-  /** What systemd starts is the daemon itself, which `daemonize` and `master-as-root` put elsewhere. */
+  /** True if the process that systemd starts is the daemon. With `daemonize` or `master-as-root`, the daemon is its child. */
   readonly isMainProcess: boolean
-  /** It ends when idle; something else starts it. */
+  /** True if the daemon ends when idle, and another unit starts it. */
   readonly isOnDemand: boolean
-  /** It binds a port below 1024. */
+  /** True if the daemon binds a port below 1024. */
   readonly hasLowPort: boolean
   readonly isNetworked: boolean
-  /** Of systemd on this machine; null: unknown. */
+  /** The version of systemd on this machine; null if unknown. */
   readonly systemdVersion: number | null
-  /** For `systemctl --user`. */
+  /** True for a unit of `systemctl --user`. */
   readonly isUserUnit: boolean
   readonly isHardened: boolean
 }
 
-/** What systemd adds to the time that the daemon itself takes at most. */
+/** systemd waits this much longer than the daemon itself takes at most. */
 const MARGIN_MS = 30_000
-/** The first version that sends the signal of a reload itself, and waits until it is done. */
+/** The first version of systemd that sends the signal for a reload itself, and waits until the reload is done. */
 const HAS_NOTIFY_RELOAD = 253
 
-/** The text of a `.service` unit. @throws SpooldError CONFIG_INVALID for a path that a unit cannot name */
+/** Returns the text of a `.service` unit. @throws SpooldError CONFIG_INVALID for a path that a unit cannot name */
 export function serviceUnit(plan: ServicePlan): string {
   const sections = [
     ['Unit', unitLines(plan)],
@@ -131,7 +131,7 @@ function limitLines(plan: ServicePlan): string[] {
   ]
 }
 
-/** Homes, as ProtectHome= knows them. */
+/** The directories of users, as ProtectHome= knows them. */
 const HOMES = ['/home', '/root', '/run/user']
 const TEMPORARY = ['/tmp', '/var/tmp']
 
@@ -178,15 +178,15 @@ function seconds(ms: number): string {
 /** A spool whose tasks start the daemon. */
 interface WatchedSpool {
   readonly directory: string
-  /** Its priority directories at this time; null: priorities are not entered. */
+  /** The priority directories that exist now; null if the daemon does not enter them. */
   readonly priorities: readonly string[] | null
-  /** Only uWSGI's names run. */
+  /** True if only files with uWSGI's names are tasks. */
   readonly strictNames: boolean
 }
 
 /**
- * The text of a `.path` unit. systemd looks at a directory again when the service has ended, so no task is overlooked. It
- * passes by names with a dot in front, `.spoold` among them.
+ * Returns the text of a `.path` unit. systemd looks at a directory again when the service has ended, so no task is overlooked.
+ * systemd ignores names that begin with a dot, `.spoold` among them.
  */
 export function pathUnit(about: string, spools: readonly WatchedSpool[]): string {
   return `[Unit]
@@ -215,13 +215,13 @@ function conditions({ directory, priorities, strictNames }: WatchedSpool): strin
 interface SocketPlan {
   readonly addresses: readonly string[]
   readonly backlog: number
-  /** Of unix sockets. */
+  /** The mode of unix sockets. */
   readonly mode: number
-  /** Of unix sockets; null: root. */
+  /** The owner of unix sockets; null for root. */
   readonly owner: { readonly user: string; readonly group: string | null } | null
 }
 
-/** The text of a `.socket` unit. */
+/** Returns the text of a `.socket` unit. */
 export function socketUnit(about: string, { addresses, backlog, mode, owner }: SocketPlan): string {
   return [
     '[Unit]',
@@ -240,7 +240,10 @@ export function socketUnit(about: string, { addresses, backlog, mode, owner }: S
   ].join('\n')
 }
 
-/** A rule for logrotate(8): the daemon opens its log again on SIGHUP, and may not be able to create it. */
+/**
+ * Returns a rule for logrotate(8). The daemon opens its log again on SIGHUP. logrotate creates the new file, because the daemon
+ * may not be able to.
+ */
 export function logrotateRule(log: string, owner: { user: string; group: string }, signal: string): string {
   return `"${plain(log).replace(/["\\]/g, '\\$&')}" {
     weekly
@@ -257,12 +260,12 @@ export function logrotateRule(log: string, owner: { user: string; group: string 
 `
 }
 
-/** A whole value, such as a path: `%` would begin a specifier. @throws SpooldError CONFIG_INVALID */
+/** Escapes a whole value, such as a path, in which `%` would begin a specifier. @throws SpooldError CONFIG_INVALID */
 function value(text: string): string {
   return plain(text).replaceAll('%', '%%')
 }
 
-/** What can be written in a line of a file that people read. @throws SpooldError CONFIG_INVALID */
+/** Returns a text that can be written in a line of a file that people read. @throws SpooldError CONFIG_INVALID for any other */
 export function plain(text: string): string {
   if (printableLine(text) === text && !/[\t\ufffd]/.test(text)) return text
   throw new SpooldError(
@@ -271,18 +274,18 @@ export function plain(text: string): string {
   )
 }
 
-/** One of the words of a value (systemd.syntax(7)). */
+/** Escapes one of the words of a value (systemd.syntax(7)). */
 function word(text: string): string {
   const safe = value(text)
   return /^[^\s"'\\;]+$/.test(safe) ? safe : `"${safe.replace(/["\\]/g, '\\$&')}"`
 }
 
-/** One of the words of a command, in which `$` begins a variable. */
+/** Escapes one of the words of a command, in which `$` would begin a variable. */
 function argument(text: string): string {
   return word(text).replaceAll('$', '$$$$')
 }
 
-/** A path in a glob(7). */
+/** Escapes a path for a glob(7). */
 function literal(path: string): string {
   return value(path).replace(/[*?[\\]/g, '[$&]')
 }

@@ -98,7 +98,7 @@ async function namedTasks(
 /** What is to be changed in one spool. */
 interface Group {
   readonly place: Place
-  /** All of it that the filters select, besides those that are named. */
+  /** True if the tasks of the spool that the filters select are changed, besides the named ones. */
   isWhole: boolean
   readonly named: Map<Ref, NamedTask>
 }
@@ -126,7 +126,7 @@ function aboutOf({ isWhole, named }: Group, options: ChangeOptions, { command, t
   }
 }
 
-/** A daemon's control socket serves 64 clients. */
+/** The number of runs that are ended at the same time: half of the 64 clients that a daemon's control socket serves. */
 const ENDED_AT_ONCE = 32
 
 interface Order {
@@ -141,7 +141,7 @@ interface Order {
 
 interface Candidate {
   readonly task: TaskView
-  /** What output calls its spool. */
+  /** The name of the spool in the output. */
   readonly shown: string
   readonly isNamed: boolean
 }
@@ -203,7 +203,7 @@ async function* candidates(
   }
 }
 
-/** Those that run take long to end, and the others need not wait for that. */
+/** Yields the running tasks last: they take long to end, and the others need not wait for that. */
 async function* runningLast(tasks: AsyncGenerator<Candidate>): AsyncGenerator<Candidate> {
   const running: Candidate[] = []
   for await (const each of tasks)
@@ -212,7 +212,7 @@ async function* runningLast(tasks: AsyncGenerator<Candidate>): AsyncGenerator<Ca
   yield* running
 }
 
-/** Selected by its path, by a state that was asked for, or by one of the command's default states. */
+/** True if the filters fit, and the task is named, or its state was asked for or is one of the command's default states. */
 function matches(task: TaskView, isNamed: boolean, { selection, action }: Order): boolean {
   if (!selection.has(task)) return false
   return isNamed || selection.states !== undefined || action.states.includes(ownStateOf(task.state))

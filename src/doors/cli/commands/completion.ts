@@ -16,12 +16,12 @@ interface CompletedFlag {
   /** With its dashes. */
   readonly name: string
   readonly help: string
-  /** undefined: it has no value. */
+  /** undefined if the flag has no value. */
   readonly value?: Completer
 }
 
 interface CompletedCommand {
-  /** '' is the daemon. */
+  /** '' for the daemon. */
   readonly name: string
   readonly help: string
   readonly flags: readonly CompletedFlag[]
@@ -52,7 +52,7 @@ export function completionOf(commands: readonly Command[]) {
   }
 }
 
-/** A completion script: it is generated from the table of commands, so it knows what `--help` knows. */
+/** Returns a completion script, generated from the table of commands, so that it knows what `--help` knows. */
 function completionFor(shell: Shell, table: readonly Command[]): string {
   const configuration = OPTION_TABLE.map(optionFlag)
   const names = { words: table.map(({ name }) => name) }
@@ -200,7 +200,7 @@ function fish(daemon: CompletedCommand, commands: readonly CompletedCommand[]): 
   ].join('\n')
 }
 
-/** Inside single quotes of a POSIX shell. */
+/** Escapes a text for single quotes of a POSIX shell. */
 function quoted(text: string): string {
   return text.replaceAll("'", "'\\''")
 }

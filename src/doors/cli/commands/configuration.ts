@@ -35,14 +35,14 @@ export function check(files: readonly string[], _options: object, context: Comma
   return isGood ? 0 : 1
 }
 
-/** Interpreters are run for whom root looks; if that is not clear, none is. */
+/** Parses the handlers. Root runs the interpreters as the user for whom it looks; if that user is not clear, it runs none. */
 function parse(config: CheckedConfig, output: CommandContext['output']): void {
   try {
     const looker = lookerOf(config, codeOf(config))
     checkSyntax(config, config.problems, looker?.identity)
   } catch (error) {
     if (!(error instanceof SpooldError)) throw error
-    // who that is may be what is wrong, and said already
+    // the reason may be an error of the configuration, which is reported already
     if (config.problems.errors.length === 0) output.complain(`the handlers are not parsed: ${error.message}`)
   }
 }
@@ -54,7 +54,7 @@ interface ConfigOptions {
 
 /**
  * `spoold config app.ini`, like uWSGI's `--show-config`: prints the value of every option that has one, below a comment
- * that says where it was written. With what may be secret, the output is an equivalent ini file.
+ * that says where it was written. With `--with-secrets`, the output is an equivalent ini file.
  *
  * @returns 1 if something cannot be read; the rest is printed
  */
@@ -75,7 +75,7 @@ export function config(
   return errors.length === 0 ? 0 : 1
 }
 
-/** For programs: where tasks go, in the daemon's order, and what handlers see as `uwsgi.opt`. */
+/** Returns for programs where tasks go, in the daemon's order, what handlers see as `uwsgi.opt`, and every setting. */
 function toJson(resolved: ResolvedOptions, hide: Hide | null) {
   const spools = resolved.spools.map(
     ({ directory, isExternal, options: { spoolerSync, spoolerOrdered } }) => ({
@@ -92,12 +92,12 @@ function toJson(resolved: ResolvedOptions, hide: Hide | null) {
   }
 }
 
-/** What a daemon that starts here calls it. */
+/** Returns the name that a daemon started in this directory gives to a spool. */
 function nameOf(directory: string): string {
   return isRedisAddress(directory) ? directory : (realPathOf(directory) ?? resolve(directory))
 }
 
-/** Of a spool with options of its own, these are comments: its own line has them. */
+/** Yields the lines of an ini file. A spool's own options are comments, because the line that declares the spool has them too. */
 function* asIni(settings: Iterable<ToldSetting>): Generator<string> {
   yield '[uwsgi]'
   let above = ''

@@ -17,13 +17,13 @@ interface DaemonOptions extends IniOptions {
   readonly json?: boolean
 }
 
-/** @returns the exit code for them */
+/** Complains about spools whose daemons do not answer. @returns the exit code for them */
 function complainOf(silent: FoundDaemons['silent'], output: Output): number {
   for (const { place, because } of silent) output.complain(`${place.shown}: ${because}`)
   return silent.length > 0 ? 1 : 0
 }
 
-/** Tells one of them, and says why it does not obey. @returns its exit code */
+/** Gives an order to one daemon; if the daemon does not obey, says why. @returns the exit code for it */
 async function codeOf(
   daemon: LiveDaemon,
   output: Output,
@@ -41,7 +41,7 @@ async function codeOf(
 const VERBS = { on: 'quiet', off: 'unquiet' } as const
 
 /**
- * `spoold quiet DIR… [on|off]`: every daemon of these spools starts nothing more, or goes on, in all of its spools.
+ * `spoold quiet DIR… [on|off]`: makes every daemon of these spools start nothing more, or go on, in all spools of that daemon.
  *
  * @returns 1 if a daemon does not answer or obey
  */
@@ -80,7 +80,7 @@ export async function quiet(
 const WISH = /^(?:[+-]?[0-9]+|auto)$/
 
 /**
- * `spoold scale DIR… N|+N|-N|auto`: how many processes the daemons of these spools have for each of them.
+ * `spoold scale DIR… N|+N|-N|auto`: sets how many processes the daemons of these spools have for each of them.
  *
  * @returns 1 if a daemon does not answer or obey
  */

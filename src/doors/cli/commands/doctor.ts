@@ -86,7 +86,7 @@ async function* examine(sources: Sources, say: (line: string) => void): AsyncGen
     yield* examineSpool({
       path,
       isExternal,
-      isOrdered: options.spoolerOrdered !== false || isRedisAddress(directory), // forwarded in any case
+      isOrdered: options.spoolerOrdered !== false || isRedisAddress(directory), // forwarded from all priorities
       locks: options.spoolerLock,
       watch: options.spoolerWatch,
       maker: { isRoot, owner },
@@ -101,7 +101,7 @@ async function* examine(sources: Sources, say: (line: string) => void): AsyncGen
   yield* checkLimits(needsOf(config), identity.inotify)
 }
 
-/** The files of spooler-import, except modules that an interpreter finds. */
+/** Returns the files of spooler-import, except modules that an interpreter finds. */
 function importedFiles(config: ResolvedOptions, home: string): string[] {
   const named = handlingSpools(config).flatMap(({ options }) => options.spoolerImport)
   return [...new Set(named)]
@@ -145,7 +145,7 @@ const DANGERS = {
 } as const
 const AS_OTHER = { level: 'note', fix: 'run doctor as root, or as that user' } as const
 
-/** @returns whether it is clear as whom handlers may be run */
+/** Finds the user for whom root looks. @returns in `isClear`, whether it is clear as whom handlers may be run */
 function* lookerFor(
   config: ResolvedOptions,
   isRoot: boolean,
@@ -162,10 +162,13 @@ function* lookerFor(
 
 /** Estimated descriptors of one process: libraries, log, pidfiles, and some for the handlers. */
 const FILES_OF_A_PROCESS = 64
-/** Three pipes and a socket. */
+/** An upper bound of the master's descriptors per worker. A running worker has one socket there. */
 const FILES_PER_WORKER = 4
 
-/** Directories, also those for when Redis is away, keyed by path; of a directory that is named twice, the entry that is run here wins. */
+/**
+ * Returns spools by the path of their directory, which may be the one for when Redis is away. If a directory is named twice, the
+ * entry that this configuration runs wins.
+ */
 function distinct(spools: readonly SpoolConfig[]): Map<string, SpoolConfig> {
   const own = spools.filter(({ isExternal }) => !isExternal)
   return new Map(

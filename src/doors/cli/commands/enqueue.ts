@@ -74,8 +74,8 @@ async function enqueueJson(work: EnqueueWork, file: string, body: string | undef
 }
 
 /**
- * Tells of a spool directory that was made, and of one that no daemon runs: a missing one is made, as in uWSGI, but either may
- * be a misspelt name.
+ * Stores tasks, and then names each spool directory that was made, and each one with new tasks that no daemon runs. A missing
+ * directory is made, as in uWSGI, but in both cases the name may be misspelt.
  */
 async function tellingWhereTasksGo(work: EnqueueWork, act: () => Promise<void>): Promise<void> {
   const { target, context, stored } = work
@@ -98,7 +98,7 @@ async function tellingWhereTasksGo(work: EnqueueWork, act: () => Promise<void>):
   }
 }
 
-/** @returns undefined: nobody can tell from here */
+/** True if anybody runs the tasks of the spool; undefined if this process cannot tell. */
 async function isRun(spool: string): Promise<boolean | undefined> {
   const { hasDaemon } = await import('../daemons.js')
   return hasDaemon(spool)

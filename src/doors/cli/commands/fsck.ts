@@ -74,12 +74,12 @@ export async function fsck(
   return exitCode
 }
 
-/** The defaults of the option table. */
+/** Returns the defaults of the option table. */
 function unconfigured(): ResolvedOptions {
   return resolveOptions(readConfig({ environment: {}, commandLine: [], files: [], version: readVersion() }))
 }
 
-/** Uses the caller's rights only for the checks that need them. */
+/** Yields the findings in a spool. Uses the caller's rights only for the checks that need them. */
 async function* examine(
   spool: string,
   { options, spools, anySpool }: ResolvedOptions,
@@ -116,7 +116,7 @@ function asFound({ isNote }: Finding): RepairResult {
   return { state: isNote ? 'note' : 'found' }
 }
 
-/** undefined: the finding no longer exists. */
+/** Repairs what can be repaired. @returns undefined if the finding no longer exists */
 async function repairOne(finding: Finding): Promise<RepairResult | undefined> {
   if (finding.repair === undefined) return finding.isNote ? { state: 'note' } : { state: 'left' }
   const repair = await tried(finding)

@@ -24,10 +24,10 @@ interface Line {
 }
 
 /**
- * `spoold logs [-f] [DIR…]`: what daemons have logged, from their memory; with -f also what they log from now on, until they
- * end.
+ * `spoold logs [-f] [DIR…]`: prints the lines of the log that daemons have in memory; with -f also the lines that they log from
+ * now on, until they end.
  *
- * @returns 1 if a daemon does not answer, or went without a word
+ * @returns 1 if a daemon does not answer, or ends without saying that it stops
  */
 export async function logs(
   named: readonly string[],
@@ -99,7 +99,7 @@ function isLine(value: object): value is Line {
   return hasFields(value, { atMs: 'time', level: 'text', text: 'text' }, {})
 }
 
-/** In this machine's time zone: 2026-12-24 08:00:00.123. */
+/** Returns the time in this machine's time zone: `2026-12-24 08:00:00.123`. */
 function timeOf(atMs: number): string {
   const offsetMs = new Date(atMs).getTimezoneOffset() * 60_000 || 0
   return isoTime(atMs - offsetMs)

@@ -36,7 +36,7 @@ interface Order {
   readonly selection: Selection
   readonly sort: Sort
   readonly isReversed: boolean
-  /** For each spool; Infinity: all. */
+  /** The most tasks, or groups, of each spool; Infinity for all. */
   readonly limit: number
   /** Set if tasks are counted instead of listed. */
   readonly by?: { readonly words: readonly string[]; readonly sort: GroupSort }
@@ -75,7 +75,7 @@ export async function ls(
   })
 }
 
-/** Not in the table: what is paused also concerns tasks that are not there yet. */
+/** Says on standard error what is paused. The table cannot: a pause also concerns tasks that are not there yet. */
 async function tellPauses(
   directory: string,
   store: TaskStore,
@@ -159,7 +159,7 @@ function printerFor(
   }
 }
 
-/** @returns false if a part of the spool could not be listed or read */
+/** Lists the tasks of a spool. @returns false if a part of the spool could not be listed or read */
 export async function list(
   directory: string,
   store: TaskStore,

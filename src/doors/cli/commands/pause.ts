@@ -31,7 +31,7 @@ interface ResumeOptions extends IniOptions {
   readonly json?: boolean
 }
 
-/** `spoold pause DIR…`. @returns 1 if a spool could not be paused, or if a uWSGI goes on in it */
+/** `spoold pause DIR…`: pauses spools. @returns 1 if a spool could not be paused, or if a uWSGI goes on in it */
 export async function pause(
   named: readonly string[],
   { key, until, ini, json = false }: PauseOptions,
@@ -60,7 +60,7 @@ export async function pause(
   return others.length > 0 ? Math.max(1, code) : code
 }
 
-/** `spoold resume DIR…`. @returns 1 if a spool could not be resumed */
+/** `spoold resume DIR…`: ends pauses. @returns 1 if a spool could not be resumed */
 export async function resume(
   named: readonly string[],
   { key, all = false, ini, json = false }: ResumeOptions,
@@ -97,7 +97,7 @@ function aboutOf(key: readonly string[] = [], until?: string): { readonly filter
   return Object.keys(filter).length === 0 ? {} : { filter: JSON.stringify(filter) }
 }
 
-/** Several would leave open whether a task needs all of them. */
+/** Returns the pair of `--key`; null for the whole spool. Refuses several, because they leave open whether a task needs all. */
 function onlyPair(keys: readonly string[] = []): PausedPair | null {
   const [key, another] = keys
   if (another !== undefined) throw new SpooldError('USAGE', 'one --key at a time: each is a pause of its own')
@@ -106,7 +106,7 @@ function onlyPair(keys: readonly string[] = []): PausedPair | null {
   return [name.toString('latin1'), value.toString('latin1')]
 }
 
-/** Before this process becomes the spool's owner: it may see fewer processes then. */
+/** Returns the uWSGIs that work on spools. Call it before this process becomes a spool's owner, who may see fewer processes. */
 function uwsgisIn(places: readonly Place[]) {
   return places.flatMap(({ shown: directory, spool }) => {
     if (isRedisAddress(spool)) return []

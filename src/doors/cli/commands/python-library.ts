@@ -3,7 +3,7 @@ import { wheelOf } from '../../../base/package-root.js'
 import type { CommandContext } from '../context.js'
 import { readVersion } from '../version.js'
 
-/** As the package declares them (.rolldown.mjs). */
+/** The extras that the Python package declares (.rolldown.mjs). */
 const EXTRAS = ['flask', 'django', 'sentry', 'datadog']
 
 const NEXT = `This is Python's library for Python 3.7 and later; it needs no network and no build:
@@ -14,7 +14,7 @@ and programs that schedule them are told where tasks go:
   export SPOOLD_ENQUEUE_TO=/var/spool/app
 `
 
-/** `spoold python-library`: prints what pip is to install, and to standard error what to do next. */
+/** `spoold python-library`: prints the package that pip is to install, and on standard error what to do next. */
 export function pythonLibrary(
   extras: readonly string[],
   _options: object,

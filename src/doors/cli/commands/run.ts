@@ -80,13 +80,13 @@ export async function run(
   }
 }
 
-/** As uWSGI prints it (core/uwsgi.c, cheaper_algo_list). */
+/** Returns the list of algorithms as uWSGI prints it (core/uwsgi.c, cheaper_algo_list). */
 function listOfAlgorithms(): string {
   const names = ALGORITHMS.map(({ name }) => `${name}\n`).join('')
   return `\n*** uWSGI loaded cheaper algorithms ***\n${names}--- end of cheaper algorithms list ---\n\n`
 }
 
-/** With master-as-root, a separate parent stays root; the process that works in the spools does not. */
+/** True if a separate parent has to stay root: with master-as-root, the process that works in the spools does not. */
 function needsRootParent({ masterAsRoot, uid, gid }: Options): boolean {
   return masterAsRoot && (uid ?? gid) !== null && process.geteuid?.() === 0
 }
@@ -137,8 +137,8 @@ async function sendToBackground(
 }
 
 /**
- * Resolves with undefined once the daemon runs, or, when it has ended, with the reason why it does not: by then its log has that, too, and
- * nothing keeps the next start from what it held.
+ * Resolves with undefined once the daemon runs, or with the reason why it does not. A failed daemon has ended by then: the
+ * reason is in its log too, and its sockets and files are free for the next start.
  */
 function hearOf(child: ChildProcess, logFile: string): Promise<SpooldError | undefined> {
   return new Promise(hear => {
@@ -151,18 +151,18 @@ function hearOf(child: ChildProcess, logFile: string): Promise<SpooldError | und
     child.once('error', error =>
       hear(failedToStart(`the process for the background cannot be made: ${messageOf(error)}`)),
     )
-    // it has ended, and its last message has arrived
+    // the process has ended, and its last message has arrived
     child.once('close', () => hear(failure))
   })
 }
 
-/** The same error as a daemon in the foreground would raise. */
+/** Returns the error that a daemon in the foreground would throw. */
 function failureOf({ failed, code }: { readonly failed: string; readonly code: string }): SpooldError {
   const known = Object.keys(ERROR_CATALOGUE).find((each): each is ErrorCode => each === code)
   return new SpooldError(known ?? 'START_FAILED', failed)
 }
 
-/** While lines of the log run past on the same terminal, they show enough. */
+/** The progress is hidden for this long after a line of the log on the same terminal, because those lines show enough. */
 const SILENCE_MS = 500
 
 /** The progress of a `--drain`, in a line below the log. */
@@ -177,13 +177,13 @@ export class DrainProgress {
     this.#now = now
   }
 
-  /** A line is about to be logged to the same terminal. */
+  /** Call it before a line is logged to the same terminal. */
   logged(): void {
     this.#output.clearStatus()
     this.#loggedAt = this.#now()
   }
 
-  /** @param left how many due tasks have not ended */
+  /** @param left the number of due tasks that have not ended */
   show(done: number, left: number): void {
     this.#progress ??= new Progress(this.#output, 'task', true, this.#now)
     if (this.#now() - this.#loggedAt < SILENCE_MS) return

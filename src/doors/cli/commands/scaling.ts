@@ -37,9 +37,9 @@ interface ScalingCommandOptions {
   readonly csv?: boolean
 }
 
-/** How long a worker takes to start, unless told: a small handler. */
+/** How long a simulated worker takes to start without `--start-time`: the time of a small handler. */
 const START_MS = 400
-/** When tasks are left so long after the last one arrived, the pool does not keep up. */
+/** The simulation ends this long after the last task arrived, even if tasks are left: the pool does not keep up. */
 const GIVE_UP_MICROS = 86_400_000_000
 const SEED = 1
 const MAX_PROCESSORS = 1024
@@ -99,7 +99,7 @@ export async function scaling(
   return problems.length > 0 ? 1 : 0
 }
 
-/** The files, and then what has the last word. */
+/** Returns the settings that name the files, and then those of `--set`, which override them. */
 function settingsOf(files: readonly string[], set: readonly string[]): Setting[] {
   const where = { file: COMMAND_LINE }
   const given = set.map(text => {
@@ -143,7 +143,7 @@ function arrivalsFor(
   throw wrongArg('--pattern', `one of ${Object.keys(PATTERNS).join(', ')}`, pattern)
 }
 
-/** @throws SpooldError USAGE if it cannot be told which one is meant */
+/** Returns the spool to simulate; undefined if the configuration has none. @throws SpooldError USAGE if it is not clear which */
 function spoolOf(spools: readonly SpoolConfig[], wanted: string | undefined): SpoolConfig | undefined {
   const own = spools.filter(({ isExternal }) => !isExternal)
   const place = wanted === undefined ? undefined : placeAt(wanted)
@@ -154,13 +154,13 @@ function spoolOf(spools: readonly SpoolConfig[], wanted: string | undefined): Sp
   throw new SpooldError('USAGE', `--spool: expected one of those of the configuration (${names})`)
 }
 
-/** The configured one first, a fixed number last. */
+/** Returns the algorithms that are compared without `--algorithms`: the configured one first, a fixed number of workers last. */
 function defaultNames(configured: string): string {
   const names = ALGORITHMS.map(({ name }) => name).filter(name => name !== 'manual' && name !== configured)
   return [configured, ...names, FIXED].join(',')
 }
 
-/** As many as there may be, all the time. */
+/** The name of an algorithm that has the maximum number of workers all the time. */
 const FIXED = 'fixed'
 
 async function simulated(name: string, arrivals: Arrivals, given: SimulationOptions): Promise<Simulation> {

@@ -23,9 +23,10 @@ type Verb = (typeof VERBS)[number]
 type Scheduled = DaemonStatus['schedules'][number]
 
 /**
- * `spoold schedules DIR…`: what the daemons of these spools fire by themselves; or does something to one of it.
+ * `spoold schedules DIR…`: lists what the daemons of these spools fire by themselves; or runs, pauses, resumes or removes one
+ * schedule.
  *
- * @returns 1 if a spool has no daemon that can be asked, or nothing was done
+ * @returns 1 if a spool has no daemon that can be asked, or if nothing was done
  */
 export async function schedules(
   named: readonly string[],
@@ -93,7 +94,7 @@ async function act(
   return 0
 }
 
-/** Each once, however many daemons have it; the next one first. */
+/** Returns each schedule once, even if several daemons have it; the one that fires next is the first. */
 async function schedulesOf(spool: string): Promise<Scheduled[]> {
   const statuses = await statusOf(spool, false)
   const daemons = statuses.filter(status => status.source === 'daemon')

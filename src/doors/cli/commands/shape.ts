@@ -17,17 +17,17 @@ interface ShapeOptions extends IniOptions {
 }
 
 const MINUTE = 60_000
-/** Each bucket's upper bound in minutes, as in Postfix's qshape; what is older is in one more. */
+/** The upper bound of each bucket in minutes, as in Postfix's qshape. Older tasks are in one more bucket. */
 const BOUNDS = [5, 10, 20, 40, 80, 160, 320, 640, 1280]
-/** The function that uwsgidecorators run. */
+/** The key with the name of the function that uwsgidecorators calls. */
 const FUNCTION = 'ud_spool_func'
-/** More values than this are one row: they are a stranger's input. */
+/** The most values with a row each. Further ones share a row, because values are a stranger's input. */
 const MOST_ROWS = 1000
 const LONGEST_VALUE = 30
 const NONE = '(none)'
 const OTHERS = '(others)'
 
-/** `spoold shape DIR…`: how many tasks of which kind arrived how long ago. @returns 1 if a part could not be listed */
+/** `spoold shape DIR…`: counts tasks by the value of a key and by their age. @returns 1 if a part could not be listed */
 export async function shape(
   named: readonly string[],
   options: ShapeOptions,
@@ -71,10 +71,10 @@ const COLUMNS: ReadonlyArray<Column<Row>> = [
     right(title, ({ counts }) => String(counts[i] ?? 0)),
   ),
 ]
-/** It fits 80 columns as it is. */
+/** No limit of columns, because the table fits 80 columns as it is. */
 const PLAIN = { columns: undefined, hasColor: false }
 
-/** Counts by value and age; memory grows with neither. */
+/** The numbers of tasks by value and age, in bounded memory. */
 class Shape {
   readonly #key: string
   readonly #nowMs: number
@@ -95,7 +95,7 @@ class Shape {
     return true
   }
 
-  /** The total first, then the values with most tasks. */
+  /** Returns the total first, then the values, those with the most tasks first. */
   get rows(): Row[] {
     const rows = [...this.#byValue].map(([name, counts]) => rowOf(name, counts))
     return [rowOf('TOTAL', this.#total), ...rows.sort((a, b) => b.total - a.total)]

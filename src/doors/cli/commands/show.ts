@@ -76,7 +76,7 @@ export async function show(
   return Math.max(code, exitCode)
 }
 
-/** What root has found where spools have several owners is shown as its owner sees it. @throws SpooldError FILE_UNREADABLE */
+/** Looks up again, as the owner of its spool, a task that root has found. @throws SpooldError FILE_UNREADABLE if it is gone */
 async function again(named: NamedTask): Promise<NamedTask> {
   const store = await openTaskStore(named.place.spool, { asksDaemons: true })
   const task = await store.view(named.task.ref)
@@ -104,7 +104,7 @@ async function showOne(
   else output.lines(linesOf(shownTask))
 }
 
-/** @returns undefined: it has none, or it is too large to be shown */
+/** Returns the body of a task; undefined if there is none, or if it is too large to be shown. */
 export async function smallBody(store: TaskStore, task: TaskView): Promise<Buffer | undefined> {
   const bytes = task.file.bytes - task.file.bodyOffset
   const isShown = task.file.vars !== undefined && bytes > 0 && bytes <= EAGER_BODY_BYTES
@@ -113,14 +113,14 @@ export async function smallBody(store: TaskStore, task: TaskView): Promise<Buffe
 
 /** A task without what is hidden. */
 interface ShownTask {
-  /** As it was named. */
+  /** The path of the task, below the spool as it was named. */
   readonly file: string
   readonly task: TaskView
-  /** undefined: it has none, or it is too large to be shown. */
+  /** undefined if there is none, or if it is too large to be shown. */
   readonly body: Buffer | undefined
 }
 
-/** Everything about a task, for people. */
+/** Returns everything about a task, in lines for people. */
 export function linesOf({ file, task, body }: ShownTask): string[] {
   const { bytes, bodyOffset, vars, detail } = task.file
   const lines = [`${printable(file)}: ${headline(task)}${arrival(task)}, ${counted(bytes, 'byte')}`]
@@ -149,7 +149,7 @@ function headline({ state, dueAtMs, file, letter, parked }: TaskView): string {
   return `${state}${why}${by}${since}, due ${isoTime(dueAtMs)}`
 }
 
-/** Why the task is dead, and its earlier failures. */
+/** Returns the lines that say why the task is dead, and how it failed before. */
 function failureLines({ record, letter }: TaskView): string[] {
   const lines: string[] = []
   const failures = letter ?? record

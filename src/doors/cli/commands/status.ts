@@ -20,13 +20,13 @@ interface StatusOptions extends ThresholdOptions, IniOptions {
   readonly json?: boolean
 }
 
-/** The form of `--json`. */
+/** The version of the output of `--json`. */
 const JSON_VERSION = 1
 
 /**
- * `spoold status [DIR…]`: how spools are, from their daemons, or from the directories where none answers.
+ * `spoold status [DIR…]`: prints the state of spools, as their daemons tell it, or from the directories where no daemon answers.
  *
- * @returns as a monitoring plugin: 0, 1 warning, 2 critical, 3 unknown
+ * @returns the exit code of a monitoring plugin: 0 OK, 1 warning, 2 critical, 3 unknown
  */
 export async function status(
   directories: readonly string[],
@@ -70,7 +70,7 @@ function report(
   return LEVELS.indexOf(level)
 }
 
-/** What is wrong, or how much there is; and what monitoring draws, if there are thresholds. */
+/** Returns what is wrong, and how many tasks there are. If there are thresholds, the values for monitoring follow a `|`. */
 function headline(statuses: readonly SpoolStatus[], verdicts: readonly Verdict[]): string {
   const isOne = new Set(statuses.map(({ directory }) => directory)).size === 1
   const named = statuses.map(({ directory }, i) => [directory, verdicts[i]] as const)
@@ -89,7 +89,7 @@ function headline(statuses: readonly SpoolStatus[], verdicts: readonly Verdict[]
   return performance.length === 0 ? text : `${text} | ${highest(performance).join(' ')}`
 }
 
-/** Monitoring knows each label once: several daemons of one spool have the highest value of them. */
+/** Returns one value per label, because monitoring knows each label once: of several daemons of one spool, the highest value. */
 function highest(performance: readonly string[]): string[] {
   const byLabel = new Map<string, string>()
   const numberIn = (each: string) => Number.parseFloat(each.slice(each.indexOf('=') + 1))

@@ -17,10 +17,10 @@ import type { CommandContext } from '../context.js'
 import { type Place, placeAt } from '../places.js'
 import { changeTasks } from './change.js'
 
-/** The states of living tasks that are not running. */
+/** The states of living tasks that can be read, running ones included: a command also reports those that it leaves alone. */
 const ALIVE = ['due', 'waiting', 'retrying', 'held', 'running'] as const
 
-/** What the table of actions says, for a command that selects tasks itself. */
+/** Turns a row of the table of actions into the action of a command, which selects its tasks itself. */
 function actionOf(command: string, action: TaskAction, own: Partial<Action> = {}, args: Args = {}): Action {
   const { done, states } = action
   const change = action.change(args)
@@ -53,7 +53,7 @@ export function requeue(
   return changeTasks(paths, options, actionOf('requeue', ACTIONS.requeue, {}, args), context)
 }
 
-/** They share round trips and syncs. */
+/** The number of tasks that are moved at the same time, so that they share round trips and syncs. */
 const MOVED_AT_ONCE = 32
 
 export async function move(
@@ -75,7 +75,7 @@ export async function move(
     isSummedUp: true,
     async prepare(isDry) {
       const spool = targetOf(place, options.create === true, isDry)
-      const owner = ownerOf(spool) // still root here, so the tasks are root's, and the target is not
+      const owner = ownerOf(spool) // not null: this process is still root, so the tasks are root's, but the target is not
       if (owner !== null)
         throw new SpooldError(
           'SPOOL_UNUSABLE',
@@ -90,10 +90,10 @@ export async function move(
 }
 
 /**
- * Refuses what is hardly meant as a spool.
+ * Returns the spool that tasks are moved to. Refuses a directory that is hardly meant as a spool.
  *
- * @param mayMake missing or not, it is one from now on
- * @returns its real path, or its name on Redis
+ * @param mayMake `--create`: the target is a spool from now on, even if it is missing or does not look like one
+ * @returns its path, or its name on Redis
  * @throws SpooldError USAGE, SPOOL_UNUSABLE
  */
 function targetOf({ shown, spool, fault }: Place, mayMake: boolean, isDry: boolean): string {
@@ -110,10 +110,10 @@ function targetOf({ shown, spool, fault }: Place, mayMake: boolean, isDry: boole
   throw new SpooldError('SPOOL_UNUSABLE', `--to: ${shown} ${why}: with --create it is a spool from now on`)
 }
 
-/** So many entries of a directory are looked at. */
+/** The most entries of a directory that are looked at. */
 const MOST_LOOKED_AT = 1000
 
-/** What shows that no daemon, and no program that stores tasks, has used a directory. */
+/** Returns the evidence that no daemon, and no program that stores tasks, has used a directory; undefined if there is none. */
 function foreignIn(directory: string): string | undefined {
   const listing = opendirSync(directory)
   try {
@@ -123,7 +123,7 @@ function foreignIn(directory: string): string | undefined {
       const entry = listing.readSync()
       if (entry === null) break
       const { name } = entry
-      if (name.startsWith(STATE_DIRECTORY)) return undefined // or what one of ours was about to store
+      if (name.startsWith(STATE_DIRECTORY)) return undefined // the state directory, or the unfinished file of one of our writers
       const isTask = entry.isDirectory()
         ? isPriorityDirectory(name)
         : hasUwsgiPrefix(name) || HAS_PACKET.has(inspectFile(`${directory}/${name}`, locks, Date.now()).state)

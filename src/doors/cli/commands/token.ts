@@ -14,7 +14,7 @@ interface TokenOptions {
   readonly payload?: boolean
 }
 
-/** `spoold token FILE`: adds a token to the file of `spooler-dashboard-tokens`, and prints it. The file has its hash alone. */
+/** `spoold token FILE`: adds a token to the file of `spooler-dashboard-tokens`, and prints it. The file has only its hash. */
 export async function token(
   [file = '']: readonly string[],
   { name, role, payload = false }: TokenOptions,

@@ -21,9 +21,9 @@ interface TopOptions extends IniOptions {
 }
 
 /**
- * `spoold top DIR…`: spools on a whole screen, until q.
+ * `spoold top DIR…`: shows spools on the whole screen until the user quits.
  *
- * @throws SpooldError USAGE where there is no screen to draw on
+ * @throws SpooldError USAGE if there is no screen to draw on, or if the spools belong to several users
  */
 export async function top(
   named: readonly string[],
@@ -48,7 +48,7 @@ export async function top(
   })
 }
 
-/** The spools of the daemon that listens there. @throws SpooldError USAGE, SPOOL_UNUSABLE if none answers */
+/** Returns the spools of the daemon that listens at `control`. @throws SpooldError USAGE, SPOOL_UNUSABLE if none answers */
 async function spoolsAt(control: string, named: readonly string[], { ini }: IniOptions): Promise<Place[]> {
   if (named.length > 0 || ini !== undefined)
     throw new SpooldError(
@@ -62,11 +62,12 @@ async function spoolsAt(control: string, named: readonly string[], { ini }: IniO
   return statuses.map(({ directory: spool }) => ({ shown: spool, spool }))
 }
 
-/** From one look to the next; a look that takes long is rarer, so that this costs a small share of a processor. */
+/** The least time between two looks that no key asked for. */
 const LOOK_MS = 1000
+/** The next look waits this many times as long as the last one took, so that looks use a small share of a processor. */
 const LOOK_SHARE = 5
 
-/** `spoold top`: keys and looks become states, states become screens. */
+/** The loop of `spoold top`: each key and each look changes the state, and each state is drawn. */
 class Top {
   #state: TopState
   readonly #hasColor: boolean
@@ -78,9 +79,9 @@ class Top {
   })
   #timer: NodeJS.Timeout | undefined
   #isLooking = false
-  /** Something was asked for while it looked. */
+  /** True if another look was asked for during the current one. */
   #isStale = false
-  /** Acts take turns. */
+  /** Resolves when the last confirmed action is done: actions run one after another. */
   #acts = Promise.resolve()
 
   constructor(spools: readonly string[], hasColor: boolean, daemons: Daemons) {
@@ -94,7 +95,7 @@ class Top {
     })
   }
 
-  /** Resolves when the user has left it. What was confirmed is done by then. */
+  /** Shows the screen, and resolves when the user has left it. Every confirmed action is done by then. */
   async run(): Promise<void> {
     this.#terminal.open()
     void this.#look()
@@ -136,7 +137,7 @@ class Top {
     this.#terminal.draw(draw(this.#state, this.#terminal.size, this.#hasColor))
   }
 
-  /** Looks now, and from then on again and again. */
+  /** Looks now, and repeats that until the end. */
   async #look(): Promise<void> {
     if (this.#isLooking) {
       this.#isStale = true
@@ -184,7 +185,7 @@ class Top {
   }
 }
 
-/** Does what was confirmed, which the audit has before. @returns what came of it, for people */
+/** Carries out a confirmed action, after it has been written into the audit. @returns the outcome, for people */
 async function perform(directory: string, intent: Intent, { sockets }: Daemons): Promise<string> {
   const { action: name, args } = intent
   const action = findAction(name)

@@ -43,8 +43,8 @@ interface Origin {
 }
 
 /**
- * `spoold unit app.ini`: prints the systemd unit that runs this configuration, for this Node and this current directory. What
- * else is to be done, it says on standard error.
+ * `spoold unit app.ini`: prints the systemd unit that runs this configuration, with this Node and in the current directory. On
+ * standard error, hints say what else is to be done.
  *
  * @throws SpooldError CONFIG_INVALID, USAGE
  */
@@ -147,7 +147,7 @@ function socketPlan({ config, files, owner }: Origin) {
   return {
     addresses: addresses.map(listenStream),
     backlog: listen,
-    mode: chmodSocket ?? 0o600, // who may connect where the umask decides: the owner
+    mode: chmodSocket ?? 0o600, // where the umask of the daemon would decide, only the owner may connect
     owner: user === undefined ? owner : { user, group },
   }
 }
@@ -176,13 +176,13 @@ function rotation({ config, files, name, owner }: Origin): string {
   return logrotateRule(resolve(log), { user, group: owner?.group ?? groupOf(user) }, signal)
 }
 
-/** The user's own group: its name, or else its number. */
+/** Returns the name of the user's primary group, or its number if it has no name. */
 function groupOf(user: string): string {
   const gid = findPrimaryGroup(user) ?? 0
   return findGroupName(gid) ?? String(gid)
 }
 
-/** `uid`, or who owns the spool; null: root. */
+/** Returns the user of the service: `uid`, or else the owner of the first spool; null for root. */
 function ownerOf(config: CheckedConfig): ServicePlan['owner'] {
   const { uid, gid, addGid } = config.options
   if (uid !== null) return { user: uid, group: gid, groups: addGid }
@@ -212,7 +212,7 @@ function* hints(
       yield `${directory} is not there yet: install -d -m 0750 -o ${owner?.user ?? 'root'} ${shellWord(directory)}`
 }
 
-/** Variables that are options belong to this shell, not to the service. */
+/** Returns the environment without the variables that are options: they belong to this shell, not to the service. */
 function withoutOptions(env: CommandContext['env']): CommandContext['env'] {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !/^(SPOOLD|UWSGI)_/.test(name)))
 }
@@ -229,7 +229,7 @@ function systemdVersion(): number | null {
   }
 }
 
-/** A spool on Redis needs no right to write, unless tasks wait elsewhere while it is away. */
+/** Returns the directories of spools. A spool on Redis has one only if tasks wait in it while Redis is away. */
 function directoriesOf(spools: readonly SpoolConfig[]): string[] {
   return spools.flatMap(spool => localOf(addressOf(spool)) ?? []).map(directory => resolve(directory))
 }

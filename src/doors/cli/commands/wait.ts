@@ -24,7 +24,11 @@ interface WaitOptions extends IniOptions, ReportOptions {
   readonly timeout?: string
 }
 
-/** `spoold wait PATH…`. @returns 0 if all are done, 1 if one is dead, 4 if one is unknown, 124 if one has not ended in time */
+/**
+ * `spoold wait PATH…`: waits until tasks have ended.
+ *
+ * @returns 0 if all are done or gone, 1 if one is dead, 4 if one cannot have been a task, 124 if one has not ended in time
+ */
 export async function wait(
   words: readonly string[],
   options: WaitOptions,
@@ -62,7 +66,7 @@ export async function wait(
   })
 }
 
-/** @returns undefined: for ever */
+/** Returns how long to wait; undefined for ever. @throws SpooldError USAGE */
 function timeoutOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   const ms = parseDuration(text)
@@ -70,7 +74,7 @@ function timeoutOf(text: string | undefined): number | undefined {
   throw wrongArg('--timeout', 'a time such as 30s, 10m or 1h', text)
 }
 
-/** What is in none of the spools in which it may have been: how it ended, if a daemon of one of them remembers it. */
+/** Reports tasks that are in none of the spools where they may have been: how they ended, if a daemon remembers it. */
 async function reportGone(gone: readonly GoneTask[], report: WaitReport): Promise<void> {
   const names = new Map<string, Set<string>>()
   for (const each of gone.flatMap(({ sought }) => sought))
@@ -91,7 +95,7 @@ async function reportGone(gone: readonly GoneTask[], report: WaitReport): Promis
 
 type SoughtIn = GoneTask['sought'][number]
 
-/** What a daemon may call it. */
+/** Returns the names that a daemon may know a task by. */
 function callsOf({ ref, id, stored }: SoughtIn): string[] {
   return [stored ?? ref, ref, toByteString(id)]
 }
@@ -104,18 +108,18 @@ function endOf(kind: End): Ended {
   return kind === 'dead' ? { kind, letter: undefined } : { kind }
 }
 
-/** Has its name the form that writers give to tasks, or has something been stored under its id? Then it may have ended long ago. */
+/** True if the name has the form that writers give to tasks, or if the id has been used: the task may have ended long ago. */
 function mayHaveBeen({ place, ref, id, stored }: SoughtIn): boolean {
   if (stored !== undefined || UUID.test(id)) return true
   return isRedisAddress(place.spool) ? /^\d+$/.test(id) : createdAtMicros(ref) !== undefined
 }
 
-/** Nothing would ever remove any other file of any other directory. */
+/** True if the file can be a task. A wait for another file, outside of a spool, would never end, because nothing removes it. */
 function isTask({ place: { spool }, task: { ref } }: NamedTask): boolean {
   return isRedisAddress(spool) || isUsed(spool) || hasUwsgiPrefix(baseName(ref))
 }
 
-/** @returns what has not ended */
+/** Waits for the tasks of one spool. @returns those that have not ended */
 async function waitIn(
   spool: string,
   tasks: ReadonlyMap<Ref, NamedTask>,
@@ -152,12 +156,12 @@ async function stateOf(store: TaskStore, ref: Ref): Promise<string> {
 
 type End = 'done' | 'dead' | 'gone'
 
-/** The file of a task goes before its worker has reported that: so long, the daemon is asked again. */
+/** The daemon is asked again for this long, because the file of a task disappears before its worker reports the end. */
 const REPORT_MS = 300
 const AGAIN_MS = 30
 
 /**
- * How tasks ended that are not there any more, as far as the daemons of their spool remember it.
+ * Returns how tasks that are gone have ended, as far as the daemons of their spool remember it.
  *
  * @param spool its real path, or its name on Redis
  * @param names of tasks, or their ids; one character is one byte
@@ -173,7 +177,7 @@ async function recall(spool: string, names: readonly string[]): Promise<Readonly
   }
 }
 
-/** @returns whether a daemon has answered */
+/** Asks each daemon, and adds to `ends`. @returns true if a daemon has answered */
 async function askAll(spool: string, names: readonly string[], ends: Map<string, End>): Promise<boolean> {
   let isAnswered = false
   for (const path of await daemonSocketsOf(spool).catch(() => []))
@@ -185,7 +189,7 @@ async function askAll(spool: string, names: readonly string[], ends: Map<string,
         for (const end of ['gone', 'dead', 'done'] as const)
           for (const name of answer[end]) ends.set(name, end)
       } catch {
-        break // it is dead, of another version, or not ours to ask
+        break // the daemon is dead, of another version, or not ours to ask
       }
   return isAnswered
 }
