@@ -1,7 +1,7 @@
 """Runs spooler functions for a worker of spoold, which starts this program and communicates over descriptors 3 to 6.
 
-`multiprocessing` and others import this file again in the processes that they start: nothing of ours may run there, and user code finds
-nothing of ours in `__main__`.
+All code is in `main`, because `multiprocessing` and others import this file again in the processes that they start, where it must
+not run. So user code finds no names of the host in `__main__`, either.
 """
 
 
@@ -9,12 +9,12 @@ def main():
     import os
     import sys
 
-    if sys.version_info < (3, 7):  # before what an older Python cannot even parse
+    if sys.version_info < (3, 7):  # checked before the imports, because an older Python cannot even parse those modules
         sys.exit('Python %s is too old: expected 3.7 or later. Name one with python = PATH, or with virtualenv = DIR' % sys.version.split()[0])
 
     ours = os.path.dirname(os.path.abspath(__file__))
     if getattr(sys.flags, 'safe_path', False):
-        sys.path.insert(0, ours)  # with PYTHONSAFEPATH the first entry is not this directory
+        sys.path.insert(0, ours)  # with PYTHONSAFEPATH, Python has not put this directory first
     else:
         sys.path[0] = ours
 
@@ -37,10 +37,10 @@ def main():
     named.open_to(settings)
     loop = Loop(wire, settings, output)
     if named.is_concurrent(settings):
-        streams.install(wire)  # before user code keeps one
+        streams.install(wire)  # before user code keeps a reference to a stream
     process.guard(loop.blame_signal)
     if process.call(loader.load, wire, settings, loop):
-        uwsgi = sys.modules['uwsgi']  # a task may remove it from there
+        uwsgi = sys.modules['uwsgi']  # kept, because a task may remove the module from sys.modules
         try:
             if named.runs_coroutines(settings):
                 import spoold_host.coroutines as coroutines

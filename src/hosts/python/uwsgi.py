@@ -28,9 +28,9 @@ sockets = []
 
 _settings = {}
 _wire = _loop = None
-# uWSGI loads code in its master, and the spoolers are forked from that
+# False while code is loaded: uWSGI loads code in its master, and forks the spoolers from it
 _is_forked = False
-# options for processes that do not exist here: code that sees them would hand work to a process that is not there
+# options for kinds of processes that spoold does not have: code that sees them would hand work to such a process
 _NOT_HERE = ('mule', 'mules', 'farm')
 
 
@@ -51,14 +51,15 @@ def _fork():
 
 
 def _surroundings():
-    """What crons and their commands have of the process in which they run: directory, umask, environment."""
+    """Returns what crons and their commands inherit from the process in which they run: directory, umask, environment."""
     mask = os.umask(0)
     os.umask(mask)
     return os.getcwdb(), b'%d' % mask, dict(os.environb)
 
 
 def _loaded(before):
-    """What is loaded until here is loaded by uWSGI's master, which runs crons."""
+    """Reports what the code loaded so far has changed in this process. uWSGI loads that code in its master, which runs crons, so
+    the changes hold for crons."""
     (directory, mask, old), (new_directory, new_mask, new) = before, _surroundings()
     changed = [name + b'=' + value for name, value in new.items() if old.get(name) != value]
     changed += [name for name in old if name not in new]
@@ -67,7 +68,7 @@ def _loaded(before):
 
 
 def _end():
-    """uwsgi_python_atexit(): before threads are joined, and before Python's own."""
+    """Calls `uwsgi.atexit` before threads are joined and before Python's own atexit functions, as uwsgi_python_atexit() does."""
     ends = globals().get('atexit')
     if ends is not None and os.getpid() == _wire.pid:
         try:
@@ -77,8 +78,8 @@ def _end():
 
 
 def _options(pairs):
-    """str to bytes; if an option was given more than once, its last value."""
-    # there are threads, and a process that forks runs what os.register_at_fork has: code that looks for these options need not warn
+    """Returns `uwsgi.opt`: names as str, values as bytes. Of an option that was given more than once, it has the last value."""
+    # true here, because Python's own threads and fork functions work: code that looks for these options need not warn
     options = {'enable-threads': b'true', 'py-call-uwsgi-fork-hooks': b'true'}
     for name, value in zip(pairs[::2], pairs[1::2]):
         name = name.decode('utf-8', 'surrogateescape')
@@ -116,7 +117,8 @@ def _spool(items):
 
 
 def _spool_all(tasks):
-    """All of them, or none. Each is an id or None, and the keys and values of a dictionary."""
+    """Stores all of these tasks, or none; one by one while code is being loaded. Each is an id or None, and the keys and values
+    of a dictionary."""
     if len(tasks) == 1 and tasks[0][0] is None or not _is_forked:
         for _, items in tasks:
             _spool(items)
@@ -211,7 +213,7 @@ def workers():
 
 
 def mem():
-    """Resident and virtual size in bytes."""
+    """Returns the resident and the virtual size of this process, in bytes."""
     with open('/proc/self/statm') as statm:
         pages = statm.read().split()
     size = os.sysconf('SC_PAGE_SIZE')
@@ -223,7 +225,7 @@ def log(line):
         raise TypeError('log() argument 1 must be str, not %s' % type(line).__name__)
     try:
         sys.stderr.write(line + '\n')
-    except (AttributeError, ValueError):  # a task closed it, or it is None
+    except (AttributeError, ValueError):  # a task closed the stream, or it is None
         os.write(2, (line + '\n').encode('utf-8', 'backslashreplace'))
     return True
 
@@ -284,7 +286,8 @@ def mule_msg(message, mule=None):
 
 
 def register_rpc(name, function, argc=0):
-    """Stored, so that modules that also serve a web application can be loaded; it cannot be called here."""
+    """Keeps a function for `call` in this process, so that modules that also serve a web application can be loaded. It cannot be
+    called from outside."""
     _rpcs[name] = function
     return True
 
@@ -388,8 +391,9 @@ def _call(name, *values):
         raise ValueError(str(refusal)) from None
 
 
-# Functions without a meaning here: there are no requests, mules, alarms or metrics. Modules that also serve a web application
-# refer to them when they are imported, so only a call is an error; functions that only report something do nothing.
+# Functions that have no meaning here, because there are no requests, mules, alarms or metrics. Modules that also serve a web
+# application refer to them when they are imported, so only a call is an error. The silent ones only report something: they do
+# nothing.
 _SILENT = frozenset(
     'accepting alarm metric_dec metric_div metric_inc metric_mul metric_set metric_set_max metric_set_min set_logvar '
     'set_warning_message add_var log_this_request'.split()

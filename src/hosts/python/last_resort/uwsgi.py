@@ -1,5 +1,8 @@
-"""The module `uwsgi` in a process that `multiprocessing` or a library has started anew for a task, where the task's code is loaded again: it has all
-names, what is registered there is nobody's, and nothing is answered."""
+"""The module `uwsgi` in a process that `multiprocessing` or a library started anew for a task.
+
+Such a process loads the task's code again, so the module has all names. Registrations have no effect there, and every other
+request to the worker raises an error.
+"""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""Loads web applications as uWSGI does before it forks its spoolers (plugins/python/pyloader.c); none is served."""
+"""Loads web applications as uWSGI does before it forks its spoolers (plugins/python/pyloader.c). It serves none of them."""
 
 import importlib
 import os
@@ -7,7 +7,7 @@ from .modules import import_file
 
 
 def load_applications(settings, explain):
-    """Returns an error message per application that could not be loaded. uWSGI prints these and continues, too."""
+    """Returns an error message per application that could not be loaded. uWSGI also prints such messages and continues."""
     failures = []
     values = [os.fsdecode(value) for value in settings.get('application', [])]
     name = os.fsdecode(settings.get('callable', [b'application'])[-1])
@@ -46,7 +46,7 @@ def _load_pecan(value, name):
 
 
 def _set_up_logging(value):
-    """As uWSGI, which prints what is wrong with it, and goes on; with the defaults that Paste's own programs give."""
+    """Configures logging from the Paste file, with the defaults of Paste's own programs. An error is printed, as in uWSGI."""
     import logging.config
     import traceback
 

@@ -36,7 +36,7 @@ def cache_get(key, cache=None):
 
 
 def cache_set(key, value, expires=0, cache=None):
-    """Only if the key does not exist."""
+    """Sets a value only if the key does not exist."""
     return _true(_ask('set', key, value, expires, cache))
 
 
@@ -61,7 +61,7 @@ def cache_keys(cache=None):
 
 
 def cache_num(key, cache=None):
-    """Eight bytes: a signed number in the machine's byte order, as cache_inc writes it."""
+    """Returns the number that cache_inc has written: eight bytes, signed, little-endian. 0 if there is no such key."""
     found = cache_get(key, cache)
     return int.from_bytes(found[:8], 'little', signed=True) if found else 0
 

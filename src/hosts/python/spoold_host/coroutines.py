@@ -1,4 +1,4 @@
-"""Runs `async def` tasks side by side in one event loop; all other tasks and signals run in between, one at a time."""
+"""Runs `async def` tasks side by side in one event loop. All other tasks and signals run in between, one at a time."""
 
 import os
 import sys
@@ -17,10 +17,10 @@ class Coroutines:
         self._sync = loop
         self._api = sys.modules['uwsgi'].__dict__
         self._events = named.event_loop()
-        self._other = None  # what functions get from asyncio.get_event_loop()
-        self._received = bytearray()  # a large message grows in place
+        self._other = None  # the event loop that functions get from asyncio.get_event_loop()
+        self._received = bytearray()  # mutable, so that a large message grows in place
         self._next = 0
-        self._running = set()  # the event loop only has weak references
+        self._running = set()  # strong references, because the event loop only has weak ones
 
     def serve(self):
         self._sync.enter(b'')
@@ -70,7 +70,7 @@ class Coroutines:
             raise
         except BaseException:
             traceback.print_exc()
-            sys.exit(1)  # its end was not told, so the worker would wait for it
+            sys.exit(1)  # the worker has not been told of the task's end, and would wait for it
 
     async def _run(self, number, env, attempt, due):
         printed = streams.Printed(number)
@@ -120,10 +120,10 @@ class Coroutines:
         return OK, b''
 
     def _outside(self, function, *args):
-        """As if no event loop ran: where one does, Django's database and `asyncio.run` refuse to work."""
+        """Calls a function as if no event loop ran, because Django's database and `asyncio.run` refuse to work where one runs."""
         task = current_task(self._events)
         if task is not None:
-            _leave_task(self._events, task)  # a thread has one at a time since Python 3.14
+            _leave_task(self._events, task)  # since Python 3.14 a thread has at most one current task, whatever the event loop
         _set_running_loop(None)
         if self._other is None or self._other.is_closed():
             self._other = new_event_loop()

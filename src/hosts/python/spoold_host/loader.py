@@ -14,7 +14,7 @@ LAST_RESORT, LIBRARY = 'last_resort', 'library'
 
 
 def load(wire, settings, loop):
-    """Reports the result to the worker, if it still is there: else BrokenPipeError. True if tasks may follow."""
+    """Loads the configured modules, and reports the result to the worker. Returns True if tasks may follow."""
     try:
         _find_modules(settings)
         import uwsgi
@@ -52,8 +52,10 @@ def load(wire, settings, loop):
 
 def _is_usable(wire, settings, loop, failures, has_handler):
     """
-    Code that registers nothing, and an application that fails, end the worker only if there is no other handler. An application
-    that registers nothing ends none: it is loaded for its side effects.
+    Returns True if this host can run tasks; otherwise it reports why not.
+
+    Code that registers nothing, or an application that fails, ends the worker only if there is no other handler. An application
+    that registers nothing does not, because it is loaded for its side effects.
     """
     is_idle = not has_handler and not loop.signals
     if is_idle and 'alone' in settings and 'application' not in settings:
@@ -76,7 +78,7 @@ IDLE = (
 
 
 def _tell_of_threads(wire):
-    """uWSGI forks its spoolers after loading, so threads stay in its master."""
+    """Warns of threads that loaded code has started: uWSGI forks its spoolers after loading, so there they stay in its master."""
     names = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
     if names:
         wire.call(
@@ -90,7 +92,8 @@ def _tell_of_threads(wire):
 
 
 def _tell_of_another_library(wire):
-    """The host and its library belong together, so one that is installed beside them is not used here. What schedules uses it."""
+    """Warns of an installed library of another version. The host uses its own library, because the two belong together, but
+    programs that schedule tasks use the installed one."""
     import re
 
     ours = sys.modules['spoold']
@@ -117,14 +120,14 @@ def _bytes(text):
 
 
 def _find_modules(settings):
-    """Hides our own modules: user code only needs `uwsgi`, which is imported here."""
+    """Loads `uwsgi`, and sets up the search path. The host's own modules are not on it, because user code only needs `uwsgi`."""
     ours = sys.path.pop(0)
     spec = importlib.util.spec_from_file_location('uwsgi', os.path.join(ours, 'uwsgi.py'))
     sys.modules['uwsgi'] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    # before what is installed: the host and its library belong together
+    # before an installed library, because the host and its library belong together
     sys.path.insert(0, os.path.join(ours, LIBRARY))
-    # uWSGI adds ".", which would be the spool once tasks run
+    # uWSGI adds "."; here that would mean the spool once tasks run
     sys.path.insert(0, os.getcwd())
     for path in settings.get('path', []):
         sys.path.insert(0, os.fsdecode(path))

@@ -23,9 +23,9 @@ SPOOL_RESULTS = {SPOOL_OK: OK, -1: RETRY, 0: IGNORE}
 
 
 def env_of(message, name, name_end, block_end, body_end):
-    """The dictionary of the task whose packet and body follow its name."""
+    """Returns the dictionary of a task, whose packet and body follow its name in the message."""
     env = {'spooler_task_name': name}
-    key = name_end + 4  # after the packet's header
+    key = name_end + 4  # the packet begins with a header of four bytes
     while key < block_end:
         key_end = key + 2 + (message[key] | message[key + 1] << 8)
         value = key_end + 2
@@ -51,7 +51,7 @@ class Loop:
         try:
             os.chdir(self._chdir or os.path.join(self._home, directory))
         except OSError:
-            pass  # not the task's fault, as in uWSGI
+            pass  # a missing directory does not fail the task, as in uWSGI
 
     def serve(self):
         self._api = sys.modules['uwsgi'].__dict__
@@ -61,22 +61,22 @@ class Loop:
         process.call(named.terminated)
 
     def blame_signal(self, error):
-        """In uWSGI the next task fails of it."""
+        """Reports what a signal handler raised outside any task. In uWSGI the next task fails because of it."""
         self._blame('a signal handler', error)
 
     def blame_code(self, error):
-        """Of what a task has started, and may be waiting for."""
+        """Reports what code in the event loop raised outside any task. A task started that code, and may be waiting for it."""
         self._blame('code that a task left to the event loop', error)
 
     def _blame(self, culprit, error):
         try:
             os.write(2, error_bytes('%s raised an exception outside any task:\n%s\n' % (culprit, explain(error))))
         except OSError:
-            pass  # a task closed it
+            pass  # a task closed standard error
         self._output.mark(NO_TASK)
 
     def _serve(self, message):
-        # all names in the loop are local: at this rate look-ups matter
+        # all names in the loop are local, because look-ups of others take much of the time of a short task
         page, getpid, pid, results = self._wire.page, os.getpid, self._wire.pid, SPOOL_RESULTS
         api = self._api
         fence, mark, read_env, call = threading.Lock(), self._output.mark, env_of, process.call
@@ -91,7 +91,7 @@ class Loop:
             if kind == TASK:
                 slot = number % SLOTS
                 page[slot] = STARTED
-                with fence:  # the worker sees the mark before we read the flag
+                with fence:  # a memory barrier: the worker sees the mark before this host reads the flag
                     pass
                 if page[RECALL_FLAG]:
                     page[slot] = 0
@@ -102,7 +102,7 @@ class Loop:
                 try:
                     enter(top if not directory or self._chdir else self._home + b'/' + directory)
                 except OSError:
-                    pass  # not the task's fault, as in uWSGI
+                    pass  # a missing directory does not fail the task, as in uWSGI
                 handler = api.get('spooler')
                 try:
                     run = named.begin(env, attempt, due_ms / 1000) if b'task' in env else None
@@ -138,7 +138,7 @@ class Loop:
         self._wire.send(DONE, number)
 
     def _run_named(self, number, run):
-        """SystemExit is an error of a named task, unless a process that it forked exits."""
+        """Runs a named task. SystemExit counts as its failure, unless a process that the task forked raises it."""
         try:
             process.call(run.perform)
         except BaseException as error:
@@ -160,7 +160,7 @@ class Loop:
         return ERROR
 
     def _await_recall(self, number, message, at):
-        """Skips the tasks before the mark of the recall: the worker has taken them back."""
+        """Skips the tasks before the recall in the stream, because the worker has taken them back."""
         while message is not None:
             while at < len(message):
                 kind, _, *lengths, _ = HEAD.unpack_from(message, at)
@@ -185,7 +185,7 @@ class Loop:
     def run_signal(self, number):
         detail = ''
         try:
-            os.chdir(self._home)  # whatever spooler-chdir says, as in uWSGI
+            os.chdir(self._home)  # regardless of spooler-chdir, as in uWSGI
         except OSError:
             pass
         try:
@@ -201,7 +201,7 @@ class Loop:
         self._wire.send(SIGNAL_ENDED, number, error_bytes(detail))
 
     def tell_death(self, message, at):
-        """The process of a task has died, which those are told who listen. Nothing that they do harms another task."""
+        """Tells the receivers of signals that the process of a task has died. Nothing that they do harms another task."""
         _, attempt, *lengths, due_ms = HEAD.unpack_from(message, at)
         at += HEAD_BYTES
         name_end = at + lengths[0]
@@ -220,29 +220,30 @@ class Loop:
 
 
 def result_of(answer):
-    """An IntEnum is an int in uWSGI too (PyLong_Check), even if it overrides arithmetic."""
+    """Returns the state on the page for what a handler returned; None if that is not a valid answer. An IntEnum counts as an int,
+    as in uWSGI (PyLong_Check), even if it overrides arithmetic."""
     if answer is ANSWERED:
         return ANSWER
     if answer is False:
         return IGNORE
-    if issubclass(type(answer), int) and answer is not True:  # isinstance asks a lazy object for what it stands for
+    if issubclass(type(answer), int) and answer is not True:  # isinstance would make a lazy object evaluate itself
         return SPOOL_RESULTS.get(int.__index__(answer))
     return None
 
 
 def end_fork(error=''):
-    """A task, or a function of a signal, forked, and this is its child: it ends as any program, with 1 after an error."""
+    """Ends a child process that a task or a function of a signal forked. It ends as any program, with 1 after an error."""
     try:
         if error:
             os.write(2, error_bytes(error + '\n'))
-    finally:  # it may have closed the descriptor
+    finally:  # the write fails if the child has closed the descriptor
         os._exit(1 if error else 0)
 
 
 def explain(error):
     try:
         return ''.join(traceback.format_exception(type(error), error, process.trace_of(error))).rstrip()
-    except BaseException as other:  # it looks into the exception, and into what its class has made of it
+    except BaseException as other:  # formatting runs code of the exception's class
         return '%s, and no more can be said of it (%s)' % (type(error).__name__, type(other).__name__)
 
 

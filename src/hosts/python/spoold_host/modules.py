@@ -11,7 +11,7 @@ def import_named(name):
     if '/' not in name and not name.endswith('.py'):
         importlib.import_module(name)
         return
-    # uWSGI's name for it, too, so that each can load the other's pickles
+    # the module also gets uWSGI's name, so that spoold and uWSGI can load each other's pickles
     uwsgi_name, own_name = pythonize(name), _importable_name(name)
     if own_name is None:
         import_file(uwsgi_name, name)
@@ -20,8 +20,8 @@ def import_named(name):
 
 
 def _importable_name(path):
-    """The name by which other code imports this file, so that it is loaded once, and that a process of `multiprocessing` finds; None if
-    there is none. Where `sys.path` does not reach it yet, it does at the end."""
+    """Returns the name by which other code imports this file; None if there is none. Under that name the file is loaded once,
+    and processes of `multiprocessing` find it. If no directory of `sys.path` leads to the file, its directory is appended."""
     path = os.path.realpath(path)
     stem = os.path.splitext(os.path.basename(path))[0]
     if not stem.isidentifier() or not (path.endswith('.py') or os.path.isdir(path)):
@@ -36,7 +36,7 @@ def _importable_name(path):
 
 
 def _name_below(directory, path):
-    """What is between is packages, by their files."""
+    """Returns the module name of a path below a directory; None if a directory between the two has no `__init__.py`."""
     if not path.startswith(directory + os.sep):
         return None
     parts = os.path.splitext(path[len(directory) + 1 :])[0].split(os.sep)
@@ -58,7 +58,7 @@ def _leads_to(name, file):
 
 
 def import_file(module_name, path):
-    """A directory is a package, and a file needs no extension."""
+    """Imports a file, which needs no extension, or a directory, as a package."""
     if os.path.isdir(path):
         init = os.path.join(path, '__init__.py')
         spec = importlib.util.spec_from_file_location(module_name, init, submodule_search_locations=[path])
@@ -75,7 +75,7 @@ def import_file(module_name, path):
 
 
 def pythonize(name):
-    """uwsgi_pythonize(), plugins/python/python_plugin.c."""
+    """Returns the module name that uWSGI gives to a file: uwsgi_pythonize(), plugins/python/python_plugin.c."""
     for prefix in ('sym://', 'http://', 'data://'):
         if name.startswith(prefix):
             name = name[len(prefix) :]

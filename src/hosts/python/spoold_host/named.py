@@ -1,4 +1,4 @@
-"""Between the host and the library `spoold` (../library), which is loaded only if user code imports it."""
+"""Connects the host with the library `spoold` (../library), which is loaded only if user code imports it."""
 
 import json
 import os
@@ -6,13 +6,13 @@ import sys
 
 from .wire import error_text
 
-#: of the configuration (spooler-queue): the spool of each queue
+#: the spool of each queue, by the configuration (spooler-queue)
 queues = {}
 #: the keys whose values are hidden (spooler-hide)
 hidden = []
-#: seconds: the first delay of a task that failed, and the longest (spooler-retry-delay, spooler-backoff-cap)
+#: seconds: the first and the longest delay of a task that failed (spooler-retry-delay, spooler-backoff-cap)
 backoff = (3.0, 1200.0)
-#: the names that the worker knows; a task that is registered later has no limit there, so it does not run
+#: the names that the worker knows. A task that is registered later does not run, because the worker has no limits for it
 _declared = frozenset()
 
 
@@ -31,7 +31,7 @@ def open_to(settings):
 
 
 class _OwnSpool:
-    """What a task of this daemon schedules goes to the task's own spool."""
+    """The place for what a task of this daemon schedules: the task's own spool."""
 
     key = 'own'
 
@@ -50,12 +50,12 @@ own_spool = _OwnSpool()
 
 
 def begin(env, attempt, due):
-    """The run of a named task; None if no registry had it when the code was loaded."""
+    """Returns the run of a named task; None if no registry had the task when the code was loaded."""
     return _library().begin(env, attempt, due) if env.get(b'task') in _declared else None
 
 
 def _library():
-    """What runs tasks; None if no code has registered any."""
+    """Returns the module that runs named tasks; None if no code has loaded the registry."""
     if 'spoold.tasks' not in sys.modules:
         return None
     import spoold.run
@@ -64,7 +64,7 @@ def _library():
 
 
 def declared():
-    """The tasks of all registries, for the worker; empty if there are none."""
+    """Returns the declarations of the tasks of all registries, for the worker; empty if there are none."""
     global _declared
     library = _library()
     tasks = [] if library is None else library.known_tasks()
@@ -73,7 +73,8 @@ def declared():
 
 
 def runs_coroutines(settings):
-    """Several at a time: the configuration asks for it, nothing but Python runs tasks, and one of them is an `async def`."""
+    """True if coroutines run several at a time: the configuration asks for it, only Python runs tasks, and one is an
+    `async def`."""
     library = _library()
     if library is None or 'alone' not in settings or not is_concurrent(settings):
         return False
@@ -103,10 +104,10 @@ def _tell(name):
 
 
 def answer(said):
-    """What a run that failed has said."""
+    """Encodes the answer of a failed run. Long texts are cut."""
     return encode({key: error_text(value) if isinstance(value, str) else value for key, value in said.items()})
 
 
 def encode(value):
-    """A lone surrogate becomes an escape of JSON."""
+    """Encodes a value as JSON. A lone surrogate becomes an escape."""
     return json.dumps(value, ensure_ascii=False).encode('utf-8', 'backslashreplace')

@@ -15,13 +15,13 @@ _PIPE_BYTES = 1 << 20
 
 
 class Output:
-    """If the worker cannot read the pipe, output goes where it went before, and is never marked."""
+    """The output of this process. If the worker cannot read the pipe, output goes where it went before, and is never marked."""
 
     def __init__(self, wire):
         self._page = wire.page
         self._streams = sys.stdout, sys.stderr
         self._pipe = None
-        self._waiting = array.array('i', [0])  # filled in place, which takes half the time
+        self._waiting = array.array('i', [0])  # ioctl fills this in place, which takes half the time
         reader, writer = os.pipe()
         wire.send(OUTPUT, 0, b'/proc/%d/fd/%d' % (os.getpid(), reader))
         answer = wire.read_list()
@@ -34,28 +34,28 @@ class Output:
         try:
             fcntl.fcntl(writer, _F_SETPIPE_SZ, _PIPE_BYTES)
         except OSError:
-            pass  # the writer has to wait more often
+            pass  # with a smaller pipe, the writer has to wait more often
         self._flush()
         os.dup2(writer, 1)
         os.dup2(writer, 2)
         self._pipe = writer
 
     def mark(self, number):
-        """Marks the end of a task's output. False if there is none."""
+        """Marks the end of a task's output. Returns False if there is no output to mark."""
         if self._pipe is None:
             return False
         self._flush()
         try:
             fcntl.ioctl(self._pipe, termios.FIONREAD, self._waiting)
         except OSError:
-            return False  # a task closed it, and its answer counts
-        # the pipe first: the flag then tells what the worker had read by then
+            return False  # a task closed the pipe; its answer counts nevertheless
+        # the pipe before the flag: the flag then covers what the worker had taken out of the pipe by that time
         if not self._waiting[0] and not self._page[OUTPUT_FLAG]:
             return False
         mark = self._token + struct.pack('<I', number)
         try:
             os.write(self._pipe, mark)
-        except BlockingIOError:  # it is full, and a task, or a process of it, has made it non-blocking
+        except BlockingIOError:  # the pipe is full, and a task or a child process has made it non-blocking
             os.set_blocking(self._pipe, True)
             os.write(self._pipe, mark)
         return True
@@ -64,7 +64,7 @@ class Output:
         stdout, stderr = self._streams
         _flush(stdout)
         _flush(stderr)
-        # what a task has put in their place, which may refuse to be compared; or it has removed the name
+        # A task may have replaced the streams, by objects that raise when they are compared with ==, or removed the names.
         now = getattr(sys, 'stdout', None)
         if now is not stdout:
             _flush(now)
@@ -77,4 +77,4 @@ def _flush(stream):
     try:
         stream.flush()
     except Exception:
-        pass  # a task closed it, or it is None
+        pass  # a task closed the stream, or it is None

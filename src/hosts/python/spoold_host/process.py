@@ -1,4 +1,4 @@
-"""The process: it dies with its worker, and leaves signals to it."""
+"""This process: it dies with its worker, and leaves signals to the worker."""
 
 import _signal
 import fcntl
@@ -13,16 +13,16 @@ _PR_SET_PDEATHSIG = 1
 _HOST = os.path.dirname(__file__)
 _main_thread = get_ident()
 _set_raw, _get_raw = _signal.signal, _signal.getsignal
-#: signals that came amid what is not interrupted, and what handles them; None: nothing of the kind is done
+#: the signals that arrived during a call of `uninterrupted`, each with its handler; None while there is no such call
 _late = None
-#: tells what a handler raised amid the host's own work
+#: reports what a handler of a signal raised during the host's own work
 _blame = None
 
 
 def prepare():
     _die_with_worker()
-    # Terminals and init systems signal every process; the worker decides. Functions, because SIG_IGN would be inherited by
-    # every program that a task starts.
+    # Terminals and init systems signal every process, but the worker decides. The handlers are functions, because every program
+    # that a task starts would inherit SIG_IGN.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGTSTP):
         signal.signal(number, _leave_to_worker)
     os.register_at_fork(before=_hold_back, after_in_parent=_let_through, after_in_child=_may_be_terminated)
@@ -37,8 +37,8 @@ def _leave_to_worker(number, frame):
 
 class _Guarded:
     """
-    Stands for a function of users that handles a signal. It runs in the main thread, between any two instructions, and a time limit
-    raises an exception in it: that ends what users run, and no work of the host.
+    Wraps a function of users that handles a signal. Such a function runs in the main thread, between any two instructions, and
+    raises an exception if it is a time limit. The exception may end user code, but not the host's own work.
     """
 
     __slots__ = ('handler',)
@@ -57,20 +57,20 @@ class _Guarded:
         except BaseException as error:
             if not _is_of_users(frame):
                 return _blame(error)
-            error.__traceback__ = error.__traceback__.tb_next  # without this line of ours; Python before 3.11 goes on with its own
+            error.__traceback__ = error.__traceback__.tb_next  # drops this frame; Python before 3.11 keeps it
             raise
         return None
 
 
 def guard(blame):
     """
-    From now on handlers of signals are guarded.
+    Guards the handlers of signals that are set from now on.
 
-    blame  tells the exception of one that ran outside of what users run
+    blame  reports what a handler raised outside user code
     """
     global _blame
     _blame = blame
-    _signal.signal, _signal.getsignal = _set, _get  # what those of the module signal call
+    _signal.signal, _signal.getsignal = _set, _get  # the functions of the module `signal` call these
 
 
 def _set(number, handler):
@@ -86,7 +86,7 @@ def _handler_in(handler):
 
 
 def call(function, *args):
-    """Runs code of users."""
+    """Runs user code. `_is_of_users` looks for this function on the stack."""
     return function(*args)
 
 
@@ -96,9 +96,9 @@ async def call_async(function):
 
 def run_forever(events, blame):
     """
-    Runs an event loop in which code of users starts more of it.
+    Runs an event loop in which user code starts more user code.
 
-    blame  tells what such code raised that no loop survives
+    blame  reports an exception of such code that ends the loop
     """
     while True:
         try:
@@ -110,7 +110,7 @@ def run_forever(events, blame):
 
 
 def trace_of(error):
-    """The traceback of what code of users raised, without our frames above it."""
+    """Returns the traceback of what user code raised, without the host's frames above it."""
     trace = error.__traceback__
     while trace.tb_next is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == _HOST:
         trace = trace.tb_next
@@ -127,7 +127,8 @@ def _is_of_users(frame):
 
 
 def _outermost_directory(frame):
-    """Of code that `call` does not call: users start some in an event loop, in a greenlet, and in a thread that forks a process."""
+    """Returns the directory of the outermost frame that is not the standard library's. It tells user code that `call` does not
+    call: users start some in an event loop, in a greenlet, and in a thread that forks a process."""
     found = _HOST
     while frame is not None and frame.f_code is not run_forever.__code__:
         directory = os.path.dirname(frame.f_code.co_filename)
@@ -139,12 +140,13 @@ def _outermost_directory(frame):
 
 _CALLS = (call.__code__, call_async.__code__)
 _OURS = (_HOST, os.path.dirname(_HOST))
-#: what runs loops and threads
+#: the directories of the modules that run event loops and threads
 _STANDARD = (os.path.dirname(os.__file__), os.path.join(os.path.dirname(os.__file__), 'asyncio'))
 
 
 def uninterrupted(function, *args):
-    """Signals that come meanwhile are handled when all of it is done: half of it would leave its rest to the next one."""
+    """Calls a function, and handles the signals that arrive meanwhile only when it has ended. A handler that raises would leave
+    half of an exchange, and the other half to the next exchange."""
     global _late
     if get_ident() != _main_thread or _late is not None:
         return function(*args)
@@ -158,7 +160,8 @@ def uninterrupted(function, *args):
 
 
 def _handle(late):
-    """Each one, also if one before it raises. One that came twice comes once, as with all that wait."""
+    """Handles each signal, even if the handler of another one raises. A signal that came twice is handled once, as any pending
+    signal."""
     number, guarded = late.popitem()
     try:
         if late:
@@ -168,7 +171,8 @@ def _handle(late):
 
 
 def _may_be_terminated():
-    """Whoever forks a process may end it: Pool.terminate() waits for that. Its other threads are left behind, amid what they did."""
+    """Runs in a forked child. SIGTERM ends the child, because Pool.terminate() sends it and waits. No signal is held back any
+    longer, because the thread that was in `uninterrupted` may not exist in the child."""
     global _late
     _late = None
     if signal.getsignal(signal.SIGTERM) is _leave_to_worker:
@@ -180,7 +184,7 @@ _fork = threading.local()
 
 
 def _hold_back():
-    """A SIGTERM that comes right after the fork waits until it has its effect."""
+    """Blocks SIGTERM around a fork, so that one for the child arrives only when the child's handler is set."""
     _fork.mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
 
 
@@ -196,22 +200,23 @@ def _die_with_worker():
         flags = fcntl.fcntl(LIFELINE_FD, fcntl.F_GETFL)
         fcntl.fcntl(LIFELINE_FD, fcntl.F_SETFL, flags | os.O_ASYNC)
     except (AttributeError, OSError):
-        pass  # not Linux: it notices when its tasks end
+        pass  # not Linux: this process notices the worker's end when the stream of its tasks ends
     _send_at_death_of_worker(signal.SIGKILL)
 
 
 def _send_at_death_of_worker(number):
-    """Also if a task has closed the lifeline: it would go on while it runs elsewhere."""
+    """Asks the kernel for a signal at the worker's death, 0: for none. It arrives even if a task has closed the lifeline;
+    without it, the task would go on here while it runs elsewhere."""
     try:
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number), 0, 0, 0)
     except Exception:
-        pass  # a Python without it, or a system that lets nobody make code: there is the lifeline
+        pass  # a Python without ctypes, or a system that forbids code made at run time: the lifeline has to do
 
 
 def live_on():
-    """The worker exits regularly, so there is time to exit, too."""
+    """Lets this process outlive its worker: the worker exits regularly, so this process has time to exit, too."""
     try:
         flags = fcntl.fcntl(LIFELINE_FD, fcntl.F_GETFL)
         fcntl.fcntl(LIFELINE_FD, fcntl.F_SETFL, flags & ~os.O_ASYNC)

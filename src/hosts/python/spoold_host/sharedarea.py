@@ -108,7 +108,7 @@ def _number_functions(bits, code):
             area.unlock()
 
     def write(id, position, value):
-        # as in uWSGI: 8 bits are unsigned, 16 keep the lowest bits, larger ones accept what fits
+        # as in uWSGI: write8 takes an unsigned number, write16 keeps the lowest 16 bits, the larger ones refuse what does not fit
         if bits == 8 and not 0 <= value < whole:
             raise OverflowError('unsigned byte integer is %s' % ('less than minimum' if value < 0 else 'greater than maximum'))
         if bits > 16 and not -half <= value < half:

@@ -1,4 +1,4 @@
-"""Standard output and standard error where several tasks run at a time: each task's text is sent with its number."""
+"""Standard output and standard error where several tasks run at a time. The text of each task is sent with the task's number."""
 
 import contextvars
 import io
@@ -9,7 +9,7 @@ import threading
 from .wire import PRINTED
 
 _MAX_CHARS = 65536
-#: of the task in whose context code runs
+#: the output of the task in whose context code runs
 current = contextvars.ContextVar('spoold_printed')
 
 
@@ -19,7 +19,7 @@ def install(wire):
 
 
 class _Sender:
-    """Threads of tasks print, too."""
+    """Sends printed text to the worker. It has a lock, because threads of tasks print, too."""
 
     def __init__(self, wire):
         self._wire = wire
@@ -35,7 +35,7 @@ class _Sender:
 
 
 class Printed:
-    """What a task has printed of its last line."""
+    """The last line that a task has printed, while it is not complete."""
 
     def __init__(self, number):
         self.number = number
@@ -43,7 +43,7 @@ class Printed:
 
 
 class _Stream(io.TextIOBase):
-    """Without a task, and in a process that a task forked, it is the stream in its place."""
+    """A stream in the place of a standard one. Outside tasks, and in processes that a task forked, it writes to that one."""
 
     def __init__(self, stream, sender):
         self._stream, self._sender = stream, sender
@@ -59,7 +59,7 @@ class _Stream(io.TextIOBase):
         return len(text)
 
     def end(self, printed):
-        """Its task has ended: what is printed from now on is of no task."""
+        """Sends the last line of an ended task. What is printed in the task's context from now on belongs to no task."""
         with self._sender.lock:
             self._sender.send(printed.number, printed.text)
             printed.number = None

@@ -1,4 +1,4 @@
-"""The bytes between a worker and its host; src/runtime/worker/hosts/frames.ts is the other side and explains them."""
+"""The bytes between a worker and its host. src/runtime/worker/hosts/frames.ts is the other side, and explains them."""
 
 import mmap
 import os
@@ -10,11 +10,11 @@ from .process import LIFELINE_FD, uninterrupted
 TASKS_FD, CALLS_FD, PAGE_FD = 3, 4, 5
 PAGE_BYTES = 4096
 MAX_CALL_BYTES = 0x1FFFFFFF
-#: of the text of an error
+#: characters: longer texts of errors are cut
 _MAX_CHARS = 65536
 
 READY, UNLOADABLE, DONE, DETAIL, RECALLED, SIGNAL_ENDED, OUTPUT, ENDED, PRINTED = range(1, 10)
-#: on the page (src/runtime/ipc/host-page.ts)
+#: the place of the flag on the page (src/runtime/ipc/host-page.ts)
 OUTPUT_FLAG = 4033
 _UP = struct.Struct('<4sBII')
 _LENGTH = struct.Struct('<I')
@@ -34,7 +34,7 @@ class Wire:
         self._lock = threading.Lock()
 
     def read_message(self):
-        """None if the worker is gone."""
+        """Returns the next message; None if the worker is gone."""
         head = self._tasks.read(4)
         if len(head) < 4:
             return None
@@ -43,7 +43,8 @@ class Wire:
         return message if len(message) == length else None
 
     def read_settings(self):
-        """The first message: names and values; a name is repeated for each of its values."""
+        """Returns the settings, with the list of values of each name. They are the first message, which repeats a name for each
+        of its values."""
         items = self.read_list()
         settings = {}
         for name, value in zip(items[::2], items[1::2]):
@@ -57,7 +58,7 @@ class Wire:
         uninterrupted(_write_all, TASKS_FD, _UP.pack(b'\xffSPL', kind, number, len(payload)) + payload)
 
     def call(self, name, *arguments):
-        """Sends a request to the worker and waits for the reply: a list of byte strings."""
+        """Sends a request to the worker, waits, and returns the reply: a list of byte strings."""
         if os.getpid() != self.pid:
             raise CallError('a process that a task forked cannot speak for it; call uwsgi.%s in the task itself' % name)
         items = [name.encode(), *arguments]
@@ -77,7 +78,7 @@ class Wire:
 
 
 def error_text(text):
-    """A text of any length, cut so that it has what went wrong: a traceback's own error is below its last place."""
+    """Cuts a long text so that it still says what went wrong: in a traceback, the error is below the last frame."""
     if len(text) <= _MAX_CHARS:
         return text
     at = text.rfind('\n  File "')
@@ -104,7 +105,7 @@ def _write_all(fd, data):
         while view:
             view = view[os.write(fd, view) :]
     except OSError:
-        os._exit(1)  # the worker is gone, or a task has closed the descriptor: no end is heard of, and no later task answered
+        os._exit(1)  # the worker is gone, or a task has closed the descriptor, so the worker would hear of no task any more
 
 
 def _read_all(fd, length):

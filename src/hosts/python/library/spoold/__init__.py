@@ -10,7 +10,7 @@
 
     tasks.schedule(add, 1, 2)
 
-It needs Python 3.7 or later and nothing else: no daemon has to be there when a task is scheduled. Importing it starts nothing.
+It needs Python 3.7 or later and nothing else. No daemon has to run when a task is scheduled. Importing it starts nothing.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ __all__ = [
     'signals',
 ]
 
-#: what is loaded when it is used: `spoold.uwsgi` needs nothing of it
+#: the module of each name. It is loaded when the name is first used, because `spoold.uwsgi` needs none of them
 _MODULES = {
     'AbortException': 'errors',
     'AsyncioWorkers': 'engine',

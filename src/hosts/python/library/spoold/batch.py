@@ -1,4 +1,4 @@
-"""Many tasks that are stored at once."""
+"""Collects many tasks, to store them at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Waiting:
-    """A task of a batch: which one it is, is asked where the batch is scheduled."""
+    """A task of a batch. `task` is looked up in the registry when the batch is scheduled."""
 
     __slots__ = ('task', 'at', 'args', 'kwargs', 'options', 'job')
 
@@ -23,13 +23,13 @@ class Waiting:
         self, task: Schedulable, at: datetime | None, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options
     ) -> None:
         self.task, self.at, self.args, self.kwargs, self.options = task, at, args, kwargs, options
-        #: once it is stored
+        #: None until the task is stored
         self.job: Job | None = None
 
 
 class Batch:
-    """Collects tasks for Tasks.schedule_batch. It can be used once; but one that was not stored, or in part, may be scheduled
-    again."""
+    """Collects tasks for Tasks.schedule_batch. A batch can be scheduled once. If storing failed, the same batch may be scheduled
+    again, and stores the tasks that are not stored yet."""
 
     def __init__(self) -> None:
         self._tasks: list[Waiting] = []
@@ -44,7 +44,7 @@ class Batch:
     def with_options(
         self, *, id: str | None = None, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> WithOptions:
-        """For the task that is added next; as Tasks.with_options."""
+        """Gives options to the task that is added next; see Tasks.with_options."""
         return WithOptions(self, Options(id, headers, body))
 
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Options:
-    """What a call says beside the arguments."""
+    """The options of a call, beside its arguments."""
 
     __slots__ = ('id', 'headers', 'body')
 
@@ -36,14 +36,15 @@ NO_OPTIONS = Options()
 
 
 class Call:
-    """What middleware around scheduling gets: it may change `headers`. `job` has the status NOT_SET until it is stored."""
+    """One call of a task, as middleware around scheduling gets it. Middleware may change `headers`. `job` has the status NOT_SET
+    until the task is stored."""
 
     __slots__ = ('entry', 'place', 'job', 'headers', 'packet', '_arguments', '_at', '_once')
 
     def __init__(
         self, entry: Entry, at: datetime | None, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options
     ) -> None:
-        """Raises what scheduling raises before anything is stored."""
+        """Checks the call. Raises whatever scheduling raises before it stores anything."""
         task = entry.task
         self.entry = entry
         self._check(args, kwargs)
@@ -86,13 +87,13 @@ class Call:
         return self.job.task_kwargs
 
     def now(self) -> datetime:
-        """By the clock of its spool: that of a test has its own."""
+        """Returns the time by the clock of the call's place: a spool for tests has a clock of its own."""
         clock = getattr(self.place, 'now', times.now)
         now: datetime = clock()
         return now
 
     def pack(self) -> packet.Packet:
-        """For the last time: the headers are what middleware has made of them."""
+        """Returns the packet of this call, with the headers as middleware has left them."""
         job = self.job
         others = [('id', str(job.id))] + ([] if job.queue == destination.DEFAULT_QUEUE else [('queue', job.queue)])
         self.packet = packet.create(

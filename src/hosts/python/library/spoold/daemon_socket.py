@@ -1,4 +1,4 @@
-"""Sends packets to the socket of a daemon; docs/network-protocol.md explains it."""
+"""Sends packets to the socket of a daemon. docs/network-protocol.md explains the protocol."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from .packet import Packet
 
-#: seconds, for the connection and for each answer
+#: seconds: the longest wait for the connection, and for each answer
 _PATIENCE = 10
 _STORED, _REFUSED, _PONG = b'\xff\0\0\1', b'\xff\0\0\0', b'\x64\0\0\1'
-#: the connection stays open after the answer
+#: the value of modifier2 that keeps the connection open after the answer
 _KEEP_OPEN = b'\1'
 _PING = b'\x64\0\0' + _KEEP_OPEN
-#: packets that are sent before the answer to the first of them is there
+#: the number of packets that are sent before the answer to the first of them must have come
 _AHEAD = 64
 
 
@@ -29,7 +29,7 @@ class Daemon:
         self.key = self._address = address
 
     def store(self, packets: Sequence[Packet]) -> None:
-        """Returns when the daemon has stored all of them. Raises OSError, and then `is_stored` says what became of each."""
+        """Returns when the daemon has stored all packets. Raises OSError; then `is_stored` says what became of each."""
         for packet in packets:
             if packet.once is not None:
                 raise ValueError('an id needs a spool directory; %s is a socket' % self._address)
@@ -41,7 +41,7 @@ class Daemon:
                 self._settle(packet, _answer(connection))
 
     def _send_together(self, packets: Sequence[Packet]) -> bool:
-        """Over one connection. False if the server takes one packet per connection, as a uWSGI does."""
+        """Sends all packets over one connection. Returns False if the server takes one packet per connection, as a uWSGI does."""
         from collections import deque
 
         with self._connect() as connection:
@@ -58,7 +58,7 @@ class Daemon:
                     break
                 sent.append(packet)
                 self._send(connection, packet, _KEEP_OPEN)
-            while sent:  # what came before an error, and what was sent by then
+            while sent:  # the answers that are still to come; after an error too, for the packets that were sent before it
                 error = self._settled(sent.popleft(), connection) or error
             if error is not None:
                 raise error
@@ -98,7 +98,7 @@ class Daemon:
 
 
 def _answer(connection: socket.socket) -> bytes:
-    """Four bytes, or fewer if the connection ends."""
+    """Returns the answer: four bytes, or fewer if the connection ends."""
     answer = b''
     with contextlib.suppress(ConnectionResetError):
         while len(answer) < 4:

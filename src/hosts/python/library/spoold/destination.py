@@ -1,4 +1,4 @@
-"""Where tasks go."""
+"""Finds the place to which a task goes, and stores packets there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     #: a directory, the address of a daemon, or a spool in memory
     Place = Union[str, bytes, 'os.PathLike[str]', Any]
 
-#: PLACE, or several with QUEUE= before those that are not the default's, separated by commas
+#: the environment variable with the places of tasks: PLACE, or several, separated by commas, with QUEUE= before the places of
+#: queues other than the default one
 VARIABLE = 'SPOOLD_ENQUEUE_TO'
 DEFAULT_QUEUE = 'default'
 _ENTRY = re.compile(r'(?:([^=/]*)=)?(.*)', re.DOTALL)
@@ -31,9 +32,10 @@ _FORMS = 'expected a directory (/var/spool/app), the path of a socket (/run/spoo
 
 
 def find(queue: str, chain: Sequence[Tasks]) -> Any:
-    """What stores packets of this queue: an object with `store(packets)`.
+    """Returns the object that stores packets of this queue; it has `store(packets)`.
 
-    chain  the registries through which the task was found, the outermost first: the nearest to the task that knows a place decides
+    chain  the registries through which the task was found, the outermost first. The one nearest to the task that knows a place
+           decides
     """
     for registry in reversed(chain):
         if registry._stand_in is not None:
@@ -77,7 +79,7 @@ def _unknown(queue: str, known: Mapping[str, Any], where: str) -> DestinationUnk
 
 
 def places_in(told: Place | Mapping[str, Place], what: str = VARIABLE) -> dict[str, Any]:
-    """The place of each queue, from the text that the environment variable has, a path, a broker in memory, or a dictionary."""
+    """Returns the place of each queue, from the text of the environment variable, a path, a broker in memory, or a dictionary."""
     if isinstance(told, os.PathLike) or hasattr(told, 'store'):
         return {DEFAULT_QUEUE: told}
     if not isinstance(told, str):
@@ -99,7 +101,7 @@ def places_in(told: Place | Mapping[str, Place], what: str = VARIABLE) -> dict[s
 
 
 def places_below(root: str, told: Place | Mapping[str, Place], what: str = VARIABLE) -> dict[str, Any]:
-    """The same, where paths that are not absolute begin in a directory."""
+    """Returns the same as `places_in`, with relative paths completed by `root`."""
     return {queue: _below(root, place) for queue, place in places_in(told, what).items()}
 
 
@@ -116,13 +118,13 @@ def checked_queues(queues: Any, what: str = 'queues') -> dict[str, Any]:
 
 
 def to(place: Any, sync: bool = True) -> Any:
-    """What stores packets there.
+    """Returns the object that stores packets in this place.
 
-    sync  what a directory gets survives a power failure
+    sync  True: tasks that are stored in a directory survive a power failure
     """
     if hasattr(place, 'store'):
         return place
-    if isinstance(place, str) and _ON_REDIS.fullmatch(place):  # which may have a password
+    if isinstance(place, str) and _ON_REDIS.fullmatch(place):  # the message leaves out the place, which may have a password
         raise DestinationUnknown(
             'Python does not store tasks on Redis itself: name the directory that a daemon forwards there (spooler-fallback), '
             'or the socket of a daemon'
@@ -152,7 +154,7 @@ def _daemon(address: str) -> Any:
 
 
 def is_address(place: str) -> bool:
-    """Of a daemon's socket, that is, and not a path."""
+    """True if the place is the address of a daemon's socket, and not a path."""
     return _ADDRESS.fullmatch(place) is not None
 
 
@@ -161,14 +163,15 @@ def is_path(place: str) -> bool:
 
 
 def _spool_of_uwsgi() -> str | None:
-    """The first one of the uWSGI in which this runs."""
+    """Returns the first spool of the uWSGI in which this code runs; None outside uWSGI."""
     spools = getattr(sys.modules.get('uwsgi'), 'spoolers', None)
     return os.fsdecode(spools[0]) if spools else None
 
 
 def store(packets: Sequence[tuple[Any, Packet]]) -> None:
-    """Stores each packet in its place: all of them, or none. First, what directories get is put on disk under names that do
-    not run; then daemons are asked; then it is published. Raises the first error; `is_stored` of a packet says what became of it."""
+    """Stores each packet in its place: all of them, or none. First, packets for directories are written under names that do not
+    run; then packets for daemons are sent; then those in directories are published. Raises the first error; then `is_stored` of
+    each packet says what became of it."""
     if len(packets) == 1:
         place, packet = packets[0]
         return _store_in(place, [packet])

@@ -1,4 +1,4 @@
-"""Stores packets as files of a spool, as docs/spool-format.md says and spoold itself does."""
+"""Stores packets as task files in a spool, as docs/spool-format.md says and spoold itself does."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ if TYPE_CHECKING:
     from .packet import Packet
 
 _counter = itertools.count(1)
-#: files whose data is written to disk side by side, and threads that wait for that
+#: files that are synced side by side, each of which is open, and threads that wait for that
 _MOST_OPEN, _MOST_THREADS = 128, 16
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _ENTER = os.O_RDONLY | os.O_DIRECTORY
 _OTHERS_WRITE, _MOST_LINKS = 0o022, 40
 _IDS = '.spoold/ids'
-#: what the link of an id may say: a name of ours
+#: the text of the link of an id: a ref with a name that spoold makes
 _PROMISED = re.compile(r'(?:[0-9]{1,255}/)?uwsgi_spoolfile_on_[^/]+')
 
 
 class Refused(PermissionError):
-    """By us, in a sentence that says what to do."""
+    """spoold refuses to store; the message says what to do."""
 
 
 class Directory:
-    """A spool. What is done to it is done below a descriptor of it: another directory that gets its name meanwhile has no part."""
+    """A spool in a directory. All work is done below a descriptor of the directory, so it is safe if another directory gets the
+    path meanwhile."""
 
     def __init__(self, path: str, sync: bool = True) -> None:
         """
-        sync  what is stored survives a power failure
+        sync  True: stored tasks survive a power failure
         """
         self.path, self._sync = path, sync
 
@@ -44,11 +45,11 @@ class Directory:
         return os.path.realpath(self.path)
 
     def store(self, packets: Sequence[Packet]) -> None:
-        """All, or none if it fails before the first one is published. Returns once they are on disk."""
+        """Stores all packets, or none if it fails before the first one is published. Returns once they are on disk."""
         self.prepare(packets).publish()
 
     def prepare(self, packets: Sequence[Packet]) -> Prepared:
-        """Puts them on disk under names that no daemon runs, and that spoold sweeps if we die."""
+        """Writes the packets to disk under names that no daemon runs. The sweep of spoold removes them if this process dies."""
         try:
             return Prepared(self.path, packets, self._sync)
         except Refused:
@@ -64,7 +65,7 @@ class Prepared:
         self._path, self._is_synced = path, sync
         self._fd, self._owner = _hold(path)
         self._priorities: dict[str, int] = {}
-        #: each with its name; None: one of its id is stored, or promised
+        #: the packets, each with the name of its file; None: a task with the packet's id is already stored, or promised
         self._files: list[tuple[Packet, str | None]] = []
         try:
             self._check(packets)
@@ -74,7 +75,7 @@ class Prepared:
             raise
 
     def publish(self) -> None:
-        """Raises OSError; `is_stored` of each packet says what became of it."""
+        """Makes the packets tasks. Raises OSError; then `is_stored` of each packet says what became of it."""
         try:
             if any(packet.once is not None for packet, _ in self._files):
                 self._promise()
@@ -92,13 +93,13 @@ class Prepared:
             self.discard()
 
     def discard(self) -> None:
-        """Removes what was not published."""
+        """Removes the files that were not published."""
         for packet, name in self._files:
             if name is not None and not packet.is_stored:
                 try:
                     os.unlink(_hidden(name), dir_fd=self._directory_of(packet))
                 except OSError:
-                    pass  # the sweep comes by
+                    pass  # the sweep removes the file later
         self._files = []
         while self._priorities:
             os.close(self._priorities.popitem()[1])
@@ -107,7 +108,8 @@ class Prepared:
             self._fd = -1
 
     def _check(self, packets: Sequence[Packet]) -> None:
-        """An id is a link below .spoold, which its owner may exchange at any time."""
+        """Raises Refused if root is to store an id: an id is a link below .spoold, whose owner may exchange that directory at any
+        time."""
         if self._owner is not None and any(packet.once is not None for packet in packets):
             raise Refused(
                 errno.EPERM,
@@ -143,7 +145,7 @@ class Prepared:
         fd = os.open(_hidden(name), _NEW_FILE, 0o600, dir_fd=self._directory_of(packet))
         try:
             data = memoryview(packet.encode() + packet.body)
-            while data:  # a disk that is nearly full takes a part
+            while data:  # a disk that is nearly full takes only a part of the data
                 data = data[os.write(fd, data) :]
             if self._owner is not None:
                 os.fchown(fd, *self._owner)
@@ -166,7 +168,7 @@ class Prepared:
 
     def _enter(self, priority: str) -> int:
         try:
-            os.mkdir(priority, dir_fd=self._fd)  # 0777 minus the umask, as uWSGI
+            os.mkdir(priority, dir_fd=self._fd)  # 0777 minus the umask, as in uWSGI
         except FileExistsError:
             pass
         fd = os.open(priority, _ENTER | os.O_NOFOLLOW, dir_fd=self._fd)
@@ -179,7 +181,8 @@ class Prepared:
         return fd
 
     def _give(self, priority: str, fd: int, owner: tuple[int, int]) -> None:
-        """What root has just made is empty. Another directory of root's that has taken its place is given away only if it is empty, too."""
+        """Gives a priority directory that root has made to the owner of the spool. It must be empty, because another directory of
+        root's, with files, may have been put in its place."""
         uid = os.fstat(fd).st_uid
         if uid == owner[0]:
             return
@@ -190,10 +193,11 @@ class Prepared:
             )
         os.fchown(fd, *owner)
 
-    # -- ids: .spoold/ids/<hash> is a link that says which task has an id. It is a promise, which whoever finds it fulfils
+    # -- ids: .spoold/ids/<hash> is a link whose text is the ref of the task with an id. The link is a promise: whoever finds it
+    # publishes that task
 
     def _find(self, once: str) -> str | None:
-        """The task that has the id."""
+        """Returns the ref of the task that has the id; None if there is none."""
         link = _link(once)
         try:
             ref = os.readlink(link, dir_fd=self._fd)
@@ -216,18 +220,18 @@ class Prepared:
             try:
                 self._rename(ref, self._fd) if '/' not in ref else self._rename_below(ref)
             except FileNotFoundError:
-                pass  # it was published before
+                pass  # the task was published before
             if name is not None and name != ref:
                 os.unlink(_hidden(name), dir_fd=self._fd)
             packet.is_stored = True
 
     def _take(self, packet: Packet, name: str | None) -> str:
-        """The task that has the id now: this one, or another one that was quicker."""
+        """Takes the id for this task, unless another one was quicker. Returns the ref of the task that has the id now."""
         assert packet.once is not None
         while True:
             if name is not None:
                 now = None if packet.at is None else (_seconds(packet.at),) * 2
-                os.utime(_hidden(name), now, dir_fd=self._fd, follow_symlinks=False)  # the sweep leaves it alone
+                os.utime(_hidden(name), now, dir_fd=self._fd, follow_symlinks=False)  # so that the sweep leaves the file alone
                 try:
                     os.symlink(name, _link(packet.once), dir_fd=self._fd)
                     return name
@@ -236,7 +240,7 @@ class Prepared:
             other = self._find(packet.once)
             if other is not None:
                 return other
-            if name is None:  # it was swept this very moment
+            if name is None:  # the sweep has removed the link at this very moment
                 raise FileNotFoundError(errno.ENOENT, 'its id has just been forgotten; schedule it again')
 
     def _rename_below(self, ref: str) -> None:
@@ -252,7 +256,7 @@ class Prepared:
 
 
 class _Syncer:
-    """Writes data to disk, side by side: files that are synced together share a commit of the file system's journal."""
+    """Syncs files side by side, because files that are synced together share a commit of the file system's journal."""
 
     def __init__(self) -> None:
         import queue
@@ -265,7 +269,7 @@ class _Syncer:
         self._room = threading.BoundedSemaphore(_MOST_OPEN)
 
     def take(self, fd: int) -> None:
-        """It closes the file."""
+        """Syncs and closes a file. Waits while too many are open."""
         self._room.acquire()
         if len(self._threads) < _MOST_THREADS:
             thread = self._thread(target=self._run, daemon=True)
@@ -298,7 +302,7 @@ class _Syncer:
 
 
 def explained(error: OSError, path: str) -> OSError:
-    """The same, but of the spool, instead of a hidden file in it."""
+    """Returns the same error with the path of the spool, instead of a hidden file in it, and with a hint."""
     if error.errno is None:
         return error
     return type(error)(error.errno, '%s%s' % (error.strerror, _why(error.errno, path)), path)
@@ -339,7 +343,8 @@ def _group(gid: int) -> str:
 
 
 def _hold(path: str) -> tuple[int, tuple[int, int] | None]:
-    """A descriptor of the spool, and for whom root stores there: the daemon's user, who could not run a task of root's."""
+    """Returns a descriptor of the spool, and the uid and gid to which root gives the files, because the daemon's user could not
+    run a task of root's; None if the files stay with the user of this process."""
     if os.geteuid() != 0:
         return os.open(path, _ENTER), None
     fd, stranger, is_exchangeable = _walk(path)
@@ -361,9 +366,9 @@ def _hold(path: str) -> tuple[int, tuple[int, int] | None]:
 
 
 def _walk(path: str) -> tuple[int, int | None, bool]:
-    """Root goes from / by descriptors, and through no link but its own, since whoever has a directory on the way may exchange what is
-    in it at any time. Returns a descriptor of the directory, the first other user on the way, and whether others can exchange it
-    for one of root's."""
+    """Opens a directory for root. Root goes from / by descriptors, and through no links but its own, because the owner of a
+    directory on the way may exchange its entries at any time. Returns a descriptor of the directory, the uid of the first other
+    owner on the way, and whether others can exchange the directory for another one of root's."""
     rest = os.path.join(os.getcwd(), path).split('/')[::-1]
     fd, stranger, is_exchangeable, links = os.open('/', _ENTER), None, False, 0
     try:
@@ -422,7 +427,7 @@ def _link(once: str) -> str:
 
 
 def _name() -> str:
-    """As uWSGI names a file."""
+    """Returns a name for a task file, as uWSGI makes it."""
     seconds, micros = divmod(time.time_ns() // 1000, 1000000)
     return 'uwsgi_spoolfile_on_%s_%d_%d_%d_%d_%d' % (
         os.uname().nodename,

@@ -1,4 +1,4 @@
-"""Tasks whose workers are in this process: a registry with a spool in memory, for development and tests."""
+"""Runs tasks in this process: a registry with workers and a spool in memory, for development and tests."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ if TYPE_CHECKING:
     from .memory import Stored
     from .tasks import Entry
 
-#: seconds: the longest time for which the condition is waited for, because a clock may be set
+#: seconds: the longest wait before the clock is read again, because the clock may be set
 _LOOK_EVERY = 60
 
 
 class ThreadWorkers:
-    """As `workers_class`: threads are started at once. Functions run in threads, and coroutines in one event loop, whatever it is."""
+    """A value for `workers_class`: threads are started at once, the event loop when a coroutine is due. With either value,
+    functions run in threads, and coroutines in one event loop."""
 
 
 class AsyncioWorkers:
-    """As `workers_class`: the event loop is started at once, and threads when a function is due."""
+    """A value for `workers_class`: the event loop is started at once, threads when a function is due."""
 
 
 class Engine(Tasks):
-    """A registry, and workers of its tasks in this process. Its spool is a MemoryBroker; with any other place it schedules, and
-    daemons run its tasks."""
+    """A registry whose tasks workers in this process can run. For that, its place is a MemoryBroker. With any other place, it
+    schedules tasks, and daemons run them."""
 
     def __init__(self, broker: Place, namespace: str = DEFAULT_NAMESPACE) -> None:
         super().__init__(namespace=None if namespace == DEFAULT_NAMESPACE else namespace, spooler=broker)
@@ -59,10 +60,11 @@ class Engine(Tasks):
         stop_when_queue_empty: bool = False,
         workers_class: type[ThreadWorkers] | type[AsyncioWorkers] = ThreadWorkers,
     ) -> None:
-        """
+        """Starts workers for a queue.
+
         number                 how many tasks run at a time
-        block                  returns when the workers have stopped: SIGINT and SIGTERM stop them
-        stop_when_queue_empty  stops them when nothing is due
+        block                  return only when the workers have stopped; SIGINT and SIGTERM stop them
+        stop_when_queue_empty  stop the workers when no task is due
         """
         if self._workers is not None and self._workers.is_alive:
             raise RuntimeError('Workers are already running')
@@ -89,15 +91,16 @@ class Engine(Tasks):
                 self.stop_workers()
 
     def stop_workers(self) -> None:
-        """Takes no more tasks, and waits for those that run."""
+        """Stops the workers: they take no more tasks, and this waits for the running ones."""
         if self._workers is not None:
             self._workers.stop()
 
 
 class _Workers:
-    """One thread takes what is due; functions run in threads, coroutines in an event loop in a thread of its own.
+    """The workers of an engine. One thread takes due tasks. Functions run in threads, coroutines in an event loop that has a
+    thread of its own.
 
-    States: taking → stopping: what runs comes to its end → ended.
+    States: taking → stopping, while running tasks come to their end → ended.
     """
 
     def __init__(
@@ -114,7 +117,7 @@ class _Workers:
         self._functions = 0
         self._to_threads: SimpleQueue[tuple[Stored, Entry] | None] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._coroutines: set[asyncio.Task[None]] = set()  # the event loop only has weak references
+        self._coroutines: set[asyncio.Task[None]] = set()  # strong references, because the event loop only has weak ones
         self._repeated = {
             entry.full_name: (entry, broker.now() + _period_of(entry)) for entry in engine._entries() if _is_periodic(entry)
         }
@@ -155,7 +158,7 @@ class _Workers:
             self._end()
 
     def _next(self) -> bool:
-        """Waits until a task is due and may run. False: the workers are to stop."""
+        """Starts the next due task that may run, or waits for a change. Returns False if the workers are to stop."""
         broker = self._broker
         with broker.changed:
             if self._is_stopping:
@@ -189,7 +192,7 @@ class _Workers:
         return min([_LOOK_EVERY, *(in_seconds(at, now) for at in times)])
 
     def _repeat(self) -> None:
-        """Schedules what is periodic, at most every period."""
+        """Schedules the periodic tasks whose period is over, unless the last one still waits, or runs and must not overlap."""
         now = self._broker.now()
         for name, (entry, at) in self._repeated.items():
             if at > now:
@@ -291,7 +294,7 @@ def _begin(task: Stored, entry: Entry, broker: MemoryBroker) -> run.Run:
 
 
 def settle(broker: MemoryBroker, task: Stored, one: run.Run, error: BaseException | None) -> None:
-    """The end of a run, with all its signals."""
+    """Ends a run: sends its signals, and tells the broker whether the task runs again."""
     retry_at: datetime | None = None
     try:
         if error is None:
@@ -320,7 +323,7 @@ def _period_of(entry: Entry) -> timedelta:
 
 @contextlib.contextmanager
 def _sigterm_as_sigint() -> Iterator[None]:
-    """Both stop the workers, as a terminal and a service manager send them."""
+    """Makes SIGTERM raise KeyboardInterrupt, as SIGINT does: a service manager sends the one, a terminal the other."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -333,7 +336,8 @@ def _sigterm_as_sigint() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _signals_later() -> Iterator[None]:
-    """One that comes while threads start would leave the others without an end: it is handled when all have started."""
+    """Delays SIGINT and SIGTERM until the block has ended: one that came while threads start would leave threads that nobody
+    ends."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

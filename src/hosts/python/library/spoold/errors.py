@@ -1,4 +1,4 @@
-"""What scheduling raises, and what a task may raise."""
+"""The errors that scheduling raises, and the exceptions that a task may raise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SpooldError(Exception):
-    """What the errors of this library have in common."""
+    """The base class of the errors of this library."""
 
 
 class UnknownTask(SpooldError, LookupError):
@@ -30,13 +30,13 @@ class DestinationUnknown(SpooldError, RuntimeError):
 
 
 class BatchError(SpooldError, RuntimeError):
-    """Only a part of a batch was stored; its cause says why. The same batch may be scheduled again, and stores the rest."""
+    """Only a part of a batch was stored; `__cause__` says why. The same batch may be scheduled again, and stores the rest."""
 
     def __init__(self, message: str, stored: Sequence[Job], unknown: Sequence[Job]) -> None:
         super().__init__(message)
-        #: what was stored
+        #: the jobs that were stored
         self.stored = list(stored)
-        #: what may have been stored: a daemon went away before its answer came
+        #: the jobs that may have been stored: a daemon went away before its answer came
         self.unknown = list(unknown)
 
 
@@ -51,9 +51,9 @@ class RetryException(Exception):
 
 
 class WorkerDied(SpooldError):
-    """For receivers of `job_schedule_retry` and `job_failed`: the process died in which the task ran. It says how; another
-    process sends the signal."""
+    """The process in which a task ran has died; the message says how. Receivers of `job_schedule_retry` and `job_failed` get this
+    error, in another process."""
 
 
 class AbortException(Exception):
-    """Raised in a task: never run it again. It becomes a dead letter."""
+    """Raised in a task: never run it again. The task becomes a dead letter."""

@@ -9,17 +9,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterable
 
-#: what stands for a value that is hidden
+#: the text in the place of a hidden value
 HIDDEN = '[hidden]'
-#: nothing deeper is looked at: it is hidden
+#: levels of nesting: lists and dictionaries at this depth are hidden without a look
 _MAX_DEPTH = 32
-#: what is hidden in a line: a quoted text, bytes as Python and Node show them, or all up to what ends a word
+#: a value in a line of text: a quoted text, bytes as Python and Node print them, or everything up to the end of the word
 _VALUE = r'''(?:b?"[^"\\]*(?:\\.[^"\\]*)*"?|b?'[^'\\]*(?:\\.[^'\\]*)*'?|<Buffer[^>]*>?|[^\s,;&"'(){}\[\]]+)'''
 _LIKE_JSON = re.compile(r'\s*[\[{]')
 
 
 class Hide:
-    """The letters' case does not matter."""
+    """The keys whose values are hidden, in any case of letters."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         self._keys = frozenset(key.strip().lower() for key in keys if key.strip())
@@ -36,7 +36,7 @@ class Hide:
         return self._in_lines is not None
 
     def json(self, value: Any, depth: int = 0) -> Any:
-        """A value that JSON can say, such as the arguments of a task."""
+        """Returns a JSON value, such as the arguments of a task, with the values of the keys hidden."""
         if self._in_lines is None:
             return value
         if isinstance(value, str):
@@ -50,7 +50,7 @@ class Hide:
         return type(value)([self.json(each, depth + 1) for each in value])
 
     def _text(self, text: str, depth: int) -> str:
-        """JSON within JSON, or words."""
+        """Returns a text with the values of the keys hidden, whether it is JSON or words."""
         if _LIKE_JSON.match(text):
             if depth >= _MAX_DEPTH:
                 return HIDDEN

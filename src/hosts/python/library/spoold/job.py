@@ -1,4 +1,4 @@
-"""One scheduled task, as it is returned to who scheduled it, given to signals, and known while it runs."""
+"""A job: one scheduled task, as scheduling returns it, as receivers of signals get it, and as the running task sees it."""
 
 from __future__ import annotations
 
@@ -18,25 +18,27 @@ if TYPE_CHECKING:
 
 
 class JobStatus(enum.Enum):
-    #: it was not stored
+    #: the task is not stored
     NOT_SET = 0
-    #: it starts in the future
+    #: the task starts in the future
     WAITING = 1
     QUEUED = 2
     RUNNING = 3
     SUCCEEDED = 4
-    #: it will not run again
+    #: the task failed and will not run again
     FAILED = 5
 
 
 class _More:
-    """What a job has beside Spinach's fields: programs loop over `__slots__`, and a body is nothing for them."""
+    """The fields that Spinach's jobs do not have. They are apart because programs loop over `Job.__slots__` to show the fields,
+    and a body is not for that."""
 
     __slots__ = ('namespace', 'headers', 'body')
 
 
 class Job(_More):
-    """It does not change: the task runs elsewhere, and each signal gets the job as of then."""
+    """One scheduled task, as of one moment. A job does not change, because the task runs elsewhere; each signal gets the job as
+    of its own moment."""
 
     __slots__ = (
         'id',
@@ -56,10 +58,10 @@ class Job(_More):
     status: JobStatus
     task_name: str
     queue: str
-    #: when it starts at the earliest: aware, in UTC
+    #: the earliest start: aware, in UTC
     at: datetime
     max_retries: int | float
-    #: how many runs there were before
+    #: the number of earlier runs
     retries: int
     task_args: tuple[Any, ...]
     task_kwargs: dict[str, Any]
@@ -96,7 +98,7 @@ class Job(_More):
 
     @property
     def attempt(self) -> int:
-        """The number of its run, from 1."""
+        """The number of this run, from 1."""
         return self.retries + 1
 
     @property
@@ -104,7 +106,7 @@ class Job(_More):
         return self.retries < self.max_retries
 
     def fields(self) -> dict[str, Any]:
-        """What may be shown to people: the fields of Spinach, without the values of the keys that the daemon hides
+        """Returns what may be shown to people: the fields of Spinach, without the values of the keys that the daemon hides
         (spooler-hide)."""
         shown = {name: getattr(self, name) for name in Job.__slots__ if name != 'task_func'}
         hide = hidden_keys()
@@ -117,7 +119,7 @@ class Job(_More):
         return shown
 
     def having(self, **changes: Any) -> Job:
-        """A job that differs in these fields."""
+        """Returns a copy of this job in which these fields are different."""
         return Job(**{name: changes.get(name, getattr(self, name)) for name in _FIELDS})
 
 
@@ -129,7 +131,7 @@ def _make(fields: dict[str, Any]) -> Job:
 
 
 def hidden_keys() -> Hide:
-    """Those of the daemon in which this runs."""
+    """Returns the keys whose values this daemon hides (spooler-hide); none outside a daemon."""
     daemon = sys.modules.get('spoold_host.named')
     if daemon is None or not daemon.hidden:
         return NOTHING
@@ -139,7 +141,7 @@ def hidden_keys() -> Hide:
 
 
 def _named_arguments(func: Any, count: int) -> list[str | None]:
-    """The names of the parameters that take the first `count` arguments."""
+    """Returns the names of the parameters that take the first `count` arguments; None where there is no name."""
     import inspect
 
     try:
@@ -151,17 +153,17 @@ def _named_arguments(func: Any, count: int) -> list[str | None]:
 
 
 def id_in(text: str) -> uuid.UUID | str | None:
-    """The id in a packet; None if there is none."""
+    """Returns the id in a packet, as a UUID if it is one; None if the packet has no id."""
     try:
         return uuid.UUID(text)
     except ValueError:
         return text or None
 
 
-#: of the run in whose context code runs
+#: the job of the run in whose context code runs
 current: contextvars.ContextVar[Job | None] = contextvars.ContextVar('spoold_job', default=None)
 
 
 def current_job() -> Job | None:
-    """The running task; None outside of one."""
+    """Returns the job of the running task; None outside a task."""
     return current.get()

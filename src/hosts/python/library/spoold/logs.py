@@ -1,10 +1,10 @@
-"""What happens to tasks, as records for the application's own `logging`: Spinach's, under the names of our loggers.
+"""Logs what happens to tasks with the application's own `logging`: the records of Spinach, under the names of our loggers.
 
     logging.basicConfig(format='%(asctime)s %(task_name)s %(job_id)s %(message)s')
     logging.getLogger().handlers[0].addFilter(spoold.JobFilter())
 
-It is loaded where the application has loaded `logging`. In a daemon, whose own log says that a task failed, such a record goes
-to the handlers that write elsewhere.
+This module is loaded only where the application has loaded `logging`. In a daemon, the daemon's own log says that a task failed,
+so such a record goes only to the handlers that write elsewhere.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _scheduling = logging.getLogger('spoold.scheduling')
 
 
 class JobFilter(logging.Filter):
-    """For handlers: gives each record `task_name`, `job_id` and `job_attempt` of the running task; outside of one, `-`."""
+    """A filter for handlers. It gives each record the `task_name`, `job_id` and `job_attempt` of the running task; `-` if there
+    is none."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         job = current_job()
@@ -41,7 +42,7 @@ class JobFilter(logging.Filter):
 
 
 class _NotTwice(logging.Filter):
-    """For handlers that write to the daemon's log."""
+    """A filter for handlers that write to the daemon's log. It drops the records of failures that the log already has."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not getattr(record, 'is_in_daemons_log', False)
@@ -51,7 +52,8 @@ _NOT_TWICE = _NotTwice()
 
 
 def _harmless(tell: Callable[..., None]) -> Callable[..., None]:
-    """What a handler of the application raises is no failure of a task: that has ended as it has, and must not run again for it."""
+    """Makes a function print what a handler of the application raises, instead of raising it. Such an error is no failure of the
+    task, which must not run again because of it."""
 
     def told(*details: object) -> None:
         try:
@@ -100,13 +102,15 @@ def failed(
     is_told: bool,
 ) -> None:
     """
+    Logs the failure of a run.
+
     attempt   the number of the run that failed
-    retry_in  seconds; None: it does not run again
-    trace     from the task's function on
-    is_told   somebody else says it: then nothing is printed without handlers
+    retry_in  seconds until the task runs again; None: it does not run again
+    trace     the traceback, beginning at the task's function
+    is_told   True if the daemon or a test reports the failure: then nothing is printed where no handlers are set
     """
     if is_told and not _job.hasHandlers():
-        _job.addHandler(logging.NullHandler())  # Python would print it; an error tracker hears of it also without handlers
+        _job.addHandler(logging.NullHandler())  # else Python prints the record; an error tracker gets it without handlers, too
     fault = (type(error), error, trace)
     runs = (attempt, job.max_retries + 1, job, _duration(seconds))
     if isinstance(error, AbortException):
@@ -132,7 +136,7 @@ def _say(
 
 
 def _spare_daemons_log() -> None:
-    """The application may have added handlers at any time."""
+    """Adds the filter to all handlers that write to the daemon's log, each time, because handlers may be added at any time."""
     logger: logging.Logger | None = _job
     while logger is not None:
         for handler in logger.handlers:

@@ -1,4 +1,4 @@
-"""A spool in the memory of this process, for development and tests: nothing is written, and all tasks end with the process."""
+"""A spool in the memory of this process, for development and tests. Nothing is written, so the tasks end with the process."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Stored:
-    """A task in memory, with what a daemon would remember of it."""
+    """A task in memory, with the state that a daemon would keep for it."""
 
     __slots__ = ('packet', 'due', 'attempt', 'number', 'queue')
 
     def __init__(self, packet: Packet, due: datetime, number: int, queue: str) -> None:
         self.packet, self.due, self.number, self.queue = packet, due, number, queue
-        #: the number of its next run, from 1
+        #: the number of the next run, or of the running one, from 1
         self.attempt = 1
 
     def __lt__(self, other: Stored) -> bool:
@@ -39,11 +39,11 @@ class Stored:
 
 
 class MemoryBroker:
-    """The tasks of one queue or several, in the order in which they are due. Any queue has a place in it."""
+    """A spool in memory for any number of queues. Each queue has its tasks in the order in which they are due."""
 
     def __init__(self, now: Callable[[], datetime] = times.now) -> None:
         self.now = now
-        #: notified when a task comes or has ended
+        #: notified when a task is added, and when a run has ended
         self.changed = threading.Condition(threading.RLock())
         self._waiting: dict[str, list[Stored]] = {}
         self._running: dict[str, int] = {}
@@ -58,7 +58,7 @@ class MemoryBroker:
         self.add(packets)
 
     def add(self, packets: Sequence[Packet]) -> list[Stored]:
-        """What is new: an id is stored once."""
+        """Stores packets, and returns the tasks that are new: a packet whose id is already stored is not stored again."""
         added = []
         with self.changed:
             for packet in packets:
@@ -75,9 +75,9 @@ class MemoryBroker:
         return added
 
     def take(self, queue: str, may_run: Callable[[Stored, int], bool]) -> Stored | None:
-        """The next task of a queue that is due. It runs until `ended`.
+        """Returns the next due task of a queue that may run, and counts it as running until `ended`; None if there is none.
 
-        may_run  gets the task, and how many of its name run
+        may_run  gets a task, and the number of running tasks with its name
         """
         with self.changed:
             waiting, aside = self._waiting.get(queue, []), []
@@ -108,18 +108,18 @@ class MemoryBroker:
             self.changed.notify_all()
 
     def next_due(self, queue: str) -> datetime | None:
-        """The time of its first task."""
+        """Returns the time at which the first task of a queue is due; None if no task waits there."""
         with self.changed:
             waiting = self._waiting.get(queue)
             return waiting[0].due if waiting else None
 
     def waiting(self) -> list[Stored]:
-        """What has not ended and does not run, of all queues, in the order in which it is due."""
+        """Returns the tasks of all queues that wait for a run, in the order in which they are due."""
         with self.changed:
             return sorted(task for tasks in self._waiting.values() for task in tasks)
 
     def has(self, full_name: str, is_running_enough: bool) -> bool:
-        """Whether a task of this name waits; or runs, if that is asked."""
+        """True if a task of this name waits. With `is_running_enough`, also true if one runs."""
         with self.changed:
             runs = is_running_enough and self._running.get(full_name, 0) > 0
             return runs or any(task.full_name == full_name for task in self.waiting())
@@ -130,7 +130,7 @@ class MemoryBroker:
             heapq.heapify(self._waiting[task.queue])
 
     def flush(self) -> None:
-        """Forgets all that waits."""
+        """Forgets all waiting tasks, and all ids."""
         with self.changed:
             self._waiting.clear()
             self._ids.clear()

@@ -1,4 +1,4 @@
-"""A named task as a packet: the keys `task`, `args` and `kwargs`; docs/spool-format.md explains them."""
+"""Named tasks as packets, with the keys `task`, `args` and `kwargs`. docs/spool-format.md explains them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 LIMIT = 0xFFFF
 MAX_JSON_BYTES = 1048576
-#: as the value of `args`: the arguments are in the body, because the packet has no room for them. It is not JSON
+#: this value of `args` says that the arguments are in the body, because the packet has no room for them. It is not JSON
 IN_BODY = b'@body'
-#: what is no header; so is what begins with `spooler`
+#: keys that are not headers. Keys that begin with `spooler` are not headers, either
 _OURS = frozenset(('task', 'args', 'kwargs', 'id', 'queue', 'at', 'priority', 'body', 'CONTENT_LENGTH'))
 
 
 class Packet:
-    """What is stored: pairs of bytes, and a body."""
+    """A packet to be stored: pairs of bytes, and a body."""
 
     __slots__ = ('pairs', 'body', 'at', 'once', 'priority', 'is_stored', 'ref')
 
@@ -30,15 +30,15 @@ class Packet:
         self, pairs: list[tuple[bytes, bytes]], body: bytes, at: str | None, once: str | None = None, priority: str | None = None
     ) -> None:
         self.pairs, self.body = pairs, body
-        #: its time as text, if it has one
+        #: the earliest time of the run, as text; None: at once
         self.at = at
-        #: the id under which it is stored only once, if the caller gave one
+        #: the id under which the task is stored only once; None if the caller gave none
         self.once = once
-        #: the directory of the spool in which it is stored; a packet with an id has none
+        #: the priority directory for the task; a packet with an id has none
         self.priority = priority
-        #: None: nobody knows, because a daemon went away before it answered
+        #: True once the packet is stored; None if that is unknown, because a daemon went away before it answered
         self.is_stored: bool | None = False
-        #: its path below the spool, once it is there
+        #: the ref of the task, once it is in a spool directory
         self.ref: str | None = None
 
     def encode(self) -> bytes:
@@ -46,7 +46,7 @@ class Packet:
         return struct.pack('<BHB', 17, len(block), 0) + block
 
     def env(self, name: bytes) -> dict[Any, Any]:
-        """As a handler gets it."""
+        """Returns the dictionary that a handler gets."""
         env: dict[Any, Any] = {'spooler_task_name': name, **dict(self.pairs)}
         if self.body:
             env['body'] = self.body
@@ -54,12 +54,12 @@ class Packet:
 
 
 class Arguments:
-    """What a task is called with, as JSON."""
+    """The arguments of a task, as JSON."""
 
     __slots__ = ('args', 'kwargs')
 
     def __init__(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Raises InvalidJobSignatureError if they are not JSON."""
+        """Raises InvalidJobSignatureError if the arguments are not JSON, or too large."""
         self.args = _json(name, args, ['argument %d' % (i + 1) for i in range(len(args))], args)
         self.kwargs = _json(name, kwargs, list(kwargs), list(kwargs.values())) if kwargs else b''
         bytes_needed = len(self.args) + len(self.kwargs)
@@ -83,7 +83,8 @@ def create(
     body: bytes | None,
     once: str | None,
 ) -> Packet:
-    """
+    """Returns the packet of a named task. Raises InvalidJobSignatureError if it is too large.
+
     others  pairs of text for people and events: the id, the queue
     """
     task = [(b'task', name.encode())]
@@ -121,13 +122,13 @@ def is_header(key: str) -> bool:
 
 
 def headers_of(env: Mapping[Any, Any]) -> dict[str, str]:
-    """What else a packet has."""
+    """Returns the headers of a packet: all keys that have no other meaning."""
     pairs = [(key.decode('utf-8', 'replace'), value) for key, value in env.items() if isinstance(key, bytes)]
     return {key: value.decode('utf-8', 'replace') for key, value in pairs if is_header(key)}
 
 
 def arguments_of(env: Mapping[Any, Any]) -> tuple[list[Any], dict[str, Any], bytes | None]:
-    """The arguments, the keyword arguments and the body of a packet. Raises ValueError if they cannot be read."""
+    """Returns the arguments, the keyword arguments and the body of a packet. Raises ValueError if they cannot be read."""
     body = env.get('body')
     if env.get(b'args') == IN_BODY:
         both: dict[str, Any] = _parse('body', body or b'', {})
@@ -158,7 +159,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _fault(name: str, value: Any) -> str:
-    """Which argument it is, and what to write instead."""
+    """Returns the beginning of a message: the name of the argument, and what to write instead."""
     if hasattr(value, '_meta') and hasattr(value, 'pk'):  # a model of Django
         return '%s is a %s, pass its pk: ' % (name, type(value).__name__)
     hints = {'UUID': 'str(…)', 'Decimal': 'str(…)', 'date': '….isoformat()', 'datetime': '….isoformat()', 'time': '….isoformat()'}

@@ -1,4 +1,4 @@
-"""Tasks that the daemon schedules by itself; docs/tasks.md explains the options."""
+"""Checks the options of tasks that the daemon schedules by itself. docs/tasks.md explains them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def checked(
     missed: str | None,
     overlap: bool | None,
 ) -> dict[str, Any] | None:
-    """What a daemon is told (src/runtime/tasks/periodic.ts checks the rest); None if the task is not periodic."""
+    """Returns the options for the daemon, which checks the rest (src/runtime/tasks/periodic.ts); None for a task that is not
+    periodic."""
     if periodicity is None and cron is None:
         for option, value in (('time_zone', time_zone), ('missed', missed), ('overlap', overlap)):
             if value is not None:
@@ -44,7 +45,7 @@ def checked(
     try:
         inspect.signature(func).bind()
     except ValueError:
-        pass  # a builtin, of which nothing is known
+        pass  # a builtin whose signature Python does not know
     except TypeError as error:
         raise ValueError('the task %s is periodic, so it is called without arguments: %s' % (name, error)) from None
     told = {'missed': missed or 'one', 'overlap': bool(overlap)}
@@ -70,7 +71,8 @@ def seconds_of(name: str, periodicity: timedelta | float) -> float:
 
 
 def _fault_of(cron: str) -> str | None:
-    """What is wrong for certain; the daemon knows more notations (src/runtime/schedule/cron.ts)."""
+    """Returns what is certainly wrong with a cron expression, or None. The daemon knows more notations
+    (src/runtime/schedule/cron.ts)."""
     words = cron.split()
     if len(words) == 1 and cron.strip().startswith('@') or len(words) in (6, 7):
         return None
@@ -85,7 +87,7 @@ def _fault_of(cron: str) -> str | None:
 
 
 def _fault_of_part(part: str, least: int, most: int, names: tuple[str, ...]) -> str | None:
-    if re.fullmatch('-[0-9]+', part):  # uWSGI's: any, or those that n divides
+    if re.fullmatch('-[0-9]+', part):  # uWSGI's notation: -1 is any number, -n the numbers that n divides
         return None if any(each % int(part) == 0 for each in range(least, most + 1)) else 'expected -1, or -n for those that n divides'
     if re.search('[lw#+]', part, re.IGNORECASE) and part.lower()[:3] not in names:
         return None
@@ -108,5 +110,5 @@ def _is_zone(name: str) -> bool:
     try:
         zoneinfo.ZoneInfo(name)
     except (OSError, ValueError, KeyError):
-        return not zoneinfo.available_timezones()  # then nothing is known of any
+        return not zoneinfo.available_timezones()  # without any time zones on this machine, the daemon has to judge
     return True

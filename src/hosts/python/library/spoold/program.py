@@ -1,4 +1,4 @@
-"""The program `spoold`."""
+"""Finds the program `spoold`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 
 
 def find_program() -> str:
-    """Raises FileNotFoundError."""
+    """Returns the path of the program `spoold`. Raises FileNotFoundError if there is none."""
     program = shutil.which('spoold') or shutil.which(os.path.join('node_modules', '.bin', 'spoold'))
     if program is None:
         raise FileNotFoundError(

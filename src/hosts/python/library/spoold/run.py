@@ -1,4 +1,4 @@
-"""Runs named tasks: for spoold's host, for uWSGI's spooler, and in the process of the application."""
+"""Runs named tasks: in spoold's host, in uWSGI's spooler, and in the process of the application."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _indexed_at = -1
 
 
 def find(name: str) -> Entry | None:
-    """The task that has this name in packets, or None. Raises ValueError if two tasks have it."""
+    """Returns the task that has this name in packets; None if there is none. Raises ValueError if two tasks have one name."""
     global _index, _indexed_at
     if _indexed_at != tasks.changes:  # modules may register tasks at any time
         try:
@@ -33,7 +33,7 @@ def find(name: str) -> Entry | None:
         except ValueError:
             if name not in _index:
                 raise
-            return _index[name]  # two have a name since then: what was known before is not affected
+            return _index[name]  # since the last index, two tasks got the same name; tasks of that index still run
         _indexed_at = tasks.changes
     return _index.get(name)
 
@@ -52,12 +52,12 @@ def index_of(roots: list[tasks.Tasks]) -> dict[str, Entry]:
                 if not tasks.is_loaded_again(entry.task, other.task):
                     raise tasks.taken_twice(entry.full_name, other.task, entry.task)
                 continue
-            index[entry.full_name] = entry  # the last application of several that share it
+            index[entry.full_name] = entry  # several applications may share a task: the last one counts
     return index
 
 
 def begin(env: Mapping[Any, Any], attempt: int, due: float | None = None) -> Run | None:
-    """The run of a task that a registry knows; None for any other packet."""
+    """Returns a run of the task in a packet; None if no registry has that task."""
     name = env.get(b'task')
     entry = None if name is None else find(name.decode('utf-8', 'surrogateescape'))
     return None if entry is None else Run(entry, env, attempt, due)
@@ -66,8 +66,8 @@ def begin(env: Mapping[Any, Any], attempt: int, due: float | None = None) -> Run
 class Run:
     """One run of one task.
 
-    `perform` or `perform_async`, and then `succeeded` or `failed`. These return what becomes of the task: None, it is done;
-    otherwise an answer with `error`, `retry` or `bury`, which src/runtime/worker/hosts/frames.ts reads.
+    Call `perform` or `perform_async`, and then `succeeded` or `failed`. `failed` returns what becomes of the task: an answer with
+    `error`, `retry` or `bury`, which src/runtime/worker/hosts/frames.ts reads.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class Run:
         is_told: bool = True,
     ) -> None:
         """
-        due      epoch seconds: when it was to run
-        is_told  somebody else says that it failed: a daemon, or a test
+        due      epoch seconds: the time for which this run was planned
+        is_told  True if somebody else, a daemon or a test, reports a failure of this run
         """
         self._entry = entry
         self._clock = clock
@@ -120,7 +120,7 @@ class Run:
         return self._entry.task.is_async
 
     def perform(self) -> Any:
-        """To its end; an `async def` too. Returns what the function returns."""
+        """Runs the task to its end, an `async def` too. Returns the value that its function returns."""
         self.start()
         if self.is_async:
             return event_loop().run_until_complete(self.perform_async())
@@ -131,7 +131,8 @@ class Run:
             return self._call()
 
     async def perform_async(self) -> Any:
-        """In the context of an asyncio task, so that each has its own."""
+        """Does the same as `perform`, in an event loop. Call it in an asyncio task of its own, so that each run has its own
+        context."""
         self.start()
         from contextlib import AsyncExitStack
 
@@ -163,12 +164,16 @@ class Run:
             self._tell(error, job.having(status=JobStatus.WAITING, retries=job.retries + 1, at=at), wait)
         self._send(signals.job_finished)
         current.set(self._outer)
-        return self._answer(error)  # last, because a time is said as a distance from now
+        return self._answer(error)  # last, because the answer has the time of the next run in seconds from now
 
     def died(self, how: str, again: float | None) -> None:
-        """The process of this run has died, and its daemon has settled it: it runs again at `again`, epoch seconds, or not at all."""
+        """Tells receivers and log that the process of this run has died. Its daemon has settled the task already.
+
+        how    the cause of the death
+        again  epoch seconds: when the task runs again; None: it does not run again
+        """
         job, at = self.job, None if again is None else from_epoch(again)
-        self._begun_at = time.monotonic()  # it is not known when it began
+        self._begun_at = time.monotonic()  # the start of the run is unknown
         current.set(job)
         try:
             if at is None:
@@ -180,9 +185,10 @@ class Run:
             current.set(self._outer)
 
     def _tell(self, error: BaseException, after: Job, wait: float | None) -> None:
-        """
-        after  the job as it is now
-        wait   until it runs again, in seconds; None: it does not
+        """Tells receivers and log that the run failed.
+
+        after  the job after this run
+        wait   seconds until the task runs again; None: it does not run again
         """
         attempt, self.job = self.job.attempt, after
         self._send(signals.job_failed if wait is None else signals.job_schedule_retry, err=error)
@@ -193,7 +199,8 @@ class Run:
             logs.failed(after, attempt, seconds, error, wait, utils.own_trace(error), self._is_told)
 
     def _send(self, signal: signals.Signal, **details: Any) -> None:
-        """What goes wrong around the receivers is no failure of the task, as what goes wrong in them."""
+        """Sends a signal. An error in the layers around the receivers is logged, as one in a receiver is, because neither is a
+        failure of the task."""
         job = self.job
         layers = self._entry.around_signals if signal.has_receivers_for(job.namespace) else []
         if not layers:
@@ -208,7 +215,8 @@ class Run:
             logging.getLogger(signals.__name__).exception('what is around the receivers of %s failed', signal.name)
 
     def start(self) -> None:
-        """Once. To perform it does so; but where no event loop runs, receivers may use what refuses to work in one."""
+        """Marks the start of the run, and sends `job_started`; a second call does nothing. `perform` and `perform_async` call it.
+        A caller may call it earlier, outside the event loop, because receivers may use code that refuses to work in one."""
         if self._has_started:
             return
         self._has_started = True
@@ -221,7 +229,7 @@ class Run:
         self._send(signals.job_started)
 
     def _around(self, layers: list[Callable[[Job], ContextManager[Any]]]) -> ContextManager[Any]:
-        """The contexts of the middleware, the outermost first."""
+        """Returns a context manager that enters those of the middleware, the outermost first."""
         from contextlib import ExitStack, contextmanager
 
         @contextmanager
@@ -239,7 +247,7 @@ class Run:
         return self._entry.task.func(*self.job.task_args, **self.job.task_kwargs)
 
     def _next_run(self, error: BaseException) -> tuple[datetime, float]:
-        """When it runs again, and how many seconds that are from now."""
+        """Returns the time of the next run, and the seconds from now until then."""
         now = self._clock()
         if isinstance(error, RetryException) and error.at is not None:
             return error.at, max(0.0, (error.at - now).total_seconds())
@@ -251,19 +259,19 @@ class Run:
         return now + timedelta(seconds=wait), wait
 
     def _answer(self, error: BaseException) -> dict[str, Any]:
-        """The time is our wish, because it has been told to receivers of signals."""
+        """Returns the answer for the worker. It asks for the time of the next run that receivers of signals have been told."""
         if isinstance(error, AbortException):
             return {'bury': _reason(error) or 'the task raised AbortException'}
         answer: dict[str, Any] = {'reason': _reason(error)} if isinstance(error, RetryException) else {'error': _explain(error)}
         if self.job.status is JobStatus.WAITING:
             answer['retry'] = max(0.0, (self.job.at - self._clock()).total_seconds())
         elif isinstance(error, RetryException):
-            answer['retry'] = True  # its limit is reached
+            answer['retry'] = True  # max_retries is reached, so there is no time to ask for
         return answer
 
 
 def backoff() -> tuple[float, float]:
-    """The first delay and the longest, in seconds, as the daemon's options have them."""
+    """Returns the first and the longest delay, in seconds, by the daemon's options; outside a daemon, the defaults."""
     daemon = sys.modules.get('spoold_host.named')
     return (utils.FIRST_DELAY, utils.LONGEST_DELAY) if daemon is None else daemon.backoff
 
@@ -278,7 +286,7 @@ _event_loop: AbstractEventLoop | None = None
 
 
 def event_loop() -> AbstractEventLoop:
-    """One for all tasks, so that what they share may belong to it."""
+    """Returns the event loop of all tasks. There is one, so that objects that tasks share may belong to it."""
     global _event_loop
     if _event_loop is None or _event_loop.is_closed():
         import asyncio
@@ -289,7 +297,7 @@ def event_loop() -> AbstractEventLoop:
 
 
 def _reason(error: BaseException) -> str:
-    """What the task said; if something else had been raised, that too, with its place."""
+    """Returns the task's message; if another exception led to this one, with the traceback."""
     text = str(error)
     if error.__cause__ is not None or (error.__context__ is not None and not error.__suppress_context__):
         text += '\n' + _explain(error)
@@ -297,5 +305,5 @@ def _reason(error: BaseException) -> str:
 
 
 def _explain(error: BaseException) -> str:
-    """The traceback from the task's function on."""
+    """Returns the traceback as text, beginning at the task's function."""
     return ''.join(traceback.format_exception(type(error), error, utils.own_trace(error))).rstrip()

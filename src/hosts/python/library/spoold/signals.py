@@ -1,4 +1,4 @@
-"""What happens to tasks, for receivers in the process that runs them.
+"""Signals: receivers in the process that runs tasks are told what happens to them.
 
     @signals.job_started.connect
     def started(namespace, job, **kwargs): ...
@@ -6,9 +6,9 @@
     @signals.job_failed.connect_via('shop')       # only tasks of Tasks(namespace='shop')
     def failed(namespace, job, err, **kwargs): ...
 
-A receiver that raises is logged by the logger `spoold.signals`, and harms nothing. Signals are used as those of blinker, with
-namespaces as senders; but a receiver stays connected although nothing else refers to it, unless it is connected with
-`weak=True`.
+An exception in a receiver is logged by the logger `spoold.signals`, and has no other effect. Signals are used like those of
+blinker, with namespaces as senders. But a receiver stays connected even if nothing else refers to it, unless it was connected
+with `weak=True`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Any:
-    """Every namespace."""
+    """The sender that stands for every namespace."""
 
     def __repr__(self) -> str:
         return 'ANY'
@@ -33,7 +33,8 @@ ANY = _Any()
 class Signal:
     def __init__(self, name: str) -> None:
         self.name = name
-        #: (namespace or ANY, what returns the receiver, or None once that is gone); replaced as a whole, so that a receiver may connect others
+        #: pairs of a namespace or ANY, and a function that returns the receiver, or None once the receiver is gone. The tuple is
+        #: replaced as a whole, so that a receiver may connect others
         self._connected: tuple[tuple[str | _Any, Callable[[], Callable[..., Any] | None]], ...] = ()
         self._is_muted = False
 
@@ -41,7 +42,8 @@ class Signal:
         return 'Signal <%s>' % self.name
 
     def connect(self, receiver: Receiver, sender: str | _Any = ANY, weak: bool = False) -> Receiver:
-        """Once for each receiver and sender, however often it is called."""
+        """Connects a receiver. Connecting it again with the same sender does nothing. Returns the receiver, so this is a
+        decorator, too."""
         if not callable(receiver):
             raise TypeError('%s.connect: expected a function, got %r' % (self.name, receiver))
         self._check(sender)
@@ -51,12 +53,12 @@ class Signal:
         return receiver
 
     def connect_via(self, sender: str | _Any, weak: bool = False) -> Callable[[Receiver], Receiver]:
-        """A decorator for receivers of one namespace."""
+        """Returns a decorator that connects a receiver with one namespace."""
         self._check(sender)
         return lambda receiver: self.connect(receiver, sender, weak)
 
     def connected_to(self, receiver: Callable[..., Any], sender: str | _Any = ANY) -> Any:
-        """Connects for the time of a `with` block."""
+        """Returns a context manager that connects the receiver for the time of a `with` block."""
         from contextlib import contextmanager
 
         @contextmanager
@@ -70,7 +72,7 @@ class Signal:
         return connected()
 
     def muted(self) -> Any:
-        """Nobody hears of it for the time of a `with` block."""
+        """Returns a context manager during which this signal is sent to nobody."""
         from contextlib import contextmanager
 
         @contextmanager
@@ -84,7 +86,7 @@ class Signal:
         return muted()
 
     def disconnect(self, receiver: Callable[..., Any], sender: str | _Any = ANY) -> None:
-        """From this sender; without one, from all."""
+        """Disconnects a receiver from this sender; without a sender, from all."""
         self._connected = tuple(
             each for each in self._connected if each[1]() != receiver or (sender is not ANY and each[0] != sender)
         )
@@ -105,7 +107,7 @@ class Signal:
         return bool(self.receivers_for(sender))
 
     def send(self, *sender: str, **details: Any) -> list[tuple[Callable[..., Any], Any]]:
-        """What each receiver returned."""
+        """Calls the receivers. Returns pairs of a receiver and what it returned."""
         if len(sender) > 1:
             raise TypeError('%s.send: expected one namespace, got %d' % (self.name, len(sender)))
         if not self._connected or self._is_muted:
@@ -135,15 +137,15 @@ def _weakly(receiver: Callable[..., Any]) -> Callable[[], Callable[..., Any] | N
     return weakref.WeakMethod(receiver) if hasattr(receiver, '__self__') else weakref.ref(receiver)
 
 
-#: job: it starts
+#: a run of a task starts. Arguments: job
 job_started = Signal('job_started')
-#: job: its run has ended, whatever the outcome; the last signal of a run
+#: a run has ended, whatever the outcome; the last signal of a run. Arguments: job
 job_finished = Signal('job_finished')
-#: job, err: it failed, and runs again
+#: a task failed, and runs again. Arguments: job, err
 job_schedule_retry = Signal('job_schedule_retry')
-#: job, err: it failed, and will not run again
+#: a task failed, and will not run again. Arguments: job, err
 job_failed = Signal('job_failed')
-#: worker_name
+#: a worker has started. Arguments: worker_name
 worker_started = Signal('worker_started')
-#: worker_name
+#: a worker ends. Arguments: worker_name
 worker_terminated = Signal('worker_terminated')

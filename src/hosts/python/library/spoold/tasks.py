@@ -1,4 +1,4 @@
-"""A registry of tasks."""
+"""Registries of tasks, and scheduling through them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from .destination import Place
     from .job import Job
 
-    #: a task, its function, or its name
+    #: a Task, its function, or its name
     Schedulable = Union[str, Callable[..., Any], 'Task']
     Function = TypeVar('Function', bound=Callable[..., Any])
-    #: around a run
+    #: middleware around a run
     AroundRun = Callable[[Job], ContextManager[Any]]
-    #: around scheduling: the calls, and what stores them
+    #: middleware around scheduling: it gets the calls, and the function that stores them
     AroundSchedule = Callable[[Sequence[Call], Callable[[], None]], None]
 
 DEFAULT_NAMESPACE = 'spoold'
@@ -36,7 +36,7 @@ _NAME = re.compile(r'(?!_)[^\s]+')
 _MAX_NAME_BYTES = 200
 _UNSEEN: Any = object()
 
-#: how often registries have changed, which makes what others know of them old
+#: the number of changes to registries. An index of them, or a check, is out of date once this number has changed
 changes = 0
 _registries: list[Callable[[], Tasks | None]] = []
 _around_each_run: list[AroundRun] = []
@@ -44,7 +44,8 @@ _around_each_schedule: list[AroundSchedule] = []
 
 
 def registries() -> list[Tasks]:
-    """Those of this process, in order of creation. Where tasks run, each stays; elsewhere one is forgotten with its last user."""
+    """Returns the registries of this process, in order of creation. A registry stays in processes that run tasks; elsewhere it is
+    forgotten once nothing else refers to it."""
     return [each for each in (get() for get in _registries) if each is not None]
 
 
@@ -55,7 +56,7 @@ def _remember(registry: Tasks) -> None:
 
 
 class Task:
-    """A function under a name."""
+    """A function that is registered under a name, with its options."""
 
     __slots__ = (
         'func',
@@ -96,7 +97,7 @@ class Task:
 
     @property
     def signature(self) -> inspect.Signature | None:
-        """None of a function of which it is not known, such as `max`."""
+        """The signature of the function; None if Python does not know it, as of `max`."""
         if self._signature is _UNSEEN:
             self._signature = _signature_of(self.func)
         signature: inspect.Signature | None = self._signature
@@ -108,19 +109,19 @@ class Task:
 
     @property
     def place(self) -> str:
-        """Where it was written, for people."""
+        """The file and line of the function, for people."""
         code = getattr(_innermost(self.func), '__code__', None)
         return repr(self.func) if code is None else '%s:%d' % (code.co_filename, code.co_firstlineno)
 
 
 class Entry:
-    """A task, as it is known through a registry: other registries may know it by another name."""
+    """A task as a registry knows it. Another registry may know the same task by another name."""
 
     __slots__ = ('task', 'chain')
 
     def __init__(self, task: Task, chain: tuple[Tasks, ...]) -> None:
         self.task = task
-        #: from the outermost registry to its own; each uses the next
+        #: the registries from the outermost one to the task's own; each uses the next
         self.chain = chain
 
     @property
@@ -129,11 +130,11 @@ class Entry:
 
     @property
     def full_name(self) -> str:
-        """Its name in packets."""
+        """The name of the task in packets."""
         return _prefix_of(self.chain) + self.task.name
 
     def declaration(self) -> dict[str, Any]:
-        """For the worker of a daemon (src/runtime/worker/hosts/host.ts)."""
+        """Returns what the worker of a daemon needs to know of the task (src/runtime/worker/hosts/host.ts)."""
         task = self.task
         return {
             'name': self.full_name,
@@ -155,15 +156,15 @@ class Entry:
 
 
 class Tasks:
-    """A registry of tasks. What is given here is the default of its tasks.
+    """A registry of tasks. The first four options are defaults for its tasks.
 
     queue            a name for a spool, see `queues`
     max_retries      how often a task runs again after a failure; unset or 0: it runs at most once
-    periodicity      as of a task
-    max_concurrency  as of a task
-    namespace        prefixes the names of its tasks, and comes first in its signals
+    periodicity      see `add`
+    max_concurrency  see `add`
+    namespace        a prefix for the names of the tasks, and the first argument of their signals
     spooler          the spool directory, or the address of a daemon's socket, for tasks without a queue
-    queues           the same for each queue
+    queues           a dictionary: the spool directory, or the address, for each queue
     """
 
     def __init__(
@@ -177,7 +178,7 @@ class Tasks:
         spooler: Place | None = None,
         queues: Mapping[str, Place] | None = None,
     ) -> None:
-        #: the default of its tasks
+        #: the queue of tasks that name none
         self.queue = DEFAULT_QUEUE if queue is None else _checked('a queue', queue)
         self.max_retries = None if max_retries is None else _checked_retries(max_retries)
         self.periodicity = periodicity
@@ -190,10 +191,10 @@ class Tasks:
         self._used: list[Tasks] = []
         self._user: Callable[[], Tasks | None] = _nobody
         self._around_run: list[AroundRun] = []
-        #: of extensions: as `middleware(run=…)`, around the receivers of a signal
+        #: layers like those of `middleware(run=…)`, which extensions put around the receivers of a signal
         self.around_signals: list[AroundRun] = []
         self._around_schedule: list[AroundSchedule] = []
-        #: what takes the place of all spools in a test
+        #: in a test, the object that takes the place of all spools
         self._stand_in: Any = None
         self.bind(namespace=namespace, spooler=spooler, queues=queues)
         _remember(self)
@@ -207,7 +208,7 @@ class Tasks:
 
     @property
     def tasks(self) -> dict[str, Task]:
-        """By name; those of the registries that it uses, too."""
+        """The tasks by name, including those of the registries that this one uses."""
         return {name: task for registry, _ in self._tree(self._chain) for name, task in registry._tasks.items()}
 
     @property
@@ -215,7 +216,7 @@ class Tasks:
         return list(self.tasks)
 
     def get(self, task: Schedulable) -> Task:
-        """By its name, or its function. Raises UnknownTask."""
+        """Returns the task with this name or this function. Raises UnknownTask."""
         return self._find(task).task
 
     def bind(
@@ -226,11 +227,13 @@ class Tasks:
         queues: Mapping[str, Place] | None = None,
         enqueue_to: Place | Mapping[str, Place] | None = None,
     ) -> Tasks:
-        """Says later what `Tasks(…)` has not said: an application may know it only when it has read its settings.
+        """Sets options of `Tasks(…)` later, because an application may know them only when it has read its settings.
 
-        namespace   '' stands for none
-        enqueue_to  a place, or several with their queues, as the environment variable SPOOLD_ENQUEUE_TO has them: in place of
-                    spooler and queues. {} takes back what was said
+        namespace   as in `Tasks(…)`; '' for none
+        spooler     as in `Tasks(…)`
+        queues      as in `Tasks(…)`
+        enqueue_to  instead of spooler and queues: a place, or several with their queues, as the environment variable
+                    SPOOLD_ENQUEUE_TO has them. {} removes all places
         """
         if enqueue_to is not None:
             places = destination.places_in(enqueue_to, 'enqueue_to')
@@ -245,8 +248,8 @@ class Tasks:
         return self
 
     def use(self, *others: Tasks) -> Tasks:
-        """Takes in the tasks of other registries, also those that they get later. They keep their defaults, and inherit namespace,
-        place and middleware. Raises ValueError if two tasks have one name."""
+        """Adds the tasks of other registries, including those that are registered there later. The other registries keep their
+        defaults, and inherit namespace, places and middleware of this one. Raises ValueError if two tasks have one name."""
         for other in others:
             if not isinstance(other, Tasks):
                 raise TypeError('expected Tasks, got %r' % (other,))
@@ -269,11 +272,12 @@ class Tasks:
         self.use(tasks)
 
     def middleware(self, *, run: AroundRun | None = None, schedule: AroundSchedule | None = None) -> Tasks:
-        """Does something around the runs and the scheduling of its tasks, and of those of the registries that it uses.
+        """Adds code around the runs and the scheduling of the tasks of this registry and of the registries that it uses.
 
-        run       gets the job, and returns a context manager. The outermost registry's come first. What it raises is the failure
-                  of the task
-        schedule  gets a list of calls, whose headers it may change, and a function without arguments that stores them
+        run       a function that gets the job, and returns a context manager. The context managers of the outermost registry are
+                  entered first. An exception in one is a failure of the task
+        schedule  a function that gets a list of calls, whose headers it may change, and a function without arguments that
+                  stores them
         """
         _add_layers(self._around_run, run, self._around_schedule, schedule)
         return self
@@ -320,8 +324,8 @@ class Tasks:
     else:
 
         def task(self, func=None, name=None, *args, **options):
-            """A decorator that registers a function, which stays as it is but for its attribute `task_name`. The options are those
-            of `add`."""
+            """A decorator that registers a function. The function stays as it is, and gets an attribute `task_name`. The options
+            are those of `add`."""
             if isinstance(func, str):
                 raise ValueError('a task needs a name: did you mean task(name=%r)?' % func)
             if func is None:
@@ -330,7 +334,7 @@ class Tasks:
             try:
                 func.task_name = name
             except (AttributeError, TypeError):
-                pass  # such as a method
+                pass  # the function takes no attributes, such as a method
             return func
 
     def add(
@@ -352,10 +356,13 @@ class Tasks:
 
         max_concurrency  how many tasks of this name run at a time, over all processes and daemons of their spool;
                          it needs a positive max_retries, here or in the registry
-        periodicity      the daemon schedules it by itself: a timedelta, or seconds
-        cron, time_zone  the same, at the times of a cron expression, in a zone such as 'Europe/Paris'
-        missed           for times at which no daemon ran: 'one' run (the default), or none: 'skip'
-        overlap          schedule it although its last run is still running
+        periodicity      the period after which the daemon schedules the task by itself: a timedelta, or seconds
+        cron, time_zone  a cron expression, at whose times the daemon schedules the task by itself, in a zone such as
+                         'Europe/Paris'
+        missed           'one' (the default): the times at which no daemon ran are made up for by one run; 'skip': by none
+        overlap          True: schedule the task even while its last run is still running
+
+        queue and max_retries are explained at `Tasks`.
         """
         if unknown:
             raise TypeError('the task %s: %s' % (name, _meant(next(iter(unknown)))))
@@ -387,7 +394,7 @@ class Tasks:
         try:
             self._by_function[func] = task
         except TypeError:
-            pass  # it has no hash; it is found by its name
+            pass  # the function has no hash, so the task is found by its name
         _changed()
 
     def schedule(self, task: Schedulable, *args: Any, **kwargs: Any) -> Job:
@@ -395,22 +402,22 @@ class Tasks:
         return self._schedule_one(task, None, args, kwargs, NO_OPTIONS)
 
     def schedule_at(self, task: Schedulable, at: datetime, *args: Any, **kwargs: Any) -> Job:
-        """The same, no earlier than at this time: a datetime, in UTC if it is naive."""
+        """Stores a task that runs no earlier than at this time: a datetime, which is taken as UTC if it is naive."""
         return self._schedule_one(task, _checked_time(task, at), args, kwargs, NO_OPTIONS)
 
     def with_options(
         self, *, id: str | None = None, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> WithOptions:
-        """For one call: `tasks.with_options(id='invoice-17').schedule(send_invoice, 17)`.
+        """Gives options to one call: `tasks.with_options(id='invoice-17').schedule(send_invoice, 17)`.
 
-        id       the task is stored once, however often it is scheduled with this id; it needs a spool directory
-        headers  text beside the arguments, `current_job().headers`
-        body     bytes beside the arguments, which have no limit: `current_job().body`
+        id       the task is stored once, however often it is scheduled with this id. Ids need a spool directory
+        headers  text beside the arguments; the task reads it as `current_job().headers`
+        body     bytes beside the arguments, of any size; the task reads them as `current_job().body`
         """
         return WithOptions(self, Options(id, headers, body))
 
     def schedule_batch(self, batch: Batch) -> list[Job]:
-        """Stores all tasks of a batch at once. All are checked before the first is stored."""
+        """Stores all tasks of a batch, and returns their jobs. All are checked before the first one is stored."""
         if not isinstance(batch, Batch):
             raise TypeError('schedule_batch: expected a Batch, got %r' % (batch,))
         waiting = batch.take()
@@ -429,13 +436,14 @@ class Tasks:
         return [calls[i].job if each.job is None else each.job for i, each in enumerate(waiting)]
 
     def place_of(self, task: Schedulable) -> str:
-        """Where it would be stored: a directory, or the address of a daemon. Raises UnknownTask or DestinationUnknown."""
+        """Returns the place where the task would be stored: a directory, or the address of a daemon. Raises UnknownTask or
+        DestinationUnknown."""
         entry = self._find(task)
         place: str = destination.find(entry.task.queue, entry.chain).key
         return place
 
     def execute(self, task: Schedulable, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function of a task, here and now. @returns what it returns; of an `async def`, what is to be awaited"""
+        """Calls the function of a task in this process, at once. Returns its value; of an `async def`, the coroutine to await."""
         return self._find(task).task.func(*args, **kwargs)
 
     # -- how calls are stored
@@ -458,7 +466,7 @@ class Tasks:
         return call
 
     def _schedule(self, calls: Sequence[Call]) -> None:
-        """Goes through the layers of middleware, each of which gets the calls of its registry, to the spools."""
+        """Passes the calls through all layers of middleware, and stores them. Each layer gets the calls of its registry."""
         layers: list[tuple[Tasks | None, AroundSchedule]] = [(None, layer) for layer in _around_each_schedule]
         for registry in dict.fromkeys(registry for call in calls for registry in call.entry.chain):
             layers += [(registry, layer) for layer in registry._around_schedule]
@@ -485,12 +493,12 @@ class Tasks:
 
     @property
     def _chain(self) -> tuple[Tasks, ...]:
-        """Those that use it, from the outermost, and itself. Of several users the last one counts."""
+        """The registries that use this one, from the outermost one, and this one. Of several users the last one counts."""
         user = self._user()
         return (self,) if user is None else (*user._chain, self)
 
     def _tree(self, chain: tuple[Tasks, ...]) -> Iterator[tuple[Tasks, tuple[Tasks, ...]]]:
-        """It and all that it uses, each with its chain."""
+        """Yields this registry and all that it uses, each with its chain."""
         yield self, chain
         for each in self._used:
             yield from each._tree((*chain, each))
@@ -501,7 +509,7 @@ class Tasks:
                 yield Entry(task, chain)
 
     def _named(self, full_name: str) -> Entry | None:
-        """By its name in packets."""
+        """Returns the task with this name in packets."""
         for registry, chain in self._tree(self._chain):
             prefix = _prefix_of(chain)
             task = registry._tasks.get(full_name[len(prefix) :]) if full_name.startswith(prefix) else None
@@ -521,14 +529,14 @@ class Tasks:
         raise UnknownTask('no task %s is in this registry; it has: %s%s' % (what, known, _elsewhere(self, task)))
 
     def _named_here(self, name: str) -> Entry | None:
-        """The name may be without the namespace."""
+        """Returns the task with this name, which may be without the namespace."""
         return self._named(_prefix_of(self._chain) + name) or self._named(name)
 
     def _of_object(self, task: Any) -> Entry | None:
         for registry, chain in self._tree(self._chain):
             try:
                 found = registry._by_function.get(task)
-            except TypeError:  # it has no hash
+            except TypeError:  # the object has no hash
                 found = next((each for each in registry._tasks.values() if each.func is task), None)
             if found is None and isinstance(task, Task) and registry._tasks.get(task.name) is task:
                 found = task
@@ -537,7 +545,8 @@ class Tasks:
         return self._wrapped(task)
 
     def _wrapped(self, task: Any) -> Entry | None:
-        """A function that wraps a task's has its attribute; so has a method. It is the task only if it leads to its function."""
+        """Returns the task of a wrapper, or of a method. Both have the attribute `task_name` of a registered function, and stand
+        for its task only if they lead to that function."""
         name = getattr(task, 'task_name', None)
         if not isinstance(name, str):
             return None
@@ -560,7 +569,8 @@ class WithOptions:
 
 
 def middleware(*, run: AroundRun | None = None, schedule: AroundSchedule | None = None) -> None:
-    """The same around the tasks of all registries of this process, outside of their own: for what watches, such as traces."""
+    """Adds code around the runs and the scheduling of all tasks of this process, outside the middleware of the registries. It is
+    meant for code that observes tasks, such as traces. The arguments are those of `Tasks.middleware`."""
     _add_layers(_around_each_run, run, _around_each_schedule, schedule)
 
 
@@ -603,7 +613,7 @@ def _nobody() -> None:
 
 
 def _namespace_of(chain: Sequence[Tasks]) -> str | None:
-    """That of the registry nearest to the task."""
+    """Returns the namespace of the registry nearest to the task that has one; None if none has."""
     return next((each._namespace for each in reversed(chain) if each._namespace is not None), None)
 
 
@@ -628,7 +638,8 @@ def _signature_of(func: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def is_loaded_again(one: Task, other: Task) -> bool:
-    """The same lines of the same file, which was loaded under two names: that is one task. What runs one line twice makes two."""
+    """True if both functions are the same lines of a file that was loaded under two names: they are one task. If one `def` runs
+    twice, that makes two tasks."""
     codes = [getattr(_innermost(each.func), '__code__', None) for each in (one, other)]
     return None not in codes and codes[0] is not codes[1] and one.place == other.place
 
@@ -638,7 +649,7 @@ def taken_twice(name: str, one: Task, other: Task) -> ValueError:
 
 
 def _elsewhere(registry: Tasks, task: Schedulable) -> str:
-    """Which other registry has it."""
+    """Returns a hint for an error message if another registry has the task, else an empty text."""
     for other in registries():
         if other is registry or isinstance(task, str) and task not in other._tasks:
             continue
@@ -649,13 +660,14 @@ def _elsewhere(registry: Tasks, task: Schedulable) -> str:
 
 
 def _refuse_another(entry: Entry, place: Any) -> None:
-    """A daemon does not start with two tasks of one name, and so the second is refused where it is scheduled."""
+    """Raises ValueError if another registry sends a task of this name to the same place. A daemon does not start with two such
+    tasks, so the second one is refused where it is scheduled."""
     found = _another(entry, place)
     if found is None:
         return
     import gc
 
-    gc.collect()  # one that nobody can reach is no more
+    gc.collect()  # removes the other registry if nothing refers to it any more
     living, error = found
     if living() is not None:
         raise error
@@ -663,14 +675,15 @@ def _refuse_another(entry: Entry, place: Any) -> None:
 
 
 def _another(entry: Entry, place: Any) -> tuple[Callable[[], Any], ValueError] | None:
-    """A registry whose task of this name goes to the same place, and what is to be said of it."""
+    """Returns a weak reference to a registry whose task of this name goes to the same place, and the error for it; None if there
+    is no such registry."""
     roots = [registry._chain[0] for registry in entry.chain]
     for other in registries():
         if other._user() is not None or other in roots:
             continue
         found = other._named(entry.full_name)
         if found is None or found.task is entry.task or found.task.place == entry.task.place:
-            continue  # what one place registers twice is one task, as where applications are made by a function
+            continue  # one line that registers a task twice makes one task here, as in a function that creates applications
         if _key_of(found) == place.key:
             return weakref.ref(other), taken_twice(entry.full_name, found.task, entry.task)
     return None
@@ -680,7 +693,7 @@ def _key_of(entry: Entry) -> Any:
     try:
         return destination.find(entry.task.queue, entry.chain).key
     except Exception:
-        return None  # it goes nowhere
+        return None  # no place is known for the task
 
 
 def _meant(option: str) -> str:

@@ -1,4 +1,4 @@
-"""Tests of code that schedules tasks: nothing is stored, and nothing runs elsewhere.
+"""Helps to test code that schedules tasks. Nothing is stored, and nothing runs outside the test.
 
     from spoold.testing import fake
 
@@ -37,11 +37,11 @@ class EndedRun:
     __slots__ = ('job', 'error', 'value')
 
     def __init__(self, job: Job, error: BaseException | None, value: Any) -> None:
-        #: as it is after the run: SUCCEEDED, WAITING for its next run, or FAILED
+        #: the job after the run: SUCCEEDED, WAITING for its next run, or FAILED
         self.job = job
-        #: what it raised
+        #: the exception that the run raised; None if it raised none
         self.error = error
-        #: what its function returned
+        #: the value that the function returned
         self.value = value
 
     def __repr__(self) -> str:
@@ -49,18 +49,19 @@ class EndedRun:
 
 
 def fake(*tasks: Tasks) -> Kit:
-    """Collects what is scheduled, until `restore`; it runs in `drain`."""
+    """Returns a kit that collects scheduled tasks until `restore`. They run in `drain`."""
     return Kit(tasks, is_inline=False)
 
 
 def inline(*tasks: Tasks) -> Kit:
-    """Runs what is scheduled before `schedule` returns, which raises what the task raises. What has a later time, and retries,
-    are collected."""
+    """Returns a kit that runs each task before `schedule` returns; `schedule` raises what the task raises. Tasks with a later
+    time, and retries, are collected."""
     return Kit(tasks, is_inline=True)
 
 
 class Kit:
-    """Takes the place of all spools of these registries, and of those that they use. `with`, or `restore`, ends it."""
+    """Takes the place of all spools of these registries, and of the registries that they use, until `restore` or the end of a
+    `with` block."""
 
     def __init__(self, tasks: Sequence[Tasks], is_inline: bool) -> None:
         if not tasks or not all(isinstance(each, Tasks) for each in tasks):
@@ -84,7 +85,7 @@ class Kit:
         self.restore()
 
     def restore(self) -> None:
-        """Tasks go to their spools again."""
+        """Ends the kit: tasks go to their spools again."""
         for each in self._tasks:
             if each._stand_in is self:
                 each._stand_in = None
@@ -92,15 +93,15 @@ class Kit:
     # -- what was scheduled
 
     def scheduled(self, task: Schedulable | None = None) -> list[Job]:
-        """In its order, whether it has run or not: as it was then."""
+        """Returns the jobs that were scheduled, in their order and as they were then, whether they have run or not."""
         return [job for job in self._scheduled if self._is(job, task)]
 
     def waiting(self, task: Schedulable | None = None) -> list[Job]:
-        """What has not ended: it waits for `drain`, or for its time."""
+        """Returns the jobs that have not ended: they wait for `drain`, or for their time."""
         return [job for job in (self._view(each) for each in self._broker.waiting()) if self._is(job, task)]
 
     def failed(self, task: Schedulable | None = None) -> list[EndedRun]:
-        """The last runs of tasks that do not run again."""
+        """Returns the last runs of the tasks that failed and do not run again."""
         return [each for each in self._failed if self._is(each.job, task)]
 
     def assert_scheduled(
@@ -112,7 +113,8 @@ class Kit:
         queue: str | None = None,
         **kwargs: Any,
     ) -> list[Job]:
-        """That it was, with these arguments (without any: with whatever), at least once or this often."""
+        """Raises AssertionError unless the task was scheduled with these arguments: `times` times, or at least once. Without
+        arguments, calls with any arguments count. Returns the jobs that count."""
         jobs = self.scheduled(task)
         found = [
             job
@@ -135,17 +137,17 @@ class Kit:
         self._assert_none(self._scheduled, 'nothing was scheduled')
 
     def clear(self) -> None:
-        """Forgets what was scheduled and what waits."""
+        """Forgets all scheduled, waiting and failed tasks."""
         self._scheduled, self._failed = [], []
         self._broker.flush()
 
     # -- runs
 
     def drain(self, future: bool = False, max_runs: int = 10000) -> list[EndedRun]:
-        """Runs what is due, also what that schedules, one after the other.
+        """Runs the due tasks, and due tasks that these schedule, one after the other. Returns their runs.
 
-        future    moves the clock to what waits for its time, until nothing is left
-        max_runs  more is an error: tasks may schedule themselves
+        future    True: also run tasks with a later time, by moving the clock to it, until no task waits
+        max_runs  more runs are an error, because a task may schedule itself for ever
         """
         runs: list[EndedRun] = []
         while True:
@@ -171,13 +173,13 @@ class Kit:
         return times.now() + self._moved
 
     def advance(self, duration: timedelta | float) -> None:
-        """Moves the kit's clock, which says what is due: a timedelta, or seconds. The clock of Python stays as it is."""
+        """Moves the kit's clock, which decides what is due, by a timedelta or seconds. Python's own clock stays as it is."""
         self._moved += duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
 
     def travel_to(self, at: datetime) -> None:
         self.advance(times.to_utc(at) - self.now())
 
-    # -- a place, as registries see it
+    # -- the kit as a place for tasks, which registries use
 
     @property
     def key(self) -> str:
@@ -204,7 +206,7 @@ class Kit:
             value = _elsewhere(one) if one.is_async and _has_loop() else one.perform()
         except BaseException as raised:
             error = raised
-            settle(self._broker, task, one, error)  # amid its handling, as in a daemon: receivers of signals may report it
+            settle(self._broker, task, one, error)  # in the except block, as in a daemon: a receiver may report the exception
         else:
             settle(self._broker, task, one, None)
         ended = EndedRun(one.job, error, value)
@@ -251,7 +253,7 @@ def _has_loop() -> bool:
 
 
 def _elsewhere(one: run.Run) -> Any:
-    """In a thread with an event loop of its own: that of this thread is running the test."""
+    """Runs a coroutine in a thread with an event loop of its own, because the loop of this thread runs the test."""
     import asyncio
     import contextvars
     import threading
@@ -273,7 +275,7 @@ def _elsewhere(one: run.Run) -> Any:
 
 
 def _through_json(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """As a task gets them."""
+    """Returns the arguments as a task gets them."""
     import json
 
     return tuple(json.loads(json.dumps(args))), json.loads(json.dumps(kwargs))

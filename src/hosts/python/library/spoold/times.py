@@ -1,10 +1,10 @@
-"""Times of tasks: a naive datetime is UTC."""
+"""Times of tasks. A naive datetime is taken as UTC."""
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
 
-#: seconds; what is larger is milliseconds (the year 9999)
+#: epoch seconds at the end of the year 9999; a number that is not below this is not a time (it may be milliseconds)
 _LIMIT = 253402300800
 
 
@@ -15,7 +15,7 @@ def to_utc(at: datetime) -> datetime:
 
 
 def from_epoch(seconds: float | bytes) -> datetime | None:
-    """None if it is not a time."""
+    """Returns the time, in UTC; None if the number is not a time."""
     try:
         return datetime.fromtimestamp(float(seconds), timezone.utc) if 0 <= float(seconds) < _LIMIT else None
     except (ValueError, OverflowError):
@@ -23,7 +23,7 @@ def from_epoch(seconds: float | bytes) -> datetime | None:
 
 
 def to_text(at: datetime) -> str:
-    """A plain decimal number, as the key `at` has it; exact, unlike a float."""
+    """Returns the epoch seconds as a plain decimal number, for the key `at`. The text is exact, unlike a float."""
     epoch = at - datetime(1970, 1, 1, tzinfo=timezone.utc)
     if epoch.days < 0:
         raise ValueError('at: %s is before 1970' % at.isoformat())

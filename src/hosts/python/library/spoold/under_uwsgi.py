@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from .job import Job
 
-#: uWSGI counts no failures, so the process does; by the name of the file
+#: failed runs by the name of the task file. This process counts them, because uWSGI does not
 _failures: dict[bytes, int] = {}
 
 
 def attach_uwsgi() -> None:
-    """Puts named tasks in front of `uwsgi.spooler`, which gets all others. Call it after setting that. Under spoold it does
-    nothing, because its host finds named tasks by itself."""
+    """Makes uWSGI's spooler run named tasks. All other tasks go to `uwsgi.spooler` as before, so set that first. Under spoold
+    this does nothing, because its host finds named tasks by itself."""
     import uwsgi  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     if b'spoold' in uwsgi.version or getattr(getattr(uwsgi, 'spooler', None), '_is_spoold', False):
@@ -40,14 +40,14 @@ def attach_uwsgi() -> None:
             _failures.pop(name, None)
             return uwsgi.SPOOL_OK
         _settle(name, answer, begun.job)
-        return uwsgi.SPOOL_RETRY  # also of a file that was moved away: uWSGI would fail to remove it
+        return uwsgi.SPOOL_RETRY  # also for a buried task, because uWSGI would fail to remove a file that was moved away
 
     spooler._is_spoold = True  # type: ignore[attr-defined]
     uwsgi.spooler = spooler
 
 
 def _due(name: bytes) -> float | None:
-    """uWSGI has entered the directory of the task."""
+    """Returns the mtime of the task file; None if there is none. uWSGI has entered the directory of the task."""
     try:
         return os.stat(name).st_mtime
     except OSError:
@@ -73,11 +73,11 @@ def _settle(name: bytes, answer: dict[str, Any], job: Job) -> None:
         return
     _failures[name] = failures
     at = math.ceil(max(time.time(), job.at.timestamp()))  # uWSGI compares whole seconds
-    os.utime(name, (at, at))  # uWSGI runs it no earlier; it must not be opened, which would give up the lock
+    os.utime(name, (at, at))  # uWSGI runs the task no earlier. The file is not opened, because closing it would give up the lock
 
 
 def _bury(name: str, reason: str, detail: str | None, attempts: int) -> None:
-    """As spoold buries."""
+    """Moves the task file to the dead letters, with the reason beside it, as spoold does."""
     dead = os.path.join('.spoold', 'dead')
     os.makedirs(dead, mode=0o700, exist_ok=True)
     letter = {

@@ -1,1 +1,1 @@
-"""What frameworks and libraries need to work with spoold. Each module needs that one, and nothing here is loaded by spoold."""
+"""Integrations with frameworks and libraries. Each module needs its framework or library. spoold itself loads none of them."""

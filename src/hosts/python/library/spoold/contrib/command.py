@@ -1,5 +1,5 @@
-"""The daemon of an application, as a command of its framework starts it: this process becomes `spoold`, so that signals and the
-exit code are the daemon's."""
+"""Starts the daemon of an application, for a command of its framework. This process becomes `spoold`, so that signals reach the
+daemon, and the exit code is the daemon's."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def arguments(
     paths: Sequence[str] = (),
     others: Sequence[str] = (),
 ) -> list[str]:
-    """The command line of the daemon. Raises DestinationUnknown.
+    """Returns the arguments of the daemon's command line. Raises DestinationUnknown.
 
-    enqueue_to  the setting of the application; without one, the environment variable counts
+    enqueue_to  the setting of the application; None: the environment variable counts
     worker      the module that loads the application
-    paths       where modules are found, besides this directory
-    others      more of the daemon's options
+    paths       directories in which modules are found, besides the current one
+    others      further options of the daemon
     """
     told = os.environ.get(VARIABLE) if enqueue_to is None else enqueue_to
     if not told:
@@ -72,7 +72,7 @@ def arguments(
 
 
 def become(words: Sequence[str]) -> NoReturn:
-    """Raises FileNotFoundError if the program is not there."""
+    """Replaces this process by the daemon. Raises FileNotFoundError if there is no program `spoold`."""
     program = find_program()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
@@ -96,7 +96,7 @@ def _text(place: Any) -> str:
 
 
 def _own_files() -> Iterable[str]:
-    """Of the modules that are loaded: those of the application, not those that are installed."""
+    """Yields the files of the loaded modules that belong to the application, and not to installed packages."""
     ours = os.path.dirname(os.path.dirname(__file__))
     installed = [os.path.realpath(path) + os.sep for path in (ours, *map(sysconfig.get_path, ('stdlib', 'platstdlib')))]
     for module in list(sys.modules.values()):

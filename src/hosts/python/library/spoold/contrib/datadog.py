@@ -1,4 +1,4 @@
-"""Reports tasks to Datadog APM, in the trace of what scheduled them.
+"""Reports tasks to Datadog APM, in the trace of the code that scheduled them.
 
     register_datadog()
 """
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     from .. import Job
     from ..call import Call
 
-#: whose tasks are reported; None: all
+#: the namespaces whose tasks are reported; None: all
 _registered: list[str | None] = []
 
 
 def register_datadog(tracer: Any = None, namespace: str | None = None, service: str = 'spoold') -> None:
-    """
-    tracer     instead of the global one
-    namespace  only the tasks of this namespace
-    service    of the spans
+    """Reports tasks from now on. A second call for the same namespace does nothing.
+
+    tracer     the tracer, instead of the global one
+    namespace  report only the tasks of this namespace; None: of all
+    service    the service of the spans
     """
     if namespace in _registered or None in _registered:
         return
@@ -70,7 +71,7 @@ def register_datadog(tracer: Any = None, namespace: str | None = None, service: 
 
 
 def register_datadog_if_module_patched(module: str, *args: Any, **kwargs: Any) -> bool:
-    """Where `ddtrace-run` or `ddtrace.patch` has patched a module, such as `django`. @returns whether it has"""
+    """Calls `register_datadog` if `ddtrace-run` or `ddtrace.patch` has patched a module, such as `django`. Returns True if so."""
     is_patched = bool(getattr(sys.modules.get(module), '_datadog_patch', False))
     if is_patched:
         register_datadog(*args, **kwargs)

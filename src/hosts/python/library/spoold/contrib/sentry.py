@@ -1,5 +1,5 @@
 # mypy: allow-subclassing-any
-"""Reports failures of tasks to Sentry, and their time as transactions, in the trace of what scheduled them.
+"""Reports failures of tasks to Sentry, and runs as transactions, in the trace of the code that scheduled the tasks.
 
     sentry_sdk.init(dsn=…, integrations=[SpooldIntegration()])
 """
@@ -28,7 +28,7 @@ OPERATION = 'queue.task.spoold'
 
 
 class SpooldIntegration(Integration):
-    """Of a task that fails, the last run is reported; with `send_retries`, those before, too."""
+    """Reports the last run of a task that fails; with `send_retries`, the failed runs before it, too."""
 
     identifier = 'spoold'
     origin = 'auto.queue.spoold'
@@ -38,13 +38,13 @@ class SpooldIntegration(Integration):
 
     @staticmethod
     def setup_once() -> None:
-        """The SDK calls it once in a process."""
+        """Sets up the integration. The SDK calls this once per process."""
         middleware(run=_watched, schedule=_traced)
         signals.worker_terminated.connect(_flush)
         signals.job_failed.connect(_died)
         signals.job_schedule_retry.connect(_died_and_runs_again)
         for name in ('spoold.job', 'spoold.worker'):
-            ignore_logger(name)  # the same failures as records
+            ignore_logger(name)  # these loggers log the same failures
 
 
 @contextlib.contextmanager
@@ -61,14 +61,14 @@ def _watched(job: Job) -> Iterator[None]:
             except BaseException as error:
                 transaction.set_status('internal_error')
                 if integration.send_retries or isinstance(error, AbortException) or not job.should_retry:
-                    with capture_internal_exceptions():  # the failure is that of the task, whatever becomes of the report
+                    with capture_internal_exceptions():  # an error in the report must not replace the task's own
                         _report(hub, error)
                 raise
             transaction.set_status('ok')
 
 
 def _died(_: str | None, job: Job, err: BaseException, is_final: bool = True, **__: Any) -> None:
-    """Of a process that has died another one tells; what a run has raised is reported in the run."""
+    """Reports a run whose process has died; another process gets that signal. Exceptions of runs are reported in the runs."""
     if not isinstance(err, WorkerDied):
         return
     with _scope() as (hub, scope):
@@ -80,7 +80,7 @@ def _died(_: str | None, job: Job, err: BaseException, is_final: bool = True, **
 
 
 def _died_and_runs_again(namespace: str | None, job: Job, err: BaseException, **__: Any) -> None:
-    """The job is that of the next run."""
+    """Reports the run before, because the job of the signal is already that of the next run."""
     _died(namespace, job.having(retries=job.retries - 1), err, is_final=False)
 
 
@@ -112,7 +112,7 @@ def _flush(*_: Any, **__: Any) -> None:
 
 @contextlib.contextmanager
 def _scope() -> Iterator[tuple[Any, Any]]:
-    """What is said in a run belongs to it. @yields the client, or the hub of an old SDK, and the scope"""
+    """Isolates a run, so that reports in the run belong to it. Yields the client, or the hub of an old SDK, and the scope."""
     if hasattr(sentry_sdk, 'isolation_scope'):
         with sentry_sdk.isolation_scope() as scope:
             yield sentry_sdk.get_client(), scope
@@ -140,14 +140,14 @@ def _report(hub: Any, error: BaseException) -> None:
 
 
 def _fields(job: Job) -> dict[str, Any]:
-    """Without the values of hidden keys, and as JSON says it."""
+    """Returns the fields of a job as JSON values, without the values of hidden keys."""
     fields = job.fields()
     plain = {name: value if isinstance(value, (int, float, str, tuple, dict)) else str(value) for name, value in fields.items()}
     return {**plain, 'status': job.status.name, 'at': job.at.isoformat(), 'attempt': job.attempt, 'namespace': job.namespace}
 
 
 def _without_hidden(event: Any, _hint: Any) -> Any:
-    """The variables of the functions on the stack have arguments, too."""
+    """Hides the values of hidden keys in the variables of the stack frames, because those have the arguments, too."""
     for exception in (event.get('exception') or {}).get('values') or ():
         for frame in (exception.get('stacktrace') or {}).get('frames') or ():
             if 'vars' in frame:

@@ -1,7 +1,8 @@
 # mypy: ignore-errors
 """Decorators with the names and the behaviour of uWSGI's module, for machines that do not have it.
 
-It is found only if there is no other uwsgidecorators, in a worker and where `spoold.uwsgi` is imported. Each module understands the tasks that the other stored.
+This module is found in a worker, and where `spoold.uwsgi` is imported, and only if there is no other uwsgidecorators. Each of the
+two modules understands the tasks that the other one stored.
 """
 
 import functools
@@ -47,7 +48,7 @@ def manage_spool_request(vars):
 class _Spooled:
     """A function whose calls are stored as tasks."""
 
-    #: the outcome of the task, whatever the function returns
+    #: the outcome of the task, whatever the function returns; None: what the function returns
     answer = None
 
     def __init__(self, function, pass_arguments=False):
@@ -113,7 +114,8 @@ def postfork_chain_hook():
 
 
 class postfork:
-    """With or without the number of a worker; a spooler has number 0."""
+    """Registers a function to be called when the process starts: in all processes, or in the worker of this number. A spooler has
+    number 0."""
 
     def __init__(self, f):
         self.wid, self.f = (0, f) if callable(f) else (f, None)
@@ -139,7 +141,7 @@ class thread:
 
 
 def _registered(register):
-    """A decorator that registers its function for a signal, or for a free one if none is given."""
+    """Returns a decorator that registers its function for a signal, or for a free one if none is given."""
 
     class decorator:
         def __init__(self, *args, **kwargs):
@@ -177,7 +179,7 @@ class signal:
 
 
 class lock:
-    """A spooler cannot lock, so the function is not called."""
+    """Calls a function with the lock. A spooler cannot lock, so the function is not called there."""
 
     def __init__(self, f):
         self.f = f

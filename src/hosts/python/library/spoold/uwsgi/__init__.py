@@ -1,6 +1,6 @@
 """uWSGI's modules under another web server: `import spoold.uwsgi` makes `uwsgi` and `uwsgidecorators` importable in this process.
 
-In a real uWSGI and in a worker of spoold it does nothing. docs/leaving-uwsgi.md says when to use it.
+In a real uWSGI and in a worker of spoold the import does nothing. docs/leaving-uwsgi.md says when to use this package.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     Path = Union[str, bytes, 'os.PathLike[str]']
 
-#: ours are found last, after those of uWSGI
+#: the directory of our uwsgidecorators. It comes last in the search path, so uWSGI's own module is found first
 _DECORATORS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'last_resort')
 
 
 def use(ini: Path | None = None, enqueue_to: Path | None = None) -> None:
-    """Says where tasks go, before the environment does.
+    """Says where tasks go, in place of the environment.
 
-    ini         the configuration of the daemon, as its command line has it: `app.ini`, or `app.ini:section`
-    enqueue_to  a directory, or the address of a daemon; as the variable SPOOLD_ENQUEUE_TO
+    ini         the configuration of the daemon, as on its command line: `app.ini`, or `app.ini:section`
+    enqueue_to  a directory, or the address of a daemon, as in the variable SPOOLD_ENQUEUE_TO
     """
     if (ini is None) == (enqueue_to is None):
         raise TypeError('use: expected one of ini and enqueue_to')
@@ -32,19 +32,21 @@ def use(ini: Path | None = None, enqueue_to: Path | None = None) -> None:
 
 
 def _is_there() -> bool:
-    """A real uWSGI has it built in, and a worker of spoold has loaded it."""
+    """True if this process has `uwsgi`: a real uWSGI has it built in, and a worker of spoold has loaded it."""
     return 'uwsgi' in sys.modules or 'uwsgi' in sys.builtin_module_names or _is_started_by_task()
 
 
 def _is_started_by_task() -> bool:
-    """In a process that `multiprocessing` has started anew for a task, `uwsgi` is the worker's, which is imported when it is needed."""
+    """True in a process that `multiprocessing` has started anew for a task: it has the worker's search path, which ends with a
+    `uwsgi` that is imported when it is needed."""
     lasts = [path for path in sys.path if os.path.basename(path) == 'last_resort']
     return any(os.path.isfile(os.path.join(path, 'uwsgi.py')) for path in lasts)
 
 
 def _warn_of_early() -> None:
-    """What looked for `uwsgi` before, and goes on without it, would run its tasks in the web server."""
-    modules = list(sys.modules.items())  # another thread may be importing
+    """Warns of modules that have looked for `uwsgi` before, because they go on without it and run their tasks in the web
+    server."""
+    modules = list(sys.modules.items())  # a copy, because another thread may be importing
     early = [name for name, each in modules if isinstance(each, type(sys)) and vars(each).get('uwsgi', each) is None]
     if early:
         import warnings

@@ -1,4 +1,5 @@
-"""`python -m spoold.uwsgi -m gunicorn shop.wsgi`, `… manage.py migrate`, `… -c CODE`: a program of Python, with uWSGI's modules."""
+"""Runs a Python program with uWSGI's modules: `python -m spoold.uwsgi -m gunicorn shop.wsgi`, `… manage.py migrate` or
+`… -c CODE`."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def _run_file(words: list[str]) -> None:
         sys.exit('python -m spoold.uwsgi: there is no file %s' % path)
     sys.argv = words
     if not getattr(sys.flags, 'safe_path', False):
-        sys.path[0] = os.path.dirname(os.path.realpath(path))  # as Python does; it was this directory
+        sys.path[0] = os.path.dirname(os.path.realpath(path))  # as Python does for a file; with -m it is the current directory
     runpy.run_path(path, run_name='__main__')
 
 

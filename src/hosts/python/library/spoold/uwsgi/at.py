@@ -1,4 +1,5 @@
-"""The key `at` of a task, as the daemon reads it (src/formats/protocol/at.ts): a number stays as it is, what else says a time becomes one."""
+"""Reads the key `at` of a task as the daemon does (src/formats/protocol/at.ts). A number stays as it is; any other notation of
+a time becomes a number."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import timedelta
 
-#: the end of the year 9999; what is larger is milliseconds
+#: epoch seconds at the end of the year 9999; larger numbers are refused, because they are probably milliseconds
 _LAST_SECOND = 253402300799
 _NUMBER = re.compile(r'-?[0-9]+(?:\.[0-9]*)?')
 _DURATION = re.compile(r'(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+')
@@ -30,7 +31,7 @@ class At:
 
 
 def read_at(value: bytes) -> At | None:
-    """None: at once. Raises ValueError."""
+    """Returns the time; None if the task runs at once. Raises ValueError."""
     if not value:
         return None
     text = value.decode('utf-8', 'replace')
@@ -54,7 +55,8 @@ def _from_now(text: str) -> float | None:
 
 
 def _dated(text: str) -> float | None:
-    """In the zone of this machine, unless it names another."""
+    """Returns the epoch seconds of an ISO 8601 date, in the zone of this machine unless the date names one; None if the text is
+    not a date."""
     from datetime import datetime, timedelta, timezone
 
     found = _DATED.fullmatch(text)

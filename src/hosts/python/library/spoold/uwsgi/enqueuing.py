@@ -1,4 +1,4 @@
-"""`uwsgi.spool` of a process that is no worker of a daemon: its checks are the worker's, its files the library's."""
+"""Implements `uwsgi.spool` outside workers. It checks tasks as a worker does, and stores them with the library."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from .places import Spool
 
 _DIGITS = re.compile(rb'[0-9]+')
-#: part of a transfer over a socket, and not of a task
+#: a key that belongs to the transfer over a socket, and not to a task
 _BODY_LENGTH = b'CONTENT_LENGTH'
 
 
 def spool(message: dict[Any, Any]) -> bytes:
-    """The path of the task; of a daemon's socket, its address. Raises ValueError, as uWSGI does, whatever is wrong."""
+    """Stores a task. Returns the path of its file, or the address of the daemon's socket to which it was sent. Raises ValueError
+    for any fault, as uWSGI does."""
     pairs, body = _checked(message)
     given = dict(pairs)
     at = read_at(given.get(b'at', b''))
@@ -59,7 +60,7 @@ def store(where: Spool, packet: Packet) -> None:
 
 
 def _checked(message: dict[Any, Any]) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-    """The pairs as bytes, and the body."""
+    """Returns the pairs as bytes, and the body. Raises ValueError."""
     body, pairs, size = None, [], 0
     for key, value in message.items():
         if not isinstance(key, bytes) or isinstance(value, (str, int)) or value is None:
@@ -93,10 +94,10 @@ def _too_long(what: str) -> ValueError:
 
 
 def _check_reader(path: str) -> None:
-    """A file has the mode 0600, so its daemon has to be its user."""
+    """Raises PermissionError if the daemon is another user: a task file has the mode 0600, so the daemon could not read it."""
     user = os.geteuid()
     if user == 0:
-        return  # stores for the owner of the spool
+        return  # root stores for the owner of the spool
     try:
         daemon = os.stat(os.path.join(path, '.spoold')).st_uid
     except OSError:

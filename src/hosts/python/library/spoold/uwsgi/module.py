@@ -1,6 +1,6 @@
-"""The module `uwsgi` of a process that is neither uWSGI's nor a worker of spoold: what it stores, the daemon runs.
+"""The module `uwsgi` in a process that is neither uWSGI's nor a worker of spoold. The daemon runs the tasks that it stores.
 
-docs/uwsgi-module.md lists every name of uWSGI's, and what becomes of it.
+docs/uwsgi-module.md lists all names of uWSGI's module, and what each does here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ env: dict[str, Any] = {}
 sockets: list[int] = []
 
 _pid = os.getpid()
-#: those that `get_free_signal` has given away
+#: the numbers of the signals that are registered, so that `get_free_signal` does not return them again
 _registered: set[int] = set()
 
 
@@ -57,12 +57,14 @@ def i_am_the_spooler() -> None:
 
 
 def masterpid() -> int:
-    """Of the server: the process that loaded this before it forked, else the one above. Never 0: code takes that for a uWSGI without a master."""
+    """Returns the pid of the server: of the process that loaded this module before it forked, else of the parent process. It is
+    never 0, because code takes 0 for a uWSGI without a master."""
     return _pid if os.getpid() != _pid else os.getppid() or _pid
 
 
 def worker_id() -> int:
-    """Unlike uWSGI's no small number, but another one for each process, which is what it is for; 0 is the daemon's."""
+    """Returns a number that differs between processes, as callers need it. It is not small, unlike uWSGI's, and never 0, which is
+    the daemon's."""
     return os.getpid()
 
 
@@ -87,7 +89,7 @@ def in_farm(name: str | None = None) -> None:
 
 
 def mem() -> tuple[int, int]:
-    """Resident and virtual size in bytes."""
+    """Returns the resident and the virtual size of this process, in bytes."""
     with open('/proc/self/statm') as statm:
         pages = statm.read().split()
     size = os.sysconf('SC_PAGE_SIZE')
@@ -110,7 +112,7 @@ def setprocname(name: str) -> None:
 
 
 def set_user_harakiri(seconds: int) -> None:
-    """The server has a limit for requests."""
+    """Does nothing: the server has its own limit for requests."""
 
 
 def micros() -> int:
@@ -122,7 +124,7 @@ def ready() -> bool:
 
 
 def _end() -> None:
-    """What `uwsgi.atexit` is, in the process that ends."""
+    """Calls the function that `uwsgi.atexit` is when the process ends."""
     ends = globals().get('atexit')
     if ends is not None:
         ends()
@@ -193,7 +195,7 @@ _SILENT = frozenset(
     'accepting alarm metric_dec metric_div metric_inc metric_mul metric_set metric_set_max metric_set_min set_logvar '
     'set_warning_message add_var log_this_request'.split()
 )
-#: what to take instead of names that begin like this
+#: for names that begin like this: what to take instead. `_instead_of` puts it into an error message
 _INSTEAD = (
     ('cache_', "the cache of the framework, on Redis or memcached; in tasks uwsgi.%s works: the daemon's workers share a cache"),
     ('lock unlock is_locked', 'fcntl.flock on a file, or a lock of the database'),

@@ -1,4 +1,4 @@
-"""Where the tasks of `uwsgi.spool` go: what the program or the environment says, or the ini that the daemon reads."""
+"""Finds where the tasks of `uwsgi.spool` go: as the program or the environment says, or as the ini of the daemon says."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ UNTOLD = (
     'it is not said where tasks go: set the environment variable %s=/var/spool/app, or %s=/etc/app.ini to the ini that spoold runs, '
     'or call spoold.uwsgi.use(ini=…)' % (ENQUEUE_TO, INI)
 )
-#: seconds: the program takes a fifth of one
+#: seconds: the longest wait for the program `spoold config`, which takes a fifth of a second
 _PATIENCE = 60
-#: seconds, for which an ini that cannot be read is not read again
+#: seconds for which an ini that cannot be read is not read again
 _FAULT_LASTS = 5.0
-#: options of processes that are not here, and of an end that is not uWSGI's: code that sees them would count on these
+#: options of kinds of processes, and of an end of processes, that only uWSGI has: code that sees them would count on these
 _NOT_HERE = ('mule', 'mules', 'farm', 'skip-atexit')
-#: Python's own threads and forks: code that looks for these options need not warn
+#: options that are true here, because threads and forks are Python's own: code that looks for them need not warn
 _HERE = {'enable-threads': b'true', 'py-call-uwsgi-fork-hooks': b'true'}
 
 
 class Spool:
-    """A directory, or the address of a daemon."""
+    """A place for tasks: a directory, or the address of a daemon."""
 
     __slots__ = ('name', 'is_synced')
 
@@ -36,15 +36,15 @@ class Spool:
 
 
 class Told:
-    """What is known of the daemon."""
+    """The spools and the options of the daemon, as far as this process knows them."""
 
     __slots__ = ('spools', 'options', 'fault')
 
     def __init__(self, spools: Sequence[Spool], options: Mapping[str, bytes], fault: str | None = None) -> None:
         self.spools = spools
-        #: `uwsgi.opt`; there always is a `spooler` for `@spool` to find
+        #: the value of `uwsgi.opt`. It always has a `spooler`, because `@spool` looks for that
         self.options = {'spooler': b'', **_HERE, **{key: value for key, value in options.items() if key not in _NOT_HERE}}
-        #: why tasks cannot be stored
+        #: why tasks cannot be stored; None if they can
         self.fault = fault
 
 
@@ -60,7 +60,8 @@ def use(ini: str | None, enqueue_to: str | None) -> None:
 
 
 def told() -> Told:
-    """Asked for once, unless what is said changes; before a fork, it is known after it. Only what is wrong may be right the next time."""
+    """Returns the spools and options. They are read once, and again if `use` or the environment changes, so a process that reads
+    them before it forks has them in its children. A fault is kept only for a short time, because it may have been repaired."""
     global _told, _told_by, _told_until
     by = _used if _used != (None, None) else (os.environ.get(INI), os.environ.get(ENQUEUE_TO))
     if _told is None or by != _told_by or time.monotonic() > _told_until:
@@ -71,7 +72,8 @@ def told() -> Told:
 
 
 def find(told: Told, name: bytes | None) -> Spool:
-    """The spool of the key `spooler`: by its real path, by its configured one, or by any path that leads there. Raises ValueError."""
+    """Returns the spool for the key `spooler`: its real path, its configured one, or any other path that leads there. Raises
+    ValueError."""
     if told.fault is not None:
         raise ValueError(told.fault)
     if not name:
@@ -82,7 +84,7 @@ def find(told: Told, name: bytes | None) -> Spool:
             if spool.name == wanted:
                 return spool
     if is_socket(told.spools[0].name):
-        return told.spools[0]  # its daemon knows its spools
+        return told.spools[0]  # the daemon behind the socket knows its own spools
     import json
 
     raise ValueError('spooler must be one of %s, got %s' % (', '.join(spool.name for spool in told.spools), json.dumps(text)))
@@ -136,7 +138,7 @@ def _of_ini(ini: str) -> Told:
 
 
 def _ask_program(ini: str) -> Any:
-    """`spoold config` resolves the ini as the daemon does."""
+    """Returns the output of `spoold config`, which resolves the ini as the daemon does."""
     import json
     import subprocess
 

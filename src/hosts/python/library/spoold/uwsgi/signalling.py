@@ -1,4 +1,4 @@
-"""`uwsgi.signal` of a process that is no worker of a daemon: the daemon that runs raises it."""
+"""Raises uwsgi signals from a process that is not a worker: the daemon raises them on request."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import socket
 from ..daemon_socket import open_socket
 from . import places
 
-#: seconds, for an answer
+#: seconds: the longest wait for an answer
 _PATIENCE = 5
 _MOST_ANSWER_BYTES = 65536
-#: uWSGI's packet of a signal, whose number is its last byte, and the answer: it was taken
+#: uWSGI's packet for a signal without its last byte, which is the number of the signal; the answer if the signal was taken
 _SIGNAL, _TAKEN = b'\x6e\0\0', b'\xff\0\0\1'
 
 
 def raise_in_daemon(number: int) -> None:
-    """Over the control socket of a spool, or the address to which tasks go. Raises ValueError."""
+    """Raises a signal over the control socket of a spool, or over the address to which tasks go. Raises ValueError if no daemon
+    takes it."""
     told = places.told()
     if told.fault is not None:
         raise ValueError(told.fault)
@@ -36,7 +37,7 @@ def raise_in_daemon(number: int) -> None:
 
 
 def raise_at(number: int, address: str) -> None:
-    """As `uwsgi --signal`."""
+    """Sends a signal to an address, as `uwsgi --signal` does. Raises OSError if nobody answers, and ValueError for a refusal."""
     try:
         with open_socket(address) as peer:
             peer.sendall(_SIGNAL + bytes([number]))
@@ -61,12 +62,12 @@ def _controls_of(spool: str) -> list[str]:
 
 
 def _order(name: str, spool: str, number: int) -> None:
-    """Raises OSError if nobody listens, and ValueError if the daemon refuses."""
+    """Sends the order to a control socket. Raises OSError if nobody listens, and ValueError if the daemon refuses."""
     directory = os.open(os.path.join(spool, '.spoold'), os.O_RDONLY | os.O_DIRECTORY)
     try:
         with socket.socket(socket.AF_UNIX) as peer:
             peer.settimeout(_PATIENCE)
-            peer.connect('/proc/self/fd/%d/%s' % (directory, name))  # a path may be longer than an address
+            peer.connect('/proc/self/fd/%d/%s' % (directory, name))  # the spool's path may be too long for an address
             request = {'v': 1, 'id': 1, 'verb': 'signal', 'args': {'number': number}}
             peer.sendall(json.dumps(request).encode() + b'\n')
             answer = json.loads(_line(peer))

@@ -1,4 +1,4 @@
-"""An application of Django: the tasks of all installed applications, in the web process and in the daemon.
+"""An application of Django. It has the tasks of all installed applications, in the web process and in the daemon.
 
     INSTALLED_APPS = [..., 'spoold.contrib.django']
     SPOOLD_ENQUEUE_TO = BASE_DIR / 'spool'
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 __all__ = ['on_commit', 'schedule_on_commit', 'spoold']
 
-#: the registry that has the tasks of all installed applications
+#: the registry with the tasks of all installed applications
 spoold = Tasks()
 
-#: the database whose commit stores what is scheduled
+#: the database whose commit stores the scheduled tasks; None: they are stored at once
 _database: contextvars.ContextVar[str | None] = contextvars.ContextVar('spoold_database', default=None)
 
 
 @contextlib.contextmanager
 def on_commit(using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
-    """What is scheduled inside is checked at once, and stored when the transaction of this database is committed; never if it is
-    rolled back. Without a transaction it is stored at once."""
+    """Makes tasks that are scheduled in the `with` block wait for the commit of this database's transaction. They are checked at
+    once, stored at the commit, and never stored after a rollback. Without a transaction they are stored at once."""
     token = _database.set(using)
     try:
         yield
@@ -51,7 +51,8 @@ def on_commit(using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
 
 
 def schedule_on_commit(task: Schedulable, *args: Any, **kwargs: Any) -> Job:
-    """@returns the job, whose status is NOT_SET until the commit"""
+    """Schedules a task that is stored when the current transaction is committed. Returns the job, with the status NOT_SET if the
+    task waits for the commit."""
     with on_commit():
         return spoold.schedule(task, *args, **kwargs)
 
@@ -66,7 +67,8 @@ def _store_on_commit(calls: Sequence[Call], store: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def _with_connections(job: Job) -> Iterator[None]:
-    """As around a request. A run inside of somebody's transaction, as in a test, changes nothing of it."""
+    """Resets database connections around a run, as Django does around a request. A run inside an open transaction, as in a test,
+    leaves the connections alone."""
     if any(connection.in_atomic_block for connection in connections.all()):
         yield
         return
@@ -76,14 +78,15 @@ def _with_connections(job: Job) -> Iterator[None]:
         yield
     finally:
         for connection in connections.all():
-            if connection.in_atomic_block:  # it was begun and never ended; to close it does not end it for Django
+            if connection.in_atomic_block:  # a transaction was never ended, and for Django closing the connection does not end it
                 connection.close()
                 del connections[connection.alias]
         close_old_connections()
 
 
 class _Connections:
-    """`_with_connections`; around a coroutine also in the thread in which `sync_to_async`, and so Django, has its own."""
+    """Does `_with_connections` around a run. Around a coroutine, it also closes old connections in the thread of `sync_to_async`,
+    because Django has connections of its own there."""
 
     def __init__(self, job: Job) -> None:
         self._own = _with_connections(job)
@@ -110,6 +113,6 @@ spoold.middleware(run=_Connections, schedule=_store_on_commit)
 
 
 def bind() -> None:
-    """To what the settings say: at the start, and when a test overrides them."""
+    """Binds the registry to the places and the namespace of the settings: at the start, and when a test overrides settings."""
     told = getattr(settings, VARIABLE, None)
     spoold.bind(enqueue_to=places_in(told) if told else {}, namespace=getattr(settings, 'SPOOLD_NAMESPACE', None) or '')

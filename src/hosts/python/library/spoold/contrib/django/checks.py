@@ -1,6 +1,6 @@
 """
-What `manage.py check` says about the spools of the project. Commands such as `migrate` do not run where there is an error, and may run
-before there is a spool, or as another user: what only the web process needs is a warning.
+Checks the spools of the project for `manage.py check`. Commands such as `migrate` do not run if a check finds an error, and may
+run before there is a spool, or as another user. So a fault that affects only the web process is a warning.
 """
 
 from __future__ import annotations

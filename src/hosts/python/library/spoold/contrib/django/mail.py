@@ -29,21 +29,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Sequence
 
-#: text that is longer is kept beside the JSON
+#: characters: longer text is kept beside the JSON
 _LONG = 4096
-#: seconds; a server that says nothing would hold the worker for ever
+#: seconds for an answer of the server; without a limit, a silent server would hold the worker for ever
 _TIMEOUT = 60
-#: of the recipients, what people see with the task
+#: the most recipients that people see with the task
 _SHOWN = 10
-#: the header of a task whose mail was made in a run of another one
+#: the header of a task whose mail was made in a run of another task that sends mail
 _ABOUT_MAIL = 'about-mail'
 _MARK = '#'
-#: what a Charset is made of
+#: the attributes of a Charset
 _CHARSET = ('input_charset', 'header_encoding', 'body_encoding', 'output_charset', 'input_codec', 'output_codec')
 
 
 class BackgroundEmailBackend(BaseEmailBackend):
-    """Each message becomes a task, all of one call in one batch. What is wrong with a message is raised here."""
+    """Makes a task of each message; the messages of one call are one batch. An error in a message is raised here."""
 
     def __init__(self, fail_silently: bool = False, **options: Any) -> None:
         if any([options.pop('username', None), options.pop('password', None)]):
@@ -58,7 +58,7 @@ class BackgroundEmailBackend(BaseEmailBackend):
 
         job = current_job()
         headers = {}
-        if job is not None and job.task_name == 'spoold:send-email':  # its failure is told by mail, as AdminEmailHandler does it
+        if job is not None and job.task_name == 'spoold:send-email':  # AdminEmailHandler tells of this task's failure by mail
             if _ABOUT_MAIL in job.headers:
                 log = logging.getLogger('spoold.contrib.django')
                 log.warning('A mail is left out that tells of the failure of a mail that told of such a failure: it would go on for ever')
@@ -79,10 +79,11 @@ class BackgroundEmailBackend(BaseEmailBackend):
 
 
 def send(message: Any, only: Sequence[str] | None) -> dict[str, tuple[int, bytes]]:
-    """By the actual backend, over a connection of its own. Raises what that raises, if no recipient was accepted.
+    """Sends a message with the actual backend, over a connection of its own. Returns the recipients that the server has refused,
+    with its code and words. Raises what the backend raises; if no recipient was accepted, it raises only if all were refused
+    alike, for now or for good.
 
-    only  of the recipients
-    @returns the recipients that the server has refused, with its code and words
+    only  send to these recipients only; None: to all
     """
     connection = _actual_backend()
     if only is not None:
@@ -104,7 +105,7 @@ def send(message: Any, only: Sequence[str] | None) -> dict[str, tuple[int, bytes
 
 
 def _actual_backend() -> Any:
-    """Of a class; or, since Django 6.1, of an entry of MAILERS."""
+    """Returns the backend of SPOOLD_ACTUAL_EMAIL_BACKEND: the path of a class or, since Django 6.1, an entry of MAILERS."""
     told = getattr(settings, 'SPOOLD_ACTUAL_EMAIL_BACKEND', None) or 'django.core.mail.backends.smtp.EmailBackend'
     if told in getattr(settings, 'MAILERS', ()):
         from django.core.mail import mailers
@@ -118,8 +119,8 @@ def _actual_backend() -> Any:
 
 
 def is_permanent(error: BaseException) -> bool:
-    """It is the message that the server does not want, or its recipients: not now, and not later. Of an account, the operator may
-    correct what is wrong."""
+    """True if the server refuses the message, or its recipients, for good. A fault of the account is not permanent, because the
+    operator may correct it."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return all(code >= 500 for code, _ in error.recipients.values())
     if isinstance(error, smtplib.SMTPResponseException):
@@ -132,7 +133,7 @@ def words(refused: dict[str, tuple[int, bytes]]) -> str:
 
 
 def _listen(connection: Any, refused: dict[str, tuple[int, bytes]]) -> None:
-    """Django takes no notice of who was refused, as long as somebody was accepted."""
+    """Notes the refused recipients, because Django ignores them as long as one recipient was accepted."""
     sendmail = getattr(connection, 'sendmail', None)
     if sendmail is None:
         return
@@ -146,7 +147,7 @@ def _listen(connection: Any, refused: dict[str, tuple[int, bytes]]) -> None:
 
 
 def _close(connection: Any) -> None:
-    """What goes wrong after the server has accepted the message must not send it again."""
+    """Closes the connection, and ignores errors: the server may have accepted the message, which must not be sent again then."""
     try:
         connection.close()
     except (smtplib.SMTPException, OSError):
@@ -157,7 +158,8 @@ def _close(connection: Any) -> None:
 
 
 def pack(message: Any) -> bytes:
-    """Raises what the message raises when it is rendered. Date and Message-ID are those of now, for each attempt the same."""
+    """Returns a message as bytes. Raises what the message raises when it is rendered. Date and Message-ID are set now, so that
+    they are the same in each attempt."""
     rendered = message.message()
     headers = {str(name): str(value if isinstance(value, (str, Promise)) else rendered[name]) for name, value in message.extra_headers.items()}
     names = {name.lower() for name in headers}
@@ -242,7 +244,7 @@ class _Unpacker:
         parsed: Any = message_from_bytes(self._bytes(data), policy=policy.default if data['modern'] else policy.compat32)
         if not data['base']:
             return parsed
-        part = MIMEBase.__new__(MIMEBase)  # what Django attaches as it is
+        part = MIMEBase.__new__(MIMEBase)  # Django attaches a MIMEBase as it is
         vars(part).update(vars(parsed))
         return part
 

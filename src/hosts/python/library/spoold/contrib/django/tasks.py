@@ -16,7 +16,7 @@ tasks = Tasks()
 
 @tasks.task(name='spoold:clear-sessions', periodicity=getattr(settings, 'SPOOLD_CLEAR_SESSIONS_PERIODICITY', None))
 def clear_expired_sessions() -> None:
-    """As `manage.py clearsessions`."""
+    """Clears expired sessions, as `manage.py clearsessions` does."""
     engine = importlib.import_module(settings.SESSION_ENGINE)
     try:
         engine.SessionStore.clear_expired()
@@ -29,9 +29,9 @@ def clear_expired_sessions() -> None:
 
 @tasks.task(name='spoold:send-email', max_retries=20)
 def send_email(subject: str, to: list[str], only: list[str] | None = None) -> None:
-    """The message is the body of the task; the arguments but `only` are for people.
+    """Sends the message in the body of the task. `subject` and `to` are for people.
 
-    only  of the recipients: the others have been served
+    only  send to these recipients only, because the others have the message; None: to all
     """
     from . import mail, spoold
 
@@ -48,7 +48,8 @@ def send_email(subject: str, to: list[str], only: list[str] | None = None) -> No
         group = {address: answer for address, answer in refused.items() if (answer[0] < 500) is is_later}
         if not group:
             continue
-        # a task of their own, because others have the message; refused for good, they become a dead letter of their own
+        # These recipients get a task of their own, because others have the message. Those that are refused for good get another
+        # one, which becomes a dead letter.
         at = datetime.now(timezone.utc) + (exponential_backoff(1) if is_later else timedelta())
         try:
             again.schedule_at('spoold:send-email', at, subject=subject, to=to, only=sorted(group))

@@ -1,4 +1,4 @@
-"""For the daemon: loads the project that DJANGO_SETTINGS_MODULE names, with the tasks of its applications.
+"""Loads the project that DJANGO_SETTINGS_MODULE names, with the tasks of its applications, for the daemon.
 
     import = spoold.contrib.django.worker
 """

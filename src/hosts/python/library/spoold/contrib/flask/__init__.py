@@ -1,4 +1,4 @@
-"""An extension of Flask: tasks run in the context of their application.
+"""An extension of Flask. Tasks run in the context of their application.
 
     app = Flask(__name__)
     app.config['SPOOLD_ENQUEUE_TO'] = '/var/spool/shop'
@@ -32,18 +32,19 @@ EXTENSION = 'spoold'
 
 
 class Spoold:
-    """The registries of one application, or of several. What is registered here belongs to each of them.
+    """The registries of one application, or of several. Tasks that are registered here belong to each application.
 
-    Of the configuration, when an application is initialised:
-    SPOOLD_ENQUEUE_TO  where tasks go, as in the environment variable of that name, which counts without it; or a dictionary.
-                       Paths that are not absolute begin in the directory of the application, its root_path
-    SPOOLD_NAMESPACE   before the names of the tasks, and first in signals; the name of the application
+    These settings are read when an application is initialised:
+    SPOOLD_ENQUEUE_TO  where tasks go, in the form of the environment variable of that name, or a dictionary. Without the setting
+                       that variable counts. Relative paths begin in the directory of the application, its root_path
+    SPOOLD_NAMESPACE   a prefix for the names of the tasks, and the first argument of their signals. The default is the name of
+                       the application
     """
 
     def __init__(self, app: flask.Flask | None = None) -> None:
         self.app = app
         self._shared = Tasks()
-        #: registers a task; its options are those of `Tasks.task`
+        #: registers a task; the options are those of `Tasks.task`
         self.task = self._shared.task
         self.add = self._shared.add
         if app is not None:
@@ -68,7 +69,7 @@ class Spoold:
 
     @property
     def tasks(self) -> Tasks:
-        """The registry of the application: that of the constructor, else the current one."""
+        """The registry of the application that was given to the constructor, else of the current one."""
         if self.app is not None:
             return registry_of(self.app)
         if not flask.has_app_context():
@@ -78,7 +79,7 @@ class Spoold:
             )
         return registry_of(flask.current_app)
 
-    #: as Spinach calls it
+    #: the name that Spinach has for `tasks`
     spin = tasks
 
     def register_tasks(self, app: flask.Flask, tasks: Tasks) -> None:
@@ -100,13 +101,14 @@ class Spoold:
         return self.tasks.execute(task, *args, **kwargs)
 
     def job_started(self, job: Job) -> None:
-        """For subclasses, in the application's context: what it raises is the failure of the task."""
+        """For subclasses: called before a run, in the application's context. An exception in it is a failure of the task."""
 
     def job_finished(self, job: Job) -> None:
-        """The same after the run, whatever its outcome; not where `job_started` has raised."""
+        """For subclasses: called after a run, in the application's context, whatever the outcome; not if `job_started` raised."""
 
     def job_failed(self, job: Job, err: BaseException) -> None:
-        """For subclasses, in a context of the application: it will not run again. Also where its process has died."""
+        """For subclasses: called when a task has failed and will not run again, also if its process has died, in a context of the
+        application."""
 
     def _failed(self, _: str | None, job: Job, err: BaseException) -> None:
         self.job_failed(job, err)
@@ -122,18 +124,18 @@ class Spoold:
 
 
 def _context_of(app: flask.Flask) -> Any:
-    """Where a test or a view runs a task in its own context, that stays."""
+    """Returns a context of the application. A test or a view that runs a task in such a context keeps its own."""
     is_in_it = flask.has_app_context() and flask.current_app._get_current_object() is app
     return contextlib.nullcontext() if is_in_it else app.app_context()
 
 
 def register_tasks(app: flask.Flask, tasks: Tasks) -> None:
-    """Lets an application have the tasks of a registry, such as a blueprint's, also those that it gets later."""
+    """Gives an application the tasks of a registry, such as a blueprint's, including those that are registered later."""
     registry_of(app).use(tasks)
 
 
 def places_of(app: Any) -> dict[str, Any] | None:
-    """Of its configuration."""
+    """Returns the place of each queue from the application's configuration; None if it has none."""
     told = app.config.setdefault('SPOOLD_ENQUEUE_TO', None)
     return None if not told else destination.places_below(app.root_path, told)
 

@@ -1,4 +1,4 @@
-"""`flask spoold`: the daemon of the application that Flask has found."""
+"""The command `flask spoold`: starts the daemon of the application that Flask has found."""
 
 # mypy: allow-untyped-decorators
 
@@ -45,12 +45,13 @@ def command(info: ScriptInfo, reload: bool | None, **options: Any) -> None:
 
 
 def _import_path(info: ScriptInfo) -> str:
-    """Where the worker finds it; '' where Flask looks itself. It may be a function of a program that has made its own commands."""
+    """Returns FLASK_APP for the worker; '' if Flask finds the application without it. A program that has commands of its own may
+    make the application in a function."""
     factory = info.create_app
     if info.app_import_path or factory is None:
         return info.app_import_path or ''
     module, name = getattr(factory, '__module__', None), getattr(factory, '__qualname__', '')
-    if module == '__main__':  # the worker is another program
+    if module == '__main__':  # the worker has another __main__, so it needs the module's real name, or its file
         main = sys.modules[module]
         spec, file = main.__spec__, getattr(main, '__file__', None)
         module = spec.name if spec is not None else file and os.path.abspath(file)

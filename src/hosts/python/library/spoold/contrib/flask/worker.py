@@ -1,4 +1,4 @@
-"""For the daemon: loads the application as the command `flask` finds it, from FLASK_APP, .flaskenv, wsgi.py or app.py.
+"""Loads the application for the daemon, as the command `flask` finds it: from FLASK_APP, .flaskenv, wsgi.py or app.py.
 
     import = spoold.contrib.flask.worker
 """

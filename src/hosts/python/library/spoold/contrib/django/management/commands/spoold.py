@@ -1,5 +1,5 @@
 # mypy: allow-subclassing-any
-"""`manage.py spoold`: the daemon of the project."""
+"""The command `manage.py spoold`: starts the daemon of the project."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 class Command(BaseCommand):
     help = 'Run the tasks of this project.'
-    # those of the spool are its own: a directory that is missing is created by the daemon
+    # no checks: the daemon checks its spools itself, and creates a missing directory
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: Any) -> None:
