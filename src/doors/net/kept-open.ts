@@ -3,7 +3,7 @@ import { messageOf } from '../../base/errors.js'
 /** How long what somebody removed is missing, at most. */
 const LOOK_MS = 5000
 
-/** Something that others reach by a name in the file system, which they may remove. */
+/** Something that others reach by a name: an address, or one in the file system, which they may remove. */
 export interface Open {
   /** Not once its name was removed, or is another's. */
   isReachable(): boolean | Promise<boolean>
@@ -18,7 +18,7 @@ interface KeptOpenContext {
   looked?(name: string): void
 }
 
-/** Opens again what somebody removed, and what could not be opened: a full disk has room again. */
+/** Opens again what somebody removed, and what could not be opened: a full disk has room again, and another program leaves an address. */
 export class KeptOpen {
   readonly #context: KeptOpenContext
   readonly #open = new Map<string, Open>()
