@@ -8,8 +8,8 @@ import type { Identity } from '../../system/privileges.js'
 import type { ActionTable } from '../control/actions.js'
 import { ControlServer } from '../control/server.js'
 import { listenInSpool } from '../control/spool-socket.js'
+import { KeptOpen, type Open } from '../net/kept-open.js'
 import { type ListenSettings, listen } from '../net/listen.js'
-import { KeptOpen, type Open } from './kept-open.js'
 
 interface ControlContext {
   readonly events: Emitter

@@ -5,8 +5,8 @@ import { messageOf, quietly, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { Master } from '../../runtime/supervisor/master.js'
 import { inodeAt, type Opener } from '../../system/opener.js'
+import { KeptOpen, type Open } from '../net/kept-open.js'
 import { CLIENT, type Orders } from './actions.js'
-import { KeptOpen, type Open } from './kept-open.js'
 
 /** The time between two actions. Letters that arrive faster wait in the pipe, and then their writer waits. */
 const PACE_MS = 50

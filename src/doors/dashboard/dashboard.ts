@@ -3,8 +3,9 @@ import { parseAddress } from '../../formats/protocol/address.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import { nameOfRedis } from '../../formats/protocol/redis-address.js'
 import { GuardedServer } from '../http/guarded-server.js'
-import { RetriedListener } from '../http/listener.js'
+import { keepListening } from '../http/listener.js'
 import type { DashboardAddress } from '../net/dashboard-address.js'
+import type { KeptOpen } from '../net/kept-open.js'
 import { Sessions } from './access/sessions.js'
 import { Tokens } from './access/tokens.js'
 import { DaemonLink } from './daemon-link.js'
@@ -22,7 +23,7 @@ const ANSWER_MS = 60_000
 /** The dashboard: shows a daemon's spools to browsers, and does what they ask for and may do. It has a process of its own. */
 export class Dashboard {
   readonly #send: (message: FromDashboard) => void
-  readonly #opened: RetriedListener[] = []
+  readonly #opened: KeptOpen[] = []
 
   constructor(send: (message: FromDashboard) => void) {
     this.#send = send
@@ -50,7 +51,7 @@ export class Dashboard {
       }),
     })
     this.#opened.push(
-      new RetriedListener(at, {
+      keepListening(at, {
         accept: socket => server.accept(socket),
         listening: address => this.#send({ type: 'listening', address }),
         trouble: message => this.#trouble(message),

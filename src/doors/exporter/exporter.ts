@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import { withDeadline } from '../../base/clock.js'
 import { messageOf } from '../../base/errors.js'
 import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
-import { RetriedListener } from '../http/listener.js'
+import { keepListening, type ListenerOptions } from '../http/listener.js'
 import { type AlarmMemory, Alarms } from './alarms.js'
 import { Carbon } from './carbon.js'
 import { MetricsFile, StatsFile } from './files.js'
@@ -76,13 +76,9 @@ export class Exporter {
       )
   }
 
-  #listen(
-    what: string,
-    options: ConstructorParameters<typeof RetriedListener>[0],
-    server: { accept(socket: Socket): void },
-  ): void {
+  #listen(what: string, options: ListenerOptions, server: { accept(socket: Socket): void }): void {
     this.#opened.push(
-      new RetriedListener(options, {
+      keepListening(options, {
         accept: socket => server.accept(socket),
         listening: address => this.#send({ type: 'listening', what, address }),
         trouble: message => this.#send({ type: 'trouble', message: `${what}: ${message}` }),

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net'
-import { messageOf } from '../../base/errors.js'
 import { formatAddress, parseAddress } from '../../formats/protocol/address.js'
 import { Opener } from '../../system/opener.js'
-import { type Listener as Listening, listen } from '../net/listen.js'
+import { KeptOpen } from '../net/kept-open.js'
+import { listen } from '../net/listen.js'
 
 export interface ListenerOptions {
   /** The address as the option has it: host:port, /path/to/socket or @abstract. */
@@ -17,45 +17,28 @@ interface ListenerContext {
   trouble(message: string): void
 }
 
-/** How long to wait before the next attempt: another program on the address, such as a uWSGI with the same ini, may leave it. */
-const RETRY_MS = 5000
 const BACKLOG = 128
 
 /** Listens, and tries again as long as that fails, because what is published here is no reason to keep tasks waiting. */
-export class RetriedListener {
-  readonly #options: ListenerOptions
-  readonly #context: ListenerContext
-  #listening: Listening | undefined
-  #timer: NodeJS.Timeout | undefined
-  #isTroubled = false
-  #isClosed = false
-
-  constructor(options: ListenerOptions, context: ListenerContext) {
-    this.#options = options
-    this.#context = context
-    void this.#open()
-  }
-
-  async close(): Promise<void> {
-    this.#isClosed = true
-    clearTimeout(this.#timer)
-    this.#listening?.close()
-    await this.#listening?.removeFile()
-  }
-
-  async #open(): Promise<void> {
-    const { address, mode } = this.#options
-    const { accept, listening, trouble } = this.#context
-    try {
-      const settings = { backlog: BACKLOG, mode, owner: null, files: new Opener(null), accept }
+export function keepListening(
+  { address, mode }: ListenerOptions,
+  { accept, listening, trouble }: ListenerContext,
+): KeptOpen {
+  const settings = { backlog: BACKLOG, mode, owner: null, files: new Opener(null), accept }
+  const kept = new KeptOpen({
+    async open() {
       const opened = await listen(parseAddress(address), settings)
-      this.#listening = opened
-      if (this.#isClosed) return void (await this.close())
       listening(formatAddress(opened.address))
-    } catch (error) {
-      if (!this.#isTroubled) trouble(messageOf(error))
-      this.#isTroubled = true
-      if (!this.#isClosed) this.#timer = setTimeout(() => void this.#open(), RETRY_MS)
-    }
-  }
+      return {
+        isReachable: () => true, // even if its file was removed: it comes back with the next start
+        async close() {
+          opened.close()
+          await opened.removeFile()
+        },
+      }
+    },
+    missing: (_, why) => trouble(why),
+  })
+  void kept.serve([address])
+  return kept
 }

@@ -3,7 +3,7 @@ import { messageOf } from '../../base/errors.js'
 /** How long something that somebody removed is missing, at most. */
 const LOOK_MS = 5000
 
-/** Something open that others reach by a name in the file system, and whose name they may remove. */
+/** Something open that others reach by a name: an address, or a name in the file system, which they may remove. */
 export interface Open {
   /** False once the name was removed, or belongs to another file. */
   isReachable(): boolean | Promise<boolean>
@@ -18,7 +18,10 @@ interface KeptOpenContext {
   looked?(name: string): void
 }
 
-/** Keeps things open: opens again what somebody removed, and what could not be opened, for instance on a full disk. */
+/**
+ * Keeps things open: opens again what somebody removed, and what could not be opened, for instance because the disk was full or
+ * another program had the address.
+ */
 export class KeptOpen {
   readonly #context: KeptOpenContext
   readonly #open = new Map<string, Open>()
