@@ -101,7 +101,12 @@ export async function run({ scale, say }) {
     say(
       `${count} wait: ${first.toFixed(2)} s, master ${share.toFixed(2)} %, ${work.toFixed(3)} ${UNIT} per other task`,
     )
-    rows.push({ 'that wait': count.toLocaleString('en'), 'first, s': first, 'master, %': share, rate: alone / work })
+    rows.push({
+      'that wait': count.toLocaleString('en'),
+      'first, s': first,
+      'master, %': share,
+      rate: alone / work,
+    })
   }
   return { rows }
 }
