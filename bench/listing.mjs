@@ -67,7 +67,8 @@ function rowOf({ args, withDaemon, target = '', memory = '' }, runs) {
   const of = key => median(runs.map(each => each[key]))
   const times = runs.map(({ seconds }) => seconds)
   const [low, high] = [Math.min(...times), Math.max(...times)].map(time => time.toFixed(2))
-  const daemon = withDaemon === undefined ? '' : [', with a daemon', ...withDaemon].join(' ')
+  const parts = [', with a daemon', ...(withDaemon ?? []).map(option => `and \`${option}\``)]
+  const daemon = withDaemon === undefined ? '' : parts.join(' ')
   return {
     command: `\`${`ls ${args.join(' ')}`.trim()}\`${daemon}`,
     time: `${of('seconds').toFixed(2)} s${runs.length > 1 ? ` (${low}–${high})` : ''}`,

@@ -43,8 +43,8 @@ export async function run({ scale, say }) {
       target: '≤ 120 MB',
     })
     rows.push({
-      case: `${name}rate over ${count}, against ${SMALL}`,
-      figure: `${Math.round(large.rate)} / ${Math.round(small)} = ${(large.rate / small).toFixed(2)}`,
+      case: `${name}tasks per second over ${shown(count)}, against ${shown(SMALL)}`,
+      figure: `${shown(large.rate)} / ${shown(small)} = ${(large.rate / small).toFixed(2)}`,
       target: '≥ 1.0',
     })
     for (const [process, target] of [
@@ -52,23 +52,27 @@ export async function run({ scale, say }) {
       ['worker', ''],
     ])
       rows.push({
-        case: `${name}CPU per task of the ${process}, from ${count * (MIDDLE / FILES)} tasks to ${count}`,
+        case: `${name}CPU per task of the ${process}, from ${shown(count * (MIDDLE / FILES))} tasks to ${shown(count)}`,
         figure: `${marginal(large, middle, process, count).toFixed(1)} µs`,
         target,
       })
   }
   const waiting = await wait(count, scale)
   rows.push({
-    case: `${count} due next year: CPU of the master`,
+    case: `${shown(count)} due next year: CPU of the master`,
     figure: `${(waiting.cpuShare * 100).toFixed(2)} %`,
     target: '≤ 1 %',
   })
   rows.push({
-    case: `${count} due next year: memory of the master, now / peak`,
+    case: `${shown(count)} due next year: memory of the master, now / peak`,
     figure: `${Math.round(waiting.memory)} / ${Math.round(waiting.peak)} MB`,
     target: '≤ 250 MB',
   })
   return { rows }
+}
+
+function shown(number) {
+  return Math.round(number).toLocaleString('en')
 }
 
 /** The cost of each additional task, µs. */

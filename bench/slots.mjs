@@ -88,8 +88,8 @@ function measure(count) {
 export const title = 'Tasks that wait for a slot'
 export const about = `tmpfs, three processes, one of which runs a task with \`maxConcurrency: 1\` for ever. So many wait for it; "first" is the time
 from the start of the daemon until a task without a limit starts that is behind all of them, and "master" the share of a processor that the
-master needs while nothing else is there. Then ${OTHERS.toLocaleString('en')} no-op tasks without a limit come: "rate" is that of their number per
-${UNIT} (perf stat, user and kernel, of all processes), beside the rate when none waits.`
+master needs while nothing else is there. Then ${OTHERS.toLocaleString('en')} no-op tasks without a limit come: "rate" is how many of
+them run per ${UNIT} (perf stat, user and kernel, of all processes), as a multiple of how many do when none waits.`
 
 export async function run({ scale, say }) {
   if (!isInstalled('perf')) return undefined
@@ -101,7 +101,12 @@ export async function run({ scale, say }) {
     say(
       `${count} wait: ${first.toFixed(2)} s, master ${share.toFixed(2)} %, ${work.toFixed(3)} ${UNIT} per other task`,
     )
-    rows.push({ 'that wait': count, 'first, s': first, 'master, %': share, rate: alone / work })
+    rows.push({
+      'that wait': count.toLocaleString('en'),
+      'first, s': first,
+      'master, %': share,
+      rate: alone / work,
+    })
   }
   return { rows }
 }

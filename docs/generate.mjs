@@ -32,10 +32,12 @@ the files of \`inherit\`. So in \`spoold app.ini --spooler-frequency 5\` the fil
 \`spoold --ini app.ini --spooler-frequency 5\` the flag does. \`SPOOLD_INI=app.ini\`, which
 [a web site is told](leaving-uwsgi.md), names the file where the command line names neither one nor a spool.
 
-**Values.** A flag is on with \`true\`, \`on\`, \`yes\`, \`1\` or no value, and off with \`false\`, \`off\`, \`no\` or \`0\`. SECONDS
-may have a fraction, or units: \`90s\`, \`10m\`, \`1h30m\`, with \`ms\`, \`s\`, \`m\`, \`h\`, \`d\`, \`w\`. An invalid number is an
-error, where uWSGI silently takes 0. Relative paths are relative to the directory in which spoold was started. With
-\`chdir\`, the paths of handlers, \`spooler-chdir\`, \`safe-pidfile\` and the \`touch-\` options are relative to that directory.
+**Values.** A flag is on with \`true\`, \`on\`, \`yes\`, \`1\` or no value, and off with \`false\`, \`off\`, \`no\` or \`0\`; any
+other word counts as on, as in uWSGI, and gets a warning. SECONDS may have a fraction, or units: \`90s\`, \`10m\`, \`1h30m\`, with
+\`ms\`, \`s\`, \`m\`, \`h\`, \`d\`, \`w\`. An invalid number is an error, where uWSGI silently takes 0.
+Relative paths are relative to the directory in which spoold was started. With \`chdir\`, those of what is opened after it are relative to
+that directory: handlers and interpreters, \`cheaper-algo\`, \`spooler-chdir\`, \`safe-pidfile\`, \`master-fifo\`, \`fs-signal\`, the
+\`touch-\` options, and the paths of \`stats\`, \`spooler-metrics\` and \`spooler-metrics-file\`.
 
 **Per spool.** An option with a word under *per spool* may differ between spools: that word is its key in
 [\`spooler2\`](spools.md), and the option itself is the default for all spools.
@@ -74,13 +76,13 @@ function namesOf({ name, aliases = [], plain = [], short }) {
 
 function shownValue({ kind, choices, value, isList }) {
   if (kind === 'flag') return ['flag', ...(choices ?? []).map(each => `\`${each}\``)].join(', ')
-  const shown =
-    choices === undefined ? `\`${value ?? 'VALUE'}\`` : choices.map(each => `\`${each}\``).join(', ')
+  const words = choices ?? [(value ?? 'VALUE').replaceAll('|', '\\|')] // as in meaningOf: it would end the cell
+  const shown = words.map(each => `\`${each}\``).join(', ')
   return isList ? `${shown}, repeatable` : shown
 }
 
 function shownDefault({ kind, fallback }) {
-  if (kind === 'flag') return fallback === true ? 'on' : 'off'
+  if (kind === 'flag' && typeof fallback !== 'string') return fallback === true ? 'on' : 'off'
   return fallback === undefined || fallback === null ? '' : `\`${fallback}\``
 }
 

@@ -57,6 +57,12 @@ describe('spoold scaling', () => {
     )
   })
 
+  it('has a second for a load that takes none', async () => {
+    const lines = await scaling(INI, '--load', file('0,0.2\n'), '--algorithms', 'spare')
+    assert.match(lines[1] ?? '', /^spare +1-1 +1 /)
+    assert.match(lines.at(-1) ?? '', /^ +0 1 s$/)
+  })
+
   it('prints an object per algorithm as JSON', async () => {
     const [line = ''] = await scaling(INI, '--load', LOAD, '--algorithms', 'fixed', '--json')
     const { algorithm, tasks, left, p95Ms, doneMs, seconds } = JSON.parse(line)

@@ -4,7 +4,7 @@ import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { COMMANDS } from '#src/doors/cli/command-table.js'
-import { OPTION_TABLE } from '#src/formats/config/option-table.js'
+import { OPTION_TABLE, type OptionSpec } from '#src/formats/config/option-table.js'
 import { uwsgiNames } from '#src/formats/config/uwsgi-names.js'
 import { skipUnless } from '../helpers/requires.js'
 import { ROOT, workspace } from '../helpers/workspace.js'
@@ -31,6 +31,16 @@ it('generated pages are what `npm run docs` writes', () => {
     assert.ok(stderr.endsWith(`${name} is not current; run "npm run docs"\n`), stderr)
     assert.equal(status, 1)
     writeFileSync(page, text)
+  }
+})
+
+it('each option has its default in docs/options.md, as it is without a configuration', () => {
+  const page = readFileSync(join(ROOT, 'docs/options.md'), 'utf8')
+  const rows = page.matchAll(/^\| `([\w-]+)`[^|]*\|(?:[^|\\]|\\.)*\| `?(.*?)`? \|/gm)
+  const shown = new Map([...rows].map(([, name = '', text = '']) => [name, text]))
+  for (const { name, kind, fallback } of OPTION_TABLE as ReadonlyArray<OptionSpec>) {
+    const plain = kind === 'flag' && typeof fallback !== 'string' ? (fallback ? 'on' : 'off') : fallback
+    assert.equal(shown.get(name), String(plain ?? ''), name)
   }
 })
 

@@ -71,7 +71,7 @@ function addOption(spec: OptionSpec, collect: (key: string, flag: Option) => voi
 
 function argumentOf(spec: OptionSpec): string {
   const { value, choices } = spec
-  const text = choices === undefined ? (value ?? 'VALUE') : choices.join('|')
+  const text = value ?? choices?.join('|') ?? 'VALUE'
   return { flag: '', optional: ` [${text}]`, value: ` <${text}>` }[arityOfOption(spec)]
 }
 

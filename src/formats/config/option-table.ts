@@ -227,7 +227,7 @@ export const OPTION_TABLE = [
 
   { name: 'spooler-quiet', kind: 'flag', fallback: false, group: 'log', perSpool: true, help: 'do not log individual tasks that succeed' },
   { name: 'logto', aliases: ['logto2'], kind: 'text', value: 'FILE', fallback: null, group: 'log', writes: 'file', help: 'log to this file instead of standard error' },
-  { name: 'log-date', aliases: ['logdate', 'log-prefix'], kind: 'text', value: 'FORMAT', fallback: null, group: 'log', help: "start every line with the date: iso (with milliseconds and offset), or a strftime format (%%Y-%%m-%%d in an ini); without a value, uWSGI's format" },
+  { name: 'log-date', aliases: ['logdate', 'log-prefix'], kind: 'text', value: 'FORMAT', fallback: null, group: 'log', help: "start each line that no handler prints with the date: iso (with milliseconds and offset), or a strftime format (%%Y-%%m-%%d in an ini); without a value, uWSGI's format" },
   { name: 'log-format', kind: 'choice', choices: ['text', 'json'], fallback: 'text', group: 'log', isOurs: true, help: "uWSGI's lines, or one JSON object per line" },
 
   { name: 'ini', kind: 'directive', value: 'FILE[:SECTION]', group: 'configuration', help: 'read this file (section uwsgi unless another is named)' },

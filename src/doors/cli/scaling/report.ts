@@ -67,7 +67,7 @@ export function chartOf(simulations: readonly Simulation[], maximum: number, { c
     `of ${first.algorithm}:`,
     line('backlog', backlogs, mostWaiting, `of ${mostWaiting}`),
     line('longest wait', waits, longestWait, `of ${Math.round(longestWait)} ms`),
-    `${' '.repeat(labels)}0${shortDuration(longest * 1000).padStart(width - 1)}`,
+    `${' '.repeat(labels)}0 ${shortDuration(longest * 1000).padStart(width - 2)}`,
   ]
 }
 

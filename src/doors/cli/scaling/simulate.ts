@@ -115,6 +115,7 @@ class Run {
   result(): Simulation {
     const { arrivedAt } = this.#arrivals
     while (this.#isGoingOn) this.#step()
+    if (this.#seconds.length === 0) this.#endSecond()
     for (let at = this.#begun; at < arrivedAt.length; at++)
       this.#allWaits[at] = this.#now - (arrivedAt[at] ?? 0)
     const waits = this.#allWaits.sort()
