@@ -294,7 +294,7 @@ export class WorkerProcess {
       case 'reports':
         return this.#settle(message)
       case 'settling':
-        this.#ownDeadlineAt = Number.POSITIVE_INFINITY // as with a report
+        this.#endOwnDeadline()
         return this.#work.tasks.settles(message.number)
       case 'claimed':
         return this.#listener.claimed(this.#work.tasks.claimed(message.claims))
@@ -408,7 +408,7 @@ export class WorkerProcess {
     if (named !== undefined) this.#events.emit('named-runs', { spool, pid, runs: named })
     const before = this.#work.outstanding
     const reported = this.#work.settle(message)
-    if (reported.known.size > 0) this.#ownDeadlineAt = Number.POSITIVE_INFINITY // a task that set one was announced before
+    if (reported.known.size > 0) this.#endOwnDeadline() // a task that set one was announced before
     if (reported.count > 0) this.#listener.reported(this, reported)
     else if (this.#work.outstanding < before) this.#listener.opened() // it has released what was recalled
     const isNews = message.started.length > 0 && this.#work.activity.isSorting
@@ -417,6 +417,11 @@ export class WorkerProcess {
       if (name !== undefined) this.#events.emit('task-started', { spool, pid, name })
     }
     if (isNews) this.#listener.opened() // from now on it counts as busy, which may make the pool grow
+  }
+
+  /** Where several run, the worker tells it when it is over. */
+  #endOwnDeadline(): void {
+    if (this.#work.concurrency === 1) this.#ownDeadlineAt = Number.POSITIVE_INFINITY
   }
 
   async #awaitExit(): Promise<Exit> {

@@ -7,6 +7,7 @@ import { Hide } from '../../formats/protocol/hide.js'
 import { checkSendable, partsOf } from '../ipc/frames.js'
 import type { AfterKill, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { CurrentDaemon } from '../tasks/daemon.js'
+import type { BesideExecutor } from './beside-executor.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { FunctionExecutor, type ProcessDirectory } from './function-executor.js'
 import type { Said } from './handler-task.js'
@@ -67,6 +68,7 @@ export class Worker {
   #handlers: LoadedHandlers | undefined
   /** Runs functions in this process. */
   #functions: FunctionExecutor | undefined
+  #beside: BesideExecutor | undefined
   /** Ends of what was printed that could begin what is hidden, as they are, by run and stream: the rest may come in the next piece. */
   readonly #heldBack = new Map<string, { number: number | null; stream: Stream; text: string }>()
   /** How much printed text is on its way to the master. */
@@ -249,7 +251,7 @@ export class Worker {
               runSignal: number => host.signal(number),
               send: message => this.#send(message),
               ask: (name, values) => this.#questions.ask(name, values),
-              setDeadline: afterMs => this.#setDeadline(afterMs),
+              setDeadline: (afterMs, task) => this.#setDeadline(afterMs, task),
             }),
         )
         return {
@@ -275,7 +277,11 @@ export class Worker {
     if (only !== undefined && concurrency > 1) {
       const { BesideExecutor } = await import('./beside-executor.js')
       const lost = () => this.#exitAfter({ type: 'unfit', error: 'several tasks ran in its interpreter' }, 1)
-      return listener => new BesideExecutor(only, concurrency, listener, lost)
+      const first = (afterMs: number) => this.#send({ type: 'deadline', afterMs })
+      return listener => {
+        this.#beside = new BesideExecutor(only, concurrency, listener, lost, first)
+        return this.#beside
+      }
     }
     if (only !== undefined) {
       const { HostExecutor } = await import('./host-executor.js')
@@ -306,9 +312,10 @@ export class Worker {
   }
 
   /** Sets the deadline of what a host is running. */
-  #setDeadline(afterMs: number): void {
+  #setDeadline(afterMs: number, task: number | undefined): void {
     this.#loop?.announce()
-    this.#send({ type: 'deadline', afterMs })
+    if (this.#beside === undefined) this.#send({ type: 'deadline', afterMs })
+    else this.#beside.setDeadline(afterMs, task)
   }
 
   /** Does something else than run tasks. */
