@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, openSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { Emitter } from '#src/base/events/emitter.js'
 import { checkConfig } from '#src/doors/check/check.js'
 import { exporterOptions, openExporter } from '#src/doors/daemon/http-process.js'
+import { startDaemon } from '../helpers/daemon.js'
 import { childrenOf } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const where = { file: 'command line' }
 const statsAt = (value: string) =>
@@ -46,6 +49,24 @@ describe('the process that publishes', () => {
     void exporter.serve(statsAt('127.0.0.1:0'))
     await exporter.serve(undefined)
     assert.deepEqual(childrenOf(process.pid), [])
+  })
+
+  it('has its last words before the daemon’s', async () => {
+    const preload = join(workspace(), 'preload.cjs')
+    writeFileSync(
+      preload,
+      `if (process.argv[1]?.endsWith('exporter.cjs'))
+        process.on('message', ({ type }) => type === 'close' && process.send({ type: 'trouble', message: 'its last words' }))`,
+    )
+    const daemon = await startDaemon({
+      spool: spoolDirectory(),
+      ini: { stats: '127.0.0.1:0' },
+      env: { NODE_OPTIONS: `--require=${preload}` },
+    })
+    await daemon.waitFor(/Stats server enabled/)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.match(daemon.output, /its last words.*\n.*goodbye to uWSGI\.\n$/)
   })
 
   it('is tried again when there is no descriptor left for it, and holds up no end', async () => {

@@ -121,6 +121,33 @@ async def co(dies):
       assert.ok(daemon.output.includes(`\ndrained: ${drained}\n`))
     })
 
+  it('overruns its own deadline among coroutines: that is not over when another one ends', async () => {
+    const spool = spoolDirectory()
+    for (const task of ['long', 'short'])
+      drop(spool, `uwsgi_spoolfile_on_${task}`, packet({ task, args: '[]' }))
+    const daemon = await startHost('python', {
+      spool,
+      handler: `
+import asyncio, spoold
+begun = asyncio.Event()
+tasks = spoold.Tasks(max_retries=9)
+@tasks.task(name='long')
+async def long():
+    uwsgi.set_user_harakiri(2)
+    begun.set()
+    await asyncio.sleep(3600)
+@tasks.task(name='short')
+async def short():
+    await begun.wait()
+`,
+      ini: { drain: true, 'spooler-concurrency': 4, 'spooler-max-crashes': 1 },
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 3)
+    assert.match(daemon.output, /done with task uwsgi_spoolfile_on_short.*HARAKIRI/s)
+    assert.match(daemon.output, /on_long is buried: .*it overran the deadline that it had set/)
+  })
+
   it('closes the descriptor of requests: the next one that makes any ends the interpreter, and is done in another one', async () => {
     const spool = spoolDirectory()
     drop(spool, 'uwsgi_spoolfile_on_1', packet({ do: 'close4' }))

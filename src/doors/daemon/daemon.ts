@@ -205,7 +205,6 @@ export class Daemon {
       throw error
     }
     await this.#life.whenStopped
-    this.#events.emit('daemon-stopped', {})
     await this.#end(false)
     return this.#drain.exitCode
   }
@@ -454,6 +453,7 @@ export class Daemon {
     this.#sweeper.stop()
     await this.#fifos.close()
     await Promise.all([this.#exporter.serve(undefined), this.#dashboard.serve(undefined)])
+    if (!hasFailed) this.#events.emit('daemon-stopped', {}) // after their last words
     this.#watch.close()
     await this.#lines.close()
     await this.#control.close()

@@ -173,8 +173,13 @@ export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeConte
     const length = Math.max(1, Math.min(roster.target, STARTED_AT_ONCE))
     const first = Array.from({ length }, () => roster.spawnAside())
     for (const worker of first) roster.takeIn(worker)
-    await Promise.race(first.map(async worker => roster.takeIn(await roster.ready(worker))))
-    roster.trim() // the roster has replaced one that was killed, too
+    const begun = first.map(async worker => {
+      const ready = await roster.ready(worker)
+      if (ready === worker) return
+      roster.takeIn(ready)
+      roster.trim() // the roster has replaced the first one, too
+    })
+    await Promise.race(begun)
   }
 
   /** For how long tasks could have been given out and were not, in milliseconds. */

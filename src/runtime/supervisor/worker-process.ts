@@ -296,7 +296,7 @@ export class WorkerProcess {
       case 'reports':
         return this.#settle(message)
       case 'settling':
-        this.#ownDeadlineAt = Number.POSITIVE_INFINITY // as with a report
+        this.#endOwnDeadline()
         return this.#work.tasks.settles(message.number)
       case 'claimed':
         return this.#listener.claimed(this.#work.tasks.claimed(message.claims))
@@ -410,7 +410,7 @@ export class WorkerProcess {
     if (named !== undefined) this.#events.emit('named-runs', { spool, pid, runs: named })
     const before = this.#work.outstanding
     const reported = this.#work.settle(message)
-    if (reported.known.size > 0) this.#ownDeadlineAt = Number.POSITIVE_INFINITY // a task that set one was announced before
+    if (reported.known.size > 0) this.#endOwnDeadline() // a task that set one was announced before
     if (reported.count > 0) this.#listener.reported(this, reported)
     else if (this.#work.outstanding < before) this.#listener.opened() // the worker has released what was recalled
     const isNews = message.started.length > 0 && this.#work.activity.isSorting
@@ -419,6 +419,11 @@ export class WorkerProcess {
       if (name !== undefined) this.#events.emit('task-started', { spool, pid, name })
     }
     if (isNews) this.#listener.opened() // the worker counts as busy from now on, which may make the pool grow
+  }
+
+  /** Where several run, the worker tells it when it is over. */
+  #endOwnDeadline(): void {
+    if (this.#work.concurrency === 1) this.#ownDeadlineAt = Number.POSITIVE_INFINITY
   }
 
   async #awaitExit(): Promise<Exit> {

@@ -16,10 +16,25 @@ export class BesideExecutor implements Executor {
   readonly #runs = new Map<number, { readonly run: Run; readonly done: (settled?: Promise<void>) => void }>()
 
   /**
+   * The deadlines that tasks have set themselves, on the clock of `performance.now()`, by the tasks' numbers. Undefined: a deadline
+   * whose task is unknown, which ends with the next task that ends.
+   */
+  readonly #deadlines = new Map<number | undefined, number>()
+  readonly #tellFirst: (afterMs: number) => void
+
+  /**
    * @param lost called when the host died while several tasks ran. The worker has to exit without settling them: which one is to
    *   blame is found out as after the death of a worker
+   * @param tellFirst called with the time until the first of the deadlines, in ms; 0: there is none
    */
-  constructor(host: Host, concurrency: number, listener: ExecutorListener, lost: () => void) {
+  constructor(
+    host: Host,
+    concurrency: number,
+    listener: ExecutorListener,
+    lost: () => void,
+    tellFirst: (afterMs: number) => void,
+  ) {
+    this.#tellFirst = tellFirst
     this.slots = concurrency
     this.#host = host
     this.#listener = listener
@@ -53,6 +68,20 @@ export class BesideExecutor implements Executor {
     }
   }
 
+  /** Sets the deadline of a task. @param afterMs from now; 0: none @param number undefined: the task is unknown */
+  setDeadline(afterMs: number, number: number | undefined): void {
+    if (afterMs === 0) this.#deadlines.delete(number)
+    else this.#deadlines.set(number, performance.now() + afterMs)
+    this.#tellDeadline()
+  }
+
+  #tellDeadline(): void {
+    const first = Math.min(...this.#deadlines.values())
+    this.#tellFirst(
+      first === Number.POSITIVE_INFINITY ? 0 : Math.max(1, Math.ceil(first - performance.now())),
+    )
+  }
+
   /** Ends all runs as interrupted, because it is unknown whose code threw. */
   fault(): boolean {
     for (const number of [...this.#runs.keys()]) this.#end(number, RELEASE)
@@ -63,6 +92,8 @@ export class BesideExecutor implements Executor {
     const running = this.#runs.get(number)
     if (running === undefined) return
     this.#runs.delete(number)
+    const ended = [number, undefined].filter(each => this.#deadlines.delete(each))
+    if (ended.length > 0) this.#tellDeadline()
     const { run, done } = running
     done(this.#listener.ended(run, outcome, performance.now() - run.startedAt))
   }

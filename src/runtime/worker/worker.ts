@@ -7,6 +7,7 @@ import { Hide } from '../../formats/protocol/hide.js'
 import { checkSendable, partsOf } from '../ipc/frames.js'
 import type { AfterKill, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { CurrentDaemon } from '../tasks/daemon.js'
+import type { BesideExecutor } from './beside-executor.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { FunctionExecutor, type ProcessDirectory } from './function-executor.js'
 import type { Said } from './handler-task.js'
@@ -67,6 +68,7 @@ export class Worker {
   #handlers: LoadedHandlers | undefined
   /** Runs functions in this process. */
   #functions: FunctionExecutor | undefined
+  #beside: BesideExecutor | undefined
   /**
    * Ends of printed text that could begin a hidden value, by run and stream. They are held back because the rest of the value may
    * come in the next piece.
@@ -252,7 +254,7 @@ export class Worker {
               runSignal: number => host.signal(number),
               send: message => this.#send(message),
               ask: (name, values) => this.#questions.ask(name, values),
-              setDeadline: afterMs => this.#setDeadline(afterMs),
+              setDeadline: (afterMs, task) => this.#setDeadline(afterMs, task),
             }),
         )
         return {
@@ -278,7 +280,11 @@ export class Worker {
     if (only !== undefined && concurrency > 1) {
       const { BesideExecutor } = await import('./beside-executor.js')
       const lost = () => this.#exitAfter({ type: 'unfit', error: 'several tasks ran in its interpreter' }, 1)
-      return listener => new BesideExecutor(only, concurrency, listener, lost)
+      const first = (afterMs: number) => this.#send({ type: 'deadline', afterMs })
+      return listener => {
+        this.#beside = new BesideExecutor(only, concurrency, listener, lost, first)
+        return this.#beside
+      }
     }
     if (only !== undefined) {
       const { HostExecutor } = await import('./host-executor.js')
@@ -308,10 +314,11 @@ export class Worker {
     return this.#signals.run(number)
   }
 
-  /** Sets the deadline of the task that a host is running. */
-  #setDeadline(afterMs: number): void {
+  /** Sets the deadline of a task that a host is running. */
+  #setDeadline(afterMs: number, task: number | undefined): void {
     this.#loop?.announce()
-    this.#send({ type: 'deadline', afterMs })
+    if (this.#beside === undefined) this.#send({ type: 'deadline', afterMs })
+    else this.#beside.setDeadline(afterMs, task)
   }
 
   /** Settles what killed processes have left, instead of running tasks. */

@@ -20,8 +20,12 @@ interface CallsOptions {
   send(message: WorkerMessage): void
   /** Asks the master a question. */
   ask(name: string, values: Values): Promise<Answer>
-  /** Sets the deadline of the running task, in ms from now; 0: the task has no deadline of its own. */
-  setDeadline(afterMs: number): void
+  /**
+   * Sets the deadline of the running task, in ms from now; 0: the task has no deadline of its own.
+   *
+   * @param task the task's number, if several run
+   */
+  setDeadline(afterMs: number, task: number | undefined): void
 }
 
 type Values = readonly Buffer[]
@@ -40,7 +44,8 @@ export class Calls {
     warn: values => this.#options.ask('warn', values),
     jobs: () => this.#jobs(),
     task: ([path]) => peekTask(String(path)) ?? [],
-    harakiri: ([seconds]) => void this.#options.setDeadline(Number(seconds) * 1000),
+    harakiri: ([seconds, task]) =>
+      void this.#options.setDeadline(Number(seconds) * 1000, task?.length ? Number(task) : undefined),
     'register-signal': ([number, target]) => this.#register(Number(number), String(target)),
     signal: ([number]) => void this.#signals.raise(Number(number)),
     timer: ([number, everyMs, iterations]) =>
