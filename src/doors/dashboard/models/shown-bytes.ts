@@ -13,6 +13,8 @@ export interface ShownBytes {
 const MOST_TEXT_BYTES = 64 * 1024
 const MOST_HEX_BYTES = 4096
 const HEX_PER_LINE = 16
+/** Each line of what is deeper would begin with so many more spaces. */
+const MOST_JSON_DEPTH = 32
 
 /**
  * As JSON if it is an object or a list, as text if it is UTF-8, else in hexadecimal.
@@ -37,12 +39,22 @@ export function showBytes(bytes: Buffer, total = bytes.length): ShownBytes {
 }
 
 function prettyJson(text: string): string | undefined {
-  if (!/^\s*[[{]/.test(text)) return undefined
+  if (!/^\s*[[{]/.test(text) || depthOf(text) > MOST_JSON_DEPTH) return undefined
   try {
     return JSON.stringify(JSON.parse(text), null, 2)
   } catch {
     return undefined
   }
+}
+
+/** How many brackets are open at once, with those in texts. */
+function depthOf(json: string): number {
+  let [open, most] = [0, 0]
+  for (const [bracket] of json.matchAll(/[[\]{}]/g)) {
+    open += bracket === '[' || bracket === '{' ? 1 : -1
+    most = Math.max(most, open)
+  }
+  return most
 }
 
 /** A cut may go through a character of up to four bytes. */
