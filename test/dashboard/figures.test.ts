@@ -91,6 +91,9 @@ describe('bytes on a page', () => {
       isCut: false,
     })
     assert.deepEqual(showBytes(Buffer.from('{not json')).kind, 'text')
+    const deep = `${'['.repeat(2500)}${'0,'.repeat(28_000)}0${']'.repeat(2500)}`
+    assert.equal(showBytes(Buffer.from(deep)).text, deep) // indented, it would be 150 MB
+    assert.equal(showBytes(Buffer.from(`[${'{},'.repeat(100)}[]]`)).kind, 'json')
     assert.equal(showBytes(Buffer.from('naïve')).text, 'naïve')
     const { kind, text } = showBytes(Buffer.from([0xff, 0x41, 0x0a]))
     assert.equal(kind, 'hex')

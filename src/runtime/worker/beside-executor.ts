@@ -14,7 +14,6 @@ export class BesideExecutor implements Executor {
   readonly #listener: ExecutorListener
   /** The runs that have not ended, by the host's number. `done` is called at the end of the run. */
   readonly #runs = new Map<number, { readonly run: Run; readonly done: (settled?: Promise<void>) => void }>()
-
   /**
    * The deadlines that tasks have set themselves, on the clock of `performance.now()`, by the tasks' numbers. Undefined: a deadline
    * whose task is unknown, which ends with the next task that ends.

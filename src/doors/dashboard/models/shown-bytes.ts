@@ -13,6 +13,8 @@ export interface ShownBytes {
 const MOST_TEXT_BYTES = 64 * 1024
 const MOST_HEX_BYTES = 4096
 const HEX_PER_LINE = 16
+/** Each line of what is deeper would begin with so many more spaces. */
+const MOST_JSON_DEPTH = 32
 
 /**
  * Returns bytes as JSON if they are a whole object or list, as text if they are UTF-8, and otherwise in hexadecimal.
@@ -37,12 +39,22 @@ export function showBytes(bytes: Buffer, total = bytes.length): ShownBytes {
 }
 
 function prettyJson(text: string): string | undefined {
-  if (!/^\s*[[{]/.test(text)) return undefined
+  if (!/^\s*[[{]/.test(text) || depthOf(text) > MOST_JSON_DEPTH) return undefined
   try {
     return JSON.stringify(JSON.parse(text), null, 2)
   } catch {
     return undefined
   }
+}
+
+/** Returns the largest number of brackets that are open at once, including brackets in texts. */
+function depthOf(json: string): number {
+  let [open, most] = [0, 0]
+  for (const [bracket] of json.matchAll(/[[\]{}]/g)) {
+    open += bracket === '[' || bracket === '{' ? 1 : -1
+    most = Math.max(most, open)
+  }
+  return most
 }
 
 /** Returns bytes without the character of up to four bytes that a cut may have split at their end. */
